@@ -1,0 +1,165 @@
+/* chunk.h - the chunks of a raw (unsealed) recording.
+ *
+ * A raw recording is a sequence of chunks, appended by the recorder (one `write` each) and by
+ * `mallow record`. A chunk stands alone: whoever finds its magic at any offset, with a length that
+ * fits and a checksum that holds, can read it. Bytes between sound chunks are damage; they are
+ * skipped and counted. All numbers are little-endian. No libc calls here. */
+#ifndef MALLOW_FORMAT_CHUNK_H
+#define MALLOW_FORMAT_CHUNK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MLW_CHUNK_MAGIC    0x31434c4du /* "MLC1" */
+#define MLW_FORMAT_VERSION 1u
+#define MLW_CHUNK_MAX      (16u << 20)
+
+enum mlw_chunk_type {
+    MLW_CHUNK_FILE = 1,     /* first in a file: TLVs, see enum mlw_tlv */
+    MLW_CHUNK_PROCESS = 2,  /* a program image begins: TLVs */
+    MLW_CHUNK_EVENTS = 3,   /* rows of one stream */
+    MLW_CHUNK_END = 4,      /* a program image ended: TLVs */
+    MLW_CHUNK_RESIDENT = 5, /* struct mlw_resident[], oldest first, from /proc/PID/statm */
+    MLW_CHUNK_SPLIT = 6,    /* TLVs: the resident size by kind of mapping at one moment */
+    MLW_CHUNK_CLOCK = 7,    /* struct mlw_clock_pair[] */
+    MLW_CHUNK_MARK = 8,     /* TLVs: a mark set from outside */
+    MLW_CHUNK_SPACE = 9     /* zeros: room for what must be written although the disk is full */
+};
+
+enum mlw_chunk_flags {
+    MLW_CHUNK_INTERIM = 1,  /* a copy of a buffer still in use; void once a chunk of the same image,
+                               stream and sequence without this flag is found */
+    MLW_CHUNK_RECOVERED = 2 /* saved from the buffer of a process that had died */
+};
+
+/* 128 bytes, then payload_bytes of payload. Also the head of a live buffer in shared memory, where
+ * payload_bytes grows with every row (released after the row is complete) and checksum is unset. */
+struct mlw_chunk {
+    uint32_t magic;
+    uint16_t type;         /* enum mlw_chunk_type */
+    uint16_t flags;        /* enum mlw_chunk_flags */
+    uint32_t header_bytes; /* sizeof(struct mlw_chunk); payload starts there */
+    uint32_t payload_bytes;
+    uint64_t checksum; /* mlw_checksum of header (this field 0) then payload */
+    uint64_t image;    /* which program image (a process between two execs); unique in the file;
+                          0 in chunks that are about the whole recording */
+    uint32_t pid;
+    uint32_t tid;        /* kernel's thread id */
+    uint32_t thread;     /* number of the thread in its image, from 0; never reused */
+    uint32_t lane;       /* 0 the thread itself, 1 signal handlers that interrupted the recorder */
+    uint32_t sequence;   /* of this stream (image, thread, lane), from 0 */
+    uint32_t calls;      /* call rows in this chunk */
+    uint64_t first_call; /* call rows of this stream before this chunk: a gap is a loss */
+    uint64_t lost_calls; /* calls of this stream not recorded, so far */
+    uint64_t base_clock;
+    uint64_t base_address; /* rotated right by 4, as in struct mlw_row_state */
+    uint64_t pair_clock;   /* one reading of both clocks, for calibration; 0 when not taken */
+    uint64_t pair_monotonic_ns;
+    uint64_t reserved[3];
+};
+
+_Static_assert(sizeof(struct mlw_chunk) == 128, "the chunk header is 128 bytes");
+
+/* TLV: u16 tag, u16 zero, u32 length, then length bytes, padded with zeros to a multiple of 8. */
+enum mlw_tlv {
+    MLW_TLV_VERSION = 1,      /* u32 format version */
+    MLW_TLV_CLOCK_KIND = 2,   /* u32 enum mlw_clock_kind */
+    MLW_TLV_START = 3,        /* u64 clock, u64 CLOCK_MONOTONIC ns, u64 CLOCK_REALTIME ns */
+    MLW_TLV_HOST = 4,         /* text: uname sysname release machine, one space between */
+    MLW_TLV_TOOL = 5,         /* text: the writer and its version */
+    MLW_TLV_PPID = 6,         /* u32 */
+    MLW_TLV_COMMAND = 7,      /* argv, each ended by NUL */
+    MLW_TLV_EXE = 8,          /* path */
+    MLW_TLV_ENVIRONMENT = 9,  /* only if asked: each ended by NUL */
+    MLW_TLV_ALLOCATOR = 10,   /* text: "glibc 2.36", "jemalloc", ..., the path of the next malloc */
+    MLW_TLV_STACKS = 11,      /* u32 enum mlw_stack_mode */
+    MLW_TLV_SESSION = 12,     /* text: path of the shared buffers, for recovery without a parent */
+    MLW_TLV_FORKED_FROM = 13, /* u64 image that this one was forked from (its live blocks, nodes and
+                                 modules up to START carry over), absent after exec */
+    MLW_TLV_PAGE_BYTES = 14,  /* u32 */
+    MLW_TLV_END = 15,   /* u64 clock, u32 enum mlw_end_how, u32 status (as of waitpid, or 0) */
+    MLW_TLV_LOST = 16,  /* u64 calls lost, u32 enum mlw_lost_reason, u32 zero */
+    MLW_TLV_SPLIT = 17, /* struct mlw_split */
+    MLW_TLV_LABEL = 18, /* text */
+    MLW_TLV_OWN = 19,   /* u64 bytes of memory of the traced program that are the recorder's */
+    MLW_TLV_NOTE = 20   /* text for the user: something that limits this recording */
+};
+
+enum mlw_clock_kind { MLW_CLOCK_TSC = 1, MLW_CLOCK_MONOTONIC_NS = 2 };
+enum mlw_stack_mode { MLW_STACKS_FULL = 0, MLW_STACKS_CALLER = 1, MLW_STACKS_NONE = 2 };
+enum mlw_end_how {
+    MLW_END_UNKNOWN = 0, /* no word of its end: still running, or the recording stopped first */
+    MLW_END_EXIT = 1,
+    MLW_END_EXEC = 2,
+    MLW_END_KILLED = 3 /* by a signal */
+};
+
+struct mlw_clock_pair {
+    uint64_t clock, monotonic_ns;
+};
+
+struct mlw_resident { /* bytes */
+    uint64_t clock;
+    uint64_t vmsize, rss, rss_shared /* file and shmem pages */;
+};
+
+/* Resident bytes by kind of mapping, from /proc/PID/smaps. Their sum is the resident size. */
+struct mlw_split {
+    uint64_t clock;
+    uint64_t heap;      /* [heap]: the program break */
+    uint64_t arenas;    /* glibc's non-main heaps */
+    uint64_t anonymous; /* other private anonymous mappings: mmapped blocks, other allocators' */
+    uint64_t stacks;
+    uint64_t files;    /* private and shared mappings of files: code and data */
+    uint64_t shared;   /* shared memory that is not a file */
+    uint64_t recorder; /* what belongs to the recorder itself */
+    uint64_t other;
+    uint64_t swapped; /* not resident; not part of the sum */
+};
+
+/* Four independent lanes of multiply-and-rotate over 8-byte words (zero-padded at the end): about
+ * 16 bytes a cycle, so that it costs nothing beside the write. Not cryptographic. */
+static inline __attribute__((unused)) uint64_t mlw_checksum_part(uint64_t h, const void *data,
+                                                                 size_t n)
+{
+    const uint8_t *p = (const uint8_t *)data;
+    const uint64_t k = 0x9e3779b97f4a7c15u;
+    uint64_t l[4] = {h, h ^ k, h + k, ~h};
+    while (n >= 32) {
+        for (unsigned i = 0; i < 4; i++) {
+            uint64_t w;
+            __builtin_memcpy(&w, p + i * 8, 8);
+            l[i] = (l[i] ^ w) * k;
+            l[i] = l[i] << 29 | l[i] >> 35;
+        }
+        p += 32;
+        n -= 32;
+    }
+    for (unsigned i = 0; n; i++) {
+        uint64_t w = 0;
+        size_t m = n < 8 ? n : 8;
+        for (size_t b = 0; b < m; b++)
+            w |= (uint64_t)p[b] << b * 8;
+        l[i] = (l[i] ^ w ^ (uint64_t)m << 56) * k;
+        l[i] = l[i] << 29 | l[i] >> 35;
+        p += m;
+        n -= m;
+    }
+    uint64_t r = l[0];
+    for (unsigned i = 1; i < 4; i++) {
+        r = (r ^ l[i]) * k;
+        r ^= r >> 32;
+    }
+    return r;
+}
+
+/* The checksum of a chunk whose payload follows at `payload`. */
+static inline __attribute__((unused)) uint64_t mlw_chunk_checksum(const struct mlw_chunk *c,
+                                                                  const void *payload)
+{
+    struct mlw_chunk copy = *c;
+    copy.checksum = 0;
+    return mlw_checksum_part(mlw_checksum_part(0, &copy, sizeof copy), payload, c->payload_bytes);
+}
+
+#endif

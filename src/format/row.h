@@ -1,0 +1,245 @@
+/* row.h - the rows of an event chunk: how one call becomes 5 to 43 bytes.
+ *
+ * Owns: the byte layout of a row, its encoder (used inside the traced program, so: no libc, no
+ * branches that data decides) and its bounds-checked decoder. docs/format.md specifies the same.
+ *
+ * A call row is
+ *   u16 header | time 1,2,4,8 B | address 1,2,4,8 B | [size 1,2,4,8 B] | [stack 0,1,2,4 B]
+ *     | [usable u32] | [argument u64] | [path u8]
+ * all little-endian. header: bits 0-4 operation, 5-6 log2 length of time, 7-8 of address,
+ * 9-10 of size, 11-12 code of stack length (0,1,2,4), 13 usable present, 14 argument present,
+ * 15 path present.
+ *   time      clock ticks since the previous row of the stream (first: since the chunk's
+ * base_clock) address   zigzag of (ror(address,4) - ror(previous address,4)); previous starts at
+ * base_address size      requested bytes (present when the operation has MLW_F_SIZE) stack     id
+ * of a stack node, 0 (length 0) for none usable    usable minus requested bytes; absent: what glibc
+ * gives, mlw_usual_usable() path      bits of enum mlw_path; absent: 0 A META row (operation 31) is
+ * u16 header (only the operation bits) | u8 kind | u16 length | payload; it has no time and no
+ * address. */
+#ifndef MALLOW_FORMAT_ROW_H
+#define MALLOW_FORMAT_ROW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "op.h"
+
+#define MLW_ROW_MAX 48 /* an encoder may touch this many bytes past the start of a row */
+
+enum mlw_meta {
+    MLW_META_NODE = 1,         /* u32 id, u32 parent (0 = outermost), u64 pc, u32 module (0 = none),
+                                  u8 flags (MLW_NODE_*): one frame below its parent */
+    MLW_META_MODULE = 2,       /* u32 id (from 1), u64 start, u64 end, u64 bias, u8 n, n bytes of
+                                  build-id, u16 m, m bytes of path */
+    MLW_META_MODULE_GONE = 3,  /* u32 id, u64 clock */
+    MLW_META_MARK = 4,         /* u64 clock, u16 n, n bytes of label */
+    MLW_META_THREAD_START = 5, /* u64 clock, u16 n, n bytes of name; the chunk says which thread */
+    MLW_META_THREAD_END = 6,   /* u64 clock */
+    MLW_META_CONTROL = 7,      /* u64 clock, u8 enum mlw_control */
+    MLW_META_LOST = 8          /* u64 clock, u64 calls not recorded since the last one, u8 reason */
+};
+
+enum mlw_node_flags {
+    MLW_NODE_EXACT = 1,     /* pc is the interrupted instruction, not a return address */
+    MLW_NODE_TRUNCATED = 2, /* not a frame: the stack could not be unwound beyond this (pc = 0 or
+                               the pc at which it stopped); always a root (parent 0) */
+    MLW_NODE_FP = 4         /* found through a frame pointer, not through unwind tables */
+};
+
+enum mlw_control {
+    MLW_CONTROL_START = 1,
+    MLW_CONTROL_STOP = 2,
+    MLW_CONTROL_PAUSE = 3,
+    MLW_CONTROL_UNPAUSE = 4,
+    MLW_CONTROL_SYNC = 5,
+    MLW_CONTROL_RESET = 6 /* what was recorded before is to be forgotten */
+};
+
+enum mlw_lost_reason {
+    MLW_LOST_SINK = 1,   /* the file could not be written: full disk, limit, lost descriptor */
+    MLW_LOST_BUFFER = 2, /* no buffer could be had for a thread */
+    MLW_LOST_NESTED = 3, /* signal handler inside a signal handler inside the recorder */
+    MLW_LOST_CHUNK = 4   /* reader: a chunk is missing or damaged */
+};
+
+struct mlw_row {
+    uint64_t clock;   /* absolute, in ticks of the recording's clock */
+    uint64_t address; /* 0 when there is none */
+    uint64_t size;
+    uint64_t argument;
+    uint64_t usable; /* usable bytes, 0 when unknown or failed */
+    uint32_t stack;
+    uint8_t op;   /* enum mlw_op */
+    uint8_t path; /* enum mlw_path */
+    /* META rows only: */
+    uint8_t meta; /* enum mlw_meta */
+    uint16_t meta_bytes;
+    const uint8_t *meta_data; /* inside the chunk */
+};
+
+/* The running state of a stream: equal in encoder and decoder. */
+struct mlw_row_state {
+    uint64_t clock;
+    uint64_t address; /* already rotated right by 4 */
+};
+
+#define MLW_INLINE static inline __attribute__((always_inline, unused))
+
+/* Usable bytes that glibc's malloc gives for a request that it serves from a chunk: the row then
+ * carries no usable field. */
+MLW_INLINE uint64_t mlw_usual_usable(uint64_t size)
+{
+    uint64_t chunk = (size + 8 + 15) & ~(uint64_t)15;
+    return (chunk < 32 ? 32 : chunk) - 8;
+}
+
+MLW_INLINE uint64_t mlw_ror4(uint64_t v) { return v >> 4 | v << 60; }
+MLW_INLINE uint64_t mlw_rol4(uint64_t v) { return v << 4 | v >> 60; }
+MLW_INLINE uint64_t mlw_zigzag(uint64_t d) { return d << 1 ^ (uint64_t)((int64_t)d >> 63); }
+MLW_INLINE uint64_t mlw_unzigzag(uint64_t z) { return z >> 1 ^ -(z & 1); }
+
+/* log2 of the 1, 2, 4 or 8 bytes that v needs. */
+MLW_INLINE unsigned mlw_len2(uint64_t v)
+{
+    return (unsigned)(v > 0xff) + (unsigned)(v > 0xffff) + (unsigned)(v > 0xffffffff);
+}
+
+MLW_INLINE void mlw_put(uint8_t *p, uint64_t v) { __builtin_memcpy(p, &v, 8); }
+
+/* Encodes one call row at p (MLW_ROW_MAX bytes must be free there) and returns its end.
+ * fields: MLW_F_* of the operation, a constant at every call, so that unused parts vanish.
+ * usable_extra: usable - size when it is not the usual one, else 0 with has_usable 0. */
+MLW_INLINE uint8_t *mlw_row_encode(uint8_t *p, struct mlw_row_state *st, unsigned op,
+                                   unsigned fields, uint64_t clock, uint64_t address, uint64_t size,
+                                   uint32_t stack, int has_usable, uint32_t usable_extra,
+                                   uint64_t argument, unsigned path)
+{
+    uint8_t *const start = p;
+    uint64_t dt = clock - st->clock;
+    uint64_t a = mlw_ror4(address);
+    uint64_t da = mlw_zigzag(a - st->address);
+    /* Two bytes of time nearly always: a branch that is predicted keeps the place of the next row
+     * from waiting for the clock. */
+    unsigned tl = __builtin_expect(dt <= 0xffff, 1) ? 1 : mlw_len2(dt), al = mlw_len2(da);
+    unsigned header = op | tl << 5 | al << 7;
+    p += 2;
+    mlw_put(p, dt);
+    p += 1u << tl;
+    mlw_put(p, da);
+    p += 1u << al;
+    if (fields & MLW_F_SIZE) {
+        unsigned sl = mlw_len2(size);
+        header |= sl << 9;
+        mlw_put(p, size);
+        p += 1u << sl;
+    }
+    if (fields & MLW_F_STACK) {
+        unsigned kl = (unsigned)(stack > 0) + (unsigned)(stack > 0xff) + (unsigned)(stack > 0xffff);
+        header |= kl << 11;
+        __builtin_memcpy(p, &stack, 4);
+        p += (1u << kl) >> 1;
+    }
+    if (__builtin_expect(has_usable, 0)) {
+        header |= 1u << 13;
+        __builtin_memcpy(p, &usable_extra, 4);
+        p += 4;
+    }
+    if (__builtin_expect(argument != 0, 0)) {
+        header |= 1u << 14;
+        mlw_put(p, argument);
+        p += 8;
+    }
+    if (path) {
+        header |= 1u << 15;
+        *p++ = (uint8_t)path;
+    }
+    uint16_t h = (uint16_t)header;
+    __builtin_memcpy(start, &h, 2);
+    st->clock = clock;
+    st->address = a;
+    return p;
+}
+
+/* The MLW_F_* of an operation; 0 for a number that is no call. */
+MLW_INLINE unsigned mlw_op_fields(unsigned op)
+{
+    switch (op) {
+#define MLW_OP_FIELDS(sym, num, name, fields)                                                      \
+    case num: return fields;
+        MLW_OPS(MLW_OP_FIELDS)
+#undef MLW_OP_FIELDS
+    default: return 0;
+    }
+}
+
+/* Decodes the row at p, which must lie before end. Returns the start of the next row, or NULL when
+ * the bytes are not a row (unknown operation, runs past the end): the rest of the chunk is then
+ * unreadable. Never reads at or past end. */
+MLW_INLINE const uint8_t *mlw_row_decode(const uint8_t *p, const uint8_t *end,
+                                         struct mlw_row_state *st, struct mlw_row *row)
+{
+    if (end - p < 4)
+        return 0;
+    unsigned header = (unsigned)p[0] | (unsigned)p[1] << 8;
+    unsigned op = header & 31;
+    p += 2;
+    row->op = (uint8_t)op;
+    if (op == MLW_OP_META) {
+        if (end - p < 3)
+            return 0;
+        row->meta = p[0];
+        row->meta_bytes = (uint16_t)(p[1] | p[2] << 8);
+        row->meta_data = p + 3;
+        if (end - p < 3 + (ptrdiff_t)row->meta_bytes)
+            return 0;
+        return p + 3 + row->meta_bytes;
+    }
+    unsigned fields = mlw_op_fields(op);
+    if (!fields)
+        return 0;
+    unsigned tl = 1u << (header >> 5 & 3), al = 1u << (header >> 7 & 3);
+    unsigned sl = fields & MLW_F_SIZE ? 1u << (header >> 9 & 3) : 0;
+    unsigned kl = fields & MLW_F_STACK ? (1u << (header >> 11 & 3)) >> 1 : 0;
+    unsigned need =
+        tl + al + sl + kl + (header >> 13 & 1) * 4 + (header >> 14 & 1) * 8 + (header >> 15 & 1);
+    if ((size_t)(end - p) < need)
+        return 0;
+    uint64_t v[4] = {0, 0, 0, 0};
+    const unsigned lens[4] = {tl, al, sl, kl};
+    for (unsigned i = 0; i < 4; i++) {
+        if (end - p >= 8) {
+            uint64_t w;
+            __builtin_memcpy(&w, p, 8);
+            v[i] = lens[i] == 8 ? w : w & (((uint64_t)1 << lens[i] * 8) - 1);
+        } else {
+            for (unsigned b = 0; b < lens[i]; b++)
+                v[i] |= (uint64_t)p[b] << b * 8;
+        }
+        p += lens[i];
+    }
+    st->clock += v[0];
+    st->address += mlw_unzigzag(v[1]);
+    row->clock = st->clock;
+    row->address = mlw_rol4(st->address);
+    row->size = v[2];
+    row->stack = (uint32_t)v[3];
+    row->usable = 0;
+    uint32_t extra = 0;
+    if (header >> 13 & 1) {
+        __builtin_memcpy(&extra, p, 4);
+        p += 4;
+    }
+    row->argument = 0;
+    if (header >> 14 & 1) {
+        __builtin_memcpy(&row->argument, p, 8);
+        p += 8;
+    }
+    row->path = 0;
+    if (header >> 15 & 1)
+        row->path = *p++;
+    if (fields & MLW_F_STACK && row->address && !(row->path & MLW_PATH_FAILED))
+        row->usable = header >> 13 & 1 ? row->size + extra : mlw_usual_usable(row->size);
+    return p;
+}
+
+#endif

@@ -1,0 +1,123 @@
+/* session.h - the shared memory between `mallow record` (or a lone recorder) and the traced
+ * programs.
+ *
+ * One file of shared memory (a memfd of `mallow record`, or /dev/shm/mallow-* made by a recorder
+ * that was preloaded by hand) holds, in this order: struct mlw_session (one page), MLW_PROCESSES
+ * entries of struct mlw_process, then windows of MLW_WINDOW_SLOTS buffers of MLW_SLOT_BYTES. A
+ * buffer is a struct mlw_chunk with its rows behind it, so it leaves with one write. The file is
+ * sparse: what is not touched costs nothing. It outlives the traced program: rows whose bytes are
+ * below payload_bytes are recovered after kill -9.
+ *
+ * Who may write what: an entry of the process table belongs to its process, except `control`, which
+ * controllers change, and the fields marked (parent). The parent gives an entry back (all zeros,
+ * state FREE last) once its process is gone or a newer entry of the same pid is LIVE, never before:
+ * an exec that fails may turn ENDED into LIVE again. It punches the windows of that entry out of
+ * the file; their numbers are not used again. There are as many windows as the size of the file has
+ * room for: whoever is given a number beyond has no window. */
+#ifndef MALLOW_FORMAT_SESSION_H
+#define MALLOW_FORMAT_SESSION_H
+
+#include <stdint.h>
+
+#include "chunk.h"
+
+#define MLW_SESSION_MAGIC   0x31534553574f4c4dull /* "MLOWSES1" */
+#define MLW_PROCESSES       16384u /* program images at one time; ended ones are reused */
+#define MLW_SLOT_BYTES      65536u
+#define MLW_WINDOW_SLOTS    64u /* live threads before a second window is needed */
+#define MLW_PROCESS_WINDOWS 64u
+#define MLW_WINDOW_BYTES    (MLW_SLOT_BYTES * MLW_WINDOW_SLOTS)
+#define MLW_PATH_BYTES      3072u
+
+/* Environment variables: /proc/PID/fd/N of the session (set by mallow record), and the file that is
+ * written, absolute when set by mallow record. */
+#define MLW_ENV_SESSION "MALLOW_SESSION"
+#define MLW_ENV_OUTPUT  "MALLOW_OUTPUT"
+
+struct mlw_session {
+    uint64_t magic;
+    uint32_t version; /* MLW_FORMAT_VERSION */
+    uint32_t clock_kind;
+    uint32_t parent_pid;      /* 0 when there is no `mallow record` */
+    uint32_t stack_mode;      /* enum mlw_stack_mode */
+    uint32_t initial_control; /* enum mlw_control_bits for new processes */
+    uint32_t options;         /* enum mlw_session_options */
+    uint32_t next_window;     /* atomic: first never-used window */
+    uint32_t next_process; /* atomic: tickets given; entries at and after were never used, until it
+                              has gone round MLW_PROCESSES */
+    uint32_t unrecorded;   /* atomic: processes that could not join */
+    uint32_t program_pid;  /* the process that `mallow record` started; 0 when there is none */
+    char output[MLW_PATH_BYTES]; /* where chunks are appended; NUL-terminated */
+};
+_Static_assert(sizeof(struct mlw_session) <= 4096, "one page");
+
+enum mlw_session_options {
+    MLW_OPT_ENVIRONMENT = 1, /* store the environment */
+    MLW_OPT_NO_FOLLOW = 2    /* do not record children */
+};
+
+/* mlw_process.control: recording is on when STARTED is set and PAUSED is not. The upper 24 bits are
+ * an epoch: whoever raises it makes every thread look up, at its next call, what changed. */
+enum mlw_control_bits {
+    MLW_CTL_STARTED = 1,
+    MLW_CTL_PAUSED = 2,
+    MLW_CTL_ACTIVE = 4, /* = STARTED and not PAUSED, kept by whoever changes those */
+    MLW_CTL_DEAD = 8,   /* recording failed for good in this process */
+    MLW_CTL_RESET = 16, /* the next thread that looks up writes a RESET row and clears this */
+    MLW_CTL_EPOCH = 256
+};
+
+enum mlw_process_state {
+    MLW_PROC_FREE = 0,
+    MLW_PROC_STARTING = 1,
+    MLW_PROC_LIVE = 2,
+    MLW_PROC_ENDED = 3 /* the process said so itself (exit, _exit, exec) and flushed */
+};
+
+struct mlw_process {  /* 1024 bytes */
+    uint32_t state;   /* atomic, enum mlw_process_state */
+    uint32_t control; /* atomic, enum mlw_control_bits | epoch */
+    uint32_t pid;
+    uint32_t end_how; /* enum mlw_end_how */
+    uint64_t image;
+    uint64_t forked_from;
+    uint64_t start_clock;
+    uint64_t lost_sink, lost_buffer, lost_nested; /* atomic counts of calls */
+    uint64_t private_start, private_end; /* the recorder's own private memory (for the split) */
+    uint64_t private_bytes;              /* of it, in use */
+    uint32_t windows;                    /* atomic: how many of window[] are valid */
+    uint32_t threads;                    /* atomic: next thread number */
+    uint32_t stacks_truncated;           /* atomic */
+    uint32_t drain; /* atomic: the process cannot write any more; the parent must empty its slots */
+    uint64_t brk_start;
+    uint32_t end_status; /* exit status, when the process said it itself */
+    uint32_t
+        unwritten; /* chunks of this process that could not be written: errno of the last one */
+    uint64_t reserved[32];
+    uint32_t window[MLW_PROCESS_WINDOWS]; /* numbers of windows; slot s is in window[s / 64] */
+    uint64_t reserved2[49];
+};
+
+/* mlw_chunk.reserved[0] of a buffer in a slot: its state. reserved[1]: the thread pointer (fs base)
+ * of the thread that fills it, 0 when not known; the parent tells thread stacks from other memory
+ * by it. In a file all of reserved[] is 0. */
+enum mlw_slot_state {
+    MLW_SLOT_FREE = 0,
+    MLW_SLOT_USED = 1, /* a thread writes into it (or died while it did) */
+    MLW_SLOT_FULL = 2  /* handed over: the parent writes it out and sets FREE */
+};
+
+_Static_assert(sizeof(struct mlw_process) == 1024, "entries do not straddle pages");
+
+/* Offsets in the file of shared memory. */
+static inline __attribute__((unused)) uint64_t mlw_process_offset(uint32_t index)
+{
+    return 4096 + (uint64_t)index * sizeof(struct mlw_process);
+}
+static inline __attribute__((unused)) uint64_t mlw_window_offset(uint32_t window)
+{
+    uint64_t base = 4096 + (uint64_t)MLW_PROCESSES * sizeof(struct mlw_process);
+    return ((base + 65535) & ~(uint64_t)65535) + (uint64_t)window * MLW_WINDOW_BYTES;
+}
+
+#endif
