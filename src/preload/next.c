@@ -1,0 +1,339 @@
+/* next.c - the allocator behind us, and what must work before it is known.
+ *
+ * dlsym may itself allocate (it reports a missing symbol in allocated text), so until the functions
+ * behind us are known a small allocator serves from a static buffer and never takes anything back.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "recorder.h"
+
+#define BOOT_BYTES 65536u
+
+static uint8_t boot_memory[BOOT_BYTES] __attribute__((aligned(16)));
+static volatile uint32_t boot_used;
+
+static void *boot_take(size_t align, size_t size)
+{
+    if (align < 16)
+        align = 16;
+    if (size > BOOT_BYTES || align > 4096)
+        return 0;
+    uint32_t need = (uint32_t)(size + 16 + align) & ~15u;
+    uint32_t at = __atomic_fetch_add(&boot_used, need, __ATOMIC_RELAXED);
+    if (at > BOOT_BYTES || need > BOOT_BYTES - at)
+        return 0;
+    uintptr_t p = ((uintptr_t)boot_memory + at + 16 + align - 1) & ~(uintptr_t)(align - 1);
+    ((size_t *)p)[-1] = size;
+    return (void *)p;
+}
+
+static bool boot_owns(const void *p) { return (uintptr_t)p - (uintptr_t)boot_memory < BOOT_BYTES; }
+
+static void *boot_malloc(size_t size) { return boot_take(16, size); }
+
+static void *boot_calloc(size_t n, size_t size)
+{
+    size_t total;
+    return __builtin_mul_overflow(n, size, &total) ? 0 : boot_take(16, total);
+}
+
+static void *boot_realloc(void *old, size_t size)
+{
+    void *p = boot_take(16, size);
+    if (p && old) {
+        size_t have = ((size_t *)old)[-1];
+        memcpy(p, old, have < size ? have : size);
+    }
+    return p;
+}
+
+static void *boot_reallocarray(void *old, size_t n, size_t size)
+{
+    size_t total;
+    return __builtin_mul_overflow(n, size, &total) ? 0 : boot_realloc(old, total);
+}
+
+static void boot_free(void *p) { (void)p; }
+static void *boot_aligned(size_t align, size_t size) { return boot_take(align, size); }
+
+static int boot_posix_memalign(void **to, size_t align, size_t size)
+{
+    void *p = boot_take(align, size);
+    if (!p)
+        return 12; /* ENOMEM */
+    *to = p;
+    return 0;
+}
+
+static void *boot_valloc(size_t size) { return boot_take(4096, size); }
+static void boot_free_sized(void *p, size_t size) { (void)p, (void)size; }
+static void boot_free_aligned(void *p, size_t a, size_t s) { (void)p, (void)a, (void)s; }
+static size_t boot_usable(void *p) { return p ? ((size_t *)p)[-1] : 0; }
+
+static void *raw_mmap(void *at, size_t n, int prot, int flags, int fd, off_t from)
+{
+    long r = sys_mmap(at, n, prot, flags, fd, from);
+    return sys_is_error(r) ? MAP_FAILED : (void *)r;
+}
+
+static int raw_munmap(void *p, size_t n) { return sys_munmap(p, n) ? -1 : 0; }
+
+static void *raw_mremap(void *p, size_t old, size_t n, int flags, void *to)
+{
+    long r = sys_mremap(p, old, n, flags, to);
+    return sys_is_error(r) ? MAP_FAILED : (void *)r;
+}
+
+static int no_brk(void *p)
+{
+    (void)p;
+    return -1;
+}
+
+static void *no_sbrk(intptr_t n)
+{
+    (void)n;
+    return (void *)-1;
+}
+
+struct next_functions next = {
+    boot_malloc,       boot_calloc,     boot_realloc,
+    boot_reallocarray, boot_free,       boot_posix_memalign,
+    boot_aligned,      boot_aligned,    boot_valloc,
+    boot_valloc,       boot_free_sized, boot_free_aligned,
+    boot_usable,       raw_mmap,        raw_munmap,
+    raw_mremap,        no_brk,          no_sbrk,
+};
+
+struct next_facts next_facts;
+
+/* Blocks of the small allocator may come back later: these stand before the real functions when any
+ * was handed out. */
+static struct next_functions real;
+
+static void mixed_free(void *p)
+{
+    if (!boot_owns(p))
+        real.free(p);
+}
+
+static void mixed_free_sized(void *p, size_t size)
+{
+    if (!boot_owns(p))
+        real.free_sized(p, size);
+}
+
+static void mixed_free_aligned(void *p, size_t align, size_t size)
+{
+    if (!boot_owns(p))
+        real.free_aligned_sized(p, align, size);
+}
+
+static void *mixed_realloc(void *old, size_t size)
+{
+    if (!boot_owns(old))
+        return real.realloc(old, size);
+    void *p = real.malloc(size);
+    if (p) {
+        size_t have = boot_usable(old);
+        memcpy(p, old, have < size ? have : size);
+    }
+    return p;
+}
+
+static void *mixed_reallocarray(void *old, size_t n, size_t size)
+{
+    size_t total;
+    if (!boot_owns(old))
+        return real.reallocarray(old, n, size);
+    return __builtin_mul_overflow(n, size, &total) ? 0 : mixed_realloc(old, total);
+}
+
+static size_t mixed_usable(void *p)
+{
+    return boot_owns(p) ? boot_usable(p) : real.malloc_usable_size(p);
+}
+
+/* Functions that an older C library lacks; reallocarray always, because glibc's calls realloc by
+ * its public name and so would be recorded twice. */
+static void missing_free_sized(void *p, size_t size)
+{
+    (void)size;
+    real.free(p);
+}
+
+static void missing_free_aligned(void *p, size_t align, size_t size)
+{
+    (void)align, (void)size;
+    real.free(p);
+}
+
+static void *missing_reallocarray(void *old, size_t n, size_t size)
+{
+    size_t total;
+    if (__builtin_mul_overflow(n, size, &total))
+        total = SIZE_MAX; /* which no realloc can serve: it fails and sets errno as it should */
+    return real.realloc(old, total);
+}
+
+static size_t missing_usable(void *p)
+{
+    (void)p;
+    return 0;
+}
+
+static void *missing_aligned(size_t align, size_t size)
+{
+    void *p = 0;
+    return real.posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? 0 : p;
+}
+
+static void *missing_valloc(size_t size) { return missing_aligned(4096, size); }
+static void *missing_pvalloc(size_t size) { return missing_aligned(4096, (size + 4095) & ~4095ul); }
+
+void *next_symbol(const char *name) { return dlsym(RTLD_NEXT, name); }
+
+void *next_loaded(const char *library, const char *name)
+{
+    void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    return handle ? dlsym(handle, name) : 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool has_hugetlb_tunable(void)
+{
+    extern char **environ;
+    for (char **e = environ; e && *e; e++)
+        if (!strncmp(*e, "GLIBC_TUNABLES=", 15))
+            return strstr(*e, "hugetlb") != 0;
+    return false;
+}
+
+static int visit_module(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size, (void)arg;
+    uint64_t at = (uint64_t)real.malloc, low = UINT64_MAX, high = 0;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        if (ph->p_type != PT_LOAD)
+            continue;
+        uint64_t from = info->dlpi_addr + ph->p_vaddr, to = from + ph->p_memsz;
+        if (from < low)
+            low = from;
+        if (to > high)
+            high = to;
+    }
+    if (at < low || at >= high)
+        return 0;
+    next_facts.start = low;
+    next_facts.end = high;
+    const char *name = base_name(info->dlpi_name);
+    strncpy(next_facts.name, name, sizeof next_facts.name - 1);
+    return 1;
+}
+
+static void learn_facts(void)
+{
+    next_facts.dl_find_object = dlsym(RTLD_DEFAULT, "_dl_find_object");
+    void **end = (void **)dlsym(RTLD_DEFAULT, "__libc_stack_end");
+    next_facts.stack_end = end ? *end : 0;
+    dl_iterate_phdr(visit_module, 0);
+    const char *(*version)(void) =
+        (const char *(*)(void))dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+    if (version && !strncmp(next_facts.name, "libc.so.6", 9)) {
+        next_facts.glibc = true;
+        const char *v = version();
+        memcpy(next_facts.name, "glibc ", 6);
+        strncpy(next_facts.name + 6, v, sizeof next_facts.name - 7);
+        unsigned minor = v[0] == '2' && v[1] == '.' ? (unsigned)(v[2] - '0') : 0;
+        if (v[2] && v[3] >= '0' && v[3] <= '9')
+            minor = minor * 10 + (unsigned)(v[3] - '0');
+        /* heap_info {arena, previous, size} and HEAP_MAX_SIZE of 64 MiB: read in glibc's 2.26
+         * to 2.42 */
+        next_facts.glibc_heaps = minor >= 26 && minor <= 42 && !has_hugetlb_tunable();
+        next_facts.curbrk = (void *const *)dlsym(RTLD_DEFAULT, "__curbrk");
+        return;
+    }
+    static const char known[][12] = {"jemalloc", "tcmalloc", "mimalloc"};
+    for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strstr(next_facts.name, known[i]))
+            strcpy(next_facts.name, known[i]);
+}
+
+bool next_resolve(void)
+{
+    static volatile uint32_t stage; /* 0 not begun, 1 under way, 2 known */
+    uint32_t zero = 0;
+    if (stage == 2)
+        return true;
+    if (!__atomic_compare_exchange_n(&stage, &zero, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return stage == 2;
+#define FIND(field) real.field = (__typeof__(real.field))(uintptr_t)dlsym(RTLD_NEXT, #field)
+    /* the four that every allocator has come first: a missing one would make dlsym allocate */
+    FIND(malloc);
+    FIND(free);
+    FIND(calloc);
+    FIND(realloc);
+    if (!real.malloc || !real.free || !real.calloc || !real.realloc) {
+        stage = 0;
+        return false;
+    }
+    /* from here on what dlsym allocates comes from the real thing */
+    next.malloc = real.malloc;
+    next.calloc = real.calloc;
+    next.realloc = boot_used ? mixed_realloc : real.realloc;
+    next.free = boot_used ? mixed_free : real.free;
+    FIND(posix_memalign);
+    FIND(aligned_alloc);
+    FIND(memalign);
+    FIND(valloc);
+    FIND(pvalloc);
+    FIND(malloc_usable_size);
+    FIND(mmap);
+    FIND(munmap);
+    FIND(mremap);
+    FIND(brk);
+    FIND(sbrk);
+    FIND(free_sized);
+    FIND(free_aligned_sized);
+#undef FIND
+#define DEFAULT(field, function)                                                                   \
+    if (!real.field)                                                                               \
+    real.field = function
+    DEFAULT(posix_memalign, boot_posix_memalign);
+    DEFAULT(aligned_alloc, missing_aligned);
+    DEFAULT(memalign, missing_aligned);
+    DEFAULT(valloc, missing_valloc);
+    DEFAULT(pvalloc, missing_pvalloc);
+    DEFAULT(malloc_usable_size, missing_usable);
+    DEFAULT(reallocarray, missing_reallocarray);
+    DEFAULT(free_sized, missing_free_sized);
+    DEFAULT(free_aligned_sized, missing_free_aligned);
+    DEFAULT(mmap, raw_mmap);
+    DEFAULT(munmap, raw_munmap);
+    DEFAULT(mremap, raw_mremap);
+    DEFAULT(brk, no_brk);
+    DEFAULT(sbrk, no_sbrk);
+#undef DEFAULT
+    learn_facts();
+    struct next_functions chosen = real;
+    if (boot_used) {
+        chosen.free = mixed_free;
+        chosen.free_sized = mixed_free_sized;
+        chosen.free_aligned_sized = mixed_free_aligned;
+        chosen.realloc = mixed_realloc;
+        chosen.reallocarray = mixed_reallocarray;
+        chosen.malloc_usable_size = mixed_usable;
+        next_facts.glibc = false; /* its blocks have no chunk headers: ask, do not read */
+    }
+    next = chosen;
+    __atomic_store_n(&stage, 2, __ATOMIC_RELEASE);
+    return true;
+}

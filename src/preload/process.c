@@ -1,0 +1,717 @@
+/* process.c - joining the session, fork, and the end of the process.
+ *
+ * A process joins at its first call (or in our constructor): it maps the shared memory of `mallow
+ * record`, or makes its own in /dev/shm when it was preloaded by hand, and says in a PROCESS chunk
+ * who it is. The child of a fork finds the wiped page empty and joins as a new image that inherits
+ * from the old one. */
+#include <cpuid.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/utsname.h>
+
+#include "recorder.h"
+
+struct recorder recorder = {.output = {-1, 0, 0}, .memory = {-1, 0, 0}, .terminal = {-1, 0, 0}};
+TLS uint64_t process_fork_clock;
+
+static volatile uint32_t no_control; /* always 0: recording is off */
+
+/* ---- small things ---- */
+
+uint64_t clock_monotonic_ns(void)
+{
+    struct timespec ts = {0, 0};
+    if (recorder.clock_kind == CLOCK_FROZEN)
+        sys_clock_gettime(CLOCK_MONOTONIC, &ts); /* the vdso reads the time stamp counter */
+    else
+        clock_gettime(CLOCK_MONOTONIC, &ts); /* through the vdso: no system call */
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void clock_freeze(bool this_thread_only)
+{
+    if (!recorder.process || recorder.clock_kind == CLOCK_FROZEN)
+        return;
+    recorder.frozen_clock = clock_now(recorder.clock_kind);
+    if (this_thread_only && thread_self) {
+        thread_self->clock_kind = CLOCK_FROZEN;
+        if (thread_self->nested)
+            thread_self->nested->clock_kind = CLOCK_FROZEN;
+        return;
+    }
+    recorder.clock_kind = CLOCK_FROZEN;
+    for (struct thread *t = recorder.threads; t; t = t->next)
+        t->clock_kind = CLOCK_FROZEN;
+}
+
+static uint64_t clock_realtime_ns(void)
+{
+    struct timespec ts = {0, 0};
+    if (recorder.clock_kind == CLOCK_FROZEN)
+        sys_clock_gettime(CLOCK_REALTIME, &ts);
+    else
+        clock_gettime(CLOCK_REALTIME, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void *own_map(size_t bytes)
+{
+    long p = sys_mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                      -1, 0);
+    if (sys_is_error(p))
+        return 0;
+    if (recorder.process)
+        __atomic_fetch_add(&recorder.process->private_bytes, bytes, __ATOMIC_RELAXED);
+    return (void *)p;
+}
+
+void *unwind_host_map(size_t bytes) { return own_map(bytes); }
+
+void unwind_host_unmap(void *p, size_t bytes)
+{
+    sys_munmap(p, bytes);
+    if (recorder.process)
+        __atomic_fetch_sub(&recorder.process->private_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+static bool tsc_is_sound(void)
+{
+    unsigned a, b, c, d;
+    int mode = 0;
+    if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || !(d & 1u << 8))
+        return false;
+    return !sys_prctl(PR_GET_TSC, (unsigned long)&mode, 0, 0, 0) ? mode == PR_TSC_ENABLE : true;
+}
+
+static const char *environment(const char *name)
+{
+    extern char **environ;
+    size_t n = strlen(name);
+    for (char **e = environ; e && *e; e++)
+        if (!strncmp(*e, name, n) && (*e)[n] == '=')
+            return *e + n + 1;
+    return 0;
+}
+
+/* ---- descriptors ---- */
+
+static bool still_ours(const struct own_file *f)
+{
+    struct stat st;
+    return f->fd >= 0 && !sys_fstat(f->fd, &st) && st.st_dev == f->dev && st.st_ino == f->ino;
+}
+
+/* Takes fd over, moved out of the way of the program's own low numbers. */
+static bool own(struct own_file *f, long fd)
+{
+    struct stat st;
+    if (fd < 0)
+        return false;
+    static const int high[] = {900, 200, 40};
+    for (unsigned i = 0; i < sizeof high / sizeof high[0]; i++) {
+        long moved = sys_fcntl((int)fd, F_DUPFD_CLOEXEC, high[i]);
+        if (moved >= 0) {
+            sys_close((int)fd);
+            fd = moved;
+            break;
+        }
+    }
+    if (sys_fstat((int)fd, &st)) {
+        sys_close((int)fd);
+        return false;
+    }
+    f->fd = (int)fd;
+    f->dev = st.st_dev;
+    f->ino = st.st_ino;
+    return true;
+}
+
+int process_output_fd(void)
+{
+    if (still_ours(&recorder.output))
+        return recorder.output.fd;
+    if (recorder.sandboxed || !recorder.output_path[0])
+        return -1;
+    recorder.output.fd = -1;
+    own(&recorder.output,
+        sys_openat(AT_FDCWD, recorder.output_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY, 0));
+    return recorder.output.fd;
+}
+
+int process_memory_fd(void)
+{
+    if (still_ours(&recorder.memory))
+        return recorder.memory.fd;
+    if (recorder.sandboxed || !recorder.session_path[0])
+        return -1;
+    recorder.memory.fd = -1;
+    own(&recorder.memory, sys_openat(AT_FDCWD, recorder.session_path, O_RDWR | O_CLOEXEC, 0));
+    return recorder.memory.fd;
+}
+
+void process_say(const char *text)
+{
+    struct stat st;
+    if (recorder.sandboxed || sys_fstat(2, &st) || st.st_dev != recorder.terminal.dev ||
+        st.st_ino != recorder.terminal.ino)
+        return;
+    sys_write(2, text, strlen(text));
+}
+
+/* ---- the PROCESS chunk ---- */
+
+struct tlvs {
+    uint8_t *at, *end;
+};
+
+static void tlv(struct tlvs *t, unsigned tag, const void *data, size_t n)
+{
+    size_t padded = (n + 7) & ~(size_t)7;
+    if ((size_t)(t->end - t->at) < 8 + padded)
+        return;
+    uint32_t length = (uint32_t)n;
+    uint16_t tag16 = (uint16_t)tag;
+    memset(t->at, 0, 8 + padded);
+    memcpy(t->at, &tag16, 2);
+    memcpy(t->at + 4, &length, 4);
+    memcpy(t->at + 8, data, n);
+    t->at += 8 + padded;
+}
+
+static void tlv_file(struct tlvs *t, unsigned tag, const char *path)
+{
+    long fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (t->end - t->at > 64) {
+        uint8_t *data = t->at + 8;
+        size_t room = (size_t)(t->end - data) - 8, n = 0;
+        long r;
+        while (n < room && (r = sys_read((int)fd, data + n, room - n)) > 0)
+            n += (size_t)r;
+        uint32_t length = (uint32_t)n;
+        uint16_t tag16 = (uint16_t)tag;
+        memset(t->at, 0, 8);
+        memcpy(t->at, &tag16, 2);
+        memcpy(t->at + 4, &length, 4);
+        size_t padded = (n + 7) & ~(size_t)7;
+        memset(data + n, 0, padded - n);
+        t->at = data + padded;
+    }
+    sys_close((int)fd);
+}
+
+/* What a child of fork has in common with its parent: gathered once. */
+static void describe(bool with_environment)
+{
+    size_t room = 512u << 10;
+    uint8_t *p = (uint8_t *)own_map(room);
+    char exe[4096];
+    if (!p)
+        return;
+    struct tlvs t = {p, p + room};
+    tlv_file(&t, MLW_TLV_COMMAND, "/proc/self/cmdline");
+    long n = sys_readlinkat(AT_FDCWD, "/proc/self/exe", exe, sizeof exe);
+    if (n > 0)
+        tlv(&t, MLW_TLV_EXE, exe, (size_t)n);
+    tlv(&t, MLW_TLV_ALLOCATOR, next_facts.name, strlen(next_facts.name));
+    uint32_t page = 4096; /* x86-64 */
+    tlv(&t, MLW_TLV_PAGE_BYTES, &page, 4);
+    if (with_environment)
+        tlv_file(&t, MLW_TLV_ENVIRONMENT, "/proc/self/environ");
+    if (!next_facts.dl_find_object) {
+        static const char note[] =
+            "stacks: this C library has no _dl_find_object (glibc 2.35 has it); "
+            "code that was loaded later cannot be unwound";
+        tlv(&t, MLW_TLV_NOTE, note, sizeof note - 1);
+    }
+    recorder.description = p;
+    recorder.description_bytes = (uint32_t)(t.at - p);
+}
+
+static void chunk_of_tlvs(unsigned type, const uint8_t *payload, size_t n)
+{
+    struct mlw_chunk c;
+    memset(&c, 0, sizeof c);
+    c.magic = MLW_CHUNK_MAGIC;
+    c.type = (uint16_t)type;
+    c.header_bytes = sizeof c;
+    c.payload_bytes = (uint32_t)n;
+    c.image = type == MLW_CHUNK_FILE ? 0 : recorder.image;
+    c.pid = recorder.pid;
+    c.tid = recorder.pid;
+    stream_write_chunk(&c, payload);
+}
+
+static void say_who(uint64_t start_clock)
+{
+    size_t room = 8192 + recorder.description_bytes;
+    uint8_t *p = (uint8_t *)own_map(room);
+    if (!p)
+        return;
+    struct tlvs t = {p, p + room};
+    uint32_t v;
+    uint64_t start[3] = {start_clock, clock_monotonic_ns(), clock_realtime_ns()};
+    tlv(&t, MLW_TLV_VERSION, (v = MLW_FORMAT_VERSION, &v), 4);
+    tlv(&t, MLW_TLV_CLOCK_KIND, (v = recorder.session->clock_kind, &v), 4);
+    tlv(&t, MLW_TLV_START, start, sizeof start);
+    tlv(&t, MLW_TLV_PPID, (v = (uint32_t)sys_getppid(), &v), 4);
+    tlv(&t, MLW_TLV_STACKS, (v = recorder.stack_mode, &v), 4);
+    if (recorder.lone)
+        tlv(&t, MLW_TLV_SESSION, recorder.session_path, strlen(recorder.session_path));
+    if (recorder.forked_from)
+        tlv(&t, MLW_TLV_FORKED_FROM, &recorder.forked_from, 8);
+    if (recorder.description && (size_t)(t.end - t.at) >= recorder.description_bytes) {
+        memcpy(t.at, recorder.description, recorder.description_bytes);
+        t.at += recorder.description_bytes;
+    }
+    chunk_of_tlvs(MLW_CHUNK_PROCESS, p, (size_t)(t.at - p));
+    unwind_host_unmap(p, room);
+}
+
+static void say_file(void)
+{
+    uint8_t buffer[1024];
+    struct tlvs t = {buffer, buffer + sizeof buffer};
+    struct utsname u;
+    uint32_t v;
+    uint64_t start[3] = {clock_now(recorder.clock_kind), clock_monotonic_ns(), clock_realtime_ns()};
+    tlv(&t, MLW_TLV_VERSION, (v = MLW_FORMAT_VERSION, &v), 4);
+    tlv(&t, MLW_TLV_CLOCK_KIND, (v = recorder.clock_kind, &v), 4);
+    tlv(&t, MLW_TLV_START, start, sizeof start);
+    tlv(&t, MLW_TLV_TOOL, "libmallow-record " MALLOW_VERSION,
+        sizeof "libmallow-record " MALLOW_VERSION - 1);
+    if (!sys_call(SYS_uname, (long)&u, 0, 0, 0, 0, 0)) {
+        char host[256];
+        size_t n = 0;
+        const char *part[3] = {u.sysname, u.release, u.machine};
+        for (unsigned i = 0; i < 3; i++) {
+            size_t m = strnlen(part[i], 64);
+            memcpy(host + n, part[i], m);
+            n += m;
+            host[n++] = ' ';
+        }
+        tlv(&t, MLW_TLV_HOST, host, n - 1);
+    }
+    chunk_of_tlvs(MLW_CHUNK_FILE, buffer, (size_t)(t.at - buffer));
+}
+
+/* ---- joining ---- */
+
+static char *put_number(char *to, uint64_t v)
+{
+    char digits[20];
+    unsigned n = 0;
+    do
+        digits[n++] = (char)('0' + v % 10);
+    while (v /= 10);
+    while (n)
+        *to++ = digits[--n];
+    return to;
+}
+
+/* Expands %p, makes the path absolute. */
+static bool set_output_path(const char *from)
+{
+    char *to = recorder.output_path, *end = to + sizeof recorder.output_path - 24;
+    if (from[0] != '/') {
+        long n = sys_call(SYS_getcwd, (long)to, (long)sizeof recorder.output_path / 2, 0, 0, 0, 0);
+        if (n <= 0 || to[0] != '/')
+            return false;
+        to += n - 1;
+        *to++ = '/';
+    }
+    for (; *from && to < end; from++) {
+        if (from[0] == '%' && from[1] == 'p') {
+            to = put_number(to, recorder.pid);
+            from++;
+        } else {
+            *to++ = *from;
+        }
+    }
+    *to = 0;
+    return *from == 0;
+}
+
+/* How many windows a file of that size has room for: a store beyond would kill the program. */
+static uint32_t room_for_windows(off_t bytes)
+{
+    uint64_t n = ((uint64_t)bytes - mlw_window_offset(0)) / MLW_WINDOW_BYTES;
+    return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+void *process_map_window(uint32_t number)
+{
+    int fd = process_memory_fd();
+    if (fd < 0 || number >= recorder.window_room)
+        return 0;
+    long p = sys_mmap(0, MLW_WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                      (off_t)mlw_window_offset(number));
+    return sys_is_error(p) ? 0 : (void *)p;
+}
+
+/* Maps the first page of the shared memory that is open; NULL when it is not ours. */
+static struct mlw_session *map_session(void)
+{
+    int fd = process_memory_fd();
+    if (fd < 0)
+        return 0;
+    struct stat st;
+    if (sys_fstat(fd, &st) || st.st_size < (off_t)mlw_window_offset(1))
+        return 0;
+    long p = sys_mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (sys_is_error(p))
+        return 0;
+    struct mlw_session *s = (struct mlw_session *)p;
+    if (s->magic == MLW_SESSION_MAGIC && s->version == MLW_FORMAT_VERSION) {
+        recorder.window_room = room_for_windows(st.st_size);
+        return s;
+    }
+    sys_munmap(s, 4096);
+    return 0;
+}
+
+static uint32_t option_stacks(void)
+{
+    const char *v = environment("MALLOW_STACKS");
+    if (v && !strcmp(v, "none"))
+        return MLW_STACKS_NONE;
+    return v && !strcmp(v, "caller") ? MLW_STACKS_CALLER : MLW_STACKS_FULL;
+}
+
+static bool option_set(const char *name)
+{
+    const char *v = environment(name);
+    return v && *v && strcmp(v, "0") != 0;
+}
+
+/* Shared memory of our own: nobody waits beside us. */
+static struct mlw_session *make_session(void)
+{
+    char *to = recorder.session_path;
+    memcpy(to, "/dev/shm/mallow-", 16);
+    to = put_number(to + 16, recorder.pid);
+    *to++ = '-';
+    to = put_number(to, clock_now(recorder.clock_kind));
+    *to = 0;
+    long fd =
+        sys_openat(AT_FDCWD, recorder.session_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return 0;
+    off_t bytes = (off_t)mlw_window_offset(MLW_PROCESS_WINDOWS);
+    uint64_t limit[2];
+    if (!sys_getrlimit(RLIMIT_FSIZE, limit)) /* beyond it, ftruncate raises a signal */
+        while (bytes > (off_t)mlw_window_offset(0) && (uint64_t)bytes > limit[0])
+            bytes -= MLW_WINDOW_BYTES;
+    recorder.window_room = room_for_windows(bytes);
+    /* the pages that are written before anything else; a buffer's when it is taken */
+    if (!recorder.window_room || sys_ftruncate((int)fd, bytes) ||
+        sys_fallocate((int)fd, 0, 0, 8192) || !own(&recorder.memory, fd)) {
+        sys_close((int)fd);
+        sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
+        return 0;
+    }
+    long p = sys_mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, recorder.memory.fd, 0);
+    if (sys_is_error(p)) {
+        sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
+        return 0;
+    }
+    struct mlw_session *s = (struct mlw_session *)p;
+    s->magic = MLW_SESSION_MAGIC;
+    s->version = MLW_FORMAT_VERSION;
+    s->clock_kind = tsc_is_sound() ? MLW_CLOCK_TSC : MLW_CLOCK_MONOTONIC_NS;
+    s->stack_mode = option_stacks();
+    s->initial_control = option_set("MALLOW_PAUSED") ? 0 : MLW_CTL_STARTED;
+    s->options = (option_set("MALLOW_ENVIRONMENT") ? MLW_OPT_ENVIRONMENT : 0u) |
+                 (option_set("MALLOW_NO_FOLLOW") ? MLW_OPT_NO_FOLLOW : 0u);
+    memcpy(s->output, recorder.output_path, sizeof s->output);
+    return s;
+}
+
+/* The session: of the `mallow record` that started us, else our own. */
+static bool find_session(const char *output)
+{
+    const char *path = environment(MLW_ENV_SESSION);
+    recorder.session = 0;
+    recorder.memory.fd = -1;
+    if (path && strlen(path) < sizeof recorder.session_path) {
+        strcpy(recorder.session_path, path);
+        recorder.session = map_session();
+    }
+    recorder.lone = !recorder.session || !recorder.session->parent_pid;
+    if (recorder.session)
+        output = recorder.session->output;
+    if (!output || !*output || !set_output_path(output))
+        return false;
+    if (!recorder.session) {
+        recorder.session = make_session();
+        if (!recorder.session)
+            return false;
+    }
+    recorder.clock_kind = recorder.session->clock_kind;
+    recorder.stack_mode = recorder.session->stack_mode;
+    return true;
+}
+
+static bool open_output(void)
+{
+    if (process_output_fd() >= 0)
+        return true;
+    if (!recorder.lone)
+        return true; /* unwritable for us: the parent writes */
+    recorder.output.fd = -1;
+    if (!own(&recorder.output,
+             sys_openat(AT_FDCWD, recorder.output_path,
+                        O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666)))
+        return false;
+    struct stat st;
+    if (!sys_fstat(recorder.output.fd, &st) && st.st_size == 0)
+        say_file();
+    return true;
+}
+
+/* An entry of the table that nobody has, marked STARTING; NULL when there is none. Tickets go
+ * round: a recording may have any number of processes one after the other. */
+static struct mlw_process *claim_entry(struct mlw_session *s, int fd)
+{
+    uint32_t ticket = __atomic_fetch_add(&s->next_process, 1, __ATOMIC_RELAXED);
+    /* an exec of the program itself is no child */
+    if (s->options & MLW_OPT_NO_FOLLOW && ticket > 0 && recorder.pid != s->program_pid)
+        return 0;
+    for (uint32_t i = 0; i < 1024; i++) {
+        uint64_t offset = mlw_process_offset((ticket + i) % MLW_PROCESSES);
+        long p =
+            sys_mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(offset & ~4095ul));
+        if (sys_is_error(p))
+            return 0;
+        struct mlw_process *me = (struct mlw_process *)((uint8_t *)p + (offset & 4095));
+        uint32_t none = MLW_PROC_FREE;
+        if (__atomic_compare_exchange_n(&me->state, &none, MLW_PROC_STARTING, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            return me;
+        sys_munmap((void *)p, 4096);
+    }
+    return 0;
+}
+
+/* Our entry in the table, and the first window of buffers. */
+static bool claim(void)
+{
+    struct mlw_session *s = recorder.session;
+    int fd = process_memory_fd();
+    struct mlw_process *me = fd < 0 ? 0 : claim_entry(s, fd);
+    if (!me)
+        return false;
+    uint32_t window = __atomic_fetch_add(&s->next_window, 1, __ATOMIC_RELAXED);
+    void *w = process_map_window(window);
+    if (!w) {
+        __atomic_store_n(&me->state, MLW_PROC_FREE, __ATOMIC_RELEASE);
+        sys_munmap((void *)((uint64_t)me & ~4095ul), 4096);
+        return false;
+    }
+    uint64_t private_bytes = recorder.process ? recorder.process->private_bytes : 0;
+    recorder.process = me;
+    recorder.windows[0] = w;
+    recorder.slots_used = 0;
+    me->pid = recorder.pid;
+    me->image = recorder.image;
+    me->forked_from = recorder.forked_from;
+    me->private_bytes = private_bytes;
+    me->window[0] = window;
+    me->windows = 1;
+    me->brk_start = next_facts.curbrk ? (uint64_t)*next_facts.curbrk : 0;
+    return true;
+}
+
+static void go_live(uint64_t start_clock)
+{
+    struct mlw_process *me = recorder.process;
+    uint32_t control = recorder.session->initial_control;
+    if (control & MLW_CTL_STARTED && !(control & MLW_CTL_PAUSED))
+        control |= MLW_CTL_ACTIVE;
+    if (recorder.forked_from && me->control)
+        control = me->control;
+    me->start_clock = start_clock;
+    me->control = control;
+    __atomic_store_n(&me->state, MLW_PROC_LIVE, __ATOMIC_RELEASE);
+}
+
+static void stay_off(const char *why)
+{
+    recorder.off = true;
+    if (why)
+        process_say(why);
+}
+
+static uint64_t new_image(void)
+{
+    return (uint64_t)recorder.pid << 40 ^ (clock_now(recorder.clock_kind) & ((1ull << 40) - 1));
+}
+
+static void join_first(void)
+{
+    const char *output = environment(MLW_ENV_OUTPUT);
+    struct stat st;
+    if (!sys_fstat(2, &st)) {
+        recorder.terminal.dev = st.st_dev;
+        recorder.terminal.ino = st.st_ino;
+    }
+    if (!output && !environment(MLW_ENV_SESSION)) {
+        stay_off("mallow: MALLOW_OUTPUT is not set: nothing is recorded (set it to the file to "
+                 "write)\n");
+        return;
+    }
+    /* A page that fork empties tells a child that it is one; without it we must not record at all.
+     */
+    if (sys_madvise(&wiped, 4096, MADV_WIPEONFORK)) {
+        stay_off("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): nothing is recorded\n");
+        return;
+    }
+    if (!find_session(output) || !open_output()) {
+        stay_off("mallow: cannot open the recording's output or shared memory: this process is not "
+                 "recorded\n");
+        if (recorder.session)
+            __atomic_fetch_add(&recorder.session->unrecorded, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    recorder.image = new_image();
+    if (!claim()) {
+        stay_off(recorder.session->options & MLW_OPT_NO_FOLLOW
+                     ? 0
+                     : "mallow: no room in the recording's shared memory: this process is not "
+                       "recorded\n");
+        __atomic_fetch_add(&recorder.session->unrecorded, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    uint64_t start = clock_now(recorder.clock_kind);
+    if (recorder.stack_mode != MLW_STACKS_NONE &&
+        unwind_init(next_facts.dl_find_object, next_facts.stack_end))
+        recorder.stack_mode = MLW_STACKS_NONE;
+    recorder.last_break = next_facts.curbrk ? (uint64_t)*next_facts.curbrk : 0;
+    describe(recorder.session->options & MLW_OPT_ENVIRONMENT);
+    say_who(start);
+    stream_key_init();
+    go_live(start);
+}
+
+static void join_after_fork(void)
+{
+    uint64_t start = process_fork_clock ? process_fork_clock : clock_now(recorder.clock_kind);
+    uint32_t control = recorder.process->control;
+    struct mlw_process *old = recorder.process;
+    recorder.pid = (uint32_t)sys_getpid();
+    recorder.forked_from = recorder.image;
+    recorder.image = new_image();
+    recorder.ending = false;
+    unwind_after_fork();
+    /* A signal handler may have forked in the midst of one of our calls: its buffer must stay
+     * writable for what is left of that call, and must not be the parent's. */
+    for (unsigned i = 0; i < MLW_PROCESS_WINDOWS; i++) {
+        if (recorder.windows[i])
+            sys_mmap(recorder.windows[i], MLW_WINDOW_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        recorder.windows[i] = 0;
+    }
+    bool ok = !recorder.sandboxed && !(recorder.session->options & MLW_OPT_NO_FOLLOW);
+    if (ok && recorder.lone) {
+        recorder.session = make_session();
+        ok = recorder.session != 0;
+    }
+    if (!ok || !claim()) {
+        stay_off(0);
+        if (recorder.session)
+            __atomic_fetch_add(&recorder.session->unrecorded, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    sys_munmap((void *)((uint64_t)old & ~4095ul), 4096);
+    recorder.process->control = control & ~(uint32_t)MLW_CTL_RESET;
+    say_who(start);
+    go_live(start);
+    wiped.control = &recorder.process->control;
+    stream_after_fork();
+}
+
+void process_wake(void)
+{
+    extern char **environ;
+    uint32_t zero = 0;
+    if (wiped.control || !environ)
+        return;
+    if (!__atomic_compare_exchange_n(&wiped.waking, &zero, 1, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return;
+    if (next_resolve()) {
+        if (recorder.off) {
+            wiped.control = &no_control;
+        } else {
+            if (!recorder.pid) {
+                recorder.pid = (uint32_t)sys_getpid();
+                join_first();
+            } else {
+                join_after_fork();
+            }
+            wiped.control = recorder.off ? &no_control : &recorder.process->control;
+        }
+    }
+    wiped.waking = 0;
+}
+
+/* ---- the end ---- */
+
+/* Copies of what other threads still hold, for a process that nobody waits for. */
+static void write_interim(void)
+{
+    for (struct thread *t = recorder.threads; t; t = t->next) {
+        struct mlw_chunk head = *t->chunk;
+        if (t == thread_self || !t->owner || !head.payload_bytes)
+            continue;
+        head.flags |= MLW_CHUNK_INTERIM;
+        stream_write_chunk(&head, (uint8_t *)t->chunk + sizeof head);
+    }
+}
+
+void process_ending(unsigned how, uint32_t status)
+{
+    if (!wiped.control || recorder.off || !recorder.process)
+        return;
+    /* vfork's child shares our memory: it is not the process that joined */
+    if (!recorder.sandboxed && (uint32_t)sys_getpid() != recorder.pid)
+        return;
+    if (!recorder.sandboxed)
+        stream_flush_own();
+    recorder.process->end_status = status;
+    recorder.process->end_how = how;
+    if (!recorder.lone || recorder.sandboxed)
+        return; /* what is left in the buffers is found there */
+    write_interim();
+    uint8_t buffer[64];
+    struct tlvs t = {buffer, buffer + sizeof buffer};
+    uint64_t end[2] = {clock_now(recorder.clock_kind), how | (uint64_t)(status << 8) << 32};
+    tlv(&t, MLW_TLV_END, end, sizeof end);
+    chunk_of_tlvs(MLW_CHUNK_END, buffer, (size_t)(t.at - buffer));
+    sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
+}
+
+void process_not_ending(void)
+{
+    if (wiped.control && recorder.process && !recorder.off)
+        recorder.process->end_how = MLW_END_UNKNOWN;
+}
+
+__attribute__((constructor(101))) static void begin(void)
+{
+    if (!wiped.control)
+        process_wake();
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    if (!wiped.control || recorder.off)
+        return;
+    recorder.ending = recorder.lone;
+    process_ending(MLW_END_EXIT, 0);
+    struct thread *t = thread_self;
+    if (t && !t->busy && recorder.ending)
+        t->limit = t->position + 1;
+}

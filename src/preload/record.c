@@ -1,0 +1,251 @@
+/* record.c - one function per API call: the real call, the clock, the stack, the row.
+ *
+ * Order (docs/format.md): what releases an address is stamped before the real call, what yields one
+ * after it; so in the merged order of all threads an address is never handed out twice without a
+ * release between. Reached from entry.c only while recording is on; sp and bp are the caller's. */
+#include "recorder.h"
+
+/* ---- what glibc's chunk header tells ---- */
+
+#define HEAP_BYTES (64ul << 20)
+#define SEEN_SLOTS 8192u
+
+/* Arenas and heaps that this process has seen: addresses, open addressing, never removed. */
+static volatile uint64_t seen_addresses[SEEN_SLOTS];
+
+static bool first_seen(uint64_t address)
+{
+    uint32_t at = (uint32_t)((address >> 4) * 0x9e3779b97f4a7c15u >> 40);
+    for (uint32_t i = 0; i < 64; i++) {
+        volatile uint64_t *slot = &seen_addresses[(at + i) % SEEN_SLOTS];
+        uint64_t there = *slot;
+        if (there == address)
+            return false;
+        if (!there && __sync_bool_compare_and_swap(slot, 0, address))
+            return true;
+        if (*slot == address)
+            return false;
+    }
+    return false;
+}
+
+/* The block is in a heap that is not the one last seen by this thread, or that heap changed. */
+static __attribute__((noinline)) unsigned other_heap(struct thread *t, const uint64_t *heap)
+{
+    unsigned path = 0;
+    if (first_seen(heap[0]))
+        path |= MLW_PATH_ARENA_NEW;
+    if (first_seen((uint64_t)heap))
+        path |= MLW_PATH_HEAP_NEW;
+    else if (t->heap == (uint64_t)heap && heap[2] > t->heap_bytes)
+        path |= MLW_PATH_HEAP_GREW;
+    t->heap = (uint64_t)heap;
+    t->heap_bytes = heap[2];
+    return path;
+}
+
+/* usable bytes and enum mlw_path of a block that the call has just made */
+MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t *usable)
+{
+    if (unlikely(!next_facts.glibc)) {
+        *usable = next.malloc_usable_size((void *)(uintptr_t)p);
+        return 0;
+    }
+    uint64_t word = ((const uint64_t *)p)[-1];
+    unsigned path = 0;
+    if (unlikely(word & 2)) {
+        *usable = (word & ~7ul) - 16;
+        return MLW_PATH_MMAPPED;
+    }
+    *usable = (word & ~7ul) - 8;
+    if (word & 4) {
+        path = MLW_PATH_NON_MAIN;
+        if (likely(next_facts.glibc_heaps)) {
+            const uint64_t *heap = (const uint64_t *)((uint64_t)p & ~(HEAP_BYTES - 1));
+            if (unlikely((uint64_t)heap != t->heap || heap[2] != t->heap_bytes))
+                path |= other_heap(t, heap);
+        }
+    } else if (next_facts.curbrk) {
+        uint64_t now = (uint64_t)*next_facts.curbrk;
+        if (unlikely(now != recorder.last_break)) {
+            recorder.last_break = now;
+            path = MLW_PATH_SBRK;
+        }
+    }
+    return path;
+}
+
+MLW_INLINE uint32_t take_stack(struct thread *t, uint64_t sp, uint64_t bp)
+{
+    if (likely(t->stack_mode == MLW_STACKS_FULL))
+        return unwind_stack(t->unwind, sp, bp, t);
+    if (t->stack_mode == MLW_STACKS_CALLER)
+        return unwind_caller(t->unwind, sp, t);
+    return 0;
+}
+
+/* ---- the two shapes that nearly all rows have ---- */
+
+/* After a call that yields a block, or fails to (p NULL). */
+static inline __attribute__((always_inline)) void
+after(unsigned op, void *p, uint64_t size, uint64_t argument, bool failed, uint64_t sp, uint64_t bp)
+{
+    struct thread *t = thread_enter(sp);
+    if (unlikely(!t))
+        return;
+    uint64_t clock = clock_now(t->clock_kind);
+    uint64_t usable = mlw_usual_usable(size);
+    unsigned path = 0;
+    if (likely(p != 0))
+        path = block_facts(t, p, &usable);
+    if (unlikely(failed))
+        path |= MLW_PATH_FAILED;
+    if (unlikely(t->lane))
+        path |= MLW_PATH_NESTED;
+    uint32_t stack = take_stack(t, sp, bp);
+    bool unusual = usable != mlw_usual_usable(size);
+    stream_commit(t, mlw_row_encode(t->position, &t->row, op, MLW_F_ALLOC, clock, (uint64_t)p, size,
+                                    stack, unusual, (uint32_t)(usable - size), argument, path));
+    thread_leave(t);
+}
+
+/* Before a call that releases a block. */
+static inline __attribute__((always_inline)) void
+before(unsigned op, unsigned fields, void *p, uint64_t size, uint64_t argument, uint64_t sp)
+{
+    struct thread *t = thread_enter(sp);
+    if (unlikely(!t))
+        return;
+    uint64_t clock = clock_now(t->clock_kind);
+    unsigned path = unlikely(t->lane) ? MLW_PATH_NESTED : 0;
+    stream_commit(t, mlw_row_encode(t->position, &t->row, op, fields, clock, (uint64_t)p, size, 0,
+                                    0, 0, argument, path));
+    thread_leave(t);
+}
+
+/* ---- the calls; see entry.c for the two extra arguments ---- */
+
+void *record_malloc(size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p = next.malloc(size);
+    after(MLW_OP_MALLOC, p, size, 0, !p, sp, bp);
+    return p;
+}
+
+static uint64_t product(size_t n, size_t size)
+{
+    size_t total;
+    return __builtin_mul_overflow(n, size, &total) ? UINT64_MAX : total;
+}
+
+void *record_calloc(size_t n, size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p = next.calloc(n, size);
+    after(MLW_OP_CALLOC, p, product(n, size), 0, !p, sp, bp);
+    return p;
+}
+
+void *record_realloc(void *old, size_t size, uint64_t sp, uint64_t bp)
+{
+    if (old)
+        before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, sp);
+    void *p = next.realloc(old, size);
+    after(MLW_OP_REALLOC, p, size, 0, !p && (size || !old), sp, bp);
+    return p;
+}
+
+void *record_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_t bp)
+{
+    if (old)
+        before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, sp);
+    void *p = next.reallocarray(old, n, size);
+    uint64_t total = product(n, size);
+    after(MLW_OP_REALLOCARRAY, p, total, 0, !p && (total || !old), sp, bp);
+    return p;
+}
+
+void record_free(void *p, uint64_t sp, uint64_t bp)
+{
+    (void)bp;
+    before(MLW_OP_FREE, MLW_F_ADDR, p, 0, 0, sp);
+    next.free(p);
+}
+
+int record_posix_memalign(void **to, size_t align, size_t size, uint64_t sp, uint64_t bp)
+{
+    int r = next.posix_memalign(to, align, size);
+    after(MLW_OP_POSIX_MEMALIGN, r ? 0 : *to, size, align, r != 0, sp, bp);
+    return r;
+}
+
+void *record_aligned_alloc(size_t align, size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p = next.aligned_alloc(align, size);
+    after(MLW_OP_ALIGNED_ALLOC, p, size, align, !p, sp, bp);
+    return p;
+}
+
+void *record_memalign(size_t align, size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p = next.memalign(align, size);
+    after(MLW_OP_MEMALIGN, p, size, align, !p, sp, bp);
+    return p;
+}
+
+void *record_valloc(size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p = next.valloc(size);
+    after(MLW_OP_VALLOC, p, size, 0, !p, sp, bp);
+    return p;
+}
+
+void *record_pvalloc(size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p = next.pvalloc(size);
+    after(MLW_OP_PVALLOC, p, size, 0, !p, sp, bp);
+    return p;
+}
+
+void record_free_sized(void *p, size_t size, uint64_t sp, uint64_t bp)
+{
+    (void)bp;
+    before(MLW_OP_FREE_SIZED, MLW_F_ADDR | MLW_F_SIZE, p, size, 0, sp);
+    next.free_sized(p, size);
+}
+
+void record_free_aligned_sized(void *p, size_t align, size_t size, uint64_t sp, uint64_t bp)
+{
+    (void)bp;
+    before(MLW_OP_FREE_ALIGNED_SIZED, MLW_F_ADDR | MLW_F_SIZE, p, size, align, sp);
+    next.free_aligned_sized(p, align, size);
+}
+
+size_t record_malloc_usable_size(void *p, uint64_t sp, uint64_t bp)
+{
+    (void)bp;
+    size_t n = next.malloc_usable_size(p);
+    before(MLW_OP_MALLOC_USABLE_SIZE, MLW_F_ADDR | MLW_F_SIZE, p, n, 0, sp);
+    return n;
+}
+
+/* ---- for mapping.c ---- */
+
+/* Rows whose result is an address but not a block of the allocator: no chunk header to read. */
+void record_mapping(unsigned op, void *p, uint64_t size, uint64_t argument, bool failed,
+                    uint64_t sp, uint64_t bp)
+{
+    struct thread *t = thread_enter(sp);
+    if (!t)
+        return;
+    uint64_t clock = clock_now(t->clock_kind);
+    uint32_t stack = take_stack(t, sp, bp);
+    unsigned path = (failed ? MLW_PATH_FAILED : 0) | (t->lane ? MLW_PATH_NESTED : 0);
+    stream_commit(t, mlw_row_encode(t->position, &t->row, op, MLW_F_ALLOC, clock,
+                                    failed ? 0 : (uint64_t)p, size, stack, 0, 0, argument, path));
+    thread_leave(t);
+}
+
+void record_unmapping(unsigned op, void *p, uint64_t size, uint64_t sp)
+{
+    before(op, MLW_F_ADDR | MLW_F_SIZE, p, size, 0, sp);
+}

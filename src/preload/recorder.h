@@ -1,0 +1,282 @@
+/* recorder.h - the parts of libmallow-record.so and the state that they share.
+ *
+ * The library lives in other people's programs. It never calls malloc, stdio, exit or abort, takes
+ * no lock, starts no thread, and leaves errno alone. What fails turns recording off or is counted
+ * as a loss; the program's own call is always made.
+ *
+ *   entry.c     the interposed symbols: one load and one branch when recording is off
+ *   record.c    one function per API call: the real call, the clock, the stack, the row
+ *   stream.c    threads and their buffers; chunks leave with one write
+ *   process.c   joining the session, fork, the end of the process
+ *   control.c   mallow_start ... mallow_mark, and control from outside
+ *   next.c      the allocator behind us, and what must work before it is known
+ *   follow.c    exec, posix_spawn, _exit, dlclose: calls that change what we may rely on
+ *   sandbox.c   seccomp: which calls of ours a program's filter would kill it for
+ *   unwind*.c   the stack as a number
+ */
+#ifndef MALLOW_PRELOAD_RECORDER_H
+#define MALLOW_PRELOAD_RECORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "format/row.h"
+#include "format/session.h"
+#include "sys.h"
+#include "unwind.h"
+
+#define HIDDEN      __attribute__((visibility("hidden")))
+#define EXPORT      __attribute__((visibility("default")))
+#define TLS         __thread __attribute__((tls_model("initial-exec")))
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* ---- next.c ---- */
+
+struct next_functions {
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*reallocarray)(void *, size_t, size_t);
+    void (*free)(void *);
+    int (*posix_memalign)(void **, size_t, size_t);
+    void *(*aligned_alloc)(size_t, size_t);
+    void *(*memalign)(size_t, size_t);
+    void *(*valloc)(size_t);
+    void *(*pvalloc)(size_t);
+    void (*free_sized)(void *, size_t);
+    void (*free_aligned_sized)(void *, size_t, size_t);
+    size_t (*malloc_usable_size)(void *);
+    void *(*mmap)(void *, size_t, int, int, int, off_t);
+    int (*munmap)(void *, size_t);
+    void *(*mremap)(void *, size_t, size_t, int, void *);
+    int (*brk)(void *);
+    void *(*sbrk)(intptr_t);
+};
+
+/* Before next_resolve has run these point to a small allocator of our own (never freed). */
+extern HIDDEN struct next_functions next;
+
+/* Finds the functions behind us. Safe to be re-entered: whoever comes in while it runs is served by
+ * the small allocator. Returns true once they are known. */
+HIDDEN bool next_resolve(void);
+
+/* What is known of the allocator behind us. */
+struct next_facts {
+    bool glibc;          /* blocks have glibc's chunk headers */
+    bool glibc_heaps;    /* non-main arenas have heaps of 64 MiB */
+    uint64_t start, end; /* where its code is: its own mmap calls are not the program's */
+    void *const *curbrk; /* glibc's __curbrk */
+    void *dl_find_object;
+    void *stack_end; /* value of __libc_stack_end */
+    char name[64];   /* "glibc 2.36", "jemalloc", or the file's name */
+};
+extern HIDDEN struct next_facts next_facts;
+
+/* dlsym(RTLD_NEXT, name), for the functions that follow.c forwards. */
+HIDDEN void *next_symbol(const char *name);
+/* The same in a library that is loaded already, wherever; NULL when it is not. */
+HIDDEN void *next_loaded(const char *library, const char *name);
+
+/* ---- the state of the process ---- */
+
+/* In a page of its own that the kernel wipes in the child of a fork: control == NULL then says that
+ * this process has not joined the session yet, whatever the rest of our memory remembers. */
+struct wiped_state {
+    volatile uint32_t *control; /* MLW_CTL_*; never NULL once joined: a word of zeros when off */
+    volatile uint32_t waking;   /* somebody is inside process_wake */
+};
+extern HIDDEN struct wiped_state wiped;
+
+/* A descriptor that the program may close, or close and open again as something else. */
+struct own_file {
+    int fd; /* -1: not open */
+    uint64_t dev, ino;
+};
+
+struct recorder {
+    uint32_t pid;
+    uint32_t stack_mode;
+    uint32_t clock_kind;
+    bool lone; /* no `mallow record` beside us */
+    bool wipes_on_fork;
+    bool ending;             /* our destructor has run, and nobody collects what comes after it */
+    volatile bool sandboxed; /* seccomp would kill for a call of ours: make none but write */
+    volatile bool write_forbidden;  /* nor write */
+    volatile uint64_t frozen_clock; /* see clock_freeze */
+    struct mlw_session *session;    /* first page of the shared memory */
+    struct mlw_process *process;    /* our entry in it */
+    uint64_t image;
+    uint64_t forked_from;
+    bool off;                 /* this process and its children are not recorded */
+    struct own_file output;   /* where chunks are appended */
+    struct own_file memory;   /* the shared memory */
+    struct own_file terminal; /* what stderr was when we came */
+    volatile uint32_t slots_used;
+    uint32_t window_room; /* the shared memory's file has this many windows */
+    uint8_t *volatile windows[MLW_PROCESS_WINDOWS];
+    uint8_t *description; /* TLVs that a forked child shares with us: command, exe, ... */
+    uint32_t description_bytes;
+    struct thread *volatile threads; /* all there ever were; pushed at the front, never removed */
+    volatile uint32_t thread_count;
+    uint64_t last_break; /* glibc: __curbrk when last looked at */
+    char session_path[128];
+    char output_path[MLW_PATH_BYTES];
+};
+extern HIDDEN struct recorder recorder;
+
+/* ---- stream.c ---- */
+
+/* One per thread of the program, and one more per thread whose signal handlers interrupted us. */
+struct thread {
+    volatile uint64_t busy; /* stack pointer of the recording call under way, 0 for none */
+    uint8_t *position;      /* where the next row goes */
+    uint8_t *limit;         /* a row may begin below this */
+    struct mlw_row_state row;
+    struct mlw_chunk *chunk; /* head of the buffer, in shared memory */
+    uint32_t seen;           /* control word that was last acted on */
+    uint32_t clock_kind;
+    uint32_t stack_mode;
+    uint32_t lane;
+    struct unwind_thread *unwind; /* NULL: stacks cannot be taken */
+    uint64_t heap, heap_bytes;    /* glibc: the non-main heap last seen, and its size */
+    uint64_t lost;                /* calls of this stream not recorded */
+    struct thread *nested;        /* lane 1 of the same thread */
+    struct thread *next;          /* in recorder.threads */
+    volatile uint32_t owner;      /* tid; 0 while nobody owns it */
+    volatile uint32_t ended;      /* its thread's last destructor has run */
+    uint32_t tid;
+    uint32_t number;
+    uint32_t destructor_rounds;
+} __attribute__((aligned(128))); /* no two threads write to one line */
+extern HIDDEN TLS struct thread *thread_self;
+
+/* The thread's state when thread_self is NULL or busy: makes one, or the one for nested calls. NULL
+ * when the call cannot be recorded; the loss is then counted. */
+HIDDEN struct thread *thread_enter_slow(uint64_t sp);
+
+/* Something changed: control word differs from t->seen. */
+HIDDEN void thread_notice(struct thread *t, uint32_t word);
+
+/* Writes the buffer out and starts a new chunk. Rows that cannot be written are counted as lost. */
+HIDDEN void stream_flush(struct thread *t);
+/* Makes room for one row. Rarely called: when position has reached limit. */
+HIDDEN void stream_make_room(struct thread *t);
+/* A META row; payload of n bytes in two parts. */
+HIDDEN void stream_meta(struct thread *t, unsigned kind, const void *a, size_t na, const void *b,
+                        size_t nb);
+HIDDEN void stream_control_row(struct thread *t, unsigned control);
+HIDDEN void stream_key_init(void);
+HIDDEN void stream_after_fork(void);
+HIDDEN int stream_write_chunk(struct mlw_chunk *c, const void *payload);
+HIDDEN void stream_flush_own(void);
+
+/* ---- record.c: reached while recording is on; sp and bp are the caller's ---- */
+
+HIDDEN void *record_malloc(size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *record_calloc(size_t n, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *record_realloc(void *old, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *record_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void record_free(void *p, uint64_t sp, uint64_t bp);
+HIDDEN int record_posix_memalign(void **to, size_t align, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *record_aligned_alloc(size_t align, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *record_memalign(size_t align, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *record_valloc(size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *record_pvalloc(size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void record_free_sized(void *p, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void record_free_aligned_sized(void *p, size_t align, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN size_t record_malloc_usable_size(void *p, uint64_t sp, uint64_t bp);
+
+/* Rows of the mmap family: p is no block of the allocator. */
+HIDDEN void record_mapping(unsigned op, void *p, uint64_t size, uint64_t argument, bool failed,
+                           uint64_t sp, uint64_t bp);
+HIDDEN void record_unmapping(unsigned op, void *p, uint64_t size, uint64_t sp);
+
+/* ---- follow.c ---- */
+
+/* The program unmapped memory that may have held a stack. */
+HIDDEN void follow_unmapped(uint64_t start, uint64_t end, uint64_t sp);
+
+/* ---- process.c ---- */
+
+/* Joins the session if this process has not; afterwards wiped.control is set, unless another call
+ * of this function is under way. */
+HIDDEN void process_wake(void);
+HIDDEN void process_after_fork_child(void);
+/* The process is about to end by itself (MLW_END_EXIT) or become another program (MLW_END_EXEC). */
+HIDDEN void process_ending(unsigned how, uint32_t status);
+HIDDEN void process_not_ending(void);      /* the exec failed */
+HIDDEN void process_say(const char *text); /* one line on stderr, if it is still ours */
+/* The descriptor of the output or the shared memory, opened again by name when the program closed
+ * it; -1 when that cannot be. It stays ours: the caller does not close it. */
+HIDDEN int process_output_fd(void);
+HIDDEN int process_memory_fd(void);
+/* A window of buffers of the shared memory; NULL when it has no such one, or cannot be mapped. */
+HIDDEN void *process_map_window(uint32_t number);
+extern HIDDEN TLS uint64_t process_fork_clock;
+
+/* ---- memory of our own ---- */
+HIDDEN void *own_map(size_t bytes);
+
+/* ---- clock ---- */
+
+#define CLOCK_FROZEN                                                                               \
+    255u /* a clock_kind beside enum mlw_clock_kind: each reading is one tick more                 \
+          */
+
+HIDDEN uint64_t clock_monotonic_ns(void);
+/* From now on no clock may be read by this thread (strict seccomp), or by any (PR_SET_TSC): reading
+ * it would kill the program. */
+HIDDEN void clock_freeze(bool this_thread_only);
+
+MLW_INLINE uint64_t clock_now(uint32_t kind)
+{
+    if (likely(kind == MLW_CLOCK_TSC))
+        return __builtin_ia32_rdtsc();
+    if (kind == CLOCK_FROZEN)
+        return __atomic_add_fetch(&recorder.frozen_clock, 1, __ATOMIC_RELAXED);
+    return clock_monotonic_ns();
+}
+
+MLW_INLINE void barrier(void) { __asm__ volatile("" ::: "memory"); }
+
+/* Begins a recording call: the thread's state, marked busy, or NULL. */
+MLW_INLINE struct thread *thread_enter(uint64_t sp)
+{
+    struct thread *t = thread_self;
+    if (unlikely(!t || t->busy)) {
+        t = thread_enter_slow(sp);
+        if (!t)
+            return 0;
+    }
+    t->busy = sp;
+    barrier();
+    uint32_t word = *wiped.control;
+    if (unlikely(word != t->seen))
+        thread_notice(t, word);
+    if (unlikely(t->position >= t->limit))
+        stream_make_room(t);
+    return t;
+}
+
+MLW_INLINE void thread_leave(struct thread *t)
+{
+    barrier();
+    t->busy = 0;
+}
+
+/* Publishes the row that ends at `end`: from here on it survives the process. */
+MLW_INLINE void stream_commit(struct thread *t, uint8_t *end)
+{
+    barrier();
+    t->position = end;
+    __atomic_store_n(&t->chunk->payload_bytes,
+                     (uint32_t)(end - (uint8_t *)t->chunk - (ptrdiff_t)sizeof(struct mlw_chunk)),
+                     __ATOMIC_RELEASE);
+    barrier(); /* a kill between the two must not leave a call without its row: that is a loss */
+    t->chunk->calls++;
+}
+
+#endif

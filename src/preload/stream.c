@@ -1,0 +1,667 @@
+/* stream.c - threads and their buffers.
+ *
+ * A thread owns a buffer in shared memory and writes rows there; a full one leaves with one write.
+ * What the program's end leaves in it is recovered by `mallow record` or by the first reader.
+ * Buffers and thread states of ended threads are used again; nothing here waits for another thread.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "recorder.h"
+
+TLS struct thread *thread_self;
+static TLS uint64_t acquiring; /* stack pointer of the thread_enter_slow under way, 0 for none */
+static pthread_key_t end_key;
+static volatile bool end_key_made;
+
+/* ---- buffers ---- */
+
+static struct mlw_chunk *slot_at(uint32_t index)
+{
+    uint32_t w = index / MLW_WINDOW_SLOTS;
+    if (w >= MLW_PROCESS_WINDOWS)
+        return 0;
+    uint8_t *window = __atomic_load_n(&recorder.windows[w], __ATOMIC_ACQUIRE);
+    if (!window) {
+        /* more threads at once than one window holds: map another */
+        if (recorder.sandboxed)
+            return 0;
+        uint32_t number = __atomic_fetch_add(&recorder.session->next_window, 1, __ATOMIC_RELAXED);
+        void *p = process_map_window(number);
+        if (!p)
+            return 0;
+        uint8_t *none = 0;
+        if (__atomic_compare_exchange_n(&recorder.windows[w], &none, (uint8_t *)p, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            recorder.process->window[w] = number;
+            __atomic_store_n(&recorder.process->windows, w + 1, __ATOMIC_RELEASE);
+            window = (uint8_t *)p;
+        } else {
+            sys_munmap(p, MLW_WINDOW_BYTES);
+            window = none;
+        }
+    }
+    return (struct mlw_chunk *)(window + (size_t)(index % MLW_WINDOW_SLOTS) * MLW_SLOT_BYTES);
+}
+
+/* Our own shared memory is a file of limited size: a store into a page that it has no room for
+ * would kill the program, so the room is made first. `mallow record`'s is a memfd, which has no
+ * limit. */
+static bool slot_back(uint32_t index)
+{
+    if (!recorder.lone)
+        return true;
+    int fd = recorder.sandboxed ? -1 : process_memory_fd();
+    uint64_t at = mlw_window_offset(recorder.process->window[index / MLW_WINDOW_SLOTS]) +
+                  (uint64_t)(index % MLW_WINDOW_SLOTS) * MLW_SLOT_BYTES;
+    return fd >= 0 && !sys_fallocate(fd, 0, (off_t)at, MLW_SLOT_BYTES);
+}
+
+/* A buffer that nobody uses, marked USED; NULL when there is none. */
+static struct mlw_chunk *slot_take(void)
+{
+    uint32_t used = __atomic_load_n(&recorder.slots_used, __ATOMIC_RELAXED);
+    /* buffers that the parent gave back, only worth a look when some were handed over */
+    if (__atomic_load_n(&recorder.process->drain, __ATOMIC_ACQUIRE))
+        for (uint32_t i = 0; i < used && i < MLW_WINDOW_SLOTS; i++) {
+            struct mlw_chunk *c = slot_at(i);
+            uint64_t free_state = MLW_SLOT_FREE;
+            if (c && __atomic_compare_exchange_n(&c->reserved[0], &free_state, MLW_SLOT_USED, false,
+                                                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                return c;
+        }
+    while (used < MLW_WINDOW_SLOTS * MLW_PROCESS_WINDOWS) {
+        if (recorder.sandboxed && used >= MLW_WINDOW_SLOTS &&
+            !recorder.windows[used / MLW_WINDOW_SLOTS])
+            return 0;
+        if (__atomic_compare_exchange_n(&recorder.slots_used, &used, used + 1, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            struct mlw_chunk *c = slot_at(used);
+            if (!c || !slot_back(used))
+                return 0;
+            /* whoever looks for buffers that came back may have been here already */
+            uint64_t free_state = MLW_SLOT_FREE;
+            if (__atomic_compare_exchange_n(&c->reserved[0], &free_state, MLW_SLOT_USED, false,
+                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                return c;
+            used = __atomic_load_n(&recorder.slots_used, __ATOMIC_RELAXED);
+        }
+    }
+    return 0;
+}
+
+static uint64_t thread_pointer(void)
+{
+    uint64_t fs;
+    __asm__("mov %%fs:0, %0" : "=r"(fs));
+    return fs;
+}
+
+/* The head of the next chunk of t, in its buffer. */
+static void chunk_begin(struct thread *t, uint32_t sequence, uint64_t first_call)
+{
+    struct mlw_chunk *c = t->chunk;
+    __atomic_store_n(&c->payload_bytes, 0, __ATOMIC_RELEASE);
+    barrier();
+    c->calls = 0;
+    c->magic = MLW_CHUNK_MAGIC;
+    c->type = MLW_CHUNK_EVENTS;
+    c->flags = 0;
+    c->header_bytes = sizeof *c;
+    c->checksum = 0;
+    c->image = recorder.image;
+    c->pid = recorder.pid;
+    c->tid = t->tid;
+    c->thread = t->number;
+    c->lane = t->lane;
+    c->sequence = sequence;
+    c->first_call = first_call;
+    c->lost_calls = t->lost;
+    c->base_clock = t->row.clock;
+    c->base_address = t->row.address;
+    c->pair_clock = 0;
+    c->pair_monotonic_ns = 0;
+    c->reserved[1] = thread_pointer();
+    c->reserved[2] = 0;
+    t->position = (uint8_t *)c + sizeof *c;
+    t->limit = (uint8_t *)c + MLW_SLOT_BYTES - MLW_ROW_MAX;
+    if (recorder.ending)
+        t->limit = t->position + 1; /* nobody waits for what comes after our destructor */
+}
+
+/* ---- the way out ---- */
+
+/* One write of head and payload; 0 or -errno. A file-size limit must not reach the program as a
+ * signal. */
+static long write_both(int fd, const struct mlw_chunk *head, const void *payload)
+{
+    struct iovec iov[2] = {{(void *)(uintptr_t)head, sizeof *head},
+                           {(void *)(uintptr_t)payload, head->payload_bytes}};
+    uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};
+    uint64_t only = 1ul << (SIGXFSZ - 1), old = 0;
+    bool limited = false;
+    if (!recorder.sandboxed && !sys_getrlimit(RLIMIT_FSIZE, limit) && limit[0] != RLIM_INFINITY) {
+        if (sys_rt_sigprocmask(SIG_BLOCK, &only, &old))
+            return -EFBIG;
+        limited = true;
+    }
+    long r;
+    do
+        r = sys_call(SYS_writev, fd, (long)iov, 2, 0, 0, 0);
+    while (r == -EINTR);
+    if (limited) {
+        if (r == -EFBIG && !(old & only)) {
+            struct timespec now = {0, 0};
+            sys_rt_sigtimedwait(&only, 0, &now); /* the signal that this write raised */
+        }
+        sys_rt_sigprocmask(SIG_SETMASK, &old, 0);
+    }
+    if (r < 0)
+        return r;
+    return (size_t)r == sizeof *head + head->payload_bytes ? 0 : -ENOSPC;
+}
+
+/* Under seccomp: nothing but `write` is sure to be allowed, so head and payload, which lie
+ * together, leave in one. */
+static int write_confined(struct mlw_chunk *c)
+{
+    uint64_t state = c->reserved[0], fs = c->reserved[1];
+    long r;
+    c->reserved[0] = c->reserved[1] = c->reserved[2] = c->checksum = 0;
+    c->checksum = mlw_chunk_checksum(c, c + 1);
+    do
+        r = sys_write(recorder.output.fd, c, sizeof *c + c->payload_bytes);
+    while (r == -EINTR);
+    c->reserved[0] = state;
+    c->reserved[1] = fs;
+    return r < 0 ? (int)r : (size_t)r == sizeof *c + c->payload_bytes ? 0 : -ENOSPC;
+}
+
+/* Completes the head (checksum, flags) in a copy and writes both. 0 or -errno. */
+int stream_write_chunk(struct mlw_chunk *c, const void *payload)
+{
+    if (recorder.sandboxed)
+        return recorder.output.fd >= 0 && payload == c + 1 && !recorder.write_forbidden
+                   ? write_confined(c)
+                   : -EBADF;
+    struct mlw_chunk head = *c;
+    head.reserved[0] = head.reserved[1] = head.reserved[2] = 0;
+    if (recorder.clock_kind != CLOCK_FROZEN) {
+        head.pair_clock = clock_now(recorder.clock_kind);
+        head.pair_monotonic_ns = clock_monotonic_ns();
+    }
+    head.checksum = mlw_chunk_checksum(&head, payload);
+    int fd = process_output_fd();
+    return fd < 0 ? -EBADF : (int)write_both(fd, &head, payload);
+}
+
+/* Gives the buffer to the parent, which writes it out, and goes on in another one. */
+static bool hand_over(struct thread *t)
+{
+    if (recorder.lone)
+        return false;
+    __atomic_store_n(&recorder.process->drain, 1, __ATOMIC_RELEASE);
+    struct mlw_chunk *fresh = slot_take();
+    if (!fresh)
+        return false;
+    struct mlw_chunk *old = t->chunk;
+    uint32_t sequence = old->sequence;
+    uint64_t first = old->first_call + old->calls;
+    t->chunk = fresh;
+    chunk_begin(t, sequence + 1, first);
+    barrier();
+    __atomic_store_n(&old->reserved[0], MLW_SLOT_FULL, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* Nothing takes the buffer: its calls are lost, but what later rows refer to (stack nodes, modules,
+ * marks) stays in it. When even that fills the buffer, recording ends for good. */
+static void drop_calls(struct thread *t, int error)
+{
+    struct mlw_chunk *c = t->chunk;
+    uint8_t *payload = (uint8_t *)c + sizeof *c;
+    const uint8_t *p = payload, *end = payload + c->payload_bytes;
+    struct mlw_row_state state = {0, 0};
+    struct mlw_row row;
+    uint32_t calls = c->calls;
+    t->lost += calls;
+    __atomic_fetch_add(&recorder.process->lost_sink, calls, __ATOMIC_RELAXED);
+    recorder.process->unwritten = (uint32_t)-error;
+    chunk_begin(t, c->sequence, c->first_call);
+    uint8_t *to = payload;
+    while (p < end) {
+        const uint8_t *after = mlw_row_decode(p, end, &state, &row);
+        if (!after)
+            break;
+        if (row.op == MLW_OP_META) {
+            size_t n = (size_t)(after - p);
+            memmove(to, p, n);
+            to += n;
+        }
+        p = after;
+    }
+    barrier();
+    t->position = to;
+    c->payload_bytes = (uint32_t)(to - payload);
+    if (t->position >= t->limit - 4096 && !recorder.ending) {
+        chunk_begin(t, c->sequence, c->first_call);
+        __atomic_store_n(&recorder.process->control, MLW_CTL_DEAD, __ATOMIC_RELEASE);
+    }
+    if (recorder.lone) {
+        static volatile uint32_t said;
+        if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+            process_say(
+                "mallow: the recording cannot be written; the program runs on, what could not "
+                "be recorded is counted\n");
+    }
+}
+
+void stream_flush(struct thread *t)
+{
+    struct mlw_chunk *c = t->chunk;
+    if (!c->payload_bytes)
+        return;
+    int r = -1;
+    uint64_t limit[2];
+    bool parent = !recorder.lone;
+    if (parent &&
+        (recorder.sandboxed || __atomic_load_n(&recorder.process->drain, __ATOMIC_RELAXED) ||
+         (!sys_getrlimit(RLIMIT_FSIZE, limit) && limit[0] != RLIM_INFINITY))) {
+        if (hand_over(t))
+            return;
+    }
+    r = stream_write_chunk(c, (uint8_t *)c + sizeof *c);
+    if (!r) {
+        chunk_begin(t, c->sequence + 1, c->first_call + c->calls);
+        return;
+    }
+    if ((r == -EBADF || r == -EFBIG || r == -EPERM || r == -EACCES) && hand_over(t))
+        return;
+    drop_calls(t, r);
+}
+
+void stream_make_room(struct thread *t)
+{
+    if (t->position >= t->limit)
+        stream_flush(t);
+}
+
+void stream_meta(struct thread *t, unsigned kind, const void *a, size_t na, const void *b,
+                 size_t nb)
+{
+    size_t n = na + nb;
+    if (n > 60000)
+        return;
+    if (t->position + 5 + n > t->limit)
+        stream_flush(t);
+    if (t->position + 5 + n > (uint8_t *)t->chunk + MLW_SLOT_BYTES - MLW_ROW_MAX)
+        return;
+    uint8_t *p = t->position;
+    p[0] = MLW_OP_META;
+    p[1] = 0;
+    p[2] = (uint8_t)kind;
+    p[3] = (uint8_t)n;
+    p[4] = (uint8_t)(n >> 8);
+    memcpy(p + 5, a, na);
+    if (nb)
+        memcpy(p + 5 + na, b, nb);
+    barrier();
+    t->position = p + 5 + n;
+    __atomic_store_n(
+        &t->chunk->payload_bytes,
+        (uint32_t)(t->position - (uint8_t *)t->chunk - (ptrdiff_t)sizeof(struct mlw_chunk)),
+        __ATOMIC_RELEASE);
+}
+
+void stream_control_row(struct thread *t, unsigned control)
+{
+    uint8_t payload[9];
+    uint64_t clock = clock_now(t->clock_kind);
+    memcpy(payload, &clock, 8);
+    payload[8] = (uint8_t)control;
+    stream_meta(t, MLW_META_CONTROL, payload, sizeof payload, 0, 0);
+}
+
+/* ---- what the unwinder asks of us ---- */
+
+void unwind_host_node(void *ctx, uint32_t id, uint32_t parent, uint64_t pc, uint32_t module,
+                      unsigned flags)
+{
+    uint8_t p[21];
+    memcpy(p, &id, 4);
+    memcpy(p + 4, &parent, 4);
+    memcpy(p + 8, &pc, 8);
+    memcpy(p + 16, &module, 4);
+    p[20] = (uint8_t)flags;
+    stream_meta((struct thread *)ctx, MLW_META_NODE, p, sizeof p, 0, 0);
+}
+
+void unwind_host_module(void *ctx, uint32_t id, uint64_t start, uint64_t end, uint64_t bias,
+                        const uint8_t *build_id, size_t build_id_bytes, const char *path)
+{
+    uint8_t p[4 + 24 + 1 + 64 + 2];
+    uint16_t path_bytes = (uint16_t)strlen(path);
+    if (build_id_bytes > 64)
+        build_id_bytes = 64;
+    memcpy(p, &id, 4);
+    memcpy(p + 4, &start, 8);
+    memcpy(p + 12, &end, 8);
+    memcpy(p + 20, &bias, 8);
+    p[28] = (uint8_t)build_id_bytes;
+    memcpy(p + 29, build_id, build_id_bytes);
+    memcpy(p + 29 + build_id_bytes, &path_bytes, 2);
+    stream_meta((struct thread *)ctx, MLW_META_MODULE, p, 31 + build_id_bytes, path, path_bytes);
+}
+
+void unwind_host_module_gone(void *ctx, uint32_t id)
+{
+    struct thread *t = (struct thread *)ctx;
+    uint8_t p[12];
+    uint64_t clock = clock_now(t->clock_kind);
+    memcpy(p, &id, 4);
+    memcpy(p + 4, &clock, 8);
+    stream_meta(t, MLW_META_MODULE_GONE, p, sizeof p, 0, 0);
+}
+
+void unwind_host_truncated(void)
+{
+    if (recorder.process)
+        __atomic_fetch_add(&recorder.process->stacks_truncated, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- threads come and go ---- */
+
+static void thread_start_row(struct thread *t)
+{
+    uint8_t p[10 + 16];
+    uint64_t clock = clock_now(t->clock_kind);
+    char name[16] = "";
+    if (!recorder.sandboxed && sys_prctl(PR_GET_NAME, (unsigned long)name, 0, 0, 0))
+        name[0] = 0;
+    uint16_t n = (uint16_t)strnlen(name, sizeof name);
+    memcpy(p, &clock, 8);
+    memcpy(p + 8, &n, 2);
+    memcpy(p + 10, name, n);
+    stream_meta(t, MLW_META_THREAD_START, p, 10u + n, 0, 0);
+}
+
+/* Makes t, whose chunk is set, the state of the calling thread. */
+static void thread_begin(struct thread *t, uint32_t tid, uint32_t lane, uint32_t number)
+{
+    t->tid = tid;
+    t->lane = lane;
+    t->number = number;
+    __atomic_store_n(&t->ended, 0, __ATOMIC_RELAXED);
+    t->destructor_rounds = 0;
+    t->clock_kind = thread_self ? thread_self->clock_kind : recorder.clock_kind;
+    t->stack_mode = recorder.stack_mode;
+    t->row.clock = clock_now(t->clock_kind);
+    t->row.address = 0;
+    t->heap = t->heap_bytes = 0;
+    t->lost = 0;
+    t->nested = 0;
+    t->seen = *wiped.control;
+    chunk_begin(t, 0, 0);
+    if (!lane)
+        thread_start_row(t);
+}
+
+/* The state of a thread that has ended, to be used again. */
+static struct thread *thread_recycle(uint32_t tid)
+{
+    for (struct thread *t = __atomic_load_n(&recorder.threads, __ATOMIC_ACQUIRE); t; t = t->next) {
+        uint32_t owner = __atomic_load_n(&t->owner, __ATOMIC_ACQUIRE);
+        if (!owner)
+            continue;
+        if (owner != tid && (!__atomic_load_n(&t->ended, __ATOMIC_ACQUIRE) || recorder.sandboxed ||
+                             sys_tgkill((int)recorder.pid, (int)owner, 0) != -ESRCH))
+            continue;
+        if ((owner == tid && t == thread_self) || !t->chunk)
+            continue;
+        if (!__atomic_compare_exchange_n(&t->owner, &owner, 0, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_RELAXED))
+            continue;
+        stream_flush(t);
+        if (t->chunk
+                ->payload_bytes) /* could not leave: its calls are counted, its rows kept back */
+            chunk_begin(t, 0, 0);
+        if (t->unwind)
+            unwind_thread_reset(t->unwind);
+        __atomic_store_n(&t->owner, tid, __ATOMIC_RELEASE);
+        return t;
+    }
+    return 0;
+}
+
+/* States of threads that ended without their destructors: looked for when their number has doubled.
+ */
+static void thread_sweep(void)
+{
+    static uint32_t next_sweep = 128;
+    uint32_t count = __atomic_load_n(&recorder.thread_count, __ATOMIC_RELAXED),
+             at = __atomic_load_n(&next_sweep, __ATOMIC_RELAXED);
+    if (count < at || recorder.sandboxed)
+        return;
+    if (!__atomic_compare_exchange_n(&next_sweep, &at, count * 2, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
+        return;
+    for (struct thread *t = __atomic_load_n(&recorder.threads, __ATOMIC_ACQUIRE); t; t = t->next) {
+        uint32_t owner = __atomic_load_n(&t->owner, __ATOMIC_ACQUIRE);
+        if (owner && !__atomic_load_n(&t->ended, __ATOMIC_ACQUIRE) &&
+            sys_tgkill((int)recorder.pid, (int)owner, 0) == -ESRCH)
+            __atomic_store_n(&t->ended, 1, __ATOMIC_RELEASE);
+    }
+}
+
+static struct thread *thread_new(uint32_t tid)
+{
+    /* 64 states a block of memory, which counts for itself how many are given out; a race wastes at
+     * most a block */
+    enum { POOL = 64 };
+    struct block {
+        struct thread states[POOL];
+        uint32_t used;
+    };
+    static struct block *pool;
+    for (;;) {
+        struct block *block = __atomic_load_n(&pool, __ATOMIC_ACQUIRE);
+        uint32_t i = block ? __atomic_fetch_add(&block->used, 1, __ATOMIC_RELAXED) : POOL;
+        if (i < POOL) {
+            struct thread *t = &block->states[i];
+            t->chunk = slot_take();
+            if (!t->chunk)
+                return 0;
+            if (recorder.stack_mode != MLW_STACKS_NONE && !t->unwind)
+                t->unwind = unwind_thread_new();
+            __atomic_store_n(&t->owner, tid, __ATOMIC_RELAXED);
+            struct thread *head = __atomic_load_n(&recorder.threads, __ATOMIC_RELAXED);
+            do
+                t->next = head;
+            while (!__atomic_compare_exchange_n(&recorder.threads, &head, t, false,
+                                                __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+            __atomic_fetch_add(&recorder.thread_count, 1, __ATOMIC_RELAXED);
+            return t;
+        }
+        struct block *fresh = (struct block *)own_map(sizeof *fresh);
+        if (!fresh)
+            return 0;
+        if (!__atomic_compare_exchange_n(&pool, &block, fresh, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_RELAXED))
+            sys_munmap(fresh, sizeof *fresh);
+    }
+}
+
+static struct thread *thread_acquire(uint32_t lane, uint32_t number)
+{
+    uint32_t tid = thread_self          ? thread_self->tid
+                   : recorder.sandboxed ? (uint32_t)(thread_pointer() >> 12) | 1u << 31
+                                        : (uint32_t)sys_gettid();
+    struct thread *t = 0;
+    if (!lane) {
+        thread_sweep();
+        t = thread_recycle(tid);
+    }
+    if (!t)
+        t = thread_new(tid);
+    if (!t)
+        return 0;
+    if (recorder.stack_mode != MLW_STACKS_NONE && !t->unwind) {
+        t->stack_mode = MLW_STACKS_NONE; /* no memory for stacks: events without */
+    }
+    if (!lane)
+        number = __atomic_fetch_add(&recorder.process->threads, 1, __ATOMIC_RELAXED);
+    thread_begin(t, tid, lane, number);
+    if (!t->unwind)
+        t->stack_mode = MLW_STACKS_NONE;
+    return t;
+}
+
+/* Busy: a signal handler interrupted us, or a longjmp left us so. Frames nest, so a stack pointer
+ * at or above the interrupted call's means that that call is gone, unless this is another stack. */
+static bool call_is_gone(uint64_t busy, uint64_t sp)
+{
+    if (busy <= 1 || sp < busy || sp - busy >= (8ul << 20))
+        return false;
+    stack_t alternate;
+    return recorder.sandboxed || (!sys_call(SYS_sigaltstack, 0, (long)&alternate, 0, 0, 0, 0) &&
+                                  !(alternate.ss_flags & SS_ONSTACK));
+}
+
+struct thread *thread_enter_slow(uint64_t sp)
+{
+    struct thread *t = thread_self;
+    if ((acquiring && !call_is_gone(acquiring, sp)) || !wiped.control) {
+        if (recorder.process)
+            __atomic_fetch_add(&recorder.process->lost_nested, 1, __ATOMIC_RELAXED);
+        return 0;
+    }
+    if (!t) {
+        acquiring = sp;
+        barrier();
+        t = thread_acquire(0, 0);
+        if (t) {
+            t->busy = 1; /* the key's own allocations, if any, are not the program's */
+            thread_self = t;
+            if (end_key_made && !recorder.sandboxed)
+                pthread_setspecific(end_key, t);
+            t->busy = 0;
+        } else {
+            __atomic_fetch_add(&recorder.process->lost_buffer, 1, __ATOMIC_RELAXED);
+        }
+        barrier();
+        acquiring = 0;
+        return t;
+    }
+    if (call_is_gone(t->busy, sp)) {
+        t->busy = 0;
+        if (t->unwind)
+            unwind_thread_reset(t->unwind);
+        return t;
+    }
+    if (!t->nested) {
+        acquiring = sp;
+        barrier();
+        t->nested = thread_acquire(1, t->number);
+        barrier();
+        acquiring = 0;
+    }
+    t = t->nested;
+    if (!t || t->busy) {
+        if (t && call_is_gone(t->busy, sp)) {
+            t->busy = 0;
+            return t;
+        }
+        __atomic_fetch_add(&recorder.process->lost_nested, 1, __ATOMIC_RELAXED);
+        return 0;
+    }
+    return t;
+}
+
+/* The last thing that a thread does for us. Other destructors may still allocate: the state stays
+ * its own until the kernel says that the thread is gone. */
+static void thread_end(void *arg)
+{
+    struct thread *t = (struct thread *)arg;
+    if (t != thread_self || !wiped.control)
+        return;
+    if (++t->destructor_rounds < 4) { /* PTHREAD_DESTRUCTOR_ITERATIONS: be the last */
+        pthread_setspecific(end_key, t);
+        return;
+    }
+    uint64_t clock = clock_now(t->clock_kind);
+    t->busy = (uint64_t)&clock;
+    barrier();
+    stream_meta(t, MLW_META_THREAD_END, &clock, 8, 0, 0);
+    if (t->nested)
+        __atomic_store_n(&t->nested->ended, 1, __ATOMIC_RELEASE);
+    barrier();
+    t->busy = 0;
+    __atomic_store_n(&t->ended, 1, __ATOMIC_RELEASE);
+}
+
+void stream_key_init(void)
+{
+    if (!end_key_made && !pthread_key_create(&end_key, thread_end))
+        end_key_made = true;
+}
+
+void thread_notice(struct thread *t, uint32_t word)
+{
+    uint32_t before = t->seen;
+    t->seen = word;
+    if (word & MLW_CTL_RESET) {
+        uint32_t expected = word;
+        if (__atomic_compare_exchange_n(&recorder.process->control, &expected,
+                                        word & ~(uint32_t)MLW_CTL_RESET, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
+            stream_control_row(t, MLW_CONTROL_RESET);
+            t->seen = word & ~(uint32_t)MLW_CTL_RESET;
+        }
+    }
+    if (before / MLW_CTL_EPOCH != word / MLW_CTL_EPOCH)
+        stream_flush(t);
+}
+
+void stream_flush_own(void)
+{
+    struct thread *t = thread_self;
+    if (!t || t->busy || !wiped.control)
+        return;
+    t->busy = (uint64_t)&t;
+    barrier();
+    stream_flush(t);
+    if (t->nested && !t->nested->busy)
+        stream_flush(t->nested);
+    barrier();
+    t->busy = 0;
+}
+
+/* In the child: the other threads are gone, and so are the buffers. This thread's state gets a new
+ * one. */
+void stream_after_fork(void)
+{
+    struct thread *t = thread_self;
+    recorder.threads = 0;
+    recorder.thread_count = 0;
+    acquiring = 0;
+    if (t) {
+        t->nested = 0;
+        t->chunk = slot_take();
+        if (!t->chunk) {
+            thread_self = 0;
+            return;
+        }
+        uint32_t tid = (uint32_t)sys_gettid();
+        t->owner = tid;
+        t->next = 0;
+        recorder.threads = t;
+        recorder.thread_count = 1;
+        thread_begin(t, tid, 0,
+                     __atomic_fetch_add(&recorder.process->threads, 1, __ATOMIC_RELAXED));
+        if (!t->unwind)
+            t->stack_mode = MLW_STACKS_NONE;
+    }
+}

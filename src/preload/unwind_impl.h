@@ -1,0 +1,126 @@
+/* unwind_impl.h - what the files of the unwinder share among themselves; nobody else includes it.
+ *
+ * A frame is (pc, sp, rbp): the code address, and rsp and rbp as that code sees them. A rule,
+ * 8 bytes for one pc, says how to get the next outer frame from it. Looked-up addresses are pc - 1
+ * for a return address (the call may be the last instruction of its function) and pc for an
+ * interrupted instruction. */
+#ifndef MALLOW_PRELOAD_UNWIND_IMPL_H
+#define MALLOW_PRELOAD_UNWIND_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../format/row.h"
+#include "unwind.h"
+
+#define UW_PAGE 4096ul
+#define UW_ADDRESS_END                                                                             \
+    (1ul << 47) /* user addresses lie below (4-level paging, and by default 5)                     \
+                 */
+#define UW_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UW_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define UW_INLINE      static inline __attribute__((always_inline, unused))
+
+/* ---- rules ---- */
+
+enum uw_cfa {                  /* the canonical frame address (sp of the next frame) */
+              UW_CFA_NONE = 0, /* no rule, or one that we do not understand */
+              UW_CFA_RSP,      /* rsp + k */
+              UW_CFA_RBP,      /* rbp + k */
+              UW_CFA_AT_RSP,   /* *(rsp + k) */
+              UW_CFA_AT_RBP    /* *(rbp + k) */
+};
+enum uw_rbp { /* where rbp of the next frame is saved */
+              UW_RBP_SAME = 0,
+              UW_RBP_AT_CFA,
+              UW_RBP_AT_RBP,
+              UW_RBP_AT_RSP
+};
+enum uw_ra {                  /* where pc of the next frame is saved */
+             UW_RA_USUAL = 0, /* CFA - 8 */
+             UW_RA_AT_RSP,
+             UW_RA_AT_CFA,
+             UW_RA_END /* this frame is the outermost one */
+};
+
+/* A rule packed: bits 0-2 cfa kind, 3-4 rbp kind, 5-6 ra kind, 7 signal frame, 8-19 rbp offset / 8,
+ * 20-31 ra offset / 8, 32-63 cfa offset k; offsets are signed. */
+typedef uint64_t uw_rule;
+#define UW_RULE_SIGNAL 0x80u
+
+UW_INLINE unsigned uw_rule_cfa(uw_rule r) { return r & 7; }
+UW_INLINE unsigned uw_rule_rbp(uw_rule r) { return r >> 3 & 3; }
+UW_INLINE unsigned uw_rule_ra(uw_rule r) { return r >> 5 & 3; }
+UW_INLINE int64_t uw_rule_k(uw_rule r) { return (int64_t)r >> 32; }
+UW_INLINE int64_t uw_rule_rbp_off(uw_rule r) { return ((int64_t)(r << 44) >> 52) * 8; }
+UW_INLINE int64_t uw_rule_ra_off(uw_rule r) { return ((int64_t)(r << 32) >> 52) * 8; }
+UW_INLINE uw_rule uw_rule_make(unsigned cfa, int64_t k, unsigned rbp, int64_t rbp_off, unsigned ra,
+                               int64_t ra_off, bool signal_frame)
+{
+    return (uint64_t)k << 32 | ((uint64_t)(ra_off >> 3) & 0xfff) << 20 |
+           ((uint64_t)(rbp_off >> 3) & 0xfff) << 8 | (signal_frame ? UW_RULE_SIGNAL : 0) | ra << 5 |
+           rbp << 3 | cfa;
+}
+/* The rule of code outside any module, which is hoped to keep a frame pointer. */
+#define UW_RULE_FP uw_rule_make(UW_CFA_RBP, 16, UW_RBP_AT_CFA, -16, UW_RA_USUAL, 0, false)
+
+/* Where .eh_frame of a module may be read. */
+struct uw_cfi {
+    const uint8_t *hdr; /* .eh_frame_hdr, NULL when there is none */
+    const uint8_t *lo;  /* nothing outside lo..hi is read */
+    const uint8_t *hi;
+};
+
+/* The rule for a looked-up address; one of kind UW_CFA_NONE when the tables have none that is
+ * understood. Reads only inside the given bounds, whatever the bytes are. */
+uw_rule uw_cfi_rule(const struct uw_cfi *cfi, uint64_t address);
+
+/* The shared map address -> rule, for `address` inside a module. Returns false when it is outside
+ * every module that is mapped now. *module: its id (0: could not be registered). */
+bool uw_rules_get(uint64_t address, uw_rule *rule, uint32_t *module, void *ctx);
+int uw_rules_init(void);
+
+/* ---- modules ---- */
+
+#define UW_MODULES_MAX 65534u /* ids fit 16 bits, 0xffff is free for the trie's keys */
+
+int uw_modules_init(void *dl_find_object);
+/* The module that has `address` now; announced when it is new. False: none. */
+bool uw_module_find(uint64_t address, struct uw_cfi *cfi, uint32_t *id, void *ctx);
+/* Announces those that are gone; true when there were any. */
+bool uw_modules_sweep(void *ctx);
+
+/* ---- the generation: caches filled under another one are void ---- */
+
+extern uint32_t uw_generation __attribute__((visibility("hidden")));
+
+/* ---- trie ---- */
+
+int uw_trie_init(void);
+/* The id of the child of `parent` (0: root) with this pc; 0 when no memory could be had. */
+uint32_t uw_trie_get(uint32_t parent, uint64_t pc, uint32_t module, unsigned flags, void *ctx);
+
+/* ---- what may be read ---- */
+
+struct uw_region {
+    uint64_t lo, hi; /* lo <= hi; nothing is known when equal */
+};
+
+/* Memory of the calling thread's own stack. [sp, own->hi) stays mapped as long as the thread runs
+ * on it with this sp. True when `address` is in it, after extending it downwards if that can be
+ * shown. */
+bool uw_region_own(struct uw_region *own, uint64_t address);
+/* Another region, which holds `address` now: good for this one unwinding only. */
+bool uw_region_foreign(struct uw_region *r, uint64_t address);
+/* Makes `r` cover address..address+8 by extending it upwards, if it can. */
+bool uw_region_extend(struct uw_region *r, uint64_t address);
+void uw_region_init(void *stack_end);
+void uw_region_forbid(void);
+bool uw_region_forbidden(void);
+/* Widens the hull of addresses whose unmapping voids the caches: other stacks, generated code. */
+void uw_region_remember(uint64_t lo, uint64_t hi);
+/* True when start..end touches that hull. */
+bool uw_region_remembered(uint64_t start, uint64_t end);
+
+#endif

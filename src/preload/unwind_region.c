@@ -1,0 +1,132 @@
+/* unwind_region.c - which memory of a stack may be read without a fault.
+ *
+ * Owns: the proof that an address is mapped and readable. A thread's own stack, from rsp up to its
+ * end (__libc_stack_end, or the thread's control block, which glibc puts on top of the stack), is
+ * shown once, page by page, to be one readable piece; from then on everything between rsp and the
+ * end is known, because a thread cannot run on a stack that is not there. Any other stack
+ * (sigaltstack, coroutine) may vanish behind our back, so its pages are asked for again at every
+ * unwinding. Asking is one process_vm_readv of the own memory, or, where that is forbidden,
+ * rt_sigprocmask with an invalid request: the kernel copies the set first, and says EFAULT. */
+#include <errno.h>
+
+#include "sys.h"
+#include "unwind_impl.h"
+
+#define BATCH          32u            /* pages asked for at once */
+#define OWN_GAP        (64ul << 20)   /* a larger jump away from the known stack is another stack */
+#define FOREIGN_WINDOW (64 * UW_PAGE) /* asked for at once on another stack */
+
+static struct {
+    uint64_t stack_end;
+    uint32_t forbidden;
+    uint64_t foreign_lo, foreign_hi; /* hull of what caches hold beside own stacks and modules */
+} region;
+
+void uw_region_init(void *stack_end) { region.stack_end = (uint64_t)stack_end; }
+bool uw_region_forbidden(void) { return __atomic_load_n(&region.forbidden, __ATOMIC_RELAXED); }
+void uw_region_forbid(void) { __atomic_store_n(&region.forbidden, 1, __ATOMIC_RELAXED); }
+
+static bool copies_set(uint64_t address)
+{
+    /* An answer counts only when the kernel also denies what cannot be there. */
+    return sys_rt_sigprocmask(-1, (const uint64_t *)address, 0) == -EINVAL &&
+           sys_rt_sigprocmask(-1, (const uint64_t *)(~(uint64_t)0 << 48), 0) == -EFAULT;
+}
+
+/* How many of n pages from `page` on can be read, up to the first that cannot. */
+static uint64_t readable(uint64_t page, uint64_t n)
+{
+    if (uw_region_forbidden())
+        return 0;
+    uint64_t done = 0;
+    while (done < n) {
+        struct iovec to, from[BATCH];
+        uint8_t bytes[BATCH];
+        unsigned m = n - done < BATCH ? (unsigned)(n - done) : BATCH;
+        for (unsigned i = 0; i < m; i++)
+            from[i] = (struct iovec){(void *)(page + (done + i) * UW_PAGE), 1};
+        to = (struct iovec){bytes, m};
+        long got = sys_process_vm_readv((int)sys_getpid(), &to, 1, from, m);
+        if (got == -EPERM || got == -ENOSYS || got == -EACCES || got == -ENOMEM) {
+            for (got = 0; got < (long)m; got++)
+                if (!copies_set(page + (done + (uint64_t)got) * UW_PAGE))
+                    break;
+        }
+        if (got < 0)
+            got = 0;
+        done += (uint64_t)got;
+        if (got < (long)m)
+            break;
+    }
+    return done;
+}
+
+bool uw_region_own(struct uw_region *own, uint64_t address)
+{
+    if (UW_LIKELY(address - own->lo < own->hi - own->lo))
+        return true;
+    uint64_t page = address & ~(UW_PAGE - 1), end = own->lo;
+    if (own->hi == own->lo) { /* nothing known: the nearest end above is ours, if we get there */
+        uint64_t thread = (uint64_t)__builtin_thread_pointer();
+        end = region.stack_end > address ? region.stack_end : 0;
+        if (thread > address && (!end || thread < end))
+            end = thread;
+    }
+    if (address >= end || end - page > OWN_GAP)
+        return false;
+    uint64_t pages = ((end + UW_PAGE - 1) & ~(UW_PAGE - 1)) - page;
+    pages /= UW_PAGE;
+    if (own->hi != own->lo)
+        pages = (end - page) / UW_PAGE; /* lo is a page's start */
+    if (readable(page, pages) != pages)
+        return false;
+    if (own->hi == own->lo)
+        own->hi = end;
+    own->lo = page;
+    return true;
+}
+
+void uw_region_remember(uint64_t lo, uint64_t hi)
+{
+    uint64_t seen = __atomic_load_n(&region.foreign_lo, __ATOMIC_RELAXED);
+    while ((seen == 0 || lo < seen) &&
+           !__atomic_compare_exchange_n(&region.foreign_lo, &seen, lo, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+        ;
+    seen = __atomic_load_n(&region.foreign_hi, __ATOMIC_RELAXED);
+    while (hi > seen && !__atomic_compare_exchange_n(&region.foreign_hi, &seen, hi, true,
+                                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+bool uw_region_foreign(struct uw_region *r, uint64_t address)
+{
+    uint64_t page = address & ~(UW_PAGE - 1), end = page + FOREIGN_WINDOW;
+    if (address >= UW_ADDRESS_END)
+        return false;
+    r->lo = page;
+    r->hi = page + readable(page, (end - page) / UW_PAGE) * UW_PAGE;
+    if (r->hi == r->lo)
+        return false;
+    uw_region_remember(r->lo, r->hi);
+    return true;
+}
+
+bool uw_region_extend(struct uw_region *r, uint64_t address)
+{
+    if (address < r->lo || address >= UW_ADDRESS_END || address - r->lo > OWN_GAP)
+        return false;
+    uint64_t want = ((address + 8 + UW_PAGE - 1) & ~(UW_PAGE - 1));
+    if (r->hi & (UW_PAGE - 1))
+        return false; /* the end of an own stack */
+    if (want > r->hi)
+        r->hi += readable(r->hi, (want - r->hi) / UW_PAGE) * UW_PAGE;
+    uw_region_remember(r->lo, r->hi);
+    return address + 8 <= r->hi;
+}
+
+bool uw_region_remembered(uint64_t start, uint64_t end)
+{
+    return start < __atomic_load_n(&region.foreign_hi, __ATOMIC_RELAXED) &&
+           end > __atomic_load_n(&region.foreign_lo, __ATOMIC_RELAXED);
+}
