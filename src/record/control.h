@@ -1,0 +1,35 @@
+/* control.h - changing a recording from outside while it runs.
+ *
+ * Owns: `mallow control`: the word in the session that the library reads, marks, and copies of
+ * buffers on request. It needs no `mallow record` beside the program: everything goes through the
+ * shared memory and the file. */
+#ifndef MALLOW_RECORD_CONTROL_H
+#define MALLOW_RECORD_CONTROL_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+enum control_action {
+    CONTROL_START,
+    CONTROL_STOP,
+    CONTROL_PAUSE,
+    CONTROL_UNPAUSE,
+    CONTROL_SYNC,
+    CONTROL_RESET,
+    CONTROL_MARK,
+    CONTROL_SNAPSHOT
+};
+
+/* Does `action` to the recorded process `pid`; or, when pid is a `mallow record`, to every process
+ * of its recording. label: of CONTROL_MARK, at most 4,000 bytes. *reached: how many processes (may
+ * be NULL). Returns once it is in effect for the next call of every thread (start, stop, pause,
+ * unpause, reset) or in the file (sync, mark, snapshot). */
+int control_run(pid_t pid, enum control_action action, const char *label, uint32_t *reached,
+                struct error *err);
+
+/* The action of a name, or -1. */
+int control_action_named(const char *name);
+
+#endif

@@ -1,0 +1,315 @@
+/* image.c - see image.h. Samples, splits and the end of one program image. */
+#include "image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "format/row.h"
+
+#define MS_NS          1000000u
+#define FASTEST_NS     (1u * MS_NS)  /* at first: short programs get samples too */
+#define ACTIVE_NS      (10u * MS_NS) /* of a process whose size changes */
+#define IDLE_NS        (100u * MS_NS)
+#define FLUSH_AFTER_NS (2000ull * MS_NS)
+#define MOST_THREADS   4096u
+
+struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns)
+{
+    struct image *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    struct mlw_process *e = &r->shm.table[index];
+    m->index = index;
+    m->entry = e;
+    m->pid = (pid_t)e->pid;
+    m->id = e->image;
+    m->start_clock = e->start_clock;
+    m->first_seen_ns = m->next_sample_ns = now_ns;
+    m->interval_ns = r->sample_interval_ns ? r->sample_interval_ns : FASTEST_NS;
+    m->pidfd = m->statm = -1;
+    image_look(m);
+    slots_refresh(&m->slots, &r->shm, e);
+    return m;
+}
+
+void image_look(struct image *m)
+{
+    char path[64];
+    m->pidfd = m->pid > 0 ? (int)syscall(SYS_pidfd_open, m->pid, 0) : -1;
+    m->gone =
+        m->pidfd < 0 && (m->pid <= 0 || errno == ESRCH || (kill(m->pid, 0) && errno == ESRCH));
+    if (m->pidfd >= 0 && m->statm < 0) {
+        snprintf(path, sizeof path, "/proc/%d/statm", (int)m->pid);
+        m->statm = open(path, O_RDONLY | O_CLOEXEC);
+    }
+}
+
+static struct mlw_chunk head_for(const struct recording *r, const struct image *m, uint16_t type)
+{
+    return (struct mlw_chunk){.type = type,
+                              .image = m->id,
+                              .pid = (uint32_t)m->pid,
+                              .base_clock = clock_read(r->clock_kind)};
+}
+
+void image_flush(struct recording *r, struct image *m)
+{
+    if (!m->pending_n)
+        return;
+    struct mlw_chunk c = head_for(r, m, MLW_CHUNK_RESIDENT);
+    c.base_clock = m->pending[0].clock;
+    sink_write(&r->sink, &c, m->pending, m->pending_n * sizeof m->pending[0]);
+    m->pending_n = 0;
+}
+
+static void keep(struct recording *r, struct image *m, const struct mlw_resident *s,
+                 uint64_t now_ns)
+{
+    if (m->pending_n == IMAGE_SAMPLES)
+        image_flush(r, m);
+    if (!m->pending_n)
+        m->pending_since_ns = now_ns;
+    m->pending[m->pending_n++] = *s;
+}
+
+/* "size resident shared ..." in pages. A zombie has zeros. */
+static bool read_statm(const struct recording *r, const struct image *m, struct mlw_resident *s)
+{
+    char text[160];
+    ssize_t n = m->statm < 0 ? -1 : pread(m->statm, text, sizeof text - 1, 0);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    uint64_t pages[3];
+    char *at = text, *end;
+    for (int i = 0; i < 3; i++, at = end) {
+        pages[i] = strtoull(at, &end, 10);
+        if (end == at)
+            return false;
+    }
+    if (!pages[1])
+        return false;
+    s->clock = clock_read(r->clock_kind);
+    s->vmsize = pages[0] * r->page_bytes;
+    s->rss = pages[1] * r->page_bytes;
+    s->rss_shared = pages[2] * r->page_bytes;
+    return true;
+}
+
+int image_split(struct recording *r, struct image *m, struct error *err)
+{
+    uint64_t before = clock_monotonic_ns();
+    static uint64_t pointers[MOST_THREADS];
+    slots_refresh(&m->slots, &r->shm, m->entry);
+    struct stat st;
+    struct smaps_hints hints = {
+        .session_inode = fstat(r->shm.fd, &st) ? 0 : st.st_ino,
+        .thread_pointers = pointers,
+        .threads =
+            slots_thread_pointers(&m->slots, &r->shm, (uint32_t)m->pid, pointers, MOST_THREADS),
+        .private_start = __atomic_load_n(&m->entry->private_start, __ATOMIC_RELAXED),
+        .private_end = __atomic_load_n(&m->entry->private_end, __ATOMIC_RELAXED),
+        .private_bytes = __atomic_load_n(&m->entry->private_bytes, __ATOMIC_RELAXED)};
+    struct mlw_split split = {.clock = clock_read(r->clock_kind)};
+    uint64_t rss = 0;
+    int failed = smaps_read(m->pid, &r->smaps, err) ||
+                 smaps_split(r->smaps.bytes, r->smaps.n, &hints, &split, &rss, err);
+    if (!failed) {
+        uint8_t bytes[128];
+        struct tlv t = {.bytes = bytes, .room = sizeof bytes};
+        tlv_put(&t, MLW_TLV_SPLIT, &split, sizeof split);
+        struct mlw_chunk c = head_for(r, m, MLW_CHUNK_SPLIT);
+        c.base_clock = split.clock;
+        failed = sink_write(&r->sink, &c, t.bytes, t.n);
+        if (failed) {
+            errno = r->sink.last_errno;
+            error_system(err, "cannot append to the recording");
+        }
+        m->split_rss = rss;
+    }
+    r->split_bytes += r->smaps.n;
+    r->split_spent_ns += clock_monotonic_ns() - before;
+    return failed ? -1 : 0;
+}
+
+/* A split costs a walk over the page tables while the program's own mmap calls wait: only when the
+ * peak rose by a twentieth, and within a hundredth of the time that has gone by. */
+static void split_at_peak(struct recording *r, struct image *m, uint64_t now_ns)
+{
+    if (m->last.rss > m->peak_rss)
+        m->peak_rss = m->last.rss;
+    if (m->last.rss < m->peak_rss || m->last.rss < m->split_rss + m->split_rss / 20 + 1 ||
+        m->split_refused >= 3)
+        return;
+    if (r->split_spent_ns > 3 * MS_NS + (now_ns - r->started_ns) / 100)
+        return;
+    struct error ignored;
+    if (image_split(r, m, &ignored))
+        m->split_refused++;
+}
+
+void image_sample(struct recording *r, struct image *m, uint64_t now_ns)
+{
+    if (m->pending_n && now_ns - m->pending_since_ns > FLUSH_AFTER_NS)
+        image_flush(r, m);
+    if (m->gone || m->statm < 0 || now_ns < m->next_sample_ns)
+        return;
+    struct mlw_resident s;
+    if (!read_statm(r, m, &s)) {
+        m->next_sample_ns = now_ns + IDLE_NS;
+        return;
+    }
+    bool same =
+        s.rss == m->last.rss && s.vmsize == m->last.vmsize && s.rss_shared == m->last.rss_shared;
+    if (!same) {
+        /* A step is a step: the sample before it belongs to the picture. */
+        if (m->last.rss && !m->last_kept)
+            keep(r, m, &m->last, now_ns);
+        keep(r, m, &s, now_ns);
+    }
+    m->last = s;
+    m->last_kept = !same;
+    if (r->sample_interval_ns)
+        m->interval_ns = r->sample_interval_ns;
+    else if (same)
+        m->interval_ns = m->interval_ns * 5 / 4 > IDLE_NS ? IDLE_NS : m->interval_ns * 5 / 4;
+    else {
+        uint64_t by_age = (now_ns - m->first_seen_ns) / 50;
+        m->interval_ns = by_age < FASTEST_NS ? FASTEST_NS : by_age > ACTIVE_NS ? ACTIVE_NS : by_age;
+    }
+    m->next_sample_ns = now_ns + m->interval_ns;
+    split_at_peak(r, m, now_ns);
+}
+
+unsigned image_drain(struct recording *r, struct image *m)
+{
+    uint64_t before = r->sink.failed_calls;
+    slots_refresh(&m->slots, &r->shm, m->entry);
+    unsigned n = slots_drain(&m->slots, &r->shm, &r->sink);
+    m->lost_calls += r->sink.failed_calls - before;
+    return n;
+}
+
+/* linux/pidfd.h of newer kernels; Debian 12's has neither. */
+struct pidfd_exit_info {
+    uint64_t mask, cgroup;
+    uint32_t pid, tgid, ppid, ids[8];
+    int32_t exit_code;
+};
+#define PIDFD_EXIT_WANTED 8u
+#define PIDFD_ASK_INFO    _IOWR(0xFF, 11, struct pidfd_exit_info)
+
+int image_wait_status(int pidfd, pid_t pid)
+{
+    struct pidfd_exit_info info = {.mask = PIDFD_EXIT_WANTED};
+    if (pidfd >= 0 && !ioctl(pidfd, PIDFD_ASK_INFO, &info) && info.mask & PIDFD_EXIT_WANTED)
+        return info.exit_code;
+    /* Older kernels tell as long as it is a zombie: the last field of its stat. */
+    char path[64], text[2048];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return -1;
+    text[n] = 0;
+    char *state = strrchr(text, ')'), *status = strrchr(text, ' ');
+    if (!state || state[1] != ' ' || state[2] != 'Z' || !status)
+        return -1;
+    int code = (int)strtol(status + 1, NULL, 10);
+    return code ? code : -1; /* 0 also stands for "you may not know" */
+}
+
+static void put_lost(struct tlv *t, uint64_t calls, enum mlw_lost_reason reason)
+{
+    struct {
+        uint64_t calls;
+        uint32_t reason, zero;
+    } lost = {calls, reason, 0};
+    if (calls)
+        tlv_put(t, MLW_TLV_LOST, &lost, sizeof lost);
+}
+
+static void write_end(struct recording *r, struct image *m, uint32_t how, int wait_status)
+{
+    struct mlw_process *e = m->entry;
+    uint8_t bytes[512];
+    struct tlv t = {.bytes = bytes, .room = sizeof bytes};
+    struct {
+        uint64_t clock;
+        uint32_t how, status;
+    } end = {clock_read(r->clock_kind), how, (uint32_t)(wait_status < 0 ? 0 : wait_status)};
+    uint64_t sink = __atomic_load_n(&e->lost_sink, __ATOMIC_RELAXED) + m->lost_calls;
+    uint64_t buffer = __atomic_load_n(&e->lost_buffer, __ATOMIC_RELAXED);
+    uint64_t nested = __atomic_load_n(&e->lost_nested, __ATOMIC_RELAXED);
+    tlv_put(&t, MLW_TLV_END, &end, sizeof end);
+    put_lost(&t, sink, MLW_LOST_SINK);
+    put_lost(&t, buffer, MLW_LOST_BUFFER);
+    put_lost(&t, nested, MLW_LOST_NESTED);
+    uint64_t own = __atomic_load_n(&e->private_bytes, __ATOMIC_RELAXED);
+    if (own)
+        tlv_put(&t, MLW_TLV_OWN, &own, sizeof own);
+    struct mlw_chunk c = head_for(r, m, MLW_CHUNK_END);
+    c.base_clock = end.clock;
+    sink_write_surely(&r->sink, &c, t.bytes, t.n);
+    r->lost_calls += sink + buffer + nested;
+    if (e->unwritten)
+        r->unwritten_errno = (int)e->unwritten;
+}
+
+void image_end(struct recording *r, struct image *m, int wait_status, bool still_running)
+{
+    struct mlw_process *e = m->entry;
+    if (m->last.rss && !m->last_kept)
+        keep(r, m, &m->last, clock_monotonic_ns());
+    image_flush(r, m);
+
+    uint64_t failed_before = r->sink.failed_calls;
+    slots_refresh(&m->slots, &r->shm, e);
+    slots_finish(&m->slots, &r->shm, &r->sink, m->id);
+    m->lost_calls += r->sink.failed_calls - failed_before;
+
+    uint32_t how = __atomic_load_n(&e->end_how, __ATOMIC_ACQUIRE);
+    if (m->replaced || how == MLW_END_EXEC) {
+        how = MLW_END_EXEC; /* what the process did afterwards is not this image's */
+        wait_status = -1;
+    } else if (still_running) {
+        how = MLW_END_UNKNOWN;
+        wait_status = -1;
+    } else if (wait_status >= 0)
+        how = WIFSIGNALED(wait_status) ? MLW_END_KILLED : MLW_END_EXIT;
+    else if (how == MLW_END_EXIT)
+        wait_status = (int)(e->end_status & 0xff) << 8;
+    else
+        how = MLW_END_KILLED;
+    write_end(r, m, how, wait_status);
+
+    if (!still_running) {
+        slots_close(&m->slots, &r->shm, true);
+        memset((char *)e + sizeof e->state, 0, sizeof *e - sizeof e->state);
+        __atomic_store_n(&e->state, MLW_PROC_FREE, __ATOMIC_RELEASE);
+    }
+    r->images_ended++;
+    image_drop(r, m);
+}
+
+void image_drop(struct recording *r, struct image *m)
+{
+    slots_close(&m->slots, &r->shm, false);
+    if (m->pidfd >= 0)
+        close(m->pidfd);
+    if (m->statm >= 0)
+        close(m->statm);
+    free(m);
+}

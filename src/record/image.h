@@ -1,0 +1,92 @@
+/* image.h - one recorded program image (a process between two execs), watched from outside.
+ *
+ * Owns: its samples of the resident size, its splits at new peaks, its buffers, and its END chunk.
+ * Everything that it writes goes to the recording's sink; what fails there is counted and never
+ * stops the watching. One thread. */
+#ifndef MALLOW_RECORD_IMAGE_H
+#define MALLOW_RECORD_IMAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "record/shm.h"
+#include "record/sink.h"
+#include "record/slots.h"
+#include "record/smaps.h"
+
+#define IMAGE_SAMPLES 256u
+
+/* What all images of a recording share. */
+struct recording {
+    struct shm shm;
+    struct sink sink;
+    enum mlw_clock_kind clock_kind;
+    uint64_t started_ns;         /* CLOCK_MONOTONIC */
+    uint64_t sample_interval_ns; /* 0: chosen by what the process does */
+    uint64_t page_bytes;
+    uint64_t split_spent_ns; /* by reading smaps, of all images */
+    uint64_t split_bytes;    /* of text read, of all images */
+    struct smaps_buffer smaps;
+    uint32_t images_ended;
+    uint64_t lost_calls; /* of images that ended */
+    int unwritten_errno; /* the last reason for which a process could not write; 0: none */
+};
+
+struct image {
+    uint32_t index; /* of its entry in the table */
+    struct mlw_process *entry;
+    pid_t pid;
+    uint64_t id;
+    uint64_t start_clock;
+    int pidfd;     /* readable once the process is gone; -1: gone already, or no descriptors left */
+    int statm;     /* /proc/PID/statm, -1: not readable */
+    bool gone;     /* the process has ended */
+    bool replaced; /* by the next image of the same process */
+    uint64_t exec_seen_ns; /* when it was first seen to have ended by an exec; 0: not so */
+    struct slots slots;
+    uint64_t lost_calls; /* in buffers that could not be written out for it */
+
+    struct mlw_resident pending[IMAGE_SAMPLES];
+    unsigned pending_n;
+    uint64_t pending_since_ns;
+    struct mlw_resident last; /* the latest sample, whether kept or not; rss 0: none */
+    bool last_kept;
+    uint64_t first_seen_ns, next_sample_ns, interval_ns;
+    uint64_t next_look_ns; /* without a pidfd */
+
+    uint64_t peak_rss;      /* that was seen */
+    uint64_t split_rss;     /* at the last split; 0: none */
+    unsigned split_refused; /* times that smaps could not be read */
+};
+
+/* The image that the entry describes. NULL: no memory. */
+struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns);
+
+/* Without a pidfd: tries again to have one, and asks whether the process is there. */
+void image_look(struct image *m);
+
+/* Takes a sample if one is due, and a split when that is at a new peak. */
+void image_sample(struct recording *r, struct image *m, uint64_t now_ns);
+
+/* A split of the resident size now, appended as a chunk. */
+int image_split(struct recording *r, struct image *m, struct error *err);
+
+/* Writes out the buffers that it handed over; returns how many. */
+unsigned image_drain(struct recording *r, struct image *m);
+
+/* Samples that were not written yet are appended. */
+void image_flush(struct recording *r, struct image *m);
+
+/* The image is over, or (still_running) the recording is: what is left is appended, then END. The
+ * entry is given back unless it still runs. wait_status: as of waitpid, -1 when not known. The
+ * image is freed. */
+void image_end(struct recording *r, struct image *m, int wait_status, bool still_running);
+
+/* Lets go of an image that somebody else watches: nothing is written, the entry stays. */
+void image_drop(struct recording *r, struct image *m);
+
+/* How the process of a pidfd ended, as of waitpid; -1 when nobody knows any more. */
+int image_wait_status(int pidfd, pid_t pid);
+
+#endif

@@ -1,0 +1,134 @@
+/* launch.c - see launch.h. Between fork and exec only what must be: limits, signals, environment.
+ */
+#include "launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void lift(int resource, struct rlimit *before)
+{
+    if (getrlimit(resource, before)) {
+        *before = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+        return;
+    }
+    struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
+    struct rlimit allowed = {before->rlim_max, before->rlim_max};
+    if (setrlimit(resource, &unlimited)) /* only root may go above the hard limit */
+        (void)setrlimit(resource, &allowed);
+}
+
+void limits_lift(struct limits_before *before)
+{
+    lift(RLIMIT_FSIZE, &before->file_size);
+    lift(RLIMIT_AS, &before->address_space);
+    lift(RLIMIT_DATA, &before->data);
+    /* Not without end: the kernel has a ceiling of its own for open files. */
+    if (getrlimit(RLIMIT_NOFILE, &before->open_files))
+        before->open_files = (struct rlimit){1024, 1024};
+    struct rlimit allowed = {before->open_files.rlim_max, before->open_files.rlim_max};
+    (void)setrlimit(RLIMIT_NOFILE, &allowed);
+}
+
+void limits_restore(const struct limits_before *before)
+{
+    setrlimit(RLIMIT_FSIZE, &before->file_size);
+    setrlimit(RLIMIT_AS, &before->address_space);
+    setrlimit(RLIMIT_DATA, &before->data);
+    setrlimit(RLIMIT_NOFILE, &before->open_files);
+}
+
+int launch_fork(struct launch *l, struct error *err)
+{
+    int go[2], status[2];
+    if (pipe2(go, O_CLOEXEC))
+        return error_system(err, "cannot make a pipe");
+    if (pipe2(status, O_CLOEXEC)) {
+        error_system(err, "cannot make a pipe");
+        close(go[0]);
+        close(go[1]);
+        return -1;
+    }
+    l->pid = fork();
+    if (l->pid < 0) {
+        error_system(err, "cannot start a process");
+        close(go[0]);
+        close(go[1]);
+        close(status[0]);
+        close(status[1]);
+        return -1;
+    }
+    if (l->pid == 0) {
+        close(go[1]);
+        close(status[0]);
+        l->go = go[0];
+        l->status = status[1];
+    } else {
+        close(go[0]);
+        close(status[1]);
+        l->go = go[1];
+        l->status = status[0];
+    }
+    return 0;
+}
+
+static ssize_t read_whole(int fd, void *p, size_t n)
+{
+    ssize_t got;
+    do
+        got = read(fd, p, n);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+void launch_child_wait(struct launch *l)
+{
+    char word;
+    if (read_whole(l->go, &word, 1) != 1)
+        _exit(125); /* the parent gave up or is gone */
+    close(l->go);
+}
+
+void launch_child_exec(struct launch *l, const struct launch_plan *plan,
+                       const char *const *environment)
+{
+    int number = 0;
+    for (; environment[0] && !number; environment += 2)
+        if (setenv(environment[0], environment[1], 1))
+            number = errno;
+    if (!number) {
+        limits_restore(plan->limits);
+        signals_restore(plan->signals);
+        execvp(plan->argv[0], plan->argv);
+        number = errno;
+    }
+    ssize_t ignored = write(l->status, &number, sizeof number);
+    (void)ignored;
+    _exit(number == ENOENT ? 127 : 126);
+}
+
+int launch_go(struct launch *l)
+{
+    int number = 0;
+    ssize_t ignored = write(l->go, "g", 1);
+    (void)ignored;
+    close(l->go);
+    ssize_t n = read_whole(l->status, &number, sizeof number);
+    close(l->status);
+    l->go = l->status = -1;
+    if (n == (ssize_t)sizeof number) {
+        waitpid(l->pid, NULL, 0);
+        return number ? number : EINVAL;
+    }
+    return 0;
+}
+
+void launch_cancel(struct launch *l)
+{
+    close(l->go);
+    close(l->status);
+    waitpid(l->pid, NULL, 0);
+}

@@ -1,0 +1,51 @@
+/* launch.h - starting the program so that it is what it would be without mallow.
+ *
+ * Owns: fork and exec, and what was changed in this process and must be as before in the program
+ * (signals, limits). Nothing here prints. */
+#ifndef MALLOW_RECORD_LAUNCH_H
+#define MALLOW_RECORD_LAUNCH_H
+
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "record/watch.h"
+
+/* Limits that mallow lifts for itself as far as it may: on the size of files, on address space, on
+ * open files, on data. */
+struct limits_before {
+    struct rlimit file_size, address_space, open_files, data;
+};
+void limits_lift(struct limits_before *before);
+void limits_restore(const struct limits_before *before);
+
+struct launch {
+    pid_t pid;
+    int go, status; /* pipes: the word to go on, and errno of an exec that failed */
+};
+
+/* Forks; the child waits for launch_exec. */
+int launch_fork(struct launch *l, struct error *err);
+
+/* What the child needs, by pointers that were valid before the fork. */
+struct launch_plan {
+    char *const *argv;
+    const struct signals_before *signals;
+    const struct limits_before *limits;
+};
+
+/* In the child of launch_fork (l->pid is 0): waits for the word, sets the environment, executes.
+ * environment: NAME, VALUE, NAME, VALUE, ..., NULL. Returns only on failure, after reporting it. */
+void launch_child_wait(struct launch *l);
+void launch_child_exec(struct launch *l, const struct launch_plan *plan,
+                       const char *const *environment) __attribute__((noreturn));
+
+/* In the parent: lets the child go on; 0 once PROGRAM runs, else the errno of its exec (the child
+ * has been waited for). */
+int launch_go(struct launch *l);
+
+/* In the parent: the child ends without having run anything. */
+void launch_cancel(struct launch *l);
+
+#endif

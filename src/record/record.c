@@ -1,0 +1,295 @@
+/* record.c - see record.h. The order in which a recording is set up, watched, and sealed. */
+#include "record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "record/image.h"
+#include "record/launch.h"
+#include "record/watch.h"
+#include "trace/trace.h"
+
+#define RESERVE_BYTES 8192u /* END chunks of some thirty processes, for a full disk */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* The absolute path of the file: %p becomes the process id, %% a percent sign. */
+static int choose_output(const struct record_options *o, pid_t pid, char *out, size_t room,
+                         struct error *err)
+{
+    char pattern[MLW_PATH_BYTES];
+    size_t n = 0;
+    if (o->output)
+        n = (size_t)snprintf(pattern, sizeof pattern, "%s", o->output);
+    else {
+        char name[200];
+        snprintf(name, sizeof name, "%s", base_name(o->argv[0]));
+        for (char *p = name; *p; p++)
+            if (*p == '%' || *p == '/')
+                *p = '_';
+        n = (size_t)snprintf(pattern, sizeof pattern, "mallow.%s.%%p.mlw", name);
+    }
+    size_t used = 0;
+    if (pattern[0] != '/') {
+        if (!getcwd(out, room))
+            return error_system(err, "cannot tell the current folder");
+        used = strlen(out);
+        if (used + 1 < room)
+            out[used++] = '/';
+    }
+    bool fits = n < sizeof pattern;
+    for (const char *p = pattern; *p && fits; p++) {
+        char piece[24] = {*p, 0};
+        if (p[0] == '%' && p[1] == 'p') {
+            snprintf(piece, sizeof piece, "%d", (int)pid);
+            p++;
+        } else if (p[0] == '%' && p[1] == '%')
+            p++;
+        size_t length = strlen(piece);
+        fits = used + length < room;
+        if (fits)
+            memcpy(out + used, piece, length);
+        used += length;
+    }
+    if (!fits)
+        return error_set(err, ERROR_USAGE, "the path of the output file is too long");
+    out[used] = 0;
+    return 0;
+}
+
+/* Opens the file, empty, with a shared lock that says: it is being written. */
+static int open_output(const char *path, struct sink *sink, struct error *err)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    if (fd < 0)
+        return error_system(err, "cannot create %s", path);
+    struct stat st;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return error_set(err, ERROR_USAGE, "%s is no regular file, which a recording must be",
+                         path);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(fd);
+        return error_set(err, ERROR_USAGE, "%s is being written by another recording", path);
+    }
+    if (ftruncate(fd, 0)) {
+        error_system(err, "cannot empty %s", path);
+        close(fd);
+        return -1;
+    }
+    (void)flock(fd, LOCK_SH); /* without locks (some network file systems) it works as well */
+    sink->fd = fd;
+    return 0;
+}
+
+static int write_file_chunk(struct recording *r, const struct record_options *o,
+                            const char *session_path, struct error *err)
+{
+    uint8_t bytes[4096];
+    struct tlv t = {.bytes = bytes, .room = sizeof bytes};
+    struct mlw_clock_pair pair = clock_pair(r->clock_kind);
+    uint64_t start[3] = {pair.clock, pair.monotonic_ns, 0};
+    start[2] = clock_realtime_ns() - (clock_monotonic_ns() - pair.monotonic_ns);
+    struct utsname u;
+    char host[sizeof u.sysname + sizeof u.release + sizeof u.machine + 4] = "";
+    if (!uname(&u))
+        snprintf(host, sizeof host, "%s %s %s", u.sysname, u.release, u.machine);
+    tlv_put_u32(&t, MLW_TLV_VERSION, MLW_FORMAT_VERSION);
+    tlv_put_u32(&t, MLW_TLV_CLOCK_KIND, r->clock_kind);
+    tlv_put(&t, MLW_TLV_START, start, sizeof start);
+    tlv_put_text(&t, MLW_TLV_HOST, host);
+    tlv_put_text(&t, MLW_TLV_TOOL, "mallow " MALLOW_VERSION);
+    tlv_put_u32(&t, MLW_TLV_STACKS, o->stacks);
+    tlv_put_u32(&t, MLW_TLV_PAGE_BYTES, (uint32_t)r->page_bytes);
+    tlv_put_text(&t, MLW_TLV_SESSION, session_path);
+    struct mlw_chunk c = {.type = MLW_CHUNK_FILE,
+                          .base_clock = pair.clock,
+                          .pair_clock = pair.clock,
+                          .pair_monotonic_ns = pair.monotonic_ns};
+    if (sink_write(&r->sink, &c, t.bytes, t.n)) {
+        errno = r->sink.last_errno;
+        return error_system(err, "cannot write the recording");
+    }
+    return 0;
+}
+
+static void fill_session(struct recording *r, const struct record_options *o, pid_t program,
+                         const char *output)
+{
+    struct mlw_session *s = r->shm.session;
+    s->clock_kind = r->clock_kind;
+    s->parent_pid = (uint32_t)getpid();
+    s->program_pid = (uint32_t)program;
+    s->stack_mode = o->stacks;
+    s->initial_control =
+        o->paused ? MLW_CTL_STARTED | MLW_CTL_PAUSED : MLW_CTL_STARTED | MLW_CTL_ACTIVE;
+    s->options =
+        (o->environment ? MLW_OPT_ENVIRONMENT : 0) | (o->no_follow ? MLW_OPT_NO_FOLLOW : 0);
+    snprintf(s->output, sizeof s->output, "%s", output);
+}
+
+static int preload_value(const char *library, char **value, struct error *err)
+{
+    if (strpbrk(library, " :\t\n"))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%s: the loader cannot preload a library with a space or a colon in its "
+                         "path; install mallow elsewhere",
+                         library);
+    const char *before = getenv("LD_PRELOAD");
+    int n = before && *before ? asprintf(value, "%s:%s", library, before)
+                              : asprintf(value, "%s", library);
+    return n < 0 ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
+}
+
+static int exec_failed(const struct record_options *o, int number, struct record_result *result,
+                       struct error *err)
+{
+    result->exit_status = number == ENOENT ? 127 : 126;
+    errno = number;
+    return error_system(err, "cannot run '%s'", o->argv[0]);
+}
+
+/* The program in our place. Returns only when it cannot be executed. */
+static void run_unrecorded(const struct record_options *o, const struct signals_before *signals,
+                           const struct limits_before *limits, struct record_result *result,
+                           struct error *err)
+{
+    char line[sizeof err->text + 64];
+    snprintf(line, sizeof line, "nothing is recorded: %s", err->text);
+    o->say(o->arg, true, line);
+    limits_restore(limits);
+    signals_restore(signals);
+    execvp(o->argv[0], o->argv);
+    exec_failed(o, errno, result, err);
+}
+
+/* In the child. Everything that it needs was made before the fork or lies in the session. */
+static void child(struct launch *l, const struct launch_plan *plan, const struct shm *shm,
+                  const char *preload, const char *session_path) __attribute__((noreturn));
+static void child(struct launch *l, const struct launch_plan *plan, const struct shm *shm,
+                  const char *preload, const char *session_path)
+{
+    launch_child_wait(l);
+    const char *environment[] = {
+        "LD_PRELOAD", preload, MLW_ENV_SESSION, session_path, MLW_ENV_OUTPUT, shm->session->output,
+        NULL,         NULL};
+    launch_child_exec(l, plan, environment);
+}
+
+static int seal(const struct record_options *o, struct record_result *result)
+{
+    struct trace_seal_result sealed = {0};
+    /* Who presses Ctrl-C now does not want to wait: the file stays as it was written, and whole. */
+    sigset_t keys;
+    sigemptyset(&keys);
+    sigaddset(&keys, SIGINT);
+    sigaddset(&keys, SIGQUIT);
+    sigprocmask(SIG_UNBLOCK, &keys, NULL);
+    if (trace_seal(result->output, result->output, &sealed, o->progress, o->arg,
+                   &result->seal_error))
+        return -1;
+    result->sealed = true;
+    result->calls = sealed.calls;
+    result->lost_calls = sealed.lost_calls;
+    return 0;
+}
+
+int record_run(const struct record_options *o, struct record_result *result, struct error *err)
+{
+    *result = (struct record_result){.exit_status = 125};
+    static struct recording recording;
+    struct recording *r = &recording;
+    *r = (struct recording){.sink = {.fd = -1, .reserve_fd = -1}, .shm.fd = -1};
+    char *preload = NULL, session_path[64];
+    struct signals_before signals;
+    struct limits_before limits;
+    signals_take(&signals);
+    limits_lift(&limits);
+    struct launch l;
+    struct launch_plan plan = {.argv = o->argv, .signals = &signals, .limits = &limits};
+
+    r->clock_kind = clock_choose();
+    r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    r->sample_interval_ns = o->sample_interval_ns;
+    if (preload_value(o->library, &preload, err))
+        goto failed;
+    if (shm_create(&r->shm, err)) {
+        if (err->kind == ERROR_UNSUPPORTED)
+            run_unrecorded(o, &signals, &limits, result, err);
+        goto failed;
+    }
+    snprintf(session_path, sizeof session_path, "/proc/%d/fd/%d", (int)getpid(), r->shm.fd);
+    if (launch_fork(&l, err))
+        goto failed;
+    if (l.pid == 0)
+        child(&l, &plan, &r->shm, preload, session_path);
+    result->program_pid = l.pid;
+    if (choose_output(o, l.pid, result->output, sizeof result->output, err) ||
+        open_output(result->output, &r->sink, err)) {
+        launch_cancel(&l);
+        goto failed;
+    }
+    fill_session(r, o, l.pid, result->output);
+    if (write_file_chunk(r, o, session_path, err)) {
+        launch_cancel(&l);
+        unlink(result->output);
+        goto failed;
+    }
+    sink_reserve(&r->sink, open(result->output, O_WRONLY | O_CLOEXEC | O_NOCTTY), RESERVE_BYTES);
+    r->started_ns = clock_monotonic_ns();
+    int number = launch_go(&l);
+    if (number) {
+        unlink(result->output);
+        exec_failed(o, number, result, err);
+        goto failed;
+    }
+    result->ran = true;
+
+    struct watch_result watched = {0};
+    watch_run(r, l.pid, session_path, o->say, o->arg, &watched);
+    result->exit_status = WIFSIGNALED(watched.wait_status) ? 128 + WTERMSIG(watched.wait_status)
+                                                           : WEXITSTATUS(watched.wait_status);
+    result->images = watched.images;
+    result->left_running = watched.left_running;
+    result->unrecorded = o->no_follow ? 0 : watched.unrecorded; /* children count as such */
+    result->lost_calls = watched.lost_calls;
+    result->unwritten_errno = watched.unwritten_errno;
+    shm_close(&r->shm);
+    if (r->sink.reserve_fd >= 0)
+        close(r->sink.reserve_fd);
+    if (!o->keep_raw)
+        seal(o, result);
+    close(r->sink.fd); /* and with it the lock: until here no reader seals it instead */
+    struct stat st;
+    if (!stat(result->output, &st))
+        result->file_bytes = (uint64_t)st.st_size;
+    free(preload);
+    free(r->smaps.bytes);
+    return 0;
+
+failed:
+    signals_restore(&signals);
+    if (r->sink.fd >= 0)
+        close(r->sink.fd);
+    if (r->sink.reserve_fd >= 0)
+        close(r->sink.reserve_fd);
+    shm_close(&r->shm);
+    free(preload);
+    return -1;
+}

@@ -1,0 +1,49 @@
+/* record.h - `mallow record`: one program, run and recorded from beginning to end.
+ *
+ * Owns: the session, the file while it is raw, the program's start, and sealing at the end. The
+ * program's exit status, its streams, signals, limits and environment (but for LD_PRELOAD and
+ * MALLOW_*) are what they would be without it. Nothing here prints. Under a limit on the size of
+ * files that leaves no room for the session, the program takes mallow's place, unrecorded. */
+#ifndef MALLOW_RECORD_RECORD_H
+#define MALLOW_RECORD_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "format/session.h"
+
+struct record_options {
+    const char *output;  /* NULL: mallow.PROGRAM.PID.mlw here; %p stands for the process id */
+    const char *library; /* path of libmallow-record.so */
+    char *const *argv;   /* PROGRAM and its arguments, NULL-terminated */
+    enum mlw_stack_mode stacks;
+    bool paused, no_follow, environment, keep_raw;
+    uint64_t sample_interval_ns; /* 0: chosen by what the program does */
+    /* For what must be said before or while the program runs: one line without its end, and whether
+     * something is wrong. */
+    void (*say)(void *arg, bool wrong, const char *line);
+    /* While the file is sealed, if that takes long; may be NULL. */
+    void (*progress)(void *arg, uint64_t done, uint64_t total);
+    void *arg;
+};
+
+struct record_result {
+    int exit_status; /* for mallow to exit with: of the program, 128+N, or 125, 126, 127 */
+    bool ran;        /* the program was executed; if not, there is no file */
+    int program_pid;
+    char output[MLW_PATH_BYTES]; /* absolute */
+    bool sealed;
+    struct error seal_error;    /* why it was not, when it should have been */
+    uint64_t calls, file_bytes; /* calls: 0 when not sealed */
+    uint64_t lost_calls;
+    int unwritten_errno; /* why something could not be written; 0: all was */
+    uint32_t images, left_running, unrecorded;
+};
+
+/* Runs PROGRAM. Returns 0 when it ran (see result for how the recording fared), -1 with *err and
+ * result->exit_status when it did not. */
+int record_run(const struct record_options *options, struct record_result *result,
+               struct error *err);
+
+#endif

@@ -1,0 +1,15 @@
+/* recover.h - what a killed program without `mallow record` beside it left in its shared memory.
+ *
+ * Owns: finding the sessions that a raw recording names, and appending what dead processes left in
+ * them, as `mallow record` does when it is there. Refuses: sessions of processes that still live,
+ * files that are no session, or another user's. Call it before a recording is opened for reading.
+ */
+#ifndef MALLOW_RECORD_RECOVER_H
+#define MALLOW_RECORD_RECOVER_H
+
+/* Returns how many processes' buffers were saved into the recording at path. What cannot be done
+ * (sealed, not writable, somebody else at it, no such session any more) is no error: the recording
+ * is then what it is. */
+unsigned record_recover(const char *path);
+
+#endif

@@ -1,0 +1,189 @@
+/* slots.c - see slots.h. Refuses to write a row that it could not decode. */
+#include "slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/row.h"
+
+#define PAYLOAD_ROOM (MLW_SLOT_BYTES - (uint32_t)sizeof(struct mlw_chunk))
+
+void slots_refresh(struct slots *s, const struct shm *shm, const struct mlw_process *entry)
+{
+    uint32_t n = __atomic_load_n(&entry->windows, __ATOMIC_ACQUIRE);
+    if (n > MLW_PROCESS_WINDOWS)
+        n = MLW_PROCESS_WINDOWS;
+    for (; s->windows < n; s->windows++) {
+        uint32_t number = __atomic_load_n(&entry->window[s->windows], __ATOMIC_RELAXED);
+        s->number[s->windows] = number;
+        s->window[s->windows] = shm_map_window(shm, number);
+        s->taken[s->windows] = true;
+    }
+}
+
+static uint64_t state_of(const struct mlw_chunk *slot)
+{
+    return __atomic_load_n(&slot->reserved[0], __ATOMIC_ACQUIRE);
+}
+
+uint32_t slots_whole_rows(const struct mlw_chunk *head, const uint8_t *payload, uint32_t bytes,
+                          uint32_t *calls)
+{
+    const uint8_t *p = payload, *end = payload + bytes;
+    struct mlw_row_state st = {head->base_clock, head->base_address};
+    struct mlw_row row;
+    *calls = 0;
+    while (p < end) {
+        const uint8_t *next = mlw_row_decode(p, end, &st, &row);
+        if (!next)
+            break;
+        *calls += row.op != MLW_OP_META;
+        p = next;
+    }
+    return (uint32_t)(p - payload);
+}
+
+/* A private copy of a slot. */
+struct copy {
+    struct mlw_chunk head;
+    uint8_t payload[PAYLOAD_ROOM];
+};
+
+/* Copies the slot with the whole rows that it has; false when there is nothing to write. */
+static bool take(const struct mlw_chunk *slot, struct copy *c)
+{
+    uint32_t bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
+    if (!bytes)
+        return false;
+    if (bytes > PAYLOAD_ROOM)
+        bytes = PAYLOAD_ROOM;
+    memcpy(&c->head, slot, sizeof c->head);
+    if (c->head.magic != MLW_CHUNK_MAGIC || c->head.type != MLW_CHUNK_EVENTS ||
+        c->head.header_bytes != sizeof c->head)
+        return false;
+    memcpy(c->payload, (const uint8_t *)slot + sizeof c->head, bytes);
+    uint32_t calls, claimed = c->head.calls;
+    c->head.payload_bytes = slots_whole_rows(&c->head, c->payload, bytes, &calls);
+    c->head.calls = calls;
+    /* A call that the head counts and whose row was not published had not come to its end; but rows
+     * that were published and cannot be read are a loss. */
+    if (c->head.payload_bytes < bytes)
+        c->head.lost_calls += claimed > calls && claimed <= PAYLOAD_ROOM / 4 ? claimed - calls : 1;
+    c->head.flags = 0;
+    return c->head.payload_bytes != 0;
+}
+
+unsigned slots_drain(struct slots *s, const struct shm *shm, struct sink *sink)
+{
+    static struct copy c;
+    unsigned n = 0;
+    for (uint32_t w = 0; w < s->windows; w++) {
+        if (!s->window[w])
+            continue;
+        for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
+            struct mlw_chunk *slot = shm_slot(s->window[w], i);
+            if (state_of(slot) != MLW_SLOT_FULL)
+                continue;
+            if (take(slot, &c))
+                sink_write(sink, &c.head, c.payload, c.head.payload_bytes);
+            __atomic_store_n(&slot->reserved[0], MLW_SLOT_FREE, __ATOMIC_RELEASE);
+            n++;
+        }
+    }
+    return n;
+}
+
+#define SECOND_NS 1000000000u
+
+uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t now_ns,
+                       bool now_all)
+{
+    static struct copy c;
+    uint64_t written = 0;
+    for (uint32_t w = 0; w < s->windows; w++) {
+        if (!s->window[w])
+            continue;
+        if (!s->copied[w] && !(s->copied[w] = calloc(MLW_WINDOW_SLOTS, sizeof *s->copied[w])))
+            continue;
+        for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
+            const struct mlw_chunk *slot = shm_slot(s->window[w], i);
+            struct slot_copied *was = &s->copied[w][i];
+            uint32_t bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
+            if (state_of(slot) != MLW_SLOT_USED || !bytes)
+                continue;
+            bool same = was->seen && was->thread == slot->thread && was->lane == slot->lane &&
+                        was->sequence == slot->sequence;
+            if (!same)
+                *was = (struct slot_copied){.seen = true,
+                                            .thread = slot->thread,
+                                            .lane = slot->lane,
+                                            .sequence = slot->sequence,
+                                            .next_ns = now_ns + SECOND_NS / 2};
+            if (bytes <= was->bytes || (!now_all && now_ns < was->next_ns))
+                continue;
+            if (!take(slot, &c))
+                continue;
+            /* The buffer may have left and begun anew meanwhile: then its rows are in the file. */
+            __atomic_thread_fence(__ATOMIC_ACQUIRE);
+            if (state_of(slot) != MLW_SLOT_USED || slot->sequence != c.head.sequence ||
+                slot->thread != c.head.thread || slot->lane != c.head.lane ||
+                slot->image != c.head.image ||
+                __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE) < c.head.payload_bytes)
+                continue;
+            c.head.flags = MLW_CHUNK_INTERIM;
+            if (!sink_write(sink, &c.head, c.payload, c.head.payload_bytes))
+                written += sizeof c.head + c.head.payload_bytes;
+            /* The next copy after a second when the buffer grows fast, after five when it does
+             * not: the copies of one buffer then stay within a few times its size. */
+            was->next_ns =
+                now_ns + (bytes - was->bytes > was->bytes / 4 ? 1 : 5) * (uint64_t)SECOND_NS;
+            was->bytes = bytes;
+        }
+    }
+    return written;
+}
+
+void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t image)
+{
+    static struct copy c;
+    for (uint32_t w = 0; w < s->windows; w++) {
+        if (!s->window[w])
+            continue;
+        for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
+            struct mlw_chunk *slot = shm_slot(s->window[w], i);
+            if (state_of(slot) == MLW_SLOT_FREE || !take(slot, &c) || c.head.image != image)
+                continue;
+            c.head.flags = MLW_CHUNK_RECOVERED;
+            sink_write(sink, &c.head, c.payload, c.head.payload_bytes);
+            __atomic_store_n(&slot->reserved[0], MLW_SLOT_FREE, __ATOMIC_RELEASE);
+        }
+    }
+}
+
+unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t pid,
+                               uint64_t *pointers, unsigned room)
+{
+    unsigned n = 0;
+    for (uint32_t w = 0; w < s->windows; w++) {
+        if (!s->window[w])
+            continue;
+        for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
+            const struct mlw_chunk *slot = shm_slot(s->window[w], i);
+            if (n < room && state_of(slot) != MLW_SLOT_FREE && slot->tid != pid &&
+                slot->reserved[1])
+                pointers[n++] = slot->reserved[1];
+        }
+    }
+    return n;
+}
+
+void slots_close(struct slots *s, const struct shm *shm, bool punch)
+{
+    for (uint32_t w = 0; w < s->windows; w++) {
+        shm_unmap_window(s->window[w]);
+        free(s->copied[w]);
+        if (punch)
+            shm_punch_window(shm, s->number[w]);
+    }
+    *s = (struct slots){0};
+}

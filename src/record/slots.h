@@ -1,0 +1,60 @@
+/* slots.h - the buffers of one recorded process, read and emptied from outside.
+ *
+ * Owns: mapping a process's windows, writing out buffers that it handed over (FULL), copying those
+ * still in use (INTERIM), and saving what is left when it is gone. Rows are decoded before they are
+ * written: a chunk ends at its last whole row, and its calls are counted. Nothing in a buffer is
+ * trusted: it was written by somebody else's program, possibly killed in the middle. One thread. */
+#ifndef MALLOW_RECORD_SLOTS_H
+#define MALLOW_RECORD_SLOTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "record/shm.h"
+#include "record/sink.h"
+
+/* What is known of a slot from the last interim copy. */
+struct slot_copied {
+    uint64_t next_ns; /* not copied again before */
+    uint32_t thread, lane, sequence;
+    uint32_t bytes; /* of payload, copied then or found when first seen */
+    bool seen;
+};
+
+struct slots {
+    uint32_t windows;
+    bool taken[MLW_PROCESS_WINDOWS]; /* seen, and mapped if that was possible */
+    uint32_t number[MLW_PROCESS_WINDOWS];
+    struct mlw_chunk *window[MLW_PROCESS_WINDOWS];   /* NULL: could not be mapped */
+    struct slot_copied *copied[MLW_PROCESS_WINDOWS]; /* NULL until an interim copy */
+};
+
+/* Windows that the process claimed since the last call are mapped. */
+void slots_refresh(struct slots *s, const struct shm *shm, const struct mlw_process *entry);
+
+/* FULL buffers are appended and set FREE (also when they could not be written: the process must
+ * get them back; the sink has counted the loss). Returns how many. */
+unsigned slots_drain(struct slots *s, const struct shm *shm, struct sink *sink);
+
+/* Copies of buffers in use are appended as INTERIM chunks, those that grew since the last copy and
+ * have held rows for a second or more; with `now_all` every one that grew. Returns bytes written.
+ */
+uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t now_ns,
+                       bool now_all);
+
+/* The process `image` is gone or replaced: appends what is left in its buffers. */
+void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t image);
+
+/* Thread pointers of the threads other than the first one (tid == pid); returns how many, at most
+ * room. */
+unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t pid,
+                               uint64_t *pointers, unsigned room);
+
+/* Unmaps; with `punch` the memory of the windows returns to the system. */
+void slots_close(struct slots *s, const struct shm *shm, bool punch);
+
+/* The length of the whole rows at the start of a payload, and the call rows among them. */
+uint32_t slots_whole_rows(const struct mlw_chunk *head, const uint8_t *payload, uint32_t bytes,
+                          uint32_t *calls);
+
+#endif

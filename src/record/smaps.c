@@ -1,0 +1,277 @@
+/* smaps.c - see smaps.h. Reads one text; asks the kernel for nothing but that text. */
+#include "smaps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ARENA_HEAP_BYTES ((uint64_t)64 << 20) /* glibc: HEAP_MAX_SIZE on 64-bit machines */
+#define MOST_BYTES       ((size_t)64 << 20)
+
+struct mapping {
+    uint64_t start, end, inode;
+    char perms[4];
+    const char *name; /* not terminated */
+    size_t name_bytes;
+    uint64_t rss, swapped;
+    bool no_reserve; /* MAP_NORESERVE */
+};
+
+static bool name_begins(const struct mapping *m, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return m->name_bytes >= n && !memcmp(m->name, prefix, n);
+}
+
+static bool name_is(const struct mapping *m, const char *name)
+{
+    return m->name_bytes == strlen(name) && !memcmp(m->name, name, m->name_bytes);
+}
+
+static bool name_has(const struct mapping *m, const char *part)
+{
+    return memmem(m->name, m->name_bytes, part, strlen(part)) != NULL;
+}
+
+/* Hexadecimal digits up to the first other character; false when there are none or too many. */
+static bool parse_hex(const char **p, const char *end, uint64_t *v)
+{
+    const char *q = *p;
+    *v = 0;
+    for (; q < end; q++) {
+        unsigned d;
+        if (*q >= '0' && *q <= '9')
+            d = (unsigned)(*q - '0');
+        else if (*q >= 'a' && *q <= 'f')
+            d = (unsigned)(*q - 'a') + 10;
+        else
+            break;
+        if (q - *p >= 16)
+            return false;
+        *v = *v << 4 | d;
+    }
+    bool any = q > *p;
+    *p = q;
+    return any;
+}
+
+static bool parse_decimal(const char **p, const char *end, uint64_t *v)
+{
+    const char *q = *p;
+    *v = 0;
+    for (; q < end && *q >= '0' && *q <= '9'; q++) {
+        if (q - *p >= 19)
+            return false;
+        *v = *v * 10 + (uint64_t)(*q - '0');
+    }
+    bool any = q > *p;
+    *p = q;
+    return any;
+}
+
+static bool skip_char(const char **p, const char *end, char c)
+{
+    if (*p >= end || **p != c)
+        return false;
+    (*p)++;
+    return true;
+}
+
+/* "start-end perms offset major:minor inode   name": the first line of a mapping. */
+static bool parse_head(const char *p, const char *end, struct mapping *m)
+{
+    uint64_t ignored;
+    *m = (struct mapping){0};
+    if (!parse_hex(&p, end, &m->start) || !skip_char(&p, end, '-') ||
+        !parse_hex(&p, end, &m->end) || !skip_char(&p, end, ' ') || end - p < 4)
+        return false;
+    memcpy(m->perms, p, 4);
+    p += 4;
+    if (!skip_char(&p, end, ' ') || !parse_hex(&p, end, &ignored) || !skip_char(&p, end, ' ') ||
+        !parse_hex(&p, end, &ignored) || !skip_char(&p, end, ':') ||
+        !parse_hex(&p, end, &ignored) || !skip_char(&p, end, ' ') ||
+        !parse_decimal(&p, end, &m->inode))
+        return false;
+    while (p < end && *p == ' ')
+        p++;
+    m->name = p;
+    m->name_bytes = (size_t)(end - p);
+    return m->start < m->end;
+}
+
+/* "Key:    N kB": the value in bytes. */
+static bool parse_field(const char *p, const char *end, const char *key, uint64_t *bytes)
+{
+    size_t n = strlen(key);
+    if ((size_t)(end - p) < n || memcmp(p, key, n) != 0)
+        return false;
+    p += n;
+    while (p < end && *p == ' ')
+        p++;
+    uint64_t kb;
+    if (!parse_decimal(&p, end, &kb) || kb > UINT64_MAX >> 10)
+        return false;
+    *bytes = kb << 10;
+    return true;
+}
+
+/* A heap of a non-main arena begins at a multiple of 64 MiB; what it has not grown into yet follows
+ * it as inaccessible memory up to the next multiple. A full one has nothing behind it. */
+static bool is_arena_heap(const struct mapping *m, const struct mapping *next)
+{
+    if (m->start % ARENA_HEAP_BYTES || memcmp(m->perms, "rw-p", 4) != 0)
+        return false;
+    if (m->end % ARENA_HEAP_BYTES == 0)
+        return m->no_reserve;
+    return next && next->start == m->end && !memcmp(next->perms, "---p", 4) && !next->name_bytes &&
+           next->end > (m->end | (ARENA_HEAP_BYTES - 1)); /* more of the kind may follow */
+}
+
+/* glibc puts a thread's descriptor at the upper end of its stack. A mapping in which much more lies
+ * above the descriptor than below it is something else that a stack was merged with. */
+static bool is_thread_stack(const struct mapping *m, const struct smaps_hints *h)
+{
+    for (size_t i = 0; i < h->threads; i++) {
+        uint64_t tp = h->thread_pointers[i];
+        if (tp >= m->start && tp < m->end && tp - m->start >= (m->end - tp) / 2)
+            return true;
+    }
+    return false;
+}
+
+/* Adds the mapping to the kind that it is of. next: the mapping behind it, or NULL. *private_left:
+ * bytes of the recorder's scattered memory that were not found yet. */
+static void classify(const struct mapping *m, const struct mapping *next,
+                     const struct smaps_hints *h, struct mlw_split *s, uint64_t *private_left)
+{
+    s->swapped += m->swapped;
+    uint64_t rss = m->rss;
+    bool shared = m->perms[3] == 's';
+    bool anonymous = !m->name_bytes || name_begins(m, "[anon:");
+
+    if (name_has(m, "mallow-session") || name_begins(m, "/dev/shm/mallow-") ||
+        (shared && h->session_inode && m->inode == h->session_inode &&
+         name_begins(m, "/dev/zero")) ||
+        name_has(m, "/libmallow-record.so") || name_begins(m, "[anon:mallow")) {
+        s->recorder += rss;
+        return;
+    }
+    if (anonymous && !shared && m->start < h->private_end && m->end > h->private_start) {
+        /* Neighbours may have been merged with it by the kernel: in proportion to the overlap. */
+        uint64_t from = m->start > h->private_start ? m->start : h->private_start;
+        uint64_t to = m->end < h->private_end ? m->end : h->private_end;
+        uint64_t part = (uint64_t)((double)rss * (double)(to - from) / (double)(m->end - m->start));
+        if (part > rss)
+            part = rss;
+        s->recorder += part;
+        rss -= part;
+        if (!rss)
+            return;
+    }
+    if (name_is(m, "[heap]"))
+        s->heap += rss;
+    else if (name_begins(m, "[stack"))
+        s->stacks += rss;
+    else if (shared) {
+        if (!m->name_bytes || name_begins(m, "/memfd:") || name_begins(m, "/dev/shm/") ||
+            name_begins(m, "/SYSV") || name_begins(m, "/dev/zero") ||
+            name_begins(m, "[anon_shmem:"))
+            s->shared += rss;
+        else if (name_begins(m, "/dev/") || m->name[0] != '/')
+            s->other += rss;
+        else
+            s->files += rss;
+    } else if (anonymous) {
+        if (name_has(m, "glibc: malloc arena") || is_arena_heap(m, next))
+            s->arenas += rss;
+        else if (name_has(m, "glibc: pthread stack") || is_thread_stack(m, h))
+            s->stacks += rss;
+        else {
+            uint64_t ours = !m->no_reserve ? 0 : rss < *private_left ? rss : *private_left;
+            *private_left -= ours;
+            s->recorder += ours;
+            s->anonymous += rss - ours;
+        }
+    } else if (m->name[0] == '/')
+        s->files += rss;
+    else
+        s->other += rss;
+}
+
+int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
+                struct mlw_split *split, uint64_t *rss, struct error *err)
+{
+    const char *p = text, *end = text + n;
+    struct mapping current = {0}, next;
+    bool any = false;
+    uint64_t private_left = hints->private_end ? 0 : hints->private_bytes;
+    uint64_t clock = split->clock;
+    *split = (struct mlw_split){.clock = clock};
+    while (p < end) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        const char *line = p, *line_end = stop ? stop : end;
+        p = stop ? stop + 1 : end;
+        uint64_t bytes;
+        if (line < line_end && ((*line >= '0' && *line <= '9') || (*line >= 'a' && *line <= 'f'))) {
+            if (!parse_head(line, line_end, &next))
+                return error_set(err, ERROR_FORMAT, "smaps: a line is no mapping: %.*s",
+                                 (int)(line_end - line > 60 ? 60 : line_end - line), line);
+            if (any)
+                classify(&current, &next, hints, split, &private_left);
+            current = next;
+            any = true;
+        } else if (!any)
+            return error_set(err, ERROR_FORMAT, "smaps: it does not begin with a mapping");
+        else if (parse_field(line, line_end, "Rss:", &bytes))
+            current.rss = bytes;
+        else if (parse_field(line, line_end, "Swap:", &bytes))
+            current.swapped = bytes;
+        else if (line_end - line > 8 && !memcmp(line, "VmFlags:", 8))
+            current.no_reserve = memmem(line, (size_t)(line_end - line), " nr", 3) != NULL;
+    }
+    if (any)
+        classify(&current, NULL, hints, split, &private_left);
+    if (rss)
+        *rss = split->heap + split->arenas + split->anonymous + split->stacks + split->files +
+               split->shared + split->recorder + split->other;
+    return any ? 0 : error_set(err, ERROR_FORMAT, "smaps: empty");
+}
+
+int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/smaps", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_system(err, "cannot read %s", path);
+    b->n = 0;
+    for (;;) {
+        if (b->room - b->n < 16384) {
+            size_t room = b->room ? b->room * 2 : 65536;
+            char *bytes = room > MOST_BYTES ? NULL : realloc(b->bytes, room);
+            if (!bytes) {
+                close(fd);
+                return error_set(err, ERROR_MEMORY, "%s is too large", path);
+            }
+            b->bytes = bytes;
+            b->room = room;
+        }
+        ssize_t got = read(fd, b->bytes + b->n, b->room - b->n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            error_system(err, "cannot read %s", path);
+            close(fd);
+            return -1;
+        }
+        if (!got)
+            break;
+        b->n += (size_t)got;
+    }
+    close(fd);
+    return 0;
+}

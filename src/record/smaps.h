@@ -1,0 +1,38 @@
+/* smaps.h - the resident size of a process, split by kind of mapping.
+ *
+ * Owns: the parser of /proc/PID/smaps and the rules by which a mapping is the program break, a
+ * glibc arena, a thread's stack, a file, shared memory, or the recorder's own. Reads text that the
+ * kernel made; survives any text. */
+#ifndef MALLOW_RECORD_SMAPS_H
+#define MALLOW_RECORD_SMAPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "format/chunk.h"
+
+/* What the mappings alone do not say. */
+struct smaps_hints {
+    const uint64_t *thread_pointers; /* of all threads but the first: each lies in its stack */
+    size_t threads;
+    uint64_t session_inode; /* of the shared memory, when it has no name of its own; 0: it has */
+    uint64_t private_start, private_end; /* the recorder's private memory; 0, 0: scattered */
+    uint64_t private_bytes; /* of it; scattered, it is found among anonymous mappings without
+                               reservation (MAP_NORESERVE), which it is mapped as */
+};
+
+/* Splits the text of a smaps file. The kinds add up to `rss` of all mappings, which is also given
+ * when rss is not NULL. split->clock is left alone. Returns 0, or -1 for text that is no smaps. */
+int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
+                struct mlw_split *split, uint64_t *rss, struct error *err);
+
+/* A file of /proc in one piece. The buffer grows as needed and may be used again. */
+struct smaps_buffer {
+    char *bytes;
+    size_t n, room;
+};
+int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err);
+
+#endif

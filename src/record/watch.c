@@ -1,0 +1,452 @@
+/* watch.c - see watch.h. One thread, one epoll set; signals arrive through a signalfd. */
+#include "watch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MS_NS          1000000ull
+#define SECOND_NS      1000000000ull
+#define SCAN_MS        10 /* between looks at the table of processes */
+#define SCAN_IDLE_MS   50 /* the same while nothing moves */
+#define LATEST_ENTRIES 256
+#define WHOLE_SCAN_NS  (100 * MS_NS)
+#define LOOK_NS        (200 * MS_NS)  /* at processes for which there was no descriptor */
+#define DRAIN_MS       1              /* while a process cannot write by itself */
+#define EXEC_GRACE_NS  (1000 * MS_NS) /* from an exec to the next image of the process */
+#define JOIN_GRACE_NS  (300 * MS_NS)  /* for processes that have not joined yet, at the end */
+#define CLOCK_EVERY_NS (60 * SECOND_NS)
+#define INTERIM_BYTES  (4u << 20) /* at most this much in a second */
+
+enum { TAG_SIGNALS = 1, TAG_PROGRAM = 2, TAG_IMAGE = 3 };
+
+struct watch {
+    struct recording *r;
+    pid_t program;
+    const char *session_path;
+    bool reaped;
+    int wait_status;
+    int epoll, signals, program_pidfd;
+    struct image **images; /* by table index; NULL: not watched */
+    uint32_t watched;      /* images[] that are not NULL */
+    uint32_t reach;        /* images[] at and after are NULL */
+    uint64_t now_ns;
+    uint64_t interim_ns, clock_ns, whole_ns; /* when they are due */
+    uint64_t starting_since_ns[MLW_PROCESSES];
+    bool interrupted; /* the user ends the recording */
+    bool active;      /* something moved in the last round */
+    bool draining;
+};
+
+void signals_take(struct signals_before *before)
+{
+    sigset_t block;
+    sigemptyset(&block);
+    sigaddset(&block, SIGCHLD);
+    sigaddset(&block, SIGINT);
+    sigaddset(&block, SIGQUIT);
+    sigaddset(&block, SIGTERM);
+    sigaddset(&block, SIGHUP);
+    sigprocmask(SIG_BLOCK, &block, &before->mask);
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
+    sigaction(SIGPIPE, &ignore, &before->pipe);
+    sigaction(SIGXFSZ, &ignore, &before->xfsz);
+    sigaction(SIGCHLD, &standard, &before->child); /* ignored, it would reap the program for us */
+}
+
+void signals_restore(const struct signals_before *before)
+{
+    sigaction(SIGPIPE, &before->pipe, NULL);
+    sigaction(SIGXFSZ, &before->xfsz, NULL);
+    sigaction(SIGCHLD, &before->child, NULL);
+    sigprocmask(SIG_SETMASK, &before->mask, NULL);
+}
+
+static void epoll_watch(struct watch *w, int fd, uint64_t tag, uint32_t index)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.u64 = tag << 32 | index};
+    if (fd >= 0)
+        epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &e);
+}
+
+static void reap(struct watch *w)
+{
+    int status;
+    if (!w->reaped && waitpid(w->program, &status, WNOHANG) == w->program) {
+        w->reaped = true;
+        w->wait_status = status;
+    }
+}
+
+static void take_signals(struct watch *w)
+{
+    struct signalfd_siginfo info;
+    while (read(w->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        int number = (int)info.ssi_signo;
+        bool sent =
+            info.ssi_code == SI_USER || info.ssi_code == SI_QUEUE || info.ssi_code == SI_TKILL;
+        if (number == SIGCHLD)
+            continue; /* the program is asked for below, in any case */
+        if (w->reaped)
+            w->interrupted = true;
+        else if (sent && (number == SIGTERM || number == SIGHUP))
+            kill(w->program, number); /* from a terminal it has it already */
+    }
+    reap(w);
+}
+
+static bool pidfd_gone(int pidfd)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    return pidfd < 0 || poll(&p, 1, 0) > 0;
+}
+
+static void end_image(struct watch *w, uint32_t index, bool still_running)
+{
+    struct image *m = w->images[index];
+    int status = -1;
+    if (m->pid == w->program && w->reaped)
+        status = w->wait_status;
+    else if (m->gone && m->pid > 0)
+        status = image_wait_status(m->pidfd, m->pid);
+    if (m->pidfd >= 0)
+        epoll_ctl(w->epoll, EPOLL_CTL_DEL, m->pidfd, NULL);
+    w->images[index] = NULL;
+    w->watched--;
+    image_end(w->r, m, status, still_running);
+}
+
+/* An image of the same process that is older than `fresh` is over. */
+static void end_older(struct watch *w, const struct image *fresh)
+{
+    for (uint32_t i = 0; i < w->reach; i++) {
+        struct image *m = w->images[i];
+        if (!m || m == fresh || m->pid != fresh->pid || m->start_clock > fresh->start_clock)
+            continue;
+        if (pidfd_gone(m->pidfd)) /* another process was given its number */
+            m->gone = true;
+        else
+            m->replaced = true;
+        end_image(w, i, false);
+    }
+}
+
+/* A process that died while it joined leaves an entry behind that nobody else gives back. */
+static void look_at_starting(struct watch *w, uint32_t index)
+{
+    struct mlw_process *e = &w->r->shm.table[index];
+    uint64_t *since = &w->starting_since_ns[index];
+    if (!*since) {
+        *since = w->now_ns;
+        return;
+    }
+    pid_t pid = (pid_t)__atomic_load_n(&e->pid, __ATOMIC_RELAXED);
+    if (w->now_ns - *since < SECOND_NS || pid <= 0 || !kill(pid, 0) || errno != ESRCH)
+        return;
+    *since = 0;
+    memset((char *)e + sizeof e->state, 0, sizeof *e - sizeof e->state);
+    __atomic_store_n(&e->state, MLW_PROC_FREE, __ATOMIC_RELEASE);
+}
+
+/* Watches the entry's image if it is a new one. */
+static bool look_at_entry(struct watch *w, uint32_t i)
+{
+    if (w->images[i])
+        return false;
+    uint32_t state = __atomic_load_n(&w->r->shm.table[i].state, __ATOMIC_ACQUIRE);
+    if (state == MLW_PROC_STARTING) {
+        look_at_starting(w, i);
+        return false;
+    }
+    w->starting_since_ns[i] = 0;
+    if (state != MLW_PROC_LIVE && state != MLW_PROC_ENDED)
+        return false;
+    w->images[i] = image_adopt(w->r, i, w->now_ns);
+    if (!w->images[i])
+        return false; /* no memory: tried again at the next look */
+    w->watched++;
+    w->active = true;
+    epoll_watch(w, w->images[i]->pidfd, TAG_IMAGE, i);
+    return true;
+}
+
+/* The whole table now and then; in between the entries of the latest tickets, where a process that
+ * has just come is nearly always found. */
+static void scan_table(struct watch *w, bool whole)
+{
+    uint32_t n = shm_entries(&w->r->shm), from = 0;
+    if (n > w->reach)
+        w->reach = n;
+    uint32_t count = n;
+    if (!whole && n > LATEST_ENTRIES && w->now_ns < w->whole_ns) {
+        count = LATEST_ENTRIES;
+        from = __atomic_load_n(&w->r->shm.session->next_process, __ATOMIC_RELAXED) - count;
+    } else
+        w->whole_ns = w->now_ns + WHOLE_SCAN_NS;
+    bool fresh = false;
+    for (uint32_t i = 0; i < count; i++)
+        fresh |= look_at_entry(w, (from + i) % MLW_PROCESSES);
+    for (uint32_t i = 0; fresh && i < n; i++)
+        if (w->images[i] && w->images[i]->first_seen_ns == w->now_ns)
+            end_older(w, w->images[i]);
+}
+
+/* One round over the images that are watched. */
+static void serve_images(struct watch *w)
+{
+    bool interim = w->now_ns >= w->interim_ns;
+    uint64_t interim_left = INTERIM_BYTES;
+    if (interim)
+        w->interim_ns = w->now_ns + SECOND_NS;
+    w->draining = false;
+    for (uint32_t i = 0; i < w->reach; i++) {
+        struct image *m = w->images[i];
+        if (!m)
+            continue;
+        if (m->pidfd < 0 && !m->gone && w->now_ns >= m->next_look_ns) {
+            m->next_look_ns = w->now_ns + LOOK_NS;
+            image_look(m);
+            epoll_watch(w, m->pidfd, TAG_IMAGE, i);
+        }
+        if (m->gone) {
+            w->active = true;
+            end_image(w, i, false);
+            continue;
+        }
+        bool after_exec = __atomic_load_n(&m->entry->end_how, __ATOMIC_ACQUIRE) == MLW_END_EXEC;
+        if (!after_exec)
+            m->exec_seen_ns = 0;
+        else if (!m->exec_seen_ns)
+            m->exec_seen_ns = w->now_ns;
+        if (__atomic_load_n(&m->entry->drain, __ATOMIC_ACQUIRE)) {
+            w->draining = true;
+            image_drain(w->r, m);
+        }
+        if (!after_exec) {
+            uint64_t rss = m->last.rss;
+            image_sample(w->r, m, w->now_ns);
+            w->active |= rss != m->last.rss;
+        }
+        if (interim && interim_left) {
+            slots_refresh(&m->slots, &w->r->shm, m->entry);
+            uint64_t bytes = slots_interim(&m->slots, &w->r->shm, &w->r->sink, w->now_ns, false);
+            interim_left -= bytes < interim_left ? bytes : interim_left;
+        }
+    }
+}
+
+static void append_clock(struct watch *w)
+{
+    struct mlw_clock_pair pair = clock_pair(w->r->clock_kind);
+    struct mlw_chunk c = {.type = MLW_CHUNK_CLOCK, .base_clock = pair.clock};
+    sink_write(&w->r->sink, &c, &pair, sizeof pair);
+    w->clock_ns = w->now_ns + CLOCK_EVERY_NS;
+}
+
+/* Images that may still write. */
+static uint32_t count_running(const struct watch *w)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->reach; i++) {
+        const struct image *m = w->images[i];
+        n += m && !m->gone && !(m->exec_seen_ns && w->now_ns - m->exec_seen_ns > EXEC_GRACE_NS);
+    }
+    return n;
+}
+
+static bool is_watched(const struct watch *w, pid_t pid)
+{
+    for (uint32_t i = 0; i < w->reach; i++)
+        if (w->images[i] && w->images[i]->pid == pid)
+            return true;
+    return false;
+}
+
+/* Processes up to this id need no look. Within a second after the program started the ids do not
+ * come around, so that its children have higher ones. */
+static pid_t first_of_interest(const struct watch *w)
+{
+    char text[128];
+    if (w->now_ns - w->r->started_ns > SECOND_NS)
+        return 1;
+    int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *last = strrchr(text, ' '); /* the newest id there is */
+    return last && strtol(last, NULL, 10) >= w->program ? w->program : 1;
+}
+
+/* Whether there are processes of this recording that have not joined it: just forked, or between
+ * exec and the first instruction of the library (or never to join). They have its environment. */
+static bool strangers(const struct watch *w)
+{
+    char wanted[256];
+    int length = snprintf(wanted, sizeof wanted, "%s=%s", MLW_ENV_SESSION, w->session_path);
+    DIR *d = opendir("/proc");
+    if (!d || length < 0 || (size_t)length >= sizeof wanted) {
+        if (d)
+            closedir(d);
+        return false;
+    }
+    bool found = false;
+    pid_t first = first_of_interest(w);
+    struct dirent *e;
+    while (!found && (e = readdir(d))) {
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        if (pid <= first || pid == getpid() || is_watched(w, pid))
+            continue;
+        char path[64];
+        static char environment[1 << 16];
+        snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        ssize_t n = read(fd, environment, sizeof environment);
+        close(fd);
+        /* With its final NUL: not the session of a longer number. */
+        found = n > 0 && memmem(environment, (size_t)n, wanted, (size_t)length + 1);
+    }
+    closedir(d);
+    return found;
+}
+
+static void stop_all(struct watch *w)
+{
+    for (uint32_t i = 0; i < w->reach; i++) {
+        if (!w->images[i])
+            continue;
+        uint32_t *control = &w->images[i]->entry->control;
+        uint32_t old = __atomic_load_n(control, __ATOMIC_RELAXED), new;
+        do
+            new = ((old & ~(uint32_t)(MLW_CTL_STARTED | MLW_CTL_ACTIVE)) | MLW_CTL_DEAD) +
+                  MLW_CTL_EPOCH;
+        while (!__atomic_compare_exchange_n(control, &old, new, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_RELAXED));
+    }
+    usleep(20000); /* calls that are on their way get done */
+}
+
+static int timeout_ms(const struct watch *w)
+{
+    if (w->draining)
+        return DRAIN_MS;
+    uint64_t wait =
+        (w->active || w->now_ns - w->r->started_ns < SECOND_NS ? SCAN_MS : SCAN_IDLE_MS) * MS_NS;
+    for (uint32_t i = 0; i < w->reach; i++) {
+        const struct image *m = w->images[i];
+        if (!m || m->statm < 0 || m->gone)
+            continue;
+        uint64_t due = m->next_sample_ns > w->now_ns ? m->next_sample_ns - w->now_ns : 0;
+        if (due < wait)
+            wait = due;
+    }
+    if (!w->watched && w->now_ns - w->r->started_ns < 100 * MS_NS)
+        wait = MS_NS; /* the program is about to join */
+    return wait < MS_NS ? 1 : (int)((wait + MS_NS / 2) / MS_NS);
+}
+
+void watch_run(struct recording *r, pid_t program, const char *session_path,
+               void (*say)(void *arg, bool wrong, const char *line), void *say_arg,
+               struct watch_result *result)
+{
+    static struct watch watch;
+    struct watch *w = &watch;
+    *w = (struct watch){.r = r, .program = program, .session_path = session_path};
+    static struct image *images[MLW_PROCESSES];
+    memset(images, 0, sizeof images);
+    w->images = images;
+    w->epoll = epoll_create1(EPOLL_CLOEXEC);
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int *s = (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, 0}; *s; s++)
+        sigaddset(&set, *s);
+    w->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    epoll_watch(w, w->signals, TAG_SIGNALS, 0);
+    w->program_pidfd = (int)syscall(SYS_pidfd_open, program, 0);
+    epoll_watch(w, w->program_pidfd, TAG_PROGRAM, 0);
+    w->now_ns = clock_monotonic_ns();
+    w->interim_ns = w->now_ns + SECOND_NS;
+    w->clock_ns = w->now_ns + CLOCK_EVERY_NS;
+    uint64_t reaped_ns = 0, alone_ns = 0;
+    bool said = false;
+
+    while (!w->interrupted) {
+        struct epoll_event events[64];
+        int n = epoll_wait(w->epoll, events, 64, timeout_ms(w));
+        if (n < 0 && errno != EINTR)
+            usleep(SCAN_MS * 1000); /* without epoll, by looking */
+        w->now_ns = clock_monotonic_ns();
+        w->active = false;
+        for (int i = 0; i < n; i++) {
+            uint64_t tag = events[i].data.u64 >> 32;
+            uint32_t index = (uint32_t)events[i].data.u64;
+            if (tag == TAG_IMAGE && w->images[index])
+                w->images[index]->gone = true;
+        }
+        take_signals(w);
+        if (w->reaped && w->program_pidfd >= 0) {
+            close(w->program_pidfd); /* leaves the epoll set with it */
+            w->program_pidfd = -1;
+        }
+        scan_table(w, false);
+        serve_images(w);
+        if (w->now_ns >= w->clock_ns)
+            append_clock(w);
+        if (!w->reaped)
+            continue;
+
+        if (!reaped_ns)
+            reaped_ns = w->now_ns;
+        uint32_t running = count_running(w);
+        if (running)
+            alone_ns = 0;
+        else {
+            if (!alone_ns)
+                alone_ns = w->now_ns;
+            scan_table(w, true);
+            if (!count_running(w) && (w->now_ns - alone_ns > JOIN_GRACE_NS || !strangers(w))) {
+                scan_table(w, true); /* whoever joined while we looked */
+                if (!count_running(w))
+                    break;
+            }
+        }
+        if (running && !said && w->now_ns - reaped_ns > SECOND_NS) {
+            char line[160];
+            snprintf(line, sizeof line,
+                     "the program has ended; waiting for %u of its processes in the background "
+                     "(Ctrl-C ends the recording)",
+                     running);
+            say(say_arg, false, line);
+            said = true;
+        }
+    }
+
+    result->left_running = count_running(w);
+    if (result->left_running)
+        stop_all(w);
+    for (uint32_t i = 0; i < w->reach; i++)
+        if (w->images[i])
+            end_image(w, i, !w->images[i]->gone);
+    append_clock(w);
+    result->wait_status = w->wait_status;
+    result->images = r->images_ended;
+    result->unrecorded = __atomic_load_n(&r->shm.session->unrecorded, __ATOMIC_RELAXED);
+    result->lost_calls = r->lost_calls;
+    result->unwritten_errno = r->sink.failed ? r->sink.last_errno : r->unwritten_errno;
+    close(w->epoll);
+    close(w->signals);
+    if (w->program_pidfd >= 0)
+        close(w->program_pidfd);
+}

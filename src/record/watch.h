@@ -1,0 +1,42 @@
+/* watch.h - beside the program while it runs.
+ *
+ * Owns: the poll loop of `mallow record`, signals, the table of processes, and when a recording is
+ * over. Refuses: to be in the way. It never waits for the program's memory or locks, and wakes up a
+ * hundred times a second at most while nothing is wrong. One thread. */
+#ifndef MALLOW_RECORD_WATCH_H
+#define MALLOW_RECORD_WATCH_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "record/image.h"
+
+/* How signals were before mallow changed them; the program gets them back. */
+struct signals_before {
+    sigset_t mask;
+    struct sigaction child, pipe, xfsz;
+};
+
+/* Blocks what the loop reads from a signalfd, ignores SIGPIPE and SIGXFSZ. */
+void signals_take(struct signals_before *before);
+void signals_restore(const struct signals_before *before);
+
+struct watch_result {
+    int wait_status;       /* of the program, as of waitpid */
+    uint32_t images;       /* program images that were recorded */
+    uint32_t left_running; /* background processes when the user ended the recording */
+    uint32_t unrecorded;   /* processes that could not join */
+    uint64_t lost_calls;   /* as far as it is known here */
+    int unwritten_errno;   /* the last reason for which a chunk could not be written; 0: none */
+};
+
+/* Watches until the program and every recorded descendant has ended, or the user ends it.
+ * session_path: value of MALLOW_SESSION that the processes were given. say: for the one line about
+ * background processes. */
+void watch_run(struct recording *r, pid_t program, const char *session_path,
+               void (*say)(void *arg, bool wrong, const char *line), void *say_arg,
+               struct watch_result *result);
+
+#endif
