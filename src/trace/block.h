@@ -1,0 +1,96 @@
+/* block.h - the columns of a block of events, and its writer.
+ *
+ * Owns: what each stream of a BLOCK section means; see docs/format.md for the words. An event is
+ * one code (kind and operation); columns hold values only for the events that have them:
+ *   size, stack    by operation (MLW_F_SIZE, MLW_F_STACK of op.h; code 0 operations have none)
+ *   reference      FREE, FREE_INFERRED and FREE_TEMP written out
+ *   address        ALLOC: a code of predict.h, with differences aside; others by MLW_F_ADDR, as
+ *                  varints, except releases of a known slot, whose address the slot knows
+ * The predictor starts afresh in each block; a release of a slot that was allocated before the last
+ * block with address_epoch set is not told to it, so that a damaged block harms addresses only up
+ * to the next such block. */
+#ifndef MALLOW_TRACE_BLOCK_H
+#define MALLOW_TRACE_BLOCK_H
+
+#include "format/op.h"
+#include "live.h"
+#include "predict.h"
+#include "sealed.h"
+#include "trace.h"
+
+enum seal_column {
+    SEAL_COL_CODE = 1,      /* u8 an event: kind << 5 | op */
+    SEAL_COL_THREADS = 2,   /* varints: the threads of the block, in order of appearance */
+    SEAL_COL_THREAD = 3,    /* numbers, an event: index into the above; absent when there is one */
+    SEAL_COL_REFERENCE = 4, /* numbers: enum seal_reference */
+    SEAL_COL_SIZE = 5,      /* numbers */
+    SEAL_COL_STACK = 6,     /* numbers: dense ids */
+    SEAL_COL_TIME = 7,      /* numbers, an event: ticks since the event before */
+    SEAL_COL_ADDRESS = 8,   /* u8 an ALLOC: code of predict.h */
+    SEAL_COL_FAR = 9,       /* varints: differences of PREDICT_NONE, in order */
+    SEAL_COL_OTHER = 10,    /* varints: addresses of other events: 0 none, else 1 + zigzag of the
+                               difference to the last such address that was not 0, both rotated
+                               right by 4 */
+    SEAL_COL_USABLE = 11,   /* numbers, an ALLOC: 0 the usual, else 1 + zigzag(usable - usual) */
+    SEAL_COL_PATH = 12,     /* u8 an event */
+    SEAL_COL_ARGUMENT = 13, /* varints: events in between, value that is not 0 */
+    SEAL_COL_RESYNC = 14,   /* numbers: what the block before left on the stack of free slots: how
+                               many entries at its bottom that block did not touch, then those above
+                               them, up to the top */
+    SEAL_COL_BEGUN = 15     /* varints: slots of the allocations of the block before that are still
+                               live after it, in their order, zigzag of the difference to the last */
+};
+
+/* Kinds in a code: those of enum trace_kind, where FREE_TEMP has no reference (it is the last block
+ * that this thread allocated, in this block of events), and this one, which has. */
+#define SEAL_KIND_TEMP_WRITTEN 6u
+
+enum seal_reference {
+    SEAL_REFERENCE_SLOT = 0,    /* the slot */
+    SEAL_REFERENCE_DISTANCE = 1 /* a block allocated in this block of events: twice how many
+                                   allocations in it came after; else 1 + twice the slot */
+};
+
+#define SEAL_EPOCH_BLOCKS 64u
+
+/* Whether an event of this operation has ...; op 0 (inferred) has nothing. */
+static inline bool seal_has_size(unsigned op) { return mlw_op_fields(op) & MLW_F_SIZE; }
+static inline bool seal_has_stack(unsigned op) { return mlw_op_fields(op) & MLW_F_STACK; }
+
+struct block_event {
+    uint8_t kind, op, path;
+    uint32_t thread, stack, slot;
+    uint64_t tick, size, usable, address, argument;
+};
+
+struct block_writer;
+struct block_writer *block_writer_new(struct seal_writer *w, struct error *err);
+void block_writer_free(struct block_writer *b);
+/* Begins an image (number `image` in the file). */
+void block_writer_image(struct block_writer *b, uint32_t image, struct live *live);
+/* Between block_writer_image and the end of an image, the writer can be lent to another image:
+ * flush, save, use, restore. */
+struct block_position {
+    uint32_t image;
+    struct live *live;
+    uint64_t events, tick, allocs, epoch_alloc, blocks;
+    unsigned reference; /* the mode that was smaller when it was last tried */
+    uint32_t *resync;   /* for the next block; owned */
+    size_t resync_n;
+    struct bytes begun; /* for the next block; owned */
+};
+void block_writer_save(struct block_writer *b, struct block_position *p);
+void block_writer_restore(struct block_writer *b, struct block_position *p);
+/* Adds an event. For a release the block must still be in the live table (it is removed after),
+ * for an allocation already there. The block must not be full. 0 or -1. */
+int block_writer_add(struct block_writer *b, const struct block_event *e, bool is_call,
+                     struct error *err);
+int block_writer_flush(struct block_writer *b, struct error *err);
+/* Whether it must be flushed (after the table is brought up to date) before the next event. */
+bool block_writer_full(const struct block_writer *b);
+/* Forgets the image's events so far (its live table is empty again); numbers of blocks go on. */
+void block_writer_forget(struct block_writer *b);
+uint64_t block_writer_blocks(const struct block_writer *b);
+uint64_t block_writer_events(const struct block_writer *b);
+
+#endif

@@ -1,0 +1,33 @@
+/* clock.h - from ticks of the recorder's clock to nanoseconds since the recording began.
+ *
+ * Owns: the calibration from pairs of readings, and the resolution of sealed times. */
+#ifndef MALLOW_TRACE_CLOCK_H
+#define MALLOW_TRACE_CLOCK_H
+
+#include "raw.h"
+
+struct timebase {
+    uint64_t origin;  /* clock at time 0 */
+    unsigned shift;   /* a sealed tick is 1 << shift ticks of the clock */
+    uint64_t tick_ns; /* nanoseconds of a sealed tick, in units of 2^-32 */
+};
+
+/* From the pairs of the recording (sorted). *uncertain is set when they do not suffice to know the
+ * rate of a TSC: it is then taken as one tick a nanosecond. */
+void timebase_of(const struct raw *r, struct timebase *t, bool *uncertain);
+
+static inline uint64_t timebase_tick(const struct timebase *t, uint64_t clock)
+{
+    return clock > t->origin ? (clock - t->origin) >> t->shift : 0;
+}
+/* time_ns of a sealed tick, as every reader computes it: floor(tick * tick_ns / 2^32). */
+static inline uint64_t tick_to_ns(uint64_t tick, uint64_t tick_ns)
+{
+    return (uint64_t)((unsigned __int128)tick * tick_ns >> 32);
+}
+static inline uint64_t timebase_ns(const struct timebase *t, uint64_t clock)
+{
+    return tick_to_ns(timebase_tick(t, clock), t->tick_ns);
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* cursor.h - the events of one image of a sealed file, batch by batch.
+ *
+ * Owns: the mirror of the sealer's slots, the decoding of columns, and what happens after a damaged
+ * block: then it remembers which slots are known to be live, so that no event names a block that
+ * the caller never saw begin. Memory: one block's columns, one batch, 4 bytes a slot (17 more when
+ * addresses are asked for). One thread a cursor. */
+#ifndef MALLOW_TRACE_CURSOR_H
+#define MALLOW_TRACE_CURSOR_H
+
+#include "store.h"
+
+struct cursor;
+struct cursor *cursor_open(struct store *s, uint32_t image, unsigned columns, uint64_t to_ns,
+                           struct error *err);
+/* 1 with *batch set, 0 at the end, -1 with *err (no memory, or the file cannot be read; damage is
+ * skipped and counted in the store's info). */
+int cursor_next(struct cursor *c, struct trace_batch *batch, struct error *err);
+void cursor_close(struct cursor *c);
+
+#endif

@@ -1,0 +1,112 @@
+/* cursor_impl.h - what the parts of the reader of one image share: cursor.c turns the columns of a
+ * block into batches, cursor_block.c reads them. Nobody else includes it. One thread a cursor. */
+#ifndef MALLOW_TRACE_CURSOR_IMPL_H
+#define MALLOW_TRACE_CURSOR_IMPL_H
+
+#include "cursor.h"
+
+#include "clock.h"
+#include "numbers.h"
+
+#define BATCH 4096u
+#define SPARE (BATCH + 16) /* entries below and above the stack that a bad block may touch */
+#define POISON                                                                                     \
+    (UINT32_MAX - 1) /* a free slot whose number was lost; a thread without a last block */
+
+/* The arrays of a batch. Room for twice BATCH: after damage, events may be added. */
+struct arrays {
+    uint8_t *kind, *op, *path;
+    uint32_t *slot, *thread, *stack;
+    uint64_t *size, *time, *address, *usable, *argument;
+};
+
+struct cursor {
+    struct store *store;
+    const struct trace_image *image;
+    struct store_image *detail;
+    uint32_t image_index;
+    unsigned columns;
+    uint64_t to_ns;
+    ZSTD_DCtx *z;
+    size_t next_block;
+
+    /* the block that is being given out */
+    struct section_head head;
+    struct store_block *block;
+    uint32_t at; /* events given out */
+    struct bytes code, threads_text, address, path, scratch;
+    struct bytes far, other, argument;
+    struct span far_rest, other_rest, argument_rest;
+    struct numbers thread, reference, size, stack, time, usable;
+    uint32_t alloc_at;
+    uint64_t tick, other_last;
+    uint32_t argument_event; /* the next that has one, UINT32_MAX for none */
+    uint64_t argument_value;
+    uint32_t *thread_of; /* local number to the image's */
+    uint32_t *thread_last;
+    size_t thread_cap;
+    uint32_t threads;
+
+    /* the mirror of the slots: stack[SPARE + i] is entry i */
+    uint32_t *free_slots;
+    size_t stack_cap;
+    uint32_t top, used;
+    uint32_t *recent; /* slots of the allocations of this block of events, a ring */
+    uint32_t recent_mask, slot_allocs;
+
+    /* after damage */
+    uint64_t state_number; /* of the block that the mirror is the state before of */
+    uint32_t *ended;       /* blocks that the caller knows and that ended in what is lost */
+    size_t ended_n, ended_cap;
+    bool degraded;
+    uint8_t *known; /* by slot: the caller saw it begin, and not end */
+    size_t known_cap;
+    bool dropped; /* events were dropped since the last address epoch */
+
+    /* addresses */
+    struct predict predict;
+    uint64_t *slot_address;
+    uint32_t *slot_epoch;
+    uint8_t *slot_class;
+    size_t slot_cap;
+    uint32_t epoch;
+    bool address_lost; /* until the next address epoch */
+
+    uint64_t given; /* events given out before this batch */
+    struct arrays a, b;
+    uint32_t *ref_temp;
+    uint64_t *u64_temp;
+    uint8_t *keep;
+    uint32_t *source;
+};
+
+static inline int no_memory(struct error *err)
+{
+    return error_set(err, ERROR_MEMORY, "out of memory reading the recording");
+}
+
+static inline bool wants(const struct cursor *c, unsigned column)
+{
+    return (c->columns & column) != 0;
+}
+
+/* All columns that are wanted of the block whose head is c->head. 0, or -1 with *err: the block is
+ * damaged (or there is no memory). */
+int cursor_load_columns(struct cursor *c, struct error *err);
+
+/* Takes up the next event of the block that has an argument. */
+void cursor_next_argument(struct cursor *c);
+
+bool cursor_arrays_make(struct arrays *a, size_t n);
+/* Hands out the first n entries of the arrays. */
+void cursor_give(struct cursor *c, const struct arrays *a, size_t n, struct trace_batch *batch);
+/* Room in the stack and its spare entries; in `known`. False without memory. */
+bool cursor_stack_room(struct cursor *c, size_t entries);
+bool cursor_known_room(struct cursor *c, size_t slots);
+/* The mirror is not the state before the current block (its head is read): makes it so, as far as
+ * that can be known. exact: only the one block before is missing. 0 or -1. */
+int cursor_resync(struct cursor *c, bool exact, struct error *err);
+/* A batch of inferred releases, of blocks that ended in what is lost. */
+void cursor_give_ended(struct cursor *c, struct trace_batch *batch);
+
+#endif

@@ -1,0 +1,56 @@
+/* facts.h - what a sealed recording says besides events: the file, its images, their nodes.
+ *
+ * Owns: the streams of FILE, END, IMAGE and NODES sections, written from and read into the structs
+ * of trace.h. */
+#ifndef MALLOW_TRACE_FACTS_H
+#define MALLOW_TRACE_FACTS_H
+
+#include "sealed.h"
+#include "trace.h"
+
+enum seal_fact {
+    SEAL_FACT_FILE = 1,  /* of FILE and END: varints and texts */
+    SEAL_FACT_IMAGE = 2, /* of IMAGE: varints and texts */
+    SEAL_FACT_MODULES = 3,
+    SEAL_FACT_THREADS = 4,
+    SEAL_FACT_NOTES = 5,
+    SEAL_FACT_RESIDENT = 6,
+    SEAL_FACT_SPLITS = 7,
+    SEAL_FACT_PARENT = 8, /* of NODES, numbers: 0 outermost, else 1 + zigzag(id - parent) */
+    SEAL_FACT_MODULE = 9, /* numbers: 0 none, else index + 1 */
+    SEAL_FACT_PC = 10,    /* numbers: zigzag of the difference to the last pc of the section whose
+                             module has the same low byte */
+    SEAL_FACT_FLAGS = 11  /* u8 a node; says how many there are */
+};
+
+#define SEAL_NODES_MAX (64u << 10) /* nodes of a NODES section, at most */
+
+struct file_facts {
+    uint64_t version, tick_ns, start_realtime_ns, damaged_bytes;
+    const char *host, *tool;
+};
+
+/* What goes with a trace_image into its section. `forked_from` is the number of an image in the
+ * file. */
+struct image_facts {
+    struct trace_image image;
+    uint64_t first_block; /* blocks before are void (a reset) */
+    uint64_t tick_ns;
+};
+
+void facts_put_file(struct seal_writer *w, struct section *s, const struct file_facts *f);
+void facts_put_image(struct seal_writer *w, struct section *s, const struct image_facts *f);
+/* nodes[0..n) are the nodes first_id... */
+int facts_write_nodes(struct seal_writer *w, uint32_t image, const struct trace_frame_node *nodes,
+                      uint32_t count, struct error *err);
+
+/* 0, or -1 when damaged (or no memory). Texts live in the arena. */
+int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
+                    struct file_facts *f, struct error *err);
+int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
+                     struct image_facts *f, struct error *err);
+/* Into nodes[1..count], those that this section has. */
+int facts_read_nodes(int fd, const struct section_head *h, ZSTD_DCtx *z,
+                     struct trace_frame_node *nodes, uint32_t count, struct error *err);
+
+#endif

@@ -1,0 +1,147 @@
+#include "facts.h"
+#include "format/row.h"
+
+static void put_text(struct bytes *b, const char *t) { bytes_put_text(b, t, t ? strlen(t) : 0); }
+
+static void put_texts(struct bytes *b, const char *const *t)
+{
+    size_t n = 0;
+    while (t && t[n])
+        n++;
+    bytes_put_varint(b, n);
+    for (size_t i = 0; i < n; i++)
+        put_text(b, t[i]);
+}
+
+static void put(struct seal_writer *w, struct section *s, unsigned id, struct bytes *b)
+{
+    if (b->failed)
+        s->data.failed = true;
+    section_put(w, s, id, SEAL_PART_BYTES, b->data, b->n);
+    b->n = 0;
+}
+
+void facts_put_file(struct seal_writer *w, struct section *s, const struct file_facts *f)
+{
+    struct bytes b = {0};
+    bytes_put_varint(&b, f->version);
+    bytes_put_varint(&b, f->tick_ns);
+    bytes_put_varint(&b, f->start_realtime_ns);
+    bytes_put_varint(&b, f->damaged_bytes);
+    put_text(&b, f->host);
+    put_text(&b, f->tool);
+    put(w, s, SEAL_FACT_FILE, &b);
+    bytes_free(&b);
+}
+
+void facts_put_image(struct seal_writer *w, struct section *s, const struct image_facts *f)
+{
+    const struct trace_image *m = &f->image;
+    struct bytes b = {0};
+    const uint64_t numbers[] = {
+        m->id,        m->pid,
+        m->ppid,      m->forked_from == UINT32_MAX ? 0 : (uint64_t)m->forked_from + 1,
+        m->inherited, m->stack_mode,
+        m->start_ns,  m->end_ns,
+        m->end_how,   m->end_status,
+        m->complete,  m->events,
+        m->calls,     m->lost_calls,
+        m->max_slots, m->stacks,
+        m->own_bytes, f->first_block,
+        f->tick_ns};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        bytes_put_varint(&b, numbers[i]);
+    put_text(&b, m->exe);
+    put_text(&b, m->allocator);
+    put_texts(&b, m->command);
+    bytes_put_varint(&b, m->environment != NULL);
+    put_texts(&b, m->environment);
+    put_texts(&b, m->notes);
+    put(w, s, SEAL_FACT_IMAGE, &b);
+    for (uint32_t i = 0; i < m->module_count; i++) {
+        const struct trace_module *k = &m->modules[i];
+        bytes_put_varint(&b, k->start);
+        bytes_put_varint(&b, k->end);
+        bytes_put_varint(&b, k->bias);
+        bytes_put_varint(&b, k->loaded_ns);
+        bytes_put_varint(&b, k->gone_ns == UINT64_MAX ? 0 : k->gone_ns + 1);
+        bytes_put_text(&b, k->build_id, k->build_id_bytes);
+        put_text(&b, k->path);
+    }
+    put(w, s, SEAL_FACT_MODULES, &b);
+    for (uint32_t i = 0; i < m->thread_count; i++) {
+        const struct trace_thread *k = &m->threads[i];
+        bytes_put_varint(&b, k->tid);
+        bytes_put_varint(&b, k->start_ns);
+        bytes_put_varint(&b, k->end_ns);
+        bytes_put_varint(&b, k->ended);
+        bytes_put_varint(&b, k->calls);
+        bytes_put_varint(&b, k->lost_calls);
+        put_text(&b, k->name);
+    }
+    put(w, s, SEAL_FACT_THREADS, &b);
+    for (uint32_t i = 0; i < m->note_count; i++) {
+        const struct trace_event_note *k = &m->event_notes[i];
+        bytes_put_varint(&b, k->time_ns);
+        bytes_put_varint(&b, k->thread == UINT32_MAX ? 0 : (uint64_t)k->thread + 1);
+        bytes_put_varint(&b, k->control);
+        put_text(&b, k->label);
+    }
+    put(w, s, SEAL_FACT_NOTES, &b);
+    for (uint32_t i = 0; i < m->resident_count; i++) {
+        const struct mlw_resident *k = &m->resident[i];
+        bytes_put_varint(&b, k->clock);
+        bytes_put_varint(&b, k->vmsize);
+        bytes_put_varint(&b, k->rss);
+        bytes_put_varint(&b, k->rss_shared);
+    }
+    put(w, s, SEAL_FACT_RESIDENT, &b);
+    for (uint32_t i = 0; i < m->split_count; i++) {
+        const struct mlw_split *k = &m->splits[i];
+        const uint64_t v[] = {k->clock, k->heap,   k->arenas,   k->anonymous, k->stacks,
+                              k->files, k->shared, k->recorder, k->other,     k->swapped};
+        for (size_t j = 0; j < sizeof v / sizeof *v; j++)
+            bytes_put_varint(&b, v[j]);
+    }
+    put(w, s, SEAL_FACT_SPLITS, &b);
+    bytes_free(&b);
+}
+
+int facts_write_nodes(struct seal_writer *w, uint32_t image, const struct trace_frame_node *nodes,
+                      uint32_t count, struct error *err)
+{
+    struct section s = {0};
+    struct bytes scratch = {0};
+    uint64_t *v = malloc(SEAL_NODES_MAX * sizeof *v);
+    int status = v ? 0 : error_set(err, ERROR_MEMORY, "out of memory sealing");
+    for (uint32_t first = 1; !status && first <= count; first += SEAL_NODES_MAX) {
+        uint32_t n = count - first + 1 < SEAL_NODES_MAX ? count - first + 1 : SEAL_NODES_MAX;
+        section_begin(&s, SEAL_NODES, image, first);
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t p = nodes[first + i].parent;
+            v[i] = p ? 1 + mlw_zigzag((uint64_t)first + i - p) : 0;
+        }
+        section_put_u64(w, &s, SEAL_FACT_PARENT, v, n, &scratch);
+        for (uint32_t i = 0; i < n; i++)
+            v[i] = nodes[first + i].module;
+        section_put_u64(w, &s, SEAL_FACT_MODULE, v, n, &scratch);
+        uint64_t pcs[256] = {0}; /* by the low byte of the module's number */
+        for (uint32_t i = 0; i < n; i++) {
+            const struct trace_frame_node *k = &nodes[first + i];
+            uint64_t *pc = &pcs[k->module & 255];
+            v[i] = mlw_zigzag(k->pc - *pc);
+            *pc = k->pc;
+        }
+        section_put_u64(w, &s, SEAL_FACT_PC, v, n, &scratch);
+        /* The flags tell how many nodes there are: one byte each, never left out. */
+        uint8_t *flags = (uint8_t *)v;
+        for (uint32_t i = 0; i < n; i++)
+            flags[i] = (uint8_t)nodes[first + i].flags;
+        section_put(w, &s, SEAL_FACT_FLAGS, SEAL_PART_BYTES, flags, n);
+        status = section_write(w, &s, err);
+    }
+    free(v);
+    bytes_free(&scratch);
+    bytes_free(&s.data);
+    return status;
+}

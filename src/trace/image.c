@@ -1,0 +1,800 @@
+#include "image.h"
+
+struct node {
+    uint64_t pc;
+    uint32_t parent, module; /* the recorder's ids */
+    uint32_t flags;
+    uint32_t same; /* the recorder's id of the first node with this meaning: mostly its own */
+};
+
+struct thread {
+    uint64_t calls, start, end; /* clocks */
+    uint64_t lost_said;         /* by LOST rows */
+    uint32_t turn;              /* allocations */
+    bool ended;
+    const char *name;
+};
+
+struct note {
+    uint64_t clock;
+    uint32_t thread;
+    uint8_t control;
+    const char *label;
+};
+
+#define PAGE_BITS 12
+#define AHEAD     64u /* rows; so many memory accesses are under way at a time */
+
+struct image_work {
+    const struct raw_image *raw;
+    const struct raw_stream *streams;
+    const struct timebase *time;
+    struct image_work *parent;
+    uint32_t number, parent_number;
+    struct seal_writer *w;
+    struct block_writer *blocks;
+    struct block_position saved;
+    struct merge *merge;
+    struct ahead {
+        struct merge_row r;
+        bool failed; /* the call that it is a part of fails */
+    } ahead[AHEAD];  /* rows read and not yet taken, a ring */
+    uint32_t ahead_first, ahead_count;
+    struct live live;
+    struct arena arena;
+    struct pair_map node_map, module_map, meaning_map;
+    struct node *nodes;
+    size_t node_count, node_cap;
+    struct trace_module *modules;
+    size_t module_count, module_cap;
+    struct thread *threads;
+    struct note *notes;
+    size_t note_count, note_cap;
+    uint32_t **dense; /* pages by the recorder's id: dense id, 0 not yet */
+    uint32_t dense_pages;
+    uint32_t *used; /* by dense id: the recorder's id */
+    size_t used_count, used_cap;
+    uint64_t calls, inherited, first_block, allocs, start_clock, last_clock, unreadable;
+    uint32_t max_slots;
+};
+
+static int no_memory(struct error *err)
+{
+    return error_set(err, ERROR_MEMORY, "out of memory sealing");
+}
+
+/* The recorder's table of nodes is bounded, and its threads do not wait for each other: it may make
+ * a node twice. The id of the first one with the same meaning. */
+static uint32_t same_node(const struct image_work *g, uint32_t id)
+{
+    uint32_t i = pair_map_get(&g->node_map, id, 0);
+    return i == UINT32_MAX ? id : g->nodes[i].same;
+}
+
+/* The dense id of a stack, in the order of first use; 0 stays 0. UINT32_MAX without memory. */
+static uint32_t dense_id(struct image_work *g, uint32_t id)
+{
+    if (!id)
+        return 0;
+    uint32_t page = id >> PAGE_BITS;
+    if (page >= g->dense_pages) {
+        uint32_t n = g->dense_pages ? g->dense_pages : 16;
+        while (n <= page)
+            n *= 2;
+        uint32_t **d = realloc(g->dense, n * sizeof *d);
+        if (!d)
+            return UINT32_MAX;
+        memset(d + g->dense_pages, 0, (n - g->dense_pages) * sizeof *d);
+        g->dense = d;
+        g->dense_pages = n;
+    }
+    if (!g->dense[page] && !(g->dense[page] = calloc(1u << PAGE_BITS, sizeof(uint32_t))))
+        return UINT32_MAX;
+    uint32_t *at = &g->dense[page][id & ((1u << PAGE_BITS) - 1)];
+    if (!*at) {
+        uint32_t same = same_node(g, id);
+        if (same != id) {
+            uint32_t dense = dense_id(g, same);
+            /* the page may have moved, its entry has not */
+            if (dense != UINT32_MAX)
+                g->dense[page][id & ((1u << PAGE_BITS) - 1)] = dense;
+            return dense;
+        }
+        if (!g->used_count) /* id 0 is no stack */
+            if (!ARRAY_ADD(g->used, g->used_count, g->used_cap))
+                return UINT32_MAX;
+        uint32_t *u = ARRAY_ADD(g->used, g->used_count, g->used_cap);
+        if (!u)
+            return UINT32_MAX;
+        *u = id;
+        *at = (uint32_t)g->used_count - 1;
+    }
+    return *at;
+}
+
+static int add(struct image_work *g, const struct block_event *e, bool is_call, struct error *err)
+{
+    return block_writer_add(g->blocks, e, is_call, err);
+}
+
+/* After the live table is up to date. */
+static int settle(struct image_work *g, struct error *err)
+{
+    return block_writer_full(g->blocks) ? block_writer_flush(g->blocks, err) : 0;
+}
+
+static int take_release(struct image_work *g, const struct mlw_row *r, uint32_t thread,
+                        bool is_call, struct error *err)
+{
+    struct block_event e = {.op = r->op,
+                            .path = r->path,
+                            .thread = thread,
+                            .slot = TRACE_NO_SLOT,
+                            .tick = timebase_tick(g->time, r->clock),
+                            .size = r->size,
+                            .address = r->address,
+                            .argument = r->argument};
+    uint32_t slot = r->address ? live_find(&g->live, r->address) : LIVE_NONE;
+    if (!r->address) {
+        e.kind = TRACE_OTHER;
+    } else if (slot == LIVE_NONE) {
+        e.kind = TRACE_FREE_UNKNOWN;
+    } else {
+        const struct live_block *b = &g->live.blocks[slot];
+        e.slot = slot;
+        e.kind = b->thread == thread && b->turn == g->threads[thread].turn ? TRACE_FREE_TEMP
+                                                                           : TRACE_FREE;
+    }
+    if (add(g, &e, is_call, err))
+        return -1;
+    if (e.slot != TRACE_NO_SLOT)
+        live_remove(&g->live, slot);
+    return settle(g, err);
+}
+
+/* A block begins: in the live table, and as an event. */
+static int begin_block(struct image_work *g, struct block_event *e, uint32_t stack, uint32_t turn,
+                       bool is_call, struct error *err)
+{
+    uint32_t slot = live_add(&g->live, e->address, e->size);
+    if (slot == LIVE_NONE)
+        return no_memory(err);
+    struct live_block *b = &g->live.blocks[slot];
+    b->usable = e->usable;
+    b->born = g->allocs++;
+    b->stack = stack;
+    b->thread = e->thread;
+    b->turn = turn;
+    b->op = e->op;
+    b->path = e->path;
+    e->kind = TRACE_ALLOC;
+    e->slot = slot;
+    if (g->live.used > g->max_slots)
+        g->max_slots = g->live.used;
+    return add(g, e, is_call, err) ? -1 : settle(g, err);
+}
+
+static int take_allocation(struct image_work *g, const struct mlw_row *r, uint32_t thread,
+                           struct error *err)
+{
+    struct block_event e = {.op = r->op,
+                            .path = r->path,
+                            .thread = thread,
+                            .slot = TRACE_NO_SLOT,
+                            .stack = dense_id(g, r->stack),
+                            .tick = timebase_tick(g->time, r->clock),
+                            .size = r->size,
+                            .usable = r->usable,
+                            .address = r->address,
+                            .argument = r->argument};
+    if (e.stack == UINT32_MAX)
+        return no_memory(err);
+    if (!r->address || r->path & MLW_PATH_FAILED) {
+        e.kind = TRACE_OTHER;
+        e.usable = 0;
+        return add(g, &e, true, err) ? -1 : settle(g, err);
+    }
+    uint32_t old = live_find(&g->live, r->address);
+    if (old != LIVE_NONE) {
+        struct block_event inferred = {
+            .kind = TRACE_FREE_INFERRED, .thread = thread, .slot = old, .tick = e.tick};
+        if (add(g, &inferred, false, err))
+            return -1;
+        live_remove(&g->live, old);
+        if (settle(g, err))
+            return -1;
+    }
+    return begin_block(g, &e, r->stack, ++g->threads[thread].turn, true, err);
+}
+
+static int take_other(struct image_work *g, const struct mlw_row *r, uint32_t thread, unsigned path,
+                      bool is_call, struct error *err)
+{
+    struct block_event e = {.kind = TRACE_OTHER,
+                            .op = r->op,
+                            .path = (uint8_t)(r->path | path),
+                            .thread = thread,
+                            .slot = TRACE_NO_SLOT,
+                            .stack = mlw_op_fields(r->op) & MLW_F_STACK ? dense_id(g, r->stack) : 0,
+                            .tick = timebase_tick(g->time, r->clock),
+                            .size = r->size,
+                            .address = r->address,
+                            .argument = r->argument};
+    if (e.stack == UINT32_MAX)
+        return no_memory(err);
+    return add(g, &e, is_call, err) ? -1 : settle(g, err);
+}
+
+static int forget(struct image_work *g, uint64_t clock, struct error *err)
+{
+    live_free(&g->live);
+    block_writer_forget(g->blocks);
+    g->first_block = block_writer_blocks(g->blocks);
+    g->calls = g->inherited = g->allocs = 0;
+    g->max_slots = 0;
+    g->note_count = 0;
+    for (uint32_t i = 0; i < g->raw->threads; i++)
+        g->threads[i].calls = 0;
+    g->start_clock = clock;
+    (void)err;
+    return 0;
+}
+
+static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thread,
+                     struct error *err)
+{
+    struct span s = span_of(r->meta_data, r->meta_bytes);
+    struct thread *th = &g->threads[thread];
+    switch (r->meta) {
+    case MLW_META_NODE: {
+        uint64_t id = span_number(&s, 4);
+        struct node k = {.parent = (uint32_t)span_number(&s, 4)};
+        k.pc = span_number(&s, 8);
+        k.module = (uint32_t)span_number(&s, 4);
+        k.flags = (uint32_t)span_number(&s, 1);
+        if (s.bad || !id)
+            return 0;
+        uint32_t *at = pair_map_at(&g->node_map, id, 0);
+        struct node *n = at && !*at ? ARRAY_ADD(g->nodes, g->node_count, g->node_cap)
+                         : at       ? &g->nodes[*at - 1]
+                                    : NULL;
+        if (!n)
+            return no_memory(err);
+        uint64_t a = (uint64_t)(k.parent ? same_node(g, k.parent) : 0) | (uint64_t)k.module << 32 |
+                     (uint64_t)k.flags << 56;
+        uint32_t *first = pair_map_at(&g->meaning_map, a, k.pc);
+        if (!first)
+            return no_memory(err);
+        if (!*first)
+            *first = (uint32_t)id;
+        k.same = *first;
+        *n = k;
+        if (!*at)
+            *at = (uint32_t)g->node_count;
+        return 0;
+    }
+    case MLW_META_MODULE: {
+        uint64_t id = span_number(&s, 4);
+        struct trace_module k = {.start = span_number(&s, 8)};
+        k.end = span_number(&s, 8);
+        k.bias = span_number(&s, 8);
+        uint64_t n = span_number(&s, 1);
+        const uint8_t *build_id = span_take(&s, n);
+        k.build_id_bytes = build_id ? (size_t)n : 0;
+        uint64_t m = span_number(&s, 2);
+        const uint8_t *path = span_take(&s, m);
+        if (s.bad || !id)
+            return 0;
+        k.build_id = (uint8_t *)arena_text(&g->arena, build_id, k.build_id_bytes);
+        k.path = arena_text(&g->arena, path, strnlen((const char *)path, (size_t)m));
+        k.loaded_ns = timebase_ns(g->time, r->clock);
+        k.gone_ns = UINT64_MAX;
+        uint32_t *at = pair_map_at(&g->module_map, id, 0);
+        struct trace_module *mod = ARRAY_ADD(g->modules, g->module_count, g->module_cap);
+        if (!at || !mod || !k.path || !k.build_id)
+            return no_memory(err);
+        *mod = k;
+        *at = (uint32_t)g->module_count;
+        return 0;
+    }
+    case MLW_META_MODULE_GONE: {
+        uint64_t id = span_number(&s, 4), clock = span_number(&s, 8);
+        uint32_t i = pair_map_get(&g->module_map, id, 0);
+        if (!s.bad && i < g->module_count)
+            g->modules[i].gone_ns = timebase_ns(g->time, clock);
+        return 0;
+    }
+    case MLW_META_MARK:
+    case MLW_META_CONTROL: {
+        uint64_t clock = span_number(&s, 8);
+        const char *label = "";
+        uint64_t v = span_number(&s, r->meta == MLW_META_MARK ? 2 : 1);
+        if (r->meta == MLW_META_MARK) {
+            const uint8_t *t = span_take(&s, v);
+            if (t && !(label = arena_text(&g->arena, t, strnlen((const char *)t, (size_t)v))))
+                return no_memory(err);
+        }
+        if (s.bad)
+            return 0;
+        if (r->meta == MLW_META_CONTROL && v == MLW_CONTROL_RESET && forget(g, clock, err))
+            return -1;
+        struct note *n = ARRAY_ADD(g->notes, g->note_count, g->note_cap);
+        if (!n)
+            return no_memory(err);
+        n->clock = clock;
+        n->thread = thread;
+        n->control = r->meta == MLW_META_CONTROL ? (uint8_t)v : 0;
+        n->label = label;
+        return 0;
+    }
+    case MLW_META_THREAD_START: {
+        uint64_t clock = span_number(&s, 8), n = span_number(&s, 2);
+        const uint8_t *t = span_take(&s, n);
+        if (s.bad)
+            return 0;
+        if (!th->start || clock < th->start)
+            th->start = clock;
+        if (n && !(th->name = arena_text(&g->arena, t, strnlen((const char *)t, (size_t)n))))
+            return no_memory(err);
+        return 0;
+    }
+    case MLW_META_THREAD_END: {
+        uint64_t clock = span_number(&s, 8);
+        if (s.bad)
+            return 0;
+        th->ended = true;
+        if (clock > th->end)
+            th->end = clock;
+        return 0;
+    }
+    case MLW_META_LOST: {
+        span_number(&s, 8);
+        uint64_t lost = span_number(&s, 8);
+        if (!s.bad)
+            th->lost_said += lost;
+        return 0;
+    }
+    default: return 0;
+    }
+}
+
+#define OP_BIT(op) (1u << (op))
+
+/* Whether the call whose first half was just read fails, as its second half says. */
+static bool fails(struct image_work *g, const struct mlw_row *r)
+{
+    struct mlw_row later;
+    switch (r->op) {
+    case MLW_OP_REALLOC_OLD:
+        return merge_peek(g->merge, OP_BIT(MLW_OP_REALLOC) | OP_BIT(MLW_OP_REALLOCARRAY), 1000,
+                          &later) &&
+               later.path & MLW_PATH_FAILED;
+    case MLW_OP_MREMAP_OLD:
+        return merge_peek(g->merge, OP_BIT(MLW_OP_MREMAP), 1000, &later) &&
+               later.path & MLW_PATH_FAILED;
+    case MLW_OP_MUNMAP:
+        return merge_peek(g->merge, OP_BIT(MLW_OP_MUNMAP_FAILED), 0, &later) &&
+               later.address == r->address;
+    default: return false;
+    }
+}
+
+static int take(struct image_work *g, const struct ahead *a, struct error *err)
+{
+    const struct mlw_row *r = &a->r.row;
+    uint32_t thread = a->r.stream->thread_index;
+    struct thread *th = &g->threads[thread];
+    if (r->op == MLW_OP_META)
+        return take_meta(g, r, thread, err);
+    if (!th->start)
+        th->start = r->clock;
+    if (r->clock > th->end)
+        th->end = r->clock;
+    if (r->clock > g->last_clock)
+        g->last_clock = r->clock;
+    bool is_call = true;
+    switch (r->op) {
+    case MLW_OP_REALLOC_OLD:
+    case MLW_OP_MREMAP_OLD:
+    case MLW_OP_MUNMAP_FAILED: is_call = false; break;
+    default: break;
+    }
+    g->calls += is_call;
+    th->calls += is_call;
+    switch (r->op) {
+    case MLW_OP_FREE:
+    case MLW_OP_FREE_SIZED:
+    case MLW_OP_FREE_ALIGNED_SIZED: return take_release(g, r, thread, true, err);
+    case MLW_OP_REALLOC_OLD:
+        /* A realloc of nothing releases nothing, a realloc that fails neither. */
+        return !r->address || a->failed ? 0 : take_release(g, r, thread, false, err);
+    case MLW_OP_MREMAP_OLD: return a->failed ? 0 : take_other(g, r, thread, 0, false, err);
+    case MLW_OP_MUNMAP: return take_other(g, r, thread, a->failed ? MLW_PATH_FAILED : 0, true, err);
+    case MLW_OP_MUNMAP_FAILED: return 0;
+    case MLW_OP_MALLOC:
+    case MLW_OP_CALLOC:
+    case MLW_OP_REALLOC:
+    case MLW_OP_REALLOCARRAY:
+    case MLW_OP_POSIX_MEMALIGN:
+    case MLW_OP_ALIGNED_ALLOC:
+    case MLW_OP_MEMALIGN:
+    case MLW_OP_VALLOC:
+    case MLW_OP_PVALLOC: return take_allocation(g, r, thread, err);
+    default: return take_other(g, r, thread, 0, true, err);
+    }
+}
+
+static int inherit(struct image_work *g, struct image_work *parent, struct error *err)
+{
+    for (size_t i = 0; i < parent->module_map.cap; i++) {
+        const struct pair_map_entry *e = &parent->module_map.entries[i];
+        if (!e->value)
+            continue;
+        uint32_t *at = pair_map_at(&g->module_map, e->a, e->b);
+        struct trace_module *m = ARRAY_ADD(g->modules, g->module_count, g->module_cap);
+        if (!at || !m)
+            return no_memory(err);
+        *m = parent->modules[e->value - 1];
+        *at = (uint32_t)g->module_count;
+    }
+    uint64_t tick = timebase_tick(g->time, g->start_clock);
+    for (uint32_t s = 0; s < parent->live.used; s++) {
+        const struct live_block *b = &parent->live.blocks[s];
+        if (!b->live)
+            continue;
+        struct block_event e = {.op = b->op,
+                                .path = b->path,
+                                .stack = dense_id(g, b->stack),
+                                .tick = tick,
+                                .size = b->size,
+                                .usable = b->usable,
+                                .address = b->address};
+        if (e.stack == UINT32_MAX)
+            return no_memory(err);
+        /* No thread's turn: it is never temporary here. */
+        if (begin_block(g, &e, b->stack, UINT32_MAX, false, err))
+            return -1;
+        g->inherited++;
+    }
+    return 0;
+}
+
+struct image_work *image_begin(const struct raw *r, const struct timebase *t, uint32_t index,
+                               uint32_t number, struct image_work *parent, struct seal_writer *w,
+                               struct block_writer *b, struct error *err)
+{
+    struct image_work *g = calloc(1, sizeof *g);
+    if (!g) {
+        no_memory(err);
+        return NULL;
+    }
+    g->raw = &r->images[index];
+    g->streams = r->streams;
+    g->time = t;
+    g->parent = parent;
+    g->number = number;
+    g->parent_number = parent ? parent->number : UINT32_MAX;
+    g->w = w;
+    g->blocks = b;
+    g->start_clock = g->raw->start_clock ? g->raw->start_clock : g->raw->first_clock;
+    if (g->start_clock == UINT64_MAX)
+        g->start_clock = t->origin;
+    g->threads = calloc(g->raw->threads + 1, sizeof *g->threads);
+    g->merge = merge_open(r, index, err);
+    if (!g->threads || !g->merge) {
+        if (g->merge)
+            no_memory(err);
+        image_free(g);
+        return NULL;
+    }
+    block_writer_image(b, number, &g->live);
+    if (parent && inherit(g, parent, err)) {
+        image_free(g);
+        return NULL;
+    }
+    return g;
+}
+
+/* Reads rows ahead, so that the memory that they need is on its way. A META row points into its
+ * chunk: nothing is read beyond it. -1, or 0. */
+static int read_ahead(struct image_work *g, struct error *err)
+{
+    while (g->ahead_count < AHEAD) {
+        if (g->ahead_count) {
+            uint32_t last = (g->ahead_first + g->ahead_count - 1) % AHEAD;
+            if (g->ahead[last].r.row.op == MLW_OP_META)
+                return 0;
+        }
+        struct ahead *a = &g->ahead[(g->ahead_first + g->ahead_count) % AHEAD];
+        int k = merge_next(g->merge, &a->r, err);
+        if (k <= 0)
+            return k;
+        g->ahead_count++;
+        a->failed = fails(g, &a->r.row);
+        if (a->r.row.op != MLW_OP_META)
+            live_prefetch(&g->live, a->r.row.address);
+    }
+    return 0;
+}
+
+int image_run(struct image_work *g, uint64_t until, struct error *err)
+{
+    for (;;) {
+        if (g->ahead_count < AHEAD / 2 && read_ahead(g, err))
+            return -1;
+        if (!g->ahead_count)
+            return 0;
+        const struct ahead *a = &g->ahead[g->ahead_first];
+        if (until != UINT64_MAX && a->r.row.clock >= until)
+            return 1;
+        if (g->ahead_count > AHEAD / 4) {
+            const struct mlw_row *r = &g->ahead[(g->ahead_first + AHEAD / 4) % AHEAD].r.row;
+            if (r->op != MLW_OP_META)
+                live_prefetch_block(&g->live, r->address);
+        }
+        if (take(g, a, err))
+            return -1;
+        g->ahead_first = (g->ahead_first + 1) % AHEAD;
+        g->ahead_count--;
+    }
+}
+
+int image_suspend(struct image_work *g, struct error *err)
+{
+    if (block_writer_flush(g->blocks, err))
+        return -1;
+    block_writer_save(g->blocks, &g->saved);
+    return 0;
+}
+
+void image_resume(struct image_work *g) { block_writer_restore(g->blocks, &g->saved); }
+
+uint64_t image_bytes_done(const struct image_work *g) { return merge_bytes_done(g->merge); }
+
+void image_free(struct image_work *g)
+{
+    if (!g)
+        return;
+    merge_close(g->merge);
+    live_free(&g->live);
+    arena_free(&g->arena);
+    pair_map_free(&g->node_map);
+    pair_map_free(&g->meaning_map);
+    pair_map_free(&g->module_map);
+    free(g->nodes);
+    free(g->modules);
+    free(g->threads);
+    free(g->notes);
+    for (uint32_t i = 0; i < g->dense_pages; i++)
+        free(g->dense[i]);
+    free(g->dense);
+    free(g->used);
+    free(g->saved.resync);
+    bytes_free(&g->saved.begun);
+    free(g);
+}
+
+/* --- the facts --- */
+
+/* A node by the recorder's id: the image's own, else that of an ancestor. */
+static const struct node *find_node(const struct image_work *g, uint32_t id,
+                                    const struct image_work **owner)
+{
+    for (; g; g = g->parent) {
+        uint32_t i = pair_map_get(&g->node_map, id, 0);
+        if (i != UINT32_MAX) {
+            *owner = g;
+            return &g->nodes[i];
+        }
+    }
+    return NULL;
+}
+
+/* The nodes of all stacks used, with their callers; nodes[0] is not used. NULL without memory. */
+static struct trace_frame_node *gather_nodes(struct image_work *g, uint32_t *count)
+{
+    for (size_t i = 1; i < g->used_count; i++) { /* grows while it is walked */
+        const struct image_work *owner;
+        const struct node *n = find_node(g, g->used[i], &owner);
+        if (n && n->parent && dense_id(g, n->parent) == UINT32_MAX)
+            return NULL;
+    }
+    *count = g->used_count ? (uint32_t)g->used_count - 1 : 0;
+    struct trace_frame_node *t = calloc((size_t)*count + 1, sizeof *t);
+    for (uint32_t i = 1; t && i <= *count; i++) {
+        const struct image_work *owner;
+        const struct node *n = find_node(g, g->used[i], &owner);
+        if (!n) { /* its row was lost */
+            t[i].flags = MLW_NODE_TRUNCATED;
+            continue;
+        }
+        t[i].parent = n->parent ? dense_id(g, n->parent) : 0;
+        t[i].pc = n->pc;
+        t[i].flags = n->flags;
+        uint32_t m = n->module ? pair_map_get(&g->module_map, n->module, 0) : UINT32_MAX;
+        t[i].module = m == UINT32_MAX ? 0 : m + 1;
+    }
+    return t;
+}
+
+static const char *const *split_texts(struct arena *a, const char *p, size_t bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bytes; n++)
+        i += strnlen(p + i, bytes - i) + 1;
+    const char **t = arena_alloc(a, (n + 1) * sizeof *t);
+    size_t k = 0;
+    for (size_t i = 0; t && i < bytes; k++) {
+        t[k] = p + i; /* the arena's copy ends with a NUL of its own */
+        i += strnlen(p + i, bytes - i) + 1;
+    }
+    return t;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct trace_event_note *x = a, *y = b;
+    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+/* Event notes of the image: its own rows, marks set from outside, marks of the whole recording. */
+static struct trace_event_note *gather_notes(struct image_work *g, const struct raw *r, uint32_t *n)
+{
+    size_t most = g->note_count + g->raw->mark_count + r->mark_count;
+    struct trace_event_note *t = calloc(most + 1, sizeof *t);
+    size_t k = 0;
+    for (size_t i = 0; t && i < g->note_count; i++)
+        t[k++] = (struct trace_event_note){.time_ns = timebase_ns(g->time, g->notes[i].clock),
+                                           .thread = g->notes[i].thread,
+                                           .control = g->notes[i].control,
+                                           .label = g->notes[i].label};
+    for (int outside = 0; t && outside < 2; outside++) {
+        const struct raw_mark *m = outside ? r->marks : g->raw->marks;
+        size_t count = outside ? r->mark_count : g->raw->mark_count;
+        for (size_t i = 0; i < count; i++)
+            if (m[i].clock >= g->start_clock && (!outside || m[i].clock <= g->last_clock))
+                t[k++] = (struct trace_event_note){.time_ns = timebase_ns(g->time, m[i].clock),
+                                                   .thread = UINT32_MAX,
+                                                   .label = m[i].label};
+    }
+    *n = (uint32_t)k;
+    if (t && k > 1)
+        qsort(t, k, sizeof *t, by_time);
+    return t;
+}
+
+static struct trace_thread *gather_threads(struct image_work *g, uint64_t *lost)
+{
+    uint32_t n = g->raw->threads;
+    struct trace_thread *t = calloc((size_t)n + 1, sizeof *t);
+    for (uint32_t i = 0; t && i < n; i++) {
+        const struct thread *k = &g->threads[i];
+        t[i].name = k->name;
+        t[i].start_ns = timebase_ns(g->time, k->start);
+        t[i].end_ns = timebase_ns(g->time, k->end > k->start ? k->end : k->start);
+        t[i].ended = k->ended;
+        t[i].calls = k->calls;
+    }
+    for (uint32_t i = 0; t && i < g->raw->streams; i++) {
+        const struct raw_stream *s = &g->streams[g->raw->first_stream + i];
+        t[s->thread_index].tid = s->tid;
+        t[s->thread_index].lost_calls += s->lost_calls;
+        *lost += s->gap_calls; /* missing chunks, whatever the recorder said */
+    }
+    for (uint32_t i = 0; t && i < n; i++) {
+        /* The head of a chunk and LOST rows say the same; either may be missing. */
+        if (g->threads[i].lost_said > t[i].lost_calls)
+            t[i].lost_calls = g->threads[i].lost_said;
+        *lost += t[i].lost_calls;
+    }
+    for (uint32_t i = 0; t && i < g->raw->streams; i++) {
+        const struct raw_stream *s = &g->streams[g->raw->first_stream + i];
+        t[s->thread_index].lost_calls += s->gap_calls;
+    }
+    return t;
+}
+
+int image_finish(struct image_work *g, const struct raw *r, struct image_totals *totals,
+                 struct error *err)
+{
+    struct section s = {0};
+    struct image_facts f = {.first_block = g->first_block, .tick_ns = g->time->tick_ns};
+    struct trace_image *m = &f.image;
+    const struct raw_image *raw = g->raw;
+    struct mlw_resident *resident = NULL;
+    struct mlw_split *splits = NULL;
+    uint64_t lost = 0;
+    if (block_writer_flush(g->blocks, err))
+        return -1;
+    struct trace_frame_node *nodes = gather_nodes(g, &m->stacks);
+    struct trace_thread *threads = gather_threads(g, &lost);
+    struct trace_event_note *notes = gather_notes(g, r, &m->note_count);
+    int status = -1;
+    if (!nodes || !threads || !notes) {
+        no_memory(err);
+        goto out;
+    }
+    lost += merge_unreadable(g->merge);
+    if (raw->lost_reported > lost)
+        lost = raw->lost_reported;
+    uint64_t end = raw->end_clock > g->last_clock ? raw->end_clock : g->last_clock;
+    if (!raw->end_clock && raw->last_clock > end)
+        end = raw->last_clock;
+    m->id = raw->id;
+    m->pid = raw->pid;
+    m->ppid = raw->ppid;
+    m->forked_from = g->parent_number;
+    m->inherited = g->inherited;
+    m->exe = raw->exe;
+    m->allocator = raw->allocator;
+    m->command = split_texts(&g->arena, raw->command, raw->command_bytes);
+    m->environment = raw->has_environment
+                         ? split_texts(&g->arena, raw->environment, raw->environment_bytes)
+                         : NULL;
+    const char **texts =
+        arena_alloc(&g->arena, (raw->note_count + r->note_count + 1) * sizeof *texts);
+    if (!m->command || !texts || (raw->has_environment && !m->environment)) {
+        no_memory(err);
+        goto out;
+    }
+    if (r->note_count)
+        memcpy(texts, r->notes, r->note_count * sizeof *texts);
+    if (raw->note_count)
+        memcpy(texts + r->note_count, raw->notes, raw->note_count * sizeof *texts);
+    m->notes = texts;
+    m->stack_mode = raw->stack_mode;
+    m->start_ns = timebase_ns(g->time, g->start_clock);
+    m->end_ns = timebase_ns(g->time, end);
+    if (m->end_ns < m->start_ns)
+        m->end_ns = m->start_ns;
+    m->end_how = raw->end_how;
+    m->end_status = raw->end_status;
+    m->complete = raw->ended && !lost && raw->described &&
+                  (raw->end_how == MLW_END_EXIT || raw->end_how == MLW_END_EXEC);
+    m->events = block_writer_events(g->blocks);
+    m->calls = g->calls;
+    m->lost_calls = lost;
+    m->max_slots = g->max_slots;
+    m->module_count = (uint32_t)g->module_count;
+    m->modules = g->modules;
+    m->thread_count = raw->threads;
+    m->threads = threads;
+    m->event_notes = notes;
+    m->own_bytes = raw->own_bytes;
+    resident = malloc((raw->resident_count + 1) * sizeof *resident);
+    splits = malloc((raw->split_count + 1) * sizeof *splits);
+    if (!resident || !splits) {
+        no_memory(err);
+        goto out;
+    }
+    for (size_t i = 0; i < raw->resident_count; i++)
+        if (raw->residents[i].clock >= g->start_clock) {
+            resident[m->resident_count] = raw->residents[i];
+            resident[m->resident_count++].clock = timebase_ns(g->time, raw->residents[i].clock);
+        }
+    for (size_t i = 0; i < raw->split_count; i++)
+        if (raw->splits[i].clock >= g->start_clock) {
+            splits[m->split_count] = raw->splits[i];
+            splits[m->split_count++].clock = timebase_ns(g->time, raw->splits[i].clock);
+        }
+    m->resident = resident;
+    m->splits = splits;
+    if (facts_write_nodes(g->w, g->number, nodes, m->stacks, err))
+        goto out;
+    section_begin(&s, SEAL_IMAGE, g->number, 0);
+    facts_put_image(g->w, &s, &f);
+    if (section_write(g->w, &s, err))
+        goto out;
+    totals->events += m->events;
+    totals->calls += m->calls;
+    totals->lost_calls += lost;
+    status = 0;
+out:
+    free(nodes);
+    free(threads);
+    free(notes);
+    free(resident);
+    free(splits);
+    bytes_free(&s.data);
+    return status;
+}

@@ -1,0 +1,68 @@
+/* live.h - the live blocks of an image while it is sealed, and the slots that name them.
+ *
+ * Owns: the rule of slots, which the reader mirrors: a released slot goes on top of a stack of free
+ * ones; a new block takes the top, or, when there is none, the lowest slot never used. Memory:
+ * about 80 bytes a slot. One thread. */
+#ifndef MALLOW_TRACE_LIVE_H
+#define MALLOW_TRACE_LIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LIVE_NONE UINT32_MAX
+
+struct live_block {
+    uint64_t address, size, usable;
+    uint64_t born;         /* allocations of the image before it */
+    uint32_t stack;        /* the recorder's id */
+    uint32_t thread, turn; /* its thread, and how many allocations that thread had made */
+    uint8_t op, path;
+    bool live;
+};
+
+struct live {
+    struct live_block *blocks; /* by slot */
+    uint32_t *free_slots;      /* the stack */
+    uint64_t *keys;            /* addresses, open addressing; 0: empty */
+    uint32_t *slots;           /* of keys */
+    size_t mask, cap;
+    uint32_t used;      /* slots ever used */
+    uint32_t top;       /* height of the stack */
+    uint32_t least_top; /* since somebody set it */
+    bool from_stack;    /* whether the last live_add took a slot from the stack */
+    uint32_t count;     /* live */
+    uint64_t bytes;     /* requested, live */
+};
+
+void live_free(struct live *l);
+/* The slot of the block at the address (not 0), or LIVE_NONE. */
+uint32_t live_find(const struct live *l, uint64_t address);
+/* Fetches what live_find of the address will look at, and then what its block is made of. */
+static inline size_t live_hash(uint64_t address)
+{
+    uint64_t h = address * 0x9e3779b97f4a7c15u;
+    return (size_t)(h ^ h >> 29);
+}
+static inline void live_prefetch(const struct live *l, uint64_t address)
+{
+    if (l->keys) {
+        size_t h = live_hash(address) & l->mask;
+        __builtin_prefetch(&l->keys[h]);
+        __builtin_prefetch(&l->slots[h]);
+    }
+}
+static inline void live_prefetch_block(const struct live *l, uint64_t address)
+{
+    if (l->keys) {
+        size_t h = live_hash(address) & l->mask;
+        if (l->keys[h] == address)
+            __builtin_prefetch(&l->blocks[l->slots[h]]);
+    }
+}
+/* A slot for a new block at an address that is not live; its fields are the caller's to set, but
+ * address and size. LIVE_NONE without memory or slots. */
+uint32_t live_add(struct live *l, uint64_t address, uint64_t size);
+void live_remove(struct live *l, uint32_t slot);
+
+#endif

@@ -1,0 +1,389 @@
+#include "merge.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+struct payload {
+    uint8_t *data;
+    size_t cap;
+    const uint8_t *p, *end;
+    struct mlw_row_state state;
+    uint64_t left;  /* call rows that its header announced and that are still to come */
+    bool after_gap; /* rows are missing before it */
+    bool loaded;
+};
+
+struct merge_stream {
+    uint64_t key; /* of `head`: clock and whether it allocates */
+    uint32_t number;
+    uint32_t next_chunk; /* to load, index within the stream */
+    uint64_t next_call;  /* what the next chunk's first_call should be */
+    const struct raw_stream *stream;
+    struct mlw_row head;
+    struct payload now, ahead; /* `ahead`: loaded early, by a peek */
+    struct merge_stream *next_free;
+};
+
+struct merge {
+    const struct raw *raw;
+    struct merge_stream **heap; /* by (key, number) */
+    size_t open, heap_cap;
+    uint32_t *order; /* streams of the image by first clock */
+    uint32_t streams, started;
+    struct merge_stream *last; /* the head of this one was given out */
+    struct merge_stream *spare;
+    uint64_t unreadable, bytes_done;
+};
+
+static int load(struct merge *m, struct merge_stream *s, struct payload *to, struct error *err)
+{
+    to->loaded = false;
+    while (s->next_chunk < s->stream->chunks) {
+        const struct raw_chunk *k = &m->raw->chunks[s->stream->first_chunk + s->next_chunk];
+        int fd = k->offset & RAW_SECOND_FILE ? m->raw->second_fd : m->raw->fd;
+        size_t n = sizeof(struct mlw_chunk) + k->payload_bytes;
+        if (to->cap < n) {
+            free(to->data);
+            to->cap = 0;
+            if (!(to->data = malloc(n)))
+                return error_set(err, ERROR_MEMORY, "out of memory reading a chunk");
+            to->cap = n;
+        }
+        size_t done = 0;
+        while (done < n) {
+            ssize_t got = pread(fd, to->data + done, n - done,
+                                (off_t)((k->offset & ~RAW_SECOND_FILE) + done));
+            if (got < 0 && errno == EINTR)
+                continue;
+            if (got < 0)
+                return error_system(err, "cannot read the recording");
+            if (!got)
+                return error_set(err, ERROR_FORMAT, "the recording shrank while it was read");
+            done += (size_t)got;
+        }
+        struct mlw_chunk c;
+        memcpy(&c, to->data, sizeof c);
+        s->next_chunk++;
+        m->bytes_done += n;
+        to->p = to->data + sizeof c;
+        to->end = to->data + n;
+        to->state.clock = c.base_clock;
+        to->state.address = c.base_address;
+        to->left = c.calls;
+        to->after_gap = c.first_call != s->next_call;
+        s->next_call = c.first_call + c.calls;
+        to->loaded = true;
+        return 0;
+    }
+    return 0;
+}
+
+static uint64_t row_key(const struct mlw_row *r)
+{
+    /* Bit 0: whether the row is about something that begins. */
+    bool release = r->op == MLW_OP_FREE || r->op == MLW_OP_REALLOC_OLD ||
+                   r->op == MLW_OP_FREE_SIZED || r->op == MLW_OP_FREE_ALIGNED_SIZED ||
+                   r->op == MLW_OP_META;
+    uint64_t clock = r->clock >> 63 ? INT64_MAX : r->clock;
+    return clock << 1 | !release;
+}
+
+/* The clock that a META row carries, or the one of the row before. */
+static uint64_t meta_clock(const struct mlw_row *r, uint64_t before)
+{
+    uint64_t v;
+    switch (r->meta) {
+    case MLW_META_CONTROL:
+        if (r->meta_bytes < 8)
+            return before;
+        memcpy(&v, r->meta_data, 8);
+        return v;
+    default: return before;
+    }
+}
+
+#define FIELDS(sym, num, name, fields) [num] = (fields),
+static const uint8_t op_fields[32] = {MLW_OPS(FIELDS)};
+#undef FIELDS
+
+static inline uint64_t load64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return v;
+}
+
+/* mlw_row_decode for a call row that has MLW_ROW_MAX bytes behind its start, without the branches
+ * that data decides; NULL for any other row. */
+static inline const uint8_t *decode_call(const uint8_t *p, struct mlw_row_state *st,
+                                         struct mlw_row *row)
+{
+    static const uint64_t mask[4] = {0xff, 0xffff, 0xffffffff, UINT64_MAX};
+    static const uint32_t stack_mask[4] = {0, 0xff, 0xffff, 0xffffffff};
+    unsigned h = (unsigned)p[0] | (unsigned)p[1] << 8, op = h & 31, fields = op_fields[op];
+    if (!fields)
+        return NULL;
+    unsigned sized = fields & MLW_F_SIZE ? 1 : 0, stacked = fields & MLW_F_STACK ? 1 : 0;
+    p += 2;
+    st->clock += load64(p) & mask[h >> 5 & 3];
+    p += 1u << (h >> 5 & 3);
+    st->address += mlw_unzigzag(load64(p) & mask[h >> 7 & 3]);
+    p += 1u << (h >> 7 & 3);
+    uint64_t size = load64(p) & mask[h >> 9 & 3] & -(uint64_t)sized;
+    p += sized << (h >> 9 & 3);
+    unsigned kl = (h >> 11 & 3) * stacked;
+    row->stack = (uint32_t)load64(p) & stack_mask[kl];
+    p += (1u << kl) >> 1;
+    row->op = (uint8_t)op;
+    row->clock = st->clock;
+    row->address = mlw_rol4(st->address);
+    row->size = size;
+    row->argument = 0;
+    row->path = 0;
+    uint64_t usable = mlw_usual_usable(size);
+    if (h >> 13) {
+        if (h >> 13 & 1) {
+            usable = size + (uint32_t)load64(p);
+            p += 4;
+        }
+        if (h >> 14 & 1) {
+            row->argument = load64(p);
+            p += 8;
+        }
+        if (h >> 15 & 1)
+            row->path = *p++;
+    }
+    row->usable = stacked && row->address && !(row->path & MLW_PATH_FAILED) ? usable : 0;
+    return p;
+}
+
+/* Decodes the next row of the stream into head. 1, 0 at the end of the stream, -1. */
+static int advance(struct merge *m, struct merge_stream *s, struct error *err)
+{
+    struct payload *b = &s->now;
+    for (;;) {
+        if (b->loaded && b->p < b->end) {
+            uint64_t before = b->state.clock;
+            const uint8_t *p =
+                b->end - b->p >= MLW_ROW_MAX + 8 ? decode_call(b->p, &b->state, &s->head) : NULL;
+            if (!p)
+                p = mlw_row_decode(b->p, b->end, &b->state, &s->head);
+            if (p) {
+                b->p = p;
+                if (s->head.op == MLW_OP_META)
+                    s->head.clock = meta_clock(&s->head, before);
+                else if (b->left)
+                    b->left--;
+                s->key = row_key(&s->head);
+                return 1;
+            }
+            b->p = b->end; /* what follows cannot be read */
+        }
+        if (b->loaded)
+            m->unreadable += b->left;
+        b->left = 0;
+        if (s->ahead.loaded) {
+            struct payload old = *b;
+            *b = s->ahead;
+            s->ahead = old;
+            s->ahead.loaded = false;
+        } else if (load(m, s, b, err)) {
+            return -1;
+        }
+        if (!b->loaded)
+            return 0;
+    }
+}
+
+static bool before(const struct merge_stream *a, const struct merge_stream *b)
+{
+    return a->key != b->key ? a->key < b->key : a->number < b->number;
+}
+
+static void sift_down(struct merge *m, size_t i)
+{
+    struct merge_stream *s = m->heap[i];
+    for (;;) {
+        size_t c = 2 * i + 1;
+        if (c >= m->open)
+            break;
+        if (c + 1 < m->open && before(m->heap[c + 1], m->heap[c]))
+            c++;
+        if (!before(m->heap[c], s))
+            break;
+        m->heap[i] = m->heap[c];
+        i = c;
+    }
+    m->heap[i] = s;
+}
+
+static int push(struct merge *m, struct merge_stream *s)
+{
+    struct merge_stream **h = array_grow(m->heap, m->open, &m->heap_cap, sizeof *m->heap);
+    if (!h)
+        return -1;
+    m->heap = h;
+    size_t i = m->open++;
+    while (i && before(s, h[(i - 1) / 2])) {
+        h[i] = h[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    h[i] = s;
+    return 0;
+}
+
+struct order {
+    uint64_t clock;
+    uint32_t stream;
+};
+
+static int by_first_clock(const void *a, const void *b)
+{
+    const struct order *x = a, *y = b;
+    if (x->clock != y->clock)
+        return x->clock < y->clock ? -1 : 1;
+    return x->stream < y->stream ? -1 : x->stream > y->stream;
+}
+
+struct merge *merge_open(const struct raw *r, uint32_t image, struct error *err)
+{
+    const struct raw_image *im = &r->images[image];
+    struct merge *m = calloc(1, sizeof *m);
+    struct order *o = calloc(im->streams + 1, sizeof *o);
+    if (m)
+        m->order = calloc(im->streams + 1, sizeof *m->order);
+    if (!m || !o || !m->order) {
+        free(o);
+        merge_close(m);
+        error_set(err, ERROR_MEMORY, "out of memory merging threads");
+        return NULL;
+    }
+    m->raw = r;
+    m->streams = im->streams;
+    for (uint32_t i = 0; i < im->streams; i++) {
+        o[i].stream = im->first_stream + i;
+        o[i].clock = r->streams[o[i].stream].first_clock;
+    }
+    if (im->streams > 1)
+        qsort(o, im->streams, sizeof *o, by_first_clock);
+    for (uint32_t i = 0; i < im->streams; i++)
+        m->order[i] = o[i].stream;
+    free(o);
+    return m;
+}
+
+static void stream_free(struct merge_stream *s)
+{
+    free(s->now.data);
+    free(s->ahead.data);
+    free(s);
+}
+
+/* Opens the streams whose first row may be due before the least head. */
+static int start_due(struct merge *m, struct error *err)
+{
+    while (m->started < m->streams) {
+        const struct raw_stream *st = &m->raw->streams[m->order[m->started]];
+        if (m->open && (m->heap[0]->key >> 1) < st->first_clock)
+            return 0;
+        struct merge_stream *s = m->spare;
+        if (s) {
+            m->spare = s->next_free;
+            s->now.loaded = s->ahead.loaded = false;
+        } else if (!(s = calloc(1, sizeof *s))) {
+            return error_set(err, ERROR_MEMORY, "out of memory merging threads");
+        }
+        s->stream = st;
+        s->number = m->order[m->started++];
+        s->next_chunk = 0;
+        s->next_call = 0;
+        int k = advance(m, s, err);
+        if (k <= 0 || push(m, s)) {
+            s->next_free = m->spare;
+            m->spare = s;
+            if (k)
+                return k < 0 ? -1 : error_set(err, ERROR_MEMORY, "out of memory merging threads");
+        }
+    }
+    return 0;
+}
+
+int merge_next(struct merge *m, struct merge_row *out, struct error *err)
+{
+    if (m->last) {
+        struct merge_stream *s = m->last;
+        m->last = NULL;
+        int k = advance(m, s, err);
+        if (k < 0)
+            return -1;
+        if (!k) {
+            m->heap[0] = m->heap[--m->open];
+            /* Keep one emptied stream for the next thread, not all that there ever were. */
+            if (m->spare) {
+                stream_free(s);
+            } else {
+                s->next_free = NULL;
+                m->spare = s;
+            }
+        }
+        if (m->open > 1)
+            sift_down(m, 0);
+    }
+    if (m->started < m->streams && start_due(m, err))
+        return -1;
+    if (!m->open)
+        return 0;
+    struct merge_stream *s = m->last = m->heap[0];
+    out->row = s->head;
+    out->stream = s->stream;
+    return 1;
+}
+
+bool merge_peek(struct merge *m, uint32_t ops, unsigned reach, struct mlw_row *row)
+{
+    struct merge_stream *s = m->last;
+    if (!s)
+        return false;
+    struct payload *b = &s->now;
+    for (;;) {
+        struct mlw_row_state state = b->state;
+        for (const uint8_t *p = b->p; p < b->end;) {
+            p = mlw_row_decode(p, b->end, &state, row);
+            if (!p)
+                return false;
+            if (row->op == MLW_OP_META)
+                continue;
+            if (ops >> row->op & 1)
+                return true;
+            if (!reach--)
+                return false;
+        }
+        if (b == &s->ahead)
+            return false;
+        b = &s->ahead;
+        struct error ignored;
+        if (!b->loaded && (load(m, s, b, &ignored) || !b->loaded))
+            return false;
+        if (b->after_gap)
+            return false;
+    }
+}
+
+uint64_t merge_unreadable(const struct merge *m) { return m->unreadable; }
+uint64_t merge_bytes_done(const struct merge *m) { return m->bytes_done; }
+
+void merge_close(struct merge *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->open; i++)
+        stream_free(m->heap[i]);
+    while (m->spare) {
+        struct merge_stream *s = m->spare;
+        m->spare = s->next_free;
+        stream_free(s);
+    }
+    free(m->heap);
+    free(m->order);
+    free(m);
+}

@@ -1,0 +1,127 @@
+/* predict.h - guessing the address that an allocation gets, from what was released lately.
+ *
+ * Owns: the state that the writer and the reader of an address column keep alike. Tuned to an
+ * allocator that reuses by size class, last in first out, and else cuts from the end of what it cut
+ * last; with any other allocator it guesses badly and costs bytes, never truth. */
+#ifndef MALLOW_TRACE_PREDICT_H
+#define MALLOW_TRACE_PREDICT_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "format/row.h"
+
+#define PREDICT_CLASSES 128u
+#define PREDICT_DEPTH   8u
+#define PREDICT_BUMPS   4u
+
+/* Codes: 0..7 the place in the list of its class, last released first; 8 the block released last of
+ * all; 9..12 the place in the list of ends; 13 none: a difference follows. */
+#define PREDICT_LAST 8u
+#define PREDICT_BUMP 9u
+#define PREDICT_NONE 13u
+
+struct predict {
+    uint64_t list[PREDICT_CLASSES][PREDICT_DEPTH]; /* last released first */
+    uint8_t listed[PREDICT_CLASSES];
+    uint64_t end[PREDICT_BUMPS]; /* where blocks ended that no list had, newest first */
+    uint64_t last;               /* the block released last of all, 0 when taken */
+};
+
+static inline unsigned predict_class(uint64_t usable)
+{
+    uint64_t c = (usable + 8) >> 4;
+    if (c < 64)
+        return (unsigned)c;
+    unsigned bits = 63 - (unsigned)__builtin_clzll(c); /* 6.. */
+    unsigned fine = (unsigned)(c >> (bits - 2) & 3);
+    unsigned k = 64 + (bits - 6) * 4 + fine;
+    return k < PREDICT_CLASSES ? k : PREDICT_CLASSES - 1;
+}
+
+static inline void predict_release(struct predict *p, uint64_t address, unsigned class)
+{
+    uint64_t *l = p->list[class];
+    memmove(l + 1, l, (PREDICT_DEPTH - 1) * sizeof *l);
+    l[0] = address;
+    if (p->listed[class] < PREDICT_DEPTH)
+        p->listed[class]++;
+    p->last = address;
+}
+
+static inline void predict_take(struct predict *p, unsigned class, unsigned i)
+{
+    uint64_t *l = p->list[class];
+    unsigned n = p->listed[class];
+    for (; i + 1 < n; i++)
+        l[i] = l[i + 1];
+    p->listed[class] = (uint8_t)(n - 1);
+}
+
+static inline void predict_bump(struct predict *p, unsigned i, uint64_t end)
+{
+    for (; i; i--)
+        p->end[i] = p->end[i - 1];
+    p->end[0] = end;
+}
+
+/* Writer: the code of an allocation; *difference is set with PREDICT_NONE. */
+static inline unsigned predict_code(struct predict *p, uint64_t address, uint64_t usable,
+                                    uint64_t *difference)
+{
+    unsigned class = predict_class(usable), n = p->listed[class];
+    uint64_t last = p->last;
+    if (last == address)
+        p->last = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (p->list[class][i] == address) {
+            predict_take(p, class, i);
+            return i;
+        }
+    if (last == address)
+        return PREDICT_LAST;
+    for (unsigned i = 0; i < PREDICT_BUMPS; i++)
+        if (p->end[i] == address) {
+            predict_bump(p, i, address + usable + 8);
+            return PREDICT_BUMP + i;
+        }
+    *difference = mlw_zigzag(mlw_ror4(address) - mlw_ror4(p->end[0]));
+    predict_bump(p, PREDICT_BUMPS - 1, address + usable + 8);
+    return PREDICT_NONE;
+}
+
+/* Reader: the address for a code; 0 for a code that cannot be. */
+static inline uint64_t predict_address(struct predict *p, unsigned code, uint64_t usable,
+                                       uint64_t difference)
+{
+    unsigned class = predict_class(usable);
+    uint64_t address;
+    if (code < PREDICT_LAST) {
+        if (code >= p->listed[class])
+            return 0;
+        address = p->list[class][code];
+        predict_take(p, class, code);
+        if (p->last == address)
+            p->last = 0;
+        return address;
+    }
+    if (code == PREDICT_LAST) {
+        address = p->last;
+        p->last = 0;
+        return address;
+    }
+    if (code < PREDICT_NONE) {
+        address = p->end[code - PREDICT_BUMP];
+        if (p->last == address)
+            p->last = 0;
+        predict_bump(p, code - PREDICT_BUMP, address + usable + 8);
+        return address;
+    }
+    address = mlw_rol4(mlw_ror4(p->end[0]) + mlw_unzigzag(difference));
+    if (p->last == address)
+        p->last = 0;
+    predict_bump(p, PREDICT_BUMPS - 1, address + usable + 8);
+    return address;
+}
+
+#endif

@@ -1,0 +1,615 @@
+#include "raw.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define WINDOW (1u << 20)
+
+/* A moving view of a file: at least `need` bytes at an offset, or what there is. */
+struct window {
+    int fd;
+    uint64_t size, at;
+    struct bytes b;
+};
+
+static ssize_t read_at(int fd, void *to, size_t n, uint64_t off)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t k = pread(fd, (char *)to + done, n - done, (off_t)(off + done));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return -1;
+        if (k == 0)
+            break;
+        done += (size_t)k;
+    }
+    return (ssize_t)done;
+}
+
+/* NULL on error; *have is how many bytes stand there. */
+static const uint8_t *window_view(struct window *w, uint64_t off, size_t need, size_t *have)
+{
+    uint64_t left = w->size > off ? w->size - off : 0;
+    if (need > left)
+        need = (size_t)left;
+    if (off >= w->at && off - w->at + need <= w->b.n) {
+        *have = (size_t)(w->b.n - (off - w->at));
+        return w->b.data + (off - w->at);
+    }
+    size_t want = need > WINDOW ? need : WINDOW;
+    if (want > left)
+        want = (size_t)left;
+    w->b.n = 0;
+    if (!bytes_reserve(&w->b, want + 8))
+        return NULL;
+    ssize_t k = read_at(w->fd, w->b.data, want, off);
+    if (k < 0)
+        return NULL;
+    w->at = off;
+    w->b.n = (size_t)k;
+    *have = (size_t)k;
+    return w->b.data;
+}
+
+static struct raw_image *image_of(struct raw *r, uint64_t id)
+{
+    uint32_t *at = pair_map_at(&r->image_map, id, 0);
+    if (!at)
+        return NULL;
+    if (!*at) {
+        struct raw_image *im = ARRAY_ADD(r->images, r->image_count, r->image_cap);
+        if (!im)
+            return NULL;
+        im->id = id;
+        im->parent = UINT32_MAX;
+        im->first_clock = UINT64_MAX;
+        *at = (uint32_t)r->image_count;
+        return im;
+    }
+    return &r->images[*at - 1];
+}
+
+static bool add_pair(struct raw *r, uint64_t clock, uint64_t ns)
+{
+    if (!clock || !ns)
+        return true;
+    if (r->pair_count >= 4096) { /* keep every other one, and the newest */
+        for (size_t i = 0; i < r->pair_count / 2; i++)
+            r->pairs[i] = r->pairs[i * 2];
+        r->pair_count /= 2;
+    }
+    struct mlw_clock_pair *p = ARRAY_ADD(r->pairs, r->pair_count, r->pair_cap);
+    if (!p)
+        return false;
+    p->clock = clock;
+    p->monotonic_ns = ns;
+    return true;
+}
+
+static void see_clock(struct raw_image *im, uint64_t clock)
+{
+    if (!clock)
+        return;
+    if (clock < im->first_clock)
+        im->first_clock = clock;
+    if (clock > im->last_clock)
+        im->last_clock = clock;
+}
+
+struct tlv {
+    unsigned tag;
+    const uint8_t *data;
+    size_t n;
+};
+
+static bool tlv_next(struct span *s, struct tlv *t)
+{
+    if (span_left(s) < 8)
+        return false;
+    t->tag = (unsigned)span_number(s, 2);
+    span_number(s, 2);
+    uint64_t n = span_number(s, 4);
+    t->data = span_take(s, n);
+    t->n = (size_t)n;
+    if (!t->data)
+        return false;
+    size_t pad = (size_t)(-n & 7);
+    span_take(s, pad < span_left(s) ? pad : span_left(s));
+    return true;
+}
+
+static uint64_t tlv_number(const struct tlv *t, size_t at, unsigned n)
+{
+    struct span s = span_of(t->data, t->n);
+    span_take(&s, at);
+    return span_number(&s, n);
+}
+
+/* A text without the NUL that may end it. */
+static char *tlv_text(struct raw *r, const struct tlv *t)
+{
+    return arena_text(&r->arena, t->data, strnlen((const char *)t->data, t->n));
+}
+
+static bool add_note(const char ***notes, size_t *n, size_t *cap, const char *text)
+{
+    if (!text)
+        return false;
+    for (size_t i = 0; i < *n; i++)
+        if (!strcmp((*notes)[i], text))
+            return true;
+    const char **a = *notes;
+    const char **p = ARRAY_ADD(a, *n, *cap);
+    if (a)
+        *notes = a;
+    if (!p)
+        return false;
+    *p = text;
+    return true;
+}
+
+static int read_file_chunk(struct raw *r, struct span s, struct error *err)
+{
+    struct tlv t;
+    while (tlv_next(&s, &t)) {
+        switch (t.tag) {
+        case MLW_TLV_VERSION:
+            if (tlv_number(&t, 0, 4) > MLW_FORMAT_VERSION)
+                return error_set(err, ERROR_UNSUPPORTED,
+                                 "the recording has format version %u, this mallow reads up to %u: "
+                                 "use a later mallow",
+                                 (unsigned)tlv_number(&t, 0, 4), MLW_FORMAT_VERSION);
+            break;
+        case MLW_TLV_CLOCK_KIND: r->clock_kind = (uint32_t)tlv_number(&t, 0, 4); break;
+        case MLW_TLV_START:
+            r->start_clock = tlv_number(&t, 0, 8);
+            r->start_monotonic_ns = tlv_number(&t, 8, 8);
+            r->start_realtime_ns = tlv_number(&t, 16, 8);
+            add_pair(r, r->start_clock, r->start_monotonic_ns);
+            break;
+        case MLW_TLV_HOST: r->host = tlv_text(r, &t); break;
+        case MLW_TLV_TOOL: r->tool = tlv_text(r, &t); break;
+        case MLW_TLV_NOTE:
+            add_note(&r->notes, &r->note_count, &r->note_cap, tlv_text(r, &t));
+            break;
+        default: break;
+        }
+    }
+    r->has_file = true;
+    return 0;
+}
+
+/* PROCESS and END: facts of an image. */
+static void read_image_chunk(struct raw *r, struct raw_image *im, const struct mlw_chunk *c,
+                             struct span s)
+{
+    struct tlv t;
+    uint64_t lost = 0;
+    while (tlv_next(&s, &t)) {
+        switch (t.tag) {
+        case MLW_TLV_PPID: im->ppid = (uint32_t)tlv_number(&t, 0, 4); break;
+        case MLW_TLV_START:
+            im->start_clock = tlv_number(&t, 0, 8);
+            im->start_monotonic_ns = tlv_number(&t, 8, 8);
+            im->start_realtime_ns = tlv_number(&t, 16, 8);
+            /* No pair: a forked image's clock was read before the fork, its nanoseconds after. */
+
+            see_clock(im, im->start_clock);
+            break;
+        case MLW_TLV_COMMAND:
+            im->command = arena_text(&r->arena, t.data, t.n);
+            im->command_bytes = im->command ? t.n : 0;
+            break;
+        case MLW_TLV_EXE: im->exe = tlv_text(r, &t); break;
+        case MLW_TLV_ENVIRONMENT:
+            im->environment = arena_text(&r->arena, t.data, t.n);
+            im->environment_bytes = im->environment ? t.n : 0;
+            im->has_environment = true;
+            break;
+        case MLW_TLV_ALLOCATOR: im->allocator = tlv_text(r, &t); break;
+        case MLW_TLV_STACKS: im->stack_mode = (uint32_t)tlv_number(&t, 0, 4); break;
+        case MLW_TLV_SESSION: im->session = tlv_text(r, &t); break;
+        case MLW_TLV_FORKED_FROM: im->forked_from = tlv_number(&t, 0, 8); break;
+        case MLW_TLV_PAGE_BYTES: im->page_bytes = (uint32_t)tlv_number(&t, 0, 4); break;
+        case MLW_TLV_END: {
+            /* The process's own word and that of whoever waited for it may both be there: the
+             * later chunk has the exit status; an exec or exit that the process announced itself
+             * is not undone by an unknown one. */
+            uint32_t how = (uint32_t)tlv_number(&t, 8, 4);
+            im->end_clock = tlv_number(&t, 0, 8);
+            if (how != MLW_END_UNKNOWN) {
+                im->end_how = how;
+                im->end_status = (uint32_t)tlv_number(&t, 12, 4);
+                im->ended = true;
+            }
+            see_clock(im, im->end_clock);
+            break;
+        }
+        case MLW_TLV_LOST: lost += tlv_number(&t, 0, 8); break;
+        case MLW_TLV_OWN:
+            if (tlv_number(&t, 0, 8) > im->own_bytes)
+                im->own_bytes = tlv_number(&t, 0, 8);
+            break;
+        case MLW_TLV_NOTE:
+            add_note(&im->notes, &im->note_count, &im->note_cap, tlv_text(r, &t));
+            break;
+        default: break;
+        }
+    }
+    if (lost > im->lost_reported)
+        im->lost_reported = lost;
+    im->pid = c->pid;
+    if (c->type == MLW_CHUNK_PROCESS)
+        im->described = true;
+}
+
+static bool read_events_chunk(struct raw *r, const struct mlw_chunk *c, uint64_t offset)
+{
+    struct raw_image *im = image_of(r, c->image);
+    if (!im)
+        return false;
+    if (!im->pid)
+        im->pid = c->pid;
+    see_clock(im, c->base_clock);
+    see_clock(im, c->pair_clock);
+    uint32_t image = (uint32_t)(im - r->images);
+    uint32_t *at =
+        pair_map_at(&r->stream_map, c->image, (uint64_t)c->thread << 32 | (c->lane & 0xffffffff));
+    if (!at)
+        return false;
+    if (!*at) {
+        struct raw_stream *st = ARRAY_ADD(r->streams, r->stream_count, r->stream_cap);
+        if (!st)
+            return false;
+        st->image = image;
+        st->thread = c->thread;
+        st->lane = c->lane;
+        st->tid = c->tid;
+        *at = (uint32_t)r->stream_count;
+    }
+    uint32_t stream = *at - 1;
+    if (c->lost_calls > r->streams[stream].lost_calls)
+        r->streams[stream].lost_calls = c->lost_calls;
+    struct raw_chunk *k = ARRAY_ADD(r->chunks, r->chunk_count, r->chunk_cap);
+    if (!k)
+        return false;
+    k->offset = offset;
+    k->stream = stream;
+    k->sequence = c->sequence;
+    k->payload_bytes = c->payload_bytes;
+    k->calls = c->calls;
+    k->interim = c->flags & MLW_CHUNK_INTERIM ? 1 : 0;
+    return add_pair(r, c->pair_clock, c->pair_monotonic_ns);
+}
+
+/* One sound chunk. 0, or -1 with *err. */
+static int read_chunk(struct raw *r, const struct mlw_chunk *c, const uint8_t *payload,
+                      uint64_t offset, struct error *err)
+{
+    struct span s = span_of(payload, c->payload_bytes);
+    bool ok = true;
+    switch (c->type) {
+    case MLW_CHUNK_FILE: return read_file_chunk(r, s, err);
+    case MLW_CHUNK_EVENTS: ok = read_events_chunk(r, c, offset); break;
+    case MLW_CHUNK_PROCESS:
+    case MLW_CHUNK_END: {
+        struct raw_image *im = image_of(r, c->image);
+        if ((ok = im != NULL))
+            read_image_chunk(r, im, c, s);
+        ok = ok && add_pair(r, c->pair_clock, c->pair_monotonic_ns);
+        break;
+    }
+    case MLW_CHUNK_RESIDENT: {
+        struct raw_image *im = image_of(r, c->image);
+        ok = im != NULL;
+        while (ok && span_left(&s) >= sizeof(struct mlw_resident)) {
+            struct mlw_resident *x = ARRAY_ADD(im->residents, im->resident_count, im->resident_cap);
+            if ((ok = x != NULL))
+                memcpy(x, span_take(&s, sizeof *x), sizeof *x);
+        }
+        break;
+    }
+    case MLW_CHUNK_SPLIT: {
+        struct raw_image *im = image_of(r, c->image);
+        struct tlv t;
+        ok = im != NULL;
+        while (ok && tlv_next(&s, &t))
+            if (t.tag == MLW_TLV_SPLIT && t.n >= sizeof(struct mlw_split)) {
+                struct mlw_split *x = ARRAY_ADD(im->splits, im->split_count, im->split_cap);
+                if ((ok = x != NULL))
+                    memcpy(x, t.data, sizeof *x);
+            }
+        break;
+    }
+    case MLW_CHUNK_CLOCK:
+        while (ok && span_left(&s) >= 16) {
+            uint64_t clock = span_number(&s, 8);
+            ok = add_pair(r, clock, span_number(&s, 8));
+        }
+        break;
+    case MLW_CHUNK_MARK: {
+        struct tlv t;
+        struct raw_image *im = c->image ? image_of(r, c->image) : NULL;
+        ok = !c->image || im;
+        while (ok && tlv_next(&s, &t))
+            if (t.tag == MLW_TLV_LABEL) {
+                struct raw_mark *m = im ? ARRAY_ADD(im->marks, im->mark_count, im->mark_cap)
+                                        : ARRAY_ADD(r->marks, r->mark_count, r->mark_cap);
+                if ((ok = m != NULL)) {
+                    m->clock = c->pair_clock ? c->pair_clock : c->base_clock;
+                    m->label = tlv_text(r, &t);
+                }
+            }
+        break;
+    }
+    default: break; /* of a later writer: nothing that we must know */
+    }
+    return ok ? 0 : error_set(err, ERROR_MEMORY, "out of memory indexing the recording");
+}
+
+/* Is there a sound chunk at the start of p? */
+static bool chunk_plausible(const uint8_t *p, size_t have, uint64_t left, struct mlw_chunk *c)
+{
+    if (have < sizeof *c)
+        return false;
+    memcpy(c, p, sizeof *c);
+    return c->magic == MLW_CHUNK_MAGIC && c->header_bytes == sizeof *c &&
+           c->payload_bytes <= MLW_CHUNK_MAX && c->payload_bytes <= left - sizeof *c;
+}
+
+static int scan(struct raw *r, int fd, uint64_t flag, void (*progress)(void *, uint64_t, uint64_t),
+                void *arg, struct error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return error_system(err, "cannot look at the recording");
+    struct window w = {.fd = fd, .size = (uint64_t)st.st_size};
+    r->file_bytes += w.size;
+    int status = 0;
+    uint64_t off = 0, told = 0;
+    while (!status && off < w.size) {
+        size_t have;
+        struct mlw_chunk c;
+        const uint8_t *p = window_view(&w, off, sizeof c, &have);
+        if (!p || !have) {
+            status = p ? error_set(err, ERROR_FORMAT, "the recording shrank while it was read")
+                       : error_system(err, "cannot read the recording");
+            break;
+        }
+        uint64_t left = w.size - off;
+        if (chunk_plausible(p, have, left, &c)) {
+            p = window_view(&w, off, sizeof c + c.payload_bytes, &have);
+            if (p && have >= sizeof c + c.payload_bytes &&
+                mlw_chunk_checksum(&c, p + sizeof c) == c.checksum) {
+                status = read_chunk(r, &c, p + sizeof c, off | flag, err);
+                off += sizeof c + c.payload_bytes;
+                if (progress && off - told > (64u << 20))
+                    progress(arg, told = off, w.size);
+                continue;
+            }
+            p = window_view(&w, off, sizeof c, &have);
+            if (!p)
+                continue;
+        }
+        /* damage: on to the next magic */
+        static const uint8_t magic[4] = {'M', 'L', 'C', '1'};
+        const uint8_t *q = have > 1 ? memmem(p + 1, have - 1, magic, 4) : NULL;
+        uint64_t skip = q ? (uint64_t)(q - p) : have > 3 ? have - 3 : have;
+        if (!q && off + have >= w.size)
+            skip = left;
+        r->damaged_bytes += skip;
+        off += skip;
+    }
+    bytes_free(&w.b);
+    return status;
+}
+
+int raw_open(struct raw *r, int fd, void (*progress)(void *, uint64_t, uint64_t), void *arg,
+             struct error *err)
+{
+    memset(r, 0, sizeof *r);
+    r->fd = fd;
+    r->second_fd = -1;
+    r->clock_kind = MLW_CLOCK_TSC;
+    if (scan(r, fd, 0, progress, arg, err)) {
+        raw_close(r);
+        return -1;
+    }
+    if (!r->has_file && !r->image_count) {
+        error_set(err, ERROR_FORMAT, "not a mallow recording: no sound chunk in %llu bytes",
+                  (unsigned long long)r->file_bytes);
+        raw_close(r);
+        return -1;
+    }
+    return 0;
+}
+
+int raw_add(struct raw *r, int fd, struct error *err)
+{
+    uint64_t bytes = r->file_bytes;
+    if (scan(r, fd, RAW_SECOND_FILE, NULL, NULL, err))
+        return -1;
+    r->file_bytes = bytes;
+    r->second_fd = fd;
+    return 0;
+}
+
+static int by_stream(const void *a, const void *b)
+{
+    const struct raw_stream *x = a, *y = b;
+    if (x->image != y->image)
+        return x->image < y->image ? -1 : 1;
+    if (x->thread != y->thread)
+        return x->thread < y->thread ? -1 : 1;
+    return x->lane < y->lane ? -1 : x->lane > y->lane;
+}
+
+/* Finished copies before interim ones, then longer before shorter. */
+static int by_chunk(const void *a, const void *b)
+{
+    const struct raw_chunk *x = a, *y = b;
+    if (x->stream != y->stream)
+        return x->stream < y->stream ? -1 : 1;
+    if (x->sequence != y->sequence)
+        return x->sequence < y->sequence ? -1 : 1;
+    if (x->interim != y->interim)
+        return x->interim < y->interim ? -1 : 1;
+    if (x->payload_bytes != y->payload_bytes)
+        return x->payload_bytes > y->payload_bytes ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static int by_clock(const void *a, const void *b)
+{
+    const struct mlw_clock_pair *x = a, *y = b;
+    return x->clock < y->clock ? -1 : x->clock > y->clock;
+}
+
+static int by_resident(const void *a, const void *b)
+{
+    const struct mlw_resident *x = a, *y = b;
+    return x->clock < y->clock ? -1 : x->clock > y->clock;
+}
+
+static int by_split(const void *a, const void *b)
+{
+    const struct mlw_split *x = a, *y = b;
+    return x->clock < y->clock ? -1 : x->clock > y->clock;
+}
+
+static void sort(void *a, size_t n, size_t size, int (*f)(const void *, const void *))
+{
+    if (n > 1)
+        qsort(a, n, size, f);
+}
+
+int raw_finish(struct raw *r, struct error *err)
+{
+    size_t n = r->stream_count;
+    /* Streams by image, thread, lane; chunks refer to them by index, so keep a map. */
+    uint32_t *place = calloc(n ? n : 1, sizeof *place);
+    if (!place)
+        return error_set(err, ERROR_MEMORY, "out of memory indexing the recording");
+    for (size_t i = 0; i < n; i++)
+        r->streams[i].first_chunk = (uint32_t)i;
+    sort(r->streams, n, sizeof *r->streams, by_stream);
+    for (size_t i = 0; i < n; i++)
+        place[r->streams[i].first_chunk] = (uint32_t)i;
+    for (size_t i = 0; i < r->chunk_count; i++)
+        r->chunks[i].stream = place[r->chunks[i].stream];
+    free(place);
+    sort(r->chunks, r->chunk_count, sizeof *r->chunks, by_chunk);
+    size_t kept = 0;
+    for (size_t i = 0; i < r->chunk_count; i++) {
+        struct raw_chunk *c = &r->chunks[i];
+        if (kept && r->chunks[kept - 1].stream == c->stream &&
+            r->chunks[kept - 1].sequence == c->sequence)
+            continue; /* a lesser copy of the same buffer */
+        r->chunks[kept++] = *c;
+    }
+    r->chunk_count = kept;
+    for (size_t i = 0, c = 0; i < n; i++) {
+        struct raw_stream *st = &r->streams[i];
+        st->first_chunk = (uint32_t)c;
+        while (c < kept && r->chunks[c].stream == i)
+            c++;
+        st->chunks = (uint32_t)c - st->first_chunk;
+        uint64_t calls = 0;
+        for (uint32_t j = 0; j < st->chunks; j++) {
+            struct raw_chunk *k = &r->chunks[st->first_chunk + j];
+            struct mlw_chunk h;
+            int fd = k->offset & RAW_SECOND_FILE ? r->second_fd : r->fd;
+            if (read_at(fd, &h, sizeof h, k->offset & ~RAW_SECOND_FILE) != (ssize_t)sizeof h)
+                return error_set(err, ERROR_FORMAT, "the recording shrank while it was read");
+            if (!j)
+                st->first_clock = h.base_clock;
+            if (h.first_call > calls)
+                st->gap_calls += h.first_call - calls;
+            calls = h.first_call + h.calls;
+        }
+    }
+    for (size_t i = 0; i < n;) {
+        struct raw_image *im = &r->images[r->streams[i].image];
+        im->first_stream = (uint32_t)i;
+        uint32_t image = r->streams[i].image;
+        for (; i < n && r->streams[i].image == image; i++) {
+            bool same = im->streams && r->streams[i].thread == r->streams[i - 1].thread;
+            if (!same)
+                im->threads++;
+            r->streams[i].thread_index = im->threads - 1;
+            im->streams++;
+        }
+    }
+    for (size_t i = 0; i < r->image_count; i++) {
+        struct raw_image *im = &r->images[i];
+        sort(im->residents, im->resident_count, sizeof *im->residents, by_resident);
+        sort(im->splits, im->split_count, sizeof *im->splits, by_split);
+        if (im->resident_count)
+            see_clock(im, im->residents[im->resident_count - 1].clock);
+        if (im->forked_from && im->forked_from != im->id)
+            im->parent = pair_map_get(&r->image_map, im->forked_from, 0);
+    }
+    sort(r->pairs, r->pair_count, sizeof *r->pairs, by_clock);
+    return 0;
+}
+
+void raw_close(struct raw *r)
+{
+    for (size_t i = 0; i < r->image_count; i++) {
+        free(r->images[i].notes);
+        free(r->images[i].residents);
+        free(r->images[i].splits);
+        free(r->images[i].marks);
+    }
+    free(r->images);
+    free(r->streams);
+    free(r->chunks);
+    free(r->pairs);
+    free(r->marks);
+    free(r->notes);
+    pair_map_free(&r->image_map);
+    pair_map_free(&r->stream_map);
+    arena_free(&r->arena);
+    memset(r, 0, sizeof *r);
+}
+
+int raw_probe(int fd, struct error *err)
+{
+    uint8_t buf[4096];
+    static const uint8_t magic[4] = {'M', 'L', 'C', '1'};
+    ssize_t k = read_at(fd, buf, sizeof buf, 0);
+    if (k < 0)
+        return error_system(err, "cannot read the recording");
+    return k >= 4 && memmem(buf, (size_t)k, magic, 4) != NULL;
+}
+
+bool raw_is_live(const struct raw *r)
+{
+    struct utsname u;
+    if (r->host && !uname(&u)) { /* "sysname release machine": another kernel, another machine */
+        char here[sizeof u.sysname + sizeof u.release + sizeof u.machine + 3];
+        size_t n = 0;
+        const char *part[3] = {u.sysname, u.release, u.machine};
+        for (int i = 0; i < 3; i++) {
+            size_t k = strlen(part[i]);
+            if (i)
+                here[n++] = ' ';
+            memcpy(here + n, part[i], k);
+            n += k;
+        }
+        here[n] = 0;
+        if (strcmp(here, r->host))
+            return false;
+    }
+    for (size_t i = 0; i < r->image_count; i++) {
+        const struct raw_image *im = &r->images[i];
+        if (!im->ended && im->pid && (!kill((pid_t)im->pid, 0) || errno == EPERM))
+            return true;
+    }
+    return false;
+}

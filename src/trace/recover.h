@@ -1,0 +1,18 @@
+/* recover.h - rows that a recorder left in shared memory when its process was killed.
+ *
+ * A recorder that runs without `mallow record` names its session (a file in /dev/shm) in the
+ * PROCESS chunk. When the process is gone and the file is still there, what its buffers hold is
+ * read as chunks marked MLW_CHUNK_RECOVERED. Only files named /dev/shm/mallow-* that belong to the
+ * caller are looked at: the recording is no reason to touch any other. */
+#ifndef MALLOW_TRACE_RECOVER_H
+#define MALLOW_TRACE_RECOVER_H
+
+#include "raw.h"
+
+/* Writes the recovered chunks to the file open at `out`; *chunks is how many. Between raw_open and
+ * raw_add. 0 or -1 (only when `out` cannot be written). */
+int recover_rows(const struct raw *r, int out, unsigned *chunks, struct error *err);
+/* Removes the sessions that recover_rows read, once what it found is safe. */
+void recover_remove(const struct raw *r);
+
+#endif

@@ -1,0 +1,271 @@
+/* seal.c - a raw recording becomes a sealed one.
+ *
+ * Images are sealed in the order of their starts, but one that was forked from another is sealed
+ * at that moment of the other, whose live blocks, nodes and modules are then at hand: memory is
+ * that of the live blocks along one line of descent. */
+#include "seal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "image.h"
+
+struct sealing {
+    const struct raw *raw;
+    struct timebase time;
+    struct seal_writer writer;
+    struct block_writer *blocks;
+    uint32_t *children;    /* images in the order of their starts, by image forked from */
+    uint32_t *first_child; /* range of children by image */
+    uint32_t images;
+    struct image_totals totals;
+    void (*progress)(void *, uint64_t, uint64_t);
+    void *progress_arg;
+};
+
+struct child {
+    uint64_t start;
+    uint32_t parent, image;
+};
+
+static int by_parent(const void *a, const void *b)
+{
+    const struct child *x = a, *y = b;
+    if (x->parent != y->parent)
+        return x->parent < y->parent ? -1 : 1;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return x->image < y->image ? -1 : x->image > y->image;
+}
+
+static uint64_t start_of(const struct raw_image *m)
+{
+    return m->start_clock ? m->start_clock : m->first_clock;
+}
+
+/* An image and those forked from it are on this stack while they are worked on. */
+struct level {
+    struct image_work *work;
+    uint32_t image, next, end; /* children still to come */
+};
+
+/* Whether following parents from the image comes to an end (a damaged file may have a ring). */
+static bool has_root(const struct raw *r, uint32_t image)
+{
+    uint32_t slow = image, fast = image;
+    for (;;) {
+        for (int i = 0; i < 2; i++) {
+            fast = r->images[fast].parent;
+            if (fast == UINT32_MAX)
+                return true;
+        }
+        slow = r->images[slow].parent;
+        if (slow == fast)
+            return false;
+    }
+}
+
+static int seal_family(struct sealing *s, uint32_t root, struct error *err)
+{
+    struct level *levels = NULL;
+    size_t depth = 0, cap = 0;
+    int status = -1;
+    uint32_t enter = root;
+    for (;;) {
+        if (enter != UINT32_MAX) {
+            struct level *l = ARRAY_ADD(levels, depth, cap);
+            if (!l) {
+                error_set(err, ERROR_MEMORY, "out of memory sealing");
+                break;
+            }
+            l->image = enter;
+            l->next = s->first_child[enter];
+            l->end = s->first_child[enter + 1];
+            l->work =
+                image_begin(s->raw, &s->time, enter, s->images++,
+                            depth > 1 ? levels[depth - 2].work : NULL, &s->writer, s->blocks, err);
+            if (!l->work)
+                break;
+            enter = UINT32_MAX;
+        }
+        struct level *l = &levels[depth - 1];
+        uint64_t until = UINT64_MAX;
+        if (l->next < l->end)
+            until = start_of(&s->raw->images[s->children[l->next]]);
+        int k = image_run(l->work, until, err);
+        if (k < 0)
+            break;
+        if (s->progress)
+            s->progress(s->progress_arg, image_bytes_done(l->work), s->raw->file_bytes);
+        if (l->next < l->end) {
+            if (image_suspend(l->work, err))
+                break;
+            enter = s->children[l->next++];
+            continue;
+        }
+        if (image_finish(l->work, s->raw, &s->totals, err))
+            break;
+        image_free(l->work);
+        if (!--depth) {
+            status = 0;
+            break;
+        }
+        image_resume(levels[depth - 1].work);
+    }
+    while (depth)
+        image_free(levels[--depth].work);
+    free(levels);
+    return status;
+}
+
+static int write_file_section(struct sealing *s, enum seal_type type, const struct file_facts *f,
+                              struct error *err)
+{
+    struct section c = {0};
+    section_begin(&c, type, 0, s->images);
+    facts_put_file(&s->writer, &c, f);
+    int status = section_write(&s->writer, &c, err);
+    bytes_free(&c.data);
+    return status;
+}
+
+int seal_recording(struct raw *r, int out, bool stored, struct trace_seal_result *result,
+                   void (*progress)(void *, uint64_t, uint64_t), void *arg, struct error *err)
+{
+    struct sealing s = {.raw = r, .progress = progress, .progress_arg = arg};
+    bool uncertain;
+    int status = -1;
+    timebase_of(r, &s.time, &uncertain);
+    struct file_facts file = {.version = SEAL_VERSION,
+                              .tick_ns = s.time.tick_ns,
+                              .start_realtime_ns = r->start_realtime_ns,
+                              .damaged_bytes = r->damaged_bytes,
+                              .host = r->host,
+                              .tool = r->tool};
+    uint32_t n = (uint32_t)r->image_count;
+    struct child *order = calloc((size_t)n + 1, sizeof *order);
+    s.children = calloc((size_t)n + 1, sizeof *s.children);
+    s.first_child = calloc((size_t)n + 2, sizeof *s.first_child);
+    if (!order || !s.children || !s.first_child) {
+        error_set(err, ERROR_MEMORY, "out of memory sealing");
+        goto out;
+    }
+    if (seal_writer_open(&s.writer, out, err))
+        goto out;
+    s.writer.stored = stored;
+    if (!(s.blocks = block_writer_new(&s.writer, err)))
+        goto out;
+    if (uncertain) {
+        const char **note = ARRAY_ADD(r->notes, r->note_count, r->note_cap);
+        if (note)
+            *note = "the clock's rate is not known: times are in ticks of the processor's counter, "
+                    "given as nanoseconds";
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct raw_image *m = &r->images[i];
+        bool child = m->parent != UINT32_MAX && has_root(r, i) && start_of(m) != UINT64_MAX;
+        order[i] = (struct child){start_of(m), child ? m->parent : n, i};
+    }
+    if (n > 1)
+        qsort(order, n, sizeof *order, by_parent);
+    for (uint32_t i = 0; i < n; i++) {
+        s.children[i] = order[i].image;
+        s.first_child[order[i].parent + 1]++;
+    }
+    for (uint32_t i = 0; i <= n; i++)
+        s.first_child[i + 1] += s.first_child[i];
+    if (write_file_section(&s, SEAL_FILE, &file, err))
+        goto out;
+    for (uint32_t i = s.first_child[n]; i < n; i++)
+        if (seal_family(&s, s.children[i], err))
+            goto out;
+    if (write_file_section(&s, SEAL_END, &file, err))
+        goto out;
+    if (result) {
+        result->events = s.totals.events;
+        result->calls = s.totals.calls;
+        result->lost_calls = s.totals.lost_calls;
+        result->bytes_in = r->file_bytes;
+        result->bytes_out = s.writer.offset;
+        result->damaged_bytes = r->damaged_bytes;
+    }
+    status = 0;
+out:
+    block_writer_free(s.blocks);
+    seal_writer_close(&s.writer);
+    free(order);
+    free(s.children);
+    free(s.first_child);
+    return status;
+}
+
+/* A file without a name in the folder of `out`, so that whoever is killed leaves nothing behind;
+ * where that is not possible, one with the name that it puts at `temp`. -1 with *err. */
+static int open_beside(const char *out, char *temp, struct error *err)
+{
+    const char *slash = strrchr(out, '/');
+    size_t n = slash ? (size_t)(slash - out) : 0;
+    char *folder = n ? strndup(out, n) : strdup(slash ? "/" : ".");
+    int fd = folder ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
+    free(folder);
+    if (fd >= 0)
+        return fd;
+    fd = mkostemp(temp, O_CLOEXEC);
+    if (fd < 0)
+        return error_system(err, "cannot create a file beside %s", out);
+    return fd;
+}
+
+/* Gives the file open at fd the name `temp`, unless it has one. */
+static int name_it(int fd, char *temp, struct error *err)
+{
+    struct stat st;
+    char self[64];
+    if (!fstat(fd, &st) && st.st_nlink)
+        return 0;
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    for (unsigned i = 0; i < 100; i++) {
+        snprintf(temp + strlen(temp) - 6, 7, "%06u", ((unsigned)getpid() + i) % 1000000);
+        if (!linkat(AT_FDCWD, self, AT_FDCWD, temp, AT_SYMLINK_FOLLOW))
+            return 0;
+        if (errno != EEXIST)
+            break;
+    }
+    return error_system(err, "cannot name the sealed recording %s", temp);
+}
+
+int seal_beside(struct raw *r, const char *out, bool stored, struct trace_seal_result *result,
+                void (*progress)(void *, uint64_t, uint64_t), void *arg, struct error *err)
+{
+    size_t n = strlen(out);
+    char *temp = malloc(n + 16);
+    if (!temp)
+        return error_set(err, ERROR_MEMORY, "out of memory sealing");
+    memcpy(temp, out, n);
+    memcpy(temp + n, ".sealing-XXXXXX", 16);
+    int fd = open_beside(out, temp, err);
+    if (fd < 0) {
+        free(temp);
+        return -1;
+    }
+    struct stat st; /* who could read the recording can read it sealed */
+    mode_t mode = 0644;
+    if (!fstat(r->fd, &st))
+        mode = st.st_mode & 0777;
+    int status = seal_recording(r, fd, stored, result, progress, arg, err);
+    if (!status && fchmod(fd, mode))
+        status = error_system(err, "cannot set the mode of %s", temp);
+    if (!status)
+        status = name_it(fd, temp, err);
+    if (close(fd) && !status)
+        status = error_system(err, "cannot write %s", temp);
+    if (!status && rename(temp, out))
+        status = error_system(err, "cannot rename the sealed recording to %s", out);
+    if (status)
+        unlink(temp);
+    free(temp);
+    return status;
+}

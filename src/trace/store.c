@@ -1,0 +1,445 @@
+#include "store.h"
+
+#include "format/row.h"
+
+#include <sys/stat.h>
+
+struct found {
+    uint64_t offset;
+    uint32_t image; /* index */
+};
+
+struct opening {
+    struct store *s;
+    struct pair_map by_number;
+    struct store_image *details;
+    struct trace_image *images;
+    size_t n, details_cap, images_cap;
+    struct found *nodes;
+    size_t node_count, node_cap;
+    ZSTD_DCtx *z;
+    bool has_file;
+};
+
+/* The index of the image with this number in the file; SIZE_MAX without memory. */
+static size_t image_at(struct opening *o, uint32_t number)
+{
+    uint32_t *at = pair_map_at(&o->by_number, number, 0);
+    if (!at)
+        return SIZE_MAX;
+    if (!*at) {
+        size_t k = o->n;
+        struct store_image *d = array_grow(o->details, k, &o->details_cap, sizeof *d);
+        if (d)
+            o->details = d;
+        struct trace_image *m = array_grow(o->images, k, &o->images_cap, sizeof *m);
+        if (m)
+            o->images = m;
+        if (!d || !m)
+            return SIZE_MAX;
+        memset(&d[k], 0, sizeof *d);
+        memset(&m[k], 0, sizeof *m);
+        d[k].number = number;
+        m[k].forked_from = UINT32_MAX;
+        o->n++;
+        *at = (uint32_t)o->n;
+    }
+    return *at - 1;
+}
+
+static int take_file(struct opening *o, const struct section_head *h, struct error *err)
+{
+    struct file_facts f;
+    struct store *s = o->s;
+    if (h->header.type == SEAL_END)
+        s->has_end = true;
+    if (facts_read_file(s->fd, h, o->z, &s->arena, &f, err)) {
+        s->info.damaged_bytes += h->header.payload_bytes;
+        return 0;
+    }
+    if (f.version > SEAL_VERSION)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the recording has sealed version %llu, this mallow reads up to %u: use a "
+                         "later mallow",
+                         (unsigned long long)f.version, SEAL_VERSION);
+    if (!o->has_file) {
+        o->has_file = true;
+        s->tick_ns = f.tick_ns;
+        s->info.start_realtime_ns = f.start_realtime_ns;
+        s->info.damaged_bytes += f.damaged_bytes;
+        s->info.host = f.host;
+        s->info.tool = f.tool;
+    }
+    return 0;
+}
+
+static int no_memory(struct error *err)
+{
+    return error_set(err, ERROR_MEMORY, "out of memory opening the recording");
+}
+
+static int take_section(struct opening *o, const struct section_head *h, struct error *err)
+{
+    struct store *s = o->s;
+    const struct seal_header *k = &h->header;
+    if (k->type == SEAL_FILE || k->type == SEAL_END)
+        return take_file(o, h, err);
+    if (k->type != SEAL_BLOCK && k->type != SEAL_NODES && k->type != SEAL_IMAGE)
+        return 0; /* of a later writer */
+    size_t i = image_at(o, k->image);
+    if (i == SIZE_MAX)
+        return no_memory(err);
+    struct store_image *d = &o->details[i];
+    switch (k->type) {
+    case SEAL_BLOCK: {
+        const struct seal_block *b = &h->block;
+        if (!b->events || b->events > SEAL_BLOCK_MAX || b->allocs > b->events ||
+            b->new_slots > b->allocs || b->free_slots > b->used_slots ||
+            (uint64_t)b->used_slots + b->new_slots >= UINT32_MAX - 16 ||
+            b->used_slots > b->first_event || b->threads > b->events || !b->threads ||
+            b->last_tick < b->first_tick) {
+            s->info.damaged_blocks++;
+            return 0;
+        }
+        struct store_block *x = ARRAY_ADD(d->blocks, d->block_count, d->block_cap);
+        if (!x)
+            return no_memory(err);
+        x->offset = h->offset;
+        x->number = k->number;
+        x->first_event = b->first_event;
+        x->first_tick = b->first_tick;
+        x->last_tick = b->last_tick;
+        x->events = b->events;
+        x->calls = b->calls;
+        x->used_slots = b->used_slots;
+        x->new_slots = b->new_slots;
+        return 0;
+    }
+    case SEAL_NODES: {
+        struct found *f = ARRAY_ADD(o->nodes, o->node_count, o->node_cap);
+        if (!f)
+            return no_memory(err);
+        f->offset = h->offset;
+        f->image = (uint32_t)i;
+        return 0;
+    }
+    default: {
+        struct image_facts f;
+        if (facts_read_image(s->fd, h, o->z, &s->arena, &f, err)) {
+            s->info.damaged_bytes += k->payload_bytes;
+            return 0;
+        }
+        o->images[i] = f.image;
+        d->has_facts = true;
+        d->first_block = f.first_block;
+        d->tick_ns = f.tick_ns;
+        return 0;
+    }
+    }
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct store_block *x = a, *y = b;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* No node may be its own caller, through however many others: such links are cut. */
+static int cut_rings(struct trace_frame_node *nodes, uint32_t n)
+{
+    uint32_t *walk = calloc((size_t)n + 1, sizeof *walk); /* 0 new, else the walk that met it */
+    if (!walk)
+        return -1;
+    for (uint32_t i = 1; i <= n; i++) {
+        if (walk[i])
+            continue;
+        for (uint32_t k = i; k; k = nodes[k].parent) {
+            walk[k] = i;
+            uint32_t p = nodes[k].parent;
+            if (!p || (walk[p] && walk[p] != i))
+                break;
+            if (walk[p] == i) {
+                nodes[k].parent = 0;
+                nodes[k].flags |= MLW_NODE_TRUNCATED;
+                break;
+            }
+        }
+    }
+    free(walk);
+    return 0;
+}
+
+static int read_nodes(struct opening *o, struct error *err)
+{
+    struct store *s = o->s;
+    struct section_head h;
+    /* How many there are: as the sections that were found say. */
+    uint32_t *count = calloc(o->n + 1, sizeof *count);
+    if (!count)
+        return no_memory(err);
+    for (size_t i = 0; i < o->node_count; i++) {
+        const struct seal_stream *t;
+        if (section_head_read(s->fd, o->nodes[i].offset, s->file_bytes, &h, err) != 1 ||
+            !(t = section_stream(&h, SEAL_FACT_FLAGS, SEAL_PART_BYTES)) ||
+            t->raw_bytes > SEAL_NODES_MAX || h.header.number > UINT32_MAX / 2)
+            continue;
+        uint32_t last = (uint32_t)h.header.number + t->raw_bytes - 1;
+        /* sections come in order; a lost one may leave a gap no longer than what was lost */
+        uint32_t *c = &count[o->nodes[i].image];
+        if (last > *c && (h.header.number <= (uint64_t)*c + 1 ||
+                          h.header.number <= (uint64_t)*c + 1 + s->info.damaged_bytes * 16))
+            *c = last;
+    }
+    for (size_t i = 0; i < o->n; i++) {
+        struct trace_image *m = &o->images[i];
+        struct trace_frame_node *nodes =
+            arena_alloc(&s->arena, ((size_t)count[i] + 1) * sizeof *nodes);
+        if (!nodes) {
+            free(count);
+            return no_memory(err);
+        }
+        for (uint32_t k = 1; k <= count[i]; k++)
+            nodes[k].flags = MLW_NODE_TRUNCATED;
+        m->stacks = count[i];
+        m->nodes = nodes;
+    }
+    for (size_t i = 0; i < o->node_count; i++) {
+        struct trace_image *m = &o->images[o->nodes[i].image];
+        struct error ignored;
+        if (section_head_read(s->fd, o->nodes[i].offset, s->file_bytes, &h, &ignored) == 1 &&
+            facts_read_nodes(s->fd, &h, o->z, (struct trace_frame_node *)m->nodes, m->stacks,
+                             &ignored))
+            s->info.damaged_bytes += h.header.payload_bytes;
+    }
+    int status = 0;
+    for (size_t i = 0; i < o->n && !status; i++) {
+        struct trace_image *m = &o->images[i];
+        struct trace_frame_node *nodes = (struct trace_frame_node *)m->nodes;
+        for (uint32_t k = 1; k <= m->stacks; k++) {
+            if (nodes[k].parent > m->stacks)
+                nodes[k].parent = 0;
+            if (nodes[k].module > m->module_count)
+                nodes[k].module = 0;
+        }
+        status = cut_rings(nodes, m->stacks) ? no_memory(err) : 0;
+    }
+    free(count);
+    return status;
+}
+
+/* An image whose facts are lost: what its blocks tell. */
+static int make_up(struct opening *o, size_t i, struct error *err)
+{
+    struct store *s = o->s;
+    struct trace_image *m = &o->images[i];
+    struct store_image *d = &o->details[i];
+    struct bytes scratch = {0}, b = {0};
+    static const char *const none[] = {NULL};
+    static const char *const note[] = {
+        "the part of the recording that describes this process is lost", NULL};
+    m->exe = m->allocator = "";
+    m->command = none;
+    m->notes = note;
+    m->forked_from = UINT32_MAX;
+    d->tick_ns = s->tick_ns;
+    uint32_t threads = 0;
+    for (size_t k = 0; k < d->block_count; k++) {
+        struct section_head h;
+        struct error ignored;
+        if (section_head_read(s->fd, d->blocks[k].offset, s->file_bytes, &h, &ignored) == 1 &&
+            section_read(s->fd, &h, SEAL_COL_THREADS, SEAL_PART_BYTES, SEAL_STREAM_MAX, o->z,
+                         &scratch, &b, &ignored) == 1) {
+            struct span p = span_of(b.data, b.n);
+            while (span_left(&p)) {
+                uint64_t t = span_varint(&p);
+                if (t < 1u << 20 && t >= threads)
+                    threads = (uint32_t)t + 1;
+            }
+        }
+        m->events += d->blocks[k].events;
+        m->calls += d->blocks[k].calls;
+    }
+    bytes_free(&scratch);
+    bytes_free(&b);
+    struct trace_thread *t = arena_alloc(&s->arena, (threads + 1) * sizeof *t);
+    if (!t)
+        return no_memory(err);
+    for (uint32_t k = 0; k < threads; k++)
+        t[k].name = "";
+    m->threads = t;
+    m->thread_count = threads;
+    if (d->block_count) {
+        m->start_ns = (uint64_t)((unsigned __int128)d->blocks[0].first_tick * d->tick_ns >> 32);
+        m->end_ns =
+            (uint64_t)((unsigned __int128)d->blocks[d->block_count - 1].last_tick * d->tick_ns >>
+                       32);
+    }
+    return 0;
+}
+
+/* Drops void and doubled blocks, counts what is missing between the others, and the slots. */
+static void check_blocks(struct store *s, struct trace_image *m, struct store_image *d)
+{
+    if (d->block_count > 1)
+        qsort(d->blocks, d->block_count, sizeof *d->blocks, by_number);
+    size_t n = 0;
+    for (size_t i = 0; i < d->block_count; i++)
+        if (d->blocks[i].number >= d->first_block &&
+            (!n || d->blocks[n - 1].number != d->blocks[i].number))
+            d->blocks[n++] = d->blocks[i];
+    d->block_count = n;
+    uint64_t events = 0, calls = 0, slots = 0, most = 0, tick = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct store_block *b = &d->blocks[i];
+        events += b->events;
+        calls += b->calls;
+        slots += b->events;
+        /* Slots cannot outnumber the events, those in lost parts included. */
+        /* Time goes on, and fits 64 bits in nanoseconds. */
+        bool timely = b->first_tick >= tick && b->last_tick >> 62 == 0 &&
+                      (unsigned __int128)b->last_tick * d->tick_ns >> 96 == 0;
+        if (b->used_slots > slots + s->info.damaged_bytes * 64 || !timely) {
+            b->damaged = true;
+            s->info.damaged_blocks++;
+            continue;
+        }
+        tick = b->last_tick;
+        if ((uint64_t)b->used_slots + b->new_slots > most)
+            most = (uint64_t)b->used_slots + b->new_slots;
+    }
+    if (!d->has_facts) {
+        m->calls = calls;
+    } else if (calls < m->calls) {
+        m->lost_calls += m->calls - calls;
+        m->calls = calls;
+    }
+    if (events != m->events)
+        m->complete = false;
+    m->events = events;
+    m->max_slots = (uint32_t)most;
+}
+
+struct place {
+    uint64_t start;
+    uint32_t index;
+};
+
+static int by_start(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Images by start, and `forked_from` from numbers of the file to places among them. */
+static int order_images(struct opening *o, struct error *err)
+{
+    struct store *s = o->s;
+    size_t n = o->n;
+    struct place *p = calloc(n + 1, sizeof *p);
+    uint32_t *place_of = calloc(n + 1, sizeof *place_of);
+    s->images = calloc(n + 1, sizeof *s->images);
+    s->details = calloc(n + 1, sizeof *s->details);
+    if (!p || !place_of || !s->images || !s->details) {
+        free(p);
+        free(place_of);
+        return no_memory(err);
+    }
+    for (size_t i = 0; i < n; i++)
+        p[i] = (struct place){o->images[i].start_ns, (uint32_t)i};
+    if (n > 1)
+        qsort(p, n, sizeof *p, by_start);
+    for (size_t i = 0; i < n; i++) {
+        place_of[p[i].index] = (uint32_t)i;
+        s->images[i] = o->images[p[i].index];
+        s->details[i] = o->details[p[i].index];
+        o->details[p[i].index].blocks = NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint32_t f = s->images[i].forked_from;
+        uint32_t k = f == UINT32_MAX ? UINT32_MAX : pair_map_get(&o->by_number, f, 0);
+        s->images[i].forked_from = k == UINT32_MAX || place_of[k] == i ? UINT32_MAX : place_of[k];
+    }
+    s->info.images = s->images;
+    s->info.image_count = (uint32_t)n;
+    free(p);
+    free(place_of);
+    return 0;
+}
+
+int store_open(struct store *s, int fd, struct error *err)
+{
+    struct stat st;
+    memset(s, 0, sizeof *s);
+    s->fd = fd;
+    if (fstat(fd, &st))
+        return error_system(err, "cannot look at the recording");
+    s->file_bytes = (uint64_t)st.st_size;
+    s->info.file_bytes = s->file_bytes;
+    s->info.sealed = true;
+    s->info.host = s->info.tool = "";
+    struct opening o = {.s = s};
+    int status = -1;
+    if (!(o.z = ZSTD_createDCtx())) {
+        no_memory(err);
+        goto out;
+    }
+    struct section_head h;
+    for (uint64_t at = 0; at < s->file_bytes;) {
+        int k = section_head_read(fd, at, s->file_bytes, &h, err);
+        if (k < 0)
+            goto out;
+        if (!k) {
+            uint64_t next = section_find(fd, at + 1, s->file_bytes, &h);
+            s->info.damaged_bytes += next - at;
+            at = next;
+            if (at >= s->file_bytes)
+                break;
+        }
+        if (take_section(&o, &h, err))
+            goto out;
+        at += h.header.header_bytes + h.header.payload_bytes;
+    }
+    if (!o.n && !o.has_file) {
+        error_set(err, ERROR_FORMAT, "not a mallow recording: no sound section in %llu bytes",
+                  (unsigned long long)s->file_bytes);
+        goto out;
+    }
+    for (size_t i = 0; i < o.n; i++) {
+        if (!o.details[i].has_facts && make_up(&o, i, err))
+            goto out;
+        if (!o.details[i].tick_ns)
+            o.details[i].tick_ns = s->tick_ns;
+        if (!o.has_file)
+            s->tick_ns = o.details[i].tick_ns;
+        check_blocks(s, &o.images[i], &o.details[i]);
+        if (!s->has_end || s->info.damaged_blocks)
+            o.images[i].complete = false;
+    }
+    if (read_nodes(&o, err) || order_images(&o, err))
+        goto out;
+    s->info.tick_ns_x1000 = (uint64_t)((unsigned __int128)s->tick_ns * 1000 >> 32);
+    status = 0;
+out:
+    ZSTD_freeDCtx(o.z);
+    for (size_t i = 0; o.details && i < o.n; i++)
+        free(o.details[i].blocks);
+    free(o.details);
+    free(o.images);
+    free(o.nodes);
+    pair_map_free(&o.by_number);
+    if (status)
+        store_close(s);
+    return status;
+}
+
+void store_close(struct store *s)
+{
+    for (uint32_t i = 0; s->details && i < s->info.image_count; i++)
+        free(s->details[i].blocks);
+    free(s->details);
+    free(s->images);
+    arena_free(&s->arena);
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,42 @@
+/* store.h - a sealed file that is open: where its sections are, and what they say.
+ *
+ * Owns: finding the sections of a file (whole, torn or damaged) and the structs that
+ * trace_info() hands out. Damaged sections are counted, never fatal, unless nothing is left. */
+#ifndef MALLOW_TRACE_STORE_H
+#define MALLOW_TRACE_STORE_H
+
+#include "block.h"
+#include "facts.h"
+
+struct store_block {
+    uint64_t offset, number, first_event, first_tick, last_tick;
+    uint32_t events, calls, used_slots, new_slots;
+    bool damaged; /* found so when read */
+    bool counted; /* what cannot be told of it is in lost_calls */
+};
+
+struct store_image {
+    uint32_t number; /* in the file */
+    bool has_facts;
+    struct store_block *blocks; /* by number */
+    size_t block_count, block_cap;
+    uint64_t first_block; /* blocks before are void */
+    uint64_t tick_ns;
+};
+
+struct store {
+    int fd;
+    uint64_t file_bytes;
+    struct trace_info info;
+    struct trace_image *images;  /* what info.images points to */
+    struct store_image *details; /* of each */
+    struct arena arena;
+    uint64_t tick_ns;
+    bool has_end; /* the END section is there: the file is whole */
+};
+
+/* fd stays the caller's. 0 or -1. */
+int store_open(struct store *s, int fd, struct error *err);
+void store_close(struct store *s);
+
+#endif

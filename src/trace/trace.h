@@ -1,0 +1,193 @@
+/* trace.h - reading a recording, whatever state it is in.
+ *
+ * Owns: the two forms of a file (raw chunks while recording, sealed columns afterwards), repair,
+ * and the merge of threads into time order. Above this border a recording is a sequence of batches:
+ * columns of events of one process image in its time order, in which a block is named by a slot.
+ *
+ * A slot is a small number that a block has while it lives; a released slot is used again for a
+ * later block. So the reader of a batch needs no hash of addresses: an array of `max_slots` entries
+ * per image is the whole live set.
+ *
+ * A raw recording (still being written, or its recorder died) is sealed first: into the same path
+ * when nobody writes it any more and the folder is writable, otherwise into an unlinked temporary
+ * file. */
+#ifndef MALLOW_TRACE_TRACE_H
+#define MALLOW_TRACE_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "format/chunk.h"
+#include "format/op.h"
+#include "format/row.h"
+
+#define TRACE_NO_SLOT UINT32_MAX
+
+/* What an event does to the live blocks; decided once, by the sealer. */
+enum trace_kind {
+    TRACE_ALLOC = 0,     /* a block begins: slot valid */
+    TRACE_FREE = 1,      /* the block in `slot` ends */
+    TRACE_FREE_TEMP = 2, /* the same; it was temporary: freed by its allocating thread before that
+                            thread's next allocation */
+    TRACE_FREE_UNKNOWN = 3, /* a free of an address that was not live (from before the recording, or
+                               after a loss); slot is TRACE_NO_SLOT */
+    TRACE_FREE_INFERRED = 4, /* not a call: the address of `slot` came back from an allocation, so
+                                its free was missed (after a loss); op is 0 */
+    TRACE_OTHER = 5          /* free(NULL), failed calls, malloc_usable_size, mmap family */
+};
+
+/* Columns of a batch, to ask for only what a question needs. kind, op and slot always come. */
+enum trace_column {
+    TRACE_COL_THREAD = 1,
+    TRACE_COL_SIZE = 2,
+    TRACE_COL_STACK = 4,
+    TRACE_COL_TIME = 8,
+    TRACE_COL_ADDRESS = 16,
+    TRACE_COL_USABLE = 32,
+    TRACE_COL_PATH = 64,
+    TRACE_COL_ARGUMENT = 128,
+    TRACE_COL_ALL = 255
+};
+
+/* A run of events of one image, in time order. Arrays belong to the trace and hold until the next
+ * trace_next. A column that was not asked for is NULL. A realloc that moves or resizes is two
+ * events: the old half (op MLW_OP_REALLOC_OLD, kind FREE) and the new one (op MLW_OP_REALLOC or
+ * REALLOCARRAY, kind ALLOC). A realloc that fails leaves one event of kind OTHER (its old half is
+ * taken back by the sealer); realloc(p, 0) that frees leaves a FREE and an OTHER. */
+struct trace_batch {
+    uint32_t image; /* index into trace_images() */
+    size_t n;
+    uint64_t first_event; /* number of the first event within its image */
+    const uint8_t *kind;  /* enum trace_kind */
+    const uint8_t *op;    /* enum mlw_op */
+    const uint32_t *slot;
+    const uint32_t *thread;  /* index into the image's threads[] */
+    const uint64_t *size;    /* requested bytes (of the call, also for FREE_SIZED; 0 for free) */
+    const uint32_t *stack;   /* id of a stack, 0 for none; index into trace_stacks of the image */
+    const uint64_t *time_ns; /* since the start of the whole recording */
+    const uint64_t *address;
+    const uint64_t *usable;
+    const uint8_t *path; /* enum mlw_path */
+    const uint64_t *argument;
+};
+
+struct trace_frame_node { /* a frame and its caller; see MLW_META_NODE */
+    uint32_t parent;      /* 0: outermost */
+    uint32_t module;      /* 0: none; else index + 1 into the image's modules[] */
+    uint64_t pc;
+    uint32_t flags; /* enum mlw_node_flags */
+};
+
+struct trace_module {
+    const char *path;
+    const uint8_t *build_id;
+    size_t build_id_bytes;
+    uint64_t start, end, bias;
+    uint64_t loaded_ns, gone_ns; /* gone_ns UINT64_MAX while mapped */
+};
+
+struct trace_thread {
+    uint32_t tid;
+    const char *name;          /* may be "" */
+    uint64_t start_ns, end_ns; /* first and last sign of life */
+    bool ended;                /* its end was seen */
+    uint64_t calls, lost_calls;
+};
+
+struct trace_event_note { /* mark or control, in time order */
+    uint64_t time_ns;
+    uint32_t thread;   /* UINT32_MAX: from outside */
+    uint8_t control;   /* enum mlw_control; 0: a mark */
+    const char *label; /* of a mark */
+};
+
+/* One program image: a process between two execs. */
+struct trace_image {
+    uint64_t id;
+    uint32_t pid, ppid;
+    uint32_t
+        forked_from; /* index of the image whose memory it inherited, UINT32_MAX for none. Blocks
+                        that were live there at start_ns are live here from the start; the sealer
+                        gives them as ALLOC events with path bit MLW_PATH_* unchanged and
+                        `inherited` counts them; they come first, at start_ns, and are no calls */
+    uint64_t inherited;
+    const char *const *command; /* NULL-terminated */
+    const char *exe;
+    const char *allocator;
+    const char *const *environment; /* NULL when not stored */
+    const char *const *notes;       /* NULL-terminated: limits of this recording, for the user */
+    uint32_t stack_mode;            /* enum mlw_stack_mode */
+    uint64_t start_ns, end_ns;      /* since the start of the whole recording */
+    uint32_t end_how;               /* enum mlw_end_how */
+    uint32_t end_status;            /* as of waitpid */
+    bool complete;                  /* ended by itself (exit, exec), and all that it did is here */
+    uint64_t events;                /* in batches, inherited and inferred ones included */
+    uint64_t calls;                 /* API calls: what `events` of report counts */
+    uint64_t lost_calls;
+    uint32_t max_slots; /* the live array needs this many entries */
+    uint32_t stacks;    /* ids 1..stacks are valid in trace_batch.stack (node ids) */
+    const struct trace_frame_node *nodes; /* [1..stacks] */
+    uint32_t module_count, thread_count, note_count, resident_count, split_count;
+    const struct trace_module *modules;
+    const struct trace_thread *threads;
+    const struct trace_event_note *event_notes;
+    const struct mlw_resident *resident; /* clock field holds time_ns here */
+    const struct mlw_split *splits;      /* clock field holds time_ns here */
+    uint64_t own_bytes; /* the recorder's private memory in the program, for the split */
+};
+
+struct trace_info {
+    uint64_t file_bytes;     /* of the file as found */
+    bool sealed;             /* as found */
+    uint64_t damaged_bytes;  /* skipped: torn or corrupt */
+    uint64_t damaged_blocks; /* sealed blocks whose checksum failed; their events count as lost */
+    uint64_t start_realtime_ns;
+    uint64_t tick_ns_x1000; /* resolution of time_ns, in thousandths of a nanosecond */
+    const char *host;
+    const char *tool;
+    uint32_t image_count;
+    const struct trace_image *images; /* by start_ns */
+};
+
+struct trace;
+
+struct trace_open_options {
+    bool no_seal_in_place;   /* leave the file as it is */
+    unsigned columns;        /* enum trace_column to be read; 0: all */
+    uint32_t only_image;     /* UINT32_MAX: all */
+    uint64_t from_ns, to_ns; /* skip blocks wholly outside, when the live set permits; to_ns 0: end.
+                                Batches still come whole: the caller filters exactly */
+    void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
+    void *progress_arg;
+};
+
+/* Opens a recording; options may be NULL. On failure returns NULL and sets *err. */
+struct trace *trace_open(const char *path, const struct trace_open_options *options,
+                         struct error *err);
+void trace_close(struct trace *t);
+const struct trace_info *trace_info(const struct trace *t);
+
+/* The next batch: image by image, each in time order. Returns 1 with *batch set, 0 at the end, -1
+ * with *err set. Batches of different images are not merged by time; see trace_cursor. */
+int trace_next(struct trace *t, struct trace_batch *batch, struct error *err);
+void trace_rewind(struct trace *t);
+
+/* An independent position in one image, for readers that merge images by time themselves. */
+struct trace_cursor;
+struct trace_cursor *trace_cursor_open(struct trace *t, uint32_t image, struct error *err);
+int trace_cursor_next(struct trace_cursor *c, struct trace_batch *batch, struct error *err);
+void trace_cursor_close(struct trace_cursor *c);
+
+/* Turns the raw recording at `raw` into a sealed one at `out` (may be the same path: then a
+ * temporary file beside it takes its place when it is complete). Streams; memory grows with live
+ * blocks and distinct stacks. */
+struct trace_seal_result {
+    uint64_t events, calls, lost_calls, bytes_in, bytes_out, damaged_bytes;
+};
+int trace_seal(const char *raw, const char *out, struct trace_seal_result *result,
+               void (*progress)(void *, uint64_t done, uint64_t total), void *progress_arg,
+               struct error *err);
+
+#endif
