@@ -1,0 +1,50 @@
+/* figures.h - the figures by which call sites are added up and put in order. */
+#ifndef MALLOW_ANALYSE_FIGURES_H
+#define MALLOW_ANALYSE_FIGURES_H
+
+#include "model/model.h"
+
+enum metric { BY_PEAK, BY_END, BY_ALLOCATED, BY_TEMPORARY, BY_CALLS, METRICS };
+
+struct figures { /* of one stack, or the sum of several */
+    uint64_t calls, allocated_bytes;
+    uint64_t peak_bytes, peak_blocks; /* live at the peak of the process */
+    uint64_t end_bytes, end_blocks;   /* live at its end */
+    uint64_t temporary;
+};
+
+static inline void figures_add(struct figures *sum, const struct model_stack *s)
+{
+    sum->calls += s->calls;
+    sum->allocated_bytes += s->allocated_bytes;
+    sum->peak_bytes += s->peak_bytes;
+    sum->peak_blocks += s->peak_blocks;
+    sum->end_bytes += s->live_bytes;
+    sum->end_blocks += s->live_blocks;
+    sum->temporary += s->temporary;
+}
+
+static inline uint64_t figures_metric(const struct figures *f, enum metric by)
+{
+    switch (by) {
+    case BY_PEAK: return f->peak_bytes;
+    case BY_END: return f->end_bytes;
+    case BY_ALLOCATED: return f->allocated_bytes;
+    case BY_TEMPORARY: return f->temporary;
+    default: return f->calls;
+    }
+}
+
+/* Where frames come from: the layer above knows names, this one does not. Two frames are the same
+ * when their ids are. */
+struct frame_source {
+    void *arg;
+    /* The frames at a node, innermost (inlined) first; at least one for a node that is not 0. The
+     * ids hold until the next call. */
+    size_t (*frames)(void *arg, uint32_t node, const uint32_t **ids);
+    /* Whether a frame is part of the machinery of allocation (operator new, xmalloc), so that the
+     * interesting call site is its caller. NULL: none is. */
+    bool (*is_wrapper)(void *arg, uint32_t frame);
+};
+
+#endif

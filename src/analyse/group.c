@@ -1,0 +1,119 @@
+#include "analyse/group.h"
+
+#include <stdlib.h>
+
+long group_start(const struct model *m, struct cursor **cursors, struct error *err)
+{
+    const struct model_stack *stacks = model_stacks(m);
+    const struct trace_image *image = model_image(m);
+    size_t n = 0;
+    *cursors = malloc((model_distinct_stacks(m) + 1) * sizeof **cursors);
+    if (!*cursors)
+        return error_set(err, ERROR_MEMORY, "no memory for the call sites of process %u",
+                         image->pid);
+    for (uint32_t i = 0; i <= image->stacks; i++) {
+        if (stacks[i].calls || stacks[i].peak_blocks || stacks[i].live_blocks)
+            (*cursors)[n++] = (struct cursor){.stack = i, .node = i, .frame = NO_FRAME};
+    }
+    return (long)n;
+}
+
+static uint32_t parent_of(const struct trace_image *image, uint32_t node)
+{
+    uint32_t parent = image->nodes[node].parent;
+    return parent <= image->stacks ? parent : 0;
+}
+
+static void step(const struct trace_image *image, const struct frame_source *source,
+                 struct cursor *c)
+{
+    const uint32_t *ids;
+    if (!c->node)
+        return;
+    if (++c->position >= source->frames(source->arg, c->node, &ids)) {
+        c->node = parent_of(image, c->node);
+        c->position = 0;
+    }
+}
+
+void group_step(const struct model *m, const struct frame_source *source, struct cursor *cursors,
+                size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        step(model_image(m), source, &cursors[i]);
+}
+
+static uint32_t frame_at(const struct frame_source *source, const struct cursor *c)
+{
+    const uint32_t *ids;
+    if (!c->node)
+        return NO_FRAME;
+    size_t n = source->frames(source->arg, c->node, &ids);
+    return c->position < n ? ids[c->position] : NO_FRAME;
+}
+
+void group_skip_wrappers(const struct model *m, const struct frame_source *source,
+                         struct cursor *cursors, size_t count)
+{
+    if (!source->is_wrapper)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        struct cursor at = cursors[i];
+        for (unsigned skipped = 0; skipped < 64; skipped++) {
+            uint32_t frame = frame_at(source, &at);
+            if (frame == NO_FRAME || !source->is_wrapper(source->arg, frame))
+                break;
+            step(model_image(m), source, &at);
+        }
+        if (frame_at(source, &at) != NO_FRAME)
+            cursors[i] = at;
+    }
+}
+
+static int by_frame(const void *a, const void *b)
+{
+    const struct cursor *x = a, *y = b;
+    if (x->frame != y->frame)
+        return x->frame < y->frame ? -1 : 1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+static int by_metric(const void *a, const void *b, void *arg)
+{
+    const enum metric order = *(const enum metric *)arg;
+    const struct group *x = a, *y = b;
+    uint64_t u = figures_metric(&x->figures, order), v = figures_metric(&y->figures, order);
+    if (u == v) {
+        u = x->figures.allocated_bytes;
+        v = y->figures.allocated_bytes;
+    }
+    if (u != v)
+        return u < v ? 1 : -1;
+    return x->first < y->first ? -1 : 1;
+}
+
+long group_frames(const struct model *m, const struct frame_source *source, enum metric by,
+                  struct cursor *cursors, size_t count, struct group **groups, struct error *err)
+{
+    const struct model_stack *stacks = model_stacks(m);
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        cursors[i].frame = frame_at(source, &cursors[i]);
+    qsort(cursors, count, sizeof *cursors, by_frame);
+    for (size_t i = 0; i < count; i++)
+        n += i == 0 || cursors[i].frame != cursors[i - 1].frame;
+    *groups = calloc(n + 1, sizeof **groups);
+    if (!*groups)
+        return error_set(err, ERROR_MEMORY, "no memory for %zu groups of stacks", n);
+    struct group *g = *groups - 1;
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || cursors[i].frame != cursors[i - 1].frame)
+            *++g = (struct group){.frame = cursors[i].frame, .first = i};
+        g->count++;
+        figures_add(&g->figures, &stacks[cursors[i].stack]);
+    }
+    qsort_r(*groups, n, sizeof **groups, by_metric, &by);
+    while (n && !figures_metric(&(*groups)[n - 1].figures, by))
+        n--;
+    return (long)n;
+}

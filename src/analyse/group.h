@@ -1,0 +1,43 @@
+/* group.h - stacks grouped by the frame they stand at: one level of a tree of callers.
+ *
+ * A tree is built from the allocation outwards, level by level and only where it is printed, so
+ * that only frames that are printed (and their siblings) need names. */
+#ifndef MALLOW_ANALYSE_GROUP_H
+#define MALLOW_ANALYSE_GROUP_H
+
+#include "analyse/figures.h"
+
+#define NO_FRAME UINT32_MAX /* the stack ends here */
+
+struct cursor { /* a stack, and how far along it we are */
+    uint32_t stack;
+    uint32_t node;     /* 0: past its outermost frame */
+    uint32_t position; /* among the frames of the node */
+    uint32_t frame;    /* filled in by group_frames: id, or NO_FRAME */
+};
+
+struct group {
+    uint32_t frame;
+    size_t first, count; /* of the cursors */
+    struct figures figures;
+};
+
+/* A cursor at the innermost frame of every stack. Returns the number, or -1. *cursors is the
+ * caller's to free. */
+long group_start(const struct model *m, struct cursor **cursors, struct error *err);
+
+/* Moves cursors past the machinery of allocation at their front, unless nothing would be left. */
+void group_skip_wrappers(const struct model *m, const struct frame_source *source,
+                         struct cursor *cursors, size_t count);
+
+/* Puts the cursors in groups by the frame that they stand at, largest first; groups whose metric is
+ * 0 are left out. Returns the number of groups, or -1. *groups is the caller's to free. Cursors are
+ * reordered. */
+long group_frames(const struct model *m, const struct frame_source *source, enum metric by,
+                  struct cursor *cursors, size_t count, struct group **groups, struct error *err);
+
+/* Moves cursors to the caller. */
+void group_step(const struct model *m, const struct frame_source *source, struct cursor *cursors,
+                size_t count);
+
+#endif

@@ -1,0 +1,59 @@
+#include "analyse/resident.h"
+
+#include <string.h>
+
+static uint64_t distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
+
+void resident_at_peak(const struct model *m, struct resident_view *view)
+{
+    const struct trace_image *image = model_image(m);
+    const uint64_t peak_ns = model_totals(m)->peak_time_ns;
+    size_t count, best = 0;
+    const struct model_moment *moments = model_moments(m, &count);
+    memset(view, 0, sizeof *view);
+    for (uint32_t i = 0; i < image->resident_count; i++) {
+        const struct mlw_resident *r = &image->resident[i];
+        if (r->rss > view->largest_bytes) {
+            view->largest_bytes = r->rss;
+            view->largest_time_ns = r->clock;
+        }
+        if (!view->sampled || distance(r->clock, peak_ns) < distance(view->near_time_ns, peak_ns)) {
+            view->near_bytes = r->rss;
+            view->near_time_ns = r->clock;
+        }
+        view->sampled = true;
+    }
+    if (!count)
+        return;
+    for (size_t i = 1; i < count; i++)
+        if (distance(moments[i].time_ns, peak_ns) < distance(moments[best].time_ns, peak_ns))
+            best = i;
+    const struct mlw_split *s = &image->splits[best];
+    const struct model_moment *o = &moments[best];
+    const int64_t *usable = (const int64_t *)o->live_usable;
+    int64_t heap = (int64_t)(s->heap + s->arenas), anonymous = (int64_t)s->anonymous;
+    int64_t all = 0;
+    for (unsigned i = 0; i < MODEL_PLACES; i++)
+        all += usable[i];
+    view->known = true;
+    view->time_ns = o->time_ns;
+    view->live_bytes = o->live_bytes;
+    view->live_blocks = o->live_blocks;
+    view->recorder_bytes = s->recorder;
+    view->swapped_bytes = s->swapped;
+    view->resident_bytes =
+        s->heap + s->arenas + s->anonymous + s->stacks + s->files + s->shared + s->other;
+    view->glibc = image->allocator && !strncmp(image->allocator, "glibc", 5);
+    view->parts[RESIDENT_ROUNDING] = all - (int64_t)o->live_bytes;
+    if (view->glibc) {
+        view->parts[RESIDENT_HEAP_FREE] = heap - usable[MODEL_MAIN] - usable[MODEL_NON_MAIN];
+        view->parts[RESIDENT_MMAPPED] =
+            anonymous - usable[MODEL_MMAPPED] - usable[MODEL_MMAPPED | MODEL_NON_MAIN];
+    } else {
+        view->parts[RESIDENT_ALLOCATOR] = heap + anonymous - all;
+    }
+    view->parts[RESIDENT_STACKS] = (int64_t)s->stacks;
+    view->parts[RESIDENT_FILES] = (int64_t)s->files;
+    view->parts[RESIDENT_SHARED] = (int64_t)s->shared;
+    view->parts[RESIDENT_OTHER] = (int64_t)s->other;
+}

@@ -1,0 +1,109 @@
+#include "analyse/suppress.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int add(struct suppressions *s, const char *pattern, unsigned line)
+{
+    struct suppression *items = realloc(s->items, (s->count + 1) * sizeof *items);
+    char *copy = strdup(pattern);
+    if (items)
+        s->items = items;
+    if (!items || !copy) {
+        free(copy);
+        return -1;
+    }
+    s->items[s->count++] = (struct suppression){.pattern = copy, .line = line};
+    return 0;
+}
+
+int suppressions_read(struct suppressions *s, const char *path, struct error *err)
+{
+    memset(s, 0, sizeof *s);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return error_system(err, "cannot read suppressions from %s", path);
+    char *text = NULL;
+    size_t room = 0;
+    ssize_t n;
+    unsigned line = 0;
+    int status = 0;
+    while (!status && (n = getline(&text, &room, f)) >= 0) {
+        line++;
+        if (memchr(text, 0, (size_t)n)) {
+            status = error_set(err, ERROR_FORMAT, "%s:%u: a NUL byte; not a text file", path, line);
+            break;
+        }
+        while (n && strchr(" \t\r\n", text[n - 1]))
+            text[--n] = 0;
+        const char *p = text + strspn(text, " \t");
+        if (!*p || *p == '#')
+            continue;
+        if (strncmp(p, "leak:", 5))
+            status = error_set(err, ERROR_FORMAT,
+                               "%s:%u: '%.60s' is not a suppression; lines are leak:PATTERN", path,
+                               line, p);
+        else if (!p[5])
+            status = error_set(err, ERROR_FORMAT, "%s:%u: no pattern behind leak:", path, line);
+        else if (add(s, p + 5, line))
+            status = error_set(err, ERROR_MEMORY, "out of memory");
+    }
+    if (!status && ferror(f))
+        status = error_system(err, "cannot read suppressions from %s", path);
+    free(text);
+    fclose(f);
+    if (status)
+        suppressions_release(s);
+    return status;
+}
+
+void suppressions_release(struct suppressions *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        free(s->items[i].pattern);
+    free(s->items);
+    memset(s, 0, sizeof *s);
+}
+
+/* Matches from here on; `*` by going back to the last one, so that time is bounded by the product
+ * of the lengths. */
+bool suppression_matches(const char *pattern, const char *name)
+{
+    if (!name || !*name)
+        return false;
+    bool from_start = *pattern == '^';
+    if (from_start)
+        pattern++;
+    size_t n = strlen(pattern);
+    bool to_end = n && pattern[n - 1] == '$';
+    const char *const end = pattern + n - to_end;
+    const char *star = from_start ? NULL : pattern; /* pattern behind the last * */
+    const char *resume = name;                      /* where that * tries next */
+    const char *p = pattern, *s = name;
+    for (;;) {
+        if (p < end && *p == '*') {
+            star = ++p;
+            resume = s;
+        } else if (p == end && (!to_end || !*s)) {
+            return true;
+        } else if (p < end && *s && *p == *s) {
+            p++;
+            s++;
+        } else if (star && *resume) {
+            s = ++resume;
+            p = star;
+        } else {
+            return false;
+        }
+    }
+}
+
+size_t suppressions_unused(const struct suppressions *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->count; i++)
+        n += s->items[i].blocks == 0;
+    return n;
+}

@@ -1,0 +1,37 @@
+/* suppress.h - suppression files of LeakSanitizer: known leaks, not to be shown again.
+ *
+ * Lines are `leak:PATTERN`; empty lines and lines that begin with # are skipped. PATTERN is found
+ * anywhere in a name, `*` stands for any text, `^` at its start and `$` at its end anchor it. A
+ * block is suppressed when the pattern matches the function, the source file or the module of any
+ * frame of its stack. */
+#ifndef MALLOW_ANALYSE_SUPPRESS_H
+#define MALLOW_ANALYSE_SUPPRESS_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct suppression {
+    char *pattern;
+    unsigned line;
+    uint64_t blocks, bytes; /* that it suppressed */
+};
+
+struct suppressions {
+    struct suppression *items;
+    size_t count;
+};
+
+/* Reads a file; on an error nothing is kept, and err names the file and the line. */
+int suppressions_read(struct suppressions *s, const char *path, struct error *err);
+void suppressions_release(struct suppressions *s);
+
+/* Whether `pattern` matches `name`; NULL never matches. */
+bool suppression_matches(const char *pattern, const char *name);
+
+/* How many matched nothing. */
+size_t suppressions_unused(const struct suppressions *s);
+
+#endif

@@ -1,0 +1,274 @@
+/* careful.c - the loop that knows every rule: filters, inherited blocks, resets.
+ *
+ * Same figures as fast.c, event by event, and their reference: without a filter both must agree. */
+#include "model/state.h"
+
+/* The MLW_F_* of an operation: which of size and stack its calls have. */
+static unsigned fields_of(unsigned op)
+{
+    switch (op) {
+#define FIELDS(sym, num, name, fields)                                                             \
+    case num: return fields;
+        MLW_OPS(FIELDS)
+#undef FIELDS
+    default: return 0;
+    }
+}
+
+static bool thread_passes(const struct model *m, uint32_t thread)
+{
+    return !m->filter.thread_pass || m->filter.thread_pass[thread];
+}
+
+static bool block_passes(const struct model *m, uint64_t size_bytes, uint32_t stack)
+{
+    const struct model_filter *f = &m->filter;
+    return size_bytes >= f->min_bytes && (!f->below_bytes || size_bytes < f->below_bytes) &&
+           (!f->stack_pass || f->stack_pass[stack]);
+}
+
+static void look_at_peak(struct model *m, uint64_t time_ns, bool at_least)
+{
+    struct model_totals *t = &m->totals;
+    if (t->live_bytes > m->bin_max)
+        m->bin_max = t->live_bytes;
+    if (t->live_bytes > t->peak_bytes || at_least) {
+        t->peak_bytes = t->live_bytes;
+        t->peak_blocks = t->live_blocks;
+        t->peak_time_ns = time_ns;
+        __builtin_memcpy(t->peak_usable, m->live_usable, sizeof m->live_usable);
+        m->version++;
+    }
+}
+
+/* A block begins to count. carried: it is no call. */
+static void begin(struct model *m, struct block *block, unsigned op, bool carried, uint64_t time_ns)
+{
+    struct model_totals *t = &m->totals;
+    struct model_stack *s = model_touch(&m->stacks[block->stack], m->version);
+    struct model_thread *owner = block->thread == NO_THREAD ? NULL : &m->threads[block->thread];
+    uint64_t usable = block->size_bytes + block->usable_extra;
+    block->state = BLOCK_COUNTED;
+    t->live_bytes += block->size_bytes;
+    t->live_blocks++;
+    m->live_usable[block->place] += usable;
+    if (carried) {
+        s->live_bytes += block->size_bytes;
+        s->live_blocks++;
+        if (owner)
+            owner->live_bytes += block->size_bytes;
+        t->carried_bytes += block->size_bytes;
+        t->carried_blocks++;
+    } else {
+        struct model_count *count = &m->counts[model_size_index(block->size_bytes)];
+        s->calls++;
+        s->allocated_bytes += block->size_bytes;
+        t->calls[op]++;
+        t->allocations++;
+        t->requested_bytes += block->size_bytes;
+        t->usable_bytes += usable;
+        count->count++;
+        count->bytes += block->size_bytes;
+        if (owner) {
+            owner->allocations++;
+            owner->allocated_bytes += block->size_bytes;
+        }
+    }
+    if (m->in_window)
+        look_at_peak(m, time_ns, false);
+}
+
+static void unlink_young(struct model *m, uint32_t slot)
+{
+    struct link *l = &m->links[slot];
+    if (l->before == TRACE_NO_SLOT)
+        m->young_first = l->after;
+    else
+        m->links[l->before].after = l->after;
+    if (l->after == TRACE_NO_SLOT)
+        m->young_last = l->before;
+    else
+        m->links[l->after].before = l->before;
+}
+
+/* Blocks that have reached the minimum lifetime at time_ns begin to count. */
+static void grow_old(struct model *m, uint64_t time_ns)
+{
+    while (m->young_first != TRACE_NO_SLOT) {
+        uint32_t slot = m->young_first;
+        struct block *block = &m->blocks[slot];
+        if (time_ns - block->time_ns < m->filter.min_lifetime_ns)
+            break;
+        uint64_t old_ns = block->time_ns + m->filter.min_lifetime_ns;
+        if (old_ns >= m->next_stop_ns) {
+            model_stop(m, old_ns);
+            continue; /* it may have been forgotten */
+        }
+        unlink_young(m, slot);
+        begin(m, block, m->links[slot].op, m->links[slot].carried, old_ns);
+    }
+}
+
+static void pass_time(struct model *m, uint64_t time_ns)
+{
+    if (m->filter.min_lifetime_ns)
+        grow_old(m, time_ns);
+    if (time_ns >= m->next_stop_ns)
+        model_stop(m, time_ns);
+}
+
+static void open_window(struct model *m)
+{
+    pass_time(m, m->filter.from_ns);
+    m->in_window = true;
+    m->bin_max = m->totals.live_bytes;
+    m->bin_events = m->events_seen;
+    m->totals.carried_bytes = m->totals.live_bytes;
+    m->totals.carried_blocks = m->totals.live_blocks;
+    look_at_peak(m, m->filter.from_ns, true);
+}
+
+/* Brings the window of time to time_ns; false when it has been left. */
+static bool reach(struct model *m, uint64_t time_ns)
+{
+    if (!m->in_window && time_ns >= m->filter.from_ns)
+        open_window(m);
+    if (m->filter.to_ns && time_ns >= m->filter.to_ns) {
+        pass_time(m, m->filter.to_ns);
+        m->ended = true;
+        return false;
+    }
+    pass_time(m, time_ns);
+    return true;
+}
+
+void model_end_careful(struct model *m, uint64_t end_ns)
+{
+    if (m->ended)
+        return;
+    if (!m->in_window && end_ns >= m->filter.from_ns)
+        open_window(m);
+    pass_time(m, end_ns);
+}
+
+static void allocate(struct model *m, const struct trace_batch *b, size_t i, bool inherited)
+{
+    struct block *block = &m->blocks[b->slot[i]];
+    uint64_t extra = b->usable[i] > b->size[i] ? b->usable[i] - b->size[i] : 0;
+    unsigned op = b->op[i];
+    uint32_t thread = b->thread[i];
+    *block = (struct block){.size_bytes = b->size[i],
+                            .time_ns = b->time_ns[i],
+                            .stack = b->stack[i],
+                            .usable_extra = extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX,
+                            .thread = inherited ? NO_THREAD : thread,
+                            .place = (uint8_t)model_place_of(b->path[i])};
+    if (!inherited && (op == MLW_OP_REALLOC || op == MLW_OP_REALLOCARRAY)) {
+        struct model_reallocs before = m->reallocs;
+        model_realloc_new(m, thread, block);
+        if (!m->in_window || !thread_passes(m, thread) ||
+            !block_passes(m, block->size_bytes, block->stack))
+            m->reallocs = before;
+    }
+    bool carried = inherited || !m->in_window;
+    if ((!inherited && !thread_passes(m, thread)) || (inherited && m->filter.thread_pass) ||
+        !block_passes(m, block->size_bytes, block->stack) || (carried && m->filter.only_new))
+        return;
+    if (!m->filter.min_lifetime_ns) {
+        begin(m, block, op, carried, block->time_ns);
+        return;
+    }
+    block->state = BLOCK_YOUNG;
+    m->links[b->slot[i]] = (struct link){m->young_last, TRACE_NO_SLOT, (uint8_t)op, carried};
+    if (m->young_last == TRACE_NO_SLOT)
+        m->young_first = b->slot[i];
+    else
+        m->links[m->young_last].after = b->slot[i];
+    m->young_last = b->slot[i];
+}
+
+static void release(struct model *m, const struct trace_batch *b, size_t i)
+{
+    struct model_totals *t = &m->totals;
+    struct block *block = &m->blocks[b->slot[i]];
+    const unsigned op = b->op[i], kind = b->kind[i];
+    const uint32_t thread = b->thread[i];
+    const bool call = m->in_window && thread_passes(m, thread) &&
+                      block_passes(m, block->size_bytes, block->stack) &&
+                      (!m->filter.min_lifetime_ns || block->state == BLOCK_COUNTED) &&
+                      (!m->filter.only_new || block->time_ns >= m->filter.from_ns);
+    if (op == MLW_OP_REALLOC_OLD)
+        model_realloc_old(m, thread, block);
+    if (call) {
+        t->calls[op]++;
+        t->inferred_frees += kind == TRACE_FREE_INFERRED;
+        m->threads[thread].calls += model_is_call(op);
+        if (block->state == BLOCK_COUNTED) {
+            m->threads[thread].releases++;
+            m->threads[thread].calls--; /* model_finish adds the releases */
+        }
+    }
+    if (block->state == BLOCK_YOUNG)
+        unlink_young(m, b->slot[i]);
+    if (block->state == BLOCK_COUNTED) {
+        struct model_stack *s = model_touch(&m->stacks[block->stack], m->version);
+        struct model_thread *owner = block->thread == NO_THREAD ? NULL : &m->threads[block->thread];
+        s->live_bytes -= block->size_bytes;
+        s->live_blocks--;
+        t->live_bytes -= block->size_bytes;
+        t->live_blocks--;
+        m->live_usable[block->place] -= block->size_bytes + block->usable_extra;
+        if (owner)
+            owner->live_bytes -= block->size_bytes;
+        if (call) {
+            struct model_count *count =
+                &m->counts[MODEL_SIZE_COUNTS +
+                           model_lifetime_class(b->time_ns[i] - block->time_ns)];
+            bool temporary = kind == TRACE_FREE_TEMP;
+            count->count++;
+            count->bytes += block->size_bytes;
+            s->temporary += temporary;
+            t->temporary += temporary;
+            t->releases++;
+            m->threads[thread].temporary += temporary;
+            if (owner && block->thread != thread && kind != TRACE_FREE_INFERRED) {
+                t->cross_thread_frees++;
+                m->threads[thread].foreign_frees++;
+                owner->freed_elsewhere++;
+            }
+            if (block->chain && op != MLW_OP_REALLOC_OLD)
+                model_chain_ended(m, block);
+        }
+    }
+    block->state = BLOCK_NONE;
+}
+
+static void other(struct model *m, const struct trace_batch *b, size_t i)
+{
+    const struct model_filter *f = &m->filter;
+    unsigned fields = fields_of(b->op[i]);
+    bool sized = f->min_bytes || f->below_bytes;
+    if (!m->in_window || !thread_passes(m, b->thread[i]) || f->min_lifetime_ns ||
+        (sized && !(fields & MLW_F_SIZE)) || (f->stack_pass && !(fields & MLW_F_STACK)) ||
+        !block_passes(m, b->size[i] * sized, b->stack[i]))
+        return;
+    model_add_other(m, b, i);
+}
+
+void model_add_careful(struct model *m, const struct trace_batch *b, size_t from, size_t to,
+                       bool inherited)
+{
+    for (size_t i = from; i < to && !m->ended; i++) {
+        m->events_seen = b->first_event + i;
+        if (!inherited && !reach(m, b->time_ns[i]))
+            break;
+        switch (b->kind[i]) {
+        case TRACE_ALLOC: allocate(m, b, i, inherited); break;
+        case TRACE_FREE:
+        case TRACE_FREE_TEMP:
+        case TRACE_FREE_INFERRED: release(m, b, i); break;
+        default: other(m, b, i); break;
+        }
+        m->events_seen = b->first_event + i + 1;
+    }
+}

@@ -1,0 +1,461 @@
+/* model.c - the life of a model: making, checking batches, stops on the way, settling at the end.
+ */
+#include "model/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const uint64_t model_decades[MODEL_LIFETIMES + 1] = {0,
+                                                     100ull,
+                                                     1000ull,
+                                                     10000ull,
+                                                     100000ull,
+                                                     1000000ull,
+                                                     10000000ull,
+                                                     100000000ull,
+                                                     1000000000ull,
+                                                     10000000000ull,
+                                                     100000000000ull,
+                                                     1000000000000ull,
+                                                     10000000000000ull,
+                                                     100000000000000ull,
+                                                     1000000000000000ull,
+                                                     UINT64_MAX};
+
+/* For an age with highest bit b: the class of 2^b. */
+const uint8_t model_first_decade[64] = {
+    0,  0,  0,  0,  0,  0,  0,  1,  1,  1,  2,  2,  2,  2,  3,  3,  3,  4,  4,  4,  5,  5,
+    5,  5,  6,  6,  6,  7,  7,  7,  8,  8,  8,  8,  9,  9,  9,  10, 10, 10, 11, 11, 11, 11,
+    12, 12, 12, 13, 13, 13, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14, 14};
+
+unsigned model_columns(void)
+{
+    return TRACE_COL_THREAD | TRACE_COL_SIZE | TRACE_COL_STACK | TRACE_COL_TIME | TRACE_COL_USABLE |
+           TRACE_COL_PATH;
+}
+
+static bool has_filter(const struct model_filter *f)
+{
+    return f->from_ns || f->to_ns || f->min_bytes || f->below_bytes || f->min_lifetime_ns ||
+           f->thread_pass || f->stack_pass;
+}
+
+static void next_reset(struct model *m)
+{
+    const struct trace_image *image = m->image;
+    while (m->note < image->note_count && image->event_notes[m->note].control != MLW_CONTROL_RESET)
+        m->note++;
+    m->next_reset_ns =
+        m->note < image->note_count ? image->event_notes[m->note].time_ns : UINT64_MAX;
+}
+
+static void next_stop(struct model *m)
+{
+    uint64_t stop = m->next_reset_ns;
+    if (m->bin + 1 < m->bin_count) {
+        uint64_t end = m->bin_start_ns + (m->bin + 1) * m->bin_width_ns;
+        stop = end < stop ? end : stop;
+    }
+    if (m->moment < m->moment_count && m->moments[m->moment].time_ns < stop)
+        stop = m->moments[m->moment].time_ns;
+    m->next_stop_ns = stop;
+}
+
+struct model *model_new(const struct trace_image *image, const struct model_filter *filter,
+                        struct error *err)
+{
+    struct model *m = calloc(1, sizeof *m);
+    if (!m)
+        goto no_memory;
+    m->image = image;
+    if (filter)
+        m->filter = *filter;
+    m->in_window = m->filter.from_ns == 0;
+    m->young_first = m->young_last = TRACE_NO_SLOT;
+    m->inherited_left = image->inherited;
+    next_reset(m);
+    m->filtered = has_filter(&m->filter) || m->next_reset_ns != UINT64_MAX;
+
+    uint64_t start = image->start_ns, end = image->end_ns;
+    if (m->filter.from_ns > start)
+        start = m->filter.from_ns;
+    if (m->filter.to_ns && m->filter.to_ns < end)
+        end = m->filter.to_ns;
+    if (end < start)
+        end = start;
+    m->bin_count = MODEL_BINS;
+    m->bin_start_ns = start;
+    m->bin_width_ns = (end - start) / MODEL_BINS + 1;
+    m->moment_count = image->split_count;
+
+    m->stacks = calloc((size_t)image->stacks + 1, sizeof *m->stacks);
+    m->threads = calloc((size_t)image->thread_count + 1, sizeof *m->threads);
+    m->pendings = calloc((size_t)image->thread_count + 1, sizeof *m->pendings);
+    m->bins = calloc(m->bin_count, sizeof *m->bins);
+    m->moments = calloc(m->moment_count + 1, sizeof *m->moments);
+    if (!m->stacks || !m->threads || !m->pendings || !m->bins || !m->moments)
+        goto no_memory;
+    for (size_t i = 0; i < m->moment_count; i++)
+        m->moments[i].time_ns = image->splits[i].clock;
+    next_stop(m);
+    return m;
+no_memory:
+    error_set(err, ERROR_MEMORY, "no memory for the figures of process %u (%u stacks)", image->pid,
+              image->stacks);
+    model_free(m);
+    return NULL;
+}
+
+static void forget_blocks(struct model *m)
+{
+    free(m->blocks);
+    free(m->links);
+    free(m->pendings);
+    m->blocks = NULL;
+    m->links = NULL;
+    m->pendings = NULL;
+    m->block_room = 0;
+}
+
+void model_shrink(struct model *m)
+{
+    forget_blocks(m);
+    free(m->stacks);
+    m->stacks = NULL;
+}
+
+void model_free(struct model *m)
+{
+    if (!m)
+        return;
+    model_shrink(m);
+    free(m->threads);
+    free(m->bins);
+    free(m->moments);
+    free(m);
+}
+
+static int room_for(struct model *m, uint32_t slots, struct error *err)
+{
+    if (slots <= m->block_room)
+        return 0;
+    uint32_t room = m->block_room ? m->block_room : 1024;
+    while (room < slots)
+        room = room > UINT32_MAX / 2 ? UINT32_MAX : room * 2;
+    if (room > m->image->max_slots)
+        room = m->image->max_slots;
+    struct block *blocks = realloc(m->blocks, room * sizeof *blocks);
+    if (blocks) {
+        memset(blocks + m->block_room, 0, (room - m->block_room) * sizeof *blocks);
+        m->blocks = blocks;
+    }
+    if (blocks && m->filter.min_lifetime_ns) {
+        struct link *links = realloc(m->links, room * sizeof *links);
+        if (links)
+            m->links = links;
+        else
+            blocks = NULL;
+    }
+    if (!blocks)
+        return error_set(err, ERROR_MEMORY, "no memory for %u live blocks of process %u", slots,
+                         m->image->pid);
+    m->block_room = room;
+    return 0;
+}
+
+/* Largest index in each column, so that the loops need no checks. */
+static int check_batch(struct model *m, const struct trace_batch *b, struct error *err)
+{
+    uint32_t slots = 0, stack = 0, thread = 0;
+    uint8_t op = 0, kind = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        uint32_t s = b->slot[i] + 1; /* TRACE_NO_SLOT becomes 0 */
+        slots = s > slots ? s : slots;
+        stack = b->stack[i] > stack ? b->stack[i] : stack;
+        thread = b->thread[i] > thread ? b->thread[i] : thread;
+        op = b->op[i] > op ? b->op[i] : op;
+        kind = b->kind[i] > kind ? b->kind[i] : kind;
+    }
+    bool missing = false; /* a block event without a slot */
+    for (size_t i = 0; i < b->n; i++)
+        missing |= b->slot[i] == TRACE_NO_SLOT &&
+                   (b->kind[i] <= TRACE_FREE_TEMP || b->kind[i] == TRACE_FREE_INFERRED);
+    if (slots > m->image->max_slots || stack > m->image->stacks ||
+        (thread >= m->image->thread_count && b->n) || op >= MLW_OP_COUNT || kind > TRACE_OTHER ||
+        missing)
+        return error_set(err, ERROR_FORMAT,
+                         "events from number %llu of process %u on make no sense: a slot, stack, "
+                         "thread or operation that does not exist",
+                         (unsigned long long)b->first_event, m->image->pid);
+    return room_for(m, slots, err);
+}
+
+int model_add(struct model *m, const struct trace_batch *b, struct error *err)
+{
+    if (check_batch(m, b, err))
+        return -1;
+    m->first_event = b->first_event;
+    size_t from = 0;
+    if (m->inherited_left) {
+        from = m->inherited_left < b->n ? m->inherited_left : b->n;
+        model_add_careful(m, b, 0, from, true);
+        m->inherited_left -= from;
+    }
+    if (m->filtered)
+        model_add_careful(m, b, from, b->n, false);
+    else if (from < b->n)
+        model_add_fast(m, b, from);
+    return 0;
+}
+
+/* The program asked to forget what was before: blocks that live now do not count any more. */
+static void reset(struct model *m)
+{
+    for (uint32_t i = 0; i < m->block_room; i++)
+        m->blocks[i].state = BLOCK_NONE;
+    m->young_first = m->young_last = TRACE_NO_SLOT;
+    memset(m->stacks, 0, ((size_t)m->image->stacks + 1) * sizeof *m->stacks);
+    memset(m->threads, 0, ((size_t)m->image->thread_count + 1) * sizeof *m->threads);
+    memset(m->pendings, 0, ((size_t)m->image->thread_count + 1) * sizeof *m->pendings);
+    memset(m->bins, 0, m->bin_count * sizeof *m->bins);
+    memset(m->live_usable, 0, sizeof m->live_usable);
+    memset(m->counts, 0, sizeof m->counts);
+    memset(&m->reallocs, 0, sizeof m->reallocs);
+    uint64_t resets = m->totals.resets + 1;
+    memset(&m->totals, 0, sizeof m->totals);
+    m->totals.resets = resets;
+    m->failure_count = 0;
+    m->version = 0;
+    m->bin_max = 0;
+    m->bin_events = 0;
+}
+
+void model_stop(struct model *m, uint64_t time_ns)
+{
+    while (time_ns >= m->next_stop_ns) {
+        uint64_t at = m->next_stop_ns;
+        if (m->bin + 1 < m->bin_count && at == m->bin_start_ns + (m->bin + 1) * m->bin_width_ns) {
+            m->bins[m->bin] = (struct model_bin){m->totals.live_bytes, m->totals.live_blocks,
+                                                 m->bin_max, m->events_seen - m->bin_events};
+            m->bin_max = m->totals.live_bytes;
+            m->bin_events = m->events_seen;
+            m->bin++;
+        }
+        while (m->moment < m->moment_count && m->moments[m->moment].time_ns <= at) {
+            struct model_moment *o = &m->moments[m->moment++];
+            o->live_bytes = m->totals.live_bytes;
+            o->live_blocks = m->totals.live_blocks;
+            memcpy(o->live_usable, m->live_usable, sizeof o->live_usable);
+        }
+        if (m->next_reset_ns <= at) {
+            reset(m);
+            m->note++;
+            next_reset(m);
+        }
+        next_stop(m);
+    }
+}
+
+void model_chain_ended(struct model *m, const struct block *block)
+{
+    struct model_reallocs *r = &m->reallocs;
+    struct model_chain *least = &r->longest[0];
+    r->chains++;
+    r->by_length[32 - __builtin_clz(block->chain)]++;
+    for (unsigned i = 0; i < MODEL_CHAINS; i++) {
+        struct model_chain *c = &r->longest[i];
+        if (c->resizes && c->stack == block->stack) {
+            c->chains++;
+            if (block->chain > c->resizes) {
+                c->resizes = block->chain;
+                c->last_bytes = block->size_bytes;
+            }
+            return;
+        }
+        if (c->resizes < least->resizes)
+            least = c;
+    }
+    if (block->chain > least->resizes)
+        *least = (struct model_chain){block->chain, block->size_bytes, 1, block->stack};
+}
+
+void model_realloc_old(struct model *m, uint32_t thread, const struct block *old)
+{
+    m->pendings[thread].size_bytes = old->size_bytes;
+    m->pendings[thread].chain = old->chain + 1u;
+}
+
+void model_release_seldom(struct model *m, uint32_t thread, unsigned op, const struct block *block)
+{
+    if (op == MLW_OP_REALLOC_OLD) {
+        model_realloc_old(m, thread, block);
+        m->threads[thread].calls--; /* a release, but not a call */
+    } else {
+        if (op == 0) { /* inferred */
+            m->totals.inferred_frees++;
+            m->threads[thread].calls--;
+        }
+        if (block->chain)
+            model_chain_ended(m, block);
+    }
+}
+
+void model_realloc_new(struct model *m, uint32_t thread, struct block *fresh)
+{
+    struct pending *p = &m->pendings[thread];
+    if (!p->chain)
+        return; /* realloc(NULL, n) */
+    uint64_t old = p->size_bytes, new = fresh->size_bytes;
+    fresh->chain = p->chain > UINT16_MAX ? UINT16_MAX : (uint16_t)p->chain;
+    p->chain = 0;
+    m->reallocs.resized++;
+    m->reallocs.grown += new > old;
+    m->reallocs.shrunk += new < old;
+    m->reallocs.kept_bytes += new < old ? new : old;
+}
+
+void model_add_other(struct model *m, const struct trace_batch *b, size_t i)
+{
+    struct model_totals *t = &m->totals;
+    unsigned op = b->op[i], path = b->path[i];
+    t->calls[op]++;
+    m->threads[b->thread[i]].calls += model_is_call(op);
+    if (b->kind[i] == TRACE_FREE_UNKNOWN) {
+        t->unknown_frees++;
+        m->pendings[b->thread[i]].chain = 0; /* the new half of this realloc starts a chain */
+        return;
+    }
+    if (op == MLW_OP_MUNMAP_FAILED && t->failed[MLW_OP_MUNMAP] < t->calls[MLW_OP_MUNMAP]) {
+        t->failed[MLW_OP_MUNMAP]++;
+        t->unmapped_bytes -= t->unmapped_bytes < b->size[i] ? t->unmapped_bytes : b->size[i];
+        return;
+    }
+    if (path & MLW_PATH_FAILED) {
+        t->failed[op]++;
+        if (m->failure_count < MODEL_FAILURES)
+            m->failures[m->failure_count++] = (struct model_failure){
+                b->time_ns[i], b->size[i], b->stack[i], b->thread[i], (uint8_t)op};
+    } else if (op == MLW_OP_MMAP) {
+        t->mapped_bytes += b->size[i];
+    } else if (op == MLW_OP_MUNMAP) {
+        t->unmapped_bytes += b->size[i];
+    } else if (op == MLW_OP_FREE || op == MLW_OP_FREE_SIZED || op == MLW_OP_FREE_ALIGNED_SIZED) {
+        t->null_frees++;
+    }
+    if (op == MLW_OP_REALLOC || op == MLW_OP_REALLOCARRAY)
+        m->pendings[b->thread[i]].chain = 0; /* failed, or realloc(p, 0) */
+}
+
+static int by_resizes(const void *a, const void *b)
+{
+    uint64_t x = ((const struct model_chain *)a)->resizes,
+             y = ((const struct model_chain *)b)->resizes;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+int model_finish(struct model *m, struct error *err)
+{
+    uint64_t end = m->image->end_ns;
+    if (m->filter.to_ns && m->filter.to_ns < end)
+        end = m->filter.to_ns;
+    if (m->filtered)
+        model_end_careful(m, end);
+    else
+        model_stop(m, end);
+    if (m->inherited_left)
+        return error_set(err, ERROR_FORMAT,
+                         "process %u: %llu inherited blocks are missing from the recording",
+                         m->image->pid, (unsigned long long)m->inherited_left);
+
+    struct model_totals *t = &m->totals;
+    struct model_bin last = {t->live_bytes, t->live_blocks, m->bin_max,
+                             m->events_seen - m->bin_events};
+    for (; m->bin < m->bin_count; m->bin++) {
+        m->bins[m->bin] = last;
+        last.max_live_bytes = t->live_bytes;
+        last.events = 0;
+    }
+    for (; m->moment < m->moment_count; m->moment++) {
+        struct model_moment *o = &m->moments[m->moment];
+        o->live_bytes = t->live_bytes;
+        o->live_blocks = t->live_blocks;
+        memcpy(o->live_usable, m->live_usable, sizeof o->live_usable);
+    }
+    struct model_count *forever = &m->counts[MODEL_SIZE_COUNTS + MODEL_LIFETIMES];
+    for (uint32_t i = 0; i < m->block_room; i++) {
+        const struct block *block = &m->blocks[i];
+        if (block->state != BLOCK_COUNTED)
+            continue;
+        forever->count++;
+        forever->bytes += block->size_bytes;
+        if (!m->filtered && m->image->thread_count == 1 && block->thread == 0)
+            m->threads[0].live_bytes += block->size_bytes;
+        if (block->chain)
+            model_chain_ended(m, block);
+    }
+    for (uint32_t i = 0; i <= m->image->stacks; i++) {
+        struct model_stack *s = model_touch(&m->stacks[i], m->version);
+        s->live_bytes += s->allocated_bytes;
+        s->live_blocks += s->calls;
+        m->distinct_stacks += s->calls || s->peak_blocks || s->live_blocks;
+    }
+    t->calls[0] = t->calls[MLW_OP_REALLOC_OLD] = t->calls[MLW_OP_MREMAP_OLD] = 0;
+    t->calls[MLW_OP_MUNMAP_FAILED] = t->calls[MLW_OP_META] = 0;
+    for (unsigned op = 0; op < MLW_OP_COUNT; op++) {
+        t->events += t->calls[op];
+        t->failed_calls += t->failed[op];
+    }
+    if (!m->filtered && m->image->thread_count == 1) { /* the fast loop leaves this to us */
+        struct model_thread *only = &m->threads[0];
+        uint64_t live_bytes = only->live_bytes;
+        *only = (struct model_thread){.calls = t->events,
+                                      .allocations = t->allocations,
+                                      .allocated_bytes = t->requested_bytes,
+                                      .releases = t->releases,
+                                      .temporary = t->temporary,
+                                      .live_bytes = live_bytes};
+    } else {
+        for (uint32_t i = 0; i < m->image->thread_count; i++) {
+            struct model_thread *thread = &m->threads[i];
+            thread->calls += thread->allocations + thread->releases;
+            thread->live_bytes += thread->allocated_bytes;
+        }
+    }
+    qsort(m->reallocs.longest, MODEL_CHAINS, sizeof m->reallocs.longest[0], by_resizes);
+    forget_blocks(m);
+    return 0;
+}
+
+const struct trace_image *model_image(const struct model *m) { return m->image; }
+const struct model_totals *model_totals(const struct model *m) { return &m->totals; }
+const struct model_stack *model_stacks(const struct model *m) { return m->stacks; }
+uint64_t model_distinct_stacks(const struct model *m) { return m->distinct_stacks; }
+const struct model_thread *model_threads(const struct model *m) { return m->threads; }
+const struct model_count *model_sizes(const struct model *m) { return m->counts; }
+const struct model_count *model_lifetimes(const struct model *m)
+{
+    return m->counts + MODEL_SIZE_COUNTS;
+}
+uint64_t model_lifetime_min_ns(unsigned lifetime_class) { return model_decades[lifetime_class]; }
+const struct model_reallocs *model_reallocs(const struct model *m) { return &m->reallocs; }
+
+const struct model_bin *model_timeline(const struct model *m, uint64_t *start_ns,
+                                       uint64_t *width_ns, size_t *count)
+{
+    *start_ns = m->bin_start_ns;
+    *width_ns = m->bin_width_ns;
+    *count = m->bin_count;
+    return m->bins;
+}
+
+const struct model_moment *model_moments(const struct model *m, size_t *count)
+{
+    *count = m->moment_count;
+    return m->moments;
+}
+
+const struct model_failure *model_failures(const struct model *m, size_t *count)
+{
+    *count = m->failure_count;
+    return m->failures;
+}

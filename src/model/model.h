@@ -1,0 +1,171 @@
+/* model.h - what a recording says about one program image: live blocks, stacks, time.
+ *
+ * Owns: the replay of batches into the set of live blocks (an array indexed by slot) and every
+ * figure that can be counted on the way, in one pass and in memory that grows with live blocks and
+ * distinct stacks only. Refuses: names of functions (see report/), reading of files (see trace/).
+ * Single-threaded; one struct model per image.
+ *
+ * A block is live from the event that made it to the event that released it. Blocks inherited over
+ * fork, and with a time filter those made before its start, are live from the start on but are no
+ * calls and no requested bytes; they are counted as `carried`. */
+#ifndef MALLOW_MODEL_MODEL_H
+#define MALLOW_MODEL_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "trace/trace.h"
+
+/* Which blocks and calls count. All zero: everything does.
+ *  - A call counts when its time, its thread, its size and its stack pass; the release of a block
+ *    counts when its time and thread pass and the block counted (or would have, for its size and
+ *    stack).
+ *  - A block counts when the call that made it passes; with a time filter also when that call was
+ *    earlier than from_ns (then it is carried), unless only_new is set.
+ *  - With min_lifetime_ns a block begins to count when it has reached that age. */
+struct model_filter {
+    uint64_t from_ns, to_ns;         /* since the start of the recording; to_ns 0: no end */
+    uint64_t min_bytes, below_bytes; /* requested; below_bytes itself is out, 0: no bound */
+    uint64_t min_lifetime_ns;        /* 0: any */
+    const uint8_t *thread_pass;      /* [thread_count] 1 or 0; NULL: every thread */
+    const uint8_t *stack_pass;       /* [stacks + 1] 1 or 0; NULL: every stack */
+    bool only_new;                   /* with from_ns: blocks of before do not count */
+};
+
+/* One stack (a node id of the image; 0: none recorded). A cache line. */
+struct model_stack {
+    uint64_t calls;                   /* successful allocations */
+    uint64_t allocated_bytes;         /* requested by them */
+    uint64_t live_bytes, live_blocks; /* now; after model_finish: at the end */
+    uint64_t peak_bytes, peak_blocks; /* live at the moment of the image's peak; after finish */
+    uint64_t version;                 /* of the peak that peak_bytes was saved for */
+    uint64_t temporary;
+};
+
+struct model_thread {
+    uint64_t calls; /* API calls; a realloc is one */
+    uint64_t allocations, allocated_bytes;
+    uint64_t releases;
+    uint64_t foreign_frees;   /* by this thread, of blocks of other threads */
+    uint64_t freed_elsewhere; /* blocks of this thread that others released */
+    uint64_t temporary;
+    uint64_t live_bytes; /* of blocks that this thread made */
+};
+
+struct model_count {
+    uint64_t count, bytes;
+};
+
+/* Requested sizes up to MODEL_EXACT_SIZES are counted one by one, larger ones by their number of
+ * bits (index MODEL_EXACT_SIZES + bits). */
+#define MODEL_EXACT_SIZES 1024u
+#define MODEL_SIZE_COUNTS (MODEL_EXACT_SIZES + 65u)
+
+/* Lifetimes by decade: class c holds [model_lifetime_min_ns(c), model_lifetime_min_ns(c + 1)). */
+#define MODEL_LIFETIMES 15u
+
+#define MODEL_BINS 240u
+
+struct model_bin {                    /* of the timeline, a slice of equal length */
+    uint64_t live_bytes, live_blocks; /* at its end */
+    uint64_t max_live_bytes;          /* largest within it */
+    uint64_t events;                  /* in it */
+};
+
+/* Where live blocks lie, from the path bits: index of live_usable. */
+enum model_place {
+    MODEL_MAIN = 0,     /* glibc's main arena; with other allocators everything */
+    MODEL_MMAPPED = 1,  /* glibc: own mapping */
+    MODEL_NON_MAIN = 2, /* glibc: other arenas */
+    MODEL_PLACES = 4
+};
+
+struct model_moment { /* the heap when a split of the resident size was taken */
+    uint64_t time_ns;
+    uint64_t live_bytes, live_blocks;
+    uint64_t live_usable[MODEL_PLACES];
+};
+
+#define MODEL_FAILURES 16u
+struct model_failure { /* a call that failed */
+    uint64_t time_ns, size_bytes;
+    uint32_t stack, thread;
+    uint8_t op;
+};
+
+#define MODEL_CHAINS 8u
+struct model_chain {                      /* a block that was resized again and again */
+    uint64_t resizes, last_bytes, chains; /* longest chain that ended at this stack; how many */
+    uint32_t stack;                       /* of the last realloc */
+};
+
+struct model_reallocs {
+    uint64_t resized;       /* realloc calls that ended one life and began another */
+    uint64_t grown, shrunk; /* of them; the rest kept the size */
+    uint64_t kept_bytes;    /* sum of min(old, new): copied at most */
+    uint64_t chains;        /* blocks that were resized at least once */
+    uint64_t by_length[32]; /* of chains, by the number of bits of the number of resizes */
+    struct model_chain longest[MODEL_CHAINS]; /* by resizes, distinct stacks; `resizes` 0: none */
+};
+
+struct model_totals {
+    uint64_t calls[MLW_OP_COUNT];  /* by operation; halves and inferred frees are no calls */
+    uint64_t failed[MLW_OP_COUNT]; /* of them, failed ones */
+    uint64_t events;               /* sum of calls */
+    uint64_t failed_calls;
+    uint64_t allocations;     /* successful ones: blocks that began */
+    uint64_t requested_bytes; /* by them */
+    uint64_t usable_bytes;    /* given to them */
+    uint64_t releases;        /* blocks that were released */
+    uint64_t null_frees;
+    uint64_t live_bytes, live_blocks;
+    uint64_t carried_bytes, carried_blocks;
+    uint64_t peak_bytes, peak_blocks; /* blocks: at the moment of the peak of bytes */
+    uint64_t peak_time_ns;            /* since the start of the recording; first time it was high */
+    uint64_t peak_usable[MODEL_PLACES];
+    uint64_t temporary;
+    uint64_t cross_thread_frees; /* releases by another thread than the one that allocated */
+    uint64_t unknown_frees;
+    uint64_t inferred_frees;
+    uint64_t mapped_bytes, unmapped_bytes; /* by the program's own mmap and munmap calls */
+    uint64_t resets;                       /* the program asked to forget what was before */
+};
+
+struct model;
+
+/* The columns that model_add needs. */
+unsigned model_columns(void);
+
+/* filter may be NULL; what it points to, and image, must outlive the model. */
+struct model *model_new(const struct trace_image *image, const struct model_filter *filter,
+                        struct error *err);
+/* Adds the next batch of the image, in order. */
+int model_add(struct model *m, const struct trace_batch *batch, struct error *err);
+/* To be called once, after the last batch: settles what is only known at the end, and gives back
+ * the live blocks. Getters below are valid after it. */
+int model_finish(struct model *m, struct error *err);
+void model_free(struct model *m); /* NULL is fine */
+
+/* Forgets the stacks (the large part) but keeps totals. */
+void model_shrink(struct model *m);
+
+const struct trace_image *model_image(const struct model *m);
+const struct model_totals *model_totals(const struct model *m);
+const struct model_stack *model_stacks(const struct model *m); /* [0..image->stacks] */
+uint64_t model_distinct_stacks(const struct model *m); /* stacks that allocated or hold blocks */
+const struct model_thread *model_threads(const struct model *m); /* [image->thread_count] */
+const struct model_count *model_sizes(const struct model *m);    /* [MODEL_SIZE_COUNTS] */
+/* [MODEL_LIFETIMES]: released blocks by age, then one more: blocks live at the end. */
+const struct model_count *model_lifetimes(const struct model *m);
+uint64_t model_lifetime_min_ns(unsigned lifetime_class);
+const struct model_reallocs *model_reallocs(const struct model *m);
+/* Bins of the timeline: from *start_ns, each *width_ns wide. */
+const struct model_bin *model_timeline(const struct model *m, uint64_t *start_ns,
+                                       uint64_t *width_ns, size_t *count);
+/* One for each of the image's splits, in their order; those that were not reached have the state
+ * of the end. */
+const struct model_moment *model_moments(const struct model *m, size_t *count);
+const struct model_failure *model_failures(const struct model *m, size_t *count); /* the first */
+
+#endif

@@ -1,0 +1,134 @@
+/* state.h - the inside of a model: what its two loops (fast.c, careful.c) share. */
+#ifndef MALLOW_MODEL_STATE_H
+#define MALLOW_MODEL_STATE_H
+
+#include "model/model.h"
+
+enum block_state {
+    BLOCK_NONE = 0,    /* no block, or one that does not count */
+    BLOCK_COUNTED = 1, /* part of the live figures */
+    BLOCK_YOUNG = 2    /* passes every filter but has not reached the minimum lifetime */
+};
+
+struct block { /* 32 bytes; indexed by slot */
+    uint64_t size_bytes;
+    uint64_t time_ns;
+    uint32_t stack;
+    uint32_t usable_extra; /* usable - requested bytes, at most UINT32_MAX */
+    uint32_t thread;       /* NO_THREAD for inherited blocks */
+    uint16_t chain;        /* resizes so far, at most UINT16_MAX */
+    uint8_t place;         /* enum model_place */
+    uint8_t state;         /* enum block_state */
+};
+#define NO_THREAD UINT32_MAX
+
+struct link { /* young blocks in order of their birth; indexed by slot */
+    uint32_t before, after;
+    uint8_t op;   /* of the call that made it */
+    bool carried; /* made before the window of time */
+};
+
+struct pending { /* the old half of a thread's realloc, until its new half comes */
+    uint64_t size_bytes;
+    uint32_t chain; /* of the new block; 0: nothing pending */
+};
+
+/* Counts of sizes, and behind them of lifetimes: one table, so that a loop without branches can
+ * index it for both. */
+#define COUNTS (MODEL_SIZE_COUNTS + MODEL_LIFETIMES + 1)
+
+struct model {
+    const struct trace_image *image;
+    struct model_filter filter;
+    bool filtered;         /* needs the careful loop */
+    bool in_window, ended; /* of the time filter */
+    struct block *blocks;
+    struct link *links; /* NULL unless there is a minimum lifetime */
+    uint32_t block_room;
+    uint32_t young_first, young_last; /* slots; TRACE_NO_SLOT for none */
+    /* Until model_finish adds them up, these lack parts: the live_bytes and live_blocks of a stack
+     * what it allocated, the live_bytes of a thread what it allocated, the calls of a thread its
+     * allocations and releases. Modulo 2^64, so they look huge. */
+    struct model_stack *stacks;
+    struct model_thread *threads;
+    struct pending *pendings; /* by thread */
+    uint64_t version;         /* of the peak; 0: none yet */
+    uint64_t live_usable[MODEL_PLACES];
+    uint64_t events_seen, first_event;
+    uint64_t inherited_left;
+    struct model_totals totals;
+    struct model_reallocs reallocs;
+    struct model_count counts[COUNTS];
+    struct model_failure failures[MODEL_FAILURES];
+    size_t failure_count;
+    uint64_t distinct_stacks;
+    /* the next moment at which the loops stop to take notes */
+    uint64_t next_stop_ns;
+    struct model_bin *bins;
+    size_t bin_count, bin;
+    uint64_t bin_start_ns, bin_width_ns, bin_max, bin_events;
+    struct model_moment *moments;
+    size_t moment_count, moment;
+    uint32_t note; /* next note to look at, for resets */
+    uint64_t next_reset_ns;
+};
+
+extern const uint64_t model_decades[MODEL_LIFETIMES + 1];
+extern const uint8_t model_first_decade[64];
+
+static inline unsigned model_lifetime_class(uint64_t age_ns)
+{
+    unsigned first = model_first_decade[63 - __builtin_clzll(age_ns | 1)];
+    return first + (age_ns >= model_decades[first + 1]);
+}
+
+static inline unsigned model_size_index(uint64_t size_bytes)
+{
+    unsigned large = MODEL_EXACT_SIZES + 64u - (unsigned)__builtin_clzll(size_bytes | 1);
+    return size_bytes <= MODEL_EXACT_SIZES ? (unsigned)size_bytes : large;
+}
+
+static inline unsigned model_place_of(unsigned path)
+{
+    return path >> 1 & 3; /* MLW_PATH_MMAPPED is 2, MLW_PATH_NON_MAIN is 4 */
+}
+
+/* Whether an event of this operation is a call of its own. */
+static inline bool model_is_call(unsigned op) { return op && op < MLW_OP_REALLOC_OLD; }
+
+/* Saves what the stack held at the peak of this version, before it changes. While events are added,
+ * live_bytes and live_blocks lack what was allocated: see struct model. */
+static inline struct model_stack *model_touch(struct model_stack *s, uint64_t version)
+{
+    if (s->version != version) {
+        s->peak_bytes = s->allocated_bytes + s->live_bytes;
+        s->peak_blocks = s->calls + s->live_blocks;
+        s->version = version;
+    }
+    return s;
+}
+
+/* Takes the notes that are due at time_ns: everything before it has been added. */
+void model_stop(struct model *m, uint64_t time_ns);
+
+/* Events that are neither an allocation nor the release of a known block. */
+void model_add_other(struct model *m, const struct trace_batch *b, size_t i);
+
+/* A chain of reallocs ended: its block was released, or is live at the end. */
+void model_chain_ended(struct model *m, const struct block *block);
+
+/* A realloc's halves. */
+void model_realloc_old(struct model *m, uint32_t thread, const struct block *old);
+/* The release of a block that was resized before, or by another operation than free. */
+void model_release_seldom(struct model *m, uint32_t thread, unsigned op, const struct block *block);
+void model_realloc_new(struct model *m, uint32_t thread, struct block *fresh);
+
+/* Adds the events [from, b->n) of a batch; the first ignores filters. Indices were checked. */
+void model_add_fast(struct model *m, const struct trace_batch *b, size_t from);
+/* Adds [from, to) with every rule. */
+void model_add_careful(struct model *m, const struct trace_batch *b, size_t from, size_t to,
+                       bool inherited);
+/* Lets time go on to end_ns, after the last event: blocks grow old, the window ends. */
+void model_end_careful(struct model *m, uint64_t end_ns);
+
+#endif

@@ -1,0 +1,208 @@
+/* demangle.c - readable names from mangled ones.
+ *
+ * Owns: the choice of the language and the bounds. The grammars of C++, Rust and D change with
+ * their compilers, so the work is done by GNU libiberty (libiberty-dev, linked statically), which
+ * the compilers' own project maintains and which knows all three. Licence: its demanglers
+ * (cp-demangle.c, rust-demangle.c, d-demangle.c, cplus-dem.c) are LGPL 2 or later with the
+ * exception that compiled versions may be linked into other programs and distributed with them
+ * without any restriction coming from them; mallow stays MIT.
+ *
+ * Bounds, since a short name can stand for an exponentially long text (each substitution can double
+ * it): names longer than NAME_BYTES_MAX stay as they are. C++ and Rust text goes through a callback
+ * that leaves the library at TEXT_BYTES_MAX; these variants of libiberty's keep their state on the
+ * stack (but for the letters of one punycode identifier of Rust), so that leaving them is safe.
+ * Searching a C++ name for its argument packs takes work that makes no text, and D has no callback:
+ * there the work is estimated from above first. What is over a bound stays mangled.
+ */
+#include <libiberty/demangle.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbol/symbol.h"
+
+enum {
+    NAME_BYTES_MAX = 8192,       /* keeps the library's recursion within some MB of stack */
+    PLAIN_NAME_BYTES_MAX = 1024, /* up to here the library's own recursion limit serves */
+    TEXT_BYTES_MAX = 256 * 1024,
+    WORK_MAX = 20 * 1000 * 1000 /* nodes or letters visited: some tenths of a second */
+};
+
+struct text {
+    char *bytes;
+    size_t used, room;
+    jmp_buf out;
+};
+
+static void append(const char *bytes, size_t size_bytes, void *opaque)
+{
+    struct text *t = opaque;
+    if (size_bytes == 0)
+        return;
+    if (size_bytes >= TEXT_BYTES_MAX - t->used)
+        longjmp(t->out, 1);
+    if (t->room - t->used <= size_bytes) {
+        size_t room = t->room ? t->room : 256;
+        while (room - t->used <= size_bytes)
+            room *= 2;
+        char *more = realloc(t->bytes, room);
+        if (!more)
+            longjmp(t->out, 1);
+        t->bytes = more;
+        t->room = room;
+    }
+    memcpy(t->bytes + t->used, bytes, size_bytes);
+    t->used += size_bytes;
+    t->bytes[t->used] = '\0';
+}
+
+typedef int (*demangler)(const char *name, int options, demangle_callbackref callback,
+                         void *opaque);
+
+static char *run(demangler with, const char *name, int options)
+{
+    struct text *t = calloc(1, sizeof *t); /* not on the stack: it is changed before a longjmp */
+    char *result = NULL;
+    if (!t)
+        return NULL;
+    if (setjmp(t->out) == 0 && with(name, options, append, t) && t->used) {
+        result = t->bytes;
+        t->bytes = NULL;
+    }
+    free(t->bytes);
+    free(t);
+    return result;
+}
+
+/* ------------------------------------------------------------------ C++ */
+
+/* The parsed name is a graph in one block of nodes; its size as a tree is the bound. */
+struct graph {
+    const struct demangle_component *node;
+    size_t nodes;
+    uint32_t *cost; /* 0: not known yet */
+};
+
+static uint32_t tree_cost(struct graph *g, const void *child)
+{
+    uintptr_t begin = (uintptr_t)g->node, at = (uintptr_t)child;
+    if (at < begin || (at - begin) % sizeof *g->node != 0)
+        return 0; /* not a node: a text, a number */
+    size_t i = (at - begin) / sizeof *g->node;
+    if (i >= g->nodes)
+        return 0;
+    if (g->cost[i] == 0) {
+        g->cost[i] = 1; /* for cycles, which the library breaks by itself */
+        uint64_t sum = 1 + (uint64_t)tree_cost(g, g->node[i].u.s_binary.left) +
+                       tree_cost(g, g->node[i].u.s_binary.right);
+        g->cost[i] = sum > WORK_MAX ? WORK_MAX + 1 : (uint32_t)sum;
+    }
+    return g->cost[i];
+}
+
+/* Whether a name with packs is small enough to be searched for them. */
+static bool packs_are_bounded(const char *name, size_t length, int options)
+{
+    enum { FEW = 24 }; /* substitutions and parameters, which all end with an underscore */
+    size_t underscores = 0;
+    void *block = NULL;
+    bool bounded = false;
+
+    if (!strstr(name, "Dp") && !strstr(name, "sp") && !strstr(name, "sP") && !strstr(name, "sZ"))
+        return true;
+    for (size_t i = 0; i < length; i++)
+        underscores += name[i] == '_';
+    if (underscores <= FEW)
+        return true;
+    const struct demangle_component *root = cplus_demangle_v3_components(name, options, &block);
+    if (!root)
+        return false;
+    struct graph g = {.node = block, .nodes = 2 * length}; /* libiberty's own estimate of them */
+    g.cost = calloc(g.nodes, sizeof *g.cost);
+    if (g.cost)
+        bounded = tree_cost(&g, root) <= WORK_MAX;
+    free(g.cost);
+    free(block);
+    return bounded;
+}
+
+static char *demangle_cxx(const char *name, size_t length)
+{
+    int options = DMGL_PARAMS | DMGL_ANSI;
+    if (length > PLAIN_NAME_BYTES_MAX)
+        options |= DMGL_NO_RECURSE_LIMIT;
+    return packs_are_bounded(name, length, options) ? run(cplus_demangle_v3_callback, name, options)
+                                                    : NULL;
+}
+
+/* ------------------------------------------------------------------ D */
+
+/* A back reference is Q and a distance in base 26 (capitals, then a small letter last). What it
+ * stands for begins there and ends before it, so it costs at most all between; one to an identifier
+ * (a digit is there) at most that. */
+static uint64_t d_back_reference(const char *name, size_t length, size_t at, const uint64_t *sum)
+{
+    uint64_t distance = 0;
+    size_t i = at + 1;
+    while (i < length && name[i] >= 'A' && name[i] <= 'Z' && distance <= length)
+        distance = distance * 26 + (uint64_t)(name[i++] - 'A');
+    if (i == length || name[i] < 'a' || name[i] > 'z')
+        return 1;
+    distance = distance * 26 + (uint64_t)(name[i] - 'a');
+    if (distance == 0 || distance > at)
+        return 1;
+    size_t from = at - (size_t)distance, to = at, digits = from;
+    uint64_t identifier = 0;
+    while (digits < at && name[digits] >= '0' && name[digits] <= '9' && identifier <= length)
+        identifier = identifier * 10 + (uint64_t)(name[digits++] - '0');
+    if (digits > from && digits + identifier < to)
+        to = digits + (size_t)identifier;
+    /* Prefixes (array, pointer, qualifiers) and a basic type: that is all of it. */
+    size_t type = from + strspn(name + from, "APxyO");
+    if (type < to && name[type] && strchr("vghstkmlifdejropqcabuwn", name[type]))
+        to = type + 1;
+    return sum[to] - sum[from] + 1;
+}
+
+static char *demangle_d(const char *name, size_t length)
+{
+    uint64_t *sum = malloc((length + 1) * sizeof *sum); /* the cost of all before each letter */
+    char *text = NULL;
+    if (!sum)
+        return NULL;
+    sum[0] = 0;
+    for (size_t i = 0; i < length && sum[i] <= WORK_MAX; i++) {
+        sum[i + 1] = sum[i] + (name[i] == 'Q' ? d_back_reference(name, length, i, sum) : 1);
+        if (i + 1 == length && sum[length] <= WORK_MAX)
+            text = dlang_demangle(name, DMGL_PARAMS | DMGL_ANSI);
+    }
+    free(sum);
+    if (text && strlen(text) > TEXT_BYTES_MAX) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+char *symbol_demangle(const char *name)
+{
+    const int options = DMGL_PARAMS | DMGL_ANSI;
+    size_t length;
+    char *text = NULL;
+
+    if (!name || name[0] != '_' || (length = strlen(name)) > NAME_BYTES_MAX)
+        return NULL;
+    switch (name[1]) {
+    case 'R': return run(rust_demangle_callback, name, options);
+    case 'D': return demangle_d(name, length);
+    case 'Z':
+        if (name[2] == 'N')
+            text = run(rust_demangle_callback, name, options);
+        if (!text)
+            text = demangle_cxx(name, length);
+        return text;
+    case 'G': /* _GLOBAL__I_a and the like */ return run(cplus_demangle_v3_callback, name, options);
+    default: return NULL;
+    }
+}

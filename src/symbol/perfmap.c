@@ -1,0 +1,216 @@
+/* perfmap.c - see perfmap.h. */
+#include "symbol/perfmap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Reads up to 16 hex digits (after an optional 0x) at *at; needs at least one. */
+static bool read_hex(const char *text, size_t end, size_t *at, uint64_t *value)
+{
+    size_t i = *at;
+    unsigned digits = 0;
+    uint64_t v = 0;
+    if (end - i > 2 && text[i] == '0' && (text[i + 1] == 'x' || text[i + 1] == 'X'))
+        i += 2;
+    for (; i < end; i++, digits++) {
+        char c = text[i];
+        unsigned d;
+        if (c >= '0' && c <= '9')
+            d = (unsigned)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            d = (unsigned)(c - 'a') + 10;
+        else if (c >= 'A' && c <= 'F')
+            d = (unsigned)(c - 'A') + 10;
+        else
+            break;
+        if (v >> 60)
+            return false;
+        v = v << 4 | d;
+    }
+    *at = i;
+    *value = v;
+    return digits > 0;
+}
+
+static bool skip_spaces(const char *text, size_t end, size_t *at)
+{
+    size_t i = *at;
+    while (i < end && (text[i] == ' ' || text[i] == '\t'))
+        i++;
+    bool some = i > *at;
+    *at = i;
+    return some;
+}
+
+/* Returns -1 only when out of memory. */
+static int read_line(struct perfmap *map, size_t begin, size_t end)
+{
+    uint64_t start, size;
+    size_t at = begin;
+    char *text = map->text;
+
+    if (end > begin && text[end - 1] == '\r')
+        end--;
+    if (end == begin)
+        return 0;
+    if (!read_hex(text, end, &at, &start) || !skip_spaces(text, end, &at) ||
+        !read_hex(text, end, &at, &size) || !skip_spaces(text, end, &at) || at == end ||
+        size == 0 || start + size < start) {
+        map->bad_lines++;
+        return 0;
+    }
+    if (map->entries == UINT32_MAX)
+        return 0;
+    if (map->entries == map->room) {
+        size_t room = map->room ? map->room * 2 : 256;
+        struct perfmap_entry *entry = reallocarray(map->entry, room, sizeof *entry);
+        if (!entry)
+            return -1;
+        map->entry = entry;
+        map->room = room;
+    }
+    map->entry[map->entries++] = (struct perfmap_entry){start, size, at};
+    text[end] = '\0';
+    return 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct perfmap_entry *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return x->name < y->name ? -1 : x->name > y->name;
+}
+
+/* Of the lines for one start only the last counts: the code there was replaced. */
+static int index_entries(struct perfmap *map)
+{
+    if (map->entries)
+        qsort(map->entry, map->entries, sizeof *map->entry, by_start);
+    for (size_t i = 0; i < map->entries; i++) {
+        const struct perfmap_entry *e = &map->entry[i];
+        if (i + 1 < map->entries && e[1].start == e->start)
+            continue;
+        if (interval_add(&map->ranges, e->start, e->start + e->size_bytes, (uint32_t)i) != 0)
+            return -1;
+    }
+    return interval_flatten(&map->ranges);
+}
+
+int perfmap_parse(struct perfmap *map, char *bytes, size_t size_bytes)
+{
+    memset(map, 0, sizeof *map);
+    map->text = bytes;
+    map->text_bytes = size_bytes;
+    bytes[size_bytes] = '\0';
+    for (size_t at = 0; at < size_bytes;) {
+        char *newline = memchr(bytes + at, '\n', size_bytes - at);
+        size_t end = newline ? (size_t)(newline - bytes) : size_bytes;
+        if (read_line(map, at, end) != 0) {
+            perfmap_free(map);
+            return -1;
+        }
+        at = end + 1;
+    }
+    if (index_entries(map) != 0) {
+        perfmap_free(map);
+        return -1;
+    }
+    return 0;
+}
+
+static int open_map(const char *path)
+{
+    struct stat st;
+    /* The name is guessable and /tmp is everybody's: no links, and nothing but a plain file. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* The process's id in its own pid namespace, by which it names its files. */
+static uint32_t inner_pid(uint32_t pid)
+{
+    char path[64], line[256];
+    unsigned long inner = pid;
+    snprintf(path, sizeof path, "/proc/%u/status", pid);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        if (strncmp(line, "NSpid:", 6) == 0) {
+            const char *last = strrchr(line, '\t');
+            unsigned long value = last ? strtoul(last, NULL, 10) : 0;
+            if (value)
+                inner = value;
+        }
+    }
+    if (f)
+        fclose(f);
+    return (uint32_t)inner;
+}
+
+int perfmap_read(struct perfmap *map, uint32_t pid)
+{
+    char path[96];
+    char *bytes = NULL;
+    size_t used = 0, room = 0;
+    int fd;
+
+    memset(map, 0, sizeof *map);
+    snprintf(path, sizeof path, "/proc/%u/root/tmp/perf-%u.map", pid, inner_pid(pid));
+    fd = open_map(path);
+    if (fd < 0) {
+        snprintf(path, sizeof path, "/tmp/perf-%u.map", pid);
+        fd = open_map(path);
+    }
+    if (fd < 0)
+        return -1;
+    for (;;) {
+        if (used + 1 >= room) {
+            room = room ? room * 2 : 1 << 16;
+            char *more = realloc(bytes, room);
+            if (!more)
+                goto fail;
+            bytes = more;
+        }
+        ssize_t n = read(fd, bytes + used, room - used - 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            goto fail;
+        used += (size_t)n;
+        if (n == 0 || used >= PERFMAP_BYTES_MAX)
+            break;
+    }
+    close(fd);
+    return perfmap_parse(map, bytes, used);
+fail:
+    free(bytes);
+    close(fd);
+    return -1;
+}
+
+const char *perfmap_find(const struct perfmap *map, uint64_t address, uint64_t *start)
+{
+    const struct interval *found = interval_find(&map->ranges, address);
+    if (!found)
+        return NULL;
+    *start = map->entry[found->value].start;
+    return map->text + map->entry[found->value].name;
+}
+
+void perfmap_free(struct perfmap *map)
+{
+    free(map->text);
+    free(map->entry);
+    interval_free(&map->ranges);
+    memset(map, 0, sizeof *map);
+}
