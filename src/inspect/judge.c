@@ -1,0 +1,83 @@
+/* judge.c - what the findings about a program mean for recording it. See inspect.h. */
+#include <elf.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "inspect/inspect.h"
+
+struct verdicts {
+    struct inspect_reason *reasons;
+    size_t max, count;
+    enum inspect_verdict worst;
+};
+
+static void add(struct verdicts *v, enum inspect_verdict verdict, const char *remedy,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static void add(struct verdicts *v, enum inspect_verdict verdict, const char *remedy,
+                const char *format, ...)
+{
+    if (verdict > v->worst)
+        v->worst = verdict;
+    if (v->count == v->max)
+        return;
+    struct inspect_reason *r = &v->reasons[v->count++];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(r->what, sizeof r->what, format, ap);
+    va_end(ap);
+    snprintf(r->remedy, sizeof r->remedy, "%s", remedy);
+    r->verdict = verdict;
+}
+
+static void judge_loading(const struct inspect *r, struct verdicts *v)
+{
+    if (r->bits == 32)
+        add(v, INSPECT_IMPOSSIBLE, "build it for x86-64",
+            "it is a 32-bit program, and the recording library is 64-bit");
+    else if (r->machine != EM_X86_64)
+        add(v, INSPECT_IMPOSSIBLE, "build it for x86-64",
+            "it is built for another processor (ELF machine %u)", r->machine);
+    if (r->is_static)
+        add(v, INSPECT_IMPOSSIBLE, "link it dynamically (without -static)",
+            "it is statically linked, so no library can be preloaded into it");
+    if (r->is_secure)
+        add(v, INSPECT_IMPOSSIBLE,
+            "run it as the user who owns it, or record a copy without the privileges",
+            "it is setuid, setgid or has file capabilities, so the loader ignores LD_PRELOAD");
+    if (r->is_musl)
+        add(v, INSPECT_IMPOSSIBLE, "build it against glibc",
+            "it runs on musl (%s), and the recording library needs glibc", r->interpreter);
+}
+
+static void judge_allocators(const struct inspect *r, struct verdicts *v)
+{
+    if (r->is_static)
+        return;
+    if (r->exports_malloc)
+        add(v, INSPECT_LIMITED, "build it without its own malloc, and preload that one instead",
+            "it brings its own malloc inside the executable, which wins over a preloaded one; only "
+            "its mappings and its children are seen");
+    else if (r->defines_malloc)
+        add(v, INSPECT_LIMITED, "build it without its own malloc, and preload that one instead",
+            "it brings its own malloc inside the executable; only calls from libraries are seen");
+    else if (*r->own_allocator)
+        add(v, INSPECT_LIMITED, "switch it to the system allocator when building it",
+            "it brings %s; what goes through those names is not seen", r->own_allocator);
+    if (r->is_go)
+        add(v, INSPECT_LIMITED, "use Go's own profiler for the Go heap",
+            "it is a Go program, whose own heap does not come from malloc; only C code is seen");
+}
+
+enum inspect_verdict inspect_judge(const struct inspect *result, struct inspect_reason *reasons,
+                                   size_t max, size_t *count)
+{
+    struct verdicts v = {.reasons = reasons, .max = max};
+    if (result->is_elf) {
+        judge_loading(result, &v);
+        judge_allocators(result, &v);
+    }
+    if (count)
+        *count = v.count;
+    return v.worst;
+}

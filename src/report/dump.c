@@ -1,0 +1,649 @@
+/* dump.c - every event of every process, in the order of time, a line each.
+ *
+ * Images are merged through a heap keyed by the time of the next thing each has to say. A cursor is
+ * open only while its process is alive, so memory grows with processes alive at one time. */
+#include "report/report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/json.h"
+#include "report/names.h"
+#include "report/select.h"
+#include "report/warnings.h"
+
+enum side_kind { SIDE_START, SIDE_THREAD, SIDE_NOTE, SIDE_THREAD_END, SIDE_END };
+
+struct side { /* what happens beside the calls */
+    uint64_t time_ns;
+    uint32_t index; /* of the thread or the note */
+    uint8_t kind;   /* enum side_kind */
+};
+
+struct source { /* an image, from its start to its end */
+    const struct trace_image *image;
+    uint32_t index;
+    struct trace_cursor *cursor; /* NULL: not begun, or read to the end */
+    struct trace_batch batch;
+    size_t at;
+    struct side *sides;
+    size_t side_count, side_at;
+    struct names *names;
+    struct image_filter filter;
+    bool begun;
+};
+
+struct dump {
+    FILE *out;
+    struct trace *trace;
+    struct symbols *symbols;
+    const struct report_options *o;
+    struct selection selection;
+    struct source *sources;
+    uint32_t *heap; /* indices of sources; the next one first */
+    uint64_t *keys; /* by source: time of its next thing */
+    size_t heap_count;
+    bool json;
+    char text[1 << 16];
+    size_t used;
+};
+
+unsigned report_dump_columns(void) { return TRACE_COL_ALL; }
+
+/* --- text, without printf: lines are many --- */
+
+static void flush(struct dump *d)
+{
+    fwrite_unlocked(d->text, 1, d->used, d->out);
+    d->used = 0;
+}
+
+static void put_bytes(struct dump *d, const char *s, size_t n)
+{
+    if (n > sizeof d->text - d->used)
+        flush(d);
+    if (n > sizeof d->text) {
+        fwrite_unlocked(s, 1, n, d->out);
+        return;
+    }
+    memcpy(d->text + d->used, s, n);
+    d->used += n;
+}
+
+static void put(struct dump *d, const char *s) { put_bytes(d, s, strlen(s)); }
+
+static void put_number(struct dump *d, uint64_t v, unsigned width)
+{
+    char text[32], *p = text + sizeof text;
+    do {
+        *--p = (char)('0' + v % 10);
+        v /= 10;
+    } while (v);
+    while ((size_t)(text + sizeof text - p) < width)
+        *--p = ' ';
+    put_bytes(d, p, (size_t)(text + sizeof text - p));
+}
+
+static void put_hex(struct dump *d, uint64_t v)
+{
+    char text[24], *p = text + sizeof text;
+    do {
+        *--p = "0123456789abcdef"[v & 15];
+        v >>= 4;
+    } while (v);
+    *--p = 'x';
+    *--p = '0';
+    put_bytes(d, p, (size_t)(text + sizeof text - p));
+}
+
+static void put_seconds(struct dump *d, uint64_t ns)
+{
+    char text[10];
+    uint32_t rest = (uint32_t)(ns % 1000000000u);
+    put_number(d, ns / 1000000000u, 5);
+    text[0] = '.';
+    for (unsigned i = 9; i >= 1; i--) {
+        text[i] = (char)('0' + rest % 10);
+        rest /= 10;
+    }
+    put_bytes(d, text, 10);
+}
+
+/* Valid UTF-8 without control characters. */
+static void put_harmless(struct dump *d, const char *s)
+{
+    while (*s) {
+        size_t n = json_utf8(s);
+        bool bad = n == 0 || (n == 1 && ((unsigned char)*s < 0x20 || *s == 0x7f));
+        put_bytes(d, bad ? "?" : s, bad ? 1 : n);
+        s += n ? n : 1;
+    }
+}
+
+static void put_quoted(struct dump *d, const char *s)
+{
+    struct buffer b = {0};
+    json_quote(&b, s ? s : "");
+    put_bytes(d, buffer_text(&b), b.size_bytes);
+    buffer_release(&b);
+}
+
+/* --- one event --- */
+
+static const char *const path_names[8] = {"failed",    "mmapped",  "non-main",  "sbrk",
+                                          "arena-new", "heap-new", "heap-grew", "nested"};
+static const char *const kind_names[] = {"alloc",        "free",          "free-temporary",
+                                         "free-unknown", "free-inferred", "other"};
+
+static void put_names(struct dump *d, struct source *s, uint32_t stack, bool json)
+{
+    const struct trace_image *image = s->image;
+    const char *between = json ? "" : "  at ";
+    for (uint32_t node = stack, steps = 0; node && node <= image->stacks && steps <= image->stacks;
+         node = image->nodes[node].parent, steps++) {
+        const uint32_t *ids;
+        size_t n = names_of(s->names, node, &ids);
+        for (size_t i = 0; i < n; i++) {
+            const struct name_frame *f = names_frame(s->names, ids[i]);
+            put(d, between);
+            between = json ? "," : " < ";
+            if (json) {
+                put_quoted(d, f->function);
+            } else {
+                put_harmless(d, f->function);
+            }
+        }
+    }
+}
+
+/* Arguments that are more than a size: alignments, protections, a sized free's size. */
+static void put_call(struct dump *d, const struct trace_batch *b, size_t i)
+{
+    const unsigned op = b->op[i], kind = b->kind[i];
+    const uint64_t size = b->size[i], argument = b->argument[i], address = b->address[i];
+    const bool failed = b->path[i] & MLW_PATH_FAILED;
+    if (kind == TRACE_FREE_INFERRED) {
+        put(d, "(unseen free of ");
+        put_hex(d, address);
+        put(d, ")");
+        return;
+    }
+    put(d, op == MLW_OP_REALLOC_OLD     ? "realloc-old"
+           : op == MLW_OP_MREMAP_OLD    ? "mremap-old"
+           : op == MLW_OP_MUNMAP_FAILED ? "munmap-failed"
+                                        : report_op_name(op));
+    put(d, "(");
+    switch (op) {
+    case MLW_OP_FREE:
+    case MLW_OP_REALLOC_OLD:
+        if (address)
+            put_hex(d, address);
+        else
+            put(d, "NULL");
+        put(d, ")");
+        break;
+    case MLW_OP_FREE_SIZED:
+    case MLW_OP_FREE_ALIGNED_SIZED:
+    case MLW_OP_MUNMAP:
+    case MLW_OP_MUNMAP_FAILED:
+    case MLW_OP_MREMAP_OLD:
+        if (address)
+            put_hex(d, address);
+        else
+            put(d, "NULL");
+        if (argument) {
+            put(d, ", alignment ");
+            put_number(d, argument, 0);
+        }
+        put(d, ", ");
+        put_number(d, size, 0);
+        put(d, ")");
+        break;
+    case MLW_OP_MALLOC_USABLE_SIZE:
+        put_hex(d, address);
+        put(d, ") = ");
+        put_number(d, size, 0);
+        break;
+    case MLW_OP_BRK:
+        put_hex(d, address);
+        put(d, ")");
+        break;
+    case MLW_OP_SBRK:
+        if ((int64_t)size < 0)
+            put(d, "-");
+        put_number(d, (int64_t)size < 0 ? -size : size, 0);
+        put(d, ") = ");
+        put_hex(d, address);
+        break;
+    default:
+        put_number(d, size, 0);
+        if (op == MLW_OP_MMAP) {
+            put(d, ", prot ");
+            put_number(d, argument & 0xff, 0);
+            put(d, ", flags ");
+            put_hex(d, argument << 1 >> 9);
+            if (argument >> 63)
+                put(d, ", file");
+        } else if (op == MLW_OP_MREMAP) {
+            put(d, ", flags ");
+            put_hex(d, argument);
+        } else if (argument) {
+            put(d, ", alignment ");
+            put_number(d, argument, 0);
+        }
+        put(d, ") = ");
+        if (failed && (op == MLW_OP_MMAP || op == MLW_OP_MREMAP))
+            put(d, "MAP_FAILED");
+        else if (address)
+            put_hex(d, address);
+        else
+            put(d, "NULL");
+        break;
+    }
+    if (failed && op != MLW_OP_MMAP && op != MLW_OP_MREMAP)
+        put(d, " failed");
+}
+
+static void event_text(struct dump *d, struct source *s, size_t i)
+{
+    const struct trace_batch *b = &s->batch;
+    const struct trace_image *image = s->image;
+    put_seconds(d, b->time_ns[i]);
+    put_number(d, image->pid, 8);
+    put_number(d, image->threads[b->thread[i]].tid, 8);
+    put(d, "  ");
+    put_call(d, b, i);
+    if (b->kind[i] == TRACE_ALLOC && b->usable[i] > b->size[i]) {
+        put(d, "  usable ");
+        put_number(d, b->usable[i], 0);
+    }
+    if (b->kind[i] == TRACE_FREE_TEMP)
+        put(d, "  temporary");
+    if (b->kind[i] == TRACE_FREE_UNKNOWN)
+        put(d, "  unknown");
+    for (unsigned bit = 1; bit < 8; bit++)
+        if (b->path[i] & 1u << bit) {
+            put(d, "  ");
+            put(d, path_names[bit]);
+        }
+    if (b->stack[i]) {
+        if (d->o->names) {
+            put_names(d, s, b->stack[i], false);
+        } else {
+            put(d, "  stack ");
+            put_number(d, b->stack[i], 0);
+        }
+    }
+    put(d, "\n");
+}
+
+static void key_number(struct dump *d, const char *key, uint64_t v)
+{
+    put(d, key);
+    put_number(d, v, 0);
+}
+
+static void event_json(struct dump *d, struct source *s, size_t i)
+{
+    const struct trace_batch *b = &s->batch;
+    const struct trace_image *image = s->image;
+    const unsigned op = b->op[i], kind = b->kind[i];
+    const char *call = op == MLW_OP_REALLOC_OLD     ? "realloc"
+                       : op == MLW_OP_MREMAP_OLD    ? "mremap"
+                       : op == MLW_OP_MUNMAP_FAILED ? "munmap"
+                       : op                         ? report_op_name(op)
+                                                    : NULL;
+    key_number(d, "{\"time_ns\":", b->time_ns[i]);
+    key_number(d, ",\"pid\":", image->pid);
+    key_number(d, ",\"tid\":", image->threads[b->thread[i]].tid);
+    key_number(d, ",\"image\":", s->index);
+    put(d, ",\"kind\":\"");
+    put(d, kind_names[kind]);
+    put(d, "\"");
+    if (call) {
+        put(d, ",\"call\":\"");
+        put(d, call);
+        put(d, "\"");
+    }
+    if (op == MLW_OP_REALLOC_OLD || op == MLW_OP_MREMAP_OLD)
+        put(d, ",\"half\":\"old\"");
+    if (op == MLW_OP_MUNMAP_FAILED)
+        put(d, ",\"undone\":true");
+    put(d, ",\"address\":\"");
+    put_hex(d, b->address[i]);
+    put(d, "\"");
+    if (op != MLW_OP_FREE && op != MLW_OP_REALLOC_OLD && op)
+        key_number(d, ",\"size_bytes\":", b->size[i]);
+    if (kind == TRACE_ALLOC)
+        key_number(d, ",\"usable_bytes\":", b->usable[i]);
+    if (b->slot[i] != TRACE_NO_SLOT)
+        key_number(d, ",\"slot\":", b->slot[i]);
+    if (b->argument[i]) {
+        put(d, ",\"argument\":\"");
+        put_hex(d, b->argument[i]);
+        put(d, "\"");
+    }
+    if (b->path[i]) {
+        const char *between = ",\"path\":[\"";
+        for (unsigned bit = 0; bit < 8; bit++)
+            if (b->path[i] & 1u << bit) {
+                put(d, between);
+                put(d, path_names[bit]);
+                between = "\",\"";
+            }
+        put(d, "\"]");
+    }
+    if (b->stack[i]) {
+        key_number(d, ",\"stack\":", b->stack[i]);
+        if (d->o->names) {
+            put(d, ",\"frames\":[");
+            put_names(d, s, b->stack[i], true);
+            put(d, "]");
+        }
+    }
+    put(d, "}\n");
+}
+
+/* --- what happens beside the calls --- */
+
+static const char *control_name(unsigned control)
+{
+    static const char *const names[] = {"mark",    "start", "stop", "pause",
+                                        "unpause", "sync",  "reset"};
+    return control < sizeof names / sizeof *names ? names[control] : "unknown control";
+}
+
+static void side_words(const struct source *s, const struct side *x, const char **kind,
+                       struct buffer *text, uint32_t *tid)
+{
+    const struct trace_image *image = s->image;
+    const struct trace_event_note *note;
+    *tid = image->pid;
+    switch (x->kind) {
+    case SIDE_START:
+        *kind = "process-start";
+        for (const char *const *arg = image->command; arg && *arg; arg++) {
+            if (arg != image->command)
+                buffer_append_char(text, ' ');
+            buffer_append_text(text, *arg);
+        }
+        break;
+    case SIDE_THREAD:
+    case SIDE_THREAD_END:
+        *kind = x->kind == SIDE_THREAD ? "thread-start" : "thread-end";
+        *tid = image->threads[x->index].tid;
+        if (image->threads[x->index].name)
+            buffer_append_text(text, image->threads[x->index].name);
+        break;
+    case SIDE_NOTE:
+        note = &image->event_notes[x->index];
+        *kind = control_name(note->control);
+        if (note->thread < image->thread_count)
+            *tid = image->threads[note->thread].tid;
+        if (!note->control && note->label)
+            buffer_append_text(text, note->label);
+        else if (note->thread == UINT32_MAX)
+            buffer_append_text(text, "from outside");
+        break;
+    default:
+        *kind = "process-end";
+        describe_end(image, text);
+        break;
+    }
+}
+
+static void side(struct dump *d, struct source *s, const struct side *x)
+{
+    const char *kind = "";
+    struct buffer text = {0};
+    uint32_t tid;
+    side_words(s, x, &kind, &text, &tid);
+    if (d->json) {
+        key_number(d, "{\"time_ns\":", x->time_ns);
+        key_number(d, ",\"pid\":", s->image->pid);
+        key_number(d, ",\"tid\":", tid);
+        key_number(d, ",\"image\":", s->index);
+        put(d, ",\"kind\":\"");
+        put(d, kind);
+        put(d, "\",\"text\":");
+        put_quoted(d, buffer_text(&text));
+        put(d, "}\n");
+    } else {
+        put_seconds(d, x->time_ns);
+        put_number(d, s->image->pid, 8);
+        put_number(d, tid, 8);
+        put(d, "  -- ");
+        put(d, kind);
+        put(d, text.size_bytes ? ": " : "");
+        put_harmless(d, buffer_text(&text));
+        put(d, "\n");
+    }
+    buffer_release(&text);
+}
+
+/* --- order --- */
+
+static bool earlier(const struct dump *d, uint32_t a, uint32_t b)
+{
+    return d->keys[a] != d->keys[b] ? d->keys[a] < d->keys[b] : a < b;
+}
+
+static void sift(struct dump *d, size_t i)
+{
+    for (;;) {
+        size_t least = i, left = 2 * i + 1, right = left + 1;
+        if (left < d->heap_count && earlier(d, d->heap[left], d->heap[least]))
+            least = left;
+        if (right < d->heap_count && earlier(d, d->heap[right], d->heap[least]))
+            least = right;
+        if (least == i)
+            return;
+        uint32_t swap = d->heap[i];
+        d->heap[i] = d->heap[least];
+        d->heap[least] = swap;
+        i = least;
+    }
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct side *x = a, *y = b;
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Opens the image: its side events, its cursor. */
+static int begin(struct dump *d, struct source *s, struct error *err)
+{
+    const struct trace_image *image = s->image;
+    s->begun = true;
+    s->sides = calloc((size_t)image->thread_count * 2 + image->note_count + 2, sizeof *s->sides);
+    s->names = names_new(d->symbols, image, err);
+    if (!s->sides || !s->names)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    s->sides[s->side_count++] = (struct side){image->start_ns, 0, SIDE_START};
+    for (uint32_t i = 0; i < image->thread_count; i++) {
+        const struct trace_thread *t = &image->threads[i];
+        s->sides[s->side_count++] = (struct side){t->start_ns, i, SIDE_THREAD};
+        if (t->ended)
+            s->sides[s->side_count++] = (struct side){t->end_ns, i, SIDE_THREAD_END};
+    }
+    for (uint32_t i = 0; i < image->note_count; i++)
+        s->sides[s->side_count++] = (struct side){image->event_notes[i].time_ns, i, SIDE_NOTE};
+    qsort(s->sides, s->side_count, sizeof *s->sides, by_time);
+    s->sides[s->side_count++] = (struct side){image->end_ns, 0, SIDE_END};
+    if (selection_resolve(&d->selection, image, s->names, &s->filter, err))
+        return -1;
+    s->cursor = trace_cursor_open(d->trace, s->index, err);
+    return s->cursor ? 0 : -1;
+}
+
+static void end(struct source *s)
+{
+    trace_cursor_close(s->cursor);
+    s->cursor = NULL;
+    names_free(s->names);
+    s->names = NULL;
+    selection_release(&s->filter);
+    free(s->sides);
+    s->sides = NULL;
+}
+
+/* Makes sure that batch[at] is the next event, if there is one. */
+static int refill(struct source *s, struct error *err)
+{
+    while (s->cursor && s->at >= s->batch.n) {
+        int more = trace_cursor_next(s->cursor, &s->batch, err);
+        s->at = 0;
+        if (more > 0)
+            continue;
+        s->batch.n = 0;
+        trace_cursor_close(s->cursor);
+        s->cursor = NULL;
+        if (more < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static bool event_passes(const struct dump *d, const struct source *s, size_t i)
+{
+    const struct model_filter *f = &s->filter.filter;
+    const struct trace_batch *b = &s->batch;
+    const bool sized = b->size[i] || b->kind[i] == TRACE_ALLOC;
+    (void)d;
+    return b->time_ns[i] >= f->from_ns && (!f->to_ns || b->time_ns[i] < f->to_ns) &&
+           (!(f->min_bytes || f->below_bytes) ||
+            (sized && b->size[i] >= f->min_bytes &&
+             (!f->below_bytes || b->size[i] < f->below_bytes))) &&
+           (!f->thread_pass || f->thread_pass[b->thread[i]]) &&
+           (!f->stack_pass || (b->stack[i] && f->stack_pass[b->stack[i]]));
+}
+
+static bool side_passes(const struct dump *d, const struct source *s, const struct side *x)
+{
+    const struct model_filter *f = &s->filter.filter;
+    const struct report_options *o = d->o;
+    if (x->time_ns < f->from_ns || (f->to_ns && x->time_ns >= f->to_ns))
+        return false;
+    return !o->min_bytes && !o->below_bytes && !f->stack_pass && !f->thread_pass;
+}
+
+/* Says what the source has to say until another one is earlier. Returns 1 when it is at its end. */
+static int speak(struct dump *d, struct source *s, uint64_t until_ns, struct error *err)
+{
+    for (;;) {
+        if (refill(s, err))
+            return -1;
+        bool event = s->at < s->batch.n;
+        uint64_t event_ns = event ? s->batch.time_ns[s->at] : UINT64_MAX;
+        const struct side *x = s->side_at < s->side_count ? &s->sides[s->side_at] : NULL;
+        /* the end of the process comes after its last event, whatever the clocks say */
+        bool side_first = x && (!event || (x->kind != SIDE_END && x->time_ns <= event_ns));
+        if (!event && !x)
+            return 1;
+        uint64_t next_ns = side_first ? x->time_ns : event_ns;
+        if (next_ns > until_ns) {
+            d->keys[s->index] = next_ns;
+            return 0;
+        }
+        if (side_first) {
+            if (side_passes(d, s, x))
+                side(d, s, x);
+            s->side_at++;
+            continue;
+        }
+        const struct trace_batch *b = &s->batch;
+        const uint64_t side_ns = x && x->kind != SIDE_END ? x->time_ns : UINT64_MAX;
+        for (; s->at < b->n && b->time_ns[s->at] <= until_ns && b->time_ns[s->at] < side_ns;
+             s->at++) {
+            if (b->thread[s->at] >= s->image->thread_count || b->stack[s->at] > s->image->stacks ||
+                b->kind[s->at] > TRACE_OTHER)
+                return error_set(err, ERROR_FORMAT,
+                                 "event %llu of process %u makes no sense: a thread, stack or kind "
+                                 "that does not exist",
+                                 (unsigned long long)(b->first_event + s->at), s->image->pid);
+            if (!event_passes(d, s, s->at))
+                continue;
+            if (d->json)
+                event_json(d, s, s->at);
+            else
+                event_text(d, s, s->at);
+        }
+        if (ferror(d->out))
+            return error_system(err, "cannot write");
+    }
+}
+
+static int merge(struct dump *d, struct error *err)
+{
+    while (d->heap_count) {
+        struct source *s = &d->sources[d->heap[0]];
+        uint64_t until_ns = UINT64_MAX;
+        for (size_t i = 1; i <= 2 && i < d->heap_count; i++)
+            if (d->keys[d->heap[i]] < until_ns)
+                until_ns = d->keys[d->heap[i]];
+        int done = 0;
+        if (!s->begun)
+            done = begin(d, s, err);
+        if (!done)
+            done = speak(d, s, until_ns, err);
+        if (done < 0)
+            return -1;
+        if (done) {
+            end(s);
+            d->heap[0] = d->heap[--d->heap_count];
+        }
+        sift(d, 0);
+    }
+    return 0;
+}
+
+int report_dump(FILE *out, struct trace *t, struct symbols *symbols, const struct report_options *o,
+                bool json, struct error *err)
+{
+    const struct trace_info *info = trace_info(t);
+    struct dump *d = calloc(1, sizeof *d);
+    int status = -1;
+    if (!d)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    d->out = out;
+    d->trace = t;
+    d->symbols = symbols;
+    d->o = o;
+    d->json = json;
+    if (selection_open(&d->selection, o, info, err)) {
+        free(d);
+        return -1;
+    }
+    d->sources = calloc((size_t)info->image_count + 1, sizeof *d->sources);
+    d->heap = calloc((size_t)info->image_count + 1, sizeof *d->heap);
+    d->keys = calloc((size_t)info->image_count + 1, sizeof *d->keys);
+    if (!d->sources || !d->heap || !d->keys) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+    } else {
+        for (uint32_t i = 0; i < info->image_count; i++) {
+            d->sources[i].image = &info->images[i];
+            d->sources[i].index = i;
+            d->keys[i] = info->images[i].start_ns;
+            if (selection_has_image(&d->selection, &info->images[i]))
+                d->heap[d->heap_count++] = i;
+        }
+        for (size_t i = d->heap_count; i-- > 0;)
+            sift(d, i);
+        status = merge(d, err);
+        for (uint32_t i = 0; i < info->image_count; i++)
+            end(&d->sources[i]);
+    }
+    flush(d);
+    selection_close(&d->selection);
+    free(d->sources);
+    free(d->heap);
+    free(d->keys);
+    free(d);
+    return status;
+}

@@ -1,0 +1,221 @@
+#include "report/json.h"
+
+#include <string.h>
+
+size_t json_utf8(const char *text)
+{
+    const uint8_t *s = (const uint8_t *)text;
+    size_t n = s[0] < 0x80                   ? 1
+               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+               : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                             : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+static bool plain(char c)
+{
+    return (unsigned char)c >= 0x20 && (unsigned char)c < 0x7f && c != '"' && c != '\\';
+}
+
+/* One character that is not plain; returns how many bytes of it were used. */
+static size_t escape(const char *s, char out[8], size_t *out_bytes)
+{
+    size_t n = json_utf8(s);
+    unsigned char c = (unsigned char)*s;
+    if (n == 0) {
+        memcpy(out, "\xef\xbf\xbd", 3);
+        *out_bytes = 3;
+        return 1;
+    }
+    if (n > 1) {
+        memcpy(out, s, n);
+        *out_bytes = n;
+        return n;
+    }
+    if (c == '"' || c == '\\')
+        *out_bytes = (size_t)snprintf(out, 8, "\\%c", c);
+    else if (c == '\n' || c == '\t')
+        *out_bytes = (size_t)snprintf(out, 8, c == '\n' ? "\\n" : "\\t");
+    else
+        *out_bytes = (size_t)snprintf(out, 8, "\\u%04x", c);
+    return 1;
+}
+
+void json_quote(struct buffer *b, const char *s)
+{
+    buffer_append_char(b, '"');
+    while (*s) {
+        size_t n = 0;
+        while (plain(s[n]))
+            n++;
+        buffer_append(b, s, n);
+        s += n;
+        if (*s) {
+            char out[8];
+            size_t out_bytes;
+            s += escape(s, out, &out_bytes);
+            buffer_append(b, out, out_bytes);
+        }
+    }
+    buffer_append_char(b, '"');
+}
+
+static void put(struct json *j, const char *s, size_t n) { fwrite_unlocked(s, 1, n, j->out); }
+
+static void quote(struct json *j, const char *s)
+{
+    put(j, "\"", 1);
+    while (*s) {
+        size_t n = 0;
+        while (plain(s[n]))
+            n++;
+        put(j, s, n);
+        s += n;
+        if (*s) {
+            char out[8];
+            size_t out_bytes;
+            s += escape(s, out, &out_bytes);
+            put(j, out, out_bytes);
+        }
+    }
+    put(j, "\"", 1);
+}
+
+static void begin(struct json *j, const char *key, bool line)
+{
+    uint64_t bit = (uint64_t)1 << (j->depth & 63);
+    if (j->depth && (j->filled & bit))
+        put(j, ",", 1);
+    j->filled |= bit;
+    if (line && j->depth)
+        put(j, "\n", 1);
+    if (key) {
+        quote(j, key);
+        put(j, ":", 1);
+    }
+}
+
+static void open_level(struct json *j, const char *bracket)
+{
+    put(j, bracket, 1);
+    j->depth++;
+    uint64_t bit = (uint64_t)1 << (j->depth & 63);
+    j->filled &= ~bit;
+    j->arrays = *bracket == '[' ? j->arrays | bit : j->arrays & ~bit;
+}
+
+void json_open_object(struct json *j, const char *key)
+{
+    begin(j, key, !key);
+    open_level(j, "{");
+}
+
+void json_close_object(struct json *j)
+{
+    put(j, "}", 1);
+    j->depth--;
+}
+
+void json_open_array(struct json *j, const char *key)
+{
+    begin(j, key, false);
+    open_level(j, "[");
+}
+
+void json_close_array(struct json *j)
+{
+    put(j, "]", 1);
+    j->depth--;
+}
+
+void json_number(struct json *j, const char *key, uint64_t value)
+{
+    char text[24], *p = text + sizeof text;
+    begin(j, key, false);
+    do {
+        *--p = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    put(j, p, (size_t)(text + sizeof text - p));
+}
+
+void json_signed(struct json *j, const char *key, int64_t value)
+{
+    char text[24];
+    begin(j, key, false);
+    put(j, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)value));
+}
+
+void json_ratio(struct json *j, const char *key, uint64_t part, uint64_t whole)
+{
+    char text[48];
+    uint64_t parts = whole ? (uint64_t)((unsigned __int128)part * 10000 / whole) : 0;
+    begin(j, key, false);
+    put(j, text,
+        (size_t)snprintf(text, sizeof text, "%llu.%04llu", (unsigned long long)(parts / 10000),
+                         (unsigned long long)(parts % 10000)));
+}
+
+void json_bool(struct json *j, const char *key, bool value)
+{
+    begin(j, key, false);
+    put(j, value ? "true" : "false", value ? 4 : 5);
+}
+
+void json_null(struct json *j, const char *key)
+{
+    begin(j, key, false);
+    put(j, "null", 4);
+}
+
+void json_text(struct json *j, const char *key, const char *text)
+{
+    if (!text) {
+        json_null(j, key);
+        return;
+    }
+    begin(j, key, false);
+    quote(j, text);
+}
+
+void json_address(struct json *j, const char *key, uint64_t address)
+{
+    char text[32];
+    snprintf(text, sizeof text, "0x%llx", (unsigned long long)address);
+    json_text(j, key, text);
+}
+
+void json_bytes(struct json *j, const char *key, const uint8_t *data, size_t n)
+{
+    begin(j, key, false);
+    put(j, "\"", 1);
+    for (size_t i = 0; i < n; i++) {
+        char text[4];
+        put(j, text, (size_t)snprintf(text, sizeof text, "%02x", data[i]));
+    }
+    put(j, "\"", 1);
+}
+
+void json_raw(struct json *j, const char *key, const char *text, size_t n)
+{
+    begin(j, key, false);
+    put(j, text, n);
+}
+
+void json_close_to(struct json *j, unsigned depth)
+{
+    while (j->depth > depth)
+        if (j->arrays & (uint64_t)1 << (j->depth & 63))
+            json_close_array(j);
+        else
+            json_close_object(j);
+}
+
+void json_end(struct json *j) { put(j, "\n", 1); }

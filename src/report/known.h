@@ -1,0 +1,25 @@
+/* known.h - suppressions applied to the stacks of an image; a name is compared once. */
+#ifndef MALLOW_REPORT_KNOWN_H
+#define MALLOW_REPORT_KNOWN_H
+
+#include "analyse/suppress.h"
+#include "model/model.h"
+#include "report/names.h"
+
+struct known {
+    struct suppressions *suppressions; /* NULL or empty: nothing is known */
+    struct names *names;
+    int32_t *by_frame; /* index of the suppression + 1; 0: none; -1: not looked at yet */
+    size_t room;
+    uint64_t blocks, bytes; /* suppressed so far, by known_count */
+};
+
+/* The suppression that matches a frame, or NULL. */
+struct suppression *known_frame(struct known *k, uint32_t frame);
+/* The one that matches some frame of the stack, innermost first. */
+struct suppression *known_stack(struct known *k, uint32_t stack);
+/* Notes that `s` hid these. */
+void known_count(struct known *k, struct suppression *s, uint64_t blocks, uint64_t bytes);
+void known_release(struct known *k);
+
+#endif

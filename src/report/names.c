@@ -1,0 +1,352 @@
+#include "report/names.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INLINE_MAX 64
+
+struct span { /* the frames at one address */
+    uint64_t pc;
+    uint32_t module, exact;
+    uint32_t first, count; /* in ids */
+    bool used;
+};
+
+struct names {
+    struct symbols *symbols;
+    const struct trace_image *image;
+    struct span *spans; /* hash by (module, pc, exact), linear probing */
+    size_t span_room, span_count;
+    uint32_t *ids;
+    size_t id_count, id_room;
+    struct name_frame *frames;
+    size_t frame_count, frame_room;
+    uint32_t *table; /* hash of frames: id + 1 */
+    size_t table_room;
+    char **texts; /* made here */
+    size_t text_count, text_room;
+    bool failed;
+};
+
+/* Functions that allocate on behalf of their callers, known by name in common programs. */
+static bool is_wrapper(const struct name_frame *f)
+{
+    static const char *const globs[] = {"operator new*",
+                                        "x[mc]alloc",
+                                        "xrealloc*",
+                                        "xreallocarray",
+                                        "xn[mc]alloc",
+                                        "xstr*dup",
+                                        "xmem*dup*",
+                                        "x2realloc",
+                                        "x2nrealloc",
+                                        "do_xmalloc",
+                                        "[mc]alloc",
+                                        "realloc",
+                                        "reallocarray",
+                                        "posix_memalign",
+                                        "aligned_alloc",
+                                        "memalign",
+                                        "strdup",
+                                        "strndup",
+                                        "__str*dup",
+                                        "g_malloc*",
+                                        "g_try_malloc*",
+                                        "g_realloc*",
+                                        "g_slice_alloc*",
+                                        "Perl_safesys[mc]alloc",
+                                        "Perl_safesysrealloc",
+                                        "_PyMem_*",
+                                        "PyMem_*",
+                                        "_PyObject_Malloc",
+                                        "PyObject_Malloc",
+                                        "PyObject_Calloc",
+                                        "PyObject_Realloc",
+                                        "_PyMem_RawMalloc",
+                                        "std::allocator*::allocate*",
+                                        "std::__new_allocator*::allocate*",
+                                        "__gnu_cxx::new_allocator*::allocate*",
+                                        "std::_Vector_base*::_M_allocate*",
+                                        "std::__detail::_Hashtable_alloc*::_M_allocate*",
+                                        "std::__cxx11::basic_string*::_M_create*",
+                                        "__rust_alloc*",
+                                        "__rust_realloc",
+                                        "__rdl_alloc*",
+                                        "__rdl_realloc",
+                                        "alloc::alloc::*",
+                                        "<alloc::alloc::Global as *",
+                                        "alloc::raw_vec::*",
+                                        NULL};
+    if (!f->known)
+        return false;
+    for (size_t i = 0; globs[i]; i++)
+        if (fnmatch(globs[i], f->function, 0) == 0)
+            return true;
+    return false;
+}
+
+struct names *names_new(struct symbols *symbols, const struct trace_image *image, struct error *err)
+{
+    struct names *n = calloc(1, sizeof *n);
+    if (!n) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    n->symbols = symbols;
+    n->image = image;
+    return n;
+}
+
+void names_free(struct names *n)
+{
+    if (!n)
+        return;
+    for (size_t i = 0; i < n->text_count; i++)
+        free(n->texts[i]);
+    free(n->texts);
+    free(n->spans);
+    free(n->ids);
+    free(n->frames);
+    free(n->table);
+    free(n);
+}
+
+/* Room for one more in an array that doubles. */
+static bool room_for_one(void **items, size_t count, size_t *room, size_t item_bytes)
+{
+    if (count < *room)
+        return true;
+    size_t more = *room ? *room * 2 : 256;
+    void *p = realloc(*items, more * item_bytes);
+    if (!p)
+        return false;
+    *items = p;
+    *room = more;
+    return true;
+}
+
+static const char *keep(struct names *n, char *text)
+{
+    if (text && room_for_one((void **)&n->texts, n->text_count, &n->text_room, sizeof *n->texts))
+        return n->texts[n->text_count++] = text;
+    free(text);
+    n->failed = true;
+    return "?";
+}
+
+static uint64_t hash_text(uint64_t h, const char *s)
+{
+    for (; s && *s; s++)
+        h = (h ^ (uint8_t)*s) * 0x100000001b3u;
+    return (h ^ 0xff) * 0x9e3779b97f4a7c15u;
+}
+
+static uint64_t hash_frame(const struct name_frame *f)
+{
+    uint64_t h = hash_text(0xcbf29ce484222325u, f->function);
+    h = hash_text(h, f->file);
+    h = hash_text(h, f->module);
+    h = (h ^ f->line ^ (uint64_t)f->inlined << 40) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 31;
+}
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
+
+static bool same_frame(const struct name_frame *a, const struct name_frame *b)
+{
+    return a->line == b->line && a->inlined == b->inlined && same_text(a->function, b->function) &&
+           same_text(a->file, b->file) && same_text(a->module, b->module);
+}
+
+/* The id of a frame; a new one when none reads the same. */
+static uint32_t intern(struct names *n, struct name_frame f)
+{
+    if (n->frame_count * 2 >= n->table_room) {
+        size_t room = n->table_room ? n->table_room * 2 : 1024;
+        uint32_t *table = calloc(room, sizeof *table);
+        if (!table) {
+            n->failed = true;
+            return 0;
+        }
+        for (size_t i = 0; i < n->frame_count; i++) {
+            size_t k = hash_frame(&n->frames[i]) & (room - 1);
+            while (table[k])
+                k = (k + 1) & (room - 1);
+            table[k] = (uint32_t)i + 1;
+        }
+        free(n->table);
+        n->table = table;
+        n->table_room = room;
+    }
+    size_t k = hash_frame(&f) & (n->table_room - 1);
+    for (; n->table[k]; k = (k + 1) & (n->table_room - 1))
+        if (same_frame(&n->frames[n->table[k] - 1], &f))
+            return n->table[k] - 1;
+    if (!room_for_one((void **)&n->frames, n->frame_count, &n->frame_room, sizeof *n->frames)) {
+        n->failed = true;
+        return 0;
+    }
+    f.wrapper = is_wrapper(&f);
+    n->frames[n->frame_count++] = f;
+    n->table[k] = (uint32_t)n->frame_count;
+    return (uint32_t)n->frame_count - 1;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static void look_up(struct names *n, const struct trace_frame_node *node, struct span *span)
+{
+    struct symbol_frame found[INLINE_MAX];
+    struct symbol_module module;
+    const struct trace_module *from = node->module && node->module <= n->image->module_count
+                                          ? &n->image->modules[node->module - 1]
+                                          : NULL;
+    size_t count = 1;
+    memset(&found[0], 0, sizeof found[0]);
+    if (from)
+        module = (struct symbol_module){.path = from->path,
+                                        .build_id = from->build_id,
+                                        .build_id_bytes = from->build_id_bytes,
+                                        .start = from->start,
+                                        .end = from->end,
+                                        .bias = from->bias};
+    if (n->symbols)
+        count = symbols_lookup(n->symbols, from ? &module : NULL, n->image->pid, node->pc,
+                               !(node->flags & MLW_NODE_EXACT), found, INLINE_MAX);
+    span->first = (uint32_t)n->id_count;
+    for (size_t i = 0; i < count; i++) {
+        const struct symbol_frame *s = &found[i];
+        struct name_frame f = {.function = s->function,
+                               .file = s->file,
+                               .module = s->module,
+                               .line = s->line,
+                               .inlined = s->inlined,
+                               .known = s->function != NULL};
+        if (!f.module && from)
+            f.module = base_name(from->path);
+        f.own = from && n->image->exe && from->path && !strcmp(from->path, n->image->exe);
+        if (!f.function) {
+            char text[512];
+            if (from && f.module)
+                snprintf(text, sizeof text, "%.400s+0x%llx", f.module,
+                         (unsigned long long)(node->pc - from->bias));
+            else
+                snprintf(text, sizeof text, "0x%llx", (unsigned long long)node->pc);
+            f.function = keep(n, strdup(text));
+        }
+        uint32_t id = intern(n, f);
+        if (!room_for_one((void **)&n->ids, n->id_count, &n->id_room, sizeof *n->ids)) {
+            n->failed = true;
+            return;
+        }
+        n->ids[n->id_count++] = id;
+        span->count++;
+    }
+}
+
+static void look_up_cut(struct names *n, struct span *span)
+{
+    struct name_frame f = {.function = "[stack not unwound further]", .cut = true};
+    span->first = (uint32_t)n->id_count;
+    uint32_t id = intern(n, f);
+    if (!room_for_one((void **)&n->ids, n->id_count, &n->id_room, sizeof *n->ids)) {
+        n->failed = true;
+        return;
+    }
+    n->ids[n->id_count++] = id;
+    span->count = 1;
+}
+
+static size_t span_place(const struct names *n, uint64_t pc, uint32_t module, uint32_t exact)
+{
+    uint64_t h = (pc ^ (uint64_t)module << 48 ^ (uint64_t)exact << 63) * 0x9e3779b97f4a7c15u;
+    size_t k = (h ^ h >> 32) & (n->span_room - 1);
+    while (n->spans[k].used &&
+           (n->spans[k].pc != pc || n->spans[k].module != module || n->spans[k].exact != exact))
+        k = (k + 1) & (n->span_room - 1);
+    return k;
+}
+
+size_t names_of(struct names *n, uint32_t node, const uint32_t **ids)
+{
+    *ids = NULL;
+    if (!node || node > n->image->stacks)
+        return 0;
+    const struct trace_frame_node *frame = &n->image->nodes[node];
+    bool cut = frame->flags & MLW_NODE_TRUNCATED;
+    uint64_t pc = cut ? 0 : frame->pc;
+    uint32_t module = cut ? 0 : frame->module,
+             exact = frame->flags & (MLW_NODE_EXACT | MLW_NODE_TRUNCATED);
+    if (n->span_count * 2 >= n->span_room) {
+        size_t room = n->span_room ? n->span_room * 2 : 1024, old_room = n->span_room;
+        struct span *spans = calloc(room, sizeof *spans), *old = n->spans;
+        if (!spans) {
+            n->failed = true;
+            return 0;
+        }
+        n->spans = spans;
+        n->span_room = room;
+        for (size_t i = 0; i < old_room; i++)
+            if (old[i].used)
+                spans[span_place(n, old[i].pc, old[i].module, old[i].exact)] = old[i];
+        free(old);
+    }
+    struct span *span = &n->spans[span_place(n, pc, module, exact)];
+    if (!span->used) {
+        *span = (struct span){.pc = pc, .module = module, .exact = exact, .used = true};
+        n->span_count++;
+        if (cut)
+            look_up_cut(n, span);
+        else
+            look_up(n, frame, span);
+    }
+    *ids = n->ids + span->first;
+    return span->count;
+}
+
+const struct name_frame *names_frame(const struct names *n, uint32_t id) { return &n->frames[id]; }
+const struct trace_image *names_image(const struct names *n) { return n->image; }
+uint32_t names_count(const struct names *n) { return (uint32_t)n->frame_count; }
+bool names_failed(const struct names *n) { return n->failed; }
+
+static size_t source_frames(void *arg, uint32_t node, const uint32_t **ids)
+{
+    return names_of(arg, node, ids);
+}
+
+static bool source_is_wrapper(void *arg, uint32_t frame)
+{
+    return names_frame(arg, frame)->wrapper;
+}
+
+struct frame_source names_source(struct names *n, bool all_frames)
+{
+    return (struct frame_source){n, source_frames, all_frames ? NULL : source_is_wrapper};
+}
+
+uint8_t *names_cut_stacks(const struct trace_image *image)
+{
+    uint8_t *cut = calloc((size_t)image->stacks + 1, 1);
+    if (!cut)
+        return NULL;
+    for (uint32_t i = 1; i <= image->stacks; i++) {
+        uint32_t node = i, steps = 0;
+        while (node && node <= image->stacks && !cut[node] && steps++ < image->stacks &&
+               !(image->nodes[node].flags & MLW_NODE_TRUNCATED))
+            node = image->nodes[node].parent;
+        uint8_t known = 1; /* 1: complete, 2: cut */
+        if (node && node <= image->stacks)
+            known = cut[node] ? cut[node] : 2;
+        for (uint32_t j = i; j && j <= image->stacks && !cut[j]; j = image->nodes[j].parent)
+            cut[j] = known;
+    }
+    for (uint32_t i = 0; i <= image->stacks; i++)
+        cut[i] = cut[i] == 2;
+    return cut;
+}

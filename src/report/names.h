@@ -1,0 +1,51 @@
+/* names.h - the frames of an image's stacks, as text that people read.
+ *
+ * Owns: the way from a node of a stack to function, file, line and module, through symbol/, done
+ * once for every distinct address and only when asked for. Frames that read the same have the same
+ * id. Not thread-safe. */
+#ifndef MALLOW_REPORT_NAMES_H
+#define MALLOW_REPORT_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyse/figures.h"
+#include "base/error.h"
+#include "symbol/symbol.h"
+#include "trace/trace.h"
+
+struct name_frame {
+    const char *function; /* never NULL; without a name "libx.so+0x1234" or "0x7f..." */
+    const char *file;     /* NULL when unknown */
+    const char *module;   /* basename; NULL when unknown */
+    unsigned line;        /* 0 when unknown */
+    bool inlined;         /* into the next frame */
+    bool known;           /* function is a name */
+    bool cut;             /* not a frame: says that the stack could not be unwound further */
+    bool own;             /* of the program itself, not of a library */
+    bool wrapper;         /* machinery of allocation: its caller is the interesting site */
+};
+
+struct names;
+
+/* symbols and image must outlive it. symbols NULL: addresses only. */
+struct names *names_new(struct symbols *symbols, const struct trace_image *image,
+                        struct error *err);
+void names_free(struct names *n); /* NULL is fine */
+
+/* Ids of the frames at node (1..image->stacks), innermost first; valid until the next call. Out of
+ * memory gives no frames and makes names_failed true. */
+size_t names_of(struct names *n, uint32_t node, const uint32_t **ids);
+const struct name_frame *names_frame(const struct names *n, uint32_t id);
+const struct trace_image *names_image(const struct names *n);
+uint32_t names_count(const struct names *n); /* ids so far: 0..count-1 */
+bool names_failed(const struct names *n);
+
+/* As analyse/ wants it. all_frames: wrappers are sites like others. */
+struct frame_source names_source(struct names *n, bool all_frames);
+
+/* Bit set for nodes whose stack ends in a note that it was cut. Caller frees [stacks + 1]. */
+uint8_t *names_cut_stacks(const struct trace_image *image);
+
+#endif

@@ -1,0 +1,52 @@
+/* page.h - the looks of the text report: widths, numbers in columns, bars. */
+#ifndef MALLOW_REPORT_PAGE_H
+#define MALLOW_REPORT_PAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/buffer.h"
+#include "base/human.h"
+#include "report/names.h"
+
+struct page {
+    FILE *out;
+    unsigned columns; /* 0: lines are never cut */
+    bool unicode, bold;
+};
+
+/* A heading, with an empty line before it; the text is printed as given. */
+void page_heading(const struct page *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Prints a line of `text`, cut to the width. The text may be longer than its characters (UTF-8);
+ * control characters are shown as '?'. */
+void page_line(const struct page *p, const struct buffer *text);
+
+/* The same, broken at blanks where it is too long; `indent` blanks begin the lines after the first.
+ */
+void page_wrap(const struct page *p, const struct buffer *text, unsigned indent);
+
+/* Characters on the screen that a text takes, each code point counting as one. */
+size_t page_width(const char *text);
+
+/* Appends `part` of `whole` as "12.3 %" (6 wide); "" padded when whole is 0. */
+void page_percent(struct buffer *b, uint64_t part, uint64_t whole);
+
+/* Appends `text` right-aligned in `width`. */
+void page_right(struct buffer *b, const char *text, unsigned width);
+void page_left(struct buffer *b, const char *text, unsigned width);
+
+/* Appends a bar of up to `width` cells for part of whole. */
+void page_bar(const struct page *p, struct buffer *b, uint64_t part, uint64_t whole,
+              unsigned width);
+
+/* Appends values[0..n) as a line of `n` cells, scaled to `largest`. */
+void page_spark(const struct page *p, struct buffer *b, const uint64_t *values, size_t n,
+                uint64_t largest);
+
+/* Appends "function (file:line, module)" so that it fits into `room` characters (0: any). */
+void page_frame(const struct page *p, struct buffer *b, const struct name_frame *f, size_t room);
+
+#endif

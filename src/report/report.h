@@ -1,0 +1,60 @@
+/* report.h - where the memory of a recorded program went: as text, as JSON, event by event.
+ *
+ * Owns: what is said and how it looks. Refuses: parsing of options, opening of files, terminals
+ * (see cli/). Each function reads the trace from its start to its end once, streaming. */
+#ifndef MALLOW_REPORT_REPORT_H
+#define MALLOW_REPORT_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analyse/figures.h"
+#include "base/error.h"
+#include "symbol/symbol.h"
+#include "trace/trace.h"
+
+struct report_options {
+    /* What to look at. Zero and NULL: everything. */
+    uint32_t pid;
+    uint64_t from_ns, to_ns; /* since the start of the recording; to_ns not included, 0: end */
+    uint64_t min_bytes, below_bytes; /* requested; below_bytes not included, 0: no bound */
+    uint64_t min_lifetime_ns;
+    bool only_new;            /* with from_ns: leave out blocks of before */
+    const char *thread;       /* a thread id, or a pattern of names; see analyse/pattern.h */
+    const char *function;     /* pattern: of a function in the stack */
+    const char *module;       /* pattern: of a module in the stack */
+    const char *suppressions; /* path of a suppression file */
+    /* What to show. */
+    enum metric by;
+    bool by_given;   /* text: this tree only */
+    uint64_t top;    /* sites; 0: text 10, JSON all */
+    unsigned depth;  /* text: callers in a tree; 0: 8 */
+    bool all_frames; /* text: wrappers of malloc are call sites like others */
+    bool names;      /* dump: functions, not numbers of stacks */
+    /* How to show it. */
+    unsigned columns; /* width of the terminal; 0: lines are not cut */
+    bool unicode, bold;
+    void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
+    void *progress_arg;
+};
+
+/* The columns of a trace that these need. */
+unsigned report_columns(void);
+unsigned report_dump_columns(void);
+
+/* The C name of an operation (enum mlw_op). */
+const char *report_op_name(unsigned op);
+
+/* path: of the file, to be named in the text. symbols NULL: addresses instead of names. */
+int report_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
+                const struct report_options *options, struct error *err);
+/* On failure the document is still closed, with the cause in "error". */
+int report_json(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
+                const struct report_options *options, struct error *err);
+
+/* Every event in time order over all processes, a line each. */
+int report_dump(FILE *out, struct trace *t, struct symbols *symbols,
+                const struct report_options *options, bool json, struct error *err);
+
+#endif

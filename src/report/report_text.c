@@ -1,0 +1,399 @@
+/* report_text.c - the report for people: what is most asked for comes first. */
+#include "report/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "report/known.h"
+#include "report/names.h"
+#include "report/page.h"
+#include "report/select.h"
+#include "report/sections.h"
+#include "report/tree.h"
+#include "report/warnings.h"
+
+typedef unsigned long long ull;
+
+struct summary { /* of an image, for the table of processes */
+    struct model_totals totals;
+    uint32_t image;
+};
+
+struct run {
+    const struct page *page;
+    const struct report_options *o;
+    const struct trace_info *info;
+    const struct selection *selection;
+    struct summary *summaries;
+    size_t count;
+    struct model *biggest; /* with its stacks */
+    struct names *names;   /* of the biggest */
+    uint32_t biggest_image;
+    struct warnings warnings;
+};
+
+/* The command line, cut after `room` bytes; brief: without the folder of the program. */
+static void print_command(struct buffer *b, const struct trace_image *image, size_t room,
+                          bool brief)
+{
+    size_t before = b->size_bytes;
+    for (const char *const *arg = image->command; arg && *arg; arg++) {
+        if (arg != image->command)
+            buffer_append_char(b, ' ');
+        const char *slash = brief && arg == image->command ? strrchr(*arg, '/') : NULL;
+        buffer_append_text(b, slash && slash[1] ? slash + 1 : *arg);
+        if (b->size_bytes - before > room) {
+            b->size_bytes = before + room;
+            b->data[b->size_bytes] = 0;
+            buffer_append_text(b, "...");
+            return;
+        }
+    }
+    if (b->size_bytes == before)
+        buffer_append_text(b, image->exe && *image->exe ? image->exe : "(command unknown)");
+}
+
+/* First lines: what file this is, and what the reader must know before he believes it. */
+static void print_top(const struct run *r, const char *path)
+{
+    const struct trace_info *info = r->info;
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    uint64_t events = 0;
+    for (size_t i = 0; i < r->count; i++)
+        events += r->summaries[i].totals.events;
+    buffer_printf(&b, "%s: %s calls", path, human_count(n, events));
+    buffer_printf(&b, " in %zu process%s", r->count, r->count == 1 ? "" : "es");
+    buffer_printf(&b, "; %s", human_size(n, info->file_bytes));
+    if (events)
+        buffer_printf(&b, ", %.2f bytes a call", (double)info->file_bytes / (double)events);
+    page_wrap(r->page, &b, 2);
+    buffer_clear(&b);
+    if (info->start_realtime_ns) {
+        time_t seconds = (time_t)(info->start_realtime_ns / 1000000000u);
+        struct tm tm;
+        char when[64];
+        if (localtime_r(&seconds, &tm) && strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &tm))
+            buffer_printf(&b, "recorded %s", when);
+        if (info->host && *info->host)
+            buffer_printf(&b, " on %s", info->host);
+        page_wrap(r->page, &b, 2);
+        buffer_clear(&b);
+    }
+    const char *text = buffer_text(&r->warnings.text);
+    for (size_t i = 0; i < r->warnings.count; i++, text += strlen(text) + 1) {
+        buffer_printf(&b, "%s ", r->page->unicode ? "\u26a0" : "!");
+        buffer_append_text(&b, text);
+        page_wrap(r->page, &b, 2);
+        buffer_clear(&b);
+    }
+    buffer_release(&b);
+}
+
+static void print_filter(const struct run *r)
+{
+    const struct report_options *o = r->o;
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    if (!selection_filters(r->selection))
+        return;
+    buffer_append_text(&b, "only:");
+    if (o->from_ns || o->to_ns) {
+        buffer_printf(&b, " time %s..", human_duration(n, o->from_ns));
+        if (o->to_ns)
+            buffer_append_text(&b, human_duration(n, o->to_ns - 1));
+        if (o->only_new)
+            buffer_append_text(&b, " (new blocks)");
+    }
+    if (o->min_bytes || o->below_bytes) {
+        buffer_printf(&b, " sizes %s..", human_size(n, o->min_bytes));
+        if (o->below_bytes)
+            buffer_append_text(&b, human_size(n, o->below_bytes - 1));
+    }
+    if (o->min_lifetime_ns)
+        buffer_printf(&b, " lifetimes from %s on", human_duration(n, o->min_lifetime_ns));
+    if (o->thread)
+        buffer_printf(&b, " thread %s", o->thread);
+    if (o->function)
+        buffer_printf(&b, " function %s", o->function);
+    if (o->module)
+        buffer_printf(&b, " module %s", o->module);
+    page_wrap(r->page, &b, 2);
+    buffer_release(&b);
+}
+
+static int by_peak(const void *a, const void *b)
+{
+    const struct summary *x = a, *y = b;
+    if (x->totals.peak_bytes != y->totals.peak_bytes)
+        return x->totals.peak_bytes < y->totals.peak_bytes ? 1 : -1;
+    return x->image < y->image ? -1 : 1;
+}
+
+static void short_end(const struct trace_image *image, struct buffer *b)
+{
+    int status = (int)image->end_status;
+    if (image->end_how == MLW_END_EXEC)
+        buffer_append_text(b, "exec");
+    else if (image->end_how == MLW_END_UNKNOWN)
+        buffer_append_text(b, "not seen");
+    else if (WIFSIGNALED(status))
+        buffer_printf(b, "signal %d", WTERMSIG(status));
+    else
+        buffer_printf(b, "exit %d", WEXITSTATUS(status));
+}
+
+static void print_processes(const struct run *r)
+{
+    const size_t limit = r->o->top ? (size_t)r->o->top : 20;
+    size_t idle = 0, shown = 0;
+    struct buffer b = {0};
+    char n[HUMAN_TEXT_BYTES];
+    if (r->count < 2)
+        return;
+    page_heading(r->page, "Processes");
+    buffer_append_text(
+        &b, "    pid  parent       calls       peak        end   duration  end        command");
+    page_line(r->page, &b);
+    buffer_clear(&b);
+    qsort(r->summaries, r->count, sizeof *r->summaries, by_peak);
+    for (size_t i = 0; i < r->count; i++) {
+        const struct summary *s = &r->summaries[i];
+        const struct trace_image *image = &r->info->images[s->image];
+        struct buffer end = {0};
+        if (!s->totals.events) {
+            idle++; /* often between fork and exec */
+            continue;
+        }
+        if (shown++ >= limit)
+            continue;
+        buffer_printf(&b, "%7u %7u ", image->pid, image->ppid);
+        page_right(&b, human_count(n, s->totals.events), 11);
+        buffer_append_char(&b, ' ');
+        page_right(&b, human_size(n, s->totals.peak_bytes), 10);
+        buffer_append_char(&b, ' ');
+        page_right(&b, human_size(n, s->totals.live_bytes), 10);
+        buffer_append_char(&b, ' ');
+        page_right(&b, human_duration(n, image->end_ns - image->start_ns), 10);
+        buffer_append_text(&b, "  ");
+        short_end(image, &end);
+        page_left(&b, buffer_text(&end), 11);
+        print_command(&b, image, 160, true);
+        page_line(r->page, &b);
+        buffer_clear(&b);
+        buffer_release(&end);
+    }
+    if (shown > limit)
+        buffer_printf(&b, "        and %zu more (-n shows more)", shown - limit);
+    if (b.size_bytes)
+        page_line(r->page, &b);
+    buffer_clear(&b);
+    if (idle)
+        buffer_printf(&b, "        and %zu that made no calls", idle);
+    if (b.size_bytes)
+        page_line(r->page, &b);
+    buffer_release(&b);
+}
+
+static bool has_anything(const struct model_totals *t) { return t->events || t->carried_blocks; }
+
+static void print_totals(const struct run *r)
+{
+    const struct model *m = r->biggest;
+    const struct model_totals *t = model_totals(m);
+    const struct trace_image *image = model_image(m);
+    uint64_t length = image->end_ns > image->start_ns ? image->end_ns - image->start_ns : 0;
+    uint64_t peak_ns = t->peak_time_ns > image->start_ns ? t->peak_time_ns - image->start_ns : 0;
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+
+    print_command(&b, image, 400, false);
+    page_heading(r->page, "%s", buffer_text(&b));
+    buffer_clear(&b);
+    buffer_printf(&b, "pid %u, ", image->pid);
+    buffer_printf(&b, "%s thread%s, ",
+                  human_count(n, image->thread_count ? image->thread_count : 1),
+                  image->thread_count > 1 ? "s" : "");
+    buffer_printf(&b, "ran %s, ", human_duration(n, length));
+    describe_end(image, &b);
+    if (image->allocator && *image->allocator)
+        buffer_printf(&b, "; %s", image->allocator);
+    page_wrap(r->page, &b, 11);
+    buffer_clear(&b);
+
+    fputc('\n', r->page->out);
+    if (!has_anything(t)) {
+        buffer_append_text(&b, selection_filters(r->selection)
+                                   ? "No call passes the filters."
+                                   : "No allocation call of it was recorded.");
+        page_wrap(r->page, &b, 2);
+        buffer_release(&b);
+        return;
+    }
+    buffer_printf(&b, "Peak       %s live", human_size(n, t->peak_bytes));
+    buffer_printf(&b, " in %s block%s", human_count(n, t->peak_blocks),
+                  t->peak_blocks == 1 ? "" : "s");
+    if (t->peak_bytes) {
+        buffer_printf(&b, ", %s after the start", human_duration(n, peak_ns));
+        if (length)
+            buffer_printf(&b, " (%.0f %% of the run)", 100.0 * (double)peak_ns / (double)length);
+    }
+    page_wrap(r->page, &b, 11);
+    buffer_clear(&b);
+    buffer_printf(&b, "%-10s %s still live",
+                  image->end_how == MLW_END_UNKNOWN ? "So far" : "At the end",
+                  human_size(n, t->live_bytes));
+    buffer_printf(&b, " in %s block%s", human_count(n, t->live_blocks),
+                  t->live_blocks == 1 ? "" : "s");
+    page_wrap(r->page, &b, 11);
+    buffer_clear(&b);
+    buffer_printf(&b, "Allocated  %s", human_size(n, t->requested_bytes));
+    buffer_printf(&b, " by %s calls", human_count(n, t->allocations));
+    if (t->allocations)
+        buffer_printf(&b, ", %s on average", human_size(n, t->requested_bytes / t->allocations));
+    if (length)
+        buffer_printf(&b, ", %s a second",
+                      human_count(n, (uint64_t)((double)t->allocations * 1e9 / (double)length)));
+    if (t->allocations)
+        buffer_printf(&b, "; %.1f %% temporary",
+                      100.0 * (double)t->temporary / (double)t->allocations);
+    page_wrap(r->page, &b, 11);
+    buffer_clear(&b);
+    if (t->carried_blocks) {
+        buffer_printf(&b, "Inherited  %s", human_size(n, t->carried_bytes));
+        buffer_printf(&b, " in %s blocks were live at its start",
+                      human_count(n, t->carried_blocks));
+        page_wrap(r->page, &b, 11);
+    }
+    buffer_release(&b);
+}
+
+static int print_trees(const struct run *r, struct suppressions *suppressions, struct error *err)
+{
+    static const char *const titles[METRICS] = {"Live at the peak", "Still live at the end",
+                                                "Allocated in all", "Temporary allocations",
+                                                "Allocation calls"};
+    const struct report_options *o = r->o;
+    const struct model *m = r->biggest;
+    uint64_t top = o->top ? o->top : o->by_given ? 20 : 10;
+    struct known known = {.suppressions = suppressions, .names = r->names};
+    struct known *hide = suppressions ? &known : NULL;
+    int status = 0;
+    if (o->by_given && o->by != BY_END) {
+        status = tree_print(r->page, m, r->names, o, o->by, top, NULL, titles[o->by], err);
+    } else {
+        if (!o->by_given)
+            status = tree_print(r->page, m, r->names, o, BY_PEAK, top, NULL, titles[BY_PEAK], err);
+        if (!status)
+            status = tree_print(r->page, m, r->names, o, BY_END, top, hide, titles[BY_END], err);
+    }
+    if (!status && suppressions && (!o->by_given || o->by == BY_END)) {
+        char n[HUMAN_TEXT_BYTES];
+        struct buffer b = {0};
+        size_t unused = suppressions_unused(suppressions);
+        buffer_printf(&b, "   suppressed: %s", human_size(n, known.bytes));
+        buffer_printf(&b, " in %s blocks", human_count(n, known.blocks));
+        buffer_printf(&b, "; %zu of %zu suppressions matched nothing", unused, suppressions->count);
+        page_wrap(r->page, &b, 11);
+        buffer_release(&b);
+    }
+    known_release(&known);
+    if (!status && !o->by_given) {
+        uint64_t few = o->top ? o->top : 5;
+        for (enum metric by = BY_ALLOCATED; by < METRICS && !status; by++)
+            status = tree_list(r->page, m, r->names, o, by, few, titles[by], err);
+    }
+    if (!status && names_failed(r->names))
+        status = error_set(err, ERROR_MEMORY, "no memory for the names of call sites");
+    return status;
+}
+
+/* One pass over an image; the biggest so far is kept whole. */
+static int add_image(struct run *r, struct trace *t, uint32_t i, struct symbols *symbols,
+                     struct error *err)
+{
+    const struct trace_image *image = &r->info->images[i];
+    struct image_filter filter;
+    struct model *m = NULL;
+    struct names *names = names_new(symbols, image, err);
+    if (!names)
+        return -1;
+    int status = selection_resolve(r->selection, image, names, &filter, err);
+    if (!status) {
+        status = replay_image(t, i, &filter.filter, &m, err);
+        selection_release(&filter);
+    }
+    if (status) {
+        names_free(names);
+        return -1;
+    }
+    const bool several = r->info->image_count > 1;
+    uint8_t *cut = names_cut_stacks(image);
+    warn_about_image(&r->warnings, image, several);
+    warn_about_model(&r->warnings, m, cut, several);
+    free(cut);
+    r->summaries[r->count++] = (struct summary){*model_totals(m), i};
+    const struct model_totals *best = r->biggest ? model_totals(r->biggest) : NULL;
+    const struct model_totals *mine = model_totals(m);
+    if (!best || mine->peak_bytes > best->peak_bytes ||
+        (mine->peak_bytes == best->peak_bytes && mine->events > best->events)) {
+        model_free(r->biggest);
+        names_free(r->names);
+        r->biggest = m;
+        r->names = names;
+        r->biggest_image = i;
+    } else {
+        model_free(m);
+        names_free(names);
+    }
+    return 0;
+}
+
+int report_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
+                const struct report_options *o, struct error *err)
+{
+    const struct trace_info *info = trace_info(t);
+    struct page page = {out, o->columns, o->unicode, o->bold};
+    struct selection selection;
+    struct suppressions suppressions = {0};
+    if (selection_open(&selection, o, info, err))
+        return -1;
+    struct run r = {.page = &page, .o = o, .info = info, .selection = &selection};
+    int status = 0;
+    if (o->suppressions)
+        status = suppressions_read(&suppressions, o->suppressions, err);
+    r.summaries = calloc((size_t)info->image_count + 1, sizeof *r.summaries);
+    if (!status && !r.summaries)
+        status = error_set(err, ERROR_MEMORY, "out of memory");
+    if (!status)
+        warn_about_file(&r.warnings, info);
+    for (uint32_t i = 0; i < info->image_count && !status; i++)
+        if (selection_has_image(&selection, &info->images[i]))
+            status = add_image(&r, t, i, symbols, err);
+    if (!status) {
+        print_top(&r, path);
+        print_filter(&r);
+        print_processes(&r);
+        if (r.biggest) {
+            print_totals(&r);
+            if (!o->by_given && has_anything(model_totals(r.biggest))) {
+                section_timeline(&page, r.biggest);
+                section_resident(&page, r.biggest);
+            }
+            status = print_trees(&r, o->suppressions ? &suppressions : NULL, err);
+            if (!status && !o->by_given && has_anything(model_totals(r.biggest)))
+                section_rest(&page, r.biggest, r.names);
+        }
+        if (symbols)
+            section_problems(&page, symbols);
+    }
+    warnings_release(&r.warnings);
+    model_free(r.biggest);
+    names_free(r.names);
+    free(r.summaries);
+    suppressions_release(&suppressions);
+    selection_close(&selection);
+    return status;
+}

@@ -1,0 +1,447 @@
+#include "report/sections.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/group.h"
+#include "analyse/resident.h"
+#include "report/report.h"
+
+void section_timeline(const struct page *p, const struct model *m)
+{
+    uint64_t start_ns, width_ns;
+    size_t n;
+    const struct model_bin *bins = model_timeline(m, &start_ns, &width_ns, &n);
+    const uint64_t peak = model_totals(m)->peak_bytes;
+    uint64_t cells[MODEL_BINS];
+    size_t width = p->columns && p->columns < 92 ? p->columns - 12 : 80;
+    struct buffer b = {0};
+    if (!peak || width < 10)
+        return;
+    if (width > n)
+        width = n;
+    for (size_t i = 0; i < width; i++) {
+        cells[i] = 0;
+        for (size_t k = i * n / width; k < (i + 1) * n / width; k++)
+            if (bins[k].max_live_bytes > cells[i])
+                cells[i] = bins[k].max_live_bytes;
+    }
+    buffer_append_text(&b, "Over time  ");
+    page_spark(p, &b, cells, width, peak);
+    struct page wide = *p;
+    wide.columns = 0;
+    page_line(&wide, &b);
+    buffer_release(&b);
+}
+
+static void part(const struct page *p, int64_t bytes, const char *what)
+{
+    char n[HUMAN_TEXT_BYTES], text[HUMAN_TEXT_BYTES + 4];
+    struct buffer b = {0};
+    if (!bytes)
+        return;
+    snprintf(text, sizeof text, "%s%s", bytes < 0 ? "-" : "",
+             human_size(n, (uint64_t)(bytes < 0 ? -bytes : bytes)));
+    page_right(&b, text, 14);
+    buffer_printf(&b, "  %s", what);
+    page_wrap(p, &b, 16);
+    buffer_release(&b);
+}
+
+void section_resident(const struct page *p, const struct model *m)
+{
+    struct resident_view v;
+    const struct trace_image *image = model_image(m);
+    const uint64_t peak_ns = model_totals(m)->peak_time_ns;
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    resident_at_peak(m, &v);
+    if (v.sampled) {
+        buffer_printf(&b, "Resident   %s at most", human_size(n, v.largest_bytes));
+        if (v.largest_time_ns >= image->start_ns)
+            buffer_printf(&b, ", %s after the start",
+                          human_duration(n, v.largest_time_ns - image->start_ns));
+        buffer_append_text(&b, " (with the recorder's own memory)");
+        page_wrap(p, &b, 16);
+        buffer_clear(&b);
+    }
+    if (!v.known) {
+        buffer_release(&b);
+        return;
+    }
+    int64_t above = (int64_t)(v.resident_bytes - v.live_bytes);
+    page_heading(p, "Resident against live, measured %s %s the peak",
+                 human_duration(n, v.time_ns > peak_ns ? v.time_ns - peak_ns : peak_ns - v.time_ns),
+                 v.time_ns >= peak_ns ? "after" : "before");
+    page_right(&b, human_size(n, v.live_bytes), 14);
+    buffer_printf(&b, "  live in %s blocks (bytes the program had asked for)",
+                  human_count(n, v.live_blocks));
+    page_wrap(p, &b, 16);
+    buffer_clear(&b);
+    part(p, v.parts[RESIDENT_ROUNDING], "the allocator's rounding up of those blocks");
+    part(p, v.parts[RESIDENT_HEAP_FREE],
+         v.parts[RESIDENT_HEAP_FREE] < 0
+             ? "blocks in the heap and the arenas whose pages were not touched, at least"
+             : "free chunks and headers in the heap and the arenas");
+    part(p, v.parts[RESIDENT_MMAPPED],
+         v.parts[RESIDENT_MMAPPED] < 0
+             ? "blocks with a mapping of their own that were not touched, at least"
+             : "anonymous mappings that are not blocks");
+    part(p, v.parts[RESIDENT_ALLOCATOR],
+         v.parts[RESIDENT_ALLOCATOR] < 0
+             ? "blocks whose pages were not touched, at least"
+             : "free memory of the allocator, and anonymous mappings that are not blocks");
+    part(p, v.parts[RESIDENT_STACKS], "stacks");
+    part(p, v.parts[RESIDENT_FILES],
+         "code and data of the program and its libraries, mapped files");
+    part(p, v.parts[RESIDENT_SHARED], "shared memory");
+    part(p, v.parts[RESIDENT_OTHER], "other");
+    page_right(&b, human_size(n, v.resident_bytes), 14);
+    buffer_printf(&b, "  resident, %s %s live",
+                  human_size(n, (uint64_t)(above < 0 ? -above : above)),
+                  above < 0 ? "below" : "above");
+    if (v.recorder_bytes)
+        buffer_printf(&b, "; the recorder's own %s are taken off", human_size(n, v.recorder_bytes));
+    page_wrap(p, &b, 16);
+    buffer_clear(&b);
+    if (v.swapped_bytes) {
+        page_right(&b, human_size(n, v.swapped_bytes), 14);
+        buffer_append_text(&b, "  swapped out, not counted here");
+        page_wrap(p, &b, 16);
+    }
+    buffer_release(&b);
+}
+
+static void calls(const struct page *p, const struct model *m)
+{
+    const struct model_totals *t = model_totals(m);
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    page_heading(p, "Calls: %s", human_count(n, t->events));
+    bool done[MLW_OP_COUNT] = {false};
+    for (;;) { /* the most frequent first; there are only twenty */
+        unsigned best = 0;
+        for (unsigned op = 1; op < MLW_OP_COUNT; op++)
+            if (!done[op] && t->calls[op] > (best ? t->calls[best] : 0))
+                best = op;
+        if (!best)
+            break;
+        done[best] = true;
+        page_right(&b, human_count(n, t->calls[best]), 14);
+        buffer_append_char(&b, ' ');
+        page_percent(&b, t->calls[best], t->events);
+        buffer_printf(&b, "  %s", report_op_name(best));
+        if (t->failed[best])
+            buffer_printf(&b, ", %s failed", human_count(n, t->failed[best]));
+        if (best == MLW_OP_FREE && t->null_frees)
+            buffer_printf(&b, ", %s of NULL", human_count(n, t->null_frees));
+        page_line(p, &b);
+        buffer_clear(&b);
+    }
+    if (t->unknown_frees) {
+        page_right(&b, human_count(n, t->unknown_frees), 14);
+        buffer_append_text(&b, "          releases of blocks from before the recording");
+        page_line(p, &b);
+        buffer_clear(&b);
+    }
+    if (t->cross_thread_frees) {
+        page_right(&b, human_count(n, t->cross_thread_frees), 14);
+        buffer_append_char(&b, ' ');
+        page_percent(&b, t->cross_thread_frees, t->releases);
+        buffer_append_text(&b, "  of the releases were by another thread than the allocation");
+        page_line(p, &b);
+        buffer_clear(&b);
+    }
+    buffer_release(&b);
+}
+
+struct bucket {
+    char label[64];
+    uint64_t count, bytes;
+};
+
+static void histogram(const struct page *p, const char *title, const char *first,
+                      const struct bucket *buckets, size_t n)
+{
+    uint64_t count = 0, bytes = 0, most = 0;
+    char text[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    for (size_t i = 0; i < n; i++) {
+        count += buckets[i].count;
+        bytes += buckets[i].bytes;
+        most = buckets[i].count > most ? buckets[i].count : most;
+    }
+    if (!count)
+        return;
+    page_heading(p, "%s", title);
+    buffer_printf(&b, "%22s  %20s %12s         %12s", "", "", first, "bytes");
+    page_line(p, &b);
+    buffer_clear(&b);
+    for (size_t i = 0; i < n; i++) {
+        if (!buckets[i].count)
+            continue;
+        page_right(&b, buckets[i].label, 22);
+        buffer_append_text(&b, "  ");
+        page_bar(p, &b, buckets[i].count, most, 20);
+        buffer_append_char(&b, ' ');
+        page_right(&b, human_count(text, buckets[i].count), 12);
+        buffer_append_char(&b, ' ');
+        page_percent(&b, buckets[i].count, count);
+        buffer_append_char(&b, ' ');
+        page_right(&b, human_size(text, buckets[i].bytes), 12);
+        buffer_append_char(&b, ' ');
+        page_percent(&b, buckets[i].bytes, bytes);
+        page_line(p, &b);
+        buffer_clear(&b);
+    }
+    buffer_release(&b);
+}
+
+/* A bound of a size class: exact below a kilobyte, powers of two above. */
+static void size_bound(struct buffer *b, uint64_t size_bytes)
+{
+    static const char units[] = "KMGTPE";
+    unsigned unit = 0;
+    if (size_bytes < 1024) {
+        buffer_printf(b, "%u", (unsigned)size_bytes);
+        return;
+    }
+    size_bytes /= 1024;
+    while (size_bytes >= 1024 && unit < 5) {
+        size_bytes /= 1024;
+        unit++;
+    }
+    buffer_printf(b, "%u %cB", (unsigned)size_bytes, units[unit]);
+}
+
+static void sizes(const struct page *p, const struct model *m)
+{
+    const struct model_count *counts = model_sizes(m);
+    struct bucket buckets[66];
+    memset(buckets, 0, sizeof buckets);
+    for (unsigned bits = 0; bits <= 64; bits++) {
+        struct buffer b = {0};
+        if (bits < 2) {
+            buffer_printf(&b, "%u", bits);
+        } else {
+            size_bound(&b, (uint64_t)1 << (bits - 1));
+            buffer_append_text(&b, " ..< ");
+            if (bits < 64)
+                size_bound(&b, (uint64_t)1 << bits);
+        }
+        if (bits < 11)
+            buffer_append_text(&b, bits == 10 ? "" : " B");
+        snprintf(buckets[bits].label, sizeof buckets[bits].label, "%s", buffer_text(&b));
+        buffer_release(&b);
+    }
+    for (unsigned i = 0; i < MODEL_SIZE_COUNTS; i++) {
+        unsigned bits = i > MODEL_EXACT_SIZES ? i - MODEL_EXACT_SIZES
+                        : i                   ? 32u - (unsigned)__builtin_clz(i)
+                                              : 0;
+        buckets[bits].count += counts[i].count;
+        buckets[bits].bytes += counts[i].bytes;
+    }
+    histogram(p, "Sizes asked for", "calls", buckets, 65);
+
+    struct buffer b = {0};
+    bool done[MODEL_EXACT_SIZES + 1] = {false};
+    char n[HUMAN_TEXT_BYTES];
+    uint64_t all = model_totals(m)->allocations;
+    for (unsigned shown = 0; shown < 6; shown++) {
+        unsigned best = 0;
+        for (unsigned i = 1; i <= MODEL_EXACT_SIZES; i++)
+            if (!done[i] && counts[i].count > (best ? counts[best].count : 0))
+                best = i;
+        if (!best || counts[best].count * 50 < all)
+            break;
+        done[best] = true;
+        buffer_printf(&b, "%s%s (%.0f %%)",
+                      shown ? ", " : "        most often: ", human_size(n, best),
+                      100.0 * (double)counts[best].count / (double)all);
+    }
+    if (b.size_bytes)
+        page_line(p, &b);
+    buffer_release(&b);
+}
+
+static void lifetimes(const struct page *p, const struct model *m)
+{
+    const struct model_count *counts = model_lifetimes(m);
+    struct bucket buckets[MODEL_LIFETIMES + 1];
+    memset(buckets, 0, sizeof buckets);
+    for (unsigned c = 0; c <= MODEL_LIFETIMES; c++) {
+        char n[HUMAN_TEXT_BYTES];
+        buckets[c].count = counts[c].count;
+        buckets[c].bytes = counts[c].bytes;
+        if (c == MODEL_LIFETIMES)
+            snprintf(buckets[c].label, sizeof buckets[c].label, "never freed");
+        else if (c + 1 == MODEL_LIFETIMES)
+            snprintf(buckets[c].label, sizeof buckets[c].label, "longer");
+        else
+            snprintf(buckets[c].label, sizeof buckets[c].label, "under %s",
+                     human_duration(n, model_lifetime_min_ns(c + 1)));
+    }
+    histogram(p, "How long blocks lived", "blocks", buckets, MODEL_LIFETIMES + 1);
+}
+
+struct ranked {
+    uint32_t thread;
+    uint64_t bytes;
+};
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->thread < y->thread ? -1 : 1;
+}
+
+static void threads(const struct page *p, const struct model *m)
+{
+    const struct trace_image *image = model_image(m);
+    const struct model_thread *figures = model_threads(m);
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    struct ranked *ranked =
+        image->thread_count > 1 ? calloc(image->thread_count, sizeof *ranked) : NULL;
+    if (!ranked)
+        return;
+    for (uint32_t i = 0; i < image->thread_count; i++)
+        ranked[i] = (struct ranked){i, figures[i].allocated_bytes};
+    qsort(ranked, image->thread_count, sizeof *ranked, by_bytes);
+    page_heading(p, "Threads");
+    buffer_append_text(&b,
+                       "      tid         calls  allocated   live end  of others  by others  name");
+    page_line(p, &b);
+    buffer_clear(&b);
+    for (uint32_t i = 0; i < image->thread_count && i < 10; i++) {
+        const struct model_thread *t = &figures[ranked[i].thread];
+        buffer_printf(&b, "%9u ", image->threads[ranked[i].thread].tid);
+        page_right(&b, human_count(n, t->calls), 13);
+        page_right(&b, human_size(n, t->allocated_bytes), 11);
+        page_right(&b, human_size(n, t->live_bytes), 11);
+        page_right(&b, human_count(n, t->foreign_frees), 11);
+        page_right(&b, human_count(n, t->freed_elsewhere), 11);
+        buffer_printf(&b, "  %s", image->threads[ranked[i].thread].name);
+        page_line(p, &b);
+        buffer_clear(&b);
+    }
+    if (image->thread_count > 10)
+        fprintf(p->out, "          and %u more\n", image->thread_count - 10);
+    buffer_append_text(&b,
+                       "          of others: blocks of other threads that it released; by others: "
+                       "its blocks that others released");
+    page_wrap(p, &b, 10);
+    buffer_release(&b);
+    free(ranked);
+}
+
+/* The id of the innermost frame that is not machinery of allocation; NO_FRAME for no stack. */
+static uint32_t site_of_stack(struct names *names, uint32_t stack)
+{
+    const uint32_t *ids;
+    const struct trace_image *image = names_image(names);
+    uint32_t best = NO_FRAME;
+    for (uint32_t node = stack, steps = 0; node && node <= image->stacks && steps < 64;
+         node = image->nodes[node].parent, steps++) {
+        size_t n = names_of(names, node, &ids);
+        for (size_t i = 0; i < n; i++) {
+            if (!names_frame(names, ids[i])->wrapper)
+                return ids[i];
+            best = ids[i];
+        }
+    }
+    return best;
+}
+
+static void print_site(const struct page *p, struct buffer *b, const struct names *names,
+                       uint32_t frame)
+{
+    if (frame != NO_FRAME)
+        page_frame(p, b, names_frame(names, frame), 60);
+    else
+        buffer_append_text(b, "(no stack recorded)");
+}
+
+static void reallocs(const struct page *p, const struct model *m, struct names *names)
+{
+    const struct model_reallocs *r = model_reallocs(m);
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    if (!r->resized)
+        return;
+    page_heading(p, "Blocks resized: %s time%s", human_count(n, r->resized),
+                 r->resized == 1 ? "" : "s");
+    buffer_printf(&b, "   %s grew", human_count(n, r->grown));
+    buffer_printf(&b, ", %s shrank", human_count(n, r->shrunk));
+    buffer_printf(&b, "; %s were kept over the calls (copied, where the block moved)",
+                  human_size(n, r->kept_bytes));
+    page_wrap(p, &b, 6);
+    buffer_clear(&b);
+    for (unsigned i = 0; i < MODEL_CHAINS && r->longest[i].resizes; i++) {
+        const struct model_chain *c = &r->longest[i];
+        const uint32_t frame = site_of_stack(names, c->stack);
+        bool said = false; /* another stack of the same site */
+        for (unsigned k = 0; k < i; k++)
+            said |= site_of_stack(names, r->longest[k].stack) == frame;
+        if (c->resizes < 3 || said)
+            continue;
+        buffer_printf(&b, "   up to %s times one block", human_count(n, c->resizes));
+        buffer_printf(&b, ", to %s: ", human_size(n, c->last_bytes));
+        print_site(p, &b, names, frame);
+        page_wrap(p, &b, 6);
+        buffer_clear(&b);
+    }
+    buffer_release(&b);
+}
+
+static void failures(const struct page *p, const struct model *m, struct names *names)
+{
+    size_t count;
+    const struct model_failure *f = model_failures(m, &count);
+    const struct trace_image *image = model_image(m);
+    uint64_t all = model_totals(m)->failed_calls;
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    if (!all)
+        return;
+    page_heading(p, "Calls that failed: %s", human_count(n, all));
+    for (size_t i = 0; i < count && i < 8; i++) {
+        buffer_printf(&b, "   %s of %s", report_op_name(f[i].op), human_size(n, f[i].size_bytes));
+        if (f[i].time_ns >= image->start_ns)
+            buffer_printf(
+                &b, ", %s after the start: ", human_duration(n, f[i].time_ns - image->start_ns));
+        print_site(p, &b, names, site_of_stack(names, f[i].stack));
+        page_line(p, &b);
+        buffer_clear(&b);
+    }
+    if (all > 8)
+        fprintf(p->out, "   and %llu more\n", (unsigned long long)(all - 8));
+    buffer_release(&b);
+}
+
+void section_rest(const struct page *p, const struct model *m, struct names *names)
+{
+    calls(p, m);
+    sizes(p, m);
+    lifetimes(p, m);
+    threads(p, m);
+    reallocs(p, m, names);
+    failures(p, m, names);
+}
+
+void section_problems(const struct page *p, struct symbols *symbols)
+{
+    const char *const *text = NULL;
+    size_t n = symbols_problems(symbols, &text);
+    if (!n)
+        return;
+    page_heading(p, "Names that could not be found");
+    for (size_t i = 0; i < n; i++) {
+        struct buffer b = {0};
+        buffer_printf(&b, "   %s", text[i]);
+        page_wrap(p, &b, 6);
+        buffer_release(&b);
+    }
+}

@@ -1,0 +1,17 @@
+/* sections.h - the parts of the text report that are about one process and need no tree. */
+#ifndef MALLOW_REPORT_SECTIONS_H
+#define MALLOW_REPORT_SECTIONS_H
+
+#include "model/model.h"
+#include "report/page.h"
+
+/* Live bytes over time, as a line of bars. */
+void section_timeline(const struct page *p, const struct model *m);
+/* How far the resident size was above the live heap at the peak, and why. */
+void section_resident(const struct page *p, const struct model *m);
+/* Calls, sizes, lifetimes, threads, realloc chains, failed calls. */
+void section_rest(const struct page *p, const struct model *m, struct names *names);
+/* Why names are missing. */
+void section_problems(const struct page *p, struct symbols *symbols);
+
+#endif

@@ -1,0 +1,325 @@
+#include "report/tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/group.h"
+
+#define CHILDREN  5u  /* callers shown of one function */
+#define CUT_SHARE 100 /* callers with less than 1/100 of the whole are not shown one by one */
+
+struct tree {
+    const struct page *page;
+    const struct model *model;
+    struct names *names;
+    struct frame_source source;
+    enum metric by;
+    uint64_t whole;
+    unsigned depth;
+    struct error *err;
+};
+
+static void amount(struct buffer *b, enum metric by, const struct figures *f)
+{
+    char n[HUMAN_TEXT_BYTES];
+    uint64_t v = figures_metric(f, by);
+    if (by == BY_TEMPORARY || by == BY_CALLS)
+        buffer_append_text(b, human_count(n, v));
+    else
+        buffer_append_text(b, human_size(n, v));
+}
+
+static void print_frame(const struct tree *t, const char *prefix, const char *before,
+                        uint32_t frame)
+{
+    struct buffer line = {0};
+    buffer_append_text(&line, prefix);
+    buffer_append_text(&line, before);
+    size_t used = page_width(buffer_text(&line));
+    if (frame == NO_FRAME)
+        buffer_append_text(&line, "(no caller known)");
+    else
+        page_frame(t->page, &line, names_frame(t->names, frame),
+                   t->page->columns > used ? t->page->columns - used : 0);
+    page_line(t->page, &line);
+    buffer_release(&line);
+}
+
+#define CHAIN_SHARE 1000 /* less than this beside one caller does not make it a branch */
+
+/* A frame of a chain that was not printed yet: a recursion is one line. */
+struct held {
+    uint32_t frame;
+    unsigned times;
+};
+
+static void print_held(const struct tree *t, const char *prefix, struct held *h)
+{
+    if (h->times > 1) {
+        char n[HUMAN_TEXT_BYTES], before[HUMAN_TEXT_BYTES + 8];
+        snprintf(before, sizeof before, "%s times ", human_count(n, h->times));
+        print_frame(t, prefix, before, h->frame);
+    } else if (h->times) {
+        print_frame(t, prefix, "", h->frame);
+    }
+    h->times = 0;
+}
+
+/* The callers of cursors that all stand at one frame, `level` frames from the site. */
+static int callers(const struct tree *t, const char *prefix, struct cursor *cursors, size_t count,
+                   unsigned level)
+{
+    struct held held = {NO_FRAME, 0};
+    for (;;) {
+        struct group *groups;
+        group_step(t->model, &t->source, cursors, count);
+        long n = group_frames(t->model, &t->source, t->by, cursors, count, &groups, t->err);
+        uint64_t beside = 0; /* the first */
+        for (long i = 1; i < n; i++)
+            beside += figures_metric(&groups[i].figures, t->by);
+        const bool one = n > 0 && beside < t->whole / CHAIN_SHARE + (n == 1);
+        if (one) { /* what comes from elsewhere is too little to be shown */
+            cursors += groups[0].first;
+            count = groups[0].count;
+        }
+        if (one && held.times && groups[0].frame == held.frame && groups[0].frame != NO_FRAME &&
+            held.times < model_image(t->model)->stacks + 256) {
+            held.times++;
+            free(groups);
+            continue;
+        }
+        print_held(t, prefix, &held);
+        if (n < 0)
+            return -1;
+        if (n == 0) {
+            free(groups);
+            return 0;
+        }
+        if (one) { /* one caller: no deeper */
+            uint32_t frame = groups[0].frame;
+            free(groups);
+            if (frame == NO_FRAME)
+                return 0;
+            if (level++ >= t->depth) {
+                struct buffer line = {0};
+                buffer_append_text(&line, prefix);
+                buffer_append_text(&line, t->page->unicode ? "\u2026" : "...");
+                page_line(t->page, &line);
+                buffer_release(&line);
+                return 0;
+            }
+            held = (struct held){frame, 1};
+            continue;
+        }
+        int status = 0;
+        long shown = 0;
+        uint64_t rest = 0;
+        while (shown < n && shown < (long)CHILDREN && level < t->depth &&
+               figures_metric(&groups[shown].figures, t->by) >= t->whole / CUT_SHARE)
+            shown++;
+        for (long i = shown; i < n; i++)
+            rest += figures_metric(&groups[i].figures, t->by);
+        const bool say_rest = !shown || rest >= t->whole / (2 * CHAIN_SHARE);
+        for (long i = 0; i < shown && !status; i++) {
+            bool last = i + 1 == shown && (shown == n || !say_rest);
+            struct buffer before = {0}, below = {0};
+            buffer_append_text(&before, t->page->unicode ? last ? "\u2514 " : "\u251c "
+                                        : last           ? "` "
+                                                         : "|-");
+            page_percent(&before, figures_metric(&groups[i].figures, t->by), t->whole);
+            buffer_append_text(&before, "  ");
+            print_frame(t, prefix, buffer_text(&before), groups[i].frame);
+            buffer_append_text(&below, prefix);
+            buffer_append_text(&below, last ? " " : t->page->unicode ? "\u2502" : "|");
+            buffer_append_text(&below, "          ");
+            if (groups[i].frame != NO_FRAME)
+                status = callers(t, buffer_text(&below), cursors + groups[i].first, groups[i].count,
+                                 level + 1);
+            buffer_release(&before);
+            buffer_release(&below);
+        }
+        if (shown < n && say_rest && !status) {
+            struct buffer line = {0};
+            buffer_append_text(&line, prefix);
+            buffer_append_text(&line, t->page->unicode ? "\u2514 " : "` ");
+            page_percent(&line, rest, t->whole);
+            buffer_printf(&line, "  from %ld %s%s", n - shown, shown ? "other " : "",
+                          n - shown == 1 ? "caller" : "callers");
+            page_line(t->page, &line);
+            buffer_release(&line);
+        }
+        free(groups);
+        return status;
+    }
+}
+
+/* "via xmalloc, xrealloc": wrappers between the site and the allocation. */
+static void via(const struct tree *t, const struct cursor *c, struct buffer *b)
+{
+    const uint32_t *ids;
+    size_t n = names_of(t->names, c->stack, &ids);
+    if (!t->source.is_wrapper || !c->stack || !n)
+        return;
+    const struct name_frame *f = names_frame(t->names, ids[0]);
+    if (f->wrapper && ids[0] != c->frame)
+        buffer_printf(b, "  via %.60s", f->function);
+}
+
+static void site_figures(const struct tree *t, const struct group *g, unsigned number)
+{
+    char n[HUMAN_TEXT_BYTES];
+    const struct figures *f = &g->figures;
+    struct buffer b = {0};
+    buffer_printf(&b, "%2u ", number);
+    struct buffer a = {0};
+    amount(&a, t->by, f);
+    page_right(&b, buffer_text(&a), 10);
+    buffer_release(&a);
+    buffer_append_char(&b, ' ');
+    page_percent(&b, figures_metric(f, t->by), t->whole);
+    buffer_append_text(&b, "  ");
+    if (t->by == BY_PEAK)
+        buffer_printf(&b, "in %s block%s; ", human_count(n, f->peak_blocks),
+                      f->peak_blocks == 1 ? "" : "s");
+    else
+        buffer_printf(&b, "peak %s; ", human_size(n, f->peak_bytes));
+    if (t->by == BY_END)
+        buffer_printf(&b, "in %s block%s; ", human_count(n, f->end_blocks),
+                      f->end_blocks == 1 ? "" : "s");
+    else
+        buffer_printf(&b, "end %s; ", human_size(n, f->end_bytes));
+    buffer_printf(&b, "allocated %s", human_size(n, f->allocated_bytes));
+    buffer_printf(&b, " in %s call%s", human_count(n, f->calls), f->calls == 1 ? "" : "s");
+    if (f->temporary && f->calls)
+        buffer_printf(&b, ", %.0f %% temporary", 100.0 * (double)f->temporary / (double)f->calls);
+    page_wrap(t->page, &b, 24);
+    buffer_release(&b);
+}
+
+/* Cursors at call sites, grouped; the whole of the metric. Returns the number of groups. */
+static long sites_of(struct tree *t, struct known *known, struct cursor **cursors,
+                     struct group **groups, uint64_t *all_stacks)
+{
+    long n = group_start(t->model, cursors, t->err);
+    if (n < 0)
+        return -1;
+    long kept = 0;
+    for (long i = 0; i < n; i++) {
+        struct figures f = {0};
+        struct suppression *s = known ? known_stack(known, (*cursors)[i].stack) : NULL;
+        figures_add(&f, &model_stacks(t->model)[(*cursors)[i].stack]);
+        if (s) {
+            known_count(known, s, f.end_blocks, f.end_bytes);
+            continue;
+        }
+        t->whole += figures_metric(&f, t->by);
+        *all_stacks += figures_metric(&f, t->by) != 0;
+        (*cursors)[kept++] = (*cursors)[i];
+    }
+
+    group_skip_wrappers(t->model, &t->source, *cursors, (size_t)kept);
+    return group_frames(t->model, &t->source, t->by, *cursors, (size_t)kept, groups, t->err);
+}
+
+static struct tree plant(const struct page *p, const struct model *m, struct names *names,
+                         const struct report_options *o, enum metric by, struct error *err)
+{
+    return (struct tree){.page = p,
+                         .model = m,
+                         .names = names,
+                         .source = names_source(names, o->all_frames),
+                         .by = by,
+                         .depth = o->depth ? o->depth : 8,
+                         .err = err};
+}
+
+static void heading(const struct tree *t, const char *title, long shown, long n, uint64_t stacks)
+{
+    struct buffer whole = {0};
+    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
+    struct figures f = {.peak_bytes = t->whole,
+                        .end_bytes = t->whole,
+                        .allocated_bytes = t->whole,
+                        .temporary = t->whole,
+                        .calls = t->whole};
+    amount(&whole, t->by, &f);
+    human_count(a, (uint64_t)n);
+    human_count(b, stacks);
+    if (shown < n)
+        page_heading(t->page, "%s: %s; %ld of %s call sites, %s stacks", title, buffer_text(&whole),
+                     shown, a, b);
+    else
+        page_heading(t->page, "%s: %s; %s call site%s, %s stack%s", title, buffer_text(&whole), a,
+                     n == 1 ? "" : "s", b, stacks == 1 ? "" : "s");
+    buffer_release(&whole);
+}
+
+int tree_print(const struct page *p, const struct model *m, struct names *names,
+               const struct report_options *o, enum metric by, uint64_t top, struct known *known,
+               const char *title, struct error *err)
+{
+    struct tree t = plant(p, m, names, o, by, err);
+    struct cursor *cursors = NULL;
+    struct group *groups = NULL;
+    uint64_t stacks = 0;
+    long n = sites_of(&t, known, &cursors, &groups, &stacks);
+    int status = n < 0 ? -1 : 0;
+    if (n > 0) {
+        long shown = (uint64_t)n < top ? n : (long)top;
+        heading(&t, title, shown, n, stacks);
+        for (long i = 0; i < shown && !status; i++) {
+            const struct group *g = &groups[i];
+            struct buffer line = {0};
+            site_figures(&t, g, (unsigned)i + 1);
+            buffer_append_text(&line, "   ");
+            if (g->frame == NO_FRAME)
+                buffer_append_text(&line, "(no stack recorded)");
+            else
+                page_frame(p, &line, names_frame(names, g->frame),
+                           p->columns > 3 ? p->columns - 3 : 0);
+            via(&t, &cursors[g->first], &line);
+            page_line(p, &line);
+            buffer_release(&line);
+            if (g->frame != NO_FRAME)
+                status = callers(&t, "     ", cursors + g->first, g->count, 1);
+        }
+    }
+    free(groups);
+    free(cursors);
+    return status;
+}
+
+int tree_list(const struct page *p, const struct model *m, struct names *names,
+              const struct report_options *o, enum metric by, uint64_t top, const char *title,
+              struct error *err)
+{
+    struct tree t = plant(p, m, names, o, by, err);
+    struct cursor *cursors = NULL;
+    struct group *groups = NULL;
+    uint64_t stacks = 0;
+    long n = sites_of(&t, NULL, &cursors, &groups, &stacks);
+    if (n > 0) {
+        long shown = (uint64_t)n < top ? n : (long)top;
+        heading(&t, title, shown, n, stacks);
+        for (long i = 0; i < shown; i++) {
+            struct buffer line = {0}, a = {0};
+            buffer_append_text(&line, "   ");
+            amount(&a, by, &groups[i].figures);
+            page_right(&line, buffer_text(&a), 10);
+            buffer_append_char(&line, ' ');
+            page_percent(&line, figures_metric(&groups[i].figures, by), t.whole);
+            buffer_append_text(&line, "  ");
+            if (groups[i].frame == NO_FRAME)
+                buffer_append_text(&line, "(no stack recorded)");
+            else
+                page_frame(p, &line, names_frame(names, groups[i].frame),
+                           p->columns > 24 ? p->columns - 24 : 0);
+            page_line(p, &line);
+            buffer_release(&a);
+            buffer_release(&line);
+        }
+    }
+    free(groups);
+    free(cursors);
+    return n < 0 ? -1 : 0;
+}

@@ -1,0 +1,162 @@
+#include "report/warnings.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/human.h"
+
+typedef unsigned long long ull;
+
+static void finish(struct warnings *w)
+{
+    buffer_append_char(&w->text, 0);
+    w->count++;
+}
+
+static void name(struct warnings *w, const struct trace_image *image, bool named)
+{
+    if (!named)
+        return;
+    buffer_printf(&w->text, "process %u", image->pid);
+    if (image->command && image->command[0])
+        buffer_printf(&w->text, " (%.60s)", image->command[0]);
+    buffer_append_text(&w->text, ": ");
+}
+
+void warn_about_file(struct warnings *w, const struct trace_info *info)
+{
+    char n[HUMAN_TEXT_BYTES];
+    if (info->damaged_bytes) {
+        buffer_printf(&w->text, "the file is damaged: %s of it could not be read and were skipped",
+                      human_size(n, info->damaged_bytes));
+        finish(w);
+    }
+    if (info->damaged_blocks) {
+        buffer_printf(&w->text,
+                      "the file is damaged: %s block%s of events failed the checksum; their "
+                      "events count as lost",
+                      human_count(n, info->damaged_blocks), info->damaged_blocks == 1 ? "" : "s");
+        finish(w);
+    }
+}
+
+void describe_end(const struct trace_image *image, struct buffer *b)
+{
+    int status = (int)image->end_status;
+    switch (image->end_how) {
+    case MLW_END_EXIT:
+        if (WIFSIGNALED(status))
+            buffer_printf(b, "killed by signal %d (%s)", WTERMSIG(status),
+                          strsignal(WTERMSIG(status)));
+        else
+            buffer_printf(b, "exit status %d", WEXITSTATUS(status));
+        break;
+    case MLW_END_EXEC: buffer_append_text(b, "became another program by exec"); break;
+    case MLW_END_KILLED:
+        if (WIFSIGNALED(status))
+            buffer_printf(b, "killed by signal %d (%s)", WTERMSIG(status),
+                          strsignal(WTERMSIG(status)));
+        else
+            buffer_append_text(b, "killed by a signal");
+        break;
+    default: buffer_append_text(b, "its end was not seen"); break;
+    }
+}
+
+void warn_about_image(struct warnings *w, const struct trace_image *image, bool named)
+{
+    char n[HUMAN_TEXT_BYTES];
+    if (image->lost_calls) {
+        name(w, image, named);
+        buffer_printf(&w->text,
+                      "%s call%s could not be recorded; live, peak and end may be too high or too "
+                      "low by what they did",
+                      human_count(n, image->lost_calls), image->lost_calls == 1 ? "" : "s");
+        finish(w);
+    }
+    const bool killed = image->end_how == MLW_END_KILLED ||
+                        (image->end_how == MLW_END_EXIT && WIFSIGNALED((int)image->end_status));
+    if (!image->complete && image->end_how == MLW_END_UNKNOWN) {
+        name(w, image, named);
+        buffer_append_text(&w->text, "the end of the process was not seen: it still ran, or the "
+                                     "recording stopped first");
+        finish(w);
+    } else if (!image->complete && killed) {
+        name(w, image, named);
+        buffer_append_text(&w->text, "the process did not end by itself: it was ");
+        describe_end(image, &w->text);
+        finish(w);
+    } else if (!image->complete && !image->lost_calls) {
+        name(w, image, named);
+        buffer_append_text(&w->text, "not all that the process did is in the file");
+        finish(w);
+    }
+    for (const char *const *note = image->notes; note && *note; note++) {
+        name(w, image, named);
+        buffer_append_text(&w->text, *note);
+        finish(w);
+    }
+    uint64_t paused = 0, since = 0, times = 0;
+    bool off = false;
+    for (uint32_t i = 0; i < image->note_count; i++) {
+        const struct trace_event_note *e = &image->event_notes[i];
+        if (e->control == MLW_CONTROL_PAUSE || e->control == MLW_CONTROL_STOP) {
+            times += !off;
+            since = off ? since : e->time_ns;
+            off = true;
+        } else if (off && (e->control == MLW_CONTROL_UNPAUSE || e->control == MLW_CONTROL_START)) {
+            paused += e->time_ns - since;
+            off = false;
+        }
+    }
+    if (off && image->end_ns > since)
+        paused += image->end_ns - since;
+    if (times) {
+        name(w, image, named);
+        buffer_printf(&w->text, "recording was paused %s time%s", human_count(n, times),
+                      times == 1 ? "" : "s");
+        buffer_printf(&w->text, ", %s in all: what was allocated or freed then is not here",
+                      human_duration(n, paused));
+        finish(w);
+    }
+}
+
+void warn_about_model(struct warnings *w, const struct model *m, const uint8_t *cut, bool named)
+{
+    char n[HUMAN_TEXT_BYTES];
+    const struct model_totals *t = model_totals(m);
+    const struct model_stack *stacks = model_stacks(m);
+    const struct trace_image *image = model_image(m);
+    uint64_t cut_calls = 0;
+    for (uint32_t i = 1; cut && stacks && i <= image->stacks; i++)
+        cut_calls += cut[i] ? stacks[i].calls : 0;
+    if (cut_calls) {
+        name(w, image, named);
+        buffer_printf(&w->text, "the stack%s of %s allocation%s", cut_calls == 1 ? "" : "s",
+                      human_count(n, cut_calls), cut_calls == 1 ? "" : "s");
+        buffer_printf(&w->text, " (%.1f %%) could not be unwound to the end",
+                      100.0 * (double)cut_calls / (double)t->allocations);
+        finish(w);
+    }
+    if (t->inferred_frees) {
+        name(w, image, named);
+        buffer_printf(&w->text,
+                      "%s block%s freed unseen, as the address was given out again; live "
+                      "until then",
+                      human_count(n, t->inferred_frees),
+                      t->inferred_frees == 1 ? " was" : "s were");
+        finish(w);
+    }
+    if (t->resets) {
+        name(w, image, named);
+        buffer_printf(&w->text, "the program reset the recording %s time%s; figures begin there",
+                      human_count(n, t->resets), t->resets == 1 ? "" : "s");
+        finish(w);
+    }
+}
+
+void warnings_release(struct warnings *w)
+{
+    buffer_release(&w->text);
+    w->count = 0;
+}
