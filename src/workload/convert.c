@@ -1,0 +1,269 @@
+/* convert.c - see convert.h. */
+#include "workload/convert.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE   UINT32_MAX
+#define NESTED 4u
+
+/* A realloc whose old half has come and whose new half has not. A signal handler may begin another
+ * in its middle. */
+struct pending {
+    uint32_t slot[NESTED];
+    bool early[NESTED];
+    unsigned depth;
+};
+
+struct converter {
+    struct workload_writer *writer;
+    const struct trace_image *image;
+    uint32_t *slots; /* of the trace -> of the workload */
+    uint32_t slot_cap;
+    uint32_t *threads; /* of the trace -> of the writer, NONE before its first call */
+    struct pending *pending;
+    uint32_t
+        open_thread; /* thread of the trace in a realloc that nobody has interrupted, or NONE */
+    bool synthesise;
+};
+
+static uint32_t writer_thread(struct converter *c, uint32_t thread)
+{
+    if (c->threads[thread] == NONE) {
+        const struct trace_thread *t = &c->image->threads[thread];
+        c->threads[thread] = workload_writer_thread(c->writer, t->tid == c->image->pid, t->ended,
+                                                    t->ended ? t->end_ns : UINT64_MAX);
+    }
+    return c->threads[thread];
+}
+
+/* Something happens that is not the new half of the realloc under way. */
+static void interrupt(struct converter *c, uint64_t time_ns)
+{
+    struct pending *p = &c->pending[c->open_thread];
+    if (p->depth && !p->early[p->depth - 1]) {
+        workload_writer_early(c->writer, c->threads[c->open_thread], p->slot[p->depth - 1],
+                              time_ns);
+        p->early[p->depth - 1] = true;
+    }
+    c->open_thread = NONE;
+}
+
+static void begin_realloc(struct converter *c, uint32_t trace_thread, uint32_t thread,
+                          uint32_t slot, uint64_t time_ns)
+{
+    struct pending *p = &c->pending[trace_thread];
+    if (p->depth == NESTED) { /* deeper than any program goes: a free and a malloc */
+        workload_writer_release(c->writer, thread, MLW_OP_FREE, slot, 0, 0, time_ns);
+        return;
+    }
+    p->slot[p->depth] = slot;
+    p->early[p->depth++] = false;
+    c->open_thread = trace_thread;
+}
+
+static bool room(struct converter *c, uint32_t slot)
+{
+    if (slot < c->slot_cap)
+        return true;
+    uint32_t n = c->slot_cap ? c->slot_cap : 1024;
+    while (n <= slot)
+        n = n > UINT32_MAX / 2 ? UINT32_MAX : n * 2;
+    uint32_t *p = realloc(c->slots, (size_t)n * sizeof *p);
+    if (!p)
+        return false;
+    memset(p + c->slot_cap, 0xff, (size_t)(n - c->slot_cap) * sizeof *p);
+    c->slots = p;
+    c->slot_cap = n;
+    return true;
+}
+
+/* A release, or the old half of a realloc, of a block that nobody saw begin. */
+static void unknown_release(struct converter *c, const struct trace_batch *b, size_t i,
+                            uint32_t thread)
+{
+    workload_writer_count(c->writer, WORKLOAD_FACT_UNKNOWN_FREES, 1);
+    if (!c->synthesise)
+        return;
+    uint64_t size = b->op[i] == MLW_OP_FREE_SIZED || b->op[i] == MLW_OP_FREE_ALIGNED_SIZED
+                        ? b->size[i]
+                        : workload_unknown_bytes;
+    uint32_t slot =
+        workload_writer_allocate(c->writer, thread, WORKLOAD_PRESENT, size, 0, b->time_ns[i]);
+    if (b->op[i] == MLW_OP_REALLOC_OLD)
+        begin_realloc(c, b->thread[i], thread, slot, b->time_ns[i]);
+    else
+        workload_writer_release(c->writer, thread, b->op[i], slot, b->size[i], b->argument[i],
+                                b->time_ns[i]);
+}
+
+/* Events of kind OTHER. */
+static void other(struct converter *c, const struct trace_batch *b, size_t i)
+{
+    unsigned op = b->op[i];
+    uint64_t size = b->size[i], argument = b->argument[i], ns = b->time_ns[i];
+    if (!workload_is_call(op)) {
+        if (op != MLW_OP_MREMAP_OLD && op != MLW_OP_MUNMAP_FAILED)
+            workload_writer_count(c->writer, WORKLOAD_FACT_NOT_REPLAYED, 1);
+        return;
+    }
+    uint32_t thread = writer_thread(c, b->thread[i]);
+    if (workload_releases(op)) {
+        workload_writer_null(c->writer, thread, op, size, argument, ns);
+    } else if (workload_reallocates(op)) {
+        struct pending *p = &c->pending[b->thread[i]];
+        if (p->depth) { /* its old half ended the block: realloc(p, 0) */
+            workload_writer_reallocate_zero(c->writer, thread, op, p->slot[--p->depth], ns);
+            c->open_thread = NONE;
+        } else {
+            workload_writer_failed(c->writer, thread, op, size, argument, ns);
+        }
+    } else {
+        workload_writer_failed(c->writer, thread, op, size, argument, ns);
+    }
+}
+
+static int take_batch(struct converter *c, const struct trace_batch *b, struct error *err)
+{
+    size_t i = 0;
+    for (; i < b->n && b->first_event + i < c->image->inherited; i++) { /* before the fork */
+        uint32_t thread = writer_thread(c, b->thread[i]);
+        if (b->slot[i] == NONE || !room(c, b->slot[i]))
+            return error_set(err, ERROR_MEMORY, "out of memory for the live blocks");
+        c->slots[b->slot[i]] = workload_writer_allocate(c->writer, thread, WORKLOAD_PRESENT,
+                                                        b->size[i], 0, b->time_ns[i]);
+    }
+    for (; i < b->n; i++) {
+        unsigned kind = b->kind[i], op = b->op[i];
+        uint32_t slot = b->slot[i];
+        uint64_t ns = b->time_ns[i];
+        if (c->open_thread != NONE && (c->open_thread != b->thread[i] || !workload_reallocates(op)))
+            interrupt(c, ns);
+        switch (kind) {
+        case TRACE_ALLOC: {
+            if (slot == NONE || !room(c, slot))
+                return error_set(err, ERROR_MEMORY, "out of memory for the live blocks");
+            uint32_t thread = writer_thread(c, b->thread[i]);
+            struct pending *p = &c->pending[b->thread[i]];
+            if (workload_reallocates(op) && p->depth) {
+                c->slots[slot] = workload_writer_reallocate(c->writer, thread, op,
+                                                            p->slot[--p->depth], b->size[i], ns);
+                c->open_thread = NONE;
+            } else {
+                c->slots[slot] =
+                    workload_writer_allocate(c->writer, thread, op, b->size[i], b->argument[i], ns);
+            }
+            break;
+        }
+        case TRACE_FREE:
+        case TRACE_FREE_TEMP:
+        case TRACE_FREE_INFERRED: {
+            uint32_t thread = writer_thread(c, b->thread[i]);
+            uint32_t mine = slot < c->slot_cap ? c->slots[slot] : NONE;
+            if (mine == NONE)
+                return error_set(err, ERROR_FORMAT, "event %" PRIu64 " releases a slot in no use",
+                                 b->first_event + i);
+            c->slots[slot] = NONE;
+            if (op == MLW_OP_REALLOC_OLD)
+                begin_realloc(c, b->thread[i], thread, mine, ns);
+            else
+                workload_writer_release(c->writer, thread,
+                                        kind == TRACE_FREE_INFERRED ? WORKLOAD_VANISH : op, mine,
+                                        b->size[i], b->argument[i], ns);
+            break;
+        }
+        case TRACE_FREE_UNKNOWN: unknown_release(c, b, i, writer_thread(c, b->thread[i])); break;
+        default: other(c, b, i); break;
+        }
+    }
+    return 0;
+}
+
+/* What keeps a recording from being the whole truth; NULL when nothing does. */
+static int refuse_losses(const struct trace_info *info, const struct trace_image *image,
+                         struct error *err)
+{
+    if (image->lost_calls)
+        return error_set(err, ERROR_USAGE,
+                         "the recording lost %" PRIu64 " of %" PRIu64
+                         " calls of process %u; --lossy takes it all the same",
+                         image->lost_calls, image->calls + image->lost_calls, image->pid);
+    if (info->damaged_bytes || info->damaged_blocks)
+        return error_set(err, ERROR_USAGE,
+                         "the recording is damaged (%" PRIu64 " bytes, %" PRIu64
+                         " blocks); --lossy takes what is left",
+                         info->damaged_bytes, info->damaged_blocks);
+    return 0;
+}
+
+static int convert(struct converter *c, struct trace *t, uint32_t index,
+                   void (*progress)(void *, uint64_t, uint64_t), void *progress_arg,
+                   struct error *err)
+{
+    const struct trace_image *image = c->image;
+    struct trace_cursor *cursor = trace_cursor_open(t, index, err);
+    if (!cursor)
+        return -1;
+    /* The process's first thread is there, whether it calls or not. */
+    for (uint32_t i = 0; i < image->thread_count; i++)
+        if (image->threads[i].tid == image->pid) {
+            writer_thread(c, i);
+            break;
+        }
+    struct trace_batch b;
+    uint64_t done = 0, last_ns = image->start_ns;
+    int more;
+    while ((more = trace_cursor_next(cursor, &b, err)) > 0) {
+        if (take_batch(c, &b, err)) {
+            more = -1;
+            break;
+        }
+        done += b.n;
+        if (b.n)
+            last_ns = b.time_ns[b.n - 1];
+        if (progress)
+            progress(progress_arg, done, image->events);
+    }
+    trace_cursor_close(cursor);
+    if (more < 0)
+        return -1;
+    if (c->open_thread != NONE) /* died in the middle of a realloc */
+        interrupt(c, last_ns);
+    return 0;
+}
+
+int workload_convert(struct trace *t, uint32_t image, const char *path,
+                     const struct workload_options *options, struct workload_written *written,
+                     void (*progress)(void *arg, uint64_t done, uint64_t total), void *progress_arg,
+                     struct error *err)
+{
+    const struct trace_info *info = trace_info(t);
+    struct converter c = {
+        .image = &info->images[image], .open_thread = NONE, .synthesise = options->synthesise};
+    if (!options->lossy && refuse_losses(info, c.image, err))
+        return -1;
+    size_t threads = c.image->thread_count ? c.image->thread_count : 1;
+    c.threads = malloc(threads * sizeof *c.threads);
+    c.pending = calloc(threads, sizeof *c.pending);
+    if (!c.threads || !c.pending) {
+        error_set(err, ERROR_MEMORY, "out of memory for %zu threads", threads);
+        free(c.threads);
+        free(c.pending);
+        return -1;
+    }
+    memset(c.threads, 0xff, threads * sizeof *c.threads);
+    c.writer = workload_writer_new(path, err);
+    int result = -1;
+    if (c.writer) {
+        workload_writer_count(c.writer, WORKLOAD_FACT_LOST_CALLS, c.image->lost_calls);
+        if (convert(&c, t, image, progress, progress_arg, err))
+            workload_writer_abandon(c.writer);
+        else
+            result = workload_writer_finish(c.writer, written, err);
+    }
+    free(c.threads);
+    free(c.pending);
+    free(c.slots);
+    return result;
+}

@@ -1,0 +1,33 @@
+/* convert.h - from a recording to a workload.
+ *
+ * Owns: what each event of a recording means as a call, which blocks are unknown, and the refusal
+ * of recordings that lost calls. Streams; memory grows with the blocks live at once. */
+#ifndef MALLOW_WORKLOAD_CONVERT_H
+#define MALLOW_WORKLOAD_CONVERT_H
+
+#include <stdbool.h>
+
+#include "trace/trace.h"
+#include "workload/writer.h"
+
+struct workload_options {
+    bool synthesise; /* a release of a block from before the recording gets a block made just before
+                        it (of workload_unknown_bytes); else it is left out */
+    bool lossy;      /* take a recording that lost calls */
+};
+
+/* Size of a block that nobody saw begin. */
+enum { workload_unknown_bytes = 64 };
+
+/* Columns that workload_convert needs from trace_open. */
+#define WORKLOAD_COLUMNS                                                                           \
+    (TRACE_COL_THREAD | TRACE_COL_SIZE | TRACE_COL_TIME | TRACE_COL_PATH | TRACE_COL_ARGUMENT)
+
+/* Converts one image of an open recording into the file `path`. ERROR_USAGE when calls were lost
+ * and options->lossy is not set. */
+int workload_convert(struct trace *t, uint32_t image, const char *path,
+                     const struct workload_options *options, struct workload_written *written,
+                     void (*progress)(void *arg, uint64_t done, uint64_t total), void *progress_arg,
+                     struct error *err);
+
+#endif

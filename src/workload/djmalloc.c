@@ -1,0 +1,477 @@
+/* djmalloc.c - see djmalloc.h.
+ *
+ * A .wl is one run of bytes. Numbers are written 7 bits a byte, most significant group first, the
+ * high bit of each byte but the last set. The beginning says how many pointers, locks and threads
+ * there are and at which offset each thread's own run begins; each run ends with DONE. Pointer 0 is
+ * none. A thread writes a lock when it is done with a pointer, another waits for it. */
+#include "workload/djmalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "workload/check.h"
+#include "workload/djmalloc_read.h"
+
+#define NONE UINT32_MAX
+
+enum {
+    WL_NOP,
+    WL_DONE,
+    WL_MALLOC,
+    WL_CALLOC,
+    WL_REALLOC,
+    WL_FREE,
+    WL_SYNC_W,
+    WL_SYNC_R,
+    WL_ALLOC_PTRS,
+    WL_ALLOC_SYNCS,
+    WL_NTHREADS,
+    WL_START_THREAD,
+    WL_MEMALIGN,
+    WL_VALLOC,
+    WL_PVALLOC,
+    WL_POSIX_MEMALIGN
+};
+
+struct file {
+    uint8_t *data;
+    size_t bytes;
+};
+
+static int open_file(const char *path, struct file *f, struct error *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st)) {
+        error_system(err, "cannot open %s", path);
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    f->bytes = (size_t)st.st_size;
+    f->data = f->bytes ? mmap(NULL, f->bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    close(fd);
+    if (f->data == MAP_FAILED)
+        return error_set(err, ERROR_FORMAT, "%s cannot be read", path);
+    return 0;
+}
+
+enum djmalloc_kind djmalloc_kind(const char *path)
+{
+    uint8_t head[64];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof head);
+    if (fd >= 0)
+        close(fd);
+    uint64_t pointer = 0, size = 0;
+    if (n == 64) {
+        memcpy(&pointer, head + 8, 8);
+        memcpy(&size, head + 24, 8);
+        /* the first record says whose trace this is: type 255, pointer 0x1234, a pointer's size */
+        if (head[4] == 255 && pointer == 0x1234 && size == 8)
+            return DJMALLOC_TRACE;
+    }
+    return n > 4 && head[0] == WL_ALLOC_PTRS ? DJMALLOC_WORKLOAD : DJMALLOC_NEITHER;
+}
+
+/* --- reading a .wl --- */
+
+struct line {
+    const uint8_t *p;
+    uint32_t thread;
+    uint64_t waits; /* for this lock, 0 for none */
+    bool done;
+};
+
+struct reader {
+    const uint8_t *end;
+    bool bad;
+    uint32_t *slots; /* by pointer */
+    uint8_t *locks;  /* written */
+    uint64_t pointers, lock_count;
+};
+
+static uint64_t number(struct reader *r, const uint8_t **p)
+{
+    uint64_t v = 0;
+    for (unsigned i = 0; i < 10 && *p < r->end; i++) {
+        uint8_t c = *(*p)++;
+        v = v << 7 | (c & 127);
+        if (c < 128)
+            return v;
+    }
+    r->bad = true;
+    return 0;
+}
+
+static uint64_t pointer(struct reader *r, const uint8_t **p)
+{
+    uint64_t v = number(r, p);
+    if (v > r->pointers)
+        r->bad = true;
+    return r->bad ? 0 : v;
+}
+
+/* A block begins at a pointer; one that is still there stays live for ever, out of reach. */
+static void allocate(struct reader *r, struct workload_writer *w, uint32_t thread, unsigned op,
+                     uint64_t to, uint64_t alignment, uint64_t size)
+{
+    if (to)
+        r->slots[to] = workload_writer_allocate(w, thread, op, size, alignment, 0);
+    else
+        workload_writer_failed(w, thread, op, size, alignment, 0);
+}
+
+static void reallocate(struct reader *r, struct workload_writer *w, uint32_t thread, uint64_t to,
+                       uint64_t from, uint64_t size)
+{
+    uint32_t slot = from ? r->slots[from] : NONE;
+    if (from && slot == NONE)
+        workload_writer_count(w, WORKLOAD_FACT_UNKNOWN_FREES, 1);
+    if (slot == NONE) {
+        allocate(r, w, thread, MLW_OP_REALLOC, to, 0, size);
+    } else if (to) {
+        r->slots[from] = NONE;
+        r->slots[to] = workload_writer_reallocate(w, thread, MLW_OP_REALLOC, slot, size, 0);
+    } else if (size) {
+        workload_writer_failed(w, thread, MLW_OP_REALLOC, size, 0, 0);
+    } else {
+        r->slots[from] = NONE;
+        workload_writer_reallocate_zero(w, thread, MLW_OP_REALLOC, slot, 0);
+    }
+}
+
+/* One operation. False when the thread must wait. */
+static bool step(struct reader *r, struct line *l, struct workload_writer *w,
+                 struct djmalloc_result *result)
+{
+    uint8_t code = *l->p++;
+    uint64_t to, from, alignment, n;
+    result->records += code >= WL_MALLOC && code <= WL_FREE;
+    result->records += code >= WL_MEMALIGN && code <= WL_POSIX_MEMALIGN;
+    switch (code) {
+    case WL_NOP: break;
+    case WL_DONE: l->done = true; return false;
+    case WL_MALLOC:
+    case WL_CALLOC:
+    case WL_VALLOC:
+    case WL_PVALLOC:
+        to = pointer(r, &l->p);
+        n = number(r, &l->p);
+        if (!r->bad)
+            allocate(r, w, l->thread,
+                     code == WL_MALLOC   ? MLW_OP_MALLOC
+                     : code == WL_CALLOC ? MLW_OP_CALLOC
+                     : code == WL_VALLOC ? MLW_OP_VALLOC
+                                         : MLW_OP_PVALLOC,
+                     to, 0, n);
+        break;
+    case WL_MEMALIGN:
+    case WL_POSIX_MEMALIGN:
+        to = pointer(r, &l->p);
+        alignment = number(r, &l->p);
+        n = number(r, &l->p);
+        if (!r->bad)
+            allocate(r, w, l->thread, code == WL_MEMALIGN ? MLW_OP_MEMALIGN : MLW_OP_POSIX_MEMALIGN,
+                     to, alignment, n);
+        break;
+    case WL_REALLOC:
+        to = pointer(r, &l->p);
+        from = pointer(r, &l->p);
+        n = number(r, &l->p);
+        if (!r->bad)
+            reallocate(r, w, l->thread, to, from, n);
+        break;
+    case WL_FREE:
+        from = pointer(r, &l->p);
+        if (r->bad)
+            break;
+        if (!from) {
+            workload_writer_null(w, l->thread, MLW_OP_FREE, 0, 0, 0);
+        } else if (r->slots[from] == NONE) {
+            workload_writer_count(w, WORKLOAD_FACT_UNKNOWN_FREES, 1);
+        } else {
+            workload_writer_release(w, l->thread, MLW_OP_FREE, r->slots[from], 0, 0, 0);
+            r->slots[from] = NONE;
+        }
+        break;
+    case WL_SYNC_W:
+        n = number(r, &l->p);
+        if (n > r->lock_count)
+            r->bad = true;
+        if (!r->bad)
+            r->locks[n] = 1;
+        break;
+    case WL_SYNC_R:
+        n = number(r, &l->p);
+        if (n > r->lock_count)
+            r->bad = true;
+        l->waits = n;
+        break;
+    default: r->bad = true;
+    }
+    return !r->bad;
+}
+
+/* Runs each thread as far as it can go, in turn, until all are done. */
+static int run_lines(struct reader *r, struct line *lines, uint64_t n, struct workload_writer *w,
+                     struct djmalloc_result *result, struct error *err)
+{
+    for (;;) {
+        bool moved = false, waiting = false;
+        for (uint64_t i = 0; i < n; i++) {
+            struct line *l = &lines[i];
+            while (!l->done) {
+                if (l->waits && !r->locks[l->waits]) {
+                    waiting = true;
+                    break;
+                }
+                l->waits = 0;
+                if (l->p >= r->end)
+                    return error_set(err, ERROR_FORMAT, "the workload ends in a thread's middle");
+                moved = true;
+                if (!step(r, l, w, result) && r->bad)
+                    return error_set(err, ERROR_FORMAT,
+                                     "the workload has an operation that cannot be");
+            }
+        }
+        if (!waiting)
+            return 0;
+        if (!moved)
+            return error_set(err, ERROR_FORMAT,
+                             "the workload's threads wait for each other for ever");
+    }
+}
+
+static int read_workload(const struct file *f, struct workload_writer *w,
+                         struct djmalloc_result *result, struct error *err)
+{
+    struct reader r = {.end = f->data + f->bytes};
+    struct line *lines = NULL;
+    uint64_t threads = 0, started = 0;
+    const uint8_t *p = f->data;
+    int bad = 0;
+    while (p < r.end && *p != WL_DONE && !r.bad && !bad) {
+        uint8_t code = *p++;
+        uint64_t n = number(&r, &p);
+        if (code == WL_ALLOC_PTRS)
+            r.pointers = n;
+        else if (code == WL_ALLOC_SYNCS)
+            r.lock_count = n;
+        else if (code == WL_NTHREADS && !lines && n <= f->bytes)
+            lines = calloc((threads = n) + 1, sizeof *lines);
+        else if (code == WL_START_THREAD && lines && started < threads && n < f->bytes)
+            lines[started++].p = f->data + n;
+        else
+            bad = error_set(err, ERROR_FORMAT, "the workload's beginning is damaged");
+    }
+    /* A pointer or lock that exists is named in the file. */
+    if (!bad &&
+        (r.bad || !lines || started != threads || r.pointers > f->bytes || r.lock_count > f->bytes))
+        bad = error_set(err, ERROR_FORMAT, "the workload's beginning is damaged");
+    if (!bad) {
+        r.slots = malloc((r.pointers + 1) * sizeof *r.slots);
+        r.locks = calloc(r.lock_count + 1, 1);
+        if (!r.slots || !r.locks)
+            bad = error_set(err, ERROR_MEMORY, "out of memory for the pointers");
+    }
+    if (!bad) {
+        memset(r.slots, 0xff, (r.pointers + 1) * sizeof *r.slots);
+        for (uint64_t i = 0; i < threads; i++)
+            lines[i].thread = workload_writer_thread(w, i == 0, false, UINT64_MAX);
+        bad = run_lines(&r, lines, threads, w, result, err);
+    }
+    free(lines);
+    free(r.slots);
+    free(r.locks);
+    return bad;
+}
+
+int djmalloc_convert(const char *path, enum djmalloc_kind kind, const char *out,
+                     struct workload_written *written, struct djmalloc_result *result,
+                     struct error *err)
+{
+    struct file f;
+    memset(result, 0, sizeof *result);
+    if (open_file(path, &f, err))
+        return -1;
+    struct workload_writer *w = workload_writer_new(out, err);
+    int bad = w ? 0 : -1;
+    if (w) {
+        bad = kind == DJMALLOC_TRACE ? djmalloc_read_trace(f.data, f.bytes, w, result, err)
+                                     : read_workload(&f, w, result, err);
+        if (bad)
+            workload_writer_abandon(w);
+        else
+            bad = workload_writer_finish(w, written, err);
+    }
+    munmap(f.data, f.bytes);
+    return bad;
+}
+
+/* --- writing a .wl --- */
+
+struct writer {
+    struct buffer *threads;
+    uint64_t syncs, changed;
+    bool moved; /* a block changed its slot, for which there is no word */
+};
+
+static void put(struct buffer *b, uint64_t v)
+{
+    uint8_t bytes[10];
+    unsigned n = sizeof bytes;
+    bytes[--n] = v & 127;
+    while (v >>= 7)
+        bytes[--n] = (uint8_t)((v & 127) | 128);
+    buffer_append(b, bytes + n, sizeof bytes - n);
+}
+
+static void put_code(struct buffer *b, unsigned code) { buffer_append_char(b, (char)code); }
+
+/* The thread hands over what it did so far to the other. */
+static void sync_threads(struct writer *w, uint32_t from, uint32_t to)
+{
+    if (from == to)
+        return;
+    w->syncs++;
+    put_code(&w->threads[from], WL_SYNC_W);
+    put(&w->threads[from], w->syncs);
+    put_code(&w->threads[to], WL_SYNC_R);
+    put(&w->threads[to], w->syncs);
+}
+
+static void visit(void *arg, const struct workload_event *e)
+{
+    struct writer *w = arg;
+    struct buffer *b = &w->threads[e->thread];
+    uint64_t slot = e->has_slot ? (uint64_t)e->slot + 1 : 0;
+    if (e->waits)
+        sync_threads(w, e->toucher, e->thread);
+    static const uint8_t codes[] = {
+        [MLW_OP_MALLOC] = WL_MALLOC,
+        [MLW_OP_CALLOC] = WL_CALLOC,
+        [MLW_OP_POSIX_MEMALIGN] = WL_POSIX_MEMALIGN,
+        [MLW_OP_ALIGNED_ALLOC] = WL_MEMALIGN,
+        [MLW_OP_MEMALIGN] = WL_MEMALIGN,
+        [MLW_OP_VALLOC] = WL_VALLOC,
+        [MLW_OP_PVALLOC] = WL_PVALLOC,
+        [WORKLOAD_PRESENT] = WL_MALLOC,
+    };
+    w->changed += e->code == MLW_OP_ALIGNED_ALLOC || e->code == MLW_OP_REALLOCARRAY ||
+                  e->code == MLW_OP_FREE_SIZED || e->code == MLW_OP_FREE_ALIGNED_SIZED ||
+                  e->code == WORKLOAD_PRESENT || e->code == WORKLOAD_VANISH;
+    if (e->code == WORKLOAD_START) {
+        sync_threads(w, e->thread, (uint32_t)e->size_bytes);
+    } else if (workload_releases(e->code)) {
+        put_code(b, WL_FREE);
+        put(b, slot);
+    } else if (workload_reallocates(e->code)) {
+        bool zero = e->variant == WORKLOAD_ZERO || e->variant == WORKLOAD_ZERO_HANDED;
+        put_code(b, WL_REALLOC);
+        put(b, zero ? 0 : slot);
+        put(b, e->variant >= WORKLOAD_LOCAL ? slot : 0);
+        put(b, e->size_bytes);
+    } else if (e->code == WORKLOAD_MOVE) {
+        w->moved = true;
+    } else if (workload_allocates(e->code)) {
+        put_code(b, codes[e->code]);
+        put(b, slot);
+        if (workload_aligned(e->code))
+            put(b, e->alignment);
+        put(b, e->size_bytes);
+    }
+}
+
+static void put_beginning(struct buffer *b, const struct workload *w, const struct writer *out,
+                          uint64_t offset)
+{
+    buffer_clear(b);
+    put_code(b, WL_ALLOC_PTRS);
+    put(b, w->facts[WORKLOAD_FACT_SLOTS] + 1);
+    put_code(b, WL_ALLOC_SYNCS);
+    put(b, out->syncs + 1);
+    put_code(b, WL_NTHREADS);
+    put(b, w->thread_count);
+    for (uint32_t i = 0; i < w->thread_count; i++) {
+        put_code(b, WL_START_THREAD);
+        put(b, offset);
+        offset += out->threads[i].size_bytes;
+    }
+    put_code(b, WL_DONE);
+}
+
+static int write_file(const char *path, const struct workload *w, struct writer *out,
+                      struct error *err)
+{
+    struct buffer beginning = {0};
+    bool failed = false;
+    for (uint32_t i = 0; i < w->thread_count; i++) {
+        put_code(&out->threads[i], WL_DONE);
+        failed |= buffer_failed(&out->threads[i]);
+    }
+    /* the beginning's length depends on the offsets in it */
+    for (size_t n = 0;;) {
+        put_beginning(&beginning, w, out, n);
+        if (beginning.size_bytes == n || buffer_failed(&beginning))
+            break;
+        n = beginning.size_bytes;
+    }
+    if (failed || buffer_failed(&beginning)) {
+        buffer_release(&beginning);
+        return error_set(err, ERROR_MEMORY, "out of memory while writing %s", path);
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    bool fine = fd >= 0;
+    for (uint32_t i = 0; i <= w->thread_count && fine; i++) {
+        const struct buffer *b = i ? &out->threads[i - 1] : &beginning;
+        for (size_t at = 0; at < b->size_bytes && fine;) {
+            ssize_t n = write(fd, b->data + at, b->size_bytes - at);
+            fine = n >= 0 || errno == EINTR;
+            at += n > 0 ? (size_t)n : 0;
+        }
+    }
+    if (fd >= 0)
+        fine = !close(fd) && fine;
+    buffer_release(&beginning);
+    if (!fine) {
+        error_system(err, "cannot write %s", path);
+        unlink(path);
+        return -1;
+    }
+    return 0;
+}
+
+int djmalloc_write(const char *path, const char *out, uint64_t *changed, struct error *err)
+{
+    struct workload w;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_system(err, "cannot open %s", path);
+    int bad = workload_open(fd, &w, err);
+    close(fd);
+    if (bad)
+        return -1;
+    struct writer writer = {.threads = calloc((size_t)w.thread_count + 1, sizeof(struct buffer))};
+    if (!writer.threads)
+        bad = error_set(err, ERROR_MEMORY, "out of memory");
+    if (!bad)
+        bad = workload_visit(&w, visit, &writer, err);
+    if (!bad && writer.moved)
+        bad = error_set(err, ERROR_UNSUPPORTED,
+                        "a block is reallocated more than 2^20 times; a .wl cannot say so");
+    if (!bad)
+        bad = write_file(out, &w, &writer, err);
+    for (uint32_t i = 0; writer.threads && i < w.thread_count; i++)
+        buffer_release(&writer.threads[i]);
+    free(writer.threads);
+    workload_close(&w);
+    *changed = writer.changed;
+    return bad;
+}

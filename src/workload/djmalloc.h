@@ -1,0 +1,33 @@
+/* djmalloc.h - the two formats of the tracing malloc in glibc's branch dj/malloc.
+ *
+ * Owns: its raw traces (records of 64 bytes, in the order in which threads took a place in the
+ * file, which is not always the order in which they acted) and its workloads (.wl), read, and the
+ * latter written. Neither has times. One thread. */
+#ifndef MALLOW_WORKLOAD_DJMALLOC_H
+#define MALLOW_WORKLOAD_DJMALLOC_H
+
+#include "base/error.h"
+#include "workload/writer.h"
+
+enum djmalloc_kind { DJMALLOC_NEITHER, DJMALLOC_TRACE, DJMALLOC_WORKLOAD };
+
+/* What the file at `path` is by its first bytes. */
+enum djmalloc_kind djmalloc_kind(const char *path);
+
+struct djmalloc_result {
+    uint64_t records;   /* with a call in them */
+    uint64_t reordered; /* held back because another thread's record had to come first */
+    uint64_t forced;    /* taken although it never came: an address given out twice */
+};
+
+/* Converts a trace or a workload into the workload `out`. -1 with *err. */
+int djmalloc_convert(const char *path, enum djmalloc_kind kind, const char *out,
+                     struct workload_written *written, struct djmalloc_result *result,
+                     struct error *err);
+
+/* Writes the workload `path` as a .wl. It has no word for posix_memalign apart from memalign's
+ * layout, none for aligned_alloc, reallocarray and sized frees: they become memalign, realloc and
+ * free. *changed counts these. -1 with *err. */
+int djmalloc_write(const char *path, const char *out, uint64_t *changed, struct error *err);
+
+#endif

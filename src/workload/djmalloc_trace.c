@@ -1,0 +1,333 @@
+/* djmalloc_trace.c - reading raw traces of dj/malloc; see djmalloc.h.
+ *
+ * A record's place in the file was taken before the call for some calls and after it for others,
+ * and another thread may have come in between. So an allocation may stand before the free that made
+ * its address free, and a free before the allocation of its block. A record that cannot act yet is
+ * held back, with all that its thread did after it, until the other thread's record has come. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "workload/djmalloc_read.h"
+
+#define NONE     UINT32_MAX
+#define HELD_MAX (1u << 16) /* records held back at once; beyond, the oldest is forced */
+
+enum {
+    DJ_UNUSED,
+    DJ_MALLOC,
+    DJ_CALLOC,
+    DJ_FREE,
+    DJ_REALLOC,
+    DJ_MEMALIGN,
+    DJ_VALLOC,
+    DJ_PVALLOC,
+    DJ_POSIX_MEMALIGN,
+    DJ_MAGIC = 255
+};
+
+#define DJ_PATH_IS_PARTS                                                                           \
+    0x4000u /* in word 1: a realloc that did its work by malloc and free, which                    \
+               have records of their own */
+
+struct record {
+    int32_t thread;
+    uint32_t type_path; /* type in the low 8 bits */
+    uint64_t ptr1, ptr2, size, size2, size3, pad[2];
+};
+_Static_assert(sizeof(struct record) == 64, "a record is 64 bytes");
+
+struct thread {
+    int32_t id;
+    uint32_t number;
+    struct record *held; /* what it did since it is held back, oldest first */
+    size_t first, count, cap;
+    uint64_t skip_malloc, skip_free; /* parts of a realloc that was taken whole */
+};
+
+struct block { /* a place in an open hash of addresses; address 0: empty, 1: deleted */
+    uint64_t address;
+    uint32_t slot;
+};
+
+struct reader {
+    struct workload_writer *writer;
+    struct djmalloc_result *result;
+    struct thread *threads;
+    size_t thread_count, thread_cap;
+    struct block *blocks;
+    size_t used, cap; /* used: deleted ones included */
+    size_t live, held;
+};
+
+static size_t hash(const struct reader *r, uint64_t address)
+{
+    return (size_t)(address * 0x9e3779b97f4a7c15u >> 20) & (r->cap - 1);
+}
+
+static struct block *find(const struct reader *r, uint64_t address)
+{
+    for (size_t i = r->cap ? hash(r, address) : 0; r->cap; i = (i + 1) & (r->cap - 1)) {
+        if (r->blocks[i].address == address)
+            return &r->blocks[i];
+        if (!r->blocks[i].address)
+            return NULL;
+    }
+    return NULL;
+}
+
+static bool put(struct reader *r, uint64_t address, uint32_t slot)
+{
+    if (2 * r->used + 2 > r->cap) {
+        size_t cap = 1024;
+        while (cap < 4 * r->live + 4)
+            cap *= 2;
+        struct block *old = r->blocks, *fresh = calloc(cap, sizeof *fresh);
+        if (!fresh)
+            return false;
+        size_t n = r->cap;
+        r->blocks = fresh;
+        r->cap = cap;
+        r->used = r->live = 0;
+        for (size_t i = 0; i < n; i++)
+            if (old[i].address > 1)
+                put(r, old[i].address, old[i].slot);
+        free(old);
+    }
+    size_t i = hash(r, address);
+    while (r->blocks[i].address > 1)
+        i = (i + 1) & (r->cap - 1);
+    r->used += !r->blocks[i].address;
+    r->live++;
+    r->blocks[i] = (struct block){address, slot};
+    return true;
+}
+
+static uint32_t take(struct reader *r, struct block *b)
+{
+    b->address = 1;
+    r->live--;
+    return b->slot;
+}
+
+static struct thread *thread_of(struct reader *r, int32_t id)
+{
+    for (size_t i = 0; i < r->thread_count; i++)
+        if (r->threads[i].id == id)
+            return &r->threads[i];
+    if (r->thread_count == r->thread_cap) {
+        size_t cap = r->thread_cap ? 2 * r->thread_cap : 16;
+        struct thread *t = realloc(r->threads, cap * sizeof *t);
+        if (!t)
+            return NULL;
+        r->threads = t;
+        r->thread_cap = cap;
+    }
+    struct thread *t = &r->threads[r->thread_count];
+    memset(t, 0, sizeof *t);
+    t->id = id;
+    /* the first record is the process's first thread's */
+    t->number = workload_writer_thread(r->writer, !r->thread_count, false, UINT64_MAX);
+    r->thread_count++;
+    return t;
+}
+
+static unsigned op_of(unsigned type)
+{
+    static const uint8_t ops[] = {0,
+                                  MLW_OP_MALLOC,
+                                  MLW_OP_CALLOC,
+                                  MLW_OP_FREE,
+                                  MLW_OP_REALLOC,
+                                  MLW_OP_MEMALIGN,
+                                  MLW_OP_VALLOC,
+                                  MLW_OP_PVALLOC,
+                                  MLW_OP_POSIX_MEMALIGN};
+    return type < sizeof ops ? ops[type] : 0;
+}
+
+static bool is_failed(const struct record *k)
+{
+    return !k->ptr2 || ((k->type_path & 255) == DJ_POSIX_MEMALIGN && k->ptr1);
+}
+
+/* Whether a record can act now. */
+static bool ready(const struct reader *r, const struct record *k)
+{
+    unsigned type = k->type_path & 255;
+    if (type == DJ_FREE)
+        return !k->ptr1 || find(r, k->ptr1);
+    if (type == DJ_REALLOC && k->ptr1 && !find(r, k->ptr1))
+        return false;
+    if (is_failed(k) || (type == DJ_REALLOC && k->ptr2 == k->ptr1))
+        return true;
+    return !find(r, k->ptr2);
+}
+
+/* Executes a record; what cannot be is made so (forced). False without memory. */
+static bool act(struct reader *r, struct thread *t, const struct record *k)
+{
+    unsigned type = k->type_path & 255, op = op_of(type);
+    struct block *old;
+    r->result->records++;
+    if (type == DJ_FREE) {
+        if (!k->ptr1) {
+            workload_writer_null(r->writer, t->number, op, 0, 0, 0);
+        } else if ((old = find(r, k->ptr1))) {
+            workload_writer_release(r->writer, t->number, op, take(r, old), 0, 0, 0);
+        } else {
+            workload_writer_count(r->writer, WORKLOAD_FACT_UNKNOWN_FREES, 1);
+        }
+        return true;
+    }
+    uint32_t slot = NONE;
+    if (type == DJ_REALLOC && k->ptr1) {
+        old = find(r, k->ptr1);
+        if (!old)
+            workload_writer_count(r->writer, WORKLOAD_FACT_UNKNOWN_FREES, 1);
+        else if (k->ptr2)
+            slot = take(r, old);
+        else if (!k->size) {
+            workload_writer_reallocate_zero(r->writer, t->number, op, take(r, old), 0);
+            return true;
+        }
+    }
+    if (is_failed(k)) {
+        workload_writer_failed(r->writer, t->number, op, k->size, k->size2, 0);
+        return true;
+    }
+    if ((old = find(r, k->ptr2))) { /* its free never came */
+        r->result->forced++;
+        workload_writer_release(r->writer, t->number, WORKLOAD_VANISH, take(r, old), 0, 0, 0);
+    }
+    if (slot != NONE)
+        slot = workload_writer_reallocate(r->writer, t->number, op, slot, k->size, 0);
+    else
+        slot = workload_writer_allocate(r->writer, t->number, op, k->size, k->size2, 0);
+    return put(r, k->ptr2, slot);
+}
+
+/* Lets every thread whose first held record has become possible go on. */
+static bool wake(struct reader *r)
+{
+    for (bool again = r->held > 0; again;) {
+        again = false;
+        for (size_t i = 0; i < r->thread_count; i++) {
+            struct thread *t = &r->threads[i];
+            while (t->count && ready(r, &t->held[t->first])) {
+                if (!act(r, t, &t->held[t->first]))
+                    return false;
+                t->first++;
+                t->count--;
+                r->held--;
+                again = true;
+            }
+            if (!t->count)
+                t->first = 0;
+        }
+    }
+    return true;
+}
+
+/* The thread held back with the most records goes on, possible or not. */
+static bool force(struct reader *r)
+{
+    struct thread *most = NULL;
+    for (size_t i = 0; i < r->thread_count; i++)
+        if (r->threads[i].count && (!most || r->threads[i].count > most->count))
+            most = &r->threads[i];
+    if (!act(r, most, &most->held[most->first]))
+        return false;
+    most->first++;
+    most->count--;
+    r->held--;
+    return wake(r);
+}
+
+static bool hold(struct reader *r, struct thread *t, const struct record *k)
+{
+    if (t->first + t->count == t->cap) {
+        if (t->first) {
+            memmove(t->held, t->held + t->first, t->count * sizeof *t->held);
+            t->first = 0;
+        } else {
+            size_t cap = t->cap ? 2 * t->cap : 64;
+            struct record *h = realloc(t->held, cap * sizeof *h);
+            if (!h)
+                return false;
+            t->held = h;
+            t->cap = cap;
+        }
+    }
+    t->held[t->first + t->count++] = *k;
+    r->held++;
+    return true;
+}
+
+/* The records of malloc and free that a realloc made have been taken with it. */
+static bool is_part(struct thread *t, const struct record *k)
+{
+    unsigned type = k->type_path & 255;
+    if (type == DJ_MALLOC && t->skip_malloc && k->ptr2 == t->skip_malloc) {
+        t->skip_malloc = 0;
+        return true;
+    }
+    if (type == DJ_FREE && t->skip_free && k->ptr1 == t->skip_free) {
+        t->skip_free = 0;
+        return true;
+    }
+    t->skip_malloc = t->skip_free = 0;
+    if (type == DJ_REALLOC && k->type_path & DJ_PATH_IS_PARTS && k->ptr1 && k->ptr2) {
+        t->skip_malloc = k->ptr2;
+        t->skip_free = k->ptr1;
+    }
+    return false;
+}
+
+static int convert(struct reader *r, const struct record *k, size_t n, struct error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        unsigned type = k[i].type_path & 255;
+        if (type == DJ_UNUSED || type == DJ_MAGIC)
+            continue;
+        if (!op_of(type))
+            return error_set(err, ERROR_FORMAT, "record %zu has the type %u, which does not exist",
+                             i, type);
+        struct thread *t = thread_of(r, k[i].thread);
+        bool fine = t != NULL;
+        if (!fine || is_part(t, &k[i]))
+            goto next;
+        if (t->count || !ready(r, &k[i])) {
+            r->result->reordered += !t->count;
+            fine = hold(r, t, &k[i]);
+            while (fine && r->held > HELD_MAX)
+                fine = force(r);
+        } else {
+            fine = act(r, t, &k[i]) && wake(r);
+        }
+    next:
+        if (!fine)
+            return error_set(err, ERROR_MEMORY, "out of memory for the live blocks");
+    }
+    while (r->held)
+        if (!force(r))
+            return error_set(err, ERROR_MEMORY, "out of memory for the live blocks");
+    return 0;
+}
+
+int djmalloc_read_trace(const uint8_t *data, size_t bytes, struct workload_writer *w,
+                        struct djmalloc_result *result, struct error *err)
+{
+    struct reader r = {.writer = w, .result = result};
+    int bad =
+        convert(&r, (const struct record *)(const void *)data, bytes / sizeof(struct record), err);
+    for (size_t i = 0; i < r.thread_count; i++)
+        free(r.threads[i].held);
+    free(r.threads);
+    free(r.blocks);
+    return bad;
+}

@@ -1,0 +1,723 @@
+/* writer.c - see writer.h. */
+#include "workload/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NONE UINT32_MAX
+
+/* Times closer than this share one entry of the pace. */
+#define PACE_STEP_NS 1000u
+
+#define RECORD_BYTES_MAX 96u /* of a record, its run and its pace */
+
+struct slot {
+    uint64_t size_bytes;
+    uint32_t generation;
+    uint32_t toucher; /* thread that acted on it last */
+    uint32_t next;    /* in a list of free slots */
+};
+
+struct stream {
+    uint8_t *ops, *runs, *pace; /* WORKLOAD_PAYLOAD_MAX each, NULL before the first record */
+    uint32_t ops_bytes, runs_bytes, pace_bytes;
+    uint32_t records, run, since_pace;
+    uint64_t first_place, run_end, gap;
+    uint64_t first_ns, pace_ns;
+    uint32_t last_slot, last_generation;
+    uint32_t own, own_count; /* stack of free slots */
+    uint32_t seat, flags;
+    uint64_t end_ns, total_records;
+    uint64_t *offsets;
+    size_t offset_count, offset_cap;
+    bool started, ended;
+};
+
+struct workload_writer {
+    int fd;
+    char *path;
+    struct error error;
+    bool failed;
+    struct slot *slots;
+    uint32_t slot_count, slot_cap;
+    uint32_t shared_head, shared_tail, shared_count; /* donated slots, oldest first */
+    struct stream *streams;
+    uint32_t stream_count, stream_cap;
+    uint32_t *seats; /* the thread that sits there */
+    uint32_t seat_count, seat_cap;
+    uint32_t active; /* threads that started and have not ended */
+    uint32_t last_thread;
+    uint32_t until_reclaim;
+    uint64_t place, offset, live_bytes, live_blocks;
+    uint64_t facts[WORKLOAD_FACT_COUNT];
+    uint64_t calls[WORKLOAD_CODES];
+    uint64_t ops_bytes, order_bytes, pace_bytes;
+    uint64_t base_ns, last_ns;
+    uint8_t out[sizeof(struct workload_chunk) + WORKLOAD_PAYLOAD_MAX];
+};
+
+static void no_memory(struct workload_writer *w)
+{
+    if (!w->failed)
+        error_set(&w->error, ERROR_MEMORY, "out of memory while making a workload");
+    w->failed = true;
+}
+
+static void put_out(struct workload_writer *w, const void *data, size_t n)
+{
+    const char *p = data;
+    while (n && !w->failed) {
+        ssize_t k = write(w->fd, p, n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0) {
+            error_system(&w->error, "cannot write %s", w->path);
+            w->failed = true;
+            return;
+        }
+        p += k;
+        n -= (size_t)k;
+        w->offset += (uint64_t)k;
+    }
+}
+
+struct workload_writer *workload_writer_new(const char *path, struct error *err)
+{
+    struct workload_writer *w = calloc(1, sizeof *w);
+    if (!w || !(w->path = strdup(path))) {
+        free(w);
+        error_set(err, ERROR_MEMORY, "out of memory while making a workload");
+        return NULL;
+    }
+    w->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (w->fd < 0) {
+        error_system(err, "cannot create %s", path);
+        free(w->path);
+        free(w);
+        return NULL;
+    }
+    w->shared_head = w->shared_tail = w->last_thread = NONE;
+    w->base_ns = UINT64_MAX;
+    const struct workload_head head = {WORKLOAD_MAGIC, WORKLOAD_VERSION, 0};
+    put_out(w, &head, sizeof head);
+    return w;
+}
+
+static void release(struct workload_writer *w)
+{
+    for (uint32_t i = 0; i < w->stream_count; i++) {
+        free(w->streams[i].ops);
+        free(w->streams[i].offsets);
+    }
+    free(w->streams);
+    free(w->slots);
+    free(w->seats);
+    free(w->path);
+    free(w);
+}
+
+void workload_writer_abandon(struct workload_writer *w)
+{
+    close(w->fd);
+    unlink(w->path);
+    release(w);
+}
+
+/* Grows an array by doubling; false without memory. */
+static bool grow(struct workload_writer *w, void **array, uint32_t *cap, uint32_t need, size_t each)
+{
+    if (need <= *cap)
+        return true;
+    uint32_t n = *cap ? *cap : 64;
+    while (n < need)
+        n *= 2;
+    void *p = realloc(*array, n * each);
+    if (!p) {
+        no_memory(w);
+        return false;
+    }
+    *array = p;
+    *cap = n;
+    return true;
+}
+
+uint32_t workload_writer_thread(struct workload_writer *w, bool is_main, bool ended,
+                                uint64_t end_ns)
+{
+    if (!grow(w, (void **)&w->streams, &w->stream_cap, w->stream_count + 1, sizeof *w->streams))
+        return 0;
+    struct stream *s = &w->streams[w->stream_count];
+    memset(s, 0, sizeof *s);
+    s->own = s->seat = NONE;
+    s->flags = (is_main ? WORKLOAD_THREAD_MAIN | WORKLOAD_THREAD_BEGIN : 0u) |
+               (ended ? 0u : (unsigned)WORKLOAD_THREAD_STAYS);
+    s->ended = ended;
+    s->end_ns = end_ns;
+    return w->stream_count++;
+}
+
+/* --- chunks --- */
+
+static void end_run(struct stream *s)
+{
+    if (!s->run)
+        return;
+    uint8_t *p = workload_put(s->runs + s->runs_bytes, s->gap);
+    p = workload_put(p, s->run);
+    s->runs_bytes = (uint32_t)(p - s->runs);
+    s->run = 0;
+}
+
+static void flush(struct workload_writer *w, struct stream *s)
+{
+    if (!s->records)
+        return;
+    end_run(s);
+    struct workload_chunk c = {.magic = WORKLOAD_CHUNK_MAGIC,
+                               .kind = WORKLOAD_CHUNK_RECORDS,
+                               .thread = (uint32_t)(s - w->streams),
+                               .records = s->records,
+                               .ops_bytes = s->ops_bytes,
+                               .runs_bytes = s->runs_bytes,
+                               .pace_bytes = s->pace_bytes,
+                               .first_place = s->first_place,
+                               .first_ns = s->first_ns};
+    uint8_t *p = w->out + sizeof c;
+    memcpy(p, s->ops, s->ops_bytes);
+    p += s->ops_bytes;
+    memcpy(p, s->runs, s->runs_bytes);
+    p += s->runs_bytes;
+    memcpy(p, s->pace, s->pace_bytes);
+    p += s->pace_bytes;
+    size_t n = (size_t)(p - w->out) - sizeof c;
+    c.checksum = workload_checksum(&c, w->out + sizeof c, n);
+    memcpy(w->out, &c, sizeof c);
+    if (s->offset_count == s->offset_cap) {
+        size_t cap = s->offset_cap ? s->offset_cap * 2 : 8;
+        uint64_t *o = realloc(s->offsets, cap * sizeof *o);
+        if (!o) {
+            no_memory(w);
+            return;
+        }
+        s->offsets = o;
+        s->offset_cap = cap;
+    }
+    s->offsets[s->offset_count++] = w->offset;
+    put_out(w, w->out, sizeof c + n);
+    w->ops_bytes += s->ops_bytes;
+    w->order_bytes += s->runs_bytes;
+    w->pace_bytes += s->pace_bytes;
+    s->total_records += s->records;
+    s->records = s->ops_bytes = s->runs_bytes = s->pace_bytes = 0;
+    s->last_slot = s->last_generation = 0;
+}
+
+/* --- threads --- */
+
+static void put_start(struct workload_writer *w, uint32_t starter, uint32_t thread,
+                      uint64_t time_ns);
+
+/* The slots of threads that ended are everybody's. */
+static void reclaim(struct workload_writer *w, struct stream *s)
+{
+    if (s->own == NONE)
+        return;
+    uint32_t last = s->own;
+    for (;;) {
+        uint32_t next = w->slots[last].next;
+        if (next == NONE)
+            break;
+        last = next;
+    }
+    if (w->shared_tail == NONE)
+        w->shared_head = s->own;
+    else
+        w->slots[w->shared_tail].next = s->own;
+    w->shared_tail = last;
+    w->shared_count += s->own_count;
+    s->own = NONE;
+    s->own_count = 0;
+}
+
+static bool is_over(const struct stream *s, uint64_t time_ns)
+{
+    return s->started && s->ended && s->end_ns < time_ns;
+}
+
+static void reclaim_all(struct workload_writer *w, uint64_t time_ns)
+{
+    for (uint32_t i = 0; i < w->seat_count; i++) {
+        struct stream *s = &w->streams[w->seats[i]];
+        if (is_over(s, time_ns))
+            reclaim(w, s);
+    }
+}
+
+static void start_thread(struct workload_writer *w, uint32_t thread, uint64_t time_ns)
+{
+    struct stream *s = &w->streams[thread];
+    uint32_t starter = w->last_thread, seat = NONE;
+    s->started = true;
+    bool first = starter == NONE;
+    if (first)
+        s->flags |= WORKLOAD_THREAD_BEGIN;
+    uint32_t active = 0;
+    for (uint32_t i = 0; i < w->seat_count; i++) {
+        struct stream *old = &w->streams[w->seats[i]];
+        if (!is_over(old, time_ns)) {
+            active++;
+            continue;
+        }
+        reclaim(w, old);
+        if (old->ops && !old->records) {
+            free(old->ops);
+            old->ops = NULL;
+        }
+        if (seat == NONE && !(s->flags & WORKLOAD_THREAD_BEGIN) && w->seats[i] != starter)
+            seat = i;
+    }
+    w->active = active + 1;
+    if (seat == NONE) {
+        if (!grow(w, (void **)&w->seats, &w->seat_cap, w->seat_count + 1, sizeof *w->seats))
+            return;
+        seat = w->seat_count++;
+    } else {
+        struct stream *old = &w->streams[w->seats[seat]];
+        flush(w, old);
+        free(old->ops);
+        old->ops = NULL;
+    }
+    w->seats[seat] = thread;
+    s->seat = seat;
+    if (!(s->flags & WORKLOAD_THREAD_BEGIN))
+        put_start(w, starter, thread, time_ns);
+}
+
+static bool make_buffers(struct workload_writer *w, struct stream *s)
+{
+    s->ops = malloc(3 * (size_t)WORKLOAD_PAYLOAD_MAX);
+    if (!s->ops) {
+        no_memory(w);
+        return false;
+    }
+    s->runs = s->ops + WORKLOAD_PAYLOAD_MAX;
+    s->pace = s->runs + WORKLOAD_PAYLOAD_MAX;
+    return true;
+}
+
+/* --- records --- */
+
+/* Takes the next place for a record of this thread: brings runs and pace up to it. Returns where
+ * its bytes go, NULL after a failure. */
+static uint8_t *begin(struct workload_writer *w, uint32_t thread, uint64_t time_ns)
+{
+    if (w->failed)
+        return NULL;
+    struct stream *s = &w->streams[thread];
+    if (__builtin_expect(!s->started, 0)) {
+        if (w->base_ns == UINT64_MAX)
+            w->base_ns = time_ns;
+        start_thread(w, thread, time_ns);
+    }
+    if (__builtin_expect(!s->ops, 0) && !make_buffers(w, s))
+        return NULL;
+    if (s->ops_bytes + s->runs_bytes + s->pace_bytes + RECORD_BYTES_MAX > WORKLOAD_PAYLOAD_MAX)
+        flush(w, s);
+    uint64_t ns = time_ns > w->base_ns ? time_ns - w->base_ns : 0;
+    if (ns < w->last_ns)
+        ns = w->last_ns; /* two threads' clocks */
+    w->last_ns = ns;
+    if (!s->records) {
+        s->first_place = w->place;
+        s->first_ns = s->pace_ns = ns;
+        s->gap = 0;
+        s->since_pace = 0;
+    } else {
+        if (s->run_end != w->place) {
+            end_run(s);
+            s->gap = w->place - s->run_end;
+        }
+        s->since_pace++;
+        if (ns - s->pace_ns >= PACE_STEP_NS) {
+            uint8_t *p = workload_put(s->pace + s->pace_bytes, s->since_pace);
+            p = workload_put(p, ns - s->pace_ns);
+            s->pace_bytes = (uint32_t)(p - s->pace);
+            s->pace_ns = ns;
+            s->since_pace = 0;
+        }
+    }
+    s->run++;
+    s->records++;
+    s->run_end = ++w->place;
+    w->last_thread = thread;
+    return s->ops + s->ops_bytes;
+}
+
+static void end(struct workload_writer *w, uint32_t thread, unsigned code, const uint8_t *p)
+{
+    struct stream *s = &w->streams[thread];
+    s->ops_bytes = (uint32_t)(p - s->ops);
+    w->calls[code]++;
+}
+
+static void put_start(struct workload_writer *w, uint32_t starter, uint32_t thread,
+                      uint64_t time_ns)
+{
+    uint8_t *p = begin(w, starter, time_ns);
+    if (!p)
+        return;
+    *p++ = WORKLOAD_START;
+    p = workload_put(p, thread);
+    end(w, starter, WORKLOAD_START, p);
+}
+
+static uint8_t *put_slot(struct stream *s, uint8_t *p, uint32_t slot)
+{
+    p = workload_put_difference(p, slot, s->last_slot);
+    s->last_slot = slot;
+    return p;
+}
+
+static uint8_t *put_generation(struct stream *s, uint8_t *p, uint32_t generation)
+{
+    p = workload_put_difference(p, generation, s->last_generation);
+    s->last_generation = generation;
+    return p;
+}
+
+static uint32_t new_slot(struct workload_writer *w)
+{
+    if (w->slot_count >= WORKLOAD_SLOTS_MAX) {
+        error_set(&w->error, ERROR_UNSUPPORTED, "more than 2^31 blocks are live at once");
+        w->failed = true;
+        return NONE;
+    }
+    if (!grow(w, (void **)&w->slots, &w->slot_cap, w->slot_count + 1, sizeof *w->slots))
+        return NONE;
+    w->slots[w->slot_count].generation = 0;
+    return w->slot_count++;
+}
+
+static void comes_alive(struct workload_writer *w, uint64_t size_bytes)
+{
+    w->live_bytes += size_bytes;
+    w->live_blocks++;
+    if (w->live_bytes > w->facts[WORKLOAD_FACT_PEAK_BYTES])
+        w->facts[WORKLOAD_FACT_PEAK_BYTES] = w->live_bytes;
+    if (w->live_blocks > w->facts[WORKLOAD_FACT_PEAK_BLOCKS])
+        w->facts[WORKLOAD_FACT_PEAK_BLOCKS] = w->live_blocks;
+}
+
+uint32_t workload_writer_allocate(struct workload_writer *w, uint32_t thread, unsigned code,
+                                  uint64_t size_bytes, uint64_t alignment, uint64_t time_ns)
+{
+    uint8_t *p = begin(w, thread, time_ns);
+    if (!p)
+        return 0;
+    struct stream *s = &w->streams[thread];
+    uint32_t slot = s->own;
+    if (slot != NONE) {
+        *p++ = (uint8_t)(code | WORKLOAD_OWN << 5);
+        s->own = w->slots[slot].next;
+        s->own_count--;
+        s->last_slot = slot;
+    } else {
+        uint32_t slack = 8 * w->active + w->slot_count / 64;
+        if (w->shared_count <= slack && !w->until_reclaim--) {
+            w->until_reclaim = 1024 + w->seat_count;
+            reclaim_all(w, time_ns);
+        }
+        if (w->shared_count > slack) {
+            slot = w->shared_head;
+            w->shared_head = w->slots[slot].next;
+            if (w->shared_head == NONE)
+                w->shared_tail = NONE;
+            w->shared_count--;
+            *p++ = (uint8_t)(code | WORKLOAD_TAKEN << 5);
+            p = put_slot(s, p, slot);
+            p = put_generation(s, p, w->slots[slot].generation);
+        } else {
+            slot = new_slot(w);
+            if (slot == NONE)
+                return 0;
+            *p++ = (uint8_t)(code | WORKLOAD_NEW << 5);
+            p = put_slot(s, p, slot);
+        }
+    }
+    struct slot *b = &w->slots[slot];
+    b->generation++;
+    b->toucher = thread;
+    b->size_bytes = size_bytes;
+    comes_alive(w, size_bytes);
+    if (workload_aligned(code))
+        p = workload_put(p, alignment);
+    p = workload_put(p, size_bytes);
+    end(w, thread, code, p);
+    return slot;
+}
+
+void workload_writer_failed(struct workload_writer *w, uint32_t thread, unsigned code,
+                            uint64_t size_bytes, uint64_t alignment, uint64_t time_ns)
+{
+    uint8_t *p = begin(w, thread, time_ns);
+    if (!p)
+        return;
+    *p++ = (uint8_t)(code | WORKLOAD_FAILED << 5);
+    if (workload_aligned(code))
+        p = workload_put(p, alignment);
+    p = workload_put(p, size_bytes);
+    end(w, thread, code, p);
+}
+
+static uint8_t *put_sizes(uint8_t *p, unsigned code, uint64_t size_bytes, uint64_t alignment)
+{
+    if (code == MLW_OP_FREE_ALIGNED_SIZED)
+        p = workload_put(p, alignment);
+    if (code == MLW_OP_FREE_SIZED || code == MLW_OP_FREE_ALIGNED_SIZED)
+        p = workload_put(p, size_bytes);
+    return p;
+}
+
+void workload_writer_null(struct workload_writer *w, uint32_t thread, unsigned code,
+                          uint64_t size_bytes, uint64_t alignment, uint64_t time_ns)
+{
+    uint8_t *p = begin(w, thread, time_ns);
+    if (!p)
+        return;
+    *p++ = (uint8_t)(code | WORKLOAD_NULL << 5);
+    end(w, thread, code, put_sizes(p, code, size_bytes, alignment));
+}
+
+/* A slot that is free again goes to other threads, unless it has had all its lives. */
+static void donate(struct workload_writer *w, uint32_t slot)
+{
+    struct slot *b = &w->slots[slot];
+    if (b->generation >= WORKLOAD_GENERATIONS - 1)
+        return;
+    b->next = NONE;
+    if (w->shared_tail == NONE)
+        w->shared_head = slot;
+    else
+        w->slots[w->shared_tail].next = slot;
+    w->shared_tail = slot;
+    w->shared_count++;
+}
+
+void workload_writer_release(struct workload_writer *w, uint32_t thread, unsigned code,
+                             uint32_t slot, uint64_t size_bytes, uint64_t alignment,
+                             uint64_t time_ns)
+{
+    uint8_t *p = begin(w, thread, time_ns);
+    if (!p)
+        return;
+    struct stream *s = &w->streams[thread];
+    struct slot *b = &w->slots[slot];
+    bool handed = b->toucher != thread;
+    bool give = b->generation >= WORKLOAD_GENERATIONS - 1;
+    if (w->active > 1)
+        give |= handed || s->own_count > 64 + w->slot_count / (4 * w->active);
+    *p++ = (uint8_t)(code | (give ? WORKLOAD_DONATE << 5 : 0) |
+                     (handed ? WORKLOAD_FROM_OTHER << 5 : 0));
+    p = put_slot(s, p, slot);
+    if (handed)
+        p = put_generation(s, p, b->generation);
+    w->live_bytes -= b->size_bytes;
+    w->live_blocks--;
+    b->toucher = thread;
+    if (give) {
+        donate(w, slot);
+    } else {
+        b->next = s->own;
+        s->own = slot;
+        s->own_count++;
+    }
+    end(w, thread, code, put_sizes(p, code, size_bytes, alignment));
+}
+
+uint32_t workload_writer_reallocate(struct workload_writer *w, uint32_t thread, unsigned code,
+                                    uint32_t slot, uint64_t size_bytes, uint64_t time_ns)
+{
+    if (!w->failed && w->slots[slot].generation >= WORKLOAD_GENERATIONS - 1) {
+        uint32_t to = new_slot(w);
+        uint8_t *p = to == NONE ? NULL : begin(w, thread, time_ns);
+        if (!p)
+            return slot;
+        struct stream *s = &w->streams[thread];
+        bool handed = w->slots[slot].toucher != thread;
+        *p++ = (uint8_t)(WORKLOAD_MOVE | (handed ? WORKLOAD_FROM_OTHER << 5 : 0));
+        p = put_slot(s, p, slot);
+        if (handed)
+            p = put_generation(s, p, w->slots[slot].generation);
+        p = put_slot(s, p, to);
+        w->slots[to] = w->slots[slot];
+        w->slots[to].generation = 1;
+        w->slots[to].toucher = thread;
+        slot = to;
+        end(w, thread, WORKLOAD_MOVE, p);
+    }
+    uint8_t *p = begin(w, thread, time_ns);
+    if (!p)
+        return slot;
+    struct stream *s = &w->streams[thread];
+    struct slot *b = &w->slots[slot];
+    bool handed = b->toucher != thread;
+    *p++ = (uint8_t)(code | (handed ? WORKLOAD_HANDED : WORKLOAD_LOCAL) << 5);
+    p = put_slot(s, p, slot);
+    if (handed)
+        p = put_generation(s, p, b->generation);
+    w->live_bytes -= b->size_bytes;
+    w->live_blocks--;
+    b->generation++;
+    b->toucher = thread;
+    b->size_bytes = size_bytes;
+    comes_alive(w, size_bytes);
+    end(w, thread, code, workload_put(p, size_bytes));
+    return slot;
+}
+
+void workload_writer_reallocate_zero(struct workload_writer *w, uint32_t thread, unsigned code,
+                                     uint32_t slot, uint64_t time_ns)
+{
+    uint8_t *p = begin(w, thread, time_ns);
+    if (!p)
+        return;
+    struct stream *s = &w->streams[thread];
+    struct slot *b = &w->slots[slot];
+    bool handed = b->toucher != thread;
+    *p++ = (uint8_t)(code | (handed ? WORKLOAD_ZERO_HANDED : WORKLOAD_ZERO) << 5);
+    p = put_slot(s, p, slot);
+    if (handed)
+        p = put_generation(s, p, b->generation);
+    w->live_bytes -= b->size_bytes;
+    w->live_blocks--;
+    b->toucher = thread;
+    donate(w, slot);
+    end(w, thread, code, p);
+}
+
+void workload_writer_early(struct workload_writer *w, uint32_t thread, uint32_t slot,
+                           uint64_t time_ns)
+{
+    uint8_t *p = begin(w, thread, time_ns);
+    if (!p)
+        return;
+    struct stream *s = &w->streams[thread];
+    struct slot *b = &w->slots[slot];
+    bool handed = b->toucher != thread;
+    *p++ = (uint8_t)(WORKLOAD_EARLY | (handed ? WORKLOAD_FROM_OTHER << 5 : 0));
+    p = put_slot(s, p, slot);
+    if (handed)
+        p = put_generation(s, p, b->generation);
+    w->live_bytes -= b->size_bytes;
+    b->size_bytes = 0;
+    b->toucher = thread;
+    end(w, thread, WORKLOAD_EARLY, p);
+}
+
+void workload_writer_count(struct workload_writer *w, enum workload_fact fact, uint64_t n)
+{
+    w->facts[fact] += n;
+}
+
+/* --- the end --- */
+
+static void put_summary(struct workload_writer *w)
+{
+    size_t cap = 4096;
+    for (uint32_t i = 0; i < w->stream_count; i++)
+        cap += 64 + 10 * w->streams[i].offset_count;
+    uint8_t *data = malloc(cap), *p = data;
+    if (!data) {
+        no_memory(w);
+        return;
+    }
+    p = workload_put(p, WORKLOAD_FACT_COUNT - 1);
+    for (unsigned i = 1; i < WORKLOAD_FACT_COUNT; i++) {
+        p = workload_put(p, i);
+        p = workload_put(p, w->facts[i]);
+    }
+    unsigned codes = 0;
+    for (unsigned i = 1; i < WORKLOAD_CODES; i++)
+        codes += w->calls[i] && workload_is_call(i);
+    p = workload_put(p, codes);
+    for (unsigned i = 1; i < WORKLOAD_CODES; i++)
+        if (w->calls[i] && workload_is_call(i)) {
+            p = workload_put(p, i);
+            p = workload_put(p, w->calls[i]);
+        }
+    p = workload_put(p, w->stream_count);
+    for (uint32_t i = 0; i < w->stream_count; i++) {
+        const struct stream *s = &w->streams[i];
+        p = workload_put(p, s->seat);
+        p = workload_put(p, s->flags);
+        p = workload_put(p, s->total_records);
+        p = workload_put(p, s->offset_count);
+        for (size_t k = 0; k < s->offset_count; k++)
+            p = workload_put(p, s->offsets[k] - (k ? s->offsets[k - 1] : 0));
+    }
+    size_t n = (size_t)(p - data);
+    if (n > UINT32_MAX) {
+        error_set(&w->error, ERROR_UNSUPPORTED, "the workload has too many chunks for its summary");
+        w->failed = true;
+    }
+    struct workload_chunk c = {
+        .magic = WORKLOAD_CHUNK_MAGIC, .kind = WORKLOAD_CHUNK_SUMMARY, .ops_bytes = (uint32_t)n};
+    c.checksum = workload_checksum(&c, data, n);
+    const struct workload_tail tail = {w->offset, WORKLOAD_END_MAGIC, 0};
+    put_out(w, &c, sizeof c);
+    put_out(w, data, n);
+    put_out(w, &tail, sizeof tail);
+    free(data);
+}
+
+int workload_writer_finish(struct workload_writer *w, struct workload_written *written,
+                           struct error *err)
+{
+    for (uint32_t i = 0; i < w->stream_count; i++) {
+        struct stream *s = &w->streams[i];
+        if (!s->started) { /* without a call: the process's first thread, or nobody */
+            s->seat = w->seat_count;
+            if (!grow(w, (void **)&w->seats, &w->seat_cap, w->seat_count + 1, sizeof *w->seats))
+                break;
+            w->seats[w->seat_count++] = i;
+            s->flags |= WORKLOAD_THREAD_BEGIN;
+        }
+        if (s->records)
+            flush(w, s);
+    }
+    w->facts[WORKLOAD_FACT_SLOTS] = w->slot_count;
+    w->facts[WORKLOAD_FACT_SEATS] = w->seat_count;
+    w->facts[WORKLOAD_FACT_RECORDS] = w->place;
+    w->facts[WORKLOAD_FACT_DURATION_NS] = w->last_ns;
+    w->facts[WORKLOAD_FACT_PRESENT] = w->calls[WORKLOAD_PRESENT];
+    w->facts[WORKLOAD_FACT_END_BYTES] = w->live_bytes;
+    w->facts[WORKLOAD_FACT_END_BLOCKS] = w->live_blocks;
+    w->facts[WORKLOAD_FACT_OPERATIONS] = 0;
+    for (unsigned i = 0; i < WORKLOAD_CODES; i++)
+        if (workload_is_call(i))
+            w->facts[WORKLOAD_FACT_OPERATIONS] += w->calls[i];
+    if (!w->failed)
+        put_summary(w);
+    if (close(w->fd) && !w->failed) {
+        error_system(&w->error, "cannot write %s", w->path);
+        w->failed = true;
+    }
+    int result = 0;
+    if (w->failed) {
+        unlink(w->path);
+        *err = w->error;
+        result = -1;
+    } else if (written) {
+        memcpy(written->facts, w->facts, sizeof w->facts);
+        written->file_bytes = w->offset;
+        written->ops_bytes = w->ops_bytes;
+        written->order_bytes = w->order_bytes;
+        written->pace_bytes = w->pace_bytes;
+        written->threads = w->stream_count;
+    }
+    release(w);
+    return result;
+}
