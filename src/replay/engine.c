@@ -1,0 +1,378 @@
+/* engine.c - see engine.h. */
+#include "replay/engine.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "replay/execute.h"
+
+#define NONE        UINT32_MAX
+#define STACK_BYTES (128u << 10)
+#define HUGE_BYTES  (2u << 20)
+
+void engine_die(const char *what)
+{
+    static const char intro[] = "mallow-replay: ";
+    if (write(2, intro, sizeof intro - 1) < 0 || write(2, what, strlen(what)) < 0 ||
+        write(2, "\n", 1) < 0)
+        _exit(1);
+    _exit(1);
+}
+
+static size_t whole_pages(size_t bytes) { return (bytes + 4095) & ~(size_t)4095; }
+
+/* Memory of the kernel's, zeroed and touched; counts as the engine's own. */
+static void *own(struct engine *e, size_t bytes, struct error *err)
+{
+    bytes = whole_pages(bytes ? bytes : 1);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        error_system(err, "no memory for the replay (%zu bytes)", bytes);
+        return NULL;
+    }
+    if (bytes < 2 * (size_t)HUGE_BYTES)
+        madvise(p, bytes, MADV_NOHUGEPAGE);
+    for (size_t i = 0; i < bytes; i += 4096)
+        ((volatile uint8_t *)p)[i] = 0;
+    e->own_bytes += bytes;
+    return p;
+}
+
+int engine_init(struct engine *e, const struct workload *w, int fd,
+                const struct engine_options *options, struct error *err)
+{
+    memset(e, 0, sizeof *e);
+    e->workload = w;
+    e->options = *options;
+    e->fd = fd;
+    e->many = w->thread_count > 1;
+    e->seat_count = (uint32_t)w->facts[WORKLOAD_FACT_SEATS];
+    e->overhead_cycles = execute_overhead();
+    e->slots = own(e, w->facts[WORKLOAD_FACT_SLOTS] * sizeof *e->slots, err);
+    e->seats = e->slots ? own(e, e->seat_count * sizeof *e->seats, err) : NULL;
+    if (!e->seats)
+        return -1;
+    /* Between threads live bytes are summed in steps, of at most 1/512 of the peak over all. */
+    e->step = (int64_t)(w->facts[WORKLOAD_FACT_PEAK_BYTES] / 512 / (e->seat_count + 1));
+    for (uint32_t i = 0; i < e->seat_count; i++) {
+        struct engine_seat *s = &e->seats[i];
+        s->engine = e;
+        s->random = 0x9e3779b97f4a7c15u * (i + 1);
+        s->countdown = 1 + i % 64;
+        s->buffer = own(e, WORKLOAD_PAYLOAD_MAX + 64, err);
+        s->stack = s->buffer ? own(e, STACK_BYTES, err) : NULL;
+        if (!s->stack)
+            return -1;
+    }
+    e->own_bytes += whole_pages(w->map_bytes);
+    for (size_t i = 0; i < w->map_bytes; i += 4096)
+        (void)((volatile const uint8_t *)w->threads)[i];
+    park_init(&e->park, e->seat_count);
+    return 0;
+}
+
+/* --- a thread's way through its chunks --- */
+
+static void load_chunk(struct engine_seat *s)
+{
+    const struct workload *w = s->engine->workload;
+    const struct workload_thread *t = &w->threads[s->thread];
+    uint64_t at = w->offsets[t->first_chunk + s->next_chunk++];
+    struct workload_chunk *c = &s->chunk;
+    size_t payload = 0;
+    ssize_t n = pread(s->engine->fd, c, sizeof *c, (off_t)at);
+    if (n == (ssize_t)sizeof *c) {
+        payload = (size_t)c->ops_bytes + c->runs_bytes + c->pace_bytes;
+        n = payload > WORKLOAD_PAYLOAD_MAX
+                ? -1
+                : pread(s->engine->fd, s->buffer, payload, (off_t)(at + sizeof *c));
+    } else {
+        n = -1;
+    }
+    if (n != (ssize_t)payload || workload_checksum(c, s->buffer, payload) != c->checksum)
+        engine_die("the workload file changed while it was replayed");
+    s->ops = s->buffer;
+    s->runs = s->ops + c->ops_bytes;
+    s->pace = s->runs + c->runs_bytes;
+    s->records_left = c->records;
+    s->last_slot = s->last_generation = 0;
+}
+
+struct turn {
+    struct engine *engine;
+    uint64_t place;
+};
+
+static bool is_turn(void *arg)
+{
+    const struct turn *t = arg;
+    return atomic_load_explicit(&t->engine->turn, memory_order_acquire) == t->place;
+}
+
+static void take_turn(struct engine_seat *s, uint64_t place)
+{
+    struct engine *e = s->engine;
+    struct turn t = {e, place};
+    if (!is_turn(&t)) {
+        park_wait(&e->park, ~place, is_turn, &t);
+        execute_waited(s);
+    }
+    s->live = atomic_load_explicit(&e->live, memory_order_relaxed);
+    s->high = atomic_load_explicit(&e->peak, memory_order_relaxed);
+}
+
+static void publish_live(struct engine_seat *s)
+{
+    atomic_store_explicit(&s->engine->live, s->live, memory_order_relaxed);
+    atomic_store_explicit(&s->engine->peak, s->high, memory_order_relaxed);
+}
+
+static void give_turn(struct engine_seat *s, uint64_t place)
+{
+    publish_live(s);
+    atomic_store_explicit(&s->engine->turn, place, memory_order_release);
+    park_wake(&s->engine->park, ~place);
+}
+
+/* Until the time of a record, at the chosen pace. */
+static void wait_until(const struct engine *e, uint64_t recorded_ns)
+{
+    double due_ns = (double)recorded_ns / e->options.pace;
+    for (;;) {
+        double now_ns = (double)(engine_clock() - e->start_tsc) / e->cycles_per_ns;
+        double left = due_ns - now_ns;
+        if (left <= 0)
+            return;
+        if (left < 60000) {
+            __builtin_ia32_pause();
+            continue;
+        }
+        double sleep_ns = left - 50000;
+        struct timespec t = {.tv_sec = (time_t)(sleep_ns / 1e9)};
+        t.tv_nsec = (long)(sleep_ns - (double)t.tv_sec * 1e9);
+        nanosleep(&t, NULL);
+    }
+}
+
+static void play(struct engine_seat *s)
+{
+    struct engine *e = s->engine;
+    const struct workload_thread *t = &e->workload->threads[s->thread];
+    bool recorded = e->options.order == ENGINE_RECORDED && e->many, paced = e->options.pace > 0;
+    bool exact = recorded || !e->many;
+    execute_begin(s);
+    s->next_chunk = 0;
+    s->own = NONE;
+    s->low = exact ? INT64_MIN : -e->step;
+    s->high = exact ? 0 : e->step;
+    s->live = 0;
+    while (s->next_chunk < t->chunks) {
+        load_chunk(s);
+        uint64_t place = s->chunk.first_place, now_ns = s->chunk.first_ns;
+        uint64_t run_left = 0, until_pace = 0;
+        const uint8_t *pace_end = s->pace + s->chunk.pace_bytes;
+        uint64_t pace_step_ns = 0;
+        while (s->records_left) {
+            uint64_t n = s->records_left;
+            if (recorded) {
+                if (!run_left) {
+                    place += workload_get(&s->runs);
+                    run_left = workload_get(&s->runs);
+                    take_turn(s, place);
+                }
+                n = run_left < n ? run_left : n;
+            }
+            if (paced) {
+                if (!until_pace) {
+                    now_ns += pace_step_ns;
+                    wait_until(e, now_ns);
+                    if (s->pace < pace_end) {
+                        until_pace = workload_get(&s->pace);
+                        pace_step_ns = workload_get(&s->pace);
+                    } else {
+                        until_pace = UINT64_MAX;
+                    }
+                }
+                n = until_pace < n ? until_pace : n;
+                until_pace -= n;
+            }
+            execute_records(s, (uint32_t)n);
+            s->records_left -= n;
+            place += n;
+            if (recorded && !(run_left -= n))
+                give_turn(s, place);
+        }
+        if (!e->many)
+            publish_live(s);
+    }
+    execute_end(s);
+    if (!exact) {
+        atomic_fetch_add_explicit(&e->live, s->live, memory_order_relaxed);
+        s->live = 0;
+    }
+}
+
+/* --- threads --- */
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static void finish(struct engine_seat *s)
+{
+    struct engine *e = s->engine;
+    atomic_fetch_add(&e->finished, 1);
+    futex_wake(&e->finished);
+    if (e->workload->threads[s->thread].flags & WORKLOAD_THREAD_MAIN)
+        return;
+    while (e->workload->threads[s->thread].flags & WORKLOAD_THREAD_STAYS && !atomic_load(&e->end))
+        futex_wait(&e->end, 0);
+}
+
+static void *thread_main(void *arg)
+{
+    struct engine_seat *s = arg;
+    while (!atomic_load_explicit(&s->engine->go, memory_order_acquire))
+        futex_wait(&s->engine->go, 0);
+    play(s);
+    finish(s);
+    return NULL;
+}
+
+/* Seats wait under keys of their own: slots are below 2^32, places are complements. */
+static uint64_t seat_key(const struct engine *e, const struct engine_seat *s)
+{
+    return 1ull << 62 | (uint64_t)(s - e->seats);
+}
+
+struct seat_wait {
+    struct engine_seat *seat;
+    uint32_t thread;
+};
+
+static bool has_sat_down(void *arg)
+{
+    const struct seat_wait *w = arg;
+    return atomic_load_explicit(&w->seat->occupant, memory_order_acquire) == w->thread + 1;
+}
+
+/* Threads on one seat follow each other in the order of their numbers, but in dependent order
+ * whoever starts the later one may come first: it waits for the thread before it on this seat, not
+ * for whoever sits there now. */
+static void await_former(struct engine *e, struct engine_seat *s, uint32_t thread)
+{
+    const struct workload_thread *t = e->workload->threads;
+    for (uint32_t before = thread; before-- > 0;) {
+        if (t[before].seat != t[thread].seat)
+            continue;
+        struct seat_wait w = {s, before};
+        park_wait(&e->park, seat_key(e, s), has_sat_down, &w);
+        pthread_join(s->pthread, NULL);
+        return;
+    }
+}
+
+void engine_start_thread(struct engine *e, uint32_t thread)
+{
+    struct engine_seat *s = &e->seats[e->workload->threads[thread].seat];
+    await_former(e, s, thread);
+    s->used = true;
+    s->thread = thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstack(&attributes, s->stack, STACK_BYTES);
+    int failed = pthread_create(&s->pthread, &attributes, thread_main, s);
+    if (failed) {
+        errno = failed;
+        engine_die(failed == EAGAIN ? "no more threads can be made (see ulimit -u)"
+                                    : "a thread cannot be made");
+    }
+    pthread_attr_destroy(&attributes);
+    atomic_store_explicit(&s->occupant, thread + 1, memory_order_release);
+    park_wake(&e->park, seat_key(e, s));
+}
+
+int engine_prepare(struct engine *e, struct error *err)
+{
+    (void)err;
+    for (uint32_t i = 0; i < e->workload->thread_count; i++) {
+        const struct workload_thread *t = &e->workload->threads[i];
+        if (t->flags & WORKLOAD_THREAD_BEGIN && !(t->flags & WORKLOAD_THREAD_MAIN))
+            engine_start_thread(e, i);
+    }
+    return 0;
+}
+
+void engine_run(struct engine *e)
+{
+    const struct workload *w = e->workload;
+    e->start_tsc = engine_clock();
+    atomic_store_explicit(&e->go, 1, memory_order_release);
+    futex_wake(&e->go);
+    for (uint32_t i = 0; i < w->thread_count; i++)
+        if (w->threads[i].flags & WORKLOAD_THREAD_MAIN) {
+            struct engine_seat *s = &e->seats[w->threads[i].seat];
+            s->thread = i;
+            play(s);
+            finish(s);
+        }
+    for (;;) {
+        uint32_t n = atomic_load(&e->finished);
+        if (n == w->thread_count)
+            break;
+        futex_wait(&e->finished, n);
+    }
+}
+
+void engine_end(struct engine *e)
+{
+    atomic_store(&e->end, 1);
+    futex_wake(&e->end);
+    for (uint32_t i = 0; i < e->seat_count; i++)
+        if (e->seats[i].used)
+            pthread_join(e->seats[i].pthread, NULL);
+}
+
+void engine_sum(const struct engine *e, unsigned code, struct engine_times *into)
+{
+    for (uint32_t i = 0; i < e->seat_count; i++) {
+        const struct engine_times *t = &e->seats[i].times[code];
+        into->count += t->count;
+        into->failed += t->failed;
+        into->timed += t->timed;
+        into->preempted += t->preempted;
+        into->cycles += t->cycles;
+        if (t->max_cycles > into->max_cycles)
+            into->max_cycles = t->max_cycles;
+        for (unsigned k = 0; k < ENGINE_BUCKETS; k++)
+            into->buckets[k] += t->buckets[k];
+    }
+}
+
+uint64_t engine_percentile(const struct engine_times *t, double share)
+{
+    uint64_t below = 0, want = (uint64_t)((double)t->timed * share);
+    for (unsigned i = 0; i < ENGINE_BUCKETS; i++) {
+        below += t->buckets[i];
+        if (below > want) {
+            if (i < 32)
+                return i;
+            unsigned e = (i - 32) / 16 + 5;
+            uint64_t top = ((uint64_t)(16 + (i - 32) % 16 + 1) << (e - 4)) - 1;
+            return top < t->max_cycles ? top : t->max_cycles;
+        }
+    }
+    return t->max_cycles;
+}

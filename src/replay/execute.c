@@ -1,0 +1,514 @@
+/* execute.c - see execute.h. */
+#include "replay/execute.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/rseq.h>
+
+#define POINTER_BITS 44
+#define POINTER_MASK (((uint64_t)1 << POINTER_BITS) - 1)
+#define NO_BLOCK     1u /* stands for the address of a call that failed here */
+#define DRY_BLOCK    2u
+
+#define MANY   1u /* threads */
+#define TIMED  2u /* every call */
+#define SAMPLE 4u /* one in SAMPLE_EVERY, at random */
+
+#define SAMPLE_EVERY 64u
+#define PAGE_BYTES   4096u
+
+/* Other allocators than glibc 2.36 may have them. */
+extern void free_sized(void *p, size_t size_bytes) __attribute__((weak));
+extern void free_aligned_sized(void *p, size_t alignment, size_t size_bytes) __attribute__((weak));
+
+static inline __attribute__((always_inline)) uint64_t clock_before(void)
+{
+    __asm__ volatile("lfence" ::: "memory");
+    return engine_clock();
+}
+
+static inline __attribute__((always_inline)) uint64_t clock_after(void)
+{
+    uint32_t lo, hi;
+    __asm__ volatile("rdtscp\n\tlfence" : "=a"(lo), "=d"(hi)::"rcx", "memory");
+    return (uint64_t)hi << 32 | lo;
+}
+
+uint64_t execute_overhead(void)
+{
+    uint64_t least[16], sum = 0;
+    for (unsigned i = 0; i < 16; i++) {
+        least[i] = UINT64_MAX;
+        for (unsigned k = 0; k < 2000; k++) {
+            uint64_t t = clock_before(), d = clock_after() - t;
+            if (d < least[i])
+                least[i] = d;
+        }
+        sum += least[i];
+    }
+    return sum / 16;
+}
+
+/* --- was the thread switched out during a call? ---
+ *
+ * The kernel clears a thread's rseq_cs when it switches the thread out while that names a critical
+ * section that the thread is not in. So a section that nothing ever enters, set before the call and
+ * gone after it, tells of a switch, for two stores and a load. A call during which the thread was
+ * switched out against its will (not because it waited for something) says nothing about the
+ * allocator and is left out of the times. */
+extern const char replay_never_begin[], replay_never_abort[];
+__asm__(".pushsection .text\n"
+        "replay_never_begin: ud2\n"
+        ".long 0x53053053\n" /* RSEQ_SIG must stand before an abort address */
+        "replay_never_abort: ud2\n"
+        ".popsection\n");
+
+static struct rseq_cs never __attribute__((aligned(32)));
+
+void execute_begin(struct engine_seat *s)
+{
+    s->rseq_cs = NULL;
+    if (__rseq_size) { /* glibc registered it */
+        never.start_ip = (uint64_t)(uintptr_t)replay_never_begin;
+        never.post_commit_offset = 2;
+        never.abort_ip = (uint64_t)(uintptr_t)replay_never_abort;
+        void *at =
+            (char *)__builtin_thread_pointer() + __rseq_offset + offsetof(struct rseq, rseq_cs);
+        s->rseq_cs = at;
+    }
+    execute_waited(s);
+}
+
+void execute_end(struct engine_seat *s)
+{
+    if (s->rseq_cs)
+        *s->rseq_cs = 0;
+}
+
+void execute_waited(struct engine_seat *s)
+{
+    struct rusage u;
+    getrusage(RUSAGE_THREAD, &u);
+    s->waits = u.ru_nvcsw;
+}
+
+static inline __attribute__((always_inline)) void watch_switches(struct engine_seat *s)
+{
+    if (s->rseq_cs)
+        *s->rseq_cs = (uint64_t)(uintptr_t)&never;
+}
+
+/* Whether the thread was switched out since watch_switches and did not itself wait. */
+static inline __attribute__((always_inline)) bool was_preempted(struct engine_seat *s)
+{
+    if (__builtin_expect(!s->rseq_cs || *s->rseq_cs != 0, 1))
+        return false;
+    long before = s->waits;
+    execute_waited(s);
+    return s->waits == before;
+}
+
+static unsigned bucket_of(uint64_t cycles)
+{
+    if (cycles < 32)
+        return (unsigned)cycles;
+    unsigned e = 63 - (unsigned)__builtin_clzll(cycles);
+    unsigned b = 32 + (e - 5) * 16 + (unsigned)(cycles >> (e - 4) & 15);
+    return b < ENGINE_BUCKETS ? b : ENGINE_BUCKETS - 1;
+}
+
+static __attribute__((noinline)) void note_slow(struct engine_seat *s, unsigned code,
+                                                uint64_t cycles, uint64_t size_bytes)
+{
+    unsigned least = 0;
+    for (unsigned i = 1; i < ENGINE_SLOWEST; i++)
+        if (s->slowest[i].cycles < s->slowest[least].cycles)
+            least = i;
+    s->slowest[least] = (struct engine_slow){cycles, size_bytes, code};
+    uint64_t low = UINT64_MAX;
+    for (unsigned i = 0; i < ENGINE_SLOWEST; i++)
+        if (s->slowest[i].cycles < low)
+            low = s->slowest[i].cycles;
+    s->slow_from = low;
+}
+
+static __attribute__((noinline)) void note(struct engine_seat *s, unsigned code, uint64_t cycles,
+                                           uint64_t size_bytes)
+{
+    uint64_t over = s->engine->overhead_cycles;
+    cycles = cycles > over ? cycles - over : 0;
+    struct engine_times *t = &s->times[code];
+    if (was_preempted(s)) {
+        t->preempted++;
+        return;
+    }
+    t->timed++;
+    t->cycles += cycles;
+    t->buckets[bucket_of(cycles)]++;
+    if (cycles > t->max_cycles)
+        t->max_cycles = cycles;
+    if (cycles > s->slow_from)
+        note_slow(s, code, cycles, size_bytes);
+}
+
+static __attribute__((noinline)) void draw(struct engine_seat *s)
+{
+    uint64_t x = s->random;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    s->random = x;
+    s->countdown = 1 + (uint32_t)(x % (2 * SAMPLE_EVERY - 1));
+}
+
+/* Whether this call is timed. */
+static inline __attribute__((always_inline)) bool timed(struct engine_seat *s, const unsigned mode)
+{
+    if (mode & TIMED)
+        return true;
+    if (!(mode & SAMPLE) || __builtin_expect(--s->countdown != 0, 1))
+        return false;
+    draw(s);
+    return true;
+}
+
+/* --- waiting for a slot --- */
+
+struct want {
+    struct engine_slot *slot;
+    uint64_t generation;
+    bool full;
+};
+
+static bool there(void *arg)
+{
+    const struct want *w = arg;
+    uint64_t word = atomic_load_explicit(&w->slot->word, memory_order_acquire);
+    return word >> POINTER_BITS == w->generation && ((word & POINTER_MASK) != 0) == w->full;
+}
+
+static inline __attribute__((always_inline)) void wait_for(struct engine_seat *s, uint32_t slot,
+                                                           uint64_t generation, bool full)
+{
+    struct want w = {&s->engine->slots[slot], generation, full};
+    if (__builtin_expect(!there(&w), 0)) {
+        park_wait(&s->engine->park, slot, there, &w);
+        execute_waited(s);
+    }
+}
+
+/* --- counting live bytes --- */
+
+static __attribute__((noinline)) void settle(struct engine_seat *s)
+{
+    struct engine *e = s->engine;
+    if (!e->many || e->options.order == ENGINE_RECORDED) { /* exact: one thread at a time */
+        if (s->live > s->high)
+            s->high = s->live;
+        return;
+    }
+    int64_t now = atomic_fetch_add_explicit(&e->live, s->live, memory_order_relaxed) + s->live;
+    s->live = 0;
+    int64_t peak = atomic_load_explicit(&e->peak, memory_order_relaxed);
+    while (now > peak && !atomic_compare_exchange_weak(&e->peak, &peak, now))
+        ;
+}
+
+static inline __attribute__((always_inline)) void add_live(struct engine_seat *s, int64_t bytes)
+{
+    s->live += bytes;
+    if (__builtin_expect(s->live > s->high || s->live < s->low, 0))
+        settle(s);
+}
+
+/* --- calls --- */
+
+static __attribute__((noinline)) void touch(const struct engine_seat *s, uint8_t *p, uint64_t from,
+                                            uint64_t to)
+{
+    if (s->engine->options.touch == ENGINE_TOUCH_BYTES) {
+        memset(p + from, 0x5a, to - from);
+        return;
+    }
+    if (from < to)
+        *(volatile uint8_t *)(p + from) = 1;
+    for (uint64_t at = (from | (PAGE_BYTES - 1)) + 1; at < to; at += PAGE_BYTES)
+        *(volatile uint8_t *)(p + at) = 1;
+}
+
+static __attribute__((noinline)) void *call_rare(unsigned code, uint64_t alignment, uint64_t size)
+{
+    void *p = NULL;
+    switch (code) {
+    case MLW_OP_REALLOC: return realloc(NULL, size);
+    case MLW_OP_REALLOCARRAY: return reallocarray(NULL, 1, size);
+    case MLW_OP_POSIX_MEMALIGN: return posix_memalign(&p, alignment, size) ? NULL : p;
+    case MLW_OP_ALIGNED_ALLOC: return aligned_alloc(alignment, size);
+    case MLW_OP_MEMALIGN: return memalign(alignment, size);
+    case MLW_OP_VALLOC: return valloc(size);
+    case MLW_OP_PVALLOC: return pvalloc(size);
+    default: return malloc(size); /* PRESENT */
+    }
+}
+
+static inline __attribute__((always_inline)) void *call_allocate(unsigned code, uint64_t alignment,
+                                                                 uint64_t size)
+{
+    if (code == MLW_OP_MALLOC)
+        return malloc(size);
+    if (code == MLW_OP_CALLOC)
+        return calloc(1, size);
+    return call_rare(code, alignment, size);
+}
+
+static inline __attribute__((always_inline)) uint64_t word_of(const void *p, uint64_t generation)
+{
+    uint64_t bits = p ? (uint64_t)(uintptr_t)p >> 3 : NO_BLOCK;
+    return bits | generation << POINTER_BITS;
+}
+
+static inline __attribute__((always_inline)) void publish(struct engine_seat *s, uint32_t slot,
+                                                          uint64_t word, const unsigned mode)
+{
+    atomic_store_explicit(&s->engine->slots[slot].word, word, memory_order_release);
+    if (mode & MANY)
+        park_wake(&s->engine->park, slot);
+}
+
+static inline __attribute__((always_inline)) const uint8_t *
+allocate(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned variant,
+         const unsigned mode)
+{
+    struct engine_slot *slots = s->engine->slots;
+    uint32_t slot = 0;
+    uint64_t generation = 0, alignment = 0;
+    if (__builtin_expect(variant == WORKLOAD_OWN, 1)) {
+        slot = s->last_slot = s->own;
+        s->own = (uint32_t)slots[slot].size_bytes;
+        generation = atomic_load_explicit(&slots[slot].word, memory_order_relaxed) >> POINTER_BITS;
+    } else if (variant != WORKLOAD_FAILED) {
+        slot = s->last_slot = workload_get_difference(&p, s->last_slot);
+        if (variant == WORKLOAD_TAKEN) {
+            generation = s->last_generation = workload_get_difference(&p, s->last_generation);
+            if (mode & MANY)
+                wait_for(s, slot, generation, false);
+        }
+    }
+    if (__builtin_expect(workload_aligned(code), 0))
+        alignment = workload_get(&p);
+    uint64_t size = workload_get(&p);
+    bool call = code != WORKLOAD_PRESENT;
+    void *block;
+    if (__builtin_expect(s->engine->options.dry, 0)) {
+        block = variant == WORKLOAD_FAILED ? NULL : (void *)(uintptr_t)(DRY_BLOCK << 3);
+    } else if (call && timed(s, mode)) {
+        watch_switches(s);
+        uint64_t t = clock_before();
+        block = call_allocate(code, alignment, size);
+        note(s, code, clock_after() - t, size);
+    } else {
+        block = call_allocate(code, alignment, size);
+    }
+    if (call)
+        s->times[code].count++;
+    if (__builtin_expect(variant == WORKLOAD_FAILED, 0)) {
+        s->times[code].failed += !block;
+        s->unexpected += block != NULL;
+        free(block);
+        return p;
+    }
+    if (__builtin_expect(!block, 0)) {
+        s->times[code].failed++;
+        s->unexpected++;
+    } else if (__builtin_expect(s->engine->options.touch != ENGINE_TOUCH_NONE, 0) &&
+               !s->engine->options.dry) {
+        touch(s, block, 0, size);
+    }
+    slots[slot].size_bytes = size;
+    publish(s, slot, word_of(block, generation + 1), mode);
+    add_live(s, (int64_t)size);
+    return p;
+}
+
+static inline __attribute__((always_inline)) void call_free(unsigned code, void *block,
+                                                            uint64_t alignment, uint64_t size)
+{
+    if (__builtin_expect(code == MLW_OP_FREE_SIZED && free_sized, 0))
+        free_sized(block, size);
+    else if (__builtin_expect(code == MLW_OP_FREE_ALIGNED_SIZED && free_aligned_sized, 0))
+        free_aligned_sized(block, alignment, size);
+    else
+        free(block);
+}
+
+static inline __attribute__((always_inline)) const uint8_t *release(struct engine_seat *s,
+                                                                    const uint8_t *p, unsigned code,
+                                                                    unsigned variant,
+                                                                    const unsigned mode)
+{
+    struct engine_slot *slots = s->engine->slots;
+    uint32_t slot = 0;
+    uint64_t word = 0, alignment = 0, size = 0;
+    void *block = NULL;
+    if (__builtin_expect(variant != WORKLOAD_NULL, 1)) {
+        slot = s->last_slot = workload_get_difference(&p, s->last_slot);
+        if (variant & WORKLOAD_FROM_OTHER) {
+            s->last_generation = workload_get_difference(&p, s->last_generation);
+            if (mode & MANY)
+                wait_for(s, slot, s->last_generation, true);
+        }
+        word = atomic_load_explicit(&slots[slot].word, memory_order_acquire);
+        block = (void *)(uintptr_t)((word & POINTER_MASK) << 3);
+        add_live(s, -(int64_t)slots[slot].size_bytes);
+    }
+    if (__builtin_expect(code == MLW_OP_FREE_ALIGNED_SIZED, 0))
+        alignment = workload_get(&p);
+    if (__builtin_expect(code == MLW_OP_FREE_SIZED || code == MLW_OP_FREE_ALIGNED_SIZED, 0))
+        size = workload_get(&p);
+    bool call = code != WORKLOAD_VANISH;
+    if (__builtin_expect((uintptr_t)block >= 1 && (uintptr_t)block <= DRY_BLOCK << 3, 0)) {
+        /* there is none: it failed here, or nothing is allocated */
+    } else if (call && timed(s, mode)) {
+        watch_switches(s);
+        uint64_t t = clock_before();
+        call_free(code, block, alignment, size);
+        note(s, code, clock_after() - t, 0);
+    } else {
+        call_free(code, block, alignment, size);
+    }
+    if (call)
+        s->times[code].count++;
+    if (variant == WORKLOAD_NULL)
+        return p;
+    if (!(variant & WORKLOAD_DONATE)) {
+        slots[slot].size_bytes = s->own;
+        s->own = slot;
+    }
+    /* Somebody may wait for a slot that is kept, too: it is everybody's when this thread has ended.
+     */
+    publish(s, slot, word & ~POINTER_MASK, mode);
+    return p;
+}
+
+static __attribute__((noinline)) const uint8_t *reallocate(struct engine_seat *s, const uint8_t *p,
+                                                           unsigned code, unsigned variant,
+                                                           const unsigned mode)
+{
+    const struct engine_options *o = &s->engine->options;
+    uint32_t slot = s->last_slot = workload_get_difference(&p, s->last_slot);
+    struct engine_slot *at = &s->engine->slots[slot];
+    if (variant == WORKLOAD_HANDED || variant == WORKLOAD_ZERO_HANDED) {
+        s->last_generation = workload_get_difference(&p, s->last_generation);
+        if (mode & MANY)
+            wait_for(s, slot, s->last_generation, true);
+    }
+    bool zero = variant >= WORKLOAD_ZERO;
+    uint64_t size = zero ? 0 : workload_get(&p);
+    uint64_t word = atomic_load_explicit(&at->word, memory_order_acquire), old = at->size_bytes;
+    void *block = (void *)(uintptr_t)((word & POINTER_MASK) << 3), *fresh;
+    bool real = (uintptr_t)block > DRY_BLOCK << 3;
+    add_live(s, -(int64_t)old);
+    if (o->dry) {
+        fresh = zero ? NULL : block;
+    } else {
+        void *from = real ? block : NULL;
+        bool watch = timed(s, mode);
+        if (watch)
+            watch_switches(s);
+        uint64_t t = watch ? clock_before() : 0;
+        fresh = code == MLW_OP_REALLOC ? realloc(from, size) : reallocarray(from, 1, size);
+        if (watch)
+            note(s, code, clock_after() - t, size);
+    }
+    s->times[code].count++;
+    if (zero) {
+        /* An allocator may give a block of no bytes back; the program had none. */
+        if (fresh) {
+            s->unexpected++;
+            free(fresh);
+        }
+        publish(s, slot, word & ~POINTER_MASK, mode);
+        return p;
+    }
+    if (!fresh) { /* the old block is still there; the workload goes on as if it had grown */
+        s->times[code].failed++;
+        s->unexpected++;
+        fresh = real && size ? block : NULL;
+    } else if (o->touch != ENGINE_TOUCH_NONE && !o->dry && size > old) {
+        touch(s, fresh, old, size);
+    }
+    at->size_bytes = size;
+    publish(s, slot, word_of(fresh, (word >> POINTER_BITS) + 1), mode);
+    add_live(s, (int64_t)size);
+    return p;
+}
+
+/* EARLY, MOVE, START. */
+static __attribute__((noinline)) const uint8_t *
+act(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned variant, const unsigned mode)
+{
+    if (code == WORKLOAD_START) {
+        uint32_t thread = (uint32_t)workload_get(&p);
+        engine_start_thread(s->engine, thread);
+        return p;
+    }
+    struct engine_slot *slots = s->engine->slots;
+    uint32_t slot = s->last_slot = workload_get_difference(&p, s->last_slot);
+    if (variant & WORKLOAD_FROM_OTHER) {
+        s->last_generation = workload_get_difference(&p, s->last_generation);
+        if (mode & MANY)
+            wait_for(s, slot, s->last_generation, true);
+    }
+    if (code == WORKLOAD_EARLY) {
+        add_live(s, -(int64_t)slots[slot].size_bytes);
+        slots[slot].size_bytes = 0;
+        return p;
+    }
+    uint32_t to = s->last_slot = workload_get_difference(&p, s->last_slot);
+    uint64_t word = atomic_load_explicit(&slots[slot].word, memory_order_acquire);
+    slots[to].size_bytes = slots[slot].size_bytes;
+    atomic_store_explicit(&slots[slot].word, word & ~POINTER_MASK, memory_order_release);
+    publish(s, to, (word & POINTER_MASK) | (uint64_t)1 << POINTER_BITS, mode);
+    return p;
+}
+
+static inline __attribute__((always_inline)) void run(struct engine_seat *s, uint32_t n,
+                                                      const unsigned mode)
+{
+    const uint8_t *p = s->ops;
+    for (; n; n--) {
+        uint8_t first = *p++;
+        unsigned code = workload_code(first), variant = workload_variant(first);
+        if (code == MLW_OP_FREE)
+            p = release(s, p, MLW_OP_FREE, variant, mode);
+        else if (code == MLW_OP_MALLOC)
+            p = allocate(s, p, MLW_OP_MALLOC, variant, mode);
+        else if (workload_reallocates(code) && variant >= WORKLOAD_LOCAL)
+            p = reallocate(s, p, code, variant, mode);
+        else if (workload_allocates(code) || workload_reallocates(code))
+            p = allocate(s, p, code, variant, mode);
+        else if (workload_releases(code))
+            p = release(s, p, code, variant, mode);
+        else
+            p = act(s, p, code, variant, mode);
+    }
+    s->ops = p;
+}
+
+void execute_records(struct engine_seat *s, uint32_t n)
+{
+    if (!s->engine->many) {
+        switch (s->engine->options.timing) {
+        case ENGINE_TIMING_ALL: run(s, n, TIMED); return;
+        case ENGINE_TIMING_SAMPLE: run(s, n, SAMPLE); return;
+        default: run(s, n, 0); return;
+        }
+    }
+    switch (s->engine->options.timing) {
+    case ENGINE_TIMING_ALL: run(s, n, MANY | TIMED); return;
+    case ENGINE_TIMING_SAMPLE: run(s, n, MANY | SAMPLE); return;
+    default: run(s, n, MANY); return;
+    }
+}

@@ -1,0 +1,26 @@
+/* execute.h - the loop over records: decodes, waits for slots, calls the allocator, counts. */
+#ifndef MALLOW_REPLAY_EXECUTE_H
+#define MALLOW_REPLAY_EXECUTE_H
+
+#include "replay/engine.h"
+
+/* Executes the next n records of the seat's chunk, which must be there. */
+void execute_records(struct engine_seat *s, uint32_t n);
+
+/* In the seat's own thread, before its first record and after its last, and after each wait that is
+ * not the allocator's. */
+void execute_begin(struct engine_seat *s);
+void execute_end(struct engine_seat *s);
+void execute_waited(struct engine_seat *s);
+
+/* Starts the thread of the workload on its seat; waits for the seat's former thread to end. Says
+ * what failed and ends the process when no thread can be made. */
+void engine_start_thread(struct engine *e, uint32_t thread);
+
+/* Ends the process with a message on stderr; for what cannot happen to a checked workload. */
+void engine_die(const char *what) __attribute__((noreturn));
+
+/* The cost of a pair of clock readings, in cycles. */
+uint64_t execute_overhead(void);
+
+#endif

@@ -1,0 +1,348 @@
+/* run.c - see run.h. */
+#include "replay/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/human.h"
+
+extern char **environ;
+
+const char *const replay_allocators[] = {"glibc", "jemalloc", "tcmalloc", "mimalloc", NULL};
+
+static const struct allocator {
+    const char *name, *package;
+    const char *files[4];
+} allocators[] = {
+    {"glibc", "libc6", {NULL}},
+    {"jemalloc", "libjemalloc2", {"libjemalloc.so.2", "libjemalloc.so", NULL}},
+    {"tcmalloc",
+     "libtcmalloc-minimal4",
+     {"libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libtcmalloc_minimal.so", NULL}},
+    {"mimalloc",
+     "libmimalloc2.0",
+     {"libmimalloc.so.2", "libmimalloc.so.3", "libmimalloc.so", NULL}},
+};
+
+static const char *const folders[] = {"/usr/local/lib", "/usr/local/lib/x86_64-linux-gnu",
+                                      "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"};
+
+int replay_find_allocator(const char *alloc, char path[PATH_MAX], struct error *err)
+{
+    if (strchr(alloc, '/')) {
+        if (!realpath(alloc, path))
+            return error_system(err, "cannot find the allocator %s", alloc);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof allocators / sizeof *allocators; i++) {
+        const struct allocator *a = &allocators[i];
+        if (strcmp(a->name, alloc) != 0)
+            continue;
+        path[0] = 0;
+        if (!a->files[0])
+            return 0;
+        for (size_t f = 0; a->files[f]; f++)
+            for (size_t k = 0; k < sizeof folders / sizeof *folders; k++) {
+                struct buffer b = {0};
+                buffer_printf(&b, "%s/%s", folders[k], a->files[f]);
+                bool found = realpath(buffer_text(&b), path) != NULL;
+                buffer_release(&b);
+                if (found)
+                    return 0;
+            }
+        return error_set(err, ERROR_UNSUPPORTED, "%s is not installed; apt-get install %s", a->name,
+                         a->package);
+    }
+    return error_set(
+        err, ERROR_USAGE,
+        "unknown allocator '%s'; glibc, jemalloc, tcmalloc, mimalloc, or the path of a "
+        "library (with a slash)",
+        alloc);
+}
+
+static const struct {
+    const char *name;
+    int number;
+} mallopts[] = {{"M_MMAP_THRESHOLD", M_MMAP_THRESHOLD},
+                {"M_TRIM_THRESHOLD", M_TRIM_THRESHOLD},
+                {"M_TOP_PAD", M_TOP_PAD},
+                {"M_MMAP_MAX", M_MMAP_MAX},
+                {"M_MXFAST", M_MXFAST},
+                {"M_ARENA_MAX", M_ARENA_MAX},
+                {"M_ARENA_TEST", M_ARENA_TEST},
+                {"M_PERTURB", M_PERTURB}};
+
+enum setting { SETTING_BAD, SETTING_MALLOPT, SETTING_TUNABLE, SETTING_ENVIRONMENT };
+
+/* For a mallopt, its number and value. */
+static enum setting classify(const char *setting, int *number, uint64_t *value, struct error *err)
+{
+    const char *equals = strchr(setting, '=');
+    size_t n = equals ? (size_t)(equals - setting) : 0;
+    if (!n) {
+        error_set(err, ERROR_USAGE, "a setting is K=V, not '%s'", setting);
+        return SETTING_BAD;
+    }
+    if (!strncmp(setting, "glibc.", 6))
+        return SETTING_TUNABLE;
+    if (!strncmp(setting, "M_", 2)) {
+        for (size_t i = 0; i < sizeof mallopts / sizeof *mallopts; i++)
+            if (strlen(mallopts[i].name) == n && !strncmp(mallopts[i].name, setting, n)) {
+                if (!human_parse_size(equals + 1, value) || *value > INT_MAX) {
+                    error_set(err, ERROR_USAGE, "'%s' is no size below 2G in '%s'", equals + 1,
+                              setting);
+                    return SETTING_BAD;
+                }
+                *number = mallopts[i].number;
+                return SETTING_MALLOPT;
+            }
+        error_set(err, ERROR_USAGE,
+                  "unknown mallopt '%.*s'; M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD, "
+                  "M_MMAP_MAX, M_MXFAST, M_ARENA_MAX, M_ARENA_TEST or M_PERTURB",
+                  (int)n, setting);
+        return SETTING_BAD;
+    }
+    if (strspn(setting, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == n && strncmp(setting, "LD_", 3))
+        return SETTING_ENVIRONMENT;
+    error_set(err, ERROR_USAGE,
+              "'%s' is no setting; GLIBC_TUNABLES=..., glibc.malloc.NAME=..., MALLOC_CONF=..., "
+              "MIMALLOC_NAME=... or a mallopt M_NAME=...",
+              setting);
+    return SETTING_BAD;
+}
+
+int replay_check_setting(const char *setting, struct error *err)
+{
+    int number;
+    uint64_t value;
+    return classify(setting, &number, &value, err) == SETTING_BAD ? -1 : 0;
+}
+
+static int find_program(char path[PATH_MAX], struct error *err)
+{
+    char own[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (n < 0)
+        return error_system(err, "cannot read /proc/self/exe, is /proc mounted?");
+    own[n] = 0;
+    char *slash = strrchr(own, '/');
+    if (slash)
+        *slash = 0;
+    for (int i = 0; i < 3; i++) {
+        struct buffer b = {0};
+        if (i == 0)
+            buffer_printf(&b, "%s/mallow-replay", own);
+        else if (i == 1)
+            buffer_printf(&b, "%s/%s/mallow-replay", own, MALLOW_LIBEXEC_RELATIVE);
+        else
+            buffer_printf(&b, "%s/mallow-replay", MALLOW_LIBEXECDIR);
+        bool found = !access(buffer_text(&b), X_OK) && realpath(buffer_text(&b), path);
+        buffer_release(&b);
+        if (found)
+            return 0;
+    }
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "mallow-replay is not found beside mallow in %s, nor in %s", own,
+                     MALLOW_LIBEXECDIR);
+}
+
+/* Texts separated by NULs, and then the array of them. */
+struct texts {
+    struct buffer bytes;
+    size_t count;
+    char **array;
+};
+
+static void add_text(struct texts *t, const char *text)
+{
+    buffer_append(&t->bytes, text, strlen(text) + 1);
+    t->count++;
+}
+
+static bool finish_texts(struct texts *t)
+{
+    t->array = calloc(t->count + 1, sizeof *t->array);
+    if (!t->array || buffer_failed(&t->bytes))
+        return false;
+    char *p = t->bytes.data;
+    for (size_t i = 0; i < t->count; i++) {
+        t->array[i] = p;
+        p += strlen(p) + 1;
+    }
+    return true;
+}
+
+static void release_texts(struct texts *t)
+{
+    buffer_release(&t->bytes);
+    free(t->array);
+}
+
+/* Settings of the caller's environment would be settings that the result does not tell. */
+static bool is_allocator_variable(const char *variable)
+{
+    static const char *const prefixes[] = {"LD_PRELOAD=", "GLIBC_TUNABLES=", "MALLOC_",
+                                           "MIMALLOC_",   "TCMALLOC_",       "_RJEM_"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
+            return true;
+    return false;
+}
+
+static int describe(const struct replay_request *r, const char *program, const char *library,
+                    struct texts *arguments, struct texts *environment, struct error *err)
+{
+    struct buffer text = {0}, tunables = {0};
+    add_text(arguments, program);
+    add_text(arguments, r->workload);
+#define ARGUMENT(...)                                                                              \
+    do {                                                                                           \
+        buffer_clear(&text);                                                                       \
+        buffer_printf(&text, __VA_ARGS__);                                                         \
+        add_text(arguments, buffer_text(&text));                                                   \
+    } while (0)
+    ARGUMENT("order=%s", r->order);
+    ARGUMENT("touch=%s", r->touch);
+    ARGUMENT("timing=%s", r->timing);
+    ARGUMENT("pace=%.9g", r->pace);
+    ARGUMENT("trim_ns=%" PRIu64, r->trim_every_ns);
+    ARGUMENT("dry=%d", r->dry);
+    for (char **v = environ; *v; v++)
+        if (!is_allocator_variable(*v))
+            add_text(environment, *v);
+    int bad = 0;
+    for (size_t i = 0; i < r->setting_count && !bad; i++) {
+        int number = 0;
+        uint64_t value = 0;
+        switch (classify(r->settings[i], &number, &value, err)) {
+        case SETTING_BAD: bad = -1; break;
+        case SETTING_MALLOPT: ARGUMENT("mallopt=%d:%" PRIu64, number, value); break;
+        case SETTING_TUNABLE:
+            buffer_printf(&tunables, "%s%s",
+                          tunables.size_bytes ? ":" : "GLIBC_TUNABLES=", r->settings[i]);
+            break;
+        case SETTING_ENVIRONMENT: add_text(environment, r->settings[i]); break;
+        }
+    }
+#undef ARGUMENT
+    if (tunables.size_bytes)
+        add_text(environment, buffer_text(&tunables));
+    if (*library) {
+        buffer_clear(&text);
+        buffer_printf(&text, "LD_PRELOAD=%s", library);
+        add_text(environment, buffer_text(&text));
+    }
+    buffer_release(&text);
+    buffer_release(&tunables);
+    if (bad)
+        return -1;
+    if (!finish_texts(arguments) || !finish_texts(environment))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    return 0;
+}
+
+static int read_all(int fd, struct buffer *into, struct error *err)
+{
+    char block[1 << 16];
+    for (;;) {
+        ssize_t n = read(fd, block, sizeof block);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_system(err, "cannot read what mallow-replay says");
+        if (!n)
+            return 0;
+        buffer_append(into, block, (size_t)n);
+    }
+}
+
+static int execute(char **arguments, char **environment, struct buffer *result, struct error *err)
+{
+    int out[2], said = memfd_create("mallow-replay-stderr", MFD_CLOEXEC);
+    if (said < 0 || pipe2(out, O_CLOEXEC))
+        return error_system(err, "cannot make a pipe");
+    pid_t pid = fork();
+    if (pid < 0) {
+        close(out[0]);
+        close(out[1]);
+        close(said);
+        return error_system(err, "cannot start mallow-replay");
+    }
+    if (!pid) {
+        dup2(out[1], 1);
+        dup2(said, 2);
+        execve(arguments[0], arguments, environment);
+        _exit(127);
+    }
+    close(out[1]);
+    int failed = read_all(out[0], result, err), status = 0;
+    close(out[0]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (!failed && status) {
+        struct buffer text = {0};
+        lseek(said, 0, SEEK_SET);
+        failed = read_all(said, &text, err);
+        char *line = text.size_bytes ? text.data : NULL, *next;
+        while (line && (next = strchr(line, '\n')) && next[1]) /* the last line */
+            line = next + 1;
+        if (line && (next = strchr(line, '\n')))
+            *next = 0;
+        static const char intro[] = "mallow-replay: ";
+        if (line && !strncmp(line, intro, sizeof intro - 1))
+            line += sizeof intro - 1;
+        if (WIFSIGNALED(status))
+            failed = error_set(err, ERROR_UNSUPPORTED, "the replay was killed by signal %d%s%s",
+                               WTERMSIG(status), line ? ": " : "", line ? line : "");
+        else
+            failed = error_set(err, ERROR_FORMAT, "%s",
+                               line && *line ? line : "mallow-replay failed and said nothing");
+        buffer_release(&text);
+    }
+    close(said);
+    return failed;
+}
+
+/* The library that malloc came from, as mallow-replay said it first of all. */
+static int check_served(const char *json, const char *library, struct error *err)
+{
+    static const char key[] = "{\"allocator_file\":\"";
+    if (strncmp(json, key, sizeof key - 1) != 0)
+        return error_set(err, ERROR_FORMAT, "mallow-replay printed no result");
+    const char *from = json + sizeof key - 1, *end = strchr(from, '"');
+    char served[PATH_MAX], resolved[PATH_MAX];
+    size_t n = end ? (size_t)(end - from) : 0;
+    if (n >= sizeof served)
+        n = sizeof served - 1;
+    memcpy(served, from, n);
+    served[n] = 0;
+    bool right = *library ? realpath(served, resolved) && !strcmp(resolved, library)
+                          : strstr(served, "/libc.so.6") != NULL;
+    if (!right)
+        return error_set(err, ERROR_UNSUPPORTED, "%s did not serve malloc; %s did",
+                         *library ? library : "glibc", served);
+    return 0;
+}
+
+int replay_run(const struct replay_request *r, struct buffer *result, struct error *err)
+{
+    char program[PATH_MAX], library[PATH_MAX];
+    if (find_program(program, err) || replay_find_allocator(r->alloc, library, err))
+        return -1;
+    struct texts arguments = {0}, environment = {0};
+    int failed = describe(r, program, library, &arguments, &environment, err);
+    if (!failed)
+        failed = execute(arguments.array, environment.array, result, err);
+    if (!failed)
+        failed = check_served(buffer_text(result), library, err);
+    release_texts(&arguments);
+    release_texts(&environment);
+    return failed;
+}

@@ -1,0 +1,41 @@
+/* run.h - runs mallow-replay once, against a chosen allocator with chosen settings.
+ *
+ * Owns: where allocators are found, what environment and arguments a setting becomes, and the proof
+ * that the allocator asked for was the one that served. Refuses: to interpret the result, which is
+ * the JSON text that mallow-replay printed. One thread. */
+#ifndef MALLOW_REPLAY_RUN_H
+#define MALLOW_REPLAY_RUN_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+struct replay_request {
+    const char *workload;        /* path */
+    const char *alloc;           /* glibc, jemalloc, tcmalloc, mimalloc, or a path with a slash */
+    const char *const *settings; /* K=V */
+    size_t setting_count;
+    const char *order, *touch, *timing; /* as mallow-replay knows them */
+    double pace;
+    uint64_t trim_every_ns;
+    bool dry;
+};
+
+/* The names that replay_find_allocator knows, NULL at the end. */
+extern const char *const replay_allocators[];
+
+/* The library of a name or path; "" for glibc, whose malloc needs none. -1 with *err that names the
+ * package when it is not installed. */
+int replay_find_allocator(const char *alloc, char path[PATH_MAX], struct error *err);
+
+/* Whether a setting is one: -1 with *err (ERROR_USAGE) else. */
+int replay_check_setting(const char *setting, struct error *err);
+
+/* Runs to the end and appends the JSON text to *result. -1 with *err. */
+int replay_run(const struct replay_request *request, struct buffer *result, struct error *err);
+
+#endif
