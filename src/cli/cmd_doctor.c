@@ -1,0 +1,205 @@
+/* cmd_doctor.c - `mallow doctor`: prints what inspect/ finds of this machine and of a program. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "inspect/inspect.h"
+#include "inspect/machine.h"
+
+enum { REASONS_MAX = 12 };
+
+struct doctor_options {
+    bool json;
+};
+
+static const struct option_spec specs[] = {
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct doctor_options, json),
+     .help = "one JSON document instead of text"},
+    OPTION_END,
+};
+
+/* All that was found, so that text and JSON say the same. */
+struct findings {
+    struct machine_fact facts[MACHINE_FACTS_MAX];
+    size_t fact_count;
+    bool works; /* nothing essential is missing */
+    bool has_program;
+    struct inspect program;
+    enum inspect_verdict verdict;
+    struct inspect_reason reasons[REASONS_MAX];
+    size_t reason_count;
+};
+
+static const char *const status_names[] = {"ok", "limited", "missing"};
+static const char *const weight_names[] = {"essential", "useful", "optional"};
+static const char *const verdict_names[] = {"recordable", "limited", "impossible"};
+
+/* ---- text ---- */
+
+static void print_fact(const struct machine_fact *f, bool colour)
+{
+    static const char *const colours[] = {"\033[32m", "\033[33m", "\033[31m"};
+    /* What is merely optional is no alarm. */
+    const char *on =
+        f->weight == MACHINE_OPTIONAL && f->status != MACHINE_OK ? "\033[2m" : colours[f->status];
+    printf("%s%-8s%s %-15s %s\n", colour ? on : "", status_names[f->status],
+           colour ? "\033[0m" : "", f->name, f->detail);
+    if (*f->why)
+        printf("%25s%s\n", "", f->why);
+    if (*f->remedy)
+        printf("%25sto fix it: %s\n", "", f->remedy);
+}
+
+static void print_program(const struct findings *s)
+{
+    const struct inspect *p = &s->program;
+    printf("\n%s: ", p->path);
+    if (*p->script)
+        printf("runs the script %s; ", p->script);
+    puts(s->verdict == INSPECT_RECORDABLE ? "can be recorded"
+         : s->verdict == INSPECT_LIMITED  ? "can be recorded in part"
+                                          : "cannot be recorded");
+    for (size_t i = 0; i < s->reason_count; i++) {
+        printf("    %s\n", s->reasons[i].what);
+        if (*s->reasons[i].remedy)
+            printf("    to fix it: %s\n", s->reasons[i].remedy);
+    }
+    if (*p->linked_allocator)
+        printf("    it is linked with %s, which is recorded like the C library's malloc\n",
+               p->linked_allocator);
+}
+
+static void print_text(const struct findings *s)
+{
+    bool colour = terminal_colour(STDOUT_FILENO);
+    static const char *const titles[] = {"Essential", "Useful",
+                                         "Optional (nothing of this version needs it)"};
+    for (int weight = MACHINE_ESSENTIAL; weight <= MACHINE_OPTIONAL; weight++) {
+        printf("%s%s:\n", weight ? "\n" : "", titles[weight]);
+        for (size_t i = 0; i < s->fact_count; i++)
+            if ((int)s->facts[i].weight == weight)
+                print_fact(&s->facts[i], colour);
+    }
+    puts(s->works ? "\nmallow can record on this machine."
+                  : "\nmallow cannot record on this machine: see what is missing above.");
+    if (s->has_program)
+        print_program(s);
+}
+
+/* ---- JSON ---- */
+
+static void add_text(struct json_object *to, const char *key, const char *text)
+{
+    json_object_object_add(to, key, json_object_new_string(text));
+}
+
+static void add_bool(struct json_object *to, const char *key, bool value)
+{
+    json_object_object_add(to, key, json_object_new_boolean(value));
+}
+
+static struct json_object *json_of_program(const struct findings *s)
+{
+    const struct inspect *p = &s->program;
+    struct json_object *o = json_object_new_object();
+    add_text(o, "path", p->path);
+    add_text(o, "script", p->script);
+    add_text(o, "verdict", verdict_names[s->verdict]);
+    json_object_object_add(o, "bits", json_object_new_int((int)p->bits));
+    add_bool(o, "elf", p->is_elf);
+    add_bool(o, "static", p->is_static);
+    add_bool(o, "secure", p->is_secure);
+    add_bool(o, "musl", p->is_musl);
+    add_bool(o, "go", p->is_go);
+    add_bool(o, "own_malloc", p->defines_malloc);
+    add_bool(o, "symbols", p->has_symbols);
+    add_text(o, "own_allocator", p->own_allocator);
+    add_text(o, "linked_allocator", p->linked_allocator);
+    struct json_object *reasons = json_object_new_array();
+    for (size_t i = 0; i < s->reason_count; i++) {
+        struct json_object *r = json_object_new_object();
+        add_text(r, "verdict", verdict_names[s->reasons[i].verdict]);
+        add_text(r, "what", s->reasons[i].what);
+        add_text(r, "remedy", s->reasons[i].remedy);
+        json_object_array_add(reasons, r);
+    }
+    json_object_object_add(o, "reasons", reasons);
+    return o;
+}
+
+static void print_json(const struct findings *s)
+{
+    struct json_object *o = json_object_new_object();
+    json_object_object_add(o, "schema", json_object_new_int(1));
+    add_text(o, "version", MALLOW_VERSION);
+    add_bool(o, "works", s->works);
+    struct json_object *checks = json_object_new_array();
+    for (size_t i = 0; i < s->fact_count; i++) {
+        const struct machine_fact *f = &s->facts[i];
+        struct json_object *c = json_object_new_object();
+        add_text(c, "name", f->name);
+        add_text(c, "status", status_names[f->status]);
+        add_text(c, "weight", weight_names[f->weight]);
+        add_text(c, "detail", f->detail);
+        add_text(c, "why", f->why);
+        add_text(c, "remedy", f->remedy);
+        json_object_array_add(checks, c);
+    }
+    json_object_object_add(o, "checks", checks);
+    if (s->has_program)
+        json_object_object_add(o, "program", json_of_program(s));
+    puts(json_object_to_json_string_ext(o,
+                                        JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(o);
+}
+
+/* ---- the command ---- */
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    const struct doctor_options *o = options;
+    static struct findings s;
+    s.fact_count = machine_facts(s.facts, MACHINE_FACTS_MAX);
+    s.works = true;
+    for (size_t i = 0; i < s.fact_count; i++)
+        if (s.facts[i].weight == MACHINE_ESSENTIAL && s.facts[i].status == MACHINE_MISSING)
+            s.works = false;
+    if (operand_count) {
+        struct error err;
+        if (inspect_program(operands[0], &s.program, &err))
+            return command_fail(self, &err);
+        s.has_program = true;
+        s.verdict = inspect_judge(&s.program, s.reasons, REASONS_MAX, &s.reason_count);
+    }
+    if (o->json)
+        print_json(&s);
+    else
+        print_text(&s);
+    int status = command_finish(self);
+    if (!s.works || (s.has_program && s.verdict == INSPECT_IMPOSSIBLE))
+        return EXIT_FAILED;
+    return status;
+}
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .summary = "what works on this machine, what does not, and the command that fixes it",
+    .operands = "[PROGRAM]",
+    .description =
+        "Looks at what recording and reading need of this machine and says for each\n"
+        "thing how it is, what is lost without it, and the command that fixes it. With\n"
+        "PROGRAM, also says whether that program can be recorded: a static, setuid or\n"
+        "32-bit program, or one that brings its own malloc, cannot, or only in part.\n"
+        "\n"
+        "Exit status: 0 when recording works here (and for PROGRAM), 1 when it does not.",
+    .options = specs,
+    .options_bytes = sizeof(struct doctor_options),
+    .max_operands = 1,
+    .flags = COMMAND_PROGRAM,
+    .run = run,
+};

@@ -1,0 +1,207 @@
+/* cmd_record.c - `mallow record`: checks that PROGRAM can be recorded, runs it, says what became of
+ * the recording. Everything is said on stderr; the program's streams are its own. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/human.h"
+#include "cli/command.h"
+#include "inspect/inspect.h"
+#include "inspect/library.h"
+#include "record/record.h"
+
+enum { REASONS_MAX = 12 };
+
+struct record_cli {
+    const char *output, *pid, *with;
+    int stacks; /* enum mlw_stack_mode, in the order of the choices */
+    bool paused, no_follow, environment, keep_raw, force, quiet;
+    uint64_t sample_interval_ns;
+};
+
+#define AT(field) offsetof(struct record_cli, field)
+
+static const struct option_spec specs[] = {
+    {'o', "output", OPTION_TEXT, AT(output), "FILE",
+     "write the recording to FILE; %p in it is the process id (default mallow.PROGRAM.%p.mlw)",
+     .completion = VALUE_FILE},
+    {0, "stacks", OPTION_CHOICE, AT(stacks), "full|caller|none",
+     "which part of the call stack of each call to keep (default full)"},
+    {0, "paused", OPTION_FLAG, AT(paused), NULL,
+     "record nothing until 'mallow control PID unpause' or mallow_unpause()"},
+    {0, "no-follow", OPTION_FLAG, AT(no_follow), NULL, "do not record the program's children"},
+    {0, "env", OPTION_FLAG, AT(environment), NULL, "keep the program's environment in the file"},
+    {0, "sample-interval", OPTION_DURATION, AT(sample_interval_ns), "DURATION",
+     "sample the resident size every DURATION (default 10ms, less often when idle)", 1000000,
+     3600ull * 1000000000},
+    {0, "keep-raw", OPTION_FLAG, AT(keep_raw), NULL,
+     "leave the file as it was written, larger; the first reader seals it"},
+    {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be recorded"},
+    {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
+    {'p', "pid", OPTION_TEXT, AT(pid), "PID",
+     "not possible for recording; explains what to do instead", .completion = VALUE_PID},
+    {0, "with", OPTION_TEXT, AT(with), "KINDS",
+     "kernel-side events beside the calls; not in this version"},
+    OPTION_END,
+};
+
+struct speaker {
+    const struct command *command;
+    struct progress progress;
+    bool quiet;
+};
+
+static void say(void *arg, bool wrong, const char *line)
+{
+    const struct speaker *s = arg;
+    if (wrong || !s->quiet)
+        command_warn(s->command, "%s", line);
+}
+
+static void progress(void *arg, uint64_t done, uint64_t total)
+{
+    struct speaker *s = arg;
+    if (!s->quiet)
+        progress_update(&s->progress, done, total);
+}
+
+/* Returns 0 to go on, or the exit status. */
+static int check_program(const struct command *self, const struct record_cli *o, const char *name)
+{
+    static struct inspect found;
+    static struct inspect_reason reasons[REASONS_MAX];
+    struct error err;
+    size_t count = 0;
+    if (inspect_program(name, &found, &err)) {
+        if (err.number != ENOENT && err.number != EACCES)
+            return 0; /* it may still run; exec will say */
+        command_warn(self, "%s", err.text);
+        return err.number == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+    }
+    enum inspect_verdict verdict = inspect_judge(&found, reasons, REASONS_MAX, &count);
+    for (size_t i = 0; i < count; i++)
+        command_warn(self, "%s: %s%s%s", found.path, reasons[i].what,
+                     *reasons[i].remedy ? "; " : "", reasons[i].remedy);
+    if (verdict != INSPECT_IMPOSSIBLE || o->force)
+        return 0;
+    command_warn(self, "'%s' was not run (--force runs it all the same)", name);
+    return EXIT_MALLOW_FAILED;
+}
+
+/* The path as the user would type it here. */
+static const char *near_path(const char *path)
+{
+    static char here[PATH_MAX];
+    size_t n;
+    if (getcwd(here, sizeof here) && (n = strlen(here)) > 1 && !strncmp(path, here, n) &&
+        path[n] == '/')
+        return path + n + 1;
+    return path;
+}
+
+static void say_losses(const struct command *self, const struct record_result *r)
+{
+    char lost[HUMAN_TEXT_BYTES];
+    if (r->lost_calls)
+        command_warn(self, "%s calls could not be recorded%s%s", human_count(lost, r->lost_calls),
+                     r->unwritten_errno ? ": " : "",
+                     r->unwritten_errno ? strerror(r->unwritten_errno) : "");
+    else if (r->unwritten_errno)
+        command_warn(self, "part of the recording could not be written: %s",
+                     strerror(r->unwritten_errno));
+    if (r->unrecorded)
+        command_warn(self, "%u processes could not be recorded", r->unrecorded);
+    if (r->left_running)
+        command_warn(self, "%u processes are still running; they are no longer recorded",
+                     r->left_running);
+    if (!r->images)
+        command_warn(self, "no process loaded the recording library: nothing was recorded");
+    if (r->seal_error.kind)
+        command_warn(self, "the file could not be sealed and stays as it was written: %s",
+                     r->seal_error.text);
+}
+
+static void say_result(const struct command *self, const struct record_result *r)
+{
+    char calls[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES], images[HUMAN_TEXT_BYTES];
+    const char *path = near_path(r->output);
+    human_size(size, r->file_bytes);
+    human_count(images, r->images);
+    human_count(calls, r->calls);
+    command_warn(self, "recorded %s%s%s program%s into %s (%s)", r->sealed ? calls : "",
+                 r->sealed ? " calls of " : "", images, r->images == 1 ? "" : "s", path, size);
+    command_warn(self, "next: mallow report %s", path);
+}
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    const struct record_cli *o = options;
+    if (o->pid)
+        return command_usage(self,
+                             "a running process cannot be recorded: the recording library has to "
+                             "be there when it starts. Start it with 'mallow record --paused "
+                             "PROGRAM' and begin with 'mallow control PID unpause'");
+    if (o->with)
+        return command_usage(self, "--with %s: kernel-side events are not in this version",
+                             o->with);
+    if (operand_count == 0)
+        return command_usage(self, "no program given; 'mallow record [OPTIONS] [--] PROGRAM "
+                                   "[ARGS...]'");
+    struct error err = {0};
+    char library[PATH_MAX];
+    if (inspect_find_library("libmallow-record.so", library, &err)) {
+        command_warn(self, "%s", err.text);
+        return EXIT_MALLOW_FAILED;
+    }
+    int status = check_program(self, o, operands[0]);
+    if (status)
+        return status;
+
+    struct speaker speaker = {.command = self, .quiet = o->quiet};
+    progress_begin(&speaker.progress, "sealing");
+    struct record_options record = {.output = o->output,
+                                    .library = library,
+                                    .argv = operands,
+                                    .stacks = (enum mlw_stack_mode)o->stacks,
+                                    .paused = o->paused,
+                                    .no_follow = o->no_follow,
+                                    .environment = o->environment,
+                                    .keep_raw = o->keep_raw,
+                                    .sample_interval_ns = o->sample_interval_ns,
+                                    .say = say,
+                                    .progress = progress,
+                                    .arg = &speaker};
+    static struct record_result result;
+    int failed = record_run(&record, &result, &err);
+    progress_end(&speaker.progress);
+    if (failed) {
+        command_warn(self, "%s", err.text);
+        return result.exit_status;
+    }
+    say_losses(self, &result);
+    if (!o->quiet)
+        say_result(self, &result);
+    return result.exit_status;
+}
+
+const struct command command_record = {
+    .name = "record",
+    .summary = "run a program and record every allocation call of it and of its children",
+    .operands = "[--] PROGRAM [ARGS...]",
+    .description =
+        "Runs PROGRAM and records each of its calls to malloc, free and their like, with\n"
+        "call stacks, and those of its children, into one file. The program's output,\n"
+        "input and exit status are its own.\n"
+        "\n"
+        "Afterwards 'mallow report FILE' says where the memory went. While the program\n"
+        "runs, 'mallow control PID' pauses and resumes the recording, and 'mallow report'\n"
+        "reads what is there so far.\n",
+    .options = specs,
+    .options_bytes = sizeof(struct record_cli),
+    .min_operands = 0,
+    .max_operands = -1,
+    .flags = COMMAND_PROGRAM,
+    .run = run,
+};

@@ -1,0 +1,103 @@
+/* cmd_report.c - `mallow report`: where the memory went. */
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "cli/view.h"
+#include "record/recover.h"
+#include "report/report.h"
+#include "trace/trace.h"
+
+struct report_cli {
+    struct view_options view;
+    bool json, only_new, all_frames;
+    int by; /* enum metric; -1: not given */
+    uint64_t top, depth, min_lifetime_ns;
+    const char *suppressions;
+};
+
+#define AT(field) offsetof(struct report_cli, field)
+
+static const struct option_spec specs[] = {
+    {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
+    {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
+     "show the call sites by this figure only (default: peak and end, and the rest in short)"},
+    {'n', NULL, OPTION_COUNT, AT(top), "N",
+     "show the N largest call sites (default 10; 20 with --by; all in JSON)", 1, UINT32_MAX},
+    {0, "depth", OPTION_COUNT, AT(depth), "N", "callers shown of each call site (default 8)", 1,
+     100000},
+    {0, "all-frames", OPTION_FLAG, AT(all_frames), NULL,
+     "wrappers like xmalloc and operator new are call sites like others"},
+    {0, "min-lifetime", OPTION_DURATION, AT(min_lifetime_ns), "DURATION",
+     "only blocks that lived at least this long; they count from that age on"},
+    {0, "only-new", OPTION_FLAG, AT(only_new), NULL,
+     "with --time: leave out blocks from before the range"},
+    {0, "suppressions", OPTION_TEXT, AT(suppressions), "FILE",
+     "leave out known leaks, listed as for LeakSanitizer, from what is live at the end",
+     .completion = VALUE_FILE},
+    VIEW_SPECS(struct report_cli, view),
+    OPTION_END,
+};
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    const struct report_cli *cli = options;
+    struct error err;
+    struct progress progress;
+    (void)operand_count;
+    if (cli->only_new && !cli->view.time_ns.from)
+        return command_usage(self, "--only-new needs the start of a range, as in --time 10s..");
+    struct report_options o = view_filters(&cli->view);
+    o.min_lifetime_ns = cli->min_lifetime_ns;
+    o.only_new = cli->only_new;
+    o.suppressions = cli->suppressions;
+    o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;
+    o.by_given = cli->by >= 0;
+    o.top = cli->top;
+    o.depth = (unsigned)cli->depth;
+    o.all_frames = cli->all_frames;
+    if (!cli->json)
+        view_looks(&o);
+
+    progress_begin(&progress, "sealing");
+    const struct trace_open_options open = {.columns = report_columns(),
+                                            .only_image = UINT32_MAX,
+                                            .to_ns = o.to_ns,
+                                            .progress = progress_update,
+                                            .progress_arg = &progress};
+    record_recover(operands[0]);
+    struct trace *t = trace_open(operands[0], &open, &err);
+    progress_end(&progress);
+    if (!t)
+        return command_fail(self, &err);
+    struct symbols *symbols = view_symbols(&cli->view, &err);
+    int status = -1;
+    if (symbols)
+        status = cli->json ? report_json(stdout, operands[0], t, symbols, &o, &err)
+                           : report_text(stdout, operands[0], t, symbols, &o, &err);
+    symbols_free(symbols);
+    trace_close(t);
+    if (status)
+        return command_fail(self, &err);
+    return command_finish(self);
+}
+
+static const struct report_cli defaults = {.view = VIEW_DEFAULTS, .by = -1};
+
+const struct command command_report = {
+    .name = "report",
+    .summary = "say where the memory of a recorded program went",
+    .operands = "FILE",
+    .description = "Reads a recording of 'mallow record' and says how much memory was live at the\n"
+                   "peak and when, what is still live at the end and who allocated it, how sizes\n"
+                   "and lifetimes are distributed, and why more was resident than asked for.\n"
+                   "\n"
+                   "Of several processes, all are listed and the one with the highest peak is\n"
+                   "shown in detail; -p chooses another. Filters combine.",
+    .options = specs,
+    .defaults = &defaults,
+    .options_bytes = sizeof(struct report_cli),
+    .min_operands = 1,
+    .max_operands = 1,
+    .flags = COMMAND_FILES,
+    .run = run,
+};

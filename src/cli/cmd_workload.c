@@ -1,0 +1,238 @@
+/* cmd_workload.c - `mallow workload`: makes a replayable workload of one process of a recording. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/human.h"
+#include "cli/command.h"
+#include "workload/convert.h"
+#include "workload/djmalloc.h"
+
+struct workload_cli {
+    const char *output;
+    uint64_t pid;
+    int unknown;
+    bool lossy, quiet;
+};
+
+#define AT(field) offsetof(struct workload_cli, field)
+
+static const struct option_spec specs[] = {
+    {'o', "output", OPTION_TEXT, AT(output), "FILE", "write the workload to FILE (needed)",
+     .completion = VALUE_FILE},
+    {0, "pid", OPTION_COUNT, AT(pid), "PID",
+     "take process PID (needed when the recording has several that allocated)", 1, INT32_MAX},
+    {0, "unknown", OPTION_CHOICE, AT(unknown), "drop|synthesise",
+     "leave out frees of blocks that the recording did not see begin, or make each of them a block "
+     "first (default drop)"},
+    {0, "lossy", OPTION_FLAG, AT(lossy), NULL,
+     "take a recording that lost calls; it is refused otherwise"},
+    {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
+    OPTION_END,
+};
+
+/* The image to take: the only one with calls, or the one of --pid (its last, after its execs).
+ * Returns its index; -1 when the user must choose, and has been told. */
+static int64_t choose(const struct command *self, const struct trace_info *info, uint64_t pid)
+{
+    int64_t found = -1;
+    unsigned several = 0;
+    for (uint32_t i = 0; i < info->image_count; i++) {
+        const struct trace_image *m = &info->images[i];
+        if (!m->calls || (pid && m->pid != pid))
+            continue;
+        if (found >= 0)
+            several++;
+        /* of several images of a process the one that called most */
+        if (found < 0 || m->calls > info->images[found].calls)
+            found = i;
+    }
+    if (found < 0) {
+        if (pid)
+            command_usage(self, "no process %" PRIu64 " that allocated is in this recording", pid);
+        else
+            command_usage(self, "no process in this recording allocated anything");
+        return -1;
+    }
+    if (!several)
+        return found;
+    if (pid) {
+        command_warn(self, "process %" PRIu64 " ran %u programs; taking %s (%" PRIu64 " calls)",
+                     pid, several + 1, info->images[found].exe, info->images[found].calls);
+        return found;
+    }
+    command_usage(self, "the recording has several processes; choose one with --pid:");
+    for (uint32_t i = 0; i < info->image_count; i++) {
+        const struct trace_image *m = &info->images[i];
+        char calls[HUMAN_TEXT_BYTES];
+        if (m->calls)
+            fprintf(stderr, "  %7u  %s, %s calls\n", m->pid, m->exe, human_count(calls, m->calls));
+    }
+    return -1;
+}
+
+static void report(const struct workload_written *w, const char *path)
+{
+    char operations[HUMAN_TEXT_BYTES], bytes[HUMAN_TEXT_BYTES], peak[HUMAN_TEXT_BYTES];
+    uint64_t calls = w->facts[WORKLOAD_FACT_OPERATIONS];
+    printf("%s: %s operations of %u thread%s on %" PRIu64 " slots, peak %s live; %s, %.2f bytes an "
+           "operation\n",
+           path, human_count(operations, calls), w->threads, w->threads == 1 ? "" : "s",
+           w->facts[WORKLOAD_FACT_SLOTS], human_size(peak, w->facts[WORKLOAD_FACT_PEAK_BYTES]),
+           human_size(bytes, w->file_bytes), calls ? (double)w->file_bytes / (double)calls : 0.0);
+}
+
+static void tell_limits(const struct command *self, const struct workload_written *w,
+                        const struct workload_cli *o, const struct trace_image *image)
+{
+    char n[HUMAN_TEXT_BYTES];
+    if (w->facts[WORKLOAD_FACT_UNKNOWN_FREES])
+        command_warn(self, "%s frees were of blocks from before the recording: %s",
+                     human_count(n, w->facts[WORKLOAD_FACT_UNKNOWN_FREES]),
+                     o->unknown ? "each got a block made just before it"
+                                : "left out (--unknown=synthesise keeps them)");
+    if (w->facts[WORKLOAD_FACT_PRESENT] && !o->unknown)
+        command_warn(self,
+                     "%s blocks were there before it began (inherited at a fork); they are "
+                     "made before the replay, uncounted",
+                     human_count(n, w->facts[WORKLOAD_FACT_PRESENT]));
+    if (w->facts[WORKLOAD_FACT_NOT_REPLAYED])
+        command_warn(self,
+                     "%s calls do not concern the allocator and are left out (mmap, munmap, "
+                     "mremap, brk, sbrk, malloc_usable_size)",
+                     human_count(n, w->facts[WORKLOAD_FACT_NOT_REPLAYED]));
+    if (w->facts[WORKLOAD_FACT_LOST_CALLS])
+        command_warn(self, "%s calls are missing: the recording lost them",
+                     human_count(n, w->facts[WORKLOAD_FACT_LOST_CALLS]));
+    if (!image->complete)
+        command_warn(self,
+                     "process %u did not end by itself; the workload ends where the "
+                     "recording does",
+                     image->pid);
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* A trace or workload of dj/malloc. */
+static int convert_foreign(const struct command *self, const struct workload_cli *o,
+                           const char *path, enum djmalloc_kind kind)
+{
+    struct error err = {0};
+    struct workload_written written;
+    struct djmalloc_result result;
+    if (o->pid)
+        return command_usage(
+            self, "%s is a trace of dj/malloc, of one process; --pid has no meaning", path);
+    if (djmalloc_convert(path, kind, o->output, &written, &result, &err))
+        return command_fail(self, &err);
+    char n[HUMAN_TEXT_BYTES];
+    if (written.facts[WORKLOAD_FACT_UNKNOWN_FREES])
+        command_warn(self, "%s frees were of blocks that it did not see begin: left out",
+                     human_count(n, written.facts[WORKLOAD_FACT_UNKNOWN_FREES]));
+    if (result.reordered && !o->quiet)
+        command_warn(self, "%s records stood before what had to come first, and were put in order",
+                     human_count(n, result.reordered));
+    if (result.forced)
+        command_warn(self,
+                     "%s addresses were given out again without a free in between; the free "
+                     "was put in, uncounted",
+                     human_count(n, result.forced));
+    if (!o->quiet)
+        report(&written, o->output);
+    return command_finish(self);
+}
+
+/* A .wl of dj/malloc from a workload of ours. */
+static int write_foreign(const struct command *self, const struct workload_cli *o, const char *path)
+{
+    struct error err = {0};
+    uint64_t changed;
+    if (djmalloc_write(path, o->output, &changed, &err))
+        return command_fail(self, &err);
+    char n[HUMAN_TEXT_BYTES];
+    if (changed)
+        command_warn(self,
+                     "%s operations have no word in a .wl and became their nearest "
+                     "(aligned_alloc memalign, reallocarray realloc, sized frees free)",
+                     human_count(n, changed));
+    return command_finish(self);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    (void)operand_count;
+    const struct workload_cli *o = options;
+    if (!o->output)
+        return command_usage(self, "say where the workload goes: -o OUT.mwl");
+    if (same_file(operands[0], o->output))
+        return command_usage(self, "the workload would overwrite the recording %s", operands[0]);
+    if (ends_with(o->output, ".wl"))
+        return write_foreign(self, o, operands[0]);
+    enum djmalloc_kind kind = djmalloc_kind(operands[0]);
+    if (kind != DJMALLOC_NEITHER)
+        return convert_foreign(self, o, operands[0], kind);
+    struct error err = {0};
+    struct progress bar = {0};
+    progress_begin(&bar, "reading");
+    struct trace_open_options how = {.columns = WORKLOAD_COLUMNS,
+                                     .only_image = UINT32_MAX,
+                                     .progress = o->quiet ? NULL : progress_update,
+                                     .progress_arg = &bar};
+    struct trace *t = trace_open(operands[0], &how, &err);
+    progress_end(&bar);
+    if (!t)
+        return command_fail(self, &err);
+    int64_t image = choose(self, trace_info(t), o->pid);
+    if (image < 0) {
+        trace_close(t);
+        return EXIT_USAGE;
+    }
+    const struct workload_options how_to = {.synthesise = o->unknown == 1, .lossy = o->lossy};
+    struct workload_written written;
+    progress_begin(&bar, "converting");
+    int failed = workload_convert(t, (uint32_t)image, o->output, &how_to, &written,
+                                  o->quiet ? NULL : progress_update, &bar, &err);
+    progress_end(&bar);
+    int status = EXIT_DONE;
+    if (failed) {
+        status = command_fail(self, &err);
+    } else {
+        tell_limits(self, &written, o, &trace_info(t)->images[image]);
+        if (!o->quiet)
+            report(&written, o->output);
+        status = command_finish(self);
+    }
+    trace_close(t);
+    return status;
+}
+
+const struct command command_workload = {
+    .name = "workload",
+    .summary = "turn a recording into a workload that can be replayed",
+    .operands = "FILE",
+    .description =
+        "Turns one process of the recording FILE into a workload: per thread, the\n"
+        "allocation calls with their sizes and alignments, on numbered slots, in their\n"
+        "order and with their times. No addresses, names or contents are in it, so it can\n"
+        "be given away. 'mallow replay' runs it against any allocator.\n"
+        "FILE may also be a raw trace or a workload (.wl) of glibc's branch dj/malloc;\n"
+        "and when OUT ends in .wl, FILE is one of mallow's workloads and OUT is made for\n"
+        "dj/malloc's replayer.\n",
+    .options = specs,
+    .options_bytes = sizeof(struct workload_cli),
+    .min_operands = 1,
+    .max_operands = 1,
+    .flags = COMMAND_FILES,
+    .run = run,
+};

@@ -1,0 +1,19 @@
+/* commands.c - the table of commands: one line each, in the order of `mallow help`. */
+#include <stddef.h>
+
+#include "cli/command.h"
+
+extern const struct command command_record;
+extern const struct command command_report;
+extern const struct command command_dump;
+extern const struct command command_workload;
+extern const struct command command_replay;
+extern const struct command command_compare;
+extern const struct command command_control;
+extern const struct command command_doctor;
+extern const struct command command_help;
+
+const struct command *const commands[] = {
+    &command_record,  &command_report,  &command_dump,   &command_workload, &command_replay,
+    &command_compare, &command_control, &command_doctor, &command_help,     NULL,
+};

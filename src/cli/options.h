@@ -1,0 +1,87 @@
+/* options.h - the options of a command as a table: parsing, help and completion come from it.
+ *
+ * A command describes its options once; the parser fills a struct of the command's own, and the
+ * same table makes `--help`, the completions, and the check that the man page names each option.
+ *
+ *     struct report_options { const char *filter; uint64_t top; bool json; };
+ *     static const struct option_spec report_specs[] = {
+ *         {'n', NULL, OPTION_COUNT, offsetof(struct report_options, top), "N",
+ *          "print the first N sites (default 20)"},
+ *         {0, "json", OPTION_FLAG, offsetof(struct report_options, json), NULL,
+ *          "one JSON document instead of text"},
+ *         OPTION_END};
+ *
+ * Spellings: `--name VALUE`, `--name=VALUE`, `-n VALUE`, `-nVALUE`, `-ab` for flags; `--` ends the
+ * options. -h and --help are there without being in the table. Names are not abbreviated. The last
+ * of a repeated option wins, except OPTION_TEXTS, which collects. */
+#ifndef MALLOW_CLI_OPTIONS_H
+#define MALLOW_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum option_kind {
+    OPTION_FLAG,       /* bool: true when given; takes no value */
+    OPTION_TEXT,       /* const char *: the value, borrowed from argv */
+    OPTION_TEXTS,      /* struct option_texts: every value given, in order */
+    OPTION_COUNT,      /* uint64_t: a whole number */
+    OPTION_SIZE,       /* uint64_t: bytes; K M G as in base/human.h */
+    OPTION_DURATION,   /* uint64_t: nanoseconds; ms s m h */
+    OPTION_CHOICE,     /* int: index of the value in option_spec.value, "first|second|third" */
+    OPTION_SIZE_RANGE, /* struct option_range: FROM..TO, FROM.., ..TO; sizes */
+    OPTION_TIME_RANGE  /* struct option_range: the same with durations */
+};
+
+struct option_texts {
+    const char **items; /* freed by the caller of command->run; the texts are argv's */
+    size_t count;
+};
+
+/* Both ends belong to the range. A side left out is 0 or UINT64_MAX. An option that was not given
+ * leaves the command's default: use {0, UINT64_MAX} for everything. */
+struct option_range {
+    uint64_t from, to;
+};
+
+/* What a value is, for completion only. */
+enum option_value { VALUE_OTHER = 0, VALUE_FILE, VALUE_FOLDER, VALUE_PID };
+
+struct option_spec {
+    char letter;      /* 'o' for -o; 0 for none */
+    const char *name; /* "stacks" for --stacks; NULL for none; one of the two is needed */
+    enum option_kind kind;
+    size_t offset;             /* of the field in the command's struct of options */
+    const char *value;         /* name of the value in help: "FILE"; the choices of OPTION_CHOICE */
+    const char *help;          /* one sentence, lower case, no full stop; tells the default */
+    uint64_t minimum, maximum; /* OPTION_COUNT, _SIZE, _DURATION: bounds; both 0 for none */
+    enum option_value completion;
+};
+
+/* Ends a table. */
+#define OPTION_END                                                                                 \
+    {                                                                                              \
+        0, NULL, OPTION_FLAG, 0, NULL, NULL, 0, 0, VALUE_OTHER                                     \
+    }
+
+struct command;
+
+enum options_result { OPTIONS_OK, OPTIONS_HELP, OPTIONS_BAD };
+
+/* Parses argv[1..argc-1] by the table of `command` into `into`, which holds the defaults. argv is
+ * reordered: *operands points at the operand_count operands in it. With COMMAND_PROGRAM, options
+ * end at the first operand. OPTIONS_BAD: one line has been printed on stderr. */
+enum options_result options_parse(const struct command *command, int argc, char **argv, void *into,
+                                  char ***operands, int *operand_count);
+
+/* Frees the lists that options_parse made in `into`. */
+void options_release(const struct command *command, void *into);
+
+/* Prints the help of a command on stdout. */
+void options_print_help(const struct command *command);
+
+/* How many single-character edits (insert, delete, replace, swap neighbours) turn a into b; for
+ * "did you mean". Texts longer than 63 characters count as far away. */
+unsigned options_distance(const char *a, const char *b);
+
+#endif

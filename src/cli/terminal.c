@@ -1,0 +1,71 @@
+/* terminal.c - what the terminal can do, and the progress bar. See command.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+
+bool terminal_colour(int fd)
+{
+    const char *no_color = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+    if (no_color && *no_color)
+        return false;
+    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+unsigned terminal_columns(int fd, unsigned otherwise)
+{
+    struct winsize size;
+    if (!isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) || size.ws_col < 20)
+        return otherwise;
+    return size.ws_col;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void progress_begin(struct progress *p, const char *label)
+{
+    *p = (struct progress){.label = label, .next_ns = UINT64_MAX};
+    if (isatty(STDERR_FILENO))
+        p->next_ns = now_ns() + 300000000; /* what is quickly done needs no bar */
+}
+
+void progress_update(void *arg, uint64_t done, uint64_t total)
+{
+    struct progress *p = arg;
+    if (p->next_ns == UINT64_MAX)
+        return;
+    uint64_t now = now_ns();
+    if (now < p->next_ns)
+        return;
+    p->next_ns = now + 100000000;
+    p->shown = true;
+    enum { WIDTH = 30 };
+    char bar[WIDTH + 1];
+    double part = total ? (double)done / (double)total : 0;
+    if (part > 1)
+        part = 1;
+    size_t full = (size_t)(part * WIDTH);
+    memset(bar, '.', WIDTH);
+    memset(bar, '#', full);
+    bar[WIDTH] = 0;
+    fprintf(stderr, "\r%s [%s] %3u%%", p->label, bar, (unsigned)(part * 100));
+    fflush(stderr);
+}
+
+void progress_end(struct progress *p)
+{
+    if (p->shown)
+        fputs("\r\033[K", stderr);
+    p->shown = false;
+    p->next_ns = UINT64_MAX;
+}

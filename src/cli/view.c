@@ -1,0 +1,50 @@
+#include "cli/view.h"
+
+#include <langinfo.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct report_options view_filters(const struct view_options *v)
+{
+    return (struct report_options){
+        .pid = (uint32_t)v->pid,
+        .from_ns = v->time_ns.from,
+        .to_ns = v->time_ns.to == UINT64_MAX ? 0 : v->time_ns.to + 1,
+        .min_bytes = v->sizes.from,
+        .below_bytes = v->sizes.to == UINT64_MAX ? 0 : v->sizes.to + 1,
+        .thread = v->thread,
+        .function = v->function,
+        .module = v->module,
+    };
+}
+
+void view_looks(struct report_options *o)
+{
+    setlocale(LC_CTYPE, "");
+    o->unicode = !strcmp(nl_langinfo(CODESET), "UTF-8");
+    o->columns = terminal_columns(STDOUT_FILENO, 0);
+    o->bold = terminal_colour(STDOUT_FILENO);
+}
+
+struct symbols *view_symbols(const struct view_options *v, struct error *err)
+{
+    const char **paths = NULL;
+    if (v->debug_paths.count) {
+        paths = calloc(v->debug_paths.count + 2, sizeof *paths);
+        if (!paths) {
+            error_set(err, ERROR_MEMORY, "out of memory");
+            return NULL;
+        }
+        memcpy(paths, v->debug_paths.items, v->debug_paths.count * sizeof *paths);
+        paths[v->debug_paths.count] = "/usr/lib/debug";
+    }
+    const struct symbol_options o = {.search_paths = paths,
+                                     .sysroot = v->sysroot,
+                                     .no_debuginfod = v->no_debuginfod,
+                                     .no_inline = v->no_inline};
+    struct symbols *s = symbols_new(&o, err);
+    free(paths);
+    return s;
+}

@@ -1,0 +1,85 @@
+/* view.h - what the commands that look at a recording have in common: filters, places of debug
+ * information, the looks of the terminal. */
+#ifndef MALLOW_CLI_VIEW_H
+#define MALLOW_CLI_VIEW_H
+
+#include "cli/command.h"
+#include "report/report.h"
+#include "symbol/symbol.h"
+
+struct view_options {
+    uint64_t pid;
+    struct option_range time_ns, sizes;
+    const char *thread, *function, *module;
+    struct option_texts debug_paths;
+    const char *sysroot;
+    bool no_debuginfod, no_inline;
+};
+
+/* Defaults: everything. */
+#define VIEW_DEFAULTS                                                                              \
+    {                                                                                              \
+        .time_ns = {0, UINT64_MAX}, .sizes = { 0, UINT64_MAX }                                     \
+    }
+
+/* The options, for a table in which `field` is the struct view_options. */
+#define VIEW_SPECS(type, field)                                                                    \
+    {'p',                                                                                          \
+     "pid",                                                                                        \
+     OPTION_COUNT,                                                                                 \
+     offsetof(type, field.pid),                                                                    \
+     "PID",                                                                                        \
+     "only the process with this id (default: all)",                                               \
+     1,                                                                                            \
+     UINT32_MAX},                                                                                  \
+        {0,                                                                                        \
+         "time",                                                                                   \
+         OPTION_TIME_RANGE,                                                                        \
+         offsetof(type, field.time_ns),                                                            \
+         "FROM..TO",                                                                               \
+         "only this part of the recording, counted from its start"},                               \
+        {0,                                                                                        \
+         "size",                                                                                   \
+         OPTION_SIZE_RANGE,                                                                        \
+         offsetof(type, field.sizes),                                                              \
+         "FROM..TO",                                                                               \
+         "only blocks of these requested sizes"},                                                  \
+        {0,           "thread",                                                                    \
+         OPTION_TEXT, offsetof(type, field.thread),                                                \
+         "TID|NAME",  "only what this thread allocated; a name may be a glob or /REGEX/"},         \
+        {0,           "function",                                                                  \
+         OPTION_TEXT, offsetof(type, field.function),                                              \
+         "PATTERN",   "only stacks with a function that matches this glob or /REGEX/"},            \
+        {0,           "module",                                                                    \
+         OPTION_TEXT, offsetof(type, field.module),                                                \
+         "PATTERN",   "only stacks with a program or library that matches this glob or /REGEX/"},  \
+        {0,                                                                                        \
+         "debug-path",                                                                             \
+         OPTION_TEXTS,                                                                             \
+         offsetof(type, field.debug_paths),                                                        \
+         "FOLDER",                                                                                 \
+         "look for separate debug information here, too; may be repeated",                         \
+         .completion = VALUE_FOLDER},                                                              \
+        {0,                                                                                        \
+         "sysroot",                                                                                \
+         OPTION_TEXT,                                                                              \
+         offsetof(type, field.sysroot),                                                            \
+         "FOLDER",                                                                                 \
+         "look for the recorded programs and libraries below this folder",                         \
+         .completion = VALUE_FOLDER},                                                              \
+        {0,           "no-debuginfod",                                                             \
+         OPTION_FLAG, offsetof(type, field.no_debuginfod),                                         \
+         NULL,        "do not ask the servers of DEBUGINFOD_URLS"},                                \
+    {                                                                                              \
+        0, "no-inline", OPTION_FLAG, offsetof(type, field.no_inline), NULL,                        \
+            "do not look up inlined functions, which is faster"                                    \
+    }
+
+/* The part of struct report_options that these options say. */
+struct report_options view_filters(const struct view_options *v);
+/* Width, characters and boldness for standard output; call once. */
+void view_looks(struct report_options *o);
+/* NULL with *err set on failure. */
+struct symbols *view_symbols(const struct view_options *v, struct error *err);
+
+#endif
