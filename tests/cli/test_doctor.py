@@ -1,0 +1,184 @@
+"""mallow doctor on programs built to have each trouble."""
+import json
+import os
+import shutil
+import stat
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from cli import mallow
+
+C_MAIN = "int main(void) { return 0; }\n"
+C_MALLOC = ("#include <stddef.h>\nstatic char room[4096]; static size_t used;\n"
+            "void *malloc(size_t n) { void *p = room + used; used += n; return p; }\n"
+            "void free(void *p) { (void)p; }\n" + C_MAIN)
+
+
+class Doctor(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        os.chmod(self.folder, 0o755)
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def build(self, source, *options):
+        out = self.path("program")
+        subprocess.run(["cc", "-x", "c", "-", "-o", out, *options], input=source, text=True, check=True)
+        return out
+
+    def examine(self, program, **more):
+        out = mallow("doctor", "--json", program, **more)
+        self.assertEqual(out.stderr, "")
+        document = json.loads(out.stdout)
+        self.assertEqual(document["schema"], 1)
+        found = document["program"]
+        if document["works"]:
+            self.assertEqual(out.returncode, 1 if found["verdict"] == "impossible" else 0)
+        return found
+
+    def reasons(self, found):
+        return " / ".join(r["what"] for r in found["reasons"])
+
+    def test_the_machine(self):
+        out = mallow("doctor", "--json")
+        document = json.loads(out.stdout)
+        checks = {c["name"]: c for c in document["checks"]}
+        self.assertLessEqual({"record-library", "clock", "memfd", "dev-shm", "proc", "libc", "debuginfod",
+                              "jemalloc", "bpf"}, set(checks))
+        for check in checks.values():
+            self.assertIn(check["status"], ("ok", "limited", "missing"))
+            self.assertTrue(check["detail"], check)
+            if check["status"] == "ok":
+                self.assertEqual((check["why"], check["remedy"]), ("", ""))
+            text = mallow("doctor").stdout
+            self.assertIn(check["name"], text)
+        essential = [c for c in checks.values() if c["weight"] == "essential"]
+        self.assertEqual(document["works"], all(c["status"] != "missing" for c in essential))
+        self.assertEqual(out.returncode, 0 if document["works"] else 1)
+
+    def test_debuginfod_is_seen(self):
+        def status(**env):
+            out = mallow("doctor", "--json", env=env)
+            return {c["name"]: c for c in json.loads(out.stdout)["checks"]}["debuginfod"]
+        self.assertEqual(status(DEBUGINFOD_URLS="")["status"], "limited")
+        self.assertIn("export DEBUGINFOD_URLS=", status(DEBUGINFOD_URLS="")["remedy"])
+        self.assertEqual(status(DEBUGINFOD_URLS="http://localhost:1")["status"], "ok")
+
+    def test_the_library_that_is_not_there(self):
+        copy = self.path("mallow")
+        shutil.copy(os.environ["MALLOW"], copy)
+        out = subprocess.run([copy, "doctor", "--json"], capture_output=True, text=True, check=False)
+        check = {c["name"]: c for c in json.loads(out.stdout)["checks"]}["record-library"]
+        if check["status"] == "ok":
+            self.skipTest(f"mallow is installed on this machine: {check['detail']}")
+        self.assertEqual((check["status"], out.returncode), ("missing", 1))
+        self.assertIn(os.path.join(os.path.realpath(self.folder), "lib", "libmallow-record.so"), check["why"])
+
+    def test_a_plain_program(self):
+        found = self.examine(self.build(C_MAIN))
+        self.assertEqual((found["verdict"], found["bits"], found["static"], found["reasons"]),
+                         ("recordable", 64, False, []))
+
+    def test_static(self):
+        for option in ("-static", "-static-pie"):
+            found = self.examine(self.build(C_MAIN, option))
+            self.assertTrue(found["static"])
+            self.assertEqual(found["verdict"], "impossible")
+            self.assertIn("statically linked", self.reasons(found))
+
+    def test_own_malloc(self):
+        found = self.examine(self.build(C_MALLOC, "-fno-builtin"))
+        self.assertTrue(found["own_malloc"])
+        found = self.examine(self.build(C_MALLOC, "-fno-builtin", "-rdynamic"))
+        self.assertEqual(found["verdict"], "limited")
+        self.assertIn("its own malloc", self.reasons(found))
+        found = self.examine(self.build(C_MALLOC, "-fno-builtin", "-fvisibility=hidden"))
+        self.assertEqual(found["verdict"], "limited")
+
+    def test_a_bundled_allocator(self):
+        found = self.examine(self.build("void *_rjem_malloc(unsigned long n) { return (void *)n; }\n" + C_MAIN))
+        self.assertEqual(found["verdict"], "limited")
+        self.assertIn("jemalloc", self.reasons(found))
+
+    def test_32_bit(self):
+        """A program header table is not needed to see it: a 52-byte ELF header tells."""
+        path = self.path("old")
+        with open(path, "wb") as f:
+            f.write(b"\x7fELF\x01\x01\x01" + bytes(9) +
+                    struct.pack("<HHIIIIIHHHHHH", 2, 3, 1, 0, 0, 0, 0, 52, 32, 0, 40, 0, 0))
+        os.chmod(path, 0o755)
+        found = self.examine(path)
+        self.assertEqual((found["bits"], found["verdict"]), (32, "impossible"))
+        self.assertIn("32-bit", self.reasons(found))
+
+    def test_setuid(self):
+        if os.getuid() != 0:
+            self.skipTest("only root can make a program of another user")
+        path = self.build(C_MAIN)
+        os.chown(path, 65534, 65534)
+        os.chmod(path, 0o755 | stat.S_ISUID)
+        found = self.examine(path)
+        self.assertTrue(found["secure"])
+        self.assertEqual(found["verdict"], "impossible")
+        self.assertIn("setuid", self.reasons(found))
+        os.chown(path, 0, 0)
+        os.chmod(path, 0o755 | stat.S_ISUID)
+        self.assertFalse(self.examine(path)["secure"])  # root gains nothing by it
+
+    def test_scripts(self):
+        program = self.build(C_MAIN, "-static")
+        for first in (f"#!{program} -x\n", f"#! \t{program}\n"):
+            script = self.path("script")
+            with open(script, "w", encoding="utf-8") as f:
+                f.write(first)
+            os.chmod(script, 0o755)
+            found = self.examine(script)
+            self.assertEqual((found["path"], found["script"], found["verdict"]), (program, script, "impossible"))
+        with open(script, "w", encoding="utf-8") as f:
+            f.write("#!/usr/bin/env -S A=1 program -x\n")
+        found = self.examine(script, env={"PATH": self.folder + ":/usr/bin:/bin"})
+        self.assertEqual(found["path"], program)
+        with open(script, "w", encoding="utf-8") as f:
+            f.write(f"#!{script}\n")
+        out = mallow("doctor", script)
+        self.assertEqual(out.returncode, 1)
+        self.assertIn("too many scripts", out.stderr)
+
+    def test_found_in_path(self):
+        program = self.build(C_MAIN)
+        found = self.examine("program", env={"PATH": "/nowhere:" + self.folder + ":/usr/bin:/bin"})
+        self.assertEqual(found["path"], program)
+
+    def test_what_cannot_be_run(self):
+        plain = self.path("plain")
+        with open(plain, "w", encoding="utf-8") as f:
+            f.write("x")
+        for program, word in (("/nowhere/at-all", "No such file"), ("no-such-program-anywhere", "PATH"),
+                              (plain, "may not be executed"), (self.folder, "folder"), ("", "empty")):
+            out = mallow("doctor", program)
+            self.assertEqual((out.returncode, out.stdout, out.stderr.count("\n")), (1, "", 1))
+            self.assertIn(word, out.stderr)
+
+    def test_damaged_programs(self):
+        """A program cut short anywhere, or with bytes changed, is never more than an answer."""
+        with open(self.build(C_MAIN), "rb") as f:
+            whole = f.read()
+        path = self.path("damaged")
+        for step in range(0, 120):
+            damaged = bytearray(whole[: len(whole) * (step % 40 + 1) // 40] if step < 40 else whole)
+            if step >= 40:
+                for i in range(step, len(damaged), 131 + step):
+                    damaged[i] ^= 0xFF if i > 16 else 0
+            with open(path, "wb") as f:
+                f.write(damaged)
+            os.chmod(path, 0o755)
+            out = mallow("doctor", "--json", path)
+            self.assertIn(out.returncode, (0, 1), (step, out.stderr))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,163 @@
+"""Walks the include graph of src/ and the symbol tables of the preloaded libraries, and fails on a
+border crossed. Usage: borders.py SOURCE_ROOT [BUILD_ROOT]
+
+The tables below are the borders. ARCHITECTURE.md tells why they run where they do."""
+import os
+import re
+import subprocess
+import sys
+
+# Folder of src/ -> the folders of src/ whose headers it may include, besides its own.
+MAY_INCLUDE = {
+    "format": set(),
+    "preload": {"format"},
+    "base": set(),
+    "trace": {"format", "base"},
+    "symbol": {"base"},
+    "inspect": {"base"},
+    "model": {"trace", "base"},
+    "analyse": {"model", "trace", "base"},
+    "report": {"analyse", "model", "trace", "symbol", "base"},
+    "record": {"format", "base", "trace"},
+    "workload": {"format", "base", "trace"},
+    "replay": {"format", "base", "workload"},
+    "cli": {"base", "trace", "symbol", "inspect", "model", "analyse", "report", "record", "workload",
+            "replay"},
+}
+
+# Folder -> the only headers of another folder that it may use.
+ONLY_THESE = {
+    ("model", "trace"): {"trace/trace.h"},
+    ("analyse", "trace"): {"trace/trace.h"},
+    ("report", "trace"): {"trace/trace.h"},
+    ("record", "trace"): {"trace/trace.h"},
+    ("workload", "trace"): {"trace/trace.h"},
+    ("cli", "trace"): {"trace/trace.h"},
+}
+
+# Headers of libraries -> the folders that may know the library.
+LIBRARIES = [
+    (re.compile(r"^(elfutils/|libelf|gelf|dwarf|libdw)"), {"symbol", "inspect"}),
+    (re.compile(r"^zstd"), {"trace"}),
+    (re.compile(r"^json-c/"), {"report", "cli"}),
+]
+
+# format/ lives inside other people's programs: nothing but types.
+FORMAT_SYSTEM_HEADERS = {"stdint.h", "stddef.h", "stdbool.h"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+
+def sources(root):
+    for folder, _, names in sorted(os.walk(os.path.join(root, "src"))):
+        for name in sorted(names):
+            if name.endswith((".c", ".h", ".inc", ".def")):
+                yield os.path.join(folder, name)
+
+
+def check_includes(root):
+    """Returns a list of complaints."""
+    bad = []
+    src = os.path.join(root, "src")
+    count = 0
+    for path in sources(root):
+        here = os.path.relpath(path, src)
+        area = here.split(os.sep)[0]
+        count += 1
+        if area not in MAY_INCLUDE:
+            bad.append(f"src/{here}: folder '{area}' is not in the table of borders")
+            continue
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        for bracket, name in INCLUDE.findall(text):
+            bad += [f"src/{here}: {why}" for why in judge(root, path, area, bracket, name)]
+    if count == 0:
+        bad.append(f"no sources under {src}")
+    return bad
+
+
+def judge(root, path, area, bracket, name):
+    """The complaints about one #include."""
+    src = os.path.join(root, "src")
+    if name.endswith(".c"):
+        yield f"includes {name}: a .c file is not a header"
+    target = None
+    for base in (os.path.dirname(path), src, os.path.join(root, "include")):
+        candidate = os.path.normpath(os.path.join(base, name))
+        if os.path.exists(candidate):
+            target = candidate
+            break
+    if bracket == "<" or target is None:
+        if bracket == '"' and target is None:
+            yield f"includes \"{name}\", which is not there"
+        if area == "format" and name not in FORMAT_SYSTEM_HEADERS:
+            yield f"includes <{name}>; format/ may use {', '.join(sorted(FORMAT_SYSTEM_HEADERS))} only"
+        for pattern, folders in LIBRARIES:
+            if pattern.match(name) and area not in folders:
+                yield f"includes <{name}>, which only {', '.join(sorted(folders))} may know"
+        return
+    if not target.startswith(src + os.sep):
+        return  # include/mallow.h: public, everybody's
+    header = os.path.relpath(target, src)
+    other = header.split(os.sep)[0]
+    if other == area:
+        return
+    if other not in MAY_INCLUDE[area]:
+        allowed = ", ".join(sorted(MAY_INCLUDE[area])) or "nothing"
+        yield f"includes {header}; {area}/ may include {allowed}"
+    elif header not in ONLY_THESE.get((area, other), {header}):
+        yield f"includes {header}; of {other}/ {area}/ may include {', '.join(sorted(ONLY_THESE[area, other]))}"
+
+
+# ---- the preloaded library ----
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def read_list(path):
+    with open(path, encoding="utf-8") as f:
+        return {word for line in f for word in line.split("#")[0].split()}
+
+
+def nm(library, *options):
+    out = subprocess.run(["nm", "-D", *options, library], check=True, capture_output=True, text=True).stdout
+    # "ADDRESS T name@@VERSION" or "U name@VERSION": the name is last.
+    return {line.split()[-1].split("@")[0]: line.split()[-2] for line in out.splitlines() if line.split()}
+
+
+def needed_libraries(library):
+    out = subprocess.run(["readelf", "-dW", library], check=True, capture_output=True, text=True).stdout
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", out)
+
+
+def check_library(library, exports=None, allowed=None):
+    """Returns a list of complaints. exports: exactly what it must export; allowed: what it may need."""
+    exports = read_list(os.path.join(HERE, "preload-exports.txt")) if exports is None else exports
+    allowed = read_list(os.path.join(HERE, "preload-needs.txt")) if allowed is None else allowed
+    name = os.path.basename(library)
+    if not os.path.exists(library):
+        return [f"{library} was not built"]
+    defined, undefined = nm(library, "--defined-only"), nm(library, "--undefined-only")
+    bad = [f"{name} exports {s}, which is not on the list of exports" for s in sorted(set(defined) - exports)]
+    bad += [f"{name} does not export {s}" for s in sorted(exports - set(defined))]
+    bad += [f"{name} needs {s}, which is not on the list of allowed symbols"
+            for s in sorted(set(undefined) - allowed)]
+    bad += [f"{name} is linked with {l}; only libc and the loader are allowed"
+            for l in needed_libraries(library) if l not in ("libc.so.6", "ld-linux-x86-64.so.2")]
+    return bad
+
+
+def main():
+    root = sys.argv[1]
+    bad = check_includes(root)
+    if len(sys.argv) > 2:
+        library = os.path.join(sys.argv[2], "lib", "libmallow-record.so")
+        bad += check_library(library)
+    for line in bad:
+        print(line)
+    print(f"borders: {len(bad)} crossed")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

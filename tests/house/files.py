@@ -1,0 +1,61 @@
+"""Habits that can be counted: no source file over 800 lines, each opens by saying what it is, every
+header has its guard, no utility drawer. Each rule is first seen to fail.
+Usage: files.py SOURCE_ROOT"""
+import os
+import re
+import sys
+import tempfile
+
+LINES_MAX = 800
+DRAWERS = re.compile(r"^(util|utils|misc|common|helpers?|stuff)\.[ch]$")
+
+
+def check(root):
+    bad = []
+    for folder, _, names in sorted(os.walk(os.path.join(root, "src"))):
+        for name in sorted(names):
+            if not name.endswith((".c", ".h")):
+                continue
+            path = os.path.join(folder, name)
+            here = os.path.relpath(path, root)
+            with open(path, encoding="utf-8") as f:
+                text = f.read()
+            lines = text.count("\n")
+            if lines > LINES_MAX:
+                bad.append(f"{here}: {lines} lines; {LINES_MAX} are the limit")
+            if DRAWERS.match(name):
+                bad.append(f"{here}: a utility drawer; name it after what it owns")
+            # A part of a module may let the module's header speak for it.
+            if not text.startswith("/*") and not (name.endswith(".c") and text.startswith("#include ")):
+                bad.append(f"{here}: does not open with a comment that says what it owns")
+            if name.endswith(".h") and not re.search(r"^#ifndef (\w+)\n#define \1\b", text, re.M):
+                bad.append(f"{here}: no include guard")
+    return bad
+
+
+def self_test():
+    """Each rule is seen to fail."""
+    with tempfile.TemporaryDirectory() as root:
+        os.mkdir(os.path.join(root, "src"))
+
+        def complaints(name, text):
+            path = os.path.join(root, "src", name)
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+            found = check(root)
+            os.remove(path)
+            return len(found)
+        assert complaints("a.c", "/* a */\n") == 0
+        assert complaints("a.h", "/* a */\n#ifndef A_H\n#define A_H\n#endif\n") == 0
+        assert complaints("a.c", "int x;\n") == 1
+        assert complaints("a.c", '#include "b.h"\n') == 0
+        assert complaints("a.c", "/* a */\n" + "\n" * LINES_MAX) == 1
+        assert complaints("utils.c", "/* a */\n") == 1
+        assert complaints("a.h", "/* a */\n") == 1
+
+
+if __name__ == "__main__":
+    self_test()
+    problems = check(sys.argv[1])
+    print("\n".join(problems + [f"files: {len(problems)} complaints"]))
+    sys.exit(1 if problems else 0)

@@ -1,0 +1,34 @@
+"""An installation has everything, and works from where it stands, even when it was moved.
+Usage: test_install.py BUILD_ROOT"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = sys.argv.pop()
+
+
+class Install(unittest.TestCase):
+    def test_everything_is_there_and_finds_itself(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", folder],
+                       check=True, stdout=subprocess.DEVNULL)
+        files = {}
+        for root, _, names in os.walk(folder):
+            files.update({name if name != "mallow" else os.path.join(os.path.basename(root), name):
+                          os.path.join(root, name) for name in names})
+        for name in ("bin/mallow", "completions/mallow", "_mallow", "libmallow-record.so", "mallow.h",
+                     "mallow.1", "mallow-doctor.1", "mallow-format.5", "glossary.md", "format.md"):
+            self.assertIn(name, files)
+        out = subprocess.run([files["bin/mallow"], "doctor", "--json"], capture_output=True, text=True,
+                             check=False)
+        check = {c["name"]: c for c in json.loads(out.stdout)["checks"]}["record-library"]
+        self.assertEqual(check["detail"], os.path.realpath(files["libmallow-record.so"]))
+
+
+if __name__ == "__main__":
+    unittest.main()

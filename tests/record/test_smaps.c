@@ -1,0 +1,187 @@
+/* test_smaps.c - the split of the resident size: every rule on text that the kernel could have
+ * made, and any text without a crash. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "record/smaps.h"
+
+#define KIB 1024u
+
+/* One mapping as the kernel writes it. */
+static void add(char *text, const char *range, const char *perms, const char *name, unsigned rss_kb,
+                unsigned swap_kb, const char *flags)
+{
+    size_t n = strlen(text);
+    sprintf(text + n,
+            "%s %s 00000000 00:00 0 %s%s\nSize:   4 kB\nRss:    %u kB\nPss:  1 kB\nSwap:   %u kB\n"
+            "VmFlags: rd wr mr mw me %s\n",
+            range, perms, *name ? "                  " : "", name, rss_kb, swap_kb, flags);
+}
+
+static struct mlw_split split_of(const char *text, const struct smaps_hints *hints, uint64_t *rss)
+{
+    struct mlw_split s = {.clock = 77};
+    struct error err = {0};
+    assert_int_equal(smaps_split(text, strlen(text), hints, &s, rss, &err), 0);
+    assert_int_equal(s.clock, 77);
+    return s;
+}
+
+static void test_kinds(void **state)
+{
+    (void)state;
+    char text[16384] = "";
+    add(text, "555500000000-555500021000", "r-xp", "/usr/bin/cat", 100, 0, "");
+    add(text, "555500100000-555500200000", "rw-p", "[heap]", 200, 7, "ac");
+    add(text, "7f0000000000-7f0000100000", "rw-p", "", 300, 0, "ac");
+    add(text, "7f0000200000-7f0000300000", "rw-s", "/dev/zero (deleted)", 40, 0, "");
+    add(text, "7f0000300000-7f0000400000", "rw-s", "/SYSV00000000 (deleted)", 50, 0, "");
+    add(text, "7f0000400000-7f0000500000", "rw-s", "/memfd:other (deleted)", 60, 0, "");
+    add(text, "7f0000500000-7f0000600000", "rw-s", "/memfd:mallow-session (deleted)", 70, 0, "");
+    add(text, "7f0000600000-7f0000700000", "rw-s", "/home/me/data", 80, 0, "");
+    add(text, "7f0000700000-7f0000800000", "rw-s", "/dev/dri/card0", 90, 0, "");
+    add(text, "7f0000800000-7f0000900000", "r-xp", "/opt/lib/libmallow-record.so", 10, 0, "");
+    add(text, "7ffd00000000-7ffd00021000", "rw-p", "[stack]", 20, 1, "gd ac");
+    add(text, "7ffd00030000-7ffd00032000", "r-xp", "[vdso]", 8, 0, "");
+    strcat(text,
+           "7fff00000000-7fff00100000 rw-s 00000000 00:01 4711 /dev/zero (deleted)\nRss: 5 kB\n");
+    uint64_t rss;
+    struct smaps_hints none = {.session_inode = 4711};
+    struct mlw_split s = split_of(text, &none, &rss);
+    assert_int_equal(s.files, (100 + 80) * KIB);
+    assert_int_equal(s.heap, 200 * KIB);
+    assert_int_equal(s.anonymous, 300 * KIB);
+    assert_int_equal(s.shared, (40 + 50 + 60) * KIB);
+    assert_int_equal(s.recorder, (70 + 10 + 5) * KIB);
+    assert_int_equal(s.other, (90 + 8) * KIB);
+    assert_int_equal(s.stacks, 20 * KIB);
+    assert_int_equal(s.swapped, 8 * KIB);
+    assert_int_equal(rss, 1033 * KIB);
+}
+
+static void test_arenas(void **state)
+{
+    (void)state;
+    char text[16384] = "";
+    struct smaps_hints none = {0};
+    /* a young heap: the rest of its 64 MiB is inaccessible */
+    add(text, "7f1000000000-7f1000021000", "rw-p", "", 100, 0, "ac nr");
+    add(text, "7f1000021000-7f1004000000", "---p", "", 0, 0, "nr");
+    /* a full one, and what is as large by chance */
+    add(text, "7f1008000000-7f100c000000", "rw-p", "", 200, 0, "nr");
+    add(text, "7f1010000000-7f1014000000", "rw-p", "", 400, 0, "ac");
+    /* aligned, but nothing reserved behind it */
+    add(text, "7f1020000000-7f1020021000", "rw-p", "", 800, 0, "ac");
+    add(text, "7f1030000000-7f1030021000", "rw-p", "", 1600, 0, "ac");
+    add(text, "7f1030021000-7f1030022000", "---p", "", 0, 0, "");
+    /* not aligned */
+    add(text, "7f1040001000-7f1040021000", "rw-p", "", 3200, 0, "ac");
+    add(text, "7f1040021000-7f1044000000", "---p", "", 0, 0, "");
+    struct mlw_split s = split_of(text, &none, NULL);
+    assert_int_equal(s.arenas, (100 + 200) * KIB);
+    assert_int_equal(s.anonymous, (400 + 800 + 1600 + 3200) * KIB);
+}
+
+static void test_thread_stacks(void **state)
+{
+    (void)state;
+    char text[16384] = "";
+    add(text, "7f2000000000-7f2000001000", "---p", "", 0, 0, "");
+    add(text, "7f2000001000-7f2000801000", "rw-p", "", 100, 0, "ac");
+    add(text, "7f2001000000-7f2009000000", "rw-p", "", 500, 0, "ac"); /* mostly something else */
+    const uint64_t pointers[] = {0x7f20007ff700, 0x7f2001100000, 0x1234};
+    struct smaps_hints hints = {.thread_pointers = pointers, .threads = 3};
+    struct mlw_split s = split_of(text, &hints, NULL);
+    assert_int_equal(s.stacks, 100 * KIB);
+    assert_int_equal(s.anonymous, 500 * KIB);
+    hints.threads = 0;
+    s = split_of(text, &hints, NULL);
+    assert_int_equal(s.stacks, 0);
+}
+
+static void test_own_memory(void **state)
+{
+    (void)state;
+    char text[16384] = "";
+    add(text, "7f3000000000-7f3000100000", "rw-p", "", 1000, 0, "ac nr");
+    add(text, "7f3000200000-7f3000300000", "rw-p", "", 100, 0, "ac");
+    struct smaps_hints hints = {.private_bytes = 300 * KIB};
+    struct mlw_split s = split_of(text, &hints, NULL);
+    assert_int_equal(s.recorder, 300 * KIB); /* never more than it has */
+    assert_int_equal(s.anonymous, 800 * KIB);
+    hints.private_start = 0x7f3000200000;
+    hints.private_end = 0x7f3000280000; /* half of the second mapping */
+    s = split_of(text, &hints, NULL);
+    assert_int_equal(s.recorder, 50 * KIB);
+    assert_int_equal(s.anonymous, 1050 * KIB);
+}
+
+static void test_refuses(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "hello\n",
+                                      "Rss: 4 kB\n",
+                                      "7f00-\n",
+                                      "7f00-8f00 rw\n",
+                                      "8f00-7f00 rw-p 0 00:00 0\n",
+                                      "7f00-8f00 rw-p 0 00:00 x\n",
+                                      "11112222333344445-8f00 rw-p 0 00:00 0\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct mlw_split s = {0};
+        struct error err = {0};
+        struct smaps_hints none = {0};
+        assert_int_equal(smaps_split(bad[i], strlen(bad[i]), &none, &s, NULL, &err), -1);
+        assert_int_equal(err.kind, ERROR_FORMAT);
+    }
+}
+
+/* Whatever is cut off or changed: an answer or an error. The text lies at the end of a block of its
+ * own, so that a sanitizer sees a read beyond it. */
+static void test_any_text(void **state)
+{
+    (void)state;
+    struct smaps_buffer b = {0};
+    struct error err = {0};
+    const uint64_t pointers[] = {(uint64_t)(uintptr_t)&b};
+    struct smaps_hints hints = {
+        .thread_pointers = pointers, .threads = 1, .private_bytes = 1 << 20};
+    assert_int_equal(smaps_read(getpid(), &b, &err), 0);
+    struct mlw_split s = {0};
+    uint64_t rss = 0;
+    assert_int_equal(smaps_split(b.bytes, b.n, &hints, &s, &rss, &err), 0);
+    assert_true(rss > 500 * KIB && s.files && s.stacks);
+    uint32_t x = 12345;
+    unsigned answers = 0;
+    for (int i = 0; i < 3000; i++) {
+        x = x * 1664525 + 1013904223;
+        size_t n = (x >> 8) % (b.n + 1);
+        char *copy = malloc(n ? n : 1);
+        memcpy(copy, b.bytes, n);
+        for (unsigned k = 0; n && k < 3; k++) {
+            x = x * 1664525 + 1013904223;
+            copy[(x >> 4) % n] = (char)(x >> 24);
+        }
+        answers += !smaps_split(copy, n, &hints, &s, &rss, &err);
+        free(copy);
+    }
+    assert_true(answers > 0 && answers < 3000);
+    free(b.bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_arenas),
+        cmocka_unit_test(test_thread_stacks), cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_refuses),       cmocka_unit_test(test_any_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+"""Comparisons: what is printed, baselines, and the gate. Nothing here depends on how fast the machine is:
+baselines are edited so that the answer is known."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+MALLOW, RING = os.environ["MALLOW"], os.environ["RING"]
+
+
+def mallow(*arguments, status=0, **environment):
+    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=120,
+                       env={**os.environ, **environment})
+    assert p.returncode == status, (arguments, p.returncode, p.stdout[-2000:], p.stderr)
+    return p
+
+
+class Compares(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        trace = os.path.join(cls.folder.name, "ring.mlw")
+        cls.workload = os.path.join(cls.folder.name, "ring.mwl")
+        subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", RING, "500"], check=True, capture_output=True,
+                       timeout=120)
+        mallow("workload", "-q", "-o", cls.workload, trace)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_json(self):
+        out = json.loads(mallow("compare", "--json", "--repeat", "3", "--alloc", "glibc", "--alloc",
+                                "glibc+M_ARENA_MAX=1+glibc.malloc.tcache_count=0", self.workload).stdout)
+        self.assertEqual(out["schema"], 1)
+        self.assertEqual(len(out["runs"]), 6)
+        self.assertEqual([r["settings"] for r in out["runs"][:2]],
+                         [{}, {"M_ARENA_MAX": "1", "glibc.malloc.tcache_count": "0"}])
+        self.assertEqual(len({r["operations"] for r in out["runs"]}), 1)
+        first, second = out["candidates"]
+        self.assertNotIn("ratio", first["cpu_ns"])
+        r = second["peak_rss_bytes"]
+        self.assertTrue(r["ratio_low"] <= r["ratio"] <= r["ratio_high"])
+        values = [run["peak_rss_bytes"] for run in out["runs"] if run["settings"]]
+        self.assertEqual(r["median"], sorted(values)[1])
+
+    def test_an_allocator_and_itself(self):
+        """The same requests in the same process image: the growth of one thread's heap is the same. The
+        interval is one of 99 %, so a single comparison may well find a difference; four in a row do not."""
+        def differs():
+            out = json.loads(mallow("compare", "--json", "--repeat", "3", "--alloc", "glibc,glibc", "--set",
+                                    "M_ARENA_MAX=1", "--order", "recorded", self.workload).stdout)
+            return out["candidates"][1]["fragmentation"]["differs"]
+        self.assertFalse(all(differs() for _ in range(4)))
+
+    def test_text(self):
+        out = mallow("compare", "--repeat", "2", "--alloc", "glibc,glibc", self.workload).stdout
+        self.assertIn("/ first", out)
+        self.assertNotIn("\033", out)
+
+    def edited(self, name, rss_factor):
+        """A baseline in which time is no trouble and peaks were rss_factor times what they are."""
+        home = os.path.join(self.folder.name, "data")
+        mallow("compare", "--repeat", "4", "--alloc", "glibc", "--save", name, self.workload, XDG_DATA_HOME=home)
+        path = os.path.join(home, "mallow", "baselines", name + ".json")
+        with open(path, encoding="utf-8") as f:
+            document = json.load(f)
+        for run in document["runs"]:
+            run["user_ns"] *= 1000
+            run["system_ns"] += 10**12
+            run["peak_rss_bytes"] = int(run["peak_rss_bytes"] * rss_factor)
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(document, f)
+        return home
+
+    def gate(self, name, factor, status):
+        home = self.edited(name, factor)
+        return mallow("compare", "--repeat", "4", "--alloc", "glibc", "--against", name, "--fail-above", "50%",
+                      self.workload, status=status, XDG_DATA_HOME=home)
+
+    def test_gate_opens(self):
+        self.gate("same", 1, 0)
+
+    def test_gate_closes(self):
+        self.assertIn("peak RSS MB is ", self.gate("half", 0.5, 1).stderr)
+
+    def test_messages(self):
+        self.assertIn("no baseline", mallow("compare", "--against", "never", self.workload, status=2).stderr)
+        self.assertIn("percentage", mallow("compare", "--fail-above", "much", self.workload, status=2).stderr)
+        self.assertIn("unknown allocator", mallow("compare", "--alloc", "a,b", self.workload, status=2).stderr)
+        self.assertIn("empty", mallow("compare", "--alloc", "glibc,", self.workload, status=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

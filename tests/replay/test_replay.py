@@ -1,0 +1,116 @@
+"""Replays under every order, many times: the same counts, no deadlock, no block used twice; settings,
+allocators, and the messages for what cannot be."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+MALLOW, RING = os.environ["MALLOW"], os.environ["RING"]
+TIMES = int(os.environ.get("REPLAYS", "40"))
+
+
+def mallow(*arguments, status=0, environment=None):
+    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=120,
+                       env={**os.environ, **(environment or {})})
+    assert p.returncode == status, (arguments, p.returncode, p.stdout[-2000:], p.stderr)
+    return p
+
+
+class Replays(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        trace = os.path.join(cls.folder.name, "ring.mlw")
+        cls.workload = os.path.join(cls.folder.name, "ring.mwl")
+        p = subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", RING, "1500"], check=True,
+                           capture_output=True, text=True, timeout=120)
+        cls.called = [int(n) for n in p.stdout.split()]
+        mallow("workload", "-q", "-o", cls.workload, trace)
+        cls.process = json.loads(mallow("report", "--json", trace).stdout)["processes"][0]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def replay(self, *options, **more):
+        return json.loads(mallow("replay", "--json", *options, self.workload, **more).stdout)
+
+    def check(self, run):
+        calls = {k: v["count"] for k, v in run["calls"].items()}
+        self.assertEqual([calls["malloc"], calls["realloc"]], self.called[:2])
+        self.assertEqual(calls, {k: v for k, v in self.process["calls"].items() if k in calls})
+        self.assertEqual(run["operations"], sum(calls.values()))
+        self.assertEqual(run["unexpected_results"], 0)
+        self.assertEqual(run["threads"], 9)
+
+    def test_recorded_order(self):
+        for run in self.replay("--order", "recorded", "--repeat", str(TIMES))["runs"]:
+            self.check(run)
+            self.assertEqual(run["peak_ideal_rss_bytes"], self.process["peak_live_bytes"])
+
+    def test_dependent_order(self):
+        for run in self.replay("--order", "dependent", "--repeat", str(TIMES))["runs"]:
+            self.check(run)
+
+    def test_a_block_used_twice_would_be_seen(self):
+        """Every byte written, and glibc's own checks on: a block freed twice or used after its free ends
+        the replay with a signal."""
+        for order in "recorded", "dependent":
+            run = self.replay("--order", order, "--touch", "bytes", "--repeat", "5", "--set", "M_PERTURB=165",
+                              "--set", "glibc.malloc.tcache_count=0", "--set", "glibc.malloc.check=3")
+            self.check(run)
+
+    def test_paces_and_timings(self):
+        self.check(self.replay("--pace", "recorded"))
+        self.check(self.replay("--pace", "4", "--order", "recorded", "--timing", "none"))
+        run = self.replay("--timing", "all")
+        self.check(run)
+        # calls during which the thread was preempted are left out
+        timed, count = run["calls"]["malloc"]["timed"], run["calls"]["malloc"]["count"]
+        self.assertTrue(count * 0.9 < timed <= count, (timed, count))
+        sampled = self.replay("--timing", "sample")["calls"]["malloc"]
+        self.assertTrue(0 < sampled["timed"] < sampled["count"] / 20)
+
+    def test_dry_run_and_trim(self):
+        run = self.replay("--dry-run")
+        self.check(run)
+        self.check(self.replay("--trim-every", "1ms"))
+
+    def test_fields(self):
+        run = self.replay("--set", "M_MMAP_THRESHOLD=64K")
+        for name in ("allocator settings threads operations wall_ns cycles user_ns system_ns allocator_cycles calls "
+                     "start_rss_bytes peak_rss_bytes workload_peak_rss_bytes peak_vmsize_bytes peak_ideal_rss_bytes "
+                     "page_faults_minor page_faults_major mallinfo timeline schema").split():
+            self.assertIn(name, run)
+        self.assertEqual(run["settings"], {"M_MMAP_THRESHOLD": "64K"})
+        self.assertGreater(run["mallinfo"]["arena_bytes"], 0)
+        self.assertEqual(set(run["timeline"][0]), {"time_ns", "rss_bytes", "vmsize_bytes", "ideal_bytes"})
+
+    def test_other_allocators(self):
+        for name in "jemalloc", "tcmalloc", "mimalloc":
+            p = subprocess.run([MALLOW, "replay", "--json", "--alloc", name, self.workload], capture_output=True,
+                               text=True, timeout=120)
+            if p.returncode:
+                self.assertIn("apt-get install lib", p.stderr)
+                continue
+            run = json.loads(p.stdout)
+            self.check(run)
+            self.assertIn(name, run["allocator_file"])
+            self.assertNotIn("mallinfo", run)
+
+    def test_messages(self):
+        self.assertIn("K=V", mallow("replay", "--set", "nothing", self.workload, status=2).stderr)
+        self.assertIn("mimalloc", mallow("replay", "--alloc", "x", self.workload, status=2).stderr)
+        self.assertIn("did not serve", mallow("replay", "--alloc", "/lib/x86_64-linux-gnu/libm.so.6", self.workload,
+                                              status=1).stderr)
+        self.assertIn("not a workload", mallow("replay", RING, status=1).stderr)
+        self.assertIn("pace", mallow("replay", "--pace", "soon", self.workload, status=2).stderr)
+
+    def test_the_callers_settings_stay_out(self):
+        run = self.replay(environment={"GLIBC_TUNABLES": "glibc.malloc.arena_max=1", "MALLOC_CONF": "x"})
+        self.assertEqual(run["settings"], {})
+
+
+if __name__ == "__main__":
+    unittest.main()

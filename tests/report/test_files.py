@@ -1,0 +1,176 @@
+"""mallow report and mallow dump on recordings of programs of this machine, sound and damaged.
+
+test_files.py MALLOW"""
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MALLOW = sys.argv[1]
+ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
+sys.path.insert(0, HERE)
+from checks import disagreements  # noqa: E402
+
+FOLDER = tempfile.TemporaryDirectory(prefix="mallow-report-")
+RECORDING = os.path.join(FOLDER.name, "sh.mlw")
+
+
+def mallow(*arguments, **more):
+    return subprocess.run([MALLOW, *arguments], capture_output=True, env=ENVIRONMENT, **more)
+
+
+def setUpModule():
+    done = mallow("record", "-q", "-o", RECORDING, "--", "/bin/sh", "-c",
+                  "ls -lR /usr/share/doc > /dev/null; sort /etc/passwd > /dev/null & (exit 3); wait")
+    assert done.returncode == 0, done.stderr
+
+
+def tearDownModule():
+    FOLDER.cleanup()
+
+
+def report(*arguments):
+    done = mallow("report", "--json", *arguments, RECORDING)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.decode("utf-8", errors="strict"))
+
+
+def dump(*arguments):
+    done = mallow("dump", "--json", *arguments, RECORDING)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.decode().splitlines()]
+
+
+class Sound(unittest.TestCase):
+    def test_report_agrees_with_itself(self):
+        document = report()
+        self.assertEqual(disagreements(document), [])
+        self.assertEqual((document["lost_events"], document["damaged_bytes"]), (0, 0))
+        self.assertEqual(document["file_bytes"], os.path.getsize(RECORDING))
+        commands = {os.path.basename(p["exe"]) for p in document["processes"]}
+        self.assertLessEqual({"ls", "sort"}, commands)
+
+    def test_dump_agrees_with_report(self):
+        document, lines = report(), dump()
+        times = [line["time_ns"] for line in lines]
+        self.assertEqual(times, sorted(times))
+        inherited = sum(p["inherited_blocks"] for p in document["processes"])
+        calls = [line for line in lines if "call" in line and line.get("half") != "old" and "undone" not in line]
+        self.assertEqual(len(calls) - inherited, document["events"])
+        for index, p in enumerate(document["processes"]):
+            live, peak = {}, 0
+            for line in lines:
+                if line["image"] != index or "slot" not in line:
+                    continue
+                if line["kind"] == "alloc":
+                    self.assertNotIn(line["slot"], live)
+                    live[line["slot"]] = line["size_bytes"]
+                    peak = max(peak, sum(live.values())) if len(live) < 50 else peak
+                else:
+                    del live[line["slot"]]
+            self.assertEqual((len(live), sum(live.values())), (p["end_live_blocks"], p["end_live_bytes"]))
+            self.assertLessEqual(peak, p["peak_live_bytes"])
+
+    def test_text(self):
+        done = mallow("report", RECORDING)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        for part in (b"Peak  ", b"At the end ", b"Live at the peak: ", b"Sizes asked for", b"How long blocks lived"):
+            self.assertIn(part, done.stdout)
+        self.assertNotIn(b"\x1b", done.stdout)
+
+    def test_filters(self):
+        document = report()
+        ls = next(p for p in document["processes"] if os.path.basename(p["exe"]) == "ls")
+        pid = str(ls["pid"])
+        parts = [report("-p", pid, "--size", r) for r in ("..100", "101..1000", "1001..")]
+        def total(of, key):
+            return sum(p[key] for p in of["processes"])
+        whole = report("-p", pid)
+        for key in ("allocations", "requested_bytes", "end_live_bytes"):
+            self.assertEqual(sum(total(p, key) for p in parts), total(whole, key), key)
+        self.assertEqual(total(report("-p", pid, "--module", "libc.so.6"), "allocations"),
+                         sum(s["calls"] for p in whole["processes"] for s in p["sites"]
+                             if any(f["module"] == "libc.so.6" for f in s["frames"])))
+        self.assertEqual(report("--function", "no such function")["events"], 0)
+
+    def test_usage_errors(self):
+        for arguments in (["--only-new"], ["--by", "weight"], ["--time", "2..1"], ["--size", "x.."], ["-p", "0"]):
+            done = mallow("report", *arguments, RECORDING)
+            self.assertEqual((done.returncode, done.stdout), (2, b""), arguments)
+            self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+        self.assertEqual(mallow("report").returncode, 2)
+        self.assertEqual(mallow("dump", RECORDING, RECORDING).returncode, 2)
+        self.assertEqual(mallow("report", "--function", "/(/", RECORDING).returncode, 2)
+
+    def test_output_that_cannot_be_written(self):
+        for command in (["report"], ["report", "--json"], ["dump"]):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([MALLOW, *command, RECORDING], stdout=full, stderr=subprocess.PIPE,
+                                      env=ENVIRONMENT)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertIn(b"No space left", done.stderr)
+
+
+class Damaged(unittest.TestCase):
+    def damaged(self, change):
+        path = os.path.join(FOLDER.name, "damaged.mlw")
+        shutil.copy(RECORDING, path)
+        with open(path, "r+b") as f:
+            change(f, os.path.getsize(path))
+        return path
+
+    def look(self, path):
+        """Either an error and nothing else, or a whole report that says what is wrong."""
+        done = mallow("report", "--json", path, timeout=120)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        if done.returncode == 1:
+            self.assertTrue(done.stderr)
+        if done.returncode == 0 or done.stdout:
+            document = json.loads(done.stdout)
+            self.assertEqual(done.returncode == 1, "error" in document)
+        if done.returncode == 0:
+            self.assertEqual(disagreements(document), [])
+            said = document["warnings"] + [w for p in document["processes"] for w in p["warnings"]]
+            self.assertTrue(said, "damage is said")
+        for command in ("report", "dump"):
+            other = mallow(command, path, timeout=120)
+            self.assertIn(other.returncode, (0, 1))
+            self.assertNotIn(b"Sanitizer", other.stderr)
+
+    def test_cut(self):
+        for share in (0.1, 0.5, 0.9, 0.999):
+            with self.subTest(share):
+                self.look(self.damaged(lambda f, size: f.truncate(int(size * share))))
+
+    def test_changed_bytes(self):
+        random.seed(20)
+        for _ in range(12):
+            places = random.sample(range(os.path.getsize(RECORDING)), 3)
+
+            def change(f, _size):
+                for place in places:
+                    f.seek(place)
+                    old = f.read(1)
+                    f.seek(place)
+                    f.write(bytes([old[0] ^ 0x55]))
+            with self.subTest(places):
+                self.look(self.damaged(change))
+
+    def test_not_a_recording(self):
+        missing = os.path.join(FOLDER.name, "missing")
+        headless = self.damaged(lambda f, size: f.truncate(40))
+        for path, status in (("/dev/null", 2), (FOLDER.name, 2), (MALLOW, 2), (missing, 1), (headless, 1)):
+            for command in ("report", "dump"):
+                done = mallow(command, path)
+                self.assertEqual((done.returncode, done.stdout), (status, b""), path)
+                self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+                self.assertIn(path.encode(), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,284 @@
+"""All of report/ over the made-up recording of sample.c: golden texts, the fields of the JSON report
+that scripts rely on, sums that must agree, filters, suppressions, the dump.
+
+test_report.py SAMPLE [--write]: --write makes the golden files anew; look at the difference."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from checks import disagreements
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SAMPLE = sys.argv[1]
+ENVIRONMENT = dict(os.environ, TZ="UTC", LC_ALL="C")
+
+GOLDEN = {
+    "text.golden": ["text", "unicode=1"],
+    "text-ascii.golden": ["text", "unicode=0", "columns=72"],
+    "text-by-calls.golden": ["text", "by=4", "top=3", "all_frames=1"],
+    "text-child.golden": ["text", "pid=101"],
+    "dump.golden": ["dump", "names=1", "from_ns=4900000", "to_ns=5250000"],
+    "dump-json.golden": ["dump-json", "from_ns=4900000", "to_ns=5250000"],
+}
+
+def run(*arguments, status=0):
+    done = subprocess.run([SAMPLE, *arguments], capture_output=True, env=ENVIRONMENT)
+    assert done.returncode == status, (done.returncode, done.stderr)
+    return done.stdout
+
+
+def report(*arguments):
+    return json.loads(run("json", *arguments).decode("utf-8", errors="strict"))
+
+
+class Golden(unittest.TestCase):
+    maxDiff = None
+
+    def test_texts(self):
+        for name, arguments in GOLDEN.items():
+            with self.subTest(name), open(os.path.join(HERE, name), "rb") as f:
+                self.assertEqual(f.read().decode(), run(*arguments).decode())
+
+    def test_no_line_is_wider_than_the_terminal(self):
+        for line in run("text", "columns=72", "unicode=0").decode().splitlines():
+            self.assertLessEqual(len(line), 72, line)
+
+    def test_bold_only_when_asked(self):
+        self.assertNotIn(b"\x1b", run("text"))
+        self.assertIn(b"\x1b[1m", run("text", "bold=1"))
+
+    def test_nothing_to_show(self):
+        self.assertIn(b"No call passes the filters.", run("text", "function=none of these"))
+        self.assertIn(b"No allocation call of it was recorded.", run("text", "pid=104"))
+
+
+class Json(unittest.TestCase):
+    def test_contract_and_sums(self):
+        self.assertEqual(disagreements(report()), [])
+
+    def test_the_check_sees_errors(self):
+        spoilt = report()
+        spoilt["processes"][0]["sites"][0]["peak_bytes"] += 1
+        del spoilt["processes"][1]["sites"][0]["frames"][0]["module"]
+        spoilt["processes"][0]["calls"]["free"] += 1
+        self.assertEqual(len(disagreements(spoilt)), 3)
+
+    def test_known_figures(self):
+        d = report()
+        parent, child, other = d["processes"]
+        self.assertEqual(parent["command"], ["/bin/sample", "--table", "a b"])
+        self.assertEqual((parent["complete"], parent["end"], parent["signal"]), (False, "killed", 9))
+        self.assertEqual((child["complete"], child["end"], child["exit_status"]), (True, "exit", 3))
+        self.assertEqual((parent["failed_calls"], parent["failed"]), (1, {"malloc": 1}))
+        self.assertEqual((parent["unknown_frees"], parent["null_frees"]), (1, 1))
+        self.assertEqual(d["lost_events"], 3)
+        self.assertEqual((other["events"], other["sites"]), (0, []))
+        # the child: two blocks inherited (1000 and 500 bytes), one freed, 64 bytes made
+        self.assertEqual(child["calls"]["calloc"], 1)
+        self.assertEqual(child["calls"]["malloc"], 0)
+        self.assertEqual((child["inherited_blocks"], child["inherited_bytes"]), (2, 1500))
+        self.assertEqual((child["peak_live_bytes"], child["peak_live_blocks"], child["peak_time_ns"]), (1500, 2, 0))
+        self.assertEqual((child["end_live_bytes"], child["end_live_blocks"]), (564, 2))
+        self.assertEqual(child["requested_bytes"], 64)
+
+    def test_frames(self):
+        functions = {tuple(f["function"] for f in s["frames"]): s for s in report()["processes"][0]["sites"]}
+        self.assertIn(("xmalloc", "row_append", "table_read", "load_table", "main"), functions)
+        self.assertIn(("cache_get", "worker"), functions)  # two addresses, one site
+        self.assertIn(("libgone.so+0x7f0", "main"), functions)
+        self.assertIn(("0x7f00deadbeef", "[stack not unwound further]"), functions)
+        self.assertIn(("caf\ufffd \"quoted\"\n", "main"), functions)
+        inlined = functions[("xmalloc", "row_append", "table_read", "load_table", "main")]["frames"]
+        self.assertEqual([f["inlined"] for f in inlined], [False, True, False, False, False])
+
+    def test_order_and_number_of_sites(self):
+        for by, key in enumerate(("peak_bytes", "end_live_bytes", "allocated_bytes", "temporary", "calls")):
+            values = [s[key] for s in report(f"by={by}")["processes"][0]["sites"]]
+            self.assertEqual(values, sorted(values, reverse=True))
+        two = report("top=2")["processes"][0]
+        self.assertEqual((len(two["sites"]), two["sites_total"]), (2, 6))
+
+    def test_failure_in_the_middle(self):
+        done = subprocess.run([SAMPLE, "json", "fail=3"], capture_output=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"the sample ends in the middle", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["error"], "the sample ends in the middle")
+
+
+class Filters(unittest.TestCase):
+    def one(self, *arguments):
+        document = report(*arguments)
+        self.assertEqual(disagreements(document), [])
+        return document["processes"][0]
+
+    def test_pid(self):
+        document = report("pid=101")
+        self.assertEqual([p["pid"] for p in document["processes"]], [101])
+        self.assertEqual(document["filter"], {"pid": 101})
+        for what in ("text", "json", "dump"):
+            done = subprocess.run([SAMPLE, what, "pid=7"], capture_output=True)
+            self.assertEqual((done.returncode, done.stdout, done.stderr),
+                             (1, b"", b"no process 7 in this recording; it has 100, 101, 104\n"))
+
+    def test_size(self):
+        whole, small, large = self.one(), self.one("below_bytes=300"), self.one("min_bytes=300")
+        for key in ("requested_bytes", "allocations", "end_live_bytes", "temporary_allocations"):
+            self.assertEqual(small[key] + large[key], whole[key], key)
+        self.assertLess(max(h["min_bytes"] for h in small["size_histogram"]), 300)
+
+    def test_thread(self):
+        whole = self.one()
+        parts = [self.one("thread=100"), self.one("thread=worker-1"), self.one("thread=/-2$/")]
+        for key in ("requested_bytes", "allocations", "end_live_bytes", "events"):
+            self.assertEqual(sum(p[key] for p in parts), whole[key], key)
+        self.assertEqual(self.one("thread=nobody")["events"], 0)
+
+    def test_function_and_module(self):
+        sites = self.one()["sites"]
+        for arguments, key, match in ((["function=load_*"], "function", "load_table"),
+                                      (["function=/vector.*back/"], "function",
+                                       "std::vector<int, std::allocator<int> >::push_back(int&&)"),
+                                      (["function=cache_get"], "function", "cache_get"),
+                                      (["module=libgone*"], "module", "libgone.so")):
+            with self.subTest(arguments):
+                expected = [s for s in sites if any(f[key] == match for f in s["frames"])]
+                p = self.one(*arguments)
+                self.assertTrue(expected)
+                self.assertEqual({json.dumps(s["frames"]) for s in p["sites"]},
+                                 {json.dumps(s["frames"]) for s in expected})
+                self.assertEqual(p["allocations"], sum(s["calls"] for s in expected))
+        # without parameters, too
+        self.assertEqual(self.one("function=std::vector<int, std::allocator<int> >::push_back")["allocations"],
+                         self.one("function=/push_back/")["allocations"])
+        self.assertEqual(self.one("function=load")["allocations"], 0)  # the whole name
+
+    def test_time(self):
+        whole = self.one()
+        first, second = self.one("to_ns=3000000"), self.one("from_ns=3000000")
+        for key in ("requested_bytes", "allocations", "events", "temporary_allocations"):
+            self.assertEqual(first[key] + second[key], whole[key], key)
+        self.assertEqual(second["inherited_bytes"], first["end_live_bytes"])
+        self.assertEqual(second["end_live_bytes"], whole["end_live_bytes"])
+        new = self.one("from_ns=3000000", "only_new=1")
+        self.assertEqual((new["inherited_blocks"], new["allocations"]), (0, second["allocations"]))
+        self.assertLess(new["end_live_bytes"], second["end_live_bytes"])
+
+    def test_min_lifetime(self):
+        whole, old = self.one(), self.one("min_lifetime_ns=100000")
+        lived = sum(h["blocks"] for h in whole["lifetime_histogram"] if h["min_ns"] >= 100000)
+        self.assertLessEqual(lived, old["allocations"])
+        self.assertLess(old["allocations"], whole["allocations"])
+        self.assertEqual(old["temporary_allocations"], 0)
+
+    def test_bad_patterns(self):
+        done = subprocess.run([SAMPLE, "json", "function=/(/"], capture_output=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"--function: '/(/' is not an extended regular expression", done.stderr)
+
+
+class Suppressions(unittest.TestCase):
+    def with_file(self, text, *arguments, what="json", status=0):
+        with tempfile.NamedTemporaryFile("w", suffix=".supp") as f:
+            f.write(text)
+            f.flush()
+            done = subprocess.run([SAMPLE, what, f"suppressions={f.name}", *arguments], capture_output=True,
+                                  env=ENVIRONMENT)
+            self.assertEqual(done.returncode, status, done.stderr)
+            return done
+
+    def suppressed(self, pattern):
+        document = json.loads(self.with_file(f"leak:{pattern}\n").stdout)
+        self.assertEqual(disagreements(document), [])
+        return {f["function"] for s in document["processes"][0]["sites"] if s["suppressed"] for f in s["frames"][:1]}
+
+    def test_matching(self):
+        self.assertEqual(self.suppressed("cache"), {"cache_get"})
+        self.assertEqual(self.suppressed("^cache_get$"), {"cache_get"})
+        self.assertEqual(self.suppressed("^ache"), set())
+        self.assertEqual(self.suppressed("cach$"), set())
+        self.assertEqual(self.suppressed("c*_g*t$"), {"cache_get"})
+        self.assertEqual(self.suppressed("libcache.so"), {"cache_get"})  # the module
+        self.assertEqual(self.suppressed("table.c"), {"xmalloc"})  # the file, of an outer frame
+        self.assertEqual(len(self.suppressed("*")), 5)
+
+    def test_counts(self):
+        document = json.loads(self.with_file("# known\n\n  leak:load_table\nleak:nothing like it\n").stdout)
+        process = document["processes"][0]
+        hidden = [s for s in process["sites"] if s["suppressed"]]
+        self.assertEqual(len(hidden), 1)
+        self.assertEqual(process["suppressed_end_live_bytes"], hidden[0]["end_live_bytes"])
+        self.assertEqual(process["suppressed_end_live_blocks"], hidden[0]["end_live_blocks"])
+        self.assertEqual(document["unused_suppressions"], 1)
+        self.assertEqual([(s["pattern"], s["line"]) for s in document["suppressions"]],
+                         [("load_table", 3), ("nothing like it", 4)])
+        text = self.with_file("leak:load_table\nleak:nothing like it\n", what="text").stdout.decode()
+        at_end = text[text.index("Still live at the end"):text.index("Allocated in all")]
+        self.assertNotIn("load_table", at_end)
+        self.assertIn("1 of 2 suppressions matched nothing", at_end)
+        self.assertIn("load_table", text[:text.index("Still live at the end")])  # the peak shows it
+
+    def test_bad_lines(self):
+        for text, said in (("leak:a\nrace:b\n", ":2: 'race:b' is not a suppression"),
+                           ("leak:\n", ":1: no pattern behind leak:"), ("leak:a\n\nb\n", ":3: ")):
+            error = self.with_file(text, status=1).stderr.decode()
+            self.assertIn(said, error)
+        done = subprocess.run([SAMPLE, "text", "suppressions=/nonexistent"], capture_output=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"No such file", done.stderr)
+
+
+class Dump(unittest.TestCase):
+    def test_every_event_in_order(self):
+        lines = [json.loads(line) for line in run("dump-json").decode().splitlines()]
+        times = [line["time_ns"] for line in lines]
+        self.assertEqual(times, sorted(times))
+        calls = [line for line in lines if "call" in line and line.get("half") != "old"]
+        inherited = 2
+        self.assertEqual(len(calls) - inherited, report()["events"])
+        kinds = [line["kind"] for line in lines if "call" not in line]
+        self.assertEqual(kinds.count("process-start"), 3)
+        self.assertEqual(kinds.count("process-end"), 3)
+        for kind in ("thread-start", "thread-end", "mark", "pause", "unpause"):
+            self.assertIn(kind, kinds)
+        self.assertEqual([line["text"] for line in lines if line["kind"] == "mark"], ['phase "two"'])
+        self.assertEqual({line["pid"] for line in lines}, {100, 101, 104})
+        text = run("dump").decode().splitlines()
+        self.assertEqual(len(text), len(lines))
+
+    def test_filters(self):
+        lines = [json.loads(line) for line in run("dump-json", "function=cache_get", "min_bytes=100",
+                                                  "below_bytes=200", "names=1").decode().splitlines()]
+        self.assertTrue(lines)
+        for line in lines:
+            self.assertEqual(line["frames"][0], "cache_get")
+            self.assertTrue(100 <= line["size_bytes"] < 200)
+
+    def test_failure_in_the_middle(self):
+        done = subprocess.run([SAMPLE, "dump", "fail=3"], capture_output=True)
+        self.assertEqual(done.returncode, 1)
+        whole = run("dump")  # what was read before is there
+        self.assertTrue(0 < len(done.stdout) < len(whole) and whole.startswith(done.stdout))
+        self.assertIn(b"the sample ends in the middle", done.stderr)
+
+    def test_closed_pipe(self):
+        with subprocess.Popen([SAMPLE, "dump"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            p.stdout.read(10)
+            p.stdout.close()
+            p.stderr.read()
+            self.assertNotEqual(p.wait(timeout=60), 0)
+
+
+def write_golden():
+    for name, arguments in GOLDEN.items():
+        with open(os.path.join(HERE, name), "wb") as f:
+            f.write(run(*arguments))
+
+
+if __name__ == "__main__":
+    if sys.argv[2:] == ["--write"]:
+        write_golden()
+    else:
+        unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,70 @@
+/* dump_events.c - every event of a recording as the C reader gives it, in the lines of
+ * read_mallow.py.
+ *   dump_events FILE                 to stdout
+ *   dump_events --seal FILE          seals in place
+ *   dump_events --stored RAW SEALED  seals without compression, for golden files */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trace/raw.h"
+#include "trace/seal.h"
+#include "trace/trace.h"
+
+static int seal_stored(const char *raw, const char *out)
+{
+    struct error err;
+    struct raw r;
+    struct trace_seal_result result;
+    int fd = open(raw, O_RDONLY);
+    if (fd < 0 || raw_open(&r, fd, NULL, NULL, &err) || raw_finish(&r, &err) ||
+        seal_beside(&r, out, true, &result, NULL, NULL, &err)) {
+        fprintf(stderr, "%s\n", fd < 0 ? "cannot open" : err.text);
+        return 1;
+    }
+    raw_close(&r);
+    close(fd);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct error err;
+    struct trace_batch b;
+    struct trace_open_options o = {.no_seal_in_place = true, .only_image = UINT32_MAX};
+    if (argc == 4 && !strcmp(argv[1], "--stored"))
+        return seal_stored(argv[2], argv[3]);
+    if (argc == 3 && !strcmp(argv[1], "--seal")) {
+        struct trace_seal_result result;
+        if (!trace_seal(argv[2], argv[2], &result, NULL, NULL, &err))
+            return 0;
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    if (argc != 2)
+        return 2;
+    struct trace *t = trace_open(argv[1], &o, &err);
+    if (!t) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    int k;
+    while ((k = trace_next(t, &b, &err)) > 0)
+        for (size_t i = 0; i < b.n; i++) {
+            printf("%" PRIu64 " %d %d ", trace_info(t)->images[b.image].id, b.kind[i], b.op[i]);
+            if (b.slot[i] == TRACE_NO_SLOT)
+                printf("-");
+            else
+                printf("%" PRIu32, b.slot[i]);
+            printf(" %" PRIu32 " %" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64
+                   " %d %" PRIu64 "\n",
+                   b.thread[i], b.size[i], b.stack[i], b.time_ns[i], b.address[i], b.usable[i],
+                   b.path[i], b.argument[i]);
+        }
+    if (k < 0)
+        fprintf(stderr, "%s\n", err.text);
+    trace_close(t);
+    return k < 0;
+}

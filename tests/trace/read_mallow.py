@@ -1,0 +1,425 @@
+#!/usr/bin/env python3
+"""A second reader of recordings, written from docs/format.md alone.
+
+  read_mallow.py events FILE   every event of a sealed recording, one line each
+  read_mallow.py facts FILE    what it says of its images, as JSON
+  read_mallow.py rows FILE     every call row of a raw recording, in the order of the clock
+
+Standard library only; streams of codec 1 go through the `zstd` program.
+"""
+import json
+import struct
+import subprocess
+import sys
+
+M64 = (1 << 64) - 1
+K = 0x9E3779B97F4A7C15
+
+
+class Bad(Exception):
+    pass
+
+
+def rotl(v, n):
+    return (v << n | v >> 64 - n) & M64
+
+
+def rol4(v):
+    return rotl(v, 4)
+
+
+def ror4(v):
+    return rotl(v, 60)
+
+
+def unzigzag(z):
+    return (z >> 1 ^ -(z & 1)) & M64
+
+
+def checksum(h, data):
+    lanes = [h, h ^ K, (h + K) & M64, h ^ M64]
+    whole = len(data) // 32 * 32
+    for i, w in enumerate(struct.unpack_from("<%dQ" % (whole // 8), data)):
+        j = i & 3
+        lanes[j] = rotl((lanes[j] ^ w) * K & M64, 29)
+    for i, at in enumerate(range(whole, len(data), 8)):
+        piece = data[at:at + 8]
+        w = int.from_bytes(piece, "little") ^ len(piece) << 56
+        lanes[i] = rotl((lanes[i] ^ w) * K & M64, 29)
+    r = lanes[0]
+    for lane in lanes[1:]:
+        r = (r ^ lane) * K & M64
+        r ^= r >> 32
+    return r
+
+
+class Reader:
+    """Numbers and texts from bytes."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def left(self):
+        return len(self.data) - self.at
+
+    def take(self, n):
+        if n > self.left():
+            raise Bad("past the end")
+        self.at += n
+        return self.data[self.at - n:self.at]
+
+    def u(self, n):
+        return int.from_bytes(self.take(n), "little")
+
+    def varint(self):
+        v = shift = 0
+        while True:
+            b = self.u(1)
+            v |= (b & 127) << shift
+            shift += 7
+            if b < 128:
+                return v & M64
+            if shift >= 70:
+                raise Bad("a varint is too long")
+
+    def text(self):
+        return self.take(self.varint()).decode("utf-8", "surrogateescape")
+
+    def texts(self):
+        return [self.text() for _ in range(self.varint())]
+
+
+SIZE_OPS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 20, 21}
+STACK_OPS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 16, 17, 18}
+
+
+def usual(size):
+    c = (size + 8 + 15 & M64) & ~15
+    return max(c, 32) - 8
+
+
+# --- the raw form ---
+
+def chunks(data):
+    """Sound chunks as (header fields, payload)."""
+    at = 0
+    while at + 128 <= len(data):
+        magic, kind, flags, head, payload = struct.unpack_from("<IHHII", data, at)
+        end = at + 128 + payload
+        if magic == 0x31434C4D and head == 128 and payload <= 16 << 20 and end <= len(data):
+            h = bytearray(data[at:at + 128])
+            want = struct.unpack_from("<Q", h, 16)[0]
+            h[16:24] = bytes(8)
+            if checksum(checksum(0, bytes(h)), data[at + 128:end]) == want:
+                f = dict(zip(("image", "pid", "tid", "thread", "lane", "sequence", "calls",
+                              "first_call", "lost", "clock", "address"),
+                             struct.unpack_from("<QIIIIIIQQQQ", h, 24)))
+                f.update(type=kind, flags=flags)
+                yield f, data[at + 128:end]
+                at = end
+                continue
+        at = data.find(b"MLC1", at + 1)
+        if at < 0:
+            return
+
+
+def rows(chunk, payload):
+    """Call rows of an EVENTS chunk."""
+    r = Reader(payload)
+    clock, address = chunk["clock"], chunk["address"]
+    while r.left():
+        h = r.u(2)
+        op = h & 31
+        if op == 31:
+            r.u(1)
+            r.take(r.u(2))
+            continue
+        clock = clock + r.u(1 << (h >> 5 & 3)) & M64
+        address = address + unzigzag(r.u(1 << (h >> 7 & 3))) & M64
+        size = r.u(1 << (h >> 9 & 3)) if op in SIZE_OPS else 0
+        stack = r.u((0, 1, 2, 4)[h >> 11 & 3]) if op in STACK_OPS else 0
+        extra = r.u(4) if h >> 13 & 1 else None
+        argument = r.u(8) if h >> 14 & 1 else 0
+        path = r.u(1) if h >> 15 & 1 else 0
+        a = rol4(address)
+        usable = 0
+        if op in STACK_OPS and a and not path & 1:
+            usable = usual(size) if extra is None else size + extra & M64
+        yield clock, op, a, size, stack, usable, argument, path
+
+
+RELEASES = {10, 11, 12, 19}
+
+
+def raw_rows(data):
+    best = {}
+    for c, payload in chunks(data):
+        if c["type"] != 3:
+            continue
+        key = c["image"], c["thread"], c["lane"], c["sequence"]
+        rank = (not c["flags"] & 1, len(payload))
+        if key not in best or rank > best[key][0]:
+            best[key] = rank, c, payload
+    out = []
+    for key in sorted(best):
+        _, c, payload = best[key]
+        for row in rows(c, payload):
+            out.append((c["image"], row[0], row[1] not in RELEASES, c["thread"]) + row[1:])
+    out.sort(key=lambda x: x[:3])
+    for image, clock, _, thread, op, a, size, _, usable, argument, path in out:
+        yield image, clock, thread, op, a, size, usable, argument, path
+
+
+# --- the sealed form ---
+
+def sections(data):
+    """Sound sections as (fields, block fields or None, stream entries with their bytes)."""
+    at = 0
+    while at + 64 <= len(data):
+        magic, kind, n, head, image, payload, want, number = struct.unpack_from("<IHHIIQQQ", data,
+                                                                               at)
+        fixed = 64 + (88 if kind == 2 else 0)
+        if magic == 0x31534C4D and n <= 64 and head == fixed + 16 * n and \
+                at + head + payload <= len(data):
+            h = bytearray(data[at:at + head])
+            h[24:32] = bytes(8)
+            if checksum(0, bytes(h)) == want:
+                block = None
+                if kind == 2:
+                    block = dict(zip(
+                        ("first_event", "first_tick", "last_tick", "live", "most", "events",
+                         "allocs", "used", "free", "threads", "calls", "new", "reference",
+                         "epoch"), struct.unpack_from("<5Q7IBB", h, 64)))
+                streams = {}
+                where = at + head
+                for i in range(n):
+                    sid, part, codec, _, raw, stored, check = struct.unpack_from(
+                        "<BBBBIII", h, fixed + 16 * i)
+                    streams[sid, part] = codec, raw, data[where:where + stored], check
+                    where += stored
+                yield {"type": kind, "image": image, "number": number}, block, streams
+                at += head + payload
+                continue
+        at = data.find(b"MLS1", at + 1)
+        if at < 0:
+            return
+
+
+def column_bytes(streams, sid, part=32):
+    if (sid, part) not in streams:
+        return b""
+    codec, raw, data, check = streams[sid, part]
+    if checksum(0, data) & 0xFFFFFFFF != check:
+        raise Bad("a stream is damaged")
+    if codec == 1:
+        data = subprocess.run(["zstd", "-dcq"], input=data, stdout=subprocess.PIPE,
+                              check=True).stdout
+    if len(data) != raw:
+        raise Bad("a stream has the wrong length")
+    return data
+
+
+def column_numbers(streams, sid, n):
+    out = [0] * n
+    for part in range(8):
+        if (sid, part) not in streams:
+            break
+        for i, b in enumerate(column_bytes(streams, sid, part)):
+            out[i] |= b << 8 * part
+    r = Reader(column_bytes(streams, sid, 33))
+    at = 0
+    while r.left():
+        at += r.varint()
+        out[at] = r.varint()
+        at += 1
+    return out
+
+
+def address_class(usable):
+    c = (usable + 8 & M64) >> 4
+    if c < 64:
+        return c
+    b = c.bit_length() - 1
+    return min(64 + 4 * (b - 6) + (c >> b - 2 & 3), 127)
+
+
+class Image:
+    """What goes on from block to block."""
+
+    def __init__(self):
+        self.free, self.used, self.events = [], 0, 0
+        self.blocks = {}  # slot -> (address, class, epoch)
+        self.epoch = 0
+        self.lines = []
+
+
+def read_block(image, b, s, tick_ns):
+    n = b["events"]
+    codes = column_bytes(s, 1)
+    if len(codes) != n or image.events != b["first_event"] or image.used != b["used"] or \
+            len(image.free) != b["free"]:
+        raise Bad("a block does not follow the one before")
+    kinds = [c >> 5 for c in codes]
+    ops = [c & 31 for c in codes]
+    tr = Reader(column_bytes(s, 2))
+    threads = [tr.varint() for _ in range(b["threads"])]
+    thread = column_numbers(s, 3, n)
+    reference = iter(column_numbers(s, 4, sum(k in (1, 4, 6) for k in kinds)))
+    size = iter(column_numbers(s, 5, sum(o in SIZE_OPS for o in ops)))
+    stack = iter(column_numbers(s, 6, sum(o in STACK_OPS for o in ops)))
+    time = column_numbers(s, 7, n)
+    address = iter(column_bytes(s, 8))
+    far, other = Reader(column_bytes(s, 9)), Reader(column_bytes(s, 10))
+    usables = iter(column_numbers(s, 11, b["allocs"]))
+    path = column_bytes(s, 12) or bytes(n)
+    arguments = {}
+    r, at = Reader(column_bytes(s, 13)), 0
+    while r.left():
+        at += r.varint()
+        arguments[at] = r.varint()
+        at += 1
+    tick, last_other = b["first_tick"], 0
+    lists, last, ends = {}, 0, [0, 0, 0, 0]
+    recent, thread_last = [], {}
+    image.epoch += b["epoch"]
+    for i in range(n):
+        kind, op, slot, a, usable = kinds[i], ops[i], None, 0, 0
+        tick += time[i]
+        sz = next(size) if op in SIZE_OPS else 0
+        st = next(stack) if op in STACK_OPS else 0
+        if kind == 0:
+            if image.free:
+                slot = image.free.pop()
+            else:
+                slot = image.used
+                image.used += 1
+            v = next(usables)
+            usable = usual(sz) + (unzigzag(v - 1) if v else 0) & M64
+            code, cls = next(address), address_class(usable)
+            if code < 8:
+                a = lists[cls].pop(code)
+                if a == last:
+                    last = 0
+            elif code == 8:
+                a, last = last, 0
+            elif code < 13:
+                a = ends.pop(code - 9)
+                ends.insert(0, a + usable + 8 & M64)
+            else:
+                a = rol4(ror4(ends[0]) + unzigzag(far.varint()) & M64)
+                ends.pop()
+                ends.insert(0, a + usable + 8 & M64)
+            image.blocks[slot] = a, cls, image.epoch
+            recent.append(slot)
+            thread_last[thread[i]] = slot
+        elif kind in (1, 2, 4, 6):
+            if kind == 2:
+                slot = thread_last[thread[i]]
+            else:
+                v = next(reference)
+                if b["reference"] == 0:
+                    slot = v
+                else:
+                    slot = v >> 1 if v & 1 else recent[-1 - (v >> 1)]
+            a, cls, epoch = image.blocks.pop(slot)
+            if epoch == image.epoch:
+                mine = lists.setdefault(cls, [])
+                mine.insert(0, a)
+                del mine[8:]
+                last = a
+            image.free.append(slot)
+        else:
+            v = other.varint()
+            if v:
+                z = v - 1 if v != M64 else M64 - 1 + other.varint()
+                last_other = last_other + unzigzag(z) & M64
+                a = rol4(last_other)
+        image.lines.append((2 if kind == 6 else kind, op, "-" if slot is None else slot,
+                            threads[thread[i]], sz, st, tick * tick_ns >> 32, a, usable, path[i],
+                            arguments.get(i, 0)))
+    if tick != b["last_tick"]:
+        raise Bad("ticks do not add up")
+    image.events += n
+
+
+def read_image_facts(s):
+    r = Reader(column_bytes(s, 2))
+    names = ("id", "pid", "ppid", "forked_from", "inherited", "stack_mode", "start_ns", "end_ns",
+             "end_how", "end_status", "complete", "events", "calls", "lost_calls", "slots",
+             "stacks", "own_bytes", "first_block", "tick_ns")
+    f = {name: r.varint() for name in names}
+    f["exe"], f["allocator"], f["command"] = r.text(), r.text(), r.texts()
+    has = r.varint()
+    environment = r.texts()
+    f["environment"] = environment if has else None
+    f["notes"] = r.texts()
+
+    def records(sid, *kinds):
+        rr, out = Reader(column_bytes(s, sid)), []
+        while rr.left():
+            out.append([rr.text() if k == "t" else rr.varint() for k in kinds])
+        return out
+
+    f["modules"] = records(3, *"vvvvvtt")
+    f["threads"] = records(4, *"vvvvvvt")
+    f["marks"] = records(5, *"vvvt")
+    f["resident"] = records(6, *"vvvv")
+    f["splits"] = records(7, *"v" * 10)
+    return f
+
+
+def read_nodes(number, s, nodes):
+    flags = column_bytes(s, 11)
+    n = len(flags)
+    parent, module, pc = (column_numbers(s, c, n) for c in (8, 9, 10))
+    last = {}
+    for i in range(n):
+        p = number + i - unzigzag(parent[i] - 1) & M64 if parent[i] else 0
+        key = module[i] & 255
+        last[key] = last.get(key, 0) + unzigzag(pc[i]) & M64
+        nodes[number + i] = p, module[i], last[key], flags[i]
+
+
+def read_sealed(data):
+    images, facts, nodes, tick_ns, ended = {}, {}, {}, None, False
+    for h, block, s in sections(data):
+        if h["type"] in (1, 5):
+            r = Reader(column_bytes(s, 1))
+            if r.varint() > 1:
+                raise Bad("a later version")
+            tick_ns = r.varint()
+            ended |= h["type"] == 5
+        elif h["type"] == 2:
+            read_block(images.setdefault(h["image"], Image()), block, s, tick_ns)
+        elif h["type"] == 3:
+            read_nodes(h["number"], s, nodes.setdefault(h["image"], {}))
+        elif h["type"] == 4:
+            facts[h["image"]] = read_image_facts(s)
+    if not ended:
+        raise Bad("the file is torn")
+    return images, facts, nodes
+
+
+def main():
+    what, path = sys.argv[1:]
+    with open(path, "rb") as f:
+        data = f.read()
+    out = []
+    if what == "rows":
+        out = [" ".join(map(str, r)) for r in raw_rows(data)]
+    else:
+        images, facts, nodes = read_sealed(data)
+        if what == "events":
+            for number in sorted(images):
+                for line in images[number].lines:
+                    out.append(" ".join(map(str, (facts[number]["id"],) + line)))
+        else:
+            for number in facts:
+                facts[number]["nodes"] = [list(nodes.get(number, {}).get(i + 1, ()))
+                                          for i in range(facts[number]["stacks"])]
+            out.append(json.dumps(facts, indent=1))
+    print("\n".join(out))
+
+
+if __name__ == "__main__":
+    main()

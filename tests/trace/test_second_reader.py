@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""The C reader and the one written from docs/format.md agree, event for event, with each other and
+with the golden files: raw, sealed and stored, sealed and compressed (when `zstd` is there).
+
+  test_second_reader.py DUMP_EVENTS GOLDEN_DIR
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+READER = [sys.executable, os.path.join(HERE, "read_mallow.py")]
+
+
+def run(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
+
+
+def fail(why):
+    print(why)
+    sys.exit(1)
+
+
+def same(name, a, b):
+    a, b = a.splitlines(), b.splitlines()
+    for i, (x, y) in enumerate(zip(a, b)):
+        if x != y:
+            fail("%s: event %d:\n  %s\n  %s" % (name, i, x, y))
+    if len(a) != len(b):
+        fail("%s: %d and %d events" % (name, len(a), len(b)))
+    if not a:
+        fail("%s: no events" % name)
+
+
+def by_image(text):
+    out = {}
+    for line in text.splitlines():
+        out.setdefault(line.split()[0], []).append(line)
+    return "\n".join("\n".join(out[k]) for k in sorted(out, key=int))
+
+
+def raw_as_sealed(name, rows, events, golden):
+    """Every row that stays is an event: operation, address, size, argument, path, thread and time in
+    the same order, image by image."""
+    import json
+    facts = json.loads(run(*READER, "facts", golden))
+    inherited = {str(f["id"]): f["inherited"] for f in facts.values()}
+    want, seen = {}, {}
+    for line in events.splitlines():
+        image, kind, op, _, thread, size, _, ns, address, usable, path, argument = line.split()
+        if kind == "4":
+            continue
+        seen[image] = seen.get(image, 0) + 1
+        if seen[image] <= inherited[image]:
+            continue
+        # 2 ticks of the clock are a nanosecond, 64 a sealed tick, from 1000000 on (test_model.c)
+        want.setdefault(image, []).append((op, thread, size, ns, address, argument))
+    have = {}
+    for line in rows.splitlines():
+        image, clock, thread, op, address, size, usable, argument, path = line.split()
+        ns = str((int(clock) - 1000000) // 64 * 32)
+        have.setdefault(image, []).append((op, thread, size, ns, address, argument))
+    for image in want:
+        rest = iter(have[image])
+        dropped = 0
+        for e in want[image]:
+            for r in rest:
+                if r == e:
+                    break
+                if r[0] not in ("19", "20", "21"):
+                    fail("%s: a row is no event: %s (next event %s)" % (name, r, e))
+                dropped += 1
+            else:
+                fail("%s: an event is no row: %s" % (name, e))
+        left = [r for r in rest if r[0] not in ("19", "20", "21")]
+        if left:
+            fail("%s: rows behind the last event: %s" % (name, left[0]))
+        if dropped > len(want[image]) / 5:
+            fail("%s: too many halves of failed calls" % name)
+
+
+def main():
+    dump, golden = sys.argv[1:]
+    names = sorted(f[:-4] for f in os.listdir(golden) if f.endswith(".raw"))
+    if len(names) < 2:
+        fail("no golden files in " + golden)
+    for name in names:
+        base = os.path.join(golden, name)
+        with open(base + ".events") as f:
+            want = f.read()
+        same(name + " C, raw", want, by_image(run(dump, base + ".raw")))
+        same(name + " C, sealed", want, by_image(run(dump, base + ".stored")))
+        same(name + " Python, sealed", want, by_image(run(*READER, "events", base + ".stored")))
+        if shutil.which("zstd"):
+            same(name + " Python, compressed", want,
+                 by_image(run(*READER, "events", base + ".sealed")))
+        raw_as_sealed(name, run(*READER, "rows", base + ".raw"), want, base + ".stored")
+    print("ok: %s" % ", ".join(names))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Processes that make processes (tests/victims/process.c): all in one recording."""
+import os
+import shutil
+import time
+import unittest
+
+from mallowtest import Case, main, run, victim
+
+PEAK = dict(requested_bytes=1050000, peak_live_bytes=1000000, end_live_bytes=300000, end_live_blocks=350)
+
+
+class Processes(Case):
+    def images(self, doc, exe):
+        return [p for p in doc["processes"] if os.path.basename(p["exe"]) == exe]
+
+    def is_peak(self, p):
+        """A whole run of `api peak`."""
+        self.calls(p, malloc=1100, free=750)
+        for k, v in PEAK.items():
+            self.assertEqual(p[k], v, k)
+        self.assertTrue(p["complete"])
+        self.assertIn("peak", p["command"])
+
+    def test_fork(self):
+        doc = self.recorded([victim("process"), "fork"])
+        parent, child = self.images(doc, "process")
+        if parent["ppid"] == child["pid"]:
+            parent, child = child, parent
+        self.assertEqual(child["ppid"], parent["pid"])
+        self.calls(parent, malloc=10, free=10)
+        self.assertEqual(parent["end_live_bytes"], 0)
+        self.assertEqual(parent["peak_live_bytes"], 10000)
+        self.calls(child, malloc=3, free=5)
+        self.assertEqual(child["unknown_frees"], 0)
+        self.assertEqual(child["peak_live_bytes"], 10600)
+        self.assertEqual(child["end_live_bytes"], 5600)
+        self.assertEqual(child["end_live_blocks"], 8)
+        self.assertTrue(parent["complete"] and child["complete"])
+        self.assertEqual(doc["events"], 28)
+
+    def test_fork_of_fork(self):
+        doc = self.recorded([victim("process"), "forks", "12"])
+        p = self.images(doc, "process")
+        self.assertEqual(len(p), 12)
+        self.assertEqual(len({x["pid"] for x in p}), 12)
+        for x in p:
+            self.calls(x, malloc=1)
+        self.assertEqual(sorted(x["end_live_bytes"] for x in p), [111 * i for i in range(1, 13)])
+
+    def test_many_children(self):
+        doc = self.recorded([victim("process"), "children", "150"])
+        p = self.images(doc, "process")
+        self.assertEqual(len(p), 151)
+        self.assertEqual(sum(x["calls"].get("malloc", 0) for x in p), 300)
+
+    def test_children_at_once(self):
+        doc = self.recorded([victim("process"), "brood", "80"])
+        p = self.images(doc, "process")
+        self.assertEqual(len(p), 81)
+        self.assertEqual(sorted(x["calls"].get("malloc", 0) for x in p), [1] + [100] * 80)
+        self.assertTrue(all(x["complete"] for x in p))
+
+    def test_fork_exec(self):
+        doc = self.recorded([victim("process"), "fork-exec"])
+        (api,) = self.images(doc, "api")
+        self.is_peak(api)
+        before = [p for p in self.images(doc, "process") if p["pid"] == api["pid"]]
+        self.assertEqual([p["calls"].get("malloc") for p in before], [2])
+        parent = [p for p in self.images(doc, "process") if p["pid"] != api["pid"]]
+        self.assertEqual([p["calls"].get("malloc") for p in parent], [4])
+
+    def test_vfork(self):
+        doc = self.recorded([victim("process"), "vfork"])
+        for p in self.images(doc, "api"):
+            self.is_peak(p)
+        self.assertEqual(len(self.images(doc, "api")), 3)
+        (parent,) = self.images(doc, "process")
+        self.calls(parent, malloc=10)
+        self.assertTrue(parent["complete"])
+
+    def test_exec_that_fails(self):
+        doc = self.recorded([victim("process"), "failed-exec"])
+        (p,) = self.images(doc, "process")
+        self.calls(p, malloc=11)
+        self.assertTrue(p["complete"])
+
+    def test_posix_spawn(self):
+        doc = self.recorded([victim("process"), "spawn"])
+        self.assertEqual(len(self.images(doc, "api")), 3)
+        for p in self.images(doc, "api"):
+            self.is_peak(p)
+        (parent,) = self.images(doc, "process")
+        self.assertEqual(parent["end_live_bytes"], 1000)
+
+    def test_clone(self):
+        doc = self.recorded([victim("process"), "clone"])
+        p = self.images(doc, "process")
+        self.assertEqual(sorted(x["calls"]["malloc"] for x in p), [7, 9, 10])
+        self.assertEqual({x["calls"]["malloc"]: x["end_live_bytes"] for x in p},
+                         {7: 400 + 490, 9: 400 + 810, 10: 1000})
+
+    def test_clone_that_shares_memory(self):
+        doc = self.recorded([victim("process"), "clone-vm"])
+        p = self.images(doc, "process")
+        sized = [(s["allocated_bytes"] // s["calls"], s["calls"]) for x in p for s in x["sites"] if s["calls"]]
+        self.assertEqual(sum(n for size, n in sized if size == 70), 14)
+        self.assertEqual(sum(n for size, n in sized if size == 100), 10)
+
+    def test_all_execs(self):
+        doc = self.recorded([victim("process"), "all-execs"])
+        self.assertEqual(len(self.images(doc, "api")), 8)
+        for p in self.images(doc, "api"):
+            self.is_peak(p)
+
+    def test_exec_chain(self):
+        doc = self.recorded(["/bin/sh", "-c", f"exec env FOO=1 nice -n 0 {victim('api')} peak"])
+        (api,) = self.images(doc, "api")
+        self.is_peak(api)
+        chain = [p for p in doc["processes"] if p["pid"] == api["pid"]]
+        self.assertGreaterEqual(len(chain), 4)  # sh, env, nice, api: a program image each
+
+    def test_cleared_environment(self):
+        doc = self.recorded(["env", "-i", victim("api"), "peak"])
+        (api,) = self.images(doc, "api")
+        self.is_peak(api)
+        doc = self.recorded([victim("process"), "env-cleared", victim("api"), "peak"])
+        (api,) = self.images(doc, "api")
+        self.is_peak(api)
+
+    def test_environment_is_the_programs_own(self):
+        """A program that prints its environment, or passes on a cleared one, finds what it would."""
+        for argv in (["env", "-i", "/usr/bin/env"], ["/bin/sh", "-c", "env -i A=1 /bin/sh -c 'echo $A $B'"]):
+            plain = run(argv)
+            under = self.record(argv)
+            mine = [l for l in under.out.splitlines() if not l.startswith((b"MALLOW_", b"LD_PRELOAD="))]
+            self.assertEqual(mine, plain.out.splitlines())
+
+    def test_no_follow(self):
+        r = self.record([victim("process"), "fork-exec"], options=["--no-follow"])
+        self.assertEqual(r.rc, 0)
+        doc = self.report()
+        self.assertEqual(len(doc["processes"]), 1)
+        self.calls(doc["processes"][0], malloc=4)
+
+    def daemon(self, how):
+        done = os.path.join(self.dir, "done")
+        r = self.record([victim("process"), "daemon", how, done])
+        self.assertEqual((r.rc, r.out), (0, b""))
+        end = time.monotonic() + 30
+        while not os.path.exists(done):
+            self.assertLess(time.monotonic(), end, "the daemon never got to its end")
+            time.sleep(0.02)
+        while True:  # it may still be on its way out
+            doc = self.report()
+            daemon = [p for p in self.images(doc, "process") if p["calls"].get("malloc") == 30050]
+            if daemon or time.monotonic() > end:
+                break
+            time.sleep(0.2)
+        self.assertEqual(len(daemon), 1, [(p["pid"], p["calls"]) for p in self.images(doc, "process")])
+        self.assertEqual(daemon[0]["calls"]["free"], 30000)
+        self.assertEqual(daemon[0]["end_live_bytes"], 400 + 50 * 123)
+
+    def test_daemon_that_closes_in_a_loop(self):
+        self.daemon("loop")
+
+    def test_daemon_that_closes_a_range(self):
+        self.daemon("range")
+
+    def test_daemon_that_closes_from(self):
+        self.daemon("closefrom")
+
+    def test_daemon_that_closes_by_system_call(self):
+        self.daemon("raw")
+
+    def test_daemon_without_parent(self):
+        """The library by itself, without `mallow record`."""
+        from mallowtest import LIBRARY
+        done = os.path.join(self.dir, "done")
+        r = run([victim("process"), "daemon", "loop", done],
+                env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": self.file})
+        self.assertEqual((r.rc, r.out), (0, b""))
+        end = time.monotonic() + 30
+        while not os.path.exists(done):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+        time.sleep(0.5)
+        doc = self.report()
+        self.assertIn(30050, [p["calls"].get("malloc") for p in doc["processes"]])
+
+    def test_untouched(self):
+        for argv in (["fork"], ["forks", "5"], ["children", "10"], ["brood", "20"], ["fork-exec"],
+                     ["vfork"], ["failed-exec"], ["spawn"], ["clone"], ["clone-vm"], ["all-execs"]):
+            with self.subTest(argv=argv):
+                self.untouched([victim("process"), *argv])
+
+
+class ByHand(Case):
+    """LD_PRELOAD and MALLOW_OUTPUT, without the command beside it."""
+
+    def test_preload_alone(self):
+        from mallowtest import LIBRARY
+        r = run([victim("api"), "peak"], env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": self.file})
+        self.assertEqual((r.rc, r.out, r.err), (0, b"", b""))
+        p = self.process(self.report(), "api")
+        self.calls(p, malloc=1100, free=750)
+        self.assertEqual(p["end_live_bytes"], 300000)
+
+    def test_percent_p(self):
+        from mallowtest import LIBRARY
+        r = run([victim("api"), "peak"],
+                env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": os.path.join(self.dir, "x-%p.mlw")})
+        self.assertEqual((r.rc, r.out, r.err), (0, b"", b""))
+        (name,) = [n for n in os.listdir(self.dir) if n.startswith("x-")]
+        self.assertRegex(name, r"^x-\d+\.mlw$")
+        self.calls(self.process(self.report(os.path.join(self.dir, name)), "api"), malloc=1100, free=750)
+
+    def test_unwritable_output_is_said_once(self):
+        from mallowtest import LIBRARY
+        r = run([victim("api"), "peak"],
+                env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": "/proc/nonexistent/x.mlw"})
+        self.assertEqual((r.rc, r.out), (0, b""))
+        self.assertEqual(len(r.err.splitlines()), 1, r.err)
+        self.assertTrue(r.err.startswith(b"mallow"), r.err)
+
+
+if __name__ == "__main__":
+    main()

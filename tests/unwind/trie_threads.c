@@ -1,0 +1,111 @@
+/* trie_threads.c - many threads insert the same and different stacks into the trie at once.
+ *
+ * Built with ThreadSanitizer. Every id must stand for the node that was asked for, parents are
+ * announced before children, and what is there is found again. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "preload/unwind_impl.h"
+
+#define THREADS 4
+#define STACKS  4000
+#define DEPTH   12
+#define NODES   (1u << 20)
+
+static struct {
+    uint64_t pc;
+    uint32_t parent, module, flags;
+} node[NODES];
+static uint32_t announced;
+static int wrong;
+static size_t mapped; /* bytes of tables, the old ones among them */
+
+bool uw_region_forbidden(void) { return false; }
+
+void *unwind_host_map(size_t bytes)
+{
+    void *p = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    __atomic_add_fetch(&mapped, bytes, __ATOMIC_RELAXED);
+    return p == MAP_FAILED ? 0 : p;
+}
+void unwind_host_unmap(void *p, size_t bytes)
+{
+    __atomic_sub_fetch(&mapped, bytes, __ATOMIC_RELAXED);
+    munmap(p, bytes);
+}
+void unwind_host_node(void *ctx, uint32_t id, uint32_t parent, uint64_t pc, uint32_t module,
+                      unsigned flags)
+{
+    (void)ctx;
+    if (id == 0 || id >= NODES || node[id].pc || (parent && !node[parent].pc))
+        __atomic_store_n(&wrong, 1, __ATOMIC_RELAXED);
+    else {
+        node[id].pc = pc ? pc : 1;
+        node[id].parent = parent;
+        node[id].module = module;
+        node[id].flags = flags;
+        __atomic_add_fetch(&announced, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* Stack s is the same in every thread; those with odd s come in another order in each. */
+static uint32_t insert(uint32_t s)
+{
+    uint32_t parent = 0;
+    if (s % 7 == 0)
+        parent = uw_trie_get(0, s % 5 ? 0x1000 + s : 0, 0, MLW_NODE_TRUNCATED, 0);
+    for (uint32_t d = 0; d < DEPTH; d++) {
+        uint64_t pc = 0x400000 + (s >> (DEPTH - d)) * 64 + d;
+        unsigned flags = (d == 3 && s % 3 == 0 ? MLW_NODE_EXACT : 0u) |
+                         (d == 5 && s % 11 == 0 ? MLW_NODE_FP : 0u);
+        uint32_t module = flags & MLW_NODE_FP ? 0 : 1 + s % 3;
+        uint32_t id = uw_trie_get(parent, pc, module, flags, 0);
+        if (!id || node[id].pc != pc || node[id].parent != parent || node[id].flags != flags ||
+            node[id].module != module) {
+            __atomic_store_n(&wrong, 1, __ATOMIC_RELAXED);
+            return 0;
+        }
+        parent = id;
+    }
+    return parent;
+}
+
+static pthread_barrier_t together;
+static void *work(void *argument)
+{
+    uint32_t self = (uint32_t)(uintptr_t)argument;
+    pthread_barrier_wait(&together);
+    for (uint32_t i = 0; i < STACKS; i++) {
+        insert(i);
+        insert((i * 7919u + self * 1000u) % (3 * STACKS));
+    }
+    return 0;
+}
+
+int main(void)
+{
+    pthread_t t[THREADS];
+    if (uw_trie_init() != 0 || pthread_barrier_init(&together, 0, THREADS) != 0)
+        return 1;
+    for (uint32_t i = 0; i < THREADS; i++)
+        if (pthread_create(&t[i], 0, work, (void *)(uintptr_t)i) != 0)
+            return 1;
+    for (uint32_t i = 0; i < THREADS; i++)
+        pthread_join(t[i], 0);
+    /* What slipped through while a table grew is made a second time now, and then is there. */
+    uint32_t raced = announced, before;
+    for (uint32_t i = 0; i < STACKS; i++)
+        insert(i);
+    before = announced;
+    for (uint32_t i = 0; i < STACKS; i++)
+        insert(i);
+    uint32_t missing = 0, twice = announced - before;
+    for (uint32_t id = 1; id <= announced; id++)
+        missing += node[id].pc == 0;
+    printf("%u nodes, %u of them to replace lost ones, %u ids without a node, %d wrong\n",
+           announced, before - raced, missing, wrong);
+    return wrong || missing || twice || announced < 8192 * 3 / 2 || before - raced > raced / 10 ||
+           mapped > (size_t)announced * 100;
+}

@@ -1,0 +1,137 @@
+"""dj/malloc's formats: hand-made raw traces with races whose right order is known, and round trips of its
+workloads."""
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import read_workload as reader  # noqa: E402
+
+MALLOW, RING, VICTIMS = (os.environ[k] for k in ("MALLOW", "RING", "VICTIMS"))
+MALLOC, CALLOC, FREE, REALLOC, MEMALIGN, VALLOC, PVALLOC, POSIX = range(1, 9)
+PARTS = 1 << 14
+A, B, C = 0x7F0000001000, 0x7F0000002000, 0x7F0000003000
+
+
+def record(thread, kind, ptr1=0, ptr2=0, size=0, size2=0):
+    return struct.pack("<iI7Q", thread, kind, ptr1, ptr2, size, size2, 0, 0, 0)
+
+
+MAGIC = record(1, 255, 0x1234, 0, 8)
+
+
+class Formats(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def mallow(self, *arguments, status=0):
+        p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=120)
+        self.assertEqual(p.returncode, status, (arguments, p.stdout, p.stderr))
+        return p
+
+    def read(self, name):
+        with open(self.path(name), "rb") as f:
+            return reader.execute(f.read())
+
+    def convert(self, *records, status=0):
+        with open(self.path("t"), "wb") as f:
+            f.write(MAGIC + b"".join(records))
+        p = self.mallow("workload", self.path("t"), "-o", self.path("t.mwl"), status=status)
+        return (self.read("t.mwl") if not status else None), p.stderr
+
+    def test_every_type(self):
+        got, said = self.convert(
+            record(1, MALLOC, 0, A, 10), record(1, CALLOC, 0, B, 20), record(1, REALLOC, A, C, 30),
+            record(1, MEMALIGN, 0, A, 40, 64), record(1, FREE, B), record(1, VALLOC, 0, B, 50),
+            record(1, PVALLOC, 0, 0x7F0000004000, 60), record(1, POSIX, 0, 0x7F0000005000, 70, 32),
+            record(1, POSIX, 22, 0, 80, 3), record(1, MALLOC, 0, 0, 1 << 60), record(1, FREE, 0),
+            record(1, REALLOC, C, 0, 0), record(1, REALLOC, 0, C, 5), record(0, 0))
+        self.assertEqual(got["calls"], {"malloc": 2, "calloc": 1, "realloc": 3, "memalign": 1, "free": 2, "valloc": 1,
+                                        "pvalloc": 1, "posix_memalign": 2})
+        self.assertEqual(got["end_live_bytes"], 40 + 50 + 60 + 70 + 5)
+        self.assertEqual(got["peak_live_bytes"], 30 + 40 + 50 + 60 + 70)
+        self.assertEqual(said, "")
+
+    def test_allocation_before_the_free_that_made_room(self):
+        got, said = self.convert(record(1, MALLOC, 0, A, 10), record(2, MALLOC, 0, A, 20), record(2, MALLOC, 0, B, 5),
+                                 record(1, FREE, A), record(2, FREE, A), record(2, FREE, B))
+        self.assertEqual((got["end_live_blocks"], got["peak_live_bytes"], got["unknown_frees"]), (0, 25, 0))
+        self.assertIn("1 records", said)
+
+    def test_free_before_its_allocation(self):
+        got, said = self.convert(record(1, MALLOC, 0, C, 1), record(2, FREE, A), record(1, MALLOC, 0, A, 10))
+        self.assertEqual((got["end_live_blocks"], got["unknown_frees"], got["calls"]["free"]), (1, 0, 1))
+        self.assertIn("1 records", said)
+
+    def test_several_levels(self):
+        """Three threads pass one address round, all written the wrong way."""
+        got, _ = self.convert(record(1, MALLOC, 0, A, 1), record(3, MALLOC, 0, A, 4), record(2, MALLOC, 0, A, 2),
+                              record(2, FREE, A), record(3, FREE, A), record(1, FREE, A))
+        self.assertEqual((got["end_live_blocks"], got["calls"], got["peak_live_bytes"]),
+                         (0, {"malloc": 3, "free": 3}, 4))
+
+    def test_a_realloc_that_moves_onto_a_block_not_yet_freed(self):
+        got, _ = self.convert(record(1, MALLOC, 0, A, 1), record(2, MALLOC, 0, B, 2), record(1, REALLOC, A, B, 9),
+                              record(2, FREE, B), record(1, FREE, B))
+        self.assertEqual((got["end_live_blocks"], got["calls"]["realloc"], got["unknown_frees"]), (0, 1, 0))
+
+    def test_a_realloc_made_of_parts_counts_once(self):
+        got, _ = self.convert(record(1, MALLOC, 0, A, 1), record(1, REALLOC | PARTS, A, B, 100),
+                              record(1, MALLOC, 0, B, 100), record(1, FREE, A), record(1, FREE, B))
+        self.assertEqual(got["calls"], {"malloc": 1, "realloc": 1, "free": 1})
+
+    def test_what_never_comes_is_said(self):
+        got, said = self.convert(record(1, MALLOC, 0, A, 1), record(2, MALLOC, 0, A, 2), record(1, FREE, B))
+        self.assertEqual((got["calls"], got["unknown_frees"]), ({"malloc": 2}, 1))
+        self.assertIn("given out again", said)
+        self.assertIn("did not see begin", said)
+
+    def test_damage(self):
+        self.assertIn("does not exist", self.convert(record(1, 77), status=1)[1])
+        for data in b"\x08\x01\x09\x01\x0a\x01\x0b\x07\x01\x02", b"\x08\x01\x09\x01\x0a\x01\x0b\x7f\x01\x01\x01", \
+                b"\x08\xff\xff\xff\xff\xff\x7f\x0a\x01\x0b\x01\x01\x01", \
+                b"\x08\x01\x09\x01\x0a\x01\x0b\x09\x01\x07\x01\x01":
+            with open(self.path("bad.wl"), "wb") as f:
+                f.write(data)
+            self.mallow("workload", self.path("bad.wl"), "-o", self.path("bad.mwl"), status=1)
+            self.assertFalse(os.path.exists(self.path("bad.mwl")))
+
+    def round_trip(self, *program):
+        trace = self.path("trace.mlw")
+        subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", *program], check=True, capture_output=True,
+                       timeout=120)
+        self.mallow("workload", "-q", trace, "-o", self.path("a.mwl"))
+        said = self.mallow("workload", self.path("a.mwl"), "-o", self.path("a.wl")).stderr
+        self.mallow("workload", "-q", self.path("a.wl"), "-o", self.path("b.mwl"))
+        self.mallow("workload", self.path("b.mwl"), "-o", self.path("b.wl"))
+        self.mallow("workload", "-q", self.path("b.wl"), "-o", self.path("c.mwl"))
+        return self.read("a.mwl"), self.read("b.mwl"), self.read("c.mwl"), said
+
+    def test_round_trip_with_threads(self):
+        a, b, c, said = self.round_trip(RING, "1500")
+        for key in "calls", "threads", "operations", "end_live_bytes", "end_live_blocks":
+            self.assertEqual(a[key], b[key])
+            self.assertEqual(b[key], c[key])
+        self.assertEqual(said, "")
+        run = self.mallow("replay", "--order", "recorded", self.path("b.mwl")).stdout
+        self.assertIn("across 9 threads", run)
+
+    def test_round_trip_of_every_function(self):
+        a, b, c, said = self.round_trip(os.path.join(VICTIMS, "api"), "counts", "failures", "reallocs")
+        self.assertEqual(a["operations"], b["operations"])
+        self.assertEqual(a["end_live_bytes"], b["end_live_bytes"])
+        self.assertEqual(b["calls"], c["calls"])
+        self.assertIn("aligned_alloc", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
