@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launch/launch.h"
 #include "record/image.h"
-#include "record/launch.h"
 #include "record/watch.h"
 #include "trace/trace.h"
 
@@ -144,19 +144,6 @@ static void fill_session(struct recording *r, const struct record_options *o, pi
     snprintf(s->output, sizeof s->output, "%s", output);
 }
 
-static int preload_value(const char *library, char **value, struct error *err)
-{
-    if (strpbrk(library, " :\t\n"))
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "%s: the loader cannot preload a library with a space or a colon in its "
-                         "path; install mallow elsewhere",
-                         library);
-    const char *before = getenv("LD_PRELOAD");
-    int n = before && *before ? asprintf(value, "%s:%s", library, before)
-                              : asprintf(value, "%s", library);
-    return n < 0 ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
-}
-
 static int exec_failed(const struct record_options *o, int number, struct record_result *result,
                        struct error *err)
 {
@@ -227,7 +214,7 @@ int record_run(const struct record_options *o, struct record_result *result, str
     r->clock_kind = clock_choose();
     r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     r->sample_interval_ns = o->sample_interval_ns;
-    if (preload_value(o->library, &preload, err))
+    if (launch_preload(o->library, &preload, err))
         goto failed;
     if (shm_create(&r->shm, err)) {
         if (err->kind == ERROR_UNSUPPORTED)

@@ -48,30 +48,6 @@ struct watch {
     bool draining;
 };
 
-void signals_take(struct signals_before *before)
-{
-    sigset_t block;
-    sigemptyset(&block);
-    sigaddset(&block, SIGCHLD);
-    sigaddset(&block, SIGINT);
-    sigaddset(&block, SIGQUIT);
-    sigaddset(&block, SIGTERM);
-    sigaddset(&block, SIGHUP);
-    sigprocmask(SIG_BLOCK, &block, &before->mask);
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
-    sigaction(SIGPIPE, &ignore, &before->pipe);
-    sigaction(SIGXFSZ, &ignore, &before->xfsz);
-    sigaction(SIGCHLD, &standard, &before->child); /* ignored, it would reap the program for us */
-}
-
-void signals_restore(const struct signals_before *before)
-{
-    sigaction(SIGPIPE, &before->pipe, NULL);
-    sigaction(SIGXFSZ, &before->xfsz, NULL);
-    sigaction(SIGCHLD, &before->child, NULL);
-    sigprocmask(SIG_SETMASK, &before->mask, NULL);
-}
-
 static void epoll_watch(struct watch *w, int fd, uint64_t tag, uint32_t index)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u64 = tag << 32 | index};

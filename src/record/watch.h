@@ -6,22 +6,11 @@
 #ifndef MALLOW_RECORD_WATCH_H
 #define MALLOW_RECORD_WATCH_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "record/image.h"
-
-/* How signals were before mallow changed them; the program gets them back. */
-struct signals_before {
-    sigset_t mask;
-    struct sigaction child, pipe, xfsz;
-};
-
-/* Blocks what the loop reads from a signalfd, ignores SIGPIPE and SIGXFSZ. */
-void signals_take(struct signals_before *before);
-void signals_restore(const struct signals_before *before);
 
 struct watch_result {
     int wait_status;       /* of the program, as of waitpid */

@@ -2,15 +2,26 @@
  *
  * Owns: fork and exec, and what was changed in this process and must be as before in the program
  * (signals, limits). Nothing here prints. */
-#ifndef MALLOW_RECORD_LAUNCH_H
-#define MALLOW_RECORD_LAUNCH_H
+#ifndef MALLOW_LAUNCH_LAUNCH_H
+#define MALLOW_LAUNCH_LAUNCH_H
 
+#include <signal.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "record/watch.h"
+
+/* How signals were before mallow changed them; the program gets them back. */
+struct signals_before {
+    sigset_t mask;
+    struct sigaction child, pipe, xfsz;
+};
+
+/* Blocks SIGCHLD, SIGINT, SIGQUIT, SIGTERM and SIGHUP, for a loop that reads them from a signalfd;
+ * ignores SIGPIPE and SIGXFSZ. */
+void signals_take(struct signals_before *before);
+void signals_restore(const struct signals_before *before);
 
 /* Limits that mallow lifts for itself as far as it may: on the size of files, on address space, on
  * open files, on data. */
@@ -19,6 +30,10 @@ struct limits_before {
 };
 void limits_lift(struct limits_before *before);
 void limits_restore(const struct limits_before *before);
+
+/* A value of LD_PRELOAD with the library (an absolute path) before what is there already; the
+ * caller frees *value. -1: the loader could not be told this path, or no memory. */
+int launch_preload(const char *library, char **value, struct error *err);
 
 struct launch {
     pid_t pid;

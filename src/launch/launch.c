@@ -1,13 +1,38 @@
 /* launch.c - see launch.h. Between fork and exec only what must be: limits, signals, environment.
  */
-#include "launch.h"
+#include "launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+void signals_take(struct signals_before *before)
+{
+    sigset_t block;
+    sigemptyset(&block);
+    sigaddset(&block, SIGCHLD);
+    sigaddset(&block, SIGINT);
+    sigaddset(&block, SIGQUIT);
+    sigaddset(&block, SIGTERM);
+    sigaddset(&block, SIGHUP);
+    sigprocmask(SIG_BLOCK, &block, &before->mask);
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
+    sigaction(SIGPIPE, &ignore, &before->pipe);
+    sigaction(SIGXFSZ, &ignore, &before->xfsz);
+    sigaction(SIGCHLD, &standard, &before->child); /* ignored, it would reap the program for us */
+}
+
+void signals_restore(const struct signals_before *before)
+{
+    sigaction(SIGPIPE, &before->pipe, NULL);
+    sigaction(SIGXFSZ, &before->xfsz, NULL);
+    sigaction(SIGCHLD, &before->child, NULL);
+    sigprocmask(SIG_SETMASK, &before->mask, NULL);
+}
 
 static void lift(int resource, struct rlimit *before)
 {
@@ -39,6 +64,19 @@ void limits_restore(const struct limits_before *before)
     setrlimit(RLIMIT_AS, &before->address_space);
     setrlimit(RLIMIT_DATA, &before->data);
     setrlimit(RLIMIT_NOFILE, &before->open_files);
+}
+
+int launch_preload(const char *library, char **value, struct error *err)
+{
+    if (strpbrk(library, " :\t\n"))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%s: the loader cannot preload a library with a space or a colon in its "
+                         "path; install mallow elsewhere",
+                         library);
+    const char *before = getenv("LD_PRELOAD");
+    int n = before && *before ? asprintf(value, "%s:%s", library, before)
+                              : asprintf(value, "%s", library);
+    return n < 0 ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
 }
 
 int launch_fork(struct launch *l, struct error *err)
