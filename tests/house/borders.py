@@ -20,10 +20,11 @@ MAY_INCLUDE = {
     "report": {"analyse", "model", "trace", "symbol", "base"},
     "launch": {"base"},
     "record": {"format", "base", "trace", "launch"},
+    "export": {"report", "analyse", "model", "trace", "symbol", "base"},
     "workload": {"format", "base", "trace"},
     "replay": {"format", "base", "workload"},
-    "cli": {"base", "trace", "symbol", "inspect", "model", "analyse", "report", "record", "workload",
-            "replay"},
+    "cli": {"base", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "record",
+            "workload", "replay"},
 }
 
 # Folder -> the only headers of another folder that it may use.
@@ -31,6 +32,7 @@ ONLY_THESE = {
     ("model", "trace"): {"trace/trace.h"},
     ("analyse", "trace"): {"trace/trace.h"},
     ("report", "trace"): {"trace/trace.h"},
+    ("export", "trace"): {"trace/trace.h"},
     ("record", "trace"): {"trace/trace.h"},
     ("workload", "trace"): {"trace/trace.h"},
     ("cli", "trace"): {"trace/trace.h"},
@@ -40,6 +42,7 @@ ONLY_THESE = {
 LIBRARIES = [
     (re.compile(r"^(elfutils/|libelf|gelf|dwarf|libdw)"), {"symbol", "inspect"}),
     (re.compile(r"^zstd"), {"trace"}),
+    (re.compile(r"^zlib"), {"export"}),
     (re.compile(r"^json-c/"), {"report", "cli"}),
 ]
 

@@ -1,0 +1,458 @@
+/* pprof_write.c - see pprof_write.h.
+ *
+ * A protobuf message is a sequence of fields in any order, so nothing has to wait: a string is
+ * written when it is first used, and the ids are numbers that were counted here. */
+#include "export/pprof_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/buffer.h"
+#include "report/json.h"
+
+enum { /* fields of Profile */
+       P_SAMPLE_TYPE = 1,
+       P_SAMPLE = 2,
+       P_MAPPING = 3,
+       P_LOCATION = 4,
+       P_FUNCTION = 5,
+       P_STRING = 6,
+       P_TIME = 9,
+       P_DURATION = 10,
+       P_PERIOD_TYPE = 11,
+       P_PERIOD = 12,
+       P_COMMENT = 13,
+       P_DEFAULT_TYPE = 14,
+       P_DOC_URL = 15
+};
+
+struct text { /* a string of the table */
+    size_t offset;
+    uint32_t bytes;
+};
+
+struct function {
+    uint64_t name, system_name, file;
+};
+
+struct table { /* open addressing; index + 1, 0 for empty */
+    uint32_t *slots;
+    size_t room;
+};
+
+struct pprof {
+    FILE *out;
+    z_stream zip;
+    bool zipping;
+    struct error error;  /* kind ERROR_NONE: none so far */
+    struct buffer texts; /* bytes of all strings */
+    struct text *strings;
+    size_t string_count, string_room;
+    struct table string_table;
+    struct function *functions;
+    size_t function_count, function_room;
+    struct table function_table;
+    uint64_t mappings, locations;
+    struct buffer message, inner, packed, clean;
+    unsigned char zipped[1 << 16];
+};
+
+static void fail(struct pprof *p, enum error_kind kind, const char *what)
+{
+    if (p->error.kind == ERROR_NONE)
+        error_set(&p->error, kind, "cannot write the profile: %s", what);
+}
+
+static bool failed(const struct pprof *p) { return p->error.kind != ERROR_NONE; }
+
+/* --- the compressed file --- */
+
+static void squeeze(struct pprof *p, const void *data, size_t n, int flush)
+{
+    if (failed(p))
+        return;
+    const unsigned char *at = data;
+    do {
+        uInt part = n > (1u << 30) ? 1u << 30 : (uInt)n;
+        p->zip.next_in = at;
+        p->zip.avail_in = part;
+        do {
+            p->zip.next_out = p->zipped;
+            p->zip.avail_out = sizeof p->zipped;
+            if (deflate(&p->zip, n > part ? Z_NO_FLUSH : flush) == Z_STREAM_ERROR) {
+                fail(p, ERROR_FORMAT, "the compressor refused");
+                return;
+            }
+            size_t made = sizeof p->zipped - p->zip.avail_out;
+            if (made && fwrite(p->zipped, 1, made, p->out) != made) {
+                if (p->error.kind == ERROR_NONE)
+                    error_system(&p->error, "cannot write the profile");
+                return;
+            }
+        } while (p->zip.avail_out == 0);
+        at += part;
+        n -= part;
+    } while (n);
+}
+
+/* --- protobuf --- */
+
+#define VARINT_MAX 10
+
+static size_t encode(char bytes[VARINT_MAX], uint64_t v)
+{
+    size_t n = 0;
+    do {
+        bytes[n++] = (char)((v & 127) | (v > 127 ? 128 : 0));
+        v >>= 7;
+    } while (v);
+    return n;
+}
+
+static void varint(struct buffer *b, uint64_t v)
+{
+    char bytes[VARINT_MAX];
+    buffer_append(b, bytes, encode(bytes, v));
+}
+
+static void field_number(struct buffer *b, unsigned field, uint64_t v)
+{
+    if (!v)
+        return;
+    varint(b, (uint64_t)field << 3);
+    varint(b, v);
+}
+
+static void field_bytes(struct buffer *b, unsigned field, const void *data, size_t n)
+{
+    varint(b, (uint64_t)field << 3 | 2);
+    varint(b, n);
+    buffer_append(b, data, n);
+}
+
+static void field_buffer(struct buffer *b, unsigned field, const struct buffer *inner)
+{
+    field_bytes(b, field, inner->data, inner->size_bytes);
+}
+
+/* A field of Profile. */
+static void emit(struct pprof *p, unsigned field, const void *data, size_t n)
+{
+    char head[2 * VARINT_MAX];
+    size_t head_bytes = encode(head, (uint64_t)field << 3 | 2);
+    head_bytes += encode(head + head_bytes, n);
+    squeeze(p, head, head_bytes, Z_NO_FLUSH);
+    squeeze(p, data, n, Z_NO_FLUSH);
+}
+
+static void emit_message(struct pprof *p, unsigned field)
+{
+    if (buffer_failed(&p->message) || buffer_failed(&p->inner) || buffer_failed(&p->packed))
+        fail(p, ERROR_MEMORY, "out of memory");
+    else
+        emit(p, field, p->message.data, p->message.size_bytes);
+}
+
+static void emit_number(struct pprof *p, unsigned field, uint64_t v)
+{
+    char bytes[2 * VARINT_MAX];
+    size_t n = encode(bytes, (uint64_t)field << 3);
+    if (v)
+        squeeze(p, bytes, n + encode(bytes + n, v), Z_NO_FLUSH);
+}
+
+/* --- tables --- */
+
+static uint64_t hash_bytes(const void *data, size_t n)
+{
+    const unsigned char *s = data;
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ s[i]) * 0x100000001b3u;
+    return (h ^ h >> 29) * 0x9e3779b97f4a7c15u >> 16;
+}
+
+static bool string_is(const struct pprof *p, size_t i, const char *text, size_t n)
+{
+    return p->strings[i].bytes == n && !memcmp(p->texts.data + p->strings[i].offset, text, n);
+}
+
+static uint64_t string_hash(const struct pprof *p, size_t i)
+{
+    return hash_bytes(p->texts.data + p->strings[i].offset, p->strings[i].bytes);
+}
+
+static uint64_t function_hash(const struct pprof *p, size_t i)
+{
+    return hash_bytes(&p->functions[i], sizeof p->functions[i]);
+}
+
+/* Makes room for one more of `count` items, in the array and in its table. */
+static bool grow(struct pprof *p, void **items, size_t count, size_t *room, size_t item_bytes,
+                 struct table *t, uint64_t (*hash)(const struct pprof *, size_t))
+{
+    if (count >= *room) {
+        size_t more = *room ? *room * 2 : 256;
+        void *fresh = realloc(*items, more * item_bytes);
+        if (!fresh)
+            return false;
+        *items = fresh;
+        *room = more;
+    }
+    if (2 * count + 2 > t->room) {
+        size_t more = t->room ? t->room * 2 : 1024;
+        uint32_t *slots = calloc(more, sizeof *slots);
+        if (!slots)
+            return false;
+        free(t->slots);
+        *t = (struct table){slots, more};
+        for (size_t i = 0; i < count; i++) {
+            size_t k = hash(p, i) & (more - 1);
+            while (slots[k])
+                k = (k + 1) & (more - 1);
+            slots[k] = (uint32_t)i + 1;
+        }
+    }
+    return true;
+}
+
+/* text, or a copy of it in which bytes that are not UTF-8 are '?'. */
+static const char *clean(struct pprof *p, const char *text)
+{
+    const char *s = text;
+    size_t n;
+    while (*s && (n = json_utf8(s)))
+        s += n;
+    if (!*s)
+        return text;
+    buffer_clear(&p->clean);
+    for (s = text; *s; s += n ? n : 1) {
+        n = json_utf8(s);
+        buffer_append(&p->clean, n ? s : "?", n ? n : 1);
+    }
+    return buffer_text(&p->clean);
+}
+
+/* The index of text in the string table. */
+static uint64_t string(struct pprof *p, const char *text)
+{
+    if (!text || !*text || failed(p))
+        return 0;
+    text = clean(p, text);
+    size_t n = strlen(text);
+    if (!grow(p, (void **)&p->strings, p->string_count, &p->string_room, sizeof *p->strings,
+              &p->string_table, string_hash)) {
+        fail(p, ERROR_MEMORY, "out of memory");
+        return 0;
+    }
+    size_t k = hash_bytes(text, n) & (p->string_table.room - 1);
+    for (; p->string_table.slots[k]; k = (k + 1) & (p->string_table.room - 1))
+        if (string_is(p, p->string_table.slots[k] - 1, text, n))
+            return p->string_table.slots[k] - 1;
+    p->strings[p->string_count] = (struct text){p->texts.size_bytes, (uint32_t)n};
+    buffer_append(&p->texts, text, n);
+    if (buffer_failed(&p->texts)) {
+        fail(p, ERROR_MEMORY, "out of memory");
+        return 0;
+    }
+    p->string_table.slots[k] = (uint32_t)++p->string_count;
+    emit(p, P_STRING, text, n);
+    return p->string_count - 1;
+}
+
+static uint64_t function(struct pprof *p, const struct pprof_line *l)
+{
+    struct function f = {string(p, l->function),
+                         string(p, l->system_name ? l->system_name : l->function),
+                         string(p, l->file)};
+    if (!grow(p, (void **)&p->functions, p->function_count, &p->function_room, sizeof *p->functions,
+              &p->function_table, function_hash)) {
+        fail(p, ERROR_MEMORY, "out of memory");
+        return 0;
+    }
+    size_t k = hash_bytes(&f, sizeof f) & (p->function_table.room - 1);
+    for (; p->function_table.slots[k]; k = (k + 1) & (p->function_table.room - 1))
+        if (!memcmp(&p->functions[p->function_table.slots[k] - 1], &f, sizeof f))
+            return p->function_table.slots[k];
+    p->functions[p->function_count++] = f;
+    p->function_table.slots[k] = (uint32_t)p->function_count;
+    struct buffer b = {0};
+    field_number(&b, 1, p->function_count);
+    field_number(&b, 2, f.name);
+    field_number(&b, 3, f.system_name);
+    field_number(&b, 4, f.file);
+    if (buffer_failed(&b))
+        fail(p, ERROR_MEMORY, "out of memory");
+    else
+        emit(p, P_FUNCTION, b.data, b.size_bytes);
+    buffer_release(&b);
+    return p->function_count;
+}
+
+/* --- the profile --- */
+
+struct pprof *pprof_new(FILE *out, struct error *err)
+{
+    struct pprof *p = calloc(1, sizeof *p);
+    /* 16 more than the window's bits: with gzip's head and tail */
+    if (!p || deflateInit2(&p->zip, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        free(p);
+        error_set(err, ERROR_MEMORY, "out of memory for a profile");
+        return NULL;
+    }
+    p->zipping = true;
+    p->out = out;
+    /* string 0 is the empty one */
+    if (grow(p, (void **)&p->strings, 0, &p->string_room, sizeof *p->strings, &p->string_table,
+             string_hash)) {
+        p->strings[p->string_count++] = (struct text){0, 0};
+        p->string_table.slots[hash_bytes("", 0) & (p->string_table.room - 1)] = 1;
+        buffer_append(&p->texts, "", 0);
+        emit(p, P_STRING, "", 0);
+    } else {
+        fail(p, ERROR_MEMORY, "out of memory");
+    }
+    return p;
+}
+
+/* A ValueType. */
+static void value_type(struct pprof *p, unsigned field, const char *type, const char *unit)
+{
+    uint64_t t = string(p, type), u = string(p, unit);
+    buffer_clear(&p->message);
+    field_number(&p->message, 1, t);
+    field_number(&p->message, 2, u);
+    emit_message(p, field);
+}
+
+void pprof_value_type(struct pprof *p, const char *type, const char *unit)
+{
+    value_type(p, P_SAMPLE_TYPE, type, unit);
+}
+
+void pprof_default_type(struct pprof *p, const char *type)
+{
+    emit_number(p, P_DEFAULT_TYPE, string(p, type));
+}
+
+void pprof_period(struct pprof *p, const char *type, const char *unit, int64_t period)
+{
+    value_type(p, P_PERIOD_TYPE, type, unit);
+    emit_number(p, P_PERIOD, (uint64_t)period);
+}
+
+void pprof_time(struct pprof *p, uint64_t realtime_ns, uint64_t duration_ns)
+{
+    emit_number(p, P_TIME, realtime_ns);
+    emit_number(p, P_DURATION, duration_ns);
+}
+
+void pprof_comment(struct pprof *p, const char *text)
+{
+    emit_number(p, P_COMMENT, string(p, text));
+}
+
+void pprof_doc_url(struct pprof *p, const char *url) { emit_number(p, P_DOC_URL, string(p, url)); }
+
+uint64_t pprof_mapping(struct pprof *p, const struct pprof_mapping *m)
+{
+    if (failed(p))
+        return 0;
+    uint64_t path = string(p, m->path), build_id = 0;
+    if (m->build_id && m->build_id_bytes) {
+        buffer_clear(&p->inner);
+        for (size_t i = 0; i < m->build_id_bytes; i++)
+            buffer_printf(&p->inner, "%02x", m->build_id[i]);
+        build_id = string(p, buffer_text(&p->inner));
+    }
+    buffer_clear(&p->message);
+    field_number(&p->message, 1, ++p->mappings);
+    field_number(&p->message, 2, m->start);
+    field_number(&p->message, 3, m->limit);
+    field_number(&p->message, 4, m->offset);
+    field_number(&p->message, 5, path);
+    field_number(&p->message, 6, build_id);
+    field_number(&p->message, 7, m->has_names);
+    field_number(&p->message, 8, m->has_files);
+    field_number(&p->message, 9, m->has_lines);
+    field_number(&p->message, 10, m->has_inlined);
+    emit_message(p, P_MAPPING);
+    return failed(p) ? 0 : p->mappings;
+}
+
+uint64_t pprof_location(struct pprof *p, uint64_t mapping, uint64_t address,
+                        const struct pprof_line *lines, size_t line_count)
+{
+    if (failed(p))
+        return 0;
+    buffer_clear(&p->message);
+    field_number(&p->message, 1, ++p->locations);
+    field_number(&p->message, 2, mapping);
+    field_number(&p->message, 3, address);
+    for (size_t i = 0; i < line_count; i++) {
+        uint64_t id = function(p, &lines[i]);
+        buffer_clear(&p->inner);
+        field_number(&p->inner, 1, id);
+        field_number(&p->inner, 2, lines[i].line);
+        field_buffer(&p->message, 4, &p->inner);
+    }
+    emit_message(p, P_LOCATION);
+    return failed(p) ? 0 : p->locations;
+}
+
+void pprof_sample(struct pprof *p, const uint64_t *locations, size_t location_count,
+                  const int64_t *values, size_t value_count, const struct pprof_label *labels,
+                  size_t label_count)
+{
+    if (failed(p))
+        return;
+    buffer_clear(&p->message);
+    buffer_clear(&p->packed);
+    for (size_t i = 0; i < location_count; i++)
+        varint(&p->packed, locations[i]);
+    field_buffer(&p->message, 1, &p->packed);
+    buffer_clear(&p->packed);
+    for (size_t i = 0; i < value_count; i++)
+        varint(&p->packed, (uint64_t)values[i]);
+    field_buffer(&p->message, 2, &p->packed);
+    for (size_t i = 0; i < label_count; i++) {
+        uint64_t key = string(p, labels[i].key), text = string(p, labels[i].text),
+                 unit = string(p, labels[i].number_unit);
+        buffer_clear(&p->inner);
+        field_number(&p->inner, 1, key);
+        field_number(&p->inner, 2, text);
+        field_number(&p->inner, 3, labels[i].text ? 0 : (uint64_t)labels[i].number);
+        field_number(&p->inner, 4, unit);
+        field_buffer(&p->message, 3, &p->inner);
+    }
+    emit_message(p, P_SAMPLE);
+}
+
+void pprof_abandon(struct pprof *p)
+{
+    if (!p)
+        return;
+    if (p->zipping)
+        deflateEnd(&p->zip);
+    buffer_release(&p->texts);
+    buffer_release(&p->message);
+    buffer_release(&p->inner);
+    buffer_release(&p->packed);
+    buffer_release(&p->clean);
+    free(p->strings);
+    free(p->string_table.slots);
+    free(p->functions);
+    free(p->function_table.slots);
+    free(p);
+}
+
+int pprof_finish(struct pprof *p, struct error *err)
+{
+    squeeze(p, "", 0, Z_FINISH);
+    int status = failed(p) ? -1 : 0;
+    if (status)
+        *err = p->error;
+    pprof_abandon(p);
+    return status;
+}
