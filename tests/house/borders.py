@@ -21,6 +21,7 @@ MAY_INCLUDE = {
     "launch": {"base"},
     "record": {"format", "base", "trace", "launch"},
     "export": {"report", "analyse", "model", "trace", "symbol", "base"},
+    "watch": {"base"},
     "workload": {"format", "base", "trace"},
     "replay": {"format", "base", "workload"},
     "cli": {"base", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "record",

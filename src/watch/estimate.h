@@ -1,0 +1,41 @@
+/* estimate.h - from sampled blocks to what the program really holds.
+ *
+ * Bytes are sampled with equal probability, one in `period` in the mean, without memory: a block of
+ * size s is among the samples with probability p = 1 - exp(-s / period), so each sampled block
+ * stands for 1/p blocks and s/p bytes. Sums of these are unbiased for any mix of sizes. The
+ * intervals take the samples for independent draws: their variance is the sum of (1 - p) / p^2
+ * (times s^2 for bytes), and a gamma distribution with that mean and variance gives the ends, so
+ * that they hold for a handful of samples as well. Pure functions, any thread. */
+#ifndef MALLOW_WATCH_ESTIMATE_H
+#define MALLOW_WATCH_ESTIMATE_H
+
+#include <stdint.h>
+
+struct estimate {
+    uint64_t samples;
+    uint64_t sampled_bytes; /* their sizes, exactly: the truth is not below this */
+    double blocks, bytes;   /* the estimates */
+    double blocks_variance, bytes_variance;
+    double blocks_largest, bytes_largest; /* the most that one more sample would have added */
+};
+
+struct estimate_interval {
+    double low, high;
+};
+
+/* 1/p of a block of size_bytes (0 counts as 1) when one byte in period_bytes is sampled; 1 for a
+ * period of 0 or 1, where everything is. */
+double estimate_weight(uint64_t size_bytes, uint64_t period_bytes);
+
+/* Adds a sampled block, drawn at this period; periods may differ from sample to sample. */
+void estimate_add(struct estimate *e, uint64_t size_bytes, uint64_t period_bytes);
+void estimate_merge(struct estimate *sum, const struct estimate *other);
+
+/* Between these with a probability of 95 %. {0, 0} without samples. */
+struct estimate_interval estimate_blocks_interval(const struct estimate *e);
+struct estimate_interval estimate_bytes_interval(const struct estimate *e);
+
+/* Rounded to whole bytes or blocks; what does not fit becomes UINT64_MAX. */
+uint64_t estimate_whole(double value);
+
+#endif
