@@ -1,5 +1,7 @@
 #include "image.h"
 
+#include "ahead.h"
+
 struct node {
     uint64_t pc;
     uint32_t parent, module; /* the recorder's ids */
@@ -23,7 +25,6 @@ struct note {
 };
 
 #define PAGE_BITS 12
-#define AHEAD     64u /* rows; so many memory accesses are under way at a time */
 
 struct image_work {
     const struct raw_image *raw;
@@ -34,12 +35,7 @@ struct image_work {
     struct seal_writer *w;
     struct block_writer *blocks;
     struct block_position saved;
-    struct merge *merge;
-    struct ahead {
-        struct merge_row r;
-        bool failed; /* the call that it is a part of fails */
-    } ahead[AHEAD];  /* rows read and not yet taken, a ring */
-    uint32_t ahead_first, ahead_count;
+    struct ahead *ahead;
     struct live live;
     struct arena arena;
     struct pair_map node_map, module_map, meaning_map;
@@ -358,28 +354,7 @@ static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thr
     }
 }
 
-#define OP_BIT(op) (1u << (op))
-
-/* Whether the call whose first half was just read fails, as its second half says. */
-static bool fails(struct image_work *g, const struct mlw_row *r)
-{
-    struct mlw_row later;
-    switch (r->op) {
-    case MLW_OP_REALLOC_OLD:
-        return merge_peek(g->merge, OP_BIT(MLW_OP_REALLOC) | OP_BIT(MLW_OP_REALLOCARRAY), 1000,
-                          &later) &&
-               later.path & MLW_PATH_FAILED;
-    case MLW_OP_MREMAP_OLD:
-        return merge_peek(g->merge, OP_BIT(MLW_OP_MREMAP), 1000, &later) &&
-               later.path & MLW_PATH_FAILED;
-    case MLW_OP_MUNMAP:
-        return merge_peek(g->merge, OP_BIT(MLW_OP_MUNMAP_FAILED), 0, &later) &&
-               later.address == r->address;
-    default: return false;
-    }
-}
-
-static int take(struct image_work *g, const struct ahead *a, struct error *err)
+static int take(struct image_work *g, const struct ahead_row *a, struct error *err)
 {
     const struct mlw_row *r = &a->r.row;
     uint32_t thread = a->r.stream->thread_index;
@@ -480,9 +455,9 @@ struct image_work *image_begin(const struct raw *r, const struct timebase *t, ui
     if (g->start_clock == UINT64_MAX)
         g->start_clock = t->origin;
     g->threads = calloc(g->raw->threads + 1, sizeof *g->threads);
-    g->merge = merge_open(r, index, err);
-    if (!g->threads || !g->merge) {
-        if (g->merge)
+    g->ahead = ahead_open(r, index, &g->live, err);
+    if (!g->threads || !g->ahead) {
+        if (g->ahead)
             no_memory(err);
         image_free(g);
         return NULL;
@@ -495,47 +470,18 @@ struct image_work *image_begin(const struct raw *r, const struct timebase *t, ui
     return g;
 }
 
-/* Reads rows ahead, so that the memory that they need is on its way. A META row points into its
- * chunk: nothing is read beyond it. -1, or 0. */
-static int read_ahead(struct image_work *g, struct error *err)
-{
-    while (g->ahead_count < AHEAD) {
-        if (g->ahead_count) {
-            uint32_t last = (g->ahead_first + g->ahead_count - 1) % AHEAD;
-            if (g->ahead[last].r.row.op == MLW_OP_META)
-                return 0;
-        }
-        struct ahead *a = &g->ahead[(g->ahead_first + g->ahead_count) % AHEAD];
-        int k = merge_next(g->merge, &a->r, err);
-        if (k <= 0)
-            return k;
-        g->ahead_count++;
-        a->failed = fails(g, &a->r.row);
-        if (a->r.row.op != MLW_OP_META)
-            live_prefetch(&g->live, a->r.row.address);
-    }
-    return 0;
-}
-
 int image_run(struct image_work *g, uint64_t until, struct error *err)
 {
     for (;;) {
-        if (g->ahead_count < AHEAD / 2 && read_ahead(g, err))
-            return -1;
-        if (!g->ahead_count)
-            return 0;
-        const struct ahead *a = &g->ahead[g->ahead_first];
+        const struct ahead_row *a;
+        int k = ahead_head(g->ahead, &a, err);
+        if (k <= 0)
+            return k;
         if (until != UINT64_MAX && a->r.row.clock >= until)
             return 1;
-        if (g->ahead_count > AHEAD / 4) {
-            const struct mlw_row *r = &g->ahead[(g->ahead_first + AHEAD / 4) % AHEAD].r.row;
-            if (r->op != MLW_OP_META)
-                live_prefetch_block(&g->live, r->address);
-        }
         if (take(g, a, err))
             return -1;
-        g->ahead_first = (g->ahead_first + 1) % AHEAD;
-        g->ahead_count--;
+        ahead_drop(g->ahead);
     }
 }
 
@@ -549,13 +495,16 @@ int image_suspend(struct image_work *g, struct error *err)
 
 void image_resume(struct image_work *g) { block_writer_restore(g->blocks, &g->saved); }
 
-uint64_t image_bytes_done(const struct image_work *g) { return merge_bytes_done(g->merge); }
+uint64_t image_bytes_done(const struct image_work *g)
+{
+    return merge_bytes_done(ahead_merge(g->ahead));
+}
 
 void image_free(struct image_work *g)
 {
     if (!g)
         return;
-    merge_close(g->merge);
+    ahead_close(g->ahead);
     live_free(&g->live);
     arena_free(&g->arena);
     pair_map_free(&g->node_map);
@@ -714,7 +663,7 @@ int image_finish(struct image_work *g, const struct raw *r, struct image_totals 
         no_memory(err);
         goto out;
     }
-    lost += merge_unreadable(g->merge);
+    lost += merge_unreadable(ahead_merge(g->ahead));
     if (raw->lost_reported > lost)
         lost = raw->lost_reported;
     uint64_t end = raw->end_clock > g->last_clock ? raw->end_clock : g->last_clock;

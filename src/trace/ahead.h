@@ -1,0 +1,27 @@
+/* ahead.h - the merged rows of an image a little before they are due.
+ *
+ * Owns: a short queue of rows between the merge and what each of them means, so that the memory
+ * which they need is on its way, and so that a call can be judged by what comes behind it. One
+ * thread. */
+#ifndef MALLOW_TRACE_AHEAD_H
+#define MALLOW_TRACE_AHEAD_H
+
+#include "live.h"
+#include "merge.h"
+
+struct ahead_row {
+    struct merge_row r;
+    bool failed; /* the call that it is a part of fails */
+};
+
+struct ahead;
+/* `live` is looked at, never changed; it must outlive the queue. NULL with *err. */
+struct ahead *ahead_open(const struct raw *r, uint32_t image, const struct live *live,
+                         struct error *err);
+/* 1 with *head set to the next row (until it is dropped), 0 at the end, -1 with *err. */
+int ahead_head(struct ahead *a, const struct ahead_row **head, struct error *err);
+void ahead_drop(struct ahead *a);
+const struct merge *ahead_merge(const struct ahead *a);
+void ahead_close(struct ahead *a);
+
+#endif
