@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-#define ROWS 64u /* so many memory accesses are under way at a time */
+#define ROWS      64u   /* so many memory accesses are under way at a time */
+#define WINDOW_NS 1000u /* a few hundred have been seen */
 
 struct ahead {
     struct merge *merge;
@@ -60,6 +61,7 @@ static int fill(struct ahead *a, struct error *err)
             return k;
         a->count++;
         n->failed = fails(a->merge, &n->r.row);
+        n->late = false;
         if (n->r.row.op != MLW_OP_META)
             live_prefetch(a->live, n->r.row.address);
     }
@@ -85,6 +87,71 @@ void ahead_drop(struct ahead *a)
 {
     a->first = (a->first + 1) % ROWS;
     a->count--;
+}
+
+static bool releases(const struct ahead_row *x)
+{
+    switch (x->r.row.op) {
+    case MLW_OP_FREE:
+    case MLW_OP_FREE_SIZED:
+    case MLW_OP_FREE_ALIGNED_SIZED: return true;
+    case MLW_OP_REALLOC_OLD: return !x->failed;
+    default: return false;
+    }
+}
+
+static bool allocates(const struct ahead_row *x)
+{
+    return x->r.row.op >= MLW_OP_MALLOC && x->r.row.op <= MLW_OP_PVALLOC &&
+           !(x->r.row.path & MLW_PATH_FAILED);
+}
+
+/* The place of the row that the head waits for, or 0. */
+static uint32_t awaited(struct ahead *a, const struct timebase *t)
+{
+    const struct ahead_row *head = at(a, 0);
+    const bool release = releases(head);
+    const uint64_t from_ns = timebase_ns(t, head->r.row.clock);
+    for (uint32_t i = 1; i < a->count; i++) {
+        const struct ahead_row *x = at(a, i);
+        if (x->r.row.op == MLW_OP_META)
+            continue;
+        if (timebase_ns(t, x->r.row.clock) > from_ns + WINDOW_NS)
+            return 0;
+        if (x->r.row.address == head->r.row.address && (releases(x) || allocates(x)))
+            return (release ? allocates(x) : releases(x)) &&
+                           x->r.stream->thread_index != head->r.stream->thread_index
+                       ? i
+                       : 0;
+    }
+    return 0;
+}
+
+bool ahead_put_off(struct ahead *a, const struct timebase *t)
+{
+    struct error ignored; /* whatever it is comes again when those rows are due */
+    if (at(a, 0)->late || fill(a, &ignored))
+        return false;
+    const uint32_t to = awaited(a, t);
+    if (!to)
+        return false;
+    const struct raw_stream *stream = at(a, 0)->r.stream;
+    const uint64_t clock = at(a, to)->r.row.clock;
+    struct ahead_row late[ROWS];
+    uint32_t n = 0, k = 0;
+    for (uint32_t i = 0; i <= to; i++) {
+        const struct ahead_row *x = at(a, i);
+        if (x->r.stream == stream)
+            late[n++] = *x;
+        else
+            *at(a, k++) = *x;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        late[i].late = true;
+        late[i].r.row.clock = clock;
+        *at(a, k++) = late[i];
+    }
+    return true;
 }
 
 const struct merge *ahead_merge(const struct ahead *a) { return a->merge; }

@@ -6,12 +6,14 @@
 #ifndef MALLOW_TRACE_AHEAD_H
 #define MALLOW_TRACE_AHEAD_H
 
+#include "clock.h"
 #include "live.h"
 #include "merge.h"
 
 struct ahead_row {
     struct merge_row r;
     bool failed; /* the call that it is a part of fails */
+    bool late;   /* it was put off: ahead_put_off */
 };
 
 struct ahead;
@@ -21,6 +23,12 @@ struct ahead *ahead_open(const struct raw *r, uint32_t image, const struct live 
 /* 1 with *head set to the next row (until it is dropped), 0 at the end, -1 with *err. */
 int ahead_head(struct ahead *a, const struct ahead_row **head, struct error *err);
 void ahead_drop(struct ahead *a);
+/* The head is a release of a block that is not there, or an allocation of one that still is. Two
+ * processors' clocks may disagree by a little, and a processor may read its clock before older
+ * loads are done; so, when another thread's row that makes it right is at most a microsecond
+ * behind, the head and what its stream does up to there are put behind that row, with that row's
+ * clock. True when the head is another row now. */
+bool ahead_put_off(struct ahead *a, const struct timebase *t);
 const struct merge *ahead_merge(const struct ahead *a);
 void ahead_close(struct ahead *a);
 

@@ -119,6 +119,16 @@ static int settle(struct image_work *g, struct error *err)
     return block_writer_full(g->blocks) ? block_writer_flush(g->blocks, err) : 0;
 }
 
+/* The row at the head does not fit what is live, and makes room for one that mends that. */
+static bool put_off(struct image_work *g)
+{
+    return g->raw->threads > 1 && ahead_put_off(g->ahead, g->time);
+}
+
+/* The functions that take a row return 0, -1 with *err, or PUT_OFF: nothing was done, and another
+ * row is the head now. */
+#define PUT_OFF 1
+
 static int take_release(struct image_work *g, const struct mlw_row *r, uint32_t thread,
                         bool is_call, struct error *err)
 {
@@ -134,6 +144,8 @@ static int take_release(struct image_work *g, const struct mlw_row *r, uint32_t 
     if (!r->address) {
         e.kind = TRACE_OTHER;
     } else if (slot == LIVE_NONE) {
+        if (put_off(g))
+            return PUT_OFF;
         e.kind = TRACE_FREE_UNKNOWN;
     } else {
         const struct live_block *b = &g->live.blocks[slot];
@@ -173,6 +185,10 @@ static int begin_block(struct image_work *g, struct block_event *e, uint32_t sta
 static int take_allocation(struct image_work *g, const struct mlw_row *r, uint32_t thread,
                            struct error *err)
 {
+    const bool made = r->address && !(r->path & MLW_PATH_FAILED);
+    const uint32_t old = made ? live_find(&g->live, r->address) : LIVE_NONE;
+    if (old != LIVE_NONE && put_off(g))
+        return PUT_OFF;
     struct block_event e = {.op = r->op,
                             .path = r->path,
                             .thread = thread,
@@ -185,12 +201,11 @@ static int take_allocation(struct image_work *g, const struct mlw_row *r, uint32
                             .argument = r->argument};
     if (e.stack == UINT32_MAX)
         return no_memory(err);
-    if (!r->address || r->path & MLW_PATH_FAILED) {
+    if (!made) {
         e.kind = TRACE_OTHER;
         e.usable = 0;
         return add(g, &e, true, err) ? -1 : settle(g, err);
     }
-    uint32_t old = live_find(&g->live, r->address);
     if (old != LIVE_NONE) {
         struct block_event inferred = {
             .kind = TRACE_FREE_INFERRED, .thread = thread, .slot = old, .tick = e.tick};
@@ -354,28 +369,10 @@ static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thr
     }
 }
 
-static int take(struct image_work *g, const struct ahead_row *a, struct error *err)
+static int take_call(struct image_work *g, const struct ahead_row *a, uint32_t thread,
+                     struct error *err)
 {
     const struct mlw_row *r = &a->r.row;
-    uint32_t thread = a->r.stream->thread_index;
-    struct thread *th = &g->threads[thread];
-    if (r->op == MLW_OP_META)
-        return take_meta(g, r, thread, err);
-    if (!th->start)
-        th->start = r->clock;
-    if (r->clock > th->end)
-        th->end = r->clock;
-    if (r->clock > g->last_clock)
-        g->last_clock = r->clock;
-    bool is_call = true;
-    switch (r->op) {
-    case MLW_OP_REALLOC_OLD:
-    case MLW_OP_MREMAP_OLD:
-    case MLW_OP_MUNMAP_FAILED: is_call = false; break;
-    default: break;
-    }
-    g->calls += is_call;
-    th->calls += is_call;
     switch (r->op) {
     case MLW_OP_FREE:
     case MLW_OP_FREE_SIZED:
@@ -397,6 +394,34 @@ static int take(struct image_work *g, const struct ahead_row *a, struct error *e
     case MLW_OP_PVALLOC: return take_allocation(g, r, thread, err);
     default: return take_other(g, r, thread, 0, true, err);
     }
+}
+
+static int take(struct image_work *g, const struct ahead_row *a, struct error *err)
+{
+    const struct mlw_row *r = &a->r.row;
+    uint32_t thread = a->r.stream->thread_index;
+    struct thread *th = &g->threads[thread];
+    if (r->op == MLW_OP_META)
+        return take_meta(g, r, thread, err);
+    if (!th->start)
+        th->start = r->clock;
+    if (r->clock > th->end)
+        th->end = r->clock;
+    if (r->clock > g->last_clock)
+        g->last_clock = r->clock;
+    int status = take_call(g, a, thread, err);
+    if (status)
+        return status;
+    bool is_call = true;
+    switch (r->op) {
+    case MLW_OP_REALLOC_OLD:
+    case MLW_OP_MREMAP_OLD:
+    case MLW_OP_MUNMAP_FAILED: is_call = false; break;
+    default: break;
+    }
+    g->calls += is_call;
+    th->calls += is_call;
+    return 0;
 }
 
 static int inherit(struct image_work *g, struct image_work *parent, struct error *err)
@@ -479,9 +504,11 @@ int image_run(struct image_work *g, uint64_t until, struct error *err)
             return k;
         if (until != UINT64_MAX && a->r.row.clock >= until)
             return 1;
-        if (take(g, a, err))
+        k = take(g, a, err);
+        if (k < 0)
             return -1;
-        ahead_drop(g->ahead);
+        if (k != PUT_OFF)
+            ahead_drop(g->ahead);
     }
 }
 

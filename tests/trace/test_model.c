@@ -284,12 +284,19 @@ static void resize(struct proc *p, unsigned t, int depth)
     }
 }
 
+/* What comes next is not taken for the other half of a call that came before its time
+ * (test_order.c). */
+static void apart(void) { g.clock += 2 * 1500; }
+
 static void act(struct proc *p, unsigned t, int depth)
 {
     struct block *b = any_live(p);
     switch (roll(40)) {
     case 0: end(p, t, MLW_OP_FREE, tick(), 0); break;
-    case 1: end(p, t, MLW_OP_FREE, tick(), new_address(p)); break;
+    case 1:
+        end(p, t, MLW_OP_FREE, tick(), new_address(p));
+        apart();
+        break;
     case 2: other(p, t, MLW_OP_MALLOC, 0, 0, MLW_PATH_FAILED, MLW_PATH_FAILED); break;
     case 3: other(p, t, MLW_OP_MALLOC_USABLE_SIZE, b ? b->address : 0, 0, 0, 0); break;
     case 4: other(p, t, MLW_OP_MMAP, roll(1000) << 12, roll(UINT64_MAX), 0, 0); break;
@@ -316,8 +323,10 @@ static void act(struct proc *p, unsigned t, int depth)
     case 10:
     case 11: resize(p, t, depth); break;
     case 12: /* a free was missed */
-        if (b)
+        if (b) {
             begin(p, t, MLW_OP_MALLOC, tick(), b->address);
+            apart();
+        }
         break;
     case 13:
     case 14:
