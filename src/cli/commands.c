@@ -6,6 +6,7 @@
 extern const struct command command_record;
 extern const struct command command_report;
 extern const struct command command_dump;
+extern const struct command command_export;
 extern const struct command command_workload;
 extern const struct command command_replay;
 extern const struct command command_compare;
@@ -14,6 +15,15 @@ extern const struct command command_doctor;
 extern const struct command command_help;
 
 const struct command *const commands[] = {
-    &command_record,  &command_report,  &command_dump,   &command_workload, &command_replay,
-    &command_compare, &command_control, &command_doctor, &command_help,     NULL,
+    &command_record,
+    &command_report,
+    &command_dump,
+    &command_export,
+    &command_workload,
+    &command_replay,
+    &command_compare,
+    &command_control,
+    &command_doctor,
+    &command_help,
+    NULL,
 };

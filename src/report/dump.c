@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/json.h"
+#include "report/lines.h"
 #include "report/names.h"
 #include "report/select.h"
 #include "report/warnings.h"
@@ -35,7 +35,6 @@ struct source { /* an image, from its start to its end */
 };
 
 struct dump {
-    FILE *out;
     struct trace *trace;
     struct symbols *symbols;
     const struct report_options *o;
@@ -45,88 +44,24 @@ struct dump {
     uint64_t *keys; /* by source: time of its next thing */
     size_t heap_count;
     bool json;
-    char text[1 << 16];
-    size_t used;
+    struct lines lines;
 };
 
 unsigned report_dump_columns(void) { return TRACE_COL_ALL; }
 
-/* --- text, without printf: lines are many --- */
-
-static void flush(struct dump *d)
-{
-    fwrite_unlocked(d->text, 1, d->used, d->out);
-    d->used = 0;
-}
-
-static void put_bytes(struct dump *d, const char *s, size_t n)
-{
-    if (n > sizeof d->text - d->used)
-        flush(d);
-    if (n > sizeof d->text) {
-        fwrite_unlocked(s, 1, n, d->out);
-        return;
-    }
-    memcpy(d->text + d->used, s, n);
-    d->used += n;
-}
-
-static void put(struct dump *d, const char *s) { put_bytes(d, s, strlen(s)); }
-
-static void put_number(struct dump *d, uint64_t v, unsigned width)
-{
-    char text[32], *p = text + sizeof text;
-    do {
-        *--p = (char)('0' + v % 10);
-        v /= 10;
-    } while (v);
-    while ((size_t)(text + sizeof text - p) < width)
-        *--p = ' ';
-    put_bytes(d, p, (size_t)(text + sizeof text - p));
-}
-
-static void put_hex(struct dump *d, uint64_t v)
-{
-    char text[24], *p = text + sizeof text;
-    do {
-        *--p = "0123456789abcdef"[v & 15];
-        v >>= 4;
-    } while (v);
-    *--p = 'x';
-    *--p = '0';
-    put_bytes(d, p, (size_t)(text + sizeof text - p));
-}
+/* --- text --- */
 
 static void put_seconds(struct dump *d, uint64_t ns)
 {
     char text[10];
     uint32_t rest = (uint32_t)(ns % 1000000000u);
-    put_number(d, ns / 1000000000u, 5);
+    lines_number(&d->lines, ns / 1000000000u, 5);
     text[0] = '.';
     for (unsigned i = 9; i >= 1; i--) {
         text[i] = (char)('0' + rest % 10);
         rest /= 10;
     }
-    put_bytes(d, text, 10);
-}
-
-/* Valid UTF-8 without control characters. */
-static void put_harmless(struct dump *d, const char *s)
-{
-    while (*s) {
-        size_t n = json_utf8(s);
-        bool bad = n == 0 || (n == 1 && ((unsigned char)*s < 0x20 || *s == 0x7f));
-        put_bytes(d, bad ? "?" : s, bad ? 1 : n);
-        s += n ? n : 1;
-    }
-}
-
-static void put_quoted(struct dump *d, const char *s)
-{
-    struct buffer b = {0};
-    json_quote(&b, s ? s : "");
-    put_bytes(d, buffer_text(&b), b.size_bytes);
-    buffer_release(&b);
+    lines_bytes(&d->lines, text, 10);
 }
 
 /* --- one event --- */
@@ -146,12 +81,12 @@ static void put_names(struct dump *d, struct source *s, uint32_t stack, bool jso
         size_t n = names_of(s->names, node, &ids);
         for (size_t i = 0; i < n; i++) {
             const struct name_frame *f = names_frame(s->names, ids[i]);
-            put(d, between);
+            lines_put(&d->lines, between);
             between = json ? "," : " < ";
             if (json) {
-                put_quoted(d, f->function);
+                lines_quoted(&d->lines, f->function);
             } else {
-                put_harmless(d, f->function);
+                lines_harmless(&d->lines, f->function);
             }
         }
     }
@@ -164,24 +99,24 @@ static void put_call(struct dump *d, const struct trace_batch *b, size_t i)
     const uint64_t size = b->size[i], argument = b->argument[i], address = b->address[i];
     const bool failed = b->path[i] & MLW_PATH_FAILED;
     if (kind == TRACE_FREE_INFERRED) {
-        put(d, "(unseen free of ");
-        put_hex(d, address);
-        put(d, ")");
+        lines_put(&d->lines, "(unseen free of ");
+        lines_hex(&d->lines, address);
+        lines_put(&d->lines, ")");
         return;
     }
-    put(d, op == MLW_OP_REALLOC_OLD     ? "realloc-old"
-           : op == MLW_OP_MREMAP_OLD    ? "mremap-old"
-           : op == MLW_OP_MUNMAP_FAILED ? "munmap-failed"
-                                        : report_op_name(op));
-    put(d, "(");
+    lines_put(&d->lines, op == MLW_OP_REALLOC_OLD     ? "realloc-old"
+                         : op == MLW_OP_MREMAP_OLD    ? "mremap-old"
+                         : op == MLW_OP_MUNMAP_FAILED ? "munmap-failed"
+                                                      : report_op_name(op));
+    lines_put(&d->lines, "(");
     switch (op) {
     case MLW_OP_FREE:
     case MLW_OP_REALLOC_OLD:
         if (address)
-            put_hex(d, address);
+            lines_hex(&d->lines, address);
         else
-            put(d, "NULL");
-        put(d, ")");
+            lines_put(&d->lines, "NULL");
+        lines_put(&d->lines, ")");
         break;
     case MLW_OP_FREE_SIZED:
     case MLW_OP_FREE_ALIGNED_SIZED:
@@ -189,60 +124,60 @@ static void put_call(struct dump *d, const struct trace_batch *b, size_t i)
     case MLW_OP_MUNMAP_FAILED:
     case MLW_OP_MREMAP_OLD:
         if (address)
-            put_hex(d, address);
+            lines_hex(&d->lines, address);
         else
-            put(d, "NULL");
+            lines_put(&d->lines, "NULL");
         if (argument) {
-            put(d, ", alignment ");
-            put_number(d, argument, 0);
+            lines_put(&d->lines, ", alignment ");
+            lines_number(&d->lines, argument, 0);
         }
-        put(d, ", ");
-        put_number(d, size, 0);
-        put(d, ")");
+        lines_put(&d->lines, ", ");
+        lines_number(&d->lines, size, 0);
+        lines_put(&d->lines, ")");
         break;
     case MLW_OP_MALLOC_USABLE_SIZE:
-        put_hex(d, address);
-        put(d, ") = ");
-        put_number(d, size, 0);
+        lines_hex(&d->lines, address);
+        lines_put(&d->lines, ") = ");
+        lines_number(&d->lines, size, 0);
         break;
     case MLW_OP_BRK:
-        put_hex(d, address);
-        put(d, ")");
+        lines_hex(&d->lines, address);
+        lines_put(&d->lines, ")");
         break;
     case MLW_OP_SBRK:
         if ((int64_t)size < 0)
-            put(d, "-");
-        put_number(d, (int64_t)size < 0 ? -size : size, 0);
-        put(d, ") = ");
-        put_hex(d, address);
+            lines_put(&d->lines, "-");
+        lines_number(&d->lines, (int64_t)size < 0 ? -size : size, 0);
+        lines_put(&d->lines, ") = ");
+        lines_hex(&d->lines, address);
         break;
     default:
-        put_number(d, size, 0);
+        lines_number(&d->lines, size, 0);
         if (op == MLW_OP_MMAP) {
-            put(d, ", prot ");
-            put_number(d, argument & 0xff, 0);
-            put(d, ", flags ");
-            put_hex(d, argument << 1 >> 9);
+            lines_put(&d->lines, ", prot ");
+            lines_number(&d->lines, argument & 0xff, 0);
+            lines_put(&d->lines, ", flags ");
+            lines_hex(&d->lines, argument << 1 >> 9);
             if (argument >> 63)
-                put(d, ", file");
+                lines_put(&d->lines, ", file");
         } else if (op == MLW_OP_MREMAP) {
-            put(d, ", flags ");
-            put_hex(d, argument);
+            lines_put(&d->lines, ", flags ");
+            lines_hex(&d->lines, argument);
         } else if (argument) {
-            put(d, ", alignment ");
-            put_number(d, argument, 0);
+            lines_put(&d->lines, ", alignment ");
+            lines_number(&d->lines, argument, 0);
         }
-        put(d, ") = ");
+        lines_put(&d->lines, ") = ");
         if (failed && (op == MLW_OP_MMAP || op == MLW_OP_MREMAP))
-            put(d, "MAP_FAILED");
+            lines_put(&d->lines, "MAP_FAILED");
         else if (address)
-            put_hex(d, address);
+            lines_hex(&d->lines, address);
         else
-            put(d, "NULL");
+            lines_put(&d->lines, "NULL");
         break;
     }
     if (failed && op != MLW_OP_MMAP && op != MLW_OP_MREMAP)
-        put(d, " failed");
+        lines_put(&d->lines, " failed");
 }
 
 static void event_text(struct dump *d, struct source *s, size_t i)
@@ -250,38 +185,38 @@ static void event_text(struct dump *d, struct source *s, size_t i)
     const struct trace_batch *b = &s->batch;
     const struct trace_image *image = s->image;
     put_seconds(d, b->time_ns[i]);
-    put_number(d, image->pid, 8);
-    put_number(d, image->threads[b->thread[i]].tid, 8);
-    put(d, "  ");
+    lines_number(&d->lines, image->pid, 8);
+    lines_number(&d->lines, image->threads[b->thread[i]].tid, 8);
+    lines_put(&d->lines, "  ");
     put_call(d, b, i);
     if (b->kind[i] == TRACE_ALLOC && b->usable[i] > b->size[i]) {
-        put(d, "  usable ");
-        put_number(d, b->usable[i], 0);
+        lines_put(&d->lines, "  usable ");
+        lines_number(&d->lines, b->usable[i], 0);
     }
     if (b->kind[i] == TRACE_FREE_TEMP)
-        put(d, "  temporary");
+        lines_put(&d->lines, "  temporary");
     if (b->kind[i] == TRACE_FREE_UNKNOWN)
-        put(d, "  unknown");
+        lines_put(&d->lines, "  unknown");
     for (unsigned bit = 1; bit < 8; bit++)
         if (b->path[i] & 1u << bit) {
-            put(d, "  ");
-            put(d, path_names[bit]);
+            lines_put(&d->lines, "  ");
+            lines_put(&d->lines, path_names[bit]);
         }
     if (b->stack[i]) {
         if (d->o->names) {
             put_names(d, s, b->stack[i], false);
         } else {
-            put(d, "  stack ");
-            put_number(d, b->stack[i], 0);
+            lines_put(&d->lines, "  stack ");
+            lines_number(&d->lines, b->stack[i], 0);
         }
     }
-    put(d, "\n");
+    lines_put(&d->lines, "\n");
 }
 
 static void key_number(struct dump *d, const char *key, uint64_t v)
 {
-    put(d, key);
-    put_number(d, v, 0);
+    lines_put(&d->lines, key);
+    lines_number(&d->lines, v, 0);
 }
 
 static void event_json(struct dump *d, struct source *s, size_t i)
@@ -298,21 +233,21 @@ static void event_json(struct dump *d, struct source *s, size_t i)
     key_number(d, ",\"pid\":", image->pid);
     key_number(d, ",\"tid\":", image->threads[b->thread[i]].tid);
     key_number(d, ",\"image\":", s->index);
-    put(d, ",\"kind\":\"");
-    put(d, kind_names[kind]);
-    put(d, "\"");
+    lines_put(&d->lines, ",\"kind\":\"");
+    lines_put(&d->lines, kind_names[kind]);
+    lines_put(&d->lines, "\"");
     if (call) {
-        put(d, ",\"call\":\"");
-        put(d, call);
-        put(d, "\"");
+        lines_put(&d->lines, ",\"call\":\"");
+        lines_put(&d->lines, call);
+        lines_put(&d->lines, "\"");
     }
     if (op == MLW_OP_REALLOC_OLD || op == MLW_OP_MREMAP_OLD)
-        put(d, ",\"half\":\"old\"");
+        lines_put(&d->lines, ",\"half\":\"old\"");
     if (op == MLW_OP_MUNMAP_FAILED)
-        put(d, ",\"undone\":true");
-    put(d, ",\"address\":\"");
-    put_hex(d, b->address[i]);
-    put(d, "\"");
+        lines_put(&d->lines, ",\"undone\":true");
+    lines_put(&d->lines, ",\"address\":\"");
+    lines_hex(&d->lines, b->address[i]);
+    lines_put(&d->lines, "\"");
     if (op != MLW_OP_FREE && op != MLW_OP_REALLOC_OLD && op)
         key_number(d, ",\"size_bytes\":", b->size[i]);
     if (kind == TRACE_ALLOC)
@@ -320,29 +255,29 @@ static void event_json(struct dump *d, struct source *s, size_t i)
     if (b->slot[i] != TRACE_NO_SLOT)
         key_number(d, ",\"slot\":", b->slot[i]);
     if (b->argument[i]) {
-        put(d, ",\"argument\":\"");
-        put_hex(d, b->argument[i]);
-        put(d, "\"");
+        lines_put(&d->lines, ",\"argument\":\"");
+        lines_hex(&d->lines, b->argument[i]);
+        lines_put(&d->lines, "\"");
     }
     if (b->path[i]) {
         const char *between = ",\"path\":[\"";
         for (unsigned bit = 0; bit < 8; bit++)
             if (b->path[i] & 1u << bit) {
-                put(d, between);
-                put(d, path_names[bit]);
+                lines_put(&d->lines, between);
+                lines_put(&d->lines, path_names[bit]);
                 between = "\",\"";
             }
-        put(d, "\"]");
+        lines_put(&d->lines, "\"]");
     }
     if (b->stack[i]) {
         key_number(d, ",\"stack\":", b->stack[i]);
         if (d->o->names) {
-            put(d, ",\"frames\":[");
+            lines_put(&d->lines, ",\"frames\":[");
             put_names(d, s, b->stack[i], true);
-            put(d, "]");
+            lines_put(&d->lines, "]");
         }
     }
-    put(d, "}\n");
+    lines_put(&d->lines, "}\n");
 }
 
 /* --- what happens beside the calls --- */
@@ -404,20 +339,20 @@ static void side(struct dump *d, struct source *s, const struct side *x)
         key_number(d, ",\"pid\":", s->image->pid);
         key_number(d, ",\"tid\":", tid);
         key_number(d, ",\"image\":", s->index);
-        put(d, ",\"kind\":\"");
-        put(d, kind);
-        put(d, "\",\"text\":");
-        put_quoted(d, buffer_text(&text));
-        put(d, "}\n");
+        lines_put(&d->lines, ",\"kind\":\"");
+        lines_put(&d->lines, kind);
+        lines_put(&d->lines, "\",\"text\":");
+        lines_quoted(&d->lines, buffer_text(&text));
+        lines_put(&d->lines, "}\n");
     } else {
         put_seconds(d, x->time_ns);
-        put_number(d, s->image->pid, 8);
-        put_number(d, tid, 8);
-        put(d, "  -- ");
-        put(d, kind);
-        put(d, text.size_bytes ? ": " : "");
-        put_harmless(d, buffer_text(&text));
-        put(d, "\n");
+        lines_number(&d->lines, s->image->pid, 8);
+        lines_number(&d->lines, tid, 8);
+        lines_put(&d->lines, "  -- ");
+        lines_put(&d->lines, kind);
+        lines_put(&d->lines, text.size_bytes ? ": " : "");
+        lines_harmless(&d->lines, buffer_text(&text));
+        lines_put(&d->lines, "\n");
     }
     buffer_release(&text);
 }
@@ -574,7 +509,7 @@ static int speak(struct dump *d, struct source *s, uint64_t until_ns, struct err
             else
                 event_text(d, s, s->at);
         }
-        if (ferror(d->out))
+        if (ferror(d->lines.out))
             return error_system(err, "cannot write");
     }
 }
@@ -611,7 +546,7 @@ int report_dump(FILE *out, struct trace *t, struct symbols *symbols, const struc
     int status = -1;
     if (!d)
         return error_set(err, ERROR_MEMORY, "out of memory");
-    d->out = out;
+    d->lines.out = out;
     d->trace = t;
     d->symbols = symbols;
     d->o = o;
@@ -639,7 +574,7 @@ int report_dump(FILE *out, struct trace *t, struct symbols *symbols, const struc
         for (uint32_t i = 0; i < info->image_count; i++)
             end(&d->sources[i]);
     }
-    flush(d);
+    lines_flush(&d->lines);
     selection_close(&d->selection);
     free(d->sources);
     free(d->heap);

@@ -1,0 +1,161 @@
+/* cmd_export.c - `mallow export`: a recording in the format of another tool. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/human.h"
+#include "cli/command.h"
+#include "cli/view.h"
+#include "export/export.h"
+#include "record/recover.h"
+
+struct export_cli {
+    struct view_options view;
+    int format, by; /* -1: not given */
+    const char *output;
+};
+
+#define AT(field) offsetof(struct export_cli, field)
+
+#define FORMATS "pprof|folded|speedscope"
+
+static const struct option_spec specs[] = {
+    {0, "format", OPTION_CHOICE, AT(format), FORMATS, "write this format (needed)"},
+    {'o', "output", OPTION_TEXT, AT(output), "OUT",
+     "write to OUT instead of standard output; ctf makes a folder, sqlite a database, and both "
+     "need "
+     "this",
+     .completion = VALUE_FILE},
+    {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
+     "the figure, for formats that have one value a stack (default peak; speedscope: all of them)"},
+    VIEW_SPECS(struct export_cli, view),
+    OPTION_END,
+};
+
+/* The format of the option's number: both are in the order of the table. */
+static const struct export_format *format_of(int choice)
+{
+    return choice < 0 ? NULL : &export_formats[choice];
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Gives the stream's bytes to the file. */
+static int close_output(FILE *out, const char *path, struct error *err)
+{
+    int bad = ferror(out) | fflush(out);
+    if (out != stdout)
+        bad |= fclose(out);
+    return bad ? error_system(err, "cannot write %s", path ? path : "standard output") : 0;
+}
+
+static int write_out(const struct export_cli *cli, const char *recording,
+                     const struct export_format *format, struct trace *t, struct symbols *symbols,
+                     const struct report_options *o, struct export_result *result,
+                     struct error *err)
+{
+    const bool stream = !(format->flags & (EXPORT_FOLDER | EXPORT_DATABASE));
+    FILE *out = NULL;
+    if (stream) {
+        out = cli->output ? fopen(cli->output, "wb") : stdout;
+        if (!out)
+            return error_system(err, "cannot create %s", cli->output);
+    }
+    const struct export_request request = {
+        .format = format, .out = out, .output = cli->output, .recording = recording, .options = o};
+    int status = export_write(t, symbols, &request, result, err);
+    if (out) {
+        struct error closing;
+        if (close_output(out, cli->output, &closing) && !status) {
+            *err = closing;
+            status = -1;
+        }
+        struct stat
+            st; /* half a file would pass for a whole one; a device is not ours to take away */
+        if (status && cli->output && !stat(cli->output, &st) && S_ISREG(st.st_mode))
+            unlink(cli->output);
+    }
+    return status;
+}
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    const struct export_cli *cli = options;
+    const struct export_format *format = format_of(cli->format);
+    const char *recording = operands[0];
+    struct export_result result;
+    struct progress progress;
+    struct error err;
+    (void)operand_count;
+    if (!format)
+        return command_usage(self, "--format is needed: one of %s", FORMATS);
+    if (format->flags & (EXPORT_FOLDER | EXPORT_DATABASE) && !cli->output)
+        return command_usage(self, "%s needs -o OUT: it is not a stream", format->name);
+    if (format->flags & EXPORT_BINARY && !cli->output && isatty(STDOUT_FILENO))
+        return command_usage(self, "%s is not for a terminal; give -o FILE", format->name);
+    if (cli->output && same_file(cli->output, recording))
+        return command_usage(self, "%s is the recording itself", cli->output);
+    struct report_options o = view_filters(&cli->view);
+    o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;
+    o.by_given = cli->by >= 0;
+
+    progress_begin(&progress, "sealing");
+    const struct trace_open_options open = {.columns = export_columns(format),
+                                            .only_image = UINT32_MAX,
+                                            .to_ns = o.to_ns,
+                                            .progress = progress_update,
+                                            .progress_arg = &progress};
+    record_recover(recording);
+    struct trace *t = trace_open(recording, &open, &err);
+    progress_end(&progress);
+    if (!t)
+        return command_fail(self, &err);
+    struct symbols *symbols = view_symbols(&cli->view, &err);
+    int status = -1;
+    if (symbols)
+        status = write_out(cli, recording, format, t, symbols, &o, &result, &err);
+    symbols_free(symbols);
+    uint64_t lost = 0;
+    for (uint32_t i = 0; i < trace_info(t)->image_count; i++)
+        lost += trace_info(t)->images[i].lost_calls;
+    trace_close(t);
+    if (status)
+        return command_fail(self, &err);
+    char n[HUMAN_TEXT_BYTES];
+    if (lost)
+        command_warn(self, "%s calls are missing: the recording lost them", human_count(n, lost));
+    if (result.left_out)
+        command_warn(self, "%s calls are left out: %s has no word for them",
+                     human_count(n, result.left_out), format->name);
+    return EXIT_DONE;
+}
+
+static const struct export_cli defaults = {.view = VIEW_DEFAULTS, .format = -1, .by = -1};
+
+const struct command command_export = {
+    .name = "export",
+    .summary = "write a recording in the format of another tool",
+    .operands = "FILE",
+    .description =
+        "Writes a recording of 'mallow record' in a format that other tools read:\n"
+        "\n"
+        "  pprof       profile for go tool pprof: allocated, live at the end and at the\n"
+        "              peak, temporary; build-ids, inlined functions\n"
+        "  folded      a line for each call stack, for flamegraph.pl and its like\n"
+        "  speedscope  flame graphs for speedscope.app\n"
+        "\n"
+        "Filters combine, as in 'mallow report'.",
+    .options = specs,
+    .defaults = &defaults,
+    .options_bytes = sizeof(struct export_cli),
+    .min_operands = 1,
+    .max_operands = 1,
+    .flags = COMMAND_FILES,
+    .run = run,
+};

@@ -1,0 +1,36 @@
+#include "export/export.h"
+
+#include "export/job.h"
+
+const struct export_format export_formats[] = {
+    {"pprof", "profile for go tool pprof and its like: seven values a stack", EXPORT_BINARY,
+     export_pprof},
+    {"folded", "a line for each call stack, for flamegraph.pl and its like", EXPORT_BY,
+     export_folded},
+    {"speedscope", "flame graphs for speedscope.app, a profile for each process and figure",
+     EXPORT_BY, export_speedscope},
+    {NULL, NULL, 0, NULL},
+};
+
+unsigned export_columns(const struct export_format *f)
+{
+    return f->flags & EXPORT_EVENTS ? TRACE_COL_ALL : report_columns();
+}
+
+int export_write(struct trace *t, struct symbols *symbols, const struct export_request *request,
+                 struct export_result *result, struct error *err)
+{
+    struct export_job job = {.out = request->out,
+                             .output = request->output,
+                             .recording = request->recording,
+                             .trace = t,
+                             .symbols = symbols,
+                             .options = request->options,
+                             .result = result};
+    *result = (struct export_result){0};
+    if (selection_open(&job.selection, request->options, trace_info(t), err))
+        return -1;
+    int status = request->format->write(&job, err);
+    selection_close(&job.selection);
+    return status;
+}

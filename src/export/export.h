@@ -1,0 +1,60 @@
+/* export.h - a recording in the formats of other tools.
+ *
+ * Owns: the table of formats, one file of this folder each. All stream: memory is that of a report
+ * of one process at a time. Refuses: options, the opening of recordings, messages (see cli/). */
+#ifndef MALLOW_EXPORT_EXPORT_H
+#define MALLOW_EXPORT_EXPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "report/report.h"
+#include "symbol/symbol.h"
+#include "trace/trace.h"
+
+enum export_flags {
+    EXPORT_EVENTS = 1,      /* all events; without it, sums by call stack or over time */
+    EXPORT_BY = 2,          /* has one value, which report_options.by chooses */
+    EXPORT_ONE_PROCESS = 4, /* has no word for processes */
+    EXPORT_BINARY = 8,      /* not for a terminal */
+    EXPORT_FOLDER = 16,     /* writes a new folder, not a stream */
+    EXPORT_DATABASE = 32    /* writes a file that it must be able to go back in */
+};
+
+struct export_job;
+
+struct export_format {
+    const char *name;
+    const char *summary; /* what it is and who reads it */
+    unsigned flags;      /* enum export_flags */
+    int (*write)(struct export_job *job, struct error *err);
+};
+
+/* Ends with a name of NULL. */
+extern const struct export_format export_formats[];
+
+/* The columns that a trace must be opened with. */
+unsigned export_columns(const struct export_format *f);
+
+struct export_request {
+    const struct export_format *format;
+    FILE *out;             /* for streams; the caller's. NULL for folders and databases */
+    const char *output;    /* for folders (made here, must not exist) and databases (replaced) */
+    const char *recording; /* path, to be named in the output */
+    const struct report_options *options; /* filters; by, by_given */
+};
+
+/* What an export could not say. */
+struct export_result {
+    uint64_t processes; /* that are in the output */
+    uint64_t left_out;  /* events that the format has no word for (mmap and the like) */
+    uint64_t samples;   /* stacks or events written */
+};
+
+/* Writes the whole. Whether a stream arrived is the caller's to ask at its end. ERROR_USAGE when
+ * the format holds one process and several are chosen. */
+int export_write(struct trace *t, struct symbols *symbols, const struct export_request *request,
+                 struct export_result *result, struct error *err);
+
+#endif

@@ -1,0 +1,89 @@
+/* folded.c - a line for each call stack: frames from the outermost, with ';' between them, a blank,
+ * the value. */
+#include <stdlib.h>
+
+#include "export/job.h"
+#include "report/lines.h"
+
+struct folded {
+    struct export_job *job;
+    struct lines *lines;
+    bool several;
+    uint32_t *path;
+    size_t room;
+};
+
+/* Frames are kept apart by ';', so it may not stand in them. */
+static void put_frame(struct lines *l, const char *name)
+{
+    for (const char *s = name; *s; s++)
+        if (*s == ';' || *s == '\n' || *s == '\r')
+            lines_char(l, ':');
+        else
+            lines_char(l, *s);
+}
+
+static int process(void *arg, const struct model *m, struct names *names, struct error *err)
+{
+    struct folded *f = arg;
+    const enum metric by = f->job->options->by;
+    const struct trace_image *image = model_image(m);
+    struct frame_source source = names_source(names, true);
+    struct sites sites;
+    int status = 0;
+    if (sites_build(&sites, m, &source, by, err))
+        return -1;
+    for (size_t i = 0; i < sites.count && !status; i++) {
+        uint64_t value = figures_metric(&sites.items[i].figures, by);
+        size_t depth = 0;
+        if (!value)
+            break; /* they are in order */
+        for (uint32_t at = sites.items[i].tip; at; at = sites.parent[at]) {
+            if (depth == f->room) {
+                size_t room = f->room ? f->room * 2 : 256;
+                uint32_t *more = realloc(f->path, room * sizeof *more);
+                if (!more) {
+                    status = error_set(err, ERROR_MEMORY, "no memory for a stack");
+                    break;
+                }
+                f->path = more;
+                f->room = room;
+            }
+            f->path[depth++] = sites.frame[at];
+        }
+        if (f->several) {
+            put_frame(f->lines, job_program(image));
+            lines_put(f->lines, " (");
+            lines_number(f->lines, image->pid, 0);
+            lines_put(f->lines, depth ? ");" : ");[no stack recorded]");
+        } else if (!depth) {
+            lines_put(f->lines, "[no stack recorded]");
+        }
+        while (depth--) {
+            put_frame(f->lines, names_frame(names, f->path[depth])->function);
+            if (depth)
+                lines_char(f->lines, ';');
+        }
+        lines_char(f->lines, ' ');
+        lines_number(f->lines, value, 0);
+        lines_char(f->lines, '\n');
+        f->job->result->samples++;
+    }
+    sites_release(&sites);
+    return status;
+}
+
+int export_folded(struct export_job *job, struct error *err)
+{
+    struct folded f = {.job = job, .several = job_processes(job) > 1};
+    f.lines = malloc(sizeof *f.lines);
+    if (!f.lines)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    f.lines->out = job->out;
+    f.lines->used = 0;
+    int status = job_models(job, process, &f, err);
+    lines_flush(f.lines);
+    free(f.lines);
+    free(f.path);
+    return status;
+}

@@ -1,0 +1,139 @@
+#include "export/job.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/buffer.h"
+
+const char *job_program(const struct trace_image *image)
+{
+    const char *path = image->exe && *image->exe             ? image->exe
+                       : image->command && image->command[0] ? image->command[0]
+                                                             : "?";
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+bool job_has(const struct export_job *job, const struct trace_image *image)
+{
+    return image->events && selection_has_image(&job->selection, image);
+}
+
+uint32_t job_processes(const struct export_job *job)
+{
+    const struct trace_info *info = trace_info(job->trace);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < info->image_count; i++)
+        n += job_has(job, &info->images[i]);
+    return n;
+}
+
+int64_t job_one_process(const struct export_job *job, struct error *err)
+{
+    const struct trace_info *info = trace_info(job->trace);
+    struct buffer list = {0};
+    int64_t found = -1;
+    uint32_t pids = 0, last = 0;
+    for (uint32_t i = 0; i < info->image_count; i++) {
+        const struct trace_image *m = &info->images[i];
+        if (!job_has(job, m))
+            continue;
+        if (!pids || m->pid != last) {
+            pids++;
+            if (pids <= 8)
+                buffer_printf(&list, "%s%u (%s)", pids > 1 ? ", " : "", m->pid, job_program(m));
+        }
+        last = m->pid;
+        if (found < 0 || m->calls > info->images[found].calls)
+            found = i;
+    }
+    if (found < 0)
+        error_set(err, ERROR_USAGE, "no process of this recording allocated anything");
+    if (pids > 1) {
+        found = error_set(err, ERROR_USAGE,
+                          "this format holds one process; choose one with --pid: %s%s",
+                          buffer_text(&list), pids > 8 ? ", ..." : "");
+    }
+    buffer_release(&list);
+    return found;
+}
+
+int job_model(struct export_job *job, uint32_t image,
+              int (*process)(void *arg, const struct model *m, struct names *names,
+                             struct error *err),
+              void *arg, struct error *err)
+{
+    struct image_filter filter;
+    struct model *m = NULL;
+    const struct trace_image *of = &trace_info(job->trace)->images[image];
+    struct names *names = names_new(job->symbols, of, err);
+    int status = names ? selection_resolve(&job->selection, of, names, &filter, err) : -1;
+    if (!status) {
+        status = replay_image(job->trace, image, &filter.filter, &m, err);
+        selection_release(&filter);
+    }
+    if (!status)
+        status = process(arg, m, names, err);
+    if (!status && names_failed(names))
+        status = error_set(err, ERROR_MEMORY, "no memory for names");
+    model_free(m);
+    names_free(names);
+    job->result->processes++;
+    return status;
+}
+
+int job_models(struct export_job *job,
+               int (*process)(void *arg, const struct model *m, struct names *names,
+                              struct error *err),
+               void *arg, struct error *err)
+{
+    const struct trace_info *info = trace_info(job->trace);
+    for (uint32_t i = 0; i < info->image_count; i++)
+        if (job_has(job, &info->images[i]) && job_model(job, i, process, arg, err))
+            return -1;
+    return 0;
+}
+
+static int check(const struct trace_image *image, const struct trace_batch *b, struct error *err)
+{
+    uint32_t threads = 0, stacks = 0, kinds = 0;
+    bool slots = true;
+    for (size_t i = 0; i < b->n; i++) {
+        threads = b->thread[i] > threads ? b->thread[i] : threads;
+        stacks = b->stack[i] > stacks ? b->stack[i] : stacks;
+        kinds = b->kind[i] > kinds ? b->kind[i] : kinds;
+        slots &= b->slot[i] < image->max_slots || b->slot[i] == TRACE_NO_SLOT;
+    }
+    if (b->n &&
+        (threads >= image->thread_count || stacks > image->stacks || kinds > TRACE_OTHER || !slots))
+        return error_set(err, ERROR_FORMAT,
+                         "events from number %" PRIu64 " of process %u make no sense: a thread, "
+                         "stack, slot or kind that does not exist",
+                         b->first_event, image->pid);
+    return 0;
+}
+
+int job_events(struct export_job *job, uint32_t index, struct names *names,
+               int (*batch)(void *arg, const struct job_filter *filter, const struct trace_batch *b,
+                            struct error *err),
+               void *arg, struct error *err)
+{
+    const struct trace_image *image = &trace_info(job->trace)->images[index];
+    struct image_filter filter;
+    if (selection_resolve(&job->selection, image, names, &filter, err))
+        return -1;
+    const struct job_filter f = {
+        .image = image, .f = filter.filter, .any = selection_filters(&job->selection)};
+    struct trace_cursor *c = trace_cursor_open(job->trace, index, err);
+    struct trace_batch b;
+    int more = c ? 1 : -1;
+    while (more > 0 && (more = trace_cursor_next(c, &b, err)) > 0)
+        if (check(image, &b, err) || batch(arg, &f, &b, err))
+            more = -1;
+        else if (job->out && ferror(job->out))
+            more = error_system(err, "cannot write");
+    trace_cursor_close(c);
+    selection_release(&filter);
+    job->result->processes++;
+    return more;
+}

@@ -1,0 +1,77 @@
+/* job.h - what the formats share: the processes chosen, their stacks, their events. */
+#ifndef MALLOW_EXPORT_JOB_H
+#define MALLOW_EXPORT_JOB_H
+
+#include "analyse/sites.h"
+#include "export/export.h"
+#include "model/model.h"
+#include "report/names.h"
+#include "report/select.h"
+
+struct export_job {
+    FILE *out;
+    const char *output;
+    const char *recording;
+    struct trace *trace;
+    struct symbols *symbols;
+    const struct report_options *options;
+    struct selection selection;
+    struct export_result *result;
+};
+
+/* How many processes are chosen that did anything. */
+uint32_t job_processes(const struct export_job *job);
+bool job_has(const struct export_job *job, const struct trace_image *image);
+/* The index of the only process chosen, or of its program with the most calls; -1 with an error
+ * that lists them. */
+int64_t job_one_process(const struct export_job *job, struct error *err);
+
+/* The program's name without its folder, for people; never NULL. */
+const char *job_program(const struct trace_image *image);
+
+/* Calls `process` with the finished model of each process chosen. */
+int job_models(struct export_job *job,
+               int (*process)(void *arg, const struct model *m, struct names *names,
+                              struct error *err),
+               void *arg, struct error *err);
+/* The same for one image. */
+int job_model(struct export_job *job, uint32_t image,
+              int (*process)(void *arg, const struct model *m, struct names *names,
+                             struct error *err),
+              void *arg, struct error *err);
+
+/* What the events of an image go through. */
+struct job_filter {
+    const struct trace_image *image;
+    struct model_filter f;
+    bool any; /* something is filtered */
+};
+
+static inline bool job_event_passes(const struct job_filter *j, const struct trace_batch *b,
+                                    size_t i)
+{
+    const struct model_filter *f = &j->f;
+    if (!j->any)
+        return true;
+    const bool sized = b->size[i] || b->kind[i] == TRACE_ALLOC;
+    return b->time_ns[i] >= f->from_ns && (!f->to_ns || b->time_ns[i] < f->to_ns) &&
+           (!(f->min_bytes || f->below_bytes) ||
+            (sized && b->size[i] >= f->min_bytes &&
+             (!f->below_bytes || b->size[i] < f->below_bytes))) &&
+           (!f->thread_pass || f->thread_pass[b->thread[i]]) &&
+           (!f->stack_pass || f->stack_pass[b->stack[i]]);
+}
+
+/* Calls `batch` with each batch of an image, whose indices have been checked: threads, stacks and
+ * slots exist. It is the callee that filters, by job_event_passes. */
+int job_events(struct export_job *job, uint32_t image, struct names *names,
+               int (*batch)(void *arg, const struct job_filter *filter, const struct trace_batch *b,
+                            struct error *err),
+               void *arg, struct error *err);
+
+/* --- one function a format --- */
+int export_pprof(struct export_job *job, struct error *err);
+int export_folded(struct export_job *job, struct error *err);
+int export_speedscope(struct export_job *job, struct error *err);
+
+#endif

@@ -1,0 +1,68 @@
+#include "report/lines.h"
+
+#include "base/buffer.h"
+#include "report/json.h"
+
+void lines_flush(struct lines *l)
+{
+    if (l->used)
+        fwrite_unlocked(l->text, 1, l->used, l->out);
+    l->used = 0;
+}
+
+void lines_bytes_slow(struct lines *l, const void *data, size_t n)
+{
+    lines_flush(l);
+    if (n > sizeof l->text) {
+        fwrite_unlocked(data, 1, n, l->out);
+        return;
+    }
+    memcpy(l->text, data, n);
+    l->used = n;
+}
+
+void lines_number(struct lines *l, uint64_t v, unsigned width)
+{
+    char text[32], *p = text + sizeof text;
+    do {
+        *--p = (char)('0' + v % 10);
+        v /= 10;
+    } while (v);
+    while ((size_t)(text + sizeof text - p) < width)
+        *--p = ' ';
+    lines_bytes(l, p, (size_t)(text + sizeof text - p));
+}
+
+static void hex(struct lines *l, uint64_t v, const char *before, size_t before_bytes)
+{
+    char text[24], *p = text + sizeof text;
+    do {
+        *--p = "0123456789abcdef"[v & 15];
+        v >>= 4;
+    } while (v);
+    p -= before_bytes;
+    memcpy(p, before, before_bytes);
+    lines_bytes(l, p, (size_t)(text + sizeof text - p));
+}
+
+void lines_hex(struct lines *l, uint64_t v) { hex(l, v, "0x", 2); }
+
+void lines_digits(struct lines *l, uint64_t v) { hex(l, v, "", 0); }
+
+void lines_harmless(struct lines *l, const char *s)
+{
+    while (*s) {
+        size_t n = json_utf8(s);
+        bool bad = n == 0 || (n == 1 && ((unsigned char)*s < 0x20 || *s == 0x7f));
+        lines_bytes(l, bad ? "?" : s, bad ? 1 : n);
+        s += n ? n : 1;
+    }
+}
+
+void lines_quoted(struct lines *l, const char *s)
+{
+    struct buffer b = {0};
+    json_quote(&b, s ? s : "");
+    lines_bytes(l, buffer_text(&b), b.size_bytes);
+    buffer_release(&b);
+}

@@ -1,0 +1,180 @@
+"""Each format read back by a reader that is not ours, its totals those of `mallow report --json`.
+test_formats.py MALLOW VICTIM FORMAT"""
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import readers
+from readers import need, pprof, run
+
+MALLOW, VICTIM, FORMAT = sys.argv[1:4]
+BY = {"peak": "sites_peak_bytes", "end": "sites_end_live_bytes", "allocated": "sites_allocated_bytes",
+      "temporary": "sites_temporary", "calls": "sites_calls"}
+made = None
+
+
+def setUpModule():
+    global made
+    made = readers.Recordings(MALLOW, VICTIM)
+
+
+def tearDownModule():
+    made.folder.cleanup()
+
+
+def totals_by_type(path):
+    """Sums of the samples of a profile, by the name of the value, as pprof sees them."""
+    text = pprof("-raw", path)
+    part = text.split("Samples:\n")[1].split("Locations\n")[0].splitlines()
+    names = [word.split("/")[0] for word in part[0].split()]
+    sums = [0] * len(names)
+    for line in part[1:]:
+        match = re.match(r"^((?:\s+-?\d+)+):", line)
+        if match:
+            sums = [a + int(b) for a, b in zip(sums, match.group(1).split())]
+    return dict(zip(names, sums))
+
+
+class Pprof(unittest.TestCase):
+    def test_totals(self):
+        for recording in (made.single, made.forked):
+            want = made.totals(recording)
+            got = totals_by_type(made.export(recording, "pprof"))
+            self.assertEqual(got, {
+                "alloc_objects": want["allocations"], "alloc_space": want["requested_bytes"],
+                "inuse_objects": want["end_live_blocks"], "inuse_space": want["end_live_bytes"],
+                "peak_objects": want["peak_live_blocks"], "peak_space": want["peak_live_bytes"],
+                "temporary_objects": want["temporary_allocations"]})
+
+    def test_names_lines_and_build_ids(self):
+        path = made.export(made.single, "pprof")
+        raw = pprof("-raw", path)
+        build_id = re.search(r"Build ID: ([0-9a-f]+)", run("readelf", "-n", VICTIM)).group(1)
+        mappings = raw.split("Mappings\n")[1]
+        self.assertRegex(mappings, rf"^1: 0x[0-9a-f]+/0x[0-9a-f]+/0x0 \S*{os.path.basename(VICTIM)} {build_id}")
+        # an inlined function and its caller are lines of one location
+        self.assertRegex(raw, r"inlined_leaf \S+victim\.c:\d+\S* s=0\n\s+leak \S+victim\.c:\d+")
+        for name, kind in (("leak", "inuse_space"), ("momentary", "temporary_objects"), ("worker", "alloc_objects")):
+            self.assertIn(name, pprof("-top", f"-sample_index={kind}", path))
+
+    def test_processes_are_labels(self):
+        raw = pprof("-raw", made.export(made.forked, "pprof"))
+        for p in made.report(made.forked)["processes"]:
+            self.assertIn(f"pid:[{p['pid']}]", raw)
+
+    def test_base_of_itself_is_nothing(self):
+        path = made.export(made.single, "pprof")
+        self.assertRegex(pprof("-top", f"-base={path}", path), r"accounting for 0, 0%")
+
+
+class Folded(unittest.TestCase):
+    def sums(self, path):
+        with open(path, encoding="utf-8") as f:
+            lines = f.read().splitlines()
+        return sum(int(line.rsplit(" ", 1)[1]) for line in lines)
+
+    def test_totals_by_each_figure(self):
+        for recording in (made.single, made.forked):
+            want = made.totals(recording)
+            for by, key in BY.items():
+                self.assertEqual(self.sums(made.export(recording, "folded", "--by", by)), want[key], by)
+
+    def test_equals_pprof(self):
+        need("go", "golang-go")
+        got = totals_by_type(made.export(made.single, "pprof"))
+        for by, kind in (("peak", "peak_space"), ("end", "inuse_space"), ("allocated", "alloc_space")):
+            self.assertEqual(self.sums(made.export(made.single, "folded", "--by", by)), got[kind])
+
+    def test_filters(self):
+        want = made.totals(made.single, "--size", "50..500")
+        path = made.export(made.single, "folded", "--by=allocated", "--size", "50..500")
+        self.assertEqual(self.sums(path), want["sites_allocated_bytes"])
+
+    def test_stack(self):
+        with open(made.export(made.single, "folded", "--by", "end"), encoding="utf-8") as f:
+            text = f.read()
+        self.assertRegex(text, r"(?m)^\S*.*;main;(recurse;){41}leak;inlined_leaf 77$")
+
+
+class Speedscope(unittest.TestCase):
+    def test_totals_and_shape(self):
+        for recording in (made.single, made.forked):
+            with open(made.export(recording, "speedscope"), encoding="utf-8") as f:
+                document = json.load(f)
+            want = made.totals(recording)
+            got = {}
+            frames = document["shared"]["frames"]
+            for p in document["profiles"]:
+                by = p["name"].rsplit(": ", 1)[1]
+                self.assertEqual(sum(p["weights"]), p["endValue"])
+                self.assertEqual(len(p["weights"]), len(p["samples"]))
+                self.assertTrue(all(0 <= i < len(frames) for s in p["samples"] for i in s))
+                got[by] = got.get(by, 0) + p["endValue"]
+            self.assertEqual(got, {
+                "live at the peak": want["sites_peak_bytes"], "live at the end": want["sites_end_live_bytes"],
+                "allocated": want["sites_allocated_bytes"], "temporary allocations": want["sites_temporary"],
+                "calls": want["sites_calls"]})
+
+    def test_one_figure(self):
+        with open(made.export(made.single, "speedscope", "--by", "end"), encoding="utf-8") as f:
+            self.assertEqual([p["name"].rsplit(": ", 1)[1] for p in json.load(f)["profiles"]], ["live at the end"])
+
+    def test_schema_of_speedscope(self):
+        modules = os.path.join(os.path.dirname(os.path.abspath(__file__)), "node_modules")
+        need("node", "nodejs")
+        if not os.path.exists(os.path.join(modules, "speedscope")):
+            self.skipTest(f"the npm packages of tests/export/package.json are not in {modules}: "
+                          "scripts/dependencies check installs them")
+        path = made.export(made.forked, "speedscope")
+        program = ("const fs = require('fs'); const Ajv = require('ajv');"
+                   "const schema = require('speedscope/dist/release/file-format-schema.json');"
+                   "const ajv = new (Ajv.default || Ajv)({strict: false});"
+                   "const check = ajv.compile(schema);"
+                   "const ok = check(JSON.parse(fs.readFileSync(process.argv[1])));"
+                   "console.log(ok, JSON.stringify(check.errors));")
+        env = dict(readers.ENVIRONMENT, NODE_PATH=modules)
+        for text, valid in ((None, "true"), ('{"profiles":[{"type":"sampled"}]}', "false")):
+            if text:
+                path = made.path("bad.json")
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(text)
+            done = subprocess.run(["node", "-e", program, path], capture_output=True, text=True, env=env, check=False)
+            self.assertEqual(done.stdout.split(" ")[0].strip(), valid, done.stdout + done.stderr)
+
+
+class Any(unittest.TestCase):
+    """What holds for all formats."""
+
+    def test_usage(self):
+        said = run(MALLOW, "export", "--format", "yaml", made.single, status=2)
+        self.assertIn("pprof|folded|speedscope", said)
+        self.assertIn("pprof|folded", run(MALLOW, "export", made.single, status=2))
+        self.assertIn("itself", run(MALLOW, "export", "--format", "folded", "-o", made.single, made.single, status=2))
+        self.assertIn("no process 1", run(MALLOW, "export", "--format", "folded", "--pid", "1", made.single, status=2))
+
+    def test_not_a_recording(self):
+        said = run(MALLOW, "export", "--format", "folded", "-o", made.path("x"), "/etc/passwd", status=2)
+        self.assertIn("/etc/passwd", said)
+        self.assertFalse(os.path.exists(made.path("x")))
+
+    def test_full_disk(self):
+        self.assertIn("No space", run(MALLOW, "export", "--format", "pprof", "-o", "/dev/full", made.single, status=1))
+        self.assertTrue(os.path.exists("/dev/full"))
+
+
+CLASSES = {"pprof": Pprof, "folded": Folded, "speedscope": Speedscope, "any": Any}
+NEEDS = {"pprof": ("go", "golang-go")}
+
+if __name__ == "__main__":
+    if FORMAT in NEEDS:
+        need(*NEEDS[FORMAT])
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(CLASSES[FORMAT])
+    result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite([suite]))
+    skipped = [reason for _, reason in result.skipped]
+    if result.wasSuccessful() and skipped:
+        print("SKIPPED in part:", *skipped, sep="\n")
+        sys.exit(77)
+    sys.exit(not result.wasSuccessful())

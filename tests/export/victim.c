@@ -1,0 +1,90 @@
+/* Something of everything: two threads, reallocs, temporary blocks, leaks, aligned and failed
+ * calls, mmap; with the argument "fork" also a child. Truth is what `mallow report --json` says of
+ * it. */
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NOINLINE __attribute__((noinline, noclone))
+
+static void *volatile keep[4096];
+static volatile size_t kept;
+
+static inline __attribute__((always_inline)) void *inlined_leaf(size_t n) { return malloc(n); }
+
+NOINLINE static void leak(size_t n) { keep[kept++] = inlined_leaf(n); }
+
+NOINLINE static void momentary(size_t n)
+{
+    char *volatile p = malloc(n);
+    free(p);
+}
+
+NOINLINE static void grow(void)
+{
+    char *p = NULL;
+    for (size_t n = 16; n <= 65536; n *= 2) {
+        p = realloc(p, n);
+        momentary(n / 3);
+    }
+    keep[kept++] = realloc(p, 100);
+}
+
+NOINLINE static void recurse(int depth)
+{
+    if (depth)
+        recurse(depth - 1);
+    else
+        leak(77);
+    __asm__ volatile("");
+}
+
+static void *worker(void *arg)
+{
+    void *blocks[500];
+    for (size_t i = 0; i < 500; i++)
+        blocks[i] = calloc(i + 1, 8);
+    for (size_t i = 0; i < 499; i++)
+        free(blocks[i]);
+    free(arg); /* of the other thread */
+    return blocks[499];
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t t;
+    void *aligned = NULL, *result = NULL;
+    char *big = malloc(3 << 20);
+    volatile size_t huge = PTRDIFF_MAX;
+    for (int i = 0; i < 200; i++)
+        leak((size_t)i * 3 + 1);
+    grow();
+    recurse(40);
+    if (posix_memalign(&aligned, 256, 1000))
+        return 1;
+    keep[kept++] = aligned;
+    keep[kept++] = memalign(64, 200);
+    free(NULL);
+    free(malloc(huge)); /* fails */
+    void *m = mmap(NULL, 1 << 16, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(m, 1 << 16);
+    if (pthread_create(&t, NULL, worker, malloc(1234)) || pthread_join(t, &result))
+        return 1;
+    free(result);
+    if (argc > 1 && !strcmp(argv[1], "fork")) {
+        pid_t child = fork();
+        if (child == 0) {
+            leak(5000);
+            free(big);
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
+    free(big);
+    return 0;
+}
