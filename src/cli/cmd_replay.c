@@ -7,6 +7,7 @@
 
 #include "base/human.h"
 #include "cli/measured.h"
+#include "stats/stats.h"
 
 struct replay_cli {
     struct replaying how;
@@ -21,7 +22,7 @@ static const struct option_spec specs[] = {
     {0, "alloc", OPTION_TEXT, AT(alloc), "NAME|PATH",
      "the allocator: glibc, jemalloc, tcmalloc, mimalloc, or a library's path (default glibc)",
      .completion = VALUE_FILE},
-    REPLAYING_OPTIONS(struct replay_cli, how),
+    REPLAYING_OPTIONS(struct replay_cli, how, "none"),
     {0, "repeat", OPTION_COUNT, AT(repeat), "N",
      "run N times; the figures are the run's whose wall time is the median (default 1)", 1, 1000},
     {0, "dry-run", OPTION_FLAG, AT(dry), NULL, "account for everything, but do not allocate"},
@@ -116,7 +117,7 @@ static size_t middle(json_object **runs, size_t n)
         return 0;
     for (size_t i = 0; i < n; i++)
         walls[i] = measured_number(runs[i], "wall_ns", 0);
-    double median = measured_median(walls, n);
+    double median = stats_median(walls, n);
     free(walls);
     for (size_t i = 1; i < n; i++)
         if (fabs(measured_number(runs[i], "wall_ns", 0) - median) <

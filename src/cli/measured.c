@@ -81,16 +81,27 @@ double measured_number(json_object *run, const char *path, double otherwise)
                : otherwise;
 }
 
-static int ascending(const void *a, const void *b)
+double measured_average_rss(json_object *run)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double measured_median(double *values, size_t n)
-{
-    if (!n)
+    double said = measured_number(run, "average_rss_bytes", -1), area = 0, begin = 0, last = 0;
+    json_object *points;
+    if (said >= 0)
+        return said;
+    if (!json_object_object_get_ex(run, "timeline", &points) ||
+        !json_object_is_type(points, json_type_array))
         return 0;
-    qsort(values, n, sizeof *values, ascending);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+    size_t n = json_object_array_length(points);
+    double before = 0, now = 0;
+    for (size_t i = 0; i < n; i++) {
+        json_object *point = json_object_array_get_idx(points, i);
+        double time = measured_number(point, "time_ns", 0);
+        now = measured_number(point, "rss_bytes", 0);
+        if (!i)
+            begin = time;
+        else
+            area += (time - last) * (now + before) / 2;
+        last = time;
+        before = now;
+    }
+    return last > begin ? area / (last - begin) : now;
 }

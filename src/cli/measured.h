@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "replay/run.h"
 
-/* Options that both commands have. */
+/* Options that the commands have in common. */
 struct replaying {
     struct option_texts settings;
     const char *pace;
@@ -20,7 +20,7 @@ struct replaying {
     bool dry;
 };
 
-#define REPLAYING_OPTIONS(type, field)                                                             \
+#define REPLAYING_OPTIONS(type, field, touched)                                                    \
     {0,                                                                                            \
      "order",                                                                                      \
      OPTION_CHOICE,                                                                                \
@@ -36,7 +36,7 @@ struct replaying {
          OPTION_CHOICE,                                                                            \
          offsetof(type, field.touch),                                                              \
          "none|pages|bytes",                                                                       \
-         "write nothing into the blocks, a byte a page, or every byte (default none)"},            \
+         "write nothing into the blocks, a byte a page, or every byte (default " touched ")"},     \
         {0,                                                                                        \
          "timing",                                                                                 \
          OPTION_CHOICE,                                                                            \
@@ -66,7 +66,7 @@ json_object *replaying_run(const struct replay_request *request, struct error *e
 /* A number in the object, by path "calls/malloc/count"; `otherwise` when it is not there. */
 double measured_number(json_object *run, const char *path, double otherwise);
 
-/* The median of n numbers; sorts them. */
-double measured_median(double *values, size_t n);
+/* The mean resident size over the run's time, from its timeline; 0 when it has none. */
+double measured_average_rss(json_object *run);
 
 #endif

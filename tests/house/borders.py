@@ -24,8 +24,9 @@ MAY_INCLUDE = {
     "watch": {"base"},
     "workload": {"format", "base", "trace"},
     "replay": {"format", "base", "workload"},
+    "stats": set(),
     "cli": {"base", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "record",
-            "workload", "replay"},
+            "workload", "replay", "stats"},
 }
 
 # Folder -> the only headers of another folder that it may use.

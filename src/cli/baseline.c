@@ -1,0 +1,112 @@
+/* baseline.c - see baseline.h. */
+#include "cli/baseline.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buffer.h"
+#include "cli/measured.h"
+
+static void make_folders(char *path)
+{
+    for (char *p = path + 1; *p; p++)
+        if (*p == '/') {
+            *p = 0;
+            mkdir(path, 0777); /* what cannot be made is told when the file is opened */
+            *p = '/';
+        }
+}
+
+static int path_of(const char *name, struct buffer *b, struct error *err)
+{
+    if (strchr(name, '/')) {
+        buffer_append_text(b, name);
+        return 0;
+    }
+    if (!*name || *name == '.')
+        return error_set(err, ERROR_USAGE, "'%s' is no name for a baseline", name);
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    if (data && *data)
+        buffer_append_text(b, data);
+    else if (home && *home)
+        buffer_printf(b, "%s/.local/share", home);
+    else
+        return error_set(err, ERROR_USAGE, "no HOME to keep baselines in; give a path");
+    buffer_printf(b, "/mallow/baselines/%s.json", name);
+    return 0;
+}
+
+int baseline_save(const char *name, json_object *document, struct error *err)
+{
+    struct buffer path = {0};
+    int failed = path_of(name, &path, err);
+    if (!failed && !strchr(name, '/'))
+        make_folders(path.data);
+    if (!failed &&
+        json_object_to_file_ext(buffer_text(&path), document, JSON_C_TO_STRING_PLAIN) < 0)
+        failed = error_system(err, "cannot write the baseline %s", buffer_text(&path));
+    buffer_release(&path);
+    return failed;
+}
+
+json_object *baseline_load(const char *name, struct error *err)
+{
+    struct buffer path = {0};
+    json_object *document = NULL;
+    if (!path_of(name, &path, err)) {
+        document = json_object_from_file(buffer_text(&path));
+        if (!document)
+            error_set(err, ERROR_USAGE, "there is no baseline '%s' (%s); --save makes one", name,
+                      buffer_text(&path));
+    }
+    buffer_release(&path);
+    return document;
+}
+
+json_object *baseline_runs(json_object *document, const char *workload)
+{
+    json_object *all, *runs = NULL;
+    if (!workload)
+        return json_object_object_get_ex(document, "runs", &runs) &&
+                       json_object_is_type(runs, json_type_array)
+                   ? runs
+                   : NULL;
+    if (!json_object_object_get_ex(document, "corpus", &all) ||
+        !json_object_is_type(all, json_type_array))
+        return NULL;
+    for (size_t i = 0; i < json_object_array_length(all); i++) {
+        json_object *one = json_object_array_get_idx(all, i), *name;
+        if (json_object_object_get_ex(one, "workload", &name) &&
+            !strcmp(json_object_get_string(name), workload))
+            return baseline_runs(one, NULL);
+    }
+    return NULL;
+}
+
+static bool same_text(json_object *a, json_object *b, const char *key)
+{
+    json_object *x, *y;
+    return !json_object_object_get_ex(a, key, &x) || !json_object_object_get_ex(b, key, &y) ||
+           !strcmp(json_object_get_string(x), json_object_get_string(y));
+}
+
+int baseline_matches(json_object *runs, json_object *run, struct error *err)
+{
+    static const char *const numbers[] = {"operations", "threads", "recorded/peak_live_bytes"};
+    static const char *const ways[] = {"order", "touch", "timing"};
+    json_object *other = json_object_array_get_idx(runs, 0);
+    if (!other)
+        return error_set(err, ERROR_USAGE, "the baseline has no runs");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (measured_number(other, numbers[i], 0) != measured_number(run, numbers[i], 0))
+            return error_set(err, ERROR_USAGE,
+                             "the baseline is of another workload: %s is %.0f in "
+                             "it and %.0f here",
+                             numbers[i], measured_number(other, numbers[i], 0),
+                             measured_number(run, numbers[i], 0));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (!same_text(other, run, ways[i]))
+            return error_set(err, ERROR_USAGE, "the baseline was made with another --%s", ways[i]);
+    return 0;
+}

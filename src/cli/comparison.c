@@ -1,0 +1,226 @@
+/* comparison.c - see comparison.h. */
+#include "cli/comparison.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct metric comparison_metrics[COMPARISON_METRICS] = {
+    [COMPARISON_CPU] = {"cpu_ns", "CPU time", true},
+    [COMPARISON_WALL] = {"wall_ns", "wall time", false},
+    [COMPARISON_CALLS] = {"allocator_cycles", "in calls", false},
+    [COMPARISON_PEAK] = {"peak_rss_bytes", "peak RSS", true},
+    [COMPARISON_AVERAGE] = {"average_rss_bytes", "average RSS", false},
+    [COMPARISON_FRAGMENTATION] = {"fragmentation", "RSS/ideal", false},
+};
+
+double comparison_value(json_object *run, enum comparison_metric metric)
+{
+    double ideal;
+    switch (metric) {
+    case COMPARISON_CPU:
+        return measured_number(run, "user_ns", 0) + measured_number(run, "system_ns", 0);
+    case COMPARISON_AVERAGE: return measured_average_rss(run);
+    case COMPARISON_FRAGMENTATION:
+        ideal = measured_number(run, "peak_ideal_rss_bytes", 0);
+        return ideal > 0 ? measured_number(run, "workload_peak_rss_bytes", 0) / ideal : 0;
+    default: return measured_number(run, comparison_metrics[metric].key, 0);
+    }
+}
+
+/* --- candidates --- */
+
+int candidate_init(struct candidate *c, const char *spec, size_t n,
+                   const struct option_texts *common, struct error *err)
+{
+    memset(c, 0, sizeof *c);
+    c->spec = strndup(spec, n);
+    c->label = strndup(spec, n);
+    size_t most = common->count + 1;
+    for (size_t i = 0; i < n; i++)
+        most += spec[i] == '+';
+    c->settings = calloc(most, sizeof(char *));
+    if (!c->spec || !c->label || !c->settings)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    for (size_t i = 0; i < common->count; i++)
+        c->settings[c->setting_count++] = common->items[i];
+    c->alloc = c->spec;
+    for (char *p = c->spec; (p = strchr(p, '+'));) {
+        *p++ = 0;
+        c->settings[c->setting_count++] = p;
+    }
+    char path[PATH_MAX];
+    for (size_t i = 0; i < c->setting_count; i++)
+        if (replay_check_setting(c->settings[i], err))
+            return -1;
+    return replay_find_allocator(c->alloc, path, err);
+}
+
+void candidate_release(struct candidate *c)
+{
+    free(c->settings);
+    free(c->label);
+    free(c->spec);
+    memset(c, 0, sizeof *c);
+}
+
+/* --- rounds --- */
+
+static uint64_t draw(uint64_t *random)
+{
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    return *random;
+}
+
+/* The order of a round: drawn (as Fisher and Yates do), and every second one is the last reversed.
+ */
+static void arrange(struct comparison *c, size_t *order)
+{
+    bool reverse = c->rounds % 2;
+    for (size_t k = c->count; k > 1; k--) {
+        size_t with = reverse ? c->count - k : (size_t)(draw(&c->random) % k);
+        if (reverse && with >= k - 1)
+            return;
+        size_t kept = order[k - 1];
+        order[k - 1] = order[with];
+        order[with] = kept;
+    }
+}
+
+static int run_round(struct comparison *c, size_t *order, struct progress *bar, size_t expected,
+                     struct error *err)
+{
+    size_t have = c->rounds * c->count;
+    json_object **more = realloc(c->runs, (have + c->count) * sizeof *more);
+    if (!more)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    c->runs = more;
+    memset(c->runs + have, 0, c->count * sizeof *more);
+    arrange(c, order);
+    c->rounds++; /* from here on they are released with the others */
+    for (size_t k = 0; k < c->count; k++) {
+        const struct candidate *one = &c->candidates[order[k]];
+        progress_update(bar, have + k, expected * c->count);
+        struct replay_request request = c->request;
+        request.alloc = one->alloc;
+        request.settings = one->settings;
+        request.setting_count = one->setting_count;
+        json_object *run = replaying_run(&request, err);
+        if (!run)
+            return error_prefix(err, "%s", one->label);
+        c->runs[have + order[k]] = run;
+    }
+    return 0;
+}
+
+void comparison_values(const struct comparison *c, size_t candidate, enum comparison_metric metric,
+                       double *values)
+{
+    for (size_t i = 0; i < c->rounds; i++)
+        values[i] = comparison_value(c->runs[i * c->count + candidate], metric);
+}
+
+/* The runs of a candidate in the baseline. */
+static size_t baseline_values(const struct comparison *c, const char *label,
+                              enum comparison_metric metric, double *values)
+{
+    size_t n = 0;
+    for (size_t i = 0;
+         c->baseline && i < json_object_array_length(c->baseline) && n < COMPARISON_ROUNDS; i++) {
+        json_object *run = json_object_array_get_idx(c->baseline, i), *name;
+        if (json_object_object_get_ex(run, "candidate", &name) &&
+            !strcmp(json_object_get_string(name), label))
+            values[n++] = comparison_value(run, metric);
+    }
+    return n;
+}
+
+static void evaluate_cell(struct comparison *c, size_t candidate, enum comparison_metric m)
+{
+    static double x[COMPARISON_ROUNDS], y[COMPARISON_ROUNDS];
+    struct cell *cell = &c->cells[candidate][m];
+    comparison_values(c, candidate, m, x);
+    cell->median = stats_median(x, c->rounds);
+    cell->low = cell->high = x[0];
+    for (size_t i = 1; i < c->rounds; i++) {
+        cell->low = x[i] < cell->low ? x[i] : cell->low;
+        cell->high = x[i] > cell->high ? x[i] : cell->high;
+    }
+    if (c->baseline) {
+        size_t n = baseline_values(c, c->candidates[candidate].label, m, y);
+        cell->ratio = stats_unpaired(x, c->rounds, y, n);
+    } else if (candidate) {
+        comparison_values(c, 0, m, y);
+        cell->ratio = stats_paired(x, y, c->rounds);
+    }
+    double reach = stats_reach(&cell->ratio);
+    if (comparison_metrics[m].gate && cell->ratio.method != STATS_NONE && reach > c->reach) {
+        c->reach = reach;
+        c->reach_candidate = candidate;
+        c->reach_metric = m;
+    }
+}
+
+static void mark_best_and_worst(struct comparison *c, enum comparison_metric m)
+{
+    static double x[COMPARISON_ROUNDS], y[COMPARISON_ROUNDS];
+    size_t best = 0, worst = 0;
+    for (size_t i = 1; i < c->count; i++) {
+        if (c->cells[i][m].median < c->cells[best][m].median)
+            best = i;
+        if (c->cells[i][m].median > c->cells[worst][m].median)
+            worst = i;
+    }
+    comparison_values(c, worst, m, x);
+    comparison_values(c, best, m, y);
+    if (best != worst && stats_paired(x, y, c->rounds).differs)
+        c->cells[best][m].best = c->cells[worst][m].worst = true;
+}
+
+static void evaluate(struct comparison *c)
+{
+    memset(c->cells, 0, sizeof c->cells);
+    c->reach = 0;
+    for (unsigned m = 0; m < COMPARISON_METRICS; m++) {
+        for (size_t i = 0; i < c->count; i++)
+            evaluate_cell(c, i, m);
+        mark_best_and_worst(c, m);
+    }
+}
+
+static void forget(struct comparison *c)
+{
+    for (size_t i = 0; i < c->rounds * c->count; i++)
+        json_object_put(c->runs[i]);
+    c->rounds = 0;
+}
+
+int comparison_run(struct comparison *c, const struct comparison_plan *plan, struct error *err)
+{
+    size_t order[COMPARISON_CANDIDATES];
+    struct progress bar = {0};
+    int failed = 0;
+    forget(c);
+    for (size_t i = 0; i < c->count; i++)
+        order[i] = i;
+    progress_begin(&bar, "comparing");
+    size_t until = plan->least;
+    while (c->rounds < until && !failed) {
+        failed = run_round(c, order, &bar, until, err);
+        if (failed || c->rounds < until)
+            continue;
+        evaluate(c);
+        if (c->reach > plan->precision && until < plan->most)
+            until = until + 2 < plan->most ? until + 2 : plan->most;
+    }
+    progress_end(&bar);
+    return failed;
+}
+
+void comparison_release(struct comparison *c)
+{
+    forget(c);
+    free(c->runs);
+    c->runs = NULL;
+}

@@ -1,0 +1,107 @@
+/* comparison.h - a workload run against several candidates, in rounds.
+ *
+ * Every round runs each candidate once. The order is drawn for a round and turned round for the
+ * next, so that what disturbs the machine disturbs all alike, and a drift cancels. Owns: the runs
+ * and what they say of each candidate; used by compare and by tune's confirmation. */
+#ifndef MALLOW_CLI_COMPARISON_H
+#define MALLOW_CLI_COMPARISON_H
+
+#include "cli/measured.h"
+#include "stats/stats.h"
+
+enum {
+    COMPARISON_CANDIDATES = 64,
+    COMPARISON_ROUNDS = 1000,
+};
+
+/* What is compared; all of them are better when smaller. */
+enum comparison_metric {
+    COMPARISON_CPU,
+    COMPARISON_WALL,
+    COMPARISON_CALLS,
+    COMPARISON_PEAK,
+    COMPARISON_AVERAGE,
+    COMPARISON_FRAGMENTATION,
+    COMPARISON_METRICS
+};
+
+struct metric {
+    const char *key; /* in JSON */
+    const char *title;
+    bool gate; /* --fail-above looks at it, and the rounds go on until it is known well */
+};
+
+extern const struct metric comparison_metrics[COMPARISON_METRICS];
+
+/* A figure of one run: ns, cycles, bytes, or a share; 0 when the run has none. */
+double comparison_value(json_object *run, enum comparison_metric metric);
+
+struct candidate {
+    char *label; /* owned: as the user gave it, NAME+K=V */
+    char *spec;  /* owned: the same with NULs for +; alloc and settings point into it */
+    const char *alloc;
+    const char **settings; /* owned array */
+    size_t setting_count;
+};
+
+/* Fills *c from NAME, PATH or NAME+K=V+K=V (n bytes of `spec`), with `common` settings first, and
+ * proves that allocator and settings exist. -1 with *err; release it in any case. */
+int candidate_init(struct candidate *c, const char *spec, size_t n,
+                   const struct option_texts *common, struct error *err);
+void candidate_release(struct candidate *c);
+
+struct cell {                 /* a candidate's figures of one metric */
+    double median, low, high; /* of the runs */
+    struct stats_ratio ratio; /* to the first candidate, or to itself in the baseline */
+    bool best, worst;         /* surely differ from each other */
+};
+
+/* How many rounds: `least`, then two more at a time until every gated ratio's interval reaches at
+ * most `precision` (a share) to either side, or there are `most`. */
+struct comparison_plan {
+    size_t least, most;
+    double precision;
+};
+
+struct comparison {
+    struct replay_request request; /* but for allocator and settings */
+    const struct candidate *candidates;
+    size_t count, rounds;
+    json_object **runs;     /* owned: [round * count + candidate] */
+    json_object *baseline;  /* array of runs to compare with, or NULL; borrowed */
+    uint64_t random;        /* seed of the orders; not 0 */
+    double reach;           /* the widest interval of a gated ratio; 0 when there is none */
+    size_t reach_candidate; /* whose it is */
+    enum comparison_metric reach_metric;
+    struct cell cells[COMPARISON_CANDIDATES][COMPARISON_METRICS];
+};
+
+/* Runs all the rounds of a plan, discarding earlier ones, and evaluates them. -1 with *err. */
+int comparison_run(struct comparison *c, const struct comparison_plan *plan, struct error *err);
+
+/* The figures of one candidate, a round each, into values[rounds]. */
+void comparison_values(const struct comparison *c, size_t candidate, enum comparison_metric metric,
+                       double *values);
+
+void comparison_release(struct comparison *c);
+
+/* --- comparison_show.c --- */
+
+/* A table for people; `colour` for best and worst. */
+void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour);
+
+/* The document of --json, which is a baseline's content, too. The caller owns it. */
+json_object *comparison_json(const struct comparison *c, const struct comparison_plan *plan);
+
+/* {ratio, ratio_low, ratio_high, differs} added to an object, where known. */
+void comparison_ratio_json(json_object *into, const struct stats_ratio *r);
+
+/* "-8.3 ±0.8%", or "= ±0.8%" when no difference is sure; empty when nothing is known. */
+#define COMPARISON_TEXT_BYTES 64
+const char *comparison_ratio_text(char out[COMPARISON_TEXT_BYTES], const struct stats_ratio *r);
+
+/* A figure with its unit: "745.0 ms", "92.1 MB", "1.12". */
+const char *comparison_value_text(char out[COMPARISON_TEXT_BYTES], enum comparison_metric metric,
+                                  double value);
+
+#endif

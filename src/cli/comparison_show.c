@@ -1,0 +1,169 @@
+/* comparison_show.c - a comparison as a table and as JSON; see comparison.h. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "cli/comparison.h"
+
+/* Columns that a text takes: the bytes that do not continue a character. */
+static int columns(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
+const char *comparison_ratio_text(char out[COMPARISON_TEXT_BYTES], const struct stats_ratio *r)
+{
+    *out = 0;
+    if (r->method == STATS_NONE)
+        return out;
+    double reach = 100 * fmax(r->high - r->ratio, r->ratio - r->low);
+    if (r->differs)
+        snprintf(out, COMPARISON_TEXT_BYTES, "%+.1f ±%.1f%%", 100 * (r->ratio - 1), reach);
+    else
+        snprintf(out, COMPARISON_TEXT_BYTES, "= ±%.1f%%", reach);
+    return out;
+}
+
+const char *comparison_value_text(char out[COMPARISON_TEXT_BYTES], enum comparison_metric metric,
+                                  double value)
+{
+    char text[HUMAN_TEXT_BYTES];
+    if (metric == COMPARISON_FRAGMENTATION)
+        snprintf(out, COMPARISON_TEXT_BYTES, "%.2f", value);
+    else if (metric == COMPARISON_PEAK || metric == COMPARISON_AVERAGE)
+        snprintf(out, COMPARISON_TEXT_BYTES, "%s", human_size(text, (uint64_t)value));
+    else
+        snprintf(out, COMPARISON_TEXT_BYTES, "%s", human_duration(text, (uint64_t)value));
+    return out;
+}
+
+static void print_cell(const struct cell *k, enum comparison_metric metric, double unit, bool ratio,
+                       bool colour)
+{
+    char value[COMPARISON_TEXT_BYTES], change[COMPARISON_TEXT_BYTES];
+    const char *mark = k->best ? "*" : k->worst ? "!" : " ";
+    const char *paint = !colour ? "" : k->best ? "\033[32m" : k->worst ? "\033[31m" : "";
+    comparison_value_text(value, metric, k->median / unit);
+    printf("  %s%9s%s%s", paint, value, mark, *paint ? "\033[0m" : "");
+    if (!ratio)
+        return;
+    comparison_ratio_text(change, &k->ratio);
+    printf("%*s%s", 13 - columns(change), "", change);
+}
+
+/* In one thread the time in calls says more than the wall's; with several the other way round. */
+static enum comparison_metric second_time(const struct comparison *c)
+{
+    return measured_number(c->runs[0], "threads", 1) > 1 ||
+                   !(measured_number(c->runs[0], "allocator_cycles", 0) > 0)
+               ? COMPARISON_WALL
+               : COMPARISON_CALLS;
+}
+
+static void print_rounds(const struct comparison *c, const struct comparison_plan *plan)
+{
+    printf("Medians of %zu interleaved rounds", c->rounds);
+    if (c->reach > plan->precision)
+        printf("; still, %s of %s is known to ±%.1f%% only%s",
+               comparison_metrics[c->reach_metric].title, c->candidates[c->reach_candidate].label,
+               100 * c->reach,
+               plan->least < plan->most ? " (--max-repeat allows more)"
+                                        : " (without --repeat there are as many as it takes)");
+    printf(".\n");
+}
+
+void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour)
+{
+    const enum comparison_metric shown[] = {COMPARISON_CPU, second_time(c), COMPARISON_PEAK,
+                                            COMPARISON_AVERAGE, COMPARISON_FRAGMENTATION};
+    const size_t n = sizeof shown / sizeof *shown;
+    bool ratios = c->count > 1 || c->baseline, marks = false;
+    int width = 8;
+    for (size_t i = 0; i < c->count; i++)
+        if ((int)strlen(c->candidates[i].label) > width)
+            width = (int)strlen(c->candidates[i].label);
+    printf("%-*s", width, "");
+    for (size_t m = 0; m < n; m++)
+        printf("  %9s %*s", comparison_metrics[shown[m]].title, ratios && m + 1 < n ? 13 : 0, "");
+    printf("\n");
+    double cycles = measured_number(c->runs[0], "cycles_per_ns", 1);
+    for (size_t i = 0; i < c->count; i++) {
+        printf("%-*s", width, c->candidates[i].label);
+        for (size_t m = 0; m < n; m++) {
+            const struct cell *k = &c->cells[i][shown[m]];
+            print_cell(k, shown[m], shown[m] == COMPARISON_CALLS ? cycles : 1, ratios && m + 1 < n,
+                       colour);
+            marks |= k->best;
+        }
+        printf("\n");
+    }
+    print_rounds(c, plan);
+    if (ratios)
+        printf("Behind each figure: how it differs from %s, with a 99%% interval; =: no sure "
+               "difference of more than 1%%.\n",
+               c->baseline ? "the baseline's" : "the first's");
+    printf("%sRSS/ideal: growth of the resident size over the most bytes that were live.\n",
+           marks ? "*: best, !: worst, where these surely differ. " : "");
+}
+
+/* --- JSON --- */
+
+static json_object *number(double v) { return isfinite(v) ? json_object_new_double(v) : NULL; }
+
+void comparison_ratio_json(json_object *into, const struct stats_ratio *r)
+{
+    if (r->method == STATS_NONE)
+        return;
+    json_object_object_add(into, "ratio", number(r->ratio));
+    json_object_object_add(into, "ratio_low", number(r->low));
+    json_object_object_add(into, "ratio_high", number(r->high));
+    json_object_object_add(into, "method",
+                           json_object_new_string(r->method == STATS_RANKS ? "ranks" : "student"));
+    json_object_object_add(into, "differs", json_object_new_boolean(r->differs));
+}
+
+static json_object *candidate_json(const struct comparison *c, size_t i)
+{
+    json_object *k = json_object_new_object();
+    json_object_object_add(k, "candidate", json_object_new_string(c->candidates[i].label));
+    for (unsigned m = 0; m < COMPARISON_METRICS; m++) {
+        const struct cell *cell = &c->cells[i][m];
+        json_object *v = json_object_new_object();
+        json_object_object_add(v, "median", number(cell->median));
+        json_object_object_add(v, "least", number(cell->low));
+        json_object_object_add(v, "most", number(cell->high));
+        comparison_ratio_json(v, &cell->ratio);
+        json_object_object_add(v, "best", json_object_new_boolean(cell->best));
+        json_object_object_add(v, "worst", json_object_new_boolean(cell->worst));
+        json_object_object_add(k, comparison_metrics[m].key, v);
+    }
+    return k;
+}
+
+json_object *comparison_json(const struct comparison *c, const struct comparison_plan *plan)
+{
+    json_object *out = json_object_new_object(), *runs = json_object_new_array(),
+                *candidates = json_object_new_array();
+    json_object_object_add(out, "schema", json_object_new_int(1));
+    json_object_object_add(out, "rounds", json_object_new_int64((int64_t)c->rounds));
+    json_object_object_add(out, "ratio_to",
+                           json_object_new_string(c->baseline ? "baseline" : "first"));
+    json_object_object_add(out, "precise", json_object_new_boolean(c->reach <= plan->precision));
+    json_object_object_add(out, "reach", number(c->reach));
+    for (size_t i = 0; i < c->count; i++)
+        json_object_array_add(candidates, candidate_json(c, i));
+    for (size_t i = 0; i < c->rounds * c->count; i++) {
+        json_object *run = json_object_get(c->runs[i]);
+        json_object_object_add(run, "candidate",
+                               json_object_new_string(c->candidates[i % c->count].label));
+        json_object_object_add(run, "round", json_object_new_int64((int64_t)(i / c->count)));
+        json_object_array_add(runs, run);
+    }
+    json_object_object_add(out, "candidates", candidates);
+    json_object_object_add(out, "runs", runs);
+    return out;
+}
