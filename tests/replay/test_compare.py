@@ -56,8 +56,46 @@ class Compares(unittest.TestCase):
 
     def test_text(self):
         out = mallow("compare", "--repeat", "2", "--alloc", "glibc,glibc", self.workload).stdout
-        self.assertIn("/ first", out)
+        self.assertIn("from the first's", out)
+        self.assertIn("Medians of 2 interleaved rounds", out)
         self.assertNotIn("\033", out)
+
+    def rounds(self, *options):
+        out = json.loads(mallow("compare", "--json", "--alloc", "glibc,glibc", *options, self.workload).stdout)
+        self.assertEqual(len(out["runs"]), 2 * out["rounds"])
+        self.assertEqual([r["round"] for r in out["runs"]], [i // 2 for i in range(len(out["runs"]))])
+        return out
+
+    def test_rounds_until_precise(self):
+        out = self.rounds("--precision", "100000%")
+        self.assertEqual((out["rounds"], out["precise"]), (10, True))
+        out = self.rounds("--precision", "0", "--max-repeat", "13")
+        self.assertEqual((out["rounds"], out["precise"]), (13, False))
+        self.assertGreater(out["reach"], 0)
+        out = self.rounds("--precision", "0", "--repeat", "9")
+        self.assertEqual((out["rounds"], out["precise"]), (9, False))
+        self.assertIn("known to", mallow("compare", "--repeat", "3", "--precision", "0", "--alloc", "glibc,glibc",
+                                         self.workload).stdout)
+
+    def test_average_is_between(self):
+        for run in self.rounds("--repeat", "2")["runs"]:
+            low, high = (f(p["rss_bytes"] for p in run["timeline"]) for f in (min, max))
+            average = run.get("average_rss_bytes", high)
+            self.assertTrue(low <= average <= high)
+
+    def test_baselines_of_something_else(self):
+        path = os.path.join(self.folder.name, "other.json")
+        mallow("compare", "--repeat", "2", "--alloc", "glibc", "--save", path, self.workload)
+        again = ["compare", "--repeat", "2", "--alloc", "glibc", "--against", path, self.workload]
+        mallow(*again)
+        self.assertIn("another --touch", mallow(*again, "--touch", "none", status=2).stderr)
+        with open(path, encoding="utf-8") as f:
+            document = json.load(f)
+        for run in document["runs"]:
+            run["operations"] += 1
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(document, f)
+        self.assertIn("another workload", mallow(*again, status=2).stderr)
 
     def edited(self, name, rss_factor):
         """A baseline in which time is no trouble and peaks were rss_factor times what they are."""
@@ -83,11 +121,12 @@ class Compares(unittest.TestCase):
         self.gate("same", 1, 0)
 
     def test_gate_closes(self):
-        self.assertIn("peak RSS MB is ", self.gate("half", 0.5, 1).stderr)
+        self.assertIn("peak RSS is ", self.gate("half", 0.5, 1).stderr)
 
     def test_messages(self):
         self.assertIn("no baseline", mallow("compare", "--against", "never", self.workload, status=2).stderr)
         self.assertIn("percentage", mallow("compare", "--fail-above", "much", self.workload, status=2).stderr)
+        self.assertIn("percentage", mallow("compare", "--precision", "much", self.workload, status=2).stderr)
         self.assertIn("unknown allocator", mallow("compare", "--alloc", "a,b", self.workload, status=2).stderr)
         self.assertIn("empty", mallow("compare", "--alloc", "glibc,", self.workload, status=2).stderr)
 
