@@ -181,7 +181,8 @@ class Untouched(Case):
         self.assertEqual(names[b"MALLOW_OUTPUT"], self.file.encode())
 
     def test_what_is_preloaded_stays(self):
-        libc = next(l.split()[-1] for l in open("/proc/self/maps", encoding="ascii") if "libc.so" in l)
+        with open("/proc/self/maps", encoding="ascii") as maps:
+            libc = next(l.split()[-1] for l in maps if "libc.so" in l)
         libdl = os.path.join(os.path.dirname(libc), "libdl.so.2")
         out = self.record("env", env={"LD_PRELOAD": libdl}).out
         line = next(l for l in out.splitlines() if l.startswith(b"LD_PRELOAD="))
@@ -215,6 +216,8 @@ class Untouched(Case):
         ours, theirs = pty.openpty()
 
         def before():
+            for number in (signal.SIGINT, signal.SIGQUIT):  # the tests may run in the background
+                signal.signal(number, signal.SIG_DFL)
             os.setsid()
             fcntl.ioctl(0, 0x540E, 0)  # TIOCSCTTY
         p = self.start(*argv, stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=before)
