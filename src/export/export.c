@@ -9,6 +9,13 @@ const struct export_format export_formats[] = {
      export_folded},
     {"speedscope", "flame graphs for speedscope.app, a profile for each process and figure",
      EXPORT_BY, export_speedscope},
+    {"heaptrack", "heaptrack's format 3, for heaptrack_print and heaptrack_gui",
+     EXPORT_EVENTS | EXPORT_ONE_PROCESS, export_heaptrack},
+    {"ctf", "a folder in the Common Trace Format 1.8, for babeltrace2 and Trace Compass",
+     EXPORT_EVENTS | EXPORT_FOLDER, export_ctf},
+    {"csv", "a row for each event", EXPORT_EVENTS, export_csv},
+    {"mtrace", "records of 64 bytes, as the tracing malloc of glibc's dj/malloc writes them",
+     EXPORT_EVENTS | EXPORT_ONE_PROCESS | EXPORT_BINARY, export_mtrace},
     {NULL, NULL, 0, NULL},
 };
 

@@ -94,6 +94,34 @@ int job_models(struct export_job *job,
     return 0;
 }
 
+struct job_place job_place(const struct trace_image *image, uint32_t node)
+{
+    const struct trace_frame_node *n = &image->nodes[node];
+    if (n->flags & MLW_NODE_TRUNCATED)
+        return (struct job_place){.flags = n->flags & (MLW_NODE_TRUNCATED | MLW_NODE_EXACT)};
+    return (struct job_place){n->pc, n->module <= image->module_count ? n->module : 0,
+                              n->flags & MLW_NODE_EXACT};
+}
+
+unsigned job_plain_op(unsigned op)
+{
+    switch (op) {
+    case MLW_OP_MALLOC:
+    case MLW_OP_CALLOC:
+    case MLW_OP_REALLOC:
+    case MLW_OP_POSIX_MEMALIGN:
+    case MLW_OP_MEMALIGN:
+    case MLW_OP_VALLOC:
+    case MLW_OP_PVALLOC:
+    case MLW_OP_FREE: return op;
+    case MLW_OP_REALLOCARRAY: return MLW_OP_REALLOC;
+    case MLW_OP_ALIGNED_ALLOC: return MLW_OP_MEMALIGN;
+    case MLW_OP_FREE_SIZED:
+    case MLW_OP_FREE_ALIGNED_SIZED: return MLW_OP_FREE;
+    default: return 0;
+    }
+}
+
 static int check(const struct trace_image *image, const struct trace_batch *b, struct error *err)
 {
     uint32_t threads = 0, stacks = 0, kinds = 0;

@@ -4,6 +4,7 @@
 
 #include "analyse/sites.h"
 #include "export/export.h"
+#include "export/strings.h"
 #include "model/model.h"
 #include "report/names.h"
 #include "report/select.h"
@@ -47,19 +48,24 @@ struct job_filter {
     bool any; /* something is filtered */
 };
 
+/* Whether the call passes everything but time. */
+static inline bool job_call_passes(const struct job_filter *j, const struct trace_batch *b,
+                                   size_t i)
+{
+    const struct model_filter *f = &j->f;
+    const bool sized = b->size[i] || b->kind[i] == TRACE_ALLOC;
+    return !j->any || ((!(f->min_bytes || f->below_bytes) ||
+                        (sized && b->size[i] >= f->min_bytes &&
+                         (!f->below_bytes || b->size[i] < f->below_bytes))) &&
+                       (!f->thread_pass || f->thread_pass[b->thread[i]]) &&
+                       (!f->stack_pass || f->stack_pass[b->stack[i]]));
+}
+
 static inline bool job_event_passes(const struct job_filter *j, const struct trace_batch *b,
                                     size_t i)
 {
-    const struct model_filter *f = &j->f;
-    if (!j->any)
-        return true;
-    const bool sized = b->size[i] || b->kind[i] == TRACE_ALLOC;
-    return b->time_ns[i] >= f->from_ns && (!f->to_ns || b->time_ns[i] < f->to_ns) &&
-           (!(f->min_bytes || f->below_bytes) ||
-            (sized && b->size[i] >= f->min_bytes &&
-             (!f->below_bytes || b->size[i] < f->below_bytes))) &&
-           (!f->thread_pass || f->thread_pass[b->thread[i]]) &&
-           (!f->stack_pass || f->stack_pass[b->stack[i]]);
+    return !j->any || (b->time_ns[i] >= j->f.from_ns &&
+                       (!j->f.to_ns || b->time_ns[i] < j->f.to_ns) && job_call_passes(j, b, i));
 }
 
 /* Calls `batch` with each batch of an image, whose indices have been checked: threads, stacks and
@@ -69,9 +75,27 @@ int job_events(struct export_job *job, uint32_t image, struct names *names,
                             struct error *err),
                void *arg, struct error *err);
 
+/* An address that frames are at: what makes two nodes the same place. No padding, so that bytes can
+ * be compared. */
+struct job_place {
+    uint64_t pc;
+    uint32_t module; /* index + 1, 0 for none */
+    uint32_t flags;  /* MLW_NODE_EXACT, MLW_NODE_TRUNCATED (then pc and module are 0) */
+};
+struct job_place job_place(const struct trace_image *image, uint32_t node);
+
+/* Each function of a table of operations, for formats that know fewer: malloc for MLW_OP_MALLOC,
+ * ..., memalign for aligned_alloc, realloc for reallocarray, free for sized frees, 0 for the rest.
+ */
+unsigned job_plain_op(unsigned op);
+
 /* --- one function a format --- */
 int export_pprof(struct export_job *job, struct error *err);
 int export_folded(struct export_job *job, struct error *err);
 int export_speedscope(struct export_job *job, struct error *err);
+int export_heaptrack(struct export_job *job, struct error *err);
+int export_ctf(struct export_job *job, struct error *err);
+int export_csv(struct export_job *job, struct error *err);
+int export_mtrace(struct export_job *job, struct error *err);
 
 #endif

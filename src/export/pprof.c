@@ -6,19 +6,15 @@
 #include "export/job.h"
 #include "export/pprof_write.h"
 
-struct place { /* an address that has a location */
-    uint64_t pc, location;
-    uint32_t module, flags;
-};
-
 struct profile {
     struct export_job *job;
     struct pprof *out;
     bool several; /* processes */
     /* of the process at hand */
-    uint64_t *mappings; /* by module; 0: not written yet */
-    struct place *places;
-    size_t place_room, place_count;
+    uint64_t *mappings;    /* by module; 0: not written yet */
+    struct strings places; /* of struct job_place */
+    uint64_t *locations;   /* by place - 1 */
+    size_t location_room;
     uint64_t *stack;
     size_t stack_room;
 };
@@ -44,46 +40,26 @@ static uint64_t mapping_of(struct profile *p, const struct trace_image *image, u
     return p->mappings[module];
 }
 
-static size_t slot_of(const struct profile *p, uint64_t pc, uint32_t module, uint32_t flags)
-{
-    uint64_t h = (pc ^ (uint64_t)module << 48 ^ (uint64_t)flags << 60) * 0x9e3779b97f4a7c15u;
-    size_t k = (h ^ h >> 32) & (p->place_room - 1);
-    while (p->places[k].location &&
-           (p->places[k].pc != pc || p->places[k].module != module || p->places[k].flags != flags))
-        k = (k + 1) & (p->place_room - 1);
-    return k;
-}
-
-static int grow_places(struct profile *p, struct error *err)
-{
-    if (p->place_count * 2 < p->place_room)
-        return 0;
-    size_t old_room = p->place_room;
-    struct place *old = p->places, *fresh = calloc(old_room ? old_room * 2 : 1024, sizeof *fresh);
-    if (!fresh)
-        return error_set(err, ERROR_MEMORY, "no memory for the places of a profile");
-    p->places = fresh;
-    p->place_room = old_room ? old_room * 2 : 1024;
-    for (size_t i = 0; i < old_room; i++)
-        if (old[i].location)
-            fresh[slot_of(p, old[i].pc, old[i].module, old[i].flags)] = old[i];
-    free(old);
-    return 0;
-}
-
 static int location_of(struct profile *p, struct names *names, uint32_t node, uint64_t *location,
                        struct error *err)
 {
     const struct trace_image *image = names_image(names);
-    const struct trace_frame_node *n = &image->nodes[node];
-    uint32_t flags = n->flags & (MLW_NODE_EXACT | MLW_NODE_TRUNCATED);
-    bool cut = flags & MLW_NODE_TRUNCATED;
-    uint64_t pc = cut ? 0 : n->pc;
-    uint32_t module = cut ? 0 : n->module;
-    if (grow_places(p, err))
-        return -1;
-    struct place *at = &p->places[slot_of(p, pc, module, flags)];
-    if (!at->location) {
+    const struct job_place at = job_place(image, node);
+    bool fresh;
+    uint32_t id = strings_id(&p->places, &at, sizeof at, &fresh);
+    if (id > p->location_room) {
+        size_t room = p->location_room ? p->location_room * 2 : 1024;
+        uint64_t *more = realloc(p->locations, room * sizeof *more);
+        if (more) {
+            p->locations = more;
+            p->location_room = room;
+        } else {
+            id = 0;
+        }
+    }
+    if (!id)
+        return error_set(err, ERROR_MEMORY, "no memory for the places of a profile");
+    if (fresh) {
         struct pprof_line lines[64];
         const uint32_t *ids;
         size_t count = names_of(names, node, &ids);
@@ -94,15 +70,11 @@ static int location_of(struct profile *p, struct names *names, uint32_t node, ui
             lines[i] =
                 (struct pprof_line){.function = f->function, .file = f->file, .line = f->line};
         }
-        uint64_t call = pc - (pc && !(flags & MLW_NODE_EXACT));
-        *at = (struct place){
-            pc, pprof_location(p->out, mapping_of(p, image, module), call, lines, count), module,
-            flags};
-        p->place_count++;
-        if (!at->location)
-            at->location = UINT64_MAX; /* failed; pprof_finish says so */
+        uint64_t call = at.pc - (at.pc && !(at.flags & MLW_NODE_EXACT));
+        p->locations[id - 1] =
+            pprof_location(p->out, mapping_of(p, image, at.module), call, lines, count);
     }
-    *location = at->location;
+    *location = p->locations[id - 1];
     return 0;
 }
 
@@ -164,10 +136,10 @@ static int process(void *arg, const struct model *m, struct names *names, struct
         p->job->result->samples++;
     }
     free(p->mappings);
-    free(p->places);
-    p->mappings = NULL;
-    p->places = NULL;
-    p->place_room = p->place_count = 0;
+    free(p->locations);
+    strings_release(&p->places);
+    p->mappings = p->locations = NULL;
+    p->location_room = 0;
     return status;
 }
 

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "base/buffer.h"
+#include "export/strings.h"
 #include "report/json.h"
 
 enum { /* fields of Profile */
@@ -27,32 +28,17 @@ enum { /* fields of Profile */
        P_DOC_URL = 15
 };
 
-struct text { /* a string of the table */
-    size_t offset;
-    uint32_t bytes;
-};
-
 struct function {
     uint64_t name, system_name, file;
-};
-
-struct table { /* open addressing; index + 1, 0 for empty */
-    uint32_t *slots;
-    size_t room;
 };
 
 struct pprof {
     FILE *out;
     z_stream zip;
     bool zipping;
-    struct error error;  /* kind ERROR_NONE: none so far */
-    struct buffer texts; /* bytes of all strings */
-    struct text *strings;
-    size_t string_count, string_room;
-    struct table string_table;
-    struct function *functions;
-    size_t function_count, function_room;
-    struct table function_table;
+    struct error error; /* kind ERROR_NONE: none so far */
+    struct strings strings;
+    struct strings functions; /* of struct function */
     uint64_t mappings, locations;
     struct buffer message, inner, packed, clean;
     unsigned char zipped[1 << 16];
@@ -164,59 +150,6 @@ static void emit_number(struct pprof *p, unsigned field, uint64_t v)
 
 /* --- tables --- */
 
-static uint64_t hash_bytes(const void *data, size_t n)
-{
-    const unsigned char *s = data;
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ s[i]) * 0x100000001b3u;
-    return (h ^ h >> 29) * 0x9e3779b97f4a7c15u >> 16;
-}
-
-static bool string_is(const struct pprof *p, size_t i, const char *text, size_t n)
-{
-    return p->strings[i].bytes == n && !memcmp(p->texts.data + p->strings[i].offset, text, n);
-}
-
-static uint64_t string_hash(const struct pprof *p, size_t i)
-{
-    return hash_bytes(p->texts.data + p->strings[i].offset, p->strings[i].bytes);
-}
-
-static uint64_t function_hash(const struct pprof *p, size_t i)
-{
-    return hash_bytes(&p->functions[i], sizeof p->functions[i]);
-}
-
-/* Makes room for one more of `count` items, in the array and in its table. */
-static bool grow(struct pprof *p, void **items, size_t count, size_t *room, size_t item_bytes,
-                 struct table *t, uint64_t (*hash)(const struct pprof *, size_t))
-{
-    if (count >= *room) {
-        size_t more = *room ? *room * 2 : 256;
-        void *fresh = realloc(*items, more * item_bytes);
-        if (!fresh)
-            return false;
-        *items = fresh;
-        *room = more;
-    }
-    if (2 * count + 2 > t->room) {
-        size_t more = t->room ? t->room * 2 : 1024;
-        uint32_t *slots = calloc(more, sizeof *slots);
-        if (!slots)
-            return false;
-        free(t->slots);
-        *t = (struct table){slots, more};
-        for (size_t i = 0; i < count; i++) {
-            size_t k = hash(p, i) & (more - 1);
-            while (slots[k])
-                k = (k + 1) & (more - 1);
-            slots[k] = (uint32_t)i + 1;
-        }
-    }
-    return true;
-}
-
 /* text, or a copy of it in which bytes that are not UTF-8 are '?'. */
 static const char *clean(struct pprof *p, const char *text)
 {
@@ -234,60 +167,44 @@ static const char *clean(struct pprof *p, const char *text)
     return buffer_text(&p->clean);
 }
 
-/* The index of text in the string table. */
+/* The index of text in the string table, in which the empty one is the first. */
 static uint64_t string(struct pprof *p, const char *text)
 {
+    bool fresh;
     if (!text || !*text || failed(p))
         return 0;
     text = clean(p, text);
     size_t n = strlen(text);
-    if (!grow(p, (void **)&p->strings, p->string_count, &p->string_room, sizeof *p->strings,
-              &p->string_table, string_hash)) {
+    uint32_t id = strings_id(&p->strings, text, n, &fresh);
+    if (!id)
         fail(p, ERROR_MEMORY, "out of memory");
-        return 0;
-    }
-    size_t k = hash_bytes(text, n) & (p->string_table.room - 1);
-    for (; p->string_table.slots[k]; k = (k + 1) & (p->string_table.room - 1))
-        if (string_is(p, p->string_table.slots[k] - 1, text, n))
-            return p->string_table.slots[k] - 1;
-    p->strings[p->string_count] = (struct text){p->texts.size_bytes, (uint32_t)n};
-    buffer_append(&p->texts, text, n);
-    if (buffer_failed(&p->texts)) {
-        fail(p, ERROR_MEMORY, "out of memory");
-        return 0;
-    }
-    p->string_table.slots[k] = (uint32_t)++p->string_count;
-    emit(p, P_STRING, text, n);
-    return p->string_count - 1;
+    else if (fresh)
+        emit(p, P_STRING, text, n);
+    return id;
 }
 
 static uint64_t function(struct pprof *p, const struct pprof_line *l)
 {
-    struct function f = {string(p, l->function),
-                         string(p, l->system_name ? l->system_name : l->function),
-                         string(p, l->file)};
-    if (!grow(p, (void **)&p->functions, p->function_count, &p->function_room, sizeof *p->functions,
-              &p->function_table, function_hash)) {
+    bool fresh;
+    const struct function f = {string(p, l->function),
+                               string(p, l->system_name ? l->system_name : l->function),
+                               string(p, l->file)};
+    uint32_t id = strings_id(&p->functions, &f, sizeof f, &fresh);
+    if (!id) {
         fail(p, ERROR_MEMORY, "out of memory");
-        return 0;
+    } else if (fresh) {
+        struct buffer b = {0};
+        field_number(&b, 1, id);
+        field_number(&b, 2, f.name);
+        field_number(&b, 3, f.system_name);
+        field_number(&b, 4, f.file);
+        if (buffer_failed(&b))
+            fail(p, ERROR_MEMORY, "out of memory");
+        else
+            emit(p, P_FUNCTION, b.data, b.size_bytes);
+        buffer_release(&b);
     }
-    size_t k = hash_bytes(&f, sizeof f) & (p->function_table.room - 1);
-    for (; p->function_table.slots[k]; k = (k + 1) & (p->function_table.room - 1))
-        if (!memcmp(&p->functions[p->function_table.slots[k] - 1], &f, sizeof f))
-            return p->function_table.slots[k];
-    p->functions[p->function_count++] = f;
-    p->function_table.slots[k] = (uint32_t)p->function_count;
-    struct buffer b = {0};
-    field_number(&b, 1, p->function_count);
-    field_number(&b, 2, f.name);
-    field_number(&b, 3, f.system_name);
-    field_number(&b, 4, f.file);
-    if (buffer_failed(&b))
-        fail(p, ERROR_MEMORY, "out of memory");
-    else
-        emit(p, P_FUNCTION, b.data, b.size_bytes);
-    buffer_release(&b);
-    return p->function_count;
+    return id;
 }
 
 /* --- the profile --- */
@@ -303,16 +220,7 @@ struct pprof *pprof_new(FILE *out, struct error *err)
     }
     p->zipping = true;
     p->out = out;
-    /* string 0 is the empty one */
-    if (grow(p, (void **)&p->strings, 0, &p->string_room, sizeof *p->strings, &p->string_table,
-             string_hash)) {
-        p->strings[p->string_count++] = (struct text){0, 0};
-        p->string_table.slots[hash_bytes("", 0) & (p->string_table.room - 1)] = 1;
-        buffer_append(&p->texts, "", 0);
-        emit(p, P_STRING, "", 0);
-    } else {
-        fail(p, ERROR_MEMORY, "out of memory");
-    }
+    emit(p, P_STRING, "", 0); /* string 0 */
     return p;
 }
 
@@ -435,15 +343,12 @@ void pprof_abandon(struct pprof *p)
         return;
     if (p->zipping)
         deflateEnd(&p->zip);
-    buffer_release(&p->texts);
     buffer_release(&p->message);
     buffer_release(&p->inner);
     buffer_release(&p->packed);
     buffer_release(&p->clean);
-    free(p->strings);
-    free(p->string_table.slots);
-    free(p->functions);
-    free(p->function_table.slots);
+    strings_release(&p->strings);
+    strings_release(&p->functions);
     free(p);
 }
 

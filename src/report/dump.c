@@ -66,10 +66,29 @@ static void put_seconds(struct dump *d, uint64_t ns)
 
 /* --- one event --- */
 
-static const char *const path_names[8] = {"failed",    "mmapped",  "non-main",  "sbrk",
-                                          "arena-new", "heap-new", "heap-grew", "nested"};
-static const char *const kind_names[] = {"alloc",        "free",          "free-temporary",
-                                         "free-unknown", "free-inferred", "other"};
+const char *report_event_name(unsigned op)
+{
+    switch (op) {
+    case MLW_OP_REALLOC_OLD: return "realloc-old";
+    case MLW_OP_MREMAP_OLD: return "mremap-old";
+    case MLW_OP_MUNMAP_FAILED: return "munmap-failed";
+    default: return report_op_name(op);
+    }
+}
+
+const char *report_path_name(unsigned bit)
+{
+    static const char *const names[8] = {"failed",    "mmapped",  "non-main",  "sbrk",
+                                         "arena-new", "heap-new", "heap-grew", "nested"};
+    return bit < 8 ? names[bit] : "?";
+}
+
+const char *report_kind_name(unsigned kind)
+{
+    static const char *const names[] = {"alloc",        "free",          "free-temporary",
+                                        "free-unknown", "free-inferred", "other"};
+    return kind <= TRACE_OTHER ? names[kind] : "?";
+}
 
 static void put_names(struct dump *d, struct source *s, uint32_t stack, bool json)
 {
@@ -104,10 +123,7 @@ static void put_call(struct dump *d, const struct trace_batch *b, size_t i)
         lines_put(&d->lines, ")");
         return;
     }
-    lines_put(&d->lines, op == MLW_OP_REALLOC_OLD     ? "realloc-old"
-                         : op == MLW_OP_MREMAP_OLD    ? "mremap-old"
-                         : op == MLW_OP_MUNMAP_FAILED ? "munmap-failed"
-                                                      : report_op_name(op));
+    lines_put(&d->lines, report_event_name(op));
     lines_put(&d->lines, "(");
     switch (op) {
     case MLW_OP_FREE:
@@ -200,7 +216,7 @@ static void event_text(struct dump *d, struct source *s, size_t i)
     for (unsigned bit = 1; bit < 8; bit++)
         if (b->path[i] & 1u << bit) {
             lines_put(&d->lines, "  ");
-            lines_put(&d->lines, path_names[bit]);
+            lines_put(&d->lines, report_path_name(bit));
         }
     if (b->stack[i]) {
         if (d->o->names) {
@@ -234,7 +250,7 @@ static void event_json(struct dump *d, struct source *s, size_t i)
     key_number(d, ",\"tid\":", image->threads[b->thread[i]].tid);
     key_number(d, ",\"image\":", s->index);
     lines_put(&d->lines, ",\"kind\":\"");
-    lines_put(&d->lines, kind_names[kind]);
+    lines_put(&d->lines, report_kind_name(kind));
     lines_put(&d->lines, "\"");
     if (call) {
         lines_put(&d->lines, ",\"call\":\"");
@@ -264,7 +280,7 @@ static void event_json(struct dump *d, struct source *s, size_t i)
         for (unsigned bit = 0; bit < 8; bit++)
             if (b->path[i] & 1u << bit) {
                 lines_put(&d->lines, between);
-                lines_put(&d->lines, path_names[bit]);
+                lines_put(&d->lines, report_path_name(bit));
                 between = "\",\"";
             }
         lines_put(&d->lines, "\"]");

@@ -45,6 +45,12 @@ unsigned report_dump_columns(void);
 
 /* The C name of an operation (enum mlw_op). */
 const char *report_op_name(unsigned op);
+/* How an event is called: that of its operation, but "realloc-old" and the like for halves. */
+const char *report_event_name(unsigned op);
+/* "alloc", "free-temporary", ...: of an enum trace_kind. */
+const char *report_kind_name(unsigned kind);
+/* "mmapped", ...: of a bit number (0 to 7) of enum mlw_path. */
+const char *report_path_name(unsigned bit);
 
 /* path: of the file, to be named in the text. symbols NULL: addresses instead of names. */
 int report_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,

@@ -13,38 +13,15 @@
 #include <unistd.h>
 
 #include "workload/djmalloc_read.h"
+#include "workload/djmalloc_record.h"
 
 #define NONE     UINT32_MAX
 #define HELD_MAX (1u << 16) /* records held back at once; beyond, the oldest is forced */
 
-enum {
-    DJ_UNUSED,
-    DJ_MALLOC,
-    DJ_CALLOC,
-    DJ_FREE,
-    DJ_REALLOC,
-    DJ_MEMALIGN,
-    DJ_VALLOC,
-    DJ_PVALLOC,
-    DJ_POSIX_MEMALIGN,
-    DJ_MAGIC = 255
-};
-
-#define DJ_PATH_IS_PARTS                                                                           \
-    0x4000u /* in word 1: a realloc that did its work by malloc and free, which                    \
-               have records of their own */
-
-struct record {
-    int32_t thread;
-    uint32_t type_path; /* type in the low 8 bits */
-    uint64_t ptr1, ptr2, size, size2, size3, pad[2];
-};
-_Static_assert(sizeof(struct record) == 64, "a record is 64 bytes");
-
 struct thread {
     int32_t id;
     uint32_t number;
-    struct record *held; /* what it did since it is held back, oldest first */
+    struct djmalloc_record *held; /* what it did since it is held back, oldest first */
     size_t first, count, cap;
     uint64_t skip_malloc, skip_free; /* parts of a realloc that was taken whole */
 };
@@ -150,13 +127,13 @@ static unsigned op_of(unsigned type)
     return type < sizeof ops ? ops[type] : 0;
 }
 
-static bool is_failed(const struct record *k)
+static bool is_failed(const struct djmalloc_record *k)
 {
     return !k->ptr2 || ((k->type_path & 255) == DJ_POSIX_MEMALIGN && k->ptr1);
 }
 
 /* Whether a record can act now. */
-static bool ready(const struct reader *r, const struct record *k)
+static bool ready(const struct reader *r, const struct djmalloc_record *k)
 {
     unsigned type = k->type_path & 255;
     if (type == DJ_FREE)
@@ -169,7 +146,7 @@ static bool ready(const struct reader *r, const struct record *k)
 }
 
 /* Executes a record; what cannot be is made so (forced). False without memory. */
-static bool act(struct reader *r, struct thread *t, const struct record *k)
+static bool act(struct reader *r, struct thread *t, const struct djmalloc_record *k)
 {
     unsigned type = k->type_path & 255, op = op_of(type);
     struct block *old;
@@ -248,7 +225,7 @@ static bool force(struct reader *r)
     return wake(r);
 }
 
-static bool hold(struct reader *r, struct thread *t, const struct record *k)
+static bool hold(struct reader *r, struct thread *t, const struct djmalloc_record *k)
 {
     if (t->first + t->count == t->cap) {
         if (t->first) {
@@ -256,7 +233,7 @@ static bool hold(struct reader *r, struct thread *t, const struct record *k)
             t->first = 0;
         } else {
             size_t cap = t->cap ? 2 * t->cap : 64;
-            struct record *h = realloc(t->held, cap * sizeof *h);
+            struct djmalloc_record *h = realloc(t->held, cap * sizeof *h);
             if (!h)
                 return false;
             t->held = h;
@@ -269,7 +246,7 @@ static bool hold(struct reader *r, struct thread *t, const struct record *k)
 }
 
 /* The records of malloc and free that a realloc made have been taken with it. */
-static bool is_part(struct thread *t, const struct record *k)
+static bool is_part(struct thread *t, const struct djmalloc_record *k)
 {
     unsigned type = k->type_path & 255;
     if (type == DJ_MALLOC && t->skip_malloc && k->ptr2 == t->skip_malloc) {
@@ -288,7 +265,7 @@ static bool is_part(struct thread *t, const struct record *k)
     return false;
 }
 
-static int convert(struct reader *r, const struct record *k, size_t n, struct error *err)
+static int convert(struct reader *r, const struct djmalloc_record *k, size_t n, struct error *err)
 {
     for (size_t i = 0; i < n; i++) {
         unsigned type = k[i].type_path & 255;
@@ -323,8 +300,8 @@ int djmalloc_read_trace(const uint8_t *data, size_t bytes, struct workload_write
                         struct djmalloc_result *result, struct error *err)
 {
     struct reader r = {.writer = w, .result = result};
-    int bad =
-        convert(&r, (const struct record *)(const void *)data, bytes / sizeof(struct record), err);
+    int bad = convert(&r, (const struct djmalloc_record *)(const void *)data,
+                      bytes / sizeof(struct djmalloc_record), err);
     for (size_t i = 0; i < r.thread_count; i++)
         free(r.threads[i].held);
     free(r.threads);

@@ -1,8 +1,11 @@
 """Each format read back by a reader that is not ours, its totals those of `mallow report --json`.
 test_formats.py MALLOW VICTIM FORMAT"""
+import csv
 import json
 import os
 import re
+import shutil
+import struct
 import subprocess
 import sys
 import unittest
@@ -145,6 +148,153 @@ class Speedscope(unittest.TestCase):
             self.assertEqual(done.stdout.split(" ")[0].strip(), valid, done.stdout + done.stderr)
 
 
+class Heaptrack(unittest.TestCase):
+    def flame(self, path, cost):
+        out = made.path("flame.txt")
+        run("heaptrack_print", "-f", path, "-F", out, "--flamegraph-cost-type", cost)
+        with open(out, encoding="utf-8") as f:
+            return [line.rsplit(" ", 1) for line in f.read().splitlines()]
+
+    def test_totals(self):
+        path = made.export(made.single, "heaptrack")
+        want = made.totals(made.single)
+        for cost, key in (("allocations", "allocations"), ("leaked", "end_live_bytes"), ("peak", "peak_live_bytes")):
+            self.assertEqual(sum(int(v) for _, v in self.flame(path, cost)), want[key], cost)
+
+    def test_names(self):
+        stacks = {stack: int(v) for stack, v in self.flame(made.export(made.single, "heaptrack"), "leaked")}
+        deep = [s for s in stacks if s.count("recurse") == 41]
+        self.assertEqual([stacks[s] for s in deep], [77])
+        text = run("heaptrack_print", "-f", made.export(made.single, "heaptrack"))
+        self.assertRegex(text, r"inlined_leaf\n\s+at \S+victim\.c:\d+\n\s+in \S+\nleak\n\s+at \S+victim\.c:\d+")
+        self.assertRegex(text, r"calls to allocation functions: 733\b")
+
+    def test_time(self):
+        end = made.report(made.single)["processes"][0]["duration_ns"]
+        want = made.totals(made.single, "--time", f"{end // 3}ns..")
+        path = made.export(made.single, "heaptrack", "--time", f"{end // 3}ns..")
+        for cost, key in (("leaked", "end_live_bytes"), ("peak", "peak_live_bytes")):
+            self.assertEqual(sum(int(v) for _, v in self.flame(path, cost)), want[key], cost)
+
+    def test_several_processes(self):
+        self.assertIn("choose one with --pid", run(MALLOW, "export", "--format=heaptrack", made.forked, status=2))
+        for p in made.report(made.forked)["processes"]:
+            path = made.export(made.forked, "heaptrack", "--pid", str(p["pid"]))
+            self.assertEqual(sum(int(v) for _, v in self.flame(path, "leaked")), p["end_live_bytes"])
+
+
+class Ctf(unittest.TestCase):
+    def events(self, recording, *options):
+        folder = made.path("ctf")
+        shutil.rmtree(folder, ignore_errors=True)
+        made.export(recording, "ctf", *options, output=folder)
+        found = []
+        for line in run("babeltrace2", "--no-delta", "--clock-seconds", folder).splitlines():
+            match = re.match(r"\[([0-9.]+)\] (\w+): (.*)$", line)
+            fields = dict(re.findall(r'(\w+) = (\( "[^"]*"|"[^"]*"|[^ ,]+)', match.group(3)))
+            found.append((float(match.group(1)), match.group(2), fields))
+        return found
+
+    def test_every_call(self):
+        for recording in (made.single, made.forked):
+            document = made.report(recording)
+            events = self.events(recording)
+            times = [t for t, _, _ in events]
+            self.assertEqual(times, sorted(times))
+            inherited = sum(p["inherited_blocks"] for p in document["processes"])
+            calls = {}
+            for p in document["processes"]:
+                for name, count in p["calls"].items():
+                    calls[name] = calls.get(name, 0) + count
+            seen = {}
+            for _, name, _ in events:
+                seen[name] = seen.get(name, 0) + 1
+            for name in ("calloc", "realloc", "free", "posix_memalign", "memalign", "mmap", "munmap"):
+                if not inherited:
+                    self.assertEqual(seen.get(name, 0), calls.get(name, 0), name)
+            blocks = [f for _, n, f in events if f.get("kind", "").startswith('( "alloc"')]
+            self.assertEqual(len(blocks) - inherited, sum(p["allocations"] for p in document["processes"]))
+            if not inherited:
+                self.assertEqual(sum(int(f["size"]) for f in blocks),
+                                 sum(p["requested_bytes"] for p in document["processes"]))
+
+    def test_stacks_have_names(self):
+        events = self.events(made.single)
+        frames = {f["stack"] for _, n, f in events if n == "frame"}
+        used = {f["stack"] for _, n, f in events if n != "frame" and "stack" in f} - {"0"}
+        self.assertTrue(used)
+        self.assertLessEqual(used, frames)
+        self.assertIn('"momentary"', {f.get("function") for _, n, f in events if n == "frame"})
+        self.assertEqual([n for _, n, _ in events if n in ("process", "end")], ["process", "end"])
+
+    def test_folder_must_be_new(self):
+        folder = made.path("there")
+        os.mkdir(folder)
+        self.assertIn("exists", run(MALLOW, "export", "--format=ctf", "-o", folder, made.single, status=1))
+        self.assertIn("-o OUT", run(MALLOW, "export", "--format=ctf", made.single, status=2))
+
+
+class Csv(unittest.TestCase):
+    def rows(self, recording, *options):
+        with open(made.export(recording, "csv", *options), encoding="utf-8", newline="") as f:
+            return list(csv.DictReader(f, strict=True))
+
+    def test_every_event(self):
+        for recording in (made.single, made.forked):
+            lines = [json.loads(line) for line in run(MALLOW, "dump", "--json", recording).splitlines()]
+            want = sorted((e["time_ns"], e["tid"], e["kind"], e["address"], e.get("size_bytes", 0), e.get("stack", 0))
+                          for e in lines if "address" in e)
+            got = sorted((int(r["time_ns"]), int(r["tid"]), r["kind"], r["address"] or "0x0",
+                          int(r["size_bytes"] or 0), int(r["stack"] or 0)) for r in self.rows(recording))
+            self.assertEqual(got, want)
+
+    def test_totals(self):
+        want = made.totals(made.single)
+        made_rows = [r for r in self.rows(made.single) if r["kind"] == "alloc"]
+        self.assertEqual((len(made_rows), sum(int(r["size_bytes"]) for r in made_rows)),
+                         (want["allocations"], want["requested_bytes"]))
+        self.assertTrue(any(re.match(r"momentary \(.*victim\.c:\d+\)$", r["site"]) for r in made_rows))
+
+    def test_filters(self):
+        rows = self.rows(made.single, "--size", "100..200")
+        self.assertTrue(rows)
+        self.assertTrue(all(100 <= int(r["size_bytes"]) <= 200 for r in rows))
+
+
+class Mtrace(unittest.TestCase):
+    def test_records(self):
+        with open(made.export(made.single, "mtrace"), "rb") as f:
+            data = f.read()
+        records = list(struct.iter_unpack("<iIQQQQQQQ", data))
+        self.assertEqual((records[0][1] & 255, records[0][2], records[0][4]), (255, 0x1234, 8))
+        calls = made.report(made.single)["processes"][0]["calls"]
+        counts = {}
+        live, peak = {}, 0
+        for _, word, old, new, size, _, usable, _, _ in records[1:]:
+            kind = word & 255
+            counts[kind] = counts.get(kind, 0) + 1
+            if kind in (3, 4) and old:
+                del live[old]
+            if kind != 3 and new:
+                self.assertNotIn(new, live)
+                self.assertGreaterEqual(usable, size)
+                live[new] = size
+            peak = max(peak, sum(live.values()))
+        for kind, name in ((1, "malloc"), (2, "calloc"), (3, "free"), (4, "realloc"), (5, "memalign"),
+                           (8, "posix_memalign")):
+            self.assertEqual(counts.get(kind, 0), calls[name], name)
+        want = made.totals(made.single)
+        self.assertEqual((len(live), sum(live.values())), (want["end_live_blocks"], want["end_live_bytes"]))
+        self.assertEqual(peak, want["peak_live_bytes"])
+
+    def test_workload_of_it_is_that_of_the_recording(self):
+        said = [run(MALLOW, "workload", path, "-o", made.path("w.mwl"))
+                for path in (made.single, made.export(made.single, "mtrace"))]
+        facts = [re.search(r"mwl: (.*) operations of (\d+) threads? on (\d+) slots, peak (\S+ \S+)", s).groups()
+                 for s in said]
+        self.assertEqual(facts[0], facts[1])
+
+
 class Any(unittest.TestCase):
     """What holds for all formats."""
 
@@ -165,8 +315,10 @@ class Any(unittest.TestCase):
         self.assertTrue(os.path.exists("/dev/full"))
 
 
-CLASSES = {"pprof": Pprof, "folded": Folded, "speedscope": Speedscope, "any": Any}
-NEEDS = {"pprof": ("go", "golang-go")}
+CLASSES = {"pprof": Pprof, "folded": Folded, "speedscope": Speedscope, "heaptrack": Heaptrack, "ctf": Ctf,
+           "csv": Csv, "mtrace": Mtrace, "any": Any}
+NEEDS = {"pprof": ("go", "golang-go"), "heaptrack": ("heaptrack_print", "heaptrack"),
+         "ctf": ("babeltrace2", "babeltrace2")}
 
 if __name__ == "__main__":
     if FORMAT in NEEDS:

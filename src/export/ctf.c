@@ -1,0 +1,373 @@
+/* ctf.c - a trace in the Common Trace Format 1.8: a folder with a description (metadata) and two
+ * files for each process, its calls and what happened beside them.
+ *
+ * A stack is described by `frame` events just before the first call that names it. Packets are made
+ * in memory, because their head says how long they are. All fields are aligned to bytes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "export/job.h"
+
+#define PACKET_BYTES (1u << 17)
+#define PACKET_HEAD  52u /* header 8, context 44 */
+#define MAGIC        0xc1fc1fc1u
+
+enum { STREAM_CALLS = 0, STREAM_STATE = 1 };
+enum { EVENT_FRAME = 40, EVENT_PROCESS, EVENT_THREAD, EVENT_MARK, EVENT_RESIDENT, EVENT_END };
+
+struct stream {
+    FILE *out;
+    struct buffer packet;
+    uint64_t first_ns, last_ns;
+    uint32_t id, pid, image;
+};
+
+struct ctf {
+    struct export_job *job;
+    struct names *names;
+    struct stream calls;
+    uint8_t *described; /* by node */
+};
+
+static void put16(uint8_t *p, uint16_t v) { memcpy(p, &v, 2); }
+static void put32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
+static void put64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
+
+/* Writes the packet; lost: events of the stream that are missing so far. */
+static void flush(struct stream *s, uint64_t lost)
+{
+    if (buffer_failed(&s->packet) || s->packet.size_bytes < PACKET_HEAD)
+        return;
+    uint8_t *p = (uint8_t *)s->packet.data;
+    put32(p, MAGIC);
+    put32(p + 4, s->id);
+    put64(p + 8, s->first_ns);
+    put64(p + 16, s->last_ns);
+    put64(p + 24, (uint64_t)s->packet.size_bytes * 8);
+    put64(p + 32, (uint64_t)s->packet.size_bytes * 8);
+    put64(p + 40, lost);
+    put32(p + 48, s->pid);
+    fwrite(p, 1, s->packet.size_bytes, s->out);
+    buffer_clear(&s->packet);
+}
+
+static void begin_packet(struct stream *s, uint64_t time_ns)
+{
+    static const uint8_t zeros[PACKET_HEAD];
+    buffer_append(&s->packet, zeros, sizeof zeros);
+    s->first_ns = time_ns;
+}
+
+/* The head of an event, and the fields that follow it. */
+static void put_event(struct stream *s, unsigned id, uint64_t time_ns, uint32_t tid,
+                      const void *fields, size_t bytes)
+{
+    uint8_t head[13];
+    if (s->packet.size_bytes >= PACKET_BYTES)
+        flush(s, 0);
+    if (!s->packet.size_bytes)
+        begin_packet(s, time_ns);
+    s->last_ns = time_ns;
+    head[0] = (uint8_t)id;
+    put64(head + 1, time_ns);
+    put32(head + 9, tid);
+    buffer_append(&s->packet, head, sizeof head);
+    buffer_append(&s->packet, fields, bytes);
+}
+
+static void put_text(struct stream *s, const char *text)
+{
+    text = text ? text : "";
+    buffer_append(&s->packet, text, strlen(text) + 1);
+}
+
+static bool is_short(unsigned op)
+{
+    return op == 0 || op == MLW_OP_FREE || op == MLW_OP_REALLOC_OLD;
+}
+
+static void describe(struct ctf *c, const struct trace_image *image, uint32_t stack,
+                     uint64_t time_ns, uint32_t tid)
+{
+    for (uint32_t node = stack; node && node <= image->stacks && !c->described[node];
+         node = image->nodes[node].parent) {
+        const uint32_t *ids;
+        size_t n = names_of(c->names, node, &ids);
+        c->described[node] = 1;
+        for (size_t i = 0; i < n; i++) {
+            const struct name_frame *f = names_frame(c->names, ids[i]);
+            uint8_t fields[23];
+            put32(fields, node);
+            put32(fields + 4, image->nodes[node].parent);
+            put64(fields + 8, image->nodes[node].pc);
+            put16(fields + 16, (uint16_t)i);
+            fields[18] = f->inlined;
+            put32(fields + 19, f->line);
+            put_event(&c->calls, EVENT_FRAME, time_ns, tid, fields, sizeof fields);
+            put_text(&c->calls, f->function);
+            put_text(&c->calls, f->file);
+            put_text(&c->calls, f->module);
+        }
+    }
+}
+
+static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                 struct error *err)
+{
+    struct ctf *c = arg;
+    const struct trace_image *image = f->image;
+    for (size_t i = 0; i < b->n; i++) {
+        uint8_t fields[42];
+        if (!job_event_passes(f, b, i))
+            continue;
+        const uint32_t tid = image->threads[b->thread[i]].tid;
+        if (b->stack[i] && !c->described[b->stack[i]])
+            describe(c, image, b->stack[i], b->time_ns[i], tid);
+        fields[0] = b->kind[i];
+        fields[1] = b->path[i];
+        put64(fields + 2, b->address[i]);
+        put32(fields + 10, b->slot[i]);
+        put64(fields + 14, b->size[i]);
+        put64(fields + 22, b->usable[i]);
+        put64(fields + 30, b->argument[i]);
+        put32(fields + 38, b->stack[i]);
+        put_event(&c->calls, b->op[i], b->time_ns[i], tid, fields, is_short(b->op[i]) ? 14 : 42);
+        c->job->result->samples++;
+    }
+    if (buffer_failed(&c->calls.packet))
+        return error_set(err, ERROR_MEMORY, "no memory for a packet");
+    return ferror(c->calls.out) ? error_system(err, "cannot write into %s", c->job->output) : 0;
+}
+
+static FILE *create(const char *folder, struct error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static FILE *create(const char *folder, struct error *err, const char *format, ...)
+{
+    struct buffer path = {0};
+    va_list ap;
+    buffer_printf(&path, "%s/", folder);
+    va_start(ap, format);
+    buffer_vprintf(&path, format, ap);
+    va_end(ap);
+    FILE *f = fopen(buffer_text(&path), "wxb");
+    if (!f)
+        error_system(err, "cannot create %s", buffer_text(&path));
+    buffer_release(&path);
+    return f;
+}
+
+static int finish(struct stream *s, uint64_t lost, const char *folder, int status,
+                  struct error *err)
+{
+    bool memory = buffer_failed(&s->packet);
+    flush(s, lost);
+    buffer_release(&s->packet);
+    bool bad = s->out && ferror(s->out);
+    if (s->out && fclose(s->out))
+        bad = true;
+    if (status)
+        return -1;
+    if (memory)
+        return error_set(err, ERROR_MEMORY, "no memory for a packet");
+    return bad ? error_system(err, "cannot write into %s", folder) : 0;
+}
+
+static int write_calls(struct ctf *c, uint32_t index, struct error *err)
+{
+    const struct trace_image *image = &trace_info(c->job->trace)->images[index];
+    int status = -1;
+    c->calls = (struct stream){.id = STREAM_CALLS, .pid = image->pid, .image = index};
+    c->described = calloc((size_t)image->stacks + 1, 1);
+    c->names = names_new(c->job->symbols, image, err);
+    if (!c->described)
+        error_set(err, ERROR_MEMORY, "out of memory");
+    else if (c->names)
+        c->calls.out = create(c->job->output, err, "calls-%u-%u", index, image->pid);
+    if (c->calls.out)
+        status = job_events(c->job, index, c->names, batch, c, err);
+    status = finish(&c->calls, image->lost_calls, c->job->output, status, err);
+    names_free(c->names);
+    free(c->described);
+    return status;
+}
+
+/* --- what happens beside the calls --- */
+
+struct moment {
+    uint64_t time_ns;
+    uint32_t index;
+    uint8_t event;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct moment *x = a, *y = b;
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
+    if (x->event != y->event)
+        return x->event < y->event ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static void put_moment(struct stream *s, const struct trace_image *image, const struct moment *m)
+{
+    uint8_t fields[24];
+    uint32_t tid = image->pid;
+    switch (m->event) {
+    case EVENT_PROCESS:
+        put32(fields, image->ppid);
+        put_event(s, EVENT_PROCESS, m->time_ns, tid, fields, 4);
+        put_text(s, image->exe);
+        put_text(s, image->allocator);
+        break;
+    case EVENT_THREAD:
+        tid = image->threads[m->index].tid;
+        put_event(s, EVENT_THREAD, m->time_ns, tid, NULL, 0);
+        put_text(s, image->threads[m->index].name);
+        break;
+    case EVENT_MARK:
+        if (image->event_notes[m->index].thread < image->thread_count)
+            tid = image->threads[image->event_notes[m->index].thread].tid;
+        fields[0] = image->event_notes[m->index].control;
+        put_event(s, EVENT_MARK, m->time_ns, tid, fields, 1);
+        put_text(s, image->event_notes[m->index].label);
+        break;
+    case EVENT_RESIDENT:
+        put64(fields, image->resident[m->index].vmsize);
+        put64(fields + 8, image->resident[m->index].rss);
+        put64(fields + 16, image->resident[m->index].rss_shared);
+        put_event(s, EVENT_RESIDENT, m->time_ns, tid, fields, 24);
+        break;
+    default:
+        fields[0] = (uint8_t)image->end_how;
+        put32(fields + 1, image->end_status);
+        put_event(s, EVENT_END, m->time_ns, tid, fields, 5);
+    }
+}
+
+static int write_state(struct ctf *c, uint32_t index, struct error *err)
+{
+    const struct trace_image *image = &trace_info(c->job->trace)->images[index];
+    const struct report_options *o = c->job->options;
+    struct stream s = {.id = STREAM_STATE, .pid = image->pid, .image = index};
+    size_t n = 0;
+    struct moment *m = calloc(
+        (size_t)image->thread_count + image->note_count + image->resident_count + 2, sizeof *m);
+    if (!m)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    s.out = create(c->job->output, err, "state-%u-%u", index, image->pid);
+    if (!s.out) {
+        free(m);
+        return -1;
+    }
+    m[n++] = (struct moment){image->start_ns, 0, EVENT_PROCESS};
+    for (uint32_t i = 0; i < image->thread_count; i++)
+        m[n++] = (struct moment){image->threads[i].start_ns, i, EVENT_THREAD};
+    for (uint32_t i = 0; i < image->note_count; i++)
+        m[n++] = (struct moment){image->event_notes[i].time_ns, i, EVENT_MARK};
+    for (uint32_t i = 0; i < image->resident_count; i++)
+        m[n++] = (struct moment){image->resident[i].clock, i, EVENT_RESIDENT};
+    m[n++] = (struct moment){image->end_ns, 0, EVENT_END};
+    qsort(m, n, sizeof *m, by_time);
+    for (size_t i = 0; i < n; i++)
+        if (m[i].time_ns >= o->from_ns && (!o->to_ns || m[i].time_ns < o->to_ns))
+            put_moment(&s, image, &m[i]);
+    free(m);
+    return finish(&s, 0, c->job->output, 0, err);
+}
+
+static int write_metadata(struct ctf *c, struct error *err)
+{
+    const struct trace_info *info = trace_info(c->job->trace);
+    FILE *f = create(c->job->output, err, "metadata");
+    if (!f)
+        return -1;
+    fputs("/* CTF 1.8 */\n"
+          "typealias integer { size = 8; align = 8; signed = false; } := uint8_t;\n"
+          "typealias integer { size = 16; align = 8; signed = false; } := uint16_t;\n"
+          "typealias integer { size = 32; align = 8; signed = false; } := uint32_t;\n"
+          "typealias integer { size = 64; align = 8; signed = false; } := uint64_t;\n"
+          "typealias integer { size = 64; align = 8; signed = false; base = 16; } := address_t;\n"
+          "trace {\n\tmajor = 1;\n\tminor = 8;\n\tbyte_order = le;\n"
+          "\tpacket.header := struct { uint32_t magic; uint32_t stream_id; };\n};\n",
+          f);
+    fputs("env {\n\ttracer_name = \"mallow\";\n\ttracer_version = \"" MALLOW_VERSION "\";\n};\n",
+          f);
+    fprintf(f,
+            "clock {\n\tname = recording;\n\tfreq = 1000000000;\n\toffset_s = %llu;\n"
+            "\toffset = %llu;\n\tabsolute = true;\n};\n",
+            (unsigned long long)(info->start_realtime_ns / 1000000000u),
+            (unsigned long long)(info->start_realtime_ns % 1000000000u));
+    fputs(
+        "typealias integer { size = 64; align = 8; signed = false; map = clock.recording.value; } "
+        ":= "
+        "time_t;\n"
+        "enum kind : uint8_t { alloc = 0, free = 1, free_temporary = 2, free_unknown = 3, "
+        "free_inferred = 4, other = 5 };\n"
+        "enum control : uint8_t { mark = 0, start = 1, stop = 2, pause = 3, unpause = 4, sync = 5, "
+        "reset = 6 };\n"
+        "enum how : uint8_t { unknown = 0, exit = 1, exec = 2, killed = 3 };\n",
+        f);
+    for (unsigned id = 0; id < 2; id++)
+        fprintf(
+            f,
+            "stream {\n\tid = %u;\n"
+            "\tevent.header := struct { uint8_t id; time_t timestamp; };\n"
+            "\tevent.context := struct { uint32_t tid; };\n"
+            "\tpacket.context := struct { time_t timestamp_begin; time_t timestamp_end; uint64_t "
+            "content_size; uint64_t packet_size; uint64_t events_discarded; uint32_t pid; };\n};\n",
+            id);
+    for (unsigned op = 0; op <= MLW_OP_MUNMAP_FAILED; op++) {
+        const char *name = op ? report_event_name(op) : "free_unseen";
+        fputs("event {\n\tname = \"", f);
+        for (; *name; name++)
+            fputc(*name == '-' ? '_' : *name, f);
+        fprintf(
+            f,
+            "\";\n\tid = %u;\n\tstream_id = 0;\n\tfields := struct { enum kind kind; uint8_t path; "
+            "address_t address; uint32_t slot;%s };\n};\n",
+            op,
+            is_short(op) ? ""
+                         : " uint64_t size; uint64_t usable; address_t argument; uint32_t stack;");
+    }
+    fprintf(
+        f,
+        "event {\n\tname = \"frame\";\n\tid = %d;\n\tstream_id = 0;\n\tfields := struct { uint32_t "
+        "stack; uint32_t parent; address_t pc; uint16_t inline_depth; uint8_t inlined; uint32_t "
+        "line; "
+        "string function; string file; string module; };\n};\n",
+        EVENT_FRAME);
+    static const struct {
+        int id;
+        const char *name, *fields;
+    } states[] = {{EVENT_PROCESS, "process", "uint32_t ppid; string exe; string allocator;"},
+                  {EVENT_THREAD, "thread", "string name;"},
+                  {EVENT_MARK, "mark", "enum control control; string label;"},
+                  {EVENT_RESIDENT, "resident", "uint64_t vmsize; uint64_t rss; uint64_t shared;"},
+                  {EVENT_END, "end", "enum how how; uint32_t status;"}};
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        fprintf(f,
+                "event {\n\tname = \"%s\";\n\tid = %d;\n\tstream_id = 1;\n\tfields := struct { %s "
+                "};\n};\n",
+                states[i].name, states[i].id, states[i].fields);
+    int bad = ferror(f);
+    bad |= fclose(f);
+    return bad ? error_system(err, "cannot write %s/metadata", c->job->output) : 0;
+}
+
+int export_ctf(struct export_job *job, struct error *err)
+{
+    const struct trace_info *info = trace_info(job->trace);
+    struct ctf c = {.job = job};
+    if (mkdir(job->output, 0777))
+        return error_system(err, "cannot make the folder %s", job->output);
+    int status = write_metadata(&c, err);
+    for (uint32_t i = 0; i < info->image_count && !status; i++)
+        if (job_has(job, &info->images[i]) && (write_calls(&c, i, err) || write_state(&c, i, err)))
+            status = -1;
+    return status;
+}

@@ -1,0 +1,150 @@
+/* mtrace.c - a raw trace of glibc's branch dj/malloc: records of 64 bytes, see
+ * workload/djmalloc_record.h. It has neither times nor stacks.
+ *
+ * A realloc is one record, at the place of its new half. Frees that were missed (the address came
+ * back from an allocation) are written as what they were. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/job.h"
+#include "workload/djmalloc_record.h"
+
+enum { RECORDS = 1024 };
+
+struct mtrace {
+    struct export_job *job;
+    struct {
+        uint64_t address, bytes; /* of the old half of a realloc */
+        bool pending;
+    } * threads;
+    uint64_t *usable; /* by slot */
+    size_t used;
+    struct djmalloc_record records[RECORDS];
+};
+
+static void flush(struct mtrace *m)
+{
+    fwrite(m->records, sizeof *m->records, m->used, m->job->out);
+    m->used = 0;
+}
+
+static struct djmalloc_record *next(struct mtrace *m)
+{
+    if (m->used == RECORDS)
+        flush(m);
+    memset(&m->records[m->used], 0, sizeof *m->records);
+    return &m->records[m->used++];
+}
+
+static unsigned type_of(unsigned op)
+{
+    static const uint8_t types[MLW_OP_COUNT] = {
+        [MLW_OP_MALLOC] = DJ_MALLOC,     [MLW_OP_CALLOC] = DJ_CALLOC,
+        [MLW_OP_REALLOC] = DJ_REALLOC,   [MLW_OP_POSIX_MEMALIGN] = DJ_POSIX_MEMALIGN,
+        [MLW_OP_MEMALIGN] = DJ_MEMALIGN, [MLW_OP_VALLOC] = DJ_VALLOC,
+        [MLW_OP_PVALLOC] = DJ_PVALLOC,   [MLW_OP_FREE] = DJ_FREE};
+    return types[job_plain_op(op)];
+}
+
+static void release(struct mtrace *m, const struct trace_image *image, const struct trace_batch *b,
+                    size_t i, uint64_t bytes)
+{
+    struct djmalloc_record *r = next(m);
+    r->thread = (int32_t)image->threads[b->thread[i]].tid;
+    r->type_path = DJ_FREE;
+    r->ptr1 = b->address[i];
+    r->size2 = bytes;
+}
+
+static void call(struct mtrace *m, const struct trace_image *image, const struct trace_batch *b,
+                 size_t i)
+{
+    const unsigned type = type_of(b->op[i]);
+    const uint32_t thread = b->thread[i];
+    const bool failed = b->path[i] & MLW_PATH_FAILED;
+    if (!type) {
+        m->job->result->left_out++;
+        return;
+    }
+    if (type == DJ_FREE) {
+        release(m, image, b, i, 0);
+        return;
+    }
+    struct djmalloc_record *r = next(m);
+    r->thread = (int32_t)image->threads[thread].tid;
+    r->type_path = type | (b->path[i] & MLW_PATH_SBRK ? DJ_PATH_SBRK : 0) |
+                   (b->path[i] & MLW_PATH_MMAPPED ? DJ_PATH_MMAP : 0);
+    r->ptr2 = failed ? 0 : b->address[i];
+    r->size = b->size[i];
+    r->size3 = failed ? 0 : b->usable[i];
+    if (type == DJ_REALLOC && m->threads[thread].pending) {
+        r->ptr1 = m->threads[thread].address;
+        r->size2 = m->threads[thread].bytes;
+        m->threads[thread].pending = false;
+    } else if (type == DJ_MEMALIGN || type == DJ_POSIX_MEMALIGN) {
+        r->size2 = b->argument[i];
+        r->ptr1 = type == DJ_POSIX_MEMALIGN && failed ? 12 /* ENOMEM */ : 0;
+    }
+}
+
+static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                 struct error *err)
+{
+    struct mtrace *m = arg;
+    (void)err;
+    for (size_t i = 0; i < b->n; i++) {
+        const uint32_t slot = b->slot[i];
+        uint64_t bytes = 0;
+        if (slot != TRACE_NO_SLOT) {
+            bytes = m->usable[slot];
+            m->usable[slot] = b->kind[i] == TRACE_ALLOC ? b->usable[i] : 0;
+        }
+        if (!job_event_passes(f, b, i))
+            continue;
+        m->job->result->samples++;
+        if (b->op[i] == MLW_OP_REALLOC_OLD) {
+            m->threads[b->thread[i]].pending = true;
+            m->threads[b->thread[i]].address = b->address[i];
+            m->threads[b->thread[i]].bytes = bytes;
+        } else if (b->kind[i] == TRACE_FREE_INFERRED || type_of(b->op[i]) == DJ_FREE) {
+            release(m, f->image, b, i, bytes);
+        } else {
+            call(m, f->image, b, i);
+        }
+    }
+    return 0;
+}
+
+int export_mtrace(struct export_job *job, struct error *err)
+{
+    int64_t image = job_one_process(job, err);
+    struct mtrace *m;
+    int status = -1;
+    if (image < 0)
+        return -1;
+    const struct trace_image *of = &trace_info(job->trace)->images[image];
+    m = calloc(1, sizeof *m);
+    if (m) {
+        m->job = job;
+        m->threads = calloc((size_t)of->thread_count + 1, sizeof *m->threads);
+        m->usable = calloc((size_t)of->max_slots + 1, sizeof *m->usable);
+    }
+    struct names *names = names_new(job->symbols, of, err);
+    if (!m || !m->threads || !m->usable) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+    } else if (names) {
+        struct djmalloc_record *r = next(m);
+        r->type_path = DJ_MAGIC;
+        r->ptr1 = DJ_MAGIC_POINTER;
+        r->size = sizeof(void *);
+        status = job_events(job, (uint32_t)image, names, batch, m, err);
+        flush(m);
+    }
+    names_free(names);
+    if (m) {
+        free(m->threads);
+        free(m->usable);
+    }
+    free(m);
+    return status;
+}

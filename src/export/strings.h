@@ -1,0 +1,27 @@
+/* strings.h - runs of bytes, each kept once and numbered: the string tables of foreign formats. */
+#ifndef MALLOW_EXPORT_STRINGS_H
+#define MALLOW_EXPORT_STRINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+
+struct strings_entry {
+    size_t offset, bytes;
+};
+
+struct strings { /* all zero: empty */
+    struct buffer bytes;
+    struct strings_entry *entries;
+    uint32_t count;
+    size_t room;
+    uint32_t *slots; /* open addressing: id, 0 for empty */
+    size_t slot_room;
+};
+
+/* The number, from 1, of these bytes; *fresh when they are new. 0 when memory ran out. */
+uint32_t strings_id(struct strings *s, const void *data, size_t n, bool *fresh);
+void strings_release(struct strings *s);
+
+#endif
