@@ -9,7 +9,8 @@
 
 #include "recorder.h"
 
-#define BOOT_BYTES 65536u
+#define BOOT_BYTES       65536u
+#define FREE_SIZED_SINCE 43u /* glibc 2.43 */
 
 static uint8_t boot_memory[BOOT_BYTES] __attribute__((aligned(16)));
 static volatile uint32_t boot_used;
@@ -255,6 +256,7 @@ static void learn_facts(void)
         unsigned minor = v[0] == '2' && v[1] == '.' ? (unsigned)(v[2] - '0') : 0;
         if (v[2] && v[3] >= '0' && v[3] <= '9')
             minor = minor * 10 + (unsigned)(v[3] - '0');
+        next_facts.glibc_minor = minor;
         /* heap_info {arena, previous, size} and HEAP_MAX_SIZE of 64 MiB: read in glibc's 2.26
          * to 2.42 */
         next_facts.glibc_heaps = minor >= 26 && minor <= 42 && !has_hugetlb_tunable();
@@ -301,8 +303,13 @@ bool next_resolve(void)
     FIND(mremap);
     FIND(brk);
     FIND(sbrk);
-    FIND(free_sized);
-    FIND(free_aligned_sized);
+    learn_facts();
+    /* a glibc that has none is not asked: what dlsym allocates for its answer would move the
+     * program's heap by 128 bytes */
+    if (!next_facts.glibc || next_facts.glibc_minor >= FREE_SIZED_SINCE) {
+        FIND(free_sized);
+        FIND(free_aligned_sized);
+    }
 #undef FIND
 #define DEFAULT(field, function)                                                                   \
     if (!real.field)                                                                               \
@@ -322,7 +329,6 @@ bool next_resolve(void)
     DEFAULT(brk, no_brk);
     DEFAULT(sbrk, no_sbrk);
 #undef DEFAULT
-    learn_facts();
     struct next_functions chosen = real;
     if (boot_used) {
         chosen.free = mixed_free;

@@ -65,10 +65,11 @@ HIDDEN bool next_resolve(void);
 
 /* What is known of the allocator behind us. */
 struct next_facts {
-    bool glibc;          /* blocks have glibc's chunk headers */
-    bool glibc_heaps;    /* non-main arenas have heaps of 64 MiB */
-    uint64_t start, end; /* where its code is: its own mmap calls are not the program's */
-    void *const *curbrk; /* glibc's __curbrk */
+    bool glibc;           /* blocks have glibc's chunk headers */
+    unsigned glibc_minor; /* of 2.MINOR, when glibc */
+    bool glibc_heaps;     /* non-main arenas have heaps of 64 MiB */
+    uint64_t start, end;  /* where its code is: its own mmap calls are not the program's */
+    void *const *curbrk;  /* glibc's __curbrk */
     void *dl_find_object;
     void *stack_end; /* value of __libc_stack_end */
     char name[64];   /* "glibc 2.36", "jemalloc", or the file's name */
