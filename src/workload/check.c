@@ -185,6 +185,7 @@ struct check {
     uint32_t slot_count;
     uint64_t calls[WORKLOAD_CODES];
     uint64_t live_bytes, live_blocks, peak_bytes, place;
+    uint64_t begun;              /* threads that have executed a record */
     struct workload_event event; /* the record at hand */
     void (*visit)(void *arg, const struct workload_event *event);
     void *arg;
@@ -458,6 +459,10 @@ static int record(struct check *c, struct line *l, uint32_t thread)
         c->event.size_bytes = who;
         return start(c, (uint32_t)who);
     }
+    if (code == WORKLOAD_END) {
+        uint64_t begun = number(&l->ops);
+        return variant || l->ops.bad || begun > c->begun ? fault(c, "an end") : 0;
+    }
     if (variant & ~(unsigned)WORKLOAD_FROM_OTHER)
         return fault(c, "a variant that does not exist");
     if (code == WORKLOAD_MOVE)
@@ -497,10 +502,11 @@ static int walk(struct check *c)
                 return -1;
             if (c->visit) {
                 c->event.slot = l->last_slot;
+                c->event.live_bytes = c->live_bytes;
                 c->visit(c->arg, &c->event);
             }
             l->records_left--;
-            l->records++;
+            c->begun += !l->records++;
             l->place = ++c->place;
         }
         if (c->heap[0] != thread) /* a thread that started in this run comes before its start */

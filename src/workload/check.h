@@ -39,6 +39,7 @@ struct workload_event { /* a record, as it is met in recorded order */
     bool has_slot, waits;
     uint64_t size_bytes; /* of allocations and reallocations; of START the thread */
     uint64_t alignment;
+    uint64_t live_bytes; /* the sum of live sizes after it */
 };
 
 /* Goes through every record in recorded order, checks it, and shows it to `visit`. -1 with *err

@@ -57,7 +57,8 @@ enum workload_code {
     WORKLOAD_PRESENT = 21, /* a block from before: allocated, neither counted nor timed */
     WORKLOAD_VANISH = 22,  /* a block whose free was lost: freed, neither counted nor timed */
     WORKLOAD_MOVE = 23,    /* a block changes its slot; no call */
-    WORKLOAD_START = 24    /* a thread starts */
+    WORKLOAD_START = 24,   /* a thread starts */
+    WORKLOAD_END = 25      /* this thread ends, when so many threads have begun */
 };
 #define WORKLOAD_CODES 32u
 

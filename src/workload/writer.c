@@ -33,7 +33,7 @@ struct stream {
     uint64_t end_ns, total_records;
     uint64_t *offsets;
     size_t offset_count, offset_cap;
-    bool started, ended;
+    bool started, ended, end_written;
 };
 
 struct workload_writer {
@@ -48,7 +48,9 @@ struct workload_writer {
     uint32_t stream_count, stream_cap;
     uint32_t *seats; /* the thread that sits there */
     uint32_t seat_count, seat_cap;
-    uint32_t active; /* threads that started and have not ended */
+    uint32_t active;      /* threads that started and have not ended */
+    uint32_t begun;       /* threads that have a record */
+    uint64_t next_end_ns; /* of the thread that ends next, or earlier */
     uint32_t last_thread;
     uint32_t until_reclaim;
     uint64_t place, offset, live_bytes, live_blocks;
@@ -100,7 +102,7 @@ struct workload_writer *workload_writer_new(const char *path, struct error *err)
         return NULL;
     }
     w->shared_head = w->shared_tail = w->last_thread = NONE;
-    w->base_ns = UINT64_MAX;
+    w->base_ns = w->next_end_ns = UINT64_MAX;
     const struct workload_head head = {WORKLOAD_MAGIC, WORKLOAD_VERSION, 0};
     put_out(w, &head, sizeof head);
     return w;
@@ -256,11 +258,26 @@ static void reclaim_all(struct workload_writer *w, uint64_t time_ns)
     }
 }
 
+/* Who starts a thread: the one who acted last, or another that is still there. */
+static uint32_t find_starter(const struct workload_writer *w)
+{
+    uint32_t starter = w->last_thread;
+    if (starter == NONE || !w->streams[starter].end_written)
+        return starter;
+    for (uint32_t i = 0; i < w->seat_count; i++)
+        if (!w->streams[w->seats[i]].end_written)
+            return w->seats[i];
+    return starter;
+}
+
 static void start_thread(struct workload_writer *w, uint32_t thread, uint64_t time_ns)
 {
     struct stream *s = &w->streams[thread];
-    uint32_t starter = w->last_thread, seat = NONE;
+    uint32_t starter = find_starter(w), seat = NONE;
     s->started = true;
+    w->begun++;
+    if (s->ended && s->end_ns < w->next_end_ns)
+        w->next_end_ns = s->end_ns;
     bool first = starter == NONE;
     if (first)
         s->flags |= WORKLOAD_THREAD_BEGIN;
@@ -296,6 +313,28 @@ static void start_thread(struct workload_writer *w, uint32_t thread, uint64_t ti
         put_start(w, starter, thread, time_ns);
 }
 
+static void put_end(struct workload_writer *w, uint32_t thread, uint64_t time_ns);
+
+/* Writes down which threads have ended since, before anything later. */
+static void end_threads(struct workload_writer *w, uint64_t time_ns)
+{
+    uint32_t last = w->last_thread;
+    w->next_end_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < w->seat_count; i++) {
+        struct stream *s = &w->streams[w->seats[i]];
+        if (!s->started || !s->ended || s->end_written)
+            continue;
+        if (is_over(s, time_ns)) {
+            s->end_written = true;
+            if (!(s->flags & WORKLOAD_THREAD_MAIN))
+                put_end(w, w->seats[i], s->end_ns);
+        } else if (s->end_ns < w->next_end_ns) {
+            w->next_end_ns = s->end_ns;
+        }
+    }
+    w->last_thread = last;
+}
+
 static bool make_buffers(struct workload_writer *w, struct stream *s)
 {
     s->ops = malloc(3 * (size_t)WORKLOAD_PAYLOAD_MAX);
@@ -316,6 +355,8 @@ static uint8_t *begin(struct workload_writer *w, uint32_t thread, uint64_t time_
 {
     if (w->failed)
         return NULL;
+    if (__builtin_expect(time_ns > w->next_end_ns, 0))
+        end_threads(w, time_ns);
     struct stream *s = &w->streams[thread];
     if (__builtin_expect(!s->started, 0)) {
         if (w->base_ns == UINT64_MAX)
@@ -372,6 +413,16 @@ static void put_start(struct workload_writer *w, uint32_t starter, uint32_t thre
     *p++ = WORKLOAD_START;
     p = workload_put(p, thread);
     end(w, starter, WORKLOAD_START, p);
+}
+
+static void put_end(struct workload_writer *w, uint32_t thread, uint64_t time_ns)
+{
+    uint8_t *p = begin(w, thread, time_ns);
+    if (!p)
+        return;
+    *p++ = WORKLOAD_END;
+    p = workload_put(p, w->begun);
+    end(w, thread, WORKLOAD_END, p);
 }
 
 static uint8_t *put_slot(struct stream *s, uint8_t *p, uint32_t slot)

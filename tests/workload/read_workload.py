@@ -158,7 +158,7 @@ def execute(data):
     started = [bool(t["flags"] & 2) for t in threads]
     seats = {t["seat"]: i for i, t in enumerate(threads) if t["flags"] & 2}
     need(len(seats) == sum(started), "two threads on a seat")
-    calls, live, peak, blocks = {}, 0, 0, 0
+    calls, live, peak, blocks, begun = {}, 0, 0, 0, set()
     for place in range(len(order)):
         thread, s, last = order[place]
         r = s["ops"]
@@ -247,8 +247,11 @@ def execute(data):
                                      and not threads[before]["flags"] & 4), "a seat taken")
             started[who] = True
             seats[threads[who]["seat"]] = who
+        elif code == 25:
+            need(variant == 0 and r.number() <= len(begun), "an end before threads begin")
         else:
             raise Unsound(f"code {code}")
+        begun.add(thread)
         left[thread] -= 1
         peak = max(peak, live)
         if last:
