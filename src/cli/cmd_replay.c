@@ -37,6 +37,39 @@ static const char *count_text(char out[HUMAN_TEXT_BYTES], double v)
     return human_count(out, v > 0 ? (uint64_t)llround(v) : 0);
 }
 
+static void print_call(const char *name, json_object *call)
+{
+    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
+    double count = measured_number(call, "count", 0),
+           mean = measured_number(call, "mean_cycles", -1);
+    if (mean < 0)
+        printf("Avg %-14s %8s cycles in %s calls\n", name, "-", count_text(b, count));
+    else
+        printf("Avg %-14s %8s cycles in %s calls (p50 %.0f ns, p99 %.0f, p99.9 %.0f, max %.0f)\n",
+               name, count_text(a, mean), count_text(b, count), measured_number(call, "p50_ns", 0),
+               measured_number(call, "p99_ns", 0), measured_number(call, "p999_ns", 0),
+               measured_number(call, "max_ns", 0));
+}
+
+/* The four that every program knows, called or not, then the rest. */
+static void print_calls(json_object *run)
+{
+    static const char *const usual[] = {"malloc", "calloc", "realloc", "free"};
+    json_object *calls = NULL, *call;
+    if (!json_object_object_get_ex(run, "calls", &calls))
+        return;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        print_call(usual[i], json_object_object_get_ex(calls, usual[i], &call) ? call : NULL);
+    json_object_object_foreach(calls, name, other)
+    {
+        bool is_usual = false;
+        for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+            is_usual |= !strcmp(name, usual[i]);
+        if (!is_usual)
+            print_call(name, other);
+    }
+}
+
 /* The lines that the project began with: one figure a line, then what it is. */
 static void print_text(json_object *run)
 {
@@ -54,22 +87,7 @@ static void print_text(json_object *run)
     printf("%18s bytes Max VmSize\n", count_text(a, N("peak_vmsize_bytes")));
     printf("%18s minor page faults, %s major\n", count_text(a, N("page_faults_minor")),
            count_text(b, N("page_faults_major")));
-    json_object *calls;
-    if (json_object_object_get_ex(run, "calls", &calls)) {
-        json_object_object_foreach(calls, name, call)
-        {
-            double mean = measured_number(call, "mean_cycles", -1);
-            if (mean < 0)
-                printf("%18s calls of %s\n", count_text(a, measured_number(call, "count", 0)),
-                       name);
-            else
-                printf("Avg %-14s %8s cycles in %s calls (p50 %.0f ns, p99 %.0f, p99.9 %.0f, max "
-                       "%.0f)\n",
-                       name, count_text(a, mean), count_text(b, measured_number(call, "count", 0)),
-                       measured_number(call, "p50_ns", 0), measured_number(call, "p99_ns", 0),
-                       measured_number(call, "p999_ns", 0), measured_number(call, "max_ns", 0));
-        }
-    }
+    print_calls(run);
     if (N("allocator_cycles") > 0)
         printf("Total call time: %s cycles (%.0f%% of the CPU time)\n",
                count_text(a, N("allocator_cycles")), 100 * N("allocator_share"));

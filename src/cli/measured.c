@@ -60,6 +60,10 @@ json_object *replaying_run(const struct replay_request *request, struct error *e
     json_object_object_add(run, "order", json_object_new_string(request->order));
     json_object_object_add(run, "touch", json_object_new_string(request->touch));
     json_object_object_add(run, "timing", json_object_new_string(request->timing));
+    json_object_object_add(run, "pace",
+                           request->pace > 0 ? json_object_new_double(request->pace)
+                                             : json_object_new_string("asap"));
+    json_object_object_add(run, "dry_run", json_object_new_boolean(request->dry));
     return run;
 }
 

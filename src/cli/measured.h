@@ -26,7 +26,8 @@ struct replaying {
      OPTION_CHOICE,                                                                                \
      offsetof(type, field.order),                                                                  \
      "dependent|recorded",                                                                         \
-     "let threads wait only where blocks changed hands, or keep the recording's order (default "   \
+     "let threads wait only where blocks changed hands or the peak would be passed, or keep the "  \
+     "recording's order (default "                                                                 \
      "dependent)"},                                                                                \
         {0,           "pace",                                                                      \
          OPTION_TEXT, offsetof(type, field.pace),                                                  \

@@ -15,6 +15,8 @@
 #define NONE        UINT32_MAX
 #define STACK_BYTES (128u << 10)
 #define HUGE_BYTES  (2u << 20)
+#define SLICE       1024u /* records between two looks at what is due */
+#define IDLE_NS     10e6  /* the longest sleep between two such looks */
 
 void engine_die(const char *what)
 {
@@ -44,10 +46,12 @@ static void *own(struct engine *e, size_t bytes, struct error *err)
     return p;
 }
 
-int engine_init(struct engine *e, const struct workload *w, int fd,
+int engine_init(struct engine *e, const struct workload *w, const struct stages *stages, int fd,
                 const struct engine_options *options, struct error *err)
 {
     memset(e, 0, sizeof *e);
+    e->stages = stages;
+    e->bound = stages && stages->count ? stages->cuts[0] : UINT64_MAX;
     e->workload = w;
     e->options = *options;
     e->fd = fd;
@@ -70,7 +74,7 @@ int engine_init(struct engine *e, const struct workload *w, int fd,
         if (!s->stack)
             return -1;
     }
-    e->own_bytes += whole_pages(w->map_bytes);
+    e->own_bytes += whole_pages(w->map_bytes) + (stages ? stages->map_bytes : 0);
     for (size_t i = 0; i < w->map_bytes; i += 4096)
         (void)((volatile const uint8_t *)w->threads)[i];
     park_init(&e->park, e->seat_count);
@@ -140,6 +144,12 @@ static void give_turn(struct engine_seat *s, uint64_t place)
     park_wake(&s->engine->park, ~place);
 }
 
+static inline void do_chores(const struct engine *e)
+{
+    if (__builtin_expect(atomic_load_explicit(&e->measure->due, memory_order_relaxed) != 0, 0))
+        measure_chores(e->measure);
+}
+
 /* Until the time of a record, at the chosen pace. */
 static void wait_until(const struct engine *e, uint64_t recorded_ns)
 {
@@ -153,11 +163,137 @@ static void wait_until(const struct engine *e, uint64_t recorded_ns)
             __builtin_ia32_pause();
             continue;
         }
-        double sleep_ns = left - 50000;
+        do_chores(e);
+        double sleep_ns = left - 50000 < IDLE_NS ? left - 50000 : IDLE_NS;
         struct timespec t = {.tv_sec = (time_t)(sleep_ns / 1e9)};
         t.tv_nsec = (long)(sleep_ns - (double)t.tv_sec * 1e9);
         nanosleep(&t, NULL);
     }
+}
+
+/* --- stages --- */
+
+#define STAGE_KEY (1ull << 61) /* slots are below 2^32, seats above 2^62, places complements */
+
+struct bound {
+    struct engine *engine;
+    uint64_t place;
+};
+
+static bool is_open(void *arg)
+{
+    const struct bound *b = arg;
+    return atomic_load_explicit(&b->engine->bound, memory_order_acquire) > b->place;
+}
+
+/* Adds what the thread has done to what all have done. Whoever finds the stage complete opens the
+ * next; all others wait or have ended then, so the sum of live bytes is exact. */
+static void report(struct engine_seat *s)
+{
+    struct engine *e = s->engine;
+    if (!s->undone)
+        return;
+    atomic_fetch_add(&e->live, s->live);
+    uint64_t done = atomic_fetch_add(&e->done, s->undone) + s->undone;
+    s->live = 0;
+    s->undone = 0;
+    if (done != atomic_load_explicit(&e->bound, memory_order_relaxed))
+        return;
+    int64_t live = atomic_load(&e->live);
+    if (live > atomic_load(&e->peak))
+        atomic_store(&e->peak, live);
+    uint32_t stage = ++e->stage;
+    atomic_store_explicit(&e->bound, stage < e->stages->count ? e->stages->cuts[stage] : UINT64_MAX,
+                          memory_order_release);
+    park_wake(&e->park, STAGE_KEY);
+}
+
+static void next_run(struct engine_seat *s)
+{
+    s->place += workload_get(&s->runs);
+    s->run_left = workload_get(&s->runs);
+}
+
+/* How many records, at most `most`, the thread may execute; waits until it is one at least. */
+static uint64_t within_stage(struct engine_seat *s, uint64_t most)
+{
+    struct engine *e = s->engine;
+    uint64_t bound = atomic_load_explicit(&e->bound, memory_order_acquire), n = 0;
+    if (bound == UINT64_MAX)
+        return most;
+    while (n < most) {
+        if (!s->run_left)
+            next_run(s);
+        if (s->place >= bound) {
+            if (n)
+                break;
+            struct bound b = {e, s->place};
+            report(s);
+            if (!is_open(&b)) {
+                park_wait(&e->park, STAGE_KEY, is_open, &b);
+                execute_waited(s);
+            }
+            return within_stage(s, most);
+        }
+        uint64_t k = bound - s->place < s->run_left ? bound - s->place : s->run_left;
+        k = most - n < k ? most - n : k;
+        s->place += k;
+        s->run_left -= k;
+        n += k;
+    }
+    s->undone += n;
+    return n;
+}
+
+/* --- threads that begin --- */
+
+#define BEGUN_KEY (1ull << 60)
+
+struct begun {
+    struct engine *engine;
+    uint32_t threads;
+};
+
+static bool have_begun(void *arg)
+{
+    const struct begun *b = arg;
+    return atomic_load_explicit(&b->engine->begun, memory_order_acquire) >= b->threads;
+}
+
+void engine_began(struct engine *e)
+{
+    atomic_fetch_add(&e->begun, 1);
+    park_wake(&e->park, BEGUN_KEY);
+}
+
+void engine_await_begun(struct engine *e, uint32_t threads)
+{
+    struct begun b = {e, threads};
+    if (!have_begun(&b))
+        park_wait(&e->park, BEGUN_KEY, have_begun, &b);
+}
+
+/* --- a thread's way --- */
+
+struct pacing {                     /* through a chunk */
+    uint64_t now_ns, step_ns, left; /* time; until the next time; records until then */
+    const uint8_t *end;
+};
+
+/* Waits for the next record's time; returns how many records, at most `most`, share it. */
+static uint64_t keep_pace(struct engine_seat *s, struct pacing *p, uint64_t most)
+{
+    if (!p->left) {
+        p->now_ns += p->step_ns;
+        wait_until(s->engine, p->now_ns);
+        if (s->pace < p->end) {
+            p->left = workload_get(&s->pace);
+            p->step_ns = workload_get(&s->pace);
+        } else {
+            p->left = UINT64_MAX;
+        }
+    }
+    return p->left < most ? p->left : most;
 }
 
 static void play(struct engine_seat *s)
@@ -165,53 +301,54 @@ static void play(struct engine_seat *s)
     struct engine *e = s->engine;
     const struct workload_thread *t = &e->workload->threads[s->thread];
     bool recorded = e->options.order == ENGINE_RECORDED && e->many, paced = e->options.pace > 0;
-    bool exact = recorded || !e->many;
+    bool exact = recorded || !e->many, first = true;
     execute_begin(s);
     s->next_chunk = 0;
     s->own = NONE;
     s->low = exact ? INT64_MIN : -e->step;
     s->high = exact ? 0 : e->step;
     s->live = 0;
+    s->undone = 0;
     while (s->next_chunk < t->chunks) {
         load_chunk(s);
-        uint64_t place = s->chunk.first_place, now_ns = s->chunk.first_ns;
-        uint64_t run_left = 0, until_pace = 0;
-        const uint8_t *pace_end = s->pace + s->chunk.pace_bytes;
-        uint64_t pace_step_ns = 0;
+        struct pacing pacing = {.now_ns = s->chunk.first_ns, .end = s->pace + s->chunk.pace_bytes};
+        s->place = s->chunk.first_place;
+        s->run_left = 0;
         while (s->records_left) {
-            uint64_t n = s->records_left;
+            uint64_t n = s->records_left < SLICE ? s->records_left : SLICE;
+            if (first)
+                n = 1;
+            do_chores(e);
             if (recorded) {
-                if (!run_left) {
-                    place += workload_get(&s->runs);
-                    run_left = workload_get(&s->runs);
-                    take_turn(s, place);
+                if (!s->run_left) {
+                    next_run(s);
+                    take_turn(s, s->place);
                 }
-                n = run_left < n ? run_left : n;
+                n = s->run_left < n ? s->run_left : n;
             }
-            if (paced) {
-                if (!until_pace) {
-                    now_ns += pace_step_ns;
-                    wait_until(e, now_ns);
-                    if (s->pace < pace_end) {
-                        until_pace = workload_get(&s->pace);
-                        pace_step_ns = workload_get(&s->pace);
-                    } else {
-                        until_pace = UINT64_MAX;
-                    }
-                }
-                n = until_pace < n ? until_pace : n;
-                until_pace -= n;
-            }
+            if (paced)
+                n = keep_pace(s, &pacing, n);
+            if (e->stages)
+                n = within_stage(s, n);
+            pacing.left -= n;
             execute_records(s, (uint32_t)n);
+            if (first) {
+                first = false;
+                engine_began(e);
+            }
             s->records_left -= n;
-            place += n;
-            if (recorded && !(run_left -= n))
-                give_turn(s, place);
+            if (recorded) {
+                s->place += n;
+                if (!(s->run_left -= n))
+                    give_turn(s, s->place);
+            }
         }
         if (!e->many)
             publish_live(s);
     }
     execute_end(s);
+    if (e->stages)
+        report(s);
     if (!exact) {
         atomic_fetch_add_explicit(&e->live, s->live, memory_order_relaxed);
         s->live = 0;
@@ -333,6 +470,14 @@ void engine_run(struct engine *e)
         if (n == w->thread_count)
             break;
         futex_wait(&e->finished, n);
+    }
+    /* A thread that ends gives its allocator something back: that is part of the workload. */
+    for (uint32_t i = 0; i < e->seat_count; i++) {
+        struct engine_seat *s = &e->seats[i];
+        if (s->used && !(w->threads[s->thread].flags & WORKLOAD_THREAD_STAYS)) {
+            pthread_join(s->pthread, NULL);
+            s->used = false;
+        }
     }
 }
 

@@ -11,7 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "replay/measure.h"
 #include "replay/park.h"
+#include "replay/stages.h"
 #include "workload/check.h"
 
 enum engine_order { ENGINE_DEPENDENT, ENGINE_RECORDED };
@@ -22,6 +24,7 @@ struct engine_options {
     int order, touch, timing;
     double pace; /* 0: as fast as possible; 1: as recorded; 2: twice as fast */
     bool dry;    /* account, but do not allocate */
+    bool verify; /* die when two threads use one slot at once; times nothing */
 };
 
 /* 16 bytes a block. The word is the block's address >> 3 in the low 44 bits (0: empty) and the
@@ -61,6 +64,7 @@ struct engine_seat {
     _Atomic uint32_t occupant; /* the thread that sits here or sat here last, + 1; 0: none yet */
     uint32_t thread, last_slot, last_generation, own;
     uint64_t records_left, next_chunk;
+    uint64_t place, run_left, undone; /* of its next record; of the run; done, and not reported */
     /* counting of live bytes: exact (peak) when one thread runs at a time, else in steps */
     int64_t live, high, low;
     volatile uint64_t *rseq_cs; /* of its thread; NULL when the kernel or libc has none */
@@ -77,7 +81,9 @@ struct engine {
     const struct workload *workload;
     struct engine_options options;
     int fd;
-    bool many; /* threads */
+    bool many;                   /* threads */
+    struct measure *measure;     /* the caller's, whose chores the threads do */
+    const struct stages *stages; /* the caller's; NULL when nobody has to wait for them */
     uint64_t overhead_cycles, start_tsc;
     double cycles_per_ns;
     struct engine_slot *slots;
@@ -88,13 +94,18 @@ struct engine {
     _Atomic int64_t live __attribute__((aligned(64)));
     _Atomic int64_t peak;
     _Atomic uint64_t turn __attribute__((aligned(64))); /* place that may act in recorded order */
+    _Atomic uint64_t bound
+        __attribute__((aligned(64))); /* end of the stage: no place at or behind */
+    _Atomic uint64_t done;            /* records, of threads that have reported them */
+    uint32_t stage;                   /* of the one who opens the next */
+    _Atomic uint32_t begun;           /* threads that have executed a record */
     _Atomic uint32_t go __attribute__((aligned(64)));
     _Atomic uint32_t finished, end;
     struct park park;
 };
 
-/* Maps everything. -1 with *err. */
-int engine_init(struct engine *e, const struct workload *w, int fd,
+/* Maps everything. `stages`: of dependent order with several threads, else NULL. -1 with *err. */
+int engine_init(struct engine *e, const struct workload *w, const struct stages *stages, int fd,
                 const struct engine_options *options, struct error *err);
 
 /* Starts the threads that are there from the beginning; they wait. -1 with *err. */

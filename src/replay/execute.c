@@ -15,6 +15,7 @@
 #define MANY   1u /* threads */
 #define TIMED  2u /* every call */
 #define SAMPLE 4u /* one in SAMPLE_EVERY, at random */
+#define VERIFY 8u /* every slot's word is what it must be when it changes */
 
 #define SAMPLE_EVERY 64u
 #define PAGE_BYTES   4096u
@@ -269,9 +270,12 @@ static inline __attribute__((always_inline)) uint64_t word_of(const void *p, uin
     return bits | generation << POINTER_BITS;
 }
 
-static inline __attribute__((always_inline)) void publish(struct engine_seat *s, uint32_t slot,
-                                                          uint64_t word, const unsigned mode)
+/* `before` is the word that the slot must have: another means that two threads use it at once. */
+static inline __attribute__((always_inline)) void
+publish(struct engine_seat *s, uint32_t slot, uint64_t before, uint64_t word, const unsigned mode)
 {
+    if ((mode & VERIFY) && atomic_exchange(&s->engine->slots[slot].word, word) != before)
+        engine_die("two threads used one slot at once");
     atomic_store_explicit(&s->engine->slots[slot].word, word, memory_order_release);
     if (mode & MANY)
         park_wake(&s->engine->park, slot);
@@ -327,7 +331,7 @@ allocate(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned varian
         touch(s, block, 0, size);
     }
     slots[slot].size_bytes = size;
-    publish(s, slot, word_of(block, generation + 1), mode);
+    publish(s, slot, generation << POINTER_BITS, word_of(block, generation + 1), mode);
     add_live(s, (int64_t)size);
     return p;
 }
@@ -388,7 +392,7 @@ static inline __attribute__((always_inline)) const uint8_t *release(struct engin
     }
     /* Somebody may wait for a slot that is kept, too: it is everybody's when this thread has ended.
      */
-    publish(s, slot, word & ~POINTER_MASK, mode);
+    publish(s, slot, word, word & ~POINTER_MASK, mode);
     return p;
 }
 
@@ -429,7 +433,7 @@ static __attribute__((noinline)) const uint8_t *reallocate(struct engine_seat *s
             s->unexpected++;
             free(fresh);
         }
-        publish(s, slot, word & ~POINTER_MASK, mode);
+        publish(s, slot, word, word & ~POINTER_MASK, mode);
         return p;
     }
     if (!fresh) { /* the old block is still there; the workload goes on as if it had grown */
@@ -440,18 +444,23 @@ static __attribute__((noinline)) const uint8_t *reallocate(struct engine_seat *s
         touch(s, fresh, old, size);
     }
     at->size_bytes = size;
-    publish(s, slot, word_of(fresh, (word >> POINTER_BITS) + 1), mode);
+    publish(s, slot, word, word_of(fresh, (word >> POINTER_BITS) + 1), mode);
     add_live(s, (int64_t)size);
     return p;
 }
 
-/* EARLY, MOVE, START. */
+/* EARLY, MOVE, START, END. */
 static __attribute__((noinline)) const uint8_t *
 act(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned variant, const unsigned mode)
 {
     if (code == WORKLOAD_START) {
         uint32_t thread = (uint32_t)workload_get(&p);
         engine_start_thread(s->engine, thread);
+        return p;
+    }
+    if (code == WORKLOAD_END) {
+        engine_await_begun(s->engine, (uint32_t)workload_get(&p));
+        execute_waited(s);
         return p;
     }
     struct engine_slot *slots = s->engine->slots;
@@ -470,7 +479,7 @@ act(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned variant, co
     uint64_t word = atomic_load_explicit(&slots[slot].word, memory_order_acquire);
     slots[to].size_bytes = slots[slot].size_bytes;
     atomic_store_explicit(&slots[slot].word, word & ~POINTER_MASK, memory_order_release);
-    publish(s, to, (word & POINTER_MASK) | (uint64_t)1 << POINTER_BITS, mode);
+    publish(s, to, 0, (word & POINTER_MASK) | (uint64_t)1 << POINTER_BITS, mode);
     return p;
 }
 
@@ -499,6 +508,10 @@ static inline __attribute__((always_inline)) void run(struct engine_seat *s, uin
 
 void execute_records(struct engine_seat *s, uint32_t n)
 {
+    if (s->engine->options.verify) {
+        run(s, n, MANY | VERIFY);
+        return;
+    }
     if (!s->engine->many) {
         switch (s->engine->options.timing) {
         case ENGINE_TIMING_ALL: run(s, n, TIMED); return;

@@ -17,6 +17,10 @@ void execute_waited(struct engine_seat *s);
  * what failed and ends the process when no thread can be made. */
 void engine_start_thread(struct engine *e, uint32_t thread);
 
+/* The calling thread has executed its first record; and: waits until `threads` threads have. */
+void engine_began(struct engine *e);
+void engine_await_begun(struct engine *e, uint32_t threads);
+
 /* Ends the process with a message on stderr; for what cannot happen to a checked workload. */
 void engine_die(const char *what) __attribute__((noreturn));
 

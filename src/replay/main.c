@@ -3,10 +3,9 @@
  * A program of its own, linked with libc only, so that the allocator under test is preloaded into
  * nothing else. `mallow replay` and `mallow compare` run it; the arguments are theirs:
  *     mallow-replay FILE [NAME=VALUE]...
- * with order, pace, touch, timing, trim_ns, dry, mallopt (NUMBER:VALUE, repeated). Prints one JSON
- * object on stdout. Status 0; 1 with a line on stderr. Until the figures are taken it calls nothing
- * that allocates. */
-#include <dlfcn.h>
+ * with order, pace, touch, timing, trim_ns, dry, verify, mallopt (NUMBER:VALUE, repeated). Prints
+ * one JSON object on stdout. Status 0; 1 with a line on stderr. Until the figures are taken it
+ * calls nothing that allocates. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -18,15 +17,15 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "replay/allocator.h"
 #include "replay/engine.h"
 #include "replay/measure.h"
 
-extern struct mallinfo2 mallinfo2(void) __attribute__((weak));
+#define FEW_CALLS 4096u
 
 struct settings {
     struct engine_options engine;
     uint64_t trim_ns;
-    bool verified;
 };
 
 static void fail(const char *text)
@@ -54,18 +53,6 @@ static int choice(const char *value, const char *const *names)
     return -1;
 }
 
-/* The file that malloc comes from. */
-static const char *malloc_file(void)
-{
-    Dl_info info;
-    void *(*function)(size_t) = malloc;
-    void *address;
-    memcpy(&address, &function, sizeof address);
-    return dladdr(address, &info) && info.dli_fname ? info.dli_fname : "?";
-}
-
-static bool is_glibc(void) { return strstr(malloc_file(), "/libc.so.6") != NULL; }
-
 static void parse(struct settings *o, char **arguments)
 {
     static const char *const orders[] = {"dependent", "recorded", NULL};
@@ -83,12 +70,14 @@ static void parse(struct settings *o, char **arguments)
             o->engine.pace = strtod(v, NULL);
         else if ((v = value_of(*arguments, "dry")))
             o->engine.dry = *v == '1';
+        else if ((v = value_of(*arguments, "verify")))
+            o->engine.verify = *v == '1';
         else if ((v = value_of(*arguments, "trim_ns")))
             o->trim_ns = strtoull(v, NULL, 10);
         else if ((v = value_of(*arguments, "mallopt"))) {
             char *end;
             int parameter = (int)strtol(v, &end, 10);
-            if (*end != ':' || !is_glibc())
+            if (*end != ':' || !allocator_is_glibc())
                 fail("mallopt settings (M_...) are for glibc's malloc");
             if (!mallopt(parameter, (int)strtol(end + 1, NULL, 10)))
                 fail("mallopt refused a setting (M_...)");
@@ -209,10 +198,10 @@ static void print(const struct settings *o, const struct engine *e, const struct
         operations += t.count;
     }
     int64_t ideal = atomic_load(&e->peak);
-    uint64_t cpu = less(m->user_ns + m->system_ns, m->helper_ns);
+    uint64_t cpu = less(m->user_ns + m->system_ns, m->chores_ns);
     uint64_t system_ns = m->system_ns < cpu ? m->system_ns : cpu;
     printf("{\"allocator_file\":");
-    print_text(malloc_file());
+    print_text(allocator_file());
     printf(",\"threads\":%u,\"operations\":%" PRIu64 ",\"wall_ns\":%" PRIu64 ",\"cycles\":%" PRIu64
            ",\"user_ns\":%" PRIu64 ",\"system_ns\":%" PRIu64,
            w->thread_count, operations, r->wall_ns, r->cycles, cpu - system_ns, system_ns);
@@ -234,7 +223,7 @@ static void print(const struct settings *o, const struct engine *e, const struct
            ideal > 0 ? (uint64_t)ideal : 0, m->peak_is_exact ? "true" : "false", own);
     printf(",\"page_faults_minor\":%" PRIu64 ",\"page_faults_major\":%" PRIu64
            ",\"unexpected_results\":%" PRIu64 ",\"trims\":%" PRIu64,
-           m->minor_faults, m->major_faults, r->unexpected, m->trims);
+           m->minor_faults, m->major_faults, r->unexpected, atomic_load(&m->trims));
     printf(",\"recorded\":{\"peak_live_bytes\":%" PRIu64 ",\"end_live_bytes\":%" PRIu64
            ",\"duration_ns\":%" PRIu64 ",\"unknown_frees\":%" PRIu64 ",\"lost_calls\":%" PRIu64
            ",\"not_replayed\":%" PRIu64 "}",
@@ -249,9 +238,13 @@ static void print(const struct settings *o, const struct engine *e, const struct
     for (uint32_t i = 0; i < m->points; i++) {
         const struct measure_point *k = &m->point[i];
         printf("%s{\"time_ns\":%" PRIu64 ",\"rss_bytes\":%" PRIu64 ",\"vmsize_bytes\":%" PRIu64
-               ",\"ideal_bytes\":%" PRIu64 "}",
+               ",\"ideal_bytes\":%" PRIu64 ",\"free_bytes\":",
                i ? "," : "", k->time_ns, less(k->rss_bytes, own), less(k->vmsize_bytes, own),
                k->ideal_bytes);
+        if (k->free_bytes == MEASURE_UNKNOWN)
+            printf("null}");
+        else
+            printf("%" PRIu64 "}", k->free_bytes);
     }
     printf("]}\n");
 }
@@ -266,25 +259,32 @@ int main(int argc, char **argv)
         fail("usage: mallow-replay FILE [NAME=VALUE]...; mallow replay is the way to run it");
     prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
     parse(&o, argv + 2);
-    bool glibc = is_glibc();
-    if (o.trim_ns && !glibc)
+    if (o.trim_ns && !allocator_is_glibc())
         fail("malloc_trim at intervals is for glibc's malloc");
     int fd = open(argv[1], O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         error_system(&err, "cannot open %s", argv[1]);
         fail(err.text);
     }
-    if (workload_open(fd, &w, &err) || workload_check(&w, &err))
+    static struct stages stages;
+    if (workload_open(fd, &w, &err))
+        fail(err.text);
+    /* A sample of so few would say nothing. */
+    if (o.engine.timing == ENGINE_TIMING_SAMPLE && w.facts[WORKLOAD_FACT_OPERATIONS] < FEW_CALLS)
+        o.engine.timing = ENGINE_TIMING_ALL;
+    bool staged = w.thread_count > 1 && o.engine.order == ENGINE_DEPENDENT;
+    if (staged ? stages_plan(&w, &stages, &err) : workload_check(&w, &err))
         fail(err.text);
     workload_unmap(&w);
     struct measure *m = mmap(NULL, sizeof *m, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (m == MAP_FAILED)
         fail("no memory to measure with");
-    if (engine_init(&e, &w, fd, &o.engine, &err))
+    if (engine_init(&e, &w, staged ? &stages : NULL, fd, &o.engine, &err))
         fail(err.text);
     e.own_bytes += sizeof *m;
-    if (measure_init(m, &e.live, malloc_trim, o.trim_ns, &err) || engine_prepare(&e, &err))
+    e.measure = m;
+    if (measure_init(m, &e.live, o.trim_ns, &err) || engine_prepare(&e, &err))
         fail(err.text);
     struct outcome r = {0};
     /* The clock's rate: here for the pace, and again over the whole run. */
@@ -298,10 +298,7 @@ int main(int argc, char **argv)
     r.wall_ns = measure_now_ns() - m->start_ns;
     r.cycles = engine_clock() - e.start_tsc;
     measure_stop(m);
-    if (glibc && mallinfo2) {
-        r.info = mallinfo2();
-        r.has_info = true;
-    }
+    r.has_info = allocator_mallinfo(&r.info);
     r.cycles_per_ns = (double)(engine_clock() - c0) / (double)(measure_now_ns() - t0);
     engine_end(&e);
     for (uint32_t i = 0; i < e.seat_count; i++)

@@ -4,12 +4,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <malloc.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "replay/allocator.h"
+
+#define LOOK_SHARE 100u /* looking into the allocator takes one part of this, at most */
 
 uint64_t measure_now_ns(void)
 {
@@ -34,7 +43,8 @@ static struct measure_point look(struct measure *m)
     ssize_t n = pread(m->statm, text, sizeof text - 1, 0);
     text[n > 0 ? n : 0] = 0;
     const char *p = text;
-    struct measure_point k = {.time_ns = measure_now_ns() - m->start_ns};
+    struct measure_point k = {.time_ns = measure_now_ns() - m->start_ns,
+                              .free_bytes = MEASURE_UNKNOWN};
     k.vmsize_bytes = decimal(&p) * 4096;
     k.rss_bytes = decimal(&p) * 4096;
     int64_t ideal = atomic_load_explicit(m->ideal, memory_order_relaxed);
@@ -48,16 +58,16 @@ static struct measure_point look(struct measure *m)
     return k;
 }
 
-/* The kernel's high-water mark, 0 when it cannot be read. */
-static uint64_t high_water(const struct measure *m)
+/* A size of /proc/self/status, such as the kernel's high-water marks; 0 when it cannot be read. */
+static uint64_t status_bytes(const struct measure *m, const char *name)
 {
     char text[4096];
     ssize_t n = pread(m->status, text, sizeof text - 1, 0);
     text[n > 0 ? n : 0] = 0;
-    const char *p = strstr(text, "VmHWM:");
+    const char *p = strstr(text, name);
     if (!p)
         return 0;
-    p += 6;
+    p += strlen(name);
     return decimal(&p) * 1024;
 }
 
@@ -72,32 +82,78 @@ static void keep(struct measure *m, struct measure_point k)
     m->point[m->points++] = k;
 }
 
-static void *helper(void *arg)
+/* --- the helper ---
+ *
+ * It has the replay's memory, its thread pointer among it: nothing below may set errno or use
+ * anything else of the thread's own. */
+
+static long raw(long number, long a, long b, long c, long d)
+{
+    long result;
+    register long r10 __asm__("r10") = d;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+static int helper(void *arg)
 {
     struct measure *m = arg;
+    raw(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
     uint64_t next_ns = 0, next_trim_ns = m->trim_every_ns;
-    while (!atomic_load(&m->stop)) {
+    /* the replay may have died before the signal was ordered */
+    while (!atomic_load(&m->stop) && raw(SYS_getppid, 0, 0, 0, 0) == m->replay) {
         uint64_t now_ns = measure_now_ns() - m->start_ns;
         if (m->trim_every_ns && now_ns >= next_trim_ns) {
-            m->trim(0);
-            m->trims++;
+            atomic_fetch_or(&m->due, MEASURE_DUE_TRIM);
             next_trim_ns = now_ns + m->trim_every_ns;
         }
         if (now_ns >= next_ns) {
+            uint64_t answer = atomic_exchange(&m->answer, MEASURE_UNKNOWN);
+            if (m->points) /* it was asked when that point was made */
+                m->point[m->points - 1].free_bytes = answer;
             keep(m, look(m));
+            if (now_ns >= atomic_load(&m->next_look_ns))
+                atomic_fetch_or(&m->due, MEASURE_DUE_FREE);
             next_ns = now_ns + m->interval_ns;
         }
         uint64_t until_ns = m->trim_every_ns && next_trim_ns < next_ns ? next_trim_ns : next_ns;
         uint64_t wait_ns = until_ns > now_ns ? until_ns - now_ns : 1;
         struct timespec t = {.tv_sec = (time_t)(wait_ns / 1000000000u),
                              .tv_nsec = (long)(wait_ns % 1000000000u)};
-        syscall(SYS_futex, &m->stop, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
+        raw(SYS_futex, (long)&m->stop, FUTEX_WAIT_PRIVATE, 0, (long)&t);
     }
-    struct rusage u;
-    getrusage(RUSAGE_THREAD, &u);
-    m->helper_ns = (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000u +
-                   (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
-    return NULL;
+    raw(SYS_exit_group, 0, 0, 0, 0);
+    return 0;
+}
+
+static uint64_t own_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void measure_chores(struct measure *m)
+{
+    uint32_t due = atomic_exchange(&m->due, 0);
+    if (!due)
+        return;
+    uint64_t before_ns = own_cpu_ns();
+    if (due & MEASURE_DUE_TRIM) {
+        malloc_trim(0);
+        atomic_fetch_add(&m->trims, 1);
+    }
+    if (due & MEASURE_DUE_FREE) {
+        uint64_t look_ns = own_cpu_ns(), bytes;
+        if (allocator_free_bytes(&bytes))
+            atomic_store(&m->answer, bytes);
+        look_ns = own_cpu_ns() - look_ns;
+        atomic_store(&m->next_look_ns, measure_now_ns() - m->start_ns + LOOK_SHARE * look_ns);
+    }
+    atomic_fetch_add(&m->chores_ns, own_cpu_ns() - before_ns);
 }
 
 static uint64_t ns_of(struct timeval t)
@@ -105,13 +161,13 @@ static uint64_t ns_of(struct timeval t)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
-int measure_init(struct measure *m, const _Atomic int64_t *ideal, int (*trim)(size_t pad),
-                 uint64_t trim_every_ns, struct error *err)
+int measure_init(struct measure *m, const _Atomic int64_t *ideal, uint64_t trim_every_ns,
+                 struct error *err)
 {
     m->ideal = ideal;
-    m->trim = trim;
     m->trim_every_ns = trim_every_ns;
     m->interval_ns = 1000000;
+    m->answer = MEASURE_UNKNOWN;
     memset(m->stack, 0, sizeof m->stack);
     m->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     m->status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -122,21 +178,18 @@ int measure_init(struct measure *m, const _Atomic int64_t *ideal, int (*trim)(si
 
 int measure_start(struct measure *m, struct error *err)
 {
-    pthread_attr_t a;
-    pthread_attr_init(&a);
-    pthread_attr_setstack(&a, m->stack, sizeof m->stack);
     m->start_ns = measure_now_ns();
-    int failed = pthread_create(&m->helper, &a, helper, m);
-    pthread_attr_destroy(&a);
-    if (failed) {
-        errno = failed;
-        return error_system(err, "cannot make the thread that measures");
-    }
+    m->replay = getpid();
+    m->helper =
+        clone(helper, m->stack + sizeof m->stack, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD, m);
+    if (m->helper < 0)
+        return error_system(err, "cannot make the process that measures");
     int clear = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
     m->peak_is_exact = clear >= 0 && write(clear, "5", 1) == 1;
     if (clear >= 0)
         close(clear);
     m->peak = (struct measure_point){0};
+    m->peak_before = status_bytes(m, "VmPeak:");
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     m->minor_faults = (uint64_t)u.ru_minflt;
@@ -151,18 +204,30 @@ int measure_start(struct measure *m, struct error *err)
 
 void measure_stop(struct measure *m)
 {
-    m->end = look(m);
+    uint64_t end_ns = measure_now_ns() - m->start_ns;
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     m->minor_faults = (uint64_t)u.ru_minflt - m->minor_faults;
     m->major_faults = (uint64_t)u.ru_majflt - m->major_faults;
     m->user_ns = ns_of(u.ru_utime) - m->user_ns;
     m->system_ns = ns_of(u.ru_stime) - m->system_ns;
-    uint64_t high = m->peak_is_exact ? high_water(m) : 0;
-    if (high > m->peak.rss_bytes)
-        m->peak.rss_bytes = high;
     atomic_store(&m->stop, 1);
     syscall(SYS_futex, &m->stop, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-    pthread_join(m->helper, NULL);
+    while (waitpid(m->helper, NULL, 0) < 0 && errno == EINTR)
+        ;
+    m->end = look(m);
+    m->end.time_ns = end_ns;
+    uint64_t high = m->peak_is_exact ? status_bytes(m, "VmHWM:") : 0;
+    if (high > m->peak.rss_bytes)
+        m->peak.rss_bytes = high;
+    /* this mark cannot be reset: it tells something when it has risen */
+    high = status_bytes(m, "VmPeak:");
+    if (high > m->peak_before && high > m->peak.vmsize_bytes)
+        m->peak.vmsize_bytes = high;
+    uint64_t answer = atomic_load(&m->answer);
+    if (m->points && answer != MEASURE_UNKNOWN)
+        m->point[m->points - 1].free_bytes = answer;
+    if (!allocator_free_bytes(&m->end.free_bytes))
+        m->end.free_bytes = MEASURE_UNKNOWN;
     keep(m, m->end);
 }

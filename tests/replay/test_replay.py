@@ -1,17 +1,20 @@
-"""Replays under every order, many times: the same counts, no deadlock, no block used twice; settings,
-allocators, and the messages for what cannot be."""
+"""Replays under every order, many times: the same counts, no deadlock, no block used twice; memory as the
+recorded program's; settings, allocators, and the messages for what cannot be.
+REPLAYS=1000 in the environment makes it a thousand replays of rings under each order."""
 import json
 import os
 import subprocess
 import tempfile
 import unittest
 
-MALLOW, RING = os.environ["MALLOW"], os.environ["RING"]
+MALLOW, REPLAYER, RING, HEAP = (os.environ[k] for k in ("MALLOW", "REPLAYER", "RING", "HEAP"))
 TIMES = int(os.environ.get("REPLAYS", "40"))
+ROUNDS = 60, 400, 1500, 4000, 12000  # of the recordings of rings
+WATCHDOG_S = 120  # a replay that takes longer hangs
 
 
 def mallow(*arguments, status=0, environment=None):
-    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=120,
+    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=WATCHDOG_S,
                        env={**os.environ, **(environment or {})})
     assert p.returncode == status, (arguments, p.returncode, p.stdout[-2000:], p.stderr)
     return p
@@ -45,13 +48,14 @@ class Replays(unittest.TestCase):
         self.assertEqual(run["threads"], 9)
 
     def test_recorded_order(self):
-        for run in self.replay("--order", "recorded", "--repeat", str(TIMES))["runs"]:
+        for run in self.replay("--order", "recorded", "--repeat", "8")["runs"]:
             self.check(run)
             self.assertEqual(run["peak_ideal_rss_bytes"], self.process["peak_live_bytes"])
 
     def test_dependent_order(self):
-        for run in self.replay("--order", "dependent", "--repeat", str(TIMES))["runs"]:
+        for run in self.replay("--order", "dependent", "--repeat", "8")["runs"]:
             self.check(run)
+            self.assertLess(abs(run["peak_ideal_rss_bytes"] / self.process["peak_live_bytes"] - 1), 0.02)
 
     def test_a_block_used_twice_would_be_seen(self):
         """Every byte written, and glibc's own checks on: a block freed twice or used after its free ends
@@ -72,20 +76,18 @@ class Replays(unittest.TestCase):
         sampled = self.replay("--timing", "sample")["calls"]["malloc"]
         self.assertTrue(0 < sampled["timed"] < sampled["count"] / 20)
 
-    def test_dry_run_and_trim(self):
-        run = self.replay("--dry-run")
-        self.check(run)
-        self.check(self.replay("--trim-every", "1ms"))
-
     def test_fields(self):
         run = self.replay("--set", "M_MMAP_THRESHOLD=64K")
         for name in ("allocator settings threads operations wall_ns cycles user_ns system_ns allocator_cycles calls "
                      "start_rss_bytes peak_rss_bytes workload_peak_rss_bytes peak_vmsize_bytes peak_ideal_rss_bytes "
-                     "page_faults_minor page_faults_major mallinfo timeline schema").split():
+                     "page_faults_minor page_faults_major mallinfo timeline schema order pace touch timing dry_run "
+                     "trims own_bytes allocator_share slowest recorded").split():
             self.assertIn(name, run)
         self.assertEqual(run["settings"], {"M_MMAP_THRESHOLD": "64K"})
         self.assertGreater(run["mallinfo"]["arena_bytes"], 0)
-        self.assertEqual(set(run["timeline"][0]), {"time_ns", "rss_bytes", "vmsize_bytes", "ideal_bytes"})
+        self.assertEqual(set(run["timeline"][0]), {"time_ns", "rss_bytes", "vmsize_bytes", "ideal_bytes",
+                                                   "free_bytes"})
+        self.assertEqual(run["timeline"][-1]["free_bytes"], run["mallinfo"]["free_bytes"])
 
     def test_other_allocators(self):
         for name in "jemalloc", "tcmalloc", "mimalloc":
@@ -110,6 +112,70 @@ class Replays(unittest.TestCase):
     def test_the_callers_settings_stay_out(self):
         run = self.replay(environment={"GLIBC_TUNABLES": "glibc.malloc.arena_max=1", "MALLOC_CONF": "x"})
         self.assertEqual(run["settings"], {})
+
+
+class ManyTimes(unittest.TestCase):
+    """Rings of several lengths, with every slot verified at each change."""
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.rings = []
+        for rounds in ROUNDS:
+            trace, workload = (os.path.join(cls.folder.name, f"{rounds}{end}") for end in (".mlw", ".mwl"))
+            p = subprocess.run([MALLOW, "record", "-q", "--stacks=none", "-o", trace, "--", RING, str(rounds)],
+                               check=True, capture_output=True, text=True, timeout=WATCHDOG_S)
+            mallow("workload", "-q", "-o", workload, trace)
+            peak = json.loads(mallow("report", "--json", trace).stdout)["processes"][0]["peak_live_bytes"]
+            cls.rings.append((workload, [int(n) for n in p.stdout.split()], peak))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def replays(self, order, slack):
+        for workload, called, peak in self.rings:
+            told = None
+            for _ in range(max(1, TIMES // len(ROUNDS))):
+                p = subprocess.run([REPLAYER, workload, f"order={order}", "verify=1", "touch=bytes"], timeout=WATCHDOG_S,
+                                   capture_output=True, text=True)
+                self.assertEqual((p.returncode, p.stderr), (0, ""))
+                run = json.loads(p.stdout)
+                calls = {k: v["count"] for k, v in run["calls"].items()}
+                told = told or calls
+                self.assertEqual(calls, told)
+                self.assertEqual([calls["malloc"], calls["realloc"]], called[:2])
+                self.assertEqual(run["unexpected_results"], 0)
+                self.assertLessEqual(abs(run["peak_ideal_rss_bytes"] - peak), slack * peak)
+
+    def test_recorded(self):
+        self.replays("recorded", 0)
+
+    def test_dependent(self):
+        self.replays("dependent", 0.02)
+
+
+class Heap(unittest.TestCase):
+    """glibc's own sums at the end of the replay, against what the recorded program said of its own."""
+    def compare(self, threads, rounds, share, *options):
+        with tempfile.TemporaryDirectory() as folder:
+            trace, workload = (os.path.join(folder, "heap" + end) for end in (".mlw", ".mwl"))
+            p = subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", HEAP, str(threads), str(rounds)],
+                               check=True, capture_output=True, text=True, timeout=WATCHDOG_S)
+            mallow("workload", "-q", "-o", workload, trace)
+            run = json.loads(mallow("replay", "--json", *options, workload).stdout)
+        said = dict(zip(("arena_bytes", "in_use_bytes", "free_bytes", "mmapped_bytes"), map(int, p.stdout.split())))
+        for name, value in said.items():
+            self.assertLessEqual(abs(run["mallinfo"][name] - value), share * value, (said, run["mallinfo"]))
+        return run
+
+    def test_one_thread(self):
+        for rounds in 300, 20000:
+            self.compare(0, rounds, 0.01)
+        self.compare(0, 20000, 0.01, "--touch", "bytes", "--timing", "all")
+
+    def test_threads(self):
+        self.compare(4, 20000, 0.05, "--order", "recorded")
+        self.compare(4, 20000, 0.05)
 
 
 if __name__ == "__main__":
