@@ -5,6 +5,7 @@
 
 extern const struct command command_record;
 extern const struct command command_report;
+extern const struct command command_diff;
 extern const struct command command_dump;
 extern const struct command command_export;
 extern const struct command command_workload;
@@ -15,15 +16,7 @@ extern const struct command command_doctor;
 extern const struct command command_help;
 
 const struct command *const commands[] = {
-    &command_record,
-    &command_report,
-    &command_dump,
-    &command_export,
-    &command_workload,
-    &command_replay,
-    &command_compare,
-    &command_control,
-    &command_doctor,
-    &command_help,
-    NULL,
+    &command_record,  &command_report,   &command_dump,   &command_diff,
+    &command_export,  &command_workload, &command_replay, &command_compare,
+    &command_control, &command_doctor,   &command_help,   NULL,
 };

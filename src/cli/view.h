@@ -23,21 +23,22 @@ struct view_options {
     }
 
 /* The options, for a table in which `field` is the struct view_options. */
-#define VIEW_SPECS(type, field)                                                                    \
-    {'p',                                                                                          \
-     "pid",                                                                                        \
-     OPTION_COUNT,                                                                                 \
-     offsetof(type, field.pid),                                                                    \
-     "PID",                                                                                        \
-     "only the process with this id (default: all)",                                               \
-     1,                                                                                            \
-     UINT32_MAX},                                                                                  \
-        {0,                                                                                        \
-         "time",                                                                                   \
-         OPTION_TIME_RANGE,                                                                        \
-         offsetof(type, field.time_ns),                                                            \
-         "FROM..TO",                                                                               \
-         "only this part of the recording, counted from its start"},                               \
+#define VIEW_SPECS(type, field) VIEW_PID_SPEC(type, field), VIEW_OTHER_SPECS(type, field)
+
+#define VIEW_PID_SPEC(type, field)                                                                 \
+    {                                                                                              \
+        'p', "pid", OPTION_COUNT, offsetof(type, field.pid), "PID",                                \
+            "only the process with this id (default: all)", 1, UINT32_MAX                          \
+    }
+
+/* All but the process, for commands that read several recordings. */
+#define VIEW_OTHER_SPECS(type, field)                                                              \
+    {0,                                                                                            \
+     "time",                                                                                       \
+     OPTION_TIME_RANGE,                                                                            \
+     offsetof(type, field.time_ns),                                                                \
+     "FROM..TO",                                                                                   \
+     "only this part of the recording, counted from its start"},                                   \
         {0,                                                                                        \
          "size",                                                                                   \
          OPTION_SIZE_RANGE,                                                                        \

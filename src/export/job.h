@@ -4,7 +4,7 @@
 
 #include "analyse/sites.h"
 #include "export/export.h"
-#include "export/strings.h"
+#include "base/strings.h"
 #include "model/model.h"
 #include "report/names.h"
 #include "report/select.h"

@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 #include "base/buffer.h"
-#include "export/strings.h"
+#include "base/strings.h"
 #include "report/json.h"
 
 enum { /* fields of Profile */

@@ -1,6 +1,6 @@
-/* strings.h - runs of bytes, each kept once and numbered: the string tables of foreign formats. */
-#ifndef MALLOW_EXPORT_STRINGS_H
-#define MALLOW_EXPORT_STRINGS_H
+/* strings.h - runs of bytes, each kept once and numbered. Tools only; not thread-safe. */
+#ifndef MALLOW_BASE_STRINGS_H
+#define MALLOW_BASE_STRINGS_H
 
 #include <stdbool.h>
 #include <stdint.h>

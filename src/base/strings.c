@@ -1,13 +1,26 @@
-#include "export/strings.h"
+#include "base/strings.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/intern.h"
+static uint64_t hash(const unsigned char *p, size_t n)
+{
+    uint64_t h = n * 0x9e3779b97f4a7c15u;
+    for (; n >= 8; n -= 8, p += 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        h = (h ^ word) * 0xc4ceb9fe1a85ec53u;
+        h ^= h >> 29;
+    }
+    for (; n; n--, p++)
+        h = (h ^ *p) * 0x100000001b3u;
+    h = (h ^ h >> 32) * 0xff51afd7ed558ccdu;
+    return h ^ h >> 29;
+}
 
 static size_t place(const struct strings *s, const void *data, size_t n)
 {
-    size_t k = intern_hash(data, n, 0) & (s->slot_room - 1);
+    size_t k = hash(data, n) & (s->slot_room - 1);
     for (; s->slots[k]; k = (k + 1) & (s->slot_room - 1)) {
         const struct strings_entry *e = &s->entries[s->slots[k] - 1];
         if (e->bytes == n && !memcmp(s->bytes.data + e->offset, data, n))

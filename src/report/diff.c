@@ -1,0 +1,329 @@
+#include "report/diff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/sites.h"
+#include "report/select.h"
+
+enum { OLD = 1, NEW = 2 };
+
+int64_t diff_growth(const struct figures *old, const struct figures *now, enum metric by)
+{
+    return (int64_t)(figures_metric(now, by) - figures_metric(old, by));
+}
+
+/* --- what makes two frames the same --- */
+
+/* Length of a function's name without ".isra.0", ".cold", " [clone .part.0]" and the like. */
+static size_t bare_function(const char *name)
+{
+    static const char *const suffixes[] = {".isra",     ".constprop", ".part",       ".cold",
+                                           ".lto_priv", ".llvm",      ".localalias", NULL};
+    const char *clone = strstr(name, " [clone ");
+    size_t n = clone ? (size_t)(clone - name) : strlen(name);
+    for (bool again = true; again;) {
+        again = false;
+        size_t end = n;
+        while (end && name[end - 1] >= '0' && name[end - 1] <= '9')
+            end--;
+        if (end && end < n && name[end - 1] == '.')
+            end--;
+        else
+            end = n;
+        for (size_t i = 0; suffixes[i] && !again; i++) {
+            size_t k = strlen(suffixes[i]);
+            if (end > k && !memcmp(name + end - k, suffixes[i], k)) {
+                n = end - k;
+                again = true;
+            }
+        }
+    }
+    return n;
+}
+
+/* Length of a library's name without its version: libssl.so.3 and libssl.so.1.1 are the same. */
+static size_t bare_module(const char *module)
+{
+    const char *so = strstr(module, ".so");
+    return so && (!so[3] || so[3] == '.') ? (size_t)(so + 3 - module) : strlen(module);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path ? path : "";
+}
+
+/* Notes the builds of the modules of a recording: "SIDE NAME BUILD-ID". */
+static int note_builds(struct diff *d, const struct trace_info *info, char side, struct error *err)
+{
+    bool fresh;
+    for (uint32_t i = 0; i < info->image_count; i++)
+        for (uint32_t k = 0; k < info->images[i].module_count; k++) {
+            const struct trace_module *m = &info->images[i].modules[k];
+            struct buffer b = {0};
+            buffer_append_char(&b, side);
+            buffer_append_text(&b, base_name(m->path));
+            buffer_append_char(&b, 0);
+            buffer_append(&b, m->build_id, m->build_id ? m->build_id_bytes : 0);
+            bool bad = buffer_failed(&b) || !strings_id(&d->builds, b.data, b.size_bytes, &fresh);
+            buffer_release(&b);
+            if (bad)
+                return error_set(err, ERROR_MEMORY, "out of memory");
+        }
+    return 0;
+}
+
+/* Whether each build of a module in one recording is also in the other. */
+static bool same_builds(const struct diff *d, const char *module)
+{
+    const size_t n = strlen(module) + 1; /* with its NUL */
+    for (uint32_t i = 0; i < d->builds.count; i++) {
+        const struct strings_entry *a = &d->builds.entries[i];
+        const char *x = d->builds.bytes.data + a->offset;
+        if (a->bytes < n + 1 || memcmp(x + 1, module, n) != 0)
+            continue;
+        bool found = false;
+        for (uint32_t k = 0; k < d->builds.count && !found; k++) {
+            const struct strings_entry *b = &d->builds.entries[k];
+            const char *y = d->builds.bytes.data + b->offset;
+            found = b->bytes == a->bytes && *x != *y && !memcmp(x + 1, y + 1, a->bytes - 1);
+        }
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static uint32_t key_of(struct diff *d, const struct name_frame *f)
+{
+    struct buffer b = {0};
+    bool fresh;
+    if (f->cut)
+        buffer_append_text(&b, "cut");
+    else if (f->known)
+        buffer_append(&b, f->function, bare_function(f->function));
+    else if (f->module && same_builds(d, f->module))
+        buffer_append_text(&b, f->function);
+    else
+        buffer_append_text(&b, "?");
+    buffer_append_char(&b, 0);
+    if (!f->own && f->module)
+        buffer_append(&b, f->module, bare_module(f->module));
+    uint32_t key = buffer_failed(&b) ? 0 : strings_id(&d->keys, b.data, b.size_bytes, &fresh);
+    buffer_release(&b);
+    return key;
+}
+
+/* --- the forest of both --- */
+
+static bool grow(struct diff *d)
+{
+    size_t room = d->room ? d->room * 2 : 1024;
+    uint32_t *parent = realloc(d->parent, room * sizeof *parent);
+    if (parent)
+        d->parent = parent;
+    struct name_frame *frame = realloc(d->frame, room * sizeof *frame);
+    if (frame)
+        d->frame = frame;
+    uint8_t *seen = realloc(d->seen, room);
+    if (seen)
+        d->seen = seen;
+    uint32_t *site_of = realloc(d->site_of, room * sizeof *site_of);
+    if (site_of)
+        d->site_of = site_of;
+    if (!parent || !frame || !seen || !site_of)
+        return false;
+    memset(site_of + d->room, 0, (room - d->room) * sizeof *site_of);
+    d->room = room;
+    return true;
+}
+
+/* How the frame is shown: as the newer recording has it; a line only when there is one. */
+static bool show(struct diff *d, uint32_t node, const struct name_frame *f, uint8_t side)
+{
+    struct name_frame *to = &d->frame[node];
+    if (!(d->seen[node] & side)) {
+        *to = *f;
+        to->function = intern_string(&d->texts, f->function);
+        to->file = intern_string(&d->texts, f->file);
+        to->module = intern_string(&d->texts, f->module);
+        if (!to->function || (f->file && !to->file) || (f->module && !to->module))
+            return false;
+    } else if (to->line != f->line) {
+        to->line = 0;
+    }
+    d->seen[node] |= side;
+    return true;
+}
+
+/* The child of `parent` that is the frame; 0 when memory ran out. */
+static uint32_t child(struct diff *d, uint32_t parent, uint32_t key, const struct name_frame *f,
+                      uint8_t side)
+{
+    const uint32_t pair[2] = {parent, key};
+    bool fresh;
+    uint32_t node = key ? strings_id(&d->nodes, pair, sizeof pair, &fresh) : 0;
+    if (!node || (node >= d->room && !grow(d)))
+        return 0;
+    if (fresh) {
+        d->parent[node] = parent;
+        d->seen[node] = 0;
+        d->frame_count = node;
+    }
+    return show(d, node, f, side) ? node : 0;
+}
+
+static struct diff_site *site_at(struct diff *d, uint32_t tip)
+{
+    if (tip >= d->room && !grow(d))
+        return NULL;
+    if (!d->site_of[tip]) {
+        if (d->count == d->item_room) {
+            size_t room = d->item_room ? d->item_room * 2 : 256;
+            struct diff_site *more = realloc(d->items, room * sizeof *more);
+            if (!more)
+                return NULL;
+            d->items = more;
+            d->item_room = room;
+        }
+        d->items[d->count++] = (struct diff_site){.tip = tip};
+        d->site_of[tip] = (uint32_t)d->count;
+    }
+    return &d->items[d->site_of[tip] - 1];
+}
+
+static void add(struct figures *sum, const struct figures *f)
+{
+    sum->calls += f->calls;
+    sum->allocated_bytes += f->allocated_bytes;
+    sum->peak_bytes += f->peak_bytes;
+    sum->peak_blocks += f->peak_blocks;
+    sum->end_bytes += f->end_bytes;
+    sum->end_blocks += f->end_blocks;
+    sum->temporary += f->temporary;
+}
+
+/* Adds the sites of a process to the forest of both. */
+static int add_sites(struct diff *d, struct names *names, const struct sites *sites, uint8_t side)
+{
+    struct figures *totals = side == OLD ? &d->old.totals : &d->now.totals;
+    uint32_t *map = calloc((size_t)sites->frame_count + 1, sizeof *map);
+    uint32_t *keys = calloc((size_t)names_count(names) + 1, sizeof *keys);
+    bool fine = map && keys;
+    for (uint32_t i = 1; i <= sites->frame_count && fine; i++) { /* parents come first */
+        uint32_t id = sites->frame[i];
+        const struct name_frame *f = names_frame(names, id);
+        if (!keys[id])
+            keys[id] = key_of(d, f);
+        map[i] = child(d, map[sites->parent[i]], keys[id], f, side);
+        fine = map[i];
+    }
+    for (size_t i = 0; i < sites->count && fine; i++) {
+        const struct site *from = &sites->items[i];
+        struct diff_site *to = site_at(d, map[from->tip]);
+        fine = to;
+        if (to)
+            add(side == OLD ? &to->old : &to->now, &from->figures);
+        add(totals, &from->figures);
+    }
+    free(map);
+    free(keys);
+    return fine ? 0 : -1;
+}
+
+static int add_recording(struct diff *d, struct diff_side *to, uint8_t side, struct trace *t,
+                         struct symbols *symbols, const struct report_options *o, struct error *err)
+{
+    const struct trace_info *info = trace_info(t);
+    struct selection selection;
+    int status = 0;
+    if (selection_open(&selection, o, info, err))
+        return -1;
+    for (uint32_t i = 0; i < info->image_count && !status; i++) {
+        const struct trace_image *image = &info->images[i];
+        struct image_filter filter;
+        struct model *m = NULL;
+        struct sites sites = {0};
+        struct names *names = names_new(symbols, image, err);
+        status = names ? selection_resolve(&selection, image, names, &filter, err) : -1;
+        if (!status) {
+            status = replay_image(t, i, &filter.filter, &m, err);
+            selection_release(&filter);
+        }
+        struct frame_source source = names ? names_source(names, true) : (struct frame_source){0};
+        if (!status)
+            status = sites_build(&sites, m, &source, o->by, err);
+        if (!status && (add_sites(d, names, &sites, side) || names_failed(names)))
+            status = error_set(err, ERROR_MEMORY, "no memory for the call sites of process %u",
+                               image->pid);
+        if (!status) {
+            to->processes++;
+            to->events += model_totals(m)->events;
+            to->lost_events += image->lost_calls;
+        }
+        sites_release(&sites);
+        model_free(m);
+        names_free(names);
+    }
+    selection_close(&selection);
+    return status;
+}
+
+/* --- order --- */
+
+static int by_growth(const void *a, const void *b, void *arg)
+{
+    static const enum metric then[] = {BY_END, BY_PEAK, BY_ALLOCATED, BY_CALLS, BY_TEMPORARY};
+    const struct diff_site *x = a, *y = b;
+    int64_t u = diff_growth(&x->old, &x->now, *(const enum metric *)arg);
+    int64_t v = diff_growth(&y->old, &y->now, *(const enum metric *)arg);
+    for (size_t i = 0; u == v && i < sizeof then / sizeof *then; i++) {
+        u = diff_growth(&x->old, &x->now, then[i]);
+        v = diff_growth(&y->old, &y->now, then[i]);
+    }
+    if (u != v)
+        return u < v ? 1 : -1;
+    return x->tip < y->tip ? -1 : x->tip > y->tip;
+}
+
+void diff_sort(struct diff *d, enum metric by)
+{
+    d->by = by;
+    qsort_r(d->items, d->count, sizeof *d->items, by_growth, &by);
+}
+
+int diff_build(struct diff *d, const char *old_path, struct trace *old, const char *new_path,
+               struct trace *now, struct symbols *symbols, const struct report_options *o,
+               struct error *err)
+{
+    memset(d, 0, sizeof *d);
+    d->old.path = old_path;
+    d->now.path = new_path;
+    if (note_builds(d, trace_info(old), '0', err) || note_builds(d, trace_info(now), '1', err) ||
+        add_recording(d, &d->old, OLD, old, symbols, o, err) ||
+        add_recording(d, &d->now, NEW, now, symbols, o, err))
+        return -1;
+    size_t n = 0;
+    for (size_t i = 0; i < d->count; i++)
+        if (memcmp(&d->items[i].old, &d->items[i].now, sizeof d->items[i].old) != 0)
+            d->items[n++] = d->items[i];
+    d->count = n;
+    diff_sort(d, o->by);
+    return 0;
+}
+
+void diff_release(struct diff *d)
+{
+    free(d->items);
+    free(d->parent);
+    free(d->frame);
+    free(d->seen);
+    free(d->site_of);
+    strings_release(&d->keys);
+    strings_release(&d->nodes);
+    strings_release(&d->builds);
+    intern_free(&d->texts);
+    memset(d, 0, sizeof *d);
+}

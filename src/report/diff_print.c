@@ -1,0 +1,269 @@
+/* diff_print.c - a difference as text and as JSON. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/diff.h"
+#include "report/json.h"
+#include "report/page.h"
+#include "report/sections.h"
+
+static const char *const titles[METRICS] = {"Live at the peak", "Live at the end", "Allocated",
+                                            "Temporary allocations", "Calls"};
+
+static bool in_bytes(enum metric by) { return by != BY_TEMPORARY && by != BY_CALLS; }
+
+/* "+1.2 MB", "-12", "0 B" */
+static const char *signed_text(char out[HUMAN_TEXT_BYTES + 2], int64_t v, bool bytes)
+{
+    char n[HUMAN_TEXT_BYTES];
+    uint64_t size = v < 0 ? -(uint64_t)v : (uint64_t)v;
+    snprintf(out, HUMAN_TEXT_BYTES + 2, "%s%s",
+             v < 0 ? "-"
+             : v   ? "+"
+                   : "",
+             bytes ? human_size(n, size) : human_count(n, size));
+    return out;
+}
+
+static const char *plain_text(char out[HUMAN_TEXT_BYTES], uint64_t v, bool bytes)
+{
+    return bytes ? human_size(out, v) : human_count(out, v);
+}
+
+static void total_line(const struct page *p, const char *what, uint64_t old, uint64_t now,
+                       bool bytes)
+{
+    char n[HUMAN_TEXT_BYTES], s[HUMAN_TEXT_BYTES + 2];
+    struct buffer b = {0};
+    page_left(&b, what, 24);
+    page_right(&b, plain_text(n, old, bytes), 14);
+    page_right(&b, plain_text(n, now, bytes), 14);
+    page_right(&b, old == now ? "same" : signed_text(s, (int64_t)(now - old), bytes), 14);
+    if (old && old != now) {
+        double percent = ((double)now - (double)old) * 100 / (double)old;
+        buffer_printf(&b, "  %+.1f %%", percent);
+    }
+    page_line(p, &b);
+    buffer_release(&b);
+}
+
+static void side_line(const struct page *p, const char *what, const struct diff_side *s)
+{
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    buffer_printf(&b, "%s  %s: %u process%s, %s calls", what, s->path, s->processes,
+                  s->processes == 1 ? "" : "es", human_count(n, s->events));
+    if (s->lost_events)
+        buffer_printf(&b, "; %s calls were lost", human_count(n, s->lost_events));
+    page_line(p, &b);
+    buffer_release(&b);
+}
+
+/* The frame at which a person would look first: not machinery of allocation. */
+static uint32_t first_frame(const struct diff *d, uint32_t tip)
+{
+    uint32_t at = tip;
+    while (at && d->frame[at].wrapper)
+        at = d->parent[at];
+    return at ? at : tip;
+}
+
+static void site(const struct page *p, const struct diff *d, const struct diff_site *s,
+                 enum metric by, unsigned depth)
+{
+    char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], g[HUMAN_TEXT_BYTES + 2];
+    const bool bytes = in_bytes(by);
+    struct buffer b = {0};
+    page_right(&b, signed_text(g, diff_growth(&s->old, &s->now, by), bytes), 12);
+    buffer_printf(&b, "  %s, was %s", plain_text(n, figures_metric(&s->now, by), bytes),
+                  plain_text(m, figures_metric(&s->old, by), bytes));
+    int64_t blocks = by == BY_END    ? (int64_t)(s->now.end_blocks - s->old.end_blocks)
+                     : by == BY_PEAK ? (int64_t)(s->now.peak_blocks - s->old.peak_blocks)
+                                     : (int64_t)(s->now.calls - s->old.calls);
+    if (bytes)
+        buffer_printf(&b, "; %s %s", signed_text(g, blocks, false),
+                      by == BY_ALLOCATED ? "calls" : "blocks");
+    page_line(p, &b);
+    buffer_release(&b);
+    uint32_t at = first_frame(d, s->tip);
+    unsigned shown = 0, left = 0;
+    for (; at; at = d->parent[at]) {
+        if (shown == depth) {
+            left++;
+            continue;
+        }
+        struct buffer line = {0};
+        buffer_append_text(&line, shown ? "                " : "              ");
+        page_frame(p, &line, &d->frame[at], p->columns > 24 ? p->columns - (shown ? 16u : 14u) : 0);
+        page_line(p, &line);
+        buffer_release(&line);
+        shown++;
+    }
+    if (left) {
+        buffer_printf(&b, "                (%u more)", left);
+        page_line(p, &b);
+        buffer_release(&b);
+    }
+    if (!s->tip) {
+        buffer_append_text(&b, "              [no stack recorded]");
+        page_line(p, &b);
+        buffer_release(&b);
+    }
+}
+
+static int by_growth(const void *a, const void *b, void *arg)
+{
+    const struct diff_site *x = *(const struct diff_site *const *)a,
+                           *y = *(const struct diff_site *const *)b;
+    const enum metric by = *(const enum metric *)arg;
+    int64_t u = diff_growth(&x->old, &x->now, by), v = diff_growth(&y->old, &y->now, by);
+    if (u != v)
+        return u < v ? 1 : -1;
+    return x->tip < y->tip ? -1 : x->tip > y->tip;
+}
+
+/* The sites that differ in one figure, those that grew first. */
+static void section(const struct page *p, const struct diff *d, enum metric by,
+                    const struct report_options *o)
+{
+    const uint64_t top = o->top ? o->top : 10;
+    const struct diff_site **order = malloc((d->count + 1) * sizeof(const struct diff_site *));
+    size_t n = 0, grew = 0;
+    if (!order)
+        return;
+    for (size_t i = 0; i < d->count; i++) {
+        int64_t g = diff_growth(&d->items[i].old, &d->items[i].now, by);
+        if (g)
+            order[n++] = &d->items[i];
+        grew += g > 0;
+    }
+    qsort_r(order, n, sizeof *order, by_growth, &by);
+    if (!n)
+        page_heading(p, "%s: no call site differs", titles[by]);
+    if (grew) {
+        page_heading(p, "%s: grew at %zu call site%s", titles[by], grew, grew == 1 ? "" : "s");
+        for (size_t i = 0; i < grew && i < top; i++)
+            site(p, d, order[i], by, o->depth ? o->depth : 8);
+    }
+    if (n > grew) {
+        page_heading(p, "%s: shrank at %zu call site%s", titles[by], n - grew,
+                     n - grew == 1 ? "" : "s");
+        for (size_t i = 0; i < n - grew && i < top; i++)
+            site(p, d, order[n - 1 - i], by, o->depth ? o->depth : 8);
+    }
+    free(order);
+}
+
+void diff_text(FILE *out, const struct diff *d, struct symbols *symbols,
+               const struct report_options *o)
+{
+    const struct page p = {out, o->columns, o->unicode, o->bold};
+    const struct figures *a = &d->old.totals, *b = &d->now.totals;
+    struct buffer line = {0};
+    side_line(&p, "Old", &d->old);
+    side_line(&p, "New", &d->now);
+    fputc('\n', out);
+    page_left(&line, "", 24);
+    page_right(&line, "old", 14);
+    page_right(&line, "new", 14);
+    page_right(&line, "growth", 14);
+    page_line(&p, &line);
+    buffer_release(&line);
+    total_line(&p, "Live at the peak", a->peak_bytes, b->peak_bytes, true);
+    total_line(&p, "Live at the end", a->end_bytes, b->end_bytes, true);
+    total_line(&p, "  blocks", a->end_blocks, b->end_blocks, false);
+    total_line(&p, "Allocated", a->allocated_bytes, b->allocated_bytes, true);
+    total_line(&p, "Calls that allocate", a->calls, b->calls, false);
+    total_line(&p, "Temporary allocations", a->temporary, b->temporary, false);
+    if (o->by_given) {
+        section(&p, d, o->by, o);
+    } else {
+        section(&p, d, BY_END, o);
+        section(&p, d, BY_PEAK, o);
+    }
+    section_problems(&p, symbols);
+}
+
+/* --- JSON --- */
+
+static void json_figures(struct json *j, const char *key, const struct figures *f)
+{
+    json_open_object(j, key);
+    json_number(j, "calls", f->calls);
+    json_number(j, "allocated_bytes", f->allocated_bytes);
+    json_number(j, "peak_bytes", f->peak_bytes);
+    json_number(j, "peak_blocks", f->peak_blocks);
+    json_number(j, "end_live_bytes", f->end_bytes);
+    json_number(j, "end_live_blocks", f->end_blocks);
+    json_number(j, "temporary", f->temporary);
+    json_close_object(j);
+}
+
+static void json_growth(struct json *j, const struct figures *a, const struct figures *b)
+{
+    json_open_object(j, "growth");
+    json_signed(j, "calls", (int64_t)(b->calls - a->calls));
+    json_signed(j, "allocated_bytes", (int64_t)(b->allocated_bytes - a->allocated_bytes));
+    json_signed(j, "peak_bytes", (int64_t)(b->peak_bytes - a->peak_bytes));
+    json_signed(j, "peak_blocks", (int64_t)(b->peak_blocks - a->peak_blocks));
+    json_signed(j, "end_live_bytes", (int64_t)(b->end_bytes - a->end_bytes));
+    json_signed(j, "end_live_blocks", (int64_t)(b->end_blocks - a->end_blocks));
+    json_signed(j, "temporary", (int64_t)(b->temporary - a->temporary));
+    json_close_object(j);
+}
+
+static void json_side(struct json *j, const char *key, const struct diff_side *s)
+{
+    json_open_object(j, key);
+    json_text(j, "file", s->path);
+    json_number(j, "processes", s->processes);
+    json_number(j, "events", s->events);
+    json_number(j, "lost_events", s->lost_events);
+    json_figures(j, "totals", &s->totals);
+    json_close_object(j);
+}
+
+void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
+               const struct report_options *o)
+{
+    static const char *const names[METRICS] = {"peak", "end", "allocated", "temporary", "calls"};
+    struct json j = {.out = out};
+    const char *const *problems = NULL;
+    json_open_object(&j, NULL);
+    json_number(&j, "schema", 1);
+    json_text(&j, "mallow", MALLOW_VERSION);
+    json_text(&j, "by", names[d->by]);
+    json_side(&j, "old", &d->old);
+    json_side(&j, "new", &d->now);
+    json_growth(&j, &d->old.totals, &d->now.totals);
+    json_open_array(&j, "sites");
+    for (size_t i = 0; i < d->count && (!o->top || i < o->top); i++) {
+        const struct diff_site *s = &d->items[i];
+        json_open_object(&j, NULL);
+        json_open_array(&j, "frames");
+        for (uint32_t at = s->tip; at; at = d->parent[at]) {
+            const struct name_frame *f = &d->frame[at];
+            json_open_object(&j, NULL);
+            json_text(&j, "function", f->function);
+            json_text(&j, "file", f->file ? f->file : "");
+            json_number(&j, "line", f->line);
+            json_text(&j, "module", f->module ? f->module : "");
+            json_bool(&j, "inlined", f->inlined);
+            json_close_object(&j);
+        }
+        json_close_array(&j);
+        json_figures(&j, "old", &s->old);
+        json_figures(&j, "new", &s->now);
+        json_growth(&j, &s->old, &s->now);
+        json_close_object(&j);
+    }
+    json_close_array(&j);
+    json_number(&j, "sites_total", d->count);
+    size_t n = symbols ? symbols_problems(symbols, &problems) : 0;
+    json_open_array(&j, "symbol_problems");
+    for (size_t i = 0; i < n; i++)
+        json_text(&j, NULL, problems[i]);
+    json_close_array(&j);
+    json_close_object(&j);
+    json_end(&j);
+}

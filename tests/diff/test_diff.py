@@ -1,0 +1,134 @@
+"""mallow diff: a known leak against its fix, equal runs, rebuilt and stripped programs, the gate for CI.
+test_diff.py MALLOW LEAKY FIXED"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MALLOW, LEAKY, FIXED = sys.argv[1:4]
+ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
+FOLDER = tempfile.TemporaryDirectory(prefix="mallow-diff-")
+KEY_BYTES = len("a key of the table") + 1
+LEAKED = 500 * KEY_BYTES
+
+
+def mallow(*arguments, status=0):
+    done = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, env=ENVIRONMENT,
+                          stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == status, (arguments, done.returncode, done.stderr)
+    return done
+
+
+def record(name, program):
+    path = os.path.join(FOLDER.name, name + ".mlw")
+    mallow("record", "-q", "-o", path, "--", program)
+    return path
+
+
+def setUpModule():
+    for name, program in (("leaky", LEAKY), ("again", LEAKY), ("fixed", FIXED)):
+        globals()[name] = record(name, program)
+
+
+def tearDownModule():
+    FOLDER.cleanup()
+
+
+def diff(old, new, *options):
+    document = json.loads(mallow("diff", "--json", *options, old, new).stdout)
+    assert document["schema"] == 1
+    return document
+
+
+def functions(site):
+    return [frame["function"] for frame in site["frames"]]
+
+
+def grown(document, figure):
+    return [s for s in document["sites"] if s["growth"][figure]]
+
+
+class Leak(unittest.TestCase):
+    def test_the_leak_alone(self):
+        for old, new, sign in ((fixed, leaky, 1), (leaky, fixed, -1)):
+            for by, figure in (("end", "end_live_bytes"), ("peak", "peak_bytes")):
+                document = diff(old, new, "--by", by)
+                sites = grown(document, figure)
+                self.assertEqual(len(sites), 1, (by, sites))
+                self.assertEqual(functions(sites[0])[:3], ["copy", "parse", "main"])
+                self.assertEqual(document["by"], by)
+            site = grown(document, "end_live_bytes")[0]
+            self.assertEqual(site["growth"]["end_live_bytes"], sign * LEAKED)
+            self.assertEqual(site["growth"]["end_live_blocks"], sign * 500)
+            self.assertEqual(document["growth"]["end_live_bytes"], sign * LEAKED)
+
+    def test_text(self):
+        text = mallow("diff", fixed, leaky).stdout
+        self.assertIn("Live at the end: grew at 1 call site\n", text)
+        self.assertNotIn("shrank", text)
+        self.assertRegex(text, r"\+9\.3 KB  9\.3 KB, was 0 B; \+500 blocks\n +copy \(leaky\.c:\d+\)\n +parse ")
+
+    def test_figures_are_those_of_report(self):
+        document = diff(fixed, leaky)
+        for side, path in (("old", fixed), ("new", leaky)):
+            p = json.loads(mallow("report", "--json", path).stdout)["processes"][0]
+            t = document[side]["totals"]
+            self.assertEqual([t["peak_bytes"], t["end_live_bytes"], t["allocated_bytes"], t["temporary"], t["calls"]],
+                             [p["peak_live_bytes"], p["end_live_bytes"], p["requested_bytes"],
+                              p["temporary_allocations"], p["allocations"]])
+
+    def test_a_filter(self):
+        self.assertEqual(diff(fixed, leaky, "--function", "keep_some")["sites"], [])
+        self.assertEqual(len(grown(diff(fixed, leaky, "--size", f"{KEY_BYTES}..{KEY_BYTES}"), "end_live_bytes")), 1)
+
+
+class Equal(unittest.TestCase):
+    def test_nothing(self):
+        for old, new in ((leaky, again), (leaky, leaky)):
+            document = diff(old, new)
+            self.assertEqual((document["sites"], document["sites_total"]), ([], 0))
+            text = mallow("diff", old, new).stdout
+            self.assertIn("Live at the end: no call site differs", text)
+            self.assertIn("Live at the peak: no call site differs", text)
+
+
+class Stripped(unittest.TestCase):
+    def test_rebuilt_without_names(self):
+        if not shutil.which("strip"):
+            self.skipTest("strip (package binutils) is not installed")
+        recordings = []
+        for name, program in (("s-leaky", LEAKY), ("s-fixed", FIXED)):
+            copy = os.path.join(FOLDER.name, name)
+            subprocess.run(["strip", "-s", "-o", copy, program], check=True)
+            recordings.append(record(name, copy))
+        document = diff(recordings[1], recordings[0])
+        self.assertEqual(document["growth"]["end_live_bytes"], LEAKED)
+        sites = grown(document, "end_live_bytes")
+        self.assertEqual(sum(s["growth"]["end_live_bytes"] for s in sites), LEAKED)
+        # of the same build the offsets still tell sites apart
+        self.assertEqual(diff(recordings[0], recordings[0])["sites"], [])
+        again = record("s-again", os.path.join(FOLDER.name, "s-leaky"))
+        self.assertEqual(diff(recordings[0], again)["sites"], [])
+
+
+class Gate(unittest.TestCase):
+    def test_fail_above(self):
+        for limit, status in (("0", 1), ("9499", 1), ("9500", 0), ("1M", 0), ("29%", 1), ("30%", 0)):
+            said = mallow("diff", "--by=end", "--fail-above", limit, fixed, leaky, status=status).stderr
+            self.assertEqual("grew by 9.3 KB" in said, status == 1, said)
+        mallow("diff", "--by=end", "--fail-above=0", leaky, fixed)
+        mallow("diff", "--fail-above=0", leaky, again)
+
+    def test_usage(self):
+        for bad in ("much", "%", "-5%", ""):
+            mallow("diff", "--fail-above=" + bad, fixed, leaky, status=2)
+        mallow("diff", fixed, status=2)
+        mallow("diff", fixed, "/etc/passwd", status=2)
+        mallow("diff", fixed, "/nonexistent.mlw", status=1)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
