@@ -4,7 +4,7 @@
  * for all of them: a block comes from malloc behind us, and only the failure is left to the C++
  * library, which knows how to throw. Compiled with frame pointers, which is how the caller's stack
  * is found. */
-#include "recorder.h"
+#include "guest.h"
 
 #define CALLER_SP ((uint64_t)__builtin_frame_address(0) + 8)
 #define CALLER_BP (*(uint64_t *)__builtin_frame_address(0))
@@ -23,30 +23,11 @@ static void *new_failed(const char *name, size_t size, const void *nothrow_tag)
     return f ? f(size, nothrow_tag) : 0;
 }
 
-static void *record_or_forward(size_t size, uint64_t sp, uint64_t bp)
-{
-    if (unlikely(!wiped.control))
-        process_wake();
-    if (wiped.control && *wiped.control & MLW_CTL_ACTIVE)
-        return record_malloc(size, sp, bp);
-    return next.malloc(size);
-}
-
-static void *record_or_forward_aligned(size_t align, size_t size, uint64_t sp, uint64_t bp)
-{
-    size = (size + align - 1) & ~(align - 1);
-    if (unlikely(!wiped.control))
-        process_wake();
-    if (wiped.control && *wiped.control & MLW_CTL_ACTIVE)
-        return record_aligned_alloc(align, size, sp, bp);
-    return next.aligned_alloc(align, size);
-}
-
 #define OPERATOR_NEW(symbol)                                                                       \
     EXPORT void *symbol(size_t size);                                                              \
     void *symbol(size_t size)                                                                      \
     {                                                                                              \
-        void *p = record_or_forward(size ? size : 1, CALLER_SP, CALLER_BP);                        \
+        void *p = guest_new(size ? size : 1, CALLER_SP, CALLER_BP);                                \
         return likely(p != 0) ? p : new_failed(#symbol, size, 0);                                  \
     }
 OPERATOR_NEW(_Znwm)
@@ -57,7 +38,7 @@ OPERATOR_NEW(_Znam)
     EXPORT void *symbol(size_t size, const void *tag);                                             \
     void *symbol(size_t size, const void *tag)                                                     \
     {                                                                                              \
-        void *p = record_or_forward(size ? size : 1, CALLER_SP, CALLER_BP);                        \
+        void *p = guest_new(size ? size : 1, CALLER_SP, CALLER_BP);                                \
         return likely(p != 0) ? p : new_failed(#symbol, size, tag);                                \
     }
 OPERATOR_NEW_NOTHROW(_ZnwmRKSt9nothrow_t)
@@ -67,7 +48,7 @@ OPERATOR_NEW_NOTHROW(_ZnamRKSt9nothrow_t)
     EXPORT void *symbol(size_t size, size_t align);                                                \
     void *symbol(size_t size, size_t align)                                                        \
     {                                                                                              \
-        void *p = record_or_forward_aligned(align, size ? size : 1, CALLER_SP, CALLER_BP);         \
+        void *p = guest_new_aligned(align, size ? size : 1, CALLER_SP, CALLER_BP);                 \
         return likely(p != 0) || (nothrow) ? p : new_failed(plain, SIZE_MAX / 2, 0);               \
     }
 OPERATOR_NEW_ALIGNED(_ZnwmSt11align_val_t, "_Znwm", 0)
@@ -81,12 +62,7 @@ OPERATOR_NEW_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, "", 1)
     {                                                                                              \
         if (!p)                                                                                    \
             return; /* the C++ library's own does not call free for it either */                   \
-        if (unlikely(!wiped.control))                                                              \
-            process_wake();                                                                        \
-        if (wiped.control && *wiped.control & MLW_CTL_ACTIVE)                                      \
-            record_free(p, CALLER_SP, CALLER_BP);                                                  \
-        else                                                                                       \
-            next.free(p);                                                                          \
+        guest_delete(p, CALLER_SP, CALLER_BP);                                                     \
     }
 OPERATOR_DELETE(_ZdlPv)
 OPERATOR_DELETE(_ZdaPv)

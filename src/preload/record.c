@@ -228,6 +228,34 @@ size_t record_malloc_usable_size(void *p, uint64_t sp, uint64_t bp)
     return n;
 }
 
+/* ---- for cxx.c ---- */
+
+static bool active(void)
+{
+    if (unlikely(!wiped.control))
+        process_wake();
+    return wiped.control && *wiped.control & MLW_CTL_ACTIVE;
+}
+
+void *guest_new(size_t size, uint64_t sp, uint64_t bp)
+{
+    return active() ? record_malloc(size, sp, bp) : next.malloc(size);
+}
+
+void *guest_new_aligned(size_t align, size_t size, uint64_t sp, uint64_t bp)
+{
+    size = (size + align - 1) & ~(align - 1);
+    return active() ? record_aligned_alloc(align, size, sp, bp) : next.aligned_alloc(align, size);
+}
+
+void guest_delete(void *p, uint64_t sp, uint64_t bp)
+{
+    if (active())
+        record_free(p, sp, bp);
+    else
+        next.free(p);
+}
+
 /* ---- for mapping.c ---- */
 
 /* Rows whose result is an address but not a block of the allocator: no chunk header to read. */

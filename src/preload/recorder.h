@@ -10,7 +10,8 @@
  *   process.c   joining the session, fork, the end of the process
  *   control.c   mallow_start ... mallow_mark, and control from outside
  *   next.c      the allocator behind us, and what must work before it is known
- *   follow.c    exec, posix_spawn, _exit, dlclose: calls that change what we may rely on
+ *   follow.c    fork, _exit, dlclose: calls that change what we may rely on
+ *   exec.c      exec, posix_spawn: what becomes another program
  *   sandbox.c   seccomp: which calls of ours a program's filter would kill it for
  *   unwind*.c   the stack as a number
  */
@@ -24,62 +25,9 @@
 
 #include "format/row.h"
 #include "format/session.h"
+#include "guest.h"
 #include "sys.h"
 #include "unwind.h"
-
-#define HIDDEN      __attribute__((visibility("hidden")))
-#define EXPORT      __attribute__((visibility("default")))
-#define TLS         __thread __attribute__((tls_model("initial-exec")))
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-
-/* ---- next.c ---- */
-
-struct next_functions {
-    void *(*malloc)(size_t);
-    void *(*calloc)(size_t, size_t);
-    void *(*realloc)(void *, size_t);
-    void *(*reallocarray)(void *, size_t, size_t);
-    void (*free)(void *);
-    int (*posix_memalign)(void **, size_t, size_t);
-    void *(*aligned_alloc)(size_t, size_t);
-    void *(*memalign)(size_t, size_t);
-    void *(*valloc)(size_t);
-    void *(*pvalloc)(size_t);
-    void (*free_sized)(void *, size_t);
-    void (*free_aligned_sized)(void *, size_t, size_t);
-    size_t (*malloc_usable_size)(void *);
-    void *(*mmap)(void *, size_t, int, int, int, off_t);
-    int (*munmap)(void *, size_t);
-    void *(*mremap)(void *, size_t, size_t, int, void *);
-    int (*brk)(void *);
-    void *(*sbrk)(intptr_t);
-};
-
-/* Before next_resolve has run these point to a small allocator of our own (never freed). */
-extern HIDDEN struct next_functions next;
-
-/* Finds the functions behind us. Safe to be re-entered: whoever comes in while it runs is served by
- * the small allocator. Returns true once they are known. */
-HIDDEN bool next_resolve(void);
-
-/* What is known of the allocator behind us. */
-struct next_facts {
-    bool glibc;           /* blocks have glibc's chunk headers */
-    unsigned glibc_minor; /* of 2.MINOR, when glibc */
-    bool glibc_heaps;     /* non-main arenas have heaps of 64 MiB */
-    uint64_t start, end;  /* where its code is: its own mmap calls are not the program's */
-    void *const *curbrk;  /* glibc's __curbrk */
-    void *dl_find_object;
-    void *stack_end; /* value of __libc_stack_end */
-    char name[64];   /* "glibc 2.36", "jemalloc", or the file's name */
-};
-extern HIDDEN struct next_facts next_facts;
-
-/* dlsym(RTLD_NEXT, name), for the functions that follow.c forwards. */
-HIDDEN void *next_symbol(const char *name);
-/* The same in a library that is loaded already, wherever; NULL when it is not. */
-HIDDEN void *next_loaded(const char *library, const char *name);
 
 /* ---- the state of the process ---- */
 

@@ -15,9 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "recorder.h"
-
-#define STEPS_MAX 4096 /* the kernel's own limit on the length of a filter */
+#include "guest.h"
 
 /* What the filter answers: classic BPF over struct seccomp_data, which the kernel has not checked
  * yet, so nothing is believed. -1 when it is not a filter. */
@@ -99,11 +97,10 @@ static int64_t verdict(const struct sock_filter *f, size_t n, const struct secco
     return -1;
 }
 
-/* Whether a call with these arguments leaves the program alone: it is made, or fails. */
-static bool harmless(const struct sock_fprog *program, long number, const uint64_t arguments[6])
+bool sandbox_harmless(const struct sock_fprog *program, long number, const uint64_t *arguments)
 {
     struct seccomp_data data = {.nr = (int)number, .arch = AUDIT_ARCH_X86_64};
-    data.instruction_pointer = (uint64_t)(uintptr_t)&stream_write_chunk;
+    data.instruction_pointer = (uint64_t)(uintptr_t)&sandbox_harmless;
     if (arguments)
         memcpy(data.args, arguments, sizeof data.args);
     int64_t v = verdict(program->filter, program->len, &data);
@@ -111,54 +108,6 @@ static bool harmless(const struct sock_fprog *program, long number, const uint64
         return false;
     uint32_t action = (uint32_t)v & SECCOMP_RET_ACTION_FULL;
     return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG || action == SECCOMP_RET_ERRNO;
-}
-
-/* Every call that we may make once the program runs. */
-static bool all_harmless(const struct sock_fprog *program)
-{
-    static const short ours[] = {
-        SYS_writev, SYS_openat, SYS_close,     SYS_fstat,     SYS_fcntl,           SYS_readlinkat,
-        SYS_munmap, SYS_mremap, SYS_fallocate, SYS_ftruncate, SYS_rt_sigprocmask,  SYS_prlimit64,
-        SYS_getpid, SYS_gettid, SYS_getppid,   SYS_unlinkat,  SYS_rt_sigtimedwait, SYS_uname,
-        SYS_getcwd, SYS_read,   SYS_lseek,     SYS_madvise,   SYS_process_vm_readv};
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        if (!harmless(program, ours[i], 0))
-            return false;
-    /* filters often look at the arguments of these */
-    const uint64_t map[6] = {
-        0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, (uint64_t)recorder.memory.fd, 0};
-    const uint64_t own[6] = {
-        0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
-    const uint64_t name[6] = {PR_GET_NAME};
-    const uint64_t probe[6] = {recorder.pid, recorder.pid, 0};
-    const uint64_t stack[6] = {0, 1};
-    return harmless(program, SYS_mmap, map) && harmless(program, SYS_mmap, own) &&
-           harmless(program, SYS_prctl, name) && harmless(program, SYS_tgkill, probe) &&
-           harmless(program, SYS_sigaltstack, stack);
-}
-
-/* Before the filter (NULL: strict mode) is installed. */
-static void sandbox_entering(const struct sock_fprog *program)
-{
-    if (!wiped.control)
-        process_wake();
-    if (!wiped.control || recorder.off || !recorder.process)
-        return;
-    if (program) {
-        const uint64_t arguments[6] = {(uint64_t)recorder.output.fd, 0, 4096};
-        if (!program->filter || !program->len || program->len > STEPS_MAX)
-            return; /* refused by the kernel */
-        if (!harmless(program, SYS_write, arguments))
-            recorder.write_forbidden = true;
-        if (all_harmless(program) && !recorder.write_forbidden)
-            return;
-    }
-    if (!recorder.sandboxed)
-        stream_flush_own(); /* while it is allowed */
-    unwind_no_syscalls();
-    recorder.sandboxed = true;
-    if (!program) /* strict mode takes the time stamp counter away, too */
-        clock_freeze(true);
 }
 
 EXPORT int prctl(int option, ...);
@@ -173,15 +122,15 @@ int prctl(int option, ...)
     if (!real)
         real = (int (*)(int, ...))(uintptr_t)next_symbol("prctl");
     if (option == PR_SET_TSC && a == PR_TSC_SIGSEGV)
-        clock_freeze(false);
+        guest_clock_withheld();
     bool asks = option == PR_SET_SECCOMP &&
                 (a == SECCOMP_MODE_STRICT || (a == SECCOMP_MODE_FILTER && b)),
-         before = recorder.sandboxed;
+         before = guest_sandboxed();
     if (asks)
-        sandbox_entering(a == SECCOMP_MODE_STRICT ? 0 : (const struct sock_fprog *)b);
+        guest_sandbox(a == SECCOMP_MODE_STRICT ? 0 : (const struct sock_fprog *)b);
     int r = real(option, a, b, c, d);
     if (asks && r)
-        recorder.sandboxed = before;
+        guest_not_sandboxed(before);
     return r;
 }
 
@@ -200,13 +149,13 @@ long syscall(long number, ...)
                   (number == SYS_prctl && a == PR_SET_SECCOMP && b == SECCOMP_MODE_STRICT),
          filter = (number == SYS_seccomp && a == SECCOMP_SET_MODE_FILTER && c) ||
                   (number == SYS_prctl && a == PR_SET_SECCOMP && b == SECCOMP_MODE_FILTER && c),
-         before = recorder.sandboxed;
+         before = guest_sandboxed();
     if (number == SYS_prctl && a == PR_SET_TSC && b == PR_TSC_SIGSEGV)
-        clock_freeze(false);
+        guest_clock_withheld();
     if (strict || filter)
-        sandbox_entering(strict ? 0 : (const struct sock_fprog *)c);
+        guest_sandbox(strict ? 0 : (const struct sock_fprog *)c);
     long r = real(number, a, b, c, d, e, f);
     if ((strict || filter) && r < 0)
-        recorder.sandboxed = before;
+        guest_not_sandboxed(before);
     return r;
 }

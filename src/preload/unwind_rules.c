@@ -7,7 +7,10 @@
  * missing is read again from .eh_frame (a few hundred ns) and overwrites a neighbour. */
 #include "unwind_impl.h"
 
-#define RULES_BITS 15 /* 32,768 entries, 1 MiB of address space, touched as it is used */
+#ifndef UNWIND_RULES_BITS
+#define UNWIND_RULES_BITS 15 /* 32,768 entries, 1 MiB of address space, touched as it is used */
+#endif
+#define RULES_BITS UNWIND_RULES_BITS
 #define WAYS       2
 
 struct entry {

@@ -12,13 +12,19 @@
 
 #include "unwind_impl.h"
 
-#define SETS_BITS       7u
-#define WAYS            4u
-#define RING_BYTES      (96u * 1024)
+#define SETS_BITS 7u
+#define WAYS      4u
+#ifndef UNWIND_RING_BYTES /* a library may choose smaller ones; see watch/meson.build */
+#define UNWIND_RING_BYTES (96u * 1024)
+#endif
+#ifndef UNWIND_FRAMES_MAX
+#define UNWIND_FRAMES_MAX 65536u
+#endif
+#define RING_BYTES      UNWIND_RING_BYTES
 #define BLOCK           8u /* words compared between two branches */
 #define WHOLE_WORDS_MAX 128u
 #define FRAMES_FIRST    512u
-#define FRAMES_MAX      65536u
+#define FRAMES_MAX      UNWIND_FRAMES_MAX
 #define CUT_FRAMES      256u /* kept of a stack that is deeper than FRAMES_MAX when first met */
 #define WORDS_PER_FRAME 3u
 #define CALLERS         64u

@@ -1,0 +1,206 @@
+/* exec.c - the program becomes another one, or starts one.
+ *
+ * Each call does what it is asked, by the function behind us. exec with an environment that was
+ * cleared or rewritten gets our variables back, so that the chain is followed; nothing else in it
+ * is touched. */
+#include <errno.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "guest.h"
+
+#define FIND(f) ((__typeof__(&f))(uintptr_t)next_symbol(#f))
+
+static char *kept[GUEST_CARRIED_MAX]; /* as they were when we came */
+
+static __attribute__((constructor(102))) void keep_environment(void)
+{
+    static char storage[8192];
+    extern char **environ;
+    size_t used = 0;
+    unsigned count;
+    const char *const *carried = guest_carried(&count);
+    for (unsigned i = 0; i < count; i++) {
+        size_t n = strlen(carried[i]);
+        for (char **e = environ; e && *e; e++) {
+            size_t m = strlen(*e) + 1;
+            if (strncmp(*e, carried[i], n) || m > sizeof storage - used)
+                continue;
+            kept[i] = memcpy(storage + used, *e, m);
+            used += m;
+            break;
+        }
+    }
+}
+
+/* How many of ours are missing in env; LD_PRELOAD counts when it does not name what it did. */
+static unsigned missing(char *const *env, bool lacks[GUEST_CARRIED_MAX])
+{
+    unsigned all, count = 0;
+    const char *const *carried = guest_carried(&all);
+    for (unsigned i = 0; i < all; i++) {
+        lacks[i] = false;
+        if (!kept[i])
+            continue;
+        size_t n = strlen(carried[i]);
+        bool there = false;
+        for (char *const *e = env; e && *e; e++)
+            if (!strncmp(*e, carried[i], n) && (i > 0 || strstr(*e, guest_library())))
+                there = true;
+        lacks[i] = !there;
+        count += !there;
+    }
+    return count;
+}
+
+/* env with ours put back: in `room` entries at `to`, which has space for all. */
+static char *const *complete(char *const *env, char **to, const bool lacks[GUEST_CARRIED_MAX])
+{
+    unsigned n = 0;
+    for (char *const *e = env; e && *e; e++)
+        if (!(lacks[0] && !strncmp(*e, "LD_PRELOAD=", 11)))
+            to[n++] = *e;
+    for (unsigned i = 0; i < GUEST_CARRIED_MAX; i++)
+        if (kept[i] && lacks[i])
+            to[n++] = kept[i];
+    to[n] = 0;
+    return to;
+}
+
+static size_t length(char *const *env)
+{
+    size_t n = 0;
+    while (env && env[n])
+        n++;
+    return n;
+}
+
+/* A program that replaced LD_PRELOAD by another list keeps what it asked for: then it is not
+ * followed. */
+static bool asks_otherwise(char *const *env)
+{
+    for (char *const *e = env; e && *e; e++)
+        if (!strncmp(*e, "LD_PRELOAD=", 11) && (*e)[11])
+            return true;
+    return false;
+}
+
+#define WITH_ENVIRONMENT(env)                                                                      \
+    bool lacks[GUEST_CARRIED_MAX];                                                                 \
+    size_t env_entries = length(env);                                                              \
+    bool put = guest_follows() && kept[0] && env_entries < 16384 && missing(env, lacks) &&         \
+               !(lacks[0] && asks_otherwise(env));                                                 \
+    char *copy[put ? env_entries + GUEST_CARRIED_MAX + 1 : 1];                                     \
+    if (put)                                                                                       \
+    env = (char **)(uintptr_t)complete(env, copy, lacks)
+
+#pragma GCC diagnostic ignored "-Wvla"
+
+EXPORT int execve(const char *path, char *const argv[], char *const env[]);
+int execve(const char *path, char *const argv[], char *const env[])
+{
+    __typeof__(&execve) real = FIND(execve);
+    WITH_ENVIRONMENT(env);
+    guest_exec();
+    int r = real(path, argv, env);
+    guest_exec_failed();
+    return r;
+}
+
+EXPORT int execv(const char *path, char *const argv[]);
+int execv(const char *path, char *const argv[])
+{
+    extern char **environ;
+    return execve(path, argv, environ);
+}
+
+EXPORT int execvpe(const char *file, char *const argv[], char *const env[]);
+int execvpe(const char *file, char *const argv[], char *const env[])
+{
+    __typeof__(&execvpe) real = FIND(execvpe);
+    WITH_ENVIRONMENT(env);
+    guest_exec();
+    int r = real(file, argv, env);
+    guest_exec_failed();
+    return r;
+}
+
+EXPORT int execvp(const char *file, char *const argv[]);
+int execvp(const char *file, char *const argv[])
+{
+    extern char **environ;
+    return execvpe(file, argv, environ);
+}
+
+EXPORT int fexecve(int fd, char *const argv[], char *const env[]);
+int fexecve(int fd, char *const argv[], char *const env[])
+{
+    __typeof__(&fexecve) real = FIND(fexecve);
+    WITH_ENVIRONMENT(env);
+    guest_exec();
+    int r = real(fd, argv, env);
+    guest_exec_failed();
+    return r;
+}
+
+/* execl and its kin: the list becomes an array and takes the road above. */
+#define COLLECT(argv, first)                                                                       \
+    va_list ap;                                                                                    \
+    size_t argc = 1;                                                                               \
+    va_start(ap, first);                                                                           \
+    while (va_arg(ap, char *))                                                                     \
+        argc++;                                                                                    \
+    va_end(ap);                                                                                    \
+    char *argv[argc + 1];                                                                          \
+    va_start(ap, first);                                                                           \
+    argv[0] = (char *)(uintptr_t)first;                                                            \
+    for (size_t i = 1; i <= argc; i++)                                                             \
+    argv[i] = va_arg(ap, char *)
+
+EXPORT int execl(const char *path, const char *first, ...);
+int execl(const char *path, const char *first, ...)
+{
+    COLLECT(argv, first);
+    va_end(ap);
+    return execv(path, argv);
+}
+
+EXPORT int execlp(const char *file, const char *first, ...);
+int execlp(const char *file, const char *first, ...)
+{
+    COLLECT(argv, first);
+    va_end(ap);
+    return execvp(file, argv);
+}
+
+EXPORT int execle(const char *path, const char *first, ...);
+int execle(const char *path, const char *first, ...)
+{
+    COLLECT(argv, first);
+    char *const *env = va_arg(ap, char *const *);
+    va_end(ap);
+    return execve(path, argv, env);
+}
+
+typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *,
+                           const posix_spawnattr_t *, char *const[], char *const[]);
+
+EXPORT spawn_function posix_spawn, posix_spawnp;
+
+int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
+{
+    spawn_function *real = FIND(posix_spawn);
+    WITH_ENVIRONMENT(env);
+    return real(pid, path, actions, attributes, argv, env);
+}
+
+int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
+{
+    spawn_function *real = FIND(posix_spawnp);
+    WITH_ENVIRONMENT(env);
+    return real(pid, file, actions, attributes, argv, env);
+}

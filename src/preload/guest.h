@@ -1,0 +1,107 @@
+/* guest.h - what the preloaded libraries have in common: the allocator behind them, and calls of
+ * the program that a guest must hear of.
+ *
+ * next.c, exec.c, sandbox.c and cxx.c are linked into libmallow-record.so and libmallow-watch.so.
+ * What they need of the library that they are in, they ask through the guest_* functions below. Any
+ * thread, any signal handler may be inside any of them. */
+#ifndef MALLOW_PRELOAD_GUEST_H
+#define MALLOW_PRELOAD_GUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define HIDDEN      __attribute__((visibility("hidden")))
+#define EXPORT      __attribute__((visibility("default")))
+#define TLS         __thread __attribute__((tls_model("initial-exec")))
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* ---- next.c ---- */
+
+struct next_functions {
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*reallocarray)(void *, size_t, size_t);
+    void (*free)(void *);
+    int (*posix_memalign)(void **, size_t, size_t);
+    void *(*aligned_alloc)(size_t, size_t);
+    void *(*memalign)(size_t, size_t);
+    void *(*valloc)(size_t);
+    void *(*pvalloc)(size_t);
+    void (*free_sized)(void *, size_t);
+    void (*free_aligned_sized)(void *, size_t, size_t);
+    size_t (*malloc_usable_size)(void *);
+    void *(*mmap)(void *, size_t, int, int, int, off_t);
+    int (*munmap)(void *, size_t);
+    void *(*mremap)(void *, size_t, size_t, int, void *);
+    int (*brk)(void *);
+    void *(*sbrk)(intptr_t);
+};
+
+/* Before next_resolve has run these point to a small allocator of our own (never freed). */
+extern HIDDEN struct next_functions next;
+
+/* Finds the functions behind us. Safe to be re-entered: whoever comes in while it runs is served by
+ * the small allocator. Returns true once they are known. */
+HIDDEN bool next_resolve(void);
+
+/* What is known of the allocator behind us. */
+struct next_facts {
+    bool glibc;           /* blocks have glibc's chunk headers */
+    unsigned glibc_minor; /* of 2.MINOR, when glibc */
+    bool glibc_heaps;     /* non-main arenas have heaps of 64 MiB */
+    uint64_t start, end;  /* where its code is: its own mmap calls are not the program's */
+    void *const *curbrk;  /* glibc's __curbrk */
+    void *dl_find_object;
+    void *stack_end; /* value of __libc_stack_end */
+    char name[64];   /* "glibc 2.36", "jemalloc", or the file's name */
+};
+extern HIDDEN struct next_facts next_facts;
+
+/* dlsym(RTLD_NEXT, name), for the functions that follow.c forwards. */
+HIDDEN void *next_symbol(const char *name);
+/* The same in a library that is loaded already, wherever; NULL when it is not. */
+HIDDEN void *next_loaded(const char *library, const char *name);
+
+/* ---- asked of the library ---- */
+
+struct sock_fprog;
+
+/* exec.c: whether children and successors are to be followed: the process has joined, and was not
+ * told otherwise. */
+HIDDEN bool guest_follows(void);
+/* The variables that an exec must carry over, "NAME=" each, LD_PRELOAD= first; count entries. */
+HIDDEN const char *const *guest_carried(unsigned *count);
+#define GUEST_CARRIED_MAX 12u
+/* Part of the library's file name, by which LD_PRELOAD is known to have it. */
+HIDDEN const char *guest_library(void);
+/* An exec is about to be tried; it failed. */
+HIDDEN void guest_exec(void);
+HIDDEN void guest_exec_failed(void);
+
+/* sandbox.c: a seccomp filter (NULL: strict mode) is about to be installed. */
+HIDDEN void guest_sandbox(const struct sock_fprog *program);
+HIDDEN bool guest_sandboxed(void);
+/* The filter was refused by the kernel: it is as it was. */
+HIDDEN void guest_not_sandboxed(bool as_before);
+/* The time stamp counter is about to be withheld. */
+HIDDEN void guest_clock_withheld(void);
+
+/* ---- sandbox.c, for the library ---- */
+
+/* Whether a system call with these six arguments (NULL: zeros) leaves the program alone under the
+ * filter: it is made, or fails. */
+HIDDEN bool sandbox_harmless(const struct sock_fprog *program, long number,
+                             const uint64_t *arguments);
+#define SANDBOX_STEPS_MAX 4096 /* the kernel's own limit on the length of a filter */
+
+/* ---- cxx.c: rsp and rbp of the caller of new and delete ---- */
+
+HIDDEN void *guest_new(size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *guest_new_aligned(size_t align, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void guest_delete(void *p, uint64_t sp, uint64_t bp);
+
+#endif
