@@ -187,6 +187,15 @@ SYS_INLINE long sys_clock_gettime(clockid_t clock, struct timespec *to)
     return sys_call(SYS_clock_gettime, clock, (long)to, 0, 0, 0, 0);
 }
 
+/* Copies between processes; with the own pid, a write that says EFAULT instead of sending a signal.
+ */
+SYS_INLINE long sys_process_vm_writev(int pid, const struct iovec *local, unsigned long locals,
+                                      const struct iovec *remote, unsigned long remotes)
+{
+    return sys_call(SYS_process_vm_writev, pid, (long)local, (long)locals, (long)remote,
+                    (long)remotes, 0);
+}
+
 /* Copies between processes; with the own pid it is a read that cannot fault. */
 SYS_INLINE long sys_process_vm_readv(int pid, const struct iovec *local, unsigned long locals,
                                      const struct iovec *remote, unsigned long remotes)

@@ -158,8 +158,11 @@ def main():
     root = sys.argv[1]
     bad = check_includes(root)
     if len(sys.argv) > 2:
-        library = os.path.join(sys.argv[2], "lib", "libmallow-record.so")
-        bad += check_library(library)
+        folder = os.path.join(sys.argv[2], "lib")
+        bad += check_library(os.path.join(folder, "libmallow-record.so"))
+        bad += check_library(os.path.join(folder, "libmallow-watch.so"),
+                             exports=read_list(os.path.join(HERE, "watch-exports.txt")),
+                             allowed=read_list(os.path.join(HERE, "watch-needs.txt")))
     for line in bad:
         print(line)
     print(f"borders: {len(bad)} crossed")

@@ -1,0 +1,207 @@
+/* error.c - memory errors, told.
+ *
+ * Always into the segment; and in words on stderr when nobody reads that, where it is still
+ * the stderr that we found. The text names modules and offsets: what a symboliser needs, and what
+ * the process itself knows without one. */
+#include <string.h>
+
+#include "probe.h"
+#include "watcher.h"
+
+#define TEXT_BYTES 16384u
+
+PROBE_SEMAPHORE(mallow_error_semaphore);
+
+static const char *const kinds[] = {"memory-error",          "heap-buffer-overflow",
+                                    "heap-buffer-underflow", "heap-use-after-free",
+                                    "double-free",           "invalid-free"};
+
+/* ---- the segment ---- */
+
+static void copy_stack(struct mlw_watch_stack *to, const struct mlw_watch_stack *from)
+{
+    if (from)
+        *to = *from;
+    else
+        memset(to, 0, sizeof *to);
+}
+
+static void enter(const struct error_facts *f, uint64_t now)
+{
+    uint64_t number = __atomic_fetch_add(&watcher.segment->next_error, 1, __ATOMIC_RELAXED);
+    struct mlw_watch_error *e = &watcher.error[number % watcher.plan.errors];
+    if (!segment_touch(e, sizeof *e))
+        return;
+    uint32_t v = version_begin(&e->version);
+    e->kind = f->kind;
+    e->number = number;
+    e->flags = f->flags;
+    e->signal = f->signal;
+    e->time_ns = now;
+    e->access_address = f->access_address;
+    e->address = f->address;
+    e->size = f->size;
+    e->offset = f->flags & MLW_WATCH_ERROR_BLOCK ? (int64_t)(f->access_address - f->address) : 0;
+    e->allocated_ns = f->allocated_ns;
+    e->freed_ns = f->freed_ns;
+    e->tid = watch_tid();
+    e->allocated_tid = f->allocated_tid;
+    e->freed_tid = f->freed_tid;
+    copy_stack(&e->access, f->access);
+    copy_stack(&e->allocation, f->allocation);
+    copy_stack(&e->release, f->release);
+    version_end(&e->version, v);
+}
+
+/* ---- words ---- */
+
+struct text {
+    char *at, *end;
+};
+
+static void put(struct text *t, const char *s)
+{
+    size_t n = strlen(s);
+    if (n > (size_t)(t->end - t->at))
+        n = (size_t)(t->end - t->at);
+    memcpy(t->at, s, n);
+    t->at += n;
+}
+
+static void put_number(struct text *t, uint64_t v)
+{
+    char digits[24];
+    *watch_decimal(digits, v) = 0;
+    put(t, digits);
+}
+
+static void put_hex(struct text *t, uint64_t v)
+{
+    char digits[19] = "0x";
+    unsigned n = 2, shift = 60;
+    while (shift && !(v >> shift))
+        shift -= 4;
+    for (;; shift -= 4) {
+        digits[n++] = "0123456789abcdef"[v >> shift & 15];
+        if (!shift)
+            break;
+    }
+    digits[n] = 0;
+    put(t, digits);
+}
+
+static void put_stack(struct text *t, const struct mlw_watch_stack *s)
+{
+    for (uint32_t i = 0; s && i < s->frames; i++) {
+        uint64_t bias, pc = MLW_WATCH_FRAME_PC(s->frame[i]);
+        const char *path = stack_module(s->frame[i], &bias);
+        put(t, "    #");
+        put_number(t, i);
+        put(t, " ");
+        put_hex(t, pc);
+        if (path) {
+            put(t, " (");
+            put(t, path);
+            put(t, "+");
+            put_hex(t, pc - bias);
+            put(t, ")");
+        }
+        put(t, "\n");
+    }
+    if (!s || !s->frames)
+        put(t, "    (its stack is not known any more)\n");
+}
+
+static void put_age(struct text *t, const char *what, uint32_t tid, uint64_t since, uint64_t now)
+{
+    put(t, what);
+    put(t, " by thread ");
+    put_number(t, tid);
+    if (since && now >= since) {
+        put(t, ", ");
+        put_number(t, (now - since) / 1000000);
+        put(t, " ms before");
+    }
+    put(t, ":\n");
+}
+
+static void put_place(struct text *t, const struct error_facts *f)
+{
+    int64_t offset = (int64_t)(f->access_address - f->address);
+    uint64_t size = f->size;
+    if (!(f->flags & MLW_WATCH_ERROR_BLOCK)) {
+        put(t, "  no sampled block begins there\n");
+        return;
+    }
+    put(t, "  ");
+    put_number(t, (uint64_t)(offset < 0                 ? -offset
+                             : (uint64_t)offset >= size ? offset - (int64_t)size
+                                                        : offset));
+    put(t, offset < 0                 ? " bytes before"
+           : (uint64_t)offset >= size ? " bytes after"
+                                      : " bytes inside");
+    put(t, " a block of ");
+    put_number(t, size);
+    put(t, " bytes at ");
+    put_hex(t, f->address);
+    put(t, "\n");
+}
+
+static void say(const struct error_facts *f, uint64_t now)
+{
+    static volatile uint32_t busy;
+    static char buffer[TEXT_BYTES];
+    uint32_t no = 0;
+    struct text t = {buffer, buffer + sizeof buffer};
+    if (!__atomic_compare_exchange_n(&busy, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return; /* another thread tells of another error: that one is in the segment */
+    put(&t, "mallow: ");
+    put(&t, kinds[f->kind < sizeof kinds / sizeof *kinds ? f->kind : 0]);
+    put(&t, f->flags & MLW_WATCH_ERROR_AT_FREE ? ", found when it was freed, at "
+            : f->flags & MLW_WATCH_ERROR_WRITE ? ", write at "
+                                               : ", read at ");
+    put_hex(&t, f->access_address);
+    put(&t, ", process ");
+    put_number(&t, watcher.pid);
+    put(&t, "\n");
+    put_place(&t, f);
+    put_age(&t, f->flags & MLW_WATCH_ERROR_AT_FREE ? "  this call" : "  accessed", watch_tid(), 0,
+            now);
+    put_stack(&t, f->access);
+    if (f->flags & MLW_WATCH_ERROR_BLOCK) {
+        put_age(&t, "  allocated", f->allocated_tid, f->allocated_ns, now);
+        put_stack(&t, f->allocation);
+    }
+    if (f->flags & MLW_WATCH_ERROR_FREED) {
+        put_age(&t, "  freed", f->freed_tid, f->freed_ns, now);
+        put_stack(&t, f->release);
+    }
+    watch_say(buffer, (size_t)(t.at - buffer));
+    __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+}
+
+void error_tell(const struct error_facts *f)
+{
+    if (watcher.off || !watch_wiped.joined)
+        return;
+    uint64_t now = watch_clock();
+    count(&watcher.segment->counters.errors, 1);
+    enter(f, now);
+    if (unlikely(mallow_error_semaphore))
+        PROBE5(MALLOW_USDT_PROVIDER, "error", mallow_error_semaphore, f->kind, f->access_address,
+               f->address, f->size, f->flags);
+    if (!watch_has_reader())
+        say(f, now);
+}
+
+bool error_is_fatal(void)
+{
+    return watcher.segment && !watcher.off &&
+           __atomic_load_n(&watcher.segment->settings.on_error, __ATOMIC_RELAXED) == MLW_WATCH_DIE;
+}
+
+void error_consequence(void)
+{
+    if (error_is_fatal())
+        sys_tgkill((int)watcher.pid, (int)sys_gettid(), SIGABRT);
+}

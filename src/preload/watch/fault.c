@@ -1,0 +1,235 @@
+/* fault.c - SIGSEGV: accesses to guard pages, and the program's own handler.
+ *
+ * Our handler is installed before the first block is guarded. From then on what the program asks
+ * for by sigaction and signal is kept here and told back to it, and the kernel is given our handler
+ * with the program's mask and flags; so a fault that is none of ours goes on as it would have gone.
+ * What a program asks the kernel for itself, by an inline system call, is not seen; nor is anything
+ * caught in a thread that blocks SIGSEGV: the kernel ends the process then. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "watcher.h"
+
+typedef int sigaction_function(int, const struct sigaction *, struct sigaction *);
+typedef void handler_function(int);
+
+static struct {
+    volatile uint32_t stage; /* 0 not installed, 1 under way, 2 installed */
+    volatile uint32_t turn;  /* the program's action is action[turn & 1] */
+    struct sigaction action[2];
+} fault;
+
+static sigaction_function *real_sigaction(void)
+{
+    static sigaction_function *f;
+    if (!f)
+        f = (sigaction_function *)(uintptr_t)next_symbol("sigaction");
+    return f;
+}
+
+static void on_fault(int signal_number, siginfo_t *info, void *context);
+
+static void keep(const struct sigaction *a)
+{
+    fault.action[(fault.turn + 1) & 1] = *a;
+    __atomic_store_n(&fault.turn, fault.turn + 1, __ATOMIC_RELEASE);
+}
+
+static const struct sigaction *kept(void)
+{
+    return &fault.action[__atomic_load_n(&fault.turn, __ATOMIC_ACQUIRE) & 1];
+}
+
+/* Our handler with what of the program's action the kernel has to know. */
+static int install(const struct sigaction *of)
+{
+    struct sigaction ours = *of;
+    bool theirs = of->sa_handler != SIG_DFL && of->sa_handler != SIG_IGN;
+    ours.sa_sigaction = on_fault;
+    ours.sa_flags = (theirs ? of->sa_flags & ~SA_RESETHAND : SA_ONSTACK) | SA_SIGINFO;
+    if (!theirs)
+        sigemptyset(&ours.sa_mask);
+    return real_sigaction()(SIGSEGV, &ours, 0);
+}
+
+void fault_install(void)
+{
+    struct sigaction now;
+    uint32_t no = 0;
+    if (likely(fault.stage == 2) || watcher.sandboxed)
+        return;
+    if (!__atomic_compare_exchange_n(&fault.stage, &no, 1, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return;
+    int saved = errno;
+    if (!real_sigaction() || real_sigaction()(SIGSEGV, 0, &now)) {
+        watch_trouble(MLW_WATCH_NO_GUARD);
+    } else {
+        keep(&now);
+        if (install(&now))
+            watch_trouble(MLW_WATCH_NO_GUARD);
+        __atomic_store_n(&fault.stage, 2, __ATOMIC_RELEASE);
+    }
+    errno = saved;
+}
+
+/* ---- the program's own action ---- */
+
+static void go_on(int signal_number, siginfo_t *info, void *context)
+{
+    struct sigaction a = *kept(), usual;
+    bool by_the_kernel = info->si_code > 0;
+    if (a.sa_handler == SIG_IGN && !by_the_kernel)
+        return;
+    if (a.sa_handler == SIG_DFL || a.sa_handler == SIG_IGN) {
+        memset(&usual, 0, sizeof usual);
+        usual.sa_handler = SIG_DFL;
+        real_sigaction()(signal_number, &usual, 0);
+        if (!by_the_kernel) /* else the instruction faults once more */
+            sys_tgkill((int)sys_getpid(), (int)sys_gettid(), signal_number);
+        return;
+    }
+    if (a.sa_flags & SA_RESETHAND) {
+        memset(&usual, 0, sizeof usual);
+        usual.sa_handler = SIG_DFL;
+        keep(&usual);
+    }
+    if (a.sa_flags & SA_SIGINFO)
+        a.sa_sigaction(signal_number, info, context);
+    else
+        a.sa_handler(signal_number);
+}
+
+/* ---- ours ---- */
+
+static void tell(struct guard_slot *g, uint64_t at, const ucontext_t *context, uint64_t sp,
+                 uint64_t bp)
+{
+    struct mlw_watch_stack access;
+    bool freed = g->state == GUARD_FREED;
+    const struct sample *s = freed ? 0 : tables_sample(g->sample);
+    struct error_facts e = {
+        .kind = freed             ? MLW_WATCH_USE_AFTER_FREE
+                : at < g->address ? MLW_WATCH_UNDERFLOW
+                                  : MLW_WATCH_OVERFLOW,
+        .flags = MLW_WATCH_ERROR_GUARDED | MLW_WATCH_ERROR_BLOCK |
+                 (context->uc_mcontext.gregs[REG_ERR] & 2 ? MLW_WATCH_ERROR_WRITE : 0u) |
+                 (freed ? MLW_WATCH_ERROR_FREED : 0u),
+        .signal = SIGSEGV,
+        .access_address = at,
+        .address = g->address,
+        .size = g->size,
+        .allocated_ns = freed ? g->time_ns
+                        : s   ? s->time_ns
+                              : 0,
+        .allocated_tid = freed ? g->tid
+                         : s   ? s->tid
+                               : 0,
+        .freed_ns = freed ? g->free_ns : 0,
+        .freed_tid = freed ? g->free_tid : 0,
+        .access = &access};
+    uint32_t site = freed ? g->site : s ? s->site : NO_INDEX;
+    e.allocation = site == NO_INDEX ? 0 : tables_stack(site);
+    e.release = !freed || g->free_site == NO_INDEX ? 0 : tables_stack(g->free_site);
+    stack_take(sp, bp, 1, &access); /* without the frame that the kernel returns through */
+    error_tell(&e);
+}
+
+static __attribute__((noinline)) bool is_ours(const siginfo_t *info, const ucontext_t *context,
+                                              uint64_t sp, uint64_t bp)
+{
+    uint64_t at = (uint64_t)info->si_addr;
+    if (info->si_signo != SIGSEGV || info->si_code != SEGV_ACCERR)
+        return false;
+    struct guard_slot *g = guard_find(at);
+    if (!g || g->state == GUARD_FREE)
+        return false;
+    uint32_t no = 0;
+    if (__atomic_compare_exchange_n(&g->told, &no, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
+        watch_ready())
+        tell(g, at, context, sp, bp);
+    return !error_is_fatal() && guard_open(at);
+}
+
+static void on_fault(int signal_number, siginfo_t *info, void *context)
+{
+    uint64_t sp = (uint64_t)__builtin_frame_address(0) + 8,
+             bp = *(uint64_t *)__builtin_frame_address(0);
+    int saved = errno;
+    if (!is_ours(info, context, sp, bp))
+        go_on(signal_number, info, context);
+    errno = saved;
+}
+
+/* ---- what the program asks for ---- */
+
+EXPORT sigaction_function mallow_sigaction __asm__("sigaction");
+EXPORT sigaction_function mallow___sigaction __asm__("__sigaction");
+
+int mallow_sigaction(int signal_number, const struct sigaction *action, struct sigaction *old)
+{
+    if (likely(signal_number != SIGSEGV || fault.stage != 2))
+        return real_sigaction()(signal_number, action, old);
+    struct sigaction before = *kept();
+    if (action) {
+        struct sigaction asked = *action;
+        keep(&asked);
+        if (install(&asked)) {
+            keep(&before);
+            return -1;
+        }
+    }
+    if (old)
+        *old = before;
+    return 0;
+}
+
+int mallow___sigaction(int signal_number, const struct sigaction *action, struct sigaction *old)
+{
+    return mallow_sigaction(signal_number, action, old);
+}
+
+static handler_function *by_signal(const char *name, int signal_number, handler_function *handler,
+                                   int flags)
+{
+    if (signal_number != SIGSEGV || fault.stage != 2)
+        return ((handler_function * (*)(int, handler_function *))(uintptr_t)next_symbol(name))(
+            signal_number, handler);
+    struct sigaction a, old;
+    memset(&a, 0, sizeof a);
+    a.sa_handler = handler;
+    a.sa_flags = flags;
+    if (!(flags & SA_NODEFER))
+        sigaddset(&a.sa_mask, signal_number);
+    return mallow_sigaction(signal_number, &a, &old) ? SIG_ERR : old.sa_handler;
+}
+
+typedef handler_function *signal_function(int, handler_function *);
+EXPORT signal_function mallow_signal __asm__("signal");
+EXPORT signal_function mallow_bsd_signal __asm__("bsd_signal");
+EXPORT signal_function mallow_ssignal __asm__("ssignal");
+EXPORT signal_function mallow_sysv_signal __asm__("sysv_signal");
+EXPORT signal_function mallow___sysv_signal __asm__("__sysv_signal");
+
+handler_function *mallow_signal(int n, handler_function *h)
+{
+    return by_signal("signal", n, h, SA_RESTART);
+}
+handler_function *mallow_bsd_signal(int n, handler_function *h)
+{
+    return by_signal("signal", n, h, SA_RESTART);
+}
+handler_function *mallow_ssignal(int n, handler_function *h)
+{
+    return by_signal("signal", n, h, SA_RESTART);
+}
+handler_function *mallow_sysv_signal(int n, handler_function *h)
+{
+    return by_signal("sysv_signal", n, h, (int)(SA_RESETHAND | SA_NODEFER));
+}
+handler_function *mallow___sysv_signal(int n, handler_function *h)
+{
+    return by_signal("sysv_signal", n, h, (int)(SA_RESETHAND | SA_NODEFER));
+}

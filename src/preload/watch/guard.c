@@ -1,0 +1,198 @@
+/* guard.c - sampled blocks that sit against guard pages.
+ *
+ * A slot is SLOT_BYTES of addresses without access. A block begins at the first page after the
+ * slot's first, or ends at its last, as it falls; the pages that it touches are made accessible,
+ * those before and behind stay as they are. What is left of those pages is filled with PAD, and
+ * looked at when the block is freed. A freed slot loses its memory in one system call, and goes to
+ * the end of a queue; new blocks take the front, so that all free slots are the quarantine.
+ *
+ * The queue is Vyukov's bounded one: a cell carries the number of the turn that it is ready for.
+ * Who finds a cell that another is still busy with goes away with nothing. */
+#include <string.h>
+
+#include "watcher.h"
+
+#define SLOT_BYTES (32 * PAGE)
+#define ROOM       (SLOT_BYTES - 2 * PAGE)
+#define PAD        0xb7
+#define FILL       0xa5
+
+struct cell {
+    volatile uint64_t turn;
+    uint32_t slot;
+};
+
+static struct {
+    uint32_t slots; /* a power of two */
+    uint64_t start;
+    struct guard_slot *slot;
+    struct cell *cell;
+    volatile uint64_t put, taken;
+    volatile uint32_t refused;
+} guard;
+
+static void enqueue(uint32_t slot)
+{
+    uint64_t at = __atomic_load_n(&guard.put, __ATOMIC_RELAXED);
+    for (;;) {
+        struct cell *c = &guard.cell[at & (guard.slots - 1)];
+        uint64_t turn = __atomic_load_n(&c->turn, __ATOMIC_ACQUIRE);
+        if (turn == at) {
+            if (!__atomic_compare_exchange_n(&guard.put, &at, at + 1, true, __ATOMIC_RELAXED,
+                                             __ATOMIC_RELAXED))
+                continue;
+            c->slot = slot;
+            __atomic_store_n(&c->turn, at + 1, __ATOMIC_RELEASE);
+            return;
+        }
+        if (turn <
+            at) /* busy: the slot is lost until the process ends, which costs addresses only */
+            return;
+        at = __atomic_load_n(&guard.put, __ATOMIC_RELAXED);
+    }
+}
+
+static uint32_t dequeue(void)
+{
+    uint64_t at = __atomic_load_n(&guard.taken, __ATOMIC_RELAXED);
+    for (;;) {
+        struct cell *c = &guard.cell[at & (guard.slots - 1)];
+        uint64_t turn = __atomic_load_n(&c->turn, __ATOMIC_ACQUIRE);
+        if (turn == at + 1) {
+            if (!__atomic_compare_exchange_n(&guard.taken, &at, at + 1, true, __ATOMIC_RELAXED,
+                                             __ATOMIC_RELAXED))
+                continue;
+            uint32_t slot = c->slot;
+            __atomic_store_n(&c->turn, at + guard.slots, __ATOMIC_RELEASE);
+            return slot;
+        }
+        if (turn < at + 1) /* empty, or busy */
+            return NO_INDEX;
+        at = __atomic_load_n(&guard.taken, __ATOMIC_RELAXED);
+    }
+}
+
+void guard_init(uint32_t slots)
+{
+    uint64_t bytes, start = blocks_guard_area(&bytes);
+    while (slots && slots * SLOT_BYTES > bytes)
+        slots /= 2;
+    if (!slots)
+        return;
+    uint8_t *p = watch_map(slots * (sizeof *guard.slot + sizeof *guard.cell));
+    if (!p)
+        return;
+    guard.start = start;
+    guard.slot = (struct guard_slot *)(void *)p;
+    guard.cell = (struct cell *)(void *)(guard.slot + slots);
+    guard.slots = slots;
+    for (uint32_t i = 0; i < slots; i++)
+        guard.cell[i].turn = i;
+    for (uint32_t i = 0; i < slots; i++)
+        enqueue(i);
+}
+
+uint32_t guard_index(const struct guard_slot *g) { return (uint32_t)(g - guard.slot); }
+
+uint32_t guard_slots(void) { return guard.slots; }
+
+static uint64_t slot_start(const struct guard_slot *g)
+{
+    return guard.start + (uint64_t)(g - guard.slot) * SLOT_BYTES;
+}
+
+static void forget(struct guard_slot *g)
+{
+    if (g->state != GUARD_FREED)
+        return;
+    g->state = GUARD_FREE;
+    if (g->site != NO_INDEX)
+        tables_drop_site(g->site);
+    if (g->free_site != NO_INDEX)
+        tables_drop_site(g->free_site);
+}
+
+/* One call takes the memory and the access, of every page that was opened, too. */
+static void close_slot(struct guard_slot *g)
+{
+    bool whole = g->told; /* guard_open may have opened other pages of the slot */
+    uint64_t at = whole ? slot_start(g) : g->first, bytes = whole ? SLOT_BYTES : g->pages * PAGE;
+    if (watcher.sandboxed ||
+        sys_is_error(sys_mmap((void *)at, bytes, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)))
+        guard.refused = 1; /* stays accessible: no more guarding, the block itself is sound */
+}
+
+struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool zero)
+{
+    if (!guard.slots || size > ROOM || align > PAGE || watcher.sandboxed || guard.refused)
+        return 0;
+    uint32_t slot = dequeue();
+    if (slot == NO_INDEX)
+        return 0;
+    struct guard_slot *g = &guard.slot[slot];
+    forget(g);
+    if (g->told) /* pages of it may have been opened since its last block was freed */
+        close_slot(g);
+    uint64_t start = slot_start(g), end = start + SLOT_BYTES - PAGE;
+    uint64_t pages = (size + PAGE - 1) / PAGE;
+    g->first = front ? start + PAGE : end - pages * PAGE;
+    g->address = front ? g->first : (end - size) & ~((align ? align : 16) - 1);
+    g->pages = (uint32_t)pages;
+    g->size = size;
+    g->told = 0;
+    g->zeroed = zero;
+    g->sample = NO_INDEX;
+    /* whatever was opened of the last block that was here is closed again by guard_give */
+    if (sys_mprotect((void *)g->first, pages * PAGE, PROT_READ | PROT_WRITE)) {
+        guard.refused = 1;
+        watch_trouble(MLW_WATCH_NO_GUARD);
+        enqueue(slot);
+        return 0;
+    }
+    memset((void *)g->first, PAD, g->address - g->first);
+    memset((void *)g->address, zero ? 0 : FILL, size);
+    uint64_t behind = g->address + size;
+    memset((void *)behind, PAD, g->first + pages * PAGE - behind);
+    __atomic_store_n(&g->state, GUARD_LIVE, __ATOMIC_RELEASE);
+    return g;
+}
+
+struct guard_slot *guard_find(uint64_t address)
+{
+    uint64_t slot = (address - guard.start) / SLOT_BYTES;
+    return guard.slots && slot < guard.slots ? &guard.slot[slot] : 0;
+}
+
+void guard_take_back(struct guard_slot *g)
+{
+    g->state = GUARD_FREE;
+    close_slot(g);
+    enqueue((uint32_t)(g - guard.slot));
+}
+
+void guard_give(struct guard_slot *g)
+{
+    __atomic_store_n(&g->state, GUARD_FREED, __ATOMIC_RELEASE);
+    close_slot(g);
+    enqueue((uint32_t)(g - guard.slot));
+}
+
+uint64_t guard_damage(const struct guard_slot *g)
+{
+    const uint8_t *at = (const uint8_t *)g->first, *block = (const uint8_t *)g->address,
+                  *end = at + g->pages * PAGE;
+    for (const uint8_t *p = block + g->size; p < end; p++)
+        if (*p != PAD)
+            return (uint64_t)p;
+    for (const uint8_t *p = block; p-- > at;)
+        if (*p != PAD)
+            return (uint64_t)p;
+    return 0;
+}
+
+bool guard_open(uint64_t address)
+{
+    return !watcher.sandboxed &&
+           !sys_mprotect((void *)(address & ~(PAGE - 1)), PAGE, PROT_READ | PROT_WRITE);
+}

@@ -1,0 +1,518 @@
+/* process.c - joining, fork, the end of the process, and what the environment asks for.
+ *
+ * A process joins in our constructor, or at the first call that looks closer. The child of a fork
+ * finds the wiped page empty at the first such call, and makes a segment of its own; what it never
+ * reaches (most children exec at once) costs nothing. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "watcher.h"
+
+#define GUARD_SHARE_DEFAULT (MLW_WATCH_SHARE_ALL / 16)
+#define GUARD_SLOTS         128u  /* 16 MiB of addresses */
+#define GUARD_SLOTS_ALL     4096u /* when all samples are to be guarded: 512 MiB of addresses */
+#define MEMORY_DEFAULT      (4ul << 20)
+#define MEMORY_MIN          (256ul << 10)
+#define MEMORY_MAX          (1ul << 30)
+
+struct watch_wiped watch_wiped __attribute__((aligned(4096))) HIDDEN;
+static uint8_t wiped_rest[4096 - sizeof(struct watch_wiped)] __attribute__((used));
+struct watcher watcher;
+TLS struct watch_thread watch_thread;
+
+static char session[400];
+
+/* ---- small things ---- */
+
+uint64_t watch_clock(void)
+{
+    struct timespec ts = {0, 0};
+    if (unlikely(watcher.clock_gone))
+        return __atomic_add_fetch(&watcher.frozen_clock, 1, __ATOMIC_RELAXED);
+    clock_gettime(CLOCK_MONOTONIC, &ts); /* through the vdso: no system call */
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void *watch_map(size_t bytes)
+{
+    long p = sys_mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                      -1, 0);
+    if (sys_is_error(p))
+        return 0;
+    if (watcher.segment)
+        count(&watcher.segment->counters.own_bytes, bytes);
+    return (void *)p;
+}
+
+void watch_trouble(uint32_t bits)
+{
+    if (watcher.segment)
+        __atomic_fetch_or(&watcher.segment->trouble, bits, __ATOMIC_RELAXED);
+}
+
+uint32_t watch_tid(void)
+{
+    if (unlikely(!watch_thread.tid || watch_thread.generation != watcher.generation)) {
+        watch_thread.generation = watcher.generation;
+        watch_thread.tid = watcher.sandboxed ? 0 : (uint32_t)sys_gettid();
+    }
+    return watch_thread.tid;
+}
+
+char *watch_decimal(char *to, uint64_t v)
+{
+    char digits[20];
+    unsigned n = 0;
+    do
+        digits[n++] = (char)('0' + v % 10);
+    while (v /= 10);
+    while (n)
+        *to++ = digits[--n];
+    return to;
+}
+
+void watch_say(const char *text, size_t n)
+{
+    struct stat st;
+    if (watcher.sandboxed || sys_fstat(2, &st) || st.st_dev != watcher.terminal_dev ||
+        st.st_ino != watcher.terminal_ino)
+        return;
+    while (n) {
+        long done = sys_write(2, text, n);
+        if (done <= 0)
+            return;
+        text += done;
+        n -= (size_t)done;
+    }
+}
+
+static void say(const char *text) { watch_say(text, strlen(text)); }
+
+static bool alive(uint32_t pid)
+{
+    long r = pid && !watcher.sandboxed ? sys_call(SYS_kill, (long)pid, 0, 0, 0, 0, 0) : -ESRCH;
+    return r == 0 || r == -EPERM;
+}
+
+bool watch_has_reader(void)
+{
+    return alive(__atomic_load_n(&watcher.segment->settings.reader_pid, __ATOMIC_RELAXED)) ||
+           alive(watcher.session_keeper);
+}
+
+/* ---- the environment ---- */
+
+static const char *environment(const char *name)
+{
+    extern char **environ;
+    size_t n = strlen(name);
+    for (char **e = environ; e && *e; e++)
+        if (!strncmp(*e, name, n) && (*e)[n] == '=')
+            return *e + n + 1;
+    return 0;
+}
+
+static void not_understood(const char *name)
+{
+    char line[160] = "mallow: ";
+    strcpy(line + 8, name);
+    strcpy(line + strlen(line), " is not understood: the default is used\n");
+    say(line);
+    watch_trouble(MLW_WATCH_BAD_ENVIRONMENT);
+}
+
+/* A number with K, M, G, T behind it; false when it is none. */
+static bool parse_size(const char *s, uint64_t *v)
+{
+    static const char units[] = "KMGT";
+    unsigned shift = 0, digits = 0;
+    for (*v = 0; *s >= '0' && *s <= '9' && digits < 16; s++, digits++)
+        *v = *v * 10 + (uint64_t)(*s - '0');
+    for (unsigned i = 0; i < 4; i++)
+        if (*s == units[i] || *s == units[i] + 32)
+            shift = 10 * (i + 1);
+    if (shift)
+        s++;
+    if (!digits || *s || *v >> (63 - shift))
+        return false;
+    *v <<= shift;
+    return true;
+}
+
+static uint64_t size_setting(const char *name, uint64_t usual, uint64_t low, uint64_t high)
+{
+    const char *s = environment(name);
+    uint64_t v;
+    if (!s)
+        return usual;
+    if (!parse_size(s, &v)) {
+        not_understood(name);
+        return usual;
+    }
+    return v < low ? low : v > high ? high : v;
+}
+
+/* off, all, 0.05, 5%, in parts of MLW_WATCH_SHARE_ALL; false when it is none of those. */
+static bool parse_share(const char *s, uint32_t *share)
+{
+    if (!strcmp(s, "off"))
+        return *share = 0, true;
+    if (!strcmp(s, "all"))
+        return *share = MLW_WATCH_SHARE_ALL, true;
+    uint64_t v = 0, unit = 1;
+    unsigned digits = 0;
+    bool point = false;
+    for (; (*s >= '0' && *s <= '9') || (*s == '.' && !point); s++) {
+        if (*s == '.') {
+            point = true;
+            continue;
+        }
+        if (++digits > 9)
+            return false;
+        v = v * 10 + (uint64_t)(*s - '0');
+        unit *= point ? 10 : 1;
+    }
+    if (*s == '%')
+        unit *= 100, s++;
+    if (!digits || *s || v > unit)
+        return false;
+    *share = (uint32_t)(v * MLW_WATCH_SHARE_ALL / unit);
+    return true;
+}
+
+static void read_settings(struct mlw_watch_settings *to)
+{
+    const char *s = environment(MLW_ENV_WATCH_PAUSED);
+    to->enabled = !(s && *s && strcmp(s, "0") != 0);
+    to->period = size_setting(MLW_ENV_WATCH_PERIOD, MLW_WATCH_PERIOD_DEFAULT, MLW_WATCH_PERIOD_MIN,
+                              MLW_WATCH_PERIOD_MAX);
+    to->guard_share = GUARD_SHARE_DEFAULT;
+    if ((s = environment(MLW_ENV_WATCH_GUARD)) && !parse_share(s, &to->guard_share))
+        not_understood(MLW_ENV_WATCH_GUARD);
+    to->on_error = MLW_WATCH_CONTINUE;
+    s = environment(MLW_ENV_WATCH_ON_ERROR);
+    if (s && !strcmp(s, "die"))
+        to->on_error = MLW_WATCH_DIE;
+    else if (s && strcmp(s, "continue") != 0)
+        not_understood(MLW_ENV_WATCH_ON_ERROR);
+    to->epoch = 1;
+}
+
+/* Tables in proportion to the memory that we may have. The parts add up to somewhat less than it
+ * when all are full: tables here and in the segment, unwinding, memory kept for the next samples.
+ */
+static void make_plan(uint64_t memory)
+{
+    struct segment_plan *plan = &watcher.plan;
+    plan->samples = (uint32_t)(memory / 683) & ~7u;
+    plan->sites = (uint32_t)(memory / 5461) & ~7u;
+    plan->frees = (uint32_t)(memory / 4096);
+    plan->modules = 256;
+    plan->errors = 32;
+}
+
+/* ---- joining ---- */
+
+static void read_file(const char *path, char *to, size_t room)
+{
+    long fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0), r;
+    size_t n = 0;
+    if (sys_is_error(fd))
+        return;
+    while (n < room && (r = sys_read((int)fd, to + n, room - n)) > 0)
+        n += (size_t)r;
+    sys_close((int)fd);
+}
+
+static bool make_segment(const struct mlw_watch_settings *settings)
+{
+    struct timespec now = {0, 0};
+    watcher.start_ns = watch_clock();
+    struct mlw_watch *w = segment_make(session);
+    if (!w)
+        return false;
+    w->pid = watcher.pid;
+    w->ppid = (uint32_t)sys_getppid();
+    w->start_ns = watcher.start_ns;
+    if (!watcher.clock_gone)
+        clock_gettime(CLOCK_REALTIME, &now);
+    w->start_realtime_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    w->forked_from = watcher.forked_from;
+    w->range_start = block_range.start;
+    w->range_end = block_range.start + block_range.bytes;
+    w->guard_slots = guard_slots();
+    w->settings = *settings;
+    w->settings.reader_pid = 0;
+    long n = sys_readlinkat(AT_FDCWD, "/proc/self/exe", w->exe, sizeof w->exe - 1);
+    (void)n;
+    read_file("/proc/self/cmdline", w->command, sizeof w->command - 1);
+    watcher.segment = w;
+    return true;
+}
+
+static void go_live(void)
+{
+    __atomic_store_n(&watcher.segment->state, MLW_WATCH_LIVE, __ATOMIC_RELEASE);
+    __atomic_store_n(&watcher.segment->magic, MLW_WATCH_MAGIC, __ATOMIC_RELEASE);
+}
+
+static void give_up(const char *why)
+{
+    watcher.off = true;
+    say(why);
+}
+
+static void join_first(void)
+{
+    struct mlw_watch_settings settings = {0};
+    struct stat st;
+    const char *s = environment(MLW_ENV_WATCH_SESSION);
+    uint64_t seed;
+    if (!sys_fstat(2, &st)) {
+        watcher.terminal_dev = st.st_dev;
+        watcher.terminal_ino = st.st_ino;
+    }
+    if (sys_madvise(&watch_wiped, 4096, MADV_WIPEONFORK)) {
+        give_up("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): this process is not "
+                "watched\n");
+        return;
+    }
+    if (s && strlen(s) < sizeof session)
+        strcpy(session, s);
+    watcher.memory = size_setting(MLW_ENV_WATCH_MEMORY, MEMORY_DEFAULT, MEMORY_MIN, MEMORY_MAX);
+    if ((s = environment(MLW_ENV_WATCH_SEED)) && parse_size(s, &seed))
+        watcher.seed = seed + 1;
+    read_settings(&settings);
+    make_plan(watcher.memory);
+    if (!blocks_reserve(watcher.plan.samples, watcher.memory / 16 * 5)) {
+        give_up("mallow: no range of addresses for samples: this process is not watched\n");
+        return;
+    }
+    if (!tables_init(watcher.plan.samples, watcher.plan.sites) || !make_segment(&settings)) {
+        give_up("mallow: no memory to share with readers: this process is not watched\n");
+        return;
+    }
+    guard_init(settings.guard_share == MLW_WATCH_SHARE_ALL ? GUARD_SLOTS_ALL : GUARD_SLOTS);
+    watcher.segment->guard_slots = guard_slots();
+    if (!stack_init()) {
+        segment_unlink();
+        give_up("mallow: no memory for stacks: this process is not watched\n");
+        return;
+    }
+    go_live();
+}
+
+static void join_after_fork(void)
+{
+    struct mlw_watch *old = watcher.segment;
+    struct mlw_watch_settings settings = old->settings;
+    watcher.pid = (uint32_t)sys_getpid();
+    watcher.forked_from = watcher.start_ns;
+    watcher.generation++;
+    uint64_t file_bytes = watcher.plan.bytes;
+    if (watcher.sandboxed || !make_segment(&settings)) {
+        /* Sampled blocks of the parent's are ours too, and will be freed: into a copy of no one's.
+         */
+        long p = sys_mmap(old, file_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        (void)p;
+        watcher.off = true;
+        return;
+    }
+    sys_munmap(old, file_bytes);
+    stack_after_fork();
+    tables_after_fork();
+    go_live();
+}
+
+bool watch_wake(void)
+{
+    extern char **environ;
+    uint32_t zero = 0;
+    if (watch_wiped.joined)
+        return !watcher.off;
+    if (!environ || !__atomic_compare_exchange_n(&watch_wiped.waking, &zero, 1, false,
+                                                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return false;
+    if (next_resolve()) {
+        if (!watcher.pid) {
+            watcher.pid = (uint32_t)sys_getpid();
+            join_first();
+        } else if (!watcher.off) {
+            join_after_fork();
+        }
+        __atomic_store_n(&watch_wiped.joined, 1, __ATOMIC_RELEASE);
+    }
+    watch_wiped.waking = 0;
+    return watch_wiped.joined && !watcher.off;
+}
+
+/* ---- the end ---- */
+
+void watch_ending(uint32_t state, uint32_t status)
+{
+    if (!watch_wiped.joined || watcher.off || !watcher.segment)
+        return;
+    /* vfork's child shares our memory: it is not the process that joined */
+    if (!watcher.sandboxed && (uint32_t)sys_getpid() != watcher.pid)
+        return;
+    watcher.segment->exit_status = status;
+    watcher.segment->counters.kept_bytes = blocks_kept();
+    __atomic_store_n(&watcher.segment->state, state, __ATOMIC_RELEASE);
+    if (!watcher.sandboxed && !watch_has_reader())
+        segment_unlink();
+}
+
+EXPORT void _exit(int status) __attribute__((noreturn));
+void _exit(int status)
+{
+    watch_ending(MLW_WATCH_EXITED, (uint32_t)status & 255);
+    for (;;)
+        sys_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+EXPORT void _Exit(int status) __attribute__((noreturn, alias("_exit")));
+
+EXPORT void quick_exit(int status) __attribute__((noreturn));
+void quick_exit(int status)
+{
+    void (*real)(int) = (void (*)(int))(uintptr_t)next_symbol("quick_exit");
+    watch_ending(MLW_WATCH_EXITED, (uint32_t)status & 255);
+    real(status);
+    __builtin_unreachable();
+}
+
+__attribute__((constructor(101))) static void begin(void) { watch_wake(); }
+__attribute__((destructor)) static void end(void) { watch_ending(MLW_WATCH_EXITED, 0); }
+
+/* ---- exec.c ---- */
+
+bool guest_follows(void) { return watch_wake(); }
+
+const char *const *guest_carried(unsigned *n)
+{
+    static const char *const carried[] = {"LD_PRELOAD=",
+                                          MLW_ENV_WATCH_SESSION "=",
+                                          MLW_ENV_WATCH_PERIOD "=",
+                                          MLW_ENV_WATCH_PAUSED "=",
+                                          MLW_ENV_WATCH_GUARD "=",
+                                          MLW_ENV_WATCH_ON_ERROR "=",
+                                          MLW_ENV_WATCH_MEMORY "=",
+                                          MLW_ENV_WATCH_SEED "="};
+    *n = sizeof carried / sizeof carried[0];
+    return carried;
+}
+
+const char *guest_library(void) { return "libmallow-watch"; }
+void guest_exec(void) { watch_ending(MLW_WATCH_EXEC, 0); }
+
+void guest_exec_failed(void)
+{
+    if (watch_wiped.joined && !watcher.off && watcher.segment &&
+        watcher.segment->state == MLW_WATCH_EXEC)
+        __atomic_store_n(&watcher.segment->state, MLW_WATCH_LIVE, __ATOMIC_RELEASE);
+}
+
+/* ---- modules, address space ---- */
+
+EXPORT int dlclose(void *handle);
+int dlclose(void *handle)
+{
+    static __typeof__(&dlclose) real;
+    if (!real)
+        real = (__typeof__(&dlclose))(uintptr_t)next_symbol("dlclose");
+    int r = real(handle);
+    if (watch_ready()) {
+        int saved = errno;
+        stack_modules_changed((uint64_t)__builtin_frame_address(0));
+        errno = saved;
+    }
+    return r;
+}
+
+/* The reserved range counts as address space: it goes when the program limits that for itself. */
+static void address_limit(int resource, const struct rlimit *limit)
+{
+    if (resource != RLIMIT_AS || !limit || limit->rlim_cur == RLIM_INFINITY || !watch_ready())
+        return;
+    blocks_retreat();
+    watch_trouble(MLW_WATCH_RETREATED);
+}
+
+typedef int setrlimit_function(int, const struct rlimit *);
+EXPORT setrlimit_function mallow_setrlimit __asm__("setrlimit");
+EXPORT setrlimit_function mallow_setrlimit64 __asm__("setrlimit64");
+int mallow_setrlimit(int resource, const struct rlimit *limit)
+{
+    address_limit(resource, limit);
+    return ((setrlimit_function *)(uintptr_t)next_symbol("setrlimit"))(resource, limit);
+}
+int mallow_setrlimit64(int resource, const struct rlimit *limit)
+{
+    return mallow_setrlimit(resource, limit);
+}
+
+typedef int prlimit_function(pid_t, int, const struct rlimit *, struct rlimit *);
+EXPORT prlimit_function mallow_prlimit __asm__("prlimit");
+EXPORT prlimit_function mallow_prlimit64 __asm__("prlimit64");
+int mallow_prlimit(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *old)
+{
+    if (!pid || (uint32_t)pid == watcher.pid)
+        address_limit(resource, limit);
+    return ((prlimit_function *)(uintptr_t)next_symbol("prlimit"))(pid, resource, limit, old);
+}
+int mallow_prlimit64(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *old)
+{
+    return mallow_prlimit(pid, resource, limit, old);
+}
+
+/* ---- sandbox.c ---- */
+
+void guest_sandbox(const struct sock_fprog *program)
+{
+    static const short ours[] = {SYS_mmap,           SYS_munmap,
+                                 SYS_mprotect,       SYS_madvise,
+                                 SYS_openat,         SYS_close,
+                                 SYS_ftruncate,      SYS_fcntl,
+                                 SYS_read,           SYS_fstat,
+                                 SYS_getpid,         SYS_gettid,
+                                 SYS_getppid,        SYS_kill,
+                                 SYS_unlinkat,       SYS_write,
+                                 SYS_readlinkat,     SYS_process_vm_readv,
+                                 SYS_prlimit64,      SYS_memfd_create,
+                                 SYS_rt_sigprocmask, SYS_process_vm_writev,
+                                 SYS_rt_sigaction,   SYS_tgkill};
+    bool harmless = program != 0;
+    if (!watch_ready())
+        return;
+    if (program && (!program->filter || !program->len || program->len > SANDBOX_STEPS_MAX))
+        return; /* refused by the kernel */
+    for (size_t i = 0; harmless && i < sizeof ours / sizeof *ours; i++)
+        harmless = sandbox_harmless(program, ours[i], 0);
+    /* filters often look at the arguments of these */
+    const uint64_t map[6] = {
+        0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, (uint64_t)-1, 0};
+    const uint64_t protect[6] = {0, 4096, PROT_READ | PROT_WRITE};
+    if (harmless && sandbox_harmless(program, SYS_mmap, map) &&
+        sandbox_harmless(program, SYS_mprotect, protect))
+        return;
+    stack_no_syscalls();
+    watcher.sandboxed = true;
+    watch_trouble(MLW_WATCH_SANDBOXED);
+    if (!program)
+        guest_clock_withheld(); /* strict mode takes the time stamp counter away, too */
+}
+
+bool guest_sandboxed(void) { return watcher.sandboxed; }
+void guest_not_sandboxed(bool as_before) { watcher.sandboxed = as_before; }
+
+void guest_clock_withheld(void)
+{
+    if (watcher.clock_gone)
+        return;
+    watcher.frozen_clock = watch_clock();
+    watcher.clock_gone = true;
+}

@@ -1,0 +1,615 @@
+/* sample.c - a call that hit a sampled byte, or that touches a sampled block.
+ *
+ * Reached from entry.c (rsp and rbp of the caller in sp and bp). A call that makes a block and was
+ * not hit after all, or whose sample finds no room, goes on to the allocator behind us as if we
+ * were not there. A sampled block ends exactly once: whoever exchanges its address for 0 has ended
+ * it. */
+#include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "probe.h"
+#include "watcher.h"
+
+#define PAD       0xb9
+#define PAD_BYTES 16u
+#define LARGE     65536u /* blocks above have room to grow in place */
+
+PROBE_SEMAPHORE(mallow_sample_semaphore);
+PROBE_SEMAPHORE(mallow_free_semaphore);
+PROBE_SEMAPHORE(mallow_realloc_semaphore);
+PROBE_SEMAPHORE(otel_alloc_semaphore);
+PROBE_SEMAPHORE(otel_free_semaphore);
+
+/* What a sampled call is. */
+struct call {
+    uint64_t size, align; /* align 0: malloc's */
+    uint64_t sp, bp;
+    uint64_t gap;
+    uint32_t flags; /* enum mlw_watch_sample_flags */
+    bool zero;
+};
+
+/* ---- drawing ---- */
+
+static uint64_t new_seed(void)
+{
+    static volatile uint64_t threads;
+    uint64_t n = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED), v = watcher.seed + n;
+    if (!watcher.seed) {
+        const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
+        v = (random ? random[0] ^ random[1] : 0) + n * 0x9e3779b97f4a7c15;
+        v ^= watch_clock() ^ (uint64_t)__builtin_thread_pointer() << 16;
+    }
+    return draw_random(&v) | 1;
+}
+
+/* A call made `left` borrow. Whether its block is to be sampled. */
+static bool hit(uint64_t size, uint64_t *gap)
+{
+    struct watch_thread *t = &watch_thread;
+    uint64_t drawn = 0;
+    if (unlikely(size > PTRDIFF_MAX)) { /* which no allocator serves */
+        t->left += size;
+        return false;
+    }
+    if (unlikely(!watch_ready())) {
+        t->left = watcher.off ? MLW_WATCH_LOOK_BYTES : 0; /* 0: look again at the next call */
+        t->issued = t->rest = 0;
+        t->random = 0;
+        return false;
+    }
+    struct mlw_watch_settings *s = &watcher.segment->settings;
+    uint32_t epoch = __atomic_load_n(&s->epoch, __ATOMIC_ACQUIRE);
+    uint64_t period = __atomic_load_n(&s->period, __ATOMIC_RELAXED);
+    if (period < MLW_WATCH_PERIOD_MIN)
+        period = MLW_WATCH_PERIOD_MIN;
+    if (period > MLW_WATCH_PERIOD_MAX)
+        period = MLW_WATCH_PERIOD_MAX;
+    if (unlikely(!t->random || t->generation != watcher.generation)) {
+        t->random = new_seed();
+        t->left = -size;
+        t->issued = t->rest = 0;
+        t->epoch = ~epoch;
+        watch_tid(); /* sets the generation */
+    }
+    bool yes = draw_hit(t, size, epoch, period, gap, &drawn);
+    count(&watcher.segment->counters.drawn_bytes, drawn);
+    return yes && __atomic_load_n(&s->enabled, __ATOMIC_RELAXED);
+}
+
+/* For the calls that are written in C: takes n off; true when it is more than there is. */
+static inline bool spend(uint64_t n)
+{
+    return unlikely(__builtin_sub_overflow(watch_thread.left, n, &watch_thread.left));
+}
+
+static bool in_range(const void *p) { return (uint64_t)p - block_range.start < block_range.bytes; }
+
+/* ---- padding: what lies between the end of a block and the end of its memory ---- */
+
+static uint64_t pad_of(uint64_t behind, uint64_t end)
+{
+    if ((behind & (PAGE - 1)) == 0) /* would cost a page */
+        return 0;
+    return end - behind < PAD_BYTES ? end - behind : PAD_BYTES;
+}
+
+static void pad(uint64_t behind, uint64_t end) { memset((void *)behind, PAD, pad_of(behind, end)); }
+
+static uint64_t pad_damage(uint64_t behind, uint64_t end)
+{
+    for (uint64_t i = 0; i < pad_of(behind, end); i++)
+        if (((const uint8_t *)behind)[i] != PAD)
+            return behind + i;
+    return 0;
+}
+
+/* ---- making a sampled block ---- */
+
+static void *dropped(uint64_t *counter, uint64_t weight)
+{
+    count(counter, 1);
+    count(&watcher.segment->counters.dropped_weight, weight);
+    return 0;
+}
+
+static bool take_guarded(const struct call *c, struct sample *s, uint32_t index)
+{
+    uint32_t share = __atomic_load_n(&watcher.segment->settings.guard_share, __ATOMIC_RELAXED);
+    if (!share)
+        return false;
+    uint64_t r = draw_random(&watch_thread.random);
+    if ((r & 0xffff) >= share)
+        return false;
+    fault_install();
+    struct guard_slot *g = guard_take(c->size, c->align, r >> 63, c->zero);
+    if (!g)
+        return false;
+    g->sample = index;
+    s->class_ = GUARD_CLASS;
+    s->index = guard_index(g);
+    s->address = g->address;
+    return true;
+}
+
+static bool take_plain(const struct call *c, struct sample *s, uint32_t index)
+{
+    struct block b;
+    uint64_t slack = c->align > 16 ? c->align - 16 : 0, bytes = c->size + slack;
+    if (bytes <= LARGE) /* larger ones end at a page's end more often than not */
+        bytes += PAD_BYTES / 2;
+    if (c->size >> 47 || slack >> 30 || !blocks_take(bytes, &b))
+        return false;
+    uint64_t at = c->align > 16 ? (b.start + c->align - 1) & ~(c->align - 1) : b.start;
+    if (c->zero && !b.clean)
+        memset((void *)at, 0, c->size);
+    pad(at + c->size, b.start + b.room);
+    s->class_ = b.class_;
+    s->index = b.index;
+    s->address = at;
+    blocks_own(&b, index);
+    return true;
+}
+
+static void probes_sample(const struct sample *s, uint64_t address)
+{
+    if (unlikely(mallow_sample_semaphore))
+        PROBE4(MALLOW_USDT_PROVIDER, "sample", mallow_sample_semaphore, address, s->size, s->weight,
+               s->drawn);
+    if (unlikely(otel_alloc_semaphore))
+        PROBE3(MALLOW_USDT_OTEL, "alloc", otel_alloc_semaphore, address, s->size, s->weight);
+}
+
+/* Fills and enters a sample whose memory is there. The site is held from here on. */
+static void enter(struct sample *s, uint32_t index, const struct call *c, uint32_t site,
+                  uint64_t now)
+{
+    uint64_t address = s->address;
+    s->size = c->size;
+    s->align = (uint32_t)c->align;
+    s->drawn = c->gap;
+    s->time_ns = now;
+    s->tid = watch_tid();
+    s->site = site;
+    tables_publish(index, c->flags | (s->class_ == GUARD_CLASS ? MLW_WATCH_SAMPLE_GUARDED : 0));
+    probes_sample(s, address);
+}
+
+/* The block; NULL: no room for the sample, ask the allocator behind us. */
+static void *make(const struct call *c)
+{
+    struct mlw_watch_counters *n = &watcher.segment->counters;
+    struct mlw_watch_stack stack;
+    uint64_t weight = c->size >> 47 ? c->size : draw_weight(c->size, watch_thread.period);
+    uint32_t index = tables_take_sample();
+    if (index == NO_INDEX)
+        return dropped(&n->dropped_full, weight);
+    uint64_t now = watch_clock();
+    stack_take(c->sp, c->bp, 0, &stack);
+    uint32_t site = tables_site(&stack, now);
+    if (site == NO_INDEX) {
+        tables_give_sample(index);
+        return dropped(&n->dropped_sites, weight);
+    }
+    struct sample *s = tables_sample(index);
+    s->weight = weight;
+    if (!take_guarded(c, s, index) && !take_plain(c, s, index)) {
+        tables_drop_site(site);
+        tables_give_sample(index);
+        return dropped(&n->dropped_memory, weight);
+    }
+    enter(s, index, c, site, now);
+    return (void *)s->address;
+}
+
+static void *sampled(uint64_t size, uint64_t align, bool zero, uint32_t flags, uint64_t sp,
+                     uint64_t bp)
+{
+    struct call c = {
+        .size = size, .align = align, .sp = sp, .bp = bp, .flags = flags, .zero = zero};
+    if (likely(!hit(size, &c.gap)))
+        return 0;
+    return make(&c);
+}
+
+/* ---- finding a block again ---- */
+
+struct found {
+    uint64_t address;
+    struct guard_slot *guard; /* NULL: none */
+    struct block block;
+    uint32_t index; /* the sample; NO_INDEX: none owns the memory */
+};
+
+/* False: the address is no business of ours. */
+static bool find(const void *p, struct found *f)
+{
+    f->address = (uint64_t)p;
+    f->guard = 0;
+    if (blocks_find(f->address, &f->block)) {
+        f->index = blocks_owner(&f->block);
+        return true;
+    }
+    f->guard = guard_find(f->address);
+    if (!f->guard)
+        return false;
+    f->index = __atomic_load_n(&f->guard->state, __ATOMIC_ACQUIRE) == GUARD_LIVE ? f->guard->sample
+                                                                                 : NO_INDEX;
+    return true;
+}
+
+/* The live sample of exactly that address, or NULL. */
+static struct sample *live(const struct found *f)
+{
+    struct sample *s = tables_sample(f->index);
+    return s && s->address == f->address ? s : 0;
+}
+
+/* ---- errors that a call shows ---- */
+
+static void describe_live(struct error_facts *e, const struct sample *s)
+{
+    e->flags |= MLW_WATCH_ERROR_BLOCK;
+    e->address = s->address;
+    e->size = s->size;
+    e->allocated_ns = s->time_ns;
+    e->allocated_tid = s->tid;
+    e->allocation = tables_stack(s->site);
+}
+
+static void describe_guarded(struct error_facts *e, const struct guard_slot *g)
+{
+    e->flags |= MLW_WATCH_ERROR_BLOCK | MLW_WATCH_ERROR_GUARDED;
+    e->address = g->address;
+    e->size = g->size;
+    if (g->state != GUARD_FREED)
+        return;
+    e->flags |= MLW_WATCH_ERROR_FREED;
+    e->allocated_ns = g->time_ns;
+    e->allocated_tid = g->tid;
+    e->freed_ns = g->free_ns;
+    e->freed_tid = g->free_tid;
+    e->allocation = g->site == NO_INDEX ? 0 : tables_stack(g->site);
+    e->release = g->free_site == NO_INDEX ? 0 : tables_stack(g->free_site);
+}
+
+/* An address in the range, given to free or realloc, at which no sampled block begins. */
+static void bad_free(const struct found *f, uint64_t sp, uint64_t bp)
+{
+    struct mlw_watch_stack access;
+    struct mlw_watch_free last;
+    struct error_facts e = {.kind = MLW_WATCH_INVALID_FREE,
+                            .flags = MLW_WATCH_ERROR_AT_FREE,
+                            .access_address = f->address,
+                            .access = &access};
+    const struct sample *s = tables_sample(f->index);
+    stack_take(sp, bp, 0, &access);
+    if (f->guard && f->guard->state == GUARD_FREED) {
+        describe_guarded(&e, f->guard);
+        if (f->address == f->guard->address)
+            e.kind = MLW_WATCH_DOUBLE_FREE;
+    } else if (s && s->address) {
+        describe_live(&e, s);
+        if (f->guard)
+            e.flags |= MLW_WATCH_ERROR_GUARDED;
+    } else if (tables_last_free(f->address, &last, &e.allocation, &e.release)) {
+        e.kind = MLW_WATCH_DOUBLE_FREE;
+        e.flags |= MLW_WATCH_ERROR_BLOCK | MLW_WATCH_ERROR_FREED;
+        e.address = last.address;
+        e.size = last.size;
+        e.allocated_ns = last.allocated_ns;
+        e.allocated_tid = last.allocated_tid;
+        e.freed_ns = last.freed_ns;
+        e.freed_tid = last.freed_tid;
+    }
+    error_tell(&e);
+    error_consequence();
+}
+
+/* Bytes beside the block have been written to. */
+static void damaged(const struct found *f, const struct sample *s, uint64_t at, uint64_t sp,
+                    uint64_t bp)
+{
+    struct mlw_watch_stack access;
+    struct error_facts e = {.kind = at < f->address ? MLW_WATCH_UNDERFLOW : MLW_WATCH_OVERFLOW,
+                            .flags = MLW_WATCH_ERROR_AT_FREE | MLW_WATCH_ERROR_WRITE,
+                            .access_address = at,
+                            .access = &access};
+    stack_take(sp, bp, 0, &access);
+    describe_live(&e, s);
+    e.address = f->address;
+    if (f->guard)
+        e.flags |= MLW_WATCH_ERROR_GUARDED;
+    error_tell(&e);
+    error_consequence();
+}
+
+/* ---- the end of a sampled block ---- */
+
+static void probes_end(uint64_t address, const struct sample *s, uint32_t kind, uint64_t new_size)
+{
+    if (kind == MLW_WATCH_FREE && unlikely(mallow_free_semaphore))
+        PROBE3(MALLOW_USDT_PROVIDER, "free", mallow_free_semaphore, address, s->size, s->weight);
+    if (kind == MLW_WATCH_REALLOC && unlikely(mallow_realloc_semaphore))
+        PROBE4(MALLOW_USDT_PROVIDER, "realloc", mallow_realloc_semaphore, address, s->size,
+               s->weight, new_size);
+    if (unlikely(otel_free_semaphore))
+        PROBE1(MALLOW_USDT_OTEL, "free", otel_free_semaphore, address);
+}
+
+/* The memory of a block whose sample we have ended; the sites are held. */
+static void give_memory(const struct found *f, const struct sample *s, uint32_t free_site,
+                        uint64_t now)
+{
+    if (!f->guard) {
+        uint64_t used = f->address + s->size - f->block.start;
+        used += pad_of(f->address + s->size, f->block.start + f->block.room);
+        blocks_give(s->class_, s->index, used);
+        tables_drop_site(s->site);
+        if (free_site != NO_INDEX)
+            tables_drop_site(free_site);
+        return;
+    }
+    struct guard_slot *g = f->guard; /* keeps both sites */
+    g->site = s->site;
+    g->free_site = free_site;
+    g->tid = s->tid;
+    g->free_tid = watch_tid();
+    g->time_ns = s->time_ns;
+    g->free_ns = now;
+    guard_give(g);
+}
+
+/* Ends the block at f. False: it was ended by another thread at the same time. */
+static bool end(const struct found *f, struct sample *s, uint32_t kind, uint64_t new_size,
+                uint64_t sp, uint64_t bp, bool keep_memory)
+{
+    uint64_t address = f->address;
+    if (!__atomic_compare_exchange_n(&s->address, &address, 0, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return false;
+    uint64_t at = f->guard ? guard_damage(f->guard)
+                           : pad_damage(f->address + s->size, f->block.start + f->block.room);
+    if (unlikely(at))
+        damaged(f, s, at, sp, bp);
+    if (unlikely(watcher.off || !watch_wiped.joined)) { /* no segment of its own: nobody counts */
+        if (!f->guard)
+            blocks_give(s->class_, s->index, f->block.room);
+        return true;
+    }
+    struct mlw_watch_stack stack;
+    uint64_t now = watch_clock();
+    stack_take(sp, bp, 0, &stack);
+    uint32_t free_site = tables_site(&stack, now);
+    tables_ended(f->index, f->address, kind, free_site, now, new_size);
+    probes_end(f->address, s, kind, new_size);
+    if (keep_memory) {
+        tables_drop_site(s->site);
+        if (free_site != NO_INDEX)
+            tables_drop_site(free_site);
+        return true;
+    }
+    struct sample was = *s;
+    tables_give_sample(f->index);
+    give_memory(f, &was, free_site, now);
+    return true;
+}
+
+/* True: p was ours, and has been dealt with. */
+static bool release(void *p, uint64_t sp, uint64_t bp)
+{
+    struct found f;
+    watch_ready();
+    if (!find(p, &f))
+        return false;
+    struct sample *s = live(&f);
+    if (unlikely(!s || !end(&f, s, MLW_WATCH_FREE, 0, sp, bp, false)) && !watcher.off)
+        bad_free(&f, sp, bp);
+    return true;
+}
+
+/* ---- the calls; see entry.c for the two extra arguments ---- */
+
+void *watch_malloc(size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p = sampled(size, 0, false, 0, sp, bp);
+    return p ? p : next.malloc(size);
+}
+
+void *watch_calloc(size_t n, size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p =
+        sampled(n * size, 0, true, 0, sp, bp); /* entry.c has seen that it does not overflow */
+    return p ? p : next.calloc(n, size);
+}
+
+void watch_free(void *p, uint64_t sp, uint64_t bp)
+{
+    if (!release(p, sp, bp))
+        next.free(p);
+}
+
+void watch_free_sized(void *p, size_t size, uint64_t sp, uint64_t bp)
+{
+    if (!release(p, sp, bp))
+        next.free_sized(p, size);
+}
+
+void watch_free_aligned_sized(void *p, size_t align, size_t size, uint64_t sp, uint64_t bp)
+{
+    if (!release(p, sp, bp))
+        next.free_aligned_sized(p, align, size);
+}
+
+static bool power_of_two(uint64_t v) { return v && !(v & (v - 1)); }
+
+int watch_posix_memalign(void **to, size_t align, size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p = 0;
+    if (power_of_two(align) && align >= sizeof(void *))
+        p = sampled(size, align, false, 0, sp, bp);
+    if (!p)
+        return next.posix_memalign(to, align, size);
+    *to = p;
+    return 0;
+}
+
+void *watch_aligned_alloc(size_t align, size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p = power_of_two(align) ? sampled(size, align, false, 0, sp, bp) : 0;
+    return p ? p : next.aligned_alloc(align, size);
+}
+
+void *watch_memalign(size_t align, size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p = power_of_two(align) ? sampled(size, align, false, 0, sp, bp) : 0;
+    return p ? p : next.memalign(align, size);
+}
+
+void *watch_valloc(size_t size, uint64_t sp, uint64_t bp)
+{
+    void *p = sampled(size, PAGE, false, 0, sp, bp);
+    return p ? p : next.valloc(size);
+}
+
+void *watch_pvalloc(size_t size, uint64_t sp, uint64_t bp)
+{
+    struct call c = {.align = PAGE, .sp = sp, .bp = bp};
+    void *p = 0;
+    if (hit(size, &c.gap)) {
+        c.size = (size + PAGE - 1) & ~(PAGE - 1); /* all of which may be used */
+        p = make(&c);
+    }
+    return p ? p : next.pvalloc(size);
+}
+
+size_t watch_malloc_usable_size(void *p, uint64_t sp, uint64_t bp)
+{
+    struct found f;
+    (void)sp, (void)bp;
+    if (!find(p, &f))
+        return next.malloc_usable_size(p);
+    const struct sample *s = live(&f);
+    return s ? s->size : 0;
+}
+
+/* ---- realloc: a release and an allocation ---- */
+
+/* A large block that is sampled again and stays where it is. */
+static void *in_place(const struct found *f, struct sample *s, const struct call *c)
+{
+    struct mlw_watch_stack stack;
+    uint64_t room = f->block.start + f->block.room - f->address;
+    if (f->guard || s->class_ == GUARD_CLASS || f->block.room <= LARGE || c->size > room ||
+        c->size < f->block.room / 4 || watcher.off)
+        return 0;
+    uint64_t old_end = f->address + s->size;
+    uint32_t align = s->align;
+    stack_take(c->sp, c->bp, 0, &stack);
+    uint32_t site = tables_site(&stack, watch_clock());
+    if (site == NO_INDEX)
+        return 0;
+    if (!end(f, s, MLW_WATCH_REALLOC, c->size, c->sp, c->bp, true)) {
+        tables_drop_site(site);
+        return 0;
+    }
+    blocks_dirty(s->class_, s->index, old_end + PAD_BYTES - f->block.start);
+    s->weight = draw_weight(c->size, watch_thread.period);
+    pad(f->address + c->size, f->block.start + f->block.room);
+    __atomic_store_n(&s->address, f->address, __ATOMIC_RELEASE);
+    struct call again = *c;
+    again.align = align;
+    enter(s, f->index, &again, site, watch_clock());
+    return (void *)f->address;
+}
+
+/* old is ours. */
+static void *realloc_sampled(const struct found *f, size_t size, uint64_t sp, uint64_t bp)
+{
+    struct sample *s = live(f);
+    if (!s) {
+        bad_free(f, sp, bp);
+        return size ? next.malloc(size) : 0;
+    }
+    if (!size) {
+        if (!end(f, s, MLW_WATCH_REALLOC, 0, sp, bp, false))
+            bad_free(f, sp, bp);
+        return strncmp(next_facts.name, "glibc", 5) ? next.malloc(0) : 0;
+    }
+    struct call c = {.size = size, .sp = sp, .bp = bp, .flags = MLW_WATCH_SAMPLE_REALLOC};
+    void *p = 0;
+    if (spend(size) && hit(size, &c.gap)) {
+        p = in_place(f, s, &c);
+        if (p)
+            return p;
+        p = make(&c);
+    }
+    if (!p)
+        p = next.malloc(size);
+    if (!p)
+        return 0;
+    memcpy(p, (const void *)f->address, s->size < size ? s->size : size);
+    if (!end(f, s, MLW_WATCH_REALLOC, size, sp, bp, false))
+        bad_free(f, sp, bp);
+    return p;
+}
+
+/* old is not ours, and the call made `left` borrow. */
+static void *realloc_hit(void *old, size_t size, uint64_t sp, uint64_t bp)
+{
+    size_t have = old ? next.malloc_usable_size(old) : 0;
+    void *p = 0;
+    struct call c = {.size = size, .sp = sp, .bp = bp, .flags = MLW_WATCH_SAMPLE_REALLOC};
+    if (hit(size, &c.gap) && (have || !old))
+        p = make(&c);
+    if (!p)
+        return next.realloc(old, size);
+    if (old) {
+        memcpy(p, old, have < size ? have : size);
+        next.free(old);
+    }
+    return p;
+}
+
+void *watch_realloc(void *old, size_t size, uint64_t sp, uint64_t bp)
+{
+    struct found f;
+    if (!in_range(old))
+        return realloc_hit(old, size, sp, bp);
+    watch_ready();
+    if (find(old, &f))
+        return realloc_sampled(&f, size, sp, bp);
+    return next.realloc(old, size);
+}
+
+void *watch_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_t bp)
+{
+    size_t total;
+    if (__builtin_mul_overflow(n, size, &total))
+        return next.reallocarray(old, n, size);
+    if (!in_range(old) && !spend(total))
+        return next.reallocarray(old, n, size);
+    return watch_realloc(old, total, sp, bp);
+}
+
+/* ---- for cxx.c ---- */
+
+void *guest_new(size_t size, uint64_t sp, uint64_t bp)
+{
+    return spend(size) ? watch_malloc(size, sp, bp) : next.malloc(size);
+}
+
+void *guest_new_aligned(size_t align, size_t size, uint64_t sp, uint64_t bp)
+{
+    size = (size + align - 1) & ~(align - 1);
+    return spend(size) ? watch_aligned_alloc(align, size, sp, bp) : next.aligned_alloc(align, size);
+}
+
+void guest_delete(void *p, uint64_t sp, uint64_t bp)
+{
+    if (in_range(p))
+        watch_free(p, sp, bp);
+    else
+        next.free(p);
+}

@@ -1,0 +1,287 @@
+/* watcher.h - the parts of libmallow-watch.so and the state that they share.
+ *
+ * The library lives in other people's programs, and is meant to stay on. The rules of the recorder
+ * hold (../recorder.h): no malloc, stdio, lock shared with the program, thread, exit; errno is left
+ * alone; whatever fails lets the program's own call through to the allocator behind us.
+ *
+ *   entry.c    the interposed symbols: one thread-local subtraction, or one address comparison
+ *   sample.c   what happens to a call that hit a sampled byte, or touches a sampled block
+ *   draw.c     gaps between samples, and weights, in integers
+ *   blocks.c   the range of addresses that sampled blocks live in; recycled memory by size class
+ *   guard.c    those of them that sit against guard pages; quarantine
+ *   tables.c   samples, sites, frees: ours in private memory, and their mirror in the segment
+ *   stack.c    the unwinder's host: modules, a bounded trie, a pool of unwinders
+ *   segment.c  the file of shared memory (src/format/watch.h)
+ *   process.c  joining, fork, the end; the environment
+ *   fault.c    SIGSEGV: ours and the program's own handler
+ *   error.c    memory errors, told through the segment or on stderr
+ *   probe.h    the USDT probes
+ *
+ * Threads: everything may be called by any thread and in any signal handler, also one that
+ * interrupted the same function. Nothing waits: where two meet, one goes another way. What
+ * the program sees (which block is live) is decided on private memory, which a fork copies as of
+ * one moment; the segment is only written. */
+#ifndef MALLOW_PRELOAD_WATCH_WATCHER_H
+#define MALLOW_PRELOAD_WATCH_WATCHER_H
+
+#include "../guest.h"
+#include "../sys.h"
+#include "format/watch.h"
+
+#define PAGE     4096ul
+#define NO_INDEX UINT32_MAX
+
+/* ---- process.c ---- */
+
+/* In a page of its own that the kernel wipes in the child of a fork. */
+struct watch_wiped {
+    volatile uint32_t joined; /* 0: this process has not joined (or given up) yet */
+    volatile uint32_t waking; /* somebody is inside watch_wake */
+};
+extern HIDDEN struct watch_wiped watch_wiped;
+
+struct watcher {
+    uint32_t pid;
+    bool off;                 /* this process is not watched */
+    volatile bool sandboxed;  /* seccomp would kill for a system call of ours: make none */
+    volatile bool clock_gone; /* the clock may not be read any more */
+    volatile uint64_t frozen_clock;
+    uint64_t start_ns, forked_from;
+    uint32_t generation; /* raised by every fork: what threads remember of the process is void */
+    uint64_t memory;     /* bound of our own memory, bytes */
+    uint64_t seed;       /* 0: not asked for */
+    struct mlw_watch *segment;       /* NULL until joined */
+    struct mlw_watch_module *module; /* its tables: as planned, whatever the header says by now */
+    struct mlw_watch_site *site;
+    struct mlw_watch_sample *sample;
+    struct mlw_watch_free *free_;
+    struct mlw_watch_error *error;
+    struct segment_plan {
+        uint32_t modules, sites, samples, frees, errors;
+        uint64_t bytes;
+    } plan;
+    uint64_t terminal_dev, terminal_ino;
+    uint32_t session_keeper; /* pid of who made the session's directory; 0: none */
+};
+extern HIDDEN struct watcher watcher;
+
+/* Joins if this process has not. True when blocks may be sampled. */
+HIDDEN bool watch_wake(void);
+/* The same, when it is likely to have been done. */
+static inline __attribute__((always_inline, unused)) bool watch_ready(void)
+{
+    return likely(watch_wiped.joined) ? !watcher.off : watch_wake();
+}
+HIDDEN uint64_t watch_clock(void); /* CLOCK_MONOTONIC, ns */
+HIDDEN void watch_say(const char *text, size_t n);
+HIDDEN void watch_trouble(uint32_t bits);
+/* Zero-filled private memory for ever; NULL when refused. */
+HIDDEN void *watch_map(size_t bytes);
+/* Whether somebody will read the error table. */
+HIDDEN bool watch_has_reader(void);
+/* The end: state EXITED or EXEC; the file goes when nobody waits for it. */
+HIDDEN void watch_ending(uint32_t state, uint32_t status);
+/* A decimal or hexadecimal number at `to`; returns its end. */
+HIDDEN char *watch_decimal(char *to, uint64_t v);
+
+/* ---- the state of a thread: entry.c subtracts from `left` ---- */
+struct watch_thread {
+    uint64_t left;       /* bytes until the next look */
+    uint64_t issued;     /* what left was after the last look */
+    uint64_t rest;       /* further bytes until the sampled one */
+    uint64_t gap;        /* the whole gap */
+    uint64_t random;     /* 0: nothing has been drawn yet */
+    uint64_t period;     /* that the gap was drawn with */
+    uint32_t epoch;      /* of the settings then */
+    uint32_t tid;        /* 0: not asked yet */
+    uint32_t generation; /* watcher.generation that tid and random belong to */
+};
+extern HIDDEN TLS struct watch_thread watch_thread;
+HIDDEN uint32_t watch_tid(void);
+
+/* ---- draw.c ---- */
+
+HIDDEN uint64_t draw_random(uint64_t *state);
+/* A call for `size` bytes made `left` borrow: whether it is sampled. Draws the next gap; *gap: the
+ * one that led here; adds what was allocated since the last look to *drawn. */
+HIDDEN bool draw_hit(struct watch_thread *t, uint64_t size, uint32_t epoch, uint64_t period,
+                     uint64_t *gap, uint64_t *drawn);
+/* Exponentially distributed with that mean (1..2^40), rounded down; random: 64 random bits. */
+HIDDEN uint64_t draw_gap(uint64_t random, uint64_t mean);
+/* size / (1 - exp(-size / period)), rounded; at least size. size < 2^47. */
+HIDDEN uint64_t draw_weight(uint64_t size, uint64_t period);
+
+/* ---- blocks.c ---- */
+
+struct block_range {
+    uint64_t start, bytes; /* entry.c compares with these; bytes 0: no range */
+};
+extern HIDDEN struct block_range block_range;
+
+/* Memory of a sampled block. */
+struct block {
+    uint64_t start; /* of the memory */
+    uint64_t room;  /* bytes that may be used from there */
+    uint32_t class_, index;
+    bool clean; /* all zeros */
+};
+
+HIDDEN bool blocks_reserve(uint32_t blocks_max, uint64_t keep_bytes);
+/* False: no room. bytes: from the start of the memory, alignment slack included. */
+HIDDEN bool blocks_take(uint64_t bytes, struct block *b);
+/* Nobody uses it any more; used_bytes of it may have been written to. */
+HIDDEN void blocks_dirty(uint32_t class_, uint32_t index, uint64_t used_bytes);
+HIDDEN void blocks_give(uint32_t class_, uint32_t index, uint64_t used_bytes);
+/* The memory that holds address, which is in the range: false when it is no block's (never handed
+ * out, or of the guard). */
+HIDDEN bool blocks_find(uint64_t address, struct block *b);
+/* The sample that owns the memory; NO_INDEX: none. */
+HIDDEN uint32_t blocks_owner(const struct block *b);
+HIDDEN void blocks_own(const struct block *b, uint32_t sample);
+/* The part of the range that guard.c may divide. */
+HIDDEN uint64_t blocks_guard_area(uint64_t *bytes);
+/* The program limits its address space: what was never used is given back. */
+HIDDEN void blocks_retreat(void);
+HIDDEN bool blocks_retreated(void);
+HIDDEN uint64_t blocks_kept(void);
+
+/* ---- guard.c ---- */
+
+enum guard_state { GUARD_FREE = 0, GUARD_LIVE = 1, GUARD_FREED = 2 };
+struct guard_slot {
+    volatile uint32_t state; /* enum guard_state */
+    volatile uint32_t told;  /* an error of this block has been told */
+    uint32_t sample;         /* while LIVE */
+    uint32_t pages;          /* accessible, from `first` */
+    uint64_t first;          /* address of the first accessible page */
+    uint64_t address, size;
+    /* while FREED; both sites are held */
+    uint32_t site, free_site;
+    uint32_t tid, free_tid;
+    uint64_t time_ns, free_ns;
+    bool zeroed;
+};
+HIDDEN void guard_init(uint32_t slots);
+HIDDEN uint32_t guard_slots(void);
+HIDDEN uint32_t guard_index(const struct guard_slot *g);
+/* A guarded block; NULL: none is free, or it is too large. front: against the page before it. The
+ * block is filled, or zeroed. */
+HIDDEN struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool zero);
+HIDDEN void guard_take_back(struct guard_slot *g); /* taken, but not used after all */
+/* The slot that holds address; NULL: none. */
+HIDDEN struct guard_slot *guard_find(uint64_t address);
+/* Becomes inaccessible and goes to the end of the queue. The caller has filled what FREED needs. */
+HIDDEN void guard_give(struct guard_slot *g);
+/* The first byte around the block that is not what guard_take left there; 0: none. */
+HIDDEN uint64_t guard_damage(const struct guard_slot *g);
+/* Makes the page that holds address accessible. False: refused. */
+HIDDEN bool guard_open(uint64_t address);
+
+/* ---- tables.c ---- */
+
+struct sample {                /* ours; the mirror is struct mlw_watch_sample */
+    volatile uint64_t address; /* 0: not live */
+    uint64_t size, weight, time_ns;
+    uint32_t site, tid;
+    uint32_t class_, index; /* its memory; class_ GUARD_CLASS: guard slot `index` */
+    uint32_t next;          /* in the list of free ones */
+    uint32_t align;
+    uint64_t drawn;
+};
+#define GUARD_CLASS 0xffffu
+
+HIDDEN bool tables_init(uint32_t samples, uint32_t sites);
+HIDDEN struct sample *tables_sample(uint32_t index);
+HIDDEN uint32_t tables_take_sample(void); /* NO_INDEX: full */
+HIDDEN void tables_give_sample(uint32_t index);
+/* The site of that stack, held once more; NO_INDEX: no room. */
+HIDDEN uint32_t tables_site(const struct mlw_watch_stack *s, uint64_t now);
+HIDDEN void tables_drop_site(uint32_t site);
+HIDDEN const struct mlw_watch_stack *tables_stack(uint32_t site); /* of a held one */
+/* Enters a filled sample into the segment and the sums; flags: enum mlw_watch_sample_flags. */
+HIDDEN void tables_publish(uint32_t index, uint32_t flags);
+/* The sample has ended. free_site NO_INDEX: not known. Both sites are still held. */
+HIDDEN void tables_ended(uint32_t index, uint64_t address, uint32_t kind, uint32_t free_site,
+                         uint64_t now, uint64_t new_size);
+/* The last release of that address: its stacks and times, as far as they are still known. */
+HIDDEN bool tables_last_free(uint64_t address, struct mlw_watch_free *f,
+                             const struct mlw_watch_stack **allocation,
+                             const struct mlw_watch_stack **release);
+HIDDEN void tables_after_fork(void); /* everything live goes into the new segment */
+
+/* ---- stack.c ---- */
+
+HIDDEN bool stack_init(void);
+/* The stack whose innermost return address is at *sp; skip: so many inner frames are left out. */
+HIDDEN void stack_take(uint64_t sp, uint64_t bp, unsigned skip, struct mlw_watch_stack *to);
+/* Of the module of a frame: its path and bias; NULL: none that is known. */
+HIDDEN const char *stack_module(uint64_t frame, uint64_t *bias);
+HIDDEN void stack_modules_changed(uint64_t sp);
+HIDDEN void stack_after_fork(void);
+HIDDEN void stack_no_syscalls(void);
+
+/* ---- segment.c ---- */
+
+/* Makes and maps a segment with the tables of watcher.plan, and sets where they are; NULL: not to
+ * be had. */
+HIDDEN struct mlw_watch *segment_make(const char *session);
+/* Removes the name of the file, when it has one. */
+HIDDEN void segment_unlink(void);
+/* The bytes may be written to without a fault; false: the file cannot grow. */
+HIDDEN bool segment_touch(const void *at, size_t bytes);
+
+static inline __attribute__((always_inline, unused)) void count(uint64_t *counter, uint64_t n)
+{
+    __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
+
+/* A record of the segment, between these two: readers leave it alone. */
+static inline __attribute__((always_inline, unused)) uint32_t version_begin(uint32_t *version)
+{
+    uint32_t v = __atomic_load_n(version, __ATOMIC_RELAXED) | 1;
+    __atomic_store_n(version, v, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    return v;
+}
+static inline __attribute__((always_inline, unused)) void version_end(uint32_t *version, uint32_t v)
+{
+    __atomic_store_n(version, v + 1 ? v + 1 : 2, __ATOMIC_RELEASE);
+}
+
+/* ---- sample.c: reached from entry.c and cxx.c; sp and bp are the caller's ---- */
+
+HIDDEN void *watch_malloc(size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *watch_calloc(size_t n, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *watch_realloc(void *old, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *watch_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void watch_free(void *p, uint64_t sp, uint64_t bp);
+HIDDEN int watch_posix_memalign(void **to, size_t align, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *watch_aligned_alloc(size_t align, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *watch_memalign(size_t align, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *watch_valloc(size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *watch_pvalloc(size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void watch_free_sized(void *p, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void watch_free_aligned_sized(void *p, size_t align, size_t size, uint64_t sp, uint64_t bp);
+HIDDEN size_t watch_malloc_usable_size(void *p, uint64_t sp, uint64_t bp);
+
+/* ---- error.c ---- */
+
+struct error_facts {
+    uint32_t kind, flags, signal;
+    uint64_t access_address;
+    uint64_t address, size, allocated_ns, freed_ns;
+    uint32_t allocated_tid, freed_tid;
+    const struct mlw_watch_stack *access, *allocation, *release; /* NULL: not known */
+};
+/* Tells it: the segment, the probe, and stderr where nobody reads. */
+HIDDEN void error_tell(const struct error_facts *f);
+/* After an error that a call found: dies when that was asked for. */
+HIDDEN void error_consequence(void);
+HIDDEN bool error_is_fatal(void);
+
+/* ---- fault.c ---- */
+
+/* Before the first guarded block: our handler stands before the program's. Any number of times. */
+HIDDEN void fault_install(void);
+
+#endif
