@@ -4,32 +4,12 @@
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
 
-void resident_at_peak(const struct model *m, struct resident_view *view)
+void resident_at(const struct model *m, size_t moment, struct resident_view *view)
 {
     const struct trace_image *image = model_image(m);
-    const uint64_t peak_ns = model_totals(m)->peak_time_ns;
-    size_t count, best = 0;
-    const struct model_moment *moments = model_moments(m, &count);
-    memset(view, 0, sizeof *view);
-    for (uint32_t i = 0; i < image->resident_count; i++) {
-        const struct mlw_resident *r = &image->resident[i];
-        if (r->rss > view->largest_bytes) {
-            view->largest_bytes = r->rss;
-            view->largest_time_ns = r->clock;
-        }
-        if (!view->sampled || distance(r->clock, peak_ns) < distance(view->near_time_ns, peak_ns)) {
-            view->near_bytes = r->rss;
-            view->near_time_ns = r->clock;
-        }
-        view->sampled = true;
-    }
-    if (!count)
-        return;
-    for (size_t i = 1; i < count; i++)
-        if (distance(moments[i].time_ns, peak_ns) < distance(moments[best].time_ns, peak_ns))
-            best = i;
-    const struct mlw_split *s = &image->splits[best];
-    const struct model_moment *o = &moments[best];
+    size_t count;
+    const struct mlw_split *s = &image->splits[moment];
+    const struct model_moment *o = &model_moments(m, &count)[moment];
     const int64_t *usable = (const int64_t *)o->live_usable;
     int64_t heap = (int64_t)(s->heap + s->arenas), anonymous = (int64_t)s->anonymous;
     int64_t all = 0;
@@ -56,4 +36,31 @@ void resident_at_peak(const struct model *m, struct resident_view *view)
     view->parts[RESIDENT_FILES] = (int64_t)s->files;
     view->parts[RESIDENT_SHARED] = (int64_t)s->shared;
     view->parts[RESIDENT_OTHER] = (int64_t)s->other;
+}
+
+void resident_at_peak(const struct model *m, struct resident_view *view)
+{
+    const struct trace_image *image = model_image(m);
+    const uint64_t peak_ns = model_totals(m)->peak_time_ns;
+    size_t count, best = 0;
+    const struct model_moment *moments = model_moments(m, &count);
+    memset(view, 0, sizeof *view);
+    for (uint32_t i = 0; i < image->resident_count; i++) {
+        const struct mlw_resident *r = &image->resident[i];
+        if (r->rss > view->largest_bytes) {
+            view->largest_bytes = r->rss;
+            view->largest_time_ns = r->clock;
+        }
+        if (!view->sampled || distance(r->clock, peak_ns) < distance(view->near_time_ns, peak_ns)) {
+            view->near_bytes = r->rss;
+            view->near_time_ns = r->clock;
+        }
+        view->sampled = true;
+    }
+    if (!count)
+        return;
+    for (size_t i = 1; i < count; i++)
+        if (distance(moments[i].time_ns, peak_ns) < distance(moments[best].time_ns, peak_ns))
+            best = i;
+    resident_at(m, best, view);
 }

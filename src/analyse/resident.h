@@ -40,6 +40,8 @@ struct resident_view {
     uint64_t near_bytes, near_time_ns;
 };
 
+/* The split with this number, below the count of model_moments. What is sampled is left unset. */
+void resident_at(const struct model *m, size_t moment, struct resident_view *view);
 /* The split nearest to the peak of live bytes. */
 void resident_at_peak(const struct model *m, struct resident_view *view);
 

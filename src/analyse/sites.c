@@ -136,7 +136,7 @@ int sites_build(struct sites *s, const struct model *m, const struct frame_sourc
         }
         figures_add(&s->items[site_of[tip] - 1].figures, &stacks[i]);
     }
-    free(known);
+    s->tip_of = known;
     free(path);
     free(site_of);
     free(f.table);
@@ -156,5 +156,6 @@ void sites_release(struct sites *s)
     free(s->items);
     free(s->parent);
     free(s->frame);
+    free(s->tip_of);
     memset(s, 0, sizeof *s);
 }

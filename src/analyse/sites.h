@@ -19,6 +19,9 @@ struct sites {
     uint32_t *parent; /* index; 0: outermost */
     uint32_t *frame;  /* id of frame_source */
     uint32_t frame_count;
+    /* [stacks + 1] the tip of the site that a stack belongs to; 0 also for those that are of none.
+     */
+    uint32_t *tip_of;
 };
 
 /* All sites of a finished model that allocated or hold anything. */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/view.h"
 #include "record/recover.h"
 #include "report/report.h"
@@ -13,12 +14,16 @@ struct report_cli {
     int by; /* enum metric; -1: not given */
     uint64_t top, depth, min_lifetime_ns;
     const char *suppressions;
+    const char *html;
 };
 
 #define AT(field) offsetof(struct report_cli, field)
 
 static const struct option_spec specs[] = {
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
+    {0, "html", OPTION_TEXT, AT(html), "OUT",
+     "write a page for a browser to OUT: one file that needs nothing else",
+     .completion = VALUE_FILE},
     {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
      "show the call sites by this figure only (default: peak and end, and the rest in short)"},
     {'n', NULL, OPTION_COUNT, AT(top), "N",
@@ -38,6 +43,22 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
+/* The page, beside OUT until it is complete: a page that is there is whole. */
+static int write_page(const char *path, const char *recording, struct trace *t,
+                      struct symbols *symbols, struct report_options *o, struct error *err)
+{
+    struct output output;
+    struct progress progress;
+    if (output_open(&output, path, err))
+        return -1;
+    progress_begin(&progress, "page");
+    o->progress = progress_update;
+    o->progress_arg = &progress;
+    int status = report_html(output.file, recording, t, symbols, o, err);
+    progress_end(&progress);
+    return output_close(&output, status == 0, err) ? -1 : status;
+}
+
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
     const struct report_cli *cli = options;
@@ -55,7 +76,9 @@ static int run(const struct command *self, const void *options, char **operands,
     o.top = cli->top;
     o.depth = (unsigned)cli->depth;
     o.all_frames = cli->all_frames;
-    if (!cli->json)
+    if (cli->html && cli->json)
+        return command_usage(self, "--html and --json are two reports; choose one of them");
+    if (!cli->json && !cli->html)
         view_looks(&o);
 
     progress_begin(&progress, "sealing");
@@ -72,8 +95,9 @@ static int run(const struct command *self, const void *options, char **operands,
     struct symbols *symbols = view_symbols(&cli->view, &err);
     int status = -1;
     if (symbols)
-        status = cli->json ? report_json(stdout, operands[0], t, symbols, &o, &err)
-                           : report_text(stdout, operands[0], t, symbols, &o, &err);
+        status = cli->html   ? write_page(cli->html, operands[0], t, symbols, &o, &err)
+                 : cli->json ? report_json(stdout, operands[0], t, symbols, &o, &err)
+                             : report_text(stdout, operands[0], t, symbols, &o, &err);
     symbols_free(symbols);
     trace_close(t);
     if (status)

@@ -27,6 +27,16 @@ static bool block_passes(const struct model *m, uint64_t size_bytes, uint32_t st
            (!f->stack_pass || f->stack_pass[stack]);
 }
 
+static struct model_life life_of(const struct block *block)
+{
+    return (struct model_life){.size_bytes = block->size_bytes,
+                               .usable_bytes = block->size_bytes + block->usable_extra,
+                               .born_ns = block->time_ns,
+                               .stack = block->stack,
+                               .thread = block->thread,
+                               .place = block->place};
+}
+
 static void look_at_peak(struct model *m, uint64_t time_ns, bool at_least)
 {
     struct model_totals *t = &m->totals;
@@ -76,6 +86,10 @@ static void begin(struct model *m, struct block *block, unsigned op, bool carrie
     }
     if (m->in_window)
         look_at_peak(m, time_ns, false);
+    if (m->observer) {
+        const struct model_life life = life_of(block);
+        m->observer->began(m->observer->arg, &life, time_ns, carried);
+    }
 }
 
 static void unlink_young(struct model *m, uint32_t slot)
@@ -238,6 +252,12 @@ static void release(struct model *m, const struct trace_batch *b, size_t i)
             }
             if (block->chain && op != MLW_OP_REALLOC_OLD)
                 model_chain_ended(m, block);
+        }
+        if (m->observer) {
+            const struct model_life life = life_of(block);
+            m->observer->ended(m->observer->arg, &life, b->time_ns[i],
+                               kind == TRACE_FREE_INFERRED ? life.thread : thread, call,
+                               kind == TRACE_FREE_TEMP);
         }
     }
     block->state = BLOCK_NONE;

@@ -106,6 +106,12 @@ no_memory:
     return NULL;
 }
 
+void model_observe(struct model *m, const struct model_observer *observer)
+{
+    m->observer = observer;
+    m->filtered = m->filtered || observer;
+}
+
 static void forget_blocks(struct model *m)
 {
     free(m->blocks);
@@ -249,6 +255,8 @@ void model_stop(struct model *m, uint64_t time_ns)
         }
         if (m->next_reset_ns <= at) {
             reset(m);
+            if (m->observer)
+                m->observer->reset(m->observer->arg, at);
             m->note++;
             next_reset(m);
         }

@@ -134,12 +134,36 @@ struct model_totals {
 
 struct model;
 
+/* A block that counts, as an observer is told of it. */
+struct model_life {
+    uint64_t size_bytes, usable_bytes;
+    uint64_t born_ns; /* since the start of the recording */
+    uint32_t stack;
+    uint32_t thread; /* index; UINT32_MAX for inherited blocks */
+    uint8_t place;   /* enum model_place */
+};
+
+/* Who wants to see every life, in the order of time. */
+struct model_observer {
+    void *arg;
+    /* A block begins to count. carried: it is no call (inherited, or made before the window). */
+    void (*began)(void *arg, const struct model_life *life, uint64_t time_ns, bool carried);
+    /* It ends, released by `thread`. call: this release counts (its thread and time pass). */
+    void (*ended)(void *arg, const struct model_life *life, uint64_t time_ns, uint32_t thread,
+                  bool call, bool temporary);
+    /* The program asked to forget what was before: nothing is live now. */
+    void (*reset)(void *arg, uint64_t time_ns);
+};
+
 /* The columns that model_add needs. */
 unsigned model_columns(void);
 
 /* filter may be NULL; what it points to, and image, must outlive the model. */
 struct model *model_new(const struct trace_image *image, const struct model_filter *filter,
                         struct error *err);
+/* Before the first batch. The slower of the two loops is used then; the figures are the same. What
+ * the observer points to must outlive the model. */
+void model_observe(struct model *m, const struct model_observer *observer);
 /* Adds the next batch of the image, in order. */
 int model_add(struct model *m, const struct trace_batch *batch, struct error *err);
 /* To be called once, after the last batch: settles what is only known at the end, and gives back

@@ -40,8 +40,9 @@ struct pending { /* the old half of a thread's realloc, until its new half comes
 struct model {
     const struct trace_image *image;
     struct model_filter filter;
-    bool filtered;         /* needs the careful loop */
-    bool in_window, ended; /* of the time filter */
+    bool filtered;                         /* needs the careful loop */
+    const struct model_observer *observer; /* NULL: nobody looks */
+    bool in_window, ended;                 /* of the time filter */
     struct block *blocks;
     struct link *links; /* NULL unless there is a minimum lifetime */
     uint32_t block_room;

@@ -160,13 +160,16 @@ void selection_release(struct image_filter *f)
     memset(f, 0, sizeof *f);
 }
 
-int replay_image(struct trace *t, uint32_t image, const struct model_filter *filter,
-                 struct model **m, struct error *err)
+int replay_observed_image(struct trace *t, uint32_t image, const struct model_filter *filter,
+                          const struct model_observer *observer, struct model **m,
+                          struct error *err)
 {
     struct trace_batch batch;
     int more = -1;
     struct trace_cursor *c = NULL;
     *m = model_new(&trace_info(t)->images[image], filter, err);
+    if (*m && observer)
+        model_observe(*m, observer);
     if (*m)
         c = trace_cursor_open(t, image, err);
     if (c)
@@ -181,4 +184,10 @@ int replay_image(struct trace *t, uint32_t image, const struct model_filter *fil
     model_free(*m);
     *m = NULL;
     return -1;
+}
+
+int replay_image(struct trace *t, uint32_t image, const struct model_filter *filter,
+                 struct model **m, struct error *err)
+{
+    return replay_observed_image(t, image, filter, NULL, m, err);
 }

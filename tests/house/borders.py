@@ -45,7 +45,7 @@ ONLY_THESE = {
 LIBRARIES = [
     (re.compile(r"^(elfutils/|libelf|gelf|dwarf|libdw)"), {"symbol", "inspect"}),
     (re.compile(r"^zstd"), {"trace"}),
-    (re.compile(r"^zlib"), {"export"}),
+    (re.compile(r"^zlib"), {"export", "report"}),
     (re.compile(r"^json-c/"), {"report", "cli"}),
 ]
 

@@ -1,0 +1,396 @@
+#include "model/series.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/state.h"
+
+#define NO_ROW UINT32_MAX
+
+struct row_now { /* a row in the bin that is being filled */
+    uint64_t calls, allocated_bytes, temporary;
+    uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
+    uint64_t version; /* of the bin's maximum that peak_bytes was saved for */
+    double weighted;  /* bytes x ns to be added to what was live at the start of the bin */
+    uint64_t before_bytes;
+    bool touched;
+};
+
+struct series {
+    const struct series_plan *plan;
+    struct model_observer observer;
+    uint32_t *row_of; /* [groups x lanes] */
+    struct series_row *rows;
+    struct row_now *now; /* [row_count] */
+    uint32_t *touched;   /* rows, [touched_count] */
+    size_t row_count, row_room, touched_count;
+    struct series_cell *cells;
+    size_t cell_count, cell_room;
+    struct series_bin *bins;
+    struct series_shape *shapes;
+    struct model_count *sizes, *lifetimes, *handovers, *lane_releases;
+    uint64_t bin_end_ns, version;
+    uint64_t live_bytes, live_blocks, usable_bytes;
+    uint32_t bin;
+    bool failed, started;
+};
+
+unsigned series_size_index(uint64_t size_bytes)
+{
+    if (!size_bytes)
+        return 0;
+    unsigned bits = 64u - (unsigned)__builtin_clzll(size_bytes);
+    unsigned below =
+        (unsigned)(bits >= 3 ? size_bytes >> (bits - 3) & 3 : size_bytes << (3 - bits) & 3);
+    return bits * 4 + below;
+}
+
+static bool grow_rows(struct series *s)
+{
+    size_t room = s->row_room ? s->row_room * 2 : 1024;
+    struct series_row *rows = realloc(s->rows, room * sizeof *rows);
+    if (rows)
+        s->rows = rows;
+    struct row_now *now = realloc(s->now, room * sizeof *now);
+    if (now)
+        s->now = now;
+    uint32_t *touched = realloc(s->touched, room * sizeof *touched);
+    if (touched)
+        s->touched = touched;
+    if (!rows || !now || !touched)
+        return false;
+    s->row_room = room;
+    return true;
+}
+
+/* The row of a stack and a lane, ready to be changed; NULL when memory ran out. */
+static struct row_now *row_of(struct series *s, uint32_t stack, uint32_t thread)
+{
+    const struct series_plan *p = s->plan;
+    uint32_t lane = thread == NO_THREAD ? p->lanes - 1 : p->lane_of[thread];
+    uint32_t *at = &s->row_of[(size_t)p->group_of[stack] * p->lanes + lane];
+    if (*at == NO_ROW) {
+        if (s->failed || (s->row_count == s->row_room && !grow_rows(s))) {
+            s->failed = true;
+            return NULL;
+        }
+        *at = (uint32_t)s->row_count++;
+        s->rows[*at] = (struct series_row){.group = p->group_of[stack], .lane = lane};
+        s->now[*at] = (struct row_now){0};
+    }
+    struct row_now *r = &s->now[*at];
+    if (s->started && !r->touched) {
+        r->touched = true;
+        r->before_bytes = r->live_bytes;
+        r->calls = r->allocated_bytes = r->temporary = 0;
+        r->weighted = 0;
+        s->touched[s->touched_count++] = *at;
+    }
+    if (r->version != s->version) {
+        r->peak_bytes = r->live_bytes;
+        r->peak_blocks = r->live_blocks;
+        r->version = s->version;
+    }
+    return r;
+}
+
+static void open_bin(struct series *s)
+{
+    struct series_bin *b = &s->bins[s->bin];
+    uint64_t start_ns = s->plan->start_ns + s->bin * s->plan->width_ns;
+    s->bin_end_ns = start_ns + s->plan->width_ns;
+    s->version++;
+    b->max_bytes = s->live_bytes;
+    b->max_blocks = s->live_blocks;
+    b->max_time_ns = start_ns;
+    b->mmapped_min_bytes = UINT64_MAX;
+}
+
+static bool room_for_cells(struct series *s, size_t more)
+{
+    size_t room = s->cell_room ? s->cell_room : 4096;
+    if (s->cell_count + more <= s->cell_room)
+        return true;
+    while (room < s->cell_count + more)
+        room *= 2;
+    struct series_cell *cells = realloc(s->cells, room * sizeof *cells);
+    if (!cells)
+        return false;
+    s->cells = cells;
+    s->cell_room = room;
+    return true;
+}
+
+static void close_bin(struct series *s)
+{
+    struct series_bin *b = &s->bins[s->bin];
+    b->live_bytes = s->live_bytes;
+    b->live_blocks = s->live_blocks;
+    b->usable_bytes = s->usable_bytes;
+    if (!room_for_cells(s, s->touched_count)) {
+        s->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < s->touched_count; i++) {
+        uint32_t row = s->touched[i];
+        struct row_now *r = &s->now[row];
+        bool saved = r->version == s->version;
+        s->cells[s->cell_count++] = (struct series_cell){
+            .row = row,
+            .bin = s->bin,
+            .calls = r->calls,
+            .allocated_bytes = r->allocated_bytes,
+            .temporary = r->temporary,
+            .live_bytes = r->live_bytes,
+            .live_blocks = r->live_blocks,
+            .peak_bytes = saved ? r->peak_bytes : r->live_bytes,
+            .peak_blocks = saved ? r->peak_blocks : r->live_blocks,
+            .mean_bytes = (double)r->before_bytes + r->weighted / (double)s->plan->width_ns};
+        r->touched = false;
+    }
+    s->touched_count = 0;
+}
+
+/* Before the first bin: what is live there is where the rows start. */
+static void start(struct series *s)
+{
+    s->started = true;
+    for (size_t i = 0; i < s->row_count; i++) {
+        s->rows[i].start_bytes = s->now[i].live_bytes;
+        s->rows[i].start_blocks = s->now[i].live_blocks;
+    }
+    open_bin(s);
+}
+
+static void reach(struct series *s, uint64_t time_ns)
+{
+    if (time_ns < s->plan->start_ns)
+        return;
+    if (!s->started)
+        start(s);
+    while (time_ns >= s->bin_end_ns && s->bin + 1 < s->plan->bins && !s->failed) {
+        close_bin(s);
+        s->bin++;
+        open_bin(s);
+    }
+}
+
+/* Bytes that came (or went) at time_ns, times what is left of the bin. */
+static double weight(const struct series *s, uint64_t bytes, uint64_t time_ns)
+{
+    return time_ns < s->bin_end_ns ? (double)bytes * (double)(s->bin_end_ns - time_ns) : 0;
+}
+
+static void began(void *arg, const struct model_life *life, uint64_t time_ns, bool carried)
+{
+    struct series *s = arg;
+    /* What is inherited is there before the first bin begins. */
+    if (s->started || !carried || time_ns > s->plan->start_ns)
+        reach(s, time_ns);
+    struct row_now *r = row_of(s, life->stack, life->thread);
+    if (!r)
+        return;
+    r->live_bytes += life->size_bytes;
+    r->live_blocks++;
+    s->live_bytes += life->size_bytes;
+    s->live_blocks++;
+    s->usable_bytes += life->usable_bytes;
+    if (!s->started)
+        return;
+    struct series_bin *b = &s->bins[s->bin];
+    r->weighted += weight(s, life->size_bytes, time_ns);
+    if (s->live_bytes > b->max_bytes) {
+        b->max_bytes = s->live_bytes;
+        b->max_blocks = s->live_blocks;
+        b->max_time_ns = time_ns;
+        s->version++;
+    }
+    if (carried)
+        return;
+    const unsigned index = series_size_index(life->size_bytes);
+    struct model_count *count = &s->sizes[(size_t)s->bin * SERIES_SIZES + index];
+    struct series_shape *shape = &s->shapes[s->plan->group_of[life->stack]];
+    r->calls++;
+    r->allocated_bytes += life->size_bytes;
+    count->count++;
+    count->bytes += life->size_bytes;
+    shape->sizes[index / 4]++;
+    if (life->size_bytes < shape->min_bytes)
+        shape->min_bytes = life->size_bytes;
+    if (life->size_bytes > shape->max_bytes)
+        shape->max_bytes = life->size_bytes;
+    if (life->place & MODEL_MMAPPED) {
+        if (life->size_bytes < b->mmapped_min_bytes)
+            b->mmapped_min_bytes = life->size_bytes;
+    } else if (life->size_bytes > b->heap_max_bytes) {
+        b->heap_max_bytes = life->size_bytes;
+    }
+}
+
+static void count_release(struct series *s, const struct model_life *life, uint64_t time_ns,
+                          uint32_t thread, struct row_now *r, bool temporary)
+{
+    const struct series_plan *p = s->plan;
+    struct series_bin *b = &s->bins[s->bin];
+    const unsigned age = model_lifetime_class(time_ns - life->born_ns);
+    struct model_count *count = &s->lifetimes[(size_t)s->bin * MODEL_LIFETIMES + age];
+    uint32_t maker = life->thread == NO_THREAD ? p->lanes - 1 : p->lane_of[life->thread];
+    uint32_t freer = thread == NO_THREAD ? p->lanes - 1 : p->lane_of[thread];
+    struct model_count *handover = &s->handovers[(size_t)maker * p->lanes + freer];
+    struct model_count *lane = &s->lane_releases[(size_t)s->bin * p->lanes + freer];
+    r->temporary += temporary;
+    b->releases++;
+    b->foreign_releases += life->thread != NO_THREAD && life->thread != thread;
+    count->count++;
+    count->bytes += life->size_bytes;
+    handover->count++;
+    handover->bytes += life->size_bytes;
+    lane->count++;
+    lane->bytes += life->size_bytes;
+    s->shapes[p->group_of[life->stack]].lifetimes[age]++;
+}
+
+static void ended(void *arg, const struct model_life *life, uint64_t time_ns, uint32_t thread,
+                  bool call, bool temporary)
+{
+    struct series *s = arg;
+    reach(s, time_ns);
+    struct row_now *r = row_of(s, life->stack, life->thread);
+    if (!r)
+        return;
+    r->live_bytes -= life->size_bytes;
+    r->live_blocks--;
+    s->live_bytes -= life->size_bytes;
+    s->live_blocks--;
+    s->usable_bytes -= life->usable_bytes;
+    if (!s->started)
+        return;
+    r->weighted -= weight(s, life->size_bytes, time_ns);
+    if (call)
+        count_release(s, life, time_ns, thread, r, temporary);
+}
+
+/* What was before is forgotten, as the model forgets it. */
+static void forget(void *arg, uint64_t time_ns)
+{
+    struct series *s = arg;
+    reach(s, time_ns);
+    size_t bins = s->plan->bins;
+    s->live_bytes = s->live_blocks = s->usable_bytes = 0;
+    s->row_count = s->touched_count = s->cell_count = 0;
+    memset(s->row_of, 0xff, (size_t)s->plan->groups * s->plan->lanes * sizeof *s->row_of);
+    memset(s->bins, 0, bins * sizeof *s->bins);
+    for (size_t i = 0; i < bins; i++)
+        s->bins[i].mmapped_min_bytes = UINT64_MAX;
+    memset(s->sizes, 0, bins * SERIES_SIZES * sizeof *s->sizes);
+    memset(s->lifetimes, 0, bins * MODEL_LIFETIMES * sizeof *s->lifetimes);
+    memset(s->lane_releases, 0, bins * s->plan->lanes * sizeof *s->lane_releases);
+    memset(s->handovers, 0, (size_t)s->plan->lanes * s->plan->lanes * sizeof *s->handovers);
+    for (uint32_t i = 0; i < s->plan->groups; i++)
+        s->shapes[i] = (struct series_shape){.min_bytes = UINT64_MAX};
+    s->version++;
+}
+
+struct series *series_new(const struct series_plan *plan, struct error *err)
+{
+    struct series *s = calloc(1, sizeof *s);
+    if (!s)
+        goto no_memory;
+    s->plan = plan;
+    s->observer = (struct model_observer){s, began, ended, forget};
+    s->row_of = malloc(((size_t)plan->groups * plan->lanes + 1) * sizeof *s->row_of);
+    s->bins = calloc(plan->bins + 1, sizeof *s->bins);
+    s->shapes = calloc((size_t)plan->groups + 1, sizeof *s->shapes);
+    s->sizes = calloc((size_t)plan->bins * SERIES_SIZES, sizeof *s->sizes);
+    s->lifetimes = calloc((size_t)plan->bins * MODEL_LIFETIMES, sizeof *s->lifetimes);
+    s->lane_releases = calloc((size_t)plan->bins * plan->lanes, sizeof *s->lane_releases);
+    s->handovers = calloc((size_t)plan->lanes * plan->lanes, sizeof *s->handovers);
+    if (!s->row_of || !s->bins || !s->shapes || !s->sizes || !s->lifetimes || !s->lane_releases ||
+        !s->handovers)
+        goto no_memory;
+    memset(s->row_of, 0xff, (size_t)plan->groups * plan->lanes * sizeof *s->row_of);
+    for (uint32_t i = 0; i < plan->groups; i++)
+        s->shapes[i].min_bytes = UINT64_MAX;
+    return s;
+no_memory:
+    series_free(s);
+    error_set(err, ERROR_MEMORY, "no memory for the figures of %u call sites over time",
+              plan->groups);
+    return NULL;
+}
+
+void series_free(struct series *s)
+{
+    if (!s)
+        return;
+    free(s->row_of);
+    free(s->rows);
+    free(s->now);
+    free(s->touched);
+    free(s->cells);
+    free(s->bins);
+    free(s->shapes);
+    free(s->sizes);
+    free(s->lifetimes);
+    free(s->lane_releases);
+    free(s->handovers);
+    free(s);
+}
+
+const struct model_observer *series_observer(struct series *s) { return &s->observer; }
+
+static int sort_cells(struct series *s)
+{
+    struct series_cell *sorted = malloc((s->cell_count + 1) * sizeof *sorted);
+    if (!sorted)
+        return -1;
+    for (size_t i = 0; i < s->cell_count; i++)
+        s->rows[s->cells[i].row].cells++;
+    size_t next = 0;
+    for (size_t i = 0; i < s->row_count; i++) {
+        s->rows[i].first_cell = next;
+        next += s->rows[i].cells;
+        s->rows[i].cells = 0;
+    }
+    for (size_t i = 0; i < s->cell_count; i++) {
+        struct series_row *row = &s->rows[s->cells[i].row];
+        sorted[row->first_cell + row->cells++] = s->cells[i];
+    }
+    free(s->cells);
+    s->cells = sorted;
+    return 0;
+}
+
+int series_finish(struct series *s, struct error *err)
+{
+    if (!s->started)
+        start(s);
+    reach(s, UINT64_MAX);
+    if (!s->failed)
+        close_bin(s);
+    if (s->failed || sort_cells(s))
+        return error_set(err, ERROR_MEMORY, "no memory for the figures of %u call sites over time",
+                         s->plan->groups);
+    for (size_t i = 0; i < s->row_count; i++)
+        s->shapes[s->rows[i].group].lifetimes[MODEL_LIFETIMES] += s->now[i].live_blocks;
+    return 0;
+}
+
+const struct series_row *series_rows(const struct series *s, size_t *count)
+{
+    *count = s->row_count;
+    return s->rows;
+}
+
+const struct series_cell *series_cells(const struct series *s, size_t *count)
+{
+    *count = s->cell_count;
+    return s->cells;
+}
+
+const struct series_bin *series_bins(const struct series *s) { return s->bins; }
+const struct series_shape *series_shapes(const struct series *s) { return s->shapes; }
+const struct model_count *series_sizes(const struct series *s) { return s->sizes; }
+const struct model_count *series_lifetimes(const struct series *s) { return s->lifetimes; }
+const struct model_count *series_handovers(const struct series *s) { return s->handovers; }
+const struct model_count *series_lane_releases(const struct series *s) { return s->lane_releases; }

@@ -1,0 +1,10 @@
+/* html_assets.h - what web/ was bundled into, as bytes in the program (made by the build). */
+#ifndef MALLOW_REPORT_HTML_ASSETS_H
+#define MALLOW_REPORT_HTML_ASSETS_H
+
+#include <stddef.h>
+
+extern const char html_script[], html_style[];
+extern const size_t html_script_bytes, html_style_bytes;
+
+#endif

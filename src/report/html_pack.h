@@ -1,0 +1,25 @@
+/* html_pack.h - data blocks of a page: compressed, and in letters that HTML cannot misread. */
+#ifndef MALLOW_REPORT_HTML_PACK_H
+#define MALLOW_REPORT_HTML_PACK_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+struct html_block {
+    unsigned char *data; /* zlib stream */
+    size_t data_bytes;
+    size_t page_bytes; /* what it takes on the page */
+};
+
+int html_block_pack(struct html_block *block, const char *text, size_t text_bytes,
+                    struct error *err);
+/* As a <script> element with this id that no browser runs. */
+void html_block_write(FILE *out, const char *id, const struct html_block *block);
+void html_block_release(struct html_block *block);
+
+/* Text with & < > " made harmless. */
+void html_text(FILE *out, const char *text);
+
+#endif

@@ -1,0 +1,24 @@
+/* html_process.h - the data of one process on the page. */
+#ifndef MALLOW_REPORT_HTML_PROCESS_H
+#define MALLOW_REPORT_HTML_PROCESS_H
+
+#include "model/series.h"
+#include "report/html_sites.h"
+#include "report/json.h"
+
+/* Threads put together so that there are not too many of them. */
+struct page_lanes {
+    uint32_t *lane_of; /* [thread_count] */
+    uint32_t count;    /* with the last, which is of inherited blocks */
+    uint32_t single;   /* the first so many are one thread each; then comes one of all others,
+                          unless there are none */
+};
+int page_lanes_find(struct page_lanes *l, const struct trace_image *image, struct error *err);
+void page_lanes_release(struct page_lanes *l);
+
+/* The whole object: what the JSON report says of the process, then `page`, see web/src/data.ts. */
+int html_process(struct json *j, const struct model *m, const struct series *s,
+                 const struct series_plan *plan, const struct page_sites *sites,
+                 const struct page_lanes *lanes, const struct names *names, struct error *err);
+
+#endif

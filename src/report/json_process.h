@@ -1,0 +1,19 @@
+/* json_process.h - what a report says of one process, apart from its call sites: the part that the
+ * JSON report and the page have in common. */
+#ifndef MALLOW_REPORT_JSON_PROCESS_H
+#define MALLOW_REPORT_JSON_PROCESS_H
+
+#include "model/model.h"
+#include "report/json.h"
+#include "report/select.h"
+#include "report/warnings.h"
+
+/* Fields of an object that is open, as listed in docs/man/mallow-report.1. m: finished. */
+void json_process(struct json *j, const struct model *m);
+/* A field `warnings`: an array of texts. */
+void json_warnings(struct json *j, const struct warnings *w);
+
+/* A field `filter`, when anything is filtered. */
+void json_filter(struct json *j, const struct selection *s);
+
+#endif

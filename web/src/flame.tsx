@@ -1,0 +1,231 @@
+/** The flame graph: one canvas, drawn again whenever what it shows changes; mouse and keyboard. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { themeNow, moduleColour } from "./colours";
+import type { Process } from "./data";
+import { isInlined, isOwn, namesOf, searchText, matcher } from "./frames";
+import { deepest, findPath, pathOf, type TreeNode } from "./tree";
+import { exact, percent, plural } from "./units";
+
+const ROW = 19;
+const NARROW = 0.7; // px; what is narrower is not drawn
+
+interface Props {
+  p: Process;
+  root: TreeNode;
+  focus: string;
+  search: string;
+  icicle: boolean;
+  byLine: boolean;
+  what: string; // "live at the peak"
+  human: (value: number) => string;
+  dark: boolean;
+  onFocus: (path: string) => void;
+}
+
+interface Drawn {
+  node: TreeNode;
+  x: number;
+  y: number;
+  w: number;
+}
+
+export function nodeLabel(p: Process, n: TreeNode, byLine: boolean): string {
+  if (n.frame === -1) return "everything";
+  if (n.frame === -2) return `(${plural(n.folded, "smaller call site")})`;
+  if (n.frame === -3) return "(no frame of the program itself)";
+  const names = namesOf(p);
+  const place = byLine ? names.place(n.frame) : "";
+  return names.fn(n.frame) + (place ? ` ${place}` : "") + (isInlined(p, n.frame) ? " [inlined]" : "");
+}
+
+/** The nodes that are wide enough, left to right, when `focus` fills the width. */
+function layout(root: TreeNode, focus: TreeNode, width: number, rows: number, icicle: boolean): { drawn: Drawn[]; hidden: number } {
+  const drawn: Drawn[] = [];
+  let hidden = 0;
+  const scale = root.value / (focus.value || 1);
+  const yOf = (depth: number) => (icicle ? depth * ROW : (rows - 1 - depth) * ROW);
+  for (let up: TreeNode | null = focus.parent; up; up = up.parent) drawn.push({ node: up, x: 0, y: yOf(up.depth), w: width });
+  const stack = [focus];
+  for (let n = stack.pop(); n; n = stack.pop()) {
+    const w = (n.value / (root.value || 1)) * scale * width;
+    if (w < NARROW) {
+      hidden++;
+      continue;
+    }
+    drawn.push({ node: n, x: (n.left - focus.left) * scale * width, y: yOf(n.depth), w });
+    for (const c of n.children) stack.push(c);
+  }
+  return { drawn, hidden };
+}
+
+export function Flame(props: Props) {
+  const { p, root, search, icicle, byLine, human, dark, onFocus } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [width, setWidth] = useState(0);
+  const [hover, setHover] = useState<{ node: TreeNode; x: number; y: number } | null>(null);
+  const [picked, setPicked] = useState<string | null>(null); // by keyboard
+  const names = useMemo(() => namesOf(p), [p]);
+  const focus = useMemo(() => findPath(root, props.focus), [root, props.focus]);
+  const rows = useMemo(() => deepest(focus) + 1, [focus]);
+  const { drawn, hidden } = useMemo(() => layout(root, focus, width, rows, icicle), [root, focus, width, rows, icicle]);
+  const test = useMemo(() => matcher(search), [search]);
+  const hit = useMemo(() => {
+    const known = new Map<number, boolean>();
+    return (n: TreeNode) => {
+      if (!test || n.frame < 0) return false;
+      let found = known.get(n.frame);
+      if (found === undefined) known.set(n.frame, (found = test(searchText(names, n.frame))));
+      return found;
+    };
+  }, [test, p, names]);
+  /** What is below a frame that was found, each byte once. */
+  const foundValue = useMemo(() => {
+    if (!test) return 0;
+    let sum = 0;
+    const stack = [focus];
+    for (let n = stack.pop(); n; n = stack.pop())
+      if (hit(n)) sum += n.value;
+      else stack.push(...n.children);
+    return sum;
+  }, [test, hit, focus]);
+  const pickedNode = picked === null ? null : findPath(root, picked);
+
+  useEffect(() => {
+    const watch = new ResizeObserver(() => setWidth(box.current?.clientWidth ?? 0));
+    if (box.current) watch.observe(box.current);
+    return () => watch.disconnect();
+  }, []);
+
+  useEffect(() => {
+    const c = canvas.current;
+    if (!c || !width) return;
+    const scale = window.devicePixelRatio || 1;
+    const height = rows * ROW + 1;
+    c.width = Math.round(width * scale);
+    c.height = Math.round(height * scale);
+    c.style.height = `${height}px`;
+    const g = c.getContext("2d");
+    if (!g) return;
+    const theme = themeNow();
+    g.scale(scale, scale);
+    g.clearRect(0, 0, width, height);
+    g.font = `12px ${getComputedStyle(c).fontFamily}`;
+    g.textBaseline = "middle";
+    for (const { node, x, y, w } of drawn) {
+      const own = node.frame >= 0 && isOwn(p, node.frame);
+      const above = node.depth < focus.depth;
+      if (test && hit(node)) g.fillStyle = theme.found;
+      else if (node.frame < 0) g.fillStyle = theme.line;
+      else g.fillStyle = moduleColour(own, names.module(node.frame), (node.frame * 7) % 3 - 1, dark);
+      g.globalAlpha = above ? 0.5 : test && !hit(node) ? 0.45 : 1;
+      g.fillRect(x + 0.25, y + 0.5, Math.max(w - 0.5, 0.5), ROW - 1);
+      g.globalAlpha = 1;
+      if (w > 28) {
+        g.save();
+        g.beginPath();
+        g.rect(x, y, w - 3, ROW);
+        g.clip();
+        g.fillStyle = test && hit(node) ? "#111" : theme.text;
+        const label = nodeLabel(p, node, byLine);
+        const share = w > 180 && node.frame >= 0 ? `  ${percent(node.value, root.value)}` : "";
+        g.fillText(label + share, x + 4, y + ROW / 2 + 1);
+        g.restore();
+      }
+      if (node === pickedNode) {
+        g.strokeStyle = theme.focus;
+        g.lineWidth = 2;
+        g.strokeRect(x + 1, y + 1.5, Math.max(w - 2, 1), ROW - 3);
+      }
+    }
+  }, [drawn, width, rows, test, hit, dark, byLine, pickedNode, focus, p, names, root]);
+
+  const at = (event: MouseEvent): Drawn | null => {
+    const rect = canvas.current!.getBoundingClientRect();
+    const x = event.clientX - rect.left;
+    const y = event.clientY - rect.top;
+    for (let i = drawn.length - 1; i >= 0; i--) {
+      const d = drawn[i];
+      if (x >= d.x && x < d.x + d.w && y >= d.y && y < d.y + ROW) return d;
+    }
+    return null;
+  };
+
+  const zoom = (n: TreeNode) => {
+    setHover(null);
+    onFocus(pathOf(n));
+  };
+
+  const onKey = (event: KeyboardEvent) => {
+    const now = pickedNode ?? focus;
+    let next: TreeNode | null | undefined;
+    const deeper = icicle ? "ArrowDown" : "ArrowUp";
+    const outer = icicle ? "ArrowUp" : "ArrowDown";
+    const siblings = now.parent?.children ?? [];
+    if (event.key === deeper) next = now.children[0];
+    else if (event.key === outer) next = now.parent;
+    else if (event.key === "ArrowRight") next = siblings[siblings.indexOf(now) + 1];
+    else if (event.key === "ArrowLeft") next = siblings[siblings.indexOf(now) - 1];
+    else if (event.key === "Enter" || event.key === " ") zoom(now);
+    else if (event.key === "Escape") {
+      setPicked(null);
+      zoom(root);
+    } else return;
+    event.preventDefault();
+    if (next) setPicked(pathOf(next));
+  };
+
+  const describe = (n: TreeNode) =>
+    `${nodeLabel(p, n, byLine)}: ${human(n.value)}, ${percent(n.value, root.value)} of ${props.what}`;
+  const crumbs: TreeNode[] = [];
+  for (let n: TreeNode | null = focus; n; n = n.parent) crumbs.unshift(n);
+
+  return (
+    <div class="flame">
+      <div class="crumbs" aria-label="What the flame graph is focused on">
+        {crumbs.length > 1 && <button class="quiet" id="flame-reset" onClick={() => zoom(root)} title="Show everything again (Escape)">⟲ everything</button>}
+        {crumbs.slice(1).slice(-4).map((n) => <button class="quiet crumb" key={pathOf(n)} onClick={() => zoom(n)}>{nodeLabel(p, n, false)}</button>)}
+        {test && <span class="found" id="flame-found" data-exact={foundValue}>
+          “{search}” is in {human(foundValue)}, {percent(foundValue, focus.value) || "0 %"} of what is shown
+        </span>}
+      </div>
+      <div ref={box} class="flame-box">
+        <canvas ref={canvas} tabIndex={0} role="img" id="flame" style={{ width: `${width}px` }}
+          aria-label={`Flame graph of ${props.what}, ${human(root.value)}. Arrow keys move, Enter focuses, Escape shows everything. ${pickedNode ? describe(pickedNode) : ""}`}
+          onMouseMove={(e) => {
+            const d = at(e);
+            setHover(d ? { node: d.node, x: e.clientX, y: e.clientY } : null);
+          }}
+          onMouseLeave={() => setHover(null)}
+          onClick={(e) => {
+            const d = at(e);
+            if (d) zoom(d.node);
+          }}
+          onKeyDown={onKey} onBlur={() => setPicked(null)} />
+      </div>
+      {root.value === 0 && <p class="muted">Nothing here: {props.what} is 0 in this view.</p>}
+      <p class="muted small" role="status">
+        {pickedNode ? describe(pickedNode)
+          : <>Click a frame to focus on it. {hidden > 0 && `${plural(hidden, "frame")} narrower than a pixel ${hidden === 1 ? "is" : "are"} not drawn at this width, but counted.`}</>}
+      </p>
+      {hover && <Tip x={hover.x} y={hover.y}>
+        <b>{nodeLabel(p, hover.node, false)}</b>
+        {hover.node.frame >= 0 && <div class="muted">{[names.place(hover.node.frame), names.module(hover.node.frame)].filter(Boolean).join(" · ")}</div>}
+        <div>{human(hover.node.value)} <span class="muted">({exact(hover.node.value)})</span></div>
+        <div>{percent(hover.node.value, root.value)} of {props.what}{focus !== root && focus.depth <= hover.node.depth ? `, ${percent(hover.node.value, focus.value)} of the focus` : ""}</div>
+        {hover.node.self > 0 && hover.node.self < hover.node.value && <div class="muted">{human(hover.node.self)} of it directly</div>}
+      </Tip>}
+    </div>
+  );
+}
+
+export function Tip({ x, y, children }: { x: number; y: number; children: preact.ComponentChildren }) {
+  const right = x > window.innerWidth * 0.6;
+  const below = y < window.innerHeight * 0.7;
+  return (
+    <div class="tip" style={{
+      left: right ? "auto" : `${x + 14}px`, right: right ? `${window.innerWidth - x + 14}px` : "auto",
+      top: below ? `${y + 14}px` : "auto", bottom: below ? "auto" : `${window.innerHeight - y + 14}px`,
+    }}>{children}</div>
+  );
+}

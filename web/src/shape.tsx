@@ -1,0 +1,344 @@
+/** Sizes, lifetimes, reallocs and threads: what the blocks are like. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { themeNow } from "./colours";
+import { LIFETIMES, SIZES, type Counts, type Process } from "./data";
+import { Tip } from "./flame";
+import type { Figures, Range } from "./figures";
+import { foldedSites, siteFrame } from "./frames";
+import { siteTitle } from "./table";
+import { bytes, count, duration, exact, percent, plural } from "./units";
+
+export interface Bar {
+  label: string;
+  title: string;
+  value: number;
+}
+
+export function Bars({ bars, show, id }: { bars: Bar[]; show: (v: number) => string; id?: string }) {
+  const max = Math.max(...bars.map((b) => b.value), 1);
+  const sum = bars.reduce((s, b) => s + b.value, 0);
+  return (
+    <table class="bars" id={id}>
+      <tbody>
+        {bars.map((b) => (
+          <tr key={b.label} title={`${b.title}: ${exact(b.value)}, ${percent(b.value, sum)}`}>
+            <th scope="row">{b.label}</th>
+            <td class="bar"><i style={{ width: `${(100 * b.value) / max}%` }} /></td>
+            <td class="number" data-exact={b.value}>{show(b.value)}</td>
+            <td class="number muted">{percent(b.value, sum)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** Sums over the bins of a range. */
+function inRange(c: Counts, width: number, range: Range): Counts {
+  const out = { count: new Float64Array(width), bytes: new Float64Array(width) };
+  for (let b = range.from; b < range.to; b++)
+    for (let i = 0; i < width; i++) {
+      out.count[i] += c.count[b * width + i];
+      out.bytes[i] += c.bytes[b * width + i];
+    }
+  return out;
+}
+
+type Unit = "count" | "bytes";
+
+function UnitPicker({ unit, onUnit, calls }: { unit: Unit; onUnit: (u: Unit) => void; calls: string }) {
+  return (
+    <div class="segmented" role="group" aria-label="Count by">
+      <button aria-pressed={unit === "count"} onClick={() => onUnit("count")}>{calls}</button>
+      <button aria-pressed={unit === "bytes"} onClick={() => onUnit("bytes")}>Bytes</button>
+    </div>
+  );
+}
+
+export function Sizes({ p, range }: { p: Process; range: Range }) {
+  const [unit, setUnit] = useState<Unit>("count");
+  const c = useMemo(() => inRange(p.sizes, SIZES, range), [p, range]);
+  const bars: Bar[] = [];
+  for (let bits = 0; bits < 65; bits++) {
+    let value = 0;
+    let calls = 0;
+    for (let q = 0; q < 4; q++) {
+      value += c[unit][bits * 4 + q];
+      calls += c.count[bits * 4 + q];
+    }
+    const min = bits ? 2 ** (bits - 1) : 0;
+    if (calls || (bars.length && bits < 65))
+      bars.push({ label: bits ? (min === 2 ** bits - 1 ? bytes(min) : `${bytes(min)} – ${bytes(2 ** bits - 1)}`) : "0 B", title: `${exact(min)} to ${exact(bits ? 2 ** bits - 1 : 0)} bytes`, value });
+  }
+  while (bars.length && !bars[bars.length - 1].value) bars.pop();
+  return (
+    <section class="card">
+      <div class="card-head"><h3>Sizes asked for</h3><UnitPicker unit={unit} onUnit={setUnit} calls="Calls" /></div>
+      {bars.length ? <Bars id="size-bars" bars={bars} show={unit === "count" ? count : bytes} /> : <p class="muted">No allocation in this range.</p>}
+    </section>
+  );
+}
+
+export function Lifetimes({ p, range, whole }: { p: Process; range: Range; whole: boolean }) {
+  const [unit, setUnit] = useState<Unit>("count");
+  const c = useMemo(() => inRange(p.lifetimes, LIFETIMES, range), [p, range]);
+  const bars: Bar[] = [];
+  for (let k = 0; k < LIFETIMES; k++)
+    bars.push({
+      label: k === 0 ? `under ${duration(p.minLifetime[1])}` : k === LIFETIMES - 1 ? `${duration(p.minLifetime[k])} or more` : `${duration(p.minLifetime[k])} – ${duration(p.minLifetime[k + 1])}`,
+      title: `lived at least ${duration(p.minLifetime[k])}`, value: c[unit][k],
+    });
+  while (bars.length && !bars[bars.length - 1].value) bars.pop();
+  const bins = p.page.bins;
+  const still = unit === "count" ? bins.live_blocks[range.to - 1] : bins.live_bytes[range.to - 1];
+  if (still) bars.push({ label: whole ? "still live" : "live at its end", title: "not released yet", value: still });
+  return (
+    <section class="card">
+      <div class="card-head"><h3>How long blocks lived</h3><UnitPicker unit={unit} onUnit={setUnit} calls="Blocks" /></div>
+      {bars.length ? <Bars id="life-bars" bars={bars} show={unit === "count" ? count : bytes} /> : <p class="muted">No block was released in this range.</p>}
+    </section>
+  );
+}
+
+const PLOT = { height: 260, left: 64, bottom: 22, top: 6, right: 6 };
+
+/** Sizes over time: a field for each slice of time and quarter of a power of two, darker for more calls. */
+export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Range; whole: boolean; dark: boolean }) {
+  const box = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [width, setWidth] = useState(0);
+  const [hover, setHover] = useState<{ x: number; y: number; bin: number; index: number } | null>(null);
+  const { bins } = p.page;
+  const extent = useMemo(() => {
+    let [low, high, most] = [SIZES, 0, 1];
+    for (let b = range.from; b < range.to; b++)
+      for (let i = 0; i < SIZES; i++) {
+        const v = p.sizes.count[b * SIZES + i];
+        if (!v) continue;
+        low = Math.min(low, i);
+        high = Math.max(high, i);
+        most = Math.max(most, v);
+      }
+    const glibc = p.raw.allocator?.startsWith("glibc");
+    return { low: Math.max(0, Math.min(low, high) - 2), high: Math.max(high + 4, glibc && high > 60 ? 76 : 0), most };
+  }, [p, range]);
+  const own = useMemo(() => {
+    let smallest = Infinity;
+    let n = 0;
+    for (let b = range.from; b < range.to; b++)
+      if (bins.mmapped_min_bytes[b]) {
+        smallest = Math.min(smallest, bins.mmapped_min_bytes[b]);
+        n++;
+      }
+    return { smallest, n };
+  }, [bins, range]);
+
+  useEffect(() => {
+    const watch = new ResizeObserver(() => setWidth(box.current?.clientWidth ?? 0));
+    if (box.current) watch.observe(box.current);
+    return () => watch.disconnect();
+  }, []);
+
+  const n = range.to - range.from;
+  const plotW = Math.max(1, width - PLOT.left - PLOT.right);
+  const plotH = PLOT.height - PLOT.top - PLOT.bottom;
+  const x = (bin: number) => PLOT.left + ((bin - range.from) / n) * plotW;
+  const y = (index: number) => PLOT.top + plotH - ((index - extent.low) / (extent.high - extent.low + 1)) * plotH;
+  /** Place of a size on the axis, between the fields. */
+  const yOf = (size: number) => {
+    const bits = Math.floor(Math.log2(size)) + 1;
+    return y(bits * 4 + (size / 2 ** (bits - 1) - 1) * 4);
+  };
+
+  useEffect(() => {
+    const c = canvas.current;
+    if (!c || !width) return;
+    const scale = window.devicePixelRatio || 1;
+    c.width = Math.round(width * scale);
+    c.height = Math.round(PLOT.height * scale);
+    const g = c.getContext("2d");
+    if (!g) return;
+    const theme = themeNow();
+    g.scale(scale, scale);
+    g.clearRect(0, 0, width, PLOT.height);
+    g.font = "12px system-ui, sans-serif";
+    g.fillStyle = theme.muted;
+    g.strokeStyle = theme.line;
+    g.textBaseline = "middle";
+    g.textAlign = "right";
+    const step = (extent.high - extent.low) / 4 > 14 ? 4 : (extent.high - extent.low) / 4 > 7 ? 2 : 1;
+    for (let bits = Math.ceil(extent.low / 4); bits * 4 <= extent.high; bits++) {
+      if (bits < 1 || (bits - 1) % step) continue;
+      const at = y(bits * 4);
+      g.fillText(bytes(2 ** (bits - 1)), PLOT.left - 6, at);
+      g.beginPath();
+      g.moveTo(PLOT.left, at);
+      g.lineTo(width - PLOT.right, at);
+      g.stroke();
+    }
+    g.textAlign = "center";
+    const start = bins.start_ns + range.from * bins.width_ns;
+    const span = n * bins.width_ns;
+    const ticks = Math.max(2, Math.floor(plotW / 140));
+    for (let i = 0; i <= ticks; i++) {
+      g.textAlign = i === 0 ? "left" : i === ticks ? "right" : "center";
+      g.fillText(duration(start + (span * i) / ticks), PLOT.left + (plotW * i) / ticks, PLOT.height - PLOT.bottom / 2);
+    }
+    g.fillStyle = theme.live;
+    const cell = Math.max(1, plotW / n - (plotW / n > 4 ? 1 : 0));
+    const rowH = plotH / (extent.high - extent.low + 1);
+    for (let b = range.from; b < range.to; b++)
+      for (let i = extent.low; i <= extent.high; i++) {
+        const v = p.sizes.count[b * SIZES + i];
+        if (!v) continue;
+        g.globalAlpha = 0.25 + (0.75 * Math.log(v + 1)) / Math.log(extent.most + 1);
+        g.fillRect(x(b), y(i + 1), cell, Math.max(2, rowH - (rowH > 4 ? 1 : 0)));
+      }
+    g.globalAlpha = 1;
+    if (own.n) {
+      g.fillStyle = theme.rss;
+      for (let b = range.from; b < range.to; b++)
+        if (bins.mmapped_min_bytes[b]) g.fillRect(x(b), yOf(bins.mmapped_min_bytes[b]) - 1, Math.max(3, cell), 2.5);
+    }
+    if (p.raw.allocator?.startsWith("glibc") && extent.high >= 70) {
+      g.strokeStyle = theme.rss;
+      g.setLineDash([6, 4]);
+      g.beginPath();
+      g.moveTo(PLOT.left, yOf(131072));
+      g.lineTo(width - PLOT.right, yOf(131072));
+      g.stroke();
+      g.setLineDash([]);
+      g.textAlign = "left";
+      g.fillStyle = theme.text;
+      g.fillText("glibc's mmap threshold at its start, 128 KB", PLOT.left + 6, yOf(131072) - 9);
+    }
+  }, [p, range, width, dark, extent, own, n]);
+
+  const at = (e: MouseEvent) => {
+    const rect = canvas.current!.getBoundingClientRect();
+    const bin = Math.floor(range.from + ((e.clientX - rect.left - PLOT.left) / plotW) * n);
+    const index = Math.floor(extent.low + ((PLOT.top + plotH - (e.clientY - rect.top)) / plotH) * (extent.high - extent.low + 1));
+    const inside = bin >= range.from && bin < range.to && index >= extent.low && index <= extent.high;
+    setHover(inside && p.sizes.count[bin * SIZES + index] ? { x: e.clientX, y: e.clientY, bin, index } : null);
+  };
+  const sizeRange = (index: number) => {
+    const bits = Math.floor(index / 4);
+    if (!bits) return "0 bytes";
+    const base = 2 ** (bits - 1);
+    const from = Math.ceil(base + ((index % 4) * base) / 4);
+    const to = Math.ceil(base + (((index % 4) + 1) * base) / 4) - 1;
+    return from >= to ? `${exact(from)} bytes` : `${exact(from)} to ${exact(to)} bytes`;
+  };
+  return (
+    <section class="card wide">
+      <div class="card-head"><h3>Sizes over time</h3>
+        <span class="muted small">Darker: more calls. {own.n > 0 && <><i class="swatch rss" />Smallest block with a mapping of its own in each slice; {exact(own.smallest)} bytes is the smallest {whole ? "of the run" : "here"}.</>}</span></div>
+      <div ref={box}>
+        <canvas ref={canvas} style={{ width: `${width}px`, height: `${PLOT.height}px` }} role="img" aria-label="Sizes of allocations over time" onMouseMove={at} onMouseLeave={() => setHover(null)} />
+      </div>
+      {hover && <Tip x={hover.x} y={hover.y}>
+        <b>{sizeRange(hover.index)}</b>
+        <div>{plural(p.sizes.count[hover.bin * SIZES + hover.index], "call")}, {bytes(p.sizes.bytes[hover.bin * SIZES + hover.index])}</div>
+        <div class="muted">{duration(bins.start_ns + hover.bin * bins.width_ns)} to {duration(bins.start_ns + (hover.bin + 1) * bins.width_ns)}</div>
+      </Tip>}
+    </section>
+  );
+}
+
+export function Reallocs({ p }: { p: Process }) {
+  const r = p.raw.reallocs;
+  const bars: Bar[] = [];
+  p.page.chain_lengths.forEach((v, bits) => {
+    if (v) bars.push({ label: bits <= 1 ? "once" : `${exact(2 ** (bits - 1))} – ${exact(2 ** bits - 1)} times`, title: "blocks resized so often", value: v });
+  });
+  return (
+    <section class="card">
+      <div class="card-head"><h3>Chains of reallocs</h3><span class="muted small">whole run</span></div>
+      {!r.resized ? <p class="muted">No block was resized.</p> : <>
+        <p>{plural(r.resized, "resize")}: {count(r.grown)} grew, {count(r.shrunk)} shrank. <span title={`${exact(r.kept_bytes)} bytes`}>At most {bytes(r.kept_bytes)}</span> copied.</p>
+        <Bars bars={bars} show={count} />
+        <h4>Longest, by call site</h4>
+        <table class="plain"><tbody>
+          {p.page.chains.map((c, i) => <tr key={i}>
+            <td>{siteTitle(p, { frame: siteFrame(p, c.group), folded: foldedSites(p, c.group) })}</td>
+            <td class="number">{exact(c.resizes)} times</td><td class="number" title={`${exact(c.last_bytes)} bytes`}>to {bytes(c.last_bytes)}</td>
+          </tr>)}
+        </tbody></table>
+      </>}
+    </section>
+  );
+}
+
+export function laneName(p: Process, lane: number): string {
+  const l = p.page.lanes[lane];
+  if (l.inherited) return "inherited at fork";
+  if (l.tids.length !== 1) return `${plural(l.tids.length, "other thread")}`;
+  return l.name ? `${l.name} (${l.tids[0]})` : `thread ${l.tids[0]}`;
+}
+
+export function Threads({ p, rows, range, onLane }: { p: Process; rows: Figures[]; range: Range; onLane: (lane: number) => void }) {
+  const lanes = p.page.lanes.length;
+  const list = useMemo(() => {
+    const out = p.page.lanes.map((_l, lane) => ({ lane, calls: 0, allocated: 0, peak: 0, end: 0, releases: 0, released: 0 }));
+    rows.forEach((f, r) => {
+      const t = out[p.page.rows.lane[r]];
+      t.calls += f.calls;
+      t.allocated += f.allocated;
+      t.peak += f.peak;
+      t.end += f.end;
+    });
+    for (let b = range.from; b < range.to; b++)
+      for (let l = 0; l < lanes; l++) {
+        out[l].releases += p.laneReleases.count[b * lanes + l];
+        out[l].released += p.laneReleases.bytes[b * lanes + l];
+      }
+    return out.filter((t) => t.calls || t.releases || t.peak || t.end);
+  }, [p, rows, range]);
+  const crossing: { from: number; to: number; count: number; bytes: number }[] = [];
+  for (let a = 0; a < lanes; a++)
+    for (let b = 0; b < lanes; b++)
+      if (a !== b && p.handovers.count[a * lanes + b]) crossing.push({ from: a, to: b, count: p.handovers.count[a * lanes + b], bytes: p.handovers.bytes[a * lanes + b] });
+  crossing.sort((a, b) => b.count - a.count);
+  return (
+    <section class="card wide">
+      <div class="card-head"><h3>Threads: who allocates, who frees</h3></div>
+      <div class="table-box">
+        <table class="plain" id="threads">
+          <thead><tr><th scope="col">Thread</th><th class="number" scope="col">Calls</th><th class="number" scope="col">Allocated</th><th class="number" scope="col">Live at the peak</th><th class="number" scope="col">At the end</th><th class="number" scope="col">Releases</th><th class="number" scope="col">Released</th></tr></thead>
+          <tbody>{list.map((t) => <tr key={t.lane} data-lane={t.lane}>
+            <td><button class="quiet link" onClick={() => onLane(t.lane)} title="Show only what this thread allocated">{laneName(p, t.lane)}</button></td>
+            <td class="number" data-exact={t.calls} title={exact(t.calls)}>{count(t.calls)}</td>
+            <td class="number" data-exact={t.allocated} title={exact(t.allocated)}>{bytes(t.allocated)}</td>
+            <td class="number" data-exact={t.peak} title={exact(t.peak)}>{bytes(t.peak)}</td>
+            <td class="number" data-exact={t.end} title={exact(t.end)}>{bytes(t.end)}</td>
+            <td class="number" data-exact={t.releases} title={exact(t.releases)}>{count(t.releases)}</td>
+            <td class="number" data-exact={t.released} title={exact(t.released)}>{bytes(t.released)}</td>
+          </tr>)}</tbody>
+        </table>
+      </div>
+      {crossing.length > 0 ? <>
+        <h4>Blocks released by another thread than made them <span class="muted">whole run</span></h4>
+        <table class="plain"><tbody>{crossing.slice(0, 20).map((c) => <tr key={`${c.from}-${c.to}`}>
+          <td>{laneName(p, c.from)} → {laneName(p, c.to)}</td><td class="number" title={exact(c.count)}>{plural(c.count, "block")}</td><td class="number" title={exact(c.bytes)}>{bytes(c.bytes)}</td>
+        </tr>)}</tbody></table>
+        {crossing.length > 20 && <p class="muted">and {exact(crossing.length - 20)} more pairs of threads</p>}
+      </> : p.page.lanes.length > 2 && <p class="muted">No block was released by another thread than the one that made it.</p>}
+    </section>
+  );
+}
+
+export function Calls({ p }: { p: Process }) {
+  const bars = Object.entries(p.raw.calls).filter(([, v]) => v > 0).sort((a, b) => b[1] - a[1]).map(([name, value]) => ({ label: name, title: name, value }));
+  return (
+    <section class="card">
+      <div class="card-head"><h3>Calls by function</h3><span class="muted small">whole run</span></div>
+      <Bars bars={bars} show={count} />
+      {p.page.failures.length > 0 && <>
+        <h4>Calls that failed: {exact(p.raw.failed_calls)}{p.raw.failed_calls > p.page.failures.length && `, the first ${p.page.failures.length}`}</h4>
+        <table class="plain"><tbody>{p.page.failures.map((f, i) => <tr key={i}>
+          <td>{f.call}({exact(f.size_bytes)})</td><td>{siteTitle(p, { frame: siteFrame(p, f.group), folded: foldedSites(p, f.group) })}</td><td class="number">{duration(f.time_ns)}</td>
+        </tr>)}</tbody></table>
+      </>}
+    </section>
+  );
+}

@@ -1,0 +1,279 @@
+/** The table of call sites: sortable, filterable, each with its own course over time. */
+import { createTable, getCoreRowModel, getFilteredRowModel, getSortedRowModel, type ColumnDef, type Table } from "@tanstack/table-core";
+import { useMemo, useState } from "preact/hooks";
+import type { Process } from "./data";
+import { addFigures, liveSeries, metricOf, noFigures, type Figures, type Metric, type Range } from "./figures";
+import { foldedSites, isInlined, isOwn, isWrapper, matcher, namesOf, searchText, siteFrame, stackOf } from "./frames";
+import { Bars } from "./shape";
+import { bytes, byteSeconds, count, duration, exact, percent, plural } from "./units";
+import { LIFETIMES } from "./data";
+
+export interface SiteRow {
+  key: string;
+  groups: number[];
+  frame: number; // -1: no stack
+  folded: number;
+  figures: Figures;
+  minBytes: number;
+  maxBytes: number;
+}
+
+interface ColumnInfo {
+  id: Metric | "endBlocks" | "average";
+  title: string;
+  about: string;
+  show: (v: number) => string;
+  value: (r: SiteRow) => number;
+}
+
+export const COLUMNS: ColumnInfo[] = [
+  { id: "peak", title: "Peak", about: "Live at the moment when the process held most within the range", show: bytes, value: (r) => r.figures.peak },
+  { id: "end", title: "End", about: "Live at the end of the range: leaked or still reachable", show: bytes, value: (r) => r.figures.end },
+  { id: "growth", title: "Growth", about: "Live at the end of the range less live at its start", show: bytes, value: (r) => metricOf(r.figures, "growth") },
+  { id: "allocated", title: "Allocated", about: "Bytes asked for in the range, whatever became of them", show: bytes, value: (r) => r.figures.allocated },
+  { id: "calls", title: "Calls", about: "Allocations in the range", show: count, value: (r) => r.figures.calls },
+  { id: "temporary", title: "Temporary", about: "Allocations released by their thread before its next allocation", show: count, value: (r) => r.figures.temporary },
+  { id: "byteNs", title: "Byte-seconds", about: "Bytes times the time they were live", show: byteSeconds, value: (r) => r.figures.byteNs },
+  { id: "average", title: "Mean size", about: "Allocated bytes by calls", show: bytes, value: (r) => (r.figures.calls ? r.figures.allocated / r.figures.calls : 0) },
+];
+
+function rowsOf(p: Process, figures: Figures[], stacks: boolean): SiteRow[] {
+  const found = new Map<string, SiteRow>();
+  const groups = p.page.groups;
+  figures.forEach((f, g) => {
+    if (p.firstRow[g] === p.firstRow[g + 1]) return;
+    const folded = foldedSites(p, g);
+    const frame = siteFrame(p, g);
+    const key = stacks || folded ? `g${g}` : `f${frame}`;
+    let row = found.get(key);
+    if (!row) found.set(key, (row = { key, groups: [], frame, folded, figures: noFigures(), minBytes: Infinity, maxBytes: 0 }));
+    row.groups.push(g);
+    addFigures(row.figures, f);
+    if (groups.max_bytes[g] || groups.sizes[g].length) {
+      row.minBytes = Math.min(row.minBytes, groups.min_bytes[g]);
+      row.maxBytes = Math.max(row.maxBytes, groups.max_bytes[g]);
+    }
+  });
+  return [...found.values()].filter((r) => r.figures.calls || r.figures.peak || r.figures.end || r.figures.start || r.figures.byteNs);
+}
+
+function makeTable(): Table<SiteRow> {
+  const columns: ColumnDef<SiteRow>[] = COLUMNS.map((c) => ({ id: c.id, accessorFn: c.value, sortDescFirst: true, enableGlobalFilter: false }));
+  columns.push({ id: "name", accessorFn: (r) => r.key, enableGlobalFilter: true });
+  return createTable<SiteRow>({
+    data: [], columns, state: {}, onStateChange: () => undefined, renderFallbackValue: null, getRowId: (r) => r.key,
+    getCoreRowModel: getCoreRowModel(), getSortedRowModel: getSortedRowModel(), getFilteredRowModel: getFilteredRowModel(),
+  });
+}
+
+interface Props {
+  p: Process;
+  figures: Figures[];
+  range: Range;
+  whole: boolean;
+  lane: number;
+  by: Metric;
+  stacks: boolean;
+  filter: string;
+  sort: string;
+  open: string;
+  onStacks: (v: boolean) => void;
+  onFilter: (v: string) => void;
+  onSort: (v: string) => void;
+  onOpen: (v: string) => void;
+}
+
+export function siteTitle(p: Process, row: { frame: number; folded: number }): string {
+  if (row.folded) return `(${plural(row.folded, "smaller call site")})`;
+  if (row.frame < 0) return "(no stack recorded)";
+  return namesOf(p).fn(row.frame);
+}
+
+function rowsOfLane(p: Process, groups: number[], lane: number): number[] {
+  const rows: number[] = [];
+  for (const g of groups)
+    for (let k = p.firstRow[g]; k < p.firstRow[g + 1]; k++)
+      if (lane < 0 || p.page.rows.lane[p.rowsOf[k]] === lane) rows.push(p.rowsOf[k]);
+  return rows;
+}
+
+function Sparkline({ p, row, range, whole, lane, width = 120, height = 22 }: { p: Process; row: SiteRow; range: Range; whole: boolean; lane: number; width?: number; height?: number }) {
+  const live = useMemo(() => liveSeries(p, rowsOfLane(p, row.groups, lane)), [p, row.key, row.groups.length, lane]);
+  let max = 0;
+  for (const v of live) max = Math.max(max, v);
+  const x = (b: number) => (b / p.bins) * width;
+  let path = `M0,${height}`;
+  live.forEach((v, b) => (path += `L${x(b + 1).toFixed(1)},${(height - 1 - (max ? v / max : 0) * (height - 2)).toFixed(1)}`));
+  return (
+    <svg class="spark" width={width} height={height} role="img" aria-label={`live over time, at most ${bytes(max)} at the end of a slice`}>
+      <title>{`Live over the whole run; at most ${bytes(max)} at the end of a slice of time`}</title>
+      {!whole && <rect class="range" x={x(range.from)} width={Math.max(1, x(range.to) - x(range.from))} y={0} height={height} />}
+      <path d={`${path}L${width},${height}Z`} />
+    </svg>
+  );
+}
+
+function Detail({ p, row, by, figures, lane, range, whole }: { p: Process; row: SiteRow; by: Metric; figures: Figures[]; lane: number; range: Range; whole: boolean }) {
+  const [which, setWhich] = useState(0);
+  const names = namesOf(p);
+  const order = useMemo(() => [...row.groups].sort((a, b) => metricOf(figures[b], by) - metricOf(figures[a], by)), [row, by, figures]);
+  const group = order[Math.min(which, order.length - 1)];
+  const sizes = new Float64Array(65);
+  const lives = new Float64Array(LIFETIMES + 1);
+  for (const g of row.groups) {
+    const s = p.page.groups.sizes[g];
+    for (let i = 0; i < s.length; i += 2) sizes[s[i]] += s[i + 1];
+    const l = p.page.groups.lifetimes[g];
+    for (let i = 0; i < l.length; i += 2) lives[l[i]] += l[i + 1];
+  }
+  const sizeBars = [...sizes].map((v, bits) => ({ label: bits ? bytes(2 ** (bits - 1)) : "0", title: bits ? `${exact(2 ** (bits - 1))} to ${exact(2 ** bits - 1)} bytes` : "0 bytes", value: v })).filter((b) => b.value);
+  const lifeBars = [...lives].map((v, c) => ({
+    label: c === LIFETIMES ? "still live" : c ? `≥ ${duration(p.minLifetime[c])}` : `< ${duration(p.minLifetime[1])}`,
+    title: c === LIFETIMES ? "live at the end" : `lived at least ${duration(p.minLifetime[c])}`, value: v,
+  })).filter((b) => b.value);
+  const stack = stackOf(p, group);
+  return (
+    <div class="detail">
+      <div class="stack">
+        {order.length > 1 && <div class="stack-picker">
+          <button class="quiet" disabled={which === 0} onClick={() => setWhich(which - 1)} aria-label="previous stack">◀</button>
+          <span>Stack {which + 1} of {exact(order.length)}, {percent(metricOf(figures[group], by), metricOf(row.figures, by)) || "0 %"} of this row</span>
+          <button class="quiet" disabled={which === order.length - 1} onClick={() => setWhich(which + 1)} aria-label="next stack">▶</button>
+        </div>}
+        {row.folded > 0 && <p class="muted">These call sites are small, and were added up here, below the callers that they have in common.</p>}
+        <ol>
+          {stack.map((f, i) => <li key={i} class={isWrapper(p, f) ? "wrapper" : isOwn(p, f) ? "own" : ""}>
+            <span class="fn">{names.fn(f)}{isInlined(p, f) && <span class="muted"> [inlined]</span>}</span>{" "}
+            <span class="muted">{[names.place(f), names.module(f)].filter(Boolean).join(" · ")}</span>
+          </li>)}
+          {stack.length === 0 && <li class="muted">no frames</li>}
+        </ol>
+      </div>
+      <div class="detail-side">
+        <h4>Live over time</h4>
+        <Sparkline p={p} row={row} range={range} whole={whole} lane={lane} width={300} height={60} />
+        <p class="muted small">In the range: peak {plural(row.figures.peakBlocks, "block")}, end {plural(row.figures.endBlocks, "block")}.</p>
+        {sizeBars.length > 0 && <><h4>Sizes, by calls <span class="muted">whole run; {exact(row.minBytes)} to {exact(row.maxBytes)} bytes</span></h4><Bars bars={sizeBars} show={count} /></>}
+        {lifeBars.length > 0 && <><h4>Lifetimes, by blocks <span class="muted">whole run</span></h4><Bars bars={lifeBars} show={count} /></>}
+      </div>
+    </div>
+  );
+}
+
+const FIRST = 25;
+
+export function Sites(props: Props) {
+  const { p, figures, stacks, filter, by, open } = props;
+  const [shown, setShown] = useState(FIRST);
+  const names = useMemo(() => namesOf(p), [p]);
+  const table = useMemo(makeTable, []);
+  const rows = useMemo(() => rowsOf(p, figures, stacks), [p, figures, stacks]);
+  const sort = props.sort || by;
+  const sorting = [{ id: sort.replace(/^-/, ""), desc: !sort.startsWith("-") }];
+  const test = useMemo(() => matcher(filter), [filter]);
+  /** A row passes when any frame of any of its stacks does. */
+  const passes = useMemo(() => {
+    if (!test) return () => true;
+    const known = new Map<number, boolean>();
+    return (row: SiteRow) => row.groups.some((g) => stackOf(p, g).some((f) => {
+      let yes = known.get(f);
+      if (yes === undefined) known.set(f, (yes = test(searchText(names, f))));
+      return yes;
+    }));
+  }, [test, p, names]);
+  table.setOptions((old) => ({
+    ...old, data: rows,
+    state: { ...table.initialState, sorting, globalFilter: filter },
+    getColumnCanGlobalFilter: () => true,
+    globalFilterFn: (row: { original: SiteRow }) => passes(row.original),
+  }));
+  const list = table.getRowModel().rows.map((r) => r.original);
+  const sum = useMemo(() => {
+    const s = noFigures();
+    for (const r of list) addFigures(s, r.figures);
+    return s;
+  }, [list]);
+  const all = useMemo(() => {
+    const s = noFigures();
+    for (const r of rows) addFigures(s, r.figures);
+    return s;
+  }, [rows]);
+  const extra = stacks && list.length ? 1 : 0;
+
+  return (
+    <div>
+      <div class="controls">
+        <input type="search" id="table-filter" placeholder="Filter by function, file or library; /regex/" value={filter} aria-label="Filter the table"
+          onInput={(e) => props.onFilter(e.currentTarget.value)} />
+        <div class="segmented" role="group" aria-label="Rows of the table">
+          <button aria-pressed={!stacks} onClick={() => props.onStacks(false)} title="Stacks that end in the same function and line are one row">Call sites</button>
+          <button aria-pressed={stacks} onClick={() => props.onStacks(true)} id="table-stacks" title="Each call stack is a row">Stacks</button>
+        </div>
+        <span class="muted" id="table-count" data-exact={list.length}>{test ? `${exact(list.length)} of ${exact(rows.length)}` : plural(rows.length, stacks ? "stack" : "call site")}</span>
+      </div>
+      <div class="table-box">
+        <table id="sites">
+          <thead>
+            <tr>
+              <th class="name" scope="col">Call site</th>
+              <th scope="col">Live over time</th>
+              {COLUMNS.map((c) => {
+                const on = sorting[0].id === c.id;
+                return (
+                  <th key={c.id} scope="col" class="number" aria-sort={on ? (sorting[0].desc ? "descending" : "ascending") : "none"}>
+                    <button class="quiet" title={c.about} data-column={c.id} onClick={() => props.onSort(on && sorting[0].desc ? `-${c.id}` : c.id)}>
+                      {c.title}<span class="arrow">{on ? (sorting[0].desc ? "▼" : "▲") : ""}</span>
+                    </button>
+                  </th>
+                );
+              })}
+            </tr>
+          </thead>
+          <tbody>
+            <tr class="sum">
+              <td class="name">{test ? "Of those that pass the filter" : "All"}</td>
+              <td />
+              {COLUMNS.map((c) => {
+                const v = c.value({ figures: sum } as SiteRow);
+                return <td key={c.id} class="number" data-column={c.id} data-exact={Math.round(v)} title={exact(v)}>{c.show(v)}</td>;
+              })}
+            </tr>
+            {list.slice(0, shown).map((r) => <>
+              <tr key={r.key} data-site={r.key} class={open === r.key ? "open" : ""}>
+                <td class="name">
+                  <button class="quiet site" aria-expanded={open === r.key} onClick={() => props.onOpen(open === r.key ? "" : r.key)}>
+                    <span class="twist">{open === r.key ? "▾" : "▸"}</span>
+                    <span><span class={r.frame >= 0 && isOwn(p, r.frame) ? "fn own" : "fn"}>{siteTitle(p, r)}</span>
+                      {r.frame >= 0 && <span class="muted where">{[names.place(r.frame), names.module(r.frame)].filter(Boolean).join(" · ")}{extra ? caller(p, r.groups[0]) : r.groups.length > 1 ? ` · ${plural(r.groups.length, "stack")}` : ""}</span>}</span>
+                  </button>
+                </td>
+                <td><Sparkline p={p} row={r} range={props.range} whole={props.whole} lane={props.lane} /></td>
+                {COLUMNS.map((c) => {
+                  const v = c.value(r);
+                  const share = c.id === "average" ? 0 : v / (c.value({ figures: all } as SiteRow) || 1);
+                  return (
+                    <td key={c.id} class={`number${sorting[0].id === c.id ? " by" : ""}`} data-column={c.id} data-exact={Math.round(v)}
+                      title={`${exact(v)}${c.id === "average" ? "" : `, ${percent(v, c.value({ figures: all } as SiteRow))} of all`}`}
+                      style={sorting[0].id === c.id && share > 0 ? { backgroundSize: `${Math.min(100, share * 100)}% 100%` } : {}}>
+                      {v ? c.show(v) : <span class="muted">·</span>}
+                    </td>
+                  );
+                })}
+              </tr>
+              {open === r.key && <tr key={`${r.key}-detail`} class="detail-row"><td colSpan={COLUMNS.length + 2}><Detail key={r.key} p={p} row={r} by={by} figures={figures} lane={props.lane} range={props.range} whole={props.whole} /></td></tr>}
+            </>)}
+          </tbody>
+        </table>
+      </div>
+      {list.length === 0 && <p class="muted">{rows.length ? "No call site passes the filter." : "Nothing was allocated or live here."}</p>}
+      {list.length > shown && <p><button onClick={() => setShown(shown + 100)}>Show 100 more of {exact(list.length - shown)}</button></p>}
+    </div>
+  );
+}
+
+/** " ← caller" of the call site of a stack. */
+function caller(p: Process, group: number): string {
+  const stack = stackOf(p, group);
+  const at = stack.indexOf(siteFrame(p, group));
+  return at >= 0 && at + 1 < stack.length ? ` ← ${namesOf(p).fn(stack[at + 1])}` : "";
+}
