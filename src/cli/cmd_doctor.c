@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "inspect/inspect.h"
 #include "inspect/machine.h"
+#include "probe/caps.h"
 
 enum { REASONS_MAX = 12 };
 
@@ -25,7 +26,7 @@ static const struct option_spec specs[] = {
 
 /* All that was found, so that text and JSON say the same. */
 struct findings {
-    struct machine_fact facts[MACHINE_FACTS_MAX];
+    struct machine_fact facts[MACHINE_FACTS_MAX + PROBE_CAPS_MAX];
     size_t fact_count;
     bool works; /* nothing essential is missing */
     bool has_program;
@@ -78,7 +79,7 @@ static void print_text(const struct findings *s)
 {
     bool colour = terminal_colour(STDOUT_FILENO);
     static const char *const titles[] = {"Essential", "Useful",
-                                         "Optional (nothing of this version needs it)"};
+                                         "Optional (for 'mallow probe' only)"};
     for (int weight = MACHINE_ESSENTIAL; weight <= MACHINE_OPTIONAL; weight++) {
         printf("%s%s:\n", weight ? "\n" : "", titles[weight]);
         for (size_t i = 0; i < s->fact_count; i++)
@@ -160,11 +161,28 @@ static void print_json(const struct findings *s)
 
 /* ---- the command ---- */
 
+/* What the probes stand on, behind the other facts. */
+static void add_probe_facts(struct findings *s)
+{
+    struct probe_cap caps[PROBE_CAPS_MAX];
+    size_t n = probe_caps(caps, PROBE_CAPS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        struct machine_fact *f = &s->facts[s->fact_count++];
+        *f = (struct machine_fact){.name = caps[i].name,
+                                   .status = caps[i].works ? MACHINE_OK : MACHINE_MISSING,
+                                   .weight = MACHINE_OPTIONAL};
+        snprintf(f->detail, sizeof f->detail, "%s", caps[i].detail);
+        snprintf(f->why, sizeof f->why, "%s", caps[i].why);
+        snprintf(f->remedy, sizeof f->remedy, "%s", caps[i].remedy);
+    }
+}
+
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
     const struct doctor_options *o = options;
     static struct findings s;
     s.fact_count = machine_facts(s.facts, MACHINE_FACTS_MAX);
+    add_probe_facts(&s);
     s.works = true;
     for (size_t i = 0; i < s.fact_count; i++)
         if (s.facts[i].weight == MACHINE_ESSENTIAL && s.facts[i].status == MACHINE_MISSING)

@@ -17,7 +17,9 @@ MAY_INCLUDE = {
     "inspect": {"base"},
     "model": {"trace", "base"},
     "analyse": {"model", "trace", "base"},
-    "report": {"analyse", "model", "trace", "symbol", "base"},
+    "bpf": set(),
+    "probe": {"bpf", "symbol", "launch", "base"},
+    "report": {"analyse", "model", "trace", "symbol", "probe", "bpf", "base"},
     "launch": {"base"},
     "record": {"format", "base", "trace", "launch"},
     "export": {"report", "analyse", "model", "trace", "symbol", "workload", "base"},
@@ -26,7 +28,7 @@ MAY_INCLUDE = {
     "replay": {"format", "base", "workload"},
     "stats": set(),
     "cli": {"base", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "record",
-            "workload", "replay", "stats"},
+            "workload", "replay", "stats", "probe", "bpf"},
 }
 
 # Folder -> the only headers of another folder that it may use.
@@ -39,11 +41,17 @@ ONLY_THESE = {
     ("record", "trace"): {"trace/trace.h"},
     ("workload", "trace"): {"trace/trace.h"},
     ("cli", "trace"): {"trace/trace.h"},
+    ("report", "probe"): {"probe/probe.h"},
+    ("report", "bpf"): {"bpf/key.h"},
+    ("cli", "bpf"): {"bpf/key.h"},
+    ("cli", "probe"): {"probe/probe.h", "probe/caps.h"},
 }
 
 # Headers of libraries -> the folders that may know the library.
 LIBRARIES = [
     (re.compile(r"^(elfutils/|libelf|gelf|dwarf|libdw)"), {"symbol", "inspect"}),
+    (re.compile(r"^bpf/(bpf|libbpf)\.h"), {"probe"}),
+    (re.compile(r"^bpf/bpf_"), {"bpf"}),
     (re.compile(r"^zstd"), {"trace"}),
     (re.compile(r"^zlib"), {"export", "report"}),
     (re.compile(r"^json-c/"), {"report", "cli"}),

@@ -1,0 +1,116 @@
+/* key.h - what the programs in the kernel and the tool agree on: the settings, the rows of sums,
+ * the frames of stacks. Plain data; both sides include it. */
+#ifndef MALLOW_BPF_KEY_H
+#define MALLOW_BPF_KEY_H
+
+#include <linux/types.h>
+
+/* By what rows are told apart; a part of the key that is not asked for is zero in every row. */
+enum probe_by {
+    PROBE_BY_PROCESS = 1,
+    PROBE_BY_COMMAND = 2,
+    PROBE_BY_THREAD = 4,
+    PROBE_BY_STACK = 8,   /* of the user */
+    PROBE_BY_KSTACK = 16, /* of the kernel */
+    PROBE_BY_SIZE = 32,
+    PROBE_BY_CACHE = 64,
+    PROBE_BY_CALLER = 128, /* in the kernel */
+    PROBE_BY_FUNCTION = 256,
+    PROBE_BY_ADDRESS = 512, /* the page */
+    PROBE_BY_ACCESS = 1024  /* read, written, copied on write */
+};
+
+enum { PROBE_COMMAND_BYTES = 16, PROBE_NAME_BYTES = 32 };
+
+struct probe_key {
+    __u64 stack;  /* id of the user's stack; 0: none */
+    __u64 kstack; /* id of the kernel's stack plus one; 0: none */
+    __u64 site;   /* what the kind says: an address */
+    __u32 what;   /* what the kind says: number of a function, of an event */
+    __u32 pid, tid;
+    __u32 size_class; /* 0: size 0; n: 2^(n-1) to 2^n - 1 */
+    char command[PROBE_COMMAND_BYTES];
+    char name[PROBE_NAME_BYTES];
+};
+
+struct probe_value {
+    __u64 calls;
+    __u64 bytes;
+    __u64 more;  /* what the kind says */
+    __u64 extra; /* what the kind says */
+};
+
+/* Settings, written before the programs are loaded. */
+struct probe_config {
+    __u32 by;        /* enum probe_by */
+    __u32 filter;    /* 1: only processes in the map of targets */
+    __u32 follow;    /* 1: children of targets become targets */
+    __u32 own_pid;   /* never counted */
+    __u32 cpus;      /* possible processors */
+    __u32 max_depth; /* frames of a user stack */
+    __u32 detail;    /* what the kind says */
+    __u32 live;      /* net of frees */
+};
+
+/* In the map of targets: a process that is looked at, or will be once it executes PROGRAM. */
+enum probe_target { PROBE_TARGET_RUNS = 1, PROBE_TARGET_WAITS = 2 };
+
+/* What went wrong, counted where it happened. */
+enum probe_loss {
+    PROBE_LOST_ROWS,    /* the table of sums was full */
+    PROBE_LOST_STACKS,  /* the table of stacks was full, or no room to unwind */
+    PROBE_LOST_EVENTS,  /* the ring buffer was full */
+    PROBE_LOST_TARGETS, /* the table of processes was full */
+    PROBE_CUT_STACKS,   /* not a loss of events: the stack ends where no table was known */
+    PROBE_LOSSES
+};
+
+/* A frame is the number of a file and the offset in it; file 0: a bare address. */
+enum { PROBE_DEPTH_MAX = 64, PROBE_FILE_SHIFT = 44 };
+
+struct probe_stack {
+    __u32 depth;
+    __u32 pid;
+    __u64 frame[PROBE_DEPTH_MAX]; /* innermost first */
+};
+
+/* A row of unwind tables, sorted by offset within a file's run of rows. */
+enum probe_cfa {
+    PROBE_CFA_NONE,     /* nothing is known: stop */
+    PROBE_CFA_SP,       /* offset from the stack pointer */
+    PROBE_CFA_BP,       /* offset from rbp */
+    PROBE_CFA_PLT,      /* a stub of the procedure linkage table */
+    PROBE_CFA_END,      /* the outermost frame: the stack is complete */
+    PROBE_CFA_SIGNAL,   /* a signal handler's frame: registers are on the stack */
+    PROBE_CFA_REALIGNED /* the word at rbp plus offset; rbp was saved at rbp */
+};
+struct probe_unwind_row {
+    __u32 offset;     /* of the first instruction, in the file */
+    __s16 cfa_offset; /* in bytes */
+    __u8 cfa;         /* enum probe_cfa */
+    __s8 bp_offset;   /* where rbp was saved, from the CFA, in 8 bytes; 0: it was not */
+};
+
+/* A file as the kernel knows it. */
+struct probe_file_id {
+    __u64 inode;
+    __u32 device; /* the kernel's own encoding: major << 20 | minor */
+    __u32 zero;
+};
+struct probe_file {
+    __u32 number;    /* 1.. */
+    __u32 first_row; /* in the array of rows */
+    __u32 rows;
+    __u32 zero;
+};
+
+/* Into the ring buffer when a file is met that has no tables yet. */
+enum probe_event_type { PROBE_EVENT_FILE = 1, PROBE_EVENT_KIND = 16 };
+struct probe_event_file {
+    __u32 type;
+    __u32 pid;
+    __u64 address;
+    struct probe_file_id id;
+};
+
+#endif

@@ -1,0 +1,292 @@
+/* cmd_probe.c - `mallow probe`: chooses the kind and the processes, and prints what came of it. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/view.h"
+#include "inspect/inspect.h"
+#include "probe/probe.h"
+#include "report/probe.h"
+
+struct probe_cli {
+    uint64_t pid, duration_ns, interval_ns, top;
+    const char *by, *library;
+    struct option_texts functions;
+    bool all, no_follow, mmap, live, json, folded, verbose;
+};
+
+#define AT(field) offsetof(struct probe_cli, field)
+
+static const struct option_spec specs[] = {
+    {'p', "pid", OPTION_COUNT, AT(pid), "PID",
+     "a process that runs, with the threads and children it has and will have", 1, INT32_MAX,
+     .completion = VALUE_PID},
+    {'a', "all", OPTION_FLAG, AT(all), NULL, "every process of this machine"},
+    {0, "no-follow", OPTION_FLAG, AT(no_follow), NULL, "leave out children of the process"},
+    {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
+     "end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
+     31ull * 86400 * 1000000000},
+    {'i', "interval", OPTION_DURATION, AT(interval_ns), "DURATION",
+     "print what came in each DURATION, too", 10000000, 31ull * 86400 * 1000000000},
+    {'n', "top", OPTION_COUNT, AT(top), "N", "print the first N groups (default 20)", 1, 100000},
+    {0, "by", OPTION_TEXT, AT(by), "KEYS",
+     "what rows are told apart by, with commas: process, command, thread, stack, kstack, size, "
+     "cache, caller, function, address, access, or none"},
+    {0, "lib", OPTION_TEXT, AT(library), "LIBRARY",
+     "the library or program whose functions are probed, a path or part of its name (default: "
+     "the one with malloc)",
+     .completion = VALUE_FILE},
+    {0, "function", OPTION_TEXTS, AT(functions), "PATTERN",
+     "probe these functions, by a name or a glob; may be repeated"},
+    {0, "mmap", OPTION_FLAG, AT(mmap), NULL, "brk: anonymous mappings as well"},
+    {0, "live", OPTION_FLAG, AT(live), NULL, "slab: only what has not been freed"},
+    {0, "json", OPTION_FLAG, AT(json), NULL,
+     "one JSON document instead of text; with -i, one on a line for each interval, too"},
+    {0, "folded", OPTION_FLAG, AT(folded), NULL,
+     "one line for each stack and its count, for flame graphs"},
+    {'v', "verbose", OPTION_FLAG, AT(verbose), NULL, "pass on what the BPF library says"},
+    OPTION_END,
+};
+
+static const struct key {
+    const char *name;
+    uint32_t bit;
+} keys[] = {
+    {"process", PROBE_BY_PROCESS},   {"pid", PROBE_BY_PROCESS},     {"command", PROBE_BY_COMMAND},
+    {"comm", PROBE_BY_COMMAND},      {"thread", PROBE_BY_THREAD},   {"tid", PROBE_BY_THREAD},
+    {"stack", PROBE_BY_STACK},       {"ustack", PROBE_BY_STACK},    {"kstack", PROBE_BY_KSTACK},
+    {"size", PROBE_BY_SIZE},         {"cache", PROBE_BY_CACHE},     {"caller", PROBE_BY_CALLER},
+    {"function", PROBE_BY_FUNCTION}, {"address", PROBE_BY_ADDRESS}, {"access", PROBE_BY_ACCESS},
+};
+
+enum { KEYS = sizeof keys / sizeof *keys };
+
+/* Returns 0, or EXIT_USAGE; said. */
+static int parse_by(const struct command *self, const struct probe_kind *kind, const char *text,
+                    uint32_t *by)
+{
+    *by = probe_kind_by(kind);
+    if (!text)
+        return 0;
+    *by &= PROBE_BY_SIZE & probe_kind_may_by(kind); /* the histogram stays */
+    if (!strcmp(text, "none"))
+        return 0;
+    for (const char *p = text; *p; p += strspn(p, ",")) {
+        size_t n = strcspn(p, ","), i = 0;
+        while (i < KEYS && (strlen(keys[i].name) != n || memcmp(keys[i].name, p, n) != 0))
+            i++;
+        if (i == KEYS)
+            return command_usage(self,
+                                 "--by: '%.*s' is none of process, command, thread, stack, kstack, "
+                                 "size, cache, caller, function, address, access, none",
+                                 (int)n, p);
+        if (!(probe_kind_may_by(kind) & keys[i].bit))
+            return command_usage(self, "--by %s: '%s' does not tell it", keys[i].name,
+                                 probe_kind_name(kind));
+        *by |= keys[i].bit;
+        p += n;
+    }
+    return 0;
+}
+
+static int no_such_kind(const struct command *self, const char *name)
+{
+    char list[512] = "";
+    size_t n = 0;
+    for (const struct probe_kind *const *k = probe_kinds; *k; k++)
+        n +=
+            (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", probe_kind_name(*k));
+    return command_usage(self, "'%s' is no kind of probe; there are %s", name, list);
+}
+
+/* KIND comes first or after options; what is left is options again, then PROGRAM. */
+struct printing {
+    const struct command *self;
+    const struct probe_cli *cli;
+    struct probe_report how;
+    bool failed;
+    struct error err;
+};
+
+static void print(struct printing *p, const struct probe_result *r)
+{
+    int bad = p->cli->json     ? probe_report_json(stdout, r, &p->how, &p->err)
+              : p->cli->folded ? probe_report_folded(stdout, r, &p->how, &p->err)
+                               : probe_report_text(stdout, r, &p->how, &p->err);
+    p->failed = p->failed || bad;
+    fflush(stdout);
+}
+
+static void on_interval(void *arg, struct probe_result *since)
+{
+    struct printing *p = arg;
+    if (!p->cli->json && !p->cli->folded && isatty(STDOUT_FILENO))
+        fputs("\033[H\033[J", stdout); /* the live view takes the screen */
+    print(p, since);
+    if (!p->cli->json)
+        putchar('\n');
+}
+
+static void on_say(void *arg, const char *line)
+{
+    const struct printing *p = arg;
+    command_warn(p->self, "%s", line);
+}
+
+static int status_of(const struct command *self, const struct probe_result *r, const char *program)
+{
+    if (!r->has_program)
+        return EXIT_DONE;
+    if (r->exec_errno) {
+        command_warn(self, "cannot execute '%s': %s", program, strerror(r->exec_errno));
+        return r->exec_errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+    }
+    if (WIFSIGNALED(r->wait_status))
+        return 128 + WTERMSIG(r->wait_status);
+    return WEXITSTATUS(r->wait_status);
+}
+
+static int check(const struct command *self, const struct probe_cli *o,
+                 const struct probe_kind *kind, int operand_count)
+{
+    int targets = (o->pid != 0) + o->all + (operand_count > 0);
+    if (targets != 1)
+        return command_usage(self, "%s: say one of -p PID, -a for every process, or a PROGRAM",
+                             targets ? "too many targets" : "no target");
+    if ((o->library || o->functions.count) && !probe_kind_uses_library(kind))
+        return command_usage(self, "--lib and --function are not for '%s'", probe_kind_name(kind));
+    if (o->mmap && !probe_kind_has_mmap(kind))
+        return command_usage(self, "--mmap is not for '%s'", probe_kind_name(kind));
+    if (o->live && !probe_kind_has_live(kind))
+        return command_usage(self, "--live is not for '%s'", probe_kind_name(kind));
+    if (o->json && o->folded)
+        return command_usage(self, "--json and --folded exclude each other");
+    if (o->pid && kill((pid_t)o->pid, 0) && errno == ESRCH) {
+        command_warn(self, "there is no process %lu", (unsigned long)o->pid);
+        return EXIT_FAILED;
+    }
+    return 0;
+}
+
+/* Finds PROGRAM; returns 0, or the exit status. */
+static int find_program(const struct command *self, const char *name, struct inspect *found)
+{
+    struct error err;
+    if (!inspect_program(name, found, &err))
+        return 0;
+    command_warn(self, "%s", err.text);
+    return err.number == ENOENT   ? EXIT_NOT_FOUND
+           : err.number == EACCES ? EXIT_CANNOT_EXECUTE
+                                  : EXIT_MALLOW_FAILED;
+}
+
+static int run_kind(const struct command *self, const struct probe_cli *o,
+                    const struct probe_kind *kind, char **program)
+{
+    static struct inspect found;
+    uint32_t by;
+    int status = parse_by(self, kind, o->by, &by);
+    if (!status && program)
+        status = find_program(self, program[0], &found);
+    if (status)
+        return status;
+    struct report_options looks = {0};
+    view_looks(&looks);
+    struct printing printing = {
+        .self = self,
+        .cli = o,
+        .how = {
+            .top = o->top, .columns = looks.columns, .unicode = looks.unicode, .bold = looks.bold}};
+    printing.how.symbols = symbols_new(NULL, &printing.err);
+    if (!printing.how.symbols)
+        return command_fail(self, &printing.err);
+    const struct probe_options options = {.kind = kind,
+                                          .pid = (uint32_t)o->pid,
+                                          .argv = program,
+                                          .program = found.path,
+                                          .all = o->all,
+                                          .no_follow = o->no_follow,
+                                          .duration_ns = o->duration_ns,
+                                          .interval_ns = o->interval_ns,
+                                          .by = by,
+                                          .library = o->library,
+                                          .functions = o->functions.items,
+                                          .function_count = o->functions.count,
+                                          .mmap = o->mmap,
+                                          .live = o->live,
+                                          .verbose = o->verbose,
+                                          .interval = on_interval,
+                                          .say = on_say,
+                                          .arg = &printing};
+    struct probe_result result;
+    struct error err = {0};
+    if (probe_run(&options, &result, &err)) {
+        status = command_fail(self, &err);
+        if (program && status == EXIT_FAILED)
+            status = EXIT_MALLOW_FAILED;
+    } else {
+        status = status_of(self, &result, program ? program[0] : NULL);
+        if (!result.exec_errno)
+            print(&printing, &result);
+        int finished = printing.failed ? command_fail(self, &printing.err) : command_finish(self);
+        status = finished ? finished : status;
+    }
+    probe_release(&result);
+    symbols_free(printing.how.symbols);
+    return status;
+}
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    struct probe_cli o = *(const struct probe_cli *)options;
+    const struct probe_kind *kind = probe_kind_find(operands[0]);
+    if (!kind)
+        return no_such_kind(self, operands[0]);
+    /* Options may stand behind KIND: they are parsed as if it were the command. */
+    struct command rest = *self;
+    rest.min_operands = 0;
+    char **program = NULL;
+    int count = 0;
+    switch (options_parse(&rest, operand_count, operands, &o, &program, &count)) {
+    case OPTIONS_HELP: options_print_help(self); return command_finish(self);
+    case OPTIONS_BAD: return EXIT_USAGE;
+    case OPTIONS_OK: break;
+    }
+    int status = check(self, &o, kind, count);
+    if (!status)
+        status = run_kind(self, &o, kind, count ? program : NULL);
+    if (o.functions.items != ((const struct probe_cli *)options)->functions.items)
+        free(o.functions.items);
+    return status;
+}
+
+static const struct probe_cli defaults = {.top = 20};
+
+const struct command command_probe = {
+    .name = "probe",
+    .summary = "ask the kernel what a running program does with memory",
+    .operands = "KIND (-p PID | -a | [--] PROGRAM [ARGS...])",
+    .description =
+        "Counts in the kernel, while a program runs, and prints the sums. KIND is\n"
+        "\n"
+        "  sizes    how large the blocks are that malloc and its family are asked for\n"
+        "  calls    how often each function of an allocator, or of a library, is called\n"
+        "\n"
+        "Options stand before or behind KIND, and before PROGRAM. PROGRAM is counted from\n"
+        "its first instruction on, with its threads and children. Needs root, or\n"
+        "CAP_BPF and CAP_PERFMON, and a kernel with type information.\n"
+        "\n"
+        "Exit status: that of PROGRAM; 125 when mallow failed before it ran.",
+    .options = specs,
+    .defaults = &defaults,
+    .options_bytes = sizeof(struct probe_cli),
+    .min_operands = 1,
+    .max_operands = -1,
+    .flags = COMMAND_PROGRAM,
+    .run = run,
+};

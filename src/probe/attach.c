@@ -1,0 +1,179 @@
+/* attach.c - see attach.h. */
+#include "probe/attach.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { LINK_CREATE = 28, FLAG_RETURN = 1, ERRNO_NOT_SUPPORTED = 524 /* the kernel's own */ };
+
+/* As in the kernel's union bpf_attr, for BPF_LINK_CREATE of this type. */
+struct link_create {
+    uint32_t program, target, attach_type, flags;
+    uint64_t path, offsets, semaphores, cookies;
+    uint32_t count, multi_flags, pid, padding;
+};
+
+int attach_link(int program, const char *path, const uint64_t *offsets, const uint64_t *semaphores,
+                const uint64_t *cookies, uint32_t count, bool on_return, pid_t pid)
+{
+    struct link_create a = {
+        .program = (uint32_t)program,
+        .attach_type = ATTACH_UPROBE_MULTI,
+        .path = (uint64_t)(uintptr_t)path,
+        .offsets = (uint64_t)(uintptr_t)offsets,
+        .semaphores = (uint64_t)(uintptr_t)semaphores,
+        .cookies = (uint64_t)(uintptr_t)cookies,
+        .count = count,
+        .multi_flags = on_return ? FLAG_RETURN : 0,
+        .pid = (uint32_t)pid,
+    };
+    return (int)syscall(SYS_bpf, LINK_CREATE, &a, sizeof a);
+}
+
+int attach_keep(struct attachments *a, int fd)
+{
+    if (a->fds == a->fd_room) {
+        size_t room = a->fd_room ? a->fd_room * 2 : 16;
+        int *more = reallocarray(a->fd, room, sizeof *more);
+        if (!more) {
+            close(fd);
+            return -1;
+        }
+        a->fd = more;
+        a->fd_room = room;
+    }
+    a->fd[a->fds++] = fd;
+    return 0;
+}
+
+static int keep_link(struct attachments *a, struct bpf_link *link)
+{
+    if (a->links == a->link_room) {
+        size_t room = a->link_room ? a->link_room * 2 : 16;
+        struct bpf_link **more = reallocarray(a->link, room, sizeof(struct bpf_link *));
+        if (!more) {
+            bpf_link__destroy(link);
+            return -1;
+        }
+        a->link = more;
+        a->link_room = room;
+    }
+    a->link[a->links++] = link;
+    return 0;
+}
+
+void attach_release(struct attachments *a)
+{
+    for (size_t i = 0; i < a->links; i++)
+        bpf_link__destroy(a->link[i]);
+    for (size_t i = 0; i < a->fds; i++)
+        close(a->fd[i]);
+    free(a->link);
+    free(a->fd);
+    *a = (struct attachments){0};
+}
+
+int attach_program(struct attachments *a, struct bpf_program *program, struct error *err)
+{
+    struct bpf_link *link = bpf_program__attach(program);
+    if (!link)
+        return error_system(err, "cannot attach to %s", bpf_program__section_name(program));
+    if (keep_link(a, link))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    return 0;
+}
+
+/* The arrays that the system call wants, for `n` places. */
+struct request {
+    struct attachments *a;
+    int program;
+    const char *path;
+    struct place *places;
+    uint64_t *offsets, *cookies, *semaphores;
+    const struct attach_how *how;
+    int last_errno;
+};
+
+/* One bad place makes the kernel refuse all: halves the run until it stands alone. */
+static long attach_run(struct request *r, size_t first, size_t n)
+{
+    int fd = attach_link(r->program, r->path, r->offsets + first, r->semaphores + first,
+                         r->cookies + first, (uint32_t)n, r->how->on_return, r->how->pid);
+    if (fd >= 0)
+        return attach_keep(r->a, fd) ? 0 : (long)n;
+    r->last_errno = errno;
+    if (errno != ERRNO_NOT_SUPPORTED && errno != EINVAL && errno != EILSEQ && errno != ENOTSUP)
+        return 0;
+    if (n == 1) {
+        r->places[first].skipped = true;
+        return 0;
+    }
+    size_t half = n / 2;
+    return attach_run(r, first, half) + attach_run(r, first + half, n - half);
+}
+
+static long attach_many(struct attachments *a, struct bpf_program *program, const char *path,
+                        struct place *places, size_t n, const struct attach_how *how)
+{
+    struct request r = {.a = a,
+                        .program = bpf_program__fd(program),
+                        .path = path,
+                        .places = places,
+                        .how = how,
+                        .offsets = calloc(n * 3, sizeof *r.offsets)};
+    if (!r.offsets)
+        return 0;
+    r.cookies = r.offsets + n;
+    r.semaphores = r.cookies + n;
+    for (size_t i = 0; i < n; i++) {
+        r.offsets[i] = places[i].offset;
+        r.cookies[i] = places[i].cookie;
+        r.semaphores[i] = places[i].semaphore;
+    }
+    long done = attach_run(&r, 0, n);
+    free(r.offsets);
+    errno = r.last_errno;
+    return done;
+}
+
+static long attach_single(struct attachments *a, struct bpf_program *program, const char *path,
+                          struct place *places, size_t n, const struct attach_how *how)
+{
+    long done = 0;
+    int last = 0;
+    for (size_t i = 0; i < n; i++) {
+        LIBBPF_OPTS(bpf_uprobe_opts, options, .retprobe = how->on_return,
+                    .bpf_cookie = places[i].cookie, .ref_ctr_offset = places[i].semaphore);
+        struct bpf_link *link = bpf_program__attach_uprobe_opts(program, how->pid ? how->pid : -1,
+                                                                path, places[i].offset, &options);
+        if (link && keep_link(a, link) == 0) {
+            done++;
+            continue;
+        }
+        last = errno;
+        places[i].skipped = true;
+        if (last == EACCES || last == EPERM)
+            break;
+    }
+    errno = last;
+    return done;
+}
+
+long attach_places(struct attachments *a, struct bpf_program *program, const char *path,
+                   struct place *places, size_t n, const struct attach_how *how, struct error *err)
+{
+    long done = how->multi ? attach_many(a, program, path, places, n, how)
+                           : attach_single(a, program, path, places, n, how);
+    if (done > 0)
+        return done;
+    if (!how->multi && (errno == EACCES || errno == EPERM))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "this kernel probes functions by perf events only, for which CAP_BPF and "
+                         "CAP_PERFMON do not suffice: run it as root (sudo)");
+    return error_system(err, "cannot probe %s", path);
+}

@@ -1,0 +1,58 @@
+/* attach.h - putting a program at places in a file.
+ *
+ * Owns: the call that attaches to many places at once (libbpf of Debian 12 does not know it), the
+ * older way by one perf event each, and leaving out places where the kernel puts no probe. */
+#ifndef MALLOW_PROBE_ATTACH_H
+#define MALLOW_PROBE_ATTACH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct bpf_program;
+struct bpf_link;
+
+enum { ATTACH_UPROBE_MULTI = 48 }; /* BPF_TRACE_UPROBE_MULTI of enum bpf_attach_type */
+
+/* What is attached, to be taken away together. */
+struct attachments {
+    struct bpf_link **link;
+    int *fd;
+    size_t links, fds, link_room, fd_room;
+};
+
+/* One place in a file. */
+struct place {
+    uint64_t offset;
+    uint64_t cookie;
+    uint64_t semaphore; /* file offset of a counter that is raised while the probe is there; 0 */
+    bool skipped;       /* set when the kernel puts no probe there */
+};
+
+struct attach_how {
+    bool multi;     /* many at once */
+    bool on_return; /* when the function returns */
+    pid_t pid;      /* of one process only; 0: of all */
+};
+
+/* Puts program at n places of the file at path. Returns how many places have it; -1 with *err when
+ * none has. */
+long attach_places(struct attachments *a, struct bpf_program *program, const char *path,
+                   struct place *places, size_t n, const struct attach_how *how, struct error *err);
+
+/* Attaches a program by its section's name (a tracepoint). */
+int attach_program(struct attachments *a, struct bpf_program *program, struct error *err);
+
+/* Keeps a descriptor whose closing detaches; 0 or -1 when out of memory (it is then closed). */
+int attach_keep(struct attachments *a, int fd);
+
+void attach_release(struct attachments *a);
+
+/* The system call itself: a descriptor, or -1 with errno. cookies and semaphores may be NULL. */
+int attach_link(int program, const char *path, const uint64_t *offsets, const uint64_t *semaphores,
+                const uint64_t *cookies, uint32_t count, bool on_return, pid_t pid);
+
+#endif

@@ -1,0 +1,162 @@
+/* caps.c - see caps.h. */
+#include "probe/caps.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "probe/attach.h"
+
+enum { CAPABILITY_SYS_ADMIN = 21, CAPABILITY_PERFMON = 38, CAPABILITY_BPF = 39 };
+
+static const char remedy_rights[] =
+    "run it as root (sudo), or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep $(readlink -f MALLOW)";
+
+static uint64_t effective_capabilities(void)
+{
+    char line[256];
+    unsigned long long bits = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "CapEff:", 7))
+            bits = strtoull(line + 7, NULL, 16);
+    if (f)
+        fclose(f);
+    return bits;
+}
+
+static bool has_rights(void)
+{
+    uint64_t bits = effective_capabilities();
+    bool admin = bits >> CAPABILITY_SYS_ADMIN & 1;
+    return admin || (bits >> CAPABILITY_BPF & 1 && bits >> CAPABILITY_PERFMON & 1);
+}
+
+static bool has_types(void) { return access("/sys/kernel/btf/vmlinux", R_OK) == 0; }
+
+/* A program that does nothing, of the type that uprobes have. Returns its descriptor or -1. */
+static int empty_program(unsigned attach_type)
+{
+    static const struct bpf_insn code[] = {
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
+        {.code = BPF_JMP | BPF_EXIT},
+    };
+    LIBBPF_OPTS(bpf_prog_load_opts, options,
+                .expected_attach_type = (enum bpf_attach_type)attach_type);
+    return bpf_prog_load(BPF_PROG_TYPE_KPROBE, "mallow_try", "GPL", code, 2, &options);
+}
+
+bool caps_uprobe_multi(void)
+{
+    int program = empty_program(ATTACH_UPROBE_MULTI);
+    if (program < 0)
+        return false;
+    /* "/" cannot have a probe, and only a kernel that knows the call says so. */
+    uint64_t offset = 0;
+    int link = attach_link(program, "/", &offset, NULL, NULL, 1, false, 0);
+    int number = errno;
+    if (link >= 0)
+        close(link);
+    close(program);
+    return link >= 0 || number == EBADF;
+}
+
+bool caps_user_stacks(void)
+{
+    return libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_find_vma, NULL) == 1 &&
+           libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_loop, NULL) == 1;
+}
+
+int caps_require(struct error *err)
+{
+    if (!has_rights())
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "programs are loaded into the kernel, which needs root or the "
+                         "capabilities CAP_BPF and CAP_PERFMON; to fix it: %s",
+                         remedy_rights);
+    if (!has_types())
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the kernel does not describe its types (/sys/kernel/btf/vmlinux): use a "
+                         "kernel built with CONFIG_DEBUG_INFO_BTF");
+    int program = empty_program(0);
+    if (program < 0)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the kernel refuses a program that does nothing (%s): see "
+                         "/sys/kernel/security/lockdown and the container's seccomp profile",
+                         strerror(errno));
+    close(program);
+    return 0;
+}
+
+static void put(struct probe_cap *c, const char *name, bool works, const char *detail,
+                const char *why, const char *remedy)
+{
+    c->name = name;
+    c->works = works;
+    snprintf(c->detail, sizeof c->detail, "%s", detail);
+    snprintf(c->why, sizeof c->why, "%s", works ? "" : why);
+    snprintf(c->remedy, sizeof c->remedy, "%s", works ? "" : remedy);
+}
+
+static bool any_swap(void)
+{
+    char line[256];
+    int lines = 0;
+    FILE *f = fopen("/proc/swaps", "re");
+    while (f && fgets(line, sizeof line, f))
+        lines++;
+    if (f)
+        fclose(f);
+    return lines > 1;
+}
+
+static int quiet(enum libbpf_print_level level, const char *format, va_list ap)
+{
+    (void)level, (void)format, (void)ap;
+    return 0;
+}
+
+size_t probe_caps(struct probe_cap *caps, size_t max)
+{
+    struct probe_cap c[PROBE_CAPS_MAX];
+    size_t n = 0;
+    libbpf_set_print(quiet);
+    bool rights = has_rights(), types = has_types();
+    int program = rights ? empty_program(0) : -1;
+    put(&c[n++], "probe-rights", rights && program >= 0,
+        !rights        ? "neither root nor CAP_BPF and CAP_PERFMON"
+        : program >= 0 ? "programs can be loaded into the kernel"
+                       : "the kernel refuses programs",
+        "`mallow probe` cannot load its programs into the kernel", remedy_rights);
+    put(&c[n++], "probe-types", types,
+        types ? "/sys/kernel/btf/vmlinux is there" : "no /sys/kernel/btf/vmlinux",
+        "`mallow probe` cannot find its way in this kernel's structures",
+        "use a kernel built with CONFIG_DEBUG_INFO_BTF");
+    if (program >= 0) {
+        close(program);
+        bool multi = caps_uprobe_multi(), stacks = caps_user_stacks();
+        put(&c[n++], "probe-many", multi,
+            multi ? "many functions are probed at once (uprobe_multi)"
+                  : "functions are probed one by one (perf uprobes)",
+            "taking probes away again takes a tenth of a second for each function",
+            "use Linux 6.6 or newer");
+        put(&c[n++], "probe-stacks", stacks,
+            stacks ? "user stacks are unwound in the kernel" : "no bpf_find_vma or bpf_loop",
+            "`mallow probe --by stack` does not work", "use Linux 5.17 or newer");
+    }
+    bool swap = any_swap();
+    put(&c[n++], "swap", swap, swap ? "swap is configured" : "no swap is configured",
+        "anonymous pages cannot be paged out or in; there is nothing for such a probe to see",
+        "fallocate -l 1G /swapfile && chmod 600 /swapfile && mkswap /swapfile && swapon /swapfile");
+    if (n > max)
+        n = max;
+    memcpy(caps, c, n * sizeof *c);
+    return n;
+}

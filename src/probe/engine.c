@@ -1,0 +1,545 @@
+/* engine.c - from start to end of a probe: loads, attaches, waits, adds up. See probe.h, kind.h. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "probe/caps.h"
+#include "probe/kind.h"
+#include "probe/run.h"
+#include "probe/stacks.h"
+#include "launch/launch.h"
+
+struct probe_state {
+    struct engine e;
+    struct launch launch;
+    struct signals_before signals;
+    struct limits_before limits;
+    struct ring_buffer *ring;
+    struct probe_row *before; /* rows at the last interval */
+    size_t before_count;
+    uint64_t losses_before[PROBE_LOSSES];
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void engine_say(const struct engine *e, const char *format, ...)
+{
+    char line[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(line, sizeof line, format, ap);
+    va_end(ap);
+    if (e->options->say)
+        e->options->say(e->options->arg, line);
+}
+
+void engine_source(struct engine *e, const char *format, ...)
+{
+    size_t n = strlen(e->result->source);
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(e->result->source + n, sizeof e->result->source - n, format, ap);
+    va_end(ap);
+}
+
+/* ---- what libbpf says ---- */
+
+static bool verbose;
+
+static int print(enum libbpf_print_level level, const char *format, va_list ap)
+{
+    (void)level;
+    if (verbose)
+        vfprintf(stderr, format, ap);
+    return 0;
+}
+
+/* ---- rows and names ---- */
+
+int engine_add_row(struct engine *e, const struct probe_row *row, struct error *err)
+{
+    if (e->row_count == e->row_room) {
+        size_t room = e->row_room ? e->row_room * 2 : 256;
+        struct probe_row *more = reallocarray(e->rows, room, sizeof *more);
+        if (!more)
+            return error_set(err, ERROR_MEMORY, "out of memory");
+        e->rows = more;
+        e->row_room = room;
+    }
+    e->rows[e->row_count++] = *row;
+    return 0;
+}
+
+int engine_add_name(struct engine *e, const char *name, struct error *err)
+{
+    if (e->name_count == e->name_room) {
+        size_t room = e->name_room ? e->name_room * 2 : 64;
+        char **more = reallocarray(e->names, room, sizeof *more);
+        if (!more)
+            return error_set(err, ERROR_MEMORY, "out of memory");
+        e->names = more;
+        e->name_room = room;
+    }
+    if (!(e->names[e->name_count] = strdup(name)))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    e->name_count++;
+    return 0;
+}
+
+int engine_map(const struct engine *e, const char *name)
+{
+    const struct bpf_map *map = bpf_object__find_map_by_name(e->object, name);
+    return map ? bpf_map__fd(map) : -1;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return memcmp(&((const struct probe_row *)a)->key, &((const struct probe_row *)b)->key,
+                  sizeof(struct probe_key));
+}
+
+static void collect_losses(struct engine *e)
+{
+    int cpus = libbpf_num_possible_cpus(), fd = engine_map(e, "losses");
+    uint64_t *values = calloc((size_t)(cpus > 0 ? cpus : 1), sizeof *values);
+    for (uint32_t what = 0; values && what < PROBE_LOSSES; what++) {
+        e->result->losses[what] = 0;
+        if (bpf_map_lookup_elem(fd, &what, values))
+            continue;
+        for (int i = 0; i < cpus; i++)
+            e->result->losses[what] += values[i];
+    }
+    free(values);
+}
+
+static int collect(struct engine *e, struct error *err)
+{
+    struct probe_row row;
+    struct probe_key *last = NULL, key;
+    int fd = engine_map(e, "sums");
+    e->row_count = 0;
+    memset(&row, 0, sizeof row);
+    while (bpf_map_get_next_key(fd, last, &row.key) == 0) {
+        if (bpf_map_lookup_elem(fd, &row.key, &row.value) == 0 && engine_add_row(e, &row, err))
+            return -1;
+        key = row.key;
+        last = &key;
+    }
+    if (e->options->kind->collect && e->options->kind->collect(e, err))
+        return -1;
+    if (e->row_count)
+        qsort(e->rows, e->row_count, sizeof *e->rows, by_key);
+    collect_losses(e);
+    e->result->rows = e->rows;
+    e->result->row_count = e->row_count;
+    e->result->names = (const char *const *)e->names;
+    e->result->name_count = e->name_count;
+    return e->stacks ? stacks_keep(e->stacks, e->rows, e->row_count, err) : 0;
+}
+
+/* ---- attaching ---- */
+
+void engine_skip(struct engine *e, const char *program)
+{
+    struct bpf_program *p = bpf_object__find_program_by_name(e->object, program);
+    if (p)
+        bpf_program__set_autoload(p, false);
+}
+
+static bool is_uprobe(const struct bpf_program *p)
+{
+    return !strncmp(bpf_program__section_name(p), "uprobe", 6) ||
+           !strncmp(bpf_program__section_name(p), "uretprobe", 9);
+}
+
+static int attach_tracepoints(struct engine *e, bool follow, struct error *err)
+{
+    struct bpf_program *p;
+    bpf_object__for_each_program(p, e->object)
+    {
+        bool is_follow = !strncmp(bpf_program__name(p), "follow_", 7);
+        if (bpf_program__fd(p) >= 0 && is_follow == follow &&
+            !strncmp(bpf_program__section_name(p), "tp_btf/", 7) &&
+            attach_program(&e->attachments, p, err))
+            return -1;
+    }
+    return 0;
+}
+
+int engine_attach_tracepoints(struct engine *e, struct error *err)
+{
+    return attach_tracepoints(e, false, err);
+}
+
+long engine_attach_places(struct engine *e, const char *program, const char *path,
+                          struct place *places, size_t n, bool on_return, struct error *err)
+{
+    struct bpf_program *p = bpf_object__find_program_by_name(e->object, program);
+    struct attach_how how = {.multi = e->multi, .on_return = on_return};
+    if (e->options->no_follow)
+        how.pid = (pid_t)e->pid;
+    return attach_places(&e->attachments, p, path, places, n, &how, err);
+}
+
+int engine_attach_perf(struct engine *e, const char *program, uint64_t event, struct error *err)
+{
+    struct bpf_program *p = bpf_object__find_program_by_name(e->object, program);
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .config = event, .sample_period = 1};
+    int cpus = libbpf_num_possible_cpus(), done = 0;
+    for (int cpu = 0; cpu < cpus; cpu++) {
+        int fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+        if (fd < 0 && errno == ENODEV)
+            continue; /* not online */
+        if (fd < 0)
+            return error_system(err, "cannot open a perf event for processor %d", cpu);
+        if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(p)) ||
+            ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
+            error_system(err, "cannot attach to a perf event");
+            close(fd);
+            return -1;
+        }
+        if (attach_keep(&e->attachments, fd))
+            return error_set(err, ERROR_MEMORY, "out of memory");
+        done++;
+    }
+    return done ? 0 : error_set(err, ERROR_UNSUPPORTED, "no processor has perf events");
+}
+
+/* ---- which processes ---- */
+
+static int target(struct engine *e, uint32_t pid, uint32_t state)
+{
+    return bpf_map_update_elem(engine_map(e, "targets"), &pid, &state, BPF_ANY);
+}
+
+/* The parent of a process, 0 when it is gone. */
+static uint32_t parent_of(const char *pid)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    FILE *f = fopen(path, "re");
+    bool ok = f && fgets(line, sizeof line, f);
+    if (f)
+        fclose(f);
+    const char *behind = ok ? strrchr(line, ')') : NULL; /* the name may hold anything */
+    return behind && strlen(behind) > 4 ? (uint32_t)strtoul(behind + 4, NULL, 10) : 0;
+}
+
+/* The children that a running process has already, and theirs. */
+static void target_children(struct engine *e)
+{
+    bool more = true;
+    int fd = engine_map(e, "targets");
+    for (int round = 0; more && round < 64; round++) {
+        DIR *proc = opendir("/proc");
+        const struct dirent *d;
+        more = false;
+        while (proc && (d = readdir(proc))) {
+            uint32_t pid = (uint32_t)strtoul(d->d_name, NULL, 10), parent, state;
+            if (!pid || !(parent = parent_of(d->d_name)) ||
+                bpf_map_lookup_elem(fd, &parent, &state) ||
+                bpf_map_lookup_elem(fd, &pid, &state) == 0)
+                continue;
+            more = target(e, pid, PROBE_TARGET_RUNS) == 0;
+        }
+        if (proc)
+            closedir(proc);
+    }
+}
+
+/* ---- start ---- */
+
+static bool keeps_stacks(const struct probe_options *o)
+{
+    return o->by & (PROBE_BY_STACK | PROBE_BY_KSTACK);
+}
+
+static int find_files(struct engine *e, struct error *err)
+{
+    const struct probe_options *o = e->options;
+    if (o->argv)
+        return files_of_program(&e->files, o->program, err);
+    if (o->pid)
+        return files_of_process(&e->files, (pid_t)o->pid, err);
+    return files_of_machine(&e->files, err);
+}
+
+static int resize(struct engine *e, const char *name, size_t entries, struct error *err)
+{
+    struct bpf_map *map = bpf_object__find_map_by_name(e->object, name);
+    if (map && bpf_map__set_max_entries(map, (uint32_t)entries))
+        return error_system(err, "cannot size the map '%s'", name);
+    return 0;
+}
+
+static int configure(struct engine *e, struct error *err)
+{
+    const struct probe_options *o = e->options;
+    struct bpf_map *map = bpf_object__find_map_by_name(e->object, ".rodata.config");
+    const struct probe_config config = {.by = o->by,
+                                        .filter = !o->all,
+                                        .follow = !o->no_follow,
+                                        .own_pid = (uint32_t)getpid(),
+                                        .cpus = (uint32_t)libbpf_num_possible_cpus(),
+                                        .max_depth = PROBE_DEPTH_MAX,
+                                        .detail = o->mmap,
+                                        .live = o->live};
+    if (!map || bpf_map__set_initial_value(map, &config, sizeof config))
+        return error_system(err, "cannot configure the programs");
+    if (o->all || o->no_follow)
+        engine_skip(e, "follow_fork");
+    if (o->all) {
+        engine_skip(e, "follow_exit");
+        engine_skip(e, "follow_exec");
+    }
+    struct bpf_program *p;
+    bpf_object__for_each_program(p, e->object) if (is_uprobe(p) && e->multi)
+        bpf_program__set_expected_attach_type(p, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
+    if (!keeps_stacks(o))
+        return resize(e, "events", 1 << 18, err);
+    if (o->by & PROBE_BY_STACK && !caps_user_stacks())
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "this kernel cannot unwind user stacks (bpf_find_vma, bpf_loop): use Linux "
+            "5.17 or newer, or --by without 'stack'");
+    static const struct files none;
+    e->stacks = stacks_new(e->object, o->by & PROBE_BY_STACK ? &e->files : &none, err);
+    if (!e->stacks || resize(e, "events", 1 << 20, err))
+        return -1;
+    return resize(e, "kstacks", o->by & PROBE_BY_KSTACK ? 16384 : 1, err);
+}
+
+static int load(struct engine *e, struct error *err)
+{
+    const struct probe_kind *kind = e->options->kind;
+    size_t bytes = 0;
+    const void *image = kind->object(&bytes);
+    LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = kind->name);
+    verbose = e->options->verbose;
+    libbpf_set_print(print);
+    if (caps_require(err))
+        return -1;
+    e->multi = caps_uprobe_multi();
+    e->object = bpf_object__open_mem(image, bytes, &options);
+    if (!e->object)
+        return error_system(err, "cannot open the programs of '%s'", kind->name);
+    if (find_files(e, err) || configure(e, err))
+        return -1;
+    if (kind->prepare && kind->prepare(e, err))
+        return -1;
+    int bad = bpf_object__load(e->object);
+    if (bad) {
+        errno = -bad;
+        return error_system(err, "the kernel refuses the programs of '%s' (--verbose tells more)",
+                            kind->name);
+    }
+    return e->stacks ? stacks_install(e->stacks, err) : 0;
+}
+
+static int on_event(void *arg, void *data, size_t size)
+{
+    struct engine *e = arg;
+    uint32_t type;
+    if (size < sizeof type)
+        return 0;
+    memcpy(&type, data, sizeof type);
+    if (type == PROBE_EVENT_FILE && size >= sizeof(struct probe_event_file)) {
+        if (e->stacks)
+            stacks_learn(e->stacks, data);
+    } else if (e->options->kind->event)
+        e->options->kind->event(e, data, size);
+    return 0;
+}
+
+static int attach(struct probe_state *s, struct error *err)
+{
+    struct engine *e = &s->e;
+    const struct probe_options *o = e->options;
+    s->ring = ring_buffer__new(engine_map(e, "events"), on_event, e, NULL);
+    if (!s->ring)
+        return error_system(err, "cannot read the ring buffer");
+    if (attach_tracepoints(e, true, err))
+        return -1;
+    if (e->pid && target(e, e->pid, o->argv ? PROBE_TARGET_WAITS : PROBE_TARGET_RUNS))
+        return error_system(err, "cannot name the process to the kernel");
+    if (o->pid && !o->no_follow)
+        target_children(e);
+    return o->kind->attach(e, err);
+}
+
+/* ---- the end ---- */
+
+static int subtract(struct probe_state *s, struct error *err)
+{
+    struct engine *e = &s->e;
+    struct probe_row *copy = calloc(e->row_count + 1, sizeof *copy);
+    if (!copy)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    if (e->row_count)
+        memcpy(copy, e->rows, e->row_count * sizeof *copy);
+    size_t kept = 0, count = e->row_count;
+    for (size_t i = 0; i < count; i++) {
+        struct probe_row row = e->rows[i];
+        const struct probe_row *old =
+            s->before_count ? bsearch(&row, s->before, s->before_count, sizeof *s->before, by_key)
+                            : NULL;
+        if (old) {
+            row.value.calls -= old->value.calls;
+            row.value.bytes -= old->value.bytes;
+            row.value.more -= old->value.more;
+            row.value.extra -= old->value.extra;
+        }
+        if (row.value.calls || row.value.bytes || row.value.more)
+            e->rows[kept++] = row;
+    }
+    free(s->before);
+    s->before = copy;
+    s->before_count = count;
+    e->row_count = kept;
+    return 0;
+}
+
+static int interval(void *arg, struct error *err)
+{
+    struct probe_state *s = arg;
+    struct engine *e = &s->e;
+    if (collect(e, err) || subtract(s, err))
+        return -1;
+    e->result->row_count = e->row_count;
+    uint64_t losses[PROBE_LOSSES];
+    memcpy(losses, e->result->losses, sizeof losses);
+    for (int i = 0; i < PROBE_LOSSES; i++)
+        e->result->losses[i] -= s->losses_before[i];
+    memcpy(s->losses_before, losses, sizeof losses);
+    e->result->duration_ns = now_ns() - e->result->start_ns;
+    if (e->options->interval)
+        e->options->interval(e->options->arg, e->result);
+    return 0;
+}
+
+static int run_all(struct probe_state *s, struct error *err)
+{
+    struct engine *e = &s->e;
+    const struct probe_options *o = e->options;
+    struct run_plan plan = {.ring = s->ring,
+                            .pid = e->pid,
+                            .is_child = o->argv != NULL,
+                            .duration_ns = o->duration_ns,
+                            .interval_ns = o->interval ? o->interval_ns : 0,
+                            .interval = interval,
+                            .arg = s};
+    e->result->start_ns = now_ns();
+    if (o->argv) {
+        e->result->has_program = true;
+        e->result->exec_errno = launch_go(&s->launch);
+        s->launch.pid = 0;
+        if (e->result->exec_errno)
+            return 0;
+    }
+    int bad = run_wait(&plan, err);
+    e->result->duration_ns = now_ns() - e->result->start_ns;
+    e->result->interrupted = plan.interrupted;
+    e->result->wait_status = plan.wait_status;
+    attach_release(&e->attachments); /* before the sums are read: they stand still */
+    ring_buffer__consume(s->ring);
+    if (bad || collect(e, err))
+        return -1;
+    if (o->kind->finish)
+        o->kind->finish(e);
+    return 0;
+}
+
+int probe_run(const struct probe_options *o, struct probe_result *result, struct error *err)
+{
+    *result = (struct probe_result){.kind = o->kind, .by = o->by};
+    struct probe_state *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    result->state = s;
+    s->e = (struct engine){.options = o, .result = result, .pid = o->pid};
+    signals_take(&s->signals);
+    limits_lift(&s->limits);
+    int bad = 0;
+    if (o->argv) {
+        bad = launch_fork(&s->launch, err);
+        if (!bad && s->launch.pid == 0) {
+            static const char *const nothing[] = {NULL};
+            const struct launch_plan plan = {o->argv, &s->signals, &s->limits};
+            launch_child_wait(&s->launch);
+            launch_child_exec(&s->launch, &plan, nothing);
+        }
+        s->e.pid = (uint32_t)s->launch.pid;
+    }
+    bad = bad || load(&s->e, err) || attach(s, err) || run_all(s, err);
+    if (s->launch.pid > 0)
+        launch_cancel(&s->launch);
+    attach_release(&s->e.attachments);
+    limits_restore(&s->limits);
+    signals_restore(&s->signals);
+    return bad ? -1 : 0;
+}
+
+void probe_release(struct probe_result *result)
+{
+    struct probe_state *s = result->state;
+    if (!s)
+        return;
+    ring_buffer__free(s->ring);
+    stacks_free(s->e.stacks);
+    bpf_object__close(s->e.object);
+    files_release(&s->e.files);
+    for (size_t i = 0; i < s->e.name_count; i++)
+        free(s->e.names[i]);
+    free(s->e.names);
+    free(s->e.rows);
+    free(s->e.own);
+    free(s->before);
+    free(s);
+    *result = (struct probe_result){0};
+}
+
+uint64_t probe_lost(const struct probe_result *r)
+{
+    uint64_t lost = 0;
+    for (int i = 0; i < PROBE_LOSSES; i++)
+        if (i != PROBE_CUT_STACKS)
+            lost += r->losses[i];
+    return lost;
+}
+
+size_t probe_stack_frames(const struct probe_result *r, uint64_t stack, struct probe_frame *frames,
+                          size_t max)
+{
+    struct stacks *s = r->state ? r->state->e.stacks : NULL;
+    return s ? stacks_frames(s, stack, frames, max) : 0;
+}
+
+size_t probe_kernel_frames(const struct probe_result *r, uint64_t kstack, const char **names,
+                           size_t max)
+{
+    struct stacks *s = r->state ? r->state->e.stacks : NULL;
+    return s ? stacks_kernel(s, kstack, names, max) : 0;
+}
+
+const char *probe_kernel_name(const struct probe_result *r, uint64_t address)
+{
+    struct stacks *s = r->state ? r->state->e.stacks : NULL;
+    return s ? stacks_kernel_name(s, address) : NULL;
+}

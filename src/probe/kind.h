@@ -1,0 +1,68 @@
+/* kind.h - what a kind of probe is to the engine. Private to this folder. */
+#ifndef MALLOW_PROBE_KIND_H
+#define MALLOW_PROBE_KIND_H
+
+#include "probe/attach.h"
+#include "probe/files.h"
+#include "probe/probe.h"
+
+struct bpf_object;
+struct engine;
+
+struct probe_kind {
+    const char *name, *summary;
+    uint32_t by, may_by;
+    bool uses_library, has_mmap, has_live;
+    const void *(*object)(size_t *bytes); /* the compiled programs */
+
+    /* Between opening and loading: which programs are wanted, sizes of maps. NULL: nothing. */
+    int (*prepare)(struct engine *e, struct error *err);
+    int (*attach)(struct engine *e, struct error *err);
+    /* Sums that are not in the map `sums`: adds rows to e->rows. NULL: none. */
+    int (*collect)(struct engine *e, struct error *err);
+    /* An event of the ring buffer of a type from PROBE_EVENT_KIND on. NULL: none. */
+    void (*event)(struct engine *e, const void *data, size_t size);
+    void (*finish)(struct engine *e); /* after detaching; NULL: nothing */
+};
+
+struct stacks;
+
+/* What is kept from start to end of one probe. */
+struct engine {
+    const struct probe_options *options;
+    struct probe_result *result;
+    struct bpf_object *object;
+    struct files files;
+    struct attachments attachments;
+    struct stacks *stacks; /* NULL: no user or kernel stacks are kept */
+    bool multi;            /* uprobe_multi works here */
+    uint32_t pid;          /* -p, or the program that was started; 0: all */
+    struct probe_row *rows;
+    size_t row_count, row_room;
+    /* The names of key.what, owned. */
+    char **names;
+    size_t name_count, name_room;
+    void *own; /* the kind's */
+};
+
+int engine_add_row(struct engine *e, const struct probe_row *row, struct error *err);
+int engine_add_name(struct engine *e, const char *name, struct error *err);
+/* Leaves a program out of loading; every program not named is loaded. */
+void engine_skip(struct engine *e, const char *program);
+/* Attaches every program that was loaded and whose section is a tracepoint's, but for those that
+ * are attached already (follow_*). */
+int engine_attach_tracepoints(struct engine *e, struct error *err);
+/* Attaches `program` to n places of path; e->multi and the process decide how. */
+long engine_attach_places(struct engine *e, const char *program, const char *path,
+                          struct place *places, size_t n, bool on_return, struct error *err);
+int engine_map(const struct engine *e, const char *name); /* descriptor */
+/* A new descriptor of a software perf event for one processor, with the program behind it. */
+int engine_attach_perf(struct engine *e, const char *program, uint64_t event, struct error *err);
+void engine_say(const struct engine *e, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Appends to result->source. */
+void engine_source(struct engine *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+extern const struct probe_kind probe_kind_sizes, probe_kind_calls;
+
+#endif

@@ -1,0 +1,129 @@
+/* kind_calls.c - `probe calls`: how often each function of a library is called. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bpf/calls.h"
+#include "probe/kind.h"
+#include "symbol/functions.h"
+
+/* Made from the program when it is built; wants the types above. */
+#include <probe/calls.skel.h>
+
+/* Without --lib and --function: what the C library's allocator exports. */
+static const char *const allocator[] = {"malloc",
+                                        "free",
+                                        "calloc",
+                                        "realloc",
+                                        "reallocarray",
+                                        "memalign",
+                                        "aligned_alloc",
+                                        "valloc",
+                                        "pvalloc",
+                                        "posix_memalign",
+                                        "malloc_usable_size",
+                                        "malloc_trim",
+                                        "free_sized",
+                                        "free_aligned_sized"};
+
+static bool is_wanted(const struct probe_options *o, const char *name)
+{
+    for (size_t i = 0; i < o->function_count; i++)
+        if (!fnmatch(o->functions[i], name, 0))
+            return true;
+    if (o->function_count || o->library)
+        return !o->function_count;
+    for (size_t i = 0; i < sizeof allocator / sizeof *allocator; i++)
+        if (!strcmp(allocator[i], name))
+            return true;
+    return false;
+}
+
+/* Functions without exports (a static program) are found by its symbols. */
+static int read_functions(const char *path, bool named, struct functions *f, struct error *err)
+{
+    if (functions_read(path, FUNCTIONS_EXPORTED | (named ? FUNCTIONS_LOCAL : 0), f, err))
+        return -1;
+    if (f->count)
+        return 0;
+    functions_release(f);
+    return functions_read(path, FUNCTIONS_LOCAL, f, err);
+}
+
+static int calls_attach(struct engine *e, struct error *err)
+{
+    const struct probe_options *o = e->options;
+    char path[PATH_MAX];
+    struct functions f;
+    if (files_find_library(&e->files, o->library, path, sizeof path, err) ||
+        read_functions(path, o->function_count > 0, &f, err))
+        return -1;
+    struct place *places = calloc(f.count + 1, sizeof *places);
+    size_t n = 0, kept = 0;
+    int bad = places ? 0 : error_set(err, ERROR_MEMORY, "out of memory");
+    for (size_t i = 0; i < f.count && !bad; i++)
+        if (!f.at[i].data && is_wanted(o, f.at[i].name))
+            f.at[kept++] = f.at[i];
+    f.count = kept;
+    functions_unique(&f);
+    for (size_t i = 0; i < f.count && !bad; i++) {
+        bad = engine_add_name(e, f.at[i].name, err);
+        places[n] = (struct place){.offset = f.at[i].offset, .cookie = n};
+        n++;
+    }
+    functions_release(&f);
+    if (!bad && n > CALLS_FUNCTIONS_MAX)
+        bad = error_set(err, ERROR_USAGE,
+                        "%s has %zu such functions, %d are the most; --function chooses", path, n,
+                        CALLS_FUNCTIONS_MAX);
+    if (!bad && n == 0)
+        bad = error_set(err, ERROR_USAGE, "%s has none of the functions; --function names others",
+                        path);
+    long done = bad ? -1 : engine_attach_places(e, "call", path, places, n, false, err);
+    if (done >= 0) {
+        engine_source(e, "%s of %s: %ld functions", e->multi ? "uprobe_multi" : "perf uprobes",
+                      path, done);
+        for (size_t i = 0; i < n; i++)
+            if (places[i].skipped)
+                engine_say(e, "%s cannot be probed: the kernel refuses its first instruction",
+                           e->names[i]);
+    }
+    free(places);
+    return done < 0 ? -1 : 0;
+}
+
+static int calls_collect(struct engine *e, struct error *err)
+{
+    if (e->options->by != PROBE_BY_FUNCTION)
+        return 0;
+    int cpus = libbpf_num_possible_cpus(), fd = engine_map(e, "counts"), bad = 0;
+    uint64_t *values = calloc((size_t)cpus, sizeof *values);
+    if (!values)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < e->name_count && !bad; i++) {
+        struct probe_row row = {.key.what = i};
+        if (bpf_map_lookup_elem(fd, &i, values))
+            continue;
+        for (int cpu = 0; cpu < cpus; cpu++)
+            row.value.calls += values[cpu];
+        if (row.value.calls)
+            bad = engine_add_row(e, &row, err);
+    }
+    free(values);
+    return bad;
+}
+
+const struct probe_kind probe_kind_calls = {
+    .name = "calls",
+    .summary = "how often each function of an allocator, or of any library, is called",
+    .by = PROBE_BY_FUNCTION,
+    .may_by =
+        PROBE_BY_FUNCTION | PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK,
+    .uses_library = true,
+    .object = calls_bpf__elf_bytes,
+    .attach = calls_attach,
+    .collect = calls_collect,
+};

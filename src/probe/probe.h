@@ -1,0 +1,104 @@
+/* probe.h - asks the kernel what a program does with memory, while it does it.
+ *
+ * Owns: programs loaded into the kernel (src/bpf/), where they are attached, and the sums that they
+ * keep there. Nothing here prints. One probe at a time in a process; one thread. */
+#ifndef MALLOW_PROBE_PROBE_H
+#define MALLOW_PROBE_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "bpf/key.h"
+
+/* ---- kinds ---- */
+
+struct probe_kind;
+struct probe_result;
+
+/* In the order in which they are listed; NULL at the end. */
+extern const struct probe_kind *const probe_kinds[];
+
+const struct probe_kind *probe_kind_find(const char *name); /* NULL when there is none */
+const char *probe_kind_name(const struct probe_kind *k);
+const char *probe_kind_summary(const struct probe_kind *k); /* lower case, no full stop */
+uint32_t probe_kind_by(const struct probe_kind *k);         /* keys when none are given */
+uint32_t probe_kind_may_by(const struct probe_kind *k);     /* keys that make sense */
+bool probe_kind_uses_library(const struct probe_kind *k);
+bool probe_kind_has_mmap(const struct probe_kind *k);
+bool probe_kind_has_live(const struct probe_kind *k);
+
+/* ---- what to do ---- */
+
+struct probe_options {
+    const struct probe_kind *kind;
+    uint32_t pid;                 /* a running process; 0: none */
+    char *const *argv;            /* a program to start; NULL: none */
+    const char *program;          /* the file that argv[0] is, after scripts and PATH */
+    bool all;                     /* every process; exactly one of pid, argv and all is set */
+    bool no_follow;               /* without children */
+    uint64_t duration_ns;         /* 0: until it ends or is interrupted */
+    uint64_t interval_ns;         /* 0: only at the end */
+    uint32_t by;                  /* enum probe_by */
+    const char *library;          /* path or part of a name; NULL: the one that has malloc */
+    const char *const *functions; /* globs; NULL: those of the kind */
+    size_t function_count;
+    bool mmap, live;
+    bool verbose; /* what libbpf says is passed on */
+    /* Called at each interval with what came since the last; and for single lines that the user
+     * should know. Either may be NULL. */
+    void (*interval)(void *arg, struct probe_result *since);
+    void (*say)(void *arg, const char *line);
+    void *arg;
+};
+
+/* ---- what came of it ---- */
+
+struct probe_row {
+    struct probe_key key;
+    struct probe_value value;
+};
+
+/* A frame of a user stack. path NULL: nothing is known but the address. */
+struct probe_frame {
+    const char *path;
+    uint64_t address; /* in the ELF file, or in the process without a path */
+};
+
+struct probe_result {
+    const struct probe_kind *kind;
+    uint32_t by;
+    char source[512];  /* what it was attached to */
+    uint64_t start_ns; /* CLOCK_MONOTONIC */
+    uint64_t duration_ns;
+    uint64_t losses[PROBE_LOSSES];
+    struct probe_row *rows; /* sorted by key */
+    size_t row_count;
+    const char *const *names; /* of key.what, where the kind has names */
+    size_t name_count;
+    bool has_program;
+    int wait_status;           /* of the program, as of waitpid */
+    int exec_errno;            /* not 0: the program could not be executed */
+    bool interrupted;          /* by the user, before the end */
+    struct probe_state *state; /* private: stacks, files */
+};
+
+/* Runs from start to end. Returns 0, or -1 with *err; result is to be released in either case. */
+int probe_run(const struct probe_options *o, struct probe_result *result, struct error *err);
+void probe_release(struct probe_result *result);
+
+/* Events that were lost, whatever the reason; cut stacks are no loss. */
+uint64_t probe_lost(const struct probe_result *r);
+
+/* The frames of a user stack (probe_key.stack), innermost first; how many were written. */
+size_t probe_stack_frames(const struct probe_result *r, uint64_t stack, struct probe_frame *frames,
+                          size_t max);
+
+/* The names of a kernel stack (probe_key.kstack), innermost first; they live as long as r. */
+size_t probe_kernel_frames(const struct probe_result *r, uint64_t kstack, const char **names,
+                           size_t max);
+/* The kernel's function at an address, or NULL. */
+const char *probe_kernel_name(const struct probe_result *r, uint64_t address);
+
+#endif

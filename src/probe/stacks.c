@@ -1,0 +1,401 @@
+/* stacks.c - see stacks.h. */
+#include "probe/stacks.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "symbol/functions.h"
+#include "symbol/unwindrows.h"
+
+enum {
+    ROWS_SPARE = 1 << 20, /* for libraries that are loaded later: 8 MB */
+    STACKS_MAX = 16384,
+    FILES_MAX = 4096,
+    PAGES_MAX = 16384,
+    ROOMS_A_PROCESSOR = 4
+};
+
+/* A file whose frames can be told. */
+struct known_file {
+    char *path;
+    struct probe_file_id id;
+    struct probe_unwind_row *rows; /* until they are handed over */
+    size_t row_count;
+    struct elf_segment segment[8];
+    size_t segments;
+};
+
+struct kept {
+    uint64_t id;
+    struct probe_stack stack;
+};
+
+struct kernel_name {
+    uint64_t address;
+    const char *name;
+};
+
+struct stacks {
+    struct bpf_object *object;
+    struct known_file *file; /* number 1 is the first */
+    size_t files, room;
+    struct probe_unwind_row *mapped; /* the kernel's array of rows */
+    size_t rows, rows_max;
+    struct kept *kept;
+    size_t kept_count;
+    struct kept_kernel {
+        uint64_t id;
+        uint64_t frame[PROBE_DEPTH_MAX];
+    } * kernel;
+    size_t kernel_count;
+    char *kernel_text;
+    struct kernel_name *kernel_names;
+    size_t kernel_name_count;
+};
+
+/* ---- files ---- */
+
+static struct probe_unwind_row reduce(const struct unwind_row *from)
+{
+    static const uint8_t rules[] = {[UNWIND_NONE] = PROBE_CFA_NONE,
+                                    [UNWIND_SP] = PROBE_CFA_SP,
+                                    [UNWIND_BP] = PROBE_CFA_BP,
+                                    [UNWIND_PLT] = PROBE_CFA_PLT,
+                                    [UNWIND_END] = PROBE_CFA_END,
+                                    [UNWIND_SIGNAL] = PROBE_CFA_SIGNAL,
+                                    [UNWIND_REALIGNED] = PROBE_CFA_REALIGNED};
+    struct probe_unwind_row row = {.offset = (uint32_t)from->offset, .cfa = rules[from->rule]};
+    long bp = from->bp_offset / 8;
+    if (from->cfa_offset < INT16_MIN || from->cfa_offset > INT16_MAX || bp < INT8_MIN)
+        return (struct probe_unwind_row){.offset = row.offset}; /* a frame of over 32 KB */
+    row.cfa_offset = (int16_t)from->cfa_offset;
+    row.bp_offset = (int8_t)bp;
+    return row;
+}
+
+/* Reads a file's tables. Returns its index, or -1. */
+static long add_file(struct stacks *s, const char *path)
+{
+    struct unwind_row *rows = NULL;
+    size_t count = 0;
+    struct error ignored;
+    struct stat st;
+    if (stat(path, &st) || unwind_rows_read(path, &rows, &count, &ignored))
+        return -1;
+    if (s->files == s->room) {
+        size_t room = s->room ? s->room * 2 : 16;
+        struct known_file *more = reallocarray(s->file, room, sizeof *more);
+        if (!more) {
+            free(rows);
+            return -1;
+        }
+        s->file = more;
+        s->room = room;
+    }
+    struct known_file *k = &s->file[s->files];
+    *k = (struct known_file){
+        .path = strdup(path),
+        .rows = calloc(count + 1, sizeof *k->rows),
+        .row_count = count,
+        .id = {st.st_ino, (uint32_t)(major(st.st_dev) << 20 | minor(st.st_dev)), 0}};
+    if (!k->path || !k->rows) {
+        free(k->path);
+        free(k->rows);
+        free(rows);
+        return -1;
+    }
+    for (size_t i = 0; i < count; i++)
+        k->rows[i] = reduce(&rows[i]);
+    free(rows);
+    k->segments = functions_segments(path, k->segment, 8);
+    return (long)s->files++;
+}
+
+static int resize(struct bpf_object *object, const char *name, size_t entries, struct error *err)
+{
+    struct bpf_map *map = bpf_object__find_map_by_name(object, name);
+    if (!map || bpf_map__set_max_entries(map, (uint32_t)entries))
+        return error_system(err, "cannot size the map '%s'", name);
+    return 0;
+}
+
+struct stacks *stacks_new(struct bpf_object *object, const struct files *files, struct error *err)
+{
+    struct stacks *s = calloc(1, sizeof *s);
+    if (!s) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    s->object = object;
+    for (size_t i = 0; i < files->count; i++) {
+        long index = add_file(s, files->path[i]);
+        if (index >= 0)
+            s->rows_max += s->file[index].row_count;
+    }
+    s->rows_max += ROWS_SPARE;
+    if (resize(object, "rows", s->rows_max, err) || resize(object, "stacks", STACKS_MAX, err) ||
+        resize(object, "files", FILES_MAX, err) || resize(object, "pages", PAGES_MAX, err) ||
+        resize(object, "walks", (size_t)libbpf_num_possible_cpus() * ROOMS_A_PROCESSOR, err)) {
+        stacks_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void stacks_free(struct stacks *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->files; i++) {
+        free(s->file[i].path);
+        free(s->file[i].rows);
+    }
+    if (s->mapped)
+        munmap(s->mapped, s->rows_max * sizeof *s->mapped);
+    free(s->file);
+    free(s->kept);
+    free(s->kernel);
+    free(s->kernel_text);
+    free(s->kernel_names);
+    free(s);
+}
+
+static int map_fd(const struct stacks *s, const char *name)
+{
+    return bpf_map__fd(bpf_object__find_map_by_name(s->object, name));
+}
+
+/* Hands a file's rows to the kernel, under the id that the kernel knows it by. */
+static int hand_over(struct stacks *s, size_t index, const struct probe_file_id *id)
+{
+    struct known_file *k = &s->file[index];
+    struct probe_file value = {.number = (uint32_t)index + 1, .first_row = (uint32_t)s->rows};
+    if (k->row_count <= s->rows_max - s->rows) {
+        memcpy(s->mapped + s->rows, k->rows, k->row_count * sizeof *k->rows);
+        value.rows = (uint32_t)k->row_count;
+        s->rows += k->row_count;
+    }
+    free(k->rows);
+    k->rows = NULL;
+    return bpf_map_update_elem(map_fd(s, "files"), id, &value, BPF_ANY);
+}
+
+int stacks_install(struct stacks *s, struct error *err)
+{
+    s->mapped = mmap(NULL, s->rows_max * sizeof *s->mapped, PROT_READ | PROT_WRITE, MAP_SHARED,
+                     map_fd(s, "rows"), 0);
+    if (s->mapped == MAP_FAILED) {
+        s->mapped = NULL;
+        return error_system(err, "cannot map the unwind tables");
+    }
+    for (size_t i = 0; i < s->files; i++)
+        if (hand_over(s, i, &s->file[i].id))
+            return error_system(err, "cannot hand over the unwind tables of %s", s->file[i].path);
+    return 0;
+}
+
+void stacks_learn(struct stacks *s, const struct probe_event_file *e)
+{
+    char name[64], line[PATH_MAX + 256], path[PATH_MAX + 64];
+    snprintf(name, sizeof name, "/proc/%u/maps", e->pid);
+    FILE *maps = fopen(name, "re");
+    while (maps && fgets(line, sizeof line, maps)) {
+        unsigned long long start = 0, end = 0;
+        line[strcspn(line, "\n")] = 0;
+        char *mapped = strchr(line, '/'), *rest = NULL;
+        start = strtoull(line, &rest, 16);
+        if (*rest == '-')
+            end = strtoull(rest + 1, NULL, 16);
+        if (!mapped || e->address < start || e->address >= end)
+            continue;
+        files_reach((pid_t)e->pid, mapped, path, sizeof path);
+        long index = add_file(s, path);
+        if (index >= 0)
+            hand_over(s, (size_t)index, &e->id);
+        break;
+    }
+    if (maps)
+        fclose(maps);
+}
+
+/* ---- stacks ---- */
+
+static int by_id(const void *a, const void *b)
+{
+    const struct kept *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static int by_kernel_id(const void *a, const void *b)
+{
+    const struct kept_kernel *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static int keep_kernel(struct stacks *s, const struct probe_row *rows, size_t n, struct error *err)
+{
+    int fd = map_fd(s, "kstacks");
+    free(s->kernel);
+    s->kernel_count = 0;
+    if (!(s->kernel = calloc(n + 1, sizeof *s->kernel)))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        struct kept_kernel *k = &s->kernel[s->kernel_count];
+        uint32_t id = (uint32_t)(rows[i].key.kstack - 1);
+        if (!rows[i].key.kstack || bpf_map_lookup_elem(fd, &id, k->frame))
+            continue;
+        k->id = rows[i].key.kstack;
+        s->kernel_count++;
+    }
+    qsort(s->kernel, s->kernel_count, sizeof *s->kernel, by_kernel_id);
+    return 0;
+}
+
+int stacks_keep(struct stacks *s, const struct probe_row *rows, size_t n, struct error *err)
+{
+    int fd = map_fd(s, "stacks");
+    free(s->kept);
+    s->kept_count = 0;
+    if (!(s->kept = calloc(n + 1, sizeof *s->kept)))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        struct kept *k = &s->kept[s->kept_count];
+        if (!rows[i].key.stack || bpf_map_lookup_elem(fd, &rows[i].key.stack, &k->stack))
+            continue;
+        k->id = rows[i].key.stack;
+        s->kept_count++;
+    }
+    qsort(s->kept, s->kept_count, sizeof *s->kept, by_id);
+    return keep_kernel(s, rows, n, err);
+}
+
+static uint64_t address_of(const struct known_file *k, uint64_t offset)
+{
+    for (size_t i = 0; i < k->segments; i++)
+        if (offset - k->segment[i].offset < k->segment[i].bytes)
+            return offset - k->segment[i].offset + k->segment[i].address;
+    return offset;
+}
+
+size_t stacks_frames(struct stacks *s, uint64_t id, struct probe_frame *frames, size_t max)
+{
+    struct kept key = {.id = id};
+    const struct kept *k =
+        s->kept_count ? bsearch(&key, s->kept, s->kept_count, sizeof *k, by_id) : NULL;
+    size_t n = k ? k->stack.depth : 0;
+    if (n > PROBE_DEPTH_MAX)
+        n = PROBE_DEPTH_MAX;
+    for (size_t i = 0; i < n && i < max; i++) {
+        uint64_t frame = k->stack.frame[i], number = frame >> PROBE_FILE_SHIFT;
+        if (number == 0 || number > s->files)
+            frames[i] = (struct probe_frame){.address = frame};
+        else
+            frames[i] = (struct probe_frame){
+                .path = s->file[number - 1].path,
+                .address =
+                    address_of(&s->file[number - 1], frame & ((1ull << PROBE_FILE_SHIFT) - 1))};
+    }
+    return n < max ? n : max;
+}
+
+/* ---- the kernel's names ---- */
+
+static int by_address(const void *a, const void *b)
+{
+    const struct kernel_name *x = a, *y = b;
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+static char *read_whole(const char *path)
+{
+    size_t size = 0, room = 1 << 22;
+    char *text = malloc(room);
+    FILE *f = fopen(path, "re");
+    while (f && text) {
+        size_t n = fread(text + size, 1, room - size - 1, f);
+        size += n;
+        if (n == 0)
+            break;
+        if (size + 1 == room) {
+            char *more = realloc(text, room *= 2);
+            if (!more) {
+                free(text);
+                text = NULL;
+                break;
+            }
+            text = more;
+        }
+    }
+    if (f)
+        fclose(f);
+    if (text)
+        text[size] = 0;
+    return text;
+}
+
+/* Lines of "ADDRESS TYPE NAME [MODULE]". */
+static void read_kernel_names(struct stacks *s)
+{
+    s->kernel_text = read_whole("/proc/kallsyms");
+    size_t room = 0;
+    for (char *p = s->kernel_text; p && *p;) {
+        char *end = strchr(p, '\n'), *rest = NULL;
+        uint64_t address = strtoull(p, &rest, 16);
+        if (rest && *rest == ' ' && rest[1] && strchr("tTwW", rest[1]) && address) {
+            if (s->kernel_name_count == room) {
+                room = room ? room * 2 : 65536;
+                struct kernel_name *more = reallocarray(s->kernel_names, room, sizeof *more);
+                if (!more)
+                    break;
+                s->kernel_names = more;
+            }
+            s->kernel_names[s->kernel_name_count++] = (struct kernel_name){address, rest + 3};
+        }
+        if (end) {
+            *end = 0;
+            char *tab = strchr(p, '\t'); /* before the module's name */
+            if (tab)
+                *tab = 0;
+        }
+        p = end ? end + 1 : NULL;
+    }
+    if (s->kernel_name_count)
+        qsort(s->kernel_names, s->kernel_name_count, sizeof *s->kernel_names, by_address);
+}
+
+const char *stacks_kernel_name(struct stacks *s, uint64_t address)
+{
+    if (!s->kernel_text)
+        read_kernel_names(s);
+    size_t low = 0, high = s->kernel_name_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->kernel_names[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? s->kernel_names[low - 1].name : NULL;
+}
+
+size_t stacks_kernel(struct stacks *s, uint64_t id, const char **names, size_t max)
+{
+    struct kept_kernel key = {.id = id};
+    const struct kept_kernel *k =
+        s->kernel_count ? bsearch(&key, s->kernel, s->kernel_count, sizeof *k, by_kernel_id) : NULL;
+    size_t n = 0;
+    for (; k && n < max && n < PROBE_DEPTH_MAX && k->frame[n]; n++) {
+        const char *name = stacks_kernel_name(s, k->frame[n]);
+        names[n] = name ? name : "?";
+    }
+    return n;
+}

@@ -1,0 +1,30 @@
+/* probe.h - what a probe counted, as text, as JSON, as folded stacks. */
+#ifndef MALLOW_REPORT_PROBE_H
+#define MALLOW_REPORT_PROBE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "probe/probe.h"
+#include "symbol/symbol.h"
+
+struct probe_report {
+    struct symbols *symbols; /* not NULL */
+    size_t top;              /* groups and rows that the text shows */
+    unsigned columns;        /* 0: lines are never cut */
+    bool unicode, bold;
+};
+
+/* Each returns 0, or -1 with *err when out of memory. Whether writing worked is asked of `out`. */
+int probe_report_text(FILE *out, const struct probe_result *r, const struct probe_report *how,
+                      struct error *err);
+/* indent of the document is one object on several lines; compact for one line an interval. */
+int probe_report_json(FILE *out, const struct probe_result *r, const struct probe_report *how,
+                      struct error *err);
+/* A line for each stack, outermost frame first, and its calls (or bytes where the kind has them).
+ */
+int probe_report_folded(FILE *out, const struct probe_result *r, const struct probe_report *how,
+                        struct error *err);
+
+#endif

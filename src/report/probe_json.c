@@ -1,0 +1,176 @@
+/* probe_json.c - what a probe counted, as JSON. See probe.h. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/json.h"
+#include "report/probe_rows.h"
+
+static void write_frames(struct json *j, const struct probe_result *r,
+                         const struct probe_report *how, uint64_t stack)
+{
+    struct symbol_frame f[PROBE_FRAMES_MAX];
+    size_t n = probe_functions(r, how, stack, f, PROBE_FRAMES_MAX);
+    json_open_array(j, "frames");
+    for (size_t i = 0; i < n; i++) {
+        json_open_object(j, NULL);
+        json_text(j, "function", f[i].function);
+        json_text(j, "file", f[i].file);
+        if (f[i].line)
+            json_number(j, "line", f[i].line);
+        else
+            json_null(j, "line");
+        json_text(j, "module", f[i].module);
+        json_bool(j, "inlined", f[i].inlined);
+        if (!f[i].function)
+            json_address(j, "address", f[i].offset);
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
+static void write_kernel_frames(struct json *j, const struct probe_result *r, uint64_t kstack)
+{
+    const char *names[PROBE_DEPTH_MAX];
+    size_t n = probe_kernel_frames(r, kstack, names, PROBE_DEPTH_MAX);
+    json_open_array(j, "kernel_frames");
+    for (size_t i = 0; i < n; i++)
+        json_text(j, NULL, names[i]);
+    json_close_array(j);
+}
+
+static void write_key(struct json *j, const struct probe_result *r, const struct probe_report *how,
+                      const struct probe_key *k)
+{
+    if (r->by & PROBE_BY_PROCESS)
+        json_number(j, "pid", k->pid);
+    if (r->by & PROBE_BY_THREAD)
+        json_number(j, "tid", k->tid);
+    if (r->by & (PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD)) {
+        char command[PROBE_COMMAND_BYTES + 1] = "";
+        memcpy(command, k->command, PROBE_COMMAND_BYTES);
+        json_text(j, "comm", command);
+    }
+    if (r->by & PROBE_BY_FUNCTION)
+        json_text(j, "function", k->what < r->name_count ? r->names[k->what] : NULL);
+    if (r->by & PROBE_BY_STACK)
+        write_frames(j, r, how, k->stack);
+    if (r->by & PROBE_BY_KSTACK)
+        write_kernel_frames(j, r, k->kstack);
+}
+
+static void write_values(struct json *j, const struct probe_layout *l, const struct probe_value *v)
+{
+    for (int i = 0; i < PROBE_VALUES; i++)
+        if (l->value[i])
+            json_number(j, l->value[i], probe_value(v, i));
+}
+
+/* Rows of one group, or of all when they are added up by size here. */
+static void write_histogram(struct json *j, const struct probe_row *rows, size_t n)
+{
+    struct probe_value class[65] = {{0}};
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].key.size_class < 65)
+            probe_value_add(&class[rows[i].key.size_class], &rows[i].value);
+    json_open_array(j, "histogram");
+    for (uint32_t i = 0; i < 65; i++) {
+        if (!class[i].calls)
+            continue;
+        json_open_object(j, NULL);
+        json_number(j, "min_bytes", probe_class_min(i));
+        json_number(j, "max_bytes", probe_class_max(i));
+        json_number(j, "calls", class[i].calls);
+        json_number(j, "bytes", class[i].bytes);
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
+static void write_groups(struct json *j, const struct probe_result *r,
+                         const struct probe_report *how, const struct probe_layout *l,
+                         const struct probe_groups *g)
+{
+    json_open_array(j, l->list);
+    for (size_t i = 0; i < g->count; i++) {
+        const struct probe_group *group = &g->group[i];
+        json_open_object(j, NULL);
+        write_key(j, r, how, &group->sum.key);
+        write_values(j, l, &group->sum.value);
+        if (l->histogram)
+            write_histogram(j, g->rows + group->first, group->count);
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
+int probe_report_json(FILE *out, const struct probe_result *r, const struct probe_report *how,
+                      struct error *err)
+{
+    struct probe_groups g;
+    if (probe_groups_make(&g, r, err))
+        return -1;
+    const struct probe_layout *l = probe_layout(r);
+    struct json j = {.out = out};
+    json_open_object(&j, NULL);
+    json_number(&j, "schema", 1);
+    json_text(&j, "probe", probe_kind_name(r->kind));
+    json_text(&j, "source", r->source);
+    json_number(&j, "duration_ns", r->duration_ns);
+    json_number(&j, "lost", probe_lost(r));
+    if (r->by & PROBE_BY_STACK)
+        json_number(&j, "cut_stacks", r->losses[PROBE_CUT_STACKS]);
+    write_values(&j, l, &g.total);
+    if (l->histogram)
+        write_histogram(&j, g.rows, r->row_count);
+    if (r->by & ~(uint32_t)PROBE_BY_SIZE)
+        write_groups(&j, r, how, l, &g);
+    json_close_object(&j);
+    json_end(&j);
+    probe_groups_release(&g);
+    return 0;
+}
+
+static void put_folded(struct buffer *b, const char *name)
+{
+    if (b->size_bytes)
+        buffer_append_char(b, ';');
+    for (; *name; name++)
+        buffer_append_char(b, *name == ';' || *name == '\n' ? ':' : *name);
+}
+
+int probe_report_folded(FILE *out, const struct probe_result *r, const struct probe_report *how,
+                        struct error *err)
+{
+    struct probe_groups g;
+    struct buffer b = {0};
+    if (probe_groups_make(&g, r, err))
+        return -1;
+    for (size_t i = 0; i < g.count; i++) {
+        const struct probe_key *k = &g.group[i].sum.key;
+        struct symbol_frame f[PROBE_FRAMES_MAX];
+        const char *kernel[PROBE_DEPTH_MAX];
+        char command[PROBE_COMMAND_BYTES + 1] = "";
+        buffer_clear(&b);
+        memcpy(command, k->command, PROBE_COMMAND_BYTES);
+        if (*command)
+            put_folded(&b, command);
+        for (size_t n = probe_functions(r, how, k->stack, f, PROBE_FRAMES_MAX); n-- > 0;) {
+            struct buffer name = {0};
+            if (f[n].function)
+                buffer_append_text(&name, f[n].function);
+            else
+                probe_function_text(&name, &f[n]);
+            put_folded(&b, buffer_text(&name));
+            buffer_release(&name);
+        }
+        for (size_t n = probe_kernel_frames(r, k->kstack, kernel, PROBE_DEPTH_MAX); n-- > 0;) {
+            put_folded(&b, kernel[n]);
+            buffer_append_text(&b, "_[k]");
+        }
+        fprintf(out, "%s %" PRIu64 "\n", buffer_text(&b),
+                probe_value(&g.group[i].sum.value, probe_layout(r)->order));
+    }
+    buffer_release(&b);
+    probe_groups_release(&g);
+    return 0;
+}

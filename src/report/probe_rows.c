@@ -1,0 +1,150 @@
+/* probe_rows.c - see probe_rows.h. */
+#include "report/probe_rows.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct probe_layout layouts[] = {
+    {.kind = "sizes",
+     .list = "groups",
+     .value = {"calls", "bytes"},
+     .title = {"calls", "asked for"},
+     .unit = "nb",
+     .histogram = true},
+    {.kind = "calls", .list = "functions", .value = {"calls"}, .title = {"calls"}, .unit = "n"},
+};
+
+const struct probe_layout *probe_layout(const struct probe_result *r)
+{
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        if (!strcmp(layouts[i].kind, probe_kind_name(r->kind)))
+            return &layouts[i];
+    return &layouts[0];
+}
+
+uint64_t probe_value(const struct probe_value *v, int which)
+{
+    return which == 0 ? v->calls : which == 1 ? v->bytes : which == 2 ? v->more : v->extra;
+}
+
+void probe_value_add(struct probe_value *to, const struct probe_value *v)
+{
+    to->calls += v->calls;
+    to->bytes += v->bytes;
+    to->more += v->more;
+    to->extra += v->extra;
+}
+
+static int compare(const struct probe_row *x, const struct probe_row *y)
+{
+    struct probe_key a = x->key, b = y->key;
+    a.size_class = b.size_class = 0;
+    int order = memcmp(&a, &b, sizeof a);
+    if (order)
+        return order;
+    return (x->key.size_class > y->key.size_class) - (x->key.size_class < y->key.size_class);
+}
+
+static int by_group(const void *a, const void *b) { return compare(a, b); }
+
+static bool same_group(const struct probe_row *x, const struct probe_row *y)
+{
+    struct probe_key a = x->key, b = y->key;
+    a.size_class = b.size_class = 0;
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+static int sort_value;
+
+static int by_value(const void *a, const void *b)
+{
+    const struct probe_group *x = a, *y = b;
+    uint64_t of_x = probe_value(&x->sum.value, sort_value);
+    uint64_t of_y = probe_value(&y->sum.value, sort_value);
+    if (of_x != of_y)
+        return of_x < of_y ? 1 : -1;
+    if (x->sum.value.calls != y->sum.value.calls)
+        return x->sum.value.calls < y->sum.value.calls ? 1 : -1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+int probe_groups_make(struct probe_groups *g, const struct probe_result *r, struct error *err)
+{
+    *g = (struct probe_groups){0};
+    g->rows = calloc(r->row_count + 1, sizeof *g->rows);
+    g->group = calloc(r->row_count + 1, sizeof *g->group);
+    if (!g->rows || !g->group) {
+        probe_groups_release(g);
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    }
+    if (r->row_count) {
+        memcpy(g->rows, r->rows, r->row_count * sizeof *g->rows);
+        qsort(g->rows, r->row_count, sizeof *g->rows, by_group);
+    }
+    for (size_t i = 0; i < r->row_count; i++) {
+        if (i == 0 || !same_group(&g->rows[i - 1], &g->rows[i])) {
+            g->group[g->count] = (struct probe_group){.sum.key = g->rows[i].key, .first = i};
+            g->group[g->count++].sum.key.size_class = 0;
+        }
+        struct probe_group *last = &g->group[g->count - 1];
+        last->count++;
+        probe_value_add(&last->sum.value, &g->rows[i].value);
+        probe_value_add(&g->total, &g->rows[i].value);
+    }
+    sort_value = probe_layout(r)->order;
+    if (g->count)
+        qsort(g->group, g->count, sizeof *g->group, by_value);
+    return 0;
+}
+
+void probe_groups_release(struct probe_groups *g)
+{
+    free(g->rows);
+    free(g->group);
+    *g = (struct probe_groups){0};
+}
+
+uint64_t probe_class_min(uint32_t size_class) { return size_class ? 1ull << (size_class - 1) : 0; }
+
+uint64_t probe_class_max(uint32_t size_class)
+{
+    if (size_class == 0)
+        return 0;
+    return size_class >= 64 ? UINT64_MAX : (1ull << size_class) - 1;
+}
+
+size_t probe_functions(const struct probe_result *r, const struct probe_report *how, uint64_t stack,
+                       struct symbol_frame *frames, size_t max)
+{
+    struct probe_frame raw[PROBE_DEPTH_MAX];
+    size_t n = probe_stack_frames(r, stack, raw, PROBE_DEPTH_MAX), count = 0;
+    for (size_t i = 0; i < n && count < max; i++) {
+        const struct symbol_module module = {.path = raw[i].path, .end = UINT64_MAX};
+        count += symbols_lookup(how->symbols, raw[i].path ? &module : NULL, 0, raw[i].address,
+                                i > 0, frames + count, max - count);
+        if (frames[count - 1].function)
+            continue;
+        /* Without a name the place must do; symbols_lookup wrote one frame. */
+        frames[count - 1].offset = raw[i].address;
+        if (!frames[count - 1].module)
+            frames[count - 1].module = "[unknown]";
+    }
+    return count;
+}
+
+void probe_function_text(struct buffer *b, const struct symbol_frame *f)
+{
+    if (!f->function) {
+        buffer_printf(b, "%s+0x%" PRIx64, f->module, f->offset);
+        return;
+    }
+    buffer_append_text(b, f->function);
+    if (f->file) {
+        const char *slash = strrchr(f->file, '/');
+        buffer_printf(b, " (%s:%u)", slash ? slash + 1 : f->file, f->line);
+    } else if (f->module)
+        buffer_printf(b, " (%s)", f->module);
+    if (f->inlined)
+        buffer_append_text(b, " [inlined]");
+}

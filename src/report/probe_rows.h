@@ -1,0 +1,51 @@
+/* probe_rows.h - the rows of a probe in groups, and what their columns mean. Private to report/. */
+#ifndef MALLOW_REPORT_PROBE_ROWS_H
+#define MALLOW_REPORT_PROBE_ROWS_H
+
+#include "base/buffer.h"
+#include "report/probe.h"
+
+enum { PROBE_VALUES = 4 }; /* calls, bytes, more, extra */
+
+/* What the four values of a kind's rows are. */
+struct probe_layout {
+    const char *kind;
+    const char *list;                /* name of the array of groups in JSON */
+    const char *value[PROBE_VALUES]; /* name in JSON; NULL: not used */
+    const char *title[PROBE_VALUES]; /* heading in the text */
+    char unit[PROBE_VALUES];         /* 'n' count, 'b' bytes, 't' ns */
+    int order;                       /* the value that groups are sorted by */
+    bool histogram;                  /* groups have one of sizes */
+};
+const struct probe_layout *probe_layout(const struct probe_result *r);
+
+uint64_t probe_value(const struct probe_value *v, int which);
+void probe_value_add(struct probe_value *to, const struct probe_value *v);
+
+/* Rows that differ in size only. */
+struct probe_group {
+    struct probe_row sum; /* size_class 0 */
+    size_t first, count;  /* of the sorted rows */
+};
+struct probe_groups {
+    struct probe_row *rows;    /* by group, then size */
+    struct probe_group *group; /* largest first */
+    size_t count;
+    struct probe_value total;
+};
+int probe_groups_make(struct probe_groups *g, const struct probe_result *r, struct error *err);
+void probe_groups_release(struct probe_groups *g);
+
+/* First and last size of a class. */
+uint64_t probe_class_min(uint32_t size_class);
+uint64_t probe_class_max(uint32_t size_class);
+
+/* The functions of a stack through symbol/, innermost first, inlined ones included. */
+enum { PROBE_FRAMES_MAX = 256 };
+size_t probe_functions(const struct probe_result *r, const struct probe_report *how, uint64_t stack,
+                       struct symbol_frame *frames, size_t max);
+
+/* "malloc (mem.c:3)", "libx.so+0x1234". */
+void probe_function_text(struct buffer *b, const struct symbol_frame *f);
+
+#endif

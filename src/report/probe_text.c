@@ -1,0 +1,199 @@
+/* probe_text.c - what a probe counted, for people. See probe.h. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/page.h"
+#include "report/probe_rows.h"
+
+enum { VALUE_WIDTH = 12, BAR_WIDTH = 32, FRAMES_SHOWN = 24 };
+
+static void put_value(struct buffer *b, char unit, uint64_t value)
+{
+    char text[HUMAN_TEXT_BYTES];
+    if (unit == 'b')
+        human_size(text, value);
+    else if (unit == 't')
+        human_duration(text, value);
+    else
+        human_count(text, value);
+    page_right(b, text, VALUE_WIDTH);
+    buffer_append_char(b, ' ');
+}
+
+static void put_values(struct buffer *b, const struct probe_layout *l, const struct probe_value *v)
+{
+    for (int i = 0; i < PROBE_VALUES; i++)
+        if (l->value[i])
+            put_value(b, l->unit[i], probe_value(v, i));
+}
+
+/* "1,234 calls, 5.6 KB asked for". */
+static void put_total(struct buffer *b, const struct probe_layout *l, const struct probe_value *v)
+{
+    for (int i = 0; i < PROBE_VALUES; i++) {
+        struct buffer one = {0};
+        if (!l->value[i])
+            continue;
+        put_value(&one, l->unit[i], probe_value(v, i));
+        const char *text = buffer_text(&one);
+        buffer_printf(b, "%s%s%s", i ? ", " : "", text + strspn(text, " "), l->title[i]);
+        buffer_release(&one);
+    }
+}
+
+static void print_histogram(const struct page *p, const struct probe_row *rows, size_t n,
+                            unsigned indent)
+{
+    struct probe_value class[65] = {{0}};
+    uint32_t first = 65, last = 0;
+    uint64_t largest = 0;
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].key.size_class < 65)
+            probe_value_add(&class[rows[i].key.size_class], &rows[i].value);
+    for (uint32_t i = 0; i < 65; i++) {
+        if (!class[i].calls)
+            continue;
+        first = first < i ? first : i;
+        last = i;
+        largest = largest > class[i].calls ? largest : class[i].calls;
+    }
+    for (uint32_t i = first; i <= last; i++) {
+        struct buffer b = {0};
+        char low[HUMAN_TEXT_BYTES], high[HUMAN_TEXT_BYTES], range[2 * HUMAN_TEXT_BYTES + 8];
+        snprintf(range, sizeof range, "%s .. %s", human_size(low, probe_class_min(i)),
+                 human_size(high, probe_class_max(i)));
+        buffer_printf(&b, "%*s", (int)indent, "");
+        page_right(&b, i ? range : "0 B", 24);
+        put_value(&b, 'n', class[i].calls);
+        buffer_append_char(&b, ' ');
+        page_bar(p, &b, class[i].calls, largest, BAR_WIDTH);
+        page_line(p, &b);
+        buffer_release(&b);
+    }
+}
+
+static void put_label(struct buffer *b, const struct probe_result *r, const struct probe_key *k)
+{
+    char command[PROBE_COMMAND_BYTES + 1] = "";
+    memcpy(command, k->command, PROBE_COMMAND_BYTES);
+    if (r->by & (PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD))
+        buffer_printf(b, " %s", *command ? command : "?");
+    if (r->by & PROBE_BY_PROCESS)
+        buffer_printf(b, " pid %u", k->pid);
+    if (r->by & PROBE_BY_THREAD)
+        buffer_printf(b, " thread %u", k->tid);
+    if (r->by & PROBE_BY_FUNCTION)
+        buffer_printf(b, " %s", k->what < r->name_count ? r->names[k->what] : "?");
+}
+
+static void print_stacks(const struct page *p, const struct probe_result *r,
+                         const struct probe_report *how, const struct probe_key *k)
+{
+    struct symbol_frame f[PROBE_FRAMES_MAX];
+    const char *kernel[PROBE_DEPTH_MAX];
+    struct buffer b = {0};
+    size_t n =
+        r->by & PROBE_BY_KSTACK ? probe_kernel_frames(r, k->kstack, kernel, PROBE_DEPTH_MAX) : 0;
+    for (size_t i = 0; i < n && i < FRAMES_SHOWN; i++) {
+        buffer_clear(&b);
+        buffer_printf(&b, "                  %s [kernel]", kernel[i]);
+        page_line(p, &b);
+    }
+    n = r->by & PROBE_BY_STACK ? probe_functions(r, how, k->stack, f, PROBE_FRAMES_MAX) : 0;
+    for (size_t i = 0; i < n; i++) {
+        buffer_clear(&b);
+        if (i == FRAMES_SHOWN && n > FRAMES_SHOWN + 1) {
+            buffer_printf(&b, "                  ... %zu more", n - i);
+            page_line(p, &b);
+            break;
+        }
+        buffer_append_text(&b, "                  ");
+        probe_function_text(&b, &f[i]);
+        page_line(p, &b);
+    }
+    if (r->by & PROBE_BY_STACK && n == 0) {
+        buffer_append_text(&b, "                  (no user stack)");
+        page_line(p, &b);
+    }
+    buffer_release(&b);
+}
+
+static void print_groups(const struct page *p, const struct probe_result *r,
+                         const struct probe_report *how, const struct probe_layout *l,
+                         const struct probe_groups *g)
+{
+    struct buffer b = {0};
+    putc('\n', p->out);
+    for (int i = 0; i < PROBE_VALUES; i++)
+        if (l->value[i]) {
+            page_right(&b, l->title[i], VALUE_WIDTH);
+            buffer_append_char(&b, ' ');
+        }
+    page_line(p, &b);
+    for (size_t i = 0; i < g->count; i++) {
+        buffer_clear(&b);
+        if (i == how->top) {
+            buffer_printf(&b, "... and %zu more (-n shows more)", g->count - i);
+            page_line(p, &b);
+            break;
+        }
+        put_values(&b, l, &g->group[i].sum.value);
+        put_label(&b, r, &g->group[i].sum.key);
+        page_line(p, &b);
+        print_stacks(p, r, how, &g->group[i].sum.key);
+        if (l->histogram)
+            print_histogram(p, g->rows + g->group[i].first, g->group[i].count, 0);
+    }
+    buffer_release(&b);
+}
+
+static void print_losses(const struct page *p, const struct probe_result *r)
+{
+    static const char *const what[PROBE_LOSSES] = {
+        [PROBE_LOST_ROWS] = "events not counted: the table of sums was full",
+        [PROBE_LOST_STACKS] = "stacks not kept: no room",
+        [PROBE_LOST_EVENTS] = "events lost: the ring buffer was full",
+        [PROBE_LOST_TARGETS] = "processes not followed: too many",
+        [PROBE_CUT_STACKS] = "stacks end early: no unwind tables for the code they go through",
+    };
+    for (int i = 0; i < PROBE_LOSSES; i++) {
+        struct buffer b = {0};
+        char count[HUMAN_TEXT_BYTES];
+        if (!r->losses[i] || (i == PROBE_CUT_STACKS && !(r->by & PROBE_BY_STACK)))
+            continue;
+        buffer_printf(&b, "%s %s", human_count(count, r->losses[i]), what[i]);
+        page_line(p, &b);
+        buffer_release(&b);
+    }
+}
+
+int probe_report_text(FILE *out, const struct probe_result *r, const struct probe_report *how,
+                      struct error *err)
+{
+    const struct page p = {
+        .out = out, .columns = how->columns, .unicode = how->unicode, .bold = how->bold};
+    const struct probe_layout *l = probe_layout(r);
+    struct probe_groups g;
+    struct buffer b = {0};
+    char duration[HUMAN_TEXT_BYTES];
+    if (probe_groups_make(&g, r, err))
+        return -1;
+    put_total(&b, l, &g.total);
+    fputs(p.bold ? "\033[1m" : "", out);
+    fprintf(out, "%s: %s in %s", probe_kind_name(r->kind), buffer_text(&b),
+            human_duration(duration, r->duration_ns));
+    fputs(p.bold ? "\033[0m\n" : "\n", out);
+    buffer_clear(&b);
+    buffer_printf(&b, "from %s", r->source);
+    page_wrap(&p, &b, 2);
+    print_losses(&p, r);
+    if (r->by & ~(uint32_t)PROBE_BY_SIZE)
+        print_groups(&p, r, how, l, &g);
+    else if (g.total.calls) {
+        putc('\n', out);
+        print_histogram(&p, g.rows, r->row_count, 0);
+    }
+    buffer_release(&b);
+    probe_groups_release(&g);
+    return 0;
+}

@@ -1,0 +1,254 @@
+/* functions.c - see functions.h. */
+#include "symbol/functions.h"
+
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "symbol/locate.h"
+
+struct reading {
+    struct functions *f;
+    Elf *main; /* whose segments tell the offsets */
+    unsigned which;
+    bool no_memory;
+};
+
+static bool file_offset(Elf *elf, uint64_t address, uint64_t *offset)
+{
+    size_t n = 0;
+    GElf_Phdr p;
+    if (elf_getphdrnum(elf, &n))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (gelf_getphdr(elf, (int)i, &p) && p.p_type == PT_LOAD &&
+            address - p.p_vaddr < p.p_filesz) {
+            *offset = address - p.p_vaddr + p.p_offset;
+            return true;
+        }
+    return false;
+}
+
+/* The name is kept as an offset into the text until the list is complete, as the text moves. */
+static void put(struct reading *r, const char *name, uint64_t address, uint64_t offset,
+                bool exported, bool data)
+{
+    struct functions *f = r->f;
+    size_t length = strcspn(name, "@");
+    if (f->text_bytes + length + 1 > f->text_room) {
+        size_t room = (f->text_room + length + 4096) * 2;
+        char *more = realloc(f->text, room);
+        if (!more) {
+            r->no_memory = true;
+            return;
+        }
+        f->text = more;
+        f->text_room = room;
+    }
+    if (f->count == f->room) {
+        size_t room = f->room ? f->room * 2 : 256;
+        struct function *more = reallocarray(f->at, room, sizeof *more);
+        if (!more) {
+            r->no_memory = true;
+            return;
+        }
+        f->at = more;
+        f->room = room;
+    }
+    memcpy(f->text + f->text_bytes, name, length);
+    f->text[f->text_bytes + length] = 0;
+    f->at[f->count++] = (struct function){.name = (const char *)f->text_bytes, // NOLINT
+                                          .offset = offset,
+                                          .address = address,
+                                          .exported = exported,
+                                          .data = data};
+    f->text_bytes += length + 1;
+}
+
+static void read_table(struct reading *r, Elf *elf, Elf_Scn *section, const GElf_Shdr *header)
+{
+    Elf_Data *data = elf_getdata(section, NULL);
+    if (!data || !header->sh_entsize)
+        return;
+    for (size_t i = 1; i < header->sh_size / header->sh_entsize && !r->no_memory; i++) {
+        GElf_Sym s;
+        if (!gelf_getsym(data, (int)i, &s))
+            break;
+        int type = GELF_ST_TYPE(s.st_info);
+        bool is_data = type == STT_OBJECT;
+        if ((type != STT_FUNC && !(is_data && r->which & FUNCTIONS_DATA)) ||
+            s.st_shndx == SHN_UNDEF || !s.st_value)
+            continue;
+        const char *name = elf_strptr(elf, header->sh_link, s.st_name);
+        uint64_t offset = 0;
+        if (!name || !*name || (!file_offset(r->main, s.st_value, &offset) && !is_data))
+            continue;
+        put(r, name, s.st_value, offset, header->sh_type == SHT_DYNSYM, is_data);
+    }
+}
+
+static bool read_tables(struct reading *r, Elf *elf, unsigned type)
+{
+    Elf_Scn *section = NULL;
+    bool found = false;
+    while ((section = elf_nextscn(elf, section))) {
+        GElf_Shdr header;
+        if (gelf_getshdr(section, &header) && header.sh_type == type) {
+            read_table(r, elf, section, &header);
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* .symtab of the separate debug file, when there is one. */
+static void read_debug(struct reading *r, const char *path)
+{
+    struct locate locate;
+    struct locate_notes notes = {{0}};
+    struct located debug = {.fd = -1};
+    if (locate_init(&locate, NULL))
+        return;
+    if (locate_debug(&locate, r->main, path, &debug, &notes) == 0 && debug.fd >= 0) {
+        Elf *elf = elf_begin(debug.fd, ELF_C_READ_MMAP, NULL);
+        if (elf)
+            read_tables(r, elf, SHT_SYMTAB);
+        elf_end(elf);
+        close(debug.fd);
+        free(debug.path);
+    }
+    locate_done(&locate);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const struct function *x = a, *y = b;
+    if (x->data != y->data)
+        return x->data - y->data;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    if (x->exported != y->exported)
+        return y->exported - x->exported;
+    size_t under_x = strspn(x->name, "_"), under_y = strspn(y->name, "_");
+    if (under_x != under_y)
+        return under_x < under_y ? -1 : 1;
+    size_t length_x = strlen(x->name), length_y = strlen(y->name);
+    if (length_x != length_y)
+        return length_x < length_y ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static Elf *open_elf(const char *path, int *fd, struct error *err)
+{
+    elf_version(EV_CURRENT);
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0) {
+        error_system(err, "cannot open %s", path);
+        return NULL;
+    }
+    GElf_Ehdr header;
+    Elf *elf = elf_begin(*fd, ELF_C_READ_MMAP, NULL);
+    if (elf && gelf_getehdr(elf, &header) && header.e_machine == EM_X86_64)
+        return elf;
+    elf_end(elf);
+    close(*fd);
+    error_set(err, ERROR_FORMAT, "%s is no x86-64 ELF file", path);
+    return NULL;
+}
+
+int functions_read(const char *path, unsigned which, struct functions *f, struct error *err)
+{
+    struct reading r = {.f = f, .which = which};
+    int fd;
+    *f = (struct functions){0};
+    r.main = open_elf(path, &fd, err);
+    if (!r.main)
+        return -1;
+    if (which & FUNCTIONS_EXPORTED)
+        read_tables(&r, r.main, SHT_DYNSYM);
+    if (which & FUNCTIONS_LOCAL && !read_tables(&r, r.main, SHT_SYMTAB))
+        read_debug(&r, path);
+    elf_end(r.main);
+    close(fd);
+    if (r.no_memory) {
+        functions_release(f);
+        return error_set(err, ERROR_MEMORY, "out of memory for the symbols of %s", path);
+    }
+    for (size_t i = 0; i < f->count; i++)
+        f->at[i].name = f->text + (size_t)f->at[i].name;
+    if (f->count)
+        qsort(f->at, f->count, sizeof *f->at, by_offset);
+    return 0;
+}
+
+void functions_release(struct functions *f)
+{
+    free(f->at);
+    free(f->text);
+    *f = (struct functions){0};
+}
+
+const struct function *functions_find(const struct functions *f, const char *name)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (!strcmp(f->at[i].name, name))
+            return &f->at[i];
+    return NULL;
+}
+
+void functions_unique(struct functions *f)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (!kept || f->at[kept - 1].offset != f->at[i].offset ||
+            f->at[kept - 1].data != f->at[i].data)
+            f->at[kept++] = f->at[i];
+    f->count = kept;
+}
+
+size_t functions_segments(const char *path, struct elf_segment *segments, size_t max)
+{
+    struct error ignored;
+    int fd;
+    size_t programs = 0, n = 0;
+    GElf_Phdr p;
+    Elf *elf = open_elf(path, &fd, &ignored);
+    if (!elf)
+        return 0;
+    if (elf_getphdrnum(elf, &programs))
+        programs = 0;
+    for (size_t i = 0; i < programs && n < max; i++)
+        if (gelf_getphdr(elf, (int)i, &p) && p.p_type == PT_LOAD && p.p_flags & PF_X)
+            segments[n++] = (struct elf_segment){p.p_vaddr, p.p_offset, p.p_filesz};
+    elf_end(elf);
+    close(fd);
+    return n;
+}
+
+bool functions_interpreter(const char *file, char *path, size_t room)
+{
+    struct error err;
+    int fd;
+    size_t n = 0;
+    bool found = false;
+    Elf *elf = open_elf(file, &fd, &err);
+    if (!elf)
+        return false;
+    GElf_Phdr p;
+    if (elf_getphdrnum(elf, &n))
+        n = 0;
+    for (size_t i = 0; i < n && !found; i++) {
+        if (!gelf_getphdr(elf, (int)i, &p) || p.p_type != PT_INTERP || p.p_filesz > room)
+            continue;
+        Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)p.p_offset, p.p_filesz, ELF_T_BYTE);
+        if (data && data->d_size && !((const char *)data->d_buf)[data->d_size - 1]) {
+            memcpy(path, data->d_buf, data->d_size);
+            found = true;
+        }
+    }
+    elf_end(elf);
+    close(fd);
+    return found;
+}

@@ -1,0 +1,76 @@
+"""What the tests of `mallow probe` share. Environment (set by meson): MALLOW, VICTIMS, SOURCE_ROOT."""
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+MALLOW = os.environ["MALLOW"]
+VICTIMS = os.environ["VICTIMS"]
+ROOT = os.environ["SOURCE_ROOT"]
+
+
+def victim(name):
+    return os.path.join(VICTIMS, name)
+
+
+def mallow(*arguments, **more):
+    return subprocess.run([MALLOW, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False,
+                          env=dict(os.environ, LC_ALL="C", **more.pop("env", {})), **more)
+
+
+def attached(process, links=4):
+    """Waits until `mallow probe` holds that many links (three follow processes) or has ended."""
+    folder = f"/proc/{process.pid}/fdinfo"
+    for _ in range(600):
+        if process.poll() is not None:
+            return
+        found = 0
+        for name in os.listdir(folder):
+            try:
+                with open(os.path.join(folder, name), encoding="ascii") as f:
+                    found += "link_type:" in f.read()
+            except OSError:
+                pass  # closed meanwhile
+        if found >= links:
+            time.sleep(0.2)  # it still has to begin to wait
+            return
+        time.sleep(0.05)
+    raise AssertionError("mallow probe does not attach")
+
+
+def why_not():
+    """Why nothing can be probed here, or None. Asked of the machine, not of what is tested."""
+    if os.geteuid() != 0:
+        return "not root"
+    if not os.access("/sys/kernel/btf/vmlinux", os.R_OK):
+        return "no /sys/kernel/btf/vmlinux"
+    caps = {c["name"]: c for c in json.loads(mallow("doctor", "--json").stdout)["checks"]}
+    if caps["probe-rights"]["status"] != "ok":
+        return caps["probe-rights"]["detail"]
+    return None
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def probe(self, kind, *arguments, status=0, **more):
+        """Runs `mallow probe KIND --json`; returns the document. Nothing may be lost."""
+        out = mallow("probe", kind, "--json", *arguments, **more)
+        self.assertEqual(out.returncode, status, out.stderr[-2000:])
+        document = json.loads(out.stdout.splitlines()[-1] if "-i" in arguments else out.stdout)
+        self.assertEqual((document["schema"], document["probe"]), (1, kind))
+        self.assertEqual(document["lost"], 0)
+        self.assertTrue(document["source"])
+        self.assertGreater(document["duration_ns"], 0)
+        return document
+
+
+def main():
+    """Runs the tests of the calling module; exit status 77 when this machine lets none of them run."""
+    reason = why_not()
+    if reason:
+        print(f"SKIPPED, LOUDLY: nothing can be probed here: {reason}")
+        sys.exit(77)
+    unittest.main(verbosity=2)

@@ -1,0 +1,71 @@
+"""`mallow probe` on the command line: mistakes, and what an ordinary user is told. Needs no root."""
+import json
+import os
+import re
+import unittest
+
+from probing import MALLOW, ROOT, mallow, why_not
+
+
+class Usage(unittest.TestCase):
+    def wrong(self, *arguments):
+        out = mallow("probe", *arguments)
+        self.assertEqual((out.returncode, out.stdout), (2, ""), out.stderr)
+        self.assertEqual(out.stderr.count("\n"), 1, out.stderr)
+        return out.stderr
+
+    def kinds(self):
+        return self.wrong("frobnicate").split("there are ")[1].strip().split(", ")
+
+    def test_kinds_are_the_same_everywhere(self):
+        kinds = self.kinds()
+        listed = mallow("probe", "--help").stdout.split("KIND is\n\n")[1].split("\n\n")[0]
+        self.assertEqual([line.split()[0] for line in listed.splitlines() if re.match(r"  \S", line)], kinds)
+        with open(os.path.join(ROOT, "docs", "man", "mallow-probe.1"), encoding="utf-8") as f:
+            section = re.search(r"^\.SH KINDS\n(.*?)(?=^\.SH )", f.read(), re.S | re.M).group(1)
+        self.assertEqual(re.findall(r"^\.TP\n\.B (\w+)$", section, re.M), kinds)
+
+    def test_targets(self):
+        for kind in self.kinds():
+            self.assertIn("say one of -p PID, -a", self.wrong(kind))
+            self.assertIn("too many targets", self.wrong(kind, "-a", "-p", str(os.getpid())))
+            self.assertIn("too many targets", self.wrong(kind, "-a", "--", "/bin/true"))
+
+    def test_keys(self):
+        self.assertIn("'weather' is none of process", self.wrong("sizes", "--by", "process,weather", "/bin/true"))
+        self.assertIn("does not tell it", self.wrong("sizes", "--by", "cache", "/bin/true"))
+
+    def test_options_before_and_behind_the_kind(self):
+        self.assertIn("exclude each other", self.wrong("--json", "sizes", "--folded", "/bin/true"))
+        self.assertIn("--no-such", self.wrong("sizes", "--no-such", "/bin/true"))
+
+    def test_a_process_that_is_not_there(self):
+        out = mallow("probe", "sizes", "-p", "2147483646")
+        self.assertEqual((out.returncode, out.stderr), (1, "mallow probe: there is no process 2147483646\n"))
+
+    def test_a_program_that_is_not_there(self):
+        self.assertEqual(mallow("probe", "sizes", "--", "/no/such/program").returncode, 127)
+        self.assertEqual(mallow("probe", "sizes", "--", "/etc/passwd").returncode, 126)
+
+    def test_an_ordinary_user_is_told_what_is_missing(self):
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        if not nobody and not why_not():
+            self.skipTest("SKIPPED, LOUDLY: this user may load programs")
+        readable = MALLOW
+        for folder in [os.path.dirname(readable)]:
+            while folder != "/":
+                if not os.stat(folder).st_mode & 1:
+                    self.skipTest(f"SKIPPED, LOUDLY: other users cannot reach {folder}")
+                folder = os.path.dirname(folder)
+        for kind in self.kinds():
+            out = mallow("probe", kind, "--", "/bin/true", **nobody)
+            self.assertEqual((out.returncode, out.stdout), (125, ""), out.stderr)
+            self.assertEqual(out.stderr.count("\n"), 1, out.stderr)
+            self.assertRegex(out.stderr, "CAP_BPF and CAP_PERFMON; to fix it: .*sudo|type")
+        checks = {c["name"]: c for c in json.loads(mallow("doctor", "--json", **nobody).stdout)["checks"]}
+        self.assertEqual(checks["probe-rights"]["status"], "missing")
+        self.assertIn("sudo", checks["probe-rights"]["remedy"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
