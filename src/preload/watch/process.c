@@ -19,7 +19,6 @@
 #define MEMORY_MAX          (1ul << 30)
 
 struct watch_wiped watch_wiped __attribute__((aligned(4096))) HIDDEN;
-static uint8_t wiped_rest[4096 - sizeof(struct watch_wiped)] __attribute__((used));
 struct watcher watcher;
 TLS struct watch_thread watch_thread;
 
@@ -385,7 +384,15 @@ void quick_exit(int status)
     __builtin_unreachable();
 }
 
-__attribute__((constructor(101))) static void begin(void) { watch_wake(); }
+__attribute__((constructor(101))) static void begin(void)
+{
+    /* The allocator behind us makes itself ready at its first call, with system calls that a
+     * program may forbid itself later. That call must not come later because we served the others.
+     */
+    if (watch_wake())
+        next.free(next.malloc(1));
+}
+
 __attribute__((destructor)) static void end(void) { watch_ending(MLW_WATCH_EXITED, 0); }
 
 /* ---- exec.c ---- */

@@ -586,8 +586,10 @@ void *watch_realloc(void *old, size_t size, uint64_t sp, uint64_t bp)
 void *watch_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_t bp)
 {
     size_t total;
-    if (__builtin_mul_overflow(n, size, &total))
-        return next.reallocarray(old, n, size);
+    if (__builtin_mul_overflow(n, size,
+                               &total)) /* which no realloc can serve: it fails as it should */
+        return in_range(old) ? watch_realloc(old, SIZE_MAX, sp, bp)
+                             : next.reallocarray(old, n, size);
     if (!in_range(old) && !spend(total))
         return next.reallocarray(old, n, size);
     return watch_realloc(old, total, sp, bp);

@@ -17,7 +17,7 @@
 #define PROBES           32u
 #define TURN_MAX         ((1u << (31 - NODE_BITS)) - 2)
 #define PARENT_TRUNCATED 0xffffffffu
-#define POOL             4u
+#define POOL             8u
 
 struct node {
     volatile uint64_t frame; /* as in struct mlw_watch_stack; 0: free */
@@ -232,7 +232,7 @@ bool stack_init(void)
 static unsigned borrow(void)
 {
     uint64_t me = (uint64_t)__builtin_thread_pointer();
-    unsigned first = (unsigned)((me * 0x9e3779b97f4a7c15) >> 62) % POOL;
+    unsigned first = (unsigned)((me * 0x9e3779b97f4a7c15) >> 61) % POOL;
     for (unsigned i = 0; i < POOL; i++) {
         unsigned at = (first + i) % POOL;
         uint32_t no = 0;

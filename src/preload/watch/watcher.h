@@ -37,7 +37,9 @@
 struct watch_wiped {
     volatile uint32_t joined; /* 0: this process has not joined (or given up) yet */
     volatile uint32_t waking; /* somebody is inside watch_wake */
+    uint8_t rest[4096 - 8];   /* nothing else may be in that page */
 };
+_Static_assert(sizeof(struct watch_wiped) == 4096, "a page");
 extern HIDDEN struct watch_wiped watch_wiped;
 
 struct watcher {

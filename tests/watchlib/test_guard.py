@@ -1,0 +1,173 @@
+"""Memory errors (tests/victims/misuse.c): each kind is caught, with the right stacks, sizes, offsets
+and threads; what is none of ours goes its own way."""
+import os
+import signal
+import subprocess
+
+from watchtest import LIBRARY, WatchCase, main, run, victim
+
+ALL = {"period": 1, "guard": "all", "memory": "16M"}
+# kind of misuse: (error, written, offset, frame of the access, released)
+CAUGHT = {
+    "overflow-far": ("heap-buffer-overflow", False, 4096, "broke_read", False),
+    "use-after-free-write": ("heap-use-after-free", True, 3, "broke_write", True),
+    "use-after-free-read": ("heap-use-after-free", False, 5, "broke_read", True),
+    "use-after-thread-free": ("heap-use-after-free", False, 5, "broke_read", True),
+    "double-free": ("double-free", False, 0, "broke_free", True),
+    "free-inside": ("invalid-free", False, 16, "broke_free", False),
+}
+
+
+class Guard(WatchCase):
+    def misuse(self, kind, *arguments, **settings):
+        self.last = self.watched([victim("misuse"), kind, *arguments], settings=dict(ALL, **settings))
+        (s,) = self.segments
+        self.errors = s.errors()
+        self.segment = s
+        return self.last
+
+    def functions(self, stack):
+        """Names of the frames that lie in the victim."""
+        path = victim("misuse")
+        places = [address for p, address in self.segment.places(stack) if p and os.path.samefile(p, path)]
+        out = subprocess.run(["addr2line", "-f", "-e", path, *map(hex, places)], check=True,
+                             capture_output=True, text=True).stdout.splitlines()
+        return [n.split(".")[0] for n in out[::2]]
+
+    def is_right(self, e, kind, size=100):
+        error, written, offset, where, released = CAUGHT[kind]
+        self.assertEqual((e["kind"], e["offset"], e["size"]), (error, offset, size))
+        self.assertEqual(e["access_address"], e["address"] + offset)
+        self.assertEqual(e["write"], written)
+        self.assertEqual(self.functions(e["access"])[0], where)
+        self.assertEqual(self.functions(e["access"])[1:3], ["misuse", "main"])
+        self.assertEqual(self.functions(e["allocation"])[0], "made")
+        self.assertEqual(e["allocated_tid"], self.segment.pid)
+        self.assertLessEqual(e["allocated_ns"], e["time_ns"])
+        if released:
+            self.assertEqual(self.functions(e["release"])[0], "gave_back")
+            self.assertTrue(e["allocated_ns"] <= e["freed_ns"] <= e["time_ns"])
+            self.assertEqual(e["freed_tid"] == self.segment.pid, kind != "use-after-thread-free")
+        else:
+            self.assertEqual(e["release"]["frames"], [])
+
+    def test_each_kind_is_caught_with_its_stacks(self):
+        for kind in CAUGHT:
+            with self.subTest(kind=kind):
+                r = self.misuse(kind)
+                self.assertEqual((r.rc, r.out, r.err), (0, b"survived\n", b""))
+                self.assertEqual(len(self.errors), 1)
+                self.is_right(self.errors[0], kind)
+
+    def test_beside_the_block(self):
+        """At the guard page, or, on the other side, in the padding when it is freed."""
+        for kind, error, write, offset in (("overflow-write", "heap-buffer-overflow", True, 96),
+                                           ("underflow-write", "heap-buffer-underflow", True, -1)):
+            ways = set()
+            for _ in range(30):
+                r = self.misuse(kind, "1", "96")
+                self.assertEqual((r.rc, r.out), (0, b"survived\n"), r.err)
+                (e,) = self.errors
+                self.assertEqual((e["kind"], e["offset"], e["write"]), (error, offset, write))
+                self.assertEqual(self.functions(e["access"])[0],
+                                 "gave_back" if e["at_free"] else "broke_write")
+                self.assertEqual(self.functions(e["allocation"])[0], "made")
+                ways.add(e["at_free"])
+            self.assertEqual(ways, {True, False}, "front and back are chosen at random")
+
+    def test_reads_beside_the_block_on_the_guarded_side(self):
+        for kind, error, offset in (("overflow-read", "heap-buffer-overflow", 96),
+                                    ("underflow-read", "heap-buffer-underflow", -8)):
+            seen = 0
+            for _ in range(30):
+                r = self.misuse(kind, "1", "96")
+                self.assertEqual(r.rc, 0, r.err)
+                for e in self.errors:
+                    self.assertEqual((e["kind"], e["offset"], e["write"]), (error, offset, False))
+                    self.assertEqual(self.functions(e["access"])[0], "broke_read")
+                    seen += 1
+            self.assertTrue(0 < seen < 30, f"{seen} of 30: about half have the page on that side")
+
+    def test_short_overflow_inside_the_padding(self):
+        """101 bytes end 11 bytes before an alignment of 16: no page can be there."""
+        r = self.misuse("overflow-write", "1", "101")
+        self.assertEqual(r.rc, 0)
+        (e,) = self.errors
+        self.assertEqual((e["kind"], e["at_free"], e["offset"]), ("heap-buffer-overflow", True, 101))
+
+    def test_what_needs_no_guard_page(self):
+        """Sampled blocks without guard pages: wrong frees, and damage beside them, are still seen."""
+        for kind in ("double-free", "free-inside"):
+            r = self.misuse(kind, guard="off")
+            self.assertEqual((r.rc, r.out), (0, b"survived\n"), r.err)
+            (e,) = self.errors
+            self.is_right(e, kind)
+            self.assertFalse(e["guarded"])
+        self.misuse("overflow-write", guard="off")
+        (e,) = self.errors
+        self.assertEqual((e["kind"], e["at_free"], e["offset"]), ("heap-buffer-overflow", True, 100))
+
+    def test_realloc_of_a_freed_block(self):
+        self.misuse("realloc-freed")
+        self.assertEqual(self.errors[0]["kind"], "double-free")
+
+    def test_die(self):
+        for kind, status in (("use-after-free-read", -signal.SIGSEGV), ("overflow-far", -signal.SIGSEGV),
+                             ("double-free", -signal.SIGABRT), ("free-inside", -signal.SIGABRT)):
+            with self.subTest(kind=kind):
+                r = self.misuse(kind, on_error="die")
+                self.assertEqual((r.rc, r.out), (status, b""))
+                self.assertEqual(len(self.errors), 1)
+                self.is_right(self.errors[0], kind)
+
+    def test_the_programs_own_handler(self):
+        r = self.misuse("handlers")
+        self.assertEqual((r.rc, r.out, r.err), (0, b"survived\n", b""))
+        self.assertEqual(self.errors, [])
+        r = self.misuse("own-fault")
+        self.assertEqual(r.rc, -signal.SIGSEGV)
+        self.assertEqual(self.errors, [])
+
+    def test_many_errors_are_bounded(self):
+        r = self.misuse("use-after-free-write", "500")
+        self.assertEqual((r.rc, r.out), (0, b"survived\n"))
+        self.assertEqual(self.segment.counters["errors"], 500)
+        self.assertEqual([e["number"] for e in self.errors], list(range(468, 500)))
+
+    def test_told_on_stderr_when_nobody_reads(self):
+        env = {"LD_PRELOAD": LIBRARY, "MALLOW_WATCH_PERIOD": "1", "MALLOW_WATCH_GUARD": "all"}
+        r = run([victim("misuse"), "use-after-free-write"], env=env)
+        self.assertEqual((r.rc, r.out), (0, b"survived\n"))
+        lines = r.err.decode().splitlines()
+        self.assertRegex(lines[0], r"^mallow: heap-use-after-free, write at 0x[0-9a-f]+, process \d+$")
+        self.assertRegex(lines[1], r"^  3 bytes inside a block of 100 bytes at 0x[0-9a-f]+$")
+        self.assertEqual(sum("misuse+0x" in l for l in lines), sum(l.startswith("    #") and "misuse" in l
+                                                                   for l in lines))
+        self.assertTrue(any(l.startswith("  freed by thread ") for l in lines), r.err)
+
+    def test_the_share_caught_is_the_share_guarded(self):
+        """Of 8,000 use-after-frees, so many are caught as the rate says, within five deviations."""
+        n, share = 4000, 0.25
+        caught = 0
+        for seed in (1, 2):
+            r = self.misuse("use-after-free-read", str(n), guard=share, seed=seed, memory="64M")
+            self.assertEqual(r.rc, 0, r.err)
+            caught += self.segment.counters["errors"]
+            self.assertEqual(self.segment.counters["dropped_full"], 0)
+        mean = 2 * n * share
+        self.assertLess(abs(caught - mean), 5 * (mean * (1 - share)) ** 0.5)
+
+    def test_the_share_caught_over_many_runs(self):
+        """1,000 errors in runs of one each would take minutes; 60 runs of 20 blocks sampled at 1 in 10."""
+        caught, runs, size, period = 0, 60, 1000, 20000
+        for seed in range(runs):
+            self.misuse("use-after-free-read", "20", str(size), period=period, seed=seed)
+            caught += self.segment.counters["errors"]
+        from math import exp
+        p = 1 - exp(-size / period)
+        mean = runs * 20 * p
+        self.assertLess(abs(caught - mean), 5 * (mean * (1 - p)) ** 0.5, (caught, mean))
+
+
+if __name__ == "__main__":
+    main()
