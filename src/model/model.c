@@ -31,7 +31,7 @@ const uint8_t model_first_decade[64] = {
 unsigned model_columns(void)
 {
     return TRACE_COL_THREAD | TRACE_COL_SIZE | TRACE_COL_STACK | TRACE_COL_TIME | TRACE_COL_USABLE |
-           TRACE_COL_PATH;
+           TRACE_COL_PATH | TRACE_COL_ARGUMENT | TRACE_COL_OTHER_ADDRESS;
 }
 
 static bool has_filter(const struct model_filter *f)
@@ -138,6 +138,7 @@ void model_free(struct model *m)
     free(m->threads);
     free(m->bins);
     free(m->moments);
+    mapped_free(m->mapped);
     free(m);
 }
 
@@ -231,6 +232,8 @@ static void reset(struct model *m)
     memset(&m->totals, 0, sizeof m->totals);
     m->totals.resets = resets;
     m->failure_count = 0;
+    mapped_free(m->mapped);
+    m->mapped = NULL;
     m->version = 0;
     m->bin_max = 0;
     m->bin_events = 0;
@@ -322,6 +325,39 @@ void model_realloc_new(struct model *m, uint32_t thread, struct block *fresh)
     m->reallocs.kept_bytes += new < old ? new : old;
 }
 
+#define PAGE_BYTES ((uint64_t)4096)
+
+/* The program's own mappings. */
+static void map(struct model *m, const struct trace_batch *b, size_t i)
+{
+    const uint64_t at = b->address ? b->address[i] : 0;
+    const uint64_t bytes = (b->size[i] + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+    struct pending *p = &m->pendings[b->thread[i]];
+    if (!b->address || !b->argument || has_filter(&m->filter) || b->path[i] & MLW_PATH_FAILED)
+        return;
+    bool done = true;
+    switch (b->op[i]) {
+    case MLW_OP_MMAP:
+        done = mapped_add(&m->mapped, m->image->stacks, at, bytes, b->stack[i],
+                          b->argument[i] >> 63, b->time_ns[i]);
+        break;
+    case MLW_OP_MUNMAP: done = mapped_cut(m->mapped, at, bytes) != UINT64_MAX; break;
+    case MLW_OP_MREMAP_OLD: {
+        uint64_t cut = mapped_cut(m->mapped, at, bytes);
+        done = cut != UINT64_MAX;
+        p->remapped = cut != 0;
+        break;
+    }
+    case MLW_OP_MREMAP:
+        done = mapped_add(&m->mapped, m->image->stacks, at, bytes, b->stack[i], !p->remapped,
+                          b->time_ns[i]);
+        p->remapped = false;
+        break;
+    default: break;
+    }
+    m->mapped_failed |= !done;
+}
+
 void model_add_other(struct model *m, const struct trace_batch *b, size_t i)
 {
     struct model_totals *t = &m->totals;
@@ -338,6 +374,8 @@ void model_add_other(struct model *m, const struct trace_batch *b, size_t i)
         t->unmapped_bytes -= t->unmapped_bytes < b->size[i] ? t->unmapped_bytes : b->size[i];
         return;
     }
+    if (op >= MLW_OP_MMAP && !(path & MLW_PATH_FAILED))
+        map(m, b, i);
     if (path & MLW_PATH_FAILED) {
         t->failed[op]++;
         if (m->failure_count < MODEL_FAILURES)
@@ -374,6 +412,11 @@ int model_finish(struct model *m, struct error *err)
         return error_set(err, ERROR_FORMAT,
                          "process %u: %llu inherited blocks are missing from the recording",
                          m->image->pid, (unsigned long long)m->inherited_left);
+
+    if (m->mapped_failed)
+        return error_set(err, ERROR_MEMORY, "no memory for the mappings of process %u",
+                         m->image->pid);
+    mapped_finish(m->mapped);
 
     struct model_totals *t = &m->totals;
     struct model_bin last = {t->live_bytes, t->live_blocks, m->bin_max,
@@ -461,6 +504,9 @@ const struct model_moment *model_moments(const struct model *m, size_t *count)
     *count = m->moment_count;
     return m->moments;
 }
+
+const struct mapped *model_mapped(const struct model *m) { return m->mapped; }
+bool model_filtered(const struct model *m) { return has_filter(&m->filter); }
 
 const struct model_failure *model_failures(const struct model *m, size_t *count)
 {

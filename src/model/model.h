@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "model/mapped.h"
 #include "trace/trace.h"
 
 /* Which blocks and calls count. All zero: everything does.
@@ -190,6 +191,10 @@ const struct model_bin *model_timeline(const struct model *m, uint64_t *start_ns
 /* One for each of the image's splits, in their order; those that were not reached have the state
  * of the end. */
 const struct model_moment *model_moments(const struct model *m, size_t *count);
+/* The program's own mappings, with model_stacks' indices; NULL when it made none, and for a model
+ * with a filter, which cannot follow them. */
+const struct mapped *model_mapped(const struct model *m);
+bool model_filtered(const struct model *m);                                       /* by anything */
 const struct model_failure *model_failures(const struct model *m, size_t *count); /* the first */
 
 #endif

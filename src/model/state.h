@@ -2,6 +2,7 @@
 #ifndef MALLOW_MODEL_STATE_H
 #define MALLOW_MODEL_STATE_H
 
+#include "model/mapped.h"
 #include "model/model.h"
 
 enum block_state {
@@ -31,6 +32,7 @@ struct link { /* young blocks in order of their birth; indexed by slot */
 struct pending { /* the old half of a thread's realloc, until its new half comes */
     uint64_t size_bytes;
     uint32_t chain; /* of the new block; 0: nothing pending */
+    bool remapped;  /* the old half of an mremap was a mapping of the program's own */
 };
 
 /* Counts of sizes, and behind them of lifetimes: one table, so that a loop without branches can
@@ -70,7 +72,9 @@ struct model {
     uint64_t bin_start_ns, bin_width_ns, bin_max, bin_events;
     struct model_moment *moments;
     size_t moment_count, moment;
-    uint32_t note; /* next note to look at, for resets */
+    struct mapped *mapped;
+    bool mapped_failed; /* for want of memory */
+    uint32_t note;      /* next note to look at, for resets */
     uint64_t next_reset_ns;
 };
 

@@ -188,13 +188,66 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of call sites") : 0;
 }
 
+static bool write_stack(struct json *j, uint32_t stack, struct frame_texts *texts,
+                        struct names *names)
+{
+    const struct trace_image *image = names_image(names);
+    const uint32_t *ids;
+    json_open_array(j, "frames");
+    for (uint32_t node = stack; node && node <= image->stacks; node = image->nodes[node].parent) {
+        size_t n = names_of(names, node, &ids);
+        for (size_t i = 0; i < n; i++) {
+            if (!frame_text(texts, names, ids[i]))
+                return false;
+            json_raw(j, NULL, texts->text.data + texts->start[ids[i]], texts->bytes[ids[i]]);
+        }
+    }
+    json_close_array(j);
+    return !names_failed(names);
+}
+
+/* The program's own anonymous mappings. Left out with a filter, which cannot tell. */
+static int write_mapped(struct json *j, const struct model *m, struct names *names,
+                        struct error *err)
+{
+    const struct mapped *mapped = model_mapped(m);
+    const struct mapped_stack *stacks = mapped_stacks(mapped);
+    const uint64_t start = model_image(m)->start_ns, peak = mapped_peak_time_ns(mapped);
+    struct frame_texts texts = {0};
+    bool failed = false;
+    json_open_object(j, "mapped");
+    json_number(j, "peak_bytes", mapped_peak_bytes(mapped));
+    json_number(j, "peak_time_ns", peak > start ? peak - start : 0);
+    json_number(j, "end_bytes", mapped_live_bytes(mapped));
+    json_open_array(j, "sites");
+    for (uint32_t i = 0; stacks && i <= model_image(m)->stacks && !failed; i++) {
+        if (!stacks[i].calls)
+            continue;
+        json_open_object(j, NULL);
+        failed = !write_stack(j, i, &texts, names);
+        json_number(j, "calls", stacks[i].calls);
+        json_number(j, "mapped_bytes", stacks[i].bytes);
+        json_number(j, "peak_bytes", stacks[i].peak_bytes);
+        json_number(j, "end_bytes", stacks[i].live_bytes);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_close_object(j);
+    buffer_release(&texts.text);
+    free(texts.start);
+    free(texts.bytes);
+    return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of mappings") : 0;
+}
+
 static int write_process(struct json *j, const struct model *m, struct names *names,
                          const struct report_options *o, struct suppressions *suppressions,
                          struct error *err)
 {
     json_open_object(j, NULL);
     json_process(j, m);
-    int status = write_sites(j, m, names, o, suppressions, err);
+    int status = model_filtered(m) ? 0 : write_mapped(j, m, names, err);
+    if (!status)
+        status = write_sites(j, m, names, o, suppressions, err);
     json_close_object(j);
     return status;
 }

@@ -381,6 +381,7 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
             if (!o->by_given && has_anything(model_totals(r.biggest))) {
                 section_timeline(&page, r.biggest);
                 section_resident(&page, r.biggest);
+                section_mapped(&page, r.biggest, r.names);
             }
             status = print_trees(&r, o->suppressions ? &suppressions : NULL, err);
             if (!status && !o->by_given && has_anything(model_totals(r.biggest)))

@@ -421,6 +421,89 @@ static void failures(const struct page *p, const struct model *m, struct names *
     buffer_release(&b);
 }
 
+struct mapping_site {
+    uint32_t frame; /* NO_FRAME: no stack */
+    struct mapped_stack sums;
+};
+
+static int by_peak(const void *a, const void *b)
+{
+    const struct mapped_stack *x = &((const struct mapping_site *)a)->sums,
+                              *y = &((const struct mapping_site *)b)->sums;
+    if (x->peak_bytes != y->peak_bytes)
+        return x->peak_bytes < y->peak_bytes ? 1 : -1;
+    return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
+}
+
+/* The stacks that mapped something, by the frame that shows who. *count: how many. NULL without
+ * memory. */
+static struct mapping_site *mapping_sites(const struct model *m, struct names *names, size_t *count)
+{
+    const struct mapped_stack *stacks = mapped_stacks(model_mapped(m));
+    const uint32_t all = model_image(m)->stacks;
+    size_t n = 0;
+    for (uint32_t i = 0; i <= all; i++)
+        n += stacks[i].calls != 0;
+    struct mapping_site *sites = calloc(n + 1, sizeof *sites);
+    n = 0;
+    for (uint32_t i = 0; sites && i <= all; i++) {
+        if (!stacks[i].calls)
+            continue;
+        const uint32_t frame = i ? site_of_stack(names, i) : NO_FRAME;
+        size_t k = 0;
+        while (k < n && sites[k].frame != frame)
+            k++;
+        if (k == n)
+            sites[n++] = (struct mapping_site){.frame = frame};
+        sites[k].sums.calls += stacks[i].calls;
+        sites[k].sums.bytes += stacks[i].bytes;
+        sites[k].sums.live_bytes += stacks[i].live_bytes;
+        sites[k].sums.peak_bytes += stacks[i].peak_bytes;
+    }
+    if (n)
+        qsort(sites, n, sizeof *sites, by_peak);
+    *count = n;
+    return sites;
+}
+
+void section_mapped(const struct page *p, const struct model *m, struct names *names)
+{
+    const struct mapped *mapped = model_mapped(m);
+    const struct trace_image *image = model_image(m);
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    size_t count = 0;
+    if (!mapped)
+        return;
+    page_heading(p, "Mapped by the program itself: %s at most",
+                 human_size(n, mapped_peak_bytes(mapped)));
+    buffer_append_text(&b, "   anonymous address space");
+    if (mapped_peak_time_ns(mapped) >= image->start_ns)
+        buffer_printf(&b, ", most %s after the start",
+                      human_duration(n, mapped_peak_time_ns(mapped) - image->start_ns));
+    buffer_printf(&b, "; %s at the end; resident as far as it was touched",
+                  human_size(n, mapped_live_bytes(mapped)));
+    page_wrap(p, &b, 6);
+    buffer_clear(&b);
+    struct mapping_site *sites = mapping_sites(m, names, &count);
+    if (!sites)
+        fprintf(p->out, "                (no memory to say where)\n");
+    for (size_t i = 0; i < count && i < 8; i++) {
+        const struct mapped_stack *s = &sites[i].sums;
+        page_right(&b, human_size(n, s->peak_bytes), 14);
+        buffer_printf(&b, "  end %s", human_size(n, s->live_bytes));
+        buffer_printf(&b, "; %s", human_size(n, s->bytes));
+        buffer_printf(&b, " in %s call%s: ", human_count(n, s->calls), s->calls == 1 ? "" : "s");
+        print_site(p, &b, names, sites[i].frame);
+        page_wrap(p, &b, 16);
+        buffer_clear(&b);
+    }
+    if (count > 8)
+        fprintf(p->out, "                and %zu more\n", count - 8);
+    free(sites);
+    buffer_release(&b);
+}
+
 void section_rest(const struct page *p, const struct model *m, struct names *names)
 {
     calls(p, m);

@@ -9,6 +9,8 @@
 void section_timeline(const struct page *p, const struct model *m);
 /* How far the resident size was above the live heap at the peak, and why. */
 void section_resident(const struct page *p, const struct model *m);
+/* Anonymous memory that the program mapped by itself, and where. */
+void section_mapped(const struct page *p, const struct model *m, struct names *names);
 /* Calls, sizes, lifetimes, threads, realloc chains, failed calls. */
 void section_rest(const struct page *p, const struct model *m, struct names *names);
 /* Why names are missing. */

@@ -10,7 +10,7 @@ bool cursor_arrays_make(struct arrays *a, size_t n)
     a->stack = malloc(n * 4);
     a->size = malloc(n * 8);
     a->time = malloc(n * 8);
-    a->address = malloc(n * 8);
+    a->address = calloc(n, 8);
     a->usable = malloc(n * 8);
     a->argument = malloc(n * 8);
     return a->kind && a->op && a->path && a->slot && a->thread && a->stack && a->size && a->time &&
@@ -342,6 +342,32 @@ static int64_t take_slots_degraded(struct cursor *c, const uint8_t *code, const 
     return m;
 }
 
+/* Of the next event that is neither an allocation nor a release of a known slot. */
+static uint64_t take_other_address(struct cursor *c)
+{
+    uint64_t v = span_varint(&c->other_rest);
+    if (!v)
+        return 0;
+    uint64_t z = v == UINT64_MAX ? UINT64_MAX - 1 + (span_varint(&c->other_rest) & 1) : v - 1;
+    c->other_last += mlw_unzigzag(z);
+    return mlw_rol4(c->other_last);
+}
+
+/* Those of n events alone. Most blocks have none. */
+static bool take_other_addresses(struct cursor *c, const uint8_t *code, uint32_t n)
+{
+    for (uint32_t i = 0; c->other.n && i < n; i++)
+        switch (code[i] >> 5) {
+        case TRACE_ALLOC:
+        case TRACE_FREE:
+        case TRACE_FREE_TEMP:
+        case TRACE_FREE_INFERRED:
+        case SEAL_KIND_TEMP_WRITTEN: break;
+        default: c->a.address[i] = take_other_address(c); break;
+        }
+    return !c->other_rest.bad;
+}
+
 /* Addresses of n events; sizes and usable are decoded. */
 static bool take_addresses(struct cursor *c, const uint8_t *code, uint32_t n)
 {
@@ -377,16 +403,7 @@ static bool take_addresses(struct cursor *c, const uint8_t *code, uint32_t n)
             if (c->slot_epoch[s] == c->epoch)
                 predict_release(&c->predict, address, c->slot_class[s]);
             break;
-        default: {
-            uint64_t v = span_varint(&c->other_rest);
-            if (!v)
-                break;
-            uint64_t z =
-                v == UINT64_MAX ? UINT64_MAX - 1 + (span_varint(&c->other_rest) & 1) : v - 1;
-            c->other_last += mlw_unzigzag(z);
-            address = mlw_rol4(c->other_last);
-            break;
-        }
+        default: address = take_other_address(c); break;
         }
         out[i] = address;
     }
@@ -535,7 +552,8 @@ static bool take_events(struct cursor *c, uint32_t n, struct arrays **from, uint
             }
         }
     }
-    if (address && !take_addresses(c, code, n))
+    if (address ? !take_addresses(c, code, n)
+                : wants(c, TRACE_COL_OTHER_ADDRESS) && !take_other_addresses(c, code, n))
         return false;
     if (wants(c, TRACE_COL_PATH)) {
         if (c->path.n)
@@ -588,7 +606,7 @@ void cursor_give(struct cursor *c, const struct arrays *a, size_t n, struct trac
     batch->size = wants(c, TRACE_COL_SIZE) ? a->size : NULL;
     batch->stack = wants(c, TRACE_COL_STACK) ? a->stack : NULL;
     batch->time_ns = wants(c, TRACE_COL_TIME) ? a->time : NULL;
-    batch->address = wants(c, TRACE_COL_ADDRESS) ? a->address : NULL;
+    batch->address = wants(c, TRACE_COL_ADDRESS | TRACE_COL_OTHER_ADDRESS) ? a->address : NULL;
     batch->usable = wants(c, TRACE_COL_USABLE) ? a->usable : NULL;
     batch->path = wants(c, TRACE_COL_PATH) ? a->path : NULL;
     batch->argument = wants(c, TRACE_COL_ARGUMENT) ? a->argument : NULL;

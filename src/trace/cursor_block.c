@@ -107,12 +107,15 @@ int cursor_load_columns(struct cursor *c, struct error *err)
         return -1;
     if (address) {
         if (read_bytes(c, SEAL_COL_ADDRESS, allocs, &c->address, err) < 0 ||
-            read_bytes(c, SEAL_COL_FAR, (size_t)allocs * 10, &c->far, err) < 0 ||
-            read_bytes(c, SEAL_COL_OTHER, (size_t)n * 20, &c->other, err) < 0)
+            read_bytes(c, SEAL_COL_FAR, (size_t)allocs * 10, &c->far, err) < 0)
             return -1;
         if (c->address.n != allocs)
             return bad_block(err);
         c->far_rest = span_of(c->far.data, c->far.n);
+    }
+    if (address || wants(c, TRACE_COL_OTHER_ADDRESS)) {
+        if (read_bytes(c, SEAL_COL_OTHER, (size_t)n * 20, &c->other, err) < 0)
+            return -1;
         c->other_rest = span_of(c->other.data, c->other.n);
     }
     if (wants(c, TRACE_COL_PATH)) {

@@ -48,7 +48,8 @@ enum trace_column {
     TRACE_COL_USABLE = 32,
     TRACE_COL_PATH = 64,
     TRACE_COL_ARGUMENT = 128,
-    TRACE_COL_ALL = 255
+    TRACE_COL_ALL = 255,
+    TRACE_COL_OTHER_ADDRESS = 256 /* cheap: address[] holds for OTHER and FREE_UNKNOWN only */
 };
 
 /* A run of events of one image, in time order. Arrays belong to the trace and hold until the next

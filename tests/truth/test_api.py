@@ -31,6 +31,17 @@ class Api(Case):
         self.assertEqual(doc["events"], sum(COUNTS.values()))
         self.assertEqual(doc["lost_events"], 0)
 
+    def test_own_mappings_by_call_site(self):
+        mapped = self.process(self.recorded([victim("maps")]), "maps")["mapped"]
+        MB = 1 << 20
+        self.assertEqual(mapped["peak_bytes"], 64 * MB + 3 * 4096)
+        self.assertEqual(mapped["end_bytes"], 55 * MB + MB // 2)
+        sites = {next(f["function"] for f in s["frames"] if f["function"] != "map"):
+                 (s["calls"], s["mapped_bytes"], s["peak_bytes"], s["end_bytes"]) for s in mapped["sites"]}
+        self.assertEqual(sites, {"make_pool": (1, 64 * MB, 64 * MB, 55 * MB),
+                                 "make_buffer": (1, 3 * 4096, 3 * 4096, 0),
+                                 "enlarge": (1, MB, 0, MB // 2)})
+
     def test_mapping_functions(self):
         p = self.process(self.recorded([victim("api"), "maps"]), "api")
         got = {k: v for k, v in p["calls"].items() if v}

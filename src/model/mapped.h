@@ -1,0 +1,40 @@
+/* mapped.h - the anonymous mappings that a program made by its own calls of mmap, and who made
+ * them.
+ *
+ * Owns: the set of live mappings as intervals, cut as munmap, mremap and MAP_FIXED cut them, and
+ * the sums by stack. What is mapped is address space: how much of it is resident is not known here.
+ * Memory: a node of 40 bytes a mapping, 40 bytes a stack once something was mapped. One thread. */
+#ifndef MALLOW_MODEL_MAPPED_H
+#define MALLOW_MODEL_MAPPED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mapped_stack {
+    uint64_t calls, bytes; /* of its mappings, ever */
+    uint64_t live_bytes;   /* now */
+    uint64_t peak_bytes;   /* when all that was mapped was most; after mapped_finish */
+};
+
+struct mapped; /* NULL where nothing was mapped yet */
+
+/* A mapping begins: what was in its place ends. *m is made at the first one; stacks: how many ids
+ * there are, from 1. file: it is not anonymous, and only ends what was there. False without memory.
+ */
+bool mapped_add(struct mapped **m, uint32_t stacks, uint64_t start, uint64_t bytes, uint32_t stack,
+                bool file, uint64_t time_ns);
+/* [start, start + bytes) is not mapped any more. The bytes of known mappings that were there;
+ * UINT64_MAX without memory (a mapping that is cut in two is two), when nothing
+ * is known any more. */
+uint64_t mapped_cut(struct mapped *m, uint64_t start, uint64_t bytes);
+/* After the last call: peak_bytes of the stacks holds. */
+void mapped_finish(struct mapped *m);
+uint64_t mapped_live_bytes(const struct mapped *m); /* all of these take NULL */
+uint64_t mapped_peak_bytes(const struct mapped *m);
+uint64_t mapped_peak_time_ns(const struct mapped *m);
+/* [0..stacks], NULL for none. */
+const struct mapped_stack *mapped_stacks(const struct mapped *m);
+void mapped_free(struct mapped *m);
+
+#endif
