@@ -105,8 +105,8 @@ static void say_losses(const struct command *self, const struct record_result *r
 {
     char lost[HUMAN_TEXT_BYTES];
     if (r->lost_calls)
-        command_warn(self, "%s calls could not be recorded%s%s", human_count(lost, r->lost_calls),
-                     r->unwritten_errno ? ": " : "",
+        command_warn(self, "%s call%s could not be recorded%s%s", human_count(lost, r->lost_calls),
+                     r->lost_calls == 1 ? "" : "s", r->unwritten_errno ? ": " : "",
                      r->unwritten_errno ? strerror(r->unwritten_errno) : "");
     else if (r->unwritten_errno)
         command_warn(self, "part of the recording could not be written: %s",

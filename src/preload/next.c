@@ -310,7 +310,7 @@ bool next_resolve(void)
     if (!next_facts.glibc || next_facts.glibc_minor >= FREE_SIZED_SINCE) {
         FIND(free_sized);
         FIND(free_aligned_sized);
-        real.malloc = dlsym(RTLD_NEXT, "malloc"); /* frees that text, unseen as it was made */
+        FIND(malloc); /* once more: frees that text, unrecorded as it was made */
     }
 #undef FIND
 #define DEFAULT(field, function)                                                                   \

@@ -44,11 +44,13 @@ static __attribute__((noinline)) unsigned other_heap(struct thread *t, const uin
     return path;
 }
 
-/* usable bytes and enum mlw_path of a block that the call has just made */
-MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t *usable)
+/* usable bytes and enum mlw_path of a block of `size` that the call has just made */
+MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t size, uint64_t *usable)
 {
     if (unlikely(!next_facts.glibc)) {
         *usable = next.malloc_usable_size((void *)(uintptr_t)p);
+        if (unlikely(*usable < size)) /* tcmalloc says 0 before it is ready */
+            *usable = size;
         return 0;
     }
     uint64_t word = ((const uint64_t *)p)[-1];
@@ -97,7 +99,7 @@ after(unsigned op, void *p, uint64_t size, uint64_t argument, bool failed, uint6
     uint64_t usable = mlw_usual_usable(size);
     unsigned path = 0;
     if (likely(p != 0))
-        path = block_facts(t, p, &usable);
+        path = block_facts(t, p, size, &usable);
     if (unlikely(failed))
         path |= MLW_PATH_FAILED;
     if (unlikely(t->lane))
