@@ -15,9 +15,9 @@
 #include "report/select.h"
 #include "report/warnings.h"
 
-#define DETAILED_MAX 100u  /* processes that can be looked into */
-#define LISTED_MAX   2000u /* processes that are listed; the rest is added up */
-#define SITES_MAX    6000u /* by themselves, of a process */
+#define DETAILED_MAX 100u   /* processes that can be looked into */
+#define LISTED_MAX   2000u  /* processes that are listed; the rest is added up */
+#define SITES_MAX    12000u /* by themselves, of a process */
 #define SPARE_BYTES  20000u
 
 struct listed { /* a process in the list */

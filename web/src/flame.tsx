@@ -2,8 +2,8 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { themeNow, moduleColour } from "./colours";
 import type { Process } from "./data";
-import { isInlined, isOwn, namesOf, searchText, matcher } from "./frames";
-import { deepest, findPath, pathOf, type TreeNode } from "./tree";
+import { foldedName, isInlined, isOwn, namesOf, searchText, matcher } from "./frames";
+import { findPath, pathOf, type TreeNode } from "./tree";
 import { exact, percent, plural } from "./units";
 
 const ROW = 19;
@@ -31,7 +31,7 @@ interface Drawn {
 
 export function nodeLabel(p: Process, n: TreeNode, byLine: boolean): string {
   if (n.frame === -1) return "everything";
-  if (n.frame === -2) return `(${plural(n.folded, "smaller call site")})`;
+  if (n.frame === -2) return foldedName(n.folded);
   if (n.frame === -3) return "(no frame of the program itself)";
   const names = namesOf(p);
   const place = byLine ? names.place(n.frame) : "";
@@ -39,12 +39,12 @@ export function nodeLabel(p: Process, n: TreeNode, byLine: boolean): string {
 }
 
 /** The nodes that are wide enough, left to right, when `focus` fills the width. */
-function layout(root: TreeNode, focus: TreeNode, width: number, rows: number, icicle: boolean): { drawn: Drawn[]; hidden: number } {
+function layout(root: TreeNode, focus: TreeNode, width: number, icicle: boolean): { drawn: Drawn[]; hidden: number; rows: number } {
   const drawn: Drawn[] = [];
   let hidden = 0;
+  let rows = 0;
   const scale = root.value / (focus.value || 1);
-  const yOf = (depth: number) => (icicle ? depth * ROW : (rows - 1 - depth) * ROW);
-  for (let up: TreeNode | null = focus.parent; up; up = up.parent) drawn.push({ node: up, x: 0, y: yOf(up.depth), w: width });
+  for (let up: TreeNode | null = focus.parent; up; up = up.parent) drawn.push({ node: up, x: 0, y: 0, w: width });
   const stack = [focus];
   for (let n = stack.pop(); n; n = stack.pop()) {
     const w = (n.value / (root.value || 1)) * scale * width;
@@ -52,10 +52,12 @@ function layout(root: TreeNode, focus: TreeNode, width: number, rows: number, ic
       hidden++;
       continue;
     }
-    drawn.push({ node: n, x: (n.left - focus.left) * scale * width, y: yOf(n.depth), w });
+    drawn.push({ node: n, x: (n.left - focus.left) * scale * width, y: 0, w });
+    rows = Math.max(rows, n.depth + 1);
     for (const c of n.children) stack.push(c);
   }
-  return { drawn, hidden };
+  for (const d of drawn) d.y = (icicle ? d.node.depth : rows - 1 - d.node.depth) * ROW;
+  return { drawn, hidden, rows };
 }
 
 export function Flame(props: Props) {
@@ -67,8 +69,7 @@ export function Flame(props: Props) {
   const [picked, setPicked] = useState<string | null>(null); // by keyboard
   const names = useMemo(() => namesOf(p), [p]);
   const focus = useMemo(() => findPath(root, props.focus), [root, props.focus]);
-  const rows = useMemo(() => deepest(focus) + 1, [focus]);
-  const { drawn, hidden } = useMemo(() => layout(root, focus, width, rows, icicle), [root, focus, width, rows, icicle]);
+  const { drawn, hidden, rows } = useMemo(() => layout(root, focus, width, icicle), [root, focus, width, icicle]);
   const test = useMemo(() => matcher(search), [search]);
   const hit = useMemo(() => {
     const known = new Map<number, boolean>();

@@ -1,4 +1,5 @@
 /** Names of frames, and the stacks of groups. */
+import { plural } from "./units";
 import { CUT, INLINED, OWN, WRAPPER, type Process } from "./data";
 
 export interface Names {
@@ -51,9 +52,18 @@ export function siteFrame(p: Process, group: number): number {
   return first;
 }
 
-/** How many sites a group stands for, when they were folded; 0 for a site by itself. */
+/**
+ * How many sites a group stands for, when they were folded; 0 for a site by itself; -1 for what was
+ * inherited from a parent process and gone before the peak, which is of no site.
+ */
 export function foldedSites(p: Process, group: number): number {
-  return p.page.groups.folded[group] ? Math.max(1, p.page.groups.folded[group] - 1) : 0;
+  const folded = p.page.groups.folded[group];
+  return folded ? folded - 1 || -1 : 0;
+}
+
+/** What folded sites are called. */
+export function foldedName(folded: number): string {
+  return folded < 0 ? "(inherited, and gone before the peak)" : `(${plural(folded, "smaller call site")})`;
 }
 
 /** Text that frames are searched in. */

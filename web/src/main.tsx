@@ -122,7 +122,7 @@ function Processes({ summary, block, onProcess }: { summary: Summary; block: num
           <thead><tr><th scope="col">Process</th><th class="number" scope="col">Peak</th><th class="number" scope="col">End</th><th class="number" scope="col">Allocated</th><th class="number" scope="col">Events</th><th class="number" scope="col">Began</th><th class="number" scope="col">Ran</th></tr></thead>
           <tbody>{list.slice(0, all ? list.length : 12).map((l, i) => <tr key={i} class={l.block === block ? "chosen" : ""}>
             <td>{l.block === undefined ? <span title="Only listed: see what was folded, below">{l.command || l.exe} <span class="muted">({l.pid})</span></span>
-              : <button class="quiet link" data-block={l.block} aria-current={l.block === block ? "true" : undefined} onClick={() => onProcess(l.block!)}>{l.command || l.exe} <span class="muted">({l.pid})</span></button>}</td>
+              : <button class="quiet link" data-block={l.block} data-pid={l.pid} title={l.command} aria-current={l.block === block ? "true" : undefined} onClick={() => onProcess(l.block!)}>{l.command || l.exe} <span class="muted">({l.pid})</span></button>}</td>
             <td class="number by" title={exact(l.peak_live_bytes)} style={{ backgroundSize: `${(100 * l.peak_live_bytes) / most}% 100%` }}>{bytes(l.peak_live_bytes)}</td>
             <td class="number" title={exact(l.end_live_bytes)}>{bytes(l.end_live_bytes)}</td>
             <td class="number" title={exact(l.requested_bytes)}>{bytes(l.requested_bytes)}</td>

@@ -3,7 +3,7 @@ import { createTable, getCoreRowModel, getFilteredRowModel, getSortedRowModel, t
 import { useMemo, useState } from "preact/hooks";
 import type { Process } from "./data";
 import { addFigures, liveSeries, metricOf, noFigures, type Figures, type Metric, type Range } from "./figures";
-import { foldedSites, isInlined, isOwn, isWrapper, matcher, namesOf, searchText, siteFrame, stackOf } from "./frames";
+import { foldedName, foldedSites, isInlined, isOwn, isWrapper, matcher, namesOf, searchText, siteFrame, stackOf } from "./frames";
 import { Bars } from "./shape";
 import { bytes, byteSeconds, count, duration, exact, percent, plural } from "./units";
 import { LIFETIMES } from "./data";
@@ -84,7 +84,7 @@ interface Props {
 }
 
 export function siteTitle(p: Process, row: { frame: number; folded: number }): string {
-  if (row.folded) return `(${plural(row.folded, "smaller call site")})`;
+  if (row.folded) return foldedName(row.folded);
   if (row.frame < 0) return "(no stack recorded)";
   return namesOf(p).fn(row.frame);
 }
@@ -239,7 +239,7 @@ export function Sites(props: Props) {
               })}
             </tr>
             {list.slice(0, shown).map((r) => <>
-              <tr key={r.key} data-site={r.key} class={open === r.key ? "open" : ""}>
+              <tr key={r.key} data-site={r.key} data-folded={r.folded || undefined} class={open === r.key ? "open" : ""}>
                 <td class="name">
                   <button class="quiet site" aria-expanded={open === r.key} onClick={() => props.onOpen(open === r.key ? "" : r.key)}>
                     <span class="twist">{open === r.key ? "▾" : "▸"}</span>

@@ -62,11 +62,11 @@ export function buildTree(p: Process, values: ArrayLike<number>, options: TreeOp
       at = child(at, key, frame);
       at.value += value;
     };
-    if (folded && options.reversed) enter("folded", -2);
+    if (folded && options.reversed) enter(folded < 0 ? "gone" : "folded", -2);
     if (!folded && frames.length === 0) enter("hidden", -3);
     for (const f of frames) enter((keys[f] ??= keyOf(p, f, options.byLine)), f);
-    if (folded && !options.reversed) enter("folded", -2);
-    if (at.frame === -2) at.folded += folded;
+    if (folded && !options.reversed) enter(folded < 0 ? "gone" : "folded", -2);
+    if (at.frame === -2) at.folded = folded < 0 ? -1 : at.folded + folded;
     at.self += value;
   }
   place(root);
@@ -103,14 +103,4 @@ export function findPath(root: TreeNode, path: string): TreeNode {
     at = next;
   }
   return at;
-}
-
-export function deepest(root: TreeNode): number {
-  let depth = 0;
-  const stack = [root];
-  for (let n = stack.pop(); n; n = stack.pop()) {
-    depth = Math.max(depth, n.depth);
-    stack.push(...n.children);
-  }
-  return depth;
 }

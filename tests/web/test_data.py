@@ -1,0 +1,167 @@
+"""The data on a page against `mallow report --json`: for the whole run and for ranges of it, call site
+by call site. test_data.py MALLOW PATHS"""
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import pages
+
+MALLOW, PATHS = sys.argv[1:3]
+ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
+FOLDER = tempfile.TemporaryDirectory(prefix="mallow-page-")
+LIMIT = 5000000
+
+
+def mallow(*arguments):
+    return subprocess.run([MALLOW, *arguments], capture_output=True, text=True, env=ENVIRONMENT)
+
+
+def at(name):
+    return os.path.join(FOLDER.name, name)
+
+
+def record(name, *command):
+    done = mallow("record", "-q", "-o", at(name), "--", *command)
+    assert os.path.exists(at(name)), done.stderr
+    return at(name)
+
+
+def page_of(recording, *arguments):
+    out = recording + ".html"
+    done = mallow("report", "--html", out, *arguments, recording)
+    assert (done.returncode, done.stdout) == (0, ""), (done.returncode, done.stderr)
+    assert os.path.getsize(out) <= LIMIT
+    return pages.read(out)
+
+
+def report(recording, *arguments):
+    done = mallow("report", "--json", *arguments, recording)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def by_stack(process):
+    """The sites of a report, as the page names them."""
+    out = collections.Counter()
+    for s in process["sites"]:
+        frames = tuple((f["function"], f["file"], f["line"], f["module"]) for f in s["frames"])
+        for key, name in (("calls", "calls"), ("allocated", "allocated_bytes"), ("temporary", "temporary"),
+                          ("peak", "peak_bytes"), ("peak_blocks", "peak_blocks"), ("end", "end_live_bytes"),
+                          ("end_blocks", "end_live_blocks")):
+            out[frames, key] += s[name]
+    return +out
+
+
+class Data(unittest.TestCase):
+    maxDiff = 2000
+
+    def compare(self, page, process, first, end):
+        """Every figure of every site; what is folded is only in the sums."""
+        want, have, folded = by_stack(process), collections.Counter(), collections.Counter()
+        for group, f in pages.figures(page, first, end).items():
+            for key, value in f.items():
+                if page["groups"]["folded"][group]:
+                    folded[key] += value
+                else:
+                    have[pages.stack(page, group), key] += value
+        have = +have
+        wrong = [(k, v, want[k]) for k, v in have.items() if want[k] != v]
+        self.assertEqual(wrong[:3], [])
+        rest = collections.Counter()
+        for (frames, key), value in (want - have).items():
+            rest[key] += value
+        self.assertEqual(+rest, +folded)
+        if not page["sites_folded"]:
+            # What was inherited and gone before the peak is of no site: no calls.
+            self.assertEqual([k for k in ("calls", "allocated") if folded[k]], [])
+
+    def check(self, recording, ranges, *arguments):
+        document = report(recording, *arguments)
+        summary, processes = page_of(recording, *arguments)
+        self.assertEqual((summary["events"], summary["lost_events"]), (document["events"], document["lost_events"]))
+        self.assertEqual([(p["pid"], p["events"], p["peak_live_bytes"]) for p in summary["processes"]],
+                         [(p["pid"], p["events"], p["peak_live_bytes"]) for p in document["processes"]])
+        for listed, process in zip(summary["processes"], document["processes"]):
+            detail = processes[listed["block"]]
+            for key, value in process.items():
+                if key not in ("sites", "sites_total"):
+                    self.assertEqual(detail[key], value, key)
+            page = detail["page"]
+            bins = page["bins"]
+            self.assertEqual([b["live_bytes"] for b in process["timeline"]], bins["live_bytes"] if process["timeline"] else [])
+            self.compare(page, process, 0, bins["count"])
+            for first, end in ranges:
+                begin = process["start_ns"] + bins["start_ns"] + first * bins["width_ns"]
+                stop = begin + (end - first) * bins["width_ns"] - 1
+                part = report(recording, "-p", str(process["pid"]), "--time", f"{begin}ns..{stop}ns", *arguments)
+                part = next(p for p in part["processes"] if p["start_ns"] == process["start_ns"])
+                self.compare(page, part, first, end)
+                peak = pages.peak_bin(page, first, end)
+                self.assertEqual((bins["max_bytes"][peak], bins["max_blocks"][peak], bins["live_bytes"][end - 1]),
+                                 (part["peak_live_bytes"], part["peak_live_blocks"], part["end_live_bytes"]))
+        return summary, processes
+
+    def test_threads_and_many_stacks(self):
+        recording = record("paths", PATHS, "8")
+        _, processes = self.check(recording, ((0, 1), (0, 120), (60, 61), (100, 240)))
+        page = processes[0]["page"]
+        self.assertEqual(page["sites_folded"], 0)
+        self.assertGreaterEqual(page["sites_total"], 256)
+        self.assertEqual([lane["name"] for lane in page["lanes"] if lane["tids"]].count("</script><b>&"), 1)
+        made = processes[0]["thread_figures"]
+        for lane, info in enumerate(page["lanes"]):
+            allocated = sum(c["allocated"] for _g, of, _s, _b, row in pages.cells(page) for c in row if of == lane)
+            self.assertEqual(allocated, sum(t["allocated_bytes"] for t in made if t["tid"] in info["tids"]))
+
+    def test_folding(self):
+        """More stacks than the page has room for: sums stay, and how many were folded is said."""
+        recording = record("folded", PATHS, "13")
+        _, processes = self.check(recording, ((30, 200),))
+        page = processes[0]["page"]
+        self.assertGreater(page["sites_folded"], 1000)
+        groups = page["groups"]["folded"]
+        self.assertEqual(sum(n - 1 for n in groups if n), page["sites_folded"])
+        self.assertEqual(sum(1 for n in groups if not n), page["sites_total"] - page["sites_folded"])
+
+    def test_forks(self):
+        """What a child inherits is there before its first slice."""
+        recording = record("forks", "/bin/sh", "-c", "(echo a; echo b) | cat | wc -l; ls -lR /usr/share/doc | sort | tail -1")
+        summary, _ = self.check(recording, ((0, 3), (120, 240)))
+        self.assertGreater(len(summary["processes"]), 3)
+
+    def test_filters(self):
+        recording = record("filtered", PATHS, "7")
+        whole, _ = self.check(recording, ())
+        some, _ = self.check(recording, (), "--size", "..100")
+        self.assertLess(some["events"], whole["events"])
+        self.assertEqual(some["filter"], {"min_bytes": 0, "max_bytes": 100})
+        self.check(recording, (), "--min-lifetime", "100us")
+
+    def test_output(self):
+        recording = record("output", PATHS, "3")
+        with open(at("there"), "w", encoding="utf-8") as f:
+            f.write("before")
+        os.chmod(at("there"), 0o640)
+        self.assertEqual(mallow("report", "--html", at("there"), "--json", recording).returncode, 2)
+        self.assertEqual(mallow("report", "--html", at("none/there"), recording).returncode, 1)
+        done = mallow("report", "--html", "/dev/full", recording)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("/dev/full", done.stderr)
+        with open(at("there"), encoding="utf-8") as f:
+            self.assertEqual(f.read(), "before")
+        self.assertEqual(mallow("report", "--html", at("there"), recording).returncode, 0)
+        with open(at("there"), encoding="utf-8") as f:
+            html = f.read()
+        self.assertTrue(html.startswith("<!DOCTYPE html>") and html.endswith("</html>\n"))
+        self.assertEqual(len([n for n in os.listdir(FOLDER.name) if n.startswith("there")]), 1)
+        self.assertNotRegex(html, r'(?i)(src|href)\s*=\s*["\']?(https?:)?//')
+        through = mallow("report", "--html", "/dev/stdout", recording)
+        self.assertEqual((through.returncode, through.stdout), (0, html))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

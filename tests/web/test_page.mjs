@@ -1,0 +1,330 @@
+// The page in a browser: three recordings of real programs are opened from the disk in headless
+// Chromium; the test clicks, brushes, searches, and compares every number that it reads with
+// `mallow report --json`. Usage: test_page.mjs MALLOW BUILD_WEB [SCREENSHOT_FOLDER]
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import os from "node:os";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [mallow, build, shots] = process.argv.slice(2);
+const WAIT = { timeout: 120000 }; // machines can be slow; nothing here judges speed
+
+function onPath(...names) {
+  for (const name of names)
+    for (const folder of (process.env.PATH ?? "").split(":"))
+      if (folder && fs.existsSync(path.join(folder, name))) return path.join(folder, name);
+  return null;
+}
+
+const browserPath = onPath("chromium", "chromium-browser", "google-chrome");
+if (!browserPath) {
+  console.log("SKIPPED: no chromium on this machine; scripts/dependencies check installs it");
+  process.exit(77);
+}
+
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), "mallow-web-"));
+const environment = { ...process.env, LC_ALL: "C", DEBUGINFOD_URLS: "", PYTHONMALLOC: "malloc" };
+const run = (...args) => execFileSync(mallow, args, { env: environment, maxBuffer: 1 << 30, encoding: "utf8" });
+
+function record(name, ...command) {
+  const file = path.join(folder, `${name}.mlw`);
+  const done = spawnSync(mallow, ["record", "-q", "-o", file, "--", ...command], { env: environment, encoding: "utf8" });
+  assert.equal(done.status, 0, done.stderr);
+  run("report", "--html", `${file}.html`, file);
+  assert.ok(fs.statSync(`${file}.html`).size <= 5000000);
+  return { file, page: `${file}.html`, report: JSON.parse(run("report", "--json", file)) };
+}
+
+// ---- reading the page ----
+
+const number = (page, selector) => page.$eval(selector, (e) => Number(e.dataset.exact));
+const ready = (page) => page.waitForFunction(() => document.documentElement.dataset.ready && document.querySelector("#sites tbody tr"), null, WAIT);
+const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+const press = async (page, selector) => {
+  await page.click(selector);
+  await settled(page);
+};
+const show = async (page, selector, on) => {
+  await page.setChecked(selector, on);
+  await settled(page);
+};
+const type = async (page, selector, text) => {
+  await page.fill(selector, text);
+  await settled(page);
+};
+/** Exact values of a column of the table, top to bottom, without the sum and what is folded. */
+const column = (page, id) => page.$$eval(`#sites tr[data-site]:not([data-folded]) td[data-column="${id}"]`, (cells) => cells.map((c) => Number(c.dataset.exact)));
+const sumOf = (page, id) => number(page, `#sites tr.sum td[data-column="${id}"]`);
+
+const FIGURES = [["peak", "peak_bytes"], ["end", "end_live_bytes"], ["allocated", "allocated_bytes"], ["calls", "calls"], ["temporary", "temporary"]];
+const add = (list, key) => list.reduce((sum, s) => sum + s[key], 0);
+const frameText = (f) => `${f.function} ${f.file ? (f.line ? `${f.file}:${f.line}` : f.file) : ""} ${f.module}`.toLowerCase();
+const holds = (site, text) => site.frames.some((f) => frameText(f).includes(text.toLowerCase()));
+
+/** The cards, the table by whole stacks and the flame graph, against a process of a report. */
+async function compare(page, process, what) {
+  assert.equal(await number(page, "#peak"), process.peak_live_bytes, `${what}: peak`);
+  assert.equal(await number(page, "#end"), process.end_live_bytes, `${what}: end`);
+  assert.equal(await number(page, "#allocated"), process.requested_bytes, `${what}: allocated`);
+  assert.equal(await number(page, "#calls"), process.allocations, `${what}: calls`);
+  assert.equal(await number(page, "#temporary"), process.temporary_allocations, `${what}: temporary`);
+  const sites = process.sites.filter((s) => s.calls || s.peak_bytes || s.end_live_bytes);
+  for (const [id, key] of FIGURES) {
+    await press(page, `#by-${id}`);
+    const want = sites.map((s) => s[key]).sort((a, b) => b - a).slice(0, 25);
+    const have = await column(page, id);
+    assert.deepEqual(have, want.slice(0, have.length), `${what}: the table by ${id}`);
+    const folded = await page.$$eval("#sites tr[data-folded]", (rows) => rows.length);
+    assert.ok(have.length + folded >= Math.min(25, sites.length), `${what}: rows of the table`);
+    assert.equal(await sumOf(page, id), add(sites, key), `${what}: sum of ${id}`);
+    assert.equal(await number(page, "#flame-total"), add(sites, key), `${what}: flame graph of ${id}`);
+  }
+  await press(page, "#by-peak");
+  const bars = await page.$$eval("#size-bars tr", (rows) => rows.map((r) => Number(r.querySelector("[data-exact]").dataset.exact)).filter((v) => v));
+  assert.deepEqual(bars, process.size_histogram.map((h) => h.calls), `${what}: sizes`);
+}
+
+/** What is chosen on the time axis, as `mallow report --time` says it. */
+async function reportOfRange(page, recording, process) {
+  const [from, to] = await page.$eval("#range", (e) => [Number(e.dataset.fromNs), Number(e.dataset.toNs)]);
+  const time = `${process.start_ns + from}ns..${process.start_ns + to - 1}ns`;
+  const part = JSON.parse(run("report", "--json", "-p", String(process.pid), "--time", time, recording.file));
+  return part.processes.find((p) => p.start_ns === process.start_ns);
+}
+
+async function brush(page, from, to) {
+  const over = await page.$("#timeline .u-over");
+  await over.scrollIntoViewIfNeeded();
+  const box = await over.boundingBox();
+  const y = box.y + box.height / 2;
+  await page.mouse.move(box.x + box.width * from, y);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * ((from + to) / 2), y, { steps: 4 });
+  await page.mouse.move(box.x + box.width * to, y, { steps: 4 });
+  await page.mouse.up();
+  await settled(page);
+}
+
+async function searching(page, process, what) {
+  await show(page, "#wrappers", true);
+  const sites = process.sites.filter((s) => s.peak_bytes > 0);
+  const name = sites[0].frames[Math.min(1, sites[0].frames.length - 1)].function;
+  await type(page, "#search", name);
+  assert.equal(await number(page, "#flame-found"), add(sites.filter((s) => holds(s, name)), "peak_bytes"), `${what}: found ${name}`);
+  await type(page, "#search", "no such function anywhere");
+  assert.equal(await number(page, "#flame-found"), 0);
+  await type(page, "#search", "");
+  await show(page, "#wrappers", false);
+
+  const all = process.sites.filter((s) => s.calls || s.peak_bytes || s.end_live_bytes);
+  await type(page, "#table-filter", name);
+  const pass = all.filter((s) => holds(s, name));
+  const gone = await page.$$eval("#sites tr[data-folded]", (rows) => rows.length);
+  assert.equal(await number(page, "#table-count") - gone, pass.length, `${what}: rows with ${name}`);
+  assert.equal(await sumOf(page, "peak"), add(pass, "peak_bytes"), `${what}: their peak`);
+  assert.equal(await sumOf(page, "calls"), add(pass, "calls"), `${what}: their calls`);
+  await type(page, "#table-filter", "");
+}
+
+async function sorting(page, process, what) {
+  const sites = process.sites.filter((s) => s.calls || s.peak_bytes || s.end_live_bytes);
+  await press(page, '#sites th button[data-column="calls"]');
+  const most = sites.map((s) => s.calls).sort((a, b) => b - a);
+  assert.equal((await column(page, "calls"))[0], most[0], `${what}: sorted by calls`);
+  await press(page, '#sites th button[data-column="calls"]');
+  assert.equal((await column(page, "calls"))[0], most[most.length - 1], `${what}: sorted the other way`);
+  await press(page, "#by-peak");
+}
+
+async function flame(page, process, url, what) {
+  const total = process.peak_live_bytes;
+  for (const id of ["#reversed", "#hide-libraries", "#by-line"]) {
+    await show(page, id, true);
+    assert.equal(await number(page, "#flame-total"), total, `${what}: ${id} changes no sum`);
+    await show(page, id, false);
+  }
+  // A click on the second row focuses; the address keeps it; another page from that address shows it.
+  const canvas = await page.$("#flame");
+  await canvas.evaluate((e) => {
+    e.closest(".flame").scrollIntoView();
+    e.parentElement.scrollTop = 0;
+  });
+  const box = await canvas.boundingBox();
+  await page.mouse.click(box.x + box.width * 0.02, box.y + 19 * 1.5);
+  await settled(page);
+  const focus = await page.$$eval(".crumbs .crumb", (list) => list.map((c) => c.textContent));
+  assert.equal(focus.length, 1, `${what}: a click focuses`);
+  const hash = new URL(page.url()).hash;
+  assert.match(hash, /focus=/);
+  const other = await page.context().newPage();
+  await other.goto(url + hash);
+  await ready(other);
+  assert.deepEqual(await other.$$eval(".crumbs .crumb", (list) => list.map((c) => c.textContent)), focus, `${what}: a shared link`);
+  await other.close();
+  // The same with keys.
+  await page.focus("#flame");
+  await page.keyboard.press("Escape");
+  await settled(page);
+  assert.equal(await page.$(".crumbs .crumb"), null, `${what}: Escape`);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await settled(page);
+  assert.deepEqual(await page.$$eval(".crumbs .crumb", (list) => list.map((c) => c.textContent)), focus, `${what}: keys focus`);
+  await page.keyboard.press("Escape");
+  await settled(page);
+}
+
+async function details(page, process, what) {
+  await press(page, "#sites tr[data-site] button.site");
+  const frames = await page.$$eval(".detail .stack li .fn", (list) => list.map((e) => e.textContent.replace(/ \[inlined\]$/, "")));
+  const most = Math.max(...process.sites.map((s) => s.peak_bytes));
+  const tops = process.sites.filter((s) => s.peak_bytes === most).map((s) => s.frames.map((f) => f.function).join("\n"));
+  assert.ok(tops.includes(frames.join("\n")), `${what}: the stack of the largest`);
+  await press(page, "#sites tr[data-site] button.site");
+}
+
+async function waterfall(page, process, what) {
+  const r = process.resident_at_peak;
+  if (!r) return;
+  const values = await page.$$eval("#waterfall td[data-exact]", (cells) => cells.map((c) => Number(c.dataset.exact)));
+  assert.equal(values[0], r.live_bytes, `${what}: live of the waterfall`);
+  assert.equal(values[values.length - 1], r.resident_bytes, `${what}: resident`);
+  assert.equal(values.slice(0, -1).reduce((a, b) => a + b, 0), r.resident_bytes, `${what}: its parts add up`);
+}
+
+async function threads(page, process, what) {
+  const rows = await page.$$eval("#threads tbody tr", (list) => list.map((r) => [...r.querySelectorAll("[data-exact]")].map((c) => Number(c.dataset.exact))));
+  const want = process.thread_figures.filter((t) => t.calls);
+  assert.equal(rows.reduce((s, r) => s + r[1], 0), process.requested_bytes, `${what}: threads add up`);
+  if (want.length < 2 || want.length > 15) return;
+  for (const t of want) {
+    const name = t.name ? `${t.name} (${t.tid})` : `thread ${t.tid}`;
+    await page.selectOption("#lane", { label: name });
+    await settled(page);
+    assert.equal(await sumOf(page, "allocated"), t.allocated_bytes, `${what}: allocated by ${name}`);
+    assert.equal(await sumOf(page, "end"), t.end_live_bytes, `${what}: live of ${name}`);
+  }
+  await page.selectOption("#lane", "-1");
+  await settled(page);
+}
+
+async function look(browser, recording, name) {
+  const context = await browser.newContext({ viewport: { width: 1300, height: 900 } });
+  const page = await context.newPage();
+  const trouble = [];
+  page.on("console", (m) => m.type() === "error" && trouble.push(m.text()));
+  page.on("pageerror", (e) => trouble.push(e.stack));
+  context.on("request", (r) => /^(file|data|blob):/.test(r.url()) || trouble.push(`asked the network for ${r.url()}`));
+  const url = pathToFileURL(recording.page).href;
+  await page.goto(url);
+  await ready(page);
+  console.log(`${name}: ${recording.report.events} events, ${fs.statSync(recording.page).size} bytes, ready after ${await page.evaluate(() => document.documentElement.dataset.ready)} ms`);
+  assert.equal(await number(page, "#events"), recording.report.events);
+  assert.deepEqual(trouble, []);
+
+  const processes = [...recording.report.processes].sort((a, b) => b.peak_live_bytes - a.peak_live_bytes);
+  await press(page, "#table-stacks");
+  for (const [i, process] of processes.slice(0, 2).entries()) {
+    const what = `${name} ${process.pid}`;
+    if (i) {
+      await page.click(`#processes [data-pid="${process.pid}"]`);
+      await page.waitForFunction((pid) => document.querySelector("header").textContent.includes(`pid ${pid},`) && document.querySelector("#sites tbody tr"), process.pid, WAIT);
+      await press(page, "#table-stacks");
+    }
+    await compare(page, process, what);
+    if (process.sites.length > 3) {
+      await searching(page, process, what);
+      await sorting(page, process, what);
+      await flame(page, process, url, what);
+      await details(page, process, what);
+    }
+    await waterfall(page, process, what);
+    await threads(page, process, what);
+    for (const [from, to] of [[0.31, 0.64], [0.0, 0.2]]) {
+      await brush(page, from, to);
+      assert.notEqual(await page.$("#range-clear"), null, `${what}: a range was chosen`);
+      await compare(page, await reportOfRange(page, recording, process), `${what}, ${from} to ${to}`);
+      await press(page, "#range-clear");
+    }
+    await page.focus("#timeline");
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("Shift+ArrowRight");
+    await settled(page);
+    await compare(page, await reportOfRange(page, recording, process), `${what}, a range by keys`);
+    await page.focus("#timeline");
+    await page.keyboard.press("Escape");
+    await settled(page);
+    await compare(page, process, `${what}, the whole again`);
+  }
+  assert.deepEqual(trouble, []);
+  await context.close();
+}
+
+/** Light, dark and narrow: nothing sticks out sideways; pictures for people when a folder is given. */
+async function looks(browser, recording, name) {
+  for (const [theme, width] of [["light", 1300], ["dark", 1300], ["light", 400]]) {
+    const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme });
+    const page = await context.newPage();
+    await page.goto(pathToFileURL(recording.page).href);
+    await ready(page);
+    await settled(page);
+    assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), theme);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), `${name} ${theme} ${width}: wider than the window`);
+    if (shots) await page.screenshot({ path: path.join(shots, `${name}-${theme}-${width}.png`), fullPage: true });
+    await context.close();
+  }
+}
+
+const PYTHON = `
+import json, threading
+text = json.dumps([{"k%d" % i: list(range(i % 50))} for i in range(4000)])
+threads = [threading.Thread(target=lambda: [json.loads(text) for _ in range(3)]) for _ in range(2)]
+for t in threads: t.start()
+for t in threads: t.join()
+`;
+const PERL = `
+my %lines_of;
+for my $file (map { glob "$_/*.pm $_/*/*.pm" } grep { -d } @INC) {
+    open my $in, '<', $file or next;
+    while (my $line = <$in>) { push @{ $lines_of{lc $1} }, $. while $line =~ /(\\w+)/g; }
+    last if keys %lines_of > 8000;
+}
+`;
+const C = Array.from({ length: 300 }, (_x, i) => `int f${i}(int x) { for (int k = 0; k < x; k++) x ^= k * ${i}; return x; }`).join("\n");
+
+let status = 0;
+try {
+  fs.writeFileSync(path.join(folder, "words.pl"), PERL);
+  fs.writeFileSync(path.join(folder, "many.c"), C);
+  const python = onPath("python3");
+  const recordings = {
+    python: record("python", fs.existsSync("/usr/bin/python3") ? "/usr/bin/python3" : python, "-c", PYTHON),
+    perl: record("perl", onPath("perl"), path.join(folder, "words.pl")),
+    gcc: record("gcc", onPath("gcc", "cc"), "-O1", "-c", path.join(folder, "many.c"), "-o", path.join(folder, "many.o")),
+  };
+  const { chromium } = createRequire(path.join(build, "package.json"))("playwright-core");
+  const browser = await chromium.launch({
+    executablePath: browserPath,
+    headless: true,
+    timeout: 120000,
+    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+      "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"],
+  });
+  try {
+    for (const [name, recording] of Object.entries(recordings)) await look(browser, recording, name);
+    await looks(browser, recordings.gcc, "gcc");
+    await looks(browser, recordings.python, "python");
+  } finally {
+    await browser.close();
+  }
+} catch (failure) {
+  console.log(failure.stack ?? failure);
+  status = 1;
+} finally {
+  fs.rmSync(folder, { recursive: true, force: true });
+}
+process.exit(status);
