@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/human.h"
 #include "cli/command.h"
 #include "workload/convert.h"
@@ -12,7 +14,7 @@
 struct workload_cli {
     const char *output;
     uint64_t pid;
-    int unknown;
+    int unknown, format;
     bool lossy, quiet;
 };
 
@@ -21,6 +23,10 @@ struct workload_cli {
 static const struct option_spec specs[] = {
     {'o', "output", OPTION_TEXT, AT(output), "FILE", "write the workload to FILE (needed)",
      .completion = VALUE_FILE},
+    {0, "format", OPTION_CHOICE, AT(format), "auto|mwl|wl|mtrace",
+     "what to write: mallow's own, or dj/malloc's workload or raw trace (default auto: by the end "
+     "of "
+     "the output's name, .wl or .mtrace, else mwl)"},
     {0, "pid", OPTION_COUNT, AT(pid), "PID",
      "take process PID (needed when the recording has several that allocated)", 1, INT32_MAX},
     {0, "unknown", OPTION_CHOICE, AT(unknown), "drop|synthesise",
@@ -118,9 +124,9 @@ static bool same_file(const char *a, const char *b)
     return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* A trace or workload of dj/malloc. */
+/* A trace or workload of dj/malloc into `target`, a workload of ours. */
 static int convert_foreign(const struct command *self, const struct workload_cli *o,
-                           const char *path, enum djmalloc_kind kind)
+                           const char *path, enum djmalloc_kind kind, const char *target)
 {
     struct error err = {0};
     struct workload_written written;
@@ -128,7 +134,7 @@ static int convert_foreign(const struct command *self, const struct workload_cli
     if (o->pid)
         return command_usage(
             self, "%s is a trace of dj/malloc, of one process; --pid has no meaning", path);
-    if (djmalloc_convert(path, kind, o->output, &written, &result, &err))
+    if (djmalloc_convert(path, kind, target, &written, &result, &err))
         return command_fail(self, &err);
     char n[HUMAN_TEXT_BYTES];
     if (written.facts[WORKLOAD_FACT_UNKNOWN_FREES])
@@ -147,41 +153,10 @@ static int convert_foreign(const struct command *self, const struct workload_cli
     return command_finish(self);
 }
 
-/* A .wl of dj/malloc from a workload of ours. */
-static int write_foreign(const struct command *self, const struct workload_cli *o, const char *path)
+/* A recording into `target`. */
+static int convert_recording(const struct command *self, const struct workload_cli *o,
+                             const char *path, const char *target)
 {
-    struct error err = {0};
-    uint64_t changed;
-    if (djmalloc_write(path, o->output, &changed, &err))
-        return command_fail(self, &err);
-    char n[HUMAN_TEXT_BYTES];
-    if (changed)
-        command_warn(self,
-                     "%s operations have no word in a .wl and became their nearest "
-                     "(aligned_alloc memalign, reallocarray realloc, sized frees free)",
-                     human_count(n, changed));
-    return command_finish(self);
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
-{
-    (void)operand_count;
-    const struct workload_cli *o = options;
-    if (!o->output)
-        return command_usage(self, "say where the workload goes: -o OUT.mwl");
-    if (same_file(operands[0], o->output))
-        return command_usage(self, "the workload would overwrite the recording %s", operands[0]);
-    if (ends_with(o->output, ".wl"))
-        return write_foreign(self, o, operands[0]);
-    enum djmalloc_kind kind = djmalloc_kind(operands[0]);
-    if (kind != DJMALLOC_NEITHER)
-        return convert_foreign(self, o, operands[0], kind);
     struct error err = {0};
     struct progress bar = {0};
     progress_begin(&bar, "reading");
@@ -189,7 +164,7 @@ static int run(const struct command *self, const void *options, char **operands,
                                      .only_image = UINT32_MAX,
                                      .progress = o->quiet ? NULL : progress_update,
                                      .progress_arg = &bar};
-    struct trace *t = trace_open(operands[0], &how, &err);
+    struct trace *t = trace_open(path, &how, &err);
     progress_end(&bar);
     if (!t)
         return command_fail(self, &err);
@@ -201,7 +176,7 @@ static int run(const struct command *self, const void *options, char **operands,
     const struct workload_options how_to = {.synthesise = o->unknown == 1, .lossy = o->lossy};
     struct workload_written written;
     progress_begin(&bar, "converting");
-    int failed = workload_convert(t, (uint32_t)image, o->output, &how_to, &written,
+    int failed = workload_convert(t, (uint32_t)image, target, &how_to, &written,
                                   o->quiet ? NULL : progress_update, &bar, &err);
     progress_end(&bar);
     int status = EXIT_DONE;
@@ -217,6 +192,80 @@ static int run(const struct command *self, const void *options, char **operands,
     return status;
 }
 
+/* One of dj/malloc's formats from a workload of ours. */
+static int write_foreign(const struct command *self, const struct workload_cli *o, const char *path,
+                         enum djmalloc_kind kind)
+{
+    struct error err = {0};
+    uint64_t changed;
+    if (djmalloc_write(path, kind, o->output, &changed, &err))
+        return command_fail(self, &err);
+    char n[HUMAN_TEXT_BYTES];
+    if (changed)
+        command_warn(self,
+                     "%s operations have no word in that format and became their nearest "
+                     "(aligned_alloc memalign, reallocarray realloc, sized frees free)",
+                     human_count(n, changed));
+    return command_finish(self);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* What to write; NEITHER: a workload of ours. */
+static enum djmalloc_kind target_kind(const struct workload_cli *o)
+{
+    enum { AUTO, MWL, WL, MTRACE };
+    if (o->format == WL || (o->format == AUTO && ends_with(o->output, ".wl")))
+        return DJMALLOC_WORKLOAD;
+    if (o->format == MTRACE || (o->format == AUTO && ends_with(o->output, ".mtrace")))
+        return DJMALLOC_TRACE;
+    return DJMALLOC_NEITHER;
+}
+
+static bool is_workload(const char *path)
+{
+    uint32_t magic = 0;
+    FILE *f = fopen(path, "re");
+    bool is = f && fread(&magic, sizeof magic, 1, f) == 1 && magic == WORKLOAD_MAGIC;
+    if (f)
+        fclose(f);
+    return is;
+}
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    (void)operand_count;
+    const struct workload_cli *o = options;
+    const char *path = operands[0];
+    if (!o->output)
+        return command_usage(self, "say where the workload goes: -o OUT.mwl");
+    if (same_file(path, o->output))
+        return command_usage(self, "the workload would overwrite %s, which it is made from", path);
+    enum djmalloc_kind target = target_kind(o), source = djmalloc_kind(path);
+    if (is_workload(path)) {
+        if (target == DJMALLOC_NEITHER)
+            return command_usage(self, "%s is a workload already", path);
+        return write_foreign(self, o, path, target);
+    }
+    /* what is not yet a workload of ours becomes one on the way */
+    struct buffer name = {0};
+    buffer_printf(&name, "%s%s", o->output, target == DJMALLOC_NEITHER ? "" : ".mwl~");
+    const char *ours = buffer_text(&name);
+    int status = source == DJMALLOC_NEITHER ? convert_recording(self, o, path, ours)
+                                            : convert_foreign(self, o, path, source, ours);
+    if (target != DJMALLOC_NEITHER) {
+        if (status == EXIT_DONE)
+            status = write_foreign(self, o, ours, target);
+        unlink(ours);
+    }
+    buffer_release(&name);
+    return status;
+}
+
 const struct command command_workload = {
     .name = "workload",
     .summary = "turn a recording into a workload that can be replayed",
@@ -226,9 +275,8 @@ const struct command command_workload = {
         "allocation calls with their sizes and alignments, on numbered slots, in their\n"
         "order and with their times. No addresses, names or contents are in it, so it can\n"
         "be given away. 'mallow replay' runs it against any allocator.\n"
-        "FILE may also be a raw trace or a workload (.wl) of glibc's branch dj/malloc;\n"
-        "and when OUT ends in .wl, FILE is one of mallow's workloads and OUT is made for\n"
-        "dj/malloc's replayer.\n",
+        "FILE may also be a workload, or a raw trace or a workload (.wl) of glibc's\n"
+        "branch dj/malloc; and OUT is one of these when its name ends in .mtrace or .wl.\n",
     .options = specs,
     .options_bytes = sizeof(struct workload_cli),
     .min_operands = 1,

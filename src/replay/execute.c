@@ -274,9 +274,11 @@ static inline __attribute__((always_inline)) uint64_t word_of(const void *p, uin
 static inline __attribute__((always_inline)) void
 publish(struct engine_seat *s, uint32_t slot, uint64_t before, uint64_t word, const unsigned mode)
 {
-    if ((mode & VERIFY) && atomic_exchange(&s->engine->slots[slot].word, word) != before)
+    _Atomic uint64_t *at = &s->engine->slots[slot].word;
+    if (!(mode & VERIFY))
+        atomic_store_explicit(at, word, memory_order_release);
+    else if (atomic_exchange(at, word) != before)
         engine_die("two threads used one slot at once");
-    atomic_store_explicit(&s->engine->slots[slot].word, word, memory_order_release);
     if (mode & MANY)
         park_wake(&s->engine->park, slot);
 }

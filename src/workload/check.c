@@ -428,7 +428,9 @@ static int reallocation(struct check *c, struct line *l, uint32_t thread, unsign
 
 static int move(struct check *c, struct line *l, uint32_t thread, bool handed)
 {
-    struct slot *s = full_slot(c, l, thread, handed), *to = s ? named(c, l) : NULL;
+    struct slot *s = full_slot(c, l, thread, handed);
+    c->event.size_bytes = l->last_slot;
+    struct slot *to = s ? named(c, l) : NULL;
     if (!to || to->generation_state)
         return fault(c, "a move");
     *to = *s;

@@ -1,8 +1,8 @@
 /* djmalloc.h - the two formats of the tracing malloc in glibc's branch dj/malloc.
  *
  * Owns: its raw traces (records of 64 bytes, in the order in which threads took a place in the
- * file, which is not always the order in which they acted) and its workloads (.wl), read, and the
- * latter written. Neither has times. One thread. */
+ * file, which is not always the order in which they acted) and its workloads (.wl), read and
+ * written. Neither has times. One thread. */
 #ifndef MALLOW_WORKLOAD_DJMALLOC_H
 #define MALLOW_WORKLOAD_DJMALLOC_H
 
@@ -25,9 +25,11 @@ int djmalloc_convert(const char *path, enum djmalloc_kind kind, const char *out,
                      struct workload_written *written, struct djmalloc_result *result,
                      struct error *err);
 
-/* Writes the workload `path` as a .wl. It has no word for posix_memalign apart from memalign's
- * layout, none for aligned_alloc, reallocarray and sized frees: they become memalign, realloc and
- * free. *changed counts these. -1 with *err. */
-int djmalloc_write(const char *path, const char *out, uint64_t *changed, struct error *err);
+/* Writes the workload `path` as a trace or a .wl. They have no word for aligned_alloc,
+ * reallocarray, sized frees, and blocks from before: these become memalign, realloc, free, and
+ * malloc; *changed counts them. In a trace addresses are made up, and the records stand in recorded
+ * order. -1 with *err. */
+int djmalloc_write(const char *path, enum djmalloc_kind kind, const char *out, uint64_t *changed,
+                   struct error *err);
 
 #endif

@@ -35,7 +35,7 @@ struct reader {
     struct workload_writer *writer;
     struct djmalloc_result *result;
     struct thread *threads;
-    size_t thread_count, thread_cap;
+    size_t thread_count, thread_cap, last_thread;
     struct block *blocks;
     size_t used, cap; /* used: deleted ones included */
     size_t live, held;
@@ -93,9 +93,13 @@ static uint32_t take(struct reader *r, struct block *b)
 
 static struct thread *thread_of(struct reader *r, int32_t id)
 {
+    if (r->last_thread < r->thread_count && r->threads[r->last_thread].id == id)
+        return &r->threads[r->last_thread];
     for (size_t i = 0; i < r->thread_count; i++)
-        if (r->threads[i].id == id)
+        if (r->threads[i].id == id) {
+            r->last_thread = i;
             return &r->threads[i];
+        }
     if (r->thread_count == r->thread_cap) {
         size_t cap = r->thread_cap ? 2 * r->thread_cap : 16;
         struct thread *t = realloc(r->threads, cap * sizeof *t);

@@ -115,7 +115,7 @@ class Replays(unittest.TestCase):
 
 
 class ManyTimes(unittest.TestCase):
-    """Rings of several lengths, with every slot verified at each change."""
+    """Rings of several lengths; in every second replay each slot is verified at each change."""
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
@@ -135,9 +135,9 @@ class ManyTimes(unittest.TestCase):
     def replays(self, order, slack):
         for workload, called, peak in self.rings:
             told = None
-            for _ in range(max(1, TIMES // len(ROUNDS))):
-                p = subprocess.run([REPLAYER, workload, f"order={order}", "verify=1", "touch=bytes"], timeout=WATCHDOG_S,
-                                   capture_output=True, text=True)
+            for i in range(max(2, TIMES // len(ROUNDS))):
+                p = subprocess.run([REPLAYER, workload, f"order={order}", f"verify={i % 2}", "touch=bytes"],
+                                   timeout=WATCHDOG_S, capture_output=True, text=True)
                 self.assertEqual((p.returncode, p.stderr), (0, ""))
                 run = json.loads(p.stdout)
                 calls = {k: v["count"] for k, v in run["calls"].items()}

@@ -39,7 +39,8 @@ static void set_checksums(uint8_t *data, size_t size)
     }
 }
 
-/* What the check passes, the writer of .wl must digest, and what that writes must be read. */
+/* What the check passes, the writers of dj/malloc's formats must digest, and what they write must
+ * be read. */
 static void try_workload(const char *path, int fd)
 {
     struct workload w;
@@ -54,10 +55,12 @@ static void try_workload(const char *path, int fd)
     char out[64], again[64];
     snprintf(out, sizeof out, "/tmp/fuzz-workload.%d.wl", (int)getpid());
     snprintf(again, sizeof again, "/tmp/fuzz-workload.%d.mwl", (int)getpid());
-    if (!djmalloc_write(path, out, &changed, &err) != !bad && err.kind != ERROR_UNSUPPORTED)
-        abort();
-    if (!bad && djmalloc_convert(out, DJMALLOC_WORKLOAD, again, &written, &result, &err))
-        abort();
+    for (enum djmalloc_kind kind = DJMALLOC_TRACE; kind <= DJMALLOC_WORKLOAD; kind++) {
+        if (!djmalloc_write(path, kind, out, &changed, &err) != !bad)
+            abort();
+        if (!bad && djmalloc_convert(out, kind, again, &written, &result, &err))
+            abort();
+    }
     unlink(out);
     unlink(again);
 }
@@ -174,7 +177,7 @@ int main(int argc, char **argv)
     write_seed(seed);
     struct error err;
     uint64_t changed;
-    if (djmalloc_write(seed, foreign, &changed, &err))
+    if (djmalloc_write(seed, DJMALLOC_WORKLOAD, foreign, &changed, &err))
         abort();
     size_t sizes[3];
     uint8_t *files[3] = {read_file(seed, &sizes[0]), read_file(foreign, &sizes[1]),

@@ -143,7 +143,7 @@ def records(data, threads, duration):
     return out
 
 
-def execute(data):
+def execute(data, trail=None):
     facts, told, threads = summary(data)
     order = {}
     for places, thread, ops in records(data, threads, facts[7]):
@@ -158,12 +158,13 @@ def execute(data):
     started = [bool(t["flags"] & 2) for t in threads]
     seats = {t["seat"]: i for i, t in enumerate(threads) if t["flags"] & 2}
     need(len(seats) == sum(started), "two threads on a seat")
+    blocks_of, made = {}, [0] * len(threads)
     calls, live, peak, blocks, begun = {}, 0, 0, 0, set()
     for place in range(len(order)):
         thread, s, last = order[place]
         r = s["ops"]
         need(started[thread], "a record before its thread's start")
-        first = r.byte()
+        first, size, block = r.byte(), None, None
         code, variant = first & 31, first >> 5
 
         def name():
@@ -207,10 +208,13 @@ def execute(data):
             size = r.number()
             if k is not None:
                 k[0:4] = [k[0] + 1, True, size, thread]
+                block = blocks_of[s["slot"]] = (thread, made[thread])
+                made[thread] += 1
                 need(k[0] < 1 << 20, "too many lives")
                 live, blocks = live + size, blocks + 1
         elif code in (3, 4):
             k = full(variant in (5, 7))
+            block = blocks_of[s["slot"]]
             live -= k[2]
             if variant >= 6:
                 k[1], k[2], blocks = False, 0, blocks - 1
@@ -223,6 +227,7 @@ def execute(data):
             need(variant <= 4 and not (variant == 4 and code == 22), "a variant")
             if variant != 4:
                 k = full(variant & 2)
+                block = blocks_of[s["slot"]]
                 live, blocks, k[1], k[2] = live - k[2], blocks - 1, False, 0
                 k[4:] = [None if variant & 1 else thread]
                 if not variant & 1:
@@ -236,7 +241,9 @@ def execute(data):
             live, k[2] = live - k[2], 0
         elif code == 23:
             k = full(variant & 2)
+            moved = blocks_of[s["slot"]]
             need(name() not in slots, "a move to a slot in use")
+            blocks_of[s["slot"]] = moved
             slots[s["slot"]] = [1, True, k[2], thread]
             k[1] = False
         elif code == 24:
@@ -252,6 +259,8 @@ def execute(data):
         else:
             raise Unsound(f"code {code}")
         begun.add(thread)
+        if trail is not None and code in CALLS:
+            trail.append((thread, CALLS[code], size, block))
         left[thread] -= 1
         peak = max(peak, live)
         if last:
