@@ -108,6 +108,15 @@ static void load_chunk(struct engine_seat *s)
     s->last_slot = s->last_generation = 0;
 }
 
+void engine_wait(struct engine_seat *s, enum engine_sleep why, uint64_t key,
+                 bool (*ready)(void *arg), void *arg)
+{
+    if (park_wait(&s->engine->park, key, ready, arg)) {
+        s->sleeps[why]++;
+        execute_waited(s);
+    }
+}
+
 struct turn {
     struct engine *engine;
     uint64_t place;
@@ -123,10 +132,8 @@ static void take_turn(struct engine_seat *s, uint64_t place)
 {
     struct engine *e = s->engine;
     struct turn t = {e, place};
-    if (!is_turn(&t)) {
-        park_wait(&e->park, ~place, is_turn, &t);
-        execute_waited(s);
-    }
+    if (!is_turn(&t))
+        engine_wait(s, ENGINE_SLEEP_TURN, ~place, is_turn, &t);
     s->live = atomic_load_explicit(&e->live, memory_order_relaxed);
     s->high = atomic_load_explicit(&e->peak, memory_order_relaxed);
 }
@@ -229,10 +236,8 @@ static uint64_t within_stage(struct engine_seat *s, uint64_t most)
                 break;
             struct bound b = {e, s->place};
             report(s);
-            if (!is_open(&b)) {
-                park_wait(&e->park, STAGE_KEY, is_open, &b);
-                execute_waited(s);
-            }
+            if (!is_open(&b))
+                engine_wait(s, ENGINE_SLEEP_STAGE, STAGE_KEY, is_open, &b);
             return within_stage(s, most);
         }
         uint64_t k = bound - s->place < s->run_left ? bound - s->place : s->run_left;
@@ -266,11 +271,11 @@ void engine_began(struct engine *e)
     park_wake(&e->park, BEGUN_KEY);
 }
 
-void engine_await_begun(struct engine *e, uint32_t threads)
+void engine_await_begun(struct engine_seat *s, uint32_t threads)
 {
-    struct begun b = {e, threads};
+    struct begun b = {s->engine, threads};
     if (!have_begun(&b))
-        park_wait(&e->park, BEGUN_KEY, have_begun, &b);
+        engine_wait(s, ENGINE_SLEEP_THREAD, BEGUN_KEY, have_begun, &b);
 }
 
 /* --- a thread's way --- */
@@ -408,23 +413,26 @@ static bool has_sat_down(void *arg)
 /* Threads on one seat follow each other in the order of their numbers, but in dependent order
  * whoever starts the later one may come first: it waits for the thread before it on this seat, not
  * for whoever sits there now. */
-static void await_former(struct engine *e, struct engine_seat *s, uint32_t thread)
+static void await_former(struct engine *e, struct engine_seat *starter, struct engine_seat *s,
+                         uint32_t thread)
 {
     const struct workload_thread *t = e->workload->threads;
     for (uint32_t before = thread; before-- > 0;) {
         if (t[before].seat != t[thread].seat)
             continue;
         struct seat_wait w = {s, before};
-        park_wait(&e->park, seat_key(e, s), has_sat_down, &w);
+        if (!has_sat_down(&w)) /* then somebody starts threads: there is a starter */
+            engine_wait(starter, ENGINE_SLEEP_THREAD, seat_key(e, s), has_sat_down, &w);
         pthread_join(s->pthread, NULL);
         return;
     }
 }
 
-void engine_start_thread(struct engine *e, uint32_t thread)
+void engine_start_thread(struct engine *e, struct engine_seat *starter, uint32_t thread)
 {
     struct engine_seat *s = &e->seats[e->workload->threads[thread].seat];
-    await_former(e, s, thread);
+    if (starter)
+        await_former(e, starter, s, thread);
     s->used = true;
     s->thread = thread;
     pthread_attr_t attributes;
@@ -447,7 +455,7 @@ int engine_prepare(struct engine *e, struct error *err)
     for (uint32_t i = 0; i < e->workload->thread_count; i++) {
         const struct workload_thread *t = &e->workload->threads[i];
         if (t->flags & WORKLOAD_THREAD_BEGIN && !(t->flags & WORKLOAD_THREAD_MAIN))
-            engine_start_thread(e, i);
+            engine_start_thread(e, NULL, i);
     }
     return 0;
 }

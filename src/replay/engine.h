@@ -40,6 +40,16 @@ struct engine_slot {
 #define ENGINE_SLOWEST 8u
 #define ENGINE_CODES   13u /* calls are 1..12 */
 
+/* What a thread sleeps for: a block or slot, the end of a stage, its turn in recorded order, a
+ * thread that begins or ends. */
+enum engine_sleep {
+    ENGINE_SLEEP_BLOCK,
+    ENGINE_SLEEP_STAGE,
+    ENGINE_SLEEP_TURN,
+    ENGINE_SLEEP_THREAD,
+    ENGINE_SLEEPS
+};
+
 struct engine_slow {
     uint64_t cycles, size_bytes;
     uint32_t code;
@@ -69,6 +79,7 @@ struct engine_seat {
     int64_t live, high, low;
     volatile uint64_t *rseq_cs; /* of its thread; NULL when the kernel or libc has none */
     long waits;                 /* voluntary switches of its thread when last looked */
+    uint64_t sleeps[ENGINE_SLEEPS];
     uint64_t random;
     uint32_t countdown;
     uint64_t unexpected; /* calls that failed in the recording and did not here, or the reverse */

@@ -194,10 +194,8 @@ static inline __attribute__((always_inline)) void wait_for(struct engine_seat *s
                                                            uint64_t generation, bool full)
 {
     struct want w = {&s->engine->slots[slot], generation, full};
-    if (__builtin_expect(!there(&w), 0)) {
-        park_wait(&s->engine->park, slot, there, &w);
-        execute_waited(s);
-    }
+    if (__builtin_expect(!there(&w), 0))
+        engine_wait(s, ENGINE_SLEEP_BLOCK, slot, there, &w);
 }
 
 /* --- counting live bytes --- */
@@ -457,12 +455,11 @@ act(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned variant, co
 {
     if (code == WORKLOAD_START) {
         uint32_t thread = (uint32_t)workload_get(&p);
-        engine_start_thread(s->engine, thread);
+        engine_start_thread(s->engine, s, thread);
         return p;
     }
     if (code == WORKLOAD_END) {
-        engine_await_begun(s->engine, (uint32_t)workload_get(&p));
-        execute_waited(s);
+        engine_await_begun(s, (uint32_t)workload_get(&p));
         return p;
     }
     struct engine_slot *slots = s->engine->slots;

@@ -13,13 +13,18 @@ void execute_begin(struct engine_seat *s);
 void execute_end(struct engine_seat *s);
 void execute_waited(struct engine_seat *s);
 
+/* Waits until ready(arg), counts it when the thread slept. */
+void engine_wait(struct engine_seat *s, enum engine_sleep why, uint64_t key,
+                 bool (*ready)(void *arg), void *arg);
+
 /* Starts the thread of the workload on its seat; waits for the seat's former thread to end. Says
- * what failed and ends the process when no thread can be made. */
-void engine_start_thread(struct engine *e, uint32_t thread);
+ * what failed and ends the process when no thread can be made. `starter` is NULL before the start.
+ */
+void engine_start_thread(struct engine *e, struct engine_seat *starter, uint32_t thread);
 
 /* The calling thread has executed its first record; and: waits until `threads` threads have. */
 void engine_began(struct engine *e);
-void engine_await_begun(struct engine *e, uint32_t threads);
+void engine_await_begun(struct engine_seat *s, uint32_t threads);
 
 /* Ends the process with a message on stderr; for what cannot happen to a checked workload. */
 void engine_die(const char *what) __attribute__((noreturn));

@@ -224,6 +224,14 @@ static void print(const struct settings *o, const struct engine *e, const struct
     printf(",\"page_faults_minor\":%" PRIu64 ",\"page_faults_major\":%" PRIu64
            ",\"unexpected_results\":%" PRIu64 ",\"trims\":%" PRIu64,
            m->minor_faults, m->major_faults, r->unexpected, atomic_load(&m->trims));
+    uint64_t sleeps[ENGINE_SLEEPS] = {0};
+    for (uint32_t i = 0; i < e->seat_count; i++)
+        for (unsigned k = 0; k < ENGINE_SLEEPS; k++)
+            sleeps[k] += e->seats[i].sleeps[k];
+    printf(",\"stages\":%u,\"sleeps\":{\"block\":%" PRIu64 ",\"stage\":%" PRIu64
+           ",\"turn\":%" PRIu64 ",\"thread\":%" PRIu64 "}",
+           e->stages ? e->stages->count + 1 : 1, sleeps[ENGINE_SLEEP_BLOCK],
+           sleeps[ENGINE_SLEEP_STAGE], sleeps[ENGINE_SLEEP_TURN], sleeps[ENGINE_SLEEP_THREAD]);
     printf(",\"recorded\":{\"peak_live_bytes\":%" PRIu64 ",\"end_live_bytes\":%" PRIu64
            ",\"duration_ns\":%" PRIu64 ",\"unknown_frees\":%" PRIu64 ",\"lost_calls\":%" PRIu64
            ",\"not_replayed\":%" PRIu64 "}",

@@ -22,15 +22,17 @@ void park_init(struct park *park, unsigned threads)
     park->spins = processors > 1 ? (threads <= (unsigned long)processors ? 400 : 40) : 0;
 }
 
-void park_wait(struct park *park, uint64_t key, bool (*ready)(void *arg), void *arg)
+bool park_wait(struct park *park, uint64_t key, bool (*ready)(void *arg), void *arg)
 {
     for (unsigned i = 0; i < park->spins; i++) {
         if (ready(arg))
-            return;
+            return false;
         __builtin_ia32_pause();
     }
     struct park_place *p = place_of(park, key);
+    bool slept = false;
     while (!ready(arg)) {
+        slept = true;
         atomic_fetch_add(&p->sleepers, 1);
         atomic_fetch_add(&park->sleepers, 1);
         uint32_t sequence = atomic_load(&p->sequence);
@@ -42,6 +44,7 @@ void park_wait(struct park *park, uint64_t key, bool (*ready)(void *arg), void *
         atomic_fetch_sub(&park->sleepers, 1);
         atomic_fetch_sub(&p->sleepers, 1);
     }
+    return slept;
 }
 
 void park_wake_sleepers(struct park *park, uint64_t key)

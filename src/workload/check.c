@@ -271,7 +271,8 @@ static int start(struct check *c, uint32_t thread)
         return fault(c, "a thread starts twice");
     uint32_t before = c->seats[t->seat];
     if (before != NONE &&
-        (!c->lines[before].over || c->w->threads[before].flags & WORKLOAD_THREAD_STAYS))
+        (!c->lines[before].over || t->flags & WORKLOAD_THREAD_BEGIN ||
+         c->w->threads[before].flags & (WORKLOAD_THREAD_STAYS | WORKLOAD_THREAD_MAIN)))
         return fault(c, "a thread takes a seat that is taken");
     if (before != NONE && before > thread)
         return fault(c, "a thread takes the seat of one with a higher number");

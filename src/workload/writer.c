@@ -293,7 +293,8 @@ static void start_thread(struct workload_writer *w, uint32_t thread, uint64_t ti
             free(old->ops);
             old->ops = NULL;
         }
-        if (seat == NONE && !(s->flags & WORKLOAD_THREAD_BEGIN) && w->seats[i] != starter)
+        if (seat == NONE && !(s->flags & WORKLOAD_THREAD_BEGIN) && w->seats[i] != starter &&
+            !(old->flags & WORKLOAD_THREAD_MAIN))
             seat = i;
     }
     w->active = active + 1;

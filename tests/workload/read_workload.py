@@ -251,7 +251,7 @@ def execute(data, trail=None):
             need(who < len(threads) and not started[who], "a start")
             before = seats.get(threads[who]["seat"])
             need(before is None or (before < who and left[before] == 0
-                                     and not threads[before]["flags"] & 4), "a seat taken")
+                                     and not threads[before]["flags"] & 5), "a seat taken")
             started[who] = True
             seats[threads[who]["seat"]] = who
         elif code == 25:
