@@ -81,7 +81,7 @@ export function Timeline({ p, range, whole, dark, onRange }: Props) {
       scales: { x: { time: false, range: [bins.start_ns, end] }, y: { range: (_u, _min, max) => [0, (max || 1) * 1.05] } },
       series,
       axes: [
-        { ...axis, values: (_u, ticks) => ticks.map((t) => (t === 0 ? "0" : duration(t))), space: 80 },
+        { ...axis, size: 34, values: (_u, ticks) => ticks.map((t) => (t === 0 ? "0" : duration(t))), space: 80 },
         { ...axis, size: 70, values: (_u, ticks) => ticks.map((t) => bytes(t)), incrs: Array.from({ length: 50 }, (_x, i) => 2 ** i) },
       ],
       cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
