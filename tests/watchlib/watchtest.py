@@ -3,6 +3,7 @@
 Environment as in tests/truth/mallowtest.py, and WATCH_LIBRARY."""
 import glob
 import os
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
@@ -25,15 +26,21 @@ class WatchCase(Case):
         e = {"MALLOW_WATCH_" + k.upper(): str(v) for k, v in settings.items()}
         return dict(e, LD_PRELOAD=library, MALLOW_WATCH_SESSION=self.session)
 
-    def watched(self, argv, env=None, library=LIBRARY, settings=None, **kw):
+    def watched(self, argv, env=None, library=LIBRARY, settings=None, broken=False, **kw):
         """Runs argv under the library; its segments are in self.segments, removed from the session."""
         r = run(argv, env=dict(env or {}, **self.env(library, **(settings or {}))), **kw)
-        self.segments = self.take()
+        self.segments = self.take(broken)
         return r
 
-    def take(self):
-        paths = sorted(glob.glob(os.path.join(self.session, "*-*")))
-        out = [Segment(p) for p in paths if os.path.getsize(p)]
+    def take(self, broken=False):
+        """broken: segments that were never finished are passed over."""
+        paths, out = sorted(glob.glob(os.path.join(self.session, "*-*"))), []
+        for p in paths:
+            try:
+                out.append(Segment(p))
+            except (ValueError, struct.error):
+                if not broken:
+                    raise
         for p in paths:
             os.unlink(p)
         return sorted(out, key=lambda s: s.start_ns)

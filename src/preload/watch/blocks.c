@@ -276,10 +276,11 @@ void blocks_retreat(void)
         return;
     /* Addresses of the program's own may come to lie between: blocks_find tells them from ours. */
     uint64_t area = 1ul << blocks.area_shift;
-    for (unsigned c = 0; c < AREAS - 1; c++) {
-        uint64_t used =
-            (__atomic_load_n(&blocks.class_[c].committed, __ATOMIC_ACQUIRE) + PAGE - 1) &
-            ~(PAGE - 1);
+    for (unsigned c = 0; c < AREAS; c++) {
+        uint64_t used = c == AREAS - 1
+                            ? guard_bytes()
+                            : __atomic_load_n(&blocks.class_[c].committed, __ATOMIC_ACQUIRE);
+        used = (used + PAGE - 1) & ~(PAGE - 1);
         if (used < area)
             sys_munmap((void *)(area_start(c) + used), area - used);
     }

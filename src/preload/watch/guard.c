@@ -94,6 +94,8 @@ void guard_init(uint32_t slots)
 
 uint32_t guard_index(const struct guard_slot *g) { return (uint32_t)(g - guard.slot); }
 
+uint64_t guard_bytes(void) { return guard.slots * SLOT_BYTES; }
+
 uint32_t guard_slots(void) { return guard.slots; }
 
 static uint64_t slot_start(const struct guard_slot *g)

@@ -11,7 +11,7 @@
 
 #include "watcher.h"
 
-#define GUARD_SHARE_DEFAULT (MLW_WATCH_SHARE_ALL / 16)
+#define GUARD_SHARE_DEFAULT (MLW_WATCH_SHARE_ALL / 32)
 #define GUARD_SLOTS         128u  /* 16 MiB of addresses */
 #define GUARD_SLOTS_ALL     4096u /* when all samples are to be guarded: 512 MiB of addresses */
 #define MEMORY_DEFAULT      (4ul << 20)

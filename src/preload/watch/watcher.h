@@ -165,6 +165,7 @@ struct guard_slot {
 };
 HIDDEN void guard_init(uint32_t slots);
 HIDDEN uint32_t guard_slots(void);
+HIDDEN uint64_t guard_bytes(void); /* of its area, that the slots take */
 HIDDEN uint32_t guard_index(const struct guard_slot *g);
 /* A guarded block; NULL: none is free, or it is too large. front: against the page before it. The
  * block is filled, or zeroed. */
