@@ -17,7 +17,8 @@ enum probe_by {
     PROBE_BY_CALLER = 128, /* in the kernel */
     PROBE_BY_FUNCTION = 256,
     PROBE_BY_ADDRESS = 512, /* the page */
-    PROBE_BY_ACCESS = 1024  /* read, written, copied on write */
+    PROBE_BY_ACCESS = 1024, /* read, written, copied on write */
+    PROBE_BY_MAPPING = 2048 /* the file, the heap, a stack */
 };
 
 enum { PROBE_COMMAND_BYTES = 16, PROBE_NAME_BYTES = 32 };
@@ -104,8 +105,17 @@ struct probe_file {
     __u32 zero;
 };
 
+/* What lies at a page of a process's memory; end 0: the tool has been asked. */
+struct probe_page {
+    __u64 pid, page;
+};
+struct probe_place {
+    __u64 start, end, shift;
+    struct probe_file_id id;
+};
+
 /* Into the ring buffer when a file is met that has no tables yet. */
-enum probe_event_type { PROBE_EVENT_FILE = 1, PROBE_EVENT_KIND = 16 };
+enum probe_event_type { PROBE_EVENT_FILE = 1, PROBE_EVENT_PAGE = 2, PROBE_EVENT_KIND = 16 };
 struct probe_event_file {
     __u32 type;
     __u32 pid;

@@ -61,7 +61,7 @@ struct percpu_counter {
 struct task_struct;
 
 struct mm_struct {
-    unsigned long start_brk, brk, start_stack;
+    unsigned long start_code, end_code, start_brk, brk, start_stack;
     struct task_struct *owner;
     struct percpu_counter rss_stat[4];
 } RELOCATED;
@@ -79,7 +79,7 @@ struct task_struct {
     int pid, tgid;
     struct mm_struct *mm;
     struct signal_struct *signal;
-    struct task_struct *group_leader;
+    struct task_struct *group_leader, *real_parent;
     char comm[16];
 } RELOCATED;
 
@@ -92,8 +92,21 @@ struct inode {
     unsigned long i_ino;
 } RELOCATED;
 
+struct qstr {
+    const unsigned char *name;
+} RELOCATED;
+
+struct dentry {
+    struct qstr d_name;
+} RELOCATED;
+
+struct path {
+    struct dentry *dentry;
+} RELOCATED;
+
 struct file {
     struct inode *f_inode;
+    struct path f_path;
 } RELOCATED;
 
 struct vm_area_struct {
@@ -105,6 +118,10 @@ struct vm_area_struct {
 struct kmem_cache {
     const char *name;
     unsigned int size, object_size;
+} RELOCATED;
+
+struct bpf_array {
+    void *pptrs[0];
 } RELOCATED;
 
 enum vm_event_item { PSWPIN, PSWPOUT, PGMAJFAULT };

@@ -15,7 +15,7 @@
 
 struct probe_cli {
     uint64_t pid, duration_ns, interval_ns, top;
-    const char *by, *library;
+    const char *by, *library, *output;
     struct option_texts functions;
     bool all, no_follow, mmap, live, json, folded, verbose;
 };
@@ -36,7 +36,7 @@ static const struct option_spec specs[] = {
     {'n', "top", OPTION_COUNT, AT(top), "N", "print the first N groups (default 20)", 1, 100000},
     {0, "by", OPTION_TEXT, AT(by), "KEYS",
      "what rows are told apart by, with commas: process, command, thread, stack, kstack, size, "
-     "cache, caller, function, address, access, or none"},
+     "cache, caller, function, mapping, address, access, or none"},
     {0, "lib", OPTION_TEXT, AT(library), "LIBRARY",
      "the library or program whose functions are probed, a path or part of its name (default: "
      "the one with malloc)",
@@ -45,6 +45,9 @@ static const struct option_spec specs[] = {
      "probe these functions, by a name or a glob; may be repeated"},
     {0, "mmap", OPTION_FLAG, AT(mmap), NULL, "brk: anonymous mappings as well"},
     {0, "live", OPTION_FLAG, AT(live), NULL, "slab: only what has not been freed"},
+    {'o', "output", OPTION_TEXT, AT(output), "FILE",
+     "write to FILE instead of standard output, where PROGRAM may write as well",
+     .completion = VALUE_FILE},
     {0, "json", OPTION_FLAG, AT(json), NULL,
      "one JSON document instead of text; with -i, one on a line for each interval, too"},
     {0, "folded", OPTION_FLAG, AT(folded), NULL,
@@ -62,6 +65,7 @@ static const struct key {
     {"stack", PROBE_BY_STACK},       {"ustack", PROBE_BY_STACK},    {"kstack", PROBE_BY_KSTACK},
     {"size", PROBE_BY_SIZE},         {"cache", PROBE_BY_CACHE},     {"caller", PROBE_BY_CALLER},
     {"function", PROBE_BY_FUNCTION}, {"address", PROBE_BY_ADDRESS}, {"access", PROBE_BY_ACCESS},
+    {"mapping", PROBE_BY_MAPPING},
 };
 
 enum { KEYS = sizeof keys / sizeof *keys };
@@ -83,7 +87,7 @@ static int parse_by(const struct command *self, const struct probe_kind *kind, c
         if (i == KEYS)
             return command_usage(self,
                                  "--by: '%.*s' is none of process, command, thread, stack, kstack, "
-                                 "size, cache, caller, function, address, access, none",
+                                 "size, cache, caller, function, mapping, address, access, none",
                                  (int)n, p);
         if (!(probe_kind_may_by(kind) & keys[i].bit))
             return command_usage(self, "--by %s: '%s' does not tell it", keys[i].name,
@@ -109,27 +113,28 @@ struct printing {
     const struct command *self;
     const struct probe_cli *cli;
     struct probe_report how;
+    FILE *out;
     bool failed;
     struct error err;
 };
 
 static void print(struct printing *p, const struct probe_result *r)
 {
-    int bad = p->cli->json     ? probe_report_json(stdout, r, &p->how, &p->err)
-              : p->cli->folded ? probe_report_folded(stdout, r, &p->how, &p->err)
-                               : probe_report_text(stdout, r, &p->how, &p->err);
+    int bad = p->cli->json     ? probe_report_json(p->out, r, &p->how, &p->err)
+              : p->cli->folded ? probe_report_folded(p->out, r, &p->how, &p->err)
+                               : probe_report_text(p->out, r, &p->how, &p->err);
     p->failed = p->failed || bad;
-    fflush(stdout);
+    fflush(p->out);
 }
 
 static void on_interval(void *arg, struct probe_result *since)
 {
     struct printing *p = arg;
-    if (!p->cli->json && !p->cli->folded && isatty(STDOUT_FILENO))
+    if (!p->cli->json && !p->cli->folded && !p->cli->output && isatty(STDOUT_FILENO))
         fputs("\033[H\033[J", stdout); /* the live view takes the screen */
     print(p, since);
     if (!p->cli->json)
-        putchar('\n');
+        putc('\n', p->out);
 }
 
 static void on_say(void *arg, const char *line)
@@ -202,6 +207,11 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
         .cli = o,
         .how = {
             .top = o->top, .columns = looks.columns, .unicode = looks.unicode, .bold = looks.bold}};
+    printing.out = o->output ? fopen(o->output, "we") : stdout;
+    if (!printing.out) {
+        command_warn(self, "cannot write %s: %s", o->output, strerror(errno));
+        return program ? EXIT_MALLOW_FAILED : EXIT_FAILED;
+    }
     printing.how.symbols = symbols_new(NULL, &printing.err);
     if (!printing.how.symbols)
         return command_fail(self, &printing.err);
@@ -238,6 +248,10 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
     }
     probe_release(&result);
     symbols_free(printing.how.symbols);
+    if (o->output && fclose(printing.out)) {
+        command_warn(self, "cannot write %s: %s", o->output, strerror(errno));
+        status = status ? status : EXIT_FAILED;
+    }
     return status;
 }
 
@@ -276,6 +290,12 @@ const struct command command_probe = {
         "\n"
         "  sizes    how large the blocks are that malloc and its family are asked for\n"
         "  calls    how often each function of an allocator, or of a library, is called\n"
+        "  brk      who makes the heap grow: brk, and with --mmap anonymous mappings\n"
+        "  slab     what the kernel allocates for itself: by command, function and cache\n"
+        "  faults   page faults: minor and major, by stack, mapping and kind of access\n"
+        "  swapin   pages that come back from swap, pages that go there, time waited\n"
+        "  reclaim  how the kernel gets pages back: who was stalled, what kswapd did\n"
+        "  rss      the resident size of a process, exactly, as it changes\n"
         "\n"
         "Options stand before or behind KIND, and before PROGRAM. PROGRAM is counted from\n"
         "its first instruction on, with its threads and children. Needs root, or\n"

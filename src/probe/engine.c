@@ -1,5 +1,6 @@
 /* engine.c - from start to end of a probe: loads, attaches, waits, adds up. See probe.h, kind.h. */
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <dirent.h>
 #include <errno.h>
@@ -102,6 +103,14 @@ int engine_add_name(struct engine *e, const char *name, struct error *err)
     return 0;
 }
 
+int engine_add_names(struct engine *e, const char *const *names, size_t n, struct error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (engine_add_name(e, names[i], err))
+            return -1;
+    return 0;
+}
+
 int engine_map(const struct engine *e, const char *name)
 {
     const struct bpf_map *map = bpf_object__find_map_by_name(e->object, name);
@@ -166,6 +175,24 @@ static bool is_uprobe(const struct bpf_program *p)
 {
     return !strncmp(bpf_program__section_name(p), "uprobe", 6) ||
            !strncmp(bpf_program__section_name(p), "uretprobe", 9);
+}
+
+bool engine_has_tracepoint(const struct engine *e, const char *name, unsigned arguments)
+{
+    char type[128];
+    struct btf *btf = btf__load_vmlinux_btf();
+    (void)e;
+    snprintf(type, sizeof type, "btf_trace_%s", name);
+    int id = btf ? btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) : -1;
+    bool found = id > 0;
+    if (found && arguments) {
+        /* typedef of a pointer to a function, whose first argument is not the tracepoint's */
+        const struct btf_type *t = btf__type_by_id(btf, btf__type_by_id(btf, (uint32_t)id)->type);
+        t = t ? btf__type_by_id(btf, t->type) : NULL;
+        found = t && btf_is_func_proto(t) && btf_vlen(t) == arguments + 1;
+    }
+    btf__free(btf);
+    return found;
 }
 
 static int attach_tracepoints(struct engine *e, bool follow, struct error *err)
@@ -268,7 +295,7 @@ static void target_children(struct engine *e)
 
 static bool keeps_stacks(const struct probe_options *o)
 {
-    return o->by & (PROBE_BY_STACK | PROBE_BY_KSTACK);
+    return o->by & (PROBE_BY_STACK | PROBE_BY_KSTACK | PROBE_BY_CALLER);
 }
 
 static int find_files(struct engine *e, struct error *err)
@@ -281,7 +308,7 @@ static int find_files(struct engine *e, struct error *err)
     return files_of_machine(&e->files, err);
 }
 
-static int resize(struct engine *e, const char *name, size_t entries, struct error *err)
+int engine_resize(struct engine *e, const char *name, size_t entries, struct error *err)
 {
     struct bpf_map *map = bpf_object__find_map_by_name(e->object, name);
     if (map && bpf_map__set_max_entries(map, (uint32_t)entries))
@@ -309,11 +336,15 @@ static int configure(struct engine *e, struct error *err)
         engine_skip(e, "follow_exit");
         engine_skip(e, "follow_exec");
     }
+    if (!o->kind->within_faults || !(o->by & PROBE_BY_STACK)) {
+        engine_skip(e, "code_mapped");
+        engine_skip(e, "code_executed");
+    }
     struct bpf_program *p;
     bpf_object__for_each_program(p, e->object) if (is_uprobe(p) && e->multi)
         bpf_program__set_expected_attach_type(p, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
     if (!keeps_stacks(o))
-        return resize(e, "events", 1 << 18, err);
+        return engine_resize(e, "events", 1 << 18, err);
     if (o->by & PROBE_BY_STACK && !caps_user_stacks())
         return error_set(
             err, ERROR_UNSUPPORTED,
@@ -321,9 +352,9 @@ static int configure(struct engine *e, struct error *err)
             "5.17 or newer, or --by without 'stack'");
     static const struct files none;
     e->stacks = stacks_new(e->object, o->by & PROBE_BY_STACK ? &e->files : &none, err);
-    if (!e->stacks || resize(e, "events", 1 << 20, err))
+    if (!e->stacks || engine_resize(e, "events", 1 << 20, err))
         return -1;
-    return resize(e, "kstacks", o->by & PROBE_BY_KSTACK ? 16384 : 1, err);
+    return engine_resize(e, "kstacks", o->by & PROBE_BY_KSTACK ? 16384 : 1, err);
 }
 
 static int load(struct engine *e, struct error *err)
@@ -360,7 +391,8 @@ static int on_event(void *arg, void *data, size_t size)
     if (size < sizeof type)
         return 0;
     memcpy(&type, data, sizeof type);
-    if (type == PROBE_EVENT_FILE && size >= sizeof(struct probe_event_file)) {
+    if ((type == PROBE_EVENT_FILE || type == PROBE_EVENT_PAGE) &&
+        size >= sizeof(struct probe_event_file)) {
         if (e->stacks)
             stacks_learn(e->stacks, data);
     } else if (e->options->kind->event)
@@ -381,6 +413,8 @@ static int attach(struct probe_state *s, struct error *err)
         return error_system(err, "cannot name the process to the kernel");
     if (o->pid && !o->no_follow)
         target_children(e);
+    if (o->pid && o->kind->within_faults && e->stacks)
+        stacks_fill(e->stacks, o->pid);
     return o->kind->attach(e, err);
 }
 
@@ -406,7 +440,7 @@ static int subtract(struct probe_state *s, struct error *err)
             row.value.more -= old->value.more;
             row.value.extra -= old->value.extra;
         }
-        if (row.value.calls || row.value.bytes || row.value.more)
+        if (row.value.calls || row.value.bytes || row.value.more || row.value.extra)
             e->rows[kept++] = row;
     }
     free(s->before);
@@ -420,7 +454,7 @@ static int interval(void *arg, struct error *err)
 {
     struct probe_state *s = arg;
     struct engine *e = &s->e;
-    if (collect(e, err) || subtract(s, err))
+    if (collect(e, err) || (!e->options->kind->gauge && subtract(s, err)))
         return -1;
     e->result->row_count = e->row_count;
     uint64_t losses[PROBE_LOSSES];
@@ -510,6 +544,7 @@ void probe_release(struct probe_result *result)
     free(s->e.names);
     free(s->e.rows);
     free(s->e.own);
+    free(result->samples);
     free(s->before);
     free(s);
     *result = (struct probe_result){0};

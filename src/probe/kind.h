@@ -13,6 +13,8 @@ struct probe_kind {
     const char *name, *summary;
     uint32_t by, may_by;
     bool uses_library, has_mmap, has_live;
+    bool within_faults; /* its programs run where the process's memory map cannot be asked twice */
+    bool gauge;         /* values are levels, not sums: an interval shows them as they are */
     const void *(*object)(size_t *bytes); /* the compiled programs */
 
     /* Between opening and loading: which programs are wanted, sizes of maps. NULL: nothing. */
@@ -63,6 +65,14 @@ void engine_say(const struct engine *e, const char *format, ...)
 /* Appends to result->source. */
 void engine_source(struct engine *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-extern const struct probe_kind probe_kind_sizes, probe_kind_calls;
+/* Whether the kernel has a tracepoint with that many arguments; 0: any number. */
+bool engine_has_tracepoint(const struct engine *e, const char *name, unsigned arguments);
+/* The map `name` has room for that many entries; before loading. */
+int engine_resize(struct engine *e, const char *name, size_t entries, struct error *err);
+/* A name for each value of key.what. */
+int engine_add_names(struct engine *e, const char *const *names, size_t n, struct error *err);
+
+extern const struct probe_kind probe_kind_sizes, probe_kind_calls, probe_kind_brk, probe_kind_slab,
+    probe_kind_faults, probe_kind_swapin, probe_kind_reclaim, probe_kind_rss;
 
 #endif

@@ -66,6 +66,13 @@ struct probe_frame {
     uint64_t address; /* in the ELF file, or in the process without a path */
 };
 
+/* The size of a process at a moment, in bytes; not more often than it changed. */
+struct probe_sample {
+    uint64_t time_ns; /* from the start of the probe */
+    uint32_t pid;
+    uint64_t file, anonymous, swap, shared;
+};
+
 struct probe_result {
     const struct probe_kind *kind;
     uint32_t by;
@@ -77,6 +84,8 @@ struct probe_result {
     size_t row_count;
     const char *const *names; /* of key.what, where the kind has names */
     size_t name_count;
+    struct probe_sample *samples; /* of kinds that follow a size through time; by time */
+    size_t sample_count, sample_room;
     bool has_program;
     int wait_status;           /* of the program, as of waitpid */
     int exec_errno;            /* not 0: the program could not be executed */

@@ -141,7 +141,7 @@ struct stacks *stacks_new(struct bpf_object *object, const struct files *files, 
         if (index >= 0)
             s->rows_max += s->file[index].row_count;
     }
-    s->rows_max += ROWS_SPARE;
+    s->rows_max += files->count ? ROWS_SPARE : 512;
     if (resize(object, "rows", s->rows_max, err) || resize(object, "stacks", STACKS_MAX, err) ||
         resize(object, "files", FILES_MAX, err) || resize(object, "pages", PAGES_MAX, err) ||
         resize(object, "walks", (size_t)libbpf_num_possible_cpus() * ROOMS_A_PROCESSOR, err)) {
@@ -203,29 +203,92 @@ int stacks_install(struct stacks *s, struct error *err)
     return 0;
 }
 
-void stacks_learn(struct stacks *s, const struct probe_event_file *e)
+/* The pages of a mapping, up to 16 MB of it. */
+static void fill_pages(const struct stacks *s, uint32_t pid, const struct probe_place *place)
+{
+    enum { PAGE_SHIFT = 12, PAGES_AT_ONCE = 4096 };
+    int fd = map_fd(s, "pages");
+    struct probe_page key = {.pid = pid, .page = place->start >> PAGE_SHIFT};
+    for (int i = 0; i < PAGES_AT_ONCE && key.page << PAGE_SHIFT < place->end; i++, key.page++)
+        bpf_map_update_elem(fd, &key, place, BPF_ANY);
+}
+
+/* The id of a file among those that are known, or its bytes as the kernel would name it. */
+static long index_of(struct stacks *s, const char *path)
+{
+    for (size_t i = 0; i < s->files; i++)
+        if (!strcmp(s->file[i].path, path))
+            return (long)i;
+    long index = add_file(s, path);
+    if (index >= 0)
+        hand_over(s, (size_t)index, &s->file[index].id);
+    return index;
+}
+
+struct mapping {
+    struct probe_place place;
+    const char *path; /* within the line; NULL: none */
+    bool code;
+};
+
+/* "START-END MODE OFFSET DEVICE INODE PATH". */
+static bool parse_mapping(char *line, struct mapping *m)
+{
+    char *rest = NULL;
+    *m = (struct mapping){0};
+    line[strcspn(line, "\n")] = 0;
+    m->place.start = strtoull(line, &rest, 16);
+    m->place.end = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;
+    if (strlen(rest) < 6)
+        return false;
+    m->code = rest[3] == 'x';
+    m->place.shift = strtoull(rest + 6, NULL, 16);
+    m->path = strchr(rest, '/');
+    return m->path != NULL;
+}
+
+/* Calls `each` for the mappings of files of a process, until it returns true. */
+static void each_mapping(struct stacks *s, uint32_t pid, const struct probe_event_file *e,
+                         bool (*each)(struct stacks *s, uint32_t pid, const char *path,
+                                      struct mapping *m, const struct probe_event_file *e))
 {
     char name[64], line[PATH_MAX + 256], path[PATH_MAX + 64];
-    snprintf(name, sizeof name, "/proc/%u/maps", e->pid);
+    struct mapping m;
+    bool done = false;
+    snprintf(name, sizeof name, "/proc/%u/maps", pid);
     FILE *maps = fopen(name, "re");
-    while (maps && fgets(line, sizeof line, maps)) {
-        unsigned long long start = 0, end = 0;
-        line[strcspn(line, "\n")] = 0;
-        char *mapped = strchr(line, '/'), *rest = NULL;
-        start = strtoull(line, &rest, 16);
-        if (*rest == '-')
-            end = strtoull(rest + 1, NULL, 16);
-        if (!mapped || e->address < start || e->address >= end)
+    while (maps && !done && fgets(line, sizeof line, maps)) {
+        if (!parse_mapping(line, &m) || !m.code)
             continue;
-        files_reach((pid_t)e->pid, mapped, path, sizeof path);
-        long index = add_file(s, path);
-        if (index >= 0)
-            hand_over(s, (size_t)index, &e->id);
-        break;
+        files_reach((pid_t)pid, m.path, path, sizeof path);
+        done = each(s, pid, path, &m, e);
     }
     if (maps)
         fclose(maps);
 }
+
+static bool learn_one(struct stacks *s, uint32_t pid, const char *path, struct mapping *m,
+                      const struct probe_event_file *e)
+{
+    if (e && (e->address < m->place.start || e->address >= m->place.end))
+        return false;
+    long index;
+    if (e && e->type == PROBE_EVENT_FILE) {
+        if ((index = add_file(s, path)) >= 0)
+            hand_over(s, (size_t)index, &e->id);
+    } else if ((index = index_of(s, path)) >= 0) {
+        m->place.id = s->file[index].id;
+        fill_pages(s, pid, &m->place);
+    }
+    return e != NULL;
+}
+
+void stacks_learn(struct stacks *s, const struct probe_event_file *e)
+{
+    each_mapping(s, e->pid, e, learn_one);
+}
+
+void stacks_fill(struct stacks *s, uint32_t pid) { each_mapping(s, pid, NULL, learn_one); }
 
 /* ---- stacks ---- */
 

@@ -18,8 +18,11 @@ void stacks_free(struct stacks *s); /* NULL is fine */
 /* After loading: hands over the tables. */
 int stacks_install(struct stacks *s, struct error *err);
 
-/* A file that the kernel side met and did not know. */
+/* A file, or a page of code, that the kernel side met and did not know. */
 void stacks_learn(struct stacks *s, const struct probe_event_file *e);
+
+/* Tells where the code of a process that runs lies, page by page. */
+void stacks_fill(struct stacks *s, uint32_t pid);
 
 /* The frames of a stack, copied from the kernel's map once at the end. */
 size_t stacks_frames(struct stacks *s, uint64_t id, struct probe_frame *frames, size_t max);

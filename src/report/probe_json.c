@@ -41,6 +41,7 @@ static void write_kernel_frames(struct json *j, const struct probe_result *r, ui
 static void write_key(struct json *j, const struct probe_result *r, const struct probe_report *how,
                       const struct probe_key *k)
 {
+    char text[PROBE_NAME_BYTES + 1];
     if (r->by & PROBE_BY_PROCESS)
         json_number(j, "pid", k->pid);
     if (r->by & PROBE_BY_THREAD)
@@ -52,6 +53,16 @@ static void write_key(struct json *j, const struct probe_result *r, const struct
     }
     if (r->by & PROBE_BY_FUNCTION)
         json_text(j, "function", k->what < r->name_count ? r->names[k->what] : NULL);
+    if (r->by & PROBE_BY_ACCESS)
+        json_text(j, "access", k->what < r->name_count ? r->names[k->what] : NULL);
+    if (r->by & PROBE_BY_MAPPING)
+        json_text(j, "mapping", probe_key_name(k, text));
+    if (r->by & PROBE_BY_ADDRESS)
+        json_address(j, "address", k->site);
+    if (r->by & PROBE_BY_CALLER)
+        json_text(j, "function", probe_kernel_name(r, k->site));
+    if (r->by & PROBE_BY_CACHE)
+        json_text(j, "cache", probe_key_name(k, text));
     if (r->by & PROBE_BY_STACK)
         write_frames(j, r, how, k->stack);
     if (r->by & PROBE_BY_KSTACK)
@@ -103,6 +114,99 @@ static void write_groups(struct json *j, const struct probe_result *r,
     json_close_array(j);
 }
 
+static bool same_process(const struct probe_key *a, const struct probe_key *b)
+{
+    return a->pid == b->pid && memcmp(a->command, b->command, PROBE_COMMAND_BYTES) == 0;
+}
+
+/* processes[], in each of them stacks[] (or whatever else rows are told apart by). */
+static void write_fault_processes(struct json *j, const struct probe_result *r,
+                                  const struct probe_report *how, const struct probe_layout *l,
+                                  const struct probe_groups *g)
+{
+    const bool apart = r->by & ~(uint32_t)(PROBE_BY_PROCESS | PROBE_BY_COMMAND);
+    json_open_array(j, l->list);
+    for (size_t i = 0; i < g->count; i++) {
+        const struct probe_key *k = &g->group[i].sum.key;
+        struct probe_value sum = {0};
+        bool first = true;
+        for (size_t n = 0; n < g->count; n++)
+            if (same_process(&g->group[n].sum.key, k)) {
+                first = first && n >= i;
+                probe_value_add(&sum, &g->group[n].sum.value);
+            }
+        if (!first)
+            continue;
+        char command[PROBE_COMMAND_BYTES + 1] = "";
+        memcpy(command, k->command, PROBE_COMMAND_BYTES);
+        json_open_object(j, NULL);
+        if (r->by & PROBE_BY_PROCESS)
+            json_number(j, "pid", k->pid);
+        json_text(j, "comm", *command ? command : NULL);
+        write_values(j, l, &sum);
+        json_open_array(j, "stacks");
+        for (size_t n = i; apart && n < g->count; n++)
+            if (same_process(&g->group[n].sum.key, k)) {
+                json_open_object(j, NULL);
+                write_key(j, r, how, &g->group[n].sum.key);
+                write_values(j, l, &g->group[n].sum.value);
+                json_close_object(j);
+            }
+        json_close_array(j);
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
+/* The rows of one process of rss: a level and a peak for each kind of page. */
+static void write_levels(struct json *j, const struct probe_result *r, const struct probe_key *k)
+{
+    char name[64];
+    for (size_t n = 0; n < r->row_count; n++) {
+        const struct probe_row *row = &r->rows[n];
+        if (row->key.pid != k->pid || row->key.what >= r->name_count)
+            continue;
+        snprintf(name, sizeof name, "%s_bytes", r->names[row->key.what]);
+        json_number(j, name, row->value.bytes);
+        snprintf(name, sizeof name, "peak_%s_bytes", r->names[row->key.what]);
+        json_number(j, name, row->value.more);
+    }
+}
+
+/* Of rss: processes[] with their sizes by kind of page, and timeline[]. */
+static void write_sizes_in_time(struct json *j, const struct probe_result *r)
+{
+    json_open_array(j, "processes");
+    for (size_t i = 0; i < r->row_count; i++) {
+        const struct probe_key *k = &r->rows[i].key;
+        if (k->what != 0)
+            continue;
+        char command[PROBE_COMMAND_BYTES + 1] = "";
+        memcpy(command, k->command, PROBE_COMMAND_BYTES);
+        json_open_object(j, NULL);
+        json_number(j, "pid", k->pid);
+        json_text(j, "comm", command);
+        json_number(j, "changes", r->rows[i].value.calls);
+        write_levels(j, r, k);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_open_array(j, "timeline");
+    for (size_t i = 0; i < r->sample_count; i++) {
+        const struct probe_sample *s = &r->samples[i];
+        json_open_object(j, NULL);
+        json_number(j, "time_ns", s->time_ns);
+        json_number(j, "pid", s->pid);
+        json_number(j, "resident_bytes", s->file + s->anonymous + s->shared);
+        json_number(j, "anonymous_bytes", s->anonymous);
+        json_number(j, "file_bytes", s->file);
+        json_number(j, "shared_bytes", s->shared);
+        json_number(j, "swap_bytes", s->swap);
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
 int probe_report_json(FILE *out, const struct probe_result *r, const struct probe_report *how,
                       struct error *err)
 {
@@ -119,10 +223,15 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
     json_number(&j, "lost", probe_lost(r));
     if (r->by & PROBE_BY_STACK)
         json_number(&j, "cut_stacks", r->losses[PROBE_CUT_STACKS]);
-    write_values(&j, l, &g.total);
+    if (!l->gauge)
+        write_values(&j, l, &g.total);
     if (l->histogram)
         write_histogram(&j, g.rows, r->row_count);
-    if (r->by & ~(uint32_t)PROBE_BY_SIZE)
+    if (!strcmp(l->kind, "faults"))
+        write_fault_processes(&j, r, how, l, &g);
+    else if (!strcmp(l->kind, "rss"))
+        write_sizes_in_time(&j, r);
+    else if (r->by & ~(uint32_t)PROBE_BY_SIZE)
         write_groups(&j, r, how, l, &g);
     json_close_object(&j);
     json_end(&j);

@@ -13,6 +13,41 @@ static const struct probe_layout layouts[] = {
      .unit = "nb",
      .histogram = true},
     {.kind = "calls", .list = "functions", .value = {"calls"}, .title = {"calls"}, .unit = "n"},
+    {.kind = "brk",
+     .list = "stacks",
+     .value = {"calls", "grown_bytes", "released_bytes"},
+     .title = {"calls", "grown", "given back"},
+     .unit = "nbb",
+     .order = 1},
+    {.kind = "slab",
+     .list = "callers",
+     .value = {"calls", "requested_bytes", "allocated_bytes"},
+     .title = {"calls", "requested", "allocated"},
+     .unit = "nbb",
+     .order = 2},
+    {.kind = "faults",
+     .list = "processes",
+     .value = {"minor", NULL, "major"},
+     .title = {"minor", NULL, "major"},
+     .unit = "n n"},
+    {.kind = "swapin",
+     .list = "processes",
+     .value = {"pages_in", "pages_out", "major_faults", "major_fault_ns"},
+     .title = {"pages in", "pages out", "major faults", "waited"},
+     .unit = "nnnt"},
+    {.kind = "reclaim",
+     .list = "events",
+     .value = {"events", "reclaimed_pages", "stalled_ns", "scanned_pages"},
+     .title = {"events", "reclaimed", "time", "scanned"},
+     .unit = "nntn",
+     .order = 2},
+    {.kind = "rss",
+     .list = "rows",
+     .value = {"changes", "bytes", "peak_bytes"},
+     .title = {"changes", "size", "peak"},
+     .unit = "nbb",
+     .order = 2,
+     .gauge = true},
 };
 
 const struct probe_layout *probe_layout(const struct probe_result *r)
@@ -103,6 +138,17 @@ void probe_groups_release(struct probe_groups *g)
     free(g->rows);
     free(g->group);
     *g = (struct probe_groups){0};
+}
+
+const char *probe_key_name(const struct probe_key *k, char text[PROBE_NAME_BYTES + 1])
+{
+    memcpy(text, k->name, PROBE_NAME_BYTES);
+    text[PROBE_NAME_BYTES] = 0;
+    if (!*text && k->what >= 1024 && k->what % 1024 == 0 && k->what / 1024 < 1024)
+        snprintf(text, PROBE_NAME_BYTES, "kmalloc-%uk", k->what / 1024);
+    else if (!*text)
+        snprintf(text, PROBE_NAME_BYTES, "kmalloc-%u", k->what);
+    return text;
 }
 
 uint64_t probe_class_min(uint32_t size_class) { return size_class ? 1ull << (size_class - 1) : 0; }

@@ -16,6 +16,7 @@ struct probe_layout {
     char unit[PROBE_VALUES];         /* 'n' count, 'b' bytes, 't' ns */
     int order;                       /* the value that groups are sorted by */
     bool histogram;                  /* groups have one of sizes */
+    bool gauge;                      /* there is no sense in a total */
 };
 const struct probe_layout *probe_layout(const struct probe_result *r);
 
@@ -35,6 +36,9 @@ struct probe_groups {
 };
 int probe_groups_make(struct probe_groups *g, const struct probe_result *r, struct error *err);
 void probe_groups_release(struct probe_groups *g);
+
+/* The name in a key: of a cache, of a mapping. */
+const char *probe_key_name(const struct probe_key *k, char text[PROBE_NAME_BYTES + 1]);
 
 /* First and last size of a class. */
 uint64_t probe_class_min(uint32_t size_class);

@@ -82,7 +82,16 @@ static void put_label(struct buffer *b, const struct probe_result *r, const stru
         buffer_printf(b, " pid %u", k->pid);
     if (r->by & PROBE_BY_THREAD)
         buffer_printf(b, " thread %u", k->tid);
-    if (r->by & PROBE_BY_FUNCTION)
+    char text[PROBE_NAME_BYTES + 1];
+    if (r->by & PROBE_BY_CALLER) {
+        const char *caller = probe_kernel_name(r, k->site);
+        buffer_printf(b, " %s", caller ? caller : "?");
+    }
+    if (r->by & (PROBE_BY_CACHE | PROBE_BY_MAPPING))
+        buffer_printf(b, " %s", probe_key_name(k, text));
+    if (r->by & PROBE_BY_ADDRESS)
+        buffer_printf(b, " 0x%llx", (unsigned long long)k->site);
+    if (r->by & (PROBE_BY_FUNCTION | PROBE_BY_ACCESS))
         buffer_printf(b, " %s", k->what < r->name_count ? r->names[k->what] : "?");
 }
 
@@ -178,7 +187,10 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
     char duration[HUMAN_TEXT_BYTES];
     if (probe_groups_make(&g, r, err))
         return -1;
-    put_total(&b, l, &g.total);
+    if (l->gauge)
+        buffer_printf(&b, "%zu sizes", g.count);
+    else
+        put_total(&b, l, &g.total);
     fputs(p.bold ? "\033[1m" : "", out);
     fprintf(out, "%s: %s in %s", probe_kind_name(r->kind), buffer_text(&b),
             human_duration(duration, r->duration_ns));

@@ -1,0 +1,85 @@
+/* faults.bpf.c - page faults, minor and major, from the kernel's own software events. */
+#include "bpf/vmlinux.h"
+
+#include "bpf/target.inc"
+#include "bpf/stack.inc"
+#include "bpf/faults.h"
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __type(key, u32);
+    __type(value, u32);
+} access SEC(".maps");
+
+enum { ERROR_PROTECTION = 1, ERROR_WRITE = 2, ERROR_FETCH = 16 };
+
+struct mapping {
+    u64 address;
+    char *name;
+};
+
+static long mapping_found(struct task_struct *task, struct vm_area_struct *vma, void *data)
+{
+    struct mapping *m = data;
+    char *name = m->name;
+    struct file *file = vma->vm_file;
+    struct mm_struct *mm = vma->vm_mm;
+    if (file) {
+        const unsigned char *from = BPF_CORE_READ(file, f_path.dentry, d_name.name);
+        bpf_probe_read_kernel_str(name, PROBE_NAME_BYTES, from);
+    } else if (vma->vm_start <= mm->brk && vma->vm_end >= mm->start_brk)
+        __builtin_memcpy(name, "[heap]", 7);
+    else if (vma->vm_start <= mm->start_stack && vma->vm_end >= mm->start_stack)
+        __builtin_memcpy(name, "[stack]", 8);
+    else
+        __builtin_memcpy(name, "[anonymous]", 12);
+    return 0;
+}
+
+static __always_inline int fault(struct bpf_perf_event_data *ctx, u64 minor, u64 major)
+{
+    if (!wanted())
+        return 0;
+    struct probe_key k = {};
+    key_who(&k);
+    if (config.by & PROBE_BY_ADDRESS)
+        k.site = ctx->addr & ~4095ull;
+    if (config.by & PROBE_BY_MAPPING) {
+        struct mapping m = {.name = k.name};
+        if (bpf_find_vma(bpf_get_current_task_btf(), ctx->addr, mapping_found, &m, 0))
+            __builtin_memcpy(k.name, "[busy]", 7); /* the map of the process was being changed */
+    }
+    if (config.by & PROBE_BY_ACCESS) {
+        u32 tid = bpf_get_current_pid_tgid();
+        u32 *how = bpf_map_lookup_elem(&access, &tid);
+        if (how) {
+            k.what = *how;
+            bpf_map_delete_elem(&access, &tid);
+        }
+    }
+    if (config.by & PROBE_BY_STACK)
+        k.stack = user_stack();
+    add(&k, minor, 0, major, 0);
+    return 0;
+}
+
+SEC("perf_event")
+int minor_fault(struct bpf_perf_event_data *ctx) { return fault(ctx, 1, 0); }
+
+SEC("perf_event")
+int major_fault(struct bpf_perf_event_data *ctx) { return fault(ctx, 0, 1); }
+
+SEC("tp_btf/page_fault_user")
+int BPF_PROG(fault_begins, unsigned long address, struct pt_regs *regs, unsigned long code)
+{
+    if (!wanted())
+        return 0;
+    u32 tid = bpf_get_current_pid_tgid(), how = FAULTS_READ;
+    if (code & ERROR_FETCH)
+        how = FAULTS_FETCH;
+    else if (code & ERROR_WRITE)
+        how = code & ERROR_PROTECTION ? FAULTS_COPY : FAULTS_WRITE;
+    bpf_map_update_elem(&access, &tid, &how, BPF_ANY);
+    return 0;
+}

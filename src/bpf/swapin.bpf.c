@@ -1,0 +1,61 @@
+/* swapin.bpf.c - pages that come back from swap, and go there, and how long programs waited. */
+#include "bpf/vmlinux.h"
+
+#include "bpf/target.inc"
+#include "bpf/stack.inc"
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __type(key, u32);
+    __type(value, u64);
+} begun SEC(".maps");
+
+static __always_inline void count(u64 in, u64 out, u64 major, u64 ns)
+{
+    struct probe_key k = {};
+    key_who(&k);
+    if (config.by & PROBE_BY_STACK)
+        k.stack = user_stack();
+    add(&k, in, out, major, ns);
+}
+
+SEC("tp_btf/count_memcg_events")
+int BPF_PROG(memory_event, void *group, int item, unsigned long n)
+{
+    if (item == bpf_core_enum_value(enum vm_event_item, PSWPIN)) {
+        if (wanted())
+            count(n, 0, 0, 0);
+    } else if (item == bpf_core_enum_value(enum vm_event_item, PSWPOUT)) {
+        if (wanted())
+            count(0, n, 0, 0);
+    }
+    return 0;
+}
+
+static __always_inline int begin(void)
+{
+    if (!wanted())
+        return 0;
+    u32 tid = bpf_get_current_pid_tgid();
+    u64 now = bpf_ktime_get_ns();
+    bpf_map_update_elem(&begun, &tid, &now, BPF_ANY);
+    return 0;
+}
+
+SEC("tp_btf/page_fault_user")
+int BPF_PROG(user_fault) { return begin(); }
+
+SEC("tp_btf/page_fault_kernel")
+int BPF_PROG(kernel_fault) { return begin(); }
+
+SEC("perf_event")
+int major_fault(struct bpf_perf_event_data *ctx)
+{
+    if (!wanted())
+        return 0;
+    u32 tid = bpf_get_current_pid_tgid();
+    u64 *start = bpf_map_lookup_elem(&begun, &tid), now = bpf_ktime_get_ns();
+    count(0, 0, 1, start && now > *start ? now - *start : 0);
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* kind_brk.c - `probe brk`: who makes the heap grow. */
+#include "bpf/brk.h"
+#include "probe/kind.h"
+
+/* Made from the program when it is built; wants the types above. */
+#include <probe/brk.skel.h>
+
+static int brk_attach(struct engine *e, struct error *err)
+{
+    static const char *const names[] = {
+        [BRK_BRK] = "brk", [BRK_MMAP] = "mmap", [BRK_MUNMAP] = "munmap", [BRK_MREMAP] = "mremap"};
+    engine_source(e, "the tracepoints sys_enter and sys_exit: brk%s",
+                  e->options->mmap ? ", mmap, munmap and mremap of anonymous memory" : "");
+    return engine_add_names(e, names, sizeof names / sizeof *names, err) ||
+                   engine_attach_tracepoints(e, err)
+               ? -1
+               : 0;
+}
+
+const struct probe_kind probe_kind_brk = {
+    .name = "brk",
+    .summary = "who makes the heap grow: brk, and with --mmap anonymous mappings",
+    .by = PROBE_BY_PROCESS | PROBE_BY_STACK | PROBE_BY_FUNCTION,
+    .may_by =
+        PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK | PROBE_BY_FUNCTION,
+    .has_mmap = true,
+    .object = brk_bpf__elf_bytes,
+    .attach = brk_attach,
+};

@@ -1,0 +1,43 @@
+/* kind_reclaim.c - `probe reclaim`: what the kernel does to get pages back, and who waits. */
+#include "bpf/reclaim.h"
+#include "probe/kind.h"
+
+/* Made from the program when it is built; wants the types above. */
+#include <probe/reclaim.skel.h>
+
+static int reclaim_prepare(struct engine *e, struct error *err)
+{
+    (void)err;
+    if (!engine_has_tracepoint(e, "mark_victim", 2)) { /* before Linux 6.9 it had the id alone */
+        engine_skip(e, "kill");
+        engine_say(e, "processes killed for lack of memory are not shown: this kernel's tracepoint "
+                      "mark_victim does not tell which");
+    }
+    return 0;
+}
+
+static int reclaim_attach(struct engine *e, struct error *err)
+{
+    static const char *const names[] = {[RECLAIM_DIRECT] = "direct reclaim",
+                                        [RECLAIM_GROUP] = "reclaim at the group's limit",
+                                        [RECLAIM_DAEMON] = "kswapd",
+                                        [RECLAIM_WAKES] = "woke kswapd",
+                                        [RECLAIM_OTHER] = "reclaim on request",
+                                        [RECLAIM_KILL] = "killed: out of memory"};
+    engine_source(e, "the tracepoints mm_vmscan_*, mark_victim");
+    return engine_add_names(e, names, sizeof names / sizeof *names, err) ||
+                   engine_attach_tracepoints(e, err)
+               ? -1
+               : 0;
+}
+
+const struct probe_kind probe_kind_reclaim = {
+    .name = "reclaim",
+    .summary = "how the kernel gets pages back: who was stalled, what kswapd did, who was killed",
+    .by = PROBE_BY_PROCESS | PROBE_BY_FUNCTION,
+    .may_by =
+        PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK | PROBE_BY_FUNCTION,
+    .object = reclaim_bpf__elf_bytes,
+    .prepare = reclaim_prepare,
+    .attach = reclaim_attach,
+};

@@ -1,0 +1,145 @@
+/* kind_rss.c - `probe rss`: the resident size of processes, exactly, as it changes. */
+#include <bpf/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bpf/rss.h"
+#include "probe/kind.h"
+
+/* Made from the program when it is built; wants the types above. */
+#include <probe/rss.skel.h>
+
+enum { RESIDENT = RSS_KINDS, SAMPLES_MAX = 1 << 20 };
+
+static uint64_t page_bytes(void)
+{
+    static uint64_t bytes;
+    if (!bytes)
+        bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    return bytes;
+}
+
+/* What a process that runs already has: the kernel tells changes only. */
+static void seed(struct engine *e)
+{
+    static const struct {
+        const char *name;
+        enum rss_kind kind;
+    } lines[] = {{"RssAnon:", RSS_ANONYMOUS},
+                 {"RssFile:", RSS_FILE},
+                 {"RssShmem:", RSS_SHARED},
+                 {"VmSwap:", RSS_SWAP}};
+    char path[64], line[256];
+    struct rss_process p = {0};
+    snprintf(path, sizeof path, "/proc/%u/status", e->pid);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        if (!strncmp(line, "Name:\t", 6)) {
+            snprintf(p.command, sizeof p.command, "%.15s", line + 6);
+            p.command[strcspn(p.command, "\n")] = 0;
+        }
+        for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+            size_t n = strlen(lines[i].name);
+            if (!strncmp(line, lines[i].name, n))
+                p.peak[lines[i].kind] = p.pages[lines[i].kind] =
+                    strtoull(line + n, NULL, 10) * 1024 / page_bytes();
+        }
+    }
+    if (f)
+        fclose(f);
+    p.peak_resident = p.pages[RSS_ANONYMOUS] + p.pages[RSS_FILE] + p.pages[RSS_SHARED];
+    if (p.peak_resident)
+        bpf_map_update_elem(engine_map(e, "resident"), &e->pid, &p, BPF_NOEXIST);
+}
+
+static int rss_attach(struct engine *e, struct error *err)
+{
+    if (e->options->pid)
+        seed(e);
+    static const char *const names[] = {[RSS_FILE] = "file",
+                                        [RSS_ANONYMOUS] = "anonymous",
+                                        [RSS_SWAP] = "swap",
+                                        [RSS_SHARED] = "shared",
+                                        [RESIDENT] = "resident"};
+    engine_source(e, "the tracepoint rss_stat");
+    return engine_add_names(e, names, sizeof names / sizeof *names, err) ||
+                   engine_attach_tracepoints(e, err)
+               ? -1
+               : 0;
+}
+
+static void rss_event(struct engine *e, const void *data, size_t size)
+{
+    struct rss_event event;
+    struct probe_result *r = e->result;
+    if (size < sizeof event || r->sample_count == SAMPLES_MAX)
+        return;
+    memcpy(&event, data, sizeof event);
+    if (r->sample_count == r->sample_room) {
+        size_t room = r->sample_room ? r->sample_room * 2 : 1024;
+        struct probe_sample *more = reallocarray(r->samples, room, sizeof *more);
+        if (!more)
+            return;
+        r->samples = more;
+        r->sample_room = room;
+    }
+    const uint64_t page = page_bytes();
+    r->samples[r->sample_count++] = (struct probe_sample){
+        .time_ns = event.time_ns > r->start_ns ? event.time_ns - r->start_ns : 0,
+        .pid = event.pid,
+        .file = event.pages[RSS_FILE] * page,
+        .anonymous = event.pages[RSS_ANONYMOUS] * page,
+        .swap = event.pages[RSS_SWAP] * page,
+        .shared = event.pages[RSS_SHARED] * page};
+}
+
+static int add_process(struct engine *e, uint32_t pid, const struct rss_process *p,
+                       struct error *err)
+{
+    const uint64_t page = page_bytes();
+    for (uint32_t i = 0; i <= RESIDENT; i++) {
+        struct probe_row row = {.key = {.pid = pid, .what = i}};
+        memcpy(row.key.command, p->command, sizeof row.key.command);
+        row.value.calls = p->changes;
+        if (i == RESIDENT) {
+            row.value.bytes =
+                (p->pages[RSS_FILE] + p->pages[RSS_ANONYMOUS] + p->pages[RSS_SHARED]) * page;
+            row.value.more = p->peak_resident * page;
+        } else {
+            row.value.bytes = p->pages[i] * page;
+            row.value.more = p->peak[i] * page;
+        }
+        if (engine_add_row(e, &row, err))
+            return -1;
+    }
+    return 0;
+}
+
+static int rss_collect(struct engine *e, struct error *err)
+{
+    int fd = engine_map(e, "resident");
+    uint32_t pid, last;
+    const uint32_t *from = NULL;
+    struct rss_process p;
+    while (bpf_map_get_next_key(fd, from, &pid) == 0) {
+        if (bpf_map_lookup_elem(fd, &pid, &p) == 0 && add_process(e, pid, &p, err))
+            return -1;
+        last = pid;
+        from = &last;
+    }
+    return 0;
+}
+
+const struct probe_kind probe_kind_rss = {
+    .name = "rss",
+    .summary = "the resident size of a process, exactly, as it changes, by kind of page",
+    .by = PROBE_BY_PROCESS | PROBE_BY_FUNCTION,
+    .may_by = PROBE_BY_PROCESS | PROBE_BY_FUNCTION,
+    .gauge = true,
+    .object = rss_bpf__elf_bytes,
+    .attach = rss_attach,
+    .event = rss_event,
+    .collect = rss_collect,
+};

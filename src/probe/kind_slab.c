@@ -1,0 +1,39 @@
+/* kind_slab.c - `probe slab`: what the kernel allocates for itself on behalf of programs. */
+#include "bpf/slab.h"
+#include "probe/kind.h"
+
+/* Made from the program when it is built; wants the types above. */
+#include <probe/slab.skel.h>
+
+static int slab_prepare(struct engine *e, struct error *err)
+{
+    if (!engine_has_tracepoint(e, "kmem_cache_alloc", 5) || !engine_has_tracepoint(e, "kmalloc", 6))
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "the kernel's tracepoints kmalloc and kmem_cache_alloc are of another kind "
+            "here: use Linux 6.1 or newer");
+    if (e->options->live)
+        return engine_resize(e, "live", SLAB_LIVE_MAX, err);
+    engine_skip(e, "cache_free");
+    engine_skip(e, "kmalloc_free");
+    return 0;
+}
+
+static int slab_attach(struct engine *e, struct error *err)
+{
+    engine_source(e, "the tracepoints kmem_cache_alloc and kmalloc%s",
+                  e->options->live ? ", kmem_cache_free and kfree" : "");
+    return engine_attach_tracepoints(e, err);
+}
+
+const struct probe_kind probe_kind_slab = {
+    .name = "slab",
+    .summary = "what the kernel allocates for itself: by command, function and cache",
+    .by = PROBE_BY_COMMAND | PROBE_BY_CALLER | PROBE_BY_CACHE,
+    .may_by = PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK |
+              PROBE_BY_KSTACK | PROBE_BY_CALLER | PROBE_BY_CACHE,
+    .has_live = true,
+    .object = slab_bpf__elf_bytes,
+    .prepare = slab_prepare,
+    .attach = slab_attach,
+};

@@ -1,0 +1,54 @@
+/* kind_swapin.c - `probe swapin`: pages that come back from swap. */
+#include <linux/perf_event.h>
+#include <stdio.h>
+
+#include "probe/kind.h"
+
+/* Made from the program when it is built; wants the types above. */
+#include <probe/swapin.skel.h>
+
+static bool any_swap(void)
+{
+    char line[512];
+    int lines = 0;
+    FILE *f = fopen("/proc/swaps", "re");
+    while (f && fgets(line, sizeof line, f))
+        lines++;
+    if (f)
+        fclose(f);
+    return lines > 1;
+}
+
+static int swapin_prepare(struct engine *e, struct error *err)
+{
+    if (!engine_has_tracepoint(e, "count_memcg_events", 3))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "this kernel has no tracepoint count_memcg_events, which tells pages that "
+                         "come from swap: use a newer one, or 'mallow probe faults' for all major "
+                         "faults");
+    if (!any_swap())
+        engine_say(e, "no swap is configured: anonymous pages cannot be paged in, and major faults "
+                      "can only be of files");
+    return 0;
+}
+
+static int swapin_attach(struct engine *e, struct error *err)
+{
+    engine_source(e,
+                  "the tracepoints count_memcg_events, page_fault_user and page_fault_kernel, the "
+                  "software event page-faults-maj");
+    return engine_attach_tracepoints(e, err) ||
+                   engine_attach_perf(e, "major_fault", PERF_COUNT_SW_PAGE_FAULTS_MAJ, err)
+               ? -1
+               : 0;
+}
+
+const struct probe_kind probe_kind_swapin = {
+    .name = "swapin",
+    .summary = "pages that come back from swap, pages that go there, time spent waiting",
+    .by = PROBE_BY_PROCESS,
+    .may_by = PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK,
+    .object = swapin_bpf__elf_bytes,
+    .prepare = swapin_prepare,
+    .attach = swapin_attach,
+};

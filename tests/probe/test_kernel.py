@@ -1,0 +1,230 @@
+"""The kinds that look at the kernel's own events, on a program whose memory is known, against what the
+kernel tells elsewhere: getrusage, smaps, /proc/vmstat. Swap files and control groups that are made here
+are taken away again."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from probing import MALLOW, Case, attached, main, victim
+
+PAGE = 4096
+
+
+def vmstat():
+    with open("/proc/vmstat", encoding="ascii") as f:
+        return {name: int(value) for name, value in (line.split() for line in f)}
+
+
+class Group:
+    """A control group with a limit on memory (version 1 or 2)."""
+
+    def __init__(self, case, limit):
+        roots = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]
+        for root, limit_name in roots:
+            self.path = os.path.join(root, f"mallow-test-{os.getpid()}")
+            try:
+                os.mkdir(self.path)
+                with open(os.path.join(self.path, limit_name), "w", encoding="ascii") as f:
+                    f.write(str(limit))
+            except OSError:
+                if os.path.isdir(self.path):
+                    os.rmdir(self.path)
+                continue
+            case.addCleanup(self.remove)
+            return
+        raise unittest.SkipTest("SKIPPED, LOUDLY: no control group with a memory limit can be made here")
+
+    def command(self, *arguments):
+        """The victim in the group, and nothing else."""
+        return ["/bin/sh", "-c", f'echo $$ > {self.path}/cgroup.procs; exec "$@"', "sh", victim("memory_victim"),
+                *arguments]
+
+    def remove(self):
+        os.rmdir(self.path)
+
+
+def swap_file(case):
+    """Swap of 256 MB while the test runs."""
+    folder = tempfile.mkdtemp(prefix="mallow-test-", dir="/var/tmp")
+    case.addCleanup(shutil.rmtree, folder)
+    path = os.path.join(folder, "swap")
+    with open(path, "wb") as f:
+        os.fchmod(f.fileno(), 0o600)
+        os.posix_fallocate(f.fileno(), 0, 256 << 20)
+    for command in (["mkswap", path], ["swapon", path]):
+        try:
+            out = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError as missing:
+            raise unittest.SkipTest(f"SKIPPED, LOUDLY: no {command[0]} here") from missing
+        if out.returncode:
+            raise unittest.SkipTest(f"SKIPPED, LOUDLY: no swap can be made here: {out.stderr.strip()}")
+    case.addCleanup(subprocess.run, ["swapoff", path], check=True)
+
+
+class Kernel(Case):
+    def beside(self, kind, options, argument, talk):
+        """Probes a running victim; talk(victim) lets it go on. Returns (document, its output)."""
+        with subprocess.Popen([victim("memory_victim"), argument], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              cwd="/var/tmp") as p:
+            with subprocess.Popen([MALLOW, "probe", kind, "--json", *options, "-p", str(p.pid)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
+                attached(probe)
+                talk(p, probe)
+                text, err = probe.communicate(timeout=60)
+            self.assertEqual(probe.returncode, 0, err)
+            return json.loads(text), p.stdout.read().decode()
+
+    @staticmethod
+    def go(p, _probe):
+        p.stdin.write(b"g")
+        p.stdin.flush()
+
+    @staticmethod
+    def functions(group):
+        return [f["function"] for f in group["frames"]]
+
+    def by_function(self, groups, names, value):
+        found = dict.fromkeys(names, 0)
+        for group in groups:
+            for name in names:
+                if name in self.functions(group):
+                    found[name] += group[value]
+        return found
+
+    def test_brk(self):
+        document = self.probe("brk", "--", victim("memory_victim"), "brk")
+        self.assertEqual((document["grown_bytes"], document["released_bytes"]), (10 * 65536 + 5 * 4096, 2 * 32768))
+        names = ["grow_a", "grow_b", "shrink", "map_some"]
+        self.assertEqual(self.by_function(document["stacks"], names, "grown_bytes"),
+                         {"grow_a": 655360, "grow_b": 20480, "shrink": 0, "map_some": 0})
+        self.assertEqual(self.by_function(document["stacks"], names, "released_bytes")["shrink"], 65536)
+        for group in document["stacks"]:
+            self.assertIn("_start", self.functions(group)[-1])
+
+    def test_mmap(self):
+        document = self.probe("brk", "--mmap", "--", victim("memory_victim"), "brk")
+        grown = self.by_function(document["stacks"], ["grow_a", "map_some"], "grown_bytes")
+        self.assertEqual(grown, {"grow_a": 655360, "map_some": 20 << 20})
+        self.assertEqual(self.by_function(document["stacks"], ["map_some"], "released_bytes"), {"map_some": 10 << 20})
+
+    def test_faults(self):
+        document, out = self.beside("faults", ["--by", "process,stack"], "faults", self.go)
+        minor, major = map(int, out.split())
+        names = ["touch_write", "touch_read", "touch_copy", "touch_file"]
+        stacks = [s for p in document["processes"] for s in p["stacks"]]
+        found = self.by_function(stacks, names, "minor")
+        # Pages of the file that were read ahead after all are minor faults.
+        self.assertEqual(found.pop("touch_file"), minor - 1200)
+        self.assertEqual(found, {"touch_write": 1000, "touch_read": 200, "touch_copy": 100})
+        self.assertEqual(self.by_function(stacks, ["touch_file"], "major"), {"touch_file": major})
+        self.assertEqual(document["minor"], sum(p["minor"] for p in document["processes"]))
+
+    def test_faults_by_access_and_mapping(self):
+        document, _ = self.beside("faults", ["--by", "access"], "faults", self.go)
+        found = {s["access"]: s["minor"] for p in document["processes"] for s in p["stacks"]}
+        self.assertTrue(1000 <= found["first write"] < 1300, found)
+        self.assertTrue(200 <= found["first read"] < 500, found)
+        self.assertTrue(100 <= found["copy on write"] < 400, found)
+        document, _ = self.beside("faults", ["--by", "mapping"], "faults", self.go)
+        found = {s["mapping"]: s["minor"] for p in document["processes"] for s in p["stacks"]}
+        self.assertGreaterEqual(found["[anonymous]"] + found.get("[busy]", 0), 1300)
+
+    def test_rss(self):
+        target = os.path.join(tempfile.mkdtemp(prefix="mallow-test-"), "out")
+        self.addCleanup(shutil.rmtree, os.path.dirname(target))
+        out = subprocess.run([MALLOW, "probe", "rss", "--json", "-o", target, "--", victim("memory_victim"), "rss"],
+                             capture_output=True, text=True, check=True)
+        smaps = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in out.stdout.splitlines() if "kB" in line}
+        with open(target, encoding="utf-8") as f:
+            document = json.load(f)
+        self.assertEqual(document["lost"], 0)
+        [process] = document["processes"]
+        self.assertEqual(process["comm"], "memory_victim")
+        self.assertLessEqual(abs(process["anonymous_bytes"] - smaps["Anonymous"]), 16 * PAGE)
+        self.assertLessEqual(abs(process["resident_bytes"] - smaps["Rss"]), 64 * PAGE)
+        self.assertEqual(process["peak_anonymous_bytes"] - process["anonymous_bytes"] >= (2560 - 16) * PAGE, True)
+        times = [s["time_ns"] for s in document["timeline"]]
+        self.assertGreater(len(times), 20)
+        self.assertEqual(times, sorted(times))
+        self.assertGreaterEqual(max(s["resident_bytes"] for s in document["timeline"]), 40 << 20)
+
+    def test_rss_of_a_process_that_does_nothing(self):
+        with subprocess.Popen(["sleep", "60"]) as p:
+            try:
+                document = self.probe("rss", "-d", "200ms", "-p", p.pid)
+                with open(f"/proc/{p.pid}/statm", encoding="ascii") as f:
+                    resident = int(f.read().split()[1]) * PAGE
+                self.assertLessEqual(abs(document["processes"][0]["resident_bytes"] - resident), 256 * PAGE)
+            finally:
+                p.kill()
+
+    def test_slab(self):
+        def talk(p, probe):
+            self.go(p, probe)
+            self.assertEqual(p.stdout.readline(), b"open\n")
+            self.go(p, probe)
+
+        def files(document):
+            return sum(c["calls"] for c in document["callers"] if c["cache"] == "filp" and c["comm"] == "memory_victim")
+
+        document, _ = self.beside("slab", [], "files", talk)
+        self.assertEqual(files(document), 300)
+        for row in document["callers"]:
+            self.assertGreaterEqual(row["allocated_bytes"], row["requested_bytes"])
+            self.assertTrue(row["function"])
+
+    def test_slab_that_lives(self):
+        def talk(p, probe):
+            self.go(p, probe)
+            self.assertEqual(p.stdout.readline(), b"open\n")
+            probe.send_signal(2)
+            probe.wait(60)
+            self.go(p, probe)
+
+        def files(document):
+            return sum(c["calls"] for c in document["callers"] if c["cache"] == "filp" and c["comm"] == "memory_victim")
+
+        document, _ = self.beside("slab", ["--live"], "files", talk)
+        self.assertEqual(files(document), 300)
+        names = sum(c["calls"] for c in document["callers"] if c["cache"] == "names_cache")
+        self.assertEqual(names, 0)  # each open takes one and gives it back
+
+    def test_swapin(self):
+        group = Group(self, 48 << 20)
+        swap_file(self)
+        before = vmstat()
+        document = self.probe("swapin", "--", *group.command("large"))
+        after = vmstat()
+        found = after["pswpin"] - before["pswpin"]
+        self.assertGreater(found, 1000)
+        self.assertEqual(document["pages_in"], found)
+        self.assertTrue(0 < document["major_faults"] <= after["pgmajfault"] - before["pgmajfault"])
+        self.assertGreater(document["major_fault_ns"], 0)
+        self.assertLessEqual(document["pages_out"], after["pswpout"] - before["pswpout"])
+
+    def test_reclaim_at_a_limit(self):
+        group = Group(self, 48 << 20)
+        swap_file(self)
+        document = self.probe("reclaim", "--", *group.command("large"))
+        rows = [e for e in document["events"] if e["function"] == "reclaim at the group's limit"
+                and e["comm"] == "memory_victim"]
+        self.assertEqual(len(rows), 1)
+        self.assertGreaterEqual(rows[0]["reclaimed_pages"], (96 - 48) * 256)
+        self.assertGreaterEqual(rows[0]["scanned_pages"], rows[0]["reclaimed_pages"] // 2)
+        self.assertGreater(rows[0]["stalled_ns"], 0)
+
+    def test_killed_for_lack_of_memory(self):
+        with open("/proc/swaps", encoding="ascii") as f:
+            if len(f.readlines()) > 1:
+                self.skipTest("SKIPPED, LOUDLY: this machine has swap, so nothing runs out of memory")
+        group = Group(self, 48 << 20)
+        document = self.probe("reclaim", "--", *group.command("large"), status=137)
+        rows = [e for e in document["events"] if e["function"] == "killed: out of memory"]
+        self.assertEqual([(r["events"], r["comm"]) for r in rows], [(1, "memory_victim")])
+
+
+if __name__ == "__main__":
+    main()
