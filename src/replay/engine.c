@@ -15,6 +15,7 @@
 #define NONE        UINT32_MAX
 #define STACK_BYTES (128u << 10)
 #define HUGE_BYTES  (2u << 20)
+#define STEP_MIN    (16 << 10)
 #define SLICE       1024u /* records between two looks at what is due */
 #define IDLE_NS     10e6  /* the longest sleep between two such looks */
 
@@ -62,8 +63,12 @@ int engine_init(struct engine *e, const struct workload *w, const struct stages 
     e->seats = e->slots ? own(e, e->seat_count * sizeof *e->seats, err) : NULL;
     if (!e->seats)
         return -1;
-    /* Between threads live bytes are summed in steps, of at most 1/512 of the peak over all. */
+    /* Between threads live bytes are summed in steps: at most 1/512 of the peak over all, and not
+     * so small that every call would write to a line that all share; with stages the peak is known
+     * well enough without. */
     e->step = (int64_t)(w->facts[WORKLOAD_FACT_PEAK_BYTES] / 512 / (e->seat_count + 1));
+    if (stages && e->step < STEP_MIN)
+        e->step = STEP_MIN;
     for (uint32_t i = 0; i < e->seat_count; i++) {
         struct engine_seat *s = &e->seats[i];
         s->engine = e;
@@ -348,9 +353,9 @@ static void play(struct engine_seat *s)
                     give_turn(s, s->place);
             }
         }
-        if (!e->many)
-            publish_live(s);
     }
+    if (!e->many)
+        publish_live(s);
     execute_end(s);
     if (e->stages)
         report(s);
@@ -496,6 +501,16 @@ void engine_end(struct engine *e)
     for (uint32_t i = 0; i < e->seat_count; i++)
         if (e->seats[i].used)
             pthread_join(e->seats[i].pthread, NULL);
+}
+
+int64_t engine_live(const void *engine)
+{
+    const struct engine *e = engine;
+    int64_t live = e->many ? atomic_load_explicit(&e->live, memory_order_relaxed) : 0;
+    if (!e->many || e->options.order == ENGINE_DEPENDENT)
+        for (uint32_t i = 0; i < e->seat_count; i++)
+            live += __atomic_load_n(&e->seats[i].live, __ATOMIC_RELAXED);
+    return live;
 }
 
 void engine_sum(const struct engine *e, unsigned code, struct engine_times *into)

@@ -76,7 +76,7 @@ struct engine_seat {
     uint64_t records_left, next_chunk;
     uint64_t place, run_left, undone; /* of its next record; of the run; done, and not reported */
     /* counting of live bytes: exact (peak) when one thread runs at a time, else in steps */
-    int64_t live, high, low;
+    int64_t live, high, low; /* live: in dependent order what is not in engine.live yet */
     volatile uint64_t *rseq_cs; /* of its thread; NULL when the kernel or libc has none */
     long waits;                 /* voluntary switches of its thread when last looked */
     uint64_t sleeps[ENGINE_SLEEPS];
@@ -128,6 +128,9 @@ void engine_run(struct engine *e);
 
 /* Lets the threads that stayed end. */
 void engine_end(struct engine *e);
+
+/* Live bytes now, of an engine. Any thread; while threads run, within a step for each of them. */
+int64_t engine_live(const void *engine);
 
 /* Sums the seats' times of one function into *into (zeroed by the caller). */
 void engine_sum(const struct engine *e, unsigned code, struct engine_times *into);

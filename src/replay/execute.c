@@ -413,7 +413,6 @@ static __attribute__((noinline)) const uint8_t *reallocate(struct engine_seat *s
     uint64_t word = atomic_load_explicit(&at->word, memory_order_acquire), old = at->size_bytes;
     void *block = (void *)(uintptr_t)((word & POINTER_MASK) << 3), *fresh;
     bool real = (uintptr_t)block > DRY_BLOCK << 3;
-    add_live(s, -(int64_t)old);
     if (o->dry) {
         fresh = zero ? NULL : block;
     } else {
@@ -433,6 +432,7 @@ static __attribute__((noinline)) const uint8_t *reallocate(struct engine_seat *s
             s->unexpected++;
             free(fresh);
         }
+        add_live(s, -(int64_t)old);
         publish(s, slot, word, word & ~POINTER_MASK, mode);
         return p;
     }
@@ -445,7 +445,7 @@ static __attribute__((noinline)) const uint8_t *reallocate(struct engine_seat *s
     }
     at->size_bytes = size;
     publish(s, slot, word, word_of(fresh, (word >> POINTER_BITS) + 1), mode);
-    add_live(s, (int64_t)size);
+    add_live(s, (int64_t)size - (int64_t)old);
     return p;
 }
 

@@ -47,7 +47,7 @@ static struct measure_point look(struct measure *m)
                               .free_bytes = MEASURE_UNKNOWN};
     k.vmsize_bytes = decimal(&p) * 4096;
     k.rss_bytes = decimal(&p) * 4096;
-    int64_t ideal = atomic_load_explicit(m->ideal, memory_order_relaxed);
+    int64_t ideal = m->ideal(m->ideal_arg);
     k.ideal_bytes = ideal > 0 ? (uint64_t)ideal : 0;
     if (k.rss_bytes > m->peak.rss_bytes)
         m->peak.rss_bytes = k.rss_bytes;
@@ -161,10 +161,11 @@ static uint64_t ns_of(struct timeval t)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
-int measure_init(struct measure *m, const _Atomic int64_t *ideal, uint64_t trim_every_ns,
-                 struct error *err)
+int measure_init(struct measure *m, int64_t (*ideal)(const void *arg), const void *ideal_arg,
+                 uint64_t trim_every_ns, struct error *err)
 {
     m->ideal = ideal;
+    m->ideal_arg = ideal_arg;
     m->trim_every_ns = trim_every_ns;
     m->interval_ns = 1000000;
     m->answer = MEASURE_UNKNOWN;

@@ -34,7 +34,8 @@ struct measure {
     uint64_t peak_before;                                    /* of VmSize, before the start */
     uint32_t points;
     struct measure_point point[MEASURE_POINTS];
-    const _Atomic int64_t *ideal;
+    int64_t (*ideal)(const void *arg); /* live bytes now */
+    const void *ideal_arg;
     _Atomic uint32_t due;              /* enum measure_due: what a thread of the replay is to do */
     _Atomic uint64_t answer;           /* free bytes, MEASURE_UNKNOWN until somebody has looked */
     _Atomic uint64_t trims, chores_ns; /* done, and the CPU time that all chores took */
@@ -44,10 +45,11 @@ struct measure {
     uint8_t stack[64 << 10] __attribute__((aligned(64)));
 };
 
-/* The struct must be mapped and zeroed by the caller; this touches it. `ideal`: live bytes.
+/* The struct must be mapped and zeroed by the caller; this touches it. `ideal` tells live bytes, to
+ * any thread, the helper's process among them.
  * malloc_trim is called every trim_every_ns, when that is not 0. -1 with *err. */
-int measure_init(struct measure *m, const _Atomic int64_t *ideal, uint64_t trim_every_ns,
-                 struct error *err);
+int measure_init(struct measure *m, int64_t (*ideal)(const void *arg), const void *ideal_arg,
+                 uint64_t trim_every_ns, struct error *err);
 
 /* From here on it counts. */
 int measure_start(struct measure *m, struct error *err);

@@ -96,6 +96,7 @@ int stages_plan(const struct workload *w, struct stages *stages, struct error *e
         return error_system(err, "no memory to plan the replay of %u threads", w->thread_count);
     int bad = workload_visit(w, visit, &p, err);
     munmap(p.rises, rises_bytes);
+    stages->limit_bytes = p.peak_bytes + p.slack_bytes;
     size_t used = (stages->count * sizeof *stages->cuts + 4095) & ~(size_t)4095;
     if (used < stages->map_bytes)
         munmap((char *)stages->cuts + used, stages->map_bytes - used);

@@ -16,6 +16,7 @@ struct stages {
                        records before it are done */
     uint32_t count;
     size_t map_bytes;
+    uint64_t limit_bytes; /* the sum of live bytes cannot pass it */
 };
 
 /* Checks the workload as workload_check does, and plans its stages on the way. -1 with *err. */
