@@ -76,7 +76,7 @@ struct engine_seat {
     uint64_t records_left, next_chunk;
     uint64_t place, run_left, undone; /* of its next record; of the run; done, and not reported */
     /* counting of live bytes: exact (peak) when one thread runs at a time, else in steps */
-    int64_t live, high, low; /* live: in dependent order what is not in engine.live yet */
+    int64_t live, high, low;    /* live: in dependent order what is not in engine.live yet */
     volatile uint64_t *rseq_cs; /* of its thread; NULL when the kernel or libc has none */
     long waits;                 /* voluntary switches of its thread when last looked */
     uint64_t sleeps[ENGINE_SLEEPS];

@@ -2,6 +2,7 @@
 depends on how fast the machine is: times are only ever compared with what cannot be shorter."""
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -44,11 +45,23 @@ class Options(unittest.TestCase):
 
     @classmethod
     def make(cls, name, operations, pointers):
-        head = b"\x08" + number(pointers) + b"\x09\x01\x0a\x01"
-        head += b"\x0b" + number(len(head) + 3) + b"\x01"
+        return cls.make_threads(name, [operations + b"\x01"], pointers)
+
+    @classmethod
+    def make_threads(cls, name, bodies, pointers):
+        """A workload of threads that share nothing."""
+        def head(at):
+            out = b"\x08" + number(pointers) + b"\x09\x01\x0a" + number(len(bodies))
+            for body in bodies:
+                out += b"\x0b" + number(at)
+                at += len(body)
+            return out + b"\x01"
+        size = 0
+        while len(head(size)) != size:
+            size = len(head(size))
         source, workload = (os.path.join(cls.folder.name, name + end) for end in (".wl", ".mwl"))
         with open(source, "wb") as f:
-            f.write(head + operations + b"\x01")
+            f.write(head(size) + b"".join(bodies))
         mallow("workload", "-q", source, "-o", workload)
         return workload
 
@@ -196,6 +209,26 @@ void *realloc(void *p, size_t n)
                 continue
             last = json.loads(p.stdout)["timeline"][-1]["free_bytes"]
             self.assertEqual(last is not None, says, name)
+
+    def test_no_sleep_with_independent_work(self):
+        """Four threads with blocks of their own: none ever waits for a block, and all meet only where a stage
+        ends."""
+        draw, bodies, pointers = random.Random(1), [], 0
+        for _ in range(4):
+            body, live = bytearray(), []
+            for i in range(20000):
+                if not live or draw.random() < (0.6 if i // 5000 % 2 == 0 else 0.4):
+                    pointers += 1
+                    live.append(pointers)
+                    body += b"\x02" + number(pointers) + number(draw.randrange(1, 900))
+                else:
+                    body += b"\x05" + number(live.pop(draw.randrange(len(live))))
+            bodies.append(bytes(body) + b"\x01")
+        run = self.replay(workload=self.make_threads("independent", bodies, pointers + 1))
+        self.assertEqual((run["threads"], run["operations"]), (4, 80000))
+        self.assertEqual((run["sleeps"]["block"], run["sleeps"]["turn"], run["sleeps"]["thread"]), (0, 0, 0))
+        self.assertLess(run["stages"], 20)
+        self.assertLessEqual(run["sleeps"]["stage"], 4 * run["stages"])
 
     def test_the_lines_of_the_text(self):
         out = mallow("replay", self.big).stdout
