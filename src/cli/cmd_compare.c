@@ -8,11 +8,13 @@
 
 #include "cli/baseline.h"
 #include "cli/comparison.h"
+#include "cli/output.h"
+#include "report/document.h"
 
 struct compare_cli {
     struct replaying how;
     struct option_texts alloc;
-    const char *save, *against, *fail_above, *precision;
+    const char *save, *against, *fail_above, *precision, *html;
     bool json;
     uint64_t repeat, max_repeat;
 };
@@ -38,6 +40,9 @@ static const struct option_spec specs[] = {
     {0, "fail-above", OPTION_TEXT, AT(fail_above), "P%",
      "exit 1 when time or peak memory of a candidate is surely worse by more than P%"},
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
+    {0, "html", OPTION_TEXT, AT(html), "OUT",
+     "write a page for a browser to OUT, too: one file that needs nothing else",
+     .completion = VALUE_FILE},
     OPTION_END,
 };
 
@@ -165,6 +170,19 @@ static int print_document(json_object *json)
     return 0;
 }
 
+static int write_page(const char *path, json_object *json, struct error *err)
+{
+    size_t n;
+    const char *text = json_object_to_json_string_length(
+        json, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &n);
+    struct output output;
+    if (output_open(&output, path, err))
+        return -1;
+    int status =
+        report_html_document(output.file, "comparison of allocators", "compare", text, n, err);
+    return output_close(&output, status == 0, err) ? -1 : status;
+}
+
 /* Prints, saves, and says whether the gate is shut. */
 static int finish(const struct comparing *k, json_object *json, bool shut)
 {
@@ -172,6 +190,8 @@ static int finish(const struct comparing *k, json_object *json, bool shut)
     int status = 0;
     if (k->o->json)
         print_document(json);
+    if (k->o->html && write_page(k->o->html, json, &err))
+        status = command_fail(k->self, &err);
     if (k->o->save && baseline_save(k->o->save, json, &err))
         status = command_fail(k->self, &err);
     if (!status)

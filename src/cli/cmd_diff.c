@@ -6,6 +6,7 @@
 
 #include "base/human.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/view.h"
 #include "record/recover.h"
 #include "report/diff.h"
@@ -15,13 +16,16 @@ struct diff_cli {
     bool json;
     int by; /* enum metric; -1: not given */
     uint64_t top, depth;
-    const char *fail_above;
+    const char *fail_above, *html;
 };
 
 #define AT(field) offsetof(struct diff_cli, field)
 
 static const struct option_spec specs[] = {
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
+    {0, "html", OPTION_TEXT, AT(html), "OUT",
+     "write a page for a browser to OUT: one file that needs nothing else",
+     .completion = VALUE_FILE},
     {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
      "order by the growth of this figure (default: end, then peak; in JSON peak)"},
     {'n', NULL, OPTION_COUNT, AT(top), "N",
@@ -92,6 +96,16 @@ static struct trace *open_recording(const char *path, const struct report_option
     return t;
 }
 
+static int write_page(const char *path, const struct diff *d, struct symbols *symbols,
+                      const struct report_options *o, struct error *err)
+{
+    struct output output;
+    if (output_open(&output, path, err))
+        return -1;
+    int status = diff_html(output.file, d, symbols, o, err);
+    return output_close(&output, status == 0, err) ? -1 : status;
+}
+
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
     const struct diff_cli *cli = options;
@@ -109,7 +123,9 @@ static int run(const struct command *self, const void *options, char **operands,
     o.by_given = cli->by >= 0;
     o.top = cli->top;
     o.depth = (unsigned)cli->depth;
-    if (!cli->json)
+    if (cli->html && cli->json)
+        return command_usage(self, "--html and --json are two reports; choose one of them");
+    if (!cli->json && !cli->html)
         view_looks(&o);
     struct symbols *symbols = view_symbols(&cli->view, &err);
     struct trace *old = symbols ? open_recording(operands[0], &o, &err) : NULL;
@@ -118,8 +134,12 @@ static int run(const struct command *self, const void *options, char **operands,
     if (now)
         status = diff_build(&d, operands[0], old, operands[1], now, symbols, &o, &err);
     bool above = false;
+    if (!status && cli->html)
+        status = write_page(cli->html, &d, symbols, &o, &err);
     if (!status) {
-        if (cli->json)
+        if (cli->html)
+            ; /* written */
+        else if (cli->json)
             diff_json(stdout, &d, symbols, &o);
         else
             diff_text(stdout, &d, symbols, &o);

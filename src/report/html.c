@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/html_assets.h"
 #include "report/html_pack.h"
+#include "report/html_page.h"
 #include "report/html_process.h"
 #include "report/json_process.h"
 #include "report/report.h"
@@ -18,7 +18,7 @@
 #define DETAILED_MAX 100u   /* processes that can be looked into */
 #define LISTED_MAX   2000u  /* processes that are listed; the rest is added up */
 #define SITES_MAX    12000u /* by themselves, of a process */
-#define SPARE_BYTES  20000u
+#define LISTED_BYTES 160u   /* that a process takes in the list, packed */
 
 struct listed { /* a process in the list */
     uint64_t events, requested_bytes, peak_bytes, end_bytes, allocations, temporary;
@@ -285,24 +285,6 @@ static int write_summary(struct page *p, const char *path, const char *processes
     return status;
 }
 
-static void write_head(FILE *out, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-          "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:\">\n"
-          "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
-          out);
-    html_text(out, slash ? slash + 1 : path);
-    fputs(" - mallow</title>\n<style>", out);
-    fwrite(html_style, 1, html_style_bytes, out);
-    fputs(
-        "</style>\n</head>\n<body>\n<div id=\"page\"><noscript>This page needs JavaScript. 'mallow "
-        "report' prints the same as text.</noscript></div>\n",
-        out);
-}
-
 static int write_processes(struct page *p, char **processes, size_t *processes_bytes,
                            struct error *err)
 {
@@ -329,26 +311,24 @@ int report_html(FILE *out, const char *path, struct trace *t, struct symbols *sy
 {
     const struct trace_info *info = trace_info(t);
     const size_t listed = info->image_count < LISTED_MAX ? info->image_count : LISTED_MAX;
-    const size_t fixed = html_script_bytes + html_style_bytes + SPARE_BYTES + 160 * listed;
+    const size_t room = html_page_room();
     struct selection s;
     char *processes = NULL;
     size_t processes_bytes = 0;
     if (selection_open(&s, o, info, err))
         return -1;
     struct page p = {.out = out, .t = t, .symbols = symbols, .selection = &s, .options = o};
-    p.room = fixed < REPORT_HTML_BYTES ? REPORT_HTML_BYTES - fixed : 0;
+    p.room = room > LISTED_BYTES * listed ? room - LISTED_BYTES * listed : 0;
     int status = choose_detailed(&p, info, err);
     if (!status) {
-        write_head(out, path);
+        const char *slash = strrchr(path, '/');
+        html_page_begin(out, slash ? slash + 1 : path);
         status = write_processes(&p, &processes, &processes_bytes, err);
     }
     if (!status)
         status = write_summary(&p, path, processes, processes_bytes, err);
-    if (!status) {
-        fputs("<script>", out);
-        fwrite(html_script, 1, html_script_bytes, out);
-        fputs("</script>\n</body>\n</html>\n", out);
-    }
+    if (!status)
+        html_page_end(out);
     free(processes);
     free(p.detailed);
     selection_close(&s);

@@ -264,6 +264,56 @@ async function look(browser, recording, name) {
   await context.close();
 }
 
+/** A page of another kind, opened; calls `read` with it. */
+async function other(browser, file, read) {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
+  const page = await context.newPage();
+  const trouble = [];
+  page.on("console", (m) => m.type() === "error" && trouble.push(m.text()));
+  page.on("pageerror", (e) => trouble.push(e.stack));
+  await page.goto(pathToFileURL(file).href);
+  await page.waitForFunction(() => document.documentElement.dataset.ready, null, WAIT);
+  await read(page);
+  assert.deepEqual(trouble, []);
+  if (shots) await page.screenshot({ path: path.join(shots, `${path.basename(file, ".html")}.png`), fullPage: true });
+  await context.close();
+}
+
+/** mallow diff: two recordings, read back figure by figure. */
+async function difference(browser, old, now) {
+  const file = path.join(folder, "diff.html");
+  run("diff", "--html", file, old.file, now.file);
+  const document = JSON.parse(run("diff", "--json", old.file, now.file));
+  await other(browser, file, async (page) => {
+    for (const [id, key] of [["end", "end_live_bytes"], ["peak", "peak_bytes"], ["allocated", "allocated_bytes"], ["calls", "calls"], ["temporary", "temporary"]]) {
+      assert.equal(await number(page, `#totals [data-figure="${id}"]`), document.growth[key], `diff: growth of ${id}`);
+      await press(page, `#by-${id}`);
+      const growths = document.sites.map((s) => s.growth[key]).filter((v) => v).sort((a, b) => b - a);
+      const have = await page.$$eval("#sites tr[data-site] [data-exact]", (cells) => cells.map((c) => Number(c.dataset.exact)));
+      assert.deepEqual(have, growths.slice(0, 50), `diff: sites by ${id}`);
+      assert.equal(await number(page, "#flame-total"), growths.filter((v) => v > 0).reduce((a, b) => a + b, 0), `diff: flame graph of ${id}`);
+    }
+  });
+}
+
+/** mallow compare: the page of the very run whose JSON is printed. */
+async function comparison(browser, recording) {
+  const [workload, file] = [path.join(folder, "w.mwl"), path.join(folder, "compare.html")];
+  run("workload", recording.file, "-o", workload);
+  const document = JSON.parse(run("compare", workload, "--alloc", "glibc", "--alloc", "glibc+M_ARENA_MAX=1", "--repeat", "2", "--json", "--html", file));
+  await other(browser, file, async (page) => {
+    const metrics = Object.keys(document.candidates[0]).filter((k) => k !== "candidate" && document.candidates[0][k].median !== null);
+    assert.ok(metrics.length >= 4);
+    for (const metric of metrics) {
+      const have = await page.$$eval(`#candidates [data-metric="${metric}"]`, (cells) => cells.map((c) => Number(c.dataset.exact)));
+      assert.deepEqual(have, document.candidates.map((c) => c[metric].median), `compare: ${metric}`);
+    }
+    assert.equal((await page.$$("#pareto [data-candidate]")).length, 2);
+    assert.ok((await page.$$("#pareto [data-front]")).length >= 1);
+    assert.notEqual(await page.$("#over-time canvas"), null);
+  });
+}
+
 /** Light, dark and narrow: nothing sticks out sideways; pictures for people when a folder is given. */
 async function looks(browser, recording, name) {
   for (const [theme, width] of [["light", 1300], ["dark", 1300], ["light", 400]]) {
@@ -316,6 +366,8 @@ try {
   });
   try {
     for (const [name, recording] of Object.entries(recordings)) await look(browser, recording, name);
+    await difference(browser, recordings.perl, recordings.gcc);
+    await comparison(browser, recordings.perl);
     await looks(browser, recordings.gcc, "gcc");
     await looks(browser, recordings.python, "python");
   } finally {

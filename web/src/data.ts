@@ -209,7 +209,11 @@ export interface Process {
   minLifetime: number[];
 }
 
-async function unpack(id: string): Promise<unknown> {
+export function hasBlock(id: string): boolean {
+  return document.getElementById(id)?.tagName === "SCRIPT";
+}
+
+export async function unpack(id: string): Promise<unknown> {
   const element = document.getElementById(id);
   if (!element) throw new Error(`the page has no block '${id}': it is not whole`);
   const letters = atob(element.textContent ?? "");

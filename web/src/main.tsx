@@ -1,11 +1,14 @@
 /** The page, top to bottom: how much, when, who, why is more resident, what the blocks are like. */
 import { render, type ComponentChildren } from "preact";
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
-import { loadProcess, loadSummary, type Listed, type Process, type Summary } from "./data";
+import { ComparePage, type CompareDocument } from "./compare";
+import { hasBlock, loadProcess, loadSummary, unpack, type Listed, type Process, type Summary } from "./data";
 import { groupFigures, METRICS, metricOf, peakBin, rowFigures, totalFigures, type Figures, type Metric, type Range } from "./figures";
+import { DiffPage, type DiffDocument } from "./diff";
 import { Flame } from "./flame";
 import { Resident } from "./resident";
 import { Calls, laneName, Lifetimes, Reallocs, Sizes, SizesOverTime, Threads } from "./shape";
+import { Section, Title, Toggle, useColours, useReady } from "./shell";
 import { fromHash, START, toHash, type View } from "./state";
 import { Sites } from "./table";
 import { Timeline } from "./timeline";
@@ -37,22 +40,6 @@ function useView(): [View, (change: Partial<View>) => void] {
   return [view, change];
 }
 
-type Looks = "auto" | "light" | "dark";
-
-function useLooks(): [boolean, Looks, (l: Looks) => void] {
-  const query = useMemo(() => matchMedia("(prefers-color-scheme: dark)"), []);
-  const [system, setSystem] = useState(query.matches);
-  const [looks, setLooks] = useState<Looks>("auto");
-  useEffect(() => {
-    const changed = () => setSystem(query.matches);
-    query.addEventListener("change", changed);
-    return () => query.removeEventListener("change", changed);
-  }, [query]);
-  const dark = looks === "auto" ? system : looks === "dark";
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-  return [dark, looks, setLooks];
-}
-
 function Card({ id, title, value, exactly, children }: { id: string; title: string; value: string; exactly: number; children?: ComponentChildren }) {
   return (
     <div class="figure" title={`${exact(exactly)}`}>
@@ -60,21 +47,6 @@ function Card({ id, title, value, exactly, children }: { id: string; title: stri
       <div class="big" id={id} data-exact={exactly}>{value}</div>
       <div class="muted small">{children}</div>
     </div>
-  );
-}
-
-function Section({ id, title, question, children }: { id: string; title: string; question?: string; children: ComponentChildren }) {
-  return (
-    <section id={id} aria-label={title} class="part">
-      <h2>{title} {question && <span class="muted">{question}</span>}</h2>
-      {children}
-    </section>
-  );
-}
-
-function Toggle({ on, label, title, id, onChange }: { on: boolean; label: string; title: string; id: string; onChange: (on: boolean) => void }) {
-  return (
-    <label class="toggle" title={title}><input type="checkbox" id={id} checked={on} onChange={(e) => onChange(e.currentTarget.checked)} />{label}</label>
   );
 }
 
@@ -247,13 +219,13 @@ function Details({ summary, p, view, change, dark }: { summary: Summary; p: Proc
 
 function Page({ summary }: { summary: Summary }) {
   const [view, change] = useView();
-  const [dark, looks, setLooks] = useLooks();
+  const colours = useColours();
+  const { dark } = colours;
   const detailed = useMemo(() => summary.processes.filter((l) => l.block !== undefined), [summary]);
   const largest = useMemo(() => detailed.reduce<Listed | null>((best, l) => (!best || l.peak_live_bytes > best.peak_live_bytes ? l : best), null), [detailed]);
   const block = detailed.some((l) => l.block === view.process) ? view.process : (largest?.block ?? -1);
   const [loaded, setLoaded] = useState<{ block: number; p: Process } | null>(null);
   const [failure, setFailure] = useState("");
-  const [copied, setCopied] = useState(false);
   useEffect(() => {
     let stale = false;
     if (block >= 0) loadProcess(block).then((p) => !stale && setLoaded({ block, p }), (e) => setFailure(String(e)));
@@ -261,27 +233,12 @@ function Page({ summary }: { summary: Summary }) {
   }, [block]);
   const listed = detailed.find((l) => l.block === block);
   const p = loaded?.block === block ? loaded.p : null;
-  useEffect(() => {
-    if (p) document.documentElement.dataset.ready = String(Math.round(performance.now()));
-  }, [p]);
-  const share = () => {
-    navigator.clipboard?.writeText(location.href).then(() => setCopied(true), () => setCopied(false));
-    setTimeout(() => setCopied(false), 2000);
-  };
+  useReady(p !== null);
   const end = p && (p.raw.end === "exit" ? `exit status ${p.raw.exit_status ?? 0}` : p.raw.end === "killed" ? `killed by signal ${p.raw.signal ?? "?"}` : p.raw.end === "exec" ? "became another program" : "end not seen");
   return (
     <main>
       <header>
-        <div class="title">
-          <span class="logo" aria-label="mallow">mallow</span>
-          <h1 title={p?.raw.command.join(" ") ?? listed?.command}>{listed?.command || listed?.exe || "nothing recorded"}</h1>
-          <div class="header-tools">
-            <button onClick={share} title="The address holds what is being looked at">{copied ? "Copied" : "Copy link to this view"}</button>
-            <select aria-label="Colours" value={looks} onChange={(e) => setLooks(e.currentTarget.value as Looks)}>
-              <option value="auto">As the system</option><option value="light">Light</option><option value="dark">Dark</option>
-            </select>
-          </div>
-        </div>
+        <Title text={listed?.command || listed?.exe || "nothing recorded"} full={p?.raw.command.join(" ")} colours={colours} />
         <p class="muted">
           {listed && <>pid {listed.pid}, {p && `${plural(p.raw.threads, "thread")}, `}ran {duration(listed.duration_ns)}{p && `, ${end}; ${p.raw.allocator ?? "allocator unknown"}`} · </>}
           <span id="events" data-exact={summary.events}>{plural(summary.events, "call")}</span> in {summary.file.split("/").pop()} ({bytes(summary.file_bytes)})
@@ -298,11 +255,18 @@ function Page({ summary }: { summary: Summary }) {
   );
 }
 
+/** Which kind of page this is, the data says. */
+async function content() {
+  if (hasBlock("diff")) return <DiffPage d={(await unpack("diff")) as DiffDocument} />;
+  if (hasBlock("compare")) return <ComparePage d={(await unpack("compare")) as CompareDocument} />;
+  return <Page summary={await loadSummary()} />;
+}
+
 const place = document.getElementById("page")!;
-loadSummary().then(
-  (summary) => {
+content().then(
+  (page) => {
     place.textContent = "";
-    render(<Page summary={summary} />, place);
+    render(page, place);
   },
   (failure) => {
     place.textContent = typeof DecompressionStream === "undefined"

@@ -1,0 +1,58 @@
+#include "report/html_page.h"
+
+#include "report/html_assets.h"
+#include "report/html_pack.h"
+#include "report/document.h"
+#include "report/report.h"
+
+#define SPARE_BYTES 20000u
+
+size_t html_page_room(void)
+{
+    const size_t fixed = html_script_bytes + html_style_bytes + SPARE_BYTES;
+    return fixed < REPORT_HTML_BYTES ? REPORT_HTML_BYTES - fixed : 0;
+}
+
+void html_page_begin(FILE *out, const char *title)
+{
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+          "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:\">\n"
+          "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
+          out);
+    html_text(out, title);
+    fputs(" - mallow</title>\n<style>", out);
+    fwrite(html_style, 1, html_style_bytes, out);
+    fputs("</style>\n</head>\n<body>\n<div id=\"page\"><noscript>This page needs JavaScript. The "
+          "same command without --html prints its contents as text.</noscript></div>\n",
+          out);
+}
+
+void html_page_end(FILE *out)
+{
+    fputs("<script>", out);
+    fwrite(html_script, 1, html_script_bytes, out);
+    fputs("</script>\n</body>\n</html>\n", out);
+}
+
+int report_html_document(FILE *out, const char *title, const char *kind, const char *json,
+                         size_t json_bytes, struct error *err)
+{
+    struct html_block block;
+    if (html_block_pack(&block, json, json_bytes, err))
+        return -1;
+    int status = 0;
+    if (block.page_bytes > html_page_room())
+        status = error_set(err, ERROR_UNSUPPORTED,
+                           "the page would take %zu bytes, more than the %u that it may have; "
+                           "--json has no such limit",
+                           block.page_bytes, REPORT_HTML_BYTES);
+    if (!status) {
+        html_page_begin(out, title);
+        html_block_write(out, kind, &block);
+        html_page_end(out);
+    }
+    html_block_release(&block);
+    return status;
+}

@@ -1,0 +1,186 @@
+/** The page of `mallow diff`: what changed between two recordings, by call stack. */
+import { useMemo, useState } from "preact/hooks";
+import type { Process } from "./data";
+import { Flame } from "./flame";
+import { INLINED, KNOWN } from "./data";
+import { matcher } from "./frames";
+import { Section, Title, Toggle, useColours, useReady } from "./shell";
+import { buildTree } from "./tree";
+import { bytes, count, exact, percent, plural } from "./units";
+
+interface DiffFigures {
+  calls: number;
+  allocated_bytes: number;
+  peak_bytes: number;
+  peak_blocks: number;
+  end_live_bytes: number;
+  end_live_blocks: number;
+  temporary: number;
+}
+
+interface DiffFrame {
+  function: string;
+  file: string;
+  line: number;
+  module: string;
+  inlined: boolean;
+}
+
+interface Side {
+  file: string;
+  processes: number;
+  events: number;
+  lost_events: number;
+  totals: DiffFigures;
+}
+
+export interface DiffDocument {
+  mallow: string;
+  by: string;
+  old: Side;
+  new: Side;
+  growth: DiffFigures;
+  sites: { frames: DiffFrame[]; old: DiffFigures; new: DiffFigures; growth: DiffFigures }[];
+  sites_total: number;
+}
+
+const FIGURES: { key: keyof DiffFigures; by: string; name: string; what: string; show: (v: number) => string }[] = [
+  { key: "end_live_bytes", by: "end", name: "End", what: "bytes live at the end", show: bytes },
+  { key: "peak_bytes", by: "peak", name: "Peak", what: "bytes live at the peak", show: bytes },
+  { key: "allocated_bytes", by: "allocated", name: "Allocated", what: "bytes allocated", show: bytes },
+  { key: "temporary", by: "temporary", name: "Temporary", what: "temporary allocations", show: count },
+  { key: "calls", by: "calls", name: "Calls", what: "allocations", show: count },
+];
+
+const signed = (v: number, show: (v: number) => string) => (v > 0 ? `+${show(v)}` : show(v));
+
+/** The sites as the flame graph wants them. */
+function asProcess(d: DiffDocument): Process {
+  const texts: string[] = [];
+  const textIndex = new Map<string, number>();
+  const text = (s: string) => {
+    let i = textIndex.get(s);
+    if (i === undefined) textIndex.set(s, (i = texts.push(s) - 1));
+    return i;
+  };
+  const frames = { function: [] as number[], file: [] as number[], line: [] as number[], module: [] as number[], flags: [] as number[] };
+  const frameIndex = new Map<string, number>();
+  const caller = [0];
+  const frame = [0];
+  const nodeIndex = new Map<string, number>();
+  const tip = d.sites.map((s) => {
+    let at = 0;
+    for (let i = s.frames.length - 1; i >= 0; i--) {
+      const f = s.frames[i];
+      const key = `${f.function}\0${f.file}\0${f.line}\0${f.module}\0${f.inlined}`;
+      let id = frameIndex.get(key);
+      if (id === undefined) {
+        frameIndex.set(key, (id = frames.function.length));
+        frames.function.push(text(f.function));
+        frames.file.push(text(f.file));
+        frames.line.push(f.line);
+        frames.module.push(text(f.module));
+        frames.flags.push((f.inlined ? INLINED : 0) | KNOWN);
+      }
+      const place = `${at} ${id}`;
+      let node = nodeIndex.get(place);
+      if (node === undefined) {
+        nodeIndex.set(place, (node = caller.length));
+        caller.push(at);
+        frame.push(id);
+      }
+      at = node;
+    }
+    return at;
+  });
+  return { page: { texts, frames, groups: { tip, folded: tip.map(() => 0) } }, caller, frame } as unknown as Process;
+}
+
+export function DiffPage({ d }: { d: DiffDocument }) {
+  const colours = useColours();
+  const start = FIGURES.find((f) => f.by === new URLSearchParams(location.hash.slice(1)).get("by")) ?? FIGURES.find((f) => d.growth[f.key] !== 0) ?? FIGURES[0];
+  const [figure, setFigure] = useState(start);
+  const [shrunk, setShrunk] = useState(false);
+  const [reversed, setReversed] = useState(false);
+  const [byLine, setByLine] = useState(false);
+  const [focus, setFocus] = useState("");
+  const [search, setSearch] = useState("");
+  const [open, setOpen] = useState(-1);
+  const [shown, setShown] = useState(50);
+  const p = useMemo(() => asProcess(d), [d]);
+  const sign = shrunk ? -1 : 1;
+  const values = useMemo(() => d.sites.map((s) => Math.max(0, sign * s.growth[figure.key])), [d, figure, sign]);
+  const root = useMemo(() => buildTree(p, values, { reversed, hideLibraries: false, hideWrappers: false, byLine }), [p, values, reversed, byLine]);
+  const test = useMemo(() => matcher(search), [search]);
+  const order = useMemo(() => {
+    const all = d.sites.map((s, i) => ({ s, i })).filter(({ s }) => s.growth[figure.key] !== 0);
+    const pass = test ? all.filter(({ s }) => s.frames.some((f) => test(`${f.function} ${f.file ? `${f.file}:${f.line}` : ""} ${f.module}`))) : all;
+    return pass.sort((a, b) => sign * (b.s.growth[figure.key] - a.s.growth[figure.key]));
+  }, [d, figure, sign, test]);
+  const most = Math.max(1, ...d.sites.map((s) => Math.abs(s.growth[figure.key])));
+  useReady(true);
+  const choose = (f: (typeof FIGURES)[number]) => {
+    setFigure(f);
+    setFocus("");
+    history.replaceState(null, "", `#by=${f.by}`);
+  };
+  return (
+    <main>
+      <header>
+        <Title text={`${d.old.file.split("/").pop()} → ${d.new.file.split("/").pop()}`} full={`${d.old.file} → ${d.new.file}`} colours={colours} />
+        <p class="muted">What changed between two recordings, by call stack: {plural(d.old.events, "call")} before, {plural(d.new.events, "call")} now.</p>
+      </header>
+      {(d.old.lost_events > 0 || d.new.lost_events > 0) && <p class="warnings">Calls were lost: {exact(d.old.lost_events)} before, {exact(d.new.lost_events)} now. Differences may be due to that.</p>}
+      <Section id="how-much" title="How much?">
+        <div class="table-box"><table class="plain" id="totals">
+          <thead><tr><th scope="col">Figure</th><th class="number" scope="col">Before</th><th class="number" scope="col">Now</th><th class="number" scope="col">Growth</th><th class="number" scope="col" /></tr></thead>
+          <tbody>{FIGURES.map((f) => <tr key={f.by} class={f === figure ? "chosen" : ""}>
+            <td>{f.what[0].toUpperCase() + f.what.slice(1)}</td>
+            <td class="number" title={exact(d.old.totals[f.key])}>{f.show(d.old.totals[f.key])}</td>
+            <td class="number" title={exact(d.new.totals[f.key])}>{f.show(d.new.totals[f.key])}</td>
+            <td class="number" data-figure={f.by} data-exact={d.growth[f.key]} title={exact(d.growth[f.key])}>{signed(d.growth[f.key], f.show)}</td>
+            <td class="number muted">{percent(d.growth[f.key], d.old.totals[f.key])}</td>
+          </tr>)}</tbody>
+        </table></div>
+      </Section>
+      <Section id="who" title="Who?" question={d.sites_total ? `${plural(d.sites_total, "call stack")} ${d.sites_total === 1 ? "differs" : "differ"}` : "nothing differs"}>
+        <div class="controls">
+          <div class="segmented" role="group" aria-label="Figure">{FIGURES.map((f) => <button key={f.by} id={`by-${f.by}`} aria-pressed={f === figure} onClick={() => choose(f)}>{f.name}</button>)}</div>
+          <div class="segmented" role="group" aria-label="Direction">
+            <button aria-pressed={!shrunk} onClick={() => setShrunk(false)}>Grew</button>
+            <button aria-pressed={shrunk} onClick={() => setShrunk(true)} id="shrunk">Shrank</button>
+          </div>
+          <input type="search" id="search" placeholder="Search frames; /regex/" aria-label="Search" value={search} onInput={(e) => setSearch(e.currentTarget.value)} />
+          <Toggle id="reversed" on={reversed} label="Reversed" title="Begin at the functions that allocate" onChange={setReversed} />
+          <Toggle id="by-line" on={byLine} label="Source lines" title="The same function at two lines is two frames" onChange={setByLine} />
+        </div>
+        <p class="total">{figure.show(root.value)} <span class="muted" id="flame-total" data-exact={root.value}>{shrunk ? "less" : "more"} {figure.what}, where {shrunk ? "it shrank" : "it grew"}</span></p>
+        <Flame p={p} root={root} focus={focus} search={search} icicle={true} byLine={byLine} what={`what ${shrunk ? "shrank" : "grew"}`} human={figure.show} dark={colours.dark} onFocus={setFocus} />
+        <h3>Call stacks</h3>
+        <div class="table-box"><table class="plain" id="sites">
+          <thead><tr><th scope="col">Call site</th><th class="number" scope="col">Before</th><th class="number" scope="col">Now</th><th class="number" scope="col">Growth</th></tr></thead>
+          <tbody>{order.slice(0, shown).map(({ s, i }) => {
+            const growth = s.growth[figure.key];
+            return <>
+              <tr key={i} data-site={i}>
+                <td class="name"><button class="quiet site" aria-expanded={open === i} onClick={() => setOpen(open === i ? -1 : i)}><span class="twist">{open === i ? "▾" : "▸"}</span>
+                  <span><span class="fn">{s.frames[0]?.function ?? "(no stack recorded)"}</span>
+                    {s.frames[0] && <span class="muted where">{[s.frames[0].file && `${s.frames[0].file}${s.frames[0].line ? `:${s.frames[0].line}` : ""}`, s.frames[0].module].filter(Boolean).join(" · ")}{s.frames[1] ? ` ← ${s.frames[1].function}` : ""}</span>}</span></button></td>
+                <td class="number" title={exact(s.old[figure.key])}>{figure.show(s.old[figure.key])}</td>
+                <td class="number" title={exact(s.new[figure.key])}>{figure.show(s.new[figure.key])}</td>
+                <td class={`number by ${growth < 0 ? "less" : ""}`} data-exact={growth} title={exact(growth)} style={{ backgroundSize: `${(100 * Math.abs(growth)) / most}% 100%` }}>{signed(growth, figure.show)}</td>
+              </tr>
+              {open === i && <tr key={`${i}-stack`} class="detail-row"><td colSpan={4}><div class="detail"><div class="stack"><ol>{s.frames.map((f, k) => <li key={k}><span class="fn">{f.function}{f.inlined && <span class="muted"> [inlined]</span>}</span> <span class="muted">{[f.file && `${f.file}:${f.line}`, f.module].filter(Boolean).join(" · ")}</span></li>)}</ol></div></div></td></tr>}
+            </>;
+          })}</tbody>
+        </table></div>
+        {order.length === 0 && <p class="muted">Nothing.</p>}
+        {order.length > shown && <p><button onClick={() => setShown(shown + 200)}>Show 200 more of {exact(order.length - shown)}</button></p>}
+      </Section>
+      <footer class="muted small">
+        {d.sites.length < d.sites_total && <p id="folded">{exact(d.sites_total - d.sites.length)} call stacks with the smallest changes by {d.by} are not on this page; the totals hold them.</p>}
+        Made by mallow {d.mallow}. This page needs nothing but itself.
+      </footer>
+    </main>
+  );
+}
