@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int add(struct suppressions *s, const char *pattern, unsigned line)
+static int add(struct suppressions *s, const char *pattern, bool whole_stack, unsigned line)
 {
     struct suppression *items = realloc(s->items, (s->count + 1) * sizeof *items);
     char *copy = strdup(pattern);
@@ -15,7 +15,8 @@ static int add(struct suppressions *s, const char *pattern, unsigned line)
         free(copy);
         return -1;
     }
-    s->items[s->count++] = (struct suppression){.pattern = copy, .line = line};
+    s->items[s->count++] =
+        (struct suppression){.pattern = copy, .whole_stack = whole_stack, .line = line};
     return 0;
 }
 
@@ -41,13 +42,17 @@ int suppressions_read(struct suppressions *s, const char *path, struct error *er
         const char *p = text + strspn(text, " \t");
         if (!*p || *p == '#')
             continue;
-        if (strncmp(p, "leak:", 5))
+        bool whole_stack = !strncmp(p, "stack:", 6);
+        const char *pattern = p + (whole_stack ? 6 : 5);
+        if (!whole_stack && strncmp(p, "leak:", 5))
             status = error_set(err, ERROR_FORMAT,
-                               "%s:%u: '%.60s' is not a suppression; lines are leak:PATTERN", path,
-                               line, p);
-        else if (!p[5])
-            status = error_set(err, ERROR_FORMAT, "%s:%u: no pattern behind leak:", path, line);
-        else if (add(s, p + 5, line))
+                               "%s:%u: '%.60s' is not a suppression; lines are leak:PATTERN or "
+                               "stack:FUNCTION;FUNCTION;...",
+                               path, line, p);
+        else if (!*pattern)
+            status = error_set(err, ERROR_FORMAT, "%s:%u: no pattern behind %.*s", path, line,
+                               (int)(pattern - p), p);
+        else if (add(s, pattern, whole_stack, line))
             status = error_set(err, ERROR_MEMORY, "out of memory");
     }
     if (!status && ferror(f))
@@ -57,6 +62,18 @@ int suppressions_read(struct suppressions *s, const char *path, struct error *er
     if (status)
         suppressions_release(s);
     return status;
+}
+
+int suppressions_append(const char *path, const char *comment, const char *stack, struct error *err)
+{
+    FILE *f = fopen(path, "ae");
+    if (!f)
+        return error_system(err, "cannot write to %s", path);
+    fprintf(f, "# %s\nstack:%s\n", comment, stack);
+    bool bad = ferror(f);
+    if (fclose(f) || bad)
+        return error_system(err, "cannot write to %s", path);
+    return 0;
 }
 
 void suppressions_release(struct suppressions *s)

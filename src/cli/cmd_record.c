@@ -1,6 +1,5 @@
 /* cmd_record.c - `mallow record`: checks that PROGRAM can be recorded, runs it, says what became of
  * the recording. Everything is said on stderr; the program's streams are its own. */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,11 +7,9 @@
 
 #include "base/human.h"
 #include "cli/command.h"
-#include "inspect/inspect.h"
+#include "cli/preflight.h"
 #include "inspect/library.h"
 #include "record/record.h"
-
-enum { REASONS_MAX = 12 };
 
 struct record_cli {
     const char *output, *pid, *with;
@@ -65,29 +62,6 @@ static void progress(void *arg, uint64_t done, uint64_t total)
     struct speaker *s = arg;
     if (!s->quiet)
         progress_update(&s->progress, done, total);
-}
-
-/* Returns 0 to go on, or the exit status. */
-static int check_program(const struct command *self, const struct record_cli *o, const char *name)
-{
-    static struct inspect found;
-    static struct inspect_reason reasons[REASONS_MAX];
-    struct error err;
-    size_t count = 0;
-    if (inspect_program(name, &found, &err)) {
-        if (err.number != ENOENT && err.number != EACCES)
-            return 0; /* it may still run; exec will say */
-        command_warn(self, "%s", err.text);
-        return err.number == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
-    }
-    enum inspect_verdict verdict = inspect_judge(&found, reasons, REASONS_MAX, &count);
-    for (size_t i = 0; i < count; i++)
-        command_warn(self, "%s: %s%s%s", found.path, reasons[i].what,
-                     *reasons[i].remedy ? "; " : "", reasons[i].remedy);
-    if (verdict != INSPECT_IMPOSSIBLE || o->force)
-        return 0;
-    command_warn(self, "'%s' was not run (--force runs it all the same)", name);
-    return EXIT_MALLOW_FAILED;
 }
 
 /* The path as the user would type it here. */
@@ -155,7 +129,7 @@ static int run(const struct command *self, const void *options, char **operands,
         command_warn(self, "%s", err.text);
         return EXIT_MALLOW_FAILED;
     }
-    int status = check_program(self, o, operands[0]);
+    int status = preflight(self, operands[0], o->force);
     if (status)
         return status;
 

@@ -2,6 +2,7 @@
  */
 #include "launch/launch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -169,4 +170,30 @@ void launch_cancel(struct launch *l)
     close(l->go);
     close(l->status);
     waitpid(l->pid, NULL, 0);
+}
+
+bool launch_has_heirs(const char *assignment, pid_t above, bool (*known)(void *arg, pid_t pid),
+                      void *arg)
+{
+    DIR *d = opendir("/proc");
+    bool found = false;
+    struct dirent *e;
+    while (d && !found && (e = readdir(d))) {
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        if (pid <= above || pid == getpid() || known(arg, pid))
+            continue;
+        char path[64];
+        static char environment[1 << 16];
+        snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        ssize_t n = read(fd, environment, sizeof environment);
+        close(fd);
+        /* With its final NUL: not a longer value that begins alike. */
+        found = n > 0 && memmem(environment, (size_t)n, assignment, strlen(assignment) + 1);
+    }
+    if (d)
+        closedir(d);
+    return found;
 }

@@ -6,6 +6,7 @@
 #define MALLOW_LAUNCH_LAUNCH_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -59,6 +60,12 @@ void launch_child_exec(struct launch *l, const struct launch_plan *plan,
 /* In the parent: lets the child go on; 0 once PROGRAM runs, else the errno of its exec (the child
  * has been waited for). */
 int launch_go(struct launch *l);
+
+/* Whether a process other than this one, of a higher id than `above`, has `assignment`
+ * (NAME=VALUE) in its environment, and `known` does not know it: a descendant of the program that
+ * has just forked, or is between exec and the first instruction of the library. */
+bool launch_has_heirs(const char *assignment, pid_t above, bool (*known)(void *arg, pid_t pid),
+                      void *arg);
 
 /* In the parent: the child ends without having run anything. */
 void launch_cancel(struct launch *l);

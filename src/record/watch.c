@@ -1,7 +1,6 @@
 /* watch.c - see watch.h. One thread, one epoll set; signals arrive through a signalfd. */
 #include "watch.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,6 +13,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "launch/launch.h"
 
 #define MS_NS          1000000ull
 #define SECOND_NS      1000000000ull
@@ -264,38 +265,16 @@ static pid_t first_of_interest(const struct watch *w)
     return last && strtol(last, NULL, 10) >= w->program ? w->program : 1;
 }
 
+static bool is_known(void *arg, pid_t pid) { return is_watched(arg, pid); }
+
 /* Whether there are processes of this recording that have not joined it: just forked, or between
- * exec and the first instruction of the library (or never to join). They have its environment. */
-static bool strangers(const struct watch *w)
+ * exec and the first instruction of the library (or never to join). */
+static bool strangers(struct watch *w)
 {
     char wanted[256];
     int length = snprintf(wanted, sizeof wanted, "%s=%s", MLW_ENV_SESSION, w->session_path);
-    DIR *d = opendir("/proc");
-    if (!d || length < 0 || (size_t)length >= sizeof wanted) {
-        if (d)
-            closedir(d);
-        return false;
-    }
-    bool found = false;
-    pid_t first = first_of_interest(w);
-    struct dirent *e;
-    while (!found && (e = readdir(d))) {
-        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
-        if (pid <= first || pid == getpid() || is_watched(w, pid))
-            continue;
-        char path[64];
-        static char environment[1 << 16];
-        snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-            continue;
-        ssize_t n = read(fd, environment, sizeof environment);
-        close(fd);
-        /* With its final NUL: not the session of a longer number. */
-        found = n > 0 && memmem(environment, (size_t)n, wanted, (size_t)length + 1);
-    }
-    closedir(d);
-    return found;
+    return length > 0 && (size_t)length < sizeof wanted &&
+           launch_has_heirs(wanted, first_of_interest(w), is_known, w);
 }
 
 static void stop_all(struct watch *w)

@@ -94,7 +94,7 @@ static void begin(struct json *j, const char *key, bool line)
     if (j->depth && (j->filled & bit))
         put(j, ",", 1);
     j->filled |= bit;
-    if (line && j->depth)
+    if (line && j->depth && !j->one_line)
         put(j, "\n", 1);
     if (key) {
         quote(j, key);

@@ -17,6 +17,7 @@ struct json {
     uint64_t filled; /* a bit for each level: something stands in it already */
     uint64_t arrays; /* a bit for each level: it is an array */
     unsigned depth;
+    bool one_line; /* no line ends inside */
 };
 
 /* key NULL: an element of an array, or the document itself. Objects in an array begin a line. */

@@ -22,6 +22,8 @@ struct suppression *known_frame(struct known *k, uint32_t frame)
         *found = 0;
         for (size_t i = 0; i < k->suppressions->count && !*found; i++) {
             const char *pattern = k->suppressions->items[i].pattern;
+            if (k->suppressions->items[i].whole_stack)
+                continue;
             if (suppression_matches(pattern, f->function) ||
                 suppression_matches(pattern, f->file) || suppression_matches(pattern, f->module))
                 *found = (int32_t)i + 1;
@@ -30,24 +32,58 @@ struct suppression *known_frame(struct known *k, uint32_t frame)
     return *found ? &k->suppressions->items[*found - 1] : NULL;
 }
 
-struct suppression *known_stack(struct known *k, uint32_t stack)
+/* Whether the functions of the frames, joined by semicolons, are this text. */
+static bool reads(const struct known *k, const uint32_t *frames, size_t count, const char *text)
 {
-    const struct trace_image *image;
+    for (size_t i = 0; i < count; i++) {
+        const char *function = names_frame(k->names, frames[i])->function;
+        size_t n = strlen(function);
+        if (strncmp(text, function, n) || text[n] != (i + 1 < count ? ';' : 0))
+            return false;
+        text += n + 1;
+    }
+    return count != 0;
+}
+
+struct suppression *known_frames(struct known *k, const uint32_t *frames, size_t count)
+{
     if (!k->suppressions || !k->suppressions->count)
         return NULL;
-    image = names_image(k->names);
+    for (size_t i = 0; i < count; i++) {
+        struct suppression *s = known_frame(k, frames[i]);
+        if (s)
+            return s;
+    }
+    for (size_t i = 0; i < k->suppressions->count; i++) {
+        struct suppression *s = &k->suppressions->items[i];
+        if (s->whole_stack && reads(k, frames, count, s->pattern))
+            return s;
+    }
+    return NULL;
+}
+
+struct suppression *known_stack(struct known *k, uint32_t stack)
+{
+    if (!k->suppressions || !k->suppressions->count)
+        return NULL;
+    k->stack_count = 0;
+    const struct trace_image *image = names_image(k->names);
     uint32_t steps = 0;
     for (uint32_t node = stack; node && node <= image->stacks && steps++ <= image->stacks;
          node = image->nodes[node].parent) {
         const uint32_t *ids;
         size_t n = names_of(k->names, node, &ids);
-        for (size_t i = 0; i < n; i++) {
-            struct suppression *s = known_frame(k, ids[i]);
-            if (s)
-                return s;
+        if (k->stack_count + n > k->stack_room) {
+            uint32_t *more = realloc(k->stack, (k->stack_count + n + 64) * sizeof *more);
+            if (!more)
+                return NULL;
+            k->stack = more;
+            k->stack_room = k->stack_count + n + 64;
         }
+        for (size_t i = 0; i < n; i++)
+            k->stack[k->stack_count++] = ids[i];
     }
-    return NULL;
+    return known_frames(k, k->stack, k->stack_count);
 }
 
 void known_count(struct known *k, struct suppression *s, uint64_t blocks, uint64_t bytes)
@@ -61,6 +97,8 @@ void known_count(struct known *k, struct suppression *s, uint64_t blocks, uint64
 void known_release(struct known *k)
 {
     free(k->by_frame);
+    free(k->stack);
     k->by_frame = NULL;
-    k->room = 0;
+    k->stack = NULL;
+    k->room = k->stack_room = 0;
 }

@@ -11,12 +11,17 @@ struct known {
     struct names *names;
     int32_t *by_frame; /* index of the suppression + 1; 0: none; -1: not looked at yet */
     size_t room;
+    uint32_t *stack; /* frames of the stack that is looked at */
+    size_t stack_count, stack_room;
     uint64_t blocks, bytes; /* suppressed so far, by known_count */
 };
 
 /* The suppression that matches a frame, or NULL. */
 struct suppression *known_frame(struct known *k, uint32_t frame);
-/* The one that matches some frame of the stack, innermost first. */
+/* The one that matches one of the frames, innermost first, or the stack that they are as a whole.
+ */
+struct suppression *known_frames(struct known *k, const uint32_t *frames, size_t count);
+/* The same of a stack of the image. */
 struct suppression *known_stack(struct known *k, uint32_t stack);
 /* Notes that `s` hid these. */
 void known_count(struct known *k, struct suppression *s, uint64_t blocks, uint64_t bytes);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/json.h"
+
 #define INLINE_MAX 64
 
 struct span { /* the frames at one address */
@@ -311,6 +313,22 @@ size_t names_of(struct names *n, uint32_t node, const uint32_t **ids)
 }
 
 const struct name_frame *names_frame(const struct names *n, uint32_t id) { return &n->frames[id]; }
+void names_frame_json(const struct name_frame *frame, struct buffer *b)
+{
+    buffer_append_text(b, "{\"function\":");
+    json_quote(b, frame->function);
+    buffer_append_text(b, ",\"file\":");
+    json_quote(b, frame->file ? frame->file : "");
+    buffer_printf(b, ",\"line\":%u,\"module\":", frame->line);
+    json_quote(b, frame->module ? frame->module : "");
+    buffer_append_text(b, frame->inlined ? ",\"inlined\":true" : ",\"inlined\":false");
+    if (!frame->known && !frame->cut)
+        buffer_append_text(b, ",\"unnamed\":true");
+    if (frame->cut)
+        buffer_append_text(b, ",\"cut\":true");
+    buffer_append_text(b, "}");
+}
+
 const struct trace_image *names_image(const struct names *n) { return n->image; }
 uint32_t names_count(const struct names *n) { return (uint32_t)n->frame_count; }
 bool names_failed(const struct names *n) { return n->failed; }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "analyse/figures.h"
+#include "base/buffer.h"
 #include "base/error.h"
 #include "symbol/symbol.h"
 #include "trace/trace.h"
@@ -38,6 +39,8 @@ void names_free(struct names *n); /* NULL is fine */
  * memory gives no frames and makes names_failed true. */
 size_t names_of(struct names *n, uint32_t node, const uint32_t **ids);
 const struct name_frame *names_frame(const struct names *n, uint32_t id);
+/* Appends the frame as the JSON object that all commands print. */
+void names_frame_json(const struct name_frame *f, struct buffer *b);
 const struct trace_image *names_image(const struct names *n);
 uint32_t names_count(const struct names *n); /* ids so far: 0..count-1 */
 bool names_failed(const struct names *n);

@@ -53,27 +53,9 @@ static bool frame_text(struct frame_texts *f, const struct names *names, uint32_
     }
     if (f->start[id] != SIZE_MAX)
         return true;
-    const struct name_frame *frame = names_frame(names, id);
     struct buffer *b = &f->text;
     f->start[id] = b->size_bytes;
-    buffer_append_text(b, "{\"function\":");
-    json_quote(b, frame->function);
-    buffer_append_text(b, ",\"file\":");
-    if (frame->file)
-        json_quote(b, frame->file);
-    else
-        buffer_append_text(b, "\"\"");
-    buffer_printf(b, ",\"line\":%u,\"module\":", frame->line);
-    if (frame->module)
-        json_quote(b, frame->module);
-    else
-        buffer_append_text(b, "\"\"");
-    buffer_append_text(b, frame->inlined ? ",\"inlined\":true" : ",\"inlined\":false");
-    if (!frame->known && !frame->cut)
-        buffer_append_text(b, ",\"unnamed\":true");
-    if (frame->cut)
-        buffer_append_text(b, ",\"cut\":true");
-    buffer_append_text(b, "}");
+    names_frame_json(names_frame(names, id), b);
     f->bytes[id] = b->size_bytes - f->start[id];
     return !buffer_failed(b);
 }
@@ -136,6 +118,17 @@ static bool write_frames(struct json *j, const struct sites *sites, uint32_t tip
     return true;
 }
 
+/* The suppression that matches a site. stack: room for its frames, used again. */
+static struct suppression *known_site(struct known *known, const struct sites *sites, uint32_t tip,
+                                      struct buffer *stack)
+{
+    buffer_clear(stack);
+    for (uint32_t at = tip; at; at = sites->parent[at])
+        buffer_append(stack, &sites->frame[at], sizeof *sites->frame);
+    return known_frames(known, (const uint32_t *)(const void *)stack->data,
+                        stack->size_bytes / sizeof *sites->frame);
+}
+
 static int write_sites(struct json *j, const struct model *m, struct names *names,
                        const struct report_options *o, struct suppressions *suppressions,
                        struct error *err)
@@ -146,6 +139,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
         return -1;
     struct frame_texts texts = {0};
     struct known known = {.suppressions = suppressions, .names = names};
+    struct buffer stack = {0};
     bool failed = names_failed(names);
     size_t deepest = deepest_site(&sites), allowance = DEEP_ALLOWANCE;
     json_open_array(j, "sites");
@@ -154,8 +148,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
         const struct figures *f = &site->figures;
         struct suppression *hides = NULL;
         if (suppressions && f->end_blocks) {
-            for (uint32_t at = site->tip; at && !hides; at = sites.parent[at])
-                hides = known_frame(&known, sites.frame[at]);
+            hides = known_site(&known, &sites, site->tip, &stack);
             if (hides)
                 known_count(&known, hides, f->end_blocks, f->end_bytes);
         }
@@ -181,6 +174,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
         json_number(j, "suppressed_end_live_blocks", known.blocks);
     }
     known_release(&known);
+    buffer_release(&stack);
     sites_release(&sites);
     buffer_release(&texts.text);
     free(texts.start);

@@ -1,6 +1,7 @@
 #include "watch/estimate.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #define NORMAL_975 1.959963984540054 /* of the standard normal distribution */
 
@@ -15,9 +16,10 @@ double estimate_weight(uint64_t size_bytes, uint64_t period_bytes)
 
 static double largest(double a, double b) { return a > b ? a : b; }
 
-void estimate_add(struct estimate *e, uint64_t size_bytes, uint64_t period_bytes)
+void estimate_add(struct estimate *e, uint64_t size_bytes, uint64_t weight_bytes)
 {
-    double weight = estimate_weight(size_bytes, period_bytes), size = (double)size_bytes;
+    bool sampled = size_bytes && weight_bytes > size_bytes;
+    double size = (double)size_bytes, weight = sampled ? (double)weight_bytes / size : 1;
     double variance = weight * (weight - 1); /* (1 - p) / p^2 */
     double spread = sqrt(variance);
     e->samples++;

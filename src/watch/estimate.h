@@ -27,8 +27,9 @@ struct estimate_interval {
  * period of 0 or 1, where everything is. */
 double estimate_weight(uint64_t size_bytes, uint64_t period_bytes);
 
-/* Adds a sampled block, drawn at this period; periods may differ from sample to sample. */
-void estimate_add(struct estimate *e, uint64_t size_bytes, uint64_t period_bytes);
+/* Adds a sampled block. weight_bytes: the bytes that it stands for, size / p; the size itself when
+ * it is smaller or the size is 0. Blocks drawn at different periods may be added up. */
+void estimate_add(struct estimate *e, uint64_t size_bytes, uint64_t weight_bytes);
 void estimate_merge(struct estimate *sum, const struct estimate *other);
 
 /* Between these with a probability of 95 %. {0, 0} without samples. */

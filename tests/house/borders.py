@@ -19,16 +19,16 @@ MAY_INCLUDE = {
     "analyse": {"model", "trace", "base"},
     "bpf": set(),
     "probe": {"bpf", "symbol", "launch", "base"},
-    "report": {"analyse", "model", "trace", "symbol", "probe", "bpf", "base"},
+    "report": {"analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "base"},
     "launch": {"base"},
     "record": {"format", "base", "trace", "launch"},
-    "export": {"report", "analyse", "model", "trace", "symbol", "workload", "base"},
-    "watch": {"base"},
+    "export": {"report", "watch", "analyse", "model", "trace", "symbol", "workload", "base"},
+    "watch": {"format", "launch", "trace", "base"},
     "workload": {"format", "base", "trace"},
     "replay": {"format", "base", "workload"},
     "stats": set(),
     "cli": {"base", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "record",
-            "workload", "replay", "stats", "probe", "bpf"},
+            "watch", "workload", "replay", "stats", "probe", "bpf"},
 }
 
 # Folder -> the only headers of another folder that it may use.
@@ -39,6 +39,7 @@ ONLY_THESE = {
     ("export", "trace"): {"trace/trace.h"},
     ("export", "workload"): {"workload/djmalloc_record.h"},
     ("record", "trace"): {"trace/trace.h"},
+    ("watch", "trace"): {"trace/trace.h"},
     ("workload", "trace"): {"trace/trace.h"},
     ("cli", "trace"): {"trace/trace.h"},
     ("report", "probe"): {"probe/probe.h"},

@@ -70,7 +70,7 @@ static void simulate(const struct mix *m, unsigned count, struct estimate *e, do
         gap -= s;
         if (gap > 0)
             continue;
-        estimate_add(e, size, m->period);
+        estimate_add(e, size, (uint64_t)(s / p + 0.5));
         gap = -log(uniform()) * (double)m->period;
     }
 }
@@ -124,10 +124,10 @@ static void test_edges(void **state)
     assert_true(fabs(estimate_weight(1, 1u << 30) - (double)(1u << 30)) < 1);
     assert_true(estimate_weight(1ull << 60, 4096) == 1);
     assert_true(estimate_weight(0, 4096) == estimate_weight(1, 4096));
-    estimate_add(&e, 1ull << 50, 4096); /* certain to be seen: no doubt about it */
+    estimate_add(&e, 1ull << 50, 1ull << 50); /* certain to be seen: no doubt about it */
     assert_true(estimate_bytes_interval(&e).low == estimate_bytes_interval(&e).high);
     struct estimate one = {0}, sum = {0};
-    estimate_add(&one, 100, 524288);
+    estimate_add(&one, 100, 524338);
     struct estimate_interval i = estimate_bytes_interval(&one);
     assert_true(i.low >= 100 && i.low < one.bytes / 10 && i.high > 4 * one.bytes);
     estimate_merge(&sum, &one);

@@ -1,0 +1,414 @@
+/* cmd_watch.c - `mallow watch`: what a running program holds, from samples, while it runs. With a
+ * PROGRAM, text goes to stderr: the program's output is its own. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/human.h"
+#include "cli/command.h"
+#include "cli/preflight.h"
+#include "cli/view.h"
+#include "cli/watch_screen.h"
+#include "export/watch_pprof.h"
+#include "inspect/library.h"
+#include "report/watch_view.h"
+#include "watch/run.h"
+
+#define TICK_NS 500000000ull
+
+struct watch_cli {
+    struct option_texts pids;
+    const char *guard, *known, *output, *pprof;
+    uint64_t period, every_ns, old_ns, high_water_min, top, depth;
+    int on_error, by;
+    bool high_water, json, plain, quiet, force;
+    struct view_options view;
+};
+
+#define AT(field) offsetof(struct watch_cli, field)
+
+static const struct option_spec specs[] = {
+    {'p', "pid", OPTION_TEXTS, AT(pids), "PID",
+     "watch this running process, which carries libmallow-watch.so, and its children; may be "
+     "repeated",
+     .completion = VALUE_PID},
+    {0, "period", OPTION_SIZE, AT(period), "SIZE",
+     "sample one byte in SIZE in the mean (default 512K)", 1, 1ull << 40},
+    {0, "every", OPTION_DURATION, AT(every_ns), "DURATION",
+     "report old blocks every DURATION (default: after 1, 2 and 5 minutes, then every 10)",
+     100000000, 1000 * 3600 * 1000000000ull},
+    {0, "old", OPTION_DURATION, AT(old_ns), "AGE",
+     "blocks are old from AGE on (default: chosen by the lifetimes of the program's blocks)", 1,
+     1000 * 3600 * 1000000000ull},
+    {0, "high-water", OPTION_FLAG, AT(high_water), NULL,
+     "report all live blocks whenever the heap reaches a new peak"},
+    {0, "high-water-min", OPTION_SIZE, AT(high_water_min), "SIZE",
+     "no such report while the heap is below SIZE", 1, 1ull << 50},
+    {0, "known", OPTION_TEXT, AT(known), "FILE",
+     "leave out stacks that FILE lists (suppressions of LeakSanitizer too); SIGUSR1 adds to it",
+     .completion = VALUE_FILE},
+    {0, "guard", OPTION_TEXT, AT(guard), "off|SHARE|all",
+     "put this share of the samples (0.1, 10%) against guard pages to catch memory errors"},
+    {0, "on-error", OPTION_CHOICE, AT(on_error), "continue|die",
+     "what the program does after a memory error was reported"},
+    {0, "by", OPTION_CHOICE, AT(by), "bytes|growth|age|byte-seconds|allocated|other-thread",
+     "order call sites by this (default bytes)"},
+    {'n', NULL, OPTION_COUNT, AT(top), "N", "call sites in a report (default 10; JSON: all)", 1,
+     1u << 30},
+    {0, "depth", OPTION_COUNT, AT(depth), "N", "frames of a call site (default 8; JSON: all)", 1,
+     1000},
+    {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON object a line for each report"},
+    {'o', "output", OPTION_TEXT, AT(output), "FILE", "append reports to FILE",
+     .completion = VALUE_FILE},
+    {0, "pprof", OPTION_TEXT, AT(pprof), "FILE",
+     "write a pprof profile with each report and at the end; %p in FILE is the process id",
+     .completion = VALUE_FILE},
+    {0, "plain", OPTION_FLAG, AT(plain), NULL, "reports one after the other on a terminal, too"},
+    {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be watched"},
+    {'q', "quiet", OPTION_FLAG, AT(quiet), NULL,
+     "say nothing but reports, unless something is wrong"},
+    {0, "debug-path", OPTION_TEXTS, AT(view.debug_paths), "FOLDER",
+     "look for separate debug information here, too; may be repeated", .completion = VALUE_FOLDER},
+    {0, "sysroot", OPTION_TEXT, AT(view.sysroot), "FOLDER",
+     "look for programs and libraries below this folder", .completion = VALUE_FOLDER},
+    {0, "no-debuginfod", OPTION_FLAG, AT(view.no_debuginfod), NULL,
+     "do not ask the servers of DEBUGINFOD_URLS"},
+    {0, "no-inline", OPTION_FLAG, AT(view.no_inline), NULL,
+     "do not look up inlined functions, which is faster"},
+    OPTION_END,
+};
+
+static const struct watch_cli defaults = {.on_error = -1, .view = VIEW_DEFAULTS};
+
+struct watching {
+    const struct command *command;
+    const struct watch_cli *o;
+    struct watch_view *view;
+    struct watch_run *run;
+    struct watch_screen *screen; /* NULL: none */
+    struct symbols *symbols;
+    FILE *out, *kept; /* kept: what is printed when the screen is given back; NULL without it */
+    char *kept_text;
+    size_t kept_bytes;
+    unsigned columns;
+    pid_t profiled; /* the process of --pprof without %p; 0: none yet */
+    bool failed;    /* a report could not be written */
+};
+
+static void failed(struct watching *w, const struct error *err)
+{
+    if (!w->failed)
+        command_warn(w->command, "%s", err->text);
+    w->failed = true;
+    watch_run_command(w->run, WATCH_STOP);
+}
+
+/* ---- the profile ---- */
+
+/* FILE with the process id for %p. False: it does not fit. */
+static bool profile_path(const char *pattern, pid_t pid, char path[PATH_MAX], bool *each)
+{
+    size_t n = 0;
+    *each = false;
+    for (const char *p = pattern; *p; p++) {
+        char piece[24] = {*p, 0};
+        if (p[0] == '%' && p[1] == 'p') {
+            snprintf(piece, sizeof piece, "%d", (int)pid);
+            *each = true;
+            p++;
+        } else if (p[0] == '%' && p[1] == '%') {
+            p++;
+        }
+        size_t length = strlen(piece);
+        if (n + length + 8 >= PATH_MAX)
+            return false;
+        memcpy(path + n, piece, length);
+        n += length;
+    }
+    path[n] = 0;
+    return true;
+}
+
+/* A whole profile takes the place of the one before. */
+static int replace_profile(struct watching *w, struct watch_process *p, const char *path,
+                           struct error *err)
+{
+    char fresh[PATH_MAX + 8];
+    struct watch_report all;
+    snprintf(fresh, sizeof fresh, "%s.tmp", path);
+    if (watch_run_report(w->run, p, WATCH_ALL, TOLD_SCREEN, &all, err)) {
+        watch_report_free(&all);
+        return -1;
+    }
+    FILE *out = fopen(fresh, "we");
+    int status = out ? watch_pprof_write(out, p, &all.sites, w->symbols, err)
+                     : error_system(err, "cannot write %s", fresh);
+    if (out && fclose(out) && !status)
+        status = error_system(err, "cannot write %s", fresh);
+    if (!status && rename(fresh, path))
+        status = error_system(err, "cannot write %s", path);
+    if (status && out)
+        unlink(fresh);
+    watch_report_free(&all);
+    return status;
+}
+
+static void write_profile(struct watching *w, struct watch_process *p)
+{
+    char path[PATH_MAX];
+    bool each;
+    struct error err = {0};
+    if (!w->o->pprof || !profile_path(w->o->pprof, p->pid, path, &each))
+        return;
+    if (!each && w->profiled && w->profiled != p->pid)
+        return;
+    w->profiled = p->pid;
+    if (replace_profile(w, p, path, &err))
+        failed(w, &err);
+}
+
+/* ---- what the run says ---- */
+
+static void report(void *arg, const struct watch_report *r, bool marking)
+{
+    struct watching *w = arg;
+    struct error err = {0};
+    struct watch_process *process = r->process;
+    bool only_screen = w->screen && !w->o->output && r->kind != WATCH_FINAL &&
+                       r->kind != WATCH_FREES && !(marking && w->o->known);
+    watch_view_retarget(w->view, w->kept ? w->kept : w->out, w->columns);
+    if (r->kind == WATCH_OLD || r->kind == WATCH_FINAL)
+        write_profile(w, process);
+    if (!only_screen && watch_view_report(w->view, r, marking, &err))
+        failed(w, &err);
+}
+
+static void caught(void *arg, const struct watch_caught *c)
+{
+    struct watching *w = arg;
+    struct error err = {0};
+    watch_view_retarget(w->view, w->kept ? w->kept : w->out, w->columns);
+    if (w->screen)
+        watch_screen_say(w->screen, watch_error_name(c->error.kind));
+    if (watch_view_caught(w->view, c, &err))
+        failed(w, &err);
+}
+
+static void say(void *arg, bool wrong, const char *line)
+{
+    struct watching *w = arg;
+    if (w->screen)
+        watch_screen_say(w->screen, line);
+    else if (wrong || !w->o->quiet)
+        command_warn(w->command, "%s", line);
+}
+
+static void tick(void *arg)
+{
+    struct watching *w = arg;
+    if (w->screen)
+        watch_screen_draw(w->screen);
+}
+
+static void key(void *arg)
+{
+    struct watching *w = arg;
+    if (w->screen)
+        watch_screen_keys(w->screen);
+}
+
+/* ---- options ---- */
+
+/* off, all, 0.1, 10% */
+static bool parse_guard(const char *text, uint32_t *share)
+{
+    char *end_of;
+    double v = strtod(text, &end_of);
+    if (!strcmp(text, "off") || !strcmp(text, "all")) {
+        *share = *text == 'o' ? 0 : MLW_WATCH_SHARE_ALL;
+        return true;
+    }
+    if (end_of == text || strspn(text, "0123456789.") != (size_t)(end_of - text))
+        return false;
+    if (!strcmp(end_of, "%"))
+        v /= 100;
+    else if (*end_of)
+        return false;
+    if (!(v >= 0 && v <= 1))
+        return false;
+    *share = (uint32_t)(v * MLW_WATCH_SHARE_ALL + 0.5);
+    if (v > 0 && !*share)
+        *share = 1;
+    return true;
+}
+
+static int parse_pids(const struct command *self, const struct option_texts *texts, pid_t *pids)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        uint64_t n;
+        if (!human_parse_count(texts->items[i], &n) || n == 0 || n > INT_MAX)
+            return command_usage(self, "--pid: '%s' is not a process id such as 4711",
+                                 texts->items[i]);
+        pids[i] = (pid_t)n;
+    }
+    return 0;
+}
+
+/* ---- the command ---- */
+
+static int open_view(struct watching *w, bool program, struct error *err)
+{
+    const struct watch_cli *o = w->o;
+    struct report_options looks = {0};
+    view_looks(&looks);
+    w->out = program && !o->json ? stderr : stdout;
+    if (o->output && !(w->out = fopen(o->output, "ae")))
+        return error_system(err, "cannot write to %s", o->output);
+    w->columns = o->output ? 0 : terminal_columns(fileno(w->out), 0);
+    w->symbols = view_symbols(&o->view, err);
+    if (!w->symbols)
+        return -1;
+    const struct watch_view_options options = {.out = w->out,
+                                               .json = o->json,
+                                               .symbols = w->symbols,
+                                               .known = o->known,
+                                               .top = o->top,
+                                               .depth = (unsigned)o->depth,
+                                               .columns = w->columns,
+                                               .unicode = looks.unicode,
+                                               .bold =
+                                                   !o->output && terminal_colour(fileno(w->out)),
+                                               .order = (enum watch_order)o->by};
+    w->view = watch_view_new(&options, err);
+    return w->view ? 0 : -1;
+}
+
+static int watch(struct watching *w, struct watch_options *options, struct watch_result *result,
+                 struct error *err)
+{
+    const struct watch_cli *o = w->o;
+    bool program = !options->pid_count;
+    bool live = !program && !o->json && !o->plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    if (open_view(w, program, err))
+        return -1;
+    if (live) {
+        options->input = STDIN_FILENO;
+        options->tick_ns = TICK_NS;
+    }
+    w->run = watch_run_new(options, err);
+    if (!w->run)
+        return -1;
+    if (live && !o->output)
+        w->kept = open_memstream(&w->kept_text, &w->kept_bytes);
+    if (live)
+        w->screen = watch_screen_begin(w->view, w->run, options, err);
+    if (live && !w->screen)
+        return -1;
+    return watch_run_loop(w->run, result, err);
+}
+
+static void close_all(struct watching *w)
+{
+    watch_screen_end(w->screen);
+    w->screen = NULL;
+    watch_run_free(w->run);
+    watch_view_free(w->view);
+    symbols_free(w->symbols);
+    if (w->kept) {
+        fclose(w->kept);
+        fwrite(w->kept_text, 1, w->kept_bytes, stdout);
+        free(w->kept_text);
+    }
+    if (w->o->output && w->out && fclose(w->out))
+        w->failed = true;
+}
+
+static int run(const struct command *self, const void *parsed, char **operands, int operand_count)
+{
+    const struct watch_cli *o = parsed;
+    struct watching w = {.command = self, .o = o};
+    struct error err = {0};
+    char library[PATH_MAX] = "";
+    uint32_t guard = 0, on_error = (uint32_t)o->on_error;
+    if (o->pids.count && operand_count)
+        return command_usage(self, "either -p PID or a PROGRAM, not both");
+    if (!o->pids.count && !operand_count)
+        return command_usage(self, "nothing to watch; 'mallow watch -p PID', or 'mallow watch "
+                                   "[OPTIONS] [--] PROGRAM [ARGS...]'");
+    if (o->guard && !parse_guard(o->guard, &guard))
+        return command_usage(self,
+                             "--guard: '%s' is none of off, all, or a share such as 0.1 or "
+                             "10%%",
+                             o->guard);
+    pid_t *pids = calloc(o->pids.count + 1, sizeof *pids);
+    if (!pids || parse_pids(self, &o->pids, pids)) {
+        free(pids);
+        return EXIT_USAGE;
+    }
+    int status = 0;
+    if (operand_count && inspect_find_library("libmallow-watch.so", library, &err)) {
+        command_warn(self, "%s", err.text);
+        status = EXIT_MALLOW_FAILED;
+    } else if (operand_count) {
+        status = preflight(self, operands[0], o->force);
+    }
+    if (status) {
+        free(pids);
+        return status;
+    }
+    struct watch_options options = {
+        .pids = pids,
+        .pid_count = o->pids.count,
+        .argv = operands,
+        .library = library,
+        .every_ns = o->every_ns,
+        .old_ns = o->old_ns,
+        .high_water = o->high_water || o->high_water_min,
+        .high_water_bytes = o->high_water_min,
+        .period_bytes = o->period ? &o->period : NULL,
+        .guard_share = o->guard ? &guard : NULL,
+        .on_error = o->on_error < 0 ? NULL : &on_error,
+        .order = (enum watch_order)o->by,
+        .input = -1,
+        .listener = {
+            .arg = &w, .report = report, .caught = caught, .say = say, .tick = tick, .key = key}};
+    struct watch_result result = {.exit_status = operand_count ? EXIT_MALLOW_FAILED : EXIT_FAILED};
+    int bad = watch(&w, &options, &result, &err);
+    close_all(&w);
+    free(pids);
+    if (bad) {
+        command_warn(self, "%s", err.text);
+        return result.exit_status;
+    }
+    if (!result.processes)
+        command_warn(self, "no process loaded libmallow-watch.so: there is nothing to report");
+    if (result.left_running && operand_count)
+        command_warn(self, "%u processes are still running; 'mallow watch -p PID' goes on with one",
+                     result.left_running);
+    return w.failed && !operand_count ? EXIT_FAILED : result.exit_status;
+}
+
+const struct command command_watch = {
+    .name = "watch",
+    .summary = "sampled heap profile of a live program: old blocks, high-water mark, memory errors",
+    .operands = "[--] PROGRAM [ARGS...]",
+    .description =
+        "Runs PROGRAM with a library that samples its allocations, or attaches to a\n"
+        "process that carries that library already, and reports which call sites hold\n"
+        "blocks that have grown old: in a server that has come to rest, these are its\n"
+        "leaks. Sizes are estimates from the samples, with an interval that holds the\n"
+        "truth 95 times in 100.\n"
+        "\n"
+        "A program can be watched all the time, in production. On a terminal, -p shows a\n"
+        "live table. Signals to mallow: SIGHUP reports all live samples, SIGUSR1 marks\n"
+        "what is old now as known, SIGUSR2 reports what was freed last.\n",
+    .options = specs,
+    .defaults = &defaults,
+    .options_bytes = sizeof(struct watch_cli),
+    .min_operands = 0,
+    .max_operands = -1,
+    .flags = COMMAND_PROGRAM,
+    .run = run,
+};

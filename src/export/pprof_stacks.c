@@ -1,0 +1,115 @@
+#include "export/pprof_stacks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/job.h"
+
+static uint64_t mapping_of(struct pprof_stacks *p, const struct trace_image *image, uint32_t module)
+{
+    if (!module || module > image->module_count)
+        return 0;
+    const struct trace_module *m = &image->modules[module - 1];
+    if (!p->mappings[module])
+        p->mappings[module] =
+            pprof_mapping(p->out, &(struct pprof_mapping){.start = m->start,
+                                                          .limit = m->end,
+                                                          .path = m->path,
+                                                          .build_id = m->build_id,
+                                                          .build_id_bytes = m->build_id_bytes,
+                                                          .has_names = true,
+                                                          .has_files = true,
+                                                          .has_lines = true,
+                                                          .has_inlined = true});
+    return p->mappings[module];
+}
+
+static int location_of(struct pprof_stacks *p, struct names *names, uint32_t node,
+                       uint64_t *location, struct error *err)
+{
+    const struct trace_image *image = names_image(names);
+    const struct job_place at = job_place(image, node);
+    bool fresh;
+    uint32_t id = strings_id(&p->places, &at, sizeof at, &fresh);
+    if (id > p->location_room) {
+        size_t room = p->location_room ? p->location_room * 2 : 1024;
+        uint64_t *more = realloc(p->locations, room * sizeof *more);
+        if (more) {
+            p->locations = more;
+            p->location_room = room;
+        } else {
+            id = 0;
+        }
+    }
+    if (!id)
+        return error_set(err, ERROR_MEMORY, "no memory for the places of a profile");
+    if (fresh) {
+        struct pprof_line lines[64];
+        const uint32_t *ids;
+        size_t count = names_of(names, node, &ids);
+        if (count > sizeof lines / sizeof *lines)
+            count = sizeof lines / sizeof *lines;
+        for (size_t i = 0; i < count; i++) {
+            const struct name_frame *f = names_frame(names, ids[i]);
+            lines[i] =
+                (struct pprof_line){.function = f->function, .file = f->file, .line = f->line};
+        }
+        uint64_t call = at.pc - (at.pc && !(at.flags & MLW_NODE_EXACT));
+        p->locations[id - 1] =
+            pprof_location(p->out, mapping_of(p, image, at.module), call, lines, count);
+    }
+    *location = p->locations[id - 1];
+    return 0;
+}
+
+int pprof_stacks_begin(struct pprof_stacks *p, struct pprof *out, const struct trace_image *image,
+                       struct error *err)
+{
+    *p = (struct pprof_stacks){.out = out};
+    p->mappings = calloc((size_t)image->module_count + 1, sizeof *p->mappings);
+    if (!p->mappings)
+        return error_set(err, ERROR_MEMORY, "no memory for mappings");
+    for (uint32_t i = 0; i < image->module_count; i++) /* the program itself comes first */
+        if (image->exe && image->modules[i].path && !strcmp(image->modules[i].path, image->exe))
+            mapping_of(p, image, i + 1);
+    return 0;
+}
+
+int pprof_stacks_of(struct pprof_stacks *p, struct names *names, uint32_t stack,
+                    const uint64_t **locations, size_t *count, struct error *err)
+{
+    const struct trace_image *image = names_image(names);
+    *count = 0;
+    for (uint32_t node = stack; node && node <= image->stacks && *count <= image->stacks;
+         node = image->nodes[node].parent) {
+        if (*count == p->stack_room) {
+            size_t room = p->stack_room ? p->stack_room * 2 : 256;
+            uint64_t *more = realloc(p->stack, room * sizeof *more);
+            if (!more)
+                return error_set(err, ERROR_MEMORY, "no memory for a stack");
+            p->stack = more;
+            p->stack_room = room;
+        }
+        if (location_of(p, names, node, &p->stack[*count], err))
+            return -1;
+        ++*count;
+    }
+    *locations = p->stack;
+    if (*count)
+        return 0;
+    if (!p->nowhere)
+        p->nowhere = pprof_location(p->out, 0, 0,
+                                    &(struct pprof_line){.function = "[no stack recorded]"}, 1);
+    *locations = &p->nowhere;
+    *count = 1;
+    return 0;
+}
+
+void pprof_stacks_end(struct pprof_stacks *p)
+{
+    free(p->mappings);
+    free(p->locations);
+    strings_release(&p->places);
+    free(p->stack);
+    *p = (struct pprof_stacks){0};
+}

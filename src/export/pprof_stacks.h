@@ -1,0 +1,31 @@
+/* pprof_stacks.h - the call stacks of one process as locations of a profile, each address once.
+ *
+ * Owns: which mappings and locations were written already. One process at a time; not thread-safe.
+ */
+#ifndef MALLOW_EXPORT_PPROF_STACKS_H
+#define MALLOW_EXPORT_PPROF_STACKS_H
+
+#include "base/strings.h"
+#include "export/pprof_write.h"
+#include "report/names.h"
+
+struct pprof_stacks {
+    struct pprof *out;
+    uint64_t *mappings;    /* by module; 0: not written yet */
+    struct strings places; /* of struct job_place */
+    uint64_t *locations;   /* by place - 1 */
+    size_t location_room;
+    uint64_t *stack;
+    size_t stack_room;
+    uint64_t nowhere; /* the location of stacks that are not known; 0: not written yet */
+};
+
+/* Begins with the image's program, which readers expect to be the first mapping. */
+int pprof_stacks_begin(struct pprof_stacks *p, struct pprof *out, const struct trace_image *image,
+                       struct error *err);
+/* The locations of a stack, innermost first, valid until the next call; always at least one. */
+int pprof_stacks_of(struct pprof_stacks *p, struct names *names, uint32_t stack,
+                    const uint64_t **locations, size_t *count, struct error *err);
+void pprof_stacks_end(struct pprof_stacks *p);
+
+#endif

@@ -1,0 +1,201 @@
+/* watch_rows.c - from stacks of addresses to sites with names. See watch_view.h. */
+#include "report/watch_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct watch_named *watch_named_of(struct watch_view *v, const struct watch_process *p,
+                                   struct error *err)
+{
+    for (size_t i = 0; i < v->named_count; i++)
+        if (v->named[i]->process == p)
+            return v->named[i];
+    struct watch_named **more =
+        realloc(v->named, (v->named_count + 1) * sizeof(struct watch_named *));
+    struct watch_named *n = calloc(1, sizeof *n);
+    if (more)
+        v->named = more;
+    if (!more || !n) {
+        free(n);
+        error_set(err, ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    n->process = p;
+    n->names = names_new(v->o.symbols, &p->stacks.image, err);
+    if (!n->names) {
+        free(n);
+        return NULL;
+    }
+    n->known = (struct known){.suppressions = &v->suppressions, .names = n->names};
+    return v->named[v->named_count++] = n;
+}
+
+void watch_named_forget(struct watch_view *v, const struct watch_process *p)
+{
+    for (size_t i = 0; i < v->named_count; i++) {
+        struct watch_named *n = v->named[i];
+        if (p && n->process != p)
+            continue;
+        known_release(&n->known);
+        names_free(n->names);
+        free(n);
+        v->named[i--] = v->named[--v->named_count];
+    }
+}
+
+size_t watch_frames(struct names *names, uint32_t node, struct buffer *frames)
+{
+    const struct trace_image *image = names_image(names);
+    size_t count = 0;
+    for (uint32_t at = node; at; at = image->nodes[at].parent) {
+        const uint32_t *ids;
+        size_t n = names_of(names, at, &ids);
+        buffer_append(frames, ids, n * sizeof *ids);
+        count += n;
+    }
+    return count;
+}
+
+static uint64_t hash_frames(const uint32_t *frames, size_t count)
+{
+    uint64_t h = count;
+    for (size_t i = 0; i < count; i++)
+        h = (h ^ frames[i]) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
+}
+
+static void merge(struct watch_site *sum, const struct watch_site *s)
+{
+    const struct watch_sums *t = &s->sums;
+    if (s->chosen.samples && (!sum->chosen.samples || s->oldest_ns > sum->oldest_ns)) {
+        sum->oldest_ns = s->oldest_ns;
+        sum->tid = s->tid;
+    }
+    if (s->chosen.samples && (!sum->chosen.samples || s->youngest_ns < sum->youngest_ns))
+        sum->youngest_ns = s->youngest_ns;
+    sum->more_tids |= s->more_tids || (s->chosen.samples && s->tid != sum->tid);
+    estimate_merge(&sum->chosen, &s->chosen);
+    estimate_merge(&sum->live, &s->live);
+    sum->growth_bytes += s->growth_bytes;
+    sum->byte_seconds += s->byte_seconds;
+    sum->sums.samples += t->samples;
+    sum->sums.bytes += t->bytes;
+    sum->sums.allocated_bytes += t->allocated_bytes;
+    sum->sums.allocated_blocks += t->allocated_blocks;
+    sum->sums.freed_bytes += t->freed_bytes;
+    sum->sums.freed_blocks += t->freed_blocks;
+    sum->sums.freed_byte_seconds += t->freed_byte_seconds;
+    sum->sums.freed_samples += t->freed_samples;
+    sum->sums.freed_elsewhere += t->freed_elsewhere;
+}
+
+/* Rows are in the order of the largest of their stacks; after merging another may be first. */
+static enum watch_order sort_order;
+
+static int compare(const void *a, const void *b)
+{
+    double v = sites_weight(&((const struct watch_row *)a)->site, sort_order),
+           w = sites_weight(&((const struct watch_row *)b)->site, sort_order);
+    if (v != w)
+        return v > w ? -1 : 1;
+    uint32_t x = ((const struct watch_row *)a)->site.stack,
+             y = ((const struct watch_row *)b)->site.stack;
+    return x < y ? -1 : x > y;
+}
+
+/* Whether a site is shown: it has blocks of those asked for, or figures of its whole life are. */
+static bool shown(const struct watch_view *v, const struct watch_site *s)
+{
+    return s->chosen.samples ||
+           (v->o.order > WATCH_BY_AGE && sites_weight(s, v->o.order) > 0 && s->sums.samples);
+}
+
+struct build {
+    size_t *offset; /* of a row's frames, in words */
+    size_t *table;  /* hash of rows: index + 1 */
+    size_t room;
+    struct buffer frames;
+};
+
+static void add_row(struct watch_rows *rows, struct build *b, const struct watch_site *s,
+                    size_t offset, size_t count)
+{
+    const uint32_t *all = (const uint32_t *)(const void *)b->frames.data;
+    size_t k = hash_frames(all + offset, count) & (b->room - 1);
+    for (; b->table[k]; k = (k + 1) & (b->room - 1)) {
+        size_t i = b->table[k] - 1;
+        if (rows->items[i].count == count &&
+            !memcmp(all + b->offset[i], all + offset, count * sizeof *all)) {
+            merge(&rows->items[i].site, s);
+            b->frames.size_bytes = offset * sizeof *all; /* the same frames are there already */
+            return;
+        }
+    }
+    b->offset[rows->count] = offset;
+    rows->items[rows->count] = (struct watch_row){.site = *s, .count = count};
+    b->table[k] = ++rows->count;
+}
+
+int watch_view_rows(struct watch_view *v, const struct watch_report *r, struct watch_rows *rows,
+                    struct error *err)
+{
+    *rows = (struct watch_rows){0};
+    struct watch_named *n = watch_named_of(v, r->process, err);
+    if (!n)
+        return -1;
+    struct build b = {.room = 64};
+    while (b.room < 2 * (size_t)r->sites.count + 2)
+        b.room *= 2;
+    rows->names = n->names;
+    rows->items = calloc((size_t)r->sites.count + 1, sizeof *rows->items);
+    b.offset = calloc((size_t)r->sites.count + 1, sizeof *b.offset);
+    b.table = calloc(b.room, sizeof *b.table);
+    bool failed = !rows->items || !b.offset || !b.table;
+    for (uint32_t i = 0; i < r->sites.count && !failed; i++) {
+        const struct watch_site *s = &r->sites.items[i];
+        if (!shown(v, s))
+            continue;
+        size_t offset = b.frames.size_bytes / sizeof(uint32_t);
+        size_t count = watch_frames(n->names, s->stack, &b.frames);
+        failed = buffer_failed(&b.frames) || names_failed(n->names);
+        if (failed)
+            break;
+        const uint32_t *frames = (const uint32_t *)(const void *)b.frames.data;
+        struct suppression *hides =
+            r->kind == WATCH_OLD ? known_frames(&n->known, frames + offset, count) : NULL;
+        if (hides) {
+            hides->blocks += s->chosen.samples;
+            rows->known_blocks += s->chosen.samples;
+            estimate_merge(&rows->known, &s->chosen);
+            b.frames.size_bytes = offset * sizeof(uint32_t);
+            continue;
+        }
+        estimate_merge(&rows->total, &s->chosen);
+        rows->growth_bytes += s->growth_bytes;
+        add_row(rows, &b, s, offset, count);
+    }
+    rows->frames = (uint32_t *)(void *)b.frames.data;
+    for (size_t i = 0; i < rows->count && !failed; i++) {
+        struct watch_row *row = &rows->items[i];
+        row->frames = rows->frames + b.offset[i];
+        while (row->first + 1 < row->count &&
+               names_frame(n->names, row->frames[row->first])->wrapper)
+            row->first++;
+    }
+    sort_order = v->o.order;
+    if (!failed)
+        qsort(rows->items, rows->count, sizeof *rows->items, compare);
+    free(b.offset);
+    free(b.table);
+    if (!failed)
+        return 0;
+    watch_rows_free(rows);
+    return error_set(err, ERROR_MEMORY, "out of memory");
+}
+
+void watch_rows_free(struct watch_rows *rows)
+{
+    free(rows->items);
+    free(rows->frames);
+    *rows = (struct watch_rows){0};
+}

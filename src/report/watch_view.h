@@ -1,0 +1,73 @@
+/* watch_view.h - what `mallow watch` says of the processes that it watches: text, or JSON lines.
+ *
+ * Owns: names of the stacks of every process, the known list, the looks. A report is put together
+ * by what the stacks read like: sites with the same names from end to end are one. One thread. */
+#ifndef MALLOW_REPORT_WATCH_VIEW_H
+#define MALLOW_REPORT_WATCH_VIEW_H
+
+#include "analyse/suppress.h"
+#include "report/names.h"
+#include "report/page.h"
+#include "watch/run.h"
+
+struct watch_view_options {
+    FILE *out;
+    bool json;
+    struct symbols *symbols; /* NULL: addresses only */
+    const char *known;       /* a file of known stacks, read and written; NULL: none */
+    uint64_t top;            /* sites in a report; 0: text 10, JSON all */
+    unsigned depth;          /* text: frames of a site; 0: 8 */
+    unsigned columns;        /* as struct page */
+    bool unicode, bold;
+    enum watch_order order;
+};
+
+struct watch_view;
+
+/* -1 or NULL: *err says what is wrong with the known list. A list that is not there yet is empty.
+ */
+struct watch_view *watch_view_new(const struct watch_view_options *options, struct error *err);
+void watch_view_free(struct watch_view *v);
+
+/* Where text or JSON goes, and how wide it is, from now on. */
+void watch_view_retarget(struct watch_view *v, FILE *out, unsigned columns);
+
+/* The order of sites from now on, here and in the reports of the run. */
+void watch_view_order(struct watch_view *v, struct watch_run *run, enum watch_order order);
+
+/* Prints a report. marking: before its blocks are marked as known; their stacks are appended to the
+ * known list. The names of a process are let go of with its last report (FINAL). */
+int watch_view_report(struct watch_view *v, const struct watch_report *r, bool marking,
+                      struct error *err);
+int watch_view_caught(struct watch_view *v, const struct watch_caught *c, struct error *err);
+
+/* --- for those who draw their own --- */
+
+struct watch_row {
+    struct watch_site site; /* of all stacks that read alike; .stack is one of them */
+    const uint32_t *frames; /* ids, innermost first */
+    size_t count;
+    size_t first; /* the first frame that is not machinery of allocation */
+};
+
+struct watch_rows {
+    struct watch_row *items; /* in the order of the report, with chosen blocks */
+    size_t count;
+    const struct names *names;
+    uint32_t *frames;             /* private */
+    uint64_t known_blocks;        /* samples that the known list left out */
+    struct estimate known, total; /* left out; the rest */
+    double growth_bytes;
+};
+
+/* The sites of a report with names, without known ones. Free it with watch_rows_free. */
+int watch_view_rows(struct watch_view *v, const struct watch_report *r, struct watch_rows *rows,
+                    struct error *err);
+void watch_rows_free(struct watch_rows *rows);
+
+/* Samples that could not be taken, for whatever reason. */
+uint64_t watch_dropped(const struct watch_process *p);
+/* The name by which a process goes: the last part of its program's path. */
+const char *watch_process_name(const struct watch_process *p);
+
+#endif

@@ -1,0 +1,51 @@
+/* follow.h - the processes that are watched: finding them, and noticing their ends.
+ *
+ * Owns: the list of processes; where their shared memory is looked for: a directory that
+ * `mallow watch -- PROGRAM` made, or, for processes that ran before, what their memory maps name,
+ * and from there their children. Refuses: to ask a process for anything. One thread. */
+#ifndef MALLOW_WATCH_FOLLOW_H
+#define MALLOW_WATCH_FOLLOW_H
+
+#include <limits.h>
+
+#include "watch/process.h"
+
+struct follow_listener {
+    void *arg;
+    void (*joined)(void *arg, struct watch_process *p);
+    /* The process ended or became another program; its memory is still there, until this returns.
+     */
+    void (*ended)(void *arg, struct watch_process *p);
+};
+
+struct follow {
+    struct follow_listener listener;
+    struct watch_process **items;
+    uint32_t count, room;
+    char directory[PATH_MAX]; /* where new ones are looked for; "": nowhere */
+    bool own;                 /* the directory is this watch's: everybody in it is watched */
+    const char *prefix;       /* of the names of files in it */
+    pid_t *waited;            /* processes that carry the library and have not joined yet */
+    size_t waited_count;
+};
+
+/* Everybody in a session's directory. */
+void follow_session(struct follow *f, const char *directory);
+
+/* The process `pid`, and its children from now on. A process that has ended and left its memory
+ * behind is followed as well (and ends in the next round). -1: *err says why it cannot be, and what
+ * to do. */
+int follow_pid(struct follow *f, pid_t pid, struct error *err);
+
+/* Looks for new processes (looking costs a read of the directory: not more often than needed) and
+ * for those that ended. */
+void follow_round(struct follow *f, bool find_new);
+
+/* Lets go of all; removes what ended. keep: files of processes that still run stay where they are.
+ */
+void follow_release(struct follow *f);
+
+/* Processes that still run. */
+uint32_t follow_running(const struct follow *f);
+
+#endif

@@ -1,0 +1,100 @@
+/* process.h - one watched process image: what of it is live, what happened lately, what it was.
+ *
+ * Owns: its shared memory, its stacks, the copy of its live samples, what was already told of it
+ * (growth since the last report, known blocks, errors), the lifetimes seen. Refuses: to wait. The
+ * process may be running, dying or dead at any moment. One thread. */
+#ifndef MALLOW_WATCH_PROCESS_H
+#define MALLOW_WATCH_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "watch/age.h"
+#include "watch/segment.h"
+#include "watch/stacks.h"
+
+struct watch_block { /* a live sampled block */
+    uint64_t address, size, weight;
+    uint64_t born_ns; /* CLOCK_MONOTONIC */
+    uint32_t stack;   /* node of process.stacks; 0: not known */
+    uint32_t tid;
+};
+
+struct watch_sums { /* of a stack, since the process began; samples that were freed included */
+    uint32_t stack;
+    uint64_t samples, bytes;                  /* sampled */
+    double allocated_bytes, allocated_blocks; /* estimated */
+    double freed_bytes, freed_blocks;
+    double freed_byte_seconds;
+    uint64_t freed_samples, freed_elsewhere; /* of these, by another thread than had allocated */
+};
+
+/* What a report of the kind said last of each stack, by node. */
+struct watch_told {
+    double *bytes;
+    uint32_t room;
+    uint64_t time_ns; /* of that report; 0: there was none */
+};
+
+enum watch_told_kind { TOLD_OLD, TOLD_ALL, TOLD_SCREEN, TOLD_KINDS };
+
+enum watch_life { WATCH_RUNNING, WATCH_ENDED, WATCH_REPLACED /* by an exec */ };
+
+struct watch_process {
+    struct segment segment;
+    struct stacks stacks;
+    pid_t pid; /* as this process sees it */
+    uint64_t start_ns;
+    int pidfd; /* -1: none to be had */
+    enum watch_life life;
+    int wait_status;       /* as of waitpid, once ended; -1: not known */
+    bool remove;           /* the file is removed when the last was told */
+    bool hold;             /* its end is not told while this is set */
+    bool is_program;       /* what `mallow watch -- PROGRAM` started */
+    uint64_t joined_ns;    /* when this reader found it */
+    bool found_dead;       /* its time stands where it died, as far as that can be told */
+    uint64_t exec_seen_ns; /* when it was first seen to become another program; 0: it is not */
+
+    /* Of the latest process_look. */
+    uint64_t time_ns;
+    struct mlw_watch_counters counters;
+    struct watch_block *blocks;
+    uint32_t block_count, block_room;
+    struct watch_sums *sums;
+    uint32_t sum_count, sum_room;
+    uint32_t torn; /* records that somebody was writing for ever */
+
+    struct lifetimes lifetimes;
+    uint64_t next_free, missed_frees; /* read so far; overwritten before they were read */
+    uint64_t next_error, missed_errors;
+    uint64_t known_before_ns; /* blocks that are older than this are not reported */
+    struct watch_told told[TOLD_KINDS];
+    double high_water_bytes; /* the largest estimate that was seen */
+    double high_water_told;
+};
+
+/* Opens the segment at `path`. pid: as seen from here; 0: what the segment says. Returns 0 with *p
+ * set, 1 when the process has not finished making it, -1 with *err set. */
+int process_open(struct watch_process **p, const char *path, pid_t pid, struct error *err);
+/* Removes the file if that was wanted. NULL is fine. */
+void process_close(struct watch_process *p);
+
+/* Asks whether the process still runs this image; sets life (never back to running). */
+void process_check(struct watch_process *p);
+
+/* Copies what is live now, and the sums. -1: no memory. */
+int process_look(struct watch_process *p, struct error *err);
+
+/* Reads the releases since the last call for their lifetimes. */
+void process_drain(struct watch_process *p);
+
+/* The estimated bytes that are live now, from two counters; cheap. Blocks that a fork inherited are
+ * not in it. */
+double process_footprint(const struct watch_process *p);
+
+/* CLOCK_MONOTONIC, as the segments' times are. */
+uint64_t watch_now_ns(void);
+
+#endif

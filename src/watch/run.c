@@ -1,0 +1,592 @@
+#include "watch/run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/launch.h"
+
+#define MS_NS         1000000ull
+#define MINUTE_NS     (60 * 1000 * MS_NS)
+#define ROUND_MS      50
+#define FIND_NS       (100 * MS_NS) /* between looks for new processes */
+#define JOIN_GRACE_NS (300 * MS_NS) /* for processes that have not joined yet, at the end */
+#define FREES_TOLD    64u           /* of the latest */
+#define SCREEN_NS     (10000 * MS_NS)
+#define RISE          1.1 /* a new high-water mark is told when it is so much above the last */
+
+struct watch_run {
+    struct watch_options o;
+    struct follow follow;
+    struct launch launch; /* pid 0: no program of ours */
+    bool reaped, stop;
+    int wait_status, signals;
+    bool paused;
+    char session[PATH_MAX], assignment[PATH_MAX + 64];
+    uint64_t started_ns, next_old_ns, next_find_ns, next_tick_ns;
+    unsigned reports; /* of old blocks, by the clock */
+    uint32_t processes;
+};
+
+const char *watch_kind_name(enum watch_kind kind)
+{
+    static const char *const names[] = {"old", "all", "high-water", "frees", "final"};
+    return names[kind];
+}
+
+const char *watch_error_name(uint32_t kind)
+{
+    switch (kind) {
+    case MLW_WATCH_OVERFLOW: return "heap-buffer-overflow";
+    case MLW_WATCH_UNDERFLOW: return "heap-buffer-underflow";
+    case MLW_WATCH_USE_AFTER_FREE: return "heap-use-after-free";
+    case MLW_WATCH_DOUBLE_FREE: return "double-free";
+    default: return "invalid-free";
+    }
+}
+
+static void say(struct watch_run *r, bool wrong, const char *line)
+{
+    r->o.listener.say(r->o.listener.arg, wrong, line);
+}
+
+/* ---- reports ---- */
+
+/* The node of a site that may have been given to another stack. */
+static uint32_t site_node(struct watch_process *p, uint32_t index, uint32_t version)
+{
+    struct mlw_watch_site s;
+    if (segment_site(&p->segment, index, &s) != SEGMENT_WHOLE || s.version != version)
+        return 0;
+    return stacks_node(&p->stacks, &p->segment, &s.stack);
+}
+
+/* The latest releases, and the blocks by who had allocated them. */
+static int collect_frees(struct watch_process *p, struct watch_report *out, struct error *err)
+{
+    uint64_t end = __atomic_load_n(&p->segment.head->next_free, __ATOMIC_ACQUIRE), from = 0;
+    uint64_t most = p->segment.frees < FREES_TOLD ? p->segment.frees : FREES_TOLD;
+    if (end > most)
+        from = end - most;
+    out->freed = calloc(most + 1, sizeof *out->freed);
+    out->sites.items = calloc(most + 1, sizeof *out->sites.items);
+    if (!out->freed || !out->sites.items)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    for (uint64_t n = from; n < end && out->freed_count < most; n++) {
+        struct watch_freed *f = &out->freed[out->freed_count];
+        if (segment_free(&p->segment, n, &f->call) != SEGMENT_WHOLE)
+            continue;
+        f->allocation = site_node(p, f->call.site, f->call.site_version);
+        f->release = site_node(p, f->call.free_site, f->call.free_site_version);
+        out->freed_count++;
+        struct watch_sites *s = &out->sites;
+        uint32_t i = 0;
+        while (i < s->count && s->items[i].stack != f->allocation)
+            i++;
+        if (i == s->count)
+            s->items[s->count++] = (struct watch_site){.stack = f->allocation};
+        estimate_add(&s->items[i].chosen, f->call.size, f->call.weight);
+        estimate_add(&s->total, f->call.size, f->call.weight);
+        s->chosen = s->count;
+    }
+    return 0;
+}
+
+static uint64_t old_age(const struct watch_run *r, const struct watch_process *p,
+                        struct watch_report *out)
+{
+    out->automatic = !r->o.old_ns;
+    out->choice = age_choose(&p->lifetimes);
+    return r->o.old_ns ? r->o.old_ns : out->choice.age_ns;
+}
+
+int watch_run_report(struct watch_run *r, struct watch_process *p, enum watch_kind kind,
+                     enum watch_told_kind told, struct watch_report *out, struct error *err)
+{
+    *out = (struct watch_report){.kind = kind, .process = p, .since_ns = p->told[told].time_ns};
+    process_drain(p);
+    out->older_than_ns = old_age(r, p, out);
+    struct watch_choice choice = {.older_than_ns = kind == WATCH_OLD ? out->older_than_ns : 0,
+                                  .known_too = kind != WATCH_OLD,
+                                  .order = r->o.order,
+                                  .told = told};
+    if (process_look(p, err))
+        return -1;
+    if (kind == WATCH_FREES)
+        return collect_frees(p, out, err);
+    if (sites_of(&out->sites, p, &choice, err))
+        return -1;
+    if (told == TOLD_SCREEN && out->since_ns && p->time_ns - out->since_ns < SCREEN_NS)
+        return 0; /* growth on the screen is of the last seconds, not of the last look */
+    return sites_told(&out->sites, p, &choice, err);
+}
+
+void watch_report_free(struct watch_report *r)
+{
+    sites_free(&r->sites);
+    free(r->freed);
+    r->freed = NULL;
+}
+
+static void report(struct watch_run *r, struct watch_process *p, enum watch_kind kind, bool marking)
+{
+    struct watch_report out;
+    struct error err = {0};
+    if (watch_run_report(r, p, kind, kind == WATCH_OLD ? TOLD_OLD : TOLD_ALL, &out, &err))
+        say(r, true, err.text);
+    else
+        r->o.listener.report(r->o.listener.arg, &out, marking);
+    if (marking)
+        p->known_before_ns = p->time_ns > out.older_than_ns ? p->time_ns - out.older_than_ns : 0;
+    watch_report_free(&out);
+}
+
+void watch_run_command(struct watch_run *r, enum watch_command command)
+{
+    static const uint32_t off = 0, on = 1;
+    if (command == WATCH_TOGGLE)
+        r->paused = !r->paused;
+    if (command == WATCH_STOP)
+        r->stop = true;
+    for (uint32_t i = 0; i < r->follow.count; i++) {
+        struct watch_process *p = r->follow.items[i];
+        switch (command) {
+        case WATCH_TELL_OLD: report(r, p, WATCH_OLD, false); break;
+        case WATCH_TELL_ALL: report(r, p, WATCH_ALL, false); break;
+        case WATCH_TELL_FREES: report(r, p, WATCH_FREES, false); break;
+        case WATCH_MARK_KNOWN: report(r, p, WATCH_OLD, true); break;
+        case WATCH_TOGGLE:
+            segment_change(&p->segment,
+                           &(struct segment_change){.enabled = r->paused ? &off : &on});
+            break;
+        case WATCH_STOP: break;
+        }
+    }
+}
+
+void watch_run_order(struct watch_run *r, enum watch_order order) { r->o.order = order; }
+
+/* ---- processes ---- */
+
+static void tell_errors(struct watch_run *r, struct watch_process *p)
+{
+    uint64_t end = __atomic_load_n(&p->segment.head->next_error, __ATOMIC_ACQUIRE);
+    if (end < p->next_error || !p->segment.errors)
+        return;
+    if (end - p->next_error > p->segment.errors) {
+        p->missed_errors += end - p->next_error - p->segment.errors;
+        p->next_error = end - p->segment.errors;
+    }
+    for (; p->next_error < end; p->next_error++) {
+        struct watch_caught c = {.process = p};
+        if (segment_error(&p->segment, p->next_error, &c.error) != SEGMENT_WHOLE) {
+            p->missed_errors++;
+            continue;
+        }
+        c.access = stacks_node(&p->stacks, &p->segment, &c.error.access);
+        c.allocation = stacks_node(&p->stacks, &p->segment, &c.error.allocation);
+        c.release = stacks_node(&p->stacks, &p->segment, &c.error.release);
+        r->o.listener.caught(r->o.listener.arg, &c);
+    }
+}
+
+static void say_trouble(struct watch_run *r, const struct watch_process *p)
+{
+    static const char *const texts[] = {
+        "no addresses could be set aside for samples: nothing is sampled",
+        "its seccomp filter forbids what the library needs: nothing new is sampled",
+        "the unwinder found no memory: stacks are short",
+        "guard pages were refused: memory errors are only found when blocks are freed",
+        "/dev/shm is full: samples are dropped",
+        "a MALLOW_WATCH_ variable was not understood",
+        "it limited its address space, so that the library gave its own back"};
+    uint32_t trouble = __atomic_load_n(&p->segment.head->trouble, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (trouble >> i & 1) {
+            char line[256];
+            snprintf(line, sizeof line, "process %d: %s", (int)p->pid, texts[i]);
+            say(r, true, line);
+        }
+}
+
+static void joined(void *arg, struct watch_process *p)
+{
+    struct watch_run *r = arg;
+    uint32_t self = (uint32_t)getpid();
+    r->processes++;
+    p->is_program = r->launch.pid && p->pid == r->launch.pid;
+    p->hold = p->is_program;
+    segment_change(&p->segment, &(struct segment_change){.reader_pid = &self});
+    if (!r->launch.pid && (r->o.period_bytes || r->o.guard_share || r->o.on_error) &&
+        !segment_change(&p->segment, &(struct segment_change){.period = r->o.period_bytes,
+                                                              .guard_share = r->o.guard_share,
+                                                              .on_error = r->o.on_error}))
+        say(r, true, "the settings of the process cannot be changed: its memory is read-only here");
+    say_trouble(r, p);
+    if (r->o.listener.joined)
+        r->o.listener.joined(r->o.listener.arg, p);
+}
+
+/* Whether a process died without having said so: by a signal that it did not send itself in vain.
+ */
+static bool crashed(const struct watch_run *r, const struct watch_process *p)
+{
+    if (p->life != WATCH_ENDED)
+        return false;
+    if (p->wait_status >= 0)
+        return WIFSIGNALED(p->wait_status) && WTERMSIG(p->wait_status) != SIGTERM &&
+               WTERMSIG(p->wait_status) != SIGINT;
+    (void)r;
+    return __atomic_load_n(&p->segment.head->state, __ATOMIC_RELAXED) == MLW_WATCH_LIVE;
+}
+
+static void ended(void *arg, struct watch_process *p)
+{
+    struct watch_run *r = arg;
+    if (p->is_program && r->reaped && p->life == WATCH_ENDED)
+        p->wait_status = r->wait_status;
+    tell_errors(r, p);
+    if (crashed(r, p))
+        report(r, p, WATCH_FREES, false);
+    report(r, p, WATCH_FINAL, false);
+}
+
+static void look_for_high_water(struct watch_run *r, struct watch_process *p)
+{
+    double now = process_footprint(p);
+    if (now > p->high_water_bytes)
+        p->high_water_bytes = now;
+    double least = p->high_water_told * RISE;
+    double one = (double)__atomic_load_n(&p->segment.head->settings.period, __ATOMIC_RELAXED);
+    if (!r->o.high_water || now < least || now < p->high_water_told + 2 * one ||
+        now < (double)r->o.high_water_bytes)
+        return;
+    p->high_water_told = now;
+    report(r, p, WATCH_HIGH_WATER, false);
+}
+
+static void serve_processes(struct watch_run *r)
+{
+    for (uint32_t i = 0; i < r->follow.count; i++) {
+        struct watch_process *p = r->follow.items[i];
+        process_drain(p);
+        tell_errors(r, p);
+        look_for_high_water(r, p);
+    }
+}
+
+/* ---- signals ---- */
+
+static void take_signal(struct watch_run *r, const struct signalfd_siginfo *info)
+{
+    int number = (int)info->ssi_signo;
+    bool sent =
+        info->ssi_code == SI_USER || info->ssi_code == SI_QUEUE || info->ssi_code == SI_TKILL;
+    bool alone = !r->launch.pid || r->reaped;
+    switch (number) {
+    case SIGHUP:
+        if (sent)
+            watch_run_command(r, WATCH_TELL_ALL);
+        else if (alone) /* the terminal is gone */
+            r->stop = true;
+        break;
+    case SIGUSR1: watch_run_command(r, WATCH_MARK_KNOWN); break;
+    case SIGUSR2: watch_run_command(r, WATCH_TELL_FREES); break;
+    case SIGINT:
+    case SIGQUIT:
+    case SIGTERM:
+        if (alone)
+            r->stop = true;
+        else if (sent) /* from a terminal the program has it already */
+            kill(r->launch.pid, number);
+        break;
+    default: break; /* SIGCHLD: the program is asked for in any case */
+    }
+}
+
+static void take_signals(struct watch_run *r)
+{
+    struct signalfd_siginfo info;
+    while (read(r->signals, &info, sizeof info) == (ssize_t)sizeof info)
+        take_signal(r, &info);
+    int status;
+    if (r->launch.pid && !r->reaped && waitpid(r->launch.pid, &status, WNOHANG) == r->launch.pid) {
+        r->reaped = true;
+        r->wait_status = status;
+    }
+}
+
+static int open_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int *s =
+             (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, 0};
+         *s; s++)
+        sigaddset(&set, *s);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* ---- the program ---- */
+
+struct environment {
+    const char *words[16];
+    char period[24], guard[24];
+    unsigned count;
+};
+
+static void set(struct environment *e, const char *name, const char *value)
+{
+    e->words[e->count++] = name;
+    e->words[e->count++] = value;
+    e->words[e->count] = NULL;
+}
+
+static void fill_environment(struct watch_run *r, struct environment *e, const char *preload)
+{
+    set(e, "LD_PRELOAD", preload);
+    set(e, MLW_ENV_WATCH_SESSION, r->session);
+    if (r->o.period_bytes) {
+        snprintf(e->period, sizeof e->period, "%llu", (unsigned long long)*r->o.period_bytes);
+        set(e, MLW_ENV_WATCH_PERIOD, e->period);
+    }
+    if (r->o.guard_share) {
+        snprintf(e->guard, sizeof e->guard, "%.6f",
+                 (double)*r->o.guard_share / MLW_WATCH_SHARE_ALL);
+        set(e, MLW_ENV_WATCH_GUARD,
+            *r->o.guard_share == MLW_WATCH_SHARE_ALL ? "all"
+            : *r->o.guard_share                      ? e->guard
+                                                     : "off");
+    }
+    if (r->o.on_error)
+        set(e, MLW_ENV_WATCH_ON_ERROR, *r->o.on_error == MLW_WATCH_DIE ? "die" : "continue");
+}
+
+static int make_session(struct watch_run *r, struct error *err)
+{
+    snprintf(r->session, sizeof r->session, "/dev/shm/" MLW_WATCH_SESSION_PREFIX "%d-XXXXXX",
+             (int)getpid());
+    if (!mkdtemp(r->session))
+        return error_system(err, "cannot make a directory in /dev/shm, where the processes' "
+                                 "shared memory is to be");
+    snprintf(r->assignment, sizeof r->assignment, "%s=%s", MLW_ENV_WATCH_SESSION, r->session);
+    return 0;
+}
+
+/* Runs PROGRAM. -1: result->exit_status and *err say how that failed. */
+static int start_program(struct watch_run *r, const struct signals_before *signals,
+                         const struct limits_before *limits, struct watch_result *result,
+                         struct error *err)
+{
+    char *preload;
+    struct launch_plan plan = {.argv = r->o.argv, .signals = signals, .limits = limits};
+    if (launch_preload(r->o.library, &preload, err))
+        return -1;
+    struct environment e = {.count = 0};
+    if (make_session(r, err) || launch_fork(&r->launch, err)) {
+        r->launch.pid = 0;
+        free(preload);
+        return -1;
+    }
+    fill_environment(r, &e, preload);
+    if (r->launch.pid == 0) {
+        launch_child_wait(&r->launch);
+        launch_child_exec(&r->launch, &plan, e.words);
+    }
+    free(preload);
+    follow_session(&r->follow, r->session);
+    int number = launch_go(&r->launch);
+    if (number) {
+        r->launch.pid = 0;
+        result->exit_status = number == ENOENT ? 127 : 126;
+        errno = number;
+        return error_system(err, "cannot run '%s'", r->o.argv[0]);
+    }
+    return 0;
+}
+
+static int find_processes(struct watch_run *r, struct error *err)
+{
+    for (size_t i = 0; i < r->o.pid_count; i++)
+        if (follow_pid(&r->follow, r->o.pids[i], err))
+            return -1;
+    if (r->follow.waited_count)
+        say(r, false, "waiting for the first sampled allocation");
+    return 0;
+}
+
+static bool is_known(void *arg, pid_t pid)
+{
+    const struct watch_run *r = arg;
+    for (uint32_t i = 0; i < r->follow.count; i++)
+        if (r->follow.items[i]->pid == pid)
+            return true;
+    return false;
+}
+
+/* ---- the loop ---- */
+
+static void schedule(struct watch_run *r, uint64_t now)
+{
+    static const uint64_t minutes[] = {1, 2, 5, 10};
+    unsigned n = r->reports++;
+    if (r->o.every_ns)
+        r->next_old_ns = now + r->o.every_ns;
+    else if (n < sizeof minutes / sizeof *minutes)
+        r->next_old_ns = r->started_ns + minutes[n] * MINUTE_NS;
+    else
+        r->next_old_ns = now + 10 * MINUTE_NS;
+}
+
+/* True when there is nobody left to watch. */
+static bool all_gone(struct watch_run *r, uint64_t now, uint64_t *alone_ns, bool *said)
+{
+    uint32_t running = follow_running(&r->follow);
+    if (!r->launch.pid)
+        return !running && !r->follow.waited_count;
+    if (!r->reaped)
+        return false;
+    if (running) {
+        *alone_ns = 0;
+        if (!*said) {
+            char line[160];
+            snprintf(line, sizeof line,
+                     "the program has ended; watching %u of its processes in the background "
+                     "(Ctrl-C ends the watch)",
+                     running);
+            say(r, false, line);
+            *said = true;
+        }
+        return false;
+    }
+    if (!*alone_ns)
+        *alone_ns = now;
+    r->next_find_ns = 0;
+    return now - *alone_ns > JOIN_GRACE_NS || !launch_has_heirs(r->assignment, 1, is_known, r);
+}
+
+static void wait_a_while(struct watch_run *r)
+{
+    struct pollfd fds[2] = {{.fd = r->signals, .events = POLLIN},
+                            {.fd = r->o.input, .events = POLLIN}};
+    if (poll(fds, 2, ROUND_MS) > 0 && fds[1].revents) {
+        if (r->o.listener.key)
+            r->o.listener.key(r->o.listener.arg);
+        if (fds[1].revents & (POLLHUP | POLLERR | POLLNVAL))
+            r->o.input = -1;
+    }
+}
+
+static void loop(struct watch_run *r)
+{
+    uint64_t alone_ns = 0;
+    bool said = false;
+    while (!r->stop) {
+        wait_a_while(r);
+        uint64_t now = watch_now_ns();
+        take_signals(r);
+        bool find = now >= r->next_find_ns || now - r->started_ns < 20 * FIND_NS;
+        if (find)
+            r->next_find_ns = now + FIND_NS;
+        follow_round(&r->follow, find);
+        serve_processes(r);
+        if (now >= r->next_old_ns) {
+            schedule(r, now);
+            watch_run_command(r, WATCH_TELL_OLD);
+        }
+        if (r->o.tick_ns && now >= r->next_tick_ns) {
+            r->next_tick_ns = now + r->o.tick_ns;
+            r->o.listener.tick(r->o.listener.arg);
+        }
+        if (all_gone(r, now, &alone_ns, &said)) {
+            follow_round(&r->follow, true);
+            if (!follow_running(&r->follow))
+                break;
+        }
+    }
+}
+
+/* The last of everybody: of those that still run, and of the program, which is last. */
+static void finish(struct watch_run *r, struct watch_result *result)
+{
+    static const uint32_t nobody = 0;
+    follow_round(&r->follow, true);
+    result->left_running = follow_running(&r->follow);
+    for (int program = 0; program < 2; program++)
+        for (uint32_t i = 0; i < r->follow.count; i++) {
+            struct watch_process *p = r->follow.items[i];
+            if (p->is_program != (program == 1) || p->life != WATCH_RUNNING)
+                continue;
+            tell_errors(r, p);
+            report(r, p, WATCH_FINAL, false);
+            segment_change(&p->segment, &(struct segment_change){.reader_pid = &nobody});
+        }
+    for (uint32_t i = 0; i < r->follow.count; i++)
+        r->follow.items[i]->hold = false;
+    follow_round(&r->follow, false);
+}
+
+struct watch_run *watch_run_new(const struct watch_options *options, struct error *err)
+{
+    struct watch_run *r = calloc(1, sizeof *r);
+    if (!r) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    r->o = *options;
+    r->signals = -1;
+    r->follow.listener = (struct follow_listener){r, joined, ended};
+    return r;
+}
+
+void watch_run_free(struct watch_run *r)
+{
+    if (!r)
+        return;
+    follow_release(&r->follow);
+    if (*r->session)
+        rmdir(r->session); /* stays while somebody's memory is in it */
+    if (r->signals >= 0)
+        close(r->signals);
+    free(r);
+}
+
+int watch_run_loop(struct watch_run *r, struct watch_result *result, struct error *err)
+{
+    struct signals_before signals;
+    struct limits_before limits;
+    *result = (struct watch_result){.exit_status = r->o.pid_count ? 1 : 125};
+    signals_take(&signals);
+    limits_lift(&limits);
+    r->signals = open_signals();
+    r->started_ns = watch_now_ns();
+    schedule(r, r->started_ns);
+    int status =
+        r->o.pid_count ? find_processes(r, err) : start_program(r, &signals, &limits, result, err);
+    if (!status) {
+        result->ran = true;
+        loop(r);
+        finish(r, result);
+        result->exit_status = !r->launch.pid                ? 0
+                              : WIFSIGNALED(r->wait_status) ? 128 + WTERMSIG(r->wait_status)
+                                                            : WEXITSTATUS(r->wait_status);
+        result->processes = r->processes;
+    }
+    signals_restore(&signals);
+    return status;
+}
+
+uint32_t watch_run_count(const struct watch_run *r) { return r->follow.count; }
+
+struct watch_process *watch_run_process(const struct watch_run *r, uint32_t index)
+{
+    return index < r->follow.count ? r->follow.items[index] : NULL;
+}

@@ -1,0 +1,107 @@
+/* run.h - `mallow watch` from its beginning to its end: the program's start, the loop, the reports.
+ *
+ * Owns: when something is reported, signals, the session's directory, what old means. Refuses: to
+ * print; what is to be said goes to the listener, whose pointers hold for the call only. It never
+ * waits for a watched process, and none notices when it goes away. One thread. */
+#ifndef MALLOW_WATCH_RUN_H
+#define MALLOW_WATCH_RUN_H
+
+#include "watch/follow.h"
+#include "watch/sites.h"
+
+enum watch_kind { WATCH_OLD, WATCH_ALL, WATCH_HIGH_WATER, WATCH_FREES, WATCH_FINAL };
+
+struct watch_freed { /* a recent release of a sampled block */
+    struct mlw_watch_free call;
+    uint32_t allocation, release; /* nodes; 0: not known any more */
+};
+
+struct watch_report {
+    enum watch_kind kind;
+    struct watch_process *process;
+    struct watch_sites sites;  /* of FREES: the freed blocks by who allocated them */
+    uint64_t older_than_ns;    /* OLD: the age */
+    bool automatic;            /* chosen by the program's lifetimes: */
+    struct age_choice choice;  /* this way */
+    uint64_t since_ns;         /* of the report before of this kind; 0: none */
+    struct watch_freed *freed; /* FREES: latest last */
+    uint32_t freed_count;
+};
+
+struct watch_caught { /* a memory error */
+    struct watch_process *process;
+    struct mlw_watch_error error;
+    uint32_t access, allocation, release; /* nodes */
+};
+
+enum watch_command {
+    WATCH_TELL_OLD,
+    WATCH_TELL_ALL,   /* SIGHUP */
+    WATCH_MARK_KNOWN, /* SIGUSR1 */
+    WATCH_TELL_FREES, /* SIGUSR2 */
+    WATCH_STOP,
+    WATCH_TOGGLE /* sampling off and on again, in every process */
+};
+
+struct watch_listener {
+    void *arg;
+    void (*joined)(void *arg, const struct watch_process *p);
+    /* A report; or, before old blocks are marked as known, what will be (marking). */
+    void (*report)(void *arg, const struct watch_report *r, bool marking);
+    void (*caught)(void *arg, const struct watch_caught *c);
+    void (*say)(void *arg, bool wrong, const char *line);
+    /* Once a tick_ns, when that is not 0; `key`: bytes were typed on input. */
+    void (*tick)(void *arg);
+    void (*key)(void *arg);
+};
+
+struct watch_options {
+    const pid_t *pids; /* watched, or, when pid_count is 0: */
+    size_t pid_count;
+    char *const *argv;   /* a program to be run, NULL-terminated, */
+    const char *library; /* with this library preloaded */
+    uint64_t every_ns; /* between reports of old blocks; 0: after 1, 2, 5 minutes, then every 10 */
+    uint64_t old_ns;   /* 0: chosen by the lifetimes of the program's blocks */
+    bool high_water;
+    uint64_t high_water_bytes; /* none below this */
+    /* What the processes are told; NULL: nothing. */
+    const uint64_t *period_bytes;
+    const uint32_t *guard_share, *on_error;
+    enum watch_order order;
+    int input; /* a descriptor that is read by listener.key; -1: none */
+    uint64_t tick_ns;
+    struct watch_listener listener;
+};
+
+struct watch_run;
+
+struct watch_result {
+    int exit_status;    /* of the program, 128+N; or 125, 126, 127 */
+    bool ran;           /* the program was executed, or the process was found */
+    uint32_t processes; /* that were watched */
+    uint32_t left_running;
+};
+
+/* The list of processes is there as long as watch_run_loop runs. */
+struct watch_run *watch_run_new(const struct watch_options *options, struct error *err);
+void watch_run_free(struct watch_run *r);
+
+/* Starts the program, or finds the processes, and returns when all have ended or the user ends it.
+ * -1: nothing was watched; *err says why. */
+int watch_run_loop(struct watch_run *r, struct watch_result *result, struct error *err);
+
+/* For the listener: */
+void watch_run_command(struct watch_run *r, enum watch_command command);
+void watch_run_order(struct watch_run *r, enum watch_order order);
+uint32_t watch_run_count(const struct watch_run *r);
+struct watch_process *watch_run_process(const struct watch_run *r, uint32_t index);
+/* A report of now, as the commands make them; free it with watch_report_free. -1: no memory. */
+int watch_run_report(struct watch_run *r, struct watch_process *p, enum watch_kind kind,
+                     enum watch_told_kind told, struct watch_report *out, struct error *err);
+void watch_report_free(struct watch_report *r);
+
+/* "old", "all", "high-water", "frees", "final"; "heap-buffer-overflow", ... */
+const char *watch_kind_name(enum watch_kind kind);
+const char *watch_error_name(uint32_t mlw_watch_error_kind);
+
+#endif

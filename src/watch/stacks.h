@@ -1,0 +1,37 @@
+/* stacks.h - the call stacks and modules of one watched process, as report/names.h wants them.
+ *
+ * Owns: a struct trace_image that only grows: a stack is a node of a trie of (caller, address,
+ * module), so that equal stacks are one node, whichever entry of the shared memory they came from.
+ * Node and module numbers stay what they are. One thread. */
+#ifndef MALLOW_WATCH_STACKS_H
+#define MALLOW_WATCH_STACKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace/trace.h"
+#include "watch/segment.h"
+
+struct stacks {
+    struct trace_image image; /* pid, exe, command, nodes, modules; names refer to it */
+    struct trace_frame_node *nodes;
+    uint32_t node_room;
+    uint32_t *table; /* hash of nodes: number, 0: free; a power of two, at most half full */
+    uint32_t table_room;
+    struct trace_module *modules;
+    uint32_t *module_version; /* of the entry when it was read; 0: not read yet */
+    uint32_t module_room;
+    const char **command;
+    bool failed; /* memory ran out: some stacks are not there */
+};
+
+/* Copies what the head says of the program. -1: no memory. */
+int stacks_begin(struct stacks *t, const struct segment *s, struct error *err);
+void stacks_release(struct stacks *t);
+
+/* The node of the innermost frame; 0: no frames (or no memory). Modules that it names are read from
+ * the segment if they are not known yet. */
+uint32_t stacks_node(struct stacks *t, const struct segment *s,
+                     const struct mlw_watch_stack *stack);
+
+#endif

@@ -1,0 +1,98 @@
+"""A process that only says that it is watched (fake.c), for tests of the reader. Environment (set by
+meson): MALLOW, FAKE."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+MALLOW = os.environ["MALLOW"]
+FAKE = os.environ["FAKE"]
+PERIOD = 524288
+
+
+class Fake:
+    def __init__(self, *args):
+        self.process = subprocess.Popen([FAKE, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = int(self.process.stdout.readline())
+
+    def tell(self, *lines):
+        """Each is done when this returns; what the last one said."""
+        for line in lines:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline().strip()
+            assert answer.endswith("ok"), answer
+        return answer
+
+    def shown(self):
+        return [int(n) for n in self.tell("show").split()[:-1]]
+
+    def end(self, how=None):
+        if how:
+            self.process.send_signal(how)
+        elif self.process.poll() is None:
+            self.process.stdin.close()
+        self.process.wait(30)
+        self.process.stdout.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(30)
+        for name in os.listdir("/dev/shm"):
+            if name.startswith(f"mallow-watch-{self.pid}-"):
+                os.unlink("/dev/shm/" + name)
+
+
+class Watch:
+    """mallow watch --json with its lines as they come."""
+
+    def __init__(self, *args, command="--json", **more):
+        self.process = subprocess.Popen([MALLOW, "watch", command, *args], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, **more)
+
+    def next(self, kind):
+        """The next object of this kind; others are passed over."""
+        while True:
+            line = self.process.stdout.readline()
+            if not line:
+                raise EOFError(f"no '{kind}' came: {self.process.stderr.read()}")
+            found = json.loads(line)
+            assert found["schema"] == 1
+            if found["kind"] == kind:
+                return found
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        """The rest, after it was asked to stop; the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        out, err = self.process.communicate(timeout=60)
+        return [json.loads(line) for line in out.splitlines()], err, self.process.returncode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(30)
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+def functions(site):
+    return [f["function"] for f in site["frames"]]
+
+
+def until(true, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"never: {what}"
+        time.sleep(0.02)
