@@ -68,17 +68,21 @@ static void fact_kernel(struct machine_fact *f)
         trouble(f, MACHINE_MISSING, "mallow records x86-64 programs only", "");
 }
 
-static void fact_library(struct machine_fact *f)
+static void find_library(struct machine_fact *f, const char *name)
 {
     char path[PATH_MAX];
     struct error err;
-    if (inspect_find_library("libmallow-record.so", path, &err)) {
+    if (inspect_find_library(name, path, &err)) {
         detail(f, "not found");
         trouble(f, MACHINE_MISSING, err.text, "make, or make install");
         return;
     }
     detail(f, "%.300s", path);
 }
+
+static void fact_library(struct machine_fact *f) { find_library(f, "libmallow-record.so"); }
+
+static void fact_watch_library(struct machine_fact *f) { find_library(f, "libmallow-watch.so"); }
 
 static void fact_libc(struct machine_fact *f)
 {
@@ -126,17 +130,20 @@ static void fact_shm(struct machine_fact *f)
     if (statvfs("/dev/shm", &fs) || access("/dev/shm", W_OK)) {
         detail(f, "/dev/shm cannot be written: %s", strerror(errno));
         trouble(f, MACHINE_LIMITED,
-                "without `mallow record` beside it, the library cannot share its buffers, and a "
-                "killed program loses the last ones",
+                "`mallow watch -- PROGRAM` cannot share memory with the program; without `mallow "
+                "record` beside it, the recorder cannot share its buffers, and a killed program "
+                "loses the last ones",
                 "mount -t tmpfs -o mode=1777 tmpfs /dev/shm");
         return;
     }
     unsigned long long free_bytes = (unsigned long long)fs.f_bavail * fs.f_frsize;
     detail(f, "/dev/shm is writable, %s free", human_size(free_text, free_bytes));
     if (free_bytes < 64ull << 20)
-        trouble(f, MACHINE_LIMITED,
-                "little room for the buffers of programs with many threads (256 KB each)",
-                "mount -o remount,size=1G /dev/shm");
+        trouble(
+            f, MACHINE_LIMITED,
+            "little room for the buffers of programs with many threads (256 KB each) and for the "
+            "samples of watched ones (up to 4 MB each)",
+            "mount -o remount,size=1G /dev/shm");
 }
 
 static void fact_wipe_on_fork(struct machine_fact *f)
@@ -344,6 +351,7 @@ static const struct {
     {"libc", MACHINE_USEFUL, fact_libc},
     {"clock", MACHINE_USEFUL, fact_clock},
     {"dev-shm", MACHINE_USEFUL, fact_shm},
+    {"watch-library", MACHINE_USEFUL, fact_watch_library},
     {"wipe-on-fork", MACHINE_USEFUL, fact_wipe_on_fork},
     {"ptrace", MACHINE_USEFUL, fact_ptrace},
     {"ld-so-preload", MACHINE_USEFUL, fact_preload_file},

@@ -49,6 +49,7 @@ static void begin(struct json *j, const struct watch_process *p, const char *kin
     json_number(j, "period_bytes",
                 __atomic_load_n(&p->segment.head->settings.period, __ATOMIC_RELAXED));
     json_number(j, "dropped", watch_dropped(p));
+    json_number(j, "dropped_bytes", p->counters.dropped_weight);
 }
 
 static int end(struct watch_view *v, struct json *j, struct error *err)

@@ -75,7 +75,7 @@ void process_check(struct watch_process *p)
     bool ended = p->pidfd >= 0 ? poll(&gone, 1, 0) > 0 : kill(p->pid, 0) && errno == ESRCH;
     if (!ended)
         return;
-    p->life = WATCH_ENDED;
+    p->life = state_of(p) == MLW_WATCH_EXEC ? WATCH_REPLACED : WATCH_ENDED;
     if (state_of(p) == MLW_WATCH_EXITED)
         p->wait_status =
             (int)(__atomic_load_n(&p->segment.head->exit_status, __ATOMIC_RELAXED) << 8 & 0xff00);

@@ -204,6 +204,19 @@ class Suppressions(unittest.TestCase):
         self.assertEqual(self.suppressed("table.c"), {"xmalloc"})  # the file, of an outer frame
         self.assertEqual(len(self.suppressed("*")), 5)
 
+    def test_whole_stacks(self):
+        """stack: hides exactly this stack, not another that begins alike."""
+        everything = json.loads(self.with_file("leak:nothing\n").stdout)["processes"][0]["sites"]
+        for site in everything[:3]:
+            names = [f["function"] for f in site["frames"]]
+            text = "stack:" + ";".join(names) + "\n"
+            sites = json.loads(self.with_file(text).stdout)["processes"][0]["sites"]
+            self.assertEqual([[f["function"] for f in s["frames"]] for s in sites if s["suppressed"]],
+                             [names] if site["end_live_blocks"] else [])
+            for other in ("stack:" + ";".join(names[:-1]), "stack:" + ";".join(names) + ";x"):
+                sites = json.loads(self.with_file(other + "\n").stdout)["processes"][0]["sites"]
+                self.assertFalse(any(s["suppressed"] for s in sites), other)
+
     def test_counts(self):
         document = json.loads(self.with_file("# known\n\n  leak:load_table\nleak:nothing like it\n").stdout)
         process = document["processes"][0]

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 MALLOW = os.environ["MALLOW"]
-FAKE = os.environ["FAKE"]
+FAKE = os.environ.get("FAKE")
 PERIOD = 524288
 
 
