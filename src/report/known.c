@@ -32,17 +32,25 @@ struct suppression *known_frame(struct known *k, uint32_t frame)
     return *found ? &k->suppressions->items[*found - 1] : NULL;
 }
 
-/* Whether the functions of the frames, joined by semicolons, are this text. */
-static bool reads(const struct known *k, const uint32_t *frames, size_t count, const char *text)
+void known_write_stack(const struct names *names, const uint32_t *frames, size_t count,
+                       struct buffer *text)
 {
     for (size_t i = 0; i < count; i++) {
-        const char *function = names_frame(k->names, frames[i])->function;
-        size_t n = strlen(function);
-        if (strncmp(text, function, n) || text[n] != (i + 1 < count ? ';' : 0))
-            return false;
-        text += n + 1;
+        if (i)
+            buffer_append_char(text, ';');
+        for (const char *f = names_frame(names, frames[i])->function; *f; f++)
+            buffer_append_char(text, (unsigned char)*f < 0x20 ? '?' : *f);
     }
-    return count != 0;
+}
+
+/* Whether this is what known_write_stack makes of the frames. */
+static bool reads(const struct known *k, const uint32_t *frames, size_t count, const char *text)
+{
+    struct buffer b = {0};
+    known_write_stack(k->names, frames, count, &b);
+    bool same = count && !buffer_failed(&b) && !strcmp(buffer_text(&b), text);
+    buffer_release(&b);
+    return same;
 }
 
 struct suppression *known_frames(struct known *k, const uint32_t *frames, size_t count)

@@ -23,6 +23,10 @@ struct suppression *known_frame(struct known *k, uint32_t frame);
 struct suppression *known_frames(struct known *k, const uint32_t *frames, size_t count);
 /* The same of a stack of the image. */
 struct suppression *known_stack(struct known *k, uint32_t stack);
+/* Appends the stack as a line `stack:` of a suppression file has it: functions, innermost first,
+ * joined by semicolons, with '?' for control characters. */
+void known_write_stack(const struct names *names, const uint32_t *frames, size_t count,
+                       struct buffer *text);
 /* Notes that `s` hid these. */
 void known_count(struct known *k, struct suppression *s, uint64_t blocks, uint64_t bytes);
 void known_release(struct known *k);

@@ -64,10 +64,7 @@ static int write_known(struct watch_view *v, const struct watch_rows *rows,
         const struct watch_row *row = &rows->items[i];
         struct buffer stack = {0}, comment = {0};
         char size[HUMAN_TEXT_BYTES];
-        for (size_t f = 0; f < row->count; f++) {
-            buffer_append_text(&stack, f ? ";" : "");
-            buffer_append_text(&stack, names_frame(rows->names, row->frames[f])->function);
-        }
+        known_write_stack(rows->names, row->frames, row->count, &stack);
         buffer_printf(
             &comment, "%s, about %s in %s blocks when it was marked", watch_process_name(p),
             human_size(size, estimate_whole(row->site.chosen.bytes)),

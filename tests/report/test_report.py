@@ -4,6 +4,7 @@ that scripts rely on, sums that must agree, filters, suppressions, the dump.
 test_report.py SAMPLE [--write]: --write makes the golden files anew; look at the difference."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -207,13 +208,16 @@ class Suppressions(unittest.TestCase):
     def test_whole_stacks(self):
         """stack: hides exactly this stack, not another that begins alike."""
         everything = json.loads(self.with_file("leak:nothing\n").stdout)["processes"][0]["sites"]
-        for site in everything[:3]:
+        everything = [s for s in everything if "\ufffd" not in str(s["frames"])]  # not UTF-8: not what the file has
+        self.assertGreaterEqual(len(everything), 3)
+        for site in everything:
             names = [f["function"] for f in site["frames"]]
-            text = "stack:" + ";".join(names) + "\n"
+            written = [re.sub(r"[\0-\x1f]", "?", name) for name in names]
+            text = "stack:" + ";".join(written) + "\n"
             sites = json.loads(self.with_file(text).stdout)["processes"][0]["sites"]
             self.assertEqual([[f["function"] for f in s["frames"]] for s in sites if s["suppressed"]],
                              [names] if site["end_live_blocks"] else [])
-            for other in ("stack:" + ";".join(names[:-1]), "stack:" + ";".join(names) + ";x"):
+            for other in ("stack:" + ";".join(written[:-1]), "stack:" + ";".join(written) + ";x"):
                 sites = json.loads(self.with_file(other + "\n").stdout)["processes"][0]["sites"]
                 self.assertFalse(any(s["suppressed"] for s in sites), other)
 
