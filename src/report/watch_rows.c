@@ -125,7 +125,7 @@ static void add_row(struct watch_rows *rows, struct build *b, const struct watch
     for (; b->table[k]; k = (k + 1) & (b->room - 1)) {
         size_t i = b->table[k] - 1;
         if (rows->items[i].count == count &&
-            !memcmp(all + b->offset[i], all + offset, count * sizeof *all)) {
+            (!count || !memcmp(all + b->offset[i], all + offset, count * sizeof *all))) {
             merge(&rows->items[i].site, s);
             b->frames.size_bytes = offset * sizeof *all; /* the same frames are there already */
             return;

@@ -162,9 +162,8 @@ static int read_maps(pid_t pid, struct maps *m, struct error *err)
     FILE *in = fopen(path, "re");
     if (!in)
         return error_system(err, "cannot see the memory of process %d", (int)pid);
-    ssize_t n;
     errno = 0;
-    while ((n = getline(&line, &room, in)) > 0) {
+    while (getline(&line, &room, in) > 0) {
         char *name = strchr(line, '/');
         if (!name)
             continue;
