@@ -13,6 +13,7 @@ import tempfile
 build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
 rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
 MALLOW = os.path.join(build, "mallow")
+REPLAYER = os.path.join(build, "mallow-replay")
 RING = os.path.join(build, "tests", "workload", "ring")
 
 WORK = """import ast, os
@@ -76,6 +77,70 @@ def measure(name, trace, workload):
     row(f"{name}: the replayer's own memory, MB", f"{first['own_bytes'] / 2**20:.1f}", "<= 64 + 16 B a block")
 
 
+def number(n):
+    """As dj/malloc's workloads write it."""
+    out = [n & 127]
+    while n := n >> 7:
+        out.insert(0, n & 127 | 128)
+    return bytes(out)
+
+
+def handovers(folder, turns):
+    """Two threads resize one block in turn: nothing but hand-overs. Ns for each in a dry run, against what the
+    two threads need to pass a cache line on. Under the first-in first-out scheduler where that is allowed, so
+    that a busy machine does not take the processors away."""
+    bodies = [bytearray(b"\x02\x01" + number(100)), bytearray()]
+    for i in range(turns):
+        if i:
+            bodies[1 - i % 2] += b"\x06" + number(i)
+            bodies[i % 2] += b"\x07" + number(i)
+        bodies[i % 2] += b"\x04\x01\x01" + number(100)
+
+    def head(at):
+        return (b"\x08\x02\x09" + number(turns) + b"\x0a\x02\x0b" + number(at) + b"\x0b" +
+                number(at + len(bodies[0]) + 1) + b"\x01")
+    size = 0
+    while len(head(size)) != size:
+        size = len(head(size))
+    source, workload = os.path.join(folder, "hand.wl"), os.path.join(folder, "hand.mwl")
+    with open(source, "wb") as f:
+        f.write(head(size) + bytes(bodies[0]) + b"\x01" + bytes(bodies[1]) + b"\x01")
+    run(MALLOW, "workload", "-q", source, "-o", workload)
+    first = ["chrt", "-f", "20"]
+    if subprocess.run([*first, "true"], capture_output=True).returncode:
+        first = []
+    ratios = []
+    for _ in range(rounds):
+        line = float(run(*first, os.path.join(build, "bench", "handover"), str(turns), "5")[0])
+        hand = min(json.loads(run(*first, REPLAYER, workload, "dry=1", "timing=none")[0])["wall_ns"]
+                   for _ in range(5)) / turns
+        ratios.append(hand / line)
+    row("a hand-over, in transfers of a cache line between the two threads", f"{statistics.median(ratios):.2f}", "<= 2")
+
+
+PERL = """my %h; for my $i (1..150000) { push @{$h{"key".($i%40000)}}, "v"x($i%50).$i; } my @k = sort keys %h;"""
+SQL = """create table t(a integer primary key, b text);
+with recursive c(i) as (select 1 union all select i+1 from c where i<200000)
+insert into t select i,hex(randomblob(i%60)) from c;
+create index x on t(b); delete from t where a%3=0; select count(*) from t;"""
+
+
+def resident(folder, name, *program):
+    """The replay with every byte touched, against the heap part of the recorded program's resident size: what is
+    neither the recorder's nor of files, stacks and mappings that are not malloc's, at the largest size seen."""
+    trace, workload = (os.path.join(folder, "resident" + end) for end in (".mlw", ".mwl"))
+    run(MALLOW, "record", "-q", "--stacks=none", "-o", trace, "--", *program, PYTHONMALLOC="malloc")
+    process = max(json.loads(run(MALLOW, "report", "--json", trace)[0])["processes"],
+                  key=lambda p: p["peak_live_bytes"])
+    split = process["resident_at_peak"]
+    heap = split["live_bytes"] + split["rounding_bytes"] + split["heap_and_arenas_free_bytes"]
+    heap += process["peak_rss_bytes"] - split["resident_bytes"]
+    run(MALLOW, "workload", "-q", "--pid", str(process["pid"]), trace, "-o", workload)
+    told = middle(replay(workload, "--touch", "bytes"), lambda r: r["workload_peak_rss_bytes"])
+    row(f"{name}: peak RSS with every byte touched, to the program's heap part ({heap / 1e6:.1f} MB)",
+        f"{told / heap - 1:+.1%}", "within 5%")
+
+
 def main():
     print("| what | measured | bar |\n| --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
@@ -87,6 +152,10 @@ def main():
             trace, workload = (os.path.join(folder, name + end) for end in (".mlw", ".mwl"))
             run(MALLOW, "record", "-q", "--stacks=none", "-o", trace, "--", *program, PYTHONMALLOC="malloc")
             measure(name, trace, workload)
+        handovers(folder, 100000)
+        resident(folder, "python3", "/usr/bin/python3", script)
+        resident(folder, "perl", "perl", "-e", PERL)
+        resident(folder, "sqlite3", "sqlite3", ":memory:", SQL)
         workload = os.path.join(folder, "python.mwl")
         libraries = []
         for spin in 0, 6:
