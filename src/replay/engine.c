@@ -12,12 +12,13 @@
 
 #include "replay/execute.h"
 
-#define NONE        UINT32_MAX
-#define STACK_BYTES (128u << 10)
-#define HUGE_BYTES  (2u << 20)
-#define STEP_MIN    (16 << 10)
-#define SLICE       1024u /* records between two looks at what is due */
-#define IDLE_NS     10e6  /* the longest sleep between two such looks */
+#define NONE          UINT32_MAX
+#define STACK_BYTES   (128u << 10)
+#define STACK_TOUCHED (16u << 10)
+#define HUGE_BYTES    (2u << 20)
+#define STEP_MIN      (16 << 10)
+#define SLICE         1024u /* records between two looks at what is due */
+#define IDLE_NS       10e6  /* the longest sleep between two such looks */
 
 void engine_die(const char *what)
 {
@@ -30,10 +31,11 @@ void engine_die(const char *what)
 
 static size_t whole_pages(size_t bytes) { return (bytes + 4095) & ~(size_t)4095; }
 
-/* Memory of the kernel's, zeroed and touched; counts as the engine's own. */
-static void *own(struct engine *e, size_t bytes, struct error *err)
+/* Memory of the kernel's, zeroed, its last `touched` bytes touched; counts as the engine's own. */
+static void *own_end(struct engine *e, size_t bytes, size_t touched, struct error *err)
 {
-    bytes = whole_pages(bytes ? bytes : 1);
+    bytes = whole_pages(bytes);
+    touched = whole_pages(touched);
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
         error_system(err, "no memory for the replay (%zu bytes)", bytes);
@@ -41,10 +43,17 @@ static void *own(struct engine *e, size_t bytes, struct error *err)
     }
     if (bytes < 2 * (size_t)HUGE_BYTES)
         madvise(p, bytes, MADV_NOHUGEPAGE);
-    for (size_t i = 0; i < bytes; i += 4096)
+    for (size_t i = bytes - touched; i < bytes; i += 4096)
         ((volatile uint8_t *)p)[i] = 0;
-    e->own_bytes += bytes;
+    e->own_bytes += touched;
+    e->own_mapped_bytes += bytes;
     return p;
+}
+
+static void *own(struct engine *e, size_t bytes, struct error *err)
+{
+    bytes = bytes ? bytes : 1;
+    return own_end(e, bytes, bytes, err);
 }
 
 int engine_init(struct engine *e, const struct workload *w, const struct stages *stages, int fd,
@@ -75,11 +84,13 @@ int engine_init(struct engine *e, const struct workload *w, const struct stages 
         s->random = 0x9e3779b97f4a7c15u * (i + 1);
         s->countdown = 1 + i % 64;
         s->buffer = own(e, WORKLOAD_PAYLOAD_MAX + 64, err);
-        s->stack = s->buffer ? own(e, STACK_BYTES, err) : NULL;
+        s->stack = s->buffer ? own_end(e, STACK_BYTES, STACK_TOUCHED, err) : NULL;
         if (!s->stack)
             return -1;
     }
-    e->own_bytes += whole_pages(w->map_bytes) + (stages ? stages->map_bytes : 0);
+    size_t tables = whole_pages(w->map_bytes) + (stages ? stages->map_bytes : 0);
+    e->own_bytes += tables;
+    e->own_mapped_bytes += tables;
     for (size_t i = 0; i < w->map_bytes; i += 4096)
         (void)((volatile const uint8_t *)w->threads)[i];
     park_init(&e->park, e->seat_count);

@@ -100,8 +100,8 @@ struct engine {
     struct engine_slot *slots;
     struct engine_seat *seats;
     uint32_t seat_count;
-    uint64_t own_bytes; /* mapped and touched */
-    int64_t step;       /* of live bytes, between threads */
+    uint64_t own_bytes, own_mapped_bytes; /* touched; mapped */
+    int64_t step;                         /* of live bytes, between threads */
     _Atomic int64_t live __attribute__((aligned(64)));
     _Atomic int64_t peak;
     _Atomic uint64_t turn __attribute__((aligned(64))); /* place that may act in recorded order */

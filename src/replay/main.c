@@ -189,7 +189,7 @@ struct outcome {
 static void print(const struct settings *o, const struct engine *e, const struct measure *m,
                   const struct workload *w, const struct outcome *r)
 {
-    uint64_t own = e->own_bytes;
+    uint64_t own = e->own_bytes, own_mapped = e->own_mapped_bytes;
     uint64_t operations = 0;
     static struct engine_times t;
     for (unsigned code = 1; code < ENGINE_CODES; code++) {
@@ -225,7 +225,7 @@ static void print(const struct settings *o, const struct engine *e, const struct
            ",\"peak_vmsize_bytes\":%" PRIu64 ",\"peak_ideal_rss_bytes\":%" PRIu64
            ",\"peak_rss_exact\":%s,\"own_bytes\":%" PRIu64,
            less(m->start.rss_bytes, own), less(m->peak.rss_bytes, own), less(m->end.rss_bytes, own),
-           less(m->peak.rss_bytes, m->start.rss_bytes), less(m->peak.vmsize_bytes, own),
+           less(m->peak.rss_bytes, m->start.rss_bytes), less(m->peak.vmsize_bytes, own_mapped),
            ideal > 0 ? (uint64_t)ideal : 0, m->peak_is_exact ? "true" : "false", own);
     printf(",\"page_faults_minor\":%" PRIu64 ",\"page_faults_major\":%" PRIu64
            ",\"unexpected_results\":%" PRIu64 ",\"trims\":%" PRIu64,
@@ -253,7 +253,7 @@ static void print(const struct settings *o, const struct engine *e, const struct
         const struct measure_point *k = &m->point[i];
         printf("%s{\"time_ns\":%" PRIu64 ",\"rss_bytes\":%" PRIu64 ",\"vmsize_bytes\":%" PRIu64
                ",\"ideal_bytes\":%" PRIu64 ",\"free_bytes\":",
-               i ? "," : "", k->time_ns, less(k->rss_bytes, own), less(k->vmsize_bytes, own),
+               i ? "," : "", k->time_ns, less(k->rss_bytes, own), less(k->vmsize_bytes, own_mapped),
                k->ideal_bytes);
         if (k->free_bytes == MEASURE_UNKNOWN)
             printf("null}");
@@ -297,6 +297,7 @@ int main(int argc, char **argv)
     if (engine_init(&e, &w, staged ? &stages : NULL, fd, &o.engine, &err))
         fail(err.text);
     e.own_bytes += sizeof *m;
+    e.own_mapped_bytes += sizeof *m;
     e.measure = m;
     if (measure_init(m, engine_live, &e, o.trim_ns, &err) || engine_prepare(&e, &err))
         fail(err.text);
