@@ -338,18 +338,19 @@ def table(b):
     return t
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(doc=__doc__, kind=Bench, rows=table, rounds=7, seconds=360):
+    """Also for the other tables: kind, a Bench with other workloads; rows, what makes a Table of it."""
+    p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("build")
-    p.add_argument("--rounds", type=int, default=7)
-    p.add_argument("--seconds", type=float, default=360)
+    p.add_argument("--rounds", type=int, default=rounds)
+    p.add_argument("--seconds", type=float, default=seconds)
     p.add_argument("--only", help="only the workloads whose name contains this")
     p.add_argument("--json", help="write every sample to this file too")
     options = p.parse_args()
     try:
-        b = Bench(options.build, options)
+        b = kind(options.build, options)
         b.rounds()
-        t = table(b)
+        t = rows(b)
     except (Failed, subprocess.SubprocessError, OSError) as problem:
         progress("")
         print(f"bench: {problem}", file=sys.stderr)

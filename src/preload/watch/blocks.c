@@ -5,7 +5,8 @@
  * of two, of which only what is used costs memory. So an address tells its class by a shift and its
  * block by a division. Memory is made accessible as a class first grows, and recycled: what is
  * freed goes to a list of its class, last in first out. It is given back to the kernel only where
- * more is kept than keep_bytes. The last area belongs to guard.c.
+ * more is kept than the tables leave of the memory that we may have. The last area belongs to
+ * guard.c.
  *
  * Lists are stacks of indices whose head carries a counter, so that a compare-and-swap fails when
  * anything happened between; they work in signal handlers and between threads alike. */
@@ -18,6 +19,8 @@
 #define RANGE_LARGE (1ul << 38)
 #define RANGE_SMALL (1ul << 26)
 #define CLEAN       0u
+#define BESIDE_TABLES                                                                              \
+    (1ul << 20) /* unwinders, their tables, modules: what they come to when all are in use */
 
 struct entry {
     uint32_t owner; /* sample + 1; 0: none */
@@ -202,6 +205,13 @@ void blocks_dirty(uint32_t c, uint32_t index, uint64_t used_bytes)
         e->dirty = used_bytes;
 }
 
+/* What the tables leave of our memory, but no less than keep_bytes. */
+static uint64_t keep_limit(void)
+{
+    uint64_t used = tables_bytes() + BESIDE_TABLES, least = blocks.keep_bytes;
+    return watcher.memory > used + least ? watcher.memory - used : least;
+}
+
 /* The whole pages of a freed block, when they are worth a system call. */
 static bool give_pages(unsigned c, uint32_t index, uint64_t dirty)
 {
@@ -222,7 +232,7 @@ void blocks_give(uint32_t c, uint32_t index, uint64_t used_bytes)
     struct entry *e = &k->entry[index];
     blocks_dirty(c, index, used_bytes);
     uint64_t kept = __atomic_add_fetch(&blocks.kept, e->dirty, __ATOMIC_RELAXED);
-    if (kept > blocks.keep_bytes && give_pages(c, index, e->dirty)) {
+    if (kept > keep_limit() && give_pages(c, index, e->dirty)) {
         __atomic_fetch_sub(&blocks.kept, e->dirty, __ATOMIC_RELAXED);
         e->dirty = k->stride & (PAGE - 1) ? PAGE : CLEAN; /* its neighbours keep the outer pages */
     }

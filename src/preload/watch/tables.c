@@ -25,6 +25,7 @@ static struct {
     struct site *site;
     volatile uint64_t free_list; /* counter << 32 | index + 1 */
     volatile uint32_t used;
+    volatile uint32_t sites_used;
 } tables;
 
 bool tables_init(uint32_t samples, uint32_t sites)
@@ -34,6 +35,12 @@ bool tables_init(uint32_t samples, uint32_t sites)
     tables.samples = samples;
     tables.sites = sites;
     return tables.sample && tables.site;
+}
+
+uint64_t tables_bytes(void)
+{
+    return tables.used * (sizeof(struct sample) + sizeof(struct mlw_watch_sample)) +
+           tables.sites_used * (sizeof(struct site) + sizeof(struct mlw_watch_site));
 }
 
 struct sample *tables_sample(uint32_t index)
@@ -175,6 +182,8 @@ uint32_t tables_site(const struct mlw_watch_stack *stack, uint64_t now)
             continue;
         if (s->hash)
             count(&watcher.segment->counters.evicted_sites, 1);
+        else
+            __atomic_fetch_add(&tables.sites_used, 1, __ATOMIC_RELAXED);
         __atomic_store_n(&s->hash, hash, __ATOMIC_RELAXED);
         s->stack.frames = stack->frames;
         s->stack.flags = stack->flags;

@@ -194,6 +194,7 @@ struct sample {                /* ours; the mirror is struct mlw_watch_sample */
 #define GUARD_CLASS 0xffffu
 
 HIDDEN bool tables_init(uint32_t samples, uint32_t sites);
+HIDDEN uint64_t tables_bytes(void); /* in use, ours and in the segment */
 HIDDEN struct sample *tables_sample(uint32_t index);
 HIDDEN uint32_t tables_take_sample(void); /* NO_INDEX: full */
 HIDDEN void tables_give_sample(uint32_t index);
