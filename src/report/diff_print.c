@@ -249,6 +249,8 @@ void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
             json_number(&j, "line", f->line);
             json_text(&j, "module", f->module ? f->module : "");
             json_bool(&j, "inlined", f->inlined);
+            if (f->wrapper)
+                json_bool(&j, "wrapper", true);
             json_close_object(&j);
         }
         json_close_array(&j);

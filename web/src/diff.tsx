@@ -2,7 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Process } from "./data";
 import { Flame } from "./flame";
-import { INLINED, KNOWN } from "./data";
+import { INLINED, KNOWN, WRAPPER } from "./data";
 import { matcher } from "./frames";
 import { Section, Title, Toggle, useColours, useReady } from "./shell";
 import { buildTree } from "./tree";
@@ -24,6 +24,7 @@ interface DiffFrame {
   line: number;
   module: string;
   inlined: boolean;
+  wrapper?: boolean; // machinery of allocation
 }
 
 interface Side {
@@ -80,7 +81,7 @@ function asProcess(d: DiffDocument): Process {
         frames.file.push(text(f.file));
         frames.line.push(f.line);
         frames.module.push(text(f.module));
-        frames.flags.push((f.inlined ? INLINED : 0) | KNOWN);
+        frames.flags.push((f.inlined ? INLINED : 0) | (f.wrapper ? WRAPPER : 0) | KNOWN);
       }
       const place = `${at} ${id}`;
       let node = nodeIndex.get(place);
@@ -110,7 +111,7 @@ export function DiffPage({ d }: { d: DiffDocument }) {
   const p = useMemo(() => asProcess(d), [d]);
   const sign = shrunk ? -1 : 1;
   const values = useMemo(() => d.sites.map((s) => Math.max(0, sign * s.growth[figure.key])), [d, figure, sign]);
-  const root = useMemo(() => buildTree(p, values, { reversed, hideLibraries: false, hideWrappers: false, byLine }), [p, values, reversed, byLine]);
+  const root = useMemo(() => buildTree(p, values, { reversed, hideLibraries: false, hideWrappers: true, byLine }), [p, values, reversed, byLine]);
   const test = useMemo(() => matcher(search), [search]);
   const order = useMemo(() => {
     const all = d.sites.map((s, i) => ({ s, i })).filter(({ s }) => s.growth[figure.key] !== 0);
@@ -161,16 +162,18 @@ export function DiffPage({ d }: { d: DiffDocument }) {
           <thead><tr><th scope="col">Call site</th><th class="number" scope="col">Before</th><th class="number" scope="col">Now</th><th class="number" scope="col">Growth</th></tr></thead>
           <tbody>{order.slice(0, shown).map(({ s, i }) => {
             const growth = s.growth[figure.key];
+            const first = Math.max(0, s.frames.findIndex((f) => !f.wrapper));
+            const [site, caller]: (DiffFrame | undefined)[] = s.frames.slice(first);
             return <>
               <tr key={i} data-site={i}>
                 <td class="name"><button class="quiet site" aria-expanded={open === i} onClick={() => setOpen(open === i ? -1 : i)}><span class="twist">{open === i ? "▾" : "▸"}</span>
-                  <span><span class="fn">{s.frames[0]?.function ?? "(no stack recorded)"}</span>
-                    {s.frames[0] && <span class="muted where">{[s.frames[0].file && `${s.frames[0].file}${s.frames[0].line ? `:${s.frames[0].line}` : ""}`, s.frames[0].module].filter(Boolean).join(" · ")}{s.frames[1] ? ` ← ${s.frames[1].function}` : ""}</span>}</span></button></td>
+                  <span><span class="fn">{site?.function ?? "(no stack recorded)"}</span>
+                    {site && <span class="muted where">{[site.file && `${site.file}${site.line ? `:${site.line}` : ""}`, site.module].filter(Boolean).join(" · ")}{caller ? ` ← ${caller.function}` : ""}</span>}</span></button></td>
                 <td class="number" title={exact(s.old[figure.key])}>{figure.show(s.old[figure.key])}</td>
                 <td class="number" title={exact(s.new[figure.key])}>{figure.show(s.new[figure.key])}</td>
                 <td class={`number by ${growth < 0 ? "less" : ""}`} data-exact={growth} title={exact(growth)} style={{ backgroundSize: `${(100 * Math.abs(growth)) / most}% 100%` }}>{signed(growth, figure.show)}</td>
               </tr>
-              {open === i && <tr key={`${i}-stack`} class="detail-row"><td colSpan={4}><div class="detail"><div class="stack"><ol>{s.frames.map((f, k) => <li key={k}><span class="fn">{f.function}{f.inlined && <span class="muted"> [inlined]</span>}</span> <span class="muted">{[f.file && `${f.file}:${f.line}`, f.module].filter(Boolean).join(" · ")}</span></li>)}</ol></div></div></td></tr>}
+              {open === i && <tr key={`${i}-stack`} class="detail-row"><td colSpan={4}><div class="detail"><div class="stack"><ol>{s.frames.map((f, k) => <li key={k} class={f.wrapper ? "wrapper" : ""}><span class="fn">{f.function}{f.inlined && <span class="muted"> [inlined]</span>}</span> <span class="muted">{[f.file && `${f.file}:${f.line}`, f.module].filter(Boolean).join(" · ")}</span></li>)}</ol></div></div></td></tr>}
             </>;
           })}</tbody>
         </table></div>

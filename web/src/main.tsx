@@ -193,7 +193,11 @@ function Details({ summary, p, view, change, dark }: { summary: Summary; p: Proc
         <Flame p={p} root={root} focus={view.focus} search={view.search} icicle={view.icicle} byLine={view.byLine} what={metric.what} human={metric.show} dark={dark} onFocus={(path) => change({ focus: path })} />
         <h3>Call sites</h3>
         <Sites p={p} figures={figures} range={range} whole={whole} lane={lane} by={view.by} stacks={view.stacks} filter={view.filter} sort={view.sort} open={view.site}
-          onStacks={(v) => change({ stacks: v, site: "" })} onFilter={(v) => change({ filter: v })} onSort={(v) => change({ sort: v })} onOpen={(v) => change({ site: v })} />
+          onStacks={(v) => change({ stacks: v, site: "" })} onFilter={(v) => change({ filter: v })} onSort={(v) => change({ sort: v })} onOpen={(v) => change({ site: v })}
+          onFind={(text) => {
+            change({ search: text, focus: "" });
+            document.getElementById("search")?.scrollIntoView({ block: "center" });
+          }} />
       </Section>
       <Section id="why" title="Why is more resident than live?">
         <div class="card"><Resident p={p} range={range} /></div>

@@ -15,7 +15,9 @@ interface Step {
 function steps(s: Split): Step[] {
   const parts: [string, string, number][] = [
     ["Rounding", "What the allocator adds to each block when it rounds its size up", s.rounding_bytes],
-    ["Free in the heap and arenas", "Free chunks and headers: released blocks whose memory the allocator keeps, and the top of the heap", s.heap_free_bytes],
+    s.heap_free_bytes < 0
+      ? ["Blocks not touched yet", "Pages of live blocks in the heap and the arenas that were never written to, less the free chunks there", s.heap_free_bytes]
+      : ["Free in the heap and arenas", "Free chunks and headers: released blocks whose memory the allocator keeps, and the top of the heap", s.heap_free_bytes],
     ["Mappings that are not blocks", "Private memory that the program or its libraries mapped themselves; less than nothing when mapped blocks were not touched", s.mappings_bytes],
     ["Allocator and other mappings", "What this allocator holds beyond the blocks, with the program's own mappings", s.allocator_bytes],
     ["Stacks", "Stacks of the threads", s.stacks_bytes],

@@ -23,7 +23,7 @@ export function Bars({ bars, show, id }: { bars: Bar[]; show: (v: number) => str
         {bars.map((b) => (
           <tr key={b.label} title={`${b.title}: ${exact(b.value)}, ${percent(b.value, sum)}`}>
             <th scope="row">{b.label}</th>
-            <td class="bar"><i style={{ width: `${(100 * b.value) / max}%` }} /></td>
+            <td class="bar"><i style={{ width: `${(100 * b.value) / max}%`, minWidth: b.value ? "1px" : 0 }} /></td>
             <td class="number" data-exact={b.value}>{show(b.value)}</td>
             <td class="number muted">{percent(b.value, sum)}</td>
           </tr>

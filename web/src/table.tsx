@@ -81,6 +81,7 @@ interface Props {
   onFilter: (v: string) => void;
   onSort: (v: string) => void;
   onOpen: (v: string) => void;
+  onFind: (text: string) => void; // in the flame graph
 }
 
 export function siteTitle(p: Process, row: { frame: number; folded: number }): string {
@@ -113,7 +114,7 @@ function Sparkline({ p, row, range, whole, lane, width = 120, height = 22 }: { p
   );
 }
 
-function Detail({ p, row, by, figures, lane, range, whole }: { p: Process; row: SiteRow; by: Metric; figures: Figures[]; lane: number; range: Range; whole: boolean }) {
+function Detail({ p, row, by, figures, lane, range, whole, onFind }: { p: Process; row: SiteRow; by: Metric; figures: Figures[]; lane: number; range: Range; whole: boolean; onFind: (text: string) => void }) {
   const [which, setWhich] = useState(0);
   const names = namesOf(p);
   const order = useMemo(() => [...row.groups].sort((a, b) => metricOf(figures[b], by) - metricOf(figures[a], by)), [row, by, figures]);
@@ -140,6 +141,7 @@ function Detail({ p, row, by, figures, lane, range, whole }: { p: Process; row: 
           <span>Stack {which + 1} of {exact(order.length)}, {percent(metricOf(figures[group], by), metricOf(row.figures, by)) || "0 %"} of this row</span>
           <button class="quiet" disabled={which === order.length - 1} onClick={() => setWhich(which + 1)} aria-label="next stack">▶</button>
         </div>}
+        {row.frame >= 0 && <p><button class="quiet link" onClick={() => onFind(names.fn(row.frame))}>Find {names.fn(row.frame)} in the flame graph</button></p>}
         {row.folded > 0 && <p class="muted">These call sites are small, and were added up here, below the callers that they have in common.</p>}
         <ol>
           {stack.map((f, i) => <li key={i} class={isWrapper(p, f) ? "wrapper" : isOwn(p, f) ? "own" : ""}>
@@ -260,7 +262,7 @@ export function Sites(props: Props) {
                   );
                 })}
               </tr>
-              {open === r.key && <tr key={`${r.key}-detail`} class="detail-row"><td colSpan={COLUMNS.length + 2}><Detail key={r.key} p={p} row={r} by={by} figures={figures} lane={props.lane} range={props.range} whole={props.whole} /></td></tr>}
+              {open === r.key && <tr key={`${r.key}-detail`} class="detail-row"><td colSpan={COLUMNS.length + 2}><Detail key={r.key} p={p} row={r} by={by} figures={figures} lane={props.lane} range={props.range} whole={props.whole} onFind={props.onFind} /></td></tr>}
             </>)}
           </tbody>
         </table>

@@ -18,6 +18,7 @@ const SERIES = [
   { key: "live", name: "Live (ideal resident size)", about: "Bytes the program asked for and has not released: what a perfect allocator would keep resident" },
   { key: "usable", name: "Usable", about: "Live bytes with the allocator's rounding" },
   { key: "rss", name: "Resident (RSS)", about: "Resident size of the process, with the recorder's own memory" },
+  { key: "free", name: "Free in the allocator", about: "Free chunks and headers in the heap and the arenas, where the kernel was asked for the split" },
   { key: "vmsize", name: "Virtual (VmSize)", about: "Mapped address space" },
 ] as const;
 type Key = (typeof SERIES)[number]["key"];
@@ -47,14 +48,17 @@ function points(p: Process): uPlot.AlignedData {
   const seen = samples.filter((s, i) => i === 0 || s[0] > samples[i - 1][0]);
   const tables: uPlot.AlignedData[] = [[x, live, usable]];
   if (seen.length) tables.push([seen.map((s) => s[0]), seen.map((s) => s[1]), seen.map((s) => (Number.isNaN(s[2]) ? null : s[2]))]);
+  const splits = p.page.splits.filter((s, i, all) => i === 0 || s.time_ns > all[i - 1].time_ns);
+  if (splits.length) tables.push([splits.map((s) => s.time_ns), splits.map((s) => Math.max(0, s.heap_free_bytes + s.allocator_bytes))]);
   return tables.length > 1 ? uPlot.join(tables) : tables[0];
 }
 
 export function Timeline({ p, range, whole, dark, onRange }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const [hidden, setHidden] = useState<Record<Key, boolean>>({ live: false, usable: false, rss: false, vmsize: true });
+  const [hidden, setHidden] = useState<Record<Key, boolean>>({ live: false, usable: false, rss: false, free: true, vmsize: true });
   const hasResident = p.raw.resident.length > 0;
+  const hasSplits = p.page.splits.length > 0;
   const data = useMemo(() => points(p), [p]);
   const bins = p.page.bins;
   const callback = useRef(onRange);
@@ -76,6 +80,7 @@ export function Timeline({ p, range, whole, dark, onRange }: Props) {
       series.push({ label: "Resident", stroke: theme.rss, width: 1.5, points: { show: p.raw.resident.length < 3 }, spanGaps: true, show: !hidden.rss });
       series.push({ label: "Virtual", stroke: theme.vmsize, width: 1, dash: [6, 3], points: { show: false }, spanGaps: true, show: !hidden.vmsize });
     }
+    if (hasSplits) series.push({ label: "Free", stroke: theme.mark, width: 1, dash: [1, 3], points: { show: true, size: 5 }, spanGaps: true, show: !hidden.free });
     const options: uPlot.Options = {
       width: box.current.clientWidth, height: 230, legend: { show: false },
       scales: { x: { time: false, range: [bins.start_ns, end] }, y: { range: (_u, _min, max) => [0, (max || 1) * 1.05] } },
@@ -93,6 +98,7 @@ export function Timeline({ p, range, whole, dark, onRange }: Props) {
           g.strokeStyle = g.fillStyle = theme.mark;
           g.lineWidth = scale;
           g.font = `${11 * scale}px system-ui, sans-serif`;
+          g.textAlign = "left";
           let last = -Infinity;
           for (const mark of p.page.marks) {
             const x = u.valToPos(mark.time_ns, "x", true);
@@ -138,7 +144,7 @@ export function Timeline({ p, range, whole, dark, onRange }: Props) {
       u.destroy();
       plot.current = null;
     };
-  }, [p, data, dark, hidden, hasResident, bins]);
+  }, [p, data, dark, hidden, hasResident, hasSplits, bins]);
 
   useEffect(() => {
     const u = plot.current;
@@ -162,7 +168,7 @@ export function Timeline({ p, range, whole, dark, onRange }: Props) {
   return (
     <div>
       <div class="legend">
-        {SERIES.filter((s) => hasResident || (s.key !== "rss" && s.key !== "vmsize")).map((s) =>
+        {SERIES.filter((s) => (s.key === "free" ? hasSplits : hasResident || (s.key !== "rss" && s.key !== "vmsize"))).map((s) =>
           <label key={s.key} title={s.about}>
             <input type="checkbox" checked={!hidden[s.key]} onChange={() => setHidden({ ...hidden, [s.key]: !hidden[s.key] })} />
             <i class={`swatch ${s.key}`} />{s.name}
