@@ -119,7 +119,7 @@ class Data(unittest.TestCase):
 
     def test_folding(self):
         """More stacks than the page has room for: sums stay, and how many were folded is said."""
-        recording = record("folded", PATHS, "13")
+        recording = record("folded", PATHS, "14")
         _, processes = self.check(recording, ((30, 200),))
         page = processes[0]["page"]
         self.assertGreater(page["sites_folded"], 1000)
