@@ -19,7 +19,7 @@ struct export_cli {
 
 #define AT(field) offsetof(struct export_cli, field)
 
-#define FORMATS "pprof|folded|speedscope|heaptrack|ctf|csv|mtrace"
+#define FORMATS "pprof|folded|speedscope|heaptrack|ctf|chrome|massif|sqlite|csv|mtrace"
 
 static const struct option_spec specs[] = {
     {0, "format", OPTION_CHOICE, AT(format), FORMATS, "write this format (needed)"},

@@ -96,6 +96,9 @@ int export_speedscope(struct export_job *job, struct error *err);
 int export_heaptrack(struct export_job *job, struct error *err);
 int export_ctf(struct export_job *job, struct error *err);
 int export_csv(struct export_job *job, struct error *err);
+int export_chrome(struct export_job *job, struct error *err);
+int export_massif(struct export_job *job, struct error *err);
+int export_sqlite(struct export_job *job, struct error *err);
 int export_mtrace(struct export_job *job, struct error *err);
 
 #endif

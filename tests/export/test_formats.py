@@ -261,6 +261,102 @@ class Csv(unittest.TestCase):
         self.assertTrue(all(100 <= int(r["size_bytes"]) <= 200 for r in rows))
 
 
+class Chrome(unittest.TestCase):
+    def test_counters(self):
+        for recording in (made.single, made.forked):
+            with open(made.export(recording, "chrome"), encoding="utf-8") as f:
+                events = json.load(f)["traceEvents"]
+            for p in made.report(recording)["processes"]:
+                own = [e for e in events if e["pid"] == p["pid"]]
+                live = [e for e in own if e["name"] == "live heap"]
+                times = [e["ts"] for e in live]
+                self.assertEqual(times, sorted(times))
+                self.assertEqual(max(e["args"]["bytes"] for e in live), p["peak_live_bytes"])
+                self.assertEqual(live[-1]["args"]["bytes"], p["end_live_bytes"])
+                blocks = [e for e in own if e["name"] == "live blocks"]
+                self.assertEqual(blocks[-1]["args"]["blocks"], p["end_live_blocks"])
+                self.assertEqual([e["args"]["bytes"] for e in own if e["name"] == "peak of live bytes"],
+                                 [p["peak_live_bytes"]])
+                self.assertEqual(len([e for e in own if e["ph"] == "X"]), p["threads"])
+                self.assertEqual(len([e for e in own if e["name"] == "process_name"]), 1)
+
+    def test_calls_add_up(self):
+        with open(made.export(made.single, "chrome"), encoding="utf-8") as f:
+            events = json.load(f)["traceEvents"]
+        # a realloc that moves has two halves
+        p = made.report(made.single)["processes"][0]
+        calls = sum(e["args"]["calls"] for e in events if e["name"] == "calls")
+        self.assertEqual(calls, p["events"] + p["reallocs"]["resized"])
+
+
+class Massif(unittest.TestCase):
+    def test_ms_print(self):
+        path = made.export(made.single, "massif")
+        text = run("ms_print", path)
+        p = made.report(made.single)["processes"][0]
+        rows = re.findall(r"^ +(\d+) +([\d,.]+) +([\d,]+) +([\d,]+) +([\d,]+) +0$", text, re.M)
+        heaps = [int(heap.replace(",", "")) for _, _, _, heap, _ in rows]
+        self.assertEqual(max(heaps), p["peak_live_bytes"])
+        self.assertEqual(heaps[-1], p["end_live_bytes"])
+        peak = heaps.index(max(heaps))
+        self.assertEqual(int(rows[peak][4].replace(",", "")), p["peak_usable_bytes"] - p["peak_live_bytes"])
+        self.assertRegex(text, r"->\d+\.\d+% \([\d,]+B\) 0x0: inlined_leaf \(victim\.c:\d+\)\n"
+                               r"\| ->\d+\.\d+% \([\d,]+B\) 0x0: leak \(victim\.c:\d+\)")
+        self.assertIn("(peak)", text)
+
+    def test_tree_adds_up(self):
+        with open(made.export(made.single, "massif"), encoding="utf-8") as f:
+            nodes = re.findall(r"^( *)n(\d+): (\d+) ", f.read(), re.M)
+        total = int(nodes[0][2])
+        self.assertEqual(total, made.totals(made.single)["peak_live_bytes"])
+        self.assertEqual(sum(int(b) for indent, _, b in nodes if len(indent) == 1), total)
+
+    def test_several_processes(self):
+        self.assertIn("--pid", run(MALLOW, "export", "--format=massif", made.forked, status=2))
+
+
+class Sqlite(unittest.TestCase):
+    def ask(self, path, sql):
+        return [line.split("|") for line in run("sqlite3", path, sql).splitlines()]
+
+    def test_totals(self):
+        for recording in (made.single, made.forked):
+            path = made.export(recording, "sqlite")
+            for p in made.report(recording)["processes"]:
+                blocks = self.ask(path, "select count(*), sum(size_bytes), sum(freed_ns is null), "
+                                        "sum(case when freed_ns is null then size_bytes end), sum(temporary) from block "
+                                        f"join process on process.id = block.process where pid = {p['pid']}")[0]
+                inherited = p["inherited_blocks"]
+                self.assertEqual(
+                    [int(v) for v in blocks],
+                    [p["allocations"] + inherited, p["requested_bytes"] + p["inherited_bytes"], p["end_live_blocks"],
+                     p["end_live_bytes"], p["temporary_allocations"]])
+                site = self.ask(path, "select sum(site.calls), sum(allocated_bytes), sum(peak_bytes), sum(end_live_bytes) "
+                                      f"from site join process on id = process where pid = {p['pid']}")[0]
+                self.assertEqual([int(v) for v in site], [p["allocations"], p["requested_bytes"],
+                                                          p["peak_live_bytes"], p["end_live_bytes"]])
+
+    def test_questions(self):
+        path = made.export(made.single, "sqlite")
+        self.assertEqual(self.ask(path, "pragma integrity_check"), [["ok"]])
+        peak = self.ask(path, "select max(live) from (select sum(bytes) over (order by ns, bytes) as live from "
+                              "(select allocated_ns as ns, size_bytes as bytes from block union all "
+                              "select freed_ns, -size_bytes from block where freed_ns is not null))")
+        self.assertEqual(int(peak[0][0]), made.totals(made.single)["peak_live_bytes"])
+        rows = self.ask(path, "select call, count(*) from block group by call order by call")
+        self.assertIn(["posix_memalign", "1"], rows)
+        self.assertEqual(self.ask(path, "select function from block join place using (process, stack) "
+                                        "where temporary group by 1 order by count(*) desc limit 1"), [["momentary"]])
+        self.assertEqual(self.ask(path, "select count(*) from other_call where call = 'malloc' and failed"), [["1"]])
+        build_id = re.search(r"Build ID: ([0-9a-f]+)", run("readelf", "-n", VICTIM)).group(1)
+        self.assertIn([build_id], self.ask(path, "select build_id from module"))
+
+    def test_needs_a_file(self):
+        self.assertIn("-o OUT", run(MALLOW, "export", "--format=sqlite", made.single, status=2))
+        said = run(MALLOW, "export", "--format=sqlite", "-o", "/nonexistent/x.db", made.single, status=1)
+        self.assertIn("/nonexistent/x.db", said)
+
+
 class Mtrace(unittest.TestCase):
     def test_records(self):
         with open(made.export(made.single, "mtrace"), "rb") as f:
@@ -316,9 +412,10 @@ class Any(unittest.TestCase):
 
 
 CLASSES = {"pprof": Pprof, "folded": Folded, "speedscope": Speedscope, "heaptrack": Heaptrack, "ctf": Ctf,
-           "csv": Csv, "mtrace": Mtrace, "any": Any}
+           "chrome": Chrome, "massif": Massif, "sqlite": Sqlite, "csv": Csv, "mtrace": Mtrace, "any": Any}
 NEEDS = {"pprof": ("go", "golang-go"), "heaptrack": ("heaptrack_print", "heaptrack"),
-         "ctf": ("babeltrace2", "babeltrace2")}
+         "ctf": ("babeltrace2", "babeltrace2"), "massif": ("ms_print", "valgrind"),
+         "sqlite": ("sqlite3", "sqlite3")}
 
 if __name__ == "__main__":
     if FORMAT in NEEDS:

@@ -55,6 +55,7 @@ LIBRARIES = [
     (re.compile(r"^bpf/bpf_"), {"bpf"}),
     (re.compile(r"^zstd"), {"trace"}),
     (re.compile(r"^zlib"), {"export", "report"}),
+    (re.compile(r"^sqlite3"), {"export"}),
     (re.compile(r"^json-c/"), {"report", "cli"}),
 ]
 

@@ -1,0 +1,405 @@
+/* sqlite.c - a database for questions in SQL: a row for each block with its whole life, the calls
+ * that made no block, stacks, frames, call sites with their sums, threads, resident sizes.
+ *
+ * A block is written when it is released (or at the end), so memory grows with live blocks only.
+ * The file is made under another name and renamed when it is complete. */
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "export/job.h"
+
+struct open_block { /* 40 bytes */
+    uint64_t size, address, time_ns;
+    uint32_t usable_extra, stack, thread;
+    uint8_t op;
+    uint8_t state; /* 1: is to be written */
+};
+
+enum statement { ADD_BLOCK, ADD_CALL, ADD_FRAME, ADD_STACK, STATEMENTS };
+
+struct database {
+    struct export_job *job;
+    sqlite3 *db;
+    sqlite3_stmt *add[STATEMENTS];
+    const struct trace_image *image;
+    uint32_t index;
+    struct open_block *blocks;
+    uint8_t bound_op; /* in the statement of blocks, whose bindings stay */
+    bool failed;
+};
+
+static const char schema[] =
+    "CREATE TABLE recording(file TEXT, host TEXT, recorded_by TEXT, start_realtime_ns INTEGER);"
+    "CREATE TABLE process(id INTEGER PRIMARY KEY, pid INTEGER, ppid INTEGER, exe TEXT, command "
+    "TEXT,"
+    " allocator TEXT, start_ns INTEGER, end_ns INTEGER, complete INTEGER, calls INTEGER,"
+    " lost_calls INTEGER);"
+    "CREATE TABLE thread(process INTEGER, id INTEGER, tid INTEGER, name TEXT, start_ns INTEGER,"
+    " end_ns INTEGER, calls INTEGER, PRIMARY KEY(process, id)) WITHOUT ROWID;"
+    "CREATE TABLE module(process INTEGER, id INTEGER, path TEXT, build_id TEXT, start INTEGER,"
+    " end INTEGER, bias INTEGER, PRIMARY KEY(process, id)) WITHOUT ROWID;"
+    "CREATE TABLE stack(process INTEGER, id INTEGER, parent INTEGER, pc INTEGER, module INTEGER,"
+    " PRIMARY KEY(process, id)) WITHOUT ROWID;"
+    "CREATE TABLE frame(process INTEGER, stack INTEGER, depth INTEGER, function TEXT, file TEXT,"
+    " line INTEGER, module TEXT, inlined INTEGER, PRIMARY KEY(process, stack, depth)) WITHOUT "
+    "ROWID;"
+    "CREATE TABLE site(process INTEGER, stack INTEGER, calls INTEGER, allocated_bytes INTEGER,"
+    " peak_bytes INTEGER, peak_blocks INTEGER, end_live_bytes INTEGER, end_live_blocks INTEGER,"
+    " temporary INTEGER, PRIMARY KEY(process, stack)) WITHOUT ROWID;"
+    "CREATE TABLE block(process INTEGER, call TEXT, thread INTEGER, size_bytes INTEGER,"
+    " usable_bytes INTEGER, address INTEGER, stack INTEGER, allocated_ns INTEGER, freed_ns INTEGER,"
+    " freed_by INTEGER, temporary INTEGER);"
+    "CREATE TABLE other_call(process INTEGER, time_ns INTEGER, thread INTEGER, call TEXT,"
+    " kind TEXT, address INTEGER, size_bytes INTEGER, argument INTEGER, stack INTEGER, failed "
+    "INTEGER);"
+    "CREATE TABLE mark(process INTEGER, time_ns INTEGER, thread INTEGER, label TEXT);"
+    "CREATE TABLE resident(process INTEGER, time_ns INTEGER, vmsize_bytes INTEGER, rss_bytes "
+    "INTEGER,"
+    " shared_bytes INTEGER);"
+    /* the innermost frame of each stack, to join with */
+    "CREATE VIEW place AS SELECT process, stack, function, file, line, module FROM frame WHERE "
+    "depth = 0;";
+
+static int complain(struct database *d, struct error *err)
+{
+    return error_set(err, ERROR_FORMAT, "cannot write the database %s: %s", d->job->output,
+                     d->db ? sqlite3_errmsg(d->db) : "out of memory");
+}
+
+static int run_sql(struct database *d, const char *sql, struct error *err)
+{
+    return sqlite3_exec(d->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : complain(d, err);
+}
+
+/* --- rows --- */
+
+static void number(sqlite3_stmt *s, int column, uint64_t v)
+{
+    sqlite3_bind_int64(s, column, (sqlite3_int64)v);
+}
+
+static void text(sqlite3_stmt *s, int column, const char *v)
+{
+    if (v)
+        sqlite3_bind_text(s, column, v, -1, SQLITE_STATIC);
+    else
+        sqlite3_bind_null(s, column);
+}
+
+static void row(struct database *d, sqlite3_stmt *s)
+{
+    d->failed |= sqlite3_step(s) != SQLITE_DONE;
+    sqlite3_reset(s);
+}
+
+/* One row of a small table: values in the order of its columns. */
+static sqlite3_stmt *prepare(struct database *d, const char *sql)
+{
+    sqlite3_stmt *s = NULL;
+    d->failed |= sqlite3_prepare_v2(d->db, sql, -1, &s, NULL) != SQLITE_OK;
+    return s;
+}
+
+static void put_block(struct database *d, struct open_block *k, uint64_t freed_ns,
+                      uint32_t freed_by, bool freed, bool temporary)
+{
+    sqlite3_stmt *s = d->add[ADD_BLOCK];
+    if (d->bound_op != k->op) {
+        text(s, 2, report_op_name(k->op));
+        d->bound_op = k->op;
+    }
+    number(s, 3, k->thread);
+    number(s, 4, k->size);
+    number(s, 5, k->size + k->usable_extra);
+    number(s, 6, k->address);
+    number(s, 7, k->stack);
+    number(s, 8, k->time_ns);
+    if (freed) {
+        number(s, 9, freed_ns);
+        number(s, 10, freed_by);
+    } else {
+        sqlite3_bind_null(s, 9);
+        sqlite3_bind_null(s, 10);
+    }
+    sqlite3_bind_int(s, 11, temporary);
+    row(d, s);
+    k->state = 0;
+    d->job->result->samples++;
+}
+
+static void put_call(struct database *d, const struct trace_batch *b, size_t i)
+{
+    sqlite3_stmt *s = d->add[ADD_CALL];
+    sqlite3_bind_int(s, 1, (int)d->index);
+    number(s, 2, b->time_ns[i]);
+    number(s, 3, b->thread[i]);
+    text(s, 4, b->op[i] ? report_event_name(b->op[i]) : NULL);
+    text(s, 5, report_kind_name(b->kind[i]));
+    number(s, 6, b->address[i]);
+    number(s, 7, b->size[i]);
+    number(s, 8, b->argument[i]);
+    number(s, 9, b->stack[i]);
+    sqlite3_bind_int(s, 10, b->path[i] & MLW_PATH_FAILED);
+    row(d, s);
+    d->job->result->samples++;
+}
+
+static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                 struct error *err)
+{
+    struct database *d = arg;
+    for (size_t i = 0; i < b->n; i++) {
+        const uint32_t slot = b->slot[i];
+        const bool after = f->f.to_ns && b->time_ns[i] >= f->f.to_ns;
+        if (after)
+            continue;
+        if (slot == TRACE_NO_SLOT) {
+            if (job_event_passes(f, b, i))
+                put_call(d, b, i);
+        } else if (b->kind[i] == TRACE_ALLOC) {
+            uint64_t extra = b->usable[i] > b->size[i] ? b->usable[i] - b->size[i] : 0;
+            d->blocks[slot] = (struct open_block){
+                .size = b->size[i],
+                .address = b->address[i],
+                .time_ns = b->time_ns[i],
+                .usable_extra = extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX,
+                .stack = b->stack[i],
+                .thread = b->thread[i],
+                .op = b->op[i],
+                .state = job_call_passes(f, b, i)};
+        } else if (d->blocks[slot].state) {
+            if (b->time_ns[i] >= f->f.from_ns)
+                put_block(d, &d->blocks[slot], b->time_ns[i], b->thread[i], true,
+                          b->kind[i] == TRACE_FREE_TEMP);
+            d->blocks[slot].state = 0;
+        }
+    }
+    return d->failed ? complain(d, err) : 0;
+}
+
+/* --- tables of a process --- */
+
+static void put_process(struct database *d)
+{
+    const struct trace_image *m = d->image;
+    struct buffer command = {0};
+    for (const char *const *arg = m->command; arg && *arg; arg++) {
+        buffer_append_text(&command, arg == m->command ? "" : " ");
+        buffer_append_text(&command, *arg);
+    }
+    sqlite3_stmt *s = prepare(d, "INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?)");
+    sqlite3_bind_int(s, 1, (int)d->index);
+    number(s, 2, m->pid);
+    number(s, 3, m->ppid);
+    text(s, 4, m->exe);
+    text(s, 5, buffer_text(&command));
+    text(s, 6, m->allocator);
+    number(s, 7, m->start_ns);
+    number(s, 8, m->end_ns);
+    number(s, 9, m->complete);
+    number(s, 10, m->calls);
+    number(s, 11, m->lost_calls);
+    row(d, s);
+    sqlite3_finalize(s);
+    buffer_release(&command);
+    s = prepare(d, "INSERT INTO thread VALUES(?,?,?,?,?,?,?)");
+    for (uint32_t i = 0; i < m->thread_count; i++) {
+        sqlite3_bind_int(s, 1, (int)d->index);
+        number(s, 2, i);
+        number(s, 3, m->threads[i].tid);
+        text(s, 4, m->threads[i].name);
+        number(s, 5, m->threads[i].start_ns);
+        number(s, 6, m->threads[i].end_ns);
+        number(s, 7, m->threads[i].calls);
+        row(d, s);
+    }
+    sqlite3_finalize(s);
+    s = prepare(d, "INSERT INTO resident VALUES(?,?,?,?,?)");
+    for (uint32_t i = 0; i < m->resident_count; i++) {
+        sqlite3_bind_int(s, 1, (int)d->index);
+        number(s, 2, m->resident[i].clock);
+        number(s, 3, m->resident[i].vmsize);
+        number(s, 4, m->resident[i].rss);
+        number(s, 5, m->resident[i].rss_shared);
+        row(d, s);
+    }
+    sqlite3_finalize(s);
+    s = prepare(d, "INSERT INTO mark VALUES(?,?,?,?)");
+    for (uint32_t i = 0; i < m->note_count; i++) {
+        if (m->event_notes[i].control)
+            continue;
+        sqlite3_bind_int(s, 1, (int)d->index);
+        number(s, 2, m->event_notes[i].time_ns);
+        if (m->event_notes[i].thread < m->thread_count)
+            number(s, 3, m->event_notes[i].thread);
+        else
+            sqlite3_bind_null(s, 3);
+        text(s, 4, m->event_notes[i].label);
+        row(d, s);
+    }
+    sqlite3_finalize(s);
+}
+
+static void put_modules(struct database *d)
+{
+    sqlite3_stmt *s = prepare(d, "INSERT INTO module VALUES(?,?,?,?,?,?,?)");
+    for (uint32_t i = 0; i < d->image->module_count; i++) {
+        const struct trace_module *m = &d->image->modules[i];
+        struct buffer id = {0};
+        for (size_t k = 0; k < m->build_id_bytes; k++)
+            buffer_printf(&id, "%02x", m->build_id[k]);
+        sqlite3_bind_int(s, 1, (int)d->index);
+        number(s, 2, (uint64_t)i + 1);
+        text(s, 3, m->path);
+        text(s, 4, id.size_bytes ? buffer_text(&id) : NULL);
+        number(s, 5, m->start);
+        number(s, 6, m->end);
+        number(s, 7, m->bias);
+        row(d, s);
+        buffer_release(&id);
+    }
+    sqlite3_finalize(s);
+}
+
+/* Stacks with their frames, and what each allocated. */
+static int put_stacks(void *arg, const struct model *m, struct names *names, struct error *err)
+{
+    struct database *d = arg;
+    const struct trace_image *image = d->image;
+    const struct model_stack *stacks = model_stacks(m);
+    sqlite3_stmt *site = prepare(d, "INSERT INTO site VALUES(?,?,?,?,?,?,?,?,?)");
+    for (uint32_t i = 0; i <= image->stacks && !d->failed; i++) {
+        const struct model_stack *s = &stacks[i];
+        if (i) {
+            const uint32_t *ids;
+            size_t n = names_of(names, i, &ids);
+            sqlite3_stmt *q = d->add[ADD_STACK];
+            sqlite3_bind_int(q, 1, (int)d->index);
+            number(q, 2, i);
+            number(q, 3, image->nodes[i].parent);
+            number(q, 4, image->nodes[i].pc);
+            number(q, 5, image->nodes[i].module);
+            row(d, q);
+            q = d->add[ADD_FRAME];
+            for (size_t k = 0; k < n; k++) {
+                const struct name_frame *f = names_frame(names, ids[k]);
+                sqlite3_bind_int(q, 1, (int)d->index);
+                number(q, 2, i);
+                number(q, 3, k);
+                text(q, 4, f->function);
+                text(q, 5, f->file);
+                number(q, 6, f->line);
+                text(q, 7, f->module);
+                sqlite3_bind_int(q, 8, f->inlined);
+                row(d, q);
+            }
+        }
+        if (!s->calls && !s->live_blocks && !s->peak_blocks)
+            continue;
+        const uint64_t values[] = {i,
+                                   s->calls,
+                                   s->allocated_bytes,
+                                   s->peak_bytes,
+                                   s->peak_blocks,
+                                   s->live_bytes,
+                                   s->live_blocks,
+                                   s->temporary};
+        sqlite3_bind_int(site, 1, (int)d->index);
+        for (int k = 0; k < 8; k++)
+            number(site, k + 2, values[k]);
+        row(d, site);
+    }
+    sqlite3_finalize(site);
+    return d->failed ? complain(d, err) : 0;
+}
+
+static int one_image(struct database *d, uint32_t index, struct error *err)
+{
+    d->image = &trace_info(d->job->trace)->images[index];
+    d->index = index;
+    sqlite3_bind_int(d->add[ADD_BLOCK], 1, (int)index);
+    put_process(d);
+    put_modules(d);
+    if (d->failed)
+        return complain(d, err);
+    if (job_model(d->job, index, put_stacks, d, err))
+        return -1;
+    d->blocks = calloc((size_t)d->image->max_slots + 1, sizeof *d->blocks);
+    struct names *names = names_new(d->job->symbols, d->image, err);
+    int status = -1;
+    if (!d->blocks)
+        error_set(err, ERROR_MEMORY, "no memory for live blocks");
+    else if (names)
+        status = job_events(d->job, index, names, batch, d, err);
+    for (uint32_t i = 0; i < d->image->max_slots && !status && !d->failed; i++)
+        if (d->blocks[i].state)
+            put_block(d, &d->blocks[i], 0, 0, false, false);
+    names_free(names);
+    free(d->blocks);
+    return status ? status : d->failed ? complain(d, err) : 0;
+}
+
+static int fill(struct database *d, struct error *err)
+{
+    static const char *const inserts[STATEMENTS] = {
+        "INSERT INTO block VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+        "INSERT INTO other_call VALUES(?,?,?,?,?,?,?,?,?,?)",
+        "INSERT INTO frame VALUES(?,?,?,?,?,?,?,?)", "INSERT INTO stack VALUES(?,?,?,?,?)"};
+    const struct trace_info *info = trace_info(d->job->trace);
+    /* nobody else reads it before it is whole, and a half one is thrown away */
+    if (run_sql(d,
+                "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; "
+                "PRAGMA cache_size=-4096; BEGIN;",
+                err) ||
+        run_sql(d, schema, err))
+        return -1;
+    for (int i = 0; i < STATEMENTS; i++)
+        d->add[i] = prepare(d, inserts[i]);
+    sqlite3_stmt *s = prepare(d, "INSERT INTO recording VALUES(?,?,?,?)");
+    text(s, 1, d->job->recording);
+    text(s, 2, info->host);
+    text(s, 3, info->tool);
+    number(s, 4, info->start_realtime_ns);
+    row(d, s);
+    sqlite3_finalize(s);
+    int status = d->failed ? complain(d, err) : 0;
+    for (uint32_t i = 0; i < info->image_count && !status; i++)
+        if (job_has(d->job, &info->images[i]))
+            status = one_image(d, i, err);
+    for (int i = 0; i < STATEMENTS; i++)
+        sqlite3_finalize(d->add[i]);
+    return status ? status : run_sql(d, "COMMIT", err);
+}
+
+int export_sqlite(struct export_job *job, struct error *err)
+{
+    struct database d = {.job = job};
+    struct buffer path = {0};
+    buffer_printf(&path, "%s.%d.part", job->output, (int)getpid());
+    const char *part = buffer_text(&path);
+    int status;
+    unlink(part);
+    /* one thread, nobody asks how much memory; refused when the library is in use already, which
+     * only costs time */
+    sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    if (buffer_failed(&path))
+        status = error_set(err, ERROR_MEMORY, "out of memory");
+    else if (sqlite3_open_v2(part, &d.db,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                             NULL) != SQLITE_OK)
+        status = complain(&d, err);
+    else
+        status = fill(&d, err);
+    if (sqlite3_close(d.db) != SQLITE_OK && !status)
+        status = error_set(err, ERROR_FORMAT, "cannot close the database %s", job->output);
+    if (!status && rename(part, job->output))
+        status = error_system(err, "cannot name the database %s", job->output);
+    if (status)
+        unlink(part);
+    buffer_release(&path);
+    return status;
+}
