@@ -357,13 +357,27 @@ static void print_option(const struct option_spec *o)
         n = snprintf(left, sizeof left, "  -%c", o->letter);
     else
         n = snprintf(left, sizeof left, "      --%s", o->name);
+    /* choices that do not fit into a line stand in the text, where they are wrapped */
+    const bool many = o->kind == OPTION_CHOICE && n + 1 + (int)strlen(o->value) > HELP_WIDTH;
     if (o->kind != OPTION_FLAG && n > 0 && (size_t)n < sizeof left)
-        n += snprintf(left + n, sizeof left - (size_t)n, "%s%s", o->name ? "=" : " ", o->value);
+        n += snprintf(left + n, sizeof left - (size_t)n, "%s%s", o->name ? "=" : " ",
+                      many ? "NAME" : o->value);
     if (n < HELP_COLUMN - 1)
         printf("%-*s", HELP_COLUMN, left);
     else
         printf("%s\n%*s", left, HELP_COLUMN, "");
-    print_wrapped(o->help);
+    if (!many) {
+        print_wrapped(o->help);
+        return;
+    }
+    char text[512];
+    n = snprintf(text, sizeof text, "%s; NAME is one of ", o->help);
+    for (const char *s = o->value; *s && n > 0 && (size_t)n + 3 < sizeof text; s++)
+        if (*s == '|')
+            n += snprintf(text + n, sizeof text - (size_t)n, ", ");
+        else
+            n += snprintf(text + n, sizeof text - (size_t)n, "%c", *s);
+    print_wrapped(text);
 }
 
 void options_print_help(const struct command *c)

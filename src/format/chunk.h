@@ -82,7 +82,11 @@ enum mlw_tlv {
     MLW_TLV_SPLIT = 17, /* struct mlw_split */
     MLW_TLV_LABEL = 18, /* text */
     MLW_TLV_OWN = 19,   /* u64 bytes of memory of the traced program that are the recorder's */
-    MLW_TLV_NOTE = 20   /* text for the user: something that limits this recording */
+    MLW_TLV_NOTE = 20,  /* text for the user: something that limits this recording */
+    MLW_TLV_NAMES =
+        21 /* in PROCESS, of recordings made from foreign traces: functions at addresses.
+              Records u64 pc, u32 line, u8 1: inlined into the next record's (of the same
+              pc), text function, text file, each ended by NUL and maybe empty; by pc */
 };
 
 enum mlw_clock_kind { MLW_CLOCK_TSC = 1, MLW_CLOCK_MONOTONIC_NS = 2 };

@@ -202,6 +202,34 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
+/* The functions that the recording itself names at an address; innermost first. */
+static size_t recorded_names(const struct names *n, uint64_t pc, struct symbol_frame *found,
+                             size_t max)
+{
+    const struct trace_image *image = n->image;
+    uint32_t low = 0, high = image->name_count;
+    size_t count = 0;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (image->names[middle].pc < pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < image->name_count && image->names[low].pc == pc && count < max; low++) {
+        const struct trace_name *k = &image->names[low];
+        found[count++] = (struct symbol_frame){.function = *k->function ? k->function : NULL,
+                                               .file = *k->file ? k->file : NULL,
+                                               .line = k->line,
+                                               .inlined = k->inlined};
+        if (!k->inlined)
+            break;
+    }
+    if (!count)
+        found[count++] = (struct symbol_frame){0};
+    return count;
+}
+
 static void look_up(struct names *n, const struct trace_frame_node *node, struct span *span)
 {
     struct symbol_frame found[INLINE_MAX];
@@ -218,7 +246,9 @@ static void look_up(struct names *n, const struct trace_frame_node *node, struct
                                         .start = from->start,
                                         .end = from->end,
                                         .bias = from->bias};
-    if (n->symbols)
+    if (n->image->name_count)
+        count = recorded_names(n, node->pc, found, INLINE_MAX);
+    else if (n->symbols)
         count = symbols_lookup(n->symbols, from ? &module : NULL, n->image->pid, node->pc,
                                !(node->flags & MLW_NODE_EXACT), found, INLINE_MAX);
     span->first = (uint32_t)n->id_count;

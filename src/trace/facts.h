@@ -20,7 +20,8 @@ enum seal_fact {
     SEAL_FACT_MODULE = 9, /* numbers: 0 none, else index + 1 */
     SEAL_FACT_PC = 10,    /* numbers: zigzag of the difference to the last pc of the section whose
                              module has the same low byte */
-    SEAL_FACT_FLAGS = 11  /* u8 a node; says how many there are */
+    SEAL_FACT_FLAGS = 11, /* u8 a node; says how many there are */
+    SEAL_FACT_NAMES = 12  /* of IMAGE: records as in MLW_TLV_NAMES */
 };
 
 #define SEAL_NODES_MAX (64u << 10) /* nodes of a NODES section, at most */
@@ -36,6 +37,8 @@ struct image_facts {
     struct trace_image image;
     uint64_t first_block; /* blocks before are void (a reset) */
     uint64_t tick_ns;
+    const uint8_t *names; /* written only: as in MLW_TLV_NAMES */
+    size_t names_bytes;
 };
 
 void facts_put_file(struct seal_writer *w, struct section *s, const struct file_facts *f);

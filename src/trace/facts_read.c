@@ -39,6 +39,22 @@ static const char *const *texts(struct span *s, struct arena *a)
     return t;
 }
 
+/* A text up to the NUL that ends it. */
+static const char *ended_text(struct span *s, struct arena *a)
+{
+    size_t left = (size_t)span_left(s), n = 0;
+    const uint8_t *p = span_take(s, left);
+    while (p && n < left && p[n])
+        n++;
+    const char *t = p && n < left ? arena_text(a, p, n) : NULL;
+    if (!t) {
+        s->bad = true;
+        return "";
+    }
+    *s = span_of(p + n + 1, left - n - 1);
+    return t;
+}
+
 static int damaged(struct error *err)
 {
     return error_set(err, ERROR_FORMAT, "a section of facts is damaged");
@@ -189,6 +205,19 @@ int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct 
         k->swapped = span_varint(&s);
     }
     m->splits = splits;
+    if (s.bad)
+        goto bad;
+    struct trace_name *names;
+    RECORDS(names, m->name_count, SEAL_FACT_NAMES, 15)
+    {
+        struct trace_name *k = &names[m->name_count];
+        k->pc = span_number(&s, 8);
+        k->line = (uint32_t)span_number(&s, 4);
+        k->inlined = span_number(&s, 1) == 1;
+        k->function = ended_text(&s, a);
+        k->file = ended_text(&s, a);
+    }
+    m->names = names;
     if (s.bad)
         goto bad;
     status = 0;

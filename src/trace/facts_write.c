@@ -104,6 +104,8 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
             bytes_put_varint(&b, v[j]);
     }
     put(w, s, SEAL_FACT_SPLITS, &b);
+    bytes_put(&b, f->names, f->names_bytes);
+    put(w, s, SEAL_FACT_NAMES, &b);
     bytes_free(&b);
 }
 

@@ -737,6 +737,8 @@ int image_finish(struct image_work *g, const struct raw *r, struct image_totals 
     m->threads = threads;
     m->event_notes = notes;
     m->own_bytes = raw->own_bytes;
+    f.names = raw->names.data;
+    f.names_bytes = raw->names.failed ? 0 : raw->names.n;
     resident = malloc((raw->resident_count + 1) * sizeof *resident);
     splits = malloc((raw->split_count + 1) * sizeof *splits);
     if (!resident || !splits) {

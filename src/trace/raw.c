@@ -238,6 +238,7 @@ static void read_image_chunk(struct raw *r, struct raw_image *im, const struct m
         case MLW_TLV_NOTE:
             add_note(&im->notes, &im->note_count, &im->note_cap, tlv_text(r, &t));
             break;
+        case MLW_TLV_NAMES: bytes_put(&im->names, t.data, t.n); break;
         default: break;
         }
     }
@@ -562,6 +563,7 @@ void raw_close(struct raw *r)
 {
     for (size_t i = 0; i < r->image_count; i++) {
         free(r->images[i].notes);
+        bytes_free(&r->images[i].names);
         free(r->images[i].residents);
         free(r->images[i].splits);
         free(r->images[i].marks);

@@ -54,6 +54,7 @@ struct raw_image {
     bool has_environment;
     const char **notes;
     size_t note_count, note_cap;
+    struct bytes names; /* of MLW_TLV_NAMES, one behind the other */
     struct mlw_resident *residents;
     size_t resident_count, resident_cap;
     struct mlw_split *splits;

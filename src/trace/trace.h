@@ -89,6 +89,15 @@ struct trace_module {
     uint64_t loaded_ns, gone_ns; /* gone_ns UINT64_MAX while mapped */
 };
 
+/* A function at an address, in recordings that were made from foreign traces: their addresses are
+ * not to be looked up anywhere else. */
+struct trace_name {
+    uint64_t pc;
+    const char *function, *file; /* "" when unknown */
+    uint32_t line;               /* 0 when unknown */
+    bool inlined;                /* into the next one, which has the same pc */
+};
+
 struct trace_thread {
     uint32_t tid;
     const char *name;          /* may be "" */
@@ -136,6 +145,8 @@ struct trace_image {
     const struct trace_event_note *event_notes;
     const struct mlw_resident *resident; /* clock field holds time_ns here */
     const struct mlw_split *splits;      /* clock field holds time_ns here */
+    const struct trace_name *names;      /* by pc; those of one pc innermost first */
+    uint32_t name_count;                 /* not 0: names are only these */
     uint64_t own_bytes; /* the recorder's private memory in the program, for the split */
 };
 

@@ -4,18 +4,13 @@
  * and another thread may have come in between. So an allocation may stand before the free that made
  * its address free, and a free before the allocation of its block. A record that cannot act yet is
  * held back, with all that its thread did after it, until the other thread's record has come. */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "workload/djmalloc_order.h"
 #include "workload/djmalloc_read.h"
-#include "workload/djmalloc_record.h"
 
-#define NONE     UINT32_MAX
 #define HELD_MAX (1u << 16) /* records held back at once; beyond, the oldest is forced */
 
 struct thread {
@@ -32,7 +27,7 @@ struct block { /* a place in an open hash of addresses; address 0: empty, 1: del
 };
 
 struct reader {
-    struct workload_writer *writer;
+    const struct djmalloc_sink *sink;
     struct djmalloc_result *result;
     struct thread *threads;
     size_t thread_count, thread_cap, last_thread;
@@ -112,7 +107,7 @@ static struct thread *thread_of(struct reader *r, int32_t id)
     memset(t, 0, sizeof *t);
     t->id = id;
     /* the first record is the process's first thread's */
-    t->number = workload_writer_thread(r->writer, !r->thread_count, false, UINT64_MAX);
+    t->number = r->sink->thread(r->sink->arg, id, !r->thread_count);
     r->thread_count++;
     return t;
 }
@@ -131,7 +126,7 @@ static unsigned op_of(unsigned type)
     return type < sizeof ops ? ops[type] : 0;
 }
 
-static bool is_failed(const struct djmalloc_record *k)
+bool djmalloc_failed(const struct djmalloc_record *k)
 {
     return !k->ptr2 || ((k->type_path & 255) == DJ_POSIX_MEMALIGN && k->ptr1);
 }
@@ -144,7 +139,7 @@ static bool ready(const struct reader *r, const struct djmalloc_record *k)
         return !k->ptr1 || find(r, k->ptr1);
     if (type == DJ_REALLOC && k->ptr1 && !find(r, k->ptr1))
         return false;
-    if (is_failed(k) || (type == DJ_REALLOC && k->ptr2 == k->ptr1))
+    if (djmalloc_failed(k) || (type == DJ_REALLOC && k->ptr2 == k->ptr1))
         return true;
     return !find(r, k->ptr2);
 }
@@ -152,44 +147,23 @@ static bool ready(const struct reader *r, const struct djmalloc_record *k)
 /* Executes a record; what cannot be is made so (forced). False without memory. */
 static bool act(struct reader *r, struct thread *t, const struct djmalloc_record *k)
 {
-    unsigned type = k->type_path & 255, op = op_of(type);
-    struct block *old;
+    const unsigned type = k->type_path & 255;
+    const bool releases = type == DJ_FREE || type == DJ_REALLOC;
+    const bool failed = type != DJ_FREE && djmalloc_failed(k);
+    struct block *old = releases && k->ptr1 ? find(r, k->ptr1) : NULL;
+    uint32_t slot = old ? old->slot : DJ_NO_SLOT, vanished = DJ_NO_SLOT;
     r->result->records++;
-    if (type == DJ_FREE) {
-        if (!k->ptr1) {
-            workload_writer_null(r->writer, t->number, op, 0, 0, 0);
-        } else if ((old = find(r, k->ptr1))) {
-            workload_writer_release(r->writer, t->number, op, take(r, old), 0, 0, 0);
-        } else {
-            workload_writer_count(r->writer, WORKLOAD_FACT_UNKNOWN_FREES, 1);
-        }
-        return true;
-    }
-    uint32_t slot = NONE;
-    if (type == DJ_REALLOC && k->ptr1) {
-        old = find(r, k->ptr1);
-        if (!old)
-            workload_writer_count(r->writer, WORKLOAD_FACT_UNKNOWN_FREES, 1);
-        else if (k->ptr2)
-            slot = take(r, old);
-        else if (!k->size) {
-            workload_writer_reallocate_zero(r->writer, t->number, op, take(r, old), 0);
-            return true;
-        }
-    }
-    if (is_failed(k)) {
-        workload_writer_failed(r->writer, t->number, op, k->size, k->size2, 0);
+    if (old && (!failed || !k->size)) /* a realloc that fails leaves its block */
+        take(r, old);
+    if (type == DJ_FREE || failed) {
+        r->sink->call(r->sink->arg, t->number, k, slot, DJ_NO_SLOT);
         return true;
     }
     if ((old = find(r, k->ptr2))) { /* its free never came */
         r->result->forced++;
-        workload_writer_release(r->writer, t->number, WORKLOAD_VANISH, take(r, old), 0, 0, 0);
+        vanished = take(r, old);
     }
-    if (slot != NONE)
-        slot = workload_writer_reallocate(r->writer, t->number, op, slot, k->size, 0);
-    else
-        slot = workload_writer_allocate(r->writer, t->number, op, k->size, k->size2, 0);
-    return put(r, k->ptr2, slot);
+    return put(r, k->ptr2, r->sink->call(r->sink->arg, t->number, k, slot, vanished));
 }
 
 /* Lets every thread whose first held record has become possible go on. */
@@ -300,10 +274,10 @@ static int convert(struct reader *r, const struct djmalloc_record *k, size_t n, 
     return 0;
 }
 
-int djmalloc_read_trace(const uint8_t *data, size_t bytes, struct workload_writer *w,
-                        struct djmalloc_result *result, struct error *err)
+int djmalloc_read_records(const uint8_t *data, size_t bytes, const struct djmalloc_sink *sink,
+                          struct djmalloc_result *result, struct error *err)
 {
-    struct reader r = {.writer = w, .result = result};
+    struct reader r = {.sink = sink, .result = result};
     int bad = convert(&r, (const struct djmalloc_record *)(const void *)data,
                       bytes / sizeof(struct djmalloc_record), err);
     for (size_t i = 0; i < r.thread_count; i++)
@@ -311,4 +285,47 @@ int djmalloc_read_trace(const uint8_t *data, size_t bytes, struct workload_write
     free(r.threads);
     free(r.blocks);
     return bad;
+}
+
+/* --- into a workload --- */
+
+static uint32_t workload_thread(void *arg, int32_t id, bool first)
+{
+    (void)id;
+    return workload_writer_thread(arg, first, false, UINT64_MAX);
+}
+
+static uint32_t workload_call(void *arg, uint32_t thread, const struct djmalloc_record *k,
+                              uint32_t slot, uint32_t vanished)
+{
+    struct workload_writer *w = arg;
+    const unsigned type = k->type_path & 255, op = op_of(type);
+    if ((type == DJ_FREE || type == DJ_REALLOC) && k->ptr1 && slot == DJ_NO_SLOT)
+        workload_writer_count(w, WORKLOAD_FACT_UNKNOWN_FREES, 1);
+    if (type == DJ_FREE) {
+        if (!k->ptr1)
+            workload_writer_null(w, thread, op, 0, 0, 0);
+        else if (slot != DJ_NO_SLOT)
+            workload_writer_release(w, thread, op, slot, 0, 0, 0);
+        return DJ_NO_SLOT;
+    }
+    if (djmalloc_failed(k)) {
+        if (slot != DJ_NO_SLOT && !k->size)
+            workload_writer_reallocate_zero(w, thread, op, slot, 0);
+        else
+            workload_writer_failed(w, thread, op, k->size, k->size2, 0);
+        return DJ_NO_SLOT;
+    }
+    if (vanished != DJ_NO_SLOT)
+        workload_writer_release(w, thread, WORKLOAD_VANISH, vanished, 0, 0, 0);
+    if (slot != DJ_NO_SLOT)
+        return workload_writer_reallocate(w, thread, op, slot, k->size, 0);
+    return workload_writer_allocate(w, thread, op, k->size, k->size2, 0);
+}
+
+int djmalloc_read_trace(const uint8_t *data, size_t bytes, struct workload_writer *w,
+                        struct djmalloc_result *result, struct error *err)
+{
+    const struct djmalloc_sink sink = {w, workload_thread, workload_call};
+    return djmalloc_read_records(data, bytes, &sink, result, err);
 }

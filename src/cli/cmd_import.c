@@ -1,0 +1,79 @@
+/* cmd_import.c - `mallow import`: a foreign trace, turned into a recording. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/human.h"
+#include "cli/command.h"
+#include "import/import.h"
+
+struct import_cli {
+    const char *output;
+    int format; /* enum import_format less 1; -1: by content */
+    bool quiet;
+};
+
+#define AT(field) offsetof(struct import_cli, field)
+
+static const struct option_spec specs[] = {
+    {'o', "output", OPTION_TEXT, AT(output), "FILE", "write the recording to FILE (needed)",
+     .completion = VALUE_FILE},
+    {0, "format", OPTION_CHOICE, AT(format), "heaptrack|mtrace|perf",
+     "what the file is (default: found out from its beginning)"},
+    {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
+    OPTION_END,
+};
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    const struct import_cli *cli = options;
+    struct import_result result;
+    struct error err;
+    char n[HUMAN_TEXT_BYTES];
+    (void)operand_count;
+    if (!cli->output)
+        return command_usage(self, "where to? -o FILE.mlw is needed");
+    if (same_file(cli->output, operands[0]))
+        return command_usage(self, "%s is the file to read", cli->output);
+    if (import_file(operands[0], (enum import_format)(cli->format + 1), cli->output, &result, &err))
+        return command_fail(self, &err);
+    if (!cli->quiet)
+        printf("%s: %s calls from %s\n", cli->output, human_count(n, result.calls),
+               import_names[result.format]);
+    if (result.unsure)
+        command_warn(self,
+                     "%s calls did not fit together (their records are missing or out of order)",
+                     human_count(n, result.unsure));
+    return command_finish(self);
+}
+
+static const struct import_cli defaults = {.format = -1};
+
+const struct command command_import = {
+    .name = "import",
+    .summary = "turn a trace of another tool into a recording",
+    .operands = "FILE",
+    .description =
+        "Reads a trace of another tool and writes a recording, which report, diff, export\n"
+        "and workload read like one of 'mallow record':\n"
+        "\n"
+        "  heaptrack  heaptrack's files (format 3), compressed or not\n"
+        "  mtrace     records of 64 bytes of the tracing malloc of glibc's dj/malloc\n"
+        "  perf       the output of perf script, of probes on malloc and its like\n"
+        "\n"
+        "What a trace does not say, the recording lacks, and says so.",
+    .options = specs,
+    .defaults = &defaults,
+    .options_bytes = sizeof(struct import_cli),
+    .min_operands = 1,
+    .max_operands = 1,
+    .flags = COMMAND_FILES,
+    .run = run,
+};

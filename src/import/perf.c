@@ -1,0 +1,524 @@
+/* perf.c - reading what `perf script` prints of probes on malloc and its like:
+ *
+ *     perf probe -x LIBC 'malloc bytes=%di' 'malloc%return ret=$retval' 'free mem=%di'
+ *     perf record -e 'probe_libc:*' -g PROGRAM; perf script
+ *
+ * An event is a line that begins in its first column, with its stack, if there is one, in the
+ * indented lines behind it, innermost first. A call and its return are paired by thread. Arguments
+ * are taken by what people call them, else by their order. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strings.h"
+#include "import/readers.h"
+#include "import/source.h"
+
+/* Addresses of a program are above, offsets in a file below. */
+#define OFFSETS_BELOW ((uint64_t)1 << 44)
+
+enum { NESTED = 8, ARGUMENTS = 4, FRAMES = 1024 };
+
+struct probe { /* a function that may have a probe */
+    const char *name;
+    uint8_t op;
+    bool releases;
+    const char *size[3], *pointer[3], *count[3], *alignment[3]; /* names of its arguments */
+};
+
+static const struct probe probes[] = {
+    {.name = "malloc", .op = MLW_OP_MALLOC, .size = {"bytes", "size", "arg1"}},
+    {.name = "calloc",
+     .op = MLW_OP_CALLOC,
+     .size = {"elem_size", "size", "arg2"},
+     .count = {"n", "nmemb", "arg1"}},
+    {.name = "realloc",
+     .op = MLW_OP_REALLOC,
+     .size = {"bytes", "size", "arg2"},
+     .pointer = {"oldmem", "ptr", "arg1"}},
+    {.name = "memalign",
+     .op = MLW_OP_MEMALIGN,
+     .size = {"bytes", "size", "arg2"},
+     .alignment = {"alignment", "align", "arg1"}},
+    {.name = "aligned_alloc",
+     .op = MLW_OP_ALIGNED_ALLOC,
+     .size = {"bytes", "size", "arg2"},
+     .alignment = {"alignment", "align", "arg1"}},
+    {.name = "valloc", .op = MLW_OP_VALLOC, .size = {"bytes", "size", "arg1"}},
+    {.name = "pvalloc", .op = MLW_OP_PVALLOC, .size = {"bytes", "size", "arg1"}},
+    {.name = "free", .op = MLW_OP_FREE, .releases = true, .pointer = {"mem", "ptr", "arg1"}},
+};
+
+struct argument {
+    char name[24];
+    uint64_t value;
+};
+
+struct call { /* entered, not returned from */
+    const struct probe *probe;
+    uint64_t size, pointer, alignment;
+    uint32_t stack;
+};
+
+struct thread {
+    uint64_t tid;
+    uint32_t number;
+    unsigned depth;
+    struct call calls[NESTED];
+};
+
+struct frame {
+    uint64_t pc;
+    uint32_t module;
+};
+
+struct event { /* as it was read last, until its stack is complete */
+    const struct probe *probe;
+    bool returns;
+    uint64_t time_ns, pid, tid;
+    struct argument arguments[ARGUMENTS];
+    unsigned argument_count;
+    struct frame frames[FRAMES];
+    unsigned frame_count;
+};
+
+struct reader {
+    struct source *source;
+    struct rows *rows;
+    struct import_result *result;
+    struct thread *threads;
+    size_t thread_count, thread_room;
+    struct strings nodes, modules, places; /* (parent, pc, module); path; pc */
+    struct event event;
+    uint64_t start_ns, last_ns, pid;
+    bool pending; /* an event waits for its stack */
+    bool any;
+    struct buffer inlined; /* functions that are inlined into the next frame, each ended by NUL */
+};
+
+/* --- a line of an event --- */
+
+/* The number at *p, which moves behind it; hex with 0x in front. */
+static bool number(const char **p, uint64_t *v)
+{
+    char *end;
+    if (!isdigit((unsigned char)**p))
+        return false;
+    *v = strtoull(*p, &end, (*p)[0] == '0' && (*p)[1] == 'x' ? 16 : 10);
+    bool any = end != *p;
+    *p = end;
+    return any;
+}
+
+static const char *blanks(const char *p)
+{
+    while (*p == ' ' || *p == '\t')
+        p++;
+    return p;
+}
+
+/* "TID [CPU] SECONDS.FRACTION: [PERIOD] EVENT:" at p, or "PID/TID ..."; NULL when it is not. */
+static const char *parse_head(const char *p, struct event *e, char name[64])
+{
+    uint64_t v, fraction = 0;
+    if (!number(&p, &e->tid))
+        return NULL;
+    e->pid = 0;
+    if (*p == '/') {
+        p++;
+        e->pid = e->tid;
+        if (!number(&p, &e->tid))
+            return NULL;
+    }
+    if (*p != ' ' && *p != '\t')
+        return NULL;
+    p = blanks(p);
+    if (*p == '[') {
+        p = strchr(p, ']');
+        if (!p)
+            return NULL;
+        p = blanks(p + 1);
+    }
+    if (!number(&p, &v) || *p != '.' || v > UINT64_MAX / 4000000000u)
+        return NULL;
+    unsigned places = 0;
+    for (p++; isdigit((unsigned char)*p); p++)
+        if (places < 9) {
+            fraction = fraction * 10 + (uint64_t)(*p - '0');
+            places++;
+        }
+    while (places++ < 9)
+        fraction *= 10;
+    if (*p != ':')
+        return NULL;
+    e->time_ns = v * 1000000000 + fraction;
+    p = blanks(p + 1);
+    const char *before = p;
+    if (number(&p, &v) && (*p == ' ' || *p == '\t'))
+        p = blanks(p);
+    else
+        p = before;
+    size_t n = strcspn(p, " \t");
+    if (n < 2 || p[n - 1] != ':')
+        return NULL;
+    const char *colon = memrchr(p, ':', n - 1);
+    const char *start = colon ? colon + 1 : p;
+    size_t length = (size_t)(p + n - 1 - start);
+    if (!length || length >= 64)
+        return NULL;
+    memcpy(name, start, length);
+    name[length] = 0;
+    return p + n;
+}
+
+static bool ends_with(char *name, const char *end)
+{
+    size_t n = strlen(name), k = strlen(end);
+    if (n <= k || strcmp(name + n - k, end) != 0)
+        return false;
+    name[n - k] = 0;
+    return true;
+}
+
+static const struct probe *probe_of(char *name, bool *returns)
+{
+    char *number = strrchr(name, '_'); /* of a second probe at the same place: malloc_1 */
+    if (number && number[1] && strspn(number + 1, "0123456789") == strlen(number + 1))
+        *number = 0;
+    /* perf adds its own to a name that has one already */
+    *returns = false;
+    while (ends_with(name, "__return") || ends_with(name, "_return") || ends_with(name, "_ret"))
+        *returns = true;
+    const char *bare = !strncmp(name, "__libc_", 7) ? name + 7 : name;
+    for (size_t i = 0; i < sizeof probes / sizeof *probes; i++)
+        if (!strcmp(bare, probes[i].name))
+            return &probes[i];
+    return NULL;
+}
+
+static void parse_arguments(const char *p, struct event *e)
+{
+    e->argument_count = 0;
+    p = blanks(p);
+    if (*p == '(') { /* where it is, and where it returns to */
+        p = strchr(p, ')');
+        p = p ? p + 1 : "";
+    }
+    while (e->argument_count < ARGUMENTS) {
+        struct argument *a = &e->arguments[e->argument_count];
+        p = blanks(p);
+        size_t n = strcspn(p, "= \t");
+        if (!n || p[n] != '=')
+            return;
+        memset(a->name, 0, sizeof a->name);
+        memcpy(a->name, p, n < sizeof a->name ? n : sizeof a->name - 1);
+        p += n + 1;
+        if (!number(&p, &a->value))
+            return;
+        e->argument_count++;
+    }
+}
+
+static bool argument(const struct event *e, const char *const names[3], uint64_t *v)
+{
+    for (unsigned k = 0; k < 3; k++)
+        for (unsigned i = 0; names[k] && i < e->argument_count; i++)
+            if (!strcmp(e->arguments[i].name, names[k])) {
+                *v = e->arguments[i].value;
+                return true;
+            }
+    return false;
+}
+
+/* --- what it means --- */
+
+static struct thread *thread_of(struct reader *r, uint64_t tid)
+{
+    for (size_t i = 0; i < r->thread_count; i++)
+        if (r->threads[i].tid == tid)
+            return &r->threads[i];
+    if (r->thread_count == r->thread_room) {
+        size_t room = r->thread_room ? r->thread_room * 2 : 16;
+        struct thread *more = realloc(r->threads, room * sizeof *more);
+        if (!more)
+            return NULL;
+        r->threads = more;
+        r->thread_room = room;
+    }
+    struct thread *t = &r->threads[r->thread_count++];
+    memset(t, 0, sizeof *t);
+    t->tid = tid;
+    t->number = rows_thread(r->rows, (uint32_t)tid, "");
+    return t;
+}
+
+/* The node of the event's stack. */
+static bool stack_of(struct reader *r, const struct thread *t, uint32_t *stack)
+{
+    struct event *e = &r->event;
+    *stack = 0;
+    for (unsigned i = e->frame_count; i-- > 0;) {
+        struct {
+            uint64_t pc;
+            uint32_t parent, module;
+        } node = {e->frames[i].pc, *stack, e->frames[i].module};
+        bool fresh;
+        uint32_t id = strings_id(&r->nodes, &node, sizeof node, &fresh);
+        if (!id)
+            return false;
+        if (fresh)
+            rows_node(r->rows, t->number, id, *stack, node.pc, node.module);
+        *stack = id;
+    }
+    return true;
+}
+
+static int entered(struct reader *r, struct thread *t, uint32_t stack, struct error *err)
+{
+    const struct event *e = &r->event;
+    const struct probe *p = e->probe;
+    struct call c = {.probe = p, .stack = stack};
+    uint64_t count = 1;
+    if (p->releases) {
+        if (!argument(e, p->pointer, &c.pointer))
+            return source_error(r->source, err, "free without its argument (mem=, ptr= or arg1=)");
+        rows_call(r->rows, t->number,
+                  &(struct rows_call){
+                      .time_ns = e->time_ns - r->start_ns, .op = p->op, .address = c.pointer});
+        return 0;
+    }
+    if (!argument(e, p->size, &c.size))
+        return source_error(r->source, err, "%s without its size (bytes=, size= or %s=)", p->name,
+                            p->size[2]);
+    if (p->count[0] && !argument(e, p->count, &count))
+        return source_error(r->source, err, "calloc without its count (n=, nmemb= or arg1=)");
+    if (__builtin_mul_overflow(c.size, count, &c.size))
+        c.size = UINT64_MAX;
+    if (p->pointer[0] && !argument(e, p->pointer, &c.pointer))
+        return source_error(r->source, err, "realloc without its block (oldmem=, ptr= or arg1=)");
+    if (p->alignment[0])
+        argument(e, p->alignment, &c.alignment);
+    if (t->depth == NESTED) { /* returns were lost */
+        r->result->unsure++;
+        memmove(t->calls, t->calls + 1, (NESTED - 1) * sizeof *t->calls);
+        t->depth--;
+    }
+    t->calls[t->depth++] = c;
+    if (c.pointer)
+        rows_call(r->rows, t->number,
+                  &(struct rows_call){.time_ns = e->time_ns - r->start_ns,
+                                      .op = MLW_OP_REALLOC_OLD,
+                                      .address = c.pointer});
+    return 0;
+}
+
+static int returned(struct reader *r, struct thread *t, uint32_t stack, struct error *err)
+{
+    static const char *const names[3] = {"ret", "retval", "arg1"};
+    const struct event *e = &r->event;
+    uint64_t address;
+    unsigned at = t->depth;
+    if (!argument(e, names, &address))
+        return source_error(r->source, err, "a return without its value (ret=, retval= or arg1=)");
+    while (at && t->calls[at - 1].probe != e->probe)
+        at--;
+    if (!at) { /* from before the recording */
+        r->result->unsure++;
+        return 0;
+    }
+    const struct call c = t->calls[at - 1];
+    r->result->unsure += t->depth - at;
+    t->depth = at - 1;
+    bool frees = c.probe->op == MLW_OP_REALLOC && c.pointer && !c.size;
+    rows_call(r->rows, t->number,
+              &(struct rows_call){.time_ns = e->time_ns - r->start_ns,
+                                  .op = c.probe->op,
+                                  .address = address,
+                                  .size = c.size,
+                                  .argument = c.alignment,
+                                  .stack = c.stack ? c.stack : stack,
+                                  .path = address || frees ? 0 : MLW_PATH_FAILED});
+    return 0;
+}
+
+/* The event's stack is complete. */
+static int finish_event(struct reader *r, struct error *err)
+{
+    struct event *e = &r->event;
+    uint32_t stack;
+    if (!r->pending)
+        return 0;
+    r->pending = false;
+    if (!r->any) {
+        r->start_ns = e->time_ns;
+        r->pid = e->pid;
+        rows_process(r->rows,
+                     &(struct rows_process){
+                         .tool = "perf script",
+                         .pid = (uint32_t)(e->pid ? e->pid : e->tid),
+                         .stack_mode = MLW_STACKS_FULL,
+                         .note = "imported from perf script: usable sizes and resident sizes are "
+                                 "not in it, and only functions that had a probe"});
+    }
+    r->any = true;
+    if (e->pid != r->pid)
+        return source_error(r->source, err,
+                            "a second process, %llu; print one with perf script --pid=%llu",
+                            (unsigned long long)e->pid, (unsigned long long)r->pid);
+    if (e->time_ns < r->start_ns)
+        return source_error(r->source, err, "time goes back before the first event");
+    r->last_ns = e->time_ns;
+    struct thread *t = thread_of(r, e->tid);
+    if (!t || !stack_of(r, t, &stack))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    return e->returns ? returned(r, t, stack, err) : entered(r, t, stack, err);
+}
+
+/* The id of the module, and the frame's address in a space where no two modules meet: perf may
+ * print offsets in files. */
+static int place(struct reader *r, const char *file, uint64_t *pc, uint32_t *module,
+                 struct error *err)
+{
+    const bool relative = *pc < OFFSETS_BELOW;
+    bool fresh;
+    *module = 0;
+    if (!file || !strcmp(file, "[unknown]"))
+        return 0;
+    *module = strings_id(&r->modules, file, strlen(file), &fresh);
+    const struct thread *t = thread_of(r, r->event.tid);
+    if (!*module || !t)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    const uint64_t bias = relative ? *module * OFFSETS_BELOW : 0;
+    if (fresh)
+        rows_module(r->rows, t->number, *module, file, bias);
+    *pc += bias;
+    return 0;
+}
+
+/* "    ADDRESS SYMBOL+0xOFFSET (FILE)" */
+static int read_frame(struct reader *r, char *line, struct error *err)
+{
+    struct event *e = &r->event;
+    char *p = (char *)blanks(line), *end;
+    if (!r->pending)
+        return 0;
+    uint64_t pc = strtoull(p, &end, 16);
+    if (end == p || (*end && *end != ' '))
+        return source_error(r->source, err, "a frame without its address");
+    p = (char *)blanks(end);
+    char *file = strrchr(p, '(');
+    char *close = file ? strrchr(file, ')') : NULL;
+    if (file && close) {
+        *close = 0;
+        if (file > p)
+            file[-1] = 0;
+        file++;
+    } else {
+        file = NULL;
+    }
+    char *plus = strrchr(p, '+');
+    if (plus && plus[1] == '0' && plus[2] == 'x')
+        *plus = 0;
+    const char *name = strcmp(p, "[unknown]") != 0 ? p : "";
+    if (file && !strcmp(file, "inlined")) { /* into the frame that follows */
+        buffer_append(&r->inlined, name, strlen(name) + 1);
+        return buffer_failed(&r->inlined) ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
+    }
+    const bool own =
+        !e->frame_count && !strcmp(!strncmp(name, "__libc_", 7) ? name + 7 : name, e->probe->name);
+    uint32_t module;
+    bool fresh;
+    if (own || !pc || e->frame_count == FRAMES) { /* the function itself is no caller */
+        buffer_clear(&r->inlined);
+        return 0;
+    }
+    if (place(r, file, &pc, &module, err))
+        return -1;
+    if (!strings_id(&r->places, &pc, sizeof pc, &fresh))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    for (size_t at = 0; fresh && at < r->inlined.size_bytes;) {
+        const char *function = r->inlined.data + at;
+        rows_name(r->rows, &(struct rows_name){.pc = pc, .function = function, .inlined = true});
+        at += strlen(function) + 1;
+    }
+    if (fresh)
+        rows_name(r->rows, &(struct rows_name){.pc = pc, .function = name});
+    buffer_clear(&r->inlined);
+    e->frames[e->frame_count++] = (struct frame){pc, module};
+    return 0;
+}
+
+static int read_line(struct reader *r, char *line, size_t n, struct error *err)
+{
+    char name[64];
+    if (!n || *line == '#')
+        return n ? 0 : finish_event(r, err);
+    if (*line == '\t' || (*line == ' ' && r->pending)) {
+        /* a frame; a short name of a program is indented as well, but has no event before it */
+        const char *p = blanks(line);
+        if (strspn(p, "0123456789abcdef") == strcspn(p, " \t"))
+            return read_frame(r, line, err);
+    }
+    if (finish_event(r, err))
+        return -1;
+    struct event *e = &r->event;
+    const char *rest = NULL;
+    for (const char *p = blanks(line); *p && !rest;) { /* the program's name may have blanks */
+        p += strcspn(p, " \t");
+        p = blanks(p);
+        rest = *p ? parse_head(p, e, name) : NULL;
+    }
+    if (!rest)
+        return source_error(r->source, err,
+                            "neither an event nor a frame of perf script (is it the output of "
+                            "perf script with its usual fields?)");
+    e->probe = probe_of(name, &e->returns);
+    if (!e->probe || (e->probe->releases && e->returns)) {
+        r->result->skipped++;
+        return 0;
+    }
+    parse_arguments(rest, e);
+    e->frame_count = 0;
+    buffer_clear(&r->inlined);
+    r->pending = true;
+    return 0;
+}
+
+int import_perf(const char *path, struct rows *rows, struct import_result *result, uint64_t *end_ns,
+                struct error *err)
+{
+    struct reader *r = calloc(1, sizeof *r);
+    char *line;
+    size_t n;
+    int more = -1;
+    if (!r)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    r->rows = rows;
+    r->result = result;
+    r->source = source_open(path, err);
+    if (r->source) {
+        while ((more = source_line(r->source, &line, &n, err)) > 0)
+            if (read_line(r, line, n, err)) {
+                more = -1;
+                break;
+            }
+        if (!more && finish_event(r, err))
+            more = -1;
+        if (!more && !r->any)
+            more =
+                error_set(err, ERROR_FORMAT,
+                          "%s has no event of a probe on malloc, calloc, realloc, free and their "
+                          "like",
+                          path);
+    }
+    *end_ns = r->last_ns - r->start_ns;
+    result->calls = rows_calls(rows);
+    source_close(r->source);
+    strings_release(&r->nodes);
+    strings_release(&r->modules);
+    strings_release(&r->places);
+    buffer_release(&r->inlined);
+    free(r->threads);
+    free(r);
+    return more;
+}

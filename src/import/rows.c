@@ -1,0 +1,370 @@
+#include "import/rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "trace/trace.h"
+
+/* The clock of the recording counts nanoseconds; 0 is no time, so it begins here. */
+#define CLOCK_START 1000000000u
+#define IMAGE       1u
+#define PAYLOAD     (1u << 16)
+#define NAMES_MAX   (1u << 20) /* bytes of names in a chunk */
+
+struct stream {
+    struct mlw_chunk head;
+    struct mlw_row_state state;
+    uint8_t *payload, *p;
+};
+
+struct name { /* a record of rows->names */
+    uint64_t pc;
+    size_t offset, bytes, sequence;
+};
+
+struct rows {
+    FILE *out;
+    char *path, *raw;
+    struct stream *streams; /* by thread */
+    uint32_t stream_count, stream_room;
+    uint32_t pid;
+    struct buffer names, resident;
+    struct name *index;
+    size_t name_count, name_room;
+    uint64_t calls, last_clock;
+    bool no_memory;
+};
+
+static void chunk(struct rows *r, struct mlw_chunk *h, const void *payload, size_t n)
+{
+    h->magic = MLW_CHUNK_MAGIC;
+    h->header_bytes = sizeof *h;
+    h->payload_bytes = (uint32_t)n;
+    h->pid = r->pid;
+    h->checksum = mlw_chunk_checksum(h, payload);
+    fwrite(h, sizeof *h, 1, r->out);
+    fwrite(payload, 1, n, r->out);
+}
+
+static void tlv(struct buffer *b, uint16_t tag, const void *data, size_t n)
+{
+    static const char zeros[8];
+    uint16_t words[2] = {tag, 0};
+    uint32_t bytes = (uint32_t)n;
+    buffer_append(b, words, sizeof words);
+    buffer_append(b, &bytes, 4);
+    buffer_append(b, data, n);
+    buffer_append(b, zeros, -n & 7);
+}
+
+static void tlv_text(struct buffer *b, uint16_t tag, const char *text)
+{
+    if (text)
+        tlv(b, tag, text, strlen(text));
+}
+
+static void tlv_u32(struct buffer *b, uint16_t tag, uint32_t v) { tlv(b, tag, &v, 4); }
+
+static void tlv_chunk(struct rows *r, struct mlw_chunk *h, struct buffer *b)
+{
+    if (buffer_failed(b))
+        r->no_memory = true;
+    else
+        chunk(r, h, b->data, b->size_bytes);
+    buffer_release(b);
+}
+
+struct rows *rows_new(const char *out, struct error *err)
+{
+    struct rows *r = calloc(1, sizeof *r);
+    if (!r || asprintf(&r->raw, "%s.%d.part", out, (int)getpid()) < 0 || !(r->path = strdup(out))) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+        rows_abandon(r);
+        return NULL;
+    }
+    unlink(r->raw);
+    r->out = fopen(r->raw, "wbxe");
+    if (!r->out) {
+        error_system(err, "cannot create %s", r->raw);
+        rows_abandon(r);
+        return NULL;
+    }
+    r->pid = 1;
+    r->last_clock = CLOCK_START;
+    return r;
+}
+
+void rows_process(struct rows *r, const struct rows_process *p)
+{
+    const uint64_t start[3] = {CLOCK_START, CLOCK_START, p->start_realtime_ns};
+    struct mlw_chunk file = {.type = MLW_CHUNK_FILE};
+    struct mlw_chunk process = {.type = MLW_CHUNK_PROCESS, .image = IMAGE, .tid = p->pid};
+    struct buffer b = {0};
+    r->pid = p->pid;
+    tlv_u32(&b, MLW_TLV_VERSION, MLW_FORMAT_VERSION);
+    tlv_u32(&b, MLW_TLV_CLOCK_KIND, MLW_CLOCK_MONOTONIC_NS);
+    tlv(&b, MLW_TLV_START, start, sizeof start);
+    tlv_text(&b, MLW_TLV_TOOL, p->tool);
+    tlv_chunk(r, &file, &b);
+    tlv(&b, MLW_TLV_START, start, sizeof start);
+    if (p->command) { /* arguments end in NULs */
+        char *words = strdup(p->command);
+        if (!words)
+            r->no_memory = true;
+        size_t n = strlen(p->command) + 1;
+        for (size_t i = 0; words && i < n; i++)
+            if (words[i] == ' ')
+                words[i] = 0;
+        if (words) {
+            tlv(&b, MLW_TLV_COMMAND, words, n);
+            tlv_text(&b, MLW_TLV_EXE, words);
+        }
+        free(words);
+    }
+    tlv_text(&b, MLW_TLV_ALLOCATOR, p->allocator);
+    tlv_text(&b, MLW_TLV_NOTE, p->note);
+    tlv_u32(&b, MLW_TLV_STACKS, p->stack_mode);
+    tlv_u32(&b, MLW_TLV_PAGE_BYTES, 4096);
+    tlv_chunk(r, &process, &b);
+}
+
+/* --- rows --- */
+
+static void flush(struct rows *r, struct stream *s)
+{
+    size_t n = (size_t)(s->p - s->payload);
+    if (!n)
+        return;
+    s->head.type = MLW_CHUNK_EVENTS;
+    s->head.image = IMAGE;
+    chunk(r, &s->head, s->payload, n);
+    s->head.sequence++;
+    s->head.first_call += s->head.calls;
+    s->head.calls = 0;
+    s->head.base_clock = s->state.clock;
+    s->head.base_address = s->state.address;
+    s->p = s->payload;
+}
+
+/* The stream with room for n bytes; NULL when memory ran out. */
+static struct stream *room(struct rows *r, uint32_t thread, size_t n)
+{
+    struct stream *s = thread < r->stream_count ? &r->streams[thread] : NULL;
+    if (!s || !s->payload)
+        return NULL;
+    if ((size_t)(s->p - s->payload) + n > PAYLOAD)
+        flush(r, s);
+    return s;
+}
+
+static void meta(struct rows *r, uint32_t thread, unsigned kind, const void *data, size_t n)
+{
+    struct stream *s = n <= PAYLOAD / 2 ? room(r, thread, n + 8) : NULL;
+    uint16_t header = MLW_OP_META, bytes = (uint16_t)n;
+    if (!s)
+        return;
+    memcpy(s->p, &header, 2);
+    s->p[2] = (uint8_t)kind;
+    memcpy(s->p + 3, &bytes, 2);
+    memcpy(s->p + 5, data, n);
+    s->p += 5 + n;
+}
+
+uint32_t rows_thread(struct rows *r, uint32_t tid, const char *name)
+{
+    if (r->stream_count == r->stream_room) {
+        uint32_t more = r->stream_room ? r->stream_room * 2 : 16;
+        struct stream *fresh = realloc(r->streams, more * sizeof *fresh);
+        if (!fresh) {
+            r->no_memory = true;
+            return 0;
+        }
+        r->streams = fresh;
+        r->stream_room = more;
+    }
+    uint32_t thread = r->stream_count++;
+    struct stream *s = &r->streams[thread];
+    memset(s, 0, sizeof *s);
+    s->head.tid = tid;
+    s->head.thread = thread;
+    s->head.base_clock = s->state.clock = r->last_clock;
+    s->p = s->payload = malloc(PAYLOAD + MLW_ROW_MAX);
+    if (!s->payload)
+        r->no_memory = true;
+    uint8_t start[10 + 64];
+    size_t n = name ? strnlen(name, 64) : 0;
+    memcpy(start, &r->last_clock, 8);
+    start[8] = (uint8_t)n;
+    start[9] = 0;
+    if (n)
+        memcpy(start + 10, name, n);
+    meta(r, thread, MLW_META_THREAD_START, start, 10 + n);
+    return thread;
+}
+
+void rows_call(struct rows *r, uint32_t thread, const struct rows_call *c)
+{
+    struct stream *s = room(r, thread, MLW_ROW_MAX);
+    uint64_t clock = CLOCK_START + c->time_ns;
+    if (!s)
+        return;
+    if (clock <= r->last_clock) /* so that no merge of threads changes their order */
+        clock = r->last_clock + 1;
+    r->last_clock = clock;
+    bool said = c->has_usable && c->usable >= c->size && c->usable - c->size <= UINT32_MAX &&
+                c->usable != mlw_usual_usable(c->size);
+    s->p = mlw_row_encode(s->p, &s->state, c->op, mlw_op_fields(c->op), clock, c->address, c->size,
+                          c->stack, said, said ? (uint32_t)(c->usable - c->size) : 0, c->argument,
+                          c->path);
+    s->head.calls++;
+    r->calls++;
+}
+
+void rows_node(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc,
+               uint32_t module)
+{
+    uint8_t b[21];
+    memcpy(b, &id, 4);
+    memcpy(b + 4, &parent, 4);
+    memcpy(b + 8, &pc, 8);
+    memcpy(b + 16, &module, 4);
+    b[20] = MLW_NODE_EXACT;
+    meta(r, thread, MLW_META_NODE, b, sizeof b);
+}
+
+void rows_module(struct rows *r, uint32_t thread, uint32_t id, const char *path, uint64_t bias)
+{
+    uint8_t b[31 + 4096] = {0};
+    uint16_t n = (uint16_t)strnlen(path, 4096);
+    uint64_t end = UINT64_MAX;
+    memcpy(b, &id, 4);
+    memcpy(b + 12, &end, 8);
+    memcpy(b + 20, &bias, 8);
+    memcpy(b + 29, &n, 2);
+    memcpy(b + 31, path, n);
+    meta(r, thread, MLW_META_MODULE, b, 31u + n);
+}
+
+void rows_name(struct rows *r, const struct rows_name *n)
+{
+    const char *function = n->function ? n->function : "", *file = n->file ? n->file : "";
+    uint8_t inlined = n->inlined;
+    if (r->name_count == r->name_room) {
+        size_t more = r->name_room ? r->name_room * 2 : 256;
+        struct name *fresh = realloc(r->index, more * sizeof *fresh);
+        if (!fresh) {
+            r->no_memory = true;
+            return;
+        }
+        r->index = fresh;
+        r->name_room = more;
+    }
+    size_t offset = r->names.size_bytes;
+    buffer_append(&r->names, &n->pc, 8);
+    buffer_append(&r->names, &n->line, 4);
+    buffer_append(&r->names, &inlined, 1);
+    buffer_append(&r->names, function, strlen(function) + 1);
+    buffer_append(&r->names, file, strlen(file) + 1);
+    r->index[r->name_count] =
+        (struct name){n->pc, offset, r->names.size_bytes - offset, r->name_count};
+    r->name_count++;
+}
+
+static int by_pc(const void *a, const void *b)
+{
+    const struct name *x = a, *y = b;
+    if (x->pc != y->pc)
+        return x->pc < y->pc ? -1 : 1;
+    return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
+}
+
+/* Names, in the order of their addresses, as chunks of the process. */
+static void write_names(struct rows *r)
+{
+    struct mlw_chunk h = {.type = MLW_CHUNK_PROCESS, .image = IMAGE, .tid = r->pid};
+    struct buffer part = {0};
+    if (buffer_failed(&r->names)) {
+        r->no_memory = true;
+        return;
+    }
+    if (r->name_count)
+        qsort(r->index, r->name_count, sizeof *r->index, by_pc);
+    for (size_t i = 0; i < r->name_count; i++) {
+        buffer_append(&part, r->names.data + r->index[i].offset, r->index[i].bytes);
+        if (part.size_bytes < NAMES_MAX && i + 1 < r->name_count)
+            continue;
+        struct buffer b = {0};
+        tlv(&b, MLW_TLV_NAMES, part.data, part.size_bytes);
+        r->no_memory |= buffer_failed(&part);
+        tlv_chunk(r, &h, &b);
+        buffer_clear(&part);
+    }
+    buffer_release(&part);
+}
+
+void rows_resident(struct rows *r, uint64_t time_ns, uint64_t vmsize, uint64_t rss, uint64_t shared)
+{
+    const struct mlw_resident k = {CLOCK_START + time_ns, vmsize, rss, shared};
+    buffer_append(&r->resident, &k, sizeof k);
+}
+
+uint64_t rows_calls(const struct rows *r) { return r->calls; }
+
+int rows_finish(struct rows *r, uint64_t end_ns, struct error *err)
+{
+    struct mlw_chunk resident = {.type = MLW_CHUNK_RESIDENT, .image = IMAGE, .tid = r->pid};
+    struct mlw_chunk end = {.type = MLW_CHUNK_END, .image = IMAGE, .tid = r->pid};
+    struct trace_seal_result sealed;
+    struct buffer b = {0};
+    uint64_t clock = CLOCK_START + end_ns;
+    if (clock < r->last_clock)
+        clock = r->last_clock;
+    for (uint32_t i = 0; i < r->stream_count; i++)
+        if (r->streams[i].payload)
+            flush(r, &r->streams[i]);
+    write_names(r);
+    const size_t most =
+        (size_t)(MLW_CHUNK_MAX / 2 / sizeof(struct mlw_resident)) * sizeof(struct mlw_resident);
+    if (buffer_failed(&r->resident))
+        r->no_memory = true;
+    for (size_t at = 0; at < r->resident.size_bytes && !r->no_memory; at += most) {
+        size_t left = r->resident.size_bytes - at;
+        chunk(r, &resident, r->resident.data + at, left < most ? left : most);
+    }
+    const uint32_t how[4] = {(uint32_t)clock, (uint32_t)(clock >> 32), MLW_END_EXIT, 0};
+    tlv(&b, MLW_TLV_END, how, sizeof how);
+    tlv_chunk(r, &end, &b);
+    bool bad = ferror(r->out);
+    if (fclose(r->out))
+        bad = true;
+    r->out = NULL;
+    int status = bad ? error_system(err, "cannot write %s", r->raw) : 0;
+    if (r->no_memory)
+        status = error_set(err, ERROR_MEMORY, "out of memory");
+    if (!status)
+        status = trace_seal(r->raw, r->path, &sealed, NULL, NULL, err);
+    rows_abandon(r);
+    return status;
+}
+
+void rows_abandon(struct rows *r)
+{
+    if (!r)
+        return;
+    if (r->out)
+        fclose(r->out);
+    if (r->raw)
+        unlink(r->raw);
+    for (uint32_t i = 0; i < r->stream_count; i++)
+        free(r->streams[i].payload);
+    free(r->streams);
+    free(r->index);
+    buffer_release(&r->names);
+    buffer_release(&r->resident);
+    free(r->raw);
+    free(r->path);
+    free(r);
+}

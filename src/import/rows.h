@@ -1,0 +1,67 @@
+/* rows.h - writing an unsealed recording of one process, from calls that come in the order of time.
+ *
+ * Owns: the temporary file, which is sealed into the wanted one at the end. Errors of writing are
+ * sticky and told by rows_finish. */
+#ifndef MALLOW_IMPORT_ROWS_H
+#define MALLOW_IMPORT_ROWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "format/chunk.h"
+#include "format/op.h"
+#include "format/row.h"
+
+struct rows;
+
+struct rows_process {
+    const char *tool;      /* what the recording was made from, for "recorded_by" */
+    const char *command;   /* one line; NULL when unknown */
+    const char *allocator; /* NULL when unknown */
+    const char *note;      /* what the recording lacks, for the user; NULL for nothing */
+    uint32_t pid;
+    uint32_t stack_mode; /* enum mlw_stack_mode */
+    uint64_t start_realtime_ns;
+};
+
+/* A call. Times are nanoseconds since the start; one that is not later than that of the call before
+ * becomes a nanosecond later. */
+struct rows_call {
+    uint64_t time_ns, address, size, usable, argument;
+    uint32_t stack;  /* node, 0 for none */
+    uint8_t op;      /* enum mlw_op */
+    uint8_t path;    /* enum mlw_path */
+    bool has_usable; /* else the usual of glibc */
+};
+
+/* A function at an address; inlined: into the next one that is added with the same address. */
+struct rows_name {
+    uint64_t pc;
+    const char *function, *file; /* NULL or "" when unknown */
+    uint32_t line;
+    bool inlined;
+};
+
+/* Makes OUT's temporary neighbour. */
+struct rows *rows_new(const char *out, struct error *err);
+/* Once, at any time before rows_finish. */
+void rows_process(struct rows *r, const struct rows_process *p);
+/* The number of a new thread. */
+uint32_t rows_thread(struct rows *r, uint32_t tid, const char *name);
+void rows_call(struct rows *r, uint32_t thread, const struct rows_call *c);
+/* Ids from 1, each once, before the first call that uses them; parents before children. */
+void rows_node(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc,
+               uint32_t module);
+/* bias: what a frame's pc is more than its offset in the file. */
+void rows_module(struct rows *r, uint32_t thread, uint32_t id, const char *path, uint64_t bias);
+void rows_name(struct rows *r, const struct rows_name *n);
+void rows_resident(struct rows *r, uint64_t time_ns, uint64_t vmsize, uint64_t rss,
+                   uint64_t shared);
+uint64_t rows_calls(const struct rows *r);
+
+/* Ends the process at end_ns, seals into OUT and frees r. 0, or -1 with *err and no OUT. */
+int rows_finish(struct rows *r, uint64_t end_ns, struct error *err);
+void rows_abandon(struct rows *r); /* NULL is fine */
+
+#endif

@@ -1,0 +1,166 @@
+#include "import/source.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+#include <zstd.h>
+
+enum { CHUNK = 1 << 16 };
+
+struct source {
+    const char *path;
+    gzFile gz; /* reads what is not compressed as well */
+    FILE *file;
+    ZSTD_DStream *zstd;
+    char packed[CHUNK]; /* of zstd */
+    ZSTD_inBuffer in;
+    char *text; /* what has been read and not yet given */
+    size_t at, have, room;
+    uint64_t lines;
+    bool ended;
+    bool within; /* a frame of zstd that is not complete */
+};
+
+struct source *source_open(const char *path, struct error *err)
+{
+    static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
+    unsigned char head[4] = {0};
+    struct source *s = calloc(1, sizeof *s);
+    if (s)
+        s->text = malloc(s->room = CHUNK + 1);
+    if (!s || !s->text) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+        source_close(s);
+        return NULL;
+    }
+    s->path = path;
+    s->file = fopen(path, "rbe");
+    if (!s->file) {
+        error_system(err, "cannot open %s", path);
+        source_close(s);
+        return NULL;
+    }
+    bool zstd = fread(head, 1, 4, s->file) == 4 && !memcmp(head, magic, 4);
+    if (zstd) {
+        rewind(s->file);
+        s->zstd = ZSTD_createDStream();
+    } else {
+        fclose(s->file);
+        s->file = NULL;
+        s->gz = gzopen(path, "rb");
+    }
+    if (!s->zstd && !s->gz) {
+        error_system(err, "cannot open %s", path);
+        source_close(s);
+        return NULL;
+    }
+    return s;
+}
+
+void source_close(struct source *s)
+{
+    if (!s)
+        return;
+    if (s->gz)
+        gzclose(s->gz);
+    if (s->file)
+        fclose(s->file);
+    ZSTD_freeDStream(s->zstd);
+    free(s->text);
+    free(s);
+}
+
+uint64_t source_line_number(const struct source *s) { return s->lines; }
+
+int source_error(const struct source *s, struct error *err, const char *format, ...)
+{
+    char text[256];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    return error_set(err, ERROR_FORMAT, "%s, line %llu: %s", s->path, (unsigned long long)s->lines,
+                     text);
+}
+
+/* Appends what comes next; the room is there. Bytes, 0 at the end, -1. */
+static ssize_t more(struct source *s, char *to, size_t room, struct error *err)
+{
+    if (s->gz) {
+        int n = gzread(s->gz, to, (unsigned)room), code;
+        const char *why = n <= 0 ? gzerror(s->gz, &code) : NULL;
+        if (n < 0 || (n == 0 && code == Z_BUF_ERROR)) { /* the latter: it ends too early */
+            return source_error(s, err, "cannot be uncompressed: %s",
+                                code == Z_ERRNO ? strerror(errno) : why);
+        }
+        return n;
+    }
+    for (;;) {
+        ZSTD_outBuffer out = {to, room, 0};
+        if (s->in.pos == s->in.size) {
+            s->in.size = fread(s->packed, 1, sizeof s->packed, s->file);
+            s->in.src = s->packed;
+            s->in.pos = 0;
+            if (ferror(s->file))
+                return error_system(err, "cannot read %s", s->path);
+        }
+        bool last = s->in.size == 0;
+        size_t left = ZSTD_decompressStream(s->zstd, &out, &s->in);
+        if (ZSTD_isError(left))
+            return source_error(s, err, "cannot be uncompressed: %s", ZSTD_getErrorName(left));
+        if (!last || out.pos)
+            s->within = left != 0;
+        else if (s->within)
+            return source_error(s, err, "cannot be uncompressed: it ends too early");
+        if (out.pos || last)
+            return (ssize_t)out.pos;
+    }
+}
+
+int source_line(struct source *s, char **line, size_t *bytes, struct error *err)
+{
+    size_t seen = 0;
+    for (;;) {
+        char *start = s->text + s->at;
+        char *end =
+            s->have > s->at + seen ? memchr(start + seen, '\n', s->have - s->at - seen) : NULL;
+        size_t n = end ? (size_t)(end - start) : s->have - s->at;
+        if (end || (s->ended && n)) {
+            s->lines++;
+            start[n] = 0; /* there is always room for it */
+            s->at += n + (end != NULL);
+            *line = start;
+            *bytes = n;
+            if (memchr(start, 0, n))
+                return source_error(s, err, "a NUL byte, so it is not text");
+            return 1;
+        }
+        if (s->ended)
+            return 0;
+        seen = n;
+        if (n > SOURCE_LINE_MAX) {
+            s->lines++;
+            return source_error(s, err, "the line has more than %u bytes", SOURCE_LINE_MAX);
+        }
+        if (s->at) {
+            memmove(s->text, start, n);
+            s->at = 0;
+            s->have = n;
+        }
+        if (s->room < n + CHUNK + 1) {
+            char *fresh = realloc(s->text, n + 2 * CHUNK + 1);
+            if (!fresh)
+                return error_set(err, ERROR_MEMORY, "out of memory");
+            s->text = fresh;
+            s->room = n + 2 * CHUNK + 1;
+        }
+        ssize_t k = more(s, s->text + n, CHUNK, err);
+        if (k < 0)
+            return -1;
+        s->have = n + (size_t)k;
+        s->ended = k == 0;
+    }
+}

@@ -1,0 +1,28 @@
+/* source.h - the lines of a file that may be compressed by gzip or zstd. */
+#ifndef MALLOW_IMPORT_SOURCE_H
+#define MALLOW_IMPORT_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+#define SOURCE_LINE_MAX (1u << 20) /* a longer line is damage */
+
+struct source;
+
+struct source *source_open(const char *path, struct error *err);
+void source_close(struct source *s); /* NULL is fine */
+
+/* The next line without its end, NUL behind it; valid until the next call. 1, 0 at the end, -1 with
+ * *err. A NUL within a line is an error: it is not text. */
+int source_line(struct source *s, char **line, size_t *bytes, struct error *err);
+/* The number of the line that source_line gave last, from 1. */
+uint64_t source_line_number(const struct source *s);
+/* "FILE, line N: WHY". Returns -1. */
+int source_error(const struct source *s, struct error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif
