@@ -583,11 +583,12 @@ void raw_close(struct raw *r)
 int raw_probe(int fd, struct error *err)
 {
     uint8_t buf[4096];
-    static const uint8_t magic[4] = {'M', 'L', 'C', '1'};
+    static const uint8_t magic[4] = {'M', 'L', 'C', '1'}, sealed[4] = {'M', 'L', 'S', '1'};
     ssize_t k = read_at(fd, buf, sizeof buf, 0);
     if (k < 0)
         return error_system(err, "cannot read the recording");
-    return k >= 4 && memmem(buf, (size_t)k, magic, 4) != NULL;
+    /* a sealed one may have the magic of the other in a text */
+    return k >= 4 && memcmp(buf, sealed, 4) != 0 && memmem(buf, (size_t)k, magic, 4) != NULL;
 }
 
 bool raw_is_live(const struct raw *r)
