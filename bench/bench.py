@@ -330,12 +330,38 @@ def table(b):
         bar = (64 << 20) + 100 * f["peak_blocks"]
         t.row(f"memory of report, {what}, {f['events'] / 1e6:.0f} M events", f["report"]["rss"] / 2**20,
               "{:.0f} MB", bar / 2**20, f"<= {bar / 2**20:.0f} MB")
+    if files.get("churn"):
+        exports(b, t, files["churn"])
     for name, threads in (("churn", 1), ("xthread", 2)):
         rss, plain = b.median(name, "full", "rss"), b.median(name, "plain", "rss")
         t.row(f"the program's own extra memory, {name}, {threads} thread{'s' * (threads > 1)}",
               None if rss is None else (rss - plain) / 2**20, "{:.1f} MB", 8 + threads / 4,
               f"<= {8 + threads / 4:.2f} MB")
     return t
+
+
+EVENT_FORMATS = ("heaptrack", "ctf", "csv", "mtrace", "chrome", "massif", "sqlite")
+
+
+def exports(b, t, f):
+    """Rows of `mallow export`: CPU time of formats that write every event, symbols and start included, and
+    memory beside that of report."""
+    most, whose = 0, ""
+    for form in EVENT_FORMATS:
+        progress(f"export, {form}")
+        out = b.path("exported")
+        shutil.rmtree(out, True)
+        to = out if form in ("ctf", "sqlite") else "/dev/null"
+        cost = b.timed([b.mallow, "export", "--format", form, "-o", to, f["file"]])
+        t.row(f"export, {form}, one core", f["events"] / cost["cpu"] * 1e3, "{:.1f} M events/s", 2, ">= 2 M events/s",
+              at_least=True)
+        if cost["rss"] > most:
+            most, whose = cost["rss"], form
+        if os.path.isfile(out):
+            os.unlink(out)
+        shutil.rmtree(out, True)
+    t.row("memory of export, as a share of report's", most / f["report"]["rss"], "{:.2f}", 1.5, "<= 1.5",
+          f"the most: {whose}")
 
 
 def main(doc=__doc__, kind=Bench, rows=table, rounds=7, seconds=360):

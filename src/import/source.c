@@ -124,7 +124,7 @@ int source_line(struct source *s, char **line, size_t *bytes, struct error *err)
 {
     size_t seen = 0;
     for (;;) {
-        char *start = s->text ? s->text + s->at : NULL;
+        char *start = s->text + s->at;
         char *end =
             s->have > s->at + seen ? memchr(start + seen, '\n', s->have - s->at - seen) : NULL;
         size_t n = end ? (size_t)(end - start) : s->have - s->at;
@@ -145,7 +145,7 @@ int source_line(struct source *s, char **line, size_t *bytes, struct error *err)
             s->lines++;
             return source_error(s, err, "the line has more than %u bytes", SOURCE_LINE_MAX);
         }
-        if (start && s->at) {
+        if (s->at) {
             memmove(s->text, start, n);
             s->at = 0;
             s->have = n;
