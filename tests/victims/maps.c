@@ -26,7 +26,7 @@ NOINLINE static void *make_buffer(void)
 
 NOINLINE static void *enlarge(void *p)
 {
-    char *q = mremap(p, 10000, MB, MREMAP_MAYMOVE);
+    char *q = mremap(p, 10000, 2 * MB, MREMAP_MAYMOVE);
     *q = 1;
     return q;
 }
@@ -34,9 +34,10 @@ NOINLINE static void *enlarge(void *p)
 int main(void)
 {
     char *pool = make_pool(), *buffer = make_buffer(); /* the peak */
-    munmap(pool + 16 * MB, MB);                        /* a hole */
-    buffer = enlarge(buffer);
-    munmap(buffer + MB / 2, MB / 2); /* its end */
-    munmap(pool + 8 * MB, 9 * MB);   /* over the hole */
+    munmap(pool + 60 * MB, 4 * MB);                    /* the end of it */
+    buffer = enlarge(buffer); /* may well lie there: nothing below touches that again */
+    munmap(buffer + MB, MB);
+    munmap(pool + 16 * MB, MB);    /* a hole */
+    munmap(pool + 8 * MB, 9 * MB); /* over the hole */
     return pool == NULL;
 }
