@@ -34,6 +34,7 @@ static void walk(unsigned depth, unsigned path)
 
 static void *run(void *depth)
 {
+    pthread_setname_np(pthread_self(), "</script><b>&");
     walk(*(const unsigned *)depth, 0);
     return NULL;
 }
@@ -44,7 +45,6 @@ int main(int argc, char **argv)
     pthread_t thread;
     if (depth > 16 || pthread_create(&thread, NULL, run, &depth))
         return 1;
-    pthread_setname_np(thread, "</script><b>&");
     pthread_join(thread, NULL);
     for (unsigned i = 0; i < kept && i < 0x8000; i += 2)
         free(keep[i]);
