@@ -19,6 +19,6 @@ void page_lanes_release(struct page_lanes *l);
 /* The whole object: what the JSON report says of the process, then `page`, see web/src/data.ts. */
 int html_process(struct json *j, const struct model *m, const struct series *s,
                  const struct series_plan *plan, const struct page_sites *sites,
-                 const struct page_lanes *lanes, const struct names *names, struct error *err);
+                 const struct page_lanes *lanes, struct names *names, struct error *err);
 
 #endif

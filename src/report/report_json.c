@@ -200,22 +200,22 @@ static bool write_stack(struct json *j, uint32_t stack, struct frame_texts *text
     return !names_failed(names);
 }
 
-/* The program's own anonymous mappings. Left out with a filter, which cannot tell. */
-static int write_mapped(struct json *j, const struct model *m, struct names *names,
-                        struct error *err)
+int json_mapped(struct json *j, const struct model *m, struct names *names, uint64_t limit,
+                struct error *err)
 {
     const struct mapped *mapped = model_mapped(m);
     const struct mapped_stack *stacks = mapped_stacks(mapped);
     const uint64_t start = model_image(m)->start_ns, peak = mapped_peak_time_ns(mapped);
     struct frame_texts texts = {0};
     bool failed = false;
+    uint64_t sites = 0;
     json_open_object(j, "mapped");
     json_number(j, "peak_bytes", mapped_peak_bytes(mapped));
     json_number(j, "peak_time_ns", peak > start ? peak - start : 0);
     json_number(j, "end_bytes", mapped_live_bytes(mapped));
     json_open_array(j, "sites");
     for (uint32_t i = 0; stacks && i <= model_image(m)->stacks && !failed; i++) {
-        if (!stacks[i].calls)
+        if (!stacks[i].calls || (sites++ >= limit && limit))
             continue;
         json_open_object(j, NULL);
         failed = !write_stack(j, i, &texts, names);
@@ -226,6 +226,8 @@ static int write_mapped(struct json *j, const struct model *m, struct names *nam
         json_close_object(j);
     }
     json_close_array(j);
+    if (limit)
+        json_number(j, "sites_total", sites);
     json_close_object(j);
     buffer_release(&texts.text);
     free(texts.start);
@@ -239,7 +241,7 @@ static int write_process(struct json *j, const struct model *m, struct names *na
 {
     json_open_object(j, NULL);
     json_process(j, m);
-    int status = model_filtered(m) ? 0 : write_mapped(j, m, names, err);
+    int status = model_filtered(m) ? 0 : json_mapped(j, m, names, 0, err);
     if (!status)
         status = write_sites(j, m, names, o, suppressions, err);
     json_close_object(j);

@@ -157,6 +157,14 @@ export interface RawProcess {
   resident: { time_ns: number; vmsize_bytes: number; rss_bytes: number; rss_shared_bytes: number }[];
   peak_rss_bytes: number | null;
   peak_rss_time_ns: number | null;
+  /** Its own anonymous mappings; not there when a filter is. */
+  mapped?: {
+    peak_bytes: number;
+    peak_time_ns: number;
+    end_bytes: number;
+    sites_total: number;
+    sites: { frames: { function: string; file: string; line: number; module: string }[]; calls: number; mapped_bytes: number; peak_bytes: number; end_bytes: number }[];
+  };
   page: RawPage;
 }
 

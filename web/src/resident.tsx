@@ -36,6 +36,29 @@ function steps(s: Split): Step[] {
   return out;
 }
 
+/** Memory that the program mapped by itself: no blocks, but resident as well once it is touched. */
+export function Mapped({ p }: { p: Process }) {
+  const mapped = p.raw.mapped;
+  if (!mapped || !mapped.sites.length) return null;
+  const sites = [...mapped.sites].sort((a, b) => b.peak_bytes - a.peak_bytes || b.mapped_bytes - a.mapped_bytes);
+  return (
+    <div>
+      <h4>Mapped by the program itself <span class="muted">whole run; address space, resident only where it was touched; {bytes(mapped.peak_bytes)} at most, {duration(mapped.peak_time_ns)} after the start</span></h4>
+      <div class="table-box"><table class="plain" id="mapped">
+        <thead><tr><th scope="col">Call site</th><th class="number" scope="col">At its peak</th><th class="number" scope="col">At the end</th><th class="number" scope="col">Mapped</th><th class="number" scope="col">Calls</th></tr></thead>
+        <tbody>{sites.slice(0, 12).map((s, i) => <tr key={i} title={s.frames.map((f) => f.function).join("\n")}>
+          <td>{s.frames[0]?.function ?? "(no stack recorded)"} <span class="muted small">{s.frames.slice(1, 3).map((f) => `← ${f.function}`).join(" ")}</span></td>
+          <td class="number" data-exact={s.peak_bytes} title={exact(s.peak_bytes)}>{bytes(s.peak_bytes)}</td>
+          <td class="number" title={exact(s.end_bytes)}>{bytes(s.end_bytes)}</td>
+          <td class="number" title={exact(s.mapped_bytes)}>{bytes(s.mapped_bytes)}</td>
+          <td class="number" title={exact(s.calls)}>{exact(s.calls)}</td>
+        </tr>)}</tbody>
+      </table></div>
+      {mapped.sites_total > 12 && <p class="muted small">{exact(mapped.sites_total - 12)} more call stacks are not listed here; 'mallow report --json' has all.</p>}
+    </div>
+  );
+}
+
 export function Resident({ p, range }: { p: Process; range: Range }) {
   const splits = p.page.splits;
   const bins = p.page.bins;
