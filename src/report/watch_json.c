@@ -120,6 +120,8 @@ static void write_end(struct json *j, const struct watch_process *p)
         json_number(j, "signal", (uint64_t)WTERMSIG(p->wait_status));
     else if (p->wait_status >= 0)
         json_number(j, "exit_status", (uint64_t)WEXITSTATUS(p->wait_status));
+    else if (p->life == WATCH_ENDED) /* how exactly is known of PROGRAM itself only */
+        json_bool(j, "killed", !process_said_goodbye(p));
 }
 
 static void write_counters(struct json *j, const struct mlw_watch_counters *c)

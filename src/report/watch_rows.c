@@ -66,7 +66,6 @@ static uint64_t hash_frames(const uint32_t *frames, size_t count)
 
 static void merge(struct watch_site *sum, const struct watch_site *s)
 {
-    const struct watch_sums *t = &s->sums;
     if (s->chosen.samples && (!sum->chosen.samples || s->oldest_ns > sum->oldest_ns)) {
         sum->oldest_ns = s->oldest_ns;
         sum->tid = s->tid;
@@ -78,15 +77,7 @@ static void merge(struct watch_site *sum, const struct watch_site *s)
     estimate_merge(&sum->live, &s->live);
     sum->growth_bytes += s->growth_bytes;
     sum->byte_seconds += s->byte_seconds;
-    sum->sums.samples += t->samples;
-    sum->sums.bytes += t->bytes;
-    sum->sums.allocated_bytes += t->allocated_bytes;
-    sum->sums.allocated_blocks += t->allocated_blocks;
-    sum->sums.freed_bytes += t->freed_bytes;
-    sum->sums.freed_blocks += t->freed_blocks;
-    sum->sums.freed_byte_seconds += t->freed_byte_seconds;
-    sum->sums.freed_samples += t->freed_samples;
-    sum->sums.freed_elsewhere += t->freed_elsewhere;
+    sites_add_sums(&sum->sums, &s->sums);
 }
 
 /* Rows are in the order of the largest of their stacks; after merging another may be first. */

@@ -5,9 +5,10 @@
 
 #include "report/watch_impl.h"
 
-#define SITES  10u
-#define FRAMES 8u
-#define FREED  16u
+#define SITES          10u
+#define SITES_OF_CHILD 3u
+#define FRAMES         8u
+#define FREED          16u
 
 static struct page page_of(const struct watch_view *v)
 {
@@ -135,7 +136,7 @@ static void print_row(struct watch_view *v, const struct page *p, const struct w
 static void print_rows(struct watch_view *v, const struct page *p, const struct watch_report *r,
                        const struct watch_rows *rows)
 {
-    size_t most = v->o.top ? v->o.top : SITES;
+    size_t most = v->o.top ? v->o.top : r->process->asked ? SITES : SITES_OF_CHILD;
     for (size_t i = 0; i < rows->count && i < most; i++)
         print_row(v, p, r, rows, &rows->items[i]);
     if (rows->count > most) {
@@ -195,7 +196,7 @@ static void append_end(struct buffer *b, const struct watch_process *p)
     else if (w >= 0)
         buffer_printf(b, " when it ended with status %d", WEXITSTATUS(w));
     else
-        buffer_append_text(b, " when it was killed");
+        buffer_append_text(b, process_said_goodbye(p) ? " when it ended" : " when it was killed");
 }
 
 static void print_heading(const struct page *p, const struct watch_report *r,
@@ -260,6 +261,8 @@ int watch_text_report(struct watch_view *v, const struct watch_report *r,
     char count[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES];
     if (!n)
         return -1;
+    if (!r->process->asked && !rows->count && (r->kind == WATCH_OLD || r->kind == WATCH_FINAL))
+        return 0; /* of a child only what there is to say: a build has thousands */
     print_heading(&p, r, rows, marking);
     if (r->kind == WATCH_OLD)
         print_age(&p, r);

@@ -282,8 +282,10 @@ static unsigned adopt_left(struct follow *f, pid_t pid, const char *directory, c
         if (!parse_name(prefix, e->d_name, &owner, &clock) || owner != pid)
             continue;
         snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
-        if (own_file(path) && !process_open(&p, path, pid, err) && !add(f, p, err))
-            found++;
+        if (!own_file(path) || process_open(&p, path, pid, err))
+            continue;
+        p->asked = true;
+        found += !add(f, p, err);
     }
     if (d)
         closedir(d);
@@ -349,6 +351,7 @@ int follow_pid(struct follow *f, pid_t pid, struct error *err)
         process_close(p);
         return 0;
     }
+    p->asked = true;
     return add(f, p, err);
 }
 

@@ -76,10 +76,13 @@ void process_check(struct watch_process *p)
     if (!ended)
         return;
     p->life = state_of(p) == MLW_WATCH_EXEC ? WATCH_REPLACED : WATCH_ENDED;
-    if (state_of(p) == MLW_WATCH_EXITED)
-        p->wait_status =
-            (int)(__atomic_load_n(&p->segment.head->exit_status, __ATOMIC_RELAXED) << 8 & 0xff00);
+    /* exit() does not tell the library its status, which then says 0 */
+    uint32_t status = __atomic_load_n(&p->segment.head->exit_status, __ATOMIC_RELAXED) & 0xff;
+    if (state_of(p) == MLW_WATCH_EXITED && status)
+        p->wait_status = (int)(status << 8);
 }
+
+bool process_said_goodbye(const struct watch_process *p) { return state_of(p) == MLW_WATCH_EXITED; }
 
 double process_footprint(const struct watch_process *p)
 {

@@ -52,6 +52,7 @@ struct watch_process {
     int wait_status;       /* as of waitpid, once ended; -1: not known */
     bool remove;           /* the file is removed when the last was told */
     bool hold;             /* its end is not told while this is set */
+    bool asked;            /* by its id or as the program, not only as a child of such a one */
     bool is_program;       /* what `mallow watch -- PROGRAM` started */
     uint64_t joined_ns;    /* when this reader found it */
     bool found_dead;       /* its time stands where it died, as far as that can be told */
@@ -83,6 +84,9 @@ void process_close(struct watch_process *p);
 
 /* Asks whether the process still runs this image; sets life (never back to running). */
 void process_check(struct watch_process *p);
+
+/* Whether the process itself noted its end: it was not killed. */
+bool process_said_goodbye(const struct watch_process *p);
 
 /* Copies what is live now, and the sums. -1: no memory. */
 int process_look(struct watch_process *p, struct error *err);

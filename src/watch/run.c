@@ -223,6 +223,7 @@ static void joined(void *arg, struct watch_process *p)
     r->processes++;
     p->is_program = r->launch.pid && p->pid == r->launch.pid;
     p->hold = p->is_program;
+    p->asked |= p->is_program;
     segment_change(&p->segment, &(struct segment_change){.reader_pid = &self});
     if (!r->launch.pid && (r->o.period_bytes || r->o.guard_share || r->o.on_error) &&
         !segment_change(&p->segment, &(struct segment_change){.period = r->o.period_bytes,
@@ -234,17 +235,15 @@ static void joined(void *arg, struct watch_process *p)
         r->o.listener.joined(r->o.listener.arg, p);
 }
 
-/* Whether a process died without having said so: by a signal that it did not send itself in vain.
- */
-static bool crashed(const struct watch_run *r, const struct watch_process *p)
+/* Whether a process died of something that nobody wanted: then what it freed last may say why. */
+static bool crashed(const struct watch_process *p)
 {
     if (p->life != WATCH_ENDED)
         return false;
     if (p->wait_status >= 0)
         return WIFSIGNALED(p->wait_status) && WTERMSIG(p->wait_status) != SIGTERM &&
                WTERMSIG(p->wait_status) != SIGINT;
-    (void)r;
-    return __atomic_load_n(&p->segment.head->state, __ATOMIC_RELAXED) == MLW_WATCH_LIVE;
+    return !process_said_goodbye(p);
 }
 
 static void ended(void *arg, struct watch_process *p)
@@ -253,7 +252,7 @@ static void ended(void *arg, struct watch_process *p)
     if (p->is_program && r->reaped && p->life == WATCH_ENDED)
         p->wait_status = r->wait_status;
     tell_errors(r, p);
-    if (crashed(r, p))
+    if (crashed(p))
         report(r, p, WATCH_FREES, false);
     report(r, p, WATCH_FINAL, false);
 }

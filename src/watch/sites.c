@@ -40,8 +40,7 @@ static int compare(const void *a, const void *b)
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-/* Sums of one stack that stand in several entries of the table. */
-static void add_sums(struct watch_sums *sum, const struct watch_sums *s)
+void sites_add_sums(struct watch_sums *sum, const struct watch_sums *s)
 {
     sum->samples += s->samples;
     sum->bytes += s->bytes;
@@ -102,7 +101,7 @@ int sites_of(struct watch_sites *all, const struct watch_process *p,
             all->items[all->count - 1].stack = s->stack;
         }
         struct watch_site *site = &all->items[index[s->stack] - 1];
-        add_sums(&site->sums, s);
+        sites_add_sums(&site->sums, s);
         site->sums.stack = s->stack;
     }
     for (uint32_t i = 0; i < p->block_count; i++) {

@@ -234,6 +234,7 @@ class Children(unittest.TestCase):
         self.assertEqual(len(finals), 2)
         parent = out[-1]
         child = next(r for pid, r in finals.items() if pid != parent["pid"])
+        self.assertEqual((child["process"], child["killed"]), ("ended", False))
         self.assertEqual(child["ppid"], parent["pid"])
         Ends.check_final(self, parent, 1000)
         Ends.check_final(self, child, 2000)  # what it inherited, and its own
@@ -245,6 +246,15 @@ class Children(unittest.TestCase):
         self.assertEqual(len({r["pid"] for r in out}), 1)
         for r in out:
             Ends.check_final(self, r, 1000)
+
+    def test_text_of_a_child(self):
+        """Under its own process id; of those that hold nothing, nothing is said."""
+        out = subprocess.run([MALLOW, "watch", "--period", "4K", "--", "sh", "-c",
+                              f"{SERVER} hold 1000 end; {SERVER} hold 0 end; exit 4"], capture_output=True, text=True,
+                             timeout=60, check=False)
+        self.assertEqual((out.returncode, out.stdout), (4, ""))
+        self.assertEqual(len(re.findall(r"server \[\d+\]: .* live when it ended\n", out.stderr)), 1, out.stderr)
+        self.assertRegex(out.stderr, r"\[\d+\]: [^\n]* live when it ended with status 4\n")
 
     def test_many(self):
         each = " & ".join([f"{SERVER} hold 500 end"] * 8)

@@ -231,7 +231,8 @@ class Ends(unittest.TestCase):
                 fake.end(signal.SIGKILL)
                 self.assertEqual(len(watch.next("frees")["frees"]), 1)
                 final = watch.next("final")
-                self.assertEqual((final["process"], final["estimated_bytes"]), ("ended", 5250000))
+                self.assertEqual((final["process"], final["killed"], final["estimated_bytes"]),
+                                 ("ended", True, 5250000))
                 self.assertEqual(watch.end()[2], 0)
             self.assertEqual(glob.glob(f"/dev/shm/mallow-watch-{fake.pid}-*"), [])
 
