@@ -65,7 +65,7 @@ static void on_signal(int number)
         sigaction(SIGTSTP, &stop, NULL);
         take();
         changed = 1;
-    } else { /* SIGTSTP, or our own crash */
+    } else { /* SIGTSTP, or our own crash. A stop that nobody could undo does not happen. */
         struct sigaction standard = {.sa_handler = SIG_DFL};
         give_back();
         sigaction(number, &standard, NULL);
@@ -74,6 +74,12 @@ static void on_signal(int number)
         sigaddset(&one, number);
         sigprocmask(SIG_UNBLOCK, &one, NULL);
         raise(number);
+        if (number == SIGTSTP && !taken) {
+            struct sigaction again = {.sa_handler = on_signal};
+            sigaction(SIGTSTP, &again, NULL);
+            take();
+            changed = 1;
+        }
     }
     errno = kept;
 }

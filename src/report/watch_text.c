@@ -220,6 +220,10 @@ static void print_heading(const struct page *p, const struct watch_report *r,
         append_estimate(&b, &rows->total);
         break;
     case WATCH_FREES:
+        if (!r->freed_count) {
+            buffer_append_text(&b, "no sampled block was freed or reallocated yet");
+            break;
+        }
         buffer_printf(&b, "the last %u sampled blocks that were freed or reallocated, latest last",
                       r->freed_count > FREED ? FREED : r->freed_count);
         break;

@@ -380,6 +380,21 @@ class Screen(unittest.TestCase):
             os.waitpid(pid, 0)
             os.close(fd)
 
+    def test_stop_key(self):
+        """Ctrl-Z gives the terminal back, and SIGCONT (or that there is no shell to go on) takes it again."""
+        with Fake() as fake:
+            fake.tell("alloc 10 1000 525000 60000 0 5")
+            pid, fd = self.open(fake)
+            self.read_until(fd, r"leaks_here")
+            os.write(fd, b"\x1a")
+            self.read_until(fd, r"\033\[\?25h\033\[\?1049l")
+            os.kill(pid, signal.SIGCONT)
+            self.read_until(fd, r"\033\[\?1049h[\s\S]*leaks_here")
+            os.write(fd, b"q")
+            self.read_until(fd, r"live \(still running\)")
+            os.waitpid(pid, 0)
+            os.close(fd)
+
     def test_terminal_is_given_back(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGABRT, signal.SIGSEGV):
             with Fake() as fake:
