@@ -265,7 +265,8 @@ int watch_text_report(struct watch_view *v, const struct watch_report *r,
     char count[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES];
     if (!n)
         return -1;
-    if (!r->process->asked && !rows->count && (r->kind == WATCH_OLD || r->kind == WATCH_FINAL))
+    if ((!r->process->asked || r->process->life == WATCH_REPLACED) && !rows->count &&
+        (r->kind == WATCH_OLD || r->kind == WATCH_FINAL))
         return 0; /* of a child only what there is to say: a build has thousands */
     print_heading(&p, r, rows, marking);
     if (r->kind == WATCH_OLD)

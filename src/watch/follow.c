@@ -160,10 +160,11 @@ static int read_maps(pid_t pid, struct maps *m, struct error *err)
     snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     *m = (struct maps){0};
     FILE *in = fopen(path, "re");
-    if (!in)
+    bool refused = !in && (errno == EACCES || errno == EPERM);
+    if (!in && !refused)
         return error_system(err, "cannot see the memory of process %d", (int)pid);
     errno = 0;
-    while (getline(&line, &room, in) > 0) {
+    while (in && getline(&line, &room, in) > 0) {
         char *name = strchr(line, '/');
         if (!name)
             continue;
@@ -183,13 +184,14 @@ static int read_maps(pid_t pid, struct maps *m, struct error *err)
         m->memfd = memfd;
         snprintf(m->segment, sizeof m->segment, "%s", name);
     }
-    bool refused = errno == EACCES || errno == EPERM;
+    refused |= errno == EACCES || errno == EPERM;
     free(line);
-    fclose(in);
+    if (in)
+        fclose(in);
     if (refused)
         return error_set(err, ERROR_UNSUPPORTED,
-                         "cannot see the memory of process %d, which is another user's; be that "
-                         "user, or root",
+                         "not allowed to see the memory of process %d; be the user that it belongs "
+                         "to, or root",
                          (int)pid);
     return 0;
 }
