@@ -167,7 +167,7 @@ class Ends(unittest.TestCase):
         except OSError as e:
             if os.path.isdir(group):
                 os.rmdir(group)
-            self.skipTest(f"no control group for memory can be made: {e}")
+            self.skipTest(f"SKIPPED, LOUDLY: no control group for memory can be made: {e}")
         try:
             enter = f'echo $$ > {group}/cgroup.procs && exec "$0" "$@"'
             out, status, err = lines("--period", "64K", "--", "sh", "-c", enter, SERVER, "hold", "1000", "eat")
@@ -269,7 +269,7 @@ class Children(unittest.TestCase):
 class Profile(unittest.TestCase):
     def test_totals(self):
         if not shutil.which("go"):
-            self.skipTest("no go (golang-go) to read the profile with")
+            self.skipTest("SKIPPED, LOUDLY: no go (golang-go) to read the profile with")
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "p.pb.gz")
             out, status, err = lines("--period", "4K", "--pprof", path, *command("hold", "3000", "end"))
@@ -287,4 +287,4 @@ class Profile(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

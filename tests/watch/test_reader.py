@@ -323,7 +323,7 @@ class Profile(unittest.TestCase):
             path = path.replace("%p", str(fake.pid))
             self.assertEqual(os.listdir(folder), [os.path.basename(path)])
             if not shutil.which("go"):
-                self.skipTest("no go (golang-go) to read the profile with")
+                self.skipTest("SKIPPED, LOUDLY: no go (golang-go) to read the profile with")
             env = dict(os.environ, HOME=folder, PPROF_TMPDIR=folder)
             for index, total, of_leak in (("inuse_space", 34 * 525000, 30 * 525000), ("inuse_objects", 17850, 15750),
                                           ("alloc_space", 38 * 525000, 30 * 525000),
@@ -409,4 +409,4 @@ class Screen(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)
