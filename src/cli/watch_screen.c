@@ -54,6 +54,18 @@ static void take(void)
     taken = 1;
 }
 
+static void on_signal(int number);
+
+/* Neither of stopping and going on interrupts the other. */
+static void listen_to(int number)
+{
+    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&act.sa_mask);
+    sigaddset(&act.sa_mask, SIGTSTP);
+    sigaddset(&act.sa_mask, SIGCONT);
+    sigaction(number, &act, NULL);
+}
+
 /* Only what may be done in a handler: write, tcsetattr, sigaction, raise. */
 static void on_signal(int number)
 {
@@ -61,25 +73,21 @@ static void on_signal(int number)
     if (number == SIGWINCH) {
         changed = 1;
     } else if (number == SIGCONT) {
-        struct sigaction stop = {.sa_handler = on_signal};
-        sigaction(SIGTSTP, &stop, NULL);
         take();
         changed = 1;
     } else { /* SIGTSTP, or our own crash. A stop that nobody could undo does not happen. */
         struct sigaction standard = {.sa_handler = SIG_DFL};
+        sigset_t one;
         give_back();
         sigaction(number, &standard, NULL);
-        sigset_t one;
         sigemptyset(&one);
         sigaddset(&one, number);
         sigprocmask(SIG_UNBLOCK, &one, NULL);
         raise(number);
-        if (number == SIGTSTP && !taken) {
-            struct sigaction again = {.sa_handler = on_signal};
-            sigaction(SIGTSTP, &again, NULL);
-            take();
-            changed = 1;
-        }
+        sigprocmask(SIG_BLOCK, &one, NULL);
+        listen_to(number);
+        take();
+        changed = 1;
     }
     errno = kept;
 }
@@ -106,11 +114,10 @@ struct watch_screen *watch_screen_begin(struct watch_view *view, struct watch_ru
     }
     if (!registered)
         registered = !atexit(give_back);
-    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     for (const int *n =
              (const int[]){SIGTSTP, SIGCONT, SIGWINCH, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, 0};
          *n; n++)
-        sigaction(*n, &act, NULL);
+        listen_to(*n);
     take();
     return s;
 }
