@@ -8,6 +8,8 @@
 #define NONE   UINT32_MAX
 #define NESTED 4u
 
+#define FEW_SLOTS (1u << 14) /* what is known of so many stays in a cache */
+
 /* A realloc whose old half has come and whose new half has not. A signal handler may begin another
  * in its middle. */
 struct pending {
@@ -124,6 +126,22 @@ static void other(struct converter *c, const struct trace_batch *b, size_t i)
     }
 }
 
+/* With many live blocks each release looks at memory that no cache holds: it is asked for in two
+ * steps, this many events ahead. */
+#define FAR  24
+#define NEAR 12
+
+static inline void look_ahead(const struct converter *c, const struct trace_batch *b, size_t i)
+{
+    if (i + FAR >= b->n)
+        return;
+    uint32_t far = b->slot[i + FAR], near = b->slot[i + NEAR];
+    if (far < c->slot_cap)
+        __builtin_prefetch(&c->slots[far], 1);
+    if (near < c->slot_cap && b->kind[i + NEAR] != TRACE_ALLOC)
+        workload_writer_expect(c->writer, c->slots[near]);
+}
+
 static int take_batch(struct converter *c, const struct trace_batch *b, struct error *err)
 {
     size_t i = 0;
@@ -134,7 +152,10 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
         c->slots[b->slot[i]] = workload_writer_allocate(c->writer, thread, WORKLOAD_PRESENT,
                                                         b->size[i], 0, b->time_ns[i]);
     }
+    const bool far_away = c->slot_cap > FEW_SLOTS;
     for (; i < b->n; i++) {
+        if (far_away)
+            look_ahead(c, b, i);
         unsigned kind = b->kind[i], op = b->op[i];
         uint32_t slot = b->slot[i];
         uint64_t ns = b->time_ns[i];

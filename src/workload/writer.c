@@ -543,6 +543,12 @@ void workload_writer_null(struct workload_writer *w, uint32_t thread, unsigned c
     end(w, thread, code, put_sizes(p, code, size_bytes, alignment));
 }
 
+void workload_writer_expect(const struct workload_writer *w, uint32_t slot)
+{
+    if (slot < w->slot_count)
+        __builtin_prefetch(&w->slots[slot], 1);
+}
+
 /* A slot that is free again goes to other threads, unless it has had all its lives. */
 static void donate(struct workload_writer *w, uint32_t slot)
 {

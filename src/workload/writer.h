@@ -43,6 +43,10 @@ uint32_t workload_writer_reallocate(struct workload_writer *w, uint32_t thread, 
 void workload_writer_reallocate_zero(struct workload_writer *w, uint32_t thread, unsigned code,
                                      uint32_t slot, uint64_t time_ns);
 
+/* The block in `slot` will soon be released or reallocated: brings what is known of it nearer. Any
+ * number; one that is no slot does nothing. */
+void workload_writer_expect(const struct workload_writer *w, uint32_t slot);
+
 /* The block in `slot` is in the middle of a realloc of this thread, and other threads act. */
 void workload_writer_early(struct workload_writer *w, uint32_t thread, uint32_t slot,
                            uint64_t time_ns);
