@@ -149,6 +149,24 @@ class Truth(WatchCase):
         self.assertEqual(s.state, "live")
         self.assertEqual(sum(x["size"] for x in s.samples() if x["size"] == 10), 10000)
 
+    def test_an_out_of_memory_kill_leaves_its_state(self):
+        """In a memory cgroup of 64 MB, where that can be had."""
+        group = f"/sys/fs/cgroup/memory/mallow-watch-test-{os.getpid()}"
+        try:
+            os.mkdir(group)
+            with open(os.path.join(group, "memory.limit_in_bytes"), "w") as f:
+                f.write(str(64 << 20))
+        except OSError as e:
+            self.skipTest(f"SKIPPED, LOUDLY: no memory cgroup can be made here (version 1, root): {e}")
+        self.addCleanup(os.rmdir, group)
+        wrapper = ["/bin/sh", "-c", f"echo $$ > {group}/cgroup.procs && exec \"$@\"", "sh"]
+        r = self.watched([*wrapper, victim("ends"), "memory"], settings={"period": "16K", "guard": "off"})
+        self.assertEqual(r.rc, -9)
+        (s,) = self.of("ends")
+        self.assertEqual(s.state, "live")
+        big = [x for x in s.samples() if x["size"] == 1 << 20]
+        self.assertGreater(len(big), 30)
+
     def test_nothing_stays_without_a_reader(self):
         """Without a session the file is in /dev/shm, and goes at the end."""
         script = ("import ctypes, os; l = ctypes.CDLL(None); [l.malloc(5000) for _ in range(3000)]; "
