@@ -11,6 +11,7 @@ extern const struct command command_export;
 extern const struct command command_workload;
 extern const struct command command_replay;
 extern const struct command command_compare;
+extern const struct command command_tune;
 extern const struct command command_probe;
 extern const struct command command_watch;
 extern const struct command command_control;
@@ -19,7 +20,8 @@ extern const struct command command_import;
 extern const struct command command_help;
 
 const struct command *const commands[] = {
-    &command_record, &command_report,   &command_dump,   &command_diff,    &command_export,
-    &command_import, &command_workload, &command_replay, &command_compare, &command_probe,
-    &command_watch,  &command_control,  &command_doctor, &command_help,    NULL,
+    &command_record,  &command_report, &command_dump,     &command_diff,
+    &command_export,  &command_import, &command_workload, &command_replay,
+    &command_compare, &command_tune,   &command_probe,    &command_watch,
+    &command_control, &command_doctor, &command_help,     NULL,
 };

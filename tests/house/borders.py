@@ -28,8 +28,9 @@ MAY_INCLUDE = {
     "workload": {"format", "base", "trace"},
     "replay": {"format", "base", "workload"},
     "stats": set(),
+    "tune": {"base"},
     "cli": {"base", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "import", "record",
-            "watch", "workload", "replay", "stats", "probe", "bpf"},
+            "watch", "workload", "replay", "stats", "tune", "probe", "bpf"},
 }
 
 # Folder -> the only headers of another folder that it may use.

@@ -1,0 +1,94 @@
+"""mallow tune on a workload made to fragment (fragment.c): that it finds what is known to help, confirms it, and
+prints lines that work. Of the three objectives only memory is looked at, so nothing depends on how fast the
+machine is."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MALLOW, FRAGMENT = os.environ["MALLOW"], os.environ["FRAGMENT"]
+
+
+def mallow(*arguments, status=0):
+    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=280)
+    assert p.returncode == status, (arguments, p.returncode, p.stdout[-2000:], p.stderr)
+    return p
+
+
+class Tunes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        trace = os.path.join(cls.folder.name, "fragment.mlw")
+        cls.workload = os.path.join(cls.folder.name, "fragment.mwl")
+        mallow("record", "-q", "--stacks=none", "-o", trace, "--", FRAGMENT)
+        mallow("workload", "-q", "-o", cls.workload, trace)
+        cls.found = json.loads(mallow("tune", "--json", "--objective", "peak", "--runs", "60", "--seed", "1",
+                                      cls.workload).stdout)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_finds_and_confirms(self):
+        winner = self.found["winners"][0]
+        self.assertEqual(winner["objective"], "peak")
+        self.assertTrue(winner["confirmed"])
+        self.assertLess(winner["ratio"], 0.8)
+        self.assertLess(winner["ratio_high"], 0.8)
+        self.assertEqual(winner["fresh"]["peak_rss_bytes"]["ratio"], winner["ratio"])
+        self.assertTrue(any("arena_max" in name or "mmap_threshold" in name for name in winner["settings"]))
+
+    def test_budget(self):
+        self.assertLessEqual(self.found["runs"], 60 + 4)
+        self.assertGreaterEqual(self.found["confirmation_rounds"], 3)
+
+    def test_front(self):
+        front, keys = self.found["front"], ("peak_rss_bytes", "average_rss_bytes", "cpu_ns")
+        self.assertTrue(front)
+        values = [[p[k]["to_default"] for k in keys] for p in front]
+        for a in values:
+            for b in values:
+                self.assertFalse(all(x < y * 0.98 for x, y in zip(a, b)), (a, b))
+        self.assertEqual(self.found["default_on_front"], any(not p["settings"] for p in front))
+        self.assertEqual(self.found["default"]["settings"], {})
+
+    def test_the_line_works(self):
+        """A real run of the program with the printed environment has the smaller peak, too."""
+        def peak(line):
+            variables = dict(word.split("=", 1) for word in line.split())
+            code = ("import os, resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
+                    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+            env = {**{k: v for k, v in os.environ.items() if k != "GLIBC_TUNABLES"}}
+            words = [f"{k}={v}" for k, v in variables.items()]
+            return int(subprocess.run([sys.executable, "-c", code, "env", *words, FRAGMENT], check=True,
+                                      capture_output=True, text=True, env=env).stdout)
+        line = self.found["winners"][0]["environment"]
+        self.assertTrue(line.startswith("GLIBC_TUNABLES="), line)
+        self.assertLess(peak(line), 0.8 * peak("A=B"))
+
+    def test_text(self):
+        out = mallow("tune", "--runs", "12", "--confirm", "3", self.workload).stdout
+        self.assertIn("The Pareto front", out)
+        self.assertIn("the default", out)
+        self.assertTrue("confirmed" in out or "Nothing to confirm" in out)
+        self.assertNotIn("\033", out)
+
+    def test_fixed_settings_stay(self):
+        out = json.loads(mallow("tune", "--json", "--runs", "12", "--set", "glibc.malloc.arena_max=1",
+                                self.workload).stdout)
+        self.assertEqual(out["default"]["settings"], {"glibc.malloc.arena_max": "1"})
+        for point in out["front"] + out["winners"]:
+            self.assertEqual(point["settings"]["glibc.malloc.arena_max"], "1")
+            self.assertEqual(point["environment"].count("arena_max"), 1)
+
+    def test_messages(self):
+        self.assertIn("unknown allocator", mallow("tune", "--alloc", "a", self.workload, status=2).stderr)
+        self.assertIn("cannot be fixed", mallow("tune", "--set", "M_TOP_PAD=1", self.workload, status=2).stderr)
+        self.assertIn("not a workload", mallow("tune", FRAGMENT, status=1).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
