@@ -1,7 +1,8 @@
 # The front door. Meson does the work; every target works alone on a fresh Debian or Ubuntu.
 #
 #   make            build into build/: build/mallow and build/lib/libmallow-*.so
-#   make demo       record a real program that is already here and report where its memory went
+#   make demo       record a real program that is already here, report where its memory went, and replay it
+#                   against every allocator
 #   make check      every test: format, linter, all suites, and the sanitizer builds
 #   make check-long the faults one by one and 200 kills of each kind, which check only samples
 #   make bench      the side-by-side table against the peers, as ratios
@@ -28,7 +29,7 @@ $(BUILD)/build.ninja:
 demo:
 	@scripts/dependencies build demo
 	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) --prefix="$(PREFIX)"
-	@ninja -C $(BUILD) mallow lib/libmallow-record.so
+	@ninja -C $(BUILD) mallow mallow-replay lib/libmallow-record.so
 	@scripts/demo $(BUILD)
 
 check:

@@ -8,14 +8,16 @@
 
 #include "cli/baseline.h"
 #include "cli/comparison.h"
+#include "cli/corpus.h"
 #include "cli/output.h"
 #include "report/document.h"
+#include "workload/pack.h"
 
 struct compare_cli {
     struct replaying how;
     struct option_texts alloc;
     const char *save, *against, *fail_above, *precision, *html;
-    bool json;
+    bool json, corpus;
     uint64_t repeat, max_repeat;
 };
 
@@ -29,10 +31,12 @@ static const struct option_spec specs[] = {
     REPLAYING_OPTIONS(struct compare_cli, how, "pages"),
     {0, "repeat", OPTION_COUNT, AT(repeat), "N",
      "exactly N rounds (default: 10, and then as many as --precision takes)", 2, COMPARISON_ROUNDS},
-    {0, "max-repeat", OPTION_COUNT, AT(max_repeat), "N", "at most N rounds (default 40)", 2,
-     COMPARISON_ROUNDS},
+    {0, "max-repeat", OPTION_COUNT, AT(max_repeat), "N",
+     "at most N rounds (default 40, of the corpus 16)", 2, COMPARISON_ROUNDS},
     {0, "precision", OPTION_TEXT, AT(precision), "P%",
      "go on until CPU time and peak memory are known to P percent (default 1%)"},
+    {0, "corpus", OPTION_FLAG, AT(corpus), NULL,
+     "run the workloads that come with mallow, all of them, instead of OUT.mwl"},
     {0, "save", OPTION_TEXT, AT(save), "NAME",
      "keep the result as the baseline NAME (a path when it has a slash)"},
     {0, "against", OPTION_TEXT, AT(against), "NAME",
@@ -46,9 +50,10 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-static const struct compare_cli defaults = {.how.touch = 1, .max_repeat = 40};
+static const struct compare_cli defaults = {.how.touch = 1};
 
-enum { LEAST_ROUNDS = 10 }; /* ranks reach 99% with 8 */
+/* Ranks reach 99% with 8. */
+enum { LEAST_ROUNDS = 10, MOST_ROUNDS = 40, CORPUS_LEAST = 8, CORPUS_MOST = 16 };
 
 /* --- options --- */
 
@@ -123,10 +128,14 @@ static int plan(struct comparing *k)
     k->plan.precision = percentage(o->precision, 0.01);
     if (k->plan.precision < 0)
         return command_usage(k->self, "'%s' is no percentage, like 1%%", o->precision);
-    k->plan.least = o->repeat                      ? (size_t)o->repeat
-                    : o->max_repeat < LEAST_ROUNDS ? (size_t)o->max_repeat
-                                                   : LEAST_ROUNDS;
-    k->plan.most = o->repeat ? (size_t)o->repeat : (size_t)o->max_repeat;
+    k->plan.least = o->corpus ? CORPUS_LEAST : LEAST_ROUNDS;
+    k->plan.most = o->corpus ? CORPUS_MOST : MOST_ROUNDS;
+    if (o->max_repeat)
+        k->plan.most = (size_t)o->max_repeat;
+    if (k->plan.least > k->plan.most)
+        k->plan.least = k->plan.most;
+    if (o->repeat)
+        k->plan.least = k->plan.most = (size_t)o->repeat;
     return 0;
 }
 
@@ -199,21 +208,36 @@ static int finish(const struct comparing *k, json_object *json, bool shut)
     return !status && shut ? EXIT_FAILED : status;
 }
 
-static int compare_one(const struct comparing *k, const char *workload, json_object *document)
+/* Runs one workload into *c. `name`: of the corpus; NULL otherwise. 0 or an exit status. */
+static int compare_one(const struct comparing *k, struct comparison *c, const char *path,
+                       const char *name, json_object *document)
+{
+    *c = (struct comparison){.candidates = k->candidates,
+                             .count = k->count,
+                             .random = (uint64_t)getpid() * 0x9e3779b97f4a7c15u | 1};
+    struct workload_source source;
+    struct error err;
+    int status = replaying_request(k->self, &k->o->how, &c->request);
+    if (!status && document) {
+        c->baseline = baseline_runs(document, name);
+        if (!c->baseline)
+            status = command_usage(k->self, "the baseline '%s' has no runs%s%s", k->o->against,
+                                   name ? " of " : "", name ? name : "");
+    }
+    if (status)
+        return status;
+    if (workload_source_open(&source, path, &err))
+        return command_fail(k->self, &err);
+    c->request.workload = source.path;
+    status = measure(k, c);
+    workload_source_close(&source);
+    return status;
+}
+
+static int compare_file(const struct comparing *k, const char *path, json_object *document)
 {
     static struct comparison c;
-    c = (struct comparison){.request = {.workload = workload},
-                            .candidates = k->candidates,
-                            .count = k->count,
-                            .random = (uint64_t)getpid() * 0x9e3779b97f4a7c15u | 1};
-    int status = replaying_request(k->self, &k->o->how, &c.request);
-    if (!status && document) {
-        c.baseline = baseline_runs(document, NULL);
-        if (!c.baseline)
-            status = command_usage(k->self, "the baseline '%s' has no runs", k->o->against);
-    }
-    if (!status)
-        status = measure(k, &c);
+    int status = compare_one(k, &c, path, NULL, document);
     if (!status) {
         json_object *json = comparison_json(&c, &k->plan);
         if (!k->o->json)
@@ -225,13 +249,46 @@ static int compare_one(const struct comparing *k, const char *workload, json_obj
     return status;
 }
 
+static int compare_corpus(const struct comparing *k, json_object *document)
+{
+    static struct corpus corpus;
+    struct error err;
+    if (corpus_find(&corpus, &err))
+        return command_fail(k->self, &err);
+    struct comparison *all = calloc(corpus.count, sizeof *all);
+    int status = all ? 0 : command_usage(k->self, "out of memory");
+    size_t done = 0;
+    bool shut = false;
+    for (; done < corpus.count && !status; done++) {
+        const struct corpus_entry *e = &corpus.entry[done];
+        status = compare_one(k, &all[done], e->path, e->name, document);
+    }
+    if (!status) {
+        json_object *json = corpus_json(&corpus, all, &k->plan);
+        if (!k->o->json)
+            corpus_print(&corpus, all, terminal_colour(1));
+        for (size_t i = 0; i < corpus.count; i++)
+            shut |= gate(k, &all[i], false);
+        status = finish(k, json, shut);
+        json_object_put(json);
+    }
+    for (size_t i = 0; i < done; i++)
+        comparison_release(&all[i]);
+    free(all);
+    return status;
+}
+
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
-    (void)operand_count;
     static struct comparing k;
     k = (struct comparing){.self = self, .o = options};
     struct error err;
     json_object *document = NULL;
+    if (k.o->corpus == (operand_count > 0))
+        return k.o->corpus ? command_usage(self, "either a workload or --corpus, not both")
+                           : command_usage(self, "say which workload: OUT.mwl, or --corpus");
+    if (k.o->corpus && k.o->html)
+        return command_usage(self, "--html shows one workload; with --corpus there is --json");
     int status = plan(&k);
     if (!status)
         status = collect(&k);
@@ -241,7 +298,8 @@ static int run(const struct command *self, const void *options, char **operands,
             status = command_fail(self, &err);
     }
     if (!status)
-        status = compare_one(&k, operands[0], document);
+        status =
+            k.o->corpus ? compare_corpus(&k, document) : compare_file(&k, operands[0], document);
     for (size_t i = 0; i < k.count; i++)
         candidate_release(&k.candidates[i]);
     json_object_put(document);
@@ -251,7 +309,7 @@ static int run(const struct command *self, const void *options, char **operands,
 const struct command command_compare = {
     .name = "compare",
     .summary = "run a workload against several allocators, side by side",
-    .operands = "OUT.mwl",
+    .operands = "(OUT.mwl | --corpus)",
     .description =
         "Runs the workload OUT.mwl against several allocators and settings, interleaved\n"
         "and repeated until the figures are known well enough, and prints medians and\n"
@@ -260,7 +318,7 @@ const struct command command_compare = {
     .options = specs,
     .defaults = &defaults,
     .options_bytes = sizeof(struct compare_cli),
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = 1,
     .flags = COMMAND_FILES,
     .run = run,

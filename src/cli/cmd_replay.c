@@ -8,6 +8,7 @@
 #include "base/human.h"
 #include "cli/measured.h"
 #include "stats/stats.h"
+#include "workload/pack.h"
 
 struct replay_cli {
     struct replaying how;
@@ -175,6 +176,10 @@ static int run(const struct command *self, const void *options, char **operands,
     if (status)
         return status;
     struct error err = {0};
+    struct workload_source source;
+    if (workload_source_open(&source, operands[0], &err))
+        return command_fail(self, &err);
+    request.workload = source.path;
     size_t n = (size_t)o->repeat, done = 0;
     json_object **runs = calloc(n, sizeof(json_object *));
     if (!runs)
@@ -202,6 +207,7 @@ static int run(const struct command *self, const void *options, char **operands,
     for (size_t i = 0; i < done; i++)
         json_object_put(runs[i]);
     free(runs);
+    workload_source_close(&source);
     return status;
 }
 

@@ -13,6 +13,7 @@
 #include "base/human.h"
 #include "cli/comparison.h"
 #include "tune/spaces.h"
+#include "workload/pack.h"
 
 struct tune_cli {
     struct replaying how;
@@ -573,8 +574,11 @@ static int run(const struct command *self, const void *options, char **operands,
     (void)operand_count;
     static struct tuning t;
     t = (struct tuning){.self = self, .o = options, .workload = operands[0]};
-    t.request.workload = operands[0];
     struct error err = {0};
+    struct workload_source source;
+    if (workload_source_open(&source, operands[0], &err))
+        return command_fail(self, &err);
+    t.request.workload = source.path;
     int status = replaying_request(self, &t.o->how, &t.request);
     if (!status && tune(&t, &err))
         status = command_fail(self, &err);
@@ -589,6 +593,7 @@ static int run(const struct command *self, const void *options, char **operands,
     for (size_t i = 0; i < t.candidate_count; i++)
         candidate_release(&t.candidates[i]);
     tune_search_free(t.search);
+    workload_source_close(&source);
     return status;
 }
 

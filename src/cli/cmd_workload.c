@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "workload/convert.h"
 #include "workload/djmalloc.h"
+#include "workload/pack.h"
 
 struct workload_cli {
     const char *output;
@@ -236,15 +237,8 @@ static bool is_workload(const char *path)
     return is;
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int make(const struct command *self, const struct workload_cli *o, const char *path)
 {
-    (void)operand_count;
-    const struct workload_cli *o = options;
-    const char *path = operands[0];
-    if (!o->output)
-        return command_usage(self, "say where the workload goes: -o OUT.mwl");
-    if (same_file(path, o->output))
-        return command_usage(self, "the workload would overwrite %s, which it is made from", path);
     enum djmalloc_kind target = target_kind(o), source = djmalloc_kind(path);
     if (is_workload(path)) {
         if (target == DJMALLOC_NEITHER)
@@ -263,6 +257,24 @@ static int run(const struct command *self, const void *options, char **operands,
         unlink(ours);
     }
     buffer_release(&name);
+    return status;
+}
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    (void)operand_count;
+    const struct workload_cli *o = options;
+    if (!o->output)
+        return command_usage(self, "say where the workload goes: -o OUT.mwl");
+    if (same_file(operands[0], o->output))
+        return command_usage(self, "the workload would overwrite %s, which it is made from",
+                             operands[0]);
+    struct workload_source source; /* a packed workload is unpacked; all else is as it is */
+    struct error err;
+    if (workload_source_open(&source, operands[0], &err))
+        return command_fail(self, &err);
+    int status = make(self, o, source.path);
+    workload_source_close(&source);
     return status;
 }
 

@@ -90,6 +90,13 @@ void comparison_release(struct comparison *c);
 /* A table for people; `colour` for best and worst. */
 void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour);
 
+/* One figure in `unit` with its mark and, when `ratio`, how it differs; 12 or 26 columns. */
+void comparison_print_cell(const struct cell *k, enum comparison_metric metric, double unit,
+                           bool ratio, bool colour);
+
+/* Columns that a text takes: the bytes that do not continue a character. */
+int comparison_columns(const char *text);
+
 /* The document of --json, which is a baseline's content, too. The caller owns it. */
 json_object *comparison_json(const struct comparison *c, const struct comparison_plan *plan);
 

@@ -6,8 +6,7 @@
 #include "base/human.h"
 #include "cli/comparison.h"
 
-/* Columns that a text takes: the bytes that do not continue a character. */
-static int columns(const char *text)
+int comparison_columns(const char *text)
 {
     int n = 0;
     for (; *text; text++)
@@ -23,8 +22,10 @@ const char *comparison_ratio_text(char out[COMPARISON_TEXT_BYTES], const struct 
     double reach = 100 * fmax(r->high - r->ratio, r->ratio - r->low);
     if (r->differs)
         snprintf(out, COMPARISON_TEXT_BYTES, "%+.1f ±%.1f%%", 100 * (r->ratio - 1), reach);
-    else
+    else if (reach < 100)
         snprintf(out, COMPARISON_TEXT_BYTES, "= ±%.1f%%", reach);
+    else
+        snprintf(out, COMPARISON_TEXT_BYTES, "not known");
     return out;
 }
 
@@ -41,8 +42,8 @@ const char *comparison_value_text(char out[COMPARISON_TEXT_BYTES], enum comparis
     return out;
 }
 
-static void print_cell(const struct cell *k, enum comparison_metric metric, double unit, bool ratio,
-                       bool colour)
+void comparison_print_cell(const struct cell *k, enum comparison_metric metric, double unit,
+                           bool ratio, bool colour)
 {
     char value[COMPARISON_TEXT_BYTES], change[COMPARISON_TEXT_BYTES];
     const char *mark = k->best ? "*" : k->worst ? "!" : " ";
@@ -52,7 +53,7 @@ static void print_cell(const struct cell *k, enum comparison_metric metric, doub
     if (!ratio)
         return;
     comparison_ratio_text(change, &k->ratio);
-    printf("%*s%s", 13 - columns(change), "", change);
+    printf("%*s%s", 14 - comparison_columns(change), "", change);
 }
 
 /* In one thread the time in calls says more than the wall's; with several the other way round. */
@@ -88,15 +89,15 @@ void comparison_print(const struct comparison *c, const struct comparison_plan *
             width = (int)strlen(c->candidates[i].label);
     printf("%-*s", width, "");
     for (size_t m = 0; m < n; m++)
-        printf("  %9s %*s", comparison_metrics[shown[m]].title, ratios && m + 1 < n ? 13 : 0, "");
+        printf("  %9s %*s", comparison_metrics[shown[m]].title, ratios && m + 1 < n ? 14 : 0, "");
     printf("\n");
     double cycles = measured_number(c->runs[0], "cycles_per_ns", 1);
     for (size_t i = 0; i < c->count; i++) {
         printf("%-*s", width, c->candidates[i].label);
         for (size_t m = 0; m < n; m++) {
             const struct cell *k = &c->cells[i][shown[m]];
-            print_cell(k, shown[m], shown[m] == COMPARISON_CALLS ? cycles : 1, ratios && m + 1 < n,
-                       colour);
+            comparison_print_cell(k, shown[m], shown[m] == COMPARISON_CALLS ? cycles : 1,
+                                  ratios && m + 1 < n, colour);
             marks |= k->best;
         }
         printf("\n");

@@ -22,12 +22,15 @@ class Install(unittest.TestCase):
             files.update({name if name != "mallow" else os.path.join(os.path.basename(root), name):
                           os.path.join(root, name) for name in names})
         for name in ("bin/mallow", "completions/mallow", "_mallow", "libmallow-record.so", "libmallow-watch.so", "mallow.h",
-                     "mallow.1", "mallow-doctor.1", "mallow-format.5", "glossary.md", "format.md"):
+                     "mallow.1", "mallow-doctor.1", "mallow-format.5", "glossary.md", "format.md", "cc1.mwl.zst"):
             self.assertIn(name, files)
         out = subprocess.run([files["bin/mallow"], "doctor", "--json"], capture_output=True, text=True,
                              check=False)
         check = {c["name"]: c for c in json.loads(out.stdout)["checks"]}["record-library"]
         self.assertEqual(check["detail"], os.path.realpath(files["libmallow-record.so"]))
+        out = subprocess.run([files["bin/mallow"], "compare", "--corpus", "--json", "--alloc", "glibc", "--repeat", "2"],
+                             capture_output=True, text=True, check=True)
+        self.assertGreater(len(json.loads(out.stdout)["corpus"]), 5)
 
 
 if __name__ == "__main__":

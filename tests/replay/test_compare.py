@@ -77,6 +77,57 @@ class Compares(unittest.TestCase):
         self.assertIn("known to", mallow("compare", "--repeat", "3", "--precision", "0", "--alloc", "glibc,glibc",
                                          self.workload).stdout)
 
+    def test_corpus(self):
+        out = json.loads(mallow("compare", "--corpus", "--json", "--repeat", "2", "--alloc", "glibc,glibc").stdout)
+        names = [w["workload"] for w in out["corpus"]]
+        self.assertEqual(names, sorted(names))
+        self.assertTrue({"cc1", "git", "perl", "python", "redis", "sqlite"} <= set(names))
+        for w in out["corpus"]:
+            self.assertEqual({r["unexpected_results"] for r in w["runs"]}, {0})
+        self.assertEqual([g["candidate"] for g in out["geometric_means"]], ["glibc"])
+        mean = out["geometric_means"][0]["peak_rss_bytes"]
+        self.assertTrue(mean["ratio_low"] <= mean["ratio"] <= mean["ratio_high"])
+        self.assertTrue(0.8 < mean["ratio"] < 1.25, mean)
+        self.assertIn("either", mallow("compare", "--corpus", self.workload, status=2).stderr)
+        self.assertIn("which workload", mallow("compare", status=2).stderr)
+
+    def test_corpus_against_a_baseline(self):
+        path = os.path.join(self.folder.name, "corpus.json")
+        mallow("compare", "--corpus", "--repeat", "2", "--alloc", "glibc", "--save", path)
+        out = mallow("compare", "--corpus", "--repeat", "2", "--alloc", "glibc", "--against", path).stdout
+        self.assertIn("the baseline's", out)
+        self.assertNotIn("geometric mean", out)
+
+    def packed(self, name):
+        """The workload as zstd packs it, by way of the corpus: one that is there, cut or changed."""
+        corpus = os.path.join(os.path.dirname(MALLOW), "corpus", "git-pack.mwl.zst")
+        with open(corpus, "rb") as f:
+            return corpus, bytearray(f.read()), os.path.join(self.folder.name, name)
+
+    def test_packed_is_read(self):
+        corpus, _, _ = self.packed("x")
+        run = json.loads(mallow("replay", "--json", "--dry-run", corpus).stdout)
+        self.assertEqual(run["threads"], 5)
+        out = os.path.join(self.folder.name, "pack.wl")
+        mallow("workload", "-q", "-o", out, corpus)
+        self.assertGreater(os.path.getsize(out), 10000)
+        mallow("tune", "--runs", "12", corpus)
+
+    def test_packed_and_damaged(self):
+        _, data, path = self.packed("damaged.mwl.zst")
+        def complaint(content):
+            with open(path, "wb") as f:
+                f.write(content)
+            for command in (["replay"], ["compare", "--alloc", "glibc"], ["tune"]):
+                error = mallow(*command, path, status=1).stderr
+            return error
+        self.assertIn("cut off", complaint(data[:-1000]))
+        broken = bytearray(data)
+        for i in range(len(data) // 2, len(data) // 2 + 40):
+            broken[i] ^= 0x55
+        self.assertIn("damaged", complaint(broken))
+        self.assertIn("workload", complaint(data[:4]))
+
     def test_average_is_between(self):
         for run in self.rounds("--repeat", "2")["runs"]:
             low, high = (f(p["rss_bytes"] for p in run["timeline"]) for f in (min, max))

@@ -1,0 +1,110 @@
+/* corpus_show.c - comparisons over the whole corpus as a table and as JSON; see corpus.h. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/corpus.h"
+
+struct stats_ratio corpus_mean(const struct corpus *c, const struct comparison *all,
+                               size_t candidate, enum comparison_metric metric)
+{
+    static double x[COMPARISON_ROUNDS], y[COMPARISON_ROUNDS], v[COMPARISON_ROUNDS];
+    size_t rounds = COMPARISON_ROUNDS;
+    if (all[0].baseline || !candidate)
+        return (struct stats_ratio){0};
+    for (size_t w = 0; w < c->count; w++)
+        rounds = all[w].rounds < rounds ? all[w].rounds : rounds;
+    for (size_t i = 0; i < rounds; i++)
+        x[i] = y[i] = 0;
+    for (size_t w = 0; w < c->count; w++) {
+        comparison_values(&all[w], candidate, metric, v);
+        for (size_t i = 0; i < rounds; i++)
+            x[i] += log(v[i]) / (double)c->count;
+        comparison_values(&all[w], 0, metric, v);
+        for (size_t i = 0; i < rounds; i++)
+            y[i] += log(v[i]) / (double)c->count;
+    }
+    for (size_t i = 0; i < rounds; i++) {
+        x[i] = exp(x[i]);
+        y[i] = exp(y[i]);
+    }
+    return stats_paired(x, y, rounds);
+}
+
+static void print_metric(const struct corpus *c, const struct comparison *all,
+                         enum comparison_metric metric, bool colour)
+{
+    const struct comparison *first = &all[0];
+    char text[COMPARISON_TEXT_BYTES];
+    size_t from = first->baseline ? 0 : 1; /* the first to have ratios */
+    printf("%-15s", comparison_metrics[metric].title);
+    for (size_t k = 0; k < first->count; k++)
+        printf(k < from ? "  %9s " : "  %9s               ", first->candidates[k].label);
+    printf("\n");
+    for (size_t w = 0; w < c->count; w++) {
+        printf("%-15s", c->entry[w].name);
+        for (size_t k = 0; k < first->count; k++)
+            comparison_print_cell(&all[w].cells[k][metric], metric, 1, k >= from, colour);
+        printf("\n");
+    }
+    if (first->count < 2 || first->baseline)
+        return;
+    printf("%-15s  %10s", "geometric mean", "");
+    for (size_t k = 1; k < first->count; k++) {
+        struct stats_ratio r = corpus_mean(c, all, k, metric);
+        comparison_ratio_text(text, &r);
+        printf("  %*s%s", 24 - comparison_columns(text), "", text);
+    }
+    printf("\n");
+}
+
+void corpus_print(const struct corpus *c, const struct comparison *all, bool colour)
+{
+    print_metric(c, all, COMPARISON_CPU, colour);
+    printf("\n");
+    print_metric(c, all, COMPARISON_PEAK, colour);
+    size_t least = all[0].rounds, most = all[0].rounds;
+    double reach = 0;
+    for (size_t w = 0; w < c->count; w++) {
+        least = all[w].rounds < least ? all[w].rounds : least;
+        most = all[w].rounds > most ? all[w].rounds : most;
+        reach = fmax(reach, all[w].reach);
+    }
+    printf("Medians of %zu to %zu interleaved rounds", least, most);
+    if (all[0].count < 2 && !all[0].baseline) {
+        printf(".\n");
+        return;
+    }
+    printf("; the least known figure to ±%.1f%%.\nBehind each: how it differs from %s, with a 99%% "
+           "interval; =: no sure difference of more than 1%%.\n",
+           100 * reach, all[0].baseline ? "the baseline's" : "the first's");
+}
+
+json_object *corpus_json(const struct corpus *c, const struct comparison *all,
+                         const struct comparison_plan *plan)
+{
+    json_object *out = json_object_new_object(), *workloads = json_object_new_array(),
+                *means = json_object_new_array();
+    for (size_t w = 0; w < c->count; w++) {
+        json_object *one = comparison_json(&all[w], plan);
+        json_object_object_del(one, "schema");
+        json_object_object_add(one, "workload", json_object_new_string(c->entry[w].name));
+        json_object_array_add(workloads, one);
+    }
+    for (size_t k = 1; k < all[0].count && !all[0].baseline; k++) {
+        json_object *one = json_object_new_object();
+        json_object_object_add(one, "candidate",
+                               json_object_new_string(all[0].candidates[k].label));
+        for (unsigned m = 0; m < COMPARISON_METRICS; m++) {
+            json_object *v = json_object_new_object();
+            struct stats_ratio r = corpus_mean(c, all, k, m);
+            comparison_ratio_json(v, &r);
+            json_object_object_add(one, comparison_metrics[m].key, v);
+        }
+        json_object_array_add(means, one);
+    }
+    json_object_object_add(out, "schema", json_object_new_int(1));
+    json_object_object_add(out, "corpus", workloads);
+    json_object_object_add(out, "geometric_means", means);
+    return out;
+}

@@ -1,0 +1,105 @@
+/* pack.c - see pack.h. */
+#include "workload/pack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+static int write_all(int fd, const char *data, size_t n, struct error *err)
+{
+    while (n) {
+        ssize_t done = write(fd, data, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return error_system(err, "cannot keep the unpacked workload");
+        data += done;
+        n -= (size_t)done;
+    }
+    return 0;
+}
+
+int workload_unpack(const void *data, size_t n, int into, uint64_t most, struct error *err)
+{
+    ZSTD_DCtx *context = ZSTD_createDCtx();
+    size_t room = ZSTD_DStreamOutSize(), left = 1;
+    char *block = malloc(room);
+    ZSTD_inBuffer in = {data, n, 0};
+    uint64_t total = 0;
+    int failed = context && block ? 0 : error_set(err, ERROR_MEMORY, "out of memory");
+    while (!failed && in.pos < in.size) {
+        ZSTD_outBuffer out = {block, room, 0};
+        left = ZSTD_decompressStream(context, &out, &in);
+        total += out.pos;
+        if (ZSTD_isError(left))
+            failed = error_set(err, ERROR_FORMAT, "the packed workload is damaged: %s",
+                               ZSTD_getErrorName(left));
+        else if (total > most)
+            failed = error_set(err, ERROR_UNSUPPORTED,
+                               "the workload unpacks to more than %" PRIu64
+                               " MB; unpack it into a file with `zstd -d`",
+                               most >> 20);
+        else
+            failed = write_all(into, block, out.pos, err);
+    }
+    if (!failed && left)
+        failed = error_set(err, ERROR_FORMAT, "the packed workload is cut off");
+    ZSTD_freeDCtx(context);
+    free(block);
+    return failed;
+}
+
+static bool is_packed(int fd)
+{
+    uint8_t head[4];
+    return pread(fd, head, sizeof head, 0) == sizeof head && head[0] == 0x28 && head[1] == 0xb5 &&
+           head[2] == 0x2f && head[3] == 0xfd;
+}
+
+static int unpack(int from, int into, struct error *err)
+{
+    struct stat st;
+    if (fstat(from, &st))
+        return error_system(err, "cannot look at the workload");
+    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, from, 0);
+    if (data == MAP_FAILED)
+        return error_system(err, "cannot map the workload");
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    int failed = workload_unpack(data, (size_t)st.st_size, into, memory / 4, err);
+    munmap(data, (size_t)st.st_size);
+    return failed;
+}
+
+int workload_source_open(struct workload_source *s, const char *path, struct error *err)
+{
+    *s = (struct workload_source){.path = path, .fd = -1};
+    int from = open(path, O_RDONLY | O_CLOEXEC), failed = 0;
+    if (from >= 0 && is_packed(from)) {
+        s->fd = memfd_create("mallow-workload", 0);
+        if (s->fd < 0)
+            failed = error_system(err, "no memory to unpack %s into", path);
+        else if ((failed = unpack(from, s->fd, err)))
+            error_prefix(err, "%s", path);
+        snprintf(s->name, sizeof s->name, "/proc/self/fd/%d", s->fd);
+        s->path = s->name;
+    }
+    if (from >= 0)
+        close(from);
+    if (failed)
+        workload_source_close(s);
+    return failed;
+}
+
+void workload_source_close(struct workload_source *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+}

@@ -1,0 +1,29 @@
+/* pack.h - workload files compressed with zstd (as `zstd run.mwl` makes them).
+ *
+ * Owns: telling one from a plain file by its first bytes, and unpacking it into memory of the
+ * kernel's, which a program that is started inherits. Refuses: files that unpack to more than a
+ * quarter of the machine's memory, so that a small damaged or hostile file cannot fill it. */
+#ifndef MALLOW_WORKLOAD_PACK_H
+#define MALLOW_WORKLOAD_PACK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct workload_source {
+    const char *path; /* of the plain workload: the file's own, or that of the descriptor */
+    int fd;           /* the unpacked workload, inherited by programs that are started; or -1 */
+    char name[32];    /* private: room for path */
+};
+
+/* Makes a workload file readable by path. A plain file, or one that cannot be opened, is left to
+ * whoever reads it. `path` must live as long as *s. -1 with *err for a packed file that is damaged
+ * or too large. */
+int workload_source_open(struct workload_source *s, const char *path, struct error *err);
+void workload_source_close(struct workload_source *s);
+
+/* Unpacks n bytes at data into the descriptor `into`, at most `most` bytes. -1 with *err. */
+int workload_unpack(const void *data, size_t n, int into, uint64_t most, struct error *err);
+
+#endif
