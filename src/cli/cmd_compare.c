@@ -32,7 +32,7 @@ static const struct option_spec specs[] = {
     {0, "repeat", OPTION_COUNT, AT(repeat), "N",
      "exactly N rounds (default: 10, and then as many as --precision takes)", 2, COMPARISON_ROUNDS},
     {0, "max-repeat", OPTION_COUNT, AT(max_repeat), "N",
-     "at most N rounds (default 40, of the corpus 16)", 2, COMPARISON_ROUNDS},
+     "at most N rounds (default 100, of the corpus 16)", 2, COMPARISON_ROUNDS},
     {0, "precision", OPTION_TEXT, AT(precision), "P%",
      "go on until CPU time and peak memory are known to P percent (default 1%)"},
     {0, "corpus", OPTION_FLAG, AT(corpus), NULL,
@@ -53,7 +53,7 @@ static const struct option_spec specs[] = {
 static const struct compare_cli defaults = {.how.touch = 1};
 
 /* Ranks reach 99% with 8. */
-enum { LEAST_ROUNDS = 10, MOST_ROUNDS = 40, CORPUS_LEAST = 8, CORPUS_MOST = 16 };
+enum { LEAST_ROUNDS = 10, MOST_ROUNDS = 100, CORPUS_LEAST = 8, CORPUS_MOST = 16 };
 
 /* --- options --- */
 
@@ -241,7 +241,7 @@ static int compare_file(const struct comparing *k, const char *path, json_object
     if (!status) {
         json_object *json = comparison_json(&c, &k->plan);
         if (!k->o->json)
-            comparison_print(&c, &k->plan, terminal_colour(1));
+            comparison_print(&c, &k->plan, terminal_colour(1), terminal_columns(1, 160));
         status = finish(k, json, gate(k, &c, false));
         json_object_put(json);
     }

@@ -87,8 +87,10 @@ void comparison_release(struct comparison *c);
 
 /* --- comparison_show.c --- */
 
-/* A table for people; `colour` for best and worst. */
-void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour);
+/* A table for people; `colour` for best and worst. With fewer than 120 `columns` it has the CPU
+ * time and the peak only. */
+void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour,
+                      unsigned columns);
 
 /* One figure in `unit` with its mark and, when `ratio`, how it differs; 12 or 26 columns. */
 void comparison_print_cell(const struct cell *k, enum comparison_metric metric, double unit,

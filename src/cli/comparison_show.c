@@ -77,11 +77,15 @@ static void print_rounds(const struct comparison *c, const struct comparison_pla
     printf(".\n");
 }
 
-void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour)
+void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour,
+                      unsigned columns)
 {
-    const enum comparison_metric shown[] = {COMPARISON_CPU, second_time(c), COMPARISON_PEAK,
-                                            COMPARISON_AVERAGE, COMPARISON_FRAGMENTATION};
-    const size_t n = sizeof shown / sizeof *shown;
+    const enum comparison_metric wide[] = {COMPARISON_CPU, second_time(c), COMPARISON_PEAK,
+                                           COMPARISON_AVERAGE, COMPARISON_FRAGMENTATION};
+    const enum comparison_metric narrow[] = {COMPARISON_CPU, COMPARISON_PEAK,
+                                             COMPARISON_FRAGMENTATION};
+    const enum comparison_metric *shown = columns < 120 ? narrow : wide;
+    const size_t n = columns < 120 ? sizeof narrow / sizeof *narrow : sizeof wide / sizeof *wide;
     bool ratios = c->count > 1 || c->baseline, marks = false;
     int width = 8;
     for (size_t i = 0; i < c->count; i++)
@@ -104,11 +108,13 @@ void comparison_print(const struct comparison *c, const struct comparison_plan *
     }
     print_rounds(c, plan);
     if (ratios)
-        printf("Behind each figure: how it differs from %s, with a 99%% interval; =: no sure "
-               "difference of more than 1%%.\n",
+        printf("Behind each figure: how it differs from %s, with a 99%% interval;\n=: no sure "
+               "difference of more than 1%%. ",
                c->baseline ? "the baseline's" : "the first's");
     printf("%sRSS/ideal: growth of the resident size over the most bytes that were live.\n",
-           marks ? "*: best, !: worst, where these surely differ. " : "");
+           marks    ? "*: best, !: worst, where these surely differ.\n"
+           : ratios ? "\n"
+                    : "");
 }
 
 /* --- JSON --- */
