@@ -51,6 +51,7 @@ typedef struct {
 
 struct signal_struct {
     atomic_t live;
+    unsigned int flags;
 } RELOCATED;
 
 struct percpu_counter {

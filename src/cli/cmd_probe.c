@@ -143,6 +143,16 @@ static void on_say(void *arg, const char *line)
     command_warn(p->self, "%s", line);
 }
 
+static void on_moment(void *arg, uint32_t pid, const struct arena_moment *m)
+{
+    const struct printing *p = arg;
+    (void)pid;
+    if (!p->cli->json && !p->cli->folded) {
+        probe_arenas_line(p->out, m);
+        fflush(p->out);
+    }
+}
+
 static int status_of(const struct command *self, const struct probe_result *r, const char *program)
 {
     if (!r->has_program)
@@ -232,6 +242,7 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
                                           .verbose = o->verbose,
                                           .interval = on_interval,
                                           .say = on_say,
+                                          .moment = on_moment,
                                           .arg = &printing};
     struct probe_result result;
     struct error err = {0};
@@ -290,6 +301,7 @@ const struct command command_probe = {
         "\n"
         "  sizes    how large the blocks are that malloc and its family are asked for\n"
         "  calls    how often each function of an allocator, or of a library, is called\n"
+        "  arenas   glibc's allocator from inside: arenas, heaps, lock waits, thresholds\n"
         "  brk      who makes the heap grow: brk, and with --mmap anonymous mappings\n"
         "  slab     what the kernel allocates for itself: by command, function and cache\n"
         "  faults   page faults: minor and major, by stack, mapping and kind of access\n"

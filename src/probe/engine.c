@@ -493,11 +493,7 @@ static int run_all(struct probe_state *s, struct error *err)
     e->result->wait_status = plan.wait_status;
     attach_release(&e->attachments); /* before the sums are read: they stand still */
     ring_buffer__consume(s->ring);
-    if (bad || collect(e, err))
-        return -1;
-    if (o->kind->finish)
-        o->kind->finish(e);
-    return 0;
+    return bad || collect(e, err) ? -1 : 0;
 }
 
 int probe_run(const struct probe_options *o, struct probe_result *result, struct error *err)
@@ -543,6 +539,8 @@ void probe_release(struct probe_result *result)
         free(s->e.names[i]);
     free(s->e.names);
     free(s->e.rows);
+    if (s->e.own && s->e.options->kind->release)
+        s->e.options->kind->release(&s->e);
     free(s->e.own);
     free(result->samples);
     free(s->before);

@@ -24,7 +24,7 @@ struct probe_kind {
     int (*collect)(struct engine *e, struct error *err);
     /* An event of the ring buffer of a type from PROBE_EVENT_KIND on. NULL: none. */
     void (*event)(struct engine *e, const void *data, size_t size);
-    void (*finish)(struct engine *e); /* after detaching; NULL: nothing */
+    void (*release)(struct engine *e); /* what e->own holds; NULL: nothing */
 };
 
 struct stacks;
@@ -72,7 +72,8 @@ int engine_resize(struct engine *e, const char *name, size_t entries, struct err
 /* A name for each value of key.what. */
 int engine_add_names(struct engine *e, const char *const *names, size_t n, struct error *err);
 
-extern const struct probe_kind probe_kind_sizes, probe_kind_calls, probe_kind_brk, probe_kind_slab,
-    probe_kind_faults, probe_kind_swapin, probe_kind_reclaim, probe_kind_rss;
+extern const struct probe_kind probe_kind_arenas, probe_kind_sizes, probe_kind_calls,
+    probe_kind_brk, probe_kind_slab, probe_kind_faults, probe_kind_swapin, probe_kind_reclaim,
+    probe_kind_rss;
 
 #endif

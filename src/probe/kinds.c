@@ -4,9 +4,8 @@
 #include "probe/kind.h"
 
 const struct probe_kind *const probe_kinds[] = {
-    &probe_kind_sizes,   &probe_kind_calls,  &probe_kind_brk,
-    &probe_kind_slab,    &probe_kind_faults, &probe_kind_swapin,
-    &probe_kind_reclaim, &probe_kind_rss,    NULL,
+    &probe_kind_sizes,  &probe_kind_calls,  &probe_kind_arenas,  &probe_kind_brk, &probe_kind_slab,
+    &probe_kind_faults, &probe_kind_swapin, &probe_kind_reclaim, &probe_kind_rss, NULL,
 };
 
 const struct probe_kind *probe_kind_find(const char *name)

@@ -16,6 +16,8 @@
 
 struct probe_kind;
 struct probe_result;
+struct arenas;
+struct arena_moment;
 
 /* In the order in which they are listed; NULL at the end. */
 extern const struct probe_kind *const probe_kinds[];
@@ -50,6 +52,8 @@ struct probe_options {
      * should know. Either may be NULL. */
     void (*interval)(void *arg, struct probe_result *since);
     void (*say)(void *arg, const char *line);
+    /* What glibc's allocator just did (kind arenas). */
+    void (*moment)(void *arg, uint32_t pid, const struct arena_moment *m);
     void *arg;
 };
 
@@ -86,6 +90,7 @@ struct probe_result {
     size_t name_count;
     struct probe_sample *samples; /* of kinds that follow a size through time; by time */
     size_t sample_count, sample_room;
+    const struct arenas *arenas; /* probe/arenas.h; NULL for other kinds */
     bool has_program;
     int wait_status;           /* of the program, as of waitpid */
     int exec_errno;            /* not 0: the program could not be executed */

@@ -27,4 +27,7 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
 int probe_report_folded(FILE *out, const struct probe_result *r, const struct probe_report *how,
                         struct error *err);
 
+/* One line for what glibc's allocator just did; nothing for what only the summary tells. */
+void probe_arenas_line(FILE *out, const struct arena_moment *m);
+
 #endif

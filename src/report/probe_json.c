@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "report/json.h"
+#include "report/probe_arenas.h"
 #include "report/probe_rows.h"
 
 static void write_frames(struct json *j, const struct probe_result *r,
@@ -223,11 +224,13 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
     json_number(&j, "lost", probe_lost(r));
     if (r->by & PROBE_BY_STACK)
         json_number(&j, "cut_stacks", r->losses[PROBE_CUT_STACKS]);
-    if (!l->gauge)
+    if (!l->gauge && !r->arenas)
         write_values(&j, l, &g.total);
-    if (l->histogram)
+    if (l->histogram && !r->arenas)
         write_histogram(&j, g.rows, r->row_count);
-    if (!strcmp(l->kind, "faults"))
+    if (r->arenas)
+        probe_arenas_json(&j, r);
+    else if (!strcmp(l->kind, "faults"))
         write_fault_processes(&j, r, how, l, &g);
     else if (!strcmp(l->kind, "rss"))
         write_sizes_in_time(&j, r);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "report/page.h"
+#include "report/probe_arenas.h"
 #include "report/probe_rows.h"
 
 enum { VALUE_WIDTH = 12, BAR_WIDTH = 32, FRAMES_SHOWN = 24 };
@@ -185,6 +186,11 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
     struct probe_groups g;
     struct buffer b = {0};
     char duration[HUMAN_TEXT_BYTES];
+    if (r->arenas) {
+        probe_arenas_text(out, r);
+        print_losses(&p, r);
+        return 0;
+    }
     if (probe_groups_make(&g, r, err))
         return -1;
     if (l->gauge)

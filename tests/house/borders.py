@@ -46,7 +46,7 @@ ONLY_THESE = {
     ("watch", "trace"): {"trace/trace.h"},
     ("workload", "trace"): {"trace/trace.h"},
     ("cli", "trace"): {"trace/trace.h"},
-    ("report", "probe"): {"probe/probe.h"},
+    ("report", "probe"): {"probe/probe.h", "probe/arenas.h"},
     ("report", "bpf"): {"bpf/key.h"},
     ("cli", "bpf"): {"bpf/key.h"},
     ("cli", "probe"): {"probe/probe.h", "probe/caps.h"},

@@ -1,0 +1,308 @@
+/* arenas.c - see arenas.h. */
+#include "probe/arenas.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    unsigned arguments;
+} probes[] = {
+    [ARENAS_HEAP_NEW] = {"heap_new", 2},
+    [ARENAS_HEAP_MORE] = {"heap_more", 2},
+    [ARENAS_HEAP_LESS] = {"heap_less", 2},
+    [ARENAS_HEAP_FREE] = {"heap_free", 2},
+    [ARENAS_NEW] = {"arena_new", 2},
+    [ARENAS_REUSE] = {"arena_reuse", 2},
+    [ARENAS_REUSE_FREE_LIST] = {"arena_reuse_free_list", 1},
+    [ARENAS_REUSE_WAIT] = {"arena_reuse_wait", 3},
+    [ARENAS_RETRY] = {"arena_retry", 2},
+    [ARENAS_SBRK_MORE] = {"sbrk_more", 2},
+    [ARENAS_SBRK_LESS] = {"sbrk_less", 2},
+    [ARENAS_MALLOC_RETRY] = {"malloc_retry", 2},
+    [ARENAS_REALLOC_RETRY] = {"realloc_retry", 2},
+    [ARENAS_MEMALIGN_RETRY] = {"memalign_retry", 2},
+    [ARENAS_CALLOC_RETRY] = {"calloc_retry", 1},
+    [ARENAS_TCACHE_DOUBLE_FREE] = {"tcache_double_free", 2},
+    [ARENAS_MALLOPT] = {"mallopt", 2},
+    [ARENAS_FREE_DYN_THRESHOLDS] = {"mallopt_free_dyn_thresholds", 2},
+    [ARENAS_MXFAST] = {"mallopt_mxfast", 2},
+    [ARENAS_TRIM_THRESHOLD] = {"mallopt_trim_threshold", 3},
+    [ARENAS_TOP_PAD] = {"mallopt_top_pad", 3},
+    [ARENAS_MMAP_THRESHOLD] = {"mallopt_mmap_threshold", 3},
+    [ARENAS_MMAP_MAX] = {"mallopt_mmap_max", 3},
+    [ARENAS_PERTURB] = {"mallopt_perturb", 2},
+    [ARENAS_ARENA_TEST] = {"mallopt_arena_test", 2},
+    [ARENAS_ARENA_MAX] = {"mallopt_arena_max", 2},
+    [ARENAS_TCACHE_MAX_BYTES] = {"tunable_tcache_max_bytes", 2},
+    [ARENAS_TCACHE_COUNT] = {"tunable_tcache_count", 2},
+    [ARENAS_TCACHE_UNSORTED_LIMIT] = {"tunable_tcache_unsorted_limit", 2},
+};
+
+_Static_assert(sizeof probes / sizeof *probes == ARENAS_PROBES, "a name for each");
+
+enum { INITIAL_THRESHOLD = 128 << 10, OPTION_TRIM_THRESHOLD = -1, OPTION_MMAP_THRESHOLD = -3 };
+
+const char *arenas_name(uint32_t probe)
+{
+    return probe < ARENAS_PROBES ? probes[probe].name : NULL;
+}
+
+unsigned arenas_argument_count(uint32_t probe)
+{
+    return probe < ARENAS_PROBES ? probes[probe].arguments : 0;
+}
+
+uint32_t arenas_number(const char *name)
+{
+    uint32_t i = 0;
+    if (strncmp(name, "memory_", 7) != 0)
+        return ARENAS_PROBES;
+    while (i < ARENAS_PROBES && strcmp(probes[i].name, name + 7) != 0)
+        i++;
+    return i;
+}
+
+/* Room for one more; the caller writes it. Doubles at powers of two. NULL: out of memory. */
+static void *grow(struct arenas *a, void *array, size_t count, size_t element)
+{
+    if (count & (count - 1) && count)
+        return array;
+    void *more = reallocarray(array, count ? count * 2 : 1, element);
+    if (!more)
+        a->failed = true;
+    return more;
+}
+
+#define GROW(a, array, count) grow(a, array, count, sizeof *(array))
+
+static void forget(struct arenas_process *p)
+{
+    for (size_t i = 0; i < p->arenas; i++)
+        free(p->arena[i].thread);
+    free(p->arena);
+    free(p->heap);
+    free(p->wait);
+    free(p->moment);
+    *p = (struct arenas_process){.pid = p->pid,
+                                 .mmap_threshold_bytes = INITIAL_THRESHOLD,
+                                 .trim_threshold_bytes = INITIAL_THRESHOLD};
+}
+
+void arenas_release(struct arenas *a)
+{
+    for (size_t i = 0; i < a->processes; i++)
+        forget(&a->process[i]);
+    free(a->process);
+    *a = (struct arenas){0};
+}
+
+static struct arenas_process *process_of(struct arenas *a, uint32_t pid)
+{
+    for (size_t i = 0; i < a->processes; i++)
+        if (a->process[i].pid == pid)
+            return &a->process[i];
+    struct arenas_process *more = GROW(a, a->process, a->processes);
+    if (!more)
+        return NULL;
+    a->process = more;
+    struct arenas_process *p = &a->process[a->processes++];
+    *p = (struct arenas_process){.pid = pid};
+    forget(p);
+    return p;
+}
+
+/* ---- arenas ---- */
+
+static void leave_arena(struct arenas_process *p, uint32_t tid)
+{
+    for (size_t i = 0; i < p->arenas; i++)
+        for (size_t k = 0; k < p->arena[i].threads; k++)
+            if (p->arena[i].thread[k] == tid)
+                p->arena[i].thread[k--] = p->arena[i].thread[--p->arena[i].threads];
+}
+
+static struct arena *arena_at(struct arenas_process *p, uint64_t address)
+{
+    for (size_t i = 0; i < p->arenas; i++)
+        if (p->arena[i].address == address)
+            return &p->arena[i];
+    return NULL;
+}
+
+/* An arena begins with its heap's header, at the front of 64 MB; main_arena lies in the library. */
+static bool is_main(uint64_t address) { return (address & ((64u << 20) - 1)) > 0x1000; }
+
+static void use_arena(struct arenas *a, struct arenas_process *p, uint64_t address, uint32_t tid)
+{
+    leave_arena(p, tid);
+    struct arena *at = arena_at(p, address);
+    if (!at) {
+        struct arena *more = GROW(a, p->arena, p->arenas);
+        if (!more)
+            return;
+        p->arena = more;
+        at = &p->arena[p->arenas++];
+        *at = (struct arena){.address = address, .main = is_main(address)};
+    }
+    /* A list of its own: threads come and go, so the room is asked for anew each time. */
+    uint32_t *more = reallocarray(at->thread, at->threads + 1, sizeof *more);
+    if (!more) {
+        a->failed = true;
+        return;
+    }
+    at->thread = more;
+    at->thread[at->threads++] = tid;
+}
+
+/* ---- heaps and waits ---- */
+
+static struct arena_heap *heap_at(struct arenas_process *p, uint64_t address)
+{
+    for (size_t i = 0; i < p->heaps; i++)
+        if (p->heap[i].address == address)
+            return &p->heap[i];
+    return NULL;
+}
+
+static void set_heap(struct arenas *a, struct arenas_process *p, uint64_t address, uint64_t bytes)
+{
+    struct arena_heap *h = heap_at(p, address);
+    if (!h) {
+        struct arena_heap *more = GROW(a, p->heap, p->heaps);
+        if (!more)
+            return;
+        p->heap = more;
+        h = &p->heap[p->heaps++];
+        h->address = address;
+    }
+    h->bytes = bytes;
+}
+
+static void drop_heap(struct arenas_process *p, uint64_t address)
+{
+    struct arena_heap *h = heap_at(p, address);
+    if (!h)
+        return;
+    size_t i = (size_t)(h - p->heap);
+    memmove(h, h + 1, (p->heaps - i - 1) * sizeof *h);
+    p->heaps--;
+}
+
+static void count_wait(struct arenas *a, struct arenas_process *p, uint32_t tid)
+{
+    for (size_t i = 0; i < p->waits; i++)
+        if (p->wait[i].tid == tid) {
+            p->wait[i].count++;
+            return;
+        }
+    struct arena_waits *more = GROW(a, p->wait, p->waits);
+    if (!more)
+        return;
+    p->wait = more;
+    p->wait[p->waits++] = (struct arena_waits){tid, 1};
+}
+
+/* ---- events ---- */
+
+static void set_option(struct arenas_process *p, int64_t option, int64_t value)
+{
+    if (option == OPTION_MMAP_THRESHOLD)
+        p->mmap_threshold_bytes = (uint64_t)value;
+    else if (option == OPTION_TRIM_THRESHOLD)
+        p->trim_threshold_bytes = (uint64_t)value;
+}
+
+/* Turns what the functions tell into what the probes would have told; false: nothing happened. */
+static bool from_raw(struct arenas_process *p, struct arenas_event *e)
+{
+    const struct arena_heap *h = heap_at(p, (uint64_t)e->argument[0]);
+    switch (e->probe) {
+    case ARENAS_GROWN:
+        e->probe = ARENAS_HEAP_MORE;
+        return !h || h->bytes != (uint64_t)e->argument[1];
+    case ARENAS_HEAP_LESS:
+    case ARENAS_HEAP_FREE: return h != NULL;
+    case ARENAS_LIMITS:
+        e->probe = ARENAS_FREE_DYN_THRESHOLDS;
+        return p->mmap_threshold_bytes != (uint64_t)e->argument[0];
+    case ARENAS_GOT:
+        if (e->argument[2] && e->argument[2] == e->argument[0])
+            e->probe = ARENAS_REUSE_FREE_LIST;
+        else if (!arena_at(p, (uint64_t)e->argument[0]) && !is_main((uint64_t)e->argument[0]))
+            e->probe = ARENAS_NEW;
+        else
+            e->probe = ARENAS_REUSE;
+        e->argument[2] = 0;
+        return true;
+    case ARENAS_WAITED: {
+        uint64_t lock = (uint64_t)e->argument[0];
+        bool known = arena_at(p, lock) || (p->main_arena && lock == p->main_arena);
+        e->probe = ARENAS_REUSE_WAIT;
+        if (known)
+            p->lock_waits++;
+        return known;
+    }
+    default: return true;
+    }
+}
+
+static void apply(struct arenas *a, struct arenas_process *p, const struct arenas_event *e)
+{
+    uint64_t first = (uint64_t)e->argument[0], second = (uint64_t)e->argument[1];
+    switch (e->probe) {
+    case ARENAS_SBRK_MORE: p->sbrk_bytes += e->argument[1]; break;
+    case ARENAS_SBRK_LESS: p->sbrk_bytes -= e->argument[1]; break;
+    case ARENAS_HEAP_NEW:
+    case ARENAS_HEAP_MORE:
+    case ARENAS_HEAP_LESS: set_heap(a, p, first, second); break;
+    case ARENAS_HEAP_FREE: drop_heap(p, first); break;
+    case ARENAS_NEW:
+    case ARENAS_REUSE:
+    case ARENAS_REUSE_FREE_LIST: use_arena(a, p, first, e->tid); break;
+    case ARENAS_REUSE_WAIT: count_wait(a, p, e->tid); break;
+    case ARENAS_FREE_DYN_THRESHOLDS:
+        p->mmap_threshold_bytes = first;
+        p->trim_threshold_bytes = second;
+        break;
+    case ARENAS_MMAP_THRESHOLD: p->mmap_threshold_bytes = first; break;
+    case ARENAS_TRIM_THRESHOLD: p->trim_threshold_bytes = first; break;
+    case ARENAS_MALLOPT: set_option(p, e->argument[0], e->argument[1]); break;
+    default: break;
+    }
+}
+
+const struct arena_moment *arenas_take(struct arenas *a, const struct arenas_event *given,
+                                       uint64_t start_ns)
+{
+    struct arenas_event e = *given;
+    struct arenas_process *p = process_of(a, e.pid);
+    if (!p)
+        return NULL;
+    if (e.probe == ARENAS_EXEC) {
+        forget(p);
+        return NULL;
+    }
+    if (e.probe == ARENAS_MAIN) {
+        if (!p->main_arena)
+            use_arena(a, p, (uint64_t)e.argument[0], e.tid);
+        p->main_arena = (uint64_t)e.argument[0];
+        return NULL;
+    }
+    if (e.probe == ARENAS_THREAD_END) {
+        leave_arena(p, e.tid);
+        return NULL;
+    }
+    if (!from_raw(p, &e) || e.probe >= ARENAS_PROBES)
+        return NULL;
+    apply(a, p, &e);
+    struct arena_moment *more = GROW(a, p->moment, p->moments);
+    if (!more)
+        return NULL;
+    p->moment = more;
+    struct arena_moment *m = &p->moment[p->moments++];
+    *m = (struct arena_moment){
+        .time_ns = e.time_ns > start_ns ? e.time_ns - start_ns : 0, .tid = e.tid, .probe = e.probe};
+    memcpy(m->argument, e.argument, sizeof m->argument);
+    return m;
+}

@@ -1,0 +1,74 @@
+/* arenas.h - what glibc's allocator did inside: arenas, heaps, waits, thresholds.
+ *
+ * Owns: what `mallow probe arenas` found, by process; the state that its events amount to. One
+ * thread. */
+#ifndef MALLOW_PROBE_ARENAS_H
+#define MALLOW_PROBE_ARENAS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/arenas.h"
+
+struct arena {
+    uint64_t address;
+    bool main;
+    uint32_t *thread; /* those that use it now, or did when the process ended */
+    size_t threads;
+};
+
+struct arena_heap {
+    uint64_t address, bytes;
+};
+
+struct arena_waits {
+    uint32_t tid;
+    uint64_t count;
+};
+
+struct arena_moment {
+    uint64_t time_ns; /* from the start of the probe */
+    uint32_t tid;
+    uint32_t probe; /* enum arenas_probe */
+    int64_t argument[ARENAS_ARGUMENTS];
+};
+
+/* Of one process, since its last exec. */
+struct arenas_process {
+    uint32_t pid;
+    int64_t sbrk_bytes; /* grown less given back */
+    uint64_t mmap_threshold_bytes, trim_threshold_bytes;
+    struct arena *arena;
+    size_t arenas;
+    struct arena_heap *heap; /* in the order in which they were made */
+    size_t heaps;
+    struct arena_waits *wait;
+    size_t waits;
+    uint64_t lock_waits;         /* for any lock of an arena; 0 where the source cannot tell */
+    struct arena_moment *moment; /* what changed, in the order of time */
+    size_t moments;
+    uint64_t main_arena; /* 0: not known */
+};
+
+struct arenas {
+    struct arenas_process *process;
+    size_t processes;
+    bool waits_known; /* waits of single threads in reused_arena are told apart */
+    bool failed;      /* out of memory: something is missing */
+};
+
+/* Takes an event of the kernel side. Raw ones become those of glibc. Returns the moment that it is
+ * for a reader, NULL when it changes nothing; valid until the next call. */
+const struct arena_moment *arenas_take(struct arenas *a, const struct arenas_event *e,
+                                       uint64_t start_ns);
+void arenas_release(struct arenas *a);
+
+/* "memory_heap_new" without memory_; for enum arenas_probe below ARENAS_PROBES. */
+const char *arenas_name(uint32_t probe);
+/* How many arguments it has. */
+unsigned arenas_argument_count(uint32_t probe);
+/* The number of a probe by glibc's name; ARENAS_PROBES when it is none. */
+uint32_t arenas_number(const char *name);
+
+#endif

@@ -1,0 +1,223 @@
+/* kind_arenas.c - `probe arenas`: glibc's allocator from inside, by its own static probes, else by
+ * the functions that its debug symbols name. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bpf/arenas.h"
+#include "probe/argument.h"
+#include "probe/arenas.h"
+#include "probe/kind.h"
+#include "symbol/functions.h"
+#include "symbol/notes.h"
+
+/* Made from the program when it is built; wants the types above. */
+#include <probe/arenas.skel.h>
+
+/* What is found in the library before anything is loaded. */
+struct found {
+    struct arenas arenas; /* first: the result points here */
+    char path[PATH_MAX];
+    struct static_probes notes;
+    struct functions symbols;
+    bool by_notes;
+};
+
+/* ---- by the notes ---- */
+
+static bool symbol_address(void *arg, const char *name, uint64_t *address)
+{
+    const struct function *f = functions_find(arg, name);
+    if (f)
+        *address = f->address;
+    return f != NULL;
+}
+
+/* Returns how many of the probes it attached to; -1 with *err. */
+static long attach_notes(struct engine *e, struct found *f, struct error *err)
+{
+    struct place places[ARENAS_SITES_MAX] = {{0}};
+    uint32_t n = 0;
+    for (size_t i = 0; i < f->notes.count && n < ARENAS_SITES_MAX; i++) {
+        const struct static_probe *note = &f->notes.at[i];
+        struct arenas_site site = {.probe = arenas_number(note->name)};
+        if (strcmp(note->provider, "libc") != 0 || site.probe >= ARENAS_PROBES)
+            continue;
+        const char *text = note->arguments + strspn(note->arguments, " ");
+        while (text && *text && site.arguments < ARENAS_ARGUMENTS)
+            if ((text = argument_parse(text, note->address, symbol_address, &f->symbols,
+                                       &site.argument[site.arguments])))
+                site.arguments++;
+        if (!text) {
+            engine_say(e, "the arguments of %s cannot be understood: %s", note->name,
+                       note->arguments);
+            continue;
+        }
+        if (bpf_map_update_elem(engine_map(e, "sites"), &n, &site, BPF_ANY))
+            return error_system(err, "cannot describe the probes to the kernel");
+        places[n] = (struct place){
+            .offset = note->offset, .cookie = n, .semaphore = note->semaphore_offset};
+        n++;
+    }
+    long done = engine_attach_places(e, "at_site", f->path, places, n, false, err);
+    if (done >= 0)
+        engine_source(e, "%ld static probes of %s", done, f->path);
+    return done;
+}
+
+/* ---- by the symbols ---- */
+
+static const struct by_symbol {
+    const char *program, *function;
+    bool on_return;
+} by_symbol[] = {
+    {"sbrk_enter", "sbrk", false},
+    {"sbrk_leave", "sbrk", true},
+    {"heap_made", "alloc_new_heap", true},
+    {"sysmalloc_enter", "sysmalloc", false},
+    {"sysmalloc_leave", "sysmalloc", true},
+    {"get_enter", "arena_get2", false},
+    {"get_leave", "arena_get2", true},
+    {"retry", "arena_get_retry", false},
+    {"lock_wait", "__lll_lock_wait_private", false},
+    {"chunk_unmapped", "munmap_chunk", false},
+    {"option_set", "mallopt", false},
+    {"complaint", "malloc_printerr", false},
+};
+enum { BY_SYMBOL = sizeof by_symbol / sizeof *by_symbol };
+
+static uint64_t address_of(const struct found *f, const char *name)
+{
+    const struct function *at = functions_find(&f->symbols, name);
+    return at ? at->address : 0;
+}
+
+static bool has_symbols(const struct found *f)
+{
+    static const char *const needed[] = {"sysmalloc", "arena_get2", "munmap_chunk",
+                                         "mp_",       "main_arena", "free_list"};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!address_of(f, needed[i]))
+            return false;
+    return address_of(f, "alloc_new_heap") || address_of(f, "new_heap");
+}
+
+static int attach_symbols(struct engine *e, struct found *f, struct error *err)
+{
+    unsigned missing = 0;
+    for (size_t i = 0; i < BY_SYMBOL; i++) {
+        const char *name = by_symbol[i].function;
+        if (!strcmp(name, "alloc_new_heap") && !address_of(f, name))
+            name = "new_heap"; /* before glibc 2.35 */
+        const struct function *at = functions_find(&f->symbols, name);
+        struct place place = {.offset = at ? at->offset : 0};
+        if (!at) {
+            missing++;
+            engine_say(e, "%s has no function %s: what it would tell is missing", f->path, name);
+        } else if (engine_attach_places(e, by_symbol[i].program, f->path, &place, 1,
+                                        by_symbol[i].on_return, err) < 0)
+            return -1;
+    }
+    engine_source(e, "%u functions of %s named by its debug symbols, the tracepoint sys_enter",
+                  BY_SYMBOL - missing, f->path);
+    return 0;
+}
+
+/* ---- both ---- */
+
+static bool has_notes(const struct found *f)
+{
+    for (size_t i = 0; i < f->notes.count; i++)
+        if (!strcmp(f->notes.at[i].provider, "libc") &&
+            arenas_number(f->notes.at[i].name) < ARENAS_PROBES)
+            return true;
+    return false;
+}
+
+static int set_places(struct engine *e, const struct found *f, struct error *err)
+{
+    struct bpf_map *map = bpf_object__find_map_by_name(e->object, ".rodata.places");
+    const struct arenas_places places = {
+        .main_arena = (int64_t)(address_of(f, "main_arena") - address_of(f, "sysmalloc")),
+        .free_list = (int64_t)(address_of(f, "free_list") - address_of(f, "arena_get2")),
+        .limits = (int64_t)(address_of(f, "mp_") - address_of(f, "munmap_chunk"))};
+    if (!map || bpf_map__set_initial_value(map, &places, sizeof places))
+        return error_system(err, "cannot configure the programs");
+    return 0;
+}
+
+static int arenas_prepare(struct engine *e, struct error *err)
+{
+    struct found *f = calloc(1, sizeof *f);
+    if (!f)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    e->own = f;
+    e->result->arenas = &f->arenas;
+    if (files_find_library(&e->files, e->options->library, f->path, sizeof f->path, err) ||
+        static_probes_read(f->path, &f->notes, err) ||
+        functions_read(f->path, FUNCTIONS_EXPORTED | FUNCTIONS_LOCAL | FUNCTIONS_DATA, &f->symbols,
+                       err))
+        return -1;
+    f->by_notes = has_notes(f);
+    f->arenas.waits_known = f->by_notes;
+    if (f->by_notes) {
+        for (size_t i = 0; i < BY_SYMBOL; i++)
+            engine_skip(e, by_symbol[i].program);
+        engine_skip(e, "memory_call");
+        return engine_resize(e, "events", 1 << 22, err);
+    }
+    if (!has_symbols(f))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%.200s has neither glibc's static probes nor debug symbols; to fix it: "
+                         "apt-get install libc6-dbg, or export "
+                         "DEBUGINFOD_URLS=https://debuginfod.debian.net",
+                         f->path);
+    engine_skip(e, "at_site");
+    return set_places(e, f, err) || engine_resize(e, "events", 1 << 22, err) ? -1 : 0;
+}
+
+static int arenas_attach(struct engine *e, struct error *err)
+{
+    struct found *f = e->own;
+    if (e->options->pid)
+        engine_say(e, "what the allocator did before now is not known: sizes begin at zero and "
+                      "thresholds as glibc sets them");
+    if (f->by_notes ? attach_notes(e, f, err) < 0 : attach_symbols(e, f, err))
+        return -1;
+    return engine_attach_tracepoints(e, err);
+}
+
+static void arenas_event(struct engine *e, const void *data, size_t size)
+{
+    struct found *f = e->own;
+    struct arenas_event event;
+    if (size < sizeof event)
+        return;
+    memcpy(&event, data, sizeof event);
+    const struct arena_moment *m = arenas_take(&f->arenas, &event, e->result->start_ns);
+    if (m && e->options->moment)
+        e->options->moment(e->options->arg, event.pid, m);
+}
+
+static void arenas_free(struct engine *e)
+{
+    struct found *f = e->own;
+    if (!f)
+        return;
+    arenas_release(&f->arenas);
+    static_probes_release(&f->notes);
+    functions_release(&f->symbols);
+}
+
+const struct probe_kind probe_kind_arenas = {
+    .name = "arenas",
+    .summary = "glibc's allocator from inside: arenas, heaps, lock waits, thresholds",
+    .uses_library = true,
+    .object = arenas_bpf__elf_bytes,
+    .prepare = arenas_prepare,
+    .attach = arenas_attach,
+    .event = arenas_event,
+    .release = arenas_free,
+};

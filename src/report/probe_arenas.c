@@ -1,0 +1,132 @@
+/* probe_arenas.c - see probe_arenas.h. The lines and the summary are those of the SystemTap script
+ * that this kind of probe takes the place of. */
+#include "report/probe_arenas.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/buffer.h"
+
+void probe_arenas_line(FILE *out, const struct arena_moment *m)
+{
+    switch (m->probe) {
+    case ARENAS_HEAP_NEW: fprintf(out, "%u: New heap\n", m->tid); return;
+    case ARENAS_NEW: fprintf(out, "%u: Created new arena\n", m->tid); return;
+    case ARENAS_REUSE:
+        if (m->argument[1])
+            fprintf(out, "%u: failed to allocate on own arena, trying another\n", m->tid);
+        return;
+    case ARENAS_FREE_DYN_THRESHOLDS:
+        fprintf(out, "%u: New thresholds:: mmap: %" PRId64 " bytes, trim: %" PRId64 " bytes\n",
+                m->tid, m->argument[0], m->argument[1]);
+        return;
+    case ARENAS_TCACHE_DOUBLE_FREE:
+        fprintf(out, "%u: double free of a block in the thread's cache\n", m->tid);
+        return;
+    case ARENAS_HEAP_MORE:
+    case ARENAS_HEAP_LESS:
+    case ARENAS_HEAP_FREE:
+    case ARENAS_SBRK_MORE:
+    case ARENAS_SBRK_LESS:
+    case ARENAS_REUSE_FREE_LIST:
+    case ARENAS_REUSE_WAIT: return; /* the summary has their sums */
+    default: break;
+    }
+    fprintf(out, "%u: %s", m->tid, arenas_name(m->probe));
+    for (unsigned i = 0; i < arenas_argument_count(m->probe) && i < ARENAS_ARGUMENTS; i++)
+        fprintf(out, " %" PRId64, m->argument[i]);
+    putc('\n', out);
+}
+
+void probe_arenas_text(FILE *out, const struct probe_result *r)
+{
+    const struct arenas *a = r->arenas;
+    for (size_t i = 0; i < a->processes; i++) {
+        const struct arenas_process *p = &a->process[i];
+        if (a->processes > 1)
+            fprintf(out, "Process %u:\n", p->pid);
+        fputs(a->waits_known ? "Contention:\n" : "Contention (waits for any arena's lock):\n", out);
+        for (size_t k = 0; k < p->waits; k++)
+            fprintf(out, "\t%u: %" PRIu64 " waits\n", p->wait[k].tid, p->wait[k].count);
+        fputs("Active arenas:\n", out);
+        for (size_t k = 0; k < p->arenas; k++)
+            for (size_t t = 0; t < p->arena[k].threads; t++)
+                fprintf(out, "\t%u -> 0x%" PRIx64 "\n", p->arena[k].thread[t], p->arena[k].address);
+        fputs("Allocated heaps:\n", out);
+        for (size_t k = 0; k < p->heaps; k++)
+            fprintf(out, "\t0x%" PRIx64 " -> %" PRIu64 " bytes\n", p->heap[k].address,
+                    p->heap[k].bytes);
+        fprintf(out, "Total sbrk: %" PRId64 " bytes\n", p->sbrk_bytes);
+        fprintf(out, "Mmap threshold in the end: %" PRIu64 " kb\n", p->mmap_threshold_bytes / 1024);
+    }
+}
+
+static void write_event(struct json *j, const struct arena_moment *m)
+{
+    json_open_object(j, NULL);
+    json_number(j, "time_ns", m->time_ns);
+    json_number(j, "tid", m->tid);
+    json_text(j, "event", arenas_name(m->probe));
+    json_open_array(j, "arguments");
+    for (unsigned i = 0; i < arenas_argument_count(m->probe) && i < ARENAS_ARGUMENTS; i++)
+        json_signed(j, NULL, m->argument[i]);
+    json_close_array(j);
+    json_close_object(j);
+}
+
+static void write_process(struct json *j, const struct arenas_process *p)
+{
+    json_number(j, "pid", p->pid);
+    json_signed(j, "sbrk_bytes", p->sbrk_bytes);
+    json_number(j, "mmap_threshold_bytes", p->mmap_threshold_bytes);
+    json_number(j, "trim_threshold_bytes", p->trim_threshold_bytes);
+    json_open_array(j, "arenas");
+    for (size_t i = 0; i < p->arenas; i++) {
+        json_open_object(j, NULL);
+        json_address(j, "address", p->arena[i].address);
+        json_bool(j, "main", p->arena[i].main);
+        json_open_array(j, "threads");
+        for (size_t k = 0; k < p->arena[i].threads; k++)
+            json_number(j, NULL, p->arena[i].thread[k]);
+        json_close_array(j);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_open_array(j, "heaps");
+    for (size_t i = 0; i < p->heaps; i++) {
+        json_open_object(j, NULL);
+        json_address(j, "address", p->heap[i].address);
+        json_number(j, "bytes", p->heap[i].bytes);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_open_array(j, "waits");
+    for (size_t i = 0; i < p->waits; i++) {
+        json_open_object(j, NULL);
+        json_number(j, "tid", p->wait[i].tid);
+        json_number(j, "count", p->wait[i].count);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_open_array(j, "events");
+    for (size_t i = 0; i < p->moments; i++)
+        write_event(j, &p->moment[i]);
+    json_close_array(j);
+}
+
+void probe_arenas_json(struct json *j, const struct probe_result *r)
+{
+    static const struct arenas_process none = {.mmap_threshold_bytes = 128 << 10,
+                                               .trim_threshold_bytes = 128 << 10};
+    const struct arenas *a = r->arenas;
+    write_process(j, a->processes ? &a->process[0] : &none);
+    json_text(j, "waits_are",
+              a->waits_known ? "waits to reuse an arena" : "waits for the lock of any arena");
+    json_open_array(j, "children");
+    for (size_t i = 1; i < a->processes; i++) {
+        json_open_object(j, NULL);
+        write_process(j, &a->process[i]);
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
