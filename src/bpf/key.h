@@ -51,6 +51,8 @@ struct probe_config {
     __u32 max_depth; /* frames of a user stack */
     __u32 detail;    /* what the kind says */
     __u32 live;      /* net of frees */
+    __u32 pages;     /* what is known of a page goes before asking the process's map */
+    __u32 zero;
 };
 
 /* In the map of targets: a process that is looked at, or will be once it executes PROGRAM. */
@@ -92,6 +94,10 @@ struct probe_unwind_row {
     __s8 bp_offset;   /* where rbp was saved, from the CFA, in 8 bytes; 0: it was not */
 };
 
+/* So that few rows have to be searched: for each 512 bytes of a file the rows that may hold there,
+ * the number of the first in the lower half, how many in the upper. */
+enum { PROBE_BLOCK_SHIFT = 9 };
+
 /* A file as the kernel knows it. */
 struct probe_file_id {
     __u64 inode;
@@ -99,9 +105,9 @@ struct probe_file_id {
     __u32 zero;
 };
 struct probe_file {
-    __u32 number;    /* 1.. */
-    __u32 first_row; /* in the array of rows */
-    __u32 rows;
+    __u32 number;      /* 1.. */
+    __u32 first_block; /* in the array of blocks */
+    __u32 blocks;      /* 0: no rows */
     __u32 zero;
 };
 

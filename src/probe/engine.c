@@ -327,7 +327,8 @@ static int configure(struct engine *e, struct error *err)
                                         .cpus = (uint32_t)libbpf_num_possible_cpus(),
                                         .max_depth = PROBE_DEPTH_MAX,
                                         .detail = o->mmap,
-                                        .live = o->live};
+                                        .live = o->live,
+                                        .pages = o->kind->within_faults};
     if (!map || bpf_map__set_initial_value(map, &config, sizeof config))
         return error_system(err, "cannot configure the programs");
     if (o->all || o->no_follow)
@@ -569,6 +570,11 @@ size_t probe_kernel_frames(const struct probe_result *r, uint64_t kstack, const 
 {
     struct stacks *s = r->state ? r->state->e.stacks : NULL;
     return s ? stacks_kernel(s, kstack, names, max) : 0;
+}
+
+bool engine_kernel_named(const struct engine *e)
+{
+    return e->stacks && stacks_kernel_name(e->stacks, UINT64_MAX) != NULL;
 }
 
 const char *probe_kernel_name(const struct probe_result *r, uint64_t address)

@@ -67,6 +67,8 @@ void engine_source(struct engine *e, const char *format, ...) __attribute__((for
 
 /* Whether the kernel has a tracepoint with that many arguments; 0: any number. */
 bool engine_has_tracepoint(const struct engine *e, const char *name, unsigned arguments);
+/* Whether functions of the kernel can be named. */
+bool engine_kernel_named(const struct engine *e);
 /* The map `name` has room for that many entries; before loading. */
 int engine_resize(struct engine *e, const char *name, size_t entries, struct error *err);
 /* A name for each value of key.what. */

@@ -23,6 +23,10 @@ static int slab_attach(struct engine *e, struct error *err)
 {
     engine_source(e, "the tracepoints kmem_cache_alloc and kmalloc%s",
                   e->options->live ? ", kmem_cache_free and kfree" : "");
+    if (e->options->by & (PROBE_BY_CALLER | PROBE_BY_KSTACK) && !engine_kernel_named(e))
+        engine_say(e,
+                   "/proc/kallsyms hides the kernel's addresses from this user, so its functions "
+                   "have no names; to fix it: run it as root (sudo)");
     return engine_attach_tracepoints(e, err);
 }
 

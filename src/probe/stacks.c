@@ -17,7 +17,8 @@
 #include "symbol/unwindrows.h"
 
 enum {
-    ROWS_SPARE = 1 << 20, /* for libraries that are loaded later: 8 MB */
+    ROWS_SPARE = 1 << 20,   /* for libraries that are loaded later: 8 MB */
+    BLOCKS_SPARE = 1 << 18, /* the same: 128 MB of code */
     STACKS_MAX = 16384,
     FILES_MAX = 4096,
     PAGES_MAX = 16384,
@@ -50,6 +51,8 @@ struct stacks {
     size_t files, room;
     struct probe_unwind_row *mapped; /* the kernel's array of rows */
     size_t rows, rows_max;
+    uint64_t *mapped_blocks; /* the kernel's array of blocks */
+    size_t blocks, blocks_max;
     struct kept *kept;
     size_t kept_count;
     struct kept_kernel {
@@ -120,6 +123,12 @@ static long add_file(struct stacks *s, const char *path)
     return (long)s->files++;
 }
 
+/* How many blocks a file's rows need. */
+static size_t blocks_of(const struct known_file *k)
+{
+    return k->row_count ? (k->rows[k->row_count - 1].offset >> PROBE_BLOCK_SHIFT) + 2 : 0;
+}
+
 static int resize(struct bpf_object *object, const char *name, size_t entries, struct error *err)
 {
     struct bpf_map *map = bpf_object__find_map_by_name(object, name);
@@ -138,12 +147,16 @@ struct stacks *stacks_new(struct bpf_object *object, const struct files *files, 
     s->object = object;
     for (size_t i = 0; i < files->count; i++) {
         long index = add_file(s, files->path[i]);
-        if (index >= 0)
-            s->rows_max += s->file[index].row_count;
+        if (index < 0)
+            continue;
+        s->rows_max += s->file[index].row_count;
+        s->blocks_max += blocks_of(&s->file[index]);
     }
+    s->blocks_max += files->count ? BLOCKS_SPARE : 512;
     s->rows_max += files->count ? ROWS_SPARE : 512;
-    if (resize(object, "rows", s->rows_max, err) || resize(object, "stacks", STACKS_MAX, err) ||
-        resize(object, "files", FILES_MAX, err) || resize(object, "pages", PAGES_MAX, err) ||
+    if (resize(object, "rows", s->rows_max, err) || resize(object, "blocks", s->blocks_max, err) ||
+        resize(object, "stacks", STACKS_MAX, err) || resize(object, "files", FILES_MAX, err) ||
+        resize(object, "pages", PAGES_MAX, err) ||
         resize(object, "walks", (size_t)libbpf_num_possible_cpus() * ROOMS_A_PROCESSOR, err)) {
         stacks_free(s);
         return NULL;
@@ -161,6 +174,8 @@ void stacks_free(struct stacks *s)
     }
     if (s->mapped)
         munmap(s->mapped, s->rows_max * sizeof *s->mapped);
+    if (s->mapped_blocks)
+        munmap(s->mapped_blocks, s->blocks_max * sizeof *s->mapped_blocks);
     free(s->file);
     free(s->kept);
     free(s->kernel);
@@ -174,29 +189,54 @@ static int map_fd(const struct stacks *s, const char *name)
     return bpf_map__fd(bpf_object__find_map_by_name(s->object, name));
 }
 
+/* For each block the rows from the one that holds at its beginning to the last that begins in it.
+ */
+static void fill_blocks(struct stacks *s, const struct known_file *k, size_t first_row,
+                        size_t count)
+{
+    size_t low = 0;
+    for (size_t block = 0; block < count; block++) {
+        uint64_t start = (uint64_t)block << PROBE_BLOCK_SHIFT;
+        uint64_t end = start + (1u << PROBE_BLOCK_SHIFT);
+        while (low + 1 < k->row_count && k->rows[low + 1].offset <= start)
+            low++;
+        size_t high = low;
+        while (high < k->row_count && k->rows[high].offset < end)
+            high++;
+        s->mapped_blocks[s->blocks + block] = (first_row + low) | (uint64_t)(high - low) << 32;
+    }
+}
+
 /* Hands a file's rows to the kernel, under the id that the kernel knows it by. */
 static int hand_over(struct stacks *s, size_t index, const struct probe_file_id *id)
 {
     struct known_file *k = &s->file[index];
-    struct probe_file value = {.number = (uint32_t)index + 1, .first_row = (uint32_t)s->rows};
-    if (k->row_count <= s->rows_max - s->rows) {
+    size_t blocks = blocks_of(k);
+    struct probe_file value = {.number = (uint32_t)index + 1, .first_block = (uint32_t)s->blocks};
+    if (k->row_count <= s->rows_max - s->rows && blocks <= s->blocks_max - s->blocks) {
         memcpy(s->mapped + s->rows, k->rows, k->row_count * sizeof *k->rows);
-        value.rows = (uint32_t)k->row_count;
+        fill_blocks(s, k, s->rows, blocks);
+        value.blocks = (uint32_t)blocks;
         s->rows += k->row_count;
+        s->blocks += blocks;
     }
     free(k->rows);
     k->rows = NULL;
     return bpf_map_update_elem(map_fd(s, "files"), id, &value, BPF_ANY);
 }
 
+static void *map_array(const struct stacks *s, const char *name, size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd(s, name), 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 int stacks_install(struct stacks *s, struct error *err)
 {
-    s->mapped = mmap(NULL, s->rows_max * sizeof *s->mapped, PROT_READ | PROT_WRITE, MAP_SHARED,
-                     map_fd(s, "rows"), 0);
-    if (s->mapped == MAP_FAILED) {
-        s->mapped = NULL;
+    s->mapped = map_array(s, "rows", s->rows_max * sizeof *s->mapped);
+    s->mapped_blocks = map_array(s, "blocks", s->blocks_max * sizeof *s->mapped_blocks);
+    if (!s->mapped || !s->mapped_blocks)
         return error_system(err, "cannot map the unwind tables");
-    }
     for (size_t i = 0; i < s->files; i++)
         if (hand_over(s, i, &s->file[i].id))
             return error_system(err, "cannot hand over the unwind tables of %s", s->file[i].path);

@@ -9,6 +9,9 @@ import unittest
 MALLOW = os.environ["MALLOW"]
 VICTIMS = os.environ["VICTIMS"]
 ROOT = os.environ["SOURCE_ROOT"]
+# The build sets it for victims that are linked with libraries, which find them without; a static
+# program allocates when it is there.
+os.environ.pop("LD_LIBRARY_PATH", None)
 
 
 def victim(name):

@@ -1,5 +1,7 @@
 """`probe sizes` and `probe calls` on a program whose calls are known, from its first instruction on."""
+import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -120,6 +122,31 @@ class Calls(Case):
         document = self.probe("calls", "--lib", "libc.so.6", "--no-follow", "--", "/bin/true")
         self.assertIn("of ", document["source"])
         self.assertGreater(int(document["source"].split(": ")[1].split()[0]), 1500)
+
+
+class Capabilities(Case):
+    """A user with CAP_BPF and CAP_PERFMON needs no root."""
+
+    def test_without_root(self):
+        if not shutil.which("setpriv"):
+            self.skipTest("SKIPPED, LOUDLY: no setpriv (util-linux) here")
+        folder = os.path.dirname(MALLOW)
+        while folder != "/":
+            if not os.stat(folder).st_mode & 1:
+                self.skipTest(f"SKIPPED, LOUDLY: other users cannot reach {folder}")
+            folder = os.path.dirname(folder)
+        for kind in ("sizes", "calls", "brk", "faults", "slab", "reclaim", "rss"):
+            out = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                                  "--inh-caps=+bpf,+perfmon", "--ambient-caps=+bpf,+perfmon", MALLOW, "probe", kind,
+                                  "--json", "--by", "process", "--", victim("calls_victim")],
+                                 capture_output=True, text=True, check=False, timeout=120)
+            if "perf events only" in out.stderr:
+                self.skipTest("SKIPPED, LOUDLY: this kernel has no uprobe_multi")
+            self.assertEqual(out.returncode, 0, (kind, out.stderr))
+            document = json.loads(out.stdout)
+            self.assertEqual(document["lost"], 0)
+            if kind == "sizes":
+                self.assertEqual(sum(r["calls"] for r in document["histogram"] if r["min_bytes"] == 16), CONSTRUCTOR)
 
 
 class Ends(Case):

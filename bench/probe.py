@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""What `mallow probe` costs, beside bpftrace where it is installed: ratios in one run.
+
+usage: probe.py BUILD [--rounds N]
+
+Needs root. Each round runs every variant once, in an order that changes; figures are medians, of the CPU time
+that the traced loop itself takes (bench/workload/hits.c), of a whole `find`, or of the wall clock for attaching
+and detaching. Exits 0 whatever the figures are, 1 when something could not be run."""
+import argparse
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
+JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+
+
+def run(command, **more):
+    out = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **more)
+    if out.returncode:
+        raise RuntimeError(f"{' '.join(command)}: status {out.returncode}: {out.stderr[-500:]}")
+    return out.stdout
+
+
+def number(text):
+    """The figure that hits prints stands alone on its line."""
+    for line in text.splitlines():
+        try:
+            return float(line)
+        except ValueError:
+            continue
+    raise RuntimeError(f"no figure in {text[-300:]!r}")
+
+
+def cpu_of_find(*before):
+    """User and system seconds of the find alone, as bash's times tells."""
+    out = run([*before, "/bin/bash", "-c", "find /usr > /dev/null; times"])
+    spans = out.splitlines()[-1].split()
+    return sum(float(span.split("m")[0]) * 60 + float(span.split("m")[1].rstrip("s")) for span in spans)
+
+
+def wall(command):
+    start = time.monotonic()
+    run(command)
+    return time.monotonic() - start
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("probe.py: needs root")
+    mallow = os.path.join(options.build, "mallow")
+    hits = os.path.join(options.build, "bench", "hits")
+    malloc, fault = [hits, "malloc", "40000", "16"], [hits, "fault", "20000", "16"]
+
+    def probe(kind, *arguments):
+        return [mallow, "probe", kind, "-o", "/dev/null", *arguments, "--"]
+
+    def trace(script, program):
+        return ["bpftrace", "-q", "-e", script, "-c", " ".join(program)]
+
+    variants = {
+        "malloc plain": lambda: number(run(malloc)),
+        "malloc sizes": lambda: number(run(probe("sizes", "--no-follow", "--function", "malloc") + malloc)),
+        "malloc sizes, children": lambda: number(run(probe("sizes", "--function", "malloc") + malloc)),
+        "malloc sizes by stack": lambda: number(run(probe("sizes", "--no-follow", "--function", "malloc", "--by",
+                                                          "stack") + malloc)),
+        "fault plain": lambda: number(run(fault)),
+        "fault counted": lambda: number(run(probe("faults", "--by", "process") + fault)),
+        "fault by stack": lambda: number(run(probe("faults", "--by", "process,stack") + fault)),
+        "find plain": cpu_of_find,
+        "find slab": lambda: cpu_of_find(*probe("slab")),
+        "attach 1 function": lambda: wall(probe("calls", "--function", "malloc", "--lib", LIBC) + ["/bin/true"]),
+        "attach all of libc": lambda: wall(probe("calls", "--lib", LIBC) + ["/bin/true"]),
+    }
+    if os.path.exists(JEMALLOC):
+        variants["attach all of jemalloc"] = lambda: wall(probe("calls", "--lib", JEMALLOC) + ["/bin/true"])
+    if shutil.which("bpftrace"):
+        at = f"uprobe:{LIBC}:malloc"
+        variants["malloc bpftrace, empty"] = lambda: number(run(trace(at + " { }", malloc)))
+        variants["malloc bpftrace hist"] = lambda: number(run(trace(at + " { @ = hist(arg0); }", malloc)))
+        variants["malloc bpftrace hist by ustack"] = lambda: number(
+            run(trace(at + " { @[ustack] = hist(arg0); }", malloc)))
+    figures = {name: [] for name in variants}
+    broken = {}
+    for number_of_round in range(options.rounds):
+        order = list(variants)
+        random.Random(number_of_round).shuffle(order)
+        for name in order:
+            if name in broken:
+                continue
+            try:
+                figures[name].append(variants[name]())
+            except (RuntimeError, subprocess.TimeoutExpired, OSError) as trouble:
+                broken[name] = trouble
+    median = {name: statistics.median(v) for name, v in figures.items() if v}
+
+    def added(name, plain):
+        return median[name] - median[plain]
+
+    print(f"medians of {options.rounds} rounds; ns of CPU time each, seconds where it says so\n")
+    for name in variants:
+        if name in median:
+            print(f"{name:32} {median[name]:10.2f}" + (" s" if name.startswith(("find", "attach")) else " ns"))
+    print()
+    ratios = [
+        ("sizes, a hit: to an empty uprobe of bpftrace", 1.15, "malloc sizes", "malloc bpftrace, empty",
+         "malloc plain"),
+        ("sizes, a hit: to bpftrace's hist", 1.0, "malloc sizes", "malloc bpftrace hist", "malloc plain"),
+        ("by stack, a hit: to bpftrace's ustack", 1.0, "malloc sizes by stack", "malloc bpftrace hist by ustack",
+         "malloc plain"),
+        ("faults with stacks: to a plain fault", 1.7, "fault by stack", "fault plain", None),
+        ("slab on find: to a plain find", 1.2, "find slab", "find plain", None),
+    ]
+    for title, bar, ours, theirs, plain in ratios:
+        if ours in median and theirs in median:
+            ratio = (added(ours, plain) / added(theirs, plain) if plain else median[ours] / median[theirs])
+            print(f"{title:48} {ratio:6.2f}   bar {bar:.2f}   {'met' if ratio <= bar else 'NOT met'}")
+    for title, bar, name in (("all of jemalloc, attach and detach", 0.2, "attach all of jemalloc"),
+                             ("all of libc, attach and detach", 2.0, "attach all of libc")):
+        if name in median:
+            seconds = median[name] - median["attach 1 function"]
+            print(f"{title:48} {seconds:5.2f} s  bar {bar:.1f} s  {'met' if seconds <= bar else 'NOT met'}")
+    for name, trouble in broken.items():
+        print(f"{name}: could not be run: {trouble}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
