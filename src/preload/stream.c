@@ -519,6 +519,20 @@ static struct thread *thread_acquire(uint32_t lane, uint32_t number)
     return t;
 }
 
+/* While a thread's state is made (some hundred microseconds at worst), handlers wait: their calls
+ * could not be recorded. Faults and what seccomp raises do not wait. Without success they run, and
+ * what they allocate meanwhile is counted as lost. */
+static bool hold_handlers(uint64_t *old)
+{
+    static const int never[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+    uint64_t held = ~(uint64_t)0;
+    for (unsigned i = 0; i < sizeof never / sizeof never[0]; i++)
+        held &= ~(1ul << (never[i] - 1));
+    return !recorder.sandboxed && !sys_rt_sigprocmask(SIG_BLOCK, &held, old);
+}
+
+static void let_handlers(const uint64_t *old) { sys_rt_sigprocmask(SIG_SETMASK, old, 0); }
+
 /* Busy: a signal handler interrupted us, or a longjmp left us so. Frames nest, so a stack pointer
  * at or above the interrupted call's means that that call is gone, unless this is another stack. */
 static bool call_is_gone(uint64_t busy, uint64_t sp)
@@ -538,9 +552,21 @@ struct thread *thread_enter_slow(uint64_t sp)
             __atomic_fetch_add(&recorder.process->lost_nested, 1, __ATOMIC_RELAXED);
         return 0;
     }
+    uint64_t old;
     if (!t) {
+        bool held = hold_handlers(&old);
         acquiring = sp;
         barrier();
+        t = thread_self; /* a handler may have been here before they were held */
+        if (t) {
+            acquiring = 0;
+            if (held)
+                let_handlers(&old);
+            if (likely(!t->busy))
+                return t;
+            __atomic_fetch_add(&recorder.process->lost_nested, 1, __ATOMIC_RELAXED);
+            return 0;
+        }
         t = thread_acquire(0, 0);
         if (t) {
             t->busy = 1; /* the key's own allocations, if any, are not the program's */
@@ -553,6 +579,8 @@ struct thread *thread_enter_slow(uint64_t sp)
         }
         barrier();
         acquiring = 0;
+        if (held)
+            let_handlers(&old);
         return t;
     }
     if (call_is_gone(t->busy, sp)) {
@@ -562,11 +590,15 @@ struct thread *thread_enter_slow(uint64_t sp)
         return t;
     }
     if (!t->nested) {
+        bool held = hold_handlers(&old);
         acquiring = sp;
         barrier();
-        t->nested = thread_acquire(1, t->number);
+        if (!t->nested)
+            t->nested = thread_acquire(1, t->number);
         barrier();
         acquiring = 0;
+        if (held)
+            let_handlers(&old);
     }
     t = t->nested;
     if (!t || t->busy) {
