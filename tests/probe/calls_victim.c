@@ -15,8 +15,9 @@ static void *volatile sink;
 static void some(int n, size_t size)
 {
     for (int i = 0; i < n; i++) {
-        sink = malloc(size);
-        free(sink);
+        void *p = malloc(size);
+        __asm__ volatile("" : "+r"(p)); /* sink would be shared by the threads */
+        free(p);
     }
 }
 
