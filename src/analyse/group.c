@@ -12,7 +12,8 @@ long group_start(const struct model *m, struct cursor **cursors, struct error *e
         return error_set(err, ERROR_MEMORY, "no memory for the call sites of process %u",
                          image->pid);
     for (uint32_t i = 0; i <= image->stacks; i++) {
-        if (stacks[i].calls || stacks[i].peak_blocks || stacks[i].live_blocks)
+        if (stacks[i].calls || stacks[i].peak_blocks || stacks[i].live_blocks ||
+            stacks[i].temporary)
             (*cursors)[n++] = (struct cursor){.stack = i, .node = i, .frame = NO_FRAME};
     }
     return (long)n;

@@ -116,7 +116,8 @@ int sites_build(struct sites *s, const struct model *m, const struct frame_sourc
     if (!known || !path || !s->items)
         goto no_memory;
     for (uint32_t i = 0; i <= image->stacks; i++) {
-        if (!stacks[i].calls && !stacks[i].peak_blocks && !stacks[i].live_blocks)
+        if (!stacks[i].calls && !stacks[i].peak_blocks && !stacks[i].live_blocks &&
+            !stacks[i].temporary)
             continue;
         uint32_t tip;
         if (tip_of(&f, image, source, known, path, i, &tip))

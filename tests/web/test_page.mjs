@@ -71,7 +71,7 @@ async function compare(page, process, what) {
   assert.equal(await number(page, "#allocated"), process.requested_bytes, `${what}: allocated`);
   assert.equal(await number(page, "#calls"), process.allocations, `${what}: calls`);
   assert.equal(await number(page, "#temporary"), process.temporary_allocations, `${what}: temporary`);
-  const sites = process.sites.filter((s) => s.calls || s.peak_bytes || s.end_live_bytes);
+  const sites = process.sites.filter((s) => s.calls || s.peak_bytes || s.end_live_bytes || s.temporary);
   for (const [id, key] of FIGURES) {
     await press(page, `#by-${id}`);
     const want = sites.map((s) => s[key]).sort((a, b) => b - a).slice(0, 25);
@@ -119,7 +119,7 @@ async function searching(page, process, what) {
   await type(page, "#search", "");
   await show(page, "#wrappers", false);
 
-  const all = process.sites.filter((s) => s.calls || s.peak_bytes || s.end_live_bytes);
+  const all = process.sites.filter((s) => s.calls || s.peak_bytes || s.end_live_bytes || s.temporary);
   await type(page, "#table-filter", name);
   const pass = all.filter((s) => holds(s, name));
   const gone = await page.$$eval("#sites tr[data-folded]", (rows) => rows.length);
@@ -130,7 +130,7 @@ async function searching(page, process, what) {
 }
 
 async function sorting(page, process, what) {
-  const sites = process.sites.filter((s) => s.calls || s.peak_bytes || s.end_live_bytes);
+  const sites = process.sites.filter((s) => s.calls || s.peak_bytes || s.end_live_bytes || s.temporary);
   await press(page, '#sites th button[data-column="calls"]');
   const most = sites.map((s) => s.calls).sort((a, b) => b - a);
   assert.equal((await column(page, "calls"))[0], most[0], `${what}: sorted by calls`);
