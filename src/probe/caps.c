@@ -105,7 +105,7 @@ static void put(struct probe_cap *c, const char *name, bool works, const char *d
     snprintf(c->remedy, sizeof c->remedy, "%s", works ? "" : remedy);
 }
 
-static bool any_swap(void)
+bool caps_any_swap(void)
 {
     char line[256];
     int lines = 0;
@@ -151,7 +151,7 @@ size_t probe_caps(struct probe_cap *caps, size_t max)
             stacks ? "user stacks are unwound in the kernel" : "no bpf_find_vma or bpf_loop",
             "`mallow probe --by stack` does not work", "use Linux 5.17 or newer");
     }
-    bool swap = any_swap();
+    bool swap = caps_any_swap();
     put(&c[n++], "swap", swap, swap ? "swap is configured" : "no swap is configured",
         "anonymous pages cannot be paged out or in; there is nothing for such a probe to see",
         "fallocate -l 1G /swapfile && chmod 600 /swapfile && mkswap /swapfile && swapon /swapfile");

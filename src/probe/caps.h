@@ -25,6 +25,7 @@ size_t probe_caps(struct probe_cap *caps, size_t max);
  * remedy. */
 int caps_require(struct error *err);
 bool caps_uprobe_multi(void); /* many probes at once, quick to detach */
+bool caps_any_swap(void);     /* without it no anonymous page can come back */
 bool caps_user_stacks(void);  /* the helpers that unwinding needs */
 
 #endif

@@ -2,22 +2,11 @@
 #include <linux/perf_event.h>
 #include <stdio.h>
 
+#include "probe/caps.h"
 #include "probe/kind.h"
 
 /* Made from the program when it is built; wants the types above. */
 #include <probe/swapin.skel.h>
-
-static bool any_swap(void)
-{
-    char line[512];
-    int lines = 0;
-    FILE *f = fopen("/proc/swaps", "re");
-    while (f && fgets(line, sizeof line, f))
-        lines++;
-    if (f)
-        fclose(f);
-    return lines > 1;
-}
 
 static int swapin_prepare(struct engine *e, struct error *err)
 {
@@ -26,7 +15,7 @@ static int swapin_prepare(struct engine *e, struct error *err)
                          "this kernel has no tracepoint count_memcg_events, which tells pages that "
                          "come from swap: use a newer one, or 'mallow probe faults' for all major "
                          "faults");
-    if (!any_swap())
+    if (!caps_any_swap())
         engine_say(e, "no swap is configured: anonymous pages cannot be paged in, and major faults "
                       "can only be of files");
     return 0;
