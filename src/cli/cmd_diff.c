@@ -8,7 +8,6 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/view.h"
-#include "record/recover.h"
 #include "report/diff.h"
 
 struct diff_cli {
@@ -80,22 +79,6 @@ static bool exceeds(const struct command *self, const struct diff *d, enum metri
     return true;
 }
 
-static struct trace *open_recording(const char *path, const struct report_options *o,
-                                    struct error *err)
-{
-    struct progress progress;
-    progress_begin(&progress, "sealing");
-    const struct trace_open_options open = {.columns = report_columns(),
-                                            .only_image = UINT32_MAX,
-                                            .to_ns = o->to_ns,
-                                            .progress = progress_update,
-                                            .progress_arg = &progress};
-    record_recover(path);
-    struct trace *t = trace_open(path, &open, err);
-    progress_end(&progress);
-    return t;
-}
-
 static int write_page(const char *path, const struct diff *d, struct symbols *symbols,
                       const struct report_options *o, struct error *err)
 {
@@ -128,8 +111,8 @@ static int run(const struct command *self, const void *options, char **operands,
     if (!cli->json && !cli->html)
         view_looks(&o);
     struct symbols *symbols = view_symbols(&cli->view, &err);
-    struct trace *old = symbols ? open_recording(operands[0], &o, &err) : NULL;
-    struct trace *now = old ? open_recording(operands[1], &o, &err) : NULL;
+    struct trace *old = symbols ? view_open(operands[0], report_columns(), o.to_ns, &err) : NULL;
+    struct trace *now = old ? view_open(operands[1], report_columns(), o.to_ns, &err) : NULL;
     int status = -1;
     if (now)
         status = diff_build(&d, operands[0], old, operands[1], now, symbols, &o, &err);

@@ -3,7 +3,6 @@
 
 #include "cli/command.h"
 #include "cli/view.h"
-#include "record/recover.h"
 #include "report/report.h"
 #include "trace/trace.h"
 
@@ -26,19 +25,10 @@ static int run(const struct command *self, const void *options, char **operands,
 {
     const struct dump_cli *cli = options;
     struct error err;
-    struct progress progress;
     struct report_options o = view_filters(&cli->view);
     (void)operand_count;
     o.names = cli->names;
-    progress_begin(&progress, "sealing");
-    const struct trace_open_options open = {.columns = report_dump_columns(),
-                                            .only_image = UINT32_MAX,
-                                            .to_ns = o.to_ns,
-                                            .progress = progress_update,
-                                            .progress_arg = &progress};
-    record_recover(operands[0]);
-    struct trace *t = trace_open(operands[0], &open, &err);
-    progress_end(&progress);
+    struct trace *t = view_open(operands[0], report_dump_columns(), o.to_ns, &err);
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);

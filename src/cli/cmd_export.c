@@ -7,9 +7,9 @@
 
 #include "base/human.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/view.h"
 #include "export/export.h"
-#include "record/recover.h"
 
 struct export_cli {
     struct view_options view;
@@ -46,41 +46,25 @@ static bool same_file(const char *a, const char *b)
     return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Gives the stream's bytes to the file. */
-static int close_output(FILE *out, const char *path, struct error *err)
-{
-    int bad = ferror(out) | fflush(out);
-    if (out != stdout)
-        bad |= fclose(out);
-    return bad ? error_system(err, "cannot write %s", path ? path : "standard output") : 0;
-}
-
 static int write_out(const struct export_cli *cli, const char *recording,
                      const struct export_format *format, struct trace *t, struct symbols *symbols,
                      const struct report_options *o, struct export_result *result,
                      struct error *err)
 {
-    const bool stream = !(format->flags & (EXPORT_FOLDER | EXPORT_DATABASE));
-    FILE *out = NULL;
-    if (stream) {
-        out = cli->output ? fopen(cli->output, "wb") : stdout;
-        if (!out)
-            return error_system(err, "cannot create %s", cli->output);
-    }
-    const struct export_request request = {
-        .format = format, .out = out, .output = cli->output, .recording = recording, .options = o};
+    const bool to_file = cli->output && !(format->flags & (EXPORT_FOLDER | EXPORT_DATABASE));
+    struct output output = {.file = cli->output ? NULL : stdout};
+    if (to_file && output_open(&output, cli->output, err))
+        return -1;
+    const struct export_request request = {.format = format,
+                                           .out = output.file,
+                                           .output = cli->output,
+                                           .recording = recording,
+                                           .options = o};
     int status = export_write(t, symbols, &request, result, err);
-    if (out) {
-        struct error closing;
-        if (close_output(out, cli->output, &closing) && !status) {
-            *err = closing;
-            status = -1;
-        }
-        struct stat
-            st; /* half a file would pass for a whole one; a device is not ours to take away */
-        if (status && cli->output && !stat(cli->output, &st) && S_ISREG(st.st_mode))
-            unlink(cli->output);
-    }
+    if (to_file)
+        return output_close(&output, status == 0, err) ? -1 : status;
+    if (output.file && (ferror(stdout) | fflush(stdout)) && !status)
+        status = error_system(err, "cannot write standard output");
     return status;
 }
 
@@ -90,7 +74,6 @@ static int run(const struct command *self, const void *options, char **operands,
     const struct export_format *format = format_of(cli->format);
     const char *recording = operands[0];
     struct export_result result;
-    struct progress progress;
     struct error err;
     (void)operand_count;
     if (!format)
@@ -105,15 +88,7 @@ static int run(const struct command *self, const void *options, char **operands,
     o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;
     o.by_given = cli->by >= 0;
 
-    progress_begin(&progress, "sealing");
-    const struct trace_open_options open = {.columns = export_columns(format),
-                                            .only_image = UINT32_MAX,
-                                            .to_ns = o.to_ns,
-                                            .progress = progress_update,
-                                            .progress_arg = &progress};
-    record_recover(recording);
-    struct trace *t = trace_open(recording, &open, &err);
-    progress_end(&progress);
+    struct trace *t = view_open(recording, export_columns(format), o.to_ns, &err);
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);
@@ -149,6 +124,13 @@ const struct command command_export = {
         "              peak, temporary; build-ids, inlined functions\n"
         "  folded      a line for each call stack, for flamegraph.pl and its like\n"
         "  speedscope  flame graphs for speedscope.app\n"
+        "  heaptrack   every event, for heaptrack_gui and heaptrack_print\n"
+        "  ctf         every event in the Common Trace Format, for babeltrace2\n"
+        "  chrome      memory over time and marks, for chrome://tracing\n"
+        "  massif      snapshots for ms_print\n"
+        "  sqlite      a database of blocks and call sites\n"
+        "  csv         a line for each event\n"
+        "  mtrace      every event as glibc's dj/malloc traces it, 64 bytes each\n"
         "\n"
         "Filters combine, as in 'mallow report'.",
     .options = specs,

@@ -4,7 +4,6 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/view.h"
-#include "record/recover.h"
 #include "report/report.h"
 #include "trace/trace.h"
 
@@ -63,7 +62,6 @@ static int run(const struct command *self, const void *options, char **operands,
 {
     const struct report_cli *cli = options;
     struct error err;
-    struct progress progress;
     (void)operand_count;
     if (cli->only_new && !cli->view.time_ns.from)
         return command_usage(self, "--only-new needs the start of a range, as in --time 10s..");
@@ -81,15 +79,7 @@ static int run(const struct command *self, const void *options, char **operands,
     if (!cli->json && !cli->html)
         view_looks(&o);
 
-    progress_begin(&progress, "sealing");
-    const struct trace_open_options open = {.columns = report_columns(),
-                                            .only_image = UINT32_MAX,
-                                            .to_ns = o.to_ns,
-                                            .progress = progress_update,
-                                            .progress_arg = &progress};
-    record_recover(operands[0]);
-    struct trace *t = trace_open(operands[0], &open, &err);
-    progress_end(&progress);
+    struct trace *t = view_open(operands[0], report_columns(), o.to_ns, &err);
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);

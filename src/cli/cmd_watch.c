@@ -8,6 +8,7 @@
 
 #include "base/human.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/preflight.h"
 #include "cli/view.h"
 #include "cli/watch_screen.h"
@@ -135,22 +136,18 @@ static bool profile_path(const char *pattern, pid_t pid, char path[PATH_MAX], bo
 static int replace_profile(struct watching *w, struct watch_process *p, const char *path,
                            struct error *err)
 {
-    char fresh[PATH_MAX + 8];
     struct watch_report all;
-    snprintf(fresh, sizeof fresh, "%s.tmp", path);
+    struct output output;
+    int status = -1;
     if (watch_run_report(w->run, p, WATCH_ALL, TOLD_SCREEN, &all, err)) {
         watch_report_free(&all);
         return -1;
     }
-    FILE *out = fopen(fresh, "we");
-    int status = out ? watch_pprof_write(out, p, &all.sites, w->symbols, err)
-                     : error_system(err, "cannot write %s", fresh);
-    if (out && fclose(out) && !status)
-        status = error_system(err, "cannot write %s", fresh);
-    if (!status && rename(fresh, path))
-        status = error_system(err, "cannot write %s", path);
-    if (status && out)
-        unlink(fresh);
+    if (!output_open(&output, path, err)) {
+        status = watch_pprof_write(output.file, p, &all.sites, w->symbols, err);
+        if (output_close(&output, status == 0, err))
+            status = -1;
+    }
     watch_report_free(&all);
     return status;
 }

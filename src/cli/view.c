@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "record/recover.h"
+#include "trace/trace.h"
+
 struct report_options view_filters(const struct view_options *v)
 {
     return (struct report_options){
@@ -26,6 +29,21 @@ void view_looks(struct report_options *o)
     o->unicode = !strcmp(nl_langinfo(CODESET), "UTF-8");
     o->columns = terminal_columns(STDOUT_FILENO, 0);
     o->bold = terminal_colour(STDOUT_FILENO);
+}
+
+struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, struct error *err)
+{
+    struct progress progress;
+    progress_begin(&progress, "sealing");
+    const struct trace_open_options open = {.columns = columns,
+                                            .only_image = UINT32_MAX,
+                                            .to_ns = to_ns,
+                                            .progress = progress_update,
+                                            .progress_arg = &progress};
+    record_recover(path);
+    struct trace *t = trace_open(path, &open, err);
+    progress_end(&progress);
+    return t;
 }
 
 struct symbols *view_symbols(const struct view_options *v, struct error *err)

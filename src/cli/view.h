@@ -80,6 +80,10 @@ struct view_options {
 struct report_options view_filters(const struct view_options *v);
 /* Width, characters and boldness for standard output; call once. */
 void view_looks(struct report_options *o);
+/* Opens a recording whose `columns` (enum trace_column) will be read: recovers what a dead recorder
+ * left, and shows progress while it is sealed. to_ns: end of the part wanted, 0 for all. NULL with
+ * *err set on failure. */
+struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, struct error *err);
 /* NULL with *err set on failure. */
 struct symbols *view_symbols(const struct view_options *v, struct error *err);
 
