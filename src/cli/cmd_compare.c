@@ -9,8 +9,7 @@
 #include "cli/baseline.h"
 #include "cli/comparison.h"
 #include "cli/corpus.h"
-#include "cli/output.h"
-#include "report/document.h"
+#include "cli/document.h"
 #include "workload/pack.h"
 
 struct compare_cli {
@@ -172,34 +171,14 @@ static int measure(const struct comparing *k, struct comparison *c)
     return failed ? command_fail(k->self, &err) : 0;
 }
 
-static int print_document(json_object *json)
-{
-    puts(json_object_to_json_string_ext(json,
-                                        JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
-    return 0;
-}
-
-static int write_page(const char *path, json_object *json, struct error *err)
-{
-    size_t n;
-    const char *text = json_object_to_json_string_length(
-        json, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &n);
-    struct output output;
-    if (output_open(&output, path, err))
-        return -1;
-    int status =
-        report_html_document(output.file, "comparison of allocators", "compare", text, n, err);
-    return output_close(&output, status == 0, err) ? -1 : status;
-}
-
 /* Prints, saves, and says whether the gate is shut. */
 static int finish(const struct comparing *k, json_object *json, bool shut)
 {
     struct error err;
     int status = 0;
     if (k->o->json)
-        print_document(json);
-    if (k->o->html && write_page(k->o->html, json, &err))
+        document_print(json);
+    if (k->o->html && document_page(k->o->html, "comparison of allocators", "compare", json, &err))
         status = command_fail(k->self, &err);
     if (k->o->save && baseline_save(k->o->save, json, &err))
         status = command_fail(k->self, &err);

@@ -12,12 +12,13 @@
 
 #include "base/human.h"
 #include "cli/comparison.h"
+#include "cli/document.h"
 #include "tune/spaces.h"
 #include "workload/pack.h"
 
 struct tune_cli {
     struct replaying how;
-    const char *alloc;
+    const char *alloc, *html;
     int objective, time;
     uint64_t runs, budget_ns, seed, confirm;
     bool json;
@@ -46,6 +47,9 @@ static const struct option_spec specs[] = {
      UINT64_MAX},
     REPLAYING_OPTIONS(struct tune_cli, how, "pages"),
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
+    {0, "html", OPTION_TEXT, AT(html), "OUT",
+     "write a page for a browser to OUT, too: one file that needs nothing else",
+     .completion = VALUE_FILE},
     OPTION_END,
 };
 
@@ -452,6 +456,8 @@ static json_object *winner_json(const struct tuning *t, const struct winner *w)
 {
     json_object *out = point_json(t, w->point), *fresh = json_object_new_object();
     json_object_object_add(out, "objective", json_object_new_string(winner_keys[w->claim]));
+    json_object_object_add(out, "candidate",
+                           json_object_new_string(t->candidates[w->candidate].label));
     json_object_object_add(out, "confirmed", json_object_new_boolean(confirmed(w)));
     comparison_ratio_json(out, &w->ratio);
     for (unsigned o = 0; o < OBJECTIVES; o++) {
@@ -465,10 +471,11 @@ static json_object *winner_json(const struct tuning *t, const struct winner *w)
     return out;
 }
 
-static void print_json(struct tuning *t)
+/* The whole tuning; the caller owns it. */
+static json_object *document(struct tuning *t)
 {
     json_object *out = json_object_new_object(), *front = json_object_new_array(),
-                *winners = json_object_new_array();
+                *winners = json_object_new_array(), *searched = json_object_new_array();
     const struct tune_point **points, *usual = tune_search_usual(t->search);
     size_t n = tune_search_front(t->search, CLOSE, &points);
     bool there = false;
@@ -478,7 +485,11 @@ static void print_json(struct tuning *t)
     }
     for (size_t i = 0; i < t->winner_count; i++)
         json_object_array_add(winners, winner_json(t, &t->winners[i]));
+    for (size_t i = 0; i < tune_search_points(t->search); i++)
+        if (!tune_search_point(t->search, i)->failed)
+            json_object_array_add(searched, point_json(t, tune_search_point(t->search, i)));
     json_object_object_add(out, "schema", json_object_new_int(1));
+    json_object_object_add(out, "workload", json_object_new_string(t->workload));
     json_object_object_add(out, "allocator", json_object_new_string(t->o->alloc));
     json_object_object_add(out, "seed", json_object_new_int64((int64_t)t->o->seed));
     json_object_object_add(out, "runs", json_object_new_int64((int64_t)t->runs));
@@ -491,9 +502,27 @@ static void print_json(struct tuning *t)
     json_object_object_add(out, "default_on_front", json_object_new_boolean(there));
     json_object_object_add(out, "front", front);
     json_object_object_add(out, "winners", winners);
-    puts(json_object_to_json_string_ext(out,
-                                        JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
-    json_object_put(out);
+    json_object_object_add(out, "searched", searched);
+    if (t->winner_count)
+        json_object_object_add(out, "confirmation", comparison_json(&t->confirmation, &t->plan));
+    return out;
+}
+
+/* What was asked for; 0 or an exit status. */
+static int tell(struct tuning *t)
+{
+    const struct tune_cli *o = t->o;
+    struct error err;
+    json_object *json = o->json || o->html ? document(t) : NULL;
+    int status = 0;
+    if (o->json)
+        document_print(json);
+    else
+        print_text(t);
+    if (o->html && document_page(o->html, "settings of an allocator", "tune", json, &err))
+        status = command_fail(t->self, &err);
+    json_object_put(json);
+    return status ? status : command_finish(t->self);
 }
 
 /* --- the command --- */
@@ -582,13 +611,8 @@ static int run(const struct command *self, const void *options, char **operands,
     int status = replaying_request(self, &t.o->how, &t.request);
     if (!status && tune(&t, &err))
         status = command_fail(self, &err);
-    if (!status) {
-        if (t.o->json)
-            print_json(&t);
-        else
-            print_text(&t);
-        status = command_finish(self);
-    }
+    if (!status)
+        status = tell(&t);
     comparison_release(&t.confirmation);
     for (size_t i = 0; i < t.candidate_count; i++)
         candidate_release(&t.candidates[i]);

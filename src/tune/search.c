@@ -508,3 +508,8 @@ const struct tune_point *tune_search_best(struct tune_search *s, unsigned object
 const struct tune_point *tune_search_usual(const struct tune_search *s) { return &s->points[0]; }
 
 size_t tune_search_points(const struct tune_search *s) { return s->count; }
+
+const struct tune_point *tune_search_point(const struct tune_search *s, size_t i)
+{
+    return &s->points[i];
+}

@@ -64,6 +64,8 @@ const struct tune_point *tune_search_best(struct tune_search *s, unsigned object
 /* The usual point, and how many points have been measured, it included. */
 const struct tune_point *tune_search_usual(const struct tune_search *s);
 size_t tune_search_points(const struct tune_search *s);
+/* Number i of them, in the order of their first runs; number 0 is the usual one. */
+const struct tune_point *tune_search_point(const struct tune_search *s, size_t i);
 
 /* How many of its levels are not the usual ones. */
 unsigned tune_search_changes(const struct tune_search *s, const struct tune_point *p);

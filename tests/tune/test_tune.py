@@ -55,6 +55,19 @@ class Tunes(unittest.TestCase):
         self.assertEqual(self.found["default_on_front"], any(not p["settings"] for p in front))
         self.assertEqual(self.found["default"]["settings"], {})
 
+    def test_what_was_searched(self):
+        lines = [p["environment"] for p in self.found["searched"]]
+        self.assertEqual(len(set(lines)), len(lines))
+        self.assertLessEqual(len(lines), self.found["points"])
+        for p in [self.found["default"]] + self.found["front"]:
+            self.assertIn(p["environment"], lines)
+        confirmation = self.found["confirmation"]
+        names = [c["candidate"] for c in confirmation["candidates"]]
+        self.assertEqual(names[1:], [w["candidate"] for w in self.found["winners"]])
+        self.assertEqual(len(confirmation["runs"]), len(names) * self.found["confirmation_rounds"])
+        for w, c in zip(self.found["winners"], confirmation["candidates"][1:]):
+            self.assertEqual(w["fresh"]["peak_rss_bytes"]["median"], c["peak_rss_bytes"]["median"])
+
     def test_the_line_works(self):
         """A real run of the program with the printed environment has the smaller peak, too."""
         def peak(line):

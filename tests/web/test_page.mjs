@@ -314,6 +314,41 @@ async function comparison(browser, recording) {
   });
 }
 
+/** mallow tune: every setting that was run, the front, what was confirmed. */
+async function tuning(browser) {
+  const [workload, file] = [path.join(folder, "w.mwl"), path.join(folder, "tune.html")];
+  const document = JSON.parse(run("tune", workload, "--runs", "24", "--confirm", "3", "--json", "--html", file));
+  const metrics = Object.keys(document.default).filter((k) => document.default[k].median);
+  assert.equal(metrics.length, 3);
+  await other(browser, file, async (page) => {
+    assert.equal(await number(page, "#runs"), document.runs);
+    assert.equal(await number(page, "#points"), document.points);
+    const drawn = await page.$$eval("#pareto [data-point]", (list) => list.map((e) => e.dataset.point));
+    assert.deepEqual(drawn.sort(), document.searched.map((p) => p.environment).sort(), "tune: every setting is drawn");
+    assert.equal((await page.$$("#pareto .default")).length, 1);
+    const rows = document.default_on_front ? document.front : [...document.front, document.default];
+    for (const metric of metrics) {
+      const have = await page.$$eval(`#front [data-metric="${metric}"]`, (cells) => cells.map((c) => Number(c.dataset.exact)));
+      assert.deepEqual(have, rows.map((p) => p[metric].median), `tune: ${metric} of the front`);
+      const fresh = await page.$$eval(`#winners [data-metric="${metric}"]`, (cells) => cells.map((c) => Number(c.dataset.exact)));
+      assert.deepEqual(fresh, document.winners.map((w) => w.fresh[metric].median), `tune: ${metric} of the fresh rounds`);
+    }
+    const verdicts = await page.$$eval("#winners [data-winner]", (list) => list.map((e) => [e.dataset.winner, e.dataset.confirmed]));
+    assert.deepEqual(verdicts, document.winners.map((w) => [w.objective, String(w.confirmed)]));
+    // The axes can be chosen; what is pointed at in the table is shown in the plot.
+    const labels = () => page.$$eval("#pareto .label", (list) => list.map((e) => e.textContent));
+    const before = await labels();
+    await page.selectOption("#axis-x", metrics.find((m) => /average/.test(m)));
+    await settled(page);
+    assert.notDeepEqual(await labels(), before);
+    await page.hover("#front tbody tr:first-child");
+    await settled(page);
+    assert.equal(await page.$eval("#pareto .chosen", (e) => e.dataset.point), rows[0].environment);
+    assert.equal(await page.$("#over-time canvas") !== null, document.winners.length > 0);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "tune: wider than the window");
+  });
+}
+
 /** Light, dark and narrow: nothing sticks out sideways; pictures for people when a folder is given. */
 async function looks(browser, recording, name) {
   for (const [theme, width] of [["light", 1300], ["dark", 1300], ["light", 400]]) {
@@ -368,6 +403,7 @@ try {
     for (const [name, recording] of Object.entries(recordings)) await look(browser, recording, name);
     await difference(browser, recordings.perl, recordings.gcc);
     await comparison(browser, recordings.perl);
+    await tuning(browser);
     await looks(browser, recordings.gcc, "gcc");
     await looks(browser, recordings.python, "python");
   } finally {

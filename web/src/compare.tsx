@@ -1,4 +1,5 @@
 /** The page of `mallow compare`: time, memory and fragmentation of allocators, side by side. */
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { themeNow } from "./colours";
@@ -38,16 +39,91 @@ export interface CompareDocument {
 const UNITS: [RegExp, (v: number) => string][] = [
   [/_ns$/, duration], [/_bytes$/, bytes], [/cycles$/, (v) => `${exact(v)} cycles`], [/./, (v) => v.toFixed(3)],
 ];
-const showOf = (key: string) => UNITS.find(([r]) => r.test(key))![1];
-const nameOf = (key: string) => {
+export const showOf = (key: string) => UNITS.find(([r]) => r.test(key))![1];
+export const nameOf = (key: string) => {
   const words = key.replace(/_(ns|bytes)$/, "").replace(/_/g, " ").replace(/\brss\b/, "RSS").replace(/\bcpu\b/, "CPU");
   return words[0].toUpperCase() + words.slice(1);
 };
 /** Told apart by colour and by dashes. */
-const LINES: [string, string, number[]][] = [
+export const LINES: [string, string, number[]][] = [
   ["#0072b2", "#56b4e9", []], ["#c64f00", "#f08a3c", []], ["#00795a", "#2fc49b", []], ["#9b4f80", "#dd9cc4", []],
   ["#7a6a00", "#e0d24a", [8, 4]], ["#444444", "#cccccc", [3, 3]], ["#0072b2", "#56b4e9", [8, 4]], ["#c64f00", "#f08a3c", [3, 3]],
 ];
+
+/** An axis of the plane; `metric` tells the unit. */
+export interface Axis {
+  from: number;
+  to: number;
+  name: string;
+  metric: string;
+}
+
+/** Round values between two ends, about `most` of them: powers of two for bytes, of ten otherwise. */
+export function ticksOf(a: Axis, most: number): number[] {
+  const rough = (a.to - a.from) / most;
+  const step = /_bytes$/.test(a.metric) ? 2 ** Math.ceil(Math.log2(rough)) : [1, 2, 5, 10].map((m) => m * 10 ** Math.floor(Math.log10(rough))).find((v) => v >= rough)!;
+  const out: number[] = [];
+  for (let i = Math.ceil(a.from / step); i * step <= a.to; i++) out.push(i * step);
+  return out;
+}
+
+/** Two axes with a grid; what is drawn on it is told where a value lies, and how wide it is. */
+export function Plane({ id, x, y, children }: { id: string; x: Axis; y: Axis; children: (px: (v: number) => number, py: (v: number) => number, width: number) => ComponentChildren }) {
+  const [w, h, left, bottom, edge] = [1000, 360, 84, 44, 10];
+  const px = (v: number) => left + ((v - x.from) / (x.to - x.from)) * (w - left - edge);
+  const py = (v: number) => h - bottom - ((v - y.from) / (y.to - y.from)) * (h - bottom - edge);
+  return (
+    <div class="table-box"><svg class="scatter" id={id} viewBox={`0 0 ${w} ${h}`} role="img" aria-label={`${x.name} against ${y.name}; nearer to the lower left is better`}>
+      {ticksOf(y, 5).map((t) => <g key={t} class="axis"><line x1={left} x2={w - edge} y1={py(t)} y2={py(t)} /><text x={left - 6} y={py(t) + 4} text-anchor="end">{t ? showOf(y.metric)(t) : "0"}</text></g>)}
+      {ticksOf(x, 8).map((t) => <g key={t} class="axis"><line x1={px(t)} x2={px(t)} y1={edge} y2={h - bottom} /><text x={px(t)} y={h - bottom + 16} text-anchor={px(t) > w - 40 ? "end" : "middle"}>{t ? showOf(x.metric)(t) : "0"}</text></g>)}
+      <text class="label" x={(w + left) / 2} y={h - 6} text-anchor="middle">{x.name}</text>
+      <text class="label" transform={`translate(14 ${h / 2}) rotate(-90)`} text-anchor="middle">{y.name}</text>
+      {children(px, py, w)}
+    </svg></div>
+  );
+}
+
+export function AxisPickers({ keys, x, y, onX, onY }: { keys: string[]; x: string; y: string; onX: (key: string) => void; onY: (key: string) => void }) {
+  const options = keys.map((k) => <option key={k} value={k}>{nameOf(k)}</option>);
+  return (
+    <div class="controls">
+      <label>Across <select value={x} onChange={(e) => onX(e.currentTarget.value)} id="axis-x">{options}</select></label>
+      <label>Up <select value={y} onChange={(e) => onY(e.currentTarget.value)} id="axis-y">{options}</select></label>
+    </div>
+  );
+}
+
+export interface Label {
+  x: number;
+  y: number;
+  anchor: "start" | "end";
+}
+
+/** A place for the name of each point, beside it, where it covers no other name and as few points as can be. */
+export function placeLabels(points: { x: number; y: number; text: string }[], width: number): Label[] {
+  const taken: [number, number, number, number][] = [];
+  const overlaps = (a: number[], b: number[]) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+  return points.map((p) => {
+    const long = 6.6 * p.text.length;
+    let best: { cost: number; label: Label; box: [number, number, number, number] } | null = null;
+    for (const dy of [-10, 18, -26, 34, -42, 50])
+      for (const side of [1, -1]) {
+        const label: Label = { x: p.x + 12 * side, y: p.y + dy, anchor: side > 0 ? "start" : "end" };
+        const left = side > 0 ? label.x : label.x - long;
+        const box: [number, number, number, number] = [left, label.y - 11, left + long, label.y + 3];
+        const outside = box[0] < 84 || box[2] > width || box[1] < 0;
+        const cost = (outside ? 1000 : 0) + 100 * taken.filter((t) => overlaps(t, box)).length + 10 * points.filter((q) => overlaps([q.x - 8, q.y - 8, q.x + 8, q.y + 8], box)).length + Math.abs(dy) / 10 + (side < 0 ? 1 : 0);
+        if (!best || cost < best.cost) best = { cost, label, box };
+      }
+    taken.push(best!.box);
+    return best!.label;
+  });
+}
+
+/** Those that no other beats in both, from left to right. */
+export function frontOf<T>(points: T[], x: (q: T) => number, y: (q: T) => number): T[] {
+  return points.filter((a) => !points.some((b) => b !== a && x(b) <= x(a) && y(b) <= y(a) && (x(b) < x(a) || y(b) < y(a)))).sort((a, b) => x(a) - x(b));
+}
 
 function cellOf(c: Candidate, key: string): Cell | null {
   const v = c[key];
@@ -57,26 +133,14 @@ function cellOf(c: Candidate, key: string): Cell | null {
 function Scatter({ d, x, y, dark }: { d: CompareDocument; x: string; y: string; dark: boolean }) {
   const points = d.candidates.map((c, i) => ({ i, name: c.candidate, x: cellOf(c, x), y: cellOf(c, y) })).filter((q) => q.x && q.y) as { i: number; name: string; x: Cell; y: Cell }[];
   if (!points.length) return null;
-  const [w, h, left, bottom] = [1000, 360, 84, 44];
-  const maxX = Math.max(...points.map((q) => q.x.most ?? q.x.median!)) * 1.12 || 1;
-  const maxY = Math.max(...points.map((q) => q.y.most ?? q.y.median!)) * 1.12 || 1;
-  const px = (v: number) => left + (v / maxX) * (w - left - 10);
-  const py = (v: number) => h - bottom - (v / maxY) * (h - bottom - 10);
-  const front = points.filter((a) => !points.some((b) => b !== a && b.x.median! <= a.x.median! && b.y.median! <= a.y.median! && (b.x.median! < a.x.median! || b.y.median! < a.y.median!)))
-    .sort((a, b) => a.x.median! - b.x.median!);
-  /** Names above and below in turn, from left to right, so that neighbours do not cover each other. */
-  const rank = new Map([...points].sort((a, b) => a.x.median! - b.x.median!).map((q, i) => [q.name, i]));
-  const ticks = [0, 0.25, 0.5, 0.75, 1];
+  const axis = (key: "x" | "y", metric: string): Axis => ({ from: 0, to: Math.max(...points.map((q) => q[key].most ?? q[key].median!)) * 1.12 || 1, name: nameOf(metric), metric });
+  const front = frontOf(points, (q) => q.x.median!, (q) => q.y.median!);
   return (
-    <svg class="scatter" id="pareto" viewBox={`0 0 ${w} ${h}`} role="img" aria-label={`${nameOf(x)} against ${nameOf(y)}; nearer to the lower left is better`}>
-      {ticks.map((t) => <g key={t} class="axis">
-        <line x1={left} x2={w - 10} y1={py(maxY * t)} y2={py(maxY * t)} /><text x={left - 6} y={py(maxY * t) + 4} text-anchor="end">{showOf(y)(maxY * t)}</text>
-        <line x1={px(maxX * t)} x2={px(maxX * t)} y1={10} y2={h - bottom} /><text x={px(maxX * t)} y={h - bottom + 16} text-anchor={t === 1 ? "end" : "middle"}>{showOf(x)(maxX * t)}</text>
-      </g>)}
-      <text class="label" x={(w + left) / 2} y={h - 6} text-anchor="middle">{nameOf(x)}</text>
-      <text class="label" transform={`translate(14 ${h / 2}) rotate(-90)`} text-anchor="middle">{nameOf(y)}</text>
+    <Plane id="pareto" x={axis("x", x)} y={axis("y", y)}>{(px, py, width) => {
+      const labels = placeLabels(points.map((q) => ({ x: px(q.x.median!), y: py(q.y.median!), text: q.name })), width);
+      return <>
       <polyline class="front" points={front.map((q) => `${px(q.x.median!)},${py(q.y.median!)}`).join(" ")} />
-      {points.map((q) => {
+      {points.map((q, at) => {
         const best = front.includes(q);
         const colour = LINES[q.i % LINES.length][dark ? 1 : 0];
         return <g key={q.name} data-candidate={q.name} data-front={best || undefined}>
@@ -84,14 +148,15 @@ function Scatter({ d, x, y, dark }: { d: CompareDocument; x: string; y: string; 
           <line class="spread" x1={px(q.x.least ?? q.x.median!)} x2={px(q.x.most ?? q.x.median!)} y1={py(q.y.median!)} y2={py(q.y.median!)} stroke={colour} />
           <line class="spread" x1={px(q.x.median!)} x2={px(q.x.median!)} y1={py(q.y.least ?? q.y.median!)} y2={py(q.y.most ?? q.y.median!)} stroke={colour} />
           <circle cx={px(q.x.median!)} cy={py(q.y.median!)} r={6} fill={best ? colour : "none"} stroke={colour} />
-          <text x={px(q.x.median!) + (px(q.x.median!) > w - 150 ? -10 : 10)} y={py(q.y.median!) + (rank.get(q.name)! % 2 ? 18 : -10)} text-anchor={px(q.x.median!) > w - 150 ? "end" : "start"}>{q.name}</text>
+          <text x={labels[at].x} y={labels[at].y} text-anchor={labels[at].anchor}>{q.name}</text>
         </g>;
       })}
-    </svg>
+    </>;
+    }}</Plane>
   );
 }
 
-function OverTime({ d, dark }: { d: CompareDocument; dark: boolean }) {
+export function OverTime({ d, dark }: { d: CompareDocument; dark: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   const [hidden, setHidden] = useState<string[]>([]);
   /** Of each candidate the first run that has samples. */
@@ -137,9 +202,33 @@ function OverTime({ d, dark }: { d: CompareDocument; dark: boolean }) {
   );
 }
 
+/** Medians of all figures, with marks and the ratio to the first. */
+export function Candidates({ d }: { d: CompareDocument }) {
+  const keys = metricsOf(d);
+  const p = (r: number) => `${r > 1 ? "+" : ""}${((r - 1) * 100).toFixed(1)} %`;
+  return (
+    <div class="table-box"><table class="plain" id="candidates">
+      <thead><tr><th scope="col">Candidate</th>{keys.map((k) => <th key={k} class="number" scope="col">{nameOf(k)}</th>)}</tr></thead>
+      <tbody>{d.candidates.map((c) => <tr key={c.candidate}><td><b>{c.candidate}</b></td>
+        {keys.map((k) => {
+          const v = cellOf(c, k);
+          if (!v) return <td key={k} class="number muted">·</td>;
+          const hasRatio = typeof v.ratio === "number" && v.ratio !== null;
+          return <td key={k} class="number" data-metric={k} data-exact={v.median!} title={`median ${exact(v.median!)}; ${showOf(k)(v.least!)} to ${showOf(k)(v.most!)}`}>
+            {v.best && <span title="surely better than the worst">▲ </span>}{v.worst && <span title="surely worse than the best">▼ </span>}{showOf(k)(v.median!)}
+            <div class="muted small" title={hasRatio && typeof v.ratio_low === "number" ? `${p(v.ratio_low)} to ${p(v.ratio_high!)}` : ""}>{!hasRatio ? " " : v.differs ? p(v.ratio!) : `= (${p(v.ratio!)})`}</div>
+          </td>;
+        })}</tr>)}</tbody>
+    </table></div>
+  );
+}
+
+/** The figures that any candidate has. */
+const metricsOf = (d: CompareDocument) => Object.keys(d.candidates[0] ?? {}).filter((k) => k !== "candidate" && d.candidates.some((c) => cellOf(c, k)));
+
 export function ComparePage({ d }: { d: CompareDocument }) {
   const colours = useColours();
-  const keys = Object.keys(d.candidates[0] ?? {}).filter((k) => k !== "candidate" && d.candidates.some((c) => cellOf(c, k)));
+  const keys = metricsOf(d);
   const time = keys.find((k) => /cpu/.test(k)) ?? keys.find((k) => /_ns$/.test(k)) ?? keys[0];
   const memory = keys.find((k) => /peak/.test(k)) ?? keys[1] ?? keys[0];
   const [x, setX] = useState(time);
@@ -153,26 +242,10 @@ export function ComparePage({ d }: { d: CompareDocument }) {
           {!d.precise && " The rounds did not suffice for the precision that was asked for."}</p>
       </header>
       <Section id="how-much" title="How much?" question="smaller is better in every column; ▲ and ▼ mark those that are surely best and worst">
-        <div class="table-box"><table class="plain" id="candidates">
-          <thead><tr><th scope="col">Candidate</th>{keys.map((k) => <th key={k} class="number" scope="col">{nameOf(k)}</th>)}</tr></thead>
-          <tbody>{d.candidates.map((c) => <tr key={c.candidate}><td><b>{c.candidate}</b></td>
-            {keys.map((k) => {
-              const v = cellOf(c, k);
-              if (!v) return <td key={k} class="number muted">·</td>;
-              const p = (r: number) => `${r > 1 ? "+" : ""}${((r - 1) * 100).toFixed(1)} %`;
-              const hasRatio = typeof v.ratio === "number" && v.ratio !== null;
-              return <td key={k} class="number" data-metric={k} data-exact={v.median!} title={`median ${exact(v.median!)}; ${showOf(k)(v.least!)} to ${showOf(k)(v.most!)}`}>
-                {v.best && <span title="surely better than the worst">▲ </span>}{v.worst && <span title="surely worse than the best">▼ </span>}{showOf(k)(v.median!)}
-                <div class="muted small" title={hasRatio && typeof v.ratio_low === "number" ? `${p(v.ratio_low)} to ${p(v.ratio_high!)}` : ""}>{!hasRatio ? " " : v.differs ? p(v.ratio!) : `= (${p(v.ratio!)})`}</div>
-              </td>;
-            })}</tr>)}</tbody>
-        </table></div>
+        <Candidates d={d} />
       </Section>
       <Section id="trade" title="What does it cost?" question="nearer to the lower left is better; the line joins those that no other beats in both">
-        <div class="controls">
-          <label>Across <select value={x} onChange={(e) => setX(e.currentTarget.value)} id="axis-x">{keys.map((k) => <option key={k} value={k}>{nameOf(k)}</option>)}</select></label>
-          <label>Up <select value={y} onChange={(e) => setY(e.currentTarget.value)} id="axis-y">{keys.map((k) => <option key={k} value={k}>{nameOf(k)}</option>)}</select></label>
-        </div>
+        <AxisPickers keys={keys} x={x} y={y} onX={setX} onY={setY} />
         <Scatter d={d} x={x} y={y} dark={colours.dark} />
       </Section>
       <Section id="when" title="When?" question="resident size above the start, one run of each">

@@ -11,6 +11,7 @@ import { Calls, laneName, Lifetimes, Reallocs, Sizes, SizesOverTime, Threads } f
 import { Section, Title, Toggle, useColours, useReady } from "./shell";
 import { fromHash, START, toHash, type View } from "./state";
 import { Sites } from "./table";
+import { TunePage, type TuneDocument } from "./tune";
 import { Timeline } from "./timeline";
 import { buildTree } from "./tree";
 import { bytes, byteSeconds, count, duration, exact, percent, plural } from "./units";
@@ -263,6 +264,7 @@ function Page({ summary }: { summary: Summary }) {
 async function content() {
   if (hasBlock("diff")) return <DiffPage d={(await unpack("diff")) as DiffDocument} />;
   if (hasBlock("compare")) return <ComparePage d={(await unpack("compare")) as CompareDocument} />;
+  if (hasBlock("tune")) return <TunePage d={(await unpack("tune")) as TuneDocument} />;
   return <Page summary={await loadSummary()} />;
 }
 

@@ -1,0 +1,23 @@
+/* document.c - see document.h. */
+#include "cli/document.h"
+
+#include <stdio.h>
+
+#include "cli/output.h"
+#include "report/document.h"
+
+#define PLAIN (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+
+void document_print(json_object *json) { puts(json_object_to_json_string_ext(json, PLAIN)); }
+
+int document_page(const char *path, const char *title, const char *kind, json_object *json,
+                  struct error *err)
+{
+    size_t n;
+    const char *text = json_object_to_json_string_length(json, PLAIN, &n);
+    struct output output;
+    if (output_open(&output, path, err))
+        return -1;
+    int status = report_html_document(output.file, title, kind, text, n, err);
+    return output_close(&output, status == 0, err) ? -1 : status;
+}
