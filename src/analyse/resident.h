@@ -33,6 +33,8 @@ struct resident_view {
     uint64_t live_bytes, live_blocks; /* at that moment */
     bool glibc;                       /* places of blocks are known */
     int64_t parts[RESIDENT_PARTS];    /* their sum is resident_bytes - live_bytes */
+    int64_t free_main_bytes;          /* of RESIDENT_HEAP_FREE: in the break's heap */
+    int64_t free_arenas_bytes;        /* and in the heaps of other arenas */
     /* The largest resident size of all samples, recorder included. */
     bool sampled;
     uint64_t largest_bytes, largest_time_ns;

@@ -1,5 +1,6 @@
 /* cmd_report.c - `mallow report`: where the memory went. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/output.h"
@@ -9,12 +10,15 @@
 
 struct report_cli {
     struct view_options view;
-    bool json, only_new, all_frames;
+    bool json, only_new, all_frames, heap;
+    int plots;
     int by; /* enum metric; -1: not given */
     uint64_t top, depth, min_lifetime_ns;
     const char *suppressions;
     const char *html;
 };
+
+enum { PLOTS_AUTO, PLOTS_ALWAYS, PLOTS_NEVER };
 
 #define AT(field) offsetof(struct report_cli, field)
 
@@ -23,6 +27,13 @@ static const struct option_spec specs[] = {
     {0, "html", OPTION_TEXT, AT(html), "OUT",
      "write a page for a browser to OUT: one file that needs nothing else",
      .completion = VALUE_FILE},
+    {0, "heap", OPTION_FLAG, AT(heap), NULL,
+     "with --json: where the free memory of the heap lies, too, and whose blocks keep it; reads "
+     "the "
+     "recording twice (the text and the page always say it)"},
+    {0, "plots", OPTION_CHOICE, AT(plots), "auto|always|never",
+     "time as a plot of several lines: on a terminal with UTF-8 (auto, the default), always (in "
+     "ASCII without UTF-8), or never, which leaves out all bars"},
     {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
      "show the call sites by this figure only (default: peak and end, and the rest in short)"},
     {'n', NULL, OPTION_COUNT, AT(top), "N",
@@ -76,8 +87,14 @@ static int run(const struct command *self, const void *options, char **operands,
     o.all_frames = cli->all_frames;
     if (cli->html && cli->json)
         return command_usage(self, "--html and --json are two reports; choose one of them");
+    if (cli->heap && !cli->json)
+        return command_usage(self, "--heap is for --json; the text and the page say it always");
     if (!cli->json && !cli->html)
         view_looks(&o);
+    o.heap = cli->heap;
+    o.plots = cli->plots == PLOTS_ALWAYS ||
+              (cli->plots == PLOTS_AUTO && o.unicode && terminal_draws(STDOUT_FILENO));
+    o.numbers = cli->plots == PLOTS_NEVER;
 
     struct trace *t = view_open(operands[0], report_columns(), o.to_ns, &err);
     if (!t)

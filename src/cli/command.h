@@ -69,7 +69,10 @@ int command_finish(const struct command *c);
 
 /* --- terminal.c: what the terminal can do --- */
 
-/* Colour on this descriptor: it is a terminal, TERM is not dumb, NO_COLOR is unset or empty. */
+/* A terminal that can do more than print letters: TERM is not dumb. */
+bool terminal_draws(int fd);
+
+/* Colour on this descriptor: it draws, and NO_COLOR is unset or empty. */
 bool terminal_colour(int fd);
 
 /* Columns of the terminal behind fd, or `otherwise` when it is not one. */

@@ -8,13 +8,16 @@
 
 #include "cli/command.h"
 
+bool terminal_draws(int fd)
+{
+    const char *term = getenv("TERM");
+    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+}
+
 bool terminal_colour(int fd)
 {
     const char *no_color = getenv("NO_COLOR");
-    const char *term = getenv("TERM");
-    if (no_color && *no_color)
-        return false;
-    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+    return !(no_color && *no_color) && terminal_draws(fd);
 }
 
 unsigned terminal_columns(int fd, unsigned otherwise)

@@ -184,6 +184,8 @@ static void allocate(struct model *m, const struct trace_batch *b, size_t i, boo
             !block_passes(m, block->size_bytes, block->stack))
             m->reallocs = before;
     }
+    if (block->place & MODEL_MMAPPED && !inherited)
+        model_mapping_made(m, op, block->size_bytes, block->time_ns);
     bool carried = inherited || !m->in_window;
     if ((!inherited && !thread_passes(m, thread)) || (inherited && m->filter.thread_pass) ||
         !block_passes(m, block->size_bytes, block->stack) || (carried && m->filter.only_new))
@@ -213,6 +215,8 @@ static void release(struct model *m, const struct trace_batch *b, size_t i)
                       (!m->filter.only_new || block->time_ns >= m->filter.from_ns);
     if (op == MLW_OP_REALLOC_OLD)
         model_realloc_old(m, thread, block);
+    if (block->place & MODEL_MMAPPED)
+        model_mapping_freed(m, op, block, b->time_ns[i]);
     if (call) {
         t->calls[op]++;
         t->inferred_frees += kind == TRACE_FREE_INFERRED;

@@ -91,6 +91,8 @@ add_all(struct model *m, const struct trace_batch *b, size_t from, const bool ma
                                .state = BLOCK_COUNTED};
             if (__builtin_expect(op == MLW_OP_REALLOC || op == MLW_OP_REALLOCARRAY, 0))
                 model_realloc_new(m, threads[i], block);
+            if (__builtin_expect(place & MODEL_MMAPPED, 0))
+                model_mapping_made(m, op, size_bytes, time_ns);
             h.live_blocks++;
             h.live_bytes += size_bytes;
             h.bin_max = h.live_bytes > h.bin_max ? h.live_bytes : h.bin_max;
@@ -134,8 +136,9 @@ add_all(struct model *m, const struct trace_batch *b, size_t from, const bool ma
                     }
                 }
             }
-            if (__builtin_expect(block->chain | (op != MLW_OP_FREE), 0))
-                model_release_seldom(m, threads[i], op, block);
+            const unsigned seldom = block->chain | (block->place & MODEL_MMAPPED);
+            if (__builtin_expect(seldom | (op != MLW_OP_FREE), 0))
+                model_release_seldom(m, threads[i], op, block, time_ns);
             block->size_bytes = 0;
             block->usable_extra = 0;
             block->state = BLOCK_NONE;

@@ -97,6 +97,7 @@ struct model *model_new(const struct trace_image *image, const struct model_filt
         goto no_memory;
     for (size_t i = 0; i < m->moment_count; i++)
         m->moments[i].time_ns = image->splits[i].clock;
+    threshold_begin(&m->threshold, image);
     next_stop(m);
     return m;
 no_memory:
@@ -139,6 +140,7 @@ void model_free(struct model *m)
     free(m->bins);
     free(m->moments);
     mapped_free(m->mapped);
+    threshold_release(&m->threshold);
     free(m);
 }
 
@@ -296,8 +298,23 @@ void model_realloc_old(struct model *m, uint32_t thread, const struct block *old
     m->pendings[thread].chain = old->chain + 1u;
 }
 
-void model_release_seldom(struct model *m, uint32_t thread, unsigned op, const struct block *block)
+void model_mapping_made(struct model *m, unsigned op, uint64_t size_bytes, uint64_t time_ns)
 {
+    if (op == MLW_OP_MALLOC || op == MLW_OP_CALLOC) /* others ask for more, or keep what they had */
+        threshold_mapped(&m->threshold, size_bytes, time_ns);
+}
+
+void model_mapping_freed(struct model *m, unsigned op, const struct block *block, uint64_t time_ns)
+{
+    if (op == MLW_OP_FREE || op == MLW_OP_FREE_SIZED || op == MLW_OP_FREE_ALIGNED_SIZED)
+        threshold_freed(&m->threshold, block->size_bytes + block->usable_extra, time_ns);
+}
+
+void model_release_seldom(struct model *m, uint32_t thread, unsigned op, const struct block *block,
+                          uint64_t time_ns)
+{
+    if (block->place & MODEL_MMAPPED)
+        model_mapping_freed(m, op, block, time_ns);
     if (op == MLW_OP_REALLOC_OLD) {
         model_realloc_old(m, thread, block);
         m->threads[thread].calls--; /* a release, but not a call */
@@ -506,6 +523,7 @@ const struct model_moment *model_moments(const struct model *m, size_t *count)
 }
 
 const struct mapped *model_mapped(const struct model *m) { return m->mapped; }
+const struct threshold *model_threshold(const struct model *m) { return &m->threshold; }
 bool model_filtered(const struct model *m) { return has_filter(&m->filter); }
 
 const struct model_failure *model_failures(const struct model *m, size_t *count)

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "model/mapped.h"
+#include "model/threshold.h"
 #include "trace/trace.h"
 
 /* Which blocks and calls count. All zero: everything does.
@@ -194,6 +195,8 @@ const struct model_moment *model_moments(const struct model *m, size_t *count);
 /* The program's own mappings, with model_stacks' indices; NULL when it made none, and for a model
  * with a filter, which cannot follow them. */
 const struct mapped *model_mapped(const struct model *m);
+/* glibc's mmap threshold over time; filters do not change it. */
+const struct threshold *model_threshold(const struct model *m);
 bool model_filtered(const struct model *m);                                       /* by anything */
 const struct model_failure *model_failures(const struct model *m, size_t *count); /* the first */
 

@@ -74,7 +74,8 @@ struct model {
     size_t moment_count, moment;
     struct mapped *mapped;
     bool mapped_failed; /* for want of memory */
-    uint32_t note;      /* next note to look at, for resets */
+    struct threshold threshold;
+    uint32_t note; /* next note to look at, for resets */
     uint64_t next_reset_ns;
 };
 
@@ -124,8 +125,14 @@ void model_chain_ended(struct model *m, const struct block *block);
 
 /* A realloc's halves. */
 void model_realloc_old(struct model *m, uint32_t thread, const struct block *old);
-/* The release of a block that was resized before, or by another operation than free. */
-void model_release_seldom(struct model *m, uint32_t thread, unsigned op, const struct block *block);
+/* The release of a block that was resized before, or has a mapping of its own, or by another
+ * operation than free. */
+void model_release_seldom(struct model *m, uint32_t thread, unsigned op, const struct block *block,
+                          uint64_t time_ns);
+
+/* A block with a mapping of its own was made, or released: what that says of the threshold. */
+void model_mapping_made(struct model *m, unsigned op, uint64_t size_bytes, uint64_t time_ns);
+void model_mapping_freed(struct model *m, unsigned op, const struct block *block, uint64_t time_ns);
 void model_realloc_new(struct model *m, uint32_t thread, struct block *fresh);
 
 /* Adds the events [from, b->n) of a batch; the first ignores filters. Indices were checked. */

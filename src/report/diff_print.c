@@ -157,7 +157,8 @@ static void section(const struct page *p, const struct diff *d, enum metric by,
 void diff_text(FILE *out, const struct diff *d, struct symbols *symbols,
                const struct report_options *o)
 {
-    const struct page p = {out, o->columns, o->unicode, o->bold};
+    const struct page p = {
+        .out = out, .columns = o->columns, .unicode = o->unicode, .bold = o->bold};
     const struct figures *a = &d->old.totals, *b = &d->now.totals;
     struct buffer line = {0};
     side_line(&p, "Old", &d->old);

@@ -87,6 +87,7 @@ struct detail { /* what is needed to write a process more than once */
     struct names *names;
     struct page_sites sites;
     struct page_lanes lanes;
+    struct heap_view heap;
 };
 
 static int replay_observed(const struct page *p, const struct detail *d, struct series *s,
@@ -119,7 +120,7 @@ static int pack(const struct page *p, const struct detail *d, struct html_block 
     if (!status && !j.out)
         status = error_system(err, "memory for the page");
     if (!status) {
-        status = html_process(&j, d->m, s, &plan, &d->sites, &d->lanes, d->names, err);
+        status = html_process(&j, d->m, s, &plan, &d->sites, &d->lanes, &d->heap, d->names, err);
         if (fclose(j.out) && !status)
             status = error_system(err, "memory for the page");
     }
@@ -209,7 +210,10 @@ static int one_process(struct page *p, uint32_t i, struct error *err)
             if (!status) {
                 status = page_lanes_find(&d.lanes, image, err);
                 if (!status)
+                    status = heap_find(p->t, i, m, &d.heap, err);
+                if (!status)
                     status = write_detail(p, &d, err);
+                heap_release(&d.heap);
                 page_lanes_release(&d.lanes);
                 page_sites_release(&d.sites);
             }

@@ -3,6 +3,7 @@
 #define MALLOW_REPORT_HTML_PROCESS_H
 
 #include "model/series.h"
+#include "report/heap.h"
 #include "report/html_sites.h"
 #include "report/json.h"
 
@@ -19,6 +20,7 @@ void page_lanes_release(struct page_lanes *l);
 /* The whole object: what the JSON report says of the process, then `page`, see web/src/data.ts. */
 int html_process(struct json *j, const struct model *m, const struct series *s,
                  const struct series_plan *plan, const struct page_sites *sites,
-                 const struct page_lanes *lanes, struct names *names, struct error *err);
+                 const struct page_lanes *lanes, const struct heap_view *heap, struct names *names,
+                 struct error *err);
 
 #endif

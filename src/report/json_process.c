@@ -134,6 +134,38 @@ static void write_resident(struct json *j, const struct model *m)
     }
 }
 
+static void write_threshold(struct json *j, const struct model *m)
+{
+    static const char *const doubts[] = {NULL,         NULL,           "inherited",
+                                         "lost calls", "contradicted", "no memory"};
+    static const char *const starts[] = {"assumed", "default", "environment"};
+    const struct threshold *t = model_threshold(m);
+    const uint64_t start_ns = model_image(m)->start_ns;
+    if (t->doubt == THRESHOLD_OTHER_ALLOCATOR) {
+        json_null(j, "mmap_threshold");
+        return;
+    }
+    json_open_object(j, "mmap_threshold");
+    json_bool(j, "known", t->doubt == THRESHOLD_KNOWN);
+    if (t->doubt)
+        json_text(j, "why_not", doubts[t->doubt]);
+    if (t->doubt == THRESHOLD_CONTRADICTED) {
+        json_number(j, "contradiction_bytes", t->contradiction_bytes);
+        json_signed(j, "contradiction_time_ns", (int64_t)(t->contradiction_ns - start_ns));
+    }
+    json_text(j, "start", starts[t->start]);
+    json_bool(j, "fixed", t->fixed);
+    json_open_array(j, "steps");
+    for (size_t i = 0; i < t->count && !t->doubt; i++) {
+        json_open_object(j, NULL);
+        json_signed(j, "time_ns", (int64_t)(t->steps[i].time_ns - start_ns));
+        json_number(j, "bytes", t->steps[i].bytes);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_close_object(j);
+}
+
 static void write_threads(struct json *j, const struct model *m)
 {
     const struct trace_image *image = model_image(m);
@@ -282,6 +314,7 @@ void json_process(struct json *j, const struct model *m)
     json_number(j, "stacks", model_distinct_stacks(m));
     write_sizes(j, m);
     write_lifetimes(j, m);
+    write_threshold(j, m);
     write_reallocs(j, m);
     write_threads(j, m);
     write_resident(j, m);

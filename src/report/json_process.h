@@ -4,6 +4,7 @@
 #define MALLOW_REPORT_JSON_PROCESS_H
 
 #include "model/model.h"
+#include "report/heap.h"
 #include "report/json.h"
 #include "report/select.h"
 #include "report/warnings.h"
@@ -14,6 +15,10 @@ void json_process(struct json *j, const struct model *m);
  * to be had of a filtered model, which cannot tell. */
 int json_mapped(struct json *j, const struct model *m, struct names *names, uint64_t limit,
                 struct error *err);
+/* A field `heap_at_peak`: null when it is not known; of at most `limit` heaps and stacks (0: all).
+ */
+int json_heap(struct json *j, const struct heap_view *h, struct names *names, uint64_t limit,
+              struct error *err);
 /* A field `warnings`: an array of texts. */
 void json_warnings(struct json *j, const struct warnings *w);
 

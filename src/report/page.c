@@ -115,6 +115,8 @@ void page_bar(const struct page *p, struct buffer *b, uint64_t part, uint64_t wh
 {
     static const char *const eighths[] = {"",       "\u258f", "\u258e", "\u258d",
                                           "\u258c", "\u258b", "\u258a", "\u2589"};
+    if (p->numbers)
+        return;
     unsigned cells8 = whole ? (unsigned)((double)part / (double)whole * width * 8 + 0.5) : 0;
     if (part && !cells8)
         cells8 = 1;
@@ -132,21 +134,98 @@ void page_bar(const struct page *p, struct buffer *b, uint64_t part, uint64_t wh
         buffer_append_char(b, ' ');
 }
 
-void page_spark(const struct page *p, struct buffer *b, const uint64_t *values, size_t n,
-                uint64_t largest)
+/* A cell that is filled from below to `level` eighths. */
+static void put_level(const struct page *p, struct buffer *b, unsigned level)
 {
     static const char *const fine[] = {" ",      "\u2581", "\u2582", "\u2583", "\u2584",
                                        "\u2585", "\u2586", "\u2587", "\u2588"};
     static const char coarse[] = " .:-=+*#@";
+    if (p->unicode)
+        buffer_append_text(b, fine[level]);
+    else
+        buffer_append_char(b, coarse[level]);
+}
+
+void page_spark(const struct page *p, struct buffer *b, const uint64_t *values, size_t n,
+                uint64_t largest)
+{
     for (size_t i = 0; i < n; i++) {
         unsigned level = largest ? (unsigned)((double)values[i] / (double)largest * 8 + 0.5) : 0;
         if (values[i] && !level)
             level = 1;
-        if (p->unicode)
-            buffer_append_text(b, fine[level]);
-        else
-            buffer_append_char(b, coarse[level]);
+        put_level(p, b, level);
     }
+}
+
+/* A piece of a line at one of four heights of a cell, the lowest first. */
+static void put_line(const struct page *p, struct buffer *b, unsigned height)
+{
+    static const char *const dots[] = {"\u28c0", "\u2824", "\u2812", "\u2809"};
+    static const char marks[] = "_--\"";
+    if (p->unicode)
+        buffer_append_text(b, dots[height]);
+    else
+        buffer_append_char(b, marks[height]);
+}
+
+/* The cell of a plot in a row (0: the lowest) of `rows`. */
+static void put_cell(const struct page *p, struct buffer *b, const struct page_plot *plot, size_t i,
+                     unsigned row, uint64_t most)
+{
+    const double unit = (double)plot->rows / (double)most;
+    const double area = (double)plot->area[i] * unit - row;
+    const bool has_line = plot->line && plot->line[i] != PAGE_NO_VALUE;
+    const double line = has_line ? (double)plot->line[i] * unit - row : -1;
+    unsigned level = area <= 0 ? 0 : area >= 1 ? 8 : (unsigned)(area * 8 + 0.5);
+    if (!level && row == 0 && plot->area[i])
+        level = 1;
+    /* at the very top the line is in the last row; where both end in a cell, the area is shown */
+    const bool here =
+        has_line && line >= 0 && (line < 1 || (line < 1.001 && row + 1 == plot->rows));
+    if (here && (level == 0 || level == 8))
+        put_line(p, b, line * 4 >= 3 ? 3 : (unsigned)(line * 4));
+    else
+        put_level(p, b, level);
+}
+
+enum { PLOT_LABEL = 11 };
+
+void page_plot(const struct page *p, const struct page_plot *plot)
+{
+    struct buffer b = {0};
+    char text[HUMAN_TEXT_BYTES];
+    uint64_t most = 1;
+    for (size_t i = 0; i < plot->n; i++) {
+        most = plot->area[i] > most ? plot->area[i] : most;
+        if (plot->line && plot->line[i] != PAGE_NO_VALUE && plot->line[i] > most)
+            most = plot->line[i];
+    }
+    for (unsigned row = plot->rows; row-- > 0;) {
+        const bool top = row + 1 == plot->rows, middle = row + 1 == plot->rows / 2;
+        buffer_clear(&b);
+        page_right(&b,
+                   top      ? human_size(text, most)
+                   : middle ? human_size(text, most / 2)
+                            : "",
+                   PLOT_LABEL);
+        buffer_append_text(&b, p->unicode ? top || middle ? " \u2524" : " \u2502" : " |");
+        for (size_t i = 0; i < plot->n; i++)
+            put_cell(p, &b, plot, i, row, most);
+        page_line(p, &b);
+    }
+    buffer_clear(&b);
+    page_right(&b, "0", PLOT_LABEL);
+    buffer_append_text(&b, p->unicode ? " \u2514" : " +");
+    for (size_t i = 0; i < plot->n; i++)
+        buffer_append_text(&b, p->unicode ? "\u2500" : "-");
+    page_line(p, &b);
+    buffer_clear(&b);
+    page_right(&b, "", PLOT_LABEL + 2);
+    page_left(&b, plot->first, (unsigned)((plot->n - page_width(plot->middle)) / 2));
+    page_left(&b, plot->middle, 0);
+    page_right(&b, plot->last, (unsigned)(PLOT_LABEL + 2 + plot->n - page_width(buffer_text(&b))));
+    page_line(p, &b);
+    buffer_release(&b);
 }
 
 /* The first `n` characters of text. */

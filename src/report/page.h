@@ -14,6 +14,8 @@ struct page {
     FILE *out;
     unsigned columns; /* 0: lines are never cut */
     bool unicode, bold;
+    bool plots;   /* there is room for plots of several lines */
+    bool numbers; /* no bars */
 };
 
 /* A heading, with an empty line before it; the text is printed as given. */
@@ -38,13 +40,25 @@ void page_percent(struct buffer *b, uint64_t part, uint64_t whole);
 void page_right(struct buffer *b, const char *text, unsigned width);
 void page_left(struct buffer *b, const char *text, unsigned width);
 
-/* Appends a bar of up to `width` cells for part of whole. */
+/* Appends a bar of up to `width` cells for part of whole; nothing on a page of numbers. */
 void page_bar(const struct page *p, struct buffer *b, uint64_t part, uint64_t whole,
               unsigned width);
 
 /* Appends values[0..n) as a line of `n` cells, scaled to `largest`. */
 void page_spark(const struct page *p, struct buffer *b, const uint64_t *values, size_t n,
                 uint64_t largest);
+
+/* Two series over time, [n] columns each: `area` is filled from below, `line` drawn over it. */
+struct page_plot {
+    const uint64_t *area, *line; /* line: NULL for none; PAGE_NO_VALUE where there is none */
+    size_t n;
+    unsigned rows;
+    const char *first, *middle,
+        *last; /* below the axis: of the first column, the middle, the last */
+};
+#define PAGE_NO_VALUE UINT64_MAX
+/* Prints it, with bytes on the axis to the left; it is 13 characters wider than n. */
+void page_plot(const struct page *p, const struct page_plot *plot);
 
 /* Appends "function (file:line, module)" so that it fits into `room` characters (0: any). */
 void page_frame(const struct page *p, struct buffer *b, const struct name_frame *f, size_t room);

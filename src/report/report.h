@@ -31,10 +31,13 @@ struct report_options {
     uint64_t top;    /* sites; 0: text 10, JSON all */
     unsigned depth;  /* text: callers in a tree; 0: 8 */
     bool all_frames; /* text: wrappers of malloc are call sites like others */
+    bool heap;       /* JSON: where the free memory of the heap lies, too; reads all of it again */
     bool names;      /* dump: functions, not numbers of stacks */
     /* How to show it. */
     unsigned columns; /* width of the terminal; 0: lines are not cut */
     bool unicode, bold;
+    bool plots;   /* text: time as a plot of several lines, where there is a line of bars else */
+    bool numbers; /* text: no bars at all */
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;
 };

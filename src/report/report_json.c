@@ -235,13 +235,99 @@ int json_mapped(struct json *j, const struct model *m, struct names *names, uint
     return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of mappings") : 0;
 }
 
+static void write_free(struct json *j, const struct heap_view *h, enum pinned_kind kind)
+{
+    static const char *const keys[PINNED_KINDS] = {"main", "arenas", "pages"};
+    const struct pinned_heap *sum = &h->pinned.sum[kind];
+    const struct heap_free f = heap_free_of(h, kind);
+    json_open_object(j, keys[kind]);
+    json_number(j, "heaps", sum->address);
+    json_number(j, "live_blocks", sum->live_blocks);
+    json_number(j, "live_bytes", sum->live_bytes);
+    json_number(j, "span_bytes", sum->span_bytes);
+    json_signed(j, "pinned_bytes", f.pinned_bytes);
+    if (kind != PINNED_OTHER) {
+        json_signed(j, "free_bytes", f.free_bytes);
+        json_signed(j, "header_bytes", f.header_bytes);
+        json_signed(j, "between_bytes", f.between_bytes);
+        json_signed(j, "top_bytes", f.top_bytes);
+    }
+    json_close_object(j);
+}
+
+static void write_heaps(struct json *j, const struct pinned *p, uint64_t limit)
+{
+    json_open_array(j, "heaps");
+    for (size_t i = 0; i < p->count && (!limit || i < limit); i++) {
+        const struct pinned_heap *h = &p->heaps[i];
+        char address[24];
+        snprintf(address, sizeof address, "0x%llx", (unsigned long long)h->address);
+        json_open_object(j, NULL);
+        json_text(j, "address", address);
+        json_bool(j, "main", h->kind == PINNED_MAIN);
+        json_number(j, "live_blocks", h->live_blocks);
+        json_number(j, "live_bytes", h->live_bytes);
+        json_number(j, "span_bytes", h->span_bytes);
+        json_number(j, "header_bytes", h->header_bytes);
+        json_number(j, "pinned_bytes", h->pinned_bytes);
+        json_number(j, "between_bytes", h->between_bytes);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_number(j, "heaps_total", p->count);
+}
+
+int json_heap(struct json *j, const struct heap_view *h, struct names *names, uint64_t limit,
+              struct error *err)
+{
+    const struct trace_image *image = names_image(names);
+    struct frame_texts texts = {0};
+    bool failed = false;
+    size_t n;
+    if (!h->known) {
+        json_null(j, "heap_at_peak");
+        return 0;
+    }
+    uint32_t *keepers = heap_keepers(h, image->stacks, &n);
+    if (!keepers)
+        return error_set(err, ERROR_MEMORY, "no memory for who keeps the heap");
+    json_open_object(j, "heap_at_peak");
+    json_signed(j, "time_ns", (int64_t)(h->pinned.time_ns - image->start_ns));
+    json_number(j, "page_bytes", PINNED_PAGE_BYTES);
+    for (unsigned kind = 0; kind < PINNED_KINDS; kind++)
+        if (h->pinned.glibc == (kind != PINNED_OTHER))
+            write_free(j, h, (enum pinned_kind)kind);
+    write_heaps(j, &h->pinned, limit);
+    json_open_array(j, "sites");
+    for (size_t i = 0; i < n && !failed && (!limit || i < limit); i++) {
+        const struct pinned_stack *s = &h->pinned.stacks[keepers[i]];
+        json_open_object(j, NULL);
+        failed = !write_stack(j, keepers[i], &texts, names);
+        json_number(j, "live_blocks", s->live_blocks);
+        json_number(j, "live_bytes", s->live_bytes);
+        json_number(j, "pinned_bytes", s->pinned_bytes);
+        json_number(j, "below_bytes", s->below_bytes);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_number(j, "sites_total", n);
+    json_close_object(j);
+    free(keepers);
+    buffer_release(&texts.text);
+    free(texts.start);
+    free(texts.bytes);
+    return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of call sites") : 0;
+}
+
 static int write_process(struct json *j, const struct model *m, struct names *names,
-                         const struct report_options *o, struct suppressions *suppressions,
-                         struct error *err)
+                         const struct heap_view *heap, const struct report_options *o,
+                         struct suppressions *suppressions, struct error *err)
 {
     json_open_object(j, NULL);
     json_process(j, m);
     int status = model_filtered(m) ? 0 : json_mapped(j, m, names, 0, err);
+    if (!status && heap)
+        status = json_heap(j, heap, names, 0, err);
     if (!status)
         status = write_sites(j, m, names, o, suppressions, err);
     json_close_object(j);
@@ -285,7 +371,13 @@ static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols
     if (!status) {
         sums->events += model_totals(m)->events;
         sums->lost += image->lost_calls;
-        status = write_process(j, m, names, s->options, suppressions, err);
+        struct heap_view heap = {0};
+        const bool with_heap = s->options->heap;
+        status = with_heap ? heap_find(t, i, m, &heap, err) : 0;
+        if (!status)
+            status =
+                write_process(j, m, names, with_heap ? &heap : NULL, s->options, suppressions, err);
+        heap_release(&heap);
     }
     model_free(m);
     names_free(names);

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "report/heap.h"
 #include "report/known.h"
 #include "report/names.h"
 #include "report/page.h"
@@ -351,11 +352,22 @@ static int add_image(struct run *r, struct trace *t, uint32_t i, struct symbols 
     return 0;
 }
 
+/* Reads the biggest again, up to its peak. */
+static int print_heap(const struct run *r, struct trace *t, struct error *err)
+{
+    struct heap_view heap;
+    if (heap_find(t, r->biggest_image, r->biggest, &heap, err))
+        return -1;
+    section_heap(r->page, &heap, r->names);
+    heap_release(&heap);
+    return 0;
+}
+
 int report_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
                 const struct report_options *o, struct error *err)
 {
     const struct trace_info *info = trace_info(t);
-    struct page page = {out, o->columns, o->unicode, o->bold};
+    struct page page = {out, o->columns, o->unicode, o->bold, o->plots, o->numbers};
     struct selection selection;
     struct suppressions suppressions = {0};
     if (selection_open(&selection, o, info, err))
@@ -381,9 +393,11 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
             if (!o->by_given && has_anything(model_totals(r.biggest))) {
                 section_timeline(&page, r.biggest);
                 section_resident(&page, r.biggest);
+                status = print_heap(&r, t, err);
                 section_mapped(&page, r.biggest, r.names);
             }
-            status = print_trees(&r, o->suppressions ? &suppressions : NULL, err);
+            if (!status)
+                status = print_trees(&r, o->suppressions ? &suppressions : NULL, err);
             if (!status && !o->by_given && has_anything(model_totals(r.biggest)))
                 section_rest(&page, r.biggest, r.names);
         }

@@ -7,6 +7,56 @@
 #include "analyse/resident.h"
 #include "report/report.h"
 
+/* The most that was resident in each column of time; between samples what the last one said. */
+static bool resident_columns(const struct trace_image *image, uint64_t start_ns, double column_ns,
+                             uint64_t *cells, size_t n)
+{
+    bool any = false;
+    for (size_t i = 0; i < n; i++)
+        cells[i] = PAGE_NO_VALUE;
+    for (uint32_t k = 0; k < image->resident_count; k++) {
+        const struct mlw_resident *r = &image->resident[k];
+        const double at = r->clock < start_ns ? -1 : (double)(r->clock - start_ns) / column_ns;
+        const size_t i = at < 0 ? 0 : (size_t)at;
+        if (i >= n)
+            break;
+        if (cells[i] == PAGE_NO_VALUE || r->rss > cells[i] || at < 0)
+            cells[i] = r->rss;
+        any = true;
+    }
+    for (size_t i = 1; i < n; i++)
+        if (cells[i] == PAGE_NO_VALUE)
+            cells[i] = cells[i - 1];
+    return any;
+}
+
+/* Live bytes, the highest of each column, and the resident size. */
+static void plot_timeline(const struct page *p, const struct model *m, const uint64_t *cells,
+                          size_t n, uint64_t start_ns, uint64_t end_ns)
+{
+    const struct trace_image *image = model_image(m);
+    char first[HUMAN_TEXT_BYTES], middle[HUMAN_TEXT_BYTES], last[HUMAN_TEXT_BYTES];
+    uint64_t resident[MODEL_BINS];
+    const bool sampled =
+        resident_columns(image, start_ns, (double)(end_ns - start_ns) / (double)n, resident, n);
+    const uint64_t from = start_ns > image->start_ns ? start_ns - image->start_ns : 0;
+    const uint64_t span = end_ns - start_ns;
+    struct buffer b = {0};
+    buffer_printf(&b, "Over time  %s live", p->unicode ? "\u2588" : "@");
+    if (sampled)
+        buffer_printf(&b, ", %s resident (%u samples)", p->unicode ? "\u2812" : "-",
+                      image->resident_count);
+    page_line(p, &b);
+    buffer_release(&b);
+    page_plot(p, &(struct page_plot){.area = cells,
+                                     .line = sampled ? resident : NULL,
+                                     .n = n,
+                                     .rows = 8,
+                                     .first = from ? human_duration(first, from) : "0",
+                                     .middle = human_duration(middle, from + span / 2),
+                                     .last = human_duration(last, from + span)});
+}
+
 void section_timeline(const struct page *p, const struct model *m)
 {
     uint64_t start_ns, width_ns;
@@ -14,9 +64,10 @@ void section_timeline(const struct page *p, const struct model *m)
     const struct model_bin *bins = model_timeline(m, &start_ns, &width_ns, &n);
     const uint64_t peak = model_totals(m)->peak_bytes;
     uint64_t cells[MODEL_BINS];
-    size_t width = p->columns && p->columns < 92 ? p->columns - 12 : 80;
+    const unsigned margin = p->plots ? 14 : 12;
+    size_t width = p->columns && p->columns < 80 + margin ? p->columns - margin : 80;
     struct buffer b = {0};
-    if (!peak || width < 10)
+    if (!peak || width < 10 || p->numbers)
         return;
     if (width > n)
         width = n;
@@ -25,6 +76,10 @@ void section_timeline(const struct page *p, const struct model *m)
         for (size_t k = i * n / width; k < (i + 1) * n / width; k++)
             if (bins[k].max_live_bytes > cells[i])
                 cells[i] = bins[k].max_live_bytes;
+    }
+    if (p->plots && width >= 40) {
+        plot_timeline(p, m, cells, width, start_ns, start_ns + n * width_ns);
+        return;
     }
     buffer_append_text(&b, "Over time  ");
     page_spark(p, &b, cells, width, peak);
@@ -174,7 +229,7 @@ static void histogram(const struct page *p, const char *title, const char *first
     if (!count)
         return;
     page_heading(p, "%s", title);
-    buffer_printf(&b, "%22s  %20s %12s         %12s", "", "", first, "bytes");
+    buffer_printf(&b, "%22s  %*s %12s         %12s", "", p->numbers ? 0 : 20, "", first, "bytes");
     page_line(p, &b);
     buffer_clear(&b);
     for (size_t i = 0; i < n; i++) {
@@ -212,6 +267,34 @@ static void size_bound(struct buffer *b, uint64_t size_bytes)
         unit++;
     }
     buffer_printf(b, "%u %cB", (unsigned)size_bytes, units[unit]);
+}
+
+/* glibc's mmap threshold, where it was not what it always is. */
+static void threshold(const struct page *p, const struct model *m)
+{
+    const struct threshold *t = model_threshold(m);
+    const struct trace_image *image = model_image(m);
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    if (t->doubt ? t->doubt != THRESHOLD_CONTRADICTED : t->count == 1 && !t->fixed)
+        return;
+    buffer_append_text(&b, "        a mapping of its own: ");
+    if (t->doubt) {
+        buffer_printf(&b, "from a size on that the program set, since a block of %s had one",
+                      human_size(n, t->contradiction_bytes));
+    } else {
+        buffer_printf(&b, "from %s on", human_size(n, t->steps[t->count - 1].bytes));
+        if (t->fixed)
+            buffer_append_text(&b, ", fixed by the environment");
+        else
+            buffer_printf(&b, ", raised by frees from %s", human_size(n, t->steps[0].bytes));
+        if (t->count > 1)
+            buffer_printf(&b, " in %zu step%s, the last %s after the start", t->count - 1,
+                          t->count == 2 ? "" : "s",
+                          human_duration(n, t->steps[t->count - 1].time_ns - image->start_ns));
+    }
+    page_wrap(p, &b, 10);
+    buffer_release(&b);
 }
 
 static void sizes(const struct page *p, const struct model *m)
@@ -262,6 +345,7 @@ static void sizes(const struct page *p, const struct model *m)
     if (b.size_bytes)
         page_line(p, &b);
     buffer_release(&b);
+    threshold(p, m);
 }
 
 static void lifetimes(const struct page *p, const struct model *m)
@@ -337,8 +421,7 @@ static void threads(const struct page *p, const struct model *m)
     free(ranked);
 }
 
-/* The id of the innermost frame that is not machinery of allocation; NO_FRAME for no stack. */
-static uint32_t site_of_stack(struct names *names, uint32_t stack)
+uint32_t section_site(struct names *names, uint32_t stack)
 {
     const uint32_t *ids;
     const struct trace_image *image = names_image(names);
@@ -355,8 +438,8 @@ static uint32_t site_of_stack(struct names *names, uint32_t stack)
     return best;
 }
 
-static void print_site(const struct page *p, struct buffer *b, const struct names *names,
-                       uint32_t frame)
+void section_print_site(const struct page *p, struct buffer *b, const struct names *names,
+                        uint32_t frame)
 {
     if (frame != NO_FRAME)
         page_frame(p, b, names_frame(names, frame), 60);
@@ -381,15 +464,15 @@ static void reallocs(const struct page *p, const struct model *m, struct names *
     buffer_clear(&b);
     for (unsigned i = 0; i < MODEL_CHAINS && r->longest[i].resizes; i++) {
         const struct model_chain *c = &r->longest[i];
-        const uint32_t frame = site_of_stack(names, c->stack);
+        const uint32_t frame = section_site(names, c->stack);
         bool said = false; /* another stack of the same site */
         for (unsigned k = 0; k < i; k++)
-            said |= site_of_stack(names, r->longest[k].stack) == frame;
+            said |= section_site(names, r->longest[k].stack) == frame;
         if (c->resizes < 3 || said)
             continue;
         buffer_printf(&b, "   up to %s times one block", human_count(n, c->resizes));
         buffer_printf(&b, ", to %s: ", human_size(n, c->last_bytes));
-        print_site(p, &b, names, frame);
+        section_print_site(p, &b, names, frame);
         page_wrap(p, &b, 6);
         buffer_clear(&b);
     }
@@ -412,7 +495,7 @@ static void failures(const struct page *p, const struct model *m, struct names *
         if (f[i].time_ns >= image->start_ns)
             buffer_printf(
                 &b, ", %s after the start: ", human_duration(n, f[i].time_ns - image->start_ns));
-        print_site(p, &b, names, site_of_stack(names, f[i].stack));
+        section_print_site(p, &b, names, section_site(names, f[i].stack));
         page_line(p, &b);
         buffer_clear(&b);
     }
@@ -449,7 +532,7 @@ static struct mapping_site *mapping_sites(const struct model *m, struct names *n
     for (uint32_t i = 0; sites && i <= all; i++) {
         if (!stacks[i].calls)
             continue;
-        const uint32_t frame = i ? site_of_stack(names, i) : NO_FRAME;
+        const uint32_t frame = i ? section_site(names, i) : NO_FRAME;
         size_t k = 0;
         while (k < n && sites[k].frame != frame)
             k++;
@@ -494,7 +577,7 @@ void section_mapped(const struct page *p, const struct model *m, struct names *n
         buffer_printf(&b, "  end %s", human_size(n, s->live_bytes));
         buffer_printf(&b, "; %s", human_size(n, s->bytes));
         buffer_printf(&b, " in %s call%s: ", human_count(n, s->calls), s->calls == 1 ? "" : "s");
-        print_site(p, &b, names, sites[i].frame);
+        section_print_site(p, &b, names, sites[i].frame);
         page_wrap(p, &b, 16);
         buffer_clear(&b);
     }

@@ -3,16 +3,23 @@
 #define MALLOW_REPORT_SECTIONS_H
 
 #include "model/model.h"
+#include "report/heap.h"
 #include "report/page.h"
 
 /* Live bytes over time, as a line of bars. */
 void section_timeline(const struct page *p, const struct model *m);
 /* How far the resident size was above the live heap at the peak, and why. */
 void section_resident(const struct page *p, const struct model *m);
+/* The free memory of the heap at that moment, and whose blocks keep it (in heap.c). */
+void section_heap(const struct page *p, const struct heap_view *h, struct names *names);
 /* Anonymous memory that the program mapped by itself, and where. */
 void section_mapped(const struct page *p, const struct model *m, struct names *names);
 /* Calls, sizes, lifetimes, threads, realloc chains, failed calls. */
 void section_rest(const struct page *p, const struct model *m, struct names *names);
+/* The id of the innermost frame that is not machinery of allocation; NO_FRAME for no stack. */
+uint32_t section_site(struct names *names, uint32_t stack);
+void section_print_site(const struct page *p, struct buffer *b, const struct names *names,
+                        uint32_t frame);
 /* Why names are missing. */
 void section_problems(const struct page *p, struct symbols *symbols);
 

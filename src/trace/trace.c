@@ -208,6 +208,12 @@ void trace_rewind(struct trace *t)
 
 struct trace_cursor *trace_cursor_open(struct trace *t, uint32_t image, struct error *err)
 {
+    return trace_cursor_open_columns(t, image, t->options.columns, err);
+}
+
+struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, unsigned columns,
+                                               struct error *err)
+{
     if (image >= t->store.info.image_count) {
         error_set(err, ERROR_USAGE, "there is no image %u in the recording", image);
         return NULL;
@@ -217,7 +223,7 @@ struct trace_cursor *trace_cursor_open(struct trace *t, uint32_t image, struct e
         error_set(err, ERROR_MEMORY, "out of memory reading the recording");
         return NULL;
     }
-    c->cursor = cursor_open(&t->store, image, t->options.columns, t->options.to_ns, err);
+    c->cursor = cursor_open(&t->store, image, columns, t->options.to_ns, err);
     if (!c->cursor) {
         free(c);
         return NULL;

@@ -189,6 +189,9 @@ void trace_rewind(struct trace *t);
 /* An independent position in one image, for readers that merge images by time themselves. */
 struct trace_cursor;
 struct trace_cursor *trace_cursor_open(struct trace *t, uint32_t image, struct error *err);
+/* The same with other columns (enum trace_column) than the trace was opened for. */
+struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, unsigned columns,
+                                               struct error *err);
 int trace_cursor_next(struct trace_cursor *c, struct trace_batch *batch, struct error *err);
 void trace_cursor_close(struct trace_cursor *c);
 

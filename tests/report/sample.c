@@ -46,6 +46,13 @@ struct trace_cursor *trace_cursor_open(struct trace *t, uint32_t image, struct e
     return c;
 }
 
+struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, unsigned columns,
+                                               struct error *err)
+{
+    (void)columns;
+    return trace_cursor_open(t, image, err);
+}
+
 int trace_cursor_next(struct trace_cursor *c, struct trace_batch *b, struct error *err)
 {
     const struct events *e = events_of[c->image];
@@ -353,11 +360,9 @@ static bool set(struct report_options *o, const char *name, const char *text)
     const struct {
         const char *name;
         bool *to;
-    } flags[] = {{"only_new", &o->only_new},
-                 {"names", &o->names},
-                 {"all_frames", &o->all_frames},
-                 {"unicode", &o->unicode},
-                 {"bold", &o->bold}};
+    } flags[] = {{"only_new", &o->only_new}, {"names", &o->names}, {"all_frames", &o->all_frames},
+                 {"unicode", &o->unicode},   {"plots", &o->plots}, {"numbers", &o->numbers},
+                 {"heap", &o->heap},         {"bold", &o->bold}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(name, numbers[i].name)) {
             *numbers[i].to = v;

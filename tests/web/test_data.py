@@ -39,7 +39,7 @@ def page_of(recording, *arguments):
 
 
 def report(recording, *arguments):
-    done = mallow("report", "--json", *arguments, recording)
+    done = mallow("report", "--json", "--heap", *arguments, recording)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -90,6 +90,8 @@ class Data(unittest.TestCase):
             for key, value in process.items():
                 if key == "mapped":
                     value = dict(value, sites_total=len(value["sites"]), sites=value["sites"][:200])
+                if key == "heap_at_peak" and value:
+                    value = dict(value, sites=value["sites"][:200], heaps=value["heaps"][:200])
                 if key not in ("sites", "sites_total"):
                     self.assertEqual(detail[key], value, key)
             page = detail["page"]

@@ -35,7 +35,7 @@ function record(name, ...command) {
   assert.equal(done.status, 0, done.stderr);
   run("report", "--html", `${file}.html`, file);
   assert.ok(fs.statSync(`${file}.html`).size <= 5000000);
-  return { file, page: `${file}.html`, report: JSON.parse(run("report", "--json", file)) };
+  return { file, page: `${file}.html`, report: JSON.parse(run("report", "--json", "--heap", file)) };
 }
 
 // ---- reading the page ----
@@ -188,11 +188,18 @@ async function details(page, process, what) {
 
 async function waterfall(page, process, what) {
   const r = process.resident_at_peak;
+  const threshold = process.mmap_threshold;
+  const last = await page.$eval("#threshold", (e) => e.dataset.exact ?? null);
+  assert.equal(last, threshold?.known ? String(threshold.steps[threshold.steps.length - 1].bytes) : null, `${what}: the mmap threshold`);
   if (!r) return;
   const values = await page.$$eval("#waterfall td[data-exact]", (cells) => cells.map((c) => Number(c.dataset.exact)));
   assert.equal(values[0], r.live_bytes, `${what}: live of the waterfall`);
   assert.equal(values[values.length - 1], r.resident_bytes, `${what}: resident`);
   assert.equal(values.slice(0, -1).reduce((a, b) => a + b, 0), r.resident_bytes, `${what}: its parts add up`);
+  const heap = process.heap_at_peak;
+  const kept = await page.$$eval("#keepers td[data-exact]", (cells) => cells.map((c) => Number(c.dataset.exact)));
+  assert.deepEqual(kept, (heap?.sites ?? []).slice(0, 12).map((s) => s.pinned_bytes), `${what}: what keeps free memory`);
+  if (heap?.main) assert.ok(values.includes(heap.main.pinned_bytes + heap.arenas.pinned_bytes), `${what}: the waterfall says where free memory lies`);
 }
 
 async function threads(page, process, what) {

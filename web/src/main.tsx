@@ -6,7 +6,7 @@ import { hasBlock, loadProcess, loadSummary, unpack, type Listed, type Process, 
 import { groupFigures, METRICS, metricOf, peakBin, rowFigures, totalFigures, type Figures, type Metric, type Range } from "./figures";
 import { DiffPage, type DiffDocument } from "./diff";
 import { Flame } from "./flame";
-import { Mapped, Resident } from "./resident";
+import { Keepers, Mapped, Resident } from "./resident";
 import { Calls, laneName, Lifetimes, Reallocs, Sizes, SizesOverTime, Threads } from "./shape";
 import { Section, Title, Toggle, useColours, useReady } from "./shell";
 import { fromHash, START, toHash, type View } from "./state";
@@ -201,7 +201,7 @@ function Details({ summary, p, view, change, dark }: { summary: Summary; p: Proc
           }} />
       </Section>
       <Section id="why" title="Why is more resident than live?">
-        <div class="card"><Resident p={p} range={range} /><Mapped p={p} /></div>
+        <div class="card"><Resident p={p} range={range} /><Keepers p={p} /><Mapped p={p} /></div>
       </Section>
       <Section id="shape" title="What are the blocks like?">
         <div class="grid">

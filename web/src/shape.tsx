@@ -102,6 +102,22 @@ export function Lifetimes({ p, range, whole }: { p: Process; range: Range; whole
 
 const PLOT = { height: 260, left: 64, bottom: 22, top: 6, right: 6 };
 
+const NO_STEPS: { time_ns: number; bytes: number }[] = [];
+
+/** What is known of glibc's mmap threshold, in words. */
+function thresholdText(p: Process): string {
+  const t = p.raw.mmap_threshold;
+  if (!t) return "";
+  if (!t.known)
+    return `glibc's mmap threshold is not known: ${t.why_not === "contradicted" ? `the program set it, since a block of ${bytes(t.contradiction_bytes ?? 0)} had a mapping of its own`
+      : t.why_not === "inherited" ? "a fork keeps its parent's, which may have been raised" : t.why_not === "lost calls" ? "calls were lost" : t.why_not}.`;
+  const last = t.steps[t.steps.length - 1].bytes;
+  const from = t.start === "assumed" ? " (the environment was not recorded, and is taken not to set it)" : t.start === "environment" ? " (set by the environment)" : "";
+  return t.fixed ? `Dashed: glibc's mmap threshold, ${bytes(last)}${from}.`
+    : t.steps.length === 1 ? `Dashed: glibc's mmap threshold, ${bytes(last)} all the time${from}.`
+    : `Dashed: glibc's mmap threshold, raised by frees from ${bytes(t.steps[0].bytes)}${from} to ${bytes(last)} in ${plural(t.steps.length - 1, "step")}.`;
+}
+
 /** Sizes over time: a field for each slice of time and quarter of a power of two, darker for more calls. */
 export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Range; whole: boolean; dark: boolean }) {
   const box = useRef<HTMLDivElement>(null);
@@ -109,6 +125,8 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
   const [width, setWidth] = useState(0);
   const [hover, setHover] = useState<{ x: number; y: number; bin: number; index: number } | null>(null);
   const { bins } = p.page;
+  const threshold = p.raw.mmap_threshold;
+  const steps = threshold?.known ? threshold.steps : NO_STEPS;
   const extent = useMemo(() => {
     let [low, high, most] = [SIZES, 0, 1];
     for (let b = range.from; b < range.to; b++)
@@ -119,9 +137,9 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
         high = Math.max(high, i);
         most = Math.max(most, v);
       }
-    const glibc = p.raw.allocator?.startsWith("glibc");
-    return { low: Math.max(0, Math.min(low, high) - 2), high: Math.max(high + 4, glibc && high > 60 ? 76 : 0), most };
-  }, [p, range]);
+    const mostThreshold = Math.max(0, ...steps.map((s) => Math.ceil(Math.log2(s.bytes)) * 4 + 4));
+    return { low: Math.max(0, Math.min(low, high) - 2), high: Math.max(high + 4, high > 60 ? mostThreshold : 0), most };
+  }, [p, range, steps]);
   const own = useMemo(() => {
     let smallest = Infinity;
     let n = 0;
@@ -200,19 +218,32 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
       for (let b = range.from; b < range.to; b++)
         if (bins.mmapped_min_bytes[b]) g.fillRect(x(b), yOf(bins.mmapped_min_bytes[b]) - 1, Math.max(3, cell), 2.5);
     }
-    if (p.raw.allocator?.startsWith("glibc") && extent.high >= 70) {
+    if (steps.length && extent.high >= 70) {
+      const xOf = (ns: number) => PLOT.left + Math.max(0, Math.min(1, (ns - start) / span)) * plotW;
+      const inside = steps.filter((s) => s.time_ns <= start + span);
       g.strokeStyle = theme.rss;
+      g.lineWidth = 1.5;
       g.setLineDash([6, 4]);
       g.beginPath();
-      g.moveTo(PLOT.left, yOf(131072));
-      g.lineTo(width - PLOT.right, yOf(131072));
+      inside.forEach((s, i) => {
+        if (i === 0) g.moveTo(xOf(s.time_ns), yOf(s.bytes));
+        else {
+          g.lineTo(xOf(s.time_ns), yOf(inside[i - 1].bytes));
+          g.lineTo(xOf(s.time_ns), yOf(s.bytes));
+        }
+      });
+      g.lineTo(width - PLOT.right, yOf(inside[inside.length - 1].bytes));
       g.stroke();
       g.setLineDash([]);
+      g.lineWidth = 1;
       g.textAlign = "left";
       g.fillStyle = theme.text;
-      g.fillText("glibc's mmap threshold at its start, 128 KB", PLOT.left + 6, yOf(131072) - 9);
+      inside.forEach((s, i) => {
+        const [left, right] = [xOf(s.time_ns), i + 1 < inside.length ? xOf(inside[i + 1].time_ns) : width - PLOT.right];
+        if (right - left > 180) g.fillText(`mmap threshold, ${bytes(s.bytes)}`, left + 6, yOf(s.bytes) - 9);
+      });
     }
-  }, [p, range, width, dark, extent, own, n]);
+  }, [p, range, width, dark, extent, own, n, steps]);
 
   const at = (e: MouseEvent) => {
     const rect = canvas.current!.getBoundingClientRect();
@@ -232,7 +263,7 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
   return (
     <section class="card wide">
       <div class="card-head"><h3>Sizes over time</h3>
-        <span class="muted small">Darker: more calls. {own.n > 0 && <><i class="swatch rss" />Smallest block with a mapping of its own in each slice; {exact(own.smallest)} bytes is the smallest {whole ? "of the run" : "here"}.</>}</span></div>
+        <span class="muted small">Darker: more calls. {own.n > 0 && <><i class="swatch rss" />Smallest block with a mapping of its own in each slice; {exact(own.smallest)} bytes is the smallest {whole ? "of the run" : "here"}.</>} <span id="threshold" data-exact={steps.length ? steps[steps.length - 1].bytes : undefined}>{thresholdText(p)}</span></span></div>
       <div ref={box}>
         <canvas ref={canvas} style={{ width: `${width}px`, height: `${PLOT.height}px` }} role="img" aria-label="Sizes of allocations over time" onMouseMove={at} onMouseLeave={() => setHover(null)} />
       </div>

@@ -1,0 +1,41 @@
+/* heap.h - where the free memory of the heap lay when the resident size was split near the peak,
+ * and which call sites' blocks keep it. Private to report/. */
+#ifndef MALLOW_REPORT_HEAP_H
+#define MALLOW_REPORT_HEAP_H
+
+#include "analyse/pinned.h"
+#include "analyse/resident.h"
+#include "report/names.h"
+
+struct heap_view {
+    bool known;              /* else nothing below holds */
+    struct resident_view at; /* the split nearest to the peak */
+    struct pinned pinned;    /* the blocks of that moment */
+};
+
+/* The free memory of a kind of heaps, as the kernel counts it, and where it is. The parts add up to
+ * free_bytes. */
+struct heap_free {
+    int64_t free_bytes;    /* resident less usable bytes of live blocks */
+    int64_t header_bytes;  /* of live blocks */
+    int64_t pinned_bytes;  /* on pages with live blocks */
+    int64_t between_bytes; /* whole free pages below the highest block, taken to be resident */
+    int64_t top_bytes;     /* the rest: above the highest block; negative: that much of the above is
+                              not resident */
+};
+
+/* Reads an image again, up to the moment of the split nearest to the peak of m, a model of all of
+ * it: with a filter, a reset, or no split nothing is known. */
+int heap_find(struct trace *t, uint32_t image, const struct model *m, struct heap_view *h,
+              struct error *err);
+void heap_release(struct heap_view *h);
+
+/* kind: PINNED_OTHER, where heaps cannot be told apart, has free_bytes with the program's own
+ * mappings in it. */
+struct heap_free heap_free_of(const struct heap_view *h, enum pinned_kind kind);
+
+/* What keeps most first: stacks whose blocks keep anything, by pinned and below together. The
+ * caller frees the array; NULL without memory. */
+uint32_t *heap_keepers(const struct heap_view *h, uint32_t stacks, size_t *count);
+
+#endif
