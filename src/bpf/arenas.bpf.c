@@ -1,8 +1,10 @@
-/* arenas.bpf.c - glibc's allocator from inside: by its own static probes, or by its functions. */
+/* arenas.bpf.c - glibc's allocator from inside: by its own static probes, by its functions, or by
+ * its system calls. */
 #include "bpf/vmlinux.h"
 
 #include "bpf/target.inc"
 #include "bpf/stack.inc"
+#include "bpf/request.inc"
 #include "bpf/arenas.h"
 
 enum { HEAP_BYTES = 64 << 20, TOP_OF_ARENA = 96, SIZE_OF_HEAP = 16, MMAP_THRESHOLD_OF_LIMITS = 16 };
@@ -27,7 +29,30 @@ struct {
     __type(value, struct entered);
 } entered SEC(".maps");
 
-enum { IN_SBRK, IN_SYSMALLOC, IN_GET };
+enum { IN_SBRK, IN_SYSMALLOC, IN_GET, IN_CALL, IN_HEAP };
+
+/* The mmap threshold of a process, where it is not the standard one. */
+enum { STANDARD_THRESHOLD = 128 << 10 };
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __type(key, u32);
+    __type(value, u64);
+} thresholds SEC(".maps");
+
+static __always_inline u64 threshold(void)
+{
+    u32 pid = bpf_get_current_pid_tgid() >> 32;
+    u64 *known = bpf_map_lookup_elem(&thresholds, &pid);
+    return known ? *known : STANDARD_THRESHOLD;
+}
+
+static __always_inline void set_threshold(u64 bytes)
+{
+    u32 pid = bpf_get_current_pid_tgid() >> 32;
+    if (bpf_map_update_elem(&thresholds, &pid, &bytes, BPF_ANY))
+        lose(PROBE_LOST_TARGETS);
+}
 
 static __always_inline void tell(u32 probe, s64 a, s64 b, s64 c)
 {
@@ -101,6 +126,8 @@ int at_site(struct pt_regs *ctx)
     for (u32 i = 0; i < ARENAS_ARGUMENTS; i++)
         if (i < site->arguments)
             value[i] = argument(registers, &site->argument[i]);
+    if (site->probe == ARENAS_FREE_DYN_THRESHOLDS || site->probe == ARENAS_MMAP_THRESHOLD)
+        set_threshold(value[0]);
     tell(site->probe, value[0], value[1], value[2]);
     return 0;
 }
@@ -163,11 +190,22 @@ int heap_made(struct pt_regs *ctx)
     return 0;
 }
 
+/* What mp_ says now, when it is news. */
+static __always_inline void look_at_limits(u64 limits)
+{
+    u64 now = user_word(limits + MMAP_THRESHOLD_OF_LIMITS);
+    if (now == threshold())
+        return;
+    set_threshold(now);
+    tell(ARENAS_LIMITS, now, user_word(limits), 0);
+}
+
 SEC("uprobe")
 int sysmalloc_enter(struct pt_regs *ctx)
 {
     if (!ctx->si || !wanted())
         return 0;
+    look_at_limits(ctx->ip + places.limits_too);
     if (ctx->si == ctx->ip + places.main_arena)
         tell(ARENAS_MAIN, ctx->si, 0, 0);
     else
@@ -223,9 +261,8 @@ int lock_wait(struct pt_regs *ctx)
 SEC("uprobe")
 int chunk_unmapped(struct pt_regs *ctx)
 {
-    u64 limits = ctx->ip + places.limits;
     if (wanted())
-        tell(ARENAS_LIMITS, user_word(limits + MMAP_THRESHOLD_OF_LIMITS), user_word(limits), 0);
+        look_at_limits(ctx->ip + places.limits);
     return 0;
 }
 
@@ -252,10 +289,22 @@ int complaint(struct pt_regs *ctx)
     return 0;
 }
 
+enum {
+    CALL_MPROTECT = 10,
+    CALL_MUNMAP = 11,
+    CALL_BRK = 12,
+    CALL_MADVISE = 28,
+    CALL_EXIT = 60,
+    CALL_FUTEX = 202,
+    CALL_EXIT_GROUP = 231,
+    READ_WRITE = 3,
+    DYNAMIC_MAX = 32 << 20
+};
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(memory_call, struct pt_regs *regs, long id)
 {
-    enum { CALL_MUNMAP = 11, CALL_MADVISE = 28, ADVICE_DONTNEED = 4 };
+    enum { ADVICE_DONTNEED = 4 };
     u64 address = 0, bytes = 0, advice = 0;
     if ((id != CALL_MUNMAP && id != CALL_MADVISE) || !wanted())
         return 0;
@@ -273,7 +322,148 @@ int BPF_PROG(memory_call, struct pt_regs *regs, long id)
     return 0;
 }
 
-/* ---- for both ---- */
+/* ---- by its system calls ---- */
+
+/* Heaps that were made. */
+struct heap_key {
+    u64 heap;
+    u64 pid;
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 65536);
+    __type(key, struct heap_key);
+    __type(value, u64); /* the bytes last told */
+} heaps SEC(".maps");
+
+static __always_inline bool begins_arena(u64 address)
+{
+    /* behind the header of its heap: 32 bytes, 48 since glibc 2.35 */
+    u64 offset = address & (HEAP_BYTES - 1);
+    return offset == 0x20 || offset == 0x30;
+}
+
+/* The heap that the thread made in its last call has its header by now. */
+static __always_inline void look_at_new_heap(void)
+{
+    struct entered e;
+    if (!leave(IN_HEAP, &e))
+        return;
+    u64 arena = user_word(e.first), bytes = user_word(e.first + SIZE_OF_HEAP);
+    if (!begins_arena(arena) || !bytes || bytes > HEAP_BYTES)
+        return; /* something else that begins at 64 MB */
+    struct heap_key key = {.heap = e.first, .pid = bpf_get_current_pid_tgid() >> 32};
+    if (bpf_map_update_elem(&heaps, &key, &bytes, BPF_ANY))
+        lose(PROBE_LOST_EVENTS);
+    tell(ARENAS_HEAP_NEW, e.first, bytes, arena);
+    if ((arena & ~(HEAP_BYTES - 1ull)) == e.first)
+        tell(ARENAS_GOT, arena, 0, 0);
+}
+
+struct bpf_map;
+
+/* Sizes that changed without a call of the kernel. */
+static long look_at_heap(struct bpf_map *map, struct heap_key *key, u64 *told, void *data)
+{
+    u64 now;
+    if (key->pid != bpf_get_current_pid_tgid() >> 32)
+        return 0;
+    if (bpf_probe_read_user(&now, sizeof now, (void *)(key->heap + SIZE_OF_HEAP)) || now == *told)
+        return 0;
+    *told = now;
+    tell(ARENAS_GROWN, key->heap, now, 0);
+    return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(call_enter, struct pt_regs *regs, long id)
+{
+    u64 first = 0, second = 0, third = 0;
+    if (!wanted())
+        return 0;
+    look_at_new_heap();
+    bpf_probe_read_kernel(&first, sizeof first, &regs->di);
+    bpf_probe_read_kernel(&second, sizeof second, &regs->si);
+    bpf_probe_read_kernel(&third, sizeof third, &regs->dx);
+    switch (id) {
+    case CALL_BRK:
+        if (first)
+            enter(IN_CALL, CALL_BRK, BPF_CORE_READ(bpf_get_current_task_btf(), mm, brk), 0);
+        break;
+    case CALL_MPROTECT:
+        if (third == READ_WRITE)
+            enter(IN_CALL, CALL_MPROTECT, first, second);
+        break;
+    case CALL_MUNMAP: {
+        /* A block of malloc's own mapping says so itself. */
+        u64 chunk = first & 4095 ? 0 : user_word(first + 8);
+        if (second && chunk == (second | 2)) {
+            if (second > threshold() && second < DYNAMIC_MAX)
+                set_threshold(second);
+            tell(ARENAS_UNMAPPED, second, 0, 0);
+        }
+        struct heap_key key = {.heap = first, .pid = bpf_get_current_pid_tgid() >> 32};
+        if (second == HEAP_BYTES)
+            bpf_map_delete_elem(&heaps, &key);
+        break;
+    }
+    case CALL_FUTEX:
+        if (begins_arena(first) && !(second & 0x7f))
+            tell(ARENAS_WAITED, first, 0, 0);
+        break;
+    case CALL_EXIT:
+    case CALL_EXIT_GROUP: bpf_for_each_map_elem(&heaps, look_at_heap, NULL, 0); break;
+    default: break;
+    }
+    return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(call_leave, struct pt_regs *regs, long result)
+{
+    struct entered e;
+    if (!leave(IN_CALL, &e) || (u64)result > -4096ull)
+        return 0;
+    if (e.first == CALL_BRK) {
+        u64 now = result;
+        if (now == e.second)
+            return 0;
+        tell(ARENAS_MAIN, 0, 0, 0);
+        if (now > e.second)
+            tell(ARENAS_SBRK_MORE, now, now - e.second, 0);
+        else
+            tell(ARENAS_SBRK_LESS, now, e.second - now, 0);
+        return 0;
+    }
+    u64 heap = e.second & ~(HEAP_BYTES - 1ull);
+    struct heap_key key = {.heap = heap, .pid = bpf_get_current_pid_tgid() >> 32};
+    u64 *told = bpf_map_lookup_elem(&heaps, &key);
+    if (told) {
+        *told = e.second + e.third - heap;
+        tell(ARENAS_GROWN, heap, *told, 0);
+    } else if (heap == e.second)
+        enter(IN_HEAP, heap, 0, 0);
+    return 0;
+}
+
+/* ---- requests beside the threshold ---- */
+
+SEC("uprobe")
+int request(struct pt_regs *ctx)
+{
+    u64 form = bpf_get_attach_cookie(ctx), n;
+    if (!wanted() || !request_size(ctx, form & 0xff, &n))
+        return 0;
+    u64 limit = threshold(), chunk = (n + 8 + 15) & ~15ull; /* as glibc compares it */
+    struct probe_key k = {.pid = bpf_get_current_pid_tgid() >> 32,
+                          .site = limit,
+                          .what = chunk < n || chunk >= limit,
+                          .size_class = size_class(n)};
+    add(&k, 1, n, 0, 0);
+    return 0;
+}
+
+/* ---- for all ---- */
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(thread_ends, struct task_struct *task)
@@ -288,7 +478,9 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(executes, struct task_struct *task)
 {
     u32 pid = task->tgid;
-    if (!config.filter || bpf_map_lookup_elem(&targets, &pid))
-        tell(ARENAS_EXEC, 0, 0, 0);
+    if (config.filter && !bpf_map_lookup_elem(&targets, &pid))
+        return 0;
+    bpf_map_delete_elem(&thresholds, &pid);
+    tell(ARENAS_EXEC, 0, 0, 0);
     return 0;
 }

@@ -7,7 +7,7 @@
 /* glibc's probes memory_*, in the order of arenas_names (probe/kind_arenas.c), and what stands for
  * them when they are found in another way. */
 enum arenas_probe {
-    ARENAS_HEAP_NEW,
+    ARENAS_HEAP_NEW, /* and as a third argument the arena, where the source knows it */
     ARENAS_HEAP_MORE,
     ARENAS_HEAP_LESS,
     ARENAS_HEAP_FREE,
@@ -43,6 +43,7 @@ enum arenas_probe {
     ARENAS_WAITED,              /* for a lock: its address */
     ARENAS_MAIN,                /* the main arena's address */
     ARENAS_LIMITS,              /* mp_: mmap threshold, trim threshold */
+    ARENAS_UNMAPPED,            /* a block of its own mapping: bytes */
     ARENAS_THREAD_END,
     ARENAS_EXEC
 };
@@ -74,6 +75,7 @@ struct arenas_site {
 /* For the way by symbols: distances from a function to variables of its library. */
 struct arenas_places {
     __s64 main_arena; /* from sysmalloc */
+    __s64 limits_too; /* mp_, from sysmalloc */
     __s64 free_list;  /* from arena_get2 */
     __s64 limits;     /* mp_, from munmap_chunk */
 };

@@ -3,7 +3,7 @@
 
 #include "bpf/target.inc"
 #include "bpf/stack.inc"
-#include "bpf/sizes.h"
+#include "bpf/request.inc"
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -12,37 +12,14 @@ struct {
     __type(value, struct sizes_class);
 } classes SEC(".maps");
 
-/* Without the multiplication in 128 bits that a compiler makes of the usual check. */
-static __always_inline u64 product(u64 a, u64 b)
-{
-    if (a >> 32) {
-        u64 swap = a;
-        a = b;
-        b = swap;
-    }
-    if (a >> 32 || ((b >> 32) * a) >> 32)
-        return ~0ull; /* the function refuses it */
-    return a * b;
-}
-
 SEC("uprobe")
 int request(struct pt_regs *ctx)
 {
     if (!wanted())
         return 0;
     u64 form = bpf_get_attach_cookie(ctx), n;
-    switch (form & 0xff) {
-    case SIZES_SECOND: n = ctx->si; break;
-    case SIZES_RESIZE: n = ctx->si; break;
-    case SIZES_THIRD: n = ctx->dx; break;
-    case SIZES_PRODUCT: n = product(ctx->di, ctx->si); break;
-    case SIZES_RESIZE_ELSE:
-        if (!ctx->di)
-            return 0;
-        n = ctx->si;
-        break;
-    default: n = ctx->di;
-    }
+    if (!request_size(ctx, form & 0xff, &n))
+        return 0;
     u32 class = size_class(n);
     if (class >= SIZES_CLASSES)
         return 0;

@@ -1,5 +1,6 @@
 /* cmd_probe.c - `mallow probe`: chooses the kind and the processes, and prints what came of it. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/view.h"
 #include "inspect/inspect.h"
+#include "inspect/library.h"
 #include "probe/probe.h"
 #include "report/probe.h"
 
@@ -17,7 +19,8 @@ struct probe_cli {
     uint64_t pid, duration_ns, interval_ns, top;
     const char *by, *library, *output;
     struct option_texts functions;
-    bool all, no_follow, mmap, live, json, folded, verbose;
+    int source;
+    bool all, no_follow, mmap, live, sizes, json, folded, verbose;
 };
 
 #define AT(field) offsetof(struct probe_cli, field)
@@ -45,6 +48,10 @@ static const struct option_spec specs[] = {
      "probe these functions, by a name or a glob; may be repeated"},
     {0, "mmap", OPTION_FLAG, AT(mmap), NULL, "brk: anonymous mappings as well"},
     {0, "live", OPTION_FLAG, AT(live), NULL, "slab: only what has not been freed"},
+    {0, "sizes", OPTION_FLAG, AT(sizes), NULL,
+     "arenas: count requests as well, and how they lie to the mmap threshold"},
+    {0, "source", OPTION_CHOICE, AT(source), "best|static|symbols|preload|calls",
+     "arenas: what to see them by (default: the first of these that works here)"},
     {'o', "output", OPTION_TEXT, AT(output), "FILE",
      "write to FILE instead of standard output, where PROGRAM may write as well",
      .completion = VALUE_FILE},
@@ -179,6 +186,8 @@ static int check(const struct command *self, const struct probe_cli *o,
         return command_usage(self, "--mmap is not for '%s'", probe_kind_name(kind));
     if (o->live && !probe_kind_has_live(kind))
         return command_usage(self, "--live is not for '%s'", probe_kind_name(kind));
+    if ((o->sizes || o->source) && !probe_kind_has_sizes(kind))
+        return command_usage(self, "--sizes and --source are not for '%s'", probe_kind_name(kind));
     if (o->json && o->folded)
         return command_usage(self, "--json and --folded exclude each other");
     if (o->pid && kill((pid_t)o->pid, 0) && errno == ESRCH) {
@@ -198,6 +207,24 @@ static int find_program(const struct command *self, const char *name, struct ins
     return err.number == ENOENT   ? EXIT_NOT_FOUND
            : err.number == EACCES ? EXIT_CANNOT_EXECUTE
                                   : EXIT_MALLOW_FAILED;
+}
+
+/* Whether, and how, libmallow-arenas.so can be loaded into the program. */
+static void find_preload(const struct probe_kind *kind, const struct inspect *found,
+                         struct probe_options *options)
+{
+    static char library[PATH_MAX];
+    static struct inspect_reason reason;
+    static struct error err;
+    size_t count = 0;
+    if (!probe_kind_has_sizes(kind))
+        return;
+    if (inspect_judge(found, &reason, 1, &count) == INSPECT_IMPOSSIBLE && count)
+        options->no_preload = reason.what;
+    else if (inspect_find_library("libmallow-arenas.so", library, &err))
+        options->no_preload = err.text;
+    else
+        options->preload = library;
 }
 
 static int run_kind(const struct command *self, const struct probe_cli *o,
@@ -225,27 +252,31 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
     printing.how.symbols = symbols_new(NULL, &printing.err);
     if (!printing.how.symbols)
         return command_fail(self, &printing.err);
-    const struct probe_options options = {.kind = kind,
-                                          .pid = (uint32_t)o->pid,
-                                          .argv = program,
-                                          .program = found.path,
-                                          .all = o->all,
-                                          .no_follow = o->no_follow,
-                                          .duration_ns = o->duration_ns,
-                                          .interval_ns = o->interval_ns,
-                                          .by = by,
-                                          .library = o->library,
-                                          .functions = o->functions.items,
-                                          .function_count = o->functions.count,
-                                          .mmap = o->mmap,
-                                          .live = o->live,
-                                          .verbose = o->verbose,
-                                          .interval = on_interval,
-                                          .say = on_say,
-                                          .moment = on_moment,
-                                          .arg = &printing};
+    struct probe_options options = {.kind = kind,
+                                    .pid = (uint32_t)o->pid,
+                                    .argv = program,
+                                    .program = found.path,
+                                    .all = o->all,
+                                    .no_follow = o->no_follow,
+                                    .duration_ns = o->duration_ns,
+                                    .interval_ns = o->interval_ns,
+                                    .by = by,
+                                    .library = o->library,
+                                    .functions = o->functions.items,
+                                    .function_count = o->functions.count,
+                                    .mmap = o->mmap,
+                                    .live = o->live,
+                                    .sizes = o->sizes,
+                                    .source = (enum probe_source)o->source,
+                                    .verbose = o->verbose,
+                                    .interval = on_interval,
+                                    .say = on_say,
+                                    .moment = on_moment,
+                                    .arg = &printing};
     struct probe_result result;
     struct error err = {0};
+    if (program)
+        find_preload(kind, &found, &options);
     if (probe_run(&options, &result, &err)) {
         status = command_fail(self, &err);
         if (program && status == EXIT_FAILED)

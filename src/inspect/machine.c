@@ -84,6 +84,8 @@ static void fact_library(struct machine_fact *f) { find_library(f, "libmallow-re
 
 static void fact_watch_library(struct machine_fact *f) { find_library(f, "libmallow-watch.so"); }
 
+static void fact_arenas_library(struct machine_fact *f) { find_library(f, "libmallow-arenas.so"); }
+
 static void fact_libc(struct machine_fact *f)
 {
     const char *version = gnu_get_libc_version();
@@ -352,6 +354,7 @@ static const struct {
     {"clock", MACHINE_USEFUL, fact_clock},
     {"dev-shm", MACHINE_USEFUL, fact_shm},
     {"watch-library", MACHINE_USEFUL, fact_watch_library},
+    {"arenas-library", MACHINE_USEFUL, fact_arenas_library},
     {"wipe-on-fork", MACHINE_USEFUL, fact_wipe_on_fork},
     {"ptrace", MACHINE_USEFUL, fact_ptrace},
     {"ld-so-preload", MACHINE_USEFUL, fact_preload_file},

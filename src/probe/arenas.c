@@ -41,7 +41,12 @@ static const struct {
 
 _Static_assert(sizeof probes / sizeof *probes == ARENAS_PROBES, "a name for each");
 
-enum { INITIAL_THRESHOLD = 128 << 10, OPTION_TRIM_THRESHOLD = -1, OPTION_MMAP_THRESHOLD = -3 };
+enum {
+    INITIAL_THRESHOLD = 128 << 10,
+    DYNAMIC_MAX = 32 << 20, /* DEFAULT_MMAP_THRESHOLD_MAX */
+    OPTION_TRIM_THRESHOLD = -1,
+    OPTION_MMAP_THRESHOLD = -3
+};
 
 const char *arenas_name(uint32_t probe)
 {
@@ -97,7 +102,7 @@ void arenas_release(struct arenas *a)
     *a = (struct arenas){0};
 }
 
-static struct arenas_process *process_of(struct arenas *a, uint32_t pid)
+struct arenas_process *arenas_process(struct arenas *a, uint32_t pid)
 {
     for (size_t i = 0; i < a->processes; i++)
         if (a->process[i].pid == pid)
@@ -122,7 +127,7 @@ static void leave_arena(struct arenas_process *p, uint32_t tid)
                 p->arena[i].thread[k--] = p->arena[i].thread[--p->arena[i].threads];
 }
 
-static struct arena *arena_at(struct arenas_process *p, uint64_t address)
+struct arena *arenas_find(struct arenas_process *p, uint64_t address)
 {
     for (size_t i = 0; i < p->arenas; i++)
         if (p->arena[i].address == address)
@@ -130,13 +135,14 @@ static struct arena *arena_at(struct arenas_process *p, uint64_t address)
     return NULL;
 }
 
-/* An arena begins with its heap's header, at the front of 64 MB; main_arena lies in the library. */
-static bool is_main(uint64_t address) { return (address & ((64u << 20) - 1)) > 0x1000; }
+/* An arena begins with its heap's header, at the front of 64 MB; main_arena lies in the library, or
+ * stands at 0 until that is known. */
+static bool is_main(uint64_t address) { return !address || (address & ((64u << 20) - 1)) > 0x1000; }
 
 static void use_arena(struct arenas *a, struct arenas_process *p, uint64_t address, uint32_t tid)
 {
     leave_arena(p, tid);
-    struct arena *at = arena_at(p, address);
+    struct arena *at = arenas_find(p, address);
     if (!at) {
         struct arena *more = GROW(a, p->arena, p->arenas);
         if (!more)
@@ -155,9 +161,53 @@ static void use_arena(struct arenas *a, struct arenas_process *p, uint64_t addre
     at->thread[at->threads++] = tid;
 }
 
+void arenas_fork(struct arenas *a, uint32_t parent, uint32_t child, uint64_t arena)
+{
+    struct arenas_process *p = arenas_process(a, child), *from = NULL;
+    if (!p)
+        return;
+    forget(p);
+    for (size_t i = 0; i < a->processes; i++)
+        if (a->process[i].pid == parent)
+            from = &a->process[i];
+    if (!from)
+        return;
+    p->sbrk_bytes = from->sbrk_bytes;
+    p->mmap_threshold_bytes = from->mmap_threshold_bytes;
+    p->trim_threshold_bytes = from->trim_threshold_bytes;
+    p->main_arena = from->main_arena;
+    for (size_t i = 0; i < from->heaps; i++) {
+        struct arena_heap *more = GROW(a, p->heap, p->heaps);
+        if (!more)
+            return;
+        p->heap = more;
+        p->heap[p->heaps++] = from->heap[i];
+    }
+    for (size_t i = 0; i < from->arenas; i++) {
+        struct arena *more = GROW(a, p->arena, p->arenas);
+        if (!more)
+            return;
+        p->arena = more;
+        p->arena[p->arenas++] =
+            (struct arena){.address = from->arena[i].address, .main = from->arena[i].main};
+    }
+    if (arena != ARENAS_NO_ARENA)
+        use_arena(a, p, arena ? arena : p->main_arena, child);
+}
+
+void arenas_name_main(struct arenas *a, uint32_t pid, uint64_t address)
+{
+    struct arenas_process *p = arenas_process(a, pid);
+    struct arena *at = p ? arenas_find(p, 0) : NULL;
+    if (p)
+        p->main_arena = address;
+    if (at)
+        at->address = address;
+}
+
 /* ---- heaps and waits ---- */
 
-static struct arena_heap *heap_at(struct arenas_process *p, uint64_t address)
+struct arena_heap *arenas_find_heap(struct arenas_process *p, uint64_t address)
 {
     for (size_t i = 0; i < p->heaps; i++)
         if (p->heap[i].address == address)
@@ -165,23 +215,27 @@ static struct arena_heap *heap_at(struct arenas_process *p, uint64_t address)
     return NULL;
 }
 
-static void set_heap(struct arenas *a, struct arenas_process *p, uint64_t address, uint64_t bytes)
+/* arena 0: as it was. */
+static void set_heap(struct arenas *a, struct arenas_process *p, uint64_t address, uint64_t bytes,
+                     uint64_t arena)
 {
-    struct arena_heap *h = heap_at(p, address);
+    struct arena_heap *h = arenas_find_heap(p, address);
     if (!h) {
         struct arena_heap *more = GROW(a, p->heap, p->heaps);
         if (!more)
             return;
         p->heap = more;
         h = &p->heap[p->heaps++];
-        h->address = address;
+        *h = (struct arena_heap){.address = address};
     }
     h->bytes = bytes;
+    if (arena)
+        h->arena = arena;
 }
 
 static void drop_heap(struct arenas_process *p, uint64_t address)
 {
-    struct arena_heap *h = heap_at(p, address);
+    struct arena_heap *h = arenas_find_heap(p, address);
     if (!h)
         return;
     size_t i = (size_t)(h - p->heap);
@@ -216,11 +270,18 @@ static void set_option(struct arenas_process *p, int64_t option, int64_t value)
 /* Turns what the functions tell into what the probes would have told; false: nothing happened. */
 static bool from_raw(struct arenas_process *p, struct arenas_event *e)
 {
-    const struct arena_heap *h = heap_at(p, (uint64_t)e->argument[0]);
+    const struct arena_heap *h = arenas_find_heap(p, (uint64_t)e->argument[0]);
     switch (e->probe) {
     case ARENAS_GROWN:
-        e->probe = ARENAS_HEAP_MORE;
+        e->probe = h && h->bytes > (uint64_t)e->argument[1] ? ARENAS_HEAP_LESS : ARENAS_HEAP_MORE;
         return !h || h->bytes != (uint64_t)e->argument[1];
+    case ARENAS_UNMAPPED:
+        /* glibc's own rule, when a block of its own mapping is freed */
+        if ((uint64_t)e->argument[0] <= p->mmap_threshold_bytes || e->argument[0] >= DYNAMIC_MAX)
+            return false;
+        e->probe = ARENAS_FREE_DYN_THRESHOLDS;
+        e->argument[1] = 2 * e->argument[0];
+        return true;
     case ARENAS_HEAP_LESS:
     case ARENAS_HEAP_FREE: return h != NULL;
     case ARENAS_LIMITS:
@@ -229,7 +290,7 @@ static bool from_raw(struct arenas_process *p, struct arenas_event *e)
     case ARENAS_GOT:
         if (e->argument[2] && e->argument[2] == e->argument[0])
             e->probe = ARENAS_REUSE_FREE_LIST;
-        else if (!arena_at(p, (uint64_t)e->argument[0]) && !is_main((uint64_t)e->argument[0]))
+        else if (!arenas_find(p, (uint64_t)e->argument[0]) && !is_main((uint64_t)e->argument[0]))
             e->probe = ARENAS_NEW;
         else
             e->probe = ARENAS_REUSE;
@@ -237,7 +298,7 @@ static bool from_raw(struct arenas_process *p, struct arenas_event *e)
         return true;
     case ARENAS_WAITED: {
         uint64_t lock = (uint64_t)e->argument[0];
-        bool known = arena_at(p, lock) || (p->main_arena && lock == p->main_arena);
+        bool known = arenas_find(p, lock) || (p->main_arena && lock == p->main_arena);
         e->probe = ARENAS_REUSE_WAIT;
         if (known)
             p->lock_waits++;
@@ -253,9 +314,9 @@ static void apply(struct arenas *a, struct arenas_process *p, const struct arena
     switch (e->probe) {
     case ARENAS_SBRK_MORE: p->sbrk_bytes += e->argument[1]; break;
     case ARENAS_SBRK_LESS: p->sbrk_bytes -= e->argument[1]; break;
-    case ARENAS_HEAP_NEW:
+    case ARENAS_HEAP_NEW: set_heap(a, p, first, second, (uint64_t)e->argument[2]); break;
     case ARENAS_HEAP_MORE:
-    case ARENAS_HEAP_LESS: set_heap(a, p, first, second); break;
+    case ARENAS_HEAP_LESS: set_heap(a, p, first, second, 0); break;
     case ARENAS_HEAP_FREE: drop_heap(p, first); break;
     case ARENAS_NEW:
     case ARENAS_REUSE:
@@ -276,7 +337,7 @@ const struct arena_moment *arenas_take(struct arenas *a, const struct arenas_eve
                                        uint64_t start_ns)
 {
     struct arenas_event e = *given;
-    struct arenas_process *p = process_of(a, e.pid);
+    struct arenas_process *p = arenas_process(a, e.pid);
     if (!p)
         return NULL;
     if (e.probe == ARENAS_EXEC) {

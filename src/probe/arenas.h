@@ -20,6 +20,7 @@ struct arena {
 
 struct arena_heap {
     uint64_t address, bytes;
+    uint64_t arena; /* that it belongs to; 0: not known */
 };
 
 struct arena_waits {
@@ -51,11 +52,19 @@ struct arenas_process {
     uint64_t main_arena; /* 0: not known */
 };
 
+/* What `wait` counts. */
+enum arenas_waits {
+    ARENAS_WAITS_REUSE, /* waits to reuse an arena */
+    ARENAS_WAITS_LOCK,  /* waits for the lock of any arena */
+    ARENAS_WAITS_OTHER, /* of any arena but the main one */
+    ARENAS_WAITS_NONE   /* the source cannot see them */
+};
+
 struct arenas {
     struct arenas_process *process;
     size_t processes;
-    bool waits_known; /* waits of single threads in reused_arena are told apart */
-    bool failed;      /* out of memory: something is missing */
+    enum arenas_waits waits;
+    bool failed; /* out of memory: something is missing */
 };
 
 /* Takes an event of the kernel side. Raw ones become those of glibc. Returns the moment that it is
@@ -63,6 +72,17 @@ struct arenas {
 const struct arena_moment *arenas_take(struct arenas *a, const struct arenas_event *e,
                                        uint64_t start_ns);
 void arenas_release(struct arenas *a);
+
+/* What is known of a process, which is entered if it was not there; NULL: out of memory. */
+struct arenas_process *arenas_process(struct arenas *a, uint32_t pid);
+/* The child of a fork begins with what its parent has; of the threads it has one, which uses
+ * `arena` (0: the main one). */
+#define ARENAS_NO_ARENA UINT64_MAX
+void arenas_fork(struct arenas *a, uint32_t parent, uint32_t child, uint64_t arena);
+/* The main arena, which stood at address 0 until now, lies there. */
+void arenas_name_main(struct arenas *a, uint32_t pid, uint64_t address);
+struct arena *arenas_find(struct arenas_process *p, uint64_t address); /* NULL: not known */
+struct arena_heap *arenas_find_heap(struct arenas_process *p, uint64_t address);
 
 /* "memory_heap_new" without memory_; for enum arenas_probe below ARENAS_PROBES. */
 const char *arenas_name(uint32_t probe);

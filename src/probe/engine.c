@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "probe/caps.h"
+#include "probe/inside.h"
 #include "probe/kind.h"
 #include "probe/run.h"
 #include "probe/stacks.h"
@@ -137,12 +138,11 @@ static void collect_losses(struct engine *e)
     free(values);
 }
 
-static int collect(struct engine *e, struct error *err)
+static int collect_sums(struct engine *e, struct error *err)
 {
     struct probe_row row;
     struct probe_key *last = NULL, key;
     int fd = engine_map(e, "sums");
-    e->row_count = 0;
     memset(&row, 0, sizeof row);
     while (bpf_map_get_next_key(fd, last, &row.key) == 0) {
         if (bpf_map_lookup_elem(fd, &row.key, &row.value) == 0 && engine_add_row(e, &row, err))
@@ -150,11 +150,22 @@ static int collect(struct engine *e, struct error *err)
         key = row.key;
         last = &key;
     }
+    return 0;
+}
+
+static int collect(struct engine *e, struct error *err)
+{
+    e->row_count = 0;
+    if (e->inside ? inside_requests(e->inside, e, err) : collect_sums(e, err))
+        return -1;
     if (e->options->kind->collect && e->options->kind->collect(e, err))
         return -1;
     if (e->row_count)
         qsort(e->rows, e->row_count, sizeof *e->rows, by_key);
-    collect_losses(e);
+    if (e->inside)
+        e->result->losses[PROBE_LOST_EVENTS] = inside_lost(e->inside);
+    else
+        collect_losses(e);
     e->result->rows = e->rows;
     e->result->row_count = e->row_count;
     e->result->names = (const char *const *)e->names;
@@ -298,9 +309,11 @@ static bool keeps_stacks(const struct probe_options *o)
     return o->by & (PROBE_BY_STACK | PROBE_BY_KSTACK | PROBE_BY_CALLER);
 }
 
-static int find_files(struct engine *e, struct error *err)
+int engine_find_files(struct engine *e, struct error *err)
 {
     const struct probe_options *o = e->options;
+    if (e->files.count)
+        return 0; /* the kind wanted to know early */
     if (o->argv)
         return files_of_program(&e->files, o->program, err);
     if (o->pid)
@@ -372,7 +385,7 @@ static int load(struct engine *e, struct error *err)
     e->object = bpf_object__open_mem(image, bytes, &options);
     if (!e->object)
         return error_system(err, "cannot open the programs of '%s'", kind->name);
-    if (find_files(e, err) || configure(e, err))
+    if (engine_find_files(e, err) || configure(e, err))
         return -1;
     if (kind->prepare && kind->prepare(e, err))
         return -1;
@@ -469,11 +482,19 @@ static int interval(void *arg, struct error *err)
     return 0;
 }
 
+/* What the library inside has told. */
+static void tick(void *arg)
+{
+    struct probe_state *s = arg;
+    s->e.options->kind->event(&s->e, NULL, 0);
+}
+
 static int run_all(struct probe_state *s, struct error *err)
 {
     struct engine *e = &s->e;
     const struct probe_options *o = e->options;
     struct run_plan plan = {.ring = s->ring,
+                            .tick = tick,
                             .pid = e->pid,
                             .is_child = o->argv != NULL,
                             .duration_ns = o->duration_ns,
@@ -493,7 +514,10 @@ static int run_all(struct probe_state *s, struct error *err)
     e->result->interrupted = plan.interrupted;
     e->result->wait_status = plan.wait_status;
     attach_release(&e->attachments); /* before the sums are read: they stand still */
-    ring_buffer__consume(s->ring);
+    if (s->ring)
+        ring_buffer__consume(s->ring);
+    if (o->kind->finish)
+        o->kind->finish(e);
     return bad || collect(e, err) ? -1 : 0;
 }
 
@@ -507,18 +531,23 @@ int probe_run(const struct probe_options *o, struct probe_result *result, struct
     s->e = (struct engine){.options = o, .result = result, .pid = o->pid};
     signals_take(&s->signals);
     limits_lift(&s->limits);
-    int bad = 0;
-    if (o->argv) {
+    int bad = o->kind->choose ? o->kind->choose(&s->e, err) : 0;
+    if (!bad && o->argv) {
         bad = launch_fork(&s->launch, err);
         if (!bad && s->launch.pid == 0) {
             static const char *const nothing[] = {NULL};
             const struct launch_plan plan = {o->argv, &s->signals, &s->limits};
             launch_child_wait(&s->launch);
-            launch_child_exec(&s->launch, &plan, nothing);
+            launch_child_exec(&s->launch, &plan,
+                              s->e.inside ? inside_environment(s->e.inside) : nothing);
         }
         s->e.pid = (uint32_t)s->launch.pid;
+        if (s->e.inside)
+            inside_begin(s->e.inside, s->launch.pid);
     }
-    bad = bad || load(&s->e, err) || attach(s, err) || run_all(s, err);
+    if (!bad && !s->e.inside)
+        bad = load(&s->e, err) || attach(s, err);
+    bad = bad || run_all(s, err);
     if (s->launch.pid > 0)
         launch_cancel(&s->launch);
     attach_release(&s->e.attachments);
@@ -543,6 +572,7 @@ void probe_release(struct probe_result *result)
     if (s->e.own && s->e.options->kind->release)
         s->e.options->kind->release(&s->e);
     free(s->e.own);
+    inside_free(s->e.inside);
     free(result->samples);
     free(s->before);
     free(s);

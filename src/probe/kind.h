@@ -12,14 +12,18 @@ struct engine;
 struct probe_kind {
     const char *name, *summary;
     uint32_t by, may_by;
-    bool uses_library, has_mmap, has_live;
+    bool uses_library, has_mmap, has_live, has_sizes;
     bool within_faults; /* its programs run where the process's memory map cannot be asked twice */
     bool gauge;         /* values are levels, not sums: an interval shows them as they are */
     const void *(*object)(size_t *bytes); /* the compiled programs */
 
+    /* First of all, before PROGRAM is forked. NULL: nothing. */
+    int (*choose)(struct engine *e, struct error *err);
     /* Between opening and loading: which programs are wanted, sizes of maps. NULL: nothing. */
     int (*prepare)(struct engine *e, struct error *err);
     int (*attach)(struct engine *e, struct error *err);
+    /* When it is over. NULL: nothing. */
+    void (*finish)(struct engine *e);
     /* Sums that are not in the map `sums`: adds rows to e->rows. NULL: none. */
     int (*collect)(struct engine *e, struct error *err);
     /* An event of the ring buffer of a type from PROBE_EVENT_KIND on. NULL: none. */
@@ -27,6 +31,7 @@ struct probe_kind {
     void (*release)(struct engine *e); /* what e->own holds; NULL: nothing */
 };
 
+struct inside;
 struct stacks;
 
 /* What is kept from start to end of one probe. */
@@ -37,6 +42,7 @@ struct engine {
     struct files files;
     struct attachments attachments;
     struct stacks *stacks; /* NULL: no user or kernel stacks are kept */
+    struct inside *inside; /* NULL: the kernel is asked; else a library in the program tells */
     bool multi;            /* uprobe_multi works here */
     uint32_t pid;          /* -p, or the program that was started; 0: all */
     struct probe_row *rows;
@@ -47,6 +53,8 @@ struct engine {
     void *own; /* the kind's */
 };
 
+/* Fills e->files, once. */
+int engine_find_files(struct engine *e, struct error *err);
 int engine_add_row(struct engine *e, const struct probe_row *row, struct error *err);
 int engine_add_name(struct engine *e, const char *name, struct error *err);
 /* Leaves a program out of loading; every program not named is loaded. */

@@ -1,15 +1,22 @@
 /* kind_arenas.c - `probe arenas`: glibc's allocator from inside, by its own static probes, else by
- * the functions that its debug symbols name. */
+ * the functions that its debug symbols name, else by a library in the program, else by system
+ * calls.
+ */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bpf/arenas.h"
 #include "probe/argument.h"
 #include "probe/arenas.h"
-#include "probe/kind.h"
+#include "probe/caps.h"
+#include "probe/family.h"
+#include "probe/inside.h"
 #include "symbol/functions.h"
 #include "symbol/notes.h"
 
@@ -22,7 +29,7 @@ struct found {
     char path[PATH_MAX];
     struct static_probes notes;
     struct functions symbols;
-    bool by_notes;
+    enum probe_source source;
 };
 
 /* ---- by the notes ---- */
@@ -125,7 +132,7 @@ static int attach_symbols(struct engine *e, struct found *f, struct error *err)
     return 0;
 }
 
-/* ---- both ---- */
+/* ---- which source ---- */
 
 static bool has_notes(const struct found *f)
 {
@@ -136,11 +143,120 @@ static bool has_notes(const struct found *f)
     return false;
 }
 
+/* The library and what it tells of itself. */
+static int look(struct engine *e, struct found *f, struct error *err)
+{
+    return engine_find_files(e, err) ||
+                   files_find_library(&e->files, e->options->library, f->path, sizeof f->path, err)
+               ? -1
+               : 0;
+}
+
+static int look_into(struct found *f, struct error *err)
+{
+    return static_probes_read(f->path, &f->notes, err) ||
+                   functions_read(f->path, FUNCTIONS_EXPORTED | FUNCTIONS_LOCAL | FUNCTIONS_DATA,
+                                  &f->symbols, err)
+               ? -1
+               : 0;
+}
+
+static const char no_symbols[] =
+    "%.200s has neither glibc's static probes nor debug symbols; to fix it: "
+    "apt-get install libc6-dbg, or export DEBUGINFOD_URLS=https://debuginfod.debian.net";
+
+static int no_notes(const struct found *f, struct error *err)
+{
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "%.200s has no static probes of glibc's: it was built without "
+                     "--enable-systemtap",
+                     f->path);
+}
+
+static int no_preload(const struct probe_options *o, struct error *err)
+{
+    return error_set(err, ERROR_UNSUPPORTED, "no library can be preloaded: %s",
+                     o->argv ? o->no_preload : "the process runs already");
+}
+
+/* What was asked for, or -1 with *err when it is not to be had. */
+static int choose_this(struct engine *e, struct found *f, struct error *err)
+{
+    const struct probe_options *o = e->options;
+    f->source = o->source;
+    if (o->source == PROBE_SOURCE_PRELOAD)
+        return o->argv && o->preload ? 0 : no_preload(o, err);
+    if (caps_require(err) || look_into(f, err))
+        return -1;
+    if (o->source == PROBE_SOURCE_STATIC && !has_notes(f))
+        return no_notes(f, err);
+    if (o->source == PROBE_SOURCE_SYMBOLS && !has_symbols(f))
+        return error_set(err, ERROR_UNSUPPORTED, no_symbols, f->path);
+    return 0;
+}
+
+/* The best that there is; why it is not a better one is said. */
+static int choose_best(struct engine *e, struct found *f, struct error *err)
+{
+    const struct probe_options *o = e->options;
+    bool may_preload = o->argv && o->preload;
+    if (caps_require(err)) {
+        if (!may_preload)
+            return -1;
+        engine_say(e, "seen from a library inside the program, because %s", err->text);
+        f->source = PROBE_SOURCE_PRELOAD;
+        return 0;
+    }
+    if (look_into(f, err))
+        return -1;
+    if (has_notes(f)) {
+        f->source = PROBE_SOURCE_STATIC;
+        return 0;
+    }
+    if (has_symbols(f)) {
+        f->source = PROBE_SOURCE_SYMBOLS;
+        return 0;
+    }
+    error_set(err, ERROR_UNSUPPORTED, no_symbols, f->path);
+    f->source = may_preload ? PROBE_SOURCE_PRELOAD : PROBE_SOURCE_CALLS;
+    engine_say(e, "seen %s, because %s",
+               may_preload ? "from a library inside the program" : "by system calls alone",
+               err->text);
+    return 0;
+}
+
+static int arenas_choose(struct engine *e, struct error *err)
+{
+    const struct probe_options *o = e->options;
+    struct found *f = calloc(1, sizeof *f);
+    if (!f)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    e->own = f;
+    e->result->arenas = &f->arenas;
+    if (look(e, f, err) || (o->source ? choose_this(e, f, err) : choose_best(e, f, err)))
+        return -1;
+    static const enum arenas_waits waits[] = {
+        [PROBE_SOURCE_STATIC] = ARENAS_WAITS_REUSE,
+        [PROBE_SOURCE_SYMBOLS] = ARENAS_WAITS_LOCK,
+        [PROBE_SOURCE_PRELOAD] = ARENAS_WAITS_NONE,
+        [PROBE_SOURCE_CALLS] = ARENAS_WAITS_OTHER,
+    };
+    f->arenas.waits = waits[f->source];
+    e->result->counts_requests = o->sizes;
+    if (f->source != PROBE_SOURCE_PRELOAD)
+        return 0;
+    engine_source(e, "%s in the program", o->preload);
+    return inside_make(&e->inside, o->preload, o->no_follow, o->sizes, err);
+}
+
+/* ---- loading and attaching ---- */
+
 static int set_places(struct engine *e, const struct found *f, struct error *err)
 {
     struct bpf_map *map = bpf_object__find_map_by_name(e->object, ".rodata.places");
     const struct arenas_places places = {
         .main_arena = (int64_t)(address_of(f, "main_arena") - address_of(f, "sysmalloc")),
+        .limits_too = (int64_t)(address_of(f, "mp_") - address_of(f, "sysmalloc")),
         .free_list = (int64_t)(address_of(f, "free_list") - address_of(f, "arena_get2")),
         .limits = (int64_t)(address_of(f, "mp_") - address_of(f, "munmap_chunk"))};
     if (!map || bpf_map__set_initial_value(map, &places, sizeof places))
@@ -150,32 +266,32 @@ static int set_places(struct engine *e, const struct found *f, struct error *err
 
 static int arenas_prepare(struct engine *e, struct error *err)
 {
-    struct found *f = calloc(1, sizeof *f);
-    if (!f)
-        return error_set(err, ERROR_MEMORY, "out of memory");
-    e->own = f;
-    e->result->arenas = &f->arenas;
-    if (files_find_library(&e->files, e->options->library, f->path, sizeof f->path, err) ||
-        static_probes_read(f->path, &f->notes, err) ||
-        functions_read(f->path, FUNCTIONS_EXPORTED | FUNCTIONS_LOCAL | FUNCTIONS_DATA, &f->symbols,
-                       err))
-        return -1;
-    f->by_notes = has_notes(f);
-    f->arenas.waits_known = f->by_notes;
-    if (f->by_notes) {
-        for (size_t i = 0; i < BY_SYMBOL; i++)
-            engine_skip(e, by_symbol[i].program);
+    const struct found *f = e->own;
+    if (f->source != PROBE_SOURCE_STATIC)
+        engine_skip(e, "at_site");
+    for (size_t i = 0; i < BY_SYMBOL && f->source != PROBE_SOURCE_SYMBOLS; i++)
+        engine_skip(e, by_symbol[i].program);
+    if (f->source == PROBE_SOURCE_STATIC)
         engine_skip(e, "memory_call");
-        return engine_resize(e, "events", 1 << 22, err);
+    if (f->source != PROBE_SOURCE_CALLS) {
+        engine_skip(e, "call_enter");
+        engine_skip(e, "call_leave");
     }
-    if (!has_symbols(f))
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "%.200s has neither glibc's static probes nor debug symbols; to fix it: "
-                         "apt-get install libc6-dbg, or export "
-                         "DEBUGINFOD_URLS=https://debuginfod.debian.net",
-                         f->path);
-    engine_skip(e, "at_site");
-    return set_places(e, f, err) || engine_resize(e, "events", 1 << 22, err) ? -1 : 0;
+    if (!e->options->sizes)
+        engine_skip(e, "request");
+    if (f->source == PROBE_SOURCE_SYMBOLS && set_places(e, f, err))
+        return -1;
+    return engine_resize(e, "events", 1 << 22, err);
+}
+
+static int attach_requests(struct engine *e, const struct found *f, struct error *err)
+{
+    struct family family;
+    int bad =
+        family_find(e->options, f->path, &family, err) ||
+        engine_attach_places(e, "request", f->path, family.place, family.count, false, err) < 0;
+    family_release(&family);
+    return bad ? -1 : 0;
 }
 
 static int arenas_attach(struct engine *e, struct error *err)
@@ -184,7 +300,14 @@ static int arenas_attach(struct engine *e, struct error *err)
     if (e->options->pid)
         engine_say(e, "what the allocator did before now is not known: sizes begin at zero and "
                       "thresholds as glibc sets them");
-    if (f->by_notes ? attach_notes(e, f, err) < 0 : attach_symbols(e, f, err))
+    if (f->source == PROBE_SOURCE_STATIC && attach_notes(e, f, err) < 0)
+        return -1;
+    if (f->source == PROBE_SOURCE_SYMBOLS && attach_symbols(e, f, err))
+        return -1;
+    if (f->source == PROBE_SOURCE_CALLS)
+        engine_source(e, "the system calls brk, mprotect, madvise, munmap, futex (tracepoints "
+                         "sys_enter, sys_exit), and the headers of heaps");
+    if (e->options->sizes && attach_requests(e, f, err))
         return -1;
     return engine_attach_tracepoints(e, err);
 }
@@ -193,12 +316,45 @@ static void arenas_event(struct engine *e, const void *data, size_t size)
 {
     struct found *f = e->own;
     struct arenas_event event;
+    if (e->inside) {
+        inside_drain(e->inside, e, &f->arenas, false);
+        return;
+    }
     if (size < sizeof event)
         return;
     memcpy(&event, data, sizeof event);
     const struct arena_moment *m = arenas_take(&f->arenas, &event, e->result->start_ns);
     if (m && e->options->moment)
         e->options->moment(e->options->arg, event.pid, m);
+}
+
+/* Sizes that changed without a system call, of a process that lives on. */
+static void look_at_heaps(struct arenas_process *p)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/mem", p->pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; fd >= 0 && i < p->heaps; i++) {
+        uint64_t header[3]; /* arena, previous heap, bytes */
+        if (pread(fd, header, sizeof header, (off_t)p->heap[i].address) == sizeof header &&
+            header[0] == p->heap[i].arena)
+            p->heap[i].bytes = header[2];
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+static void arenas_finish(struct engine *e)
+{
+    struct found *f = e->own;
+    if (e->inside) {
+        inside_drain(e->inside, e, &f->arenas, true);
+        const char *trouble = e->result->exec_errno ? NULL : inside_trouble(e->inside);
+        if (trouble)
+            engine_say(e, "%s", trouble);
+    }
+    for (size_t i = 0; i < f->arenas.processes && f->source == PROBE_SOURCE_CALLS; i++)
+        look_at_heaps(&f->arenas.process[i]);
 }
 
 static void arenas_free(struct engine *e)
@@ -216,8 +372,11 @@ const struct probe_kind probe_kind_arenas = {
     .summary = "glibc's allocator from inside: arenas, heaps, lock waits, thresholds",
     .uses_library = true,
     .object = arenas_bpf__elf_bytes,
+    .has_sizes = true,
+    .choose = arenas_choose,
     .prepare = arenas_prepare,
     .attach = arenas_attach,
+    .finish = arenas_finish,
     .event = arenas_event,
     .release = arenas_free,
 };

@@ -23,3 +23,4 @@ uint32_t probe_kind_may_by(const struct probe_kind *k) { return k->may_by; }
 bool probe_kind_uses_library(const struct probe_kind *k) { return k->uses_library; }
 bool probe_kind_has_mmap(const struct probe_kind *k) { return k->has_mmap; }
 bool probe_kind_has_live(const struct probe_kind *k) { return k->has_live; }
+bool probe_kind_has_sizes(const struct probe_kind *k) { return k->has_sizes; }

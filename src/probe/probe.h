@@ -30,8 +30,18 @@ uint32_t probe_kind_may_by(const struct probe_kind *k);     /* keys that make se
 bool probe_kind_uses_library(const struct probe_kind *k);
 bool probe_kind_has_mmap(const struct probe_kind *k);
 bool probe_kind_has_live(const struct probe_kind *k);
+bool probe_kind_has_sizes(const struct probe_kind *k); /* --sizes and --source */
 
 /* ---- what to do ---- */
+
+/* From where glibc's arenas are seen (kind arenas), in the order of preference. */
+enum probe_source {
+    PROBE_SOURCE_BEST,    /* the first of these that works here */
+    PROBE_SOURCE_STATIC,  /* glibc's own static probes */
+    PROBE_SOURCE_SYMBOLS, /* functions that its debug symbols name */
+    PROBE_SOURCE_PRELOAD, /* a library inside the program; needs no rights */
+    PROBE_SOURCE_CALLS    /* system calls */
+};
 
 struct probe_options {
     const struct probe_kind *kind;
@@ -47,7 +57,11 @@ struct probe_options {
     const char *const *functions; /* globs; NULL: those of the kind */
     size_t function_count;
     bool mmap, live;
-    bool verbose; /* what libbpf says is passed on */
+    bool sizes;               /* kind arenas: requests are counted, too */
+    enum probe_source source; /* kind arenas */
+    const char *preload;      /* path of libmallow-arenas.so; NULL: it cannot be preloaded */
+    const char *no_preload;   /* why not */
+    bool verbose;             /* what libbpf says is passed on */
     /* Called at each interval with what came since the last; and for single lines that the user
      * should know. Either may be NULL. */
     void (*interval)(void *arg, struct probe_result *since);
@@ -91,6 +105,9 @@ struct probe_result {
     struct probe_sample *samples; /* of kinds that follow a size through time; by time */
     size_t sample_count, sample_room;
     const struct arenas *arenas; /* probe/arenas.h; NULL for other kinds */
+    /* With arenas: each row is a number of requests, by pid, mmap threshold at that time
+     * (key.site), whether it reached it (key.what 1), and class of size. */
+    bool counts_requests;
     bool has_program;
     int wait_status;           /* of the program, as of waitpid */
     int exec_errno;            /* not 0: the program could not be executed */

@@ -13,7 +13,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum source { SOURCE_RING, SOURCE_SIGNAL, SOURCE_PROCESS, SOURCE_END, SOURCE_INTERVAL, SOURCES };
+enum source {
+    SOURCE_RING,
+    SOURCE_SIGNAL,
+    SOURCE_PROCESS,
+    SOURCE_END,
+    SOURCE_INTERVAL,
+    SOURCE_TICK,
+    SOURCES
+};
+
+enum { TICK_NS = 10000000 };
 
 struct waiting {
     struct run_plan *plan;
@@ -109,6 +119,10 @@ static int handle(struct waiting *w, enum source source, struct error *err)
         if (read(w->fd[SOURCE_INTERVAL], &ticks, sizeof ticks) != (ssize_t)sizeof ticks)
             return 0;
         return w->plan->interval(w->plan->arg, err);
+    case SOURCE_TICK:
+        if (read(w->fd[SOURCE_TICK], &ticks, sizeof ticks) == (ssize_t)sizeof ticks)
+            w->plan->tick(w->plan->arg);
+        return 0;
     case SOURCES: break;
     }
     return 0;
@@ -116,7 +130,7 @@ static int handle(struct waiting *w, enum source source, struct error *err)
 
 int run_wait(struct run_plan *p, struct error *err)
 {
-    struct waiting w = {.plan = p, .fd = {-1, -1, -1, -1, -1}};
+    struct waiting w = {.plan = p, .fd = {-1, -1, -1, -1, -1, -1}};
     sigset_t taken;
     sigemptyset(&taken);
     sigaddset(&taken, SIGCHLD);
@@ -135,7 +149,10 @@ int run_wait(struct run_plan *p, struct error *err)
     if (p->interval_ns)
         watch(&w, SOURCE_INTERVAL, timer(p->interval_ns, p->interval_ns));
     struct epoll_event ring = {.events = EPOLLIN, .data.u32 = SOURCE_RING};
-    epoll_ctl(w.epoll, EPOLL_CTL_ADD, ring_buffer__epoll_fd(p->ring), &ring);
+    if (p->ring)
+        epoll_ctl(w.epoll, EPOLL_CTL_ADD, ring_buffer__epoll_fd(p->ring), &ring);
+    else
+        watch(&w, SOURCE_TICK, timer(TICK_NS, TICK_NS));
     reap(&w);
     int bad = 0;
     while (!w.over && !bad) {

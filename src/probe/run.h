@@ -10,7 +10,8 @@
 struct ring_buffer;
 
 struct run_plan {
-    struct ring_buffer *ring;
+    struct ring_buffer *ring; /* NULL: tick is called instead, every TICK_NS */
+    void (*tick)(void *arg);
     uint32_t pid;                      /* ends with it; 0: none */
     bool is_child;                     /* and is waited for */
     uint64_t duration_ns, interval_ns; /* 0: none */

@@ -187,8 +187,9 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
     struct buffer b = {0};
     char duration[HUMAN_TEXT_BYTES];
     if (r->arenas) {
-        probe_arenas_text(out, r);
+        fprintf(out, "arenas: %s, from %s\n", human_duration(duration, r->duration_ns), r->source);
         print_losses(&p, r);
+        probe_arenas_text(out, r);
         return 0;
     }
     if (probe_groups_make(&g, r, err))

@@ -18,7 +18,7 @@ MAY_INCLUDE = {
     "model": {"trace", "base"},
     "analyse": {"model", "trace", "base"},
     "bpf": set(),
-    "probe": {"bpf", "symbol", "launch", "base"},
+    "probe": {"bpf", "format", "symbol", "launch", "base"},
     "report": {"analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "base"},
     "launch": {"base"},
     "record": {"format", "base", "trace", "launch"},
@@ -46,6 +46,7 @@ ONLY_THESE = {
     ("watch", "trace"): {"trace/trace.h"},
     ("workload", "trace"): {"trace/trace.h"},
     ("cli", "trace"): {"trace/trace.h"},
+    ("probe", "format"): {"format/arenas.h"},
     ("report", "probe"): {"probe/probe.h", "probe/arenas.h"},
     ("report", "bpf"): {"bpf/key.h"},
     ("cli", "bpf"): {"bpf/key.h"},
@@ -177,6 +178,9 @@ def main():
         bad += check_library(os.path.join(folder, "libmallow-watch.so"),
                              exports=read_list(os.path.join(HERE, "watch-exports.txt")),
                              allowed=read_list(os.path.join(HERE, "watch-needs.txt")))
+        bad += check_library(os.path.join(folder, "libmallow-arenas.so"),
+                             exports=read_list(os.path.join(HERE, "arenas-exports.txt")),
+                             allowed=read_list(os.path.join(HERE, "arenas-needs.txt")))
     for line in bad:
         print(line)
     print(f"borders: {len(bad)} crossed")

@@ -21,7 +21,8 @@ class Install(unittest.TestCase):
         for root, _, names in os.walk(folder):
             files.update({name if name != "mallow" else os.path.join(os.path.basename(root), name):
                           os.path.join(root, name) for name in names})
-        for name in ("bin/mallow", "completions/mallow", "_mallow", "libmallow-record.so", "libmallow-watch.so", "mallow.h",
+        for name in ("bin/mallow", "completions/mallow", "_mallow", "libmallow-record.so", "libmallow-watch.so",
+                     "libmallow-arenas.so", "mallow.h",
                      "mallow.1", "mallow-doctor.1", "mallow-format.5", "glossary.md", "format.md", "cc1.mwl.zst"):
             self.assertIn(name, files)
         out = subprocess.run([files["bin/mallow"], "doctor", "--json"], capture_output=True, text=True,

@@ -3,10 +3,12 @@ all of glibc's static probes with arguments of every form."""
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
+import unittest
 
-from probing import MALLOW, Case, main, mallow, victim
+from probing import MALLOW, Case, attached, main, mallow, victim
 
 LIBRARY = victim("libnotes_victim.so")
 ARENA = 0x7f1000000030
@@ -60,14 +62,21 @@ class Notes(Case):
                                       f"Mmap threshold in the end: {0x7f1000000000 // 1024} kb\n"), text)
 
 
-class Symbols(Case):
-    """The functions of the C library that its debug symbols name."""
+class Agrees:
+    """What a source tells of the eight-thread victim, beside the victim's own malloc_info and mallinfo2."""
+    source = None
+    program = ()  # in front of the victim
+    more = ()  # options
+    sees_reuse = True
+    user = {}
 
-    def compare(self, **env):
+    def run_victim(self, name="arenas_victim", options=(), env=()):
         with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
             path = os.path.join(folder, "out")
-            out = subprocess.run([MALLOW, "probe", "arenas", "--json", "-o", path, "--", victim("arenas_victim")],
-                                 capture_output=True, text=True, check=False, env=dict(os.environ, **env))
+            out = subprocess.run([MALLOW, "probe", "arenas", "--source", self.source, "--json", "-o", path, *self.more,
+                                  *options, "--", *self.program, victim(name)], capture_output=True, text=True,
+                                 check=False, env=dict(os.environ, **dict(env)), timeout=120, **self.user)
             if "neither glibc's static probes nor debug symbols" in out.stderr:
                 self.assertIn("apt-get install libc6-dbg", out.stderr)
                 self.skipTest("SKIPPED, LOUDLY: the C library has no debug symbols here (libc6-dbg)")
@@ -75,30 +84,165 @@ class Symbols(Case):
             with open(path, encoding="utf-8") as f:
                 document = json.load(f)
         self.assertEqual(document["lost"], 0)
-        total, info = out.stdout.split("\n", 1)
+        self.assertTrue(document["source"])
+        return document, out.stdout
+
+    def compare(self, thresholds=(1200128, 2400256), **env):
+        document, stdout = self.run_victim(env=env)
+        total, info = stdout.split("\n", 1)
         # Of each arena its "current" system bytes; the last is the sum.
         sizes = [int(n) for n in re.findall(r'<system type="current" size="(\d+)"/>', info)]
         self.assertEqual(document["sbrk_bytes"], sizes[0])
         self.assertEqual(sorted(h["bytes"] for h in document["heaps"]), sorted(sizes[1:-1]))
         self.assertEqual(document["sbrk_bytes"] + sum(h["bytes"] for h in document["heaps"]), int(total))
-        self.assertEqual(document["mmap_threshold_bytes"], 1200128)
-        self.assertEqual(document["trim_threshold_bytes"], 2 * 1200128)
-        return document
+        self.assertEqual((document["mmap_threshold_bytes"], document["trim_threshold_bytes"]), thresholds)
+        self.assertEqual([a["main"] for a in document["arenas"]].count(True), 1)
+        return document, [e["event"] for e in document["events"]]
 
     def test_it_agrees_with_malloc_info(self):
-        document = self.compare()
-        names = [e["event"] for e in document["events"]]
+        document, names = self.compare()
         self.assertEqual((names.count("heap_new"), names.count("arena_new")), (8, 8))
         self.assertEqual([e["arguments"] for e in document["events"] if e["event"] == "mallopt_free_dyn_thresholds"],
                          [[303104, 606208], [602112, 1204224], [1200128, 2400256]])
-        self.assertEqual([a["main"] for a in document["arenas"]].count(True), 1)
+        self.assertEqual(len(document["arenas"]), 9)
 
     def test_with_few_arenas(self):
-        document = self.compare(MALLOC_ARENA_MAX="3")
-        names = [e["event"] for e in document["events"]]
-        self.assertEqual(names.count("arena_new"), 2)
-        self.assertGreaterEqual(names.count("arena_reuse"), 6)
+        document, names = self.compare(MALLOC_ARENA_MAX="3")
+        self.assertEqual((names.count("heap_new"), names.count("arena_new")), (2, 2))
+        if self.sees_reuse:
+            self.assertGreaterEqual(names.count("arena_reuse"), 6)
         self.assertEqual(len(document["arenas"]), 3)
+
+    def test_requests_beside_the_threshold(self):
+        """The victim's own requests: four large ones, and 8 times 2000 small ones; the library's are few."""
+        document, _ = self.run_victim(options=["--sizes"])
+        regimes = {r["mmap_threshold_bytes"]: r for r in document["requests"]}
+        self.assertEqual(sorted(regimes), [131072, 303104, 602112, 1200128])
+        self.assertEqual([regimes[t]["from"] for t in sorted(regimes)], [1, 1, 1, 0])
+        self.assertEqual(regimes[303104]["below"], 1)
+        self.assertEqual(sum(h["calls"] for h in regimes[303104]["histogram"]), 2)
+        [large] = [h for h in regimes[602112]["histogram"] if not h["below"]]
+        self.assertEqual((large["min_bytes"], large["max_bytes"], large["calls"]), (1 << 20, (1 << 21) - 1, 1))
+        small = sum(h["calls"] for h in regimes[1200128]["histogram"] if h["max_bytes"] in range(64, 8192))
+        self.assertGreaterEqual(small, 16000)
+        self.assertLess(small, 16100)
+
+
+class Symbols(Agrees, Case):
+    """The functions of the C library that its debug symbols name."""
+    source = "symbols"
+
+
+class Preload(Agrees, Case):
+    """The library inside the program."""
+    source = "preload"
+
+    def test_what_the_environment_sets(self):
+        tunables = "glibc.malloc.mmap_threshold=262144:glibc.malloc.arena_max=3"
+        document, names = self.compare((262144, 131072), GLIBC_TUNABLES=tunables)
+        self.assertEqual([e["arguments"] for e in document["events"] if e["event"] == "mallopt_mmap_threshold"],
+                         [[262144, 131072, 0]])
+        self.assertNotIn("mallopt_free_dyn_thresholds", names)
+        document, _ = self.compare((0x50000, 131072), MALLOC_MMAP_THRESHOLD_="0x50000")
+        self.assertEqual(document["mmap_threshold_bytes"], 0x50000)
+
+    def test_children(self):
+        document, stdout = self.run_victim("arenas_tree")
+        child = int(stdout.split()[0])
+        self.assertIn(child, [c["pid"] for c in document["children"]])
+        [forked] = [c for c in document["children"] if c["pid"] == child]
+        # It has what its parent had at the fork, and one heap grew.
+        self.assertEqual(sorted(h["bytes"] for h in forked["heaps"]), sorted(map(int, stdout.split()[1:])))
+        document, _ = self.run_victim("arenas_tree", ["--no-follow"])
+        self.assertEqual(document["children"], [])
+
+    def test_every_call_of_the_family(self):
+        """Blocks of every function, large and small; a second heap in an arena, and its end."""
+        document, stdout = self.run_victim("arenas_family")
+        heaps, sbrk = int(stdout.split()[0]), int(stdout.split()[1])
+        names = [e["event"] for e in document["events"]]
+        self.assertEqual(sum(h["bytes"] for h in document["heaps"]), heaps)
+        self.assertEqual(document["sbrk_bytes"], sbrk)
+        self.assertGreaterEqual(names.count("heap_new"), 2)
+        self.assertGreaterEqual(names.count("heap_free"), 1)
+        self.assertIn("sbrk_less", names)
+        self.assertIn("arena_reuse_free_list", names)
+        self.assertEqual([e["arguments"] for e in document["events"] if e["event"] == "mallopt"],
+                         [[-3, 1 << 20], [-1, 128 << 10]])
+        self.assertEqual(document["mmap_threshold_bytes"], 1 << 20)
+
+
+class PreloadAsAnybody(Preload):
+    """The same by a user without rights, who gets it without asking."""
+    source = "best"
+
+    def setUp(self):
+        if os.geteuid() == 0:
+            self.user = {"user": 65534, "group": 65534, "extra_groups": []}
+            folder = os.path.dirname(MALLOW)
+            while folder != "/":
+                if not os.stat(folder).st_mode & 1:
+                    self.skipTest(f"SKIPPED, LOUDLY: other users cannot reach {folder}")
+                folder = os.path.dirname(folder)
+
+    def test_it_says_why(self):
+        out = subprocess.run([MALLOW, "probe", "arenas", "--", "/bin/true"], capture_output=True, text=True, check=False,
+                             **self.user)
+        self.assertEqual(out.returncode, 0)
+        self.assertEqual(out.stderr.count("\n"), 1, out.stderr)
+        self.assertIn("a library inside the program, because programs are loaded into the kernel", out.stderr)
+        self.assertIn("libmallow-arenas.so in the program\n", out.stdout)
+        self.assertIn("Contention: not seen from within the program\n", out.stdout)
+        self.assertEqual(os.path.exists("/dev/shm"), True)
+        self.assertFalse([n for n in os.listdir("/dev/shm") if n.startswith("mallow-arenas-")])
+
+
+class Calls(Agrees, Case):
+    """System calls alone."""
+    source = "calls"
+    sees_reuse = False
+
+    def test_a_process_that_lives_on(self):
+        """Sizes that changed without a system call are asked for at the end."""
+        with subprocess.Popen([victim("arenas_victim"), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as process:
+            with subprocess.Popen([MALLOW, "probe", "arenas", "--source", "calls", "--json", "-p", str(process.pid)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
+                attached(probe)
+                process.stdin.write("go\n")
+                process.stdin.flush()
+                lines = [process.stdout.readline()]
+                while "</malloc>" not in lines[-1]:
+                    lines.append(process.stdout.readline())
+                probe.send_signal(signal.SIGINT)
+                out, err = probe.communicate()
+                self.assertEqual(probe.returncode, 0, err)
+            process.communicate("end\n")
+        document = json.loads(out)
+        sizes = [int(n) for n in re.findall(r'<system type="current" size="(\d+)"/>', "".join(lines))]
+        self.assertEqual(sorted(h["bytes"] for h in document["heaps"]), sorted(sizes[1:-1]))
+
+
+class Sources(Case):
+    def test_what_cannot_be_had_says_why(self):
+        for source, options, why in (("static", ["--", "/bin/true"], "built without --enable-systemtap"),
+                                     ("preload", ["-p", str(os.getpid())], "the process runs already"),
+                                     ("preload", ["--", victim("calls_victim_static")], "statically linked")):
+            out = mallow("probe", "arenas", "--source", source, *options)
+            self.assertEqual(out.returncode, 125 if "--" in options else 1, out.stderr)
+            self.assertIn(why, out.stderr)
+            self.assertEqual(out.stderr.count("\n"), 1, out.stderr)
+
+
+@unittest.skipUnless("STATIC_GLIBC" in os.environ, "needs a glibc with static probes: tests/probe/static_glibc.sh")
+class Static(Agrees, Case):
+    """The static probes of a glibc that has them."""
+    source = "static"
+
+    def setUp(self):
+        objects = os.environ["STATIC_GLIBC"]
+        self.program = [os.path.join(objects, "elf", "ld.so"), "--library-path", objects]
+        self.more = ["--lib", os.path.join(objects, "libc.so")]
 
 
 if __name__ == "__main__":

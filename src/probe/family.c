@@ -1,0 +1,102 @@
+/* family.c - see family.h. */
+#include "probe/family.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bpf/sizes.h"
+#include "symbol/functions.h"
+
+/* The family, by the C names; what another allocator calls them has these at the end. reallocarray
+ * is not here, because the C library's calls realloc. */
+static const struct member {
+    const char *name;
+    enum sizes_form form;
+} members[] = {
+    {"malloc", SIZES_FIRST},    {"calloc", SIZES_PRODUCT},       {"realloc", SIZES_RESIZE},
+    {"memalign", SIZES_SECOND}, {"aligned_alloc", SIZES_SECOND}, {"posix_memalign", SIZES_THIRD},
+    {"valloc", SIZES_FIRST},    {"pvalloc", SIZES_FIRST},        {"mallocx", SIZES_FIRST},
+    {"rallocx", SIZES_RESIZE},
+};
+
+enum { MEMBERS = sizeof members / sizeof *members };
+
+/* Where the size stands in a function that the user named. */
+static enum sizes_form form_of(const char *name)
+{
+    size_t length = strlen(name), best = 0;
+    enum sizes_form form = SIZES_FIRST;
+    for (size_t i = 0; i < MEMBERS; i++) {
+        size_t n = strlen(members[i].name);
+        if (n <= length && n > best && !strcmp(name + length - n, members[i].name)) {
+            best = n;
+            form = members[i].form;
+        }
+    }
+    return form;
+}
+
+static bool is_wanted(const struct probe_options *o, const char *name)
+{
+    for (size_t i = 0; i < o->function_count; i++)
+        if (!fnmatch(o->functions[i], name, 0))
+            return true;
+    for (size_t i = 0; !o->function_count && i < MEMBERS; i++)
+        if (!strcmp(members[i].name, name))
+            return true;
+    return false;
+}
+
+/* Whether this is glibc's allocator, whose realloc(NULL, size) jumps to malloc: one request, which
+ * is to be counted once. */
+static bool realloc_is_malloc(const struct probe_options *o, const struct functions *f)
+{
+    const struct function *inner = functions_find(f, "__libc_malloc");
+    const struct function *outer = functions_find(f, "malloc");
+    return inner && outer && inner->offset == outer->offset && is_wanted(o, "malloc");
+}
+
+static bool is_new(const struct place *places, size_t n, uint64_t offset)
+{
+    for (size_t i = 0; i < n; i++)
+        if (places[i].offset == offset)
+            return false; /* another name of the same function */
+    return true;
+}
+
+int family_find(const struct probe_options *o, const char *path, struct family *family,
+                struct error *err)
+{
+    struct functions f;
+    *family = (struct family){.count = 0};
+    if (functions_read(path, FUNCTIONS_EXPORTED | FUNCTIONS_LOCAL, &f, err))
+        return -1;
+    for (size_t i = 0; i < f.count && family->count < FAMILY_PLACES_MAX; i++) {
+        const struct function *at = &f.at[i];
+        size_t n = family->count;
+        if (!is_wanted(o, at->name) || !is_new(family->place, n, at->offset))
+            continue;
+        enum sizes_form form = form_of(at->name);
+        if (form == SIZES_RESIZE && realloc_is_malloc(o, &f))
+            form = SIZES_RESIZE_ELSE;
+        family->place[n] = (struct place){.offset = at->offset, .cookie = n << 8 | (uint64_t)form};
+        if (!(family->name[n] = strdup(at->name))) {
+            functions_release(&f);
+            return error_set(err, ERROR_MEMORY, "out of memory");
+        }
+        family->count++;
+    }
+    functions_release(&f);
+    if (family->count == 0)
+        return error_set(err, ERROR_USAGE, "%s has none of the functions; --function names others",
+                         path);
+    return 0;
+}
+
+void family_release(struct family *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        free(f->name[i]);
+    f->count = 0;
+}

@@ -1,0 +1,35 @@
+/* inside.h - glibc's arenas as a library inside the program sees them: needs no rights.
+ *
+ * Owns: the shared memory (format/arenas.h) from its making to its removal, the program's
+ * environment, and turning what the library tells into what glibc's own probes would have told.
+ * Private to this folder. One thread. */
+#ifndef MALLOW_PROBE_INSIDE_H
+#define MALLOW_PROBE_INSIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "probe/arenas.h"
+
+struct engine;
+struct inside;
+
+/* library: libmallow-arenas.so. Returns 0 and *in, or -1 with *err. */
+int inside_make(struct inside **in, const char *library, bool no_follow, bool sizes,
+                struct error *err);
+/* NAME, VALUE, ..., NULL for the program. */
+const char *const *inside_environment(const struct inside *in);
+/* Before the program runs. */
+void inside_begin(struct inside *in, pid_t program);
+/* Takes what has been told. last: nobody tells any more, so what is not whole never will be. */
+void inside_drain(struct inside *in, struct engine *e, struct arenas *a, bool last);
+uint64_t inside_lost(const struct inside *in);
+/* Why nothing is known of some process, in words; NULL: nothing is missing. */
+const char *inside_trouble(const struct inside *in);
+/* Adds a row for each process, threshold, side of it and class of size that was asked for. */
+int inside_requests(const struct inside *in, struct engine *e, struct error *err);
+void inside_free(struct inside *in);
+
+#endif
