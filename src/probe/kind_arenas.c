@@ -144,17 +144,12 @@ static bool has_notes(const struct found *f)
 }
 
 /* The library and what it tells of itself. */
-static int look(struct engine *e, struct found *f, struct error *err)
+static int look_into(struct engine *e, struct found *f, struct error *err)
 {
     return engine_find_files(e, err) ||
-                   files_find_library(&e->files, e->options->library, f->path, sizeof f->path, err)
-               ? -1
-               : 0;
-}
-
-static int look_into(struct found *f, struct error *err)
-{
-    return static_probes_read(f->path, &f->notes, err) ||
+                   files_find_library(&e->files, e->options->library, f->path, sizeof f->path,
+                                      err) ||
+                   static_probes_read(f->path, &f->notes, err) ||
                    functions_read(f->path, FUNCTIONS_EXPORTED | FUNCTIONS_LOCAL | FUNCTIONS_DATA,
                                   &f->symbols, err)
                ? -1
@@ -186,7 +181,7 @@ static int choose_this(struct engine *e, struct found *f, struct error *err)
     f->source = o->source;
     if (o->source == PROBE_SOURCE_PRELOAD)
         return o->argv && o->preload ? 0 : no_preload(o, err);
-    if (caps_require(err) || look_into(f, err))
+    if (caps_require(err) || look_into(e, f, err))
         return -1;
     if (o->source == PROBE_SOURCE_STATIC && !has_notes(f))
         return no_notes(f, err);
@@ -207,7 +202,7 @@ static int choose_best(struct engine *e, struct found *f, struct error *err)
         f->source = PROBE_SOURCE_PRELOAD;
         return 0;
     }
-    if (look_into(f, err))
+    if (look_into(e, f, err))
         return -1;
     if (has_notes(f)) {
         f->source = PROBE_SOURCE_STATIC;
@@ -233,7 +228,7 @@ static int arenas_choose(struct engine *e, struct error *err)
         return error_set(err, ERROR_MEMORY, "out of memory");
     e->own = f;
     e->result->arenas = &f->arenas;
-    if (look(e, f, err) || (o->source ? choose_this(e, f, err) : choose_best(e, f, err)))
+    if (o->source ? choose_this(e, f, err) : choose_best(e, f, err))
         return -1;
     static const enum arenas_waits waits[] = {
         [PROBE_SOURCE_STATIC] = ARENAS_WAITS_REUSE,

@@ -149,7 +149,8 @@ class Kernel(Case):
         times = [s["time_ns"] for s in document["timeline"]]
         self.assertGreater(len(times), 20)
         self.assertEqual(times, sorted(times))
-        self.assertGreaterEqual(max(s["resident_bytes"] for s in document["timeline"]), 40 << 20)
+        # A step of less than a thirty-second is not in the timeline if nothing happens later.
+        self.assertGreaterEqual(max(s["resident_bytes"] for s in document["timeline"]), (40 << 20) * 31 // 32)
 
     def test_rss_of_a_process_that_does_nothing(self):
         with subprocess.Popen(["sleep", "60"]) as p:
