@@ -84,16 +84,6 @@ static bool tsc_is_sound(void)
     return !sys_prctl(PR_GET_TSC, (unsigned long)&mode, 0, 0, 0) ? mode == PR_TSC_ENABLE : true;
 }
 
-static const char *environment(const char *name)
-{
-    extern char **environ;
-    size_t n = strlen(name);
-    for (char **e = environ; e && *e; e++)
-        if (!strncmp(*e, name, n) && (*e)[n] == '=')
-            return *e + n + 1;
-    return 0;
-}
-
 /* ---- descriptors ---- */
 
 static bool still_ours(const struct own_file *f)
@@ -299,7 +289,7 @@ static void say_file(void)
 
 /* ---- joining ---- */
 
-static char *put_number(char *to, uint64_t v)
+char *put_number(char *to, uint64_t v)
 {
     char digits[20];
     unsigned n = 0;
@@ -372,20 +362,6 @@ static struct mlw_session *map_session(void)
     return 0;
 }
 
-static uint32_t option_stacks(void)
-{
-    const char *v = environment("MALLOW_STACKS");
-    if (v && !strcmp(v, "none"))
-        return MLW_STACKS_NONE;
-    return v && !strcmp(v, "caller") ? MLW_STACKS_CALLER : MLW_STACKS_FULL;
-}
-
-static bool option_set(const char *name)
-{
-    const char *v = environment(name);
-    return v && *v && strcmp(v, "0") != 0;
-}
-
 /* Shared memory of our own: nobody waits beside us. */
 static struct mlw_session *make_session(void)
 {
@@ -421,10 +397,10 @@ static struct mlw_session *make_session(void)
     s->magic = MLW_SESSION_MAGIC;
     s->version = MLW_FORMAT_VERSION;
     s->clock_kind = tsc_is_sound() ? MLW_CLOCK_TSC : MLW_CLOCK_MONOTONIC_NS;
-    s->stack_mode = option_stacks();
-    s->initial_control = option_set("MALLOW_PAUSED") ? 0 : MLW_CTL_STARTED;
-    s->options = (option_set("MALLOW_ENVIRONMENT") ? MLW_OPT_ENVIRONMENT : 0u) |
-                 (option_set("MALLOW_NO_FOLLOW") ? MLW_OPT_NO_FOLLOW : 0u);
+    s->stack_mode = settings_stacks();
+    s->initial_control = setting_on("MALLOW_PAUSED") ? 0 : MLW_CTL_STARTED;
+    s->options = (setting_on("MALLOW_ENVIRONMENT") ? MLW_OPT_ENVIRONMENT : 0u) |
+                 (setting_on("MALLOW_NO_FOLLOW") ? MLW_OPT_NO_FOLLOW : 0u);
     memcpy(s->output, recorder.output_path, sizeof s->output);
     return s;
 }
@@ -432,7 +408,7 @@ static struct mlw_session *make_session(void)
 /* The session: of the `mallow record` that started us, else our own. */
 static bool find_session(const char *output)
 {
-    const char *path = environment(MLW_ENV_SESSION);
+    const char *path = setting(MLW_ENV_SESSION);
     recorder.session = 0;
     recorder.memory.fd = -1;
     if (path && strlen(path) < sizeof recorder.session_path) {
@@ -454,21 +430,41 @@ static bool find_session(const char *output)
     return true;
 }
 
-static bool open_output(void)
+/* A file that rows cannot be appended to: a sealed recording, or none at all. */
+static bool holds_something_else(void)
 {
-    if (process_output_fd() >= 0)
-        return true;
-    if (!recorder.lone)
-        return true; /* unwritable for us: the parent writes */
-    recorder.output.fd = -1;
-    if (!own(&recorder.output,
-             sys_openat(AT_FDCWD, recorder.output_path,
-                        O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666)))
+    uint32_t magic = MLW_CHUNK_MAGIC;
+    long fd = sys_openat(AT_FDCWD, recorder.output_path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
+    if (fd < 0)
         return false;
+    sys_pread64((int)fd, &magic, sizeof magic, 0);
+    sys_close((int)fd);
+    return magic != MLW_CHUNK_MAGIC;
+}
+
+/* Opens the file. 0, or why it cannot be written. */
+static const char *open_output(void)
+{
     struct stat st;
-    if (!sys_fstat(recorder.output.fd, &st) && st.st_size == 0)
+    int fd = process_output_fd();
+    if (!recorder.lone)
+        return 0; /* unwritable for us: the parent writes */
+    if (fd < 0 && own(&recorder.output,
+                      sys_openat(AT_FDCWD, recorder.output_path,
+                                 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666)))
+        fd = recorder.output.fd;
+    if (fd < 0 || sys_fstat(fd, &st))
+        return "cannot be opened";
+    if (S_ISREG(st.st_mode) && st.st_size > 0 && holds_something_else()) {
+        sys_close(fd);
+        recorder.output.fd = -1;
+        recorder.output_path[0] = 0;
+        return "is a sealed recording, or something else, already (%p in the name makes a file for "
+               "each process)";
+    }
+    if (!st.st_size)
         say_file();
-    return true;
+    return 0;
 }
 
 /* An entry of the table that nobody has, marked STARTING; NULL when there is none. Tickets go
@@ -544,6 +540,25 @@ static void stay_off(const char *why)
         process_say(why);
 }
 
+/* The file is named as it was given. */
+static void say_of_output(const char *what)
+{
+    static char text[MLW_PATH_BYTES + 256];
+    const char *name = setting(MLW_ENV_OUTPUT);
+    const char *const parts[] = {"mallow: ", name ? name : "the recording", " ", what,
+                                 ": this process is not recorded\n"};
+    size_t n = 0;
+    for (unsigned i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        size_t m = strnlen(parts[i], MLW_PATH_BYTES);
+        if (n + m >= sizeof text)
+            return;
+        memcpy(text + n, parts[i], m);
+        n += m;
+    }
+    text[n] = 0;
+    process_say(text);
+}
+
 static uint64_t new_image(void)
 {
     return (uint64_t)recorder.pid << 40 ^ (clock_now(recorder.clock_kind) & ((1ull << 40) - 1));
@@ -551,13 +566,13 @@ static uint64_t new_image(void)
 
 static void join_first(void)
 {
-    const char *output = environment(MLW_ENV_OUTPUT);
+    const char *output = setting(MLW_ENV_OUTPUT);
     struct stat st;
     if (!sys_fstat(2, &st)) {
         recorder.terminal.dev = st.st_dev;
         recorder.terminal.ino = st.st_ino;
     }
-    if (!output && !environment(MLW_ENV_SESSION)) {
+    if (!output && !setting(MLW_ENV_SESSION)) {
         stay_off("mallow: MALLOW_OUTPUT is not set: nothing is recorded (set it to the file to "
                  "write)\n");
         return;
@@ -568,9 +583,17 @@ static void join_first(void)
         stay_off("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): nothing is recorded\n");
         return;
     }
-    if (!find_session(output) || !open_output()) {
-        stay_off("mallow: cannot open the recording's output or shared memory: this process is not "
-                 "recorded\n");
+    if (!setting(MLW_ENV_SESSION) && settings_leave_out()) {
+        stay_off(0);
+        return;
+    }
+    const char *why = find_session(output) ? open_output() : "has no shared memory";
+    if (why) {
+        say_of_output(why);
+        stay_off(0);
+        const char *given = setting(MLW_ENV_SESSION);
+        if (recorder.lone && recorder.session && !(given && !strcmp(given, recorder.session_path)))
+            sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
         if (recorder.session)
             __atomic_fetch_add(&recorder.session->unrecorded, 1, __ATOMIC_RELAXED);
         return;

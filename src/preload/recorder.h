@@ -8,6 +8,7 @@
  *   record.c    one function per API call: the real call, the clock, the stack, the row
  *   stream.c    threads and their buffers; chunks leave with one write
  *   process.c   joining the session, fork, the end of the process
+ *   settings.c  the MALLOW_ variables
  *   control.c   mallow_start ... mallow_mark, and control from outside
  *   next.c      the allocator behind us, and what must work before it is known
  *   follow.c    fork, _exit, dlclose: calls that change what we may rely on
@@ -165,6 +166,18 @@ HIDDEN int process_memory_fd(void);
 /* A window of buffers of the shared memory; NULL when it has no such one, or cannot be mapped. */
 HIDDEN void *process_map_window(uint32_t number);
 extern HIDDEN TLS uint64_t process_fork_clock;
+
+/* Writes v in decimal; returns the end. */
+HIDDEN char *put_number(char *to, uint64_t v);
+
+/* ---- settings.c ---- */
+
+/* The value of a variable of the environment, or NULL. */
+HIDDEN const char *setting(const char *name);
+HIDDEN bool setting_on(const char *name); /* set, and neither empty nor "0" */
+HIDDEN uint32_t settings_stacks(void);    /* enum mlw_stack_mode */
+/* This process is a child that MALLOW_NO_FOLLOW leaves out, and nobody waits who would know. */
+HIDDEN bool settings_leave_out(void);
 
 /* ---- memory of our own ---- */
 HIDDEN void *own_map(size_t bytes);

@@ -1,4 +1,5 @@
 """Processes that make processes (tests/victims/process.c): all in one recording."""
+import glob
 import os
 import shutil
 import time
@@ -221,6 +222,52 @@ class ByHand(Case):
         self.assertEqual((r.rc, r.out), (0, b""))
         self.assertEqual(len(r.err.splitlines()), 1, r.err)
         self.assertTrue(r.err.startswith(b"mallow"), r.err)
+        self.assertIn(b"/proc/nonexistent/x.mlw", r.err)
+
+    def by_hand(self, *argv, **env):
+        from mallowtest import LIBRARY
+        return run(argv, env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": self.file, **env})
+
+    def test_a_file_that_is_something_else_is_left_alone(self):
+        """A sealed recording, or anything else: rows behind it could be read by nobody."""
+        self.record([victim("api"), "peak"])
+        for text in (None, b"no recording\n"):
+            if text:
+                with open(self.file, "wb") as f:
+                    f.write(text)
+            with open(self.file, "rb") as f:
+                before = f.read()
+            r = self.by_hand("sh", "-c", "echo $$")
+            self.assertRegex(r.err, rb"^mallow: .*already.*\n$")
+            self.assertEqual((r.rc, glob.glob(f"/dev/shm/mallow-{int(r.out)}-*")), (0, []))
+            with open(self.file, "rb") as f:
+                self.assertEqual(f.read(), before)
+
+    def test_the_variables_of_the_options(self):
+        api = [victim("api"), "peak"]
+        for stacks in ("full", "caller", "none"):
+            self.assertEqual(self.by_hand(*api, MALLOW_STACKS=stacks).err, b"")
+            self.assertEqual(self.process(self.report(), "api")["stacks_mode"], stacks)
+            os.unlink(self.file)
+        r = self.by_hand(*api, MALLOW_STACKS="all")
+        self.assertRegex(r.err, rb"^mallow: MALLOW_STACKS .*full, caller.*\n$")
+        self.assertEqual(self.process(self.report(), "api")["stacks_mode"], "full")
+        os.unlink(self.file)
+        self.by_hand(*api, MALLOW_PAUSED="1")
+        self.assertEqual(self.process(self.report(), "api")["events"], 0)
+        os.unlink(self.file)
+        self.by_hand(*api, MALLOW_ENVIRONMENT="1", SECRET="abc")
+        self.assertIn("SECRET=abc", self.process(self.report(), "api")["environment"])
+
+    def test_no_follow(self):
+        """Children that fork, exec and spawn are left out; an exec of the process itself is not."""
+        api = victim("api") + " peak"
+        for script, commands in ((f"{api}; ({api}); echo $({api})", ["sh"]), (f"exec {api}", ["api", "sh"])):
+            r = self.by_hand("sh", "-c", script, MALLOW_NO_FOLLOW="1")
+            self.assertEqual((r.rc, r.err), (0, b""))
+            self.assertEqual(sorted(os.path.basename(p["command"][0]) for p in self.report()["processes"]),
+                             commands)
+            os.unlink(self.file)
 
 
 if __name__ == "__main__":
