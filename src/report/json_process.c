@@ -219,6 +219,12 @@ static void write_command(struct json *j, const struct trace_image *image)
         json_text(j, NULL, *arg);
     json_close_array(j);
     json_text(j, "exe", image->exe ? image->exe : "");
+    if (!image->environment)
+        return; /* not asked for */
+    json_open_array(j, "environment");
+    for (const char *const *entry = image->environment; *entry; entry++)
+        json_text(j, NULL, *entry);
+    json_close_array(j);
 }
 
 static void write_end(struct json *j, const struct trace_image *image)
