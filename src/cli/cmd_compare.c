@@ -205,7 +205,7 @@ static int compare_one(const struct comparing *k, struct comparison *c, const ch
     }
     if (status)
         return status;
-    if (workload_source_open(&source, path, &err))
+    if (workload_source_expect(&source, path, &err))
         return command_fail(k->self, &err);
     c->request.workload = source.path;
     status = measure(k, c);

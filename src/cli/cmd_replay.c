@@ -177,7 +177,7 @@ static int run(const struct command *self, const void *options, char **operands,
         return status;
     struct error err = {0};
     struct workload_source source;
-    if (workload_source_open(&source, operands[0], &err))
+    if (workload_source_expect(&source, operands[0], &err))
         return command_fail(self, &err);
     request.workload = source.path;
     size_t n = (size_t)o->repeat, done = 0;

@@ -605,7 +605,7 @@ static int run(const struct command *self, const void *options, char **operands,
     t = (struct tuning){.self = self, .o = options, .workload = operands[0]};
     struct error err = {0};
     struct workload_source source;
-    if (workload_source_open(&source, operands[0], &err))
+    if (workload_source_expect(&source, operands[0], &err))
         return command_fail(self, &err);
     t.request.workload = source.path;
     int status = replaying_request(self, &t.o->how, &t.request);

@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "workload/format.h"
+
 static int write_all(int fd, const char *data, size_t n, struct error *err)
 {
     while (n) {
@@ -92,6 +94,25 @@ int workload_source_open(struct workload_source *s, const char *path, struct err
     }
     if (from >= 0)
         close(from);
+    if (failed)
+        workload_source_close(s);
+    return failed;
+}
+
+int workload_source_expect(struct workload_source *s, const char *path, struct error *err)
+{
+    if (workload_source_open(s, path, err))
+        return -1;
+    uint32_t magic = 0;
+    int fd = open(s->path, O_RDONLY | O_CLOEXEC), failed = 0;
+    if (fd < 0)
+        failed = error_system(err, "cannot open %s", path);
+    else if (pread(fd, &magic, sizeof magic, 0) != sizeof magic || magic != WORKLOAD_MAGIC)
+        failed = error_set(err, ERROR_USAGE,
+                           "%s is not a workload; 'mallow workload RECORDING -o OUT.mwl' makes one",
+                           path);
+    if (fd >= 0)
+        close(fd);
     if (failed)
         workload_source_close(s);
     return failed;

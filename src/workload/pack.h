@@ -21,6 +21,11 @@ struct workload_source {
  * whoever reads it. `path` must live as long as *s. -1 with *err for a packed file that is damaged
  * or too large. */
 int workload_source_open(struct workload_source *s, const char *path, struct error *err);
+
+/* The same for who reads nothing but workloads: -1 as well when it cannot be opened, and with
+ * ERROR_USAGE when it is something else. What is behind its first bytes is not looked at. */
+int workload_source_expect(struct workload_source *s, const char *path, struct error *err);
+
 void workload_source_close(struct workload_source *s);
 
 /* Unpacks n bytes at data into the descriptor `into`, at most `most` bytes. -1 with *err. */

@@ -106,7 +106,7 @@ class Replays(unittest.TestCase):
         self.assertIn("mimalloc", mallow("replay", "--alloc", "x", self.workload, status=2).stderr)
         self.assertIn("did not serve", mallow("replay", "--alloc", "/lib/x86_64-linux-gnu/libm.so.6", self.workload,
                                               status=1).stderr)
-        self.assertIn("not a workload", mallow("replay", RING, status=1).stderr)
+        self.assertIn("not a workload", mallow("replay", RING, status=2).stderr)
         self.assertIn("pace", mallow("replay", "--pace", "soon", self.workload, status=2).stderr)
 
     def test_the_callers_settings_stay_out(self):

@@ -100,7 +100,7 @@ class Tunes(unittest.TestCase):
     def test_messages(self):
         self.assertIn("unknown allocator", mallow("tune", "--alloc", "a", self.workload, status=2).stderr)
         self.assertIn("cannot be fixed", mallow("tune", "--set", "M_TOP_PAD=1", self.workload, status=2).stderr)
-        self.assertIn("not a workload", mallow("tune", FRAGMENT, status=1).stderr)
+        self.assertIn("not a workload", mallow("tune", FRAGMENT, status=2).stderr)
 
 
 if __name__ == "__main__":
