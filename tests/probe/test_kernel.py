@@ -224,7 +224,7 @@ class Kernel(Case):
         group = Group(self, 48 << 20)
         document = self.probe("reclaim", "--", *group.command("large"), status=137)
         rows = [e for e in document["events"] if e["function"] == "killed: out of memory"]
-        self.assertEqual([(r["events"], r["comm"]) for r in rows], [(1, "memory_victim")])
+        self.assertEqual([(r["count"], r["comm"]) for r in rows], [(1, "memory_victim")])
 
 
 if __name__ == "__main__":
