@@ -42,17 +42,38 @@ static const char *const verdict_names[] = {"recordable", "limited", "impossible
 
 /* ---- text ---- */
 
+/* Ends a line from column `at` on, broken at blanks where the terminal ends. */
+static void print_rest(unsigned at, const char *text)
+{
+    unsigned columns = terminal_columns(STDOUT_FILENO, 0), column = at;
+    while (*text) {
+        size_t blanks = strspn(text, " "), word = strcspn(text + blanks, " ");
+        if (columns && column > at && column + blanks + word > columns) {
+            printf("\n%*s", (int)at, "");
+            column = at;
+            text += blanks;
+            blanks = 0;
+        }
+        column += (unsigned)printf("%.*s", (int)(blanks + word), text);
+        text += blanks + word;
+    }
+    putchar('\n');
+}
+
 static void print_fact(const struct machine_fact *f, bool colour)
 {
     static const char *const colours[] = {"\033[32m", "\033[33m", "\033[31m"};
     /* What is merely optional is no alarm. */
     const char *on =
         f->weight == MACHINE_OPTIONAL && f->status != MACHINE_OK ? "\033[2m" : colours[f->status];
-    printf("%s%-8s%s %-15s %s\n", colour ? on : "", status_names[f->status],
-           colour ? "\033[0m" : "", f->name, f->detail);
-    if (*f->why)
-        printf("%25s%s\n", "", f->why);
-    if (*f->remedy)
+    printf("%s%-8s%s %-15s ", colour ? on : "", status_names[f->status], colour ? "\033[0m" : "",
+           f->name);
+    print_rest(25, f->detail);
+    if (*f->why) {
+        printf("%25s", "");
+        print_rest(25, f->why);
+    }
+    if (*f->remedy) /* in one piece, to be copied */
         printf("%25sto fix it: %s\n", "", f->remedy);
 }
 
@@ -66,7 +87,8 @@ static void print_program(const struct findings *s)
          : s->verdict == INSPECT_LIMITED  ? "can be recorded in part"
                                           : "cannot be recorded");
     for (size_t i = 0; i < s->reason_count; i++) {
-        printf("    %s\n", s->reasons[i].what);
+        fputs("    ", stdout);
+        print_rest(4, s->reasons[i].what);
         if (*s->reasons[i].remedy)
             printf("    to fix it: %s\n", s->reasons[i].remedy);
     }
@@ -206,7 +228,7 @@ static int run(const struct command *self, const void *options, char **operands,
 
 const struct command command_doctor = {
     .name = "doctor",
-    .summary = "what works on this machine, what does not, and the command that fixes it",
+    .summary = "what works on this machine, and the commands that fix what does not",
     .operands = "[PROGRAM]",
     .description =
         "Looks at what recording and reading need of this machine and says for each\n"

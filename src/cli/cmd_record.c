@@ -162,7 +162,7 @@ static int run(const struct command *self, const void *options, char **operands,
 
 const struct command command_record = {
     .name = "record",
-    .summary = "run a program and record every allocation call of it and of its children",
+    .summary = "run a program and record its allocation calls and its children's",
     .operands = "[--] PROGRAM [ARGS...]",
     .description =
         "Runs PROGRAM and records each of its calls to malloc, free and their like, with\n"

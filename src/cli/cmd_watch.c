@@ -389,7 +389,7 @@ static int run(const struct command *self, const void *parsed, char **operands, 
 
 const struct command command_watch = {
     .name = "watch",
-    .summary = "sampled heap profile of a live program: old blocks, high-water mark, memory errors",
+    .summary = "sample a live program: old blocks, high-water mark, memory errors",
     .operands = "[--] PROGRAM [ARGS...]",
     .description =
         "Runs PROGRAM with a library that samples its allocations, or attaches to a\n"

@@ -62,6 +62,7 @@ class Usage(unittest.TestCase):
             out = mallow(*arguments)
             self.assertEqual(out.returncode, 0)
             self.assertIn("doctor", out.stdout)
+            self.assertLessEqual(max(map(len, out.stdout.splitlines())), 80)
 
     def test_a_full_disk_is_a_failure(self):
         for arguments in (("help",), ("doctor",), ("doctor", "--json"), ("doctor", "--help")):
