@@ -76,9 +76,7 @@ void cursor_close(struct cursor *c)
     free(c->known);
     free(c->ended);
     free(c->recent);
-    free(c->slot_address);
-    free(c->slot_epoch);
-    free(c->slot_class);
+    free(c->slots);
     free(c->ref_temp);
     free(c->u64_temp);
     free(c->keep);
@@ -120,20 +118,11 @@ static int prepare_stack(struct cursor *c, struct error *err)
     }
     if (wants(c, TRACE_COL_ADDRESS) && c->used > c->slot_cap) {
         size_t cap = c->slot_cap * 2 > c->used ? c->slot_cap * 2 : c->used;
-        uint64_t *x = realloc(c->slot_address, cap * sizeof *x);
-        if (x)
-            c->slot_address = x;
-        uint32_t *y = realloc(c->slot_epoch, cap * sizeof *y);
-        if (y)
-            c->slot_epoch = y;
-        uint8_t *w = realloc(c->slot_class, cap);
-        if (w)
-            c->slot_class = w;
-        if (!x || !y || !w)
+        struct slot_place *places = realloc(c->slots, cap * sizeof *places);
+        if (!places)
             return no_memory(err);
-        memset(x + c->slot_cap, 0, (cap - c->slot_cap) * sizeof *x);
-        memset(y + c->slot_cap, 0, (cap - c->slot_cap) * sizeof *y);
-        memset(w + c->slot_cap, 0, cap - c->slot_cap);
+        memset(places + c->slot_cap, 0, (cap - c->slot_cap) * sizeof *places);
+        c->slots = places;
         c->slot_cap = cap;
     }
     if (c->degraded && !cursor_known_room(c, c->used))
@@ -368,6 +357,8 @@ static bool take_other_addresses(struct cursor *c, const uint8_t *code, uint32_t
     return !c->other_rest.bad;
 }
 
+#define PLACES_AHEAD 24u /* events */
+
 /* Addresses of n events; sizes and usable are decoded. */
 static bool take_addresses(struct cursor *c, const uint8_t *code, uint32_t n)
 {
@@ -376,6 +367,8 @@ static bool take_addresses(struct cursor *c, const uint8_t *code, uint32_t n)
         unsigned kind = code[i] >> 5;
         uint32_t s = c->a.slot[i];
         uint64_t address = 0;
+        if (i + PLACES_AHEAD < n && c->a.slot[i + PLACES_AHEAD] < c->used)
+            __builtin_prefetch(&c->slots[c->a.slot[i + PLACES_AHEAD]], 1);
         switch (kind) {
         case TRACE_ALLOC: {
             unsigned k = c->address.data[c->alloc_at++];
@@ -387,9 +380,8 @@ static bool take_addresses(struct cursor *c, const uint8_t *code, uint32_t n)
             if (c->address_lost)
                 address = 0;
             if (s < c->used) {
-                c->slot_address[s] = address;
-                c->slot_epoch[s] = c->epoch;
-                c->slot_class[s] = (uint8_t)predict_class(usable);
+                c->slots[s] =
+                    (struct slot_place){address, c->epoch, (uint8_t)predict_class(usable)};
             }
             break;
         }
@@ -399,9 +391,9 @@ static bool take_addresses(struct cursor *c, const uint8_t *code, uint32_t n)
         case SEAL_KIND_TEMP_WRITTEN:
             if (s >= c->used)
                 break;
-            address = c->slot_address[s];
-            if (c->slot_epoch[s] == c->epoch)
-                predict_release(&c->predict, address, c->slot_class[s]);
+            address = c->slots[s].address;
+            if (c->slots[s].epoch == c->epoch)
+                predict_release(&c->predict, address, c->slots[s].class);
             break;
         default: address = take_other_address(c); break;
         }

@@ -2,7 +2,7 @@
  *
  * Owns: the mirror of the sealer's slots, the decoding of columns, and what happens after a damaged
  * block: then it remembers which slots are known to be live, so that no event names a block that
- * the caller never saw begin. Memory: one block's columns, one batch, 4 bytes a slot (17 more when
+ * the caller never saw begin. Memory: one block's columns, one batch, 4 bytes a slot (16 more when
  * addresses are asked for). One thread a cursor. */
 #ifndef MALLOW_TRACE_CURSOR_H
 #define MALLOW_TRACE_CURSOR_H

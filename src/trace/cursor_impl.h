@@ -20,6 +20,12 @@ struct arrays {
     uint64_t *size, *time, *address, *usable, *argument;
 };
 
+struct slot_place { /* of the block that a slot names, or named last */
+    uint64_t address;
+    uint32_t epoch;
+    uint8_t class; /* of its size, see predict.h */
+};
+
 struct cursor {
     struct store *store;
     const struct trace_image *image;
@@ -65,9 +71,7 @@ struct cursor {
 
     /* addresses */
     struct predict predict;
-    uint64_t *slot_address;
-    uint32_t *slot_epoch;
-    uint8_t *slot_class;
+    struct slot_place *slots;
     size_t slot_cap;
     uint32_t epoch;
     bool address_lost; /* until the next address epoch */

@@ -140,7 +140,7 @@ void cursor_give_ended(struct cursor *c, struct trace_batch *batch)
         b->slot[i] = slot;
         b->thread[i] = b->stack[i] = 0;
         b->size[i] = b->usable[i] = b->argument[i] = 0;
-        b->address[i] = address ? c->slot_address[slot] : 0;
+        b->address[i] = address ? c->slots[slot].address : 0;
         b->time[i] = time;
     }
     cursor_give(c, b, n, batch);
