@@ -2,6 +2,8 @@
  * that made no block, stacks, frames, call sites with their sums, threads, resident sizes.
  *
  * A block is written when it is released (or at the end), so memory grows with live blocks only.
+ * Rows of blocks are not bound one by one, which costs SQLite more than to store them: those of a
+ * batch are a virtual table (`ended`) that one statement reads.
  * The file is made under another name and renamed when it is complete. */
 #include <sqlite3.h>
 #include <stdio.h>
@@ -18,7 +20,15 @@ struct open_block { /* 40 bytes */
     uint8_t state; /* 1: is to be written */
 };
 
-enum statement { ADD_BLOCK, ADD_CALL, ADD_FRAME, ADD_STACK, STATEMENTS };
+struct row { /* of the table of blocks */
+    uint64_t size, usable, address, allocated_ns, freed_ns;
+    uint32_t stack, thread, freed_by;
+    uint8_t op;
+    bool freed, temporary;
+};
+#define ROWS 4096u
+
+enum statement { ADD_BLOCKS, ADD_CALL, ADD_FRAME, ADD_STACK, STATEMENTS };
 
 struct database {
     struct export_job *job;
@@ -27,7 +37,8 @@ struct database {
     const struct trace_image *image;
     uint32_t index;
     struct open_block *blocks;
-    uint8_t bound_op; /* in the statement of blocks, whose bindings stay */
+    struct row *rows; /* [ROWS]; [row_count] wait to be written */
+    size_t row_count;
     bool failed;
 };
 
@@ -103,30 +114,150 @@ static sqlite3_stmt *prepare(struct database *d, const char *sql)
     return s;
 }
 
-static void put_block(struct database *d, struct open_block *k, uint64_t freed_ns,
-                      uint32_t freed_by, bool freed, bool temporary)
+/* --- the rows that wait, as a table that can only be read from its start to its end --- */
+
+struct rows_table {
+    sqlite3_vtab base; /* must be first */
+    const struct database *d;
+};
+
+struct rows_cursor {
+    sqlite3_vtab_cursor base; /* must be first */
+    const struct database *d;
+    size_t at;
+};
+
+static int rows_connect(sqlite3 *db, void *arg, int argc, const char *const *argv,
+                        sqlite3_vtab **table, char **message)
 {
-    sqlite3_stmt *s = d->add[ADD_BLOCK];
-    if (d->bound_op != k->op) {
-        text(s, 2, report_op_name(k->op));
-        d->bound_op = k->op;
+    (void)argc, (void)argv, (void)message;
+    struct rows_table *t = sqlite3_malloc(sizeof *t);
+    if (!t)
+        return SQLITE_NOMEM;
+    *t = (struct rows_table){.d = arg};
+    *table = &t->base;
+    return sqlite3_declare_vtab(db,
+                                "CREATE TABLE x(process, call, thread, size_bytes, usable_bytes,"
+                                " address, stack, allocated_ns, freed_ns, freed_by, temporary)");
+}
+
+static int rows_disconnect(sqlite3_vtab *table)
+{
+    sqlite3_free(table);
+    return SQLITE_OK;
+}
+
+static int rows_plan(sqlite3_vtab *table, sqlite3_index_info *info)
+{
+    (void)table;
+    info->estimatedCost = ROWS;
+    return SQLITE_OK;
+}
+
+static int rows_open(sqlite3_vtab *table, sqlite3_vtab_cursor **cursor)
+{
+    struct rows_cursor *c = sqlite3_malloc(sizeof *c);
+    if (!c)
+        return SQLITE_NOMEM;
+    *c = (struct rows_cursor){.d = ((struct rows_table *)table)->d};
+    *cursor = &c->base;
+    return SQLITE_OK;
+}
+
+static int rows_close(sqlite3_vtab_cursor *cursor)
+{
+    sqlite3_free(cursor);
+    return SQLITE_OK;
+}
+
+static int rows_filter(sqlite3_vtab_cursor *cursor, int plan, const char *name, int argc,
+                       sqlite3_value **argv)
+{
+    (void)plan, (void)name, (void)argc, (void)argv;
+    ((struct rows_cursor *)cursor)->at = 0;
+    return SQLITE_OK;
+}
+
+static int rows_next(sqlite3_vtab_cursor *cursor)
+{
+    ((struct rows_cursor *)cursor)->at++;
+    return SQLITE_OK;
+}
+
+static int rows_eof(sqlite3_vtab_cursor *cursor)
+{
+    const struct rows_cursor *c = (const struct rows_cursor *)cursor;
+    return c->at >= c->d->row_count;
+}
+
+static int rows_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *id)
+{
+    *id = (sqlite3_int64)((struct rows_cursor *)cursor)->at;
+    return SQLITE_OK;
+}
+
+static void result(sqlite3_context *to, uint64_t v) { sqlite3_result_int64(to, (sqlite3_int64)v); }
+
+static int rows_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int column)
+{
+    const struct rows_cursor *c = (const struct rows_cursor *)cursor;
+    const struct row *r = &c->d->rows[c->at];
+    switch (column) {
+    case 0: result(to, c->d->index); break;
+    case 1: sqlite3_result_text(to, report_op_name(r->op), -1, SQLITE_STATIC); break;
+    case 2: result(to, r->thread); break;
+    case 3: result(to, r->size); break;
+    case 4: result(to, r->usable); break;
+    case 5: result(to, r->address); break;
+    case 6: result(to, r->stack); break;
+    case 7: result(to, r->allocated_ns); break;
+    case 8:
+        if (r->freed)
+            result(to, r->freed_ns);
+        break; /* else NULL */
+    case 9:
+        if (r->freed)
+            result(to, r->freed_by);
+        break;
+    default: result(to, r->temporary); break;
     }
-    number(s, 3, k->thread);
-    number(s, 4, k->size);
-    number(s, 5, k->size + k->usable_extra);
-    number(s, 6, k->address);
-    number(s, 7, k->stack);
-    number(s, 8, k->time_ns);
-    if (freed) {
-        number(s, 9, freed_ns);
-        number(s, 10, freed_by);
-    } else {
-        sqlite3_bind_null(s, 9);
-        sqlite3_bind_null(s, 10);
-    }
-    sqlite3_bind_int(s, 11, temporary);
-    row(d, s);
-    k->state = 0;
+    return SQLITE_OK;
+}
+
+static const sqlite3_module rows_module = {.xConnect = rows_connect,
+                                           .xDisconnect = rows_disconnect,
+                                           .xBestIndex = rows_plan,
+                                           .xOpen = rows_open,
+                                           .xClose = rows_close,
+                                           .xFilter = rows_filter,
+                                           .xNext = rows_next,
+                                           .xEof = rows_eof,
+                                           .xColumn = rows_column,
+                                           .xRowid = rows_rowid};
+
+static void write_rows(struct database *d)
+{
+    if (d->row_count)
+        row(d, d->add[ADD_BLOCKS]);
+    d->row_count = 0;
+}
+
+static inline void put_block(struct database *d, const struct open_block *k, uint64_t freed_ns,
+                             uint32_t freed_by, bool freed, bool temporary)
+{
+    if (d->row_count == ROWS)
+        write_rows(d);
+    d->rows[d->row_count++] = (struct row){.size = k->size,
+                                           .usable = k->size + k->usable_extra,
+                                           .address = k->address,
+                                           .allocated_ns = k->time_ns,
+                                           .freed_ns = freed_ns,
+                                           .stack = k->stack,
+                                           .thread = k->thread,
+                                           .freed_by = freed_by,
+                                           .op = k->op,
+                                           .freed = freed,
+                                           .temporary = temporary};
     d->job->result->samples++;
 }
 
@@ -147,12 +278,16 @@ static void put_call(struct database *d, const struct trace_batch *b, size_t i)
     d->job->result->samples++;
 }
 
+#define AHEAD 16u /* events whose blocks are asked of memory before they are needed */
+
 static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
                  struct error *err)
 {
     struct database *d = arg;
     for (size_t i = 0; i < b->n; i++) {
         const uint32_t slot = b->slot[i];
+        if (i + AHEAD < b->n && b->slot[i + AHEAD] != TRACE_NO_SLOT)
+            __builtin_prefetch(&d->blocks[b->slot[i + AHEAD]], 1);
         const bool after = f->f.to_ns && b->time_ns[i] >= f->f.to_ns;
         if (after)
             continue;
@@ -320,7 +455,6 @@ static int one_image(struct database *d, uint32_t index, struct error *err)
 {
     d->image = &trace_info(d->job->trace)->images[index];
     d->index = index;
-    sqlite3_bind_int(d->add[ADD_BLOCK], 1, (int)index);
     put_process(d);
     put_modules(d);
     if (d->failed)
@@ -337,6 +471,7 @@ static int one_image(struct database *d, uint32_t index, struct error *err)
     for (uint32_t i = 0; i < d->image->max_slots && !status && !d->failed; i++)
         if (d->blocks[i].state)
             put_block(d, &d->blocks[i], 0, 0, false, false);
+    write_rows(d);
     names_free(names);
     free(d->blocks);
     return status ? status : d->failed ? complain(d, err) : 0;
@@ -345,17 +480,23 @@ static int one_image(struct database *d, uint32_t index, struct error *err)
 static int fill(struct database *d, struct error *err)
 {
     static const char *const inserts[STATEMENTS] = {
-        "INSERT INTO block VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+        "INSERT INTO block SELECT * FROM ended",
         "INSERT INTO other_call VALUES(?,?,?,?,?,?,?,?,?,?)",
         "INSERT INTO frame VALUES(?,?,?,?,?,?,?,?)", "INSERT INTO stack VALUES(?,?,?,?,?)"};
     const struct trace_info *info = trace_info(d->job->trace);
     /* nobody else reads it before it is whole, and a half one is thrown away */
     if (run_sql(d,
                 "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; "
-                "PRAGMA cache_size=-4096; BEGIN;",
+                "PRAGMA page_size=16384; "
+                "PRAGMA cache_size=-1024; BEGIN;",
                 err) ||
         run_sql(d, schema, err))
         return -1;
+    d->rows = malloc(ROWS * sizeof *d->rows);
+    if (!d->rows)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    if (sqlite3_create_module(d->db, "ended", &rows_module, d) != SQLITE_OK)
+        return complain(d, err);
     for (int i = 0; i < STATEMENTS; i++)
         d->add[i] = prepare(d, inserts[i]);
     sqlite3_stmt *s = prepare(d, "INSERT INTO recording VALUES(?,?,?,?)");
@@ -400,6 +541,7 @@ int export_sqlite(struct export_job *job, struct error *err)
         status = error_system(err, "cannot name the database %s", job->output);
     if (status)
         unlink(part);
+    free(d.rows);
     buffer_release(&path);
     return status;
 }
