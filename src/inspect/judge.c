@@ -39,7 +39,8 @@ static void judge_loading(const struct inspect *r, struct verdicts *v)
         add(v, INSPECT_IMPOSSIBLE, "build it for x86-64",
             "it is built for another processor (ELF machine %u)", r->machine);
     if (r->is_static)
-        add(v, INSPECT_IMPOSSIBLE, "link it dynamically (without -static)",
+        add(v, INSPECT_IMPOSSIBLE,
+            "link it dynamically (without -static), or let 'mallow probe' look at it from outside",
             "it is statically linked, so no library can be preloaded into it");
     if (r->is_secure)
         add(v, INSPECT_IMPOSSIBLE,
@@ -52,6 +53,11 @@ static void judge_loading(const struct inspect *r, struct verdicts *v)
 
 static void judge_allocators(const struct inspect *r, struct verdicts *v)
 {
+    if (r->is_go)
+        add(v, INSPECT_LIMITED,
+            "use Go's own profiler for the Go heap, 'mallow probe rss' and 'faults' for its pages",
+            "it is a Go program, whose own heap does not come from malloc%s",
+            r->is_static ? "" : "; only C code is seen");
     if (r->is_static)
         return;
     if (r->exports_malloc)
@@ -64,9 +70,6 @@ static void judge_allocators(const struct inspect *r, struct verdicts *v)
     else if (*r->own_allocator)
         add(v, INSPECT_LIMITED, "switch it to the system allocator when building it",
             "it brings %s; what goes through those names is not seen", r->own_allocator);
-    if (r->is_go)
-        add(v, INSPECT_LIMITED, "use Go's own profiler for the Go heap",
-            "it is a Go program, whose own heap does not come from malloc; only C code is seen");
 }
 
 enum inspect_verdict inspect_judge(const struct inspect *result, struct inspect_reason *reasons,
