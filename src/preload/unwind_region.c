@@ -23,6 +23,8 @@ static struct {
 } region;
 
 void uw_region_init(void *stack_end) { region.stack_end = (uint64_t)stack_end; }
+
+bool uw_region_is_first(uint64_t sp) { return sp == region.stack_end; }
 bool uw_region_forbidden(void) { return __atomic_load_n(&region.forbidden, __ATOMIC_RELAXED); }
 void uw_region_forbid(void) { __atomic_store_n(&region.forbidden, 1, __ATOMIC_RELAXED); }
 

@@ -398,6 +398,8 @@ static void walk(struct unwind_thread *t, struct walk *w, uint64_t rbp, void *ct
         }
         enum ending e = outwards(t, w, s, &pc, &sp, &rbp);
         if (UW_UNLIKELY(e != AT_PREFIX)) {
+            if (e == AT_NO_RULE && uw_region_is_first(sp)) /* the loader's, before _start */
+                e = AT_END;
             w->ending = e == AT_ZERO && fp ? AT_FAULT : e;
             return;
         }

@@ -25,6 +25,12 @@ class Cxx(Case):
         self.assertEqual(p["end_live_bytes"] - base["end_live_bytes"], 12000)
         self.assertEqual(p["unknown_frees"], 0)
 
+    def test_what_constructors_of_libraries_allocate_is_unwound(self):
+        """The runtime's allocation comes from the loader, whose first frame has no unwind rules."""
+        p = self.process(self.recorded([victim("cxx")]), "cxx")
+        self.assertEqual(p["warnings"], [])
+        self.assertIn(p["sites"][0]["frames"][-1]["function"], ("_dl_start_user", "_start"))
+
     def test_operators_agree_with_the_second_counter(self):
         for mode in ("operators", "exceptions", "refused"):
             with self.subTest(mode=mode):
