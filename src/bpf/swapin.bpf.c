@@ -17,6 +17,7 @@ static __always_inline void count(u64 in, u64 out, u64 major, u64 ns)
     key_who(&k);
     if (config.by & PROBE_BY_STACK)
         k.stack = user_stack();
+    k.size_class = size_class(ns); /* the histogram of waiting */
     add(&k, in, out, major, ns);
 }
 

@@ -78,21 +78,23 @@ static void write_values(struct json *j, const struct probe_layout *l, const str
 }
 
 /* Rows of one group, or of all when they are added up by size here. */
-static void write_histogram(struct json *j, const struct probe_row *rows, size_t n)
+static void write_histogram(struct json *j, const struct probe_layout *l,
+                            const struct probe_row *rows, size_t n)
 {
+    const bool times = l->histogram == 't';
     struct probe_value class[65] = {{0}};
     for (size_t i = 0; i < n; i++)
         if (rows[i].key.size_class < 65)
             probe_value_add(&class[rows[i].key.size_class], &rows[i].value);
     json_open_array(j, "histogram");
     for (uint32_t i = 0; i < 65; i++) {
-        if (!class[i].calls)
+        if (!probe_value(&class[i], l -> counted))
             continue;
         json_open_object(j, NULL);
-        json_number(j, "min_bytes", probe_class_min(i));
-        json_number(j, "max_bytes", probe_class_max(i));
-        json_number(j, "calls", class[i].calls);
-        json_number(j, "bytes", class[i].bytes);
+        json_number(j, times ? "min_ns" : "min_bytes", probe_class_min(i));
+        json_number(j, times ? "max_ns" : "max_bytes", probe_class_max(i));
+        json_number(j, l->value[l->counted], probe_value(&class[i], l -> counted));
+        json_number(j, times ? l->value[3] : "bytes", times ? class[i].extra : class[i].bytes);
         json_close_object(j);
     }
     json_close_array(j);
@@ -109,7 +111,7 @@ static void write_groups(struct json *j, const struct probe_result *r,
         write_key(j, r, how, &group->sum.key);
         write_values(j, l, &group->sum.value);
         if (l->histogram)
-            write_histogram(j, g->rows + group->first, group->count);
+            write_histogram(j, l, g->rows + group->first, group->count);
         json_close_object(j);
     }
     json_close_array(j);
@@ -227,7 +229,7 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
     if (!l->gauge && !r->arenas)
         write_values(&j, l, &g.total);
     if (l->histogram && !r->arenas)
-        write_histogram(&j, g.rows, r->row_count);
+        write_histogram(&j, l, g.rows, r->row_count);
     if (r->arenas)
         probe_arenas_json(&j, r);
     else if (!strcmp(l->kind, "faults"))

@@ -15,7 +15,8 @@ struct probe_layout {
     const char *title[PROBE_VALUES]; /* heading in the text */
     char unit[PROBE_VALUES];         /* 'n' count, 'b' bytes, 't' ns */
     int order;                       /* the value that groups are sorted by */
-    bool histogram;                  /* groups have one of sizes */
+    char histogram;                  /* of 'b' sizes, of 't' times; 0: groups have none */
+    int counted;                     /* the value that it counts */
     bool gauge;                      /* there is no sense in a total */
 };
 const struct probe_layout *probe_layout(const struct probe_result *r);

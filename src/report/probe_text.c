@@ -42,32 +42,35 @@ static void put_total(struct buffer *b, const struct probe_layout *l, const stru
     }
 }
 
-static void print_histogram(const struct page *p, const struct probe_row *rows, size_t n,
-                            unsigned indent)
+static const char *bound(char text[HUMAN_TEXT_BYTES], char unit, uint64_t value)
 {
-    struct probe_value class[65] = {{0}};
+    return unit == 't' ? human_duration(text, value) : human_size(text, value);
+}
+
+static void print_histogram(const struct page *p, const struct probe_layout *l,
+                            const struct probe_row *rows, size_t n)
+{
+    uint64_t class[65] = {0}, largest = 0;
     uint32_t first = 65, last = 0;
-    uint64_t largest = 0;
     for (size_t i = 0; i < n; i++)
         if (rows[i].key.size_class < 65)
-            probe_value_add(&class[rows[i].key.size_class], &rows[i].value);
+            class[rows[i].key.size_class] += probe_value(&rows[i].value, l->counted);
     for (uint32_t i = 0; i < 65; i++) {
-        if (!class[i].calls)
+        if (!class[i])
             continue;
         first = first < i ? first : i;
         last = i;
-        largest = largest > class[i].calls ? largest : class[i].calls;
+        largest = largest > class[i] ? largest : class[i];
     }
     for (uint32_t i = first; i <= last; i++) {
         struct buffer b = {0};
         char low[HUMAN_TEXT_BYTES], high[HUMAN_TEXT_BYTES], range[2 * HUMAN_TEXT_BYTES + 8];
-        snprintf(range, sizeof range, "%s .. %s", human_size(low, probe_class_min(i)),
-                 human_size(high, probe_class_max(i)));
-        buffer_printf(&b, "%*s", (int)indent, "");
-        page_right(&b, i ? range : "0 B", 24);
-        put_value(&b, 'n', class[i].calls);
+        snprintf(range, sizeof range, "%s .. %s", bound(low, l->histogram, probe_class_min(i)),
+                 bound(high, l->histogram, probe_class_max(i)));
+        page_right(&b, i ? range : bound(low, l->histogram, 0), 24);
+        put_value(&b, 'n', class[i]);
         buffer_append_char(&b, ' ');
-        page_bar(p, &b, class[i].calls, largest, BAR_WIDTH);
+        page_bar(p, &b, class[i], largest, BAR_WIDTH);
         page_line(p, &b);
         buffer_release(&b);
     }
@@ -152,7 +155,7 @@ static void print_groups(const struct page *p, const struct probe_result *r,
         page_line(p, &b);
         print_stacks(p, r, how, &g->group[i].sum.key);
         if (l->histogram)
-            print_histogram(p, g->rows + g->group[i].first, g->group[i].count, 0);
+            print_histogram(p, l, g->rows + g->group[i].first, g->group[i].count);
     }
     buffer_release(&b);
 }
@@ -187,7 +190,11 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
     struct buffer b = {0};
     char duration[HUMAN_TEXT_BYTES];
     if (r->arenas) {
-        fprintf(out, "arenas: %s, from %s\n", human_duration(duration, r->duration_ns), r->source);
+        fprintf(out, "arenas: %zu process%s in %s\n", r->arenas->processes,
+                r->arenas->processes == 1 ? "" : "es", human_duration(duration, r->duration_ns));
+        buffer_printf(&b, "from %s", r->source);
+        page_wrap(&p, &b, 2);
+        buffer_release(&b);
         print_losses(&p, r);
         probe_arenas_text(out, r);
         return 0;
@@ -210,7 +217,7 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
         print_groups(&p, r, how, l, &g);
     else if (g.total.calls) {
         putc('\n', out);
-        print_histogram(&p, g.rows, r->row_count, 0);
+        print_histogram(&p, l, g.rows, r->row_count);
     }
     buffer_release(&b);
     probe_groups_release(&g);
