@@ -1,0 +1,76 @@
+"""`mallow probe` where something is missing: each kind works, or says in one line what it lacks. A mount namespace hides
+what the kernel offers; setpriv takes all capabilities but two away."""
+import json
+import shutil
+import subprocess
+import unittest
+
+from probing import MALLOW, main, mallow, victim
+
+NO_TRACEFS = ["mount -t tmpfs none /sys/kernel/tracing"]
+NO_TYPES = ["mount -t tmpfs none /sys/kernel/btf"]
+BUT_TWO = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", "+bpf,+perfmon",
+           "--ambient-caps", "+bpf,+perfmon"]
+
+
+def kinds():
+    return mallow("probe", "frobnicate").stderr.split("there are ")[1].strip().split(", ")
+
+
+class Lacking(unittest.TestCase):
+    def run_as(self, before, kind, program="/bin/true"):
+        return subprocess.run([*before, MALLOW, "probe", kind, "--json", "--", program], capture_output=True, text=True,
+                              check=False, timeout=120, stdin=subprocess.DEVNULL)
+
+    def without(self, hides, kind, program="/bin/true"):
+        out = self.run_as(["unshare", "-m", "sh", "-c", " && ".join(hides) + ' && exec "$@"', "sh"], kind, program)
+        if "unshare failed" in out.stderr or "mount:" in out.stderr:
+            self.skipTest(f"SKIPPED, LOUDLY: no mount namespace here: {out.stderr.strip()}")
+        return out
+
+    def document(self, out, kind):
+        self.assertEqual(out.returncode, 0, f"{kind}: {out.stderr}")
+        self.assertLessEqual(out.stderr.count("\n"), 1, f"{kind}: {out.stderr}")
+        document = json.loads(out.stdout)
+        self.assertEqual((document["probe"], document["lost"]), (kind, 0))
+        self.assertTrue(document["source"])
+        return document
+
+    def test_without_tracefs_all_work(self):
+        for kind in kinds():
+            self.document(self.without(NO_TRACEFS, kind), kind)
+
+    def test_without_the_kernels_types(self):
+        for kind in kinds():
+            out = self.without(NO_TYPES + NO_TRACEFS, kind)
+            if kind == "arenas":  # seen from inside the program
+                self.assertIn("libmallow-arenas.so", self.document(out, kind)["source"])
+                self.assertIn("CONFIG_DEBUG_INFO_BTF", out.stderr)
+                continue
+            self.assertEqual((out.returncode, out.stdout), (125, ""), kind)
+            self.assertEqual(out.stderr.count("\n"), 1, out.stderr)
+            self.assertIn("/sys/kernel/btf/vmlinux): use a kernel built with CONFIG_DEBUG_INFO_BTF", out.stderr)
+
+    def test_with_two_capabilities_all_work(self):
+        """And count what root counts."""
+        if not shutil.which("setpriv"):
+            self.skipTest("SKIPPED, LOUDLY: no setpriv (util-linux)")
+        if self.run_as(BUT_TWO, "sizes").returncode in (1, 126, 127):
+            self.skipTest("SKIPPED, LOUDLY: setpriv cannot give CAP_BPF and CAP_PERFMON here")
+        checks = {c["name"]: c for c in json.loads(mallow("doctor", "--json").stdout)["checks"]}
+        for kind in kinds():
+            out = self.run_as(BUT_TWO, kind, victim("arenas_family"))
+            if checks["probe-many"]["status"] != "ok" and kind in ("sizes", "calls", "arenas"):
+                continue  # by perf events it takes root, which it says: tests/probe/test_usage.py
+            # The victim writes a line of its own.
+            out.stdout = out.stdout[out.stdout.index("{"):]
+            document = self.document(out, kind)
+            if kind == "sizes":
+                root = self.run_as([], kind, victim("arenas_family"))
+                expected = json.loads(root.stdout[root.stdout.index("{"):])
+                self.assertEqual((document["calls"], document["bytes"]), (expected["calls"], expected["bytes"]))
+                self.assertGreater(document["calls"], 400)
+
+
+if __name__ == "__main__":
+    main()
