@@ -4,6 +4,7 @@
  *            and prints getrusage's difference
  *   rss      becomes large, then smaller; prints what the kernel tells in smaps_rollup
  *   files    opens FILES files, and waits for a byte before and after
+ *   flood    waits for a byte, then moves the end of the heap FLOOD times up and down; waits again
  *   large    touches LARGE_MB megabytes three times over
  * No stdio before the numbers are out: its buffers are memory, too. */
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, FILES = 300, LARGE_MB = 96, MAJOR = 64 };
+enum { PAGE = 4096, FILES = 300, LARGE_MB = 96, MAJOR = 64, FLOOD = 50000 };
 #define APART __attribute__((noipa)) /* nor is one of them another */
 
 static volatile char sink;
@@ -151,6 +152,17 @@ static void files(void)
     wait_byte();
 }
 
+static void flood(void)
+{
+    wait_byte();
+    for (int i = 0; i < FLOOD; i++)
+        if (sbrk(PAGE) == (void *)-1 || sbrk(-PAGE) == (void *)-1)
+            exit(1);
+    if (write(STDOUT_FILENO, "done\n", 5) != 5)
+        exit(1);
+    wait_byte();
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -165,6 +177,8 @@ int main(int argc, char **argv)
         rss();
     else if (!strcmp(what, "files"))
         files();
+    else if (!strcmp(what, "flood"))
+        flood();
     else if (!strcmp(what, "large")) {
         char *p = pages((size_t)LARGE_MB * 256);
         for (int i = 0; i < 3; i++)

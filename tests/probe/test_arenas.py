@@ -3,6 +3,7 @@ all of glibc's static probes with arguments of every form."""
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -221,6 +222,76 @@ class Calls(Agrees, Case):
         document = json.loads(out)
         sizes = [int(n) for n in re.findall(r'<system type="current" size="(\d+)"/>', "".join(lines))]
         self.assertEqual(sorted(h["bytes"] for h in document["heaps"]), sorted(sizes[1:-1]))
+
+
+class Founding(Case):
+    """The output of the founding script, for a program with many threads that is on most machines."""
+
+    def test_git_with_six_threads(self):
+        if not shutil.which("git"):
+            self.skipTest("SKIPPED, LOUDLY: no git")
+        with tempfile.TemporaryDirectory() as folder:
+            for i in range(60):
+                with open(os.path.join(folder, f"{i}.txt"), "w", encoding="ascii") as f:
+                    f.write("".join(f"line {n} of {i}\n" for n in range(2000 * (1 + i % 12))))
+            out = mallow("probe", "arenas", "--no-follow", "--", "git", "--no-pager", "grep", "--no-index", "--threads", 6,
+                         "no such word", cwd=folder)
+        self.assertEqual(out.returncode, 1, out.stderr)  # nothing found
+        live, summary = re.split(r"(?m)^arenas: 1 process in .*\n(?:from|  ).*\n(?:  .*\n)*", out.stdout)
+        form = r"(\d+: (New heap|Created new arena|failed to allocate on own arena, trying another|" \
+               r"New thresholds:: mmap: \d+ bytes, trim: \d+ bytes)\n)*"
+        self.assertRegex(live, f"^{form}$")
+        made = {m for m in re.findall(r"(?m)^(\d+): Created new arena$", live)}
+        self.assertTrue(1 <= len(made) <= 6, live)
+        self.assertLessEqual(made, set(re.findall(r"(?m)^(\d+): New heap$", live)))
+        self.assertRegex(summary, r"^Contention.*\n(\t\d+: \d+ waits\n)*Active arenas:\n(\t\d+ -> \w+\n)+"
+                                  rf"Allocated heaps:\n(\t0x[0-9a-f]+ -> \d+ bytes\n){{{len(made)}}}"
+                                  r"Total sbrk: \d+ bytes\nMmap threshold in the end: \d+ kb\n$")
+
+
+class Losses(Case):
+    """Nobody reads while more is told than there is room for: what is lost is counted, and no more."""
+
+    def flood(self, source):
+        with subprocess.Popen([victim("memory_victim"), "flood"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+            with subprocess.Popen([MALLOW, "probe", "arenas", "--source", source, "--json", "-p", str(p.pid)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
+                attached(probe)
+                probe.send_signal(signal.SIGSTOP)
+                p.stdin.write(b"g")
+                p.stdin.flush()
+                done = p.stdout.readline() if probe.poll() is None else b""
+                probe.send_signal(signal.SIGCONT)
+                p.communicate(b"g")
+                text, err = probe.communicate(timeout=60)
+                if "apt-get install libc6-dbg" in err:
+                    self.skipTest("SKIPPED, LOUDLY: the C library has no debug symbols here (libc6-dbg)")
+                self.assertEqual((probe.returncode, done), (0, b"done\n"), err)
+        return json.loads(text)
+
+    def test_every_event_is_told_or_counted(self):
+        document = self.flood("symbols")
+        told = sum(e["event"] in ("sbrk_more", "sbrk_less") for e in document["events"])
+        self.assertGreater(document["lost"], 0)
+        self.assertGreater(told, 0)
+        self.assertEqual(told + document["lost"], 2 * 50000)
+
+    def test_the_text_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out")
+            with subprocess.Popen([MALLOW, "probe", "arenas", "--source", "calls", "-o", path, "--",
+                                   victim("memory_victim"), "flood"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE) as probe:
+                attached(probe)
+                probe.send_signal(signal.SIGSTOP)
+                probe.stdin.write(b"g")
+                probe.stdin.flush()
+                self.assertEqual(probe.stdout.readline(), b"done\n")
+                probe.send_signal(signal.SIGCONT)
+                probe.communicate(b"g")
+            self.assertEqual(probe.returncode, 0)
+            with open(path, encoding="utf-8") as f:
+                self.assertRegex(f.read(), r"(?m)^[0-9,]+ events lost: the ring buffer was full$")
 
 
 class Sources(Case):

@@ -132,6 +132,16 @@ class Kernel(Case):
         found = {s["mapping"]: s["minor"] for p in document["processes"] for s in p["stacks"]}
         self.assertGreaterEqual(found["[anonymous]"] + found.get("[busy]", 0), 1300)
 
+    def test_rows_that_found_no_room_are_counted(self):
+        """More pages than there are rows: what is not in a row is counted as lost."""
+        whole = self.probe("faults", "--by", "process", "--", victim("memory_victim"), "large")["processes"][0]["minor"]
+        out = subprocess.run([MALLOW, "probe", "faults", "--json", "--by", "process,address", "--",
+                              victim("memory_victim"), "large"], capture_output=True, text=True, check=True)
+        document = json.loads(out.stdout)
+        told = sum(p["minor"] for p in document["processes"])
+        self.assertGreater(document["lost"], 1000)
+        self.assertLessEqual(abs(told + document["lost"] - whole), 200)
+
     def test_rss(self):
         target = os.path.join(tempfile.mkdtemp(prefix="mallow-test-"), "out")
         self.addCleanup(shutil.rmtree, os.path.dirname(target))
@@ -204,6 +214,14 @@ class Kernel(Case):
         self.assertEqual(document["pages_in"], found)
         self.assertTrue(0 < document["major_faults"] <= after["pgmajfault"] - before["pgmajfault"])
         self.assertGreater(document["major_fault_ns"], 0)
+        # The histogram of waiting is of the same faults, and each class holds what belongs there.
+        histogram = document["histogram"]
+        self.assertEqual(sum(h["major_faults"] for h in histogram), document["major_faults"])
+        self.assertEqual(sum(h["major_fault_ns"] for h in histogram), document["major_fault_ns"])
+        for h in histogram:
+            mean = h["major_fault_ns"] / h["major_faults"]
+            self.assertTrue(h["min_ns"] <= mean <= h["max_ns"], h)
+        self.assertEqual([p["histogram"] for p in document["processes"] if p["major_faults"]], [histogram])
         self.assertLessEqual(document["pages_out"], after["pswpout"] - before["pswpout"])
 
     def test_reclaim_at_a_limit(self):
