@@ -76,7 +76,17 @@ struct mm_struct___before {
     struct mm_rss_stat___before rss_stat;
 } RELOCATED;
 
+struct return_instance {
+    unsigned long orig_ret_vaddr;
+    struct return_instance *next;
+} RELOCATED;
+
+struct uprobe_task {
+    struct return_instance *return_instances;
+} RELOCATED;
+
 struct task_struct {
+    struct uprobe_task *utask;
     int pid, tgid;
     struct mm_struct *mm;
     struct signal_struct *signal;

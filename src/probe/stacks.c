@@ -22,7 +22,8 @@ enum {
     STACKS_MAX = 16384,
     FILES_MAX = 4096,
     PAGES_MAX = 16384,
-    ROOMS_A_PROCESSOR = 4
+    ROOMS_A_PROCESSOR = 4,
+    RECENT_A_PROCESSOR = 256
 };
 
 /* A file whose frames can be told. */
@@ -157,7 +158,8 @@ struct stacks *stacks_new(struct bpf_object *object, const struct files *files, 
     if (resize(object, "rows", s->rows_max, err) || resize(object, "blocks", s->blocks_max, err) ||
         resize(object, "stacks", STACKS_MAX, err) || resize(object, "files", FILES_MAX, err) ||
         resize(object, "pages", PAGES_MAX, err) ||
-        resize(object, "walks", (size_t)libbpf_num_possible_cpus() * ROOMS_A_PROCESSOR, err)) {
+        resize(object, "walks", (size_t)libbpf_num_possible_cpus() * ROOMS_A_PROCESSOR, err) ||
+        resize(object, "recent", (size_t)libbpf_num_possible_cpus() * RECENT_A_PROCESSOR, err)) {
         stacks_free(s);
         return NULL;
     }
