@@ -68,8 +68,8 @@ enum probe_loss {
     PROBE_LOSSES
 };
 
-/* A frame is the number of a file and the offset in it; file 0: a bare address. */
-enum { PROBE_DEPTH_MAX = 64, PROBE_FILE_SHIFT = 44 };
+/* A frame is the number of a file and the offset in it; file 0: a bare address, of 47 bits. */
+enum { PROBE_DEPTH_MAX = 64, PROBE_FILE_SHIFT = 47 };
 
 struct probe_stack {
     __u32 depth;

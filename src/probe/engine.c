@@ -407,8 +407,11 @@ static int on_event(void *arg, void *data, size_t size)
     memcpy(&type, data, sizeof type);
     if ((type == PROBE_EVENT_FILE || type == PROBE_EVENT_PAGE) &&
         size >= sizeof(struct probe_event_file)) {
-        if (e->stacks)
+        /* A large file takes a while: whoever waits looks round after each. */
+        if (e->stacks && !e->over) {
             stacks_learn(e->stacks, data);
+            return -EAGAIN;
+        }
     } else if (e->options->kind->event)
         e->options->kind->event(e, data, size);
     return 0;
@@ -510,6 +513,7 @@ static int run_all(struct probe_state *s, struct error *err)
             return 0;
     }
     int bad = run_wait(&plan, err);
+    e->over = true;
     e->result->duration_ns = now_ns() - e->result->start_ns;
     e->result->interrupted = plan.interrupted;
     e->result->wait_status = plan.wait_status;

@@ -44,6 +44,7 @@ struct engine {
     struct stacks *stacks; /* NULL: no user or kernel stacks are kept */
     struct inside *inside; /* NULL: the kernel is asked; else a library in the program tells */
     bool multi;            /* uprobe_multi works here */
+    bool over;             /* nothing more is learned: the waiting has ended */
     uint32_t pid;          /* -p, or the program that was started; 0: all */
     struct probe_row *rows;
     size_t row_count, row_room;

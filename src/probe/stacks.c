@@ -400,6 +400,7 @@ size_t stacks_frames(struct stacks *s, uint64_t id, struct probe_frame *frames, 
     if (n > PROBE_DEPTH_MAX)
         n = PROBE_DEPTH_MAX;
     for (size_t i = 0; i < n && i < max; i++) {
+        _Static_assert(PROBE_FILE_SHIFT >= 47, "a bare address would name a file");
         uint64_t frame = k->stack.frame[i], number = frame >> PROBE_FILE_SHIFT;
         if (number == 0 || number > s->files)
             frames[i] = (struct probe_frame){.address = frame};
