@@ -51,7 +51,11 @@ uint64_t watch_dropped(const struct watch_process *p)
 
 const char *watch_process_name(const struct watch_process *p)
 {
-    const char *exe = p->stacks.image.exe, *slash = strrchr(exe, '/');
+    const char *exe = p->stacks.image.exe, *const *command = p->stacks.image.command;
+    /* As it was called: behind a link is a file of another name. But titles are not names. */
+    if (command && *command && **command && !strchr(*command, ' '))
+        exe = *command;
+    const char *slash = strrchr(exe, '/');
     return slash && slash[1] ? slash + 1 : *exe ? exe : "?";
 }
 

@@ -256,6 +256,14 @@ class Children(unittest.TestCase):
         self.assertEqual(len(re.findall(r"server \[\d+\]: .* live when it ended\n", out.stderr)), 1, out.stderr)
         self.assertRegex(out.stderr, r"\[\d+\]: [^\n]* live when it ended with status 4\n")
 
+    def test_name(self):
+        """A program is named as it was called, not as the file behind a link."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(SERVER, os.path.join(folder, "called"))
+            out = subprocess.run([MALLOW, "watch", "--period", "4K", "--", f"{folder}/called", "hold", "1000", "end"],
+                                 capture_output=True, text=True, timeout=60, check=False)
+        self.assertRegex(out.stderr, r" called \[\d+\]: .* live when it ended")
+
     def test_many(self):
         each = " & ".join([f"{SERVER} hold 500 end"] * 8)
         out, status, err = lines("--period", "4K", "--", "sh", "-c", f"{each} & wait")
