@@ -36,6 +36,7 @@ static void open_event(struct chrome *c, const char *phase, const char *name, ui
 {
     json_open_object(&c->j, NULL);
     json_text(&c->j, "ph", phase);
+    json_text(&c->j, "cat", *phase == 'M' ? "__metadata" : "memory"); /* readers rely on one */
     json_text(&c->j, "name", name);
     json_number(&c->j, "pid", c->image->pid);
     json_number(&c->j, "tid", tid);

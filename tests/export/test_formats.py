@@ -102,6 +102,16 @@ class Folded(unittest.TestCase):
         self.assertRegex(text, r"(?m)^\S*.*;main;(recurse;){41}leak;inlined_leaf 77$")
 
 
+def npm_environment(test, package):
+    """Where node finds a package of tests/export/package.json; skips the test when it is not there."""
+    modules = os.path.join(os.path.dirname(os.path.abspath(__file__)), "node_modules")
+    need("node", "nodejs")
+    if not os.path.exists(os.path.join(modules, package)):
+        test.skipTest(f"the npm packages of tests/export/package.json are not in {modules}: "
+                      "scripts/dependencies check installs them")
+    return dict(readers.ENVIRONMENT, NODE_PATH=modules)
+
+
 class Speedscope(unittest.TestCase):
     def test_totals_and_shape(self):
         for recording in (made.single, made.forked):
@@ -126,11 +136,7 @@ class Speedscope(unittest.TestCase):
             self.assertEqual([p["name"].rsplit(": ", 1)[1] for p in json.load(f)["profiles"]], ["live at the end"])
 
     def test_schema_of_speedscope(self):
-        modules = os.path.join(os.path.dirname(os.path.abspath(__file__)), "node_modules")
-        need("node", "nodejs")
-        if not os.path.exists(os.path.join(modules, "speedscope")):
-            self.skipTest(f"the npm packages of tests/export/package.json are not in {modules}: "
-                          "scripts/dependencies check installs them")
+        environment = npm_environment(self, "speedscope")
         path = made.export(made.forked, "speedscope")
         program = ("const fs = require('fs'); const Ajv = require('ajv');"
                    "const schema = require('speedscope/dist/release/file-format-schema.json');"
@@ -138,13 +144,13 @@ class Speedscope(unittest.TestCase):
                    "const check = ajv.compile(schema);"
                    "const ok = check(JSON.parse(fs.readFileSync(process.argv[1])));"
                    "console.log(ok, JSON.stringify(check.errors));")
-        env = dict(readers.ENVIRONMENT, NODE_PATH=modules)
         for text, valid in ((None, "true"), ('{"profiles":[{"type":"sampled"}]}', "false")):
             if text:
                 path = made.path("bad.json")
                 with open(path, "w", encoding="utf-8") as f:
                     f.write(text)
-            done = subprocess.run(["node", "-e", program, path], capture_output=True, text=True, env=env, check=False)
+            done = subprocess.run(["node", "-e", program, path], capture_output=True, text=True, env=environment,
+                                  check=False)
             self.assertEqual(done.stdout.split(" ")[0].strip(), valid, done.stdout + done.stderr)
 
 
@@ -287,6 +293,30 @@ class Chrome(unittest.TestCase):
         p = made.report(made.single)["processes"][0]
         calls = sum(e["args"]["calls"] for e in events if e["name"] == "calls")
         self.assertEqual(calls, p["events"] + p["reallocs"]["resized"])
+
+
+    def test_model_of_tracerbench(self):
+        """The events as a model of Chrome's traces that is not ours understands them."""
+        environment = npm_environment(self, "@tracerbench/trace-model")
+        program = ("const { buildModel } = require('@tracerbench/trace-model');"
+                   "const events = JSON.parse(require('fs').readFileSync(process.argv[1])).traceEvents;"
+                   "const counters = (p) => p.events.filter((e) => e.ph === 'C' && e.name === 'live heap');"
+                   "console.log(JSON.stringify(buildModel(events).processes.map((p) => ({"
+                   "  pid: p.id, name: p.name, duration: p.duration, counters: counters(p).map((e) => [e.start, e.args.bytes]),"
+                   "  threads: p.threads.map((t) => t.id)}))));")
+        for recording in (made.single, made.forked):
+            path = made.export(recording, "chrome")
+            done = subprocess.run(["node", "-e", program, path], capture_output=True, text=True, env=environment, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            read = {p["pid"]: p for p in json.loads(done.stdout)}
+            for p in made.report(recording)["processes"]:
+                have = read[p["pid"]]
+                self.assertEqual(have["name"], os.path.basename(p["exe"]))
+                self.assertEqual(max(v for _, v in have["counters"]), p["peak_live_bytes"])
+                self.assertEqual(have["counters"][-1][1], p["end_live_bytes"])
+                times = [t for t, _ in have["counters"]]
+                self.assertEqual(times, sorted(times))
+                self.assertGreaterEqual(len(have["threads"]), p["threads"])
 
 
 class Massif(unittest.TestCase):
