@@ -1,4 +1,5 @@
 /* cmd_workload.c - `mallow workload`: makes a replayable workload of one process of a recording. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/human.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "workload/convert.h"
 #include "workload/djmalloc.h"
 #include "workload/pack.h"
@@ -210,6 +212,27 @@ static int write_foreign(const struct command *self, const struct workload_cli *
     return command_finish(self);
 }
 
+/* The workload at `path` as `zstd` packs it. */
+static int write_packed(const struct command *self, const struct workload_cli *o, const char *path)
+{
+    struct error err = {0};
+    struct output output;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int failed = fd < 0 ? error_system(&err, "cannot read %s", path) : 0;
+    if (!failed && !(failed = output_open(&output, o->output, &err))) {
+        failed = workload_pack(fd, output.file, &err);
+        const off_t bytes = ftello(output.file);
+        if (output_close(&output, !failed, &err))
+            failed = -1;
+        char n[HUMAN_TEXT_BYTES];
+        if (!failed && !o->quiet)
+            printf("%s: packed into %s\n", o->output, human_size(n, (uint64_t)bytes));
+    }
+    if (fd >= 0)
+        close(fd);
+    return failed ? command_fail(self, &err) : command_finish(self);
+}
+
 static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
@@ -240,20 +263,25 @@ static bool is_workload(const char *path)
 static int make(const struct command *self, const struct workload_cli *o, const char *path)
 {
     enum djmalloc_kind target = target_kind(o), source = djmalloc_kind(path);
+    const bool packed = ends_with(o->output, ".zst");
+    if (packed && target != DJMALLOC_NEITHER)
+        return command_usage(self, "only workloads of mallow's own are packed");
     if (is_workload(path)) {
+        if (packed)
+            return write_packed(self, o, path);
         if (target == DJMALLOC_NEITHER)
-            return command_usage(self, "%s is a workload already", path);
+            return command_usage(self, "%s is a workload already; OUT.mwl.zst packs it", path);
         return write_foreign(self, o, path, target);
     }
     /* what is not yet a workload of ours becomes one on the way */
     struct buffer name = {0};
-    buffer_printf(&name, "%s%s", o->output, target == DJMALLOC_NEITHER ? "" : ".mwl~");
+    buffer_printf(&name, "%s%s", o->output, target == DJMALLOC_NEITHER && !packed ? "" : ".mwl~");
     const char *ours = buffer_text(&name);
     int status = source == DJMALLOC_NEITHER ? convert_recording(self, o, path, ours)
                                             : convert_foreign(self, o, path, source, ours);
-    if (target != DJMALLOC_NEITHER) {
+    if (target != DJMALLOC_NEITHER || packed) {
         if (status == EXIT_DONE)
-            status = write_foreign(self, o, ours, target);
+            status = packed ? write_packed(self, o, ours) : write_foreign(self, o, ours, target);
         unlink(ours);
     }
     buffer_release(&name);
@@ -288,7 +316,8 @@ const struct command command_workload = {
         "order and with their times. No addresses, names or contents are in it, so it can\n"
         "be given away. 'mallow replay' runs it against any allocator.\n"
         "FILE may also be a workload, or a raw trace or a workload (.wl) of glibc's\n"
-        "branch dj/malloc; and OUT is one of these when its name ends in .mtrace or .wl.\n",
+        "branch dj/malloc; and OUT is one of these when its name ends in .mtrace or .wl.\n"
+        "An OUT whose name ends in .zst is packed; all commands read it as it is.\n",
     .options = specs,
     .options_bytes = sizeof(struct workload_cli),
     .min_operands = 1,

@@ -14,6 +14,8 @@
 
 #include "workload/format.h"
 
+#define PACK_LEVEL 12 /* more makes a corpus smaller by little, and takes much longer */
+
 static int write_all(int fd, const char *data, size_t n, struct error *err)
 {
     while (n) {
@@ -55,6 +57,53 @@ int workload_unpack(const void *data, size_t n, int into, uint64_t most, struct 
         failed = error_set(err, ERROR_FORMAT, "the packed workload is cut off");
     ZSTD_freeDCtx(context);
     free(block);
+    return failed;
+}
+
+/* Feeds one piece into the frame, or ends it. */
+static int pack_piece(ZSTD_CCtx *context, ZSTD_inBuffer *in, bool last, char *block, size_t room,
+                      FILE *out, struct error *err)
+{
+    size_t left;
+    do {
+        ZSTD_outBuffer to = {block, room, 0};
+        left = ZSTD_compressStream2(context, &to, in, last ? ZSTD_e_end : ZSTD_e_continue);
+        if (ZSTD_isError(left))
+            return error_set(err, ERROR_MEMORY, "cannot pack the workload: %s",
+                             ZSTD_getErrorName(left));
+        if (fwrite(block, 1, to.pos, out) != to.pos)
+            return error_system(err, "cannot write the packed workload");
+    } while (last ? left != 0 : in->pos < in->size);
+    return 0;
+}
+
+int workload_pack(int from, FILE *out, struct error *err)
+{
+    ZSTD_CCtx *context = ZSTD_createCCtx();
+    const size_t room = ZSTD_CStreamOutSize(), piece = ZSTD_CStreamInSize();
+    char *block = malloc(room), *data = malloc(piece);
+    int failed = context && block && data ? 0 : error_set(err, ERROR_MEMORY, "out of memory");
+    if (!failed) {
+        ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, PACK_LEVEL);
+        ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+    }
+    for (off_t at = 0; !failed;) {
+        const ssize_t n = pread(from, data, piece, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            failed = error_system(err, "cannot read the workload");
+        if (failed)
+            break;
+        ZSTD_inBuffer in = {data, (size_t)n, 0};
+        failed = pack_piece(context, &in, n == 0, block, room, out, err);
+        at += n;
+        if (n == 0)
+            break;
+    }
+    ZSTD_freeCCtx(context);
+    free(block);
+    free(data);
     return failed;
 }
 

@@ -1,13 +1,14 @@
 /* pack.h - workload files compressed with zstd (as `zstd run.mwl` makes them).
  *
- * Owns: telling one from a plain file by its first bytes, and unpacking it into memory of the
- * kernel's, which a program that is started inherits. Refuses: files that unpack to more than a
+ * Owns: telling one from a plain file by its first bytes, packing, and unpacking it into memory of
+ * the kernel's, which a program that is started inherits. Refuses: files that unpack to more than a
  * quarter of the machine's memory, so that a small damaged or hostile file cannot fill it. */
 #ifndef MALLOW_WORKLOAD_PACK_H
 #define MALLOW_WORKLOAD_PACK_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
@@ -27,6 +28,9 @@ int workload_source_open(struct workload_source *s, const char *path, struct err
 int workload_source_expect(struct workload_source *s, const char *path, struct error *err);
 
 void workload_source_close(struct workload_source *s);
+
+/* Packs the workload in the descriptor `from`, from its start on. -1 with *err. */
+int workload_pack(int from, FILE *out, struct error *err);
 
 /* Unpacks n bytes at data into the descriptor `into`, at most `most` bytes. -1 with *err. */
 int workload_unpack(const void *data, size_t n, int into, uint64_t most, struct error *err);

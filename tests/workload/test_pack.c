@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -50,6 +51,31 @@ static void test_to_the_byte(void **state)
     assert_memory_equal(back, plain, BYTES);
 }
 
+/* What is packed here is what zstd unpacks; a file without a byte, too. */
+static void test_packs(void **state)
+{
+    (void)state;
+    for (size_t n = BYTES;; n = 0) {
+        struct error err = {0};
+        int fd = memfd_create("test", MFD_CLOEXEC);
+        char *text = NULL;
+        size_t text_bytes = 0;
+        FILE *out = open_memstream(&text, &text_bytes);
+        assert_true(fd >= 0 && out);
+        assert_int_equal(write(fd, plain, n), (ssize_t)n);
+        assert_int_equal(workload_pack(fd, out, &err), 0);
+        fclose(out);
+        close(fd);
+        memset(back, 0, sizeof back);
+        assert_int_equal(ZSTD_decompress(back, sizeof back, text, text_bytes), n);
+        assert_memory_equal(back, plain, n);
+        assert_true(n == 0 || text_bytes < n / 2);
+        free(text);
+        if (!n)
+            return;
+    }
+}
+
 static void test_cut_off(void **state)
 {
     (void)state;
@@ -93,9 +119,8 @@ static void test_damaged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_to_the_byte),
-        cmocka_unit_test(test_cut_off),
-        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_to_the_byte), cmocka_unit_test(test_packs),
+        cmocka_unit_test(test_cut_off),     cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_damaged),
     };
     return cmocka_run_group_tests(tests, prepare, NULL);

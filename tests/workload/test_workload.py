@@ -39,6 +39,22 @@ class Workloads(unittest.TestCase):
             mallow("workload", "-q", "-o", workload, trace)
         return trace, workload
 
+    def test_packed(self):
+        """By the name of the output: from a recording, and from a workload."""
+        trace, workload = self.make("ring", RING)
+        first, second = (os.path.join(self.folder.name, name) for name in ("first.mwl.zst", "second.mwl.zst"))
+        self.assertIn("packed into", mallow("workload", "-o", first, trace).stdout)
+        mallow("workload", "-q", "-o", second, workload)
+        with open(first, "rb") as f, open(second, "rb") as g:
+            packed = f.read()
+            self.assertEqual(packed, g.read())
+        self.assertEqual(packed[:4], b"\x28\xb5\x2f\xfd")
+        self.assertLess(len(packed), os.path.getsize(workload))
+        told = [json.loads(mallow("replay", "--dry-run", "--json", path).stdout) for path in (workload, first)]
+        self.assertEqual(told[0]["operations"], told[1]["operations"])
+        self.assertEqual([n for n in os.listdir(self.folder.name) if n.endswith("~")], [])
+        self.assertIn("only workloads of mallow's own", mallow("workload", "-o", first, "--format=wl", trace, status=2).stderr)
+
     def compare(self, trace, workload):
         with open(workload, "rb") as f:
             read = reader.execute(f.read())
