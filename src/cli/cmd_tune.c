@@ -372,9 +372,14 @@ static void print_front(struct tuning *t)
     }
     if (!there) {
         print_point(t, usual);
-        printf("The default is not on the front: %zu of these %zu are as good or better in all "
-               "three.\n",
-               beaten_by(usual, front, n), n);
+        const size_t beaten = beaten_by(usual, front, n);
+        if (beaten)
+            printf("The default is not on the front: %zu of these %zu are as good or better in all "
+                   "three.\n",
+                   beaten, n);
+        else
+            printf("The default is not on the front: one of these is better in something, and as "
+                   "good within one percent in the rest.\n");
     } else {
         printf("The default is on the front%s.\n", n == 1 ? ", alone" : "");
     }

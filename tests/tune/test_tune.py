@@ -97,6 +97,28 @@ class Tunes(unittest.TestCase):
             self.assertEqual(point["settings"]["glibc.malloc.arena_max"], "1")
             self.assertEqual(point["environment"].count("arena_max"), 1)
 
+    def test_other_allocators(self):
+        """From the table of settings to a confirmed answer, of each that is installed."""
+        for name in ("jemalloc", "mimalloc", "tcmalloc"):
+            with self.subTest(name):
+                p = subprocess.run([MALLOW, "tune", "--alloc", name, "--runs", "24", "--confirm", "3", "--json",
+                                    self.workload], capture_output=True, text=True, timeout=280)
+                if p.returncode == 1 and "install" in p.stderr:
+                    print(f"SKIPPED: {p.stderr.strip()}", file=sys.stderr)
+                    continue
+                self.assertEqual(p.returncode, 0, p.stderr)
+                found = json.loads(p.stdout)
+                self.assertEqual(found["allocator"], name)
+                self.assertEqual(found["failed_runs"], 0)
+                self.assertGreaterEqual(len(found["searched"]), 4)
+                self.assertTrue(all("LD_PRELOAD=" in point["environment"] for point in found["searched"]))
+                variable = {"jemalloc": "MALLOC_CONF=", "mimalloc": "MIMALLOC_", "tcmalloc": "TCMALLOC_"}[name]
+                set_ = [point for point in found["searched"] if point["settings"]]
+                self.assertTrue(set_ and all(variable in point["environment"] for point in set_))
+                line = set_[0]["environment"]
+                done = subprocess.run(["env", *line.split(), FRAGMENT], capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), line)
+
     def test_messages(self):
         self.assertIn("unknown allocator", mallow("tune", "--alloc", "a", self.workload, status=2).stderr)
         self.assertIn("cannot be fixed", mallow("tune", "--set", "M_TOP_PAD=1", self.workload, status=2).stderr)
