@@ -69,6 +69,7 @@ class Agrees:
     program = ()  # in front of the victim
     more = ()  # options
     sees_reuse = True
+    sees_main = True  # that the main thread has the main arena
     user = {}
 
     def run_victim(self, name="arenas_victim", options=(), env=()):
@@ -97,7 +98,8 @@ class Agrees:
         self.assertEqual(sorted(h["bytes"] for h in document["heaps"]), sorted(sizes[1:-1]))
         self.assertEqual(document["sbrk_bytes"] + sum(h["bytes"] for h in document["heaps"]), int(total))
         self.assertEqual((document["mmap_threshold_bytes"], document["trim_threshold_bytes"]), thresholds)
-        self.assertEqual([a["main"] for a in document["arenas"]].count(True), 1)
+        if self.sees_main:
+            self.assertEqual([a["main"] for a in document["arenas"]].count(True), 1)
         return document, [e["event"] for e in document["events"]]
 
     def test_it_agrees_with_malloc_info(self):
@@ -105,7 +107,7 @@ class Agrees:
         self.assertEqual((names.count("heap_new"), names.count("arena_new")), (8, 8))
         self.assertEqual([e["arguments"] for e in document["events"] if e["event"] == "mallopt_free_dyn_thresholds"],
                          [[303104, 606208], [602112, 1204224], [1200128, 2400256]])
-        self.assertEqual(len(document["arenas"]), 9)
+        self.assertEqual(len(document["arenas"]), 8 + self.sees_main)
 
     def test_with_few_arenas(self):
         document, names = self.compare(MALLOC_ARENA_MAX="3")
@@ -307,13 +309,14 @@ class Sources(Case):
 
 @unittest.skipUnless("STATIC_GLIBC" in os.environ, "needs a glibc with static probes: tests/probe/static_glibc.sh")
 class Static(Agrees, Case):
-    """The static probes of a glibc that has them."""
+    """The static probes of a glibc that has them; none of them tells of a thread that never changed its arena."""
     source = "static"
+    sees_main = False
 
     def setUp(self):
-        objects = os.environ["STATIC_GLIBC"]
-        self.program = [os.path.join(objects, "elf", "ld.so"), "--library-path", objects]
-        self.more = ["--lib", os.path.join(objects, "libc.so")]
+        folder = os.environ["STATIC_GLIBC"]
+        self.program = [os.path.join(folder, "ld.so"), "--library-path", folder]
+        self.more = ["--lib", os.path.join(folder, "libc.so.6")]
 
 
 if __name__ == "__main__":
