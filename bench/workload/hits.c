@@ -1,11 +1,12 @@
 /* hits.c - malloc and free, or page faults, from a known depth; prints the thread's own CPU
  * nanoseconds for each. Built without frame pointers, as distributions build.
- * usage: hits malloc|fault N DEPTH */
+ * usage: hits malloc|fault N DEPTH [wait]   with a fourth argument, it waits for a byte of input */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 static void *volatile sink;
 static char *pages;
@@ -41,8 +42,11 @@ static __attribute__((noipa)) double deep(int what, long n, int depth)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
+    char word;
+    if (argc != 4 && argc != 5)
         return 2;
+    if (argc == 5 && read(0, &word, 1) != 1)
+        return 1;
     int what = !strcmp(argv[1], "fault");
     long n = atol(argv[2]);
     if (what) {
