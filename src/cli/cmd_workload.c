@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "base/human.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "record/recover.h"
 #include "workload/convert.h"
 #include "workload/djmalloc.h"
 #include "workload/pack.h"
@@ -162,6 +164,7 @@ static int convert_recording(const struct command *self, const struct workload_c
 {
     struct error err = {0};
     struct progress bar = {0};
+    record_recover(path);
     progress_begin(&bar, "reading");
     struct trace_open_options how = {.columns = WORKLOAD_COLUMNS,
                                      .only_image = UINT32_MAX,
@@ -288,40 +291,98 @@ static int make(const struct command *self, const struct workload_cli *o, const 
     return status;
 }
 
+static int append(int to, const char *path, struct error *err)
+{
+    bool input = !strcmp(path, "-");
+    int from = input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC), bad = 0;
+    if (from < 0)
+        return error_system(err, "cannot open %s", path);
+    static char block[1 << 16];
+    ssize_t n = 0;
+    while (!bad && (n = read(from, block, sizeof block)) > 0)
+        for (ssize_t done = 0, m; !bad && done < n; done += m)
+            if ((m = write(to, block + done, (size_t)(n - done))) < 0)
+                bad = error_system(err, "cannot put together what is read");
+    if (n < 0)
+        bad = error_system(err, "cannot read %s", input ? "standard input" : path);
+    if (!input)
+        close(from);
+    return bad;
+}
+
+/* The files one after the other in one without a name, beside the output. Its descriptor, or -1. */
+static int gather(const struct workload_cli *o, char **files, int count, struct error *err)
+{
+    struct buffer name = {0};
+    buffer_printf(&name, "%s.XXXXXX", o->output);
+    char *text = strdup(buffer_text(&name));
+    buffer_release(&name);
+    if (!text)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    int fd = mkostemp(text, O_CLOEXEC);
+    if (fd < 0)
+        error_system(err, "cannot create %s", text);
+    else
+        unlink(text);
+    free(text);
+    for (int i = 0; fd >= 0 && i < count; i++)
+        if (append(fd, files[i], err)) {
+            close(fd);
+            fd = -1;
+        }
+    return fd;
+}
+
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
-    (void)operand_count;
     const struct workload_cli *o = options;
     if (!o->output)
         return command_usage(self, "say where the workload goes: -o OUT.mwl");
-    if (same_file(operands[0], o->output))
-        return command_usage(self, "the workload would overwrite %s, which it is made from",
-                             operands[0]);
-    struct workload_source source; /* a packed workload is unpacked; all else is as it is */
+    for (int i = 0; i < operand_count; i++) {
+        if (same_file(operands[i], o->output))
+            return command_usage(self, "the workload would overwrite %s, which it is made from",
+                                 operands[i]);
+        if (operand_count > 1 && djmalloc_kind(operands[i]) != DJMALLOC_TRACE)
+            return command_usage(
+                self, "%s is no raw trace of dj/malloc; several files must be such", operands[i]);
+    }
     struct error err;
-    if (workload_source_open(&source, operands[0], &err))
-        return command_fail(self, &err);
-    int status = make(self, o, source.path);
+    char name[32];
+    const char *path = operands[0];
+    int gathered = -1;
+    if (operand_count > 1 || !strcmp(path, "-")) {
+        gathered = gather(o, operands, operand_count, &err);
+        if (gathered < 0)
+            return command_fail(self, &err);
+        snprintf(name, sizeof name, "/proc/self/fd/%d", gathered);
+        path = name;
+    }
+    struct workload_source source; /* a packed workload is unpacked; all else is as it is */
+    int status = workload_source_open(&source, path, &err) ? command_fail(self, &err)
+                                                           : make(self, o, source.path);
     workload_source_close(&source);
+    if (gathered >= 0)
+        close(gathered);
     return status;
 }
 
 const struct command command_workload = {
     .name = "workload",
     .summary = "turn a recording into a workload that can be replayed",
-    .operands = "FILE",
+    .operands = "FILE...",
     .description =
         "Turns one process of the recording FILE into a workload: per thread, the\n"
         "allocation calls with their sizes and alignments, on numbered slots, in their\n"
         "order and with their times. No addresses, names or contents are in it, so it can\n"
         "be given away. 'mallow replay' runs it against any allocator.\n"
-        "FILE may also be a workload, or a raw trace or a workload (.wl) of glibc's\n"
-        "branch dj/malloc; and OUT is one of these when its name ends in .mtrace or .wl.\n"
-        "An OUT whose name ends in .zst is packed; all commands read it as it is.\n",
+        "FILE may also be a workload, or a workload (.wl) or raw traces of glibc's branch\n"
+        "dj/malloc, and - is standard input. OUT is one of these when its name ends in\n"
+        ".wl or .mtrace. An OUT whose name ends in .zst is packed; all commands read it\n"
+        "as it is.\n",
     .options = specs,
     .options_bytes = sizeof(struct workload_cli),
     .min_operands = 1,
-    .max_operands = 1,
+    .max_operands = -1,
     .flags = COMMAND_FILES,
     .run = run,
 };

@@ -49,6 +49,26 @@ class Formats(unittest.TestCase):
         p = self.mallow("workload", self.path("t"), "-o", self.path("t.mwl"), status=status)
         return (self.read("t.mwl") if not status else None), p.stderr
 
+    def test_several_files_and_standard_input(self):
+        """A trace that was written in pieces, each with the record that says whose it is."""
+        pieces = [record(1, MALLOC, 0, A, 10) + record(1, MALLOC, 0, B, 20), record(1, FREE, A),
+                  record(1, MALLOC, 0, A, 30)]
+        names = [self.path(f"trace.{i}") for i in range(3)]
+        for name, piece in zip(names, pieces):
+            with open(name, "wb") as f:
+                f.write(MAGIC + piece)
+        self.mallow("workload", *names, "-o", self.path("t.mwl"))
+        got = self.read("t.mwl")
+        self.assertEqual((got["calls"], got["unknown_frees"]), ({"malloc": 3, "free": 1}, 0))
+        with open(names[0], "rb") as f:
+            p = subprocess.run([MALLOW, "workload", "-", "-o", self.path("u.mwl")], stdin=f, capture_output=True,
+                               text=True, timeout=120)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        self.assertEqual(self.read("u.mwl")["calls"], {"malloc": 2})
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["t.mwl", "trace.0", "trace.1", "trace.2", "u.mwl"])
+        said = self.mallow("workload", names[0], self.path("t.mwl"), "-o", self.path("v.mwl"), status=2).stderr
+        self.assertIn("no raw trace", said)
+
     def test_every_type(self):
         got, said = self.convert(
             record(1, MALLOC, 0, A, 10), record(1, CALLOC, 0, B, 20), record(1, REALLOC, A, C, 30),
