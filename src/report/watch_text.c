@@ -119,9 +119,10 @@ static void print_row(struct watch_view *v, const struct page *p, const struct w
     char n[HUMAN_TEXT_BYTES];
     buffer_append_text(&b, "  ");
     append_estimate(&b, &s->chosen);
-    buffer_printf(&b, " in %s%s blocks, %s sampled",
+    uint64_t blocks = estimate_whole(s->chosen.blocks);
+    buffer_printf(&b, " in %s%s block%s, %s sampled",
                   (double)s->chosen.samples < s->chosen.blocks ? "about " : "",
-                  human_count(n, estimate_whole(s->chosen.blocks)),
+                  human_count(n, blocks), blocks == 1 ? "" : "s",
                   human_count((char[HUMAN_TEXT_BYTES]){0}, s->chosen.samples));
     if (r->kind != WATCH_FREES && s->chosen.samples)
         append_ages(&b, s);
