@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ struct module {
     struct elf_names names;
     struct dwarf_index *dwarf;
     struct locate_notes notes;
+    uint64_t nameless;   /* places that were asked for and have no name */
     const char *problem; /* the line for the user, made when asked */
 };
 
@@ -533,6 +535,8 @@ size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uin
             return copy_out(&s->slot[i], shown, frames, max);
     if ((m ? resolve(s, m, at, &found) : resolve_jit(s, pid, at, &found)) != 0)
         return 1;
+    if (m && !found.frame[found.count - 1].function)
+        m->nameless++;
     s->slot[i] = found;
     s->used++;
     return copy_out(&found, shown, frames, max);
@@ -550,7 +554,12 @@ size_t symbols_problems(struct symbols *s, const char *const **text)
         char *line = NULL;
         if (!m->notes.text[0])
             continue;
-        if (asprintf(&line, "%s: %s", *m->path ? m->path : "(no path)", m->notes.text) < 0)
+        char nameless[80] = "";
+        if (m->nameless)
+            snprintf(nameless, sizeof nameless, "%" PRIu64 " place%s ha%s no name; ", m->nameless,
+                     m->nameless == 1 ? "" : "s", m->nameless == 1 ? "s" : "ve");
+        if (asprintf(&line, "%s: %s%s", *m->path ? m->path : "(no path)", nameless, m->notes.text) <
+            0)
             continue;
         problem[count] = intern_string(&s->strings, line);
         count += problem[count] != NULL;

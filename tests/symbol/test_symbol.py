@@ -220,6 +220,7 @@ class Inlining(Case):
         self.assertEqual(frames[0].function, '??')
         self.assertEqual(frames[0].module, 'victim')
         self.assertEqual(len(problems), 1)
+        self.assertIn(': 1 place has no name; ', problems[0])
 
     def test_closing_changes_nothing(self):
         """With room for next to no DWARF everything is opened again and again."""
