@@ -13,8 +13,8 @@ extern "C" {
 /* MALLOW_CALL_: NAME calls the preloaded library's function of that name, if there is one. */
 #define MALLOW_CALL_(name, declared, passed)                                                       \
     extern void name##_loaded declared __asm__(#name) __attribute__((weak));                       \
-    static inline void name declared __asm__(#name "_if_loaded");                                  \
-    static inline __attribute__((unused)) void name declared                                       \
+    static __inline__ void name declared __asm__(#name "_if_loaded");                              \
+    static __inline__ __attribute__((unused)) void name declared                                   \
     {                                                                                              \
         if (name##_loaded)                                                                         \
             name##_loaded passed;                                                                  \
