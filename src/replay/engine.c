@@ -17,8 +17,9 @@
 #define STACK_TOUCHED (16u << 10)
 #define HUGE_BYTES    (2u << 20)
 #define STEP_MIN      (16 << 10)
-#define SLICE         1024u /* records between two looks at what is due */
-#define IDLE_NS       10e6  /* the longest sleep between two such looks */
+#define NEAR_SLOTS    (1u << 15) /* so many lie in a processor's own cache */
+#define SLICE         1024u      /* records between two looks at what is due */
+#define IDLE_NS       10e6       /* the longest sleep between two such looks */
 
 void engine_die(const char *what)
 {
@@ -66,6 +67,7 @@ int engine_init(struct engine *e, const struct workload *w, const struct stages 
     e->options = *options;
     e->fd = fd;
     e->many = w->thread_count > 1;
+    e->far_away = !e->many && w->facts[WORKLOAD_FACT_SLOTS] > NEAR_SLOTS;
     e->seat_count = (uint32_t)w->facts[WORKLOAD_FACT_SEATS];
     e->overhead_cycles = execute_overhead();
     e->slots = own(e, w->facts[WORKLOAD_FACT_SLOTS] * sizeof *e->slots, err);

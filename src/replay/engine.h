@@ -93,6 +93,7 @@ struct engine {
     struct engine_options options;
     int fd;
     bool many;                   /* threads */
+    bool far_away;               /* so many slots of one thread that few of them are in a cache */
     struct measure *measure;     /* the caller's, whose chores the threads do */
     const struct stages *stages; /* the caller's; NULL when nobody has to wait for them */
     uint64_t overhead_cycles, start_tsc;

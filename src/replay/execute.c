@@ -482,8 +482,93 @@ act(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned variant, co
     return p;
 }
 
-static inline __attribute__((always_inline)) void run(struct engine_seat *s, uint32_t n,
-                                                      const unsigned mode)
+/* --- looking ahead ---
+ *
+ * With many live blocks nearly every release names a slot that no cache holds. So the records are
+ * read twice, a few at a time: first only for the slots that they will name, which are asked of
+ * memory all at once, then to be executed. */
+
+#define GROUP 64u /* records */
+
+/* The slots that a thread's stack of free ones will give, without touching it. */
+struct scout {
+    const struct engine_slot *slots;
+    uint32_t last_slot, own; /* own: the top of what lay there before the group */
+    uint32_t pushed[GROUP], depth;
+};
+
+static inline void look_at(struct scout *u, uint32_t slot)
+{
+    u->last_slot = slot;
+    __builtin_prefetch(&u->slots[slot], 1);
+}
+
+static inline void look_at_named(struct scout *u, const uint8_t **p)
+{
+    look_at(u, workload_get_difference(p, u->last_slot));
+}
+
+static inline void look_at_own(struct scout *u)
+{
+    if (u->depth) {
+        u->last_slot = u->pushed[--u->depth];
+        return;
+    }
+    if (u->own == UINT32_MAX)
+        return; /* not in a sound file */
+    u->last_slot = u->own;
+    u->own = (uint32_t)u->slots[u->own].size_bytes;
+}
+
+static __attribute__((noinline)) void look_ahead(const struct engine_seat *s, uint32_t n)
+{
+    const uint8_t *p = s->ops;
+    struct scout u = {.slots = s->engine->slots, .last_slot = s->last_slot, .own = s->own};
+    for (; n; n--) {
+        const uint8_t first = *p++;
+        const unsigned code = workload_code(first), variant = workload_variant(first);
+        if (workload_releases(code)) {
+            if (variant != WORKLOAD_NULL) {
+                look_at_named(&u, &p);
+                if (variant & WORKLOAD_FROM_OTHER)
+                    workload_get(&p);
+                if (!(variant & WORKLOAD_DONATE))
+                    u.pushed[u.depth++] = u.last_slot;
+            }
+            if (code == MLW_OP_FREE_ALIGNED_SIZED)
+                workload_get(&p);
+            if (code == MLW_OP_FREE_SIZED || code == MLW_OP_FREE_ALIGNED_SIZED)
+                workload_get(&p);
+        } else if (workload_reallocates(code) && variant >= WORKLOAD_LOCAL) {
+            look_at_named(&u, &p);
+            if (variant == WORKLOAD_HANDED || variant == WORKLOAD_ZERO_HANDED)
+                workload_get(&p);
+            if (variant < WORKLOAD_ZERO)
+                workload_get(&p);
+        } else if (workload_allocates(code) || workload_reallocates(code)) {
+            if (variant == WORKLOAD_OWN)
+                look_at_own(&u);
+            else if (variant != WORKLOAD_FAILED)
+                look_at_named(&u, &p);
+            if (variant == WORKLOAD_TAKEN)
+                workload_get(&p);
+            if (workload_aligned(code))
+                workload_get(&p);
+            workload_get(&p);
+        } else if (code == WORKLOAD_START || code == WORKLOAD_END) {
+            workload_get(&p);
+        } else {
+            look_at_named(&u, &p);
+            if (variant & WORKLOAD_FROM_OTHER)
+                workload_get(&p);
+            if (code == WORKLOAD_MOVE)
+                look_at_named(&u, &p);
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void run_group(struct engine_seat *s, uint32_t n,
+                                                            const unsigned mode)
 {
     const uint8_t *p = s->ops;
     for (; n; n--) {
@@ -503,6 +588,19 @@ static inline __attribute__((always_inline)) void run(struct engine_seat *s, uin
             p = act(s, p, code, variant, mode);
     }
     s->ops = p;
+}
+
+static inline __attribute__((always_inline)) void run(struct engine_seat *s, uint32_t n,
+                                                      const unsigned mode)
+{
+    const bool far_away = s->engine->far_away;
+    while (n) {
+        const uint32_t group = far_away && n > GROUP ? GROUP : n;
+        if (far_away)
+            look_ahead(s, group);
+        run_group(s, group, mode);
+        n -= group;
+    }
 }
 
 void execute_records(struct engine_seat *s, uint32_t n)
