@@ -37,10 +37,64 @@ static long mapping_found(struct task_struct *task, struct vm_area_struct *vma, 
     return 0;
 }
 
+static long place_found(struct task_struct *task, struct vm_area_struct *vma, void *data)
+{
+    u32 *place = data;
+    struct file *file = vma->vm_file;
+    struct mm_struct *mm = vma->vm_mm;
+    if (file)
+        *place = config.own_inode && BPF_CORE_READ(file, f_inode, i_ino) == config.own_inode
+                     ? FAULTS_OWN
+                     : FAULTS_FILE;
+    else if (vma->vm_start <= mm->brk && vma->vm_end >= mm->start_brk)
+        *place = FAULTS_HEAP;
+    else if (vma->vm_start <= mm->start_stack && vma->vm_end >= mm->start_stack)
+        *place = FAULTS_STACK;
+    else
+        *place = FAULTS_ANONYMOUS;
+    return 0;
+}
+
+static __always_inline u32 take_access(void)
+{
+    u32 tid = bpf_get_current_pid_tgid(), found = FAULTS_KERNEL;
+    u32 *how = bpf_map_lookup_elem(&access, &tid);
+    if (how) {
+        found = *how;
+        bpf_map_delete_elem(&access, &tid);
+    }
+    return found;
+}
+
+static __always_inline int tell(struct bpf_perf_event_data *ctx, u64 major)
+{
+    u64 id = bpf_get_current_pid_tgid();
+    u32 place = FAULTS_BUSY, how = take_access();
+    bpf_find_vma(bpf_get_current_task_btf(), ctx->addr, place_found, &place, 0);
+    struct faults_event *e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
+    if (!e) {
+        lose(PROBE_LOST_EVENTS);
+        return 0;
+    }
+    e->type = FAULTS_EVENT;
+    e->pid = id >> 32;
+    e->tid = id;
+    e->major = major;
+    e->access = how;
+    e->place = place;
+    e->zero = 0;
+    e->time_ns = bpf_ktime_get_ns();
+    e->address = ctx->addr;
+    bpf_ringbuf_submit(e, wakes());
+    return 0;
+}
+
 static __always_inline int fault(struct bpf_perf_event_data *ctx, u64 minor, u64 major)
 {
     if (!wanted())
         return 0;
+    if (config.stream)
+        return tell(ctx, major);
     struct probe_key k = {};
     key_who(&k);
     if (config.by & PROBE_BY_ADDRESS)
@@ -50,14 +104,8 @@ static __always_inline int fault(struct bpf_perf_event_data *ctx, u64 minor, u64
         if (bpf_find_vma(bpf_get_current_task_btf(), ctx->addr, mapping_found, &m, 0))
             __builtin_memcpy(k.name, "[busy]", 7); /* the map of the process was being changed */
     }
-    if (config.by & PROBE_BY_ACCESS) {
-        u32 tid = bpf_get_current_pid_tgid();
-        u32 *how = bpf_map_lookup_elem(&access, &tid);
-        if (how) {
-            k.what = *how;
-            bpf_map_delete_elem(&access, &tid);
-        }
-    }
+    if (config.by & PROBE_BY_ACCESS)
+        k.what = take_access();
     if (config.by & PROBE_BY_STACK)
         k.stack = user_stack();
     add(&k, minor, 0, major, 0);

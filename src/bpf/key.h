@@ -52,7 +52,8 @@ struct probe_config {
     __u32 detail;    /* what the kind says */
     __u32 live;      /* net of frees */
     __u32 pages;     /* what is known of a page goes before asking the process's map */
-    __u32 zero;
+    __u32 stream;    /* every event goes to the ring buffer, and nothing is added up */
+    __u64 own_inode; /* of a file that the recorder maps into the process; 0: none */
 };
 
 /* In the map of targets: a process that is looked at, or will be once it executes PROGRAM. */
@@ -121,12 +122,34 @@ struct probe_place {
 };
 
 /* Into the ring buffer when a file is met that has no tables yet. */
-enum probe_event_type { PROBE_EVENT_FILE = 1, PROBE_EVENT_PAGE = 2, PROBE_EVENT_KIND = 16 };
+enum probe_event_type {
+    PROBE_EVENT_FILE = 1,
+    PROBE_EVENT_PAGE = 2,
+    PROBE_EVENT_PAGES = 3, /* in a stream: struct probe_event_pages */
+    PROBE_EVENT_KIND = 16
+};
 struct probe_event_file {
     __u32 type;
     __u32 pid;
     __u64 address;
     struct probe_file_id id;
+};
+
+/* What happened to pages. */
+enum probe_pages {
+    PROBE_PAGES_IN,        /* from swap */
+    PROBE_PAGES_OUT,       /* there */
+    PROBE_PAGES_RECLAIMED, /* directly, by a thread that waited */
+    PROBE_PAGES_GROUP,     /* the same, at the limit of a control group */
+    PROBE_PAGES_WAIT,      /* a major fault */
+    PROBE_PAGES_KILLED     /* for lack of memory */
+};
+struct probe_event_pages {
+    __u32 type;
+    __u32 what; /* enum probe_pages */
+    __u32 pid, tid;
+    __u64 time_ns; /* CLOCK_MONOTONIC */
+    __u64 pages, ns;
 };
 
 #endif

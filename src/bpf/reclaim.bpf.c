@@ -19,6 +19,13 @@ struct {
 
 static __always_inline void count(u32 what, u64 calls, u64 pages, u64 ns, u64 scanned)
 {
+    if (config.stream) {
+        /* What the kernel's own thread does belongs to no process. */
+        if (calls && (what == RECLAIM_DIRECT || what == RECLAIM_GROUP))
+            tell_pages(what == RECLAIM_DIRECT ? PROBE_PAGES_RECLAIMED : PROBE_PAGES_GROUP, 0, pages,
+                       ns);
+        return;
+    }
     struct probe_key k = {.what = what};
     key_who(&k);
     if (config.by & PROBE_BY_STACK && what != RECLAIM_DAEMON)
@@ -100,6 +107,10 @@ int BPF_PROG(kill, struct task_struct *task)
     u32 pid = task->tgid;
     if (!wanted_pid(pid))
         return 0;
+    if (config.stream) {
+        tell_pages(PROBE_PAGES_KILLED, pid, 0, 0);
+        return 0;
+    }
     struct probe_key k = {.what = RECLAIM_KILL};
     if (config.by & PROBE_BY_PROCESS)
         k.pid = pid;

@@ -76,13 +76,36 @@ static __always_inline u64 count_of(struct mm_struct *mm, u32 member)
     return sum < 0 ? 0 : sum;
 }
 
-static __always_inline void set(struct rss_process *p, struct mm_struct *mm, u32 member)
+static __always_inline void set(struct rss_process *p, u32 member, u64 pages)
 {
-    u64 pages = count_of(mm, member);
     member &= 3;
     p->pages[member] = pages;
     if (pages > p->peak[member])
         p->peak[member] = pages;
+}
+
+static __always_inline u64 size_of(const struct rss_process *p)
+{
+    return p->pages[RSS_FILE] + p->pages[RSS_ANONYMOUS] + p->pages[RSS_SHARED];
+}
+
+static __always_inline void tell(struct rss_process *p, u32 pid, u64 now, u64 size)
+{
+    struct rss_event *e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
+    if (!e) {
+        lose(PROBE_LOST_EVENTS);
+        return;
+    }
+    e->type = RSS_EVENT;
+    e->pid = pid;
+    e->time_ns = now;
+    for (u32 i = 0; i < RSS_KINDS; i++)
+        e->pages[i] = p->pages[i];
+    bpf_ringbuf_submit(e, wakes());
+    p->told = size;
+    p->told_ns = now;
+    if (size > p->peak_told)
+        p->peak_told = size;
 }
 
 SEC("tp_btf/rss_stat")
@@ -107,33 +130,28 @@ int BPF_PROG(changed, struct mm_struct *mm, int member)
             return 0;
         }
     }
+    u64 now = bpf_ktime_get_ns(), was = size_of(p);
     if (p->mm != (u64)mm) {
         p->mm = (u64)mm;
+        p->peak_told = 0;
         for (u32 i = 0; i < RSS_KINDS; i++)
-            set(p, mm, i);
-    } else
-        set(p, mm, member);
+            set(p, i, count_of(mm, i));
+    } else {
+        u64 pages = count_of(mm, member);
+        u32 which = member & 3;
+        /* A peak must not fall through between two events: it is told when it is left. */
+        if (was > p->peak_told && which != RSS_SWAP && pages < p->pages[which])
+            tell(p, pid, now, was);
+        set(p, member, pages);
+    }
     bpf_probe_read_kernel_str(p->command, sizeof p->command, owner->comm);
     __sync_fetch_and_add(&p->changes, 1);
-    u64 now = bpf_ktime_get_ns();
-    u64 size = p->pages[RSS_FILE] + p->pages[RSS_ANONYMOUS] + p->pages[RSS_SHARED];
+    u64 size = size_of(p);
     if (size > p->peak_resident)
         p->peak_resident = size;
     u64 moved = size > p->told ? size - p->told : p->told - size;
     if (moved < STEP_PAGES + (p->told >> 5) && now - p->told_ns < STEP_NS)
         return 0;
-    struct rss_event *e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
-    if (!e) {
-        lose(PROBE_LOST_EVENTS);
-        return 0;
-    }
-    e->type = RSS_EVENT;
-    e->pid = pid;
-    e->time_ns = now;
-    for (u32 i = 0; i < RSS_KINDS; i++)
-        e->pages[i] = p->pages[i];
-    bpf_ringbuf_submit(e, 0);
-    p->told = size;
-    p->told_ns = now;
+    tell(p, pid, now, size);
     return 0;
 }

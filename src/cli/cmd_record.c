@@ -8,6 +8,7 @@
 #include "base/human.h"
 #include "cli/command.h"
 #include "cli/preflight.h"
+#include "inspect/inspect.h"
 #include "inspect/library.h"
 #include "record/record.h"
 
@@ -40,9 +41,55 @@ static const struct option_spec specs[] = {
     {'p', "pid", OPTION_TEXT, AT(pid), "PID",
      "not possible for recording; explains what to do instead", .completion = VALUE_PID},
     {0, "with", OPTION_TEXT, AT(with), "KINDS",
-     "kernel-side events beside the calls; not in this version"},
+     "the kernel's events beside the calls, with commas: faults, rss, arenas, swapin, reclaim; "
+     "needs the rights of 'mallow probe'"},
     OPTION_END,
 };
+
+enum { WITH_MAX = 5 };
+
+struct with {
+    const struct probe_kind *kinds[WITH_MAX];
+    size_t count;
+};
+
+/* Returns 0, or EXIT_USAGE; said. */
+static int parse_with(const struct command *self, const char *text, struct with *with)
+{
+    static const struct {
+        const char *kind, *why;
+    } refused[] = {
+        {"sizes", "every call is recorded, with its size"},
+        {"calls", "every call of the allocator is recorded, with its stack"},
+        {"brk", "what makes the heap grow is among the events of 'arenas', and how large the "
+                "program is among those of 'rss'"},
+        {"slab", "the kernel's own memory is not the program's, and its events are too many; "
+                 "'mallow probe slab' adds them up"},
+    };
+    with->count = 0;
+    for (const char *p = text; p && *p; p += strspn(p, ",")) {
+        char name[16];
+        size_t n = strcspn(p, ",");
+        snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 15, p);
+        const struct probe_kind *kind = n < sizeof name ? probe_kind_find(name) : NULL;
+        if (!kind)
+            return command_usage(
+                self, "--with: '%.*s' is none of faults, rss, arenas, swapin, reclaim", (int)n, p);
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+            if (!strcmp(name, refused[i].kind))
+                return command_usage(self, "--with %s makes no sense: %s", name, refused[i].why);
+        bool again = false;
+        for (size_t i = 0; i < with->count; i++)
+            again |= with->kinds[i] == kind;
+        if (!again && with->count < WITH_MAX)
+            with->kinds[with->count++] = kind;
+        p += n;
+    }
+    return text && !with->count
+               ? command_usage(self, "--with: say one or more of faults, rss, arenas, swapin, "
+                                     "reclaim")
+               : 0;
+}
 
 struct speaker {
     const struct command *command;
@@ -85,6 +132,10 @@ static void say_losses(const struct command *self, const struct record_result *r
     else if (r->unwritten_errno)
         command_warn(self, "part of the recording could not be written: %s",
                      strerror(r->unwritten_errno));
+    if (r->lost_kernel_events)
+        command_warn(
+            self, "%s event%s of the kernel %s lost", human_count(lost, r->lost_kernel_events),
+            r->lost_kernel_events == 1 ? "" : "s", r->lost_kernel_events == 1 ? "was" : "were");
     if (r->unrecorded)
         command_warn(self, "%u processes could not be recorded", r->unrecorded);
     if (r->left_running)
@@ -117,9 +168,9 @@ static int run(const struct command *self, const void *options, char **operands,
                              "a running process cannot be recorded: the recording library has to "
                              "be there when it starts. Start it with 'mallow record --paused "
                              "PROGRAM' and begin with 'mallow control PID unpause'");
-    if (o->with)
-        return command_usage(self, "--with %s: kernel-side events are not in this version",
-                             o->with);
+    struct with with;
+    if (parse_with(self, o->with, &with))
+        return EXIT_USAGE;
     if (operand_count == 0)
         return command_usage(self, "no program given; 'mallow record [OPTIONS] [--] PROGRAM "
                                    "[ARGS...]'");
@@ -133,6 +184,11 @@ static int run(const struct command *self, const void *options, char **operands,
     if (status)
         return status;
 
+    static struct inspect found;
+    if (with.count && inspect_program(operands[0], &found, &err)) {
+        command_warn(self, "%s", err.text);
+        return EXIT_MALLOW_FAILED;
+    }
     struct speaker speaker = {.command = self, .quiet = o->quiet};
     progress_begin(&speaker.progress, "sealing");
     struct record_options record = {.output = o->output,
@@ -144,6 +200,9 @@ static int run(const struct command *self, const void *options, char **operands,
                                     .environment = o->environment,
                                     .keep_raw = o->keep_raw,
                                     .sample_interval_ns = o->sample_interval_ns,
+                                    .with = with.kinds,
+                                    .with_count = with.count,
+                                    .program = found.path,
                                     .say = say,
                                     .progress = progress,
                                     .arg = &speaker};

@@ -23,7 +23,9 @@ enum mlw_chunk_type {
     MLW_CHUNK_SPLIT = 6,    /* TLVs: the resident size by kind of mapping at one moment */
     MLW_CHUNK_CLOCK = 7,    /* struct mlw_clock_pair[] */
     MLW_CHUNK_MARK = 8,     /* TLVs: a mark set from outside */
-    MLW_CHUNK_SPACE = 9     /* zeros: room for what must be written although the disk is full */
+    MLW_CHUNK_SPACE = 9,    /* zeros: room for what must be written although the disk is full */
+    MLW_CHUNK_KERNEL = 10   /* struct mlw_kernel and its values, again and again; of all images:
+                               lost_calls is how many were lost in the recording so far */
 };
 
 enum mlw_chunk_flags {
@@ -84,9 +86,11 @@ enum mlw_tlv {
     MLW_TLV_OWN = 19,   /* u64 bytes of memory of the traced program that are the recorder's */
     MLW_TLV_NOTE = 20,  /* text for the user: something that limits this recording */
     MLW_TLV_NAMES =
-        21 /* in PROCESS, of recordings made from foreign traces: functions at addresses.
-              Records u64 pc, u32 line, u8 1: inlined into the next record's (of the same
-              pc), text function, text file, each ended by NUL and maybe empty; by pc */
+        21, /* in PROCESS, of recordings made from foreign traces: functions at addresses.
+               Records u64 pc, u32 line, u8 1: inlined into the next record's (of the same
+               pc), text function, text file, each ended by NUL and maybe empty; by pc */
+    MLW_TLV_KERNEL = 22 /* in FILE: u32, a bit (1 << enum mlw_kernel_kind) for each kind of KERNEL
+                           records that is asked for */
 };
 
 enum mlw_clock_kind { MLW_CLOCK_TSC = 1, MLW_CLOCK_MONOTONIC_NS = 2 };
@@ -119,6 +123,58 @@ struct mlw_split {
     uint64_t recorder; /* what belongs to the recorder itself */
     uint64_t other;
     uint64_t swapped; /* not resident; not part of the sum */
+};
+
+/* What the kernel did, as `mallow record --with` was told; `values` u64 follow. */
+struct mlw_kernel {
+    uint64_t clock;
+    uint32_t pid, tid;
+    uint8_t kind;   /* enum mlw_kernel_kind; skip others */
+    uint8_t what;   /* see there */
+    uint8_t place;  /* FAULT: enum mlw_place */
+    uint8_t values; /* at most MLW_KERNEL_VALUES */
+    uint32_t zero;
+};
+_Static_assert(sizeof(struct mlw_kernel) == 24, "the head of a kernel record is 24 bytes");
+#define MLW_KERNEL_VALUES 4u
+
+enum mlw_kernel_kind {
+    MLW_KERNEL_FAULT = 1,   /* a page fault; what: enum mlw_access, and MLW_FAULT_MAJOR; address */
+    MLW_KERNEL_LEVEL = 2,   /* the resident bytes: files, anonymous, swapped out, shared */
+    MLW_KERNEL_ARENA = 3,   /* glibc's allocator; what: number of its probe, see docs; arguments */
+    MLW_KERNEL_SWAP = 4,    /* what: enum mlw_pages; pages, nanoseconds */
+    MLW_KERNEL_RECLAIM = 5, /* the same */
+    MLW_KERNEL_KINDS = 6
+};
+#define MLW_FAULT_MAJOR 128u
+enum mlw_access {
+    MLW_ACCESS_KERNEL = 0, /* the kernel touched it for the program */
+    MLW_ACCESS_READ = 1,
+    MLW_ACCESS_WRITE = 2,
+    MLW_ACCESS_COPY = 3, /* written where it was shared or read-only: copied */
+    MLW_ACCESS_CODE = 4,
+    MLW_ACCESSES = 5
+};
+/* Where a fault was. The last two only sealing knows. */
+enum mlw_place {
+    MLW_PLACE_UNKNOWN = 0, /* the map of the process was being changed */
+    MLW_PLACE_HEAP = 1,    /* the program break */
+    MLW_PLACE_STACK = 2,   /* of the first thread */
+    MLW_PLACE_FILE = 3,
+    MLW_PLACE_ANONYMOUS = 4,
+    MLW_PLACE_RECORDER = 5, /* memory that is the recorder's */
+    MLW_PLACE_BLOCK = 6,    /* in a block, or in what the allocator keeps beside it */
+    MLW_PLACE_MAPPED = 7,   /* in a mapping that the program itself made */
+    MLW_PLACES = 8
+};
+enum mlw_pages {
+    MLW_PAGES_IN = 0,        /* came back from swap */
+    MLW_PAGES_OUT = 1,       /* went there */
+    MLW_PAGES_RECLAIMED = 2, /* directly by the program, which waited */
+    MLW_PAGES_GROUP = 3,     /* the same, at the limit of its control group */
+    MLW_PAGES_WAIT = 4,      /* a major fault was waited for: 0 pages, and how long */
+    MLW_PAGES_KILLED = 5,    /* for lack of memory */
+    MLW_PAGES_WHATS = 6
 };
 
 /* Four independent lanes of multiply-and-rotate over 8-byte words (zero-padded at the end): about

@@ -112,6 +112,13 @@ int engine_add_names(struct engine *e, const char *const *names, size_t n, struc
     return 0;
 }
 
+void engine_stream(const struct engine *e, const struct mlw_kernel *event, const uint64_t *values)
+{
+    struct mlw_kernel copy = *event;
+    copy.kind = (uint8_t)e->options->kind->stream;
+    e->options->stream(e->options->arg, &copy, values);
+}
+
 int engine_map(const struct engine *e, const char *name)
 {
     const struct bpf_map *map = bpf_object__find_map_by_name(e->object, name);
@@ -314,7 +321,7 @@ int engine_find_files(struct engine *e, struct error *err)
     const struct probe_options *o = e->options;
     if (e->files.count)
         return 0; /* the kind wanted to know early */
-    if (o->argv)
+    if (o->argv || o->waiting)
         return files_of_program(&e->files, o->program, err);
     if (o->pid)
         return files_of_process(&e->files, (pid_t)o->pid, err);
@@ -341,7 +348,9 @@ static int configure(struct engine *e, struct error *err)
                                         .max_depth = PROBE_DEPTH_MAX,
                                         .detail = o->mmap,
                                         .live = o->live,
-                                        .pages = o->kind->within_faults};
+                                        .pages = o->kind->within_faults,
+                                        .stream = o->stream != NULL,
+                                        .own_inode = o->own_inode};
     if (!map || bpf_map__set_initial_value(map, &config, sizeof config))
         return error_system(err, "cannot configure the programs");
     if (o->all || o->no_follow)
@@ -358,7 +367,7 @@ static int configure(struct engine *e, struct error *err)
     bpf_object__for_each_program(p, e->object) if (is_uprobe(p) && e->multi)
         bpf_program__set_expected_attach_type(p, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
     if (!keeps_stacks(o))
-        return engine_resize(e, "events", 1 << 18, err);
+        return engine_resize(e, "events", o->stream ? 1 << 23 : 1 << 18, err);
     if (o->by & PROBE_BY_STACK && !caps_user_stacks())
         return error_set(
             err, ERROR_UNSUPPORTED,
@@ -398,6 +407,16 @@ static int load(struct engine *e, struct error *err)
     return e->stacks ? stacks_install(e->stacks, err) : 0;
 }
 
+static void stream_pages(const struct engine *e, const struct probe_event_pages *p)
+{
+    _Static_assert((int)PROBE_PAGES_IN == MLW_PAGES_IN &&
+                       (int)PROBE_PAGES_KILLED == MLW_PAGES_KILLED,
+                   "what happens to pages has the same numbers in both");
+    const struct mlw_kernel event = {
+        .clock = p->time_ns, .pid = p->pid, .tid = p->tid, .what = (uint8_t)p->what, .values = 2};
+    engine_stream(e, &event, (const uint64_t[]){p->pages, p->ns});
+}
+
 static int on_event(void *arg, void *data, size_t size)
 {
     struct engine *e = arg;
@@ -412,6 +431,8 @@ static int on_event(void *arg, void *data, size_t size)
             stacks_learn(e->stacks, data);
             return -EAGAIN;
         }
+    } else if (type == PROBE_EVENT_PAGES && size >= sizeof(struct probe_event_pages)) {
+        stream_pages(e, data);
     } else if (e->options->kind->event)
         e->options->kind->event(e, data, size);
     return 0;
@@ -426,7 +447,7 @@ static int attach(struct probe_state *s, struct error *err)
         return error_system(err, "cannot read the ring buffer");
     if (attach_tracepoints(e, true, err))
         return -1;
-    if (e->pid && target(e, e->pid, o->argv ? PROBE_TARGET_WAITS : PROBE_TARGET_RUNS))
+    if (e->pid && target(e, e->pid, o->argv || o->waiting ? PROBE_TARGET_WAITS : PROBE_TARGET_RUNS))
         return error_system(err, "cannot name the process to the kernel");
     if (o->pid && !o->no_follow)
         target_children(e);
@@ -523,6 +544,38 @@ static int run_all(struct probe_state *s, struct error *err)
     if (o->kind->finish)
         o->kind->finish(e);
     return bad || collect(e, err) ? -1 : 0;
+}
+
+int probe_begin(const struct probe_options *o, struct probe_result *result, struct error *err)
+{
+    *result = (struct probe_result){.kind = o->kind, .by = o->by};
+    struct probe_state *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    result->state = s;
+    s->e = (struct engine){.options = o, .result = result, .pid = o->waiting ? o->waiting : o->pid};
+    result->start_ns = now_ns();
+    if ((o->kind->choose && o->kind->choose(&s->e, err)) || load(&s->e, err) || attach(s, err)) {
+        attach_release(&s->e.attachments);
+        return -1;
+    }
+    return 0;
+}
+
+int probe_descriptor(const struct probe_result *r) { return ring_buffer__epoll_fd(r->state->ring); }
+
+void probe_consume(struct probe_result *r)
+{
+    while (ring_buffer__consume(r->state->ring) == -EAGAIN)
+        ; /* a file was learnt */
+}
+
+void probe_end(struct probe_result *r)
+{
+    attach_release(&r->state->e.attachments);
+    probe_consume(r);
+    collect_losses(&r->state->e);
+    r->duration_ns = now_ns() - r->start_ns;
 }
 
 int probe_run(const struct probe_options *o, struct probe_result *result, struct error *err)

@@ -11,6 +11,8 @@ struct engine;
 
 struct probe_kind {
     const char *name, *summary;
+    uint32_t stream;    /* enum mlw_kernel_kind; 0: it has no stream */
+    uint32_t stream_by; /* enum probe_by that it needs for that */
     uint32_t by, may_by;
     bool uses_library, has_mmap, has_live, has_sizes;
     bool within_faults; /* its programs run where the process's memory map cannot be asked twice */
@@ -80,6 +82,8 @@ bool engine_has_tracepoint(const struct engine *e, const char *name, unsigned ar
 bool engine_kernel_named(const struct engine *e);
 /* The map `name` has room for that many entries; before loading. */
 int engine_resize(struct engine *e, const char *name, size_t entries, struct error *err);
+/* Passes an event of a stream on. what, place: as in struct mlw_kernel. */
+void engine_stream(const struct engine *e, const struct mlw_kernel *event, const uint64_t *values);
 /* A name for each value of key.what. */
 int engine_add_names(struct engine *e, const char *const *names, size_t n, struct error *err);
 

@@ -319,7 +319,16 @@ static void arenas_event(struct engine *e, const void *data, size_t size)
         return;
     memcpy(&event, data, sizeof event);
     const struct arena_moment *m = arenas_take(&f->arenas, &event, e->result->start_ns);
-    if (m && e->options->moment)
+    if (m && e->options->stream) {
+        const struct mlw_kernel k = {.clock = event.time_ns,
+                                     .pid = event.pid,
+                                     .tid = m->tid,
+                                     .what = (uint8_t)m->probe,
+                                     .values = ARENAS_ARGUMENTS};
+        uint64_t values[ARENAS_ARGUMENTS];
+        memcpy(values, m->argument, sizeof values);
+        engine_stream(e, &k, values);
+    } else if (m && e->options->moment)
         e->options->moment(e->options->arg, event.pid, m);
 }
 
@@ -366,6 +375,7 @@ const struct probe_kind probe_kind_arenas = {
     .name = "arenas",
     .summary = "glibc's allocator from inside: arenas, heaps, lock waits, thresholds",
     .uses_library = true,
+    .stream = MLW_KERNEL_ARENA,
     .object = arenas_bpf__elf_bytes,
     .has_sizes = true,
     .choose = arenas_choose,

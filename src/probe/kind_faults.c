@@ -1,5 +1,6 @@
 /* kind_faults.c - `probe faults`: page faults, minor and major. */
 #include <linux/perf_event.h>
+#include <string.h>
 
 #include "bpf/faults.h"
 #include "probe/kind.h"
@@ -31,6 +32,27 @@ static int faults_attach(struct engine *e, struct error *err)
     return engine_attach_perf(e, "major_fault", PERF_COUNT_SW_PAGE_FAULTS_MAJ, err);
 }
 
+static void faults_event(struct engine *e, const void *data, size_t size)
+{
+    _Static_assert((int)FAULTS_FETCH == MLW_ACCESS_CODE && (int)FAULTS_COPY == MLW_ACCESS_COPY &&
+                       (int)FAULTS_ANONYMOUS == MLW_PLACE_ANONYMOUS &&
+                       (int)FAULTS_OWN == MLW_PLACE_RECORDER,
+                   "accesses and places have the same numbers in both");
+    struct faults_event event;
+    if (size < sizeof event)
+        return;
+    memcpy(&event, data, sizeof event);
+    const struct mlw_kernel k = {.clock = event.time_ns,
+                                 .pid = event.pid,
+                                 .tid = event.tid,
+                                 .what =
+                                     (uint8_t)(event.access | (event.major ? MLW_FAULT_MAJOR : 0)),
+                                 .place = event.place,
+                                 .values = 1};
+    const uint64_t address = event.address;
+    engine_stream(e, &k, &address);
+}
+
 const struct probe_kind probe_kind_faults = {
     .name = "faults",
     .summary = "page faults: minor and major, by stack, mapping and kind of access",
@@ -38,7 +60,10 @@ const struct probe_kind probe_kind_faults = {
     .may_by = PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK |
               PROBE_BY_ADDRESS | PROBE_BY_MAPPING | PROBE_BY_ACCESS,
     .within_faults = true,
+    .stream = MLW_KERNEL_FAULT,
+    .stream_by = PROBE_BY_ACCESS,
     .object = faults_bpf__elf_bytes,
     .prepare = faults_prepare,
     .attach = faults_attach,
+    .event = faults_event,
 };

@@ -37,6 +37,7 @@ const struct probe_kind probe_kind_reclaim = {
     .by = PROBE_BY_PROCESS | PROBE_BY_FUNCTION,
     .may_by =
         PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK | PROBE_BY_FUNCTION,
+    .stream = MLW_KERNEL_RECLAIM,
     .object = reclaim_bpf__elf_bytes,
     .prepare = reclaim_prepare,
     .attach = reclaim_attach,

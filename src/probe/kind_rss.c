@@ -77,6 +77,16 @@ static void rss_event(struct engine *e, const void *data, size_t size)
     if (size < sizeof event || r->sample_count == SAMPLES_MAX)
         return;
     memcpy(&event, data, sizeof event);
+    const uint64_t page = page_bytes();
+    if (e->options->stream) {
+        const struct mlw_kernel k = {
+            .clock = event.time_ns, .pid = event.pid, .tid = event.pid, .values = RSS_KINDS};
+        const uint64_t bytes[RSS_KINDS] = {
+            event.pages[RSS_FILE] * page, event.pages[RSS_ANONYMOUS] * page,
+            event.pages[RSS_SWAP] * page, event.pages[RSS_SHARED] * page};
+        engine_stream(e, &k, bytes);
+        return;
+    }
     if (r->sample_count == r->sample_room) {
         size_t room = r->sample_room ? r->sample_room * 2 : 1024;
         struct probe_sample *more = reallocarray(r->samples, room, sizeof *more);
@@ -85,7 +95,6 @@ static void rss_event(struct engine *e, const void *data, size_t size)
         r->samples = more;
         r->sample_room = room;
     }
-    const uint64_t page = page_bytes();
     r->samples[r->sample_count++] = (struct probe_sample){
         .time_ns = event.time_ns > r->start_ns ? event.time_ns - r->start_ns : 0,
         .pid = event.pid,
@@ -138,6 +147,7 @@ const struct probe_kind probe_kind_rss = {
     .by = PROBE_BY_PROCESS | PROBE_BY_FUNCTION,
     .may_by = PROBE_BY_PROCESS | PROBE_BY_FUNCTION,
     .gauge = true,
+    .stream = MLW_KERNEL_LEVEL,
     .object = rss_bpf__elf_bytes,
     .attach = rss_attach,
     .event = rss_event,

@@ -37,6 +37,7 @@ const struct probe_kind probe_kind_swapin = {
     .summary = "pages that come back from swap, pages that go there, time spent waiting",
     .by = PROBE_BY_PROCESS,
     .may_by = PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK,
+    .stream = MLW_KERNEL_SWAP,
     .object = swapin_bpf__elf_bytes,
     .prepare = swapin_prepare,
     .attach = swapin_attach,

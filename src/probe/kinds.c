@@ -22,5 +22,7 @@ uint32_t probe_kind_by(const struct probe_kind *k) { return k->by; }
 uint32_t probe_kind_may_by(const struct probe_kind *k) { return k->may_by; }
 bool probe_kind_uses_library(const struct probe_kind *k) { return k->uses_library; }
 bool probe_kind_has_mmap(const struct probe_kind *k) { return k->has_mmap; }
+unsigned probe_kind_stream(const struct probe_kind *k) { return k->stream; }
+uint32_t probe_kind_stream_by(const struct probe_kind *k) { return k->stream_by; }
 bool probe_kind_has_live(const struct probe_kind *k) { return k->has_live; }
 bool probe_kind_has_sizes(const struct probe_kind *k) { return k->has_sizes; }

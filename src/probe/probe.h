@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "bpf/key.h"
+#include "format/chunk.h"
 
 /* ---- kinds ---- */
 
@@ -31,6 +32,9 @@ bool probe_kind_uses_library(const struct probe_kind *k);
 bool probe_kind_has_mmap(const struct probe_kind *k);
 bool probe_kind_has_live(const struct probe_kind *k);
 bool probe_kind_has_sizes(const struct probe_kind *k); /* --sizes and --source */
+/* What its events are in a stream (enum mlw_kernel_kind); 0: it has none. */
+unsigned probe_kind_stream(const struct probe_kind *k);
+uint32_t probe_kind_stream_by(const struct probe_kind *k); /* keys that it needs for that */
 
 /* ---- what to do ---- */
 
@@ -69,6 +73,12 @@ struct probe_options {
     /* What glibc's allocator just did (kind arenas). */
     void (*moment)(void *arg, uint32_t pid, const struct arena_moment *m);
     void *arg;
+    /* A stream: each event goes here as it comes, its clock CLOCK_MONOTONIC in nanoseconds, and
+     * nothing is added up. Then `program` is what `waiting` will execute, a child of this process
+     * that has not done so yet, and argv is not looked at. */
+    void (*stream)(void *arg, const struct mlw_kernel *event, const uint64_t *values);
+    uint32_t waiting;
+    uint64_t own_inode; /* of a file that is mapped into the process by its recorder; 0: none */
 };
 
 /* ---- what came of it ---- */
@@ -118,6 +128,13 @@ struct probe_result {
 /* Runs from start to end. Returns 0, or -1 with *err; result is to be released in either case. */
 int probe_run(const struct probe_options *o, struct probe_result *result, struct error *err);
 void probe_release(struct probe_result *result);
+
+/* The same in steps, for a loop that has more to wait for; several results may be at work at one
+ * time. Options must outlive the result. */
+int probe_begin(const struct probe_options *o, struct probe_result *result, struct error *err);
+int probe_descriptor(const struct probe_result *r); /* readable when events are there */
+void probe_consume(struct probe_result *r);
+void probe_end(struct probe_result *r); /* detaches, takes the last events, counts what was lost */
 
 /* Events that were lost, whatever the reason; cut stacks are no loss. */
 uint64_t probe_lost(const struct probe_result *r);

@@ -17,6 +17,8 @@
 
 #define IMAGE_SAMPLES 256u
 
+struct kernel_source;
+
 /* What all images of a recording share. */
 struct recording {
     struct shm shm;
@@ -28,6 +30,7 @@ struct recording {
     uint64_t split_spent_ns; /* by reading smaps, of all images */
     uint64_t split_bytes;    /* of text read, of all images */
     struct smaps_buffer smaps;
+    struct kernel_source *kernel; /* NULL: no events of the kernel are recorded */
     uint32_t images_ended;
     uint64_t lost_calls; /* of images that ended */
     int unwritten_errno; /* the last reason for which a process could not write; 0: none */

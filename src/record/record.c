@@ -17,6 +17,7 @@
 
 #include "launch/launch.h"
 #include "record/image.h"
+#include "record/kernel.h"
 #include "record/watch.h"
 #include "trace/trace.h"
 
@@ -115,6 +116,8 @@ static int write_file_chunk(struct recording *r, const struct record_options *o,
     tlv_put(&t, MLW_TLV_START, start, sizeof start);
     tlv_put_text(&t, MLW_TLV_HOST, host);
     tlv_put_text(&t, MLW_TLV_TOOL, "mallow " MALLOW_VERSION);
+    if (r->kernel)
+        tlv_put_u32(&t, MLW_TLV_KERNEL, kernel_kinds(r->kernel));
     tlv_put_u32(&t, MLW_TLV_STACKS, o->stacks);
     tlv_put_u32(&t, MLW_TLV_PAGE_BYTES, (uint32_t)r->page_bytes);
     tlv_put_text(&t, MLW_TLV_SESSION, session_path);
@@ -227,6 +230,10 @@ int record_run(const struct record_options *o, struct record_result *result, str
     if (l.pid == 0)
         child(&l, &plan, &r->shm, preload, session_path);
     result->program_pid = l.pid;
+    if (o->with_count && !(r->kernel = kernel_open(r, o, (uint32_t)l.pid, err))) {
+        launch_cancel(&l);
+        goto failed;
+    }
     if (choose_output(o, l.pid, result->output, sizeof result->output, err) ||
         open_output(result->output, &r->sink, err)) {
         launch_cancel(&l);
@@ -257,6 +264,7 @@ int record_run(const struct record_options *o, struct record_result *result, str
     result->unrecorded = o->no_follow ? 0 : watched.unrecorded; /* children count as such */
     result->lost_calls = watched.lost_calls;
     result->unwritten_errno = watched.unwritten_errno;
+    result->lost_kernel_events = kernel_close(r->kernel);
     shm_close(&r->shm);
     if (r->sink.reserve_fd >= 0)
         close(r->sink.reserve_fd);
@@ -271,6 +279,7 @@ int record_run(const struct record_options *o, struct record_result *result, str
     return 0;
 
 failed:
+    kernel_close(r->kernel);
     signals_restore(&signals);
     if (r->sink.fd >= 0)
         close(r->sink.fd);

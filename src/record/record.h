@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "format/session.h"
+#include "probe/probe.h"
 
 struct record_options {
     const char *output;  /* NULL: mallow.PROGRAM.PID.mlw here; %p stands for the process id */
@@ -19,7 +20,10 @@ struct record_options {
     char *const *argv;   /* PROGRAM and its arguments, NULL-terminated */
     enum mlw_stack_mode stacks;
     bool paused, no_follow, environment, keep_raw;
-    uint64_t sample_interval_ns; /* 0: chosen by what the program does */
+    uint64_t sample_interval_ns;          /* 0: chosen by what the program does */
+    const struct probe_kind *const *with; /* the kernel's events, beside the calls */
+    size_t with_count;
+    const char *program; /* for them: the file that argv[0] is, after scripts and PATH */
     /* For what must be said before or while the program runs: one line without its end, and whether
      * something is wrong. */
     void (*say)(void *arg, bool wrong, const char *line);
@@ -36,7 +40,7 @@ struct record_result {
     bool sealed;
     struct error seal_error;    /* why it was not, when it should have been */
     uint64_t calls, file_bytes; /* calls: 0 when not sealed */
-    uint64_t lost_calls;
+    uint64_t lost_calls, lost_kernel_events;
     int unwritten_errno; /* why something could not be written; 0: all was */
     uint32_t images, left_running, unrecorded;
 };

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "launch/launch.h"
+#include "record/kernel.h"
 
 #define MS_NS          1000000ull
 #define SECOND_NS      1000000000ull
@@ -29,7 +30,7 @@
 #define CLOCK_EVERY_NS (60 * SECOND_NS)
 #define INTERIM_BYTES  (4u << 20) /* at most this much in a second */
 
-enum { TAG_SIGNALS = 1, TAG_PROGRAM = 2, TAG_IMAGE = 3 };
+enum { TAG_SIGNALS = 1, TAG_PROGRAM = 2, TAG_IMAGE = 3, TAG_KERNEL = 4 };
 
 struct watch {
     struct recording *r;
@@ -331,6 +332,8 @@ void watch_run(struct recording *r, pid_t program, const char *session_path,
     epoll_watch(w, w->signals, TAG_SIGNALS, 0);
     w->program_pidfd = (int)syscall(SYS_pidfd_open, program, 0);
     epoll_watch(w, w->program_pidfd, TAG_PROGRAM, 0);
+    for (size_t i = 0; i < kernel_descriptors(r->kernel); i++)
+        epoll_watch(w, kernel_descriptor(r->kernel, i), TAG_KERNEL, (uint32_t)i);
     w->now_ns = clock_monotonic_ns();
     w->interim_ns = w->now_ns + SECOND_NS;
     w->clock_ns = w->now_ns + CLOCK_EVERY_NS;
@@ -356,6 +359,7 @@ void watch_run(struct recording *r, pid_t program, const char *session_path,
             w->program_pidfd = -1;
         }
         scan_table(w, false);
+        kernel_take(r->kernel);
         serve_images(w);
         if (w->now_ns >= w->clock_ns)
             append_clock(w);

@@ -8,16 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/kernel.h"
 #include "report/lines.h"
 #include "report/names.h"
 #include "report/select.h"
 #include "report/warnings.h"
 
-enum side_kind { SIDE_START, SIDE_THREAD, SIDE_NOTE, SIDE_THREAD_END, SIDE_END };
+enum side_kind {
+    SIDE_START,
+    SIDE_THREAD,
+    SIDE_NOTE,
+    SIDE_FAULT,
+    SIDE_LEVEL,
+    SIDE_MOMENT,
+    SIDE_THREAD_END,
+    SIDE_END
+};
 
 struct side { /* what happens beside the calls */
     uint64_t time_ns;
-    uint32_t index; /* of the thread or the note */
+    uint32_t index; /* of the thread, the note, the fault, ... */
     uint8_t kind;   /* enum side_kind */
 };
 
@@ -344,8 +354,56 @@ static void side_words(const struct source *s, const struct side *x, const char 
     }
 }
 
+static void kernel_side(struct dump *d, struct source *s, const struct side *x)
+{
+    const enum kernel_side what = x->kind == SIDE_FAULT   ? KERNEL_FAULT
+                                  : x->kind == SIDE_LEVEL ? KERNEL_LEVEL
+                                                          : KERNEL_MOMENT;
+    struct buffer text = {0};
+    uint32_t tid, stack;
+    const char *kind = kernel_words(s->image, what, x->index, &text, &tid, &stack);
+    if (d->json) {
+        key_number(d, "{\"time_ns\":", x->time_ns);
+        key_number(d, ",\"pid\":", s->image->pid);
+        key_number(d, ",\"tid\":", tid);
+        key_number(d, ",\"image\":", s->index);
+        lines_put(&d->lines, ",\"kind\":\"");
+        lines_put(&d->lines, kind);
+        lines_put(&d->lines, "\"");
+        buffer_clear(&text);
+        kernel_fields(s->image, what, x->index, &text);
+        lines_put(&d->lines, buffer_text(&text));
+        if (stack && d->o->names) {
+            lines_put(&d->lines, ",\"frames\":[");
+            put_names(d, s, stack, true);
+            lines_put(&d->lines, "]");
+        }
+        lines_put(&d->lines, "}\n");
+    } else {
+        put_seconds(d, x->time_ns);
+        lines_number(&d->lines, s->image->pid, 8);
+        lines_number(&d->lines, tid, 8);
+        lines_put(&d->lines, "  -- ");
+        lines_put(&d->lines, kind);
+        lines_put(&d->lines, text.size_bytes ? ": " : "");
+        lines_put(&d->lines, buffer_text(&text));
+        if (stack && d->o->names)
+            put_names(d, s, stack, false);
+        else if (stack) {
+            lines_put(&d->lines, "  stack ");
+            lines_number(&d->lines, stack, 0);
+        }
+        lines_put(&d->lines, "\n");
+    }
+    buffer_release(&text);
+}
+
 static void side(struct dump *d, struct source *s, const struct side *x)
 {
+    if (x->kind == SIDE_FAULT || x->kind == SIDE_LEVEL || x->kind == SIDE_MOMENT) {
+        kernel_side(d, s, x);
+        return;
+    }
     const char *kind = "";
     struct buffer text = {0};
     uint32_t tid;
@@ -412,7 +470,9 @@ static int begin(struct dump *d, struct source *s, struct error *err)
 {
     const struct trace_image *image = s->image;
     s->begun = true;
-    s->sides = calloc((size_t)image->thread_count * 2 + image->note_count + 2, sizeof *s->sides);
+    s->sides = calloc((size_t)image->thread_count * 2 + image->note_count + image->fault_count +
+                          image->level_count + image->moment_count + 2,
+                      sizeof *s->sides);
     s->names = names_new(d->symbols, image, err);
     if (!s->sides || !s->names)
         return error_set(err, ERROR_MEMORY, "out of memory");
@@ -425,6 +485,12 @@ static int begin(struct dump *d, struct source *s, struct error *err)
     }
     for (uint32_t i = 0; i < image->note_count; i++)
         s->sides[s->side_count++] = (struct side){image->event_notes[i].time_ns, i, SIDE_NOTE};
+    for (uint32_t i = 0; i < image->fault_count; i++)
+        s->sides[s->side_count++] = (struct side){image->faults[i].time_ns, i, SIDE_FAULT};
+    for (uint32_t i = 0; i < image->level_count; i++)
+        s->sides[s->side_count++] = (struct side){image->levels[i].time_ns, i, SIDE_LEVEL};
+    for (uint32_t i = 0; i < image->moment_count; i++)
+        s->sides[s->side_count++] = (struct side){image->moments[i].time_ns, i, SIDE_MOMENT};
     qsort(s->sides, s->side_count, sizeof *s->sides, by_time);
     s->sides[s->side_count++] = (struct side){image->end_ns, 0, SIDE_END};
     if (selection_resolve(&d->selection, image, s->names, &s->filter, err))

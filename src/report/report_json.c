@@ -9,6 +9,7 @@
 #include "analyse/sites.h"
 #include "report/json.h"
 #include "report/json_process.h"
+#include "report/kernel.h"
 #include "report/known.h"
 #include "report/names.h"
 #include "report/select.h"
@@ -129,9 +130,23 @@ static struct suppression *known_site(struct known *known, const struct sites *s
                         stack->size_bytes / sizeof *sites->frame);
 }
 
+/* Faults in blocks, by the tip of the site that allocated them; NULL without memory. */
+static struct fault_count *faults_by_tip(const struct sites *sites, const struct fault_sums *faults,
+                                         uint32_t stacks)
+{
+    struct fault_count *by_tip = calloc((size_t)sites->frame_count + 1, sizeof *by_tip);
+    for (uint32_t i = 0; by_tip && i <= stacks; i++) {
+        const uint32_t tip = sites->tip_of[i];
+        by_tip[tip].minor += faults->block[i].minor;
+        by_tip[tip].major += faults->block[i].major;
+    }
+    return by_tip;
+}
+
+/* faults: NULL when they were not recorded. */
 static int write_sites(struct json *j, const struct model *m, struct names *names,
                        const struct report_options *o, struct suppressions *suppressions,
-                       struct error *err)
+                       const struct fault_sums *faults, struct error *err)
 {
     struct sites sites;
     struct frame_source source = names_source(names, true);
@@ -140,7 +155,9 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     struct frame_texts texts = {0};
     struct known known = {.suppressions = suppressions, .names = names};
     struct buffer stack = {0};
-    bool failed = names_failed(names);
+    struct fault_count *by_tip =
+        faults ? faults_by_tip(&sites, faults, model_image(m)->stacks) : NULL;
+    bool failed = names_failed(names) || (faults && !by_tip);
     size_t deepest = deepest_site(&sites), allowance = DEEP_ALLOWANCE;
     json_open_array(j, "sites");
     for (size_t i = 0; i < sites.count && !failed; i++) {
@@ -163,6 +180,10 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
         json_number(j, "end_live_bytes", f->end_bytes);
         json_number(j, "end_live_blocks", f->end_blocks);
         json_number(j, "temporary", f->temporary);
+        if (faults) {
+            json_number(j, "minor_faults", by_tip[site->tip].minor);
+            json_number(j, "major_faults", by_tip[site->tip].major);
+        }
         if (suppressions)
             json_bool(j, "suppressed", hides != NULL);
         json_close_object(j);
@@ -176,6 +197,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     known_release(&known);
     buffer_release(&stack);
     sites_release(&sites);
+    free(by_tip);
     buffer_release(&texts.text);
     free(texts.start);
     free(texts.bytes);
@@ -321,16 +343,25 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
 
 static int write_process(struct json *j, const struct model *m, struct names *names,
                          const struct heap_view *heap, const struct report_options *o,
-                         struct suppressions *suppressions, struct error *err)
+                         uint32_t kernel_kinds, struct suppressions *suppressions,
+                         struct error *err)
 {
+    struct fault_sums faults;
+    const bool has_faults = kernel_kinds & 1u << MLW_KERNEL_FAULT && kernel_shown(o);
+    if (fault_sums_of(&faults, model_image(m), o->from_ns, o->to_ns, err)) {
+        fault_sums_release(&faults);
+        return -1;
+    }
     json_open_object(j, NULL);
     json_process(j, m);
+    json_kernel(j, model_image(m), kernel_kinds, &faults, o);
     int status = model_filtered(m) ? 0 : json_mapped(j, m, names, 0, err);
     if (!status && heap)
         status = json_heap(j, heap, names, 0, err);
     if (!status)
-        status = write_sites(j, m, names, o, suppressions, err);
+        status = write_sites(j, m, names, o, suppressions, has_faults ? &faults : NULL, err);
     json_close_object(j);
+    fault_sums_release(&faults);
     return status;
 }
 
@@ -375,8 +406,8 @@ static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols
         const bool with_heap = s->options->heap;
         status = with_heap ? heap_find(t, i, m, &heap, err) : 0;
         if (!status)
-            status =
-                write_process(j, m, names, with_heap ? &heap : NULL, s->options, suppressions, err);
+            status = write_process(j, m, names, with_heap ? &heap : NULL, s->options,
+                                   trace_info(t)->kernel_kinds, suppressions, err);
         heap_release(&heap);
     }
     model_free(m);
@@ -411,6 +442,7 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
     json_number(&j, "start_realtime_ns", info->start_realtime_ns);
     json_text(&j, "host", info->host);
     json_text(&j, "recorded_by", info->tool);
+    json_kernel_kinds(&j, info);
     json_filter(&j, &s);
     json_open_array(&j, "processes");
     for (uint32_t i = 0; i < info->image_count && !status; i++) {

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "report/heap.h"
+#include "report/kernel.h"
 #include "report/known.h"
 #include "report/names.h"
 #include "report/page.h"
@@ -400,6 +401,9 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
                 status = print_trees(&r, o->suppressions ? &suppressions : NULL, err);
             if (!status && !o->by_given && has_anything(model_totals(r.biggest)))
                 section_rest(&page, r.biggest, r.names);
+            if (!status && !o->by_given)
+                status = section_kernel(&page, &info->images[r.biggest_image], info->kernel_kinds,
+                                        r.names, o, err);
         }
         if (symbols)
             section_problems(&page, symbols);

@@ -38,6 +38,13 @@ void warn_about_file(struct warnings *w, const struct trace_info *info)
                       human_count(n, info->damaged_blocks), info->damaged_blocks == 1 ? "" : "s");
         finish(w);
     }
+    if (info->lost_kernel_events) {
+        buffer_printf(&w->text, "%s event%s of the kernel %s lost; its figures are too low",
+                      human_count(n, info->lost_kernel_events),
+                      info->lost_kernel_events == 1 ? "" : "s",
+                      info->lost_kernel_events == 1 ? "was" : "were");
+        finish(w);
+    }
 }
 
 void describe_end(const struct trace_image *image, struct buffer *b)

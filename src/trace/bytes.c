@@ -91,6 +91,20 @@ char *arena_text(struct arena *a, const void *data, size_t n)
     return p;
 }
 
+const char *const *arena_pieces(struct arena *a, const char *p, size_t bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bytes; n++)
+        i += strnlen(p + i, bytes - i) + 1;
+    const char **t = arena_alloc(a, (n + 1) * sizeof *t);
+    size_t k = 0;
+    for (size_t i = 0; t && i < bytes; k++) {
+        t[k] = p + i; /* the arena's copy ends with a NUL of its own */
+        i += strnlen(p + i, bytes - i) + 1;
+    }
+    return t;
+}
+
 void arena_free(struct arena *a)
 {
     for (struct arena_piece *p = a->pieces, *next; p; p = next) {

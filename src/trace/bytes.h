@@ -127,6 +127,9 @@ struct arena {
 void *arena_alloc(struct arena *a, size_t n);
 /* A copy of n bytes with a NUL behind it. */
 char *arena_text(struct arena *a, const void *data, size_t n);
+/* Pieces that end with a NUL each (the last one may lack it, when a NUL stands behind p[bytes]), as
+ * a list that ends with NULL; they stay where they are. NULL without memory. */
+const char *const *arena_pieces(struct arena *a, const char *p, size_t bytes);
 void arena_free(struct arena *a);
 
 /* A map of two numbers to a small one. No removal. */

@@ -21,7 +21,10 @@ enum seal_fact {
     SEAL_FACT_PC = 10,    /* numbers: zigzag of the difference to the last pc of the section whose
                              module has the same low byte */
     SEAL_FACT_FLAGS = 11, /* u8 a node; says how many there are */
-    SEAL_FACT_NAMES = 12  /* of IMAGE: records as in MLW_TLV_NAMES */
+    SEAL_FACT_NAMES = 12, /* of IMAGE: records as in MLW_TLV_NAMES */
+    SEAL_FACT_FAULTS = 13,
+    SEAL_FACT_LEVELS = 14,
+    SEAL_FACT_MOMENTS = 15
 };
 
 #define SEAL_NODES_MAX (64u << 10) /* nodes of a NODES section, at most */
@@ -29,6 +32,7 @@ enum seal_fact {
 struct file_facts {
     uint64_t version, tick_ns, start_realtime_ns, damaged_bytes;
     const char *host, *tool;
+    uint64_t kernel_kinds, lost_kernel_events;
 };
 
 /* What goes with a trace_image into its section. `forked_from` is the number of an image in the

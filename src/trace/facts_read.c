@@ -73,6 +73,11 @@ int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct a
         f->damaged_bytes = span_varint(&s);
         f->host = text(&s, a);
         f->tool = text(&s, a);
+        f->kernel_kinds = f->lost_kernel_events = 0;
+        if (span_left(&s)) { /* earlier writers end here */
+            f->kernel_kinds = span_varint(&s);
+            f->lost_kernel_events = span_varint(&s);
+        }
         status = s.bad ? damaged(err) : 0;
     }
     bytes_free(&b);
@@ -90,6 +95,71 @@ int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct a
         goto out;                                                                                  \
     }                                                                                              \
     for ((count) = 0; span_left(&s) >= (least_bytes) && !s.bad; (count)++)
+
+/* What `record --with` added. */
+static int read_kernel(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
+                       struct trace_image *m, struct error *err)
+{
+    struct bytes b = {0}, scratch = {0};
+    struct span s;
+    int status = -1;
+    uint64_t time = 0, address = 0;
+    struct trace_fault *faults;
+    RECORDS(faults, m->fault_count, SEAL_FACT_FAULTS, 6)
+    {
+        struct trace_fault *k = &faults[m->fault_count];
+        k->time_ns = time += span_varint(&s);
+        k->tid = (uint32_t)span_varint(&s);
+        k->address = address += mlw_unzigzag(span_varint(&s));
+        k->stack = (uint32_t)span_varint(&s); /* store.c knows how many there are */
+        k->what = (uint8_t)span_number(&s, 1);
+        k->place = (uint8_t)span_number(&s, 1);
+        if (k->place >= MLW_PLACES)
+            k->place = MLW_PLACE_UNKNOWN;
+    }
+    m->faults = faults;
+    if (s.bad)
+        goto bad;
+    time = 0;
+    struct trace_level *levels;
+    RECORDS(levels, m->level_count, SEAL_FACT_LEVELS, 5)
+    {
+        struct trace_level *k = &levels[m->level_count];
+        k->time_ns = time += span_varint(&s);
+        k->file = span_varint(&s);
+        k->anonymous = span_varint(&s);
+        k->swapped = span_varint(&s);
+        k->shared = span_varint(&s);
+    }
+    m->levels = levels;
+    if (s.bad)
+        goto bad;
+    time = 0;
+    struct trace_moment *moments;
+    RECORDS(moments, m->moment_count, SEAL_FACT_MOMENTS, 5)
+    {
+        struct trace_moment *k = &moments[m->moment_count];
+        k->time_ns = time += span_varint(&s);
+        k->tid = (uint32_t)span_varint(&s);
+        k->kind = (uint8_t)span_number(&s, 1);
+        k->what = (uint8_t)span_number(&s, 1);
+        k->values = (uint8_t)span_number(&s, 1);
+        s.bad |= k->values > MLW_KERNEL_VALUES;
+        for (unsigned i = 0; i < k->values && !s.bad; i++)
+            k->value[i] = (int64_t)mlw_unzigzag(span_varint(&s));
+    }
+    m->moments = moments;
+    if (s.bad)
+        goto bad;
+    status = 0;
+    goto out;
+bad:
+    damaged(err);
+out:
+    bytes_free(&b);
+    bytes_free(&scratch);
+    return status;
+}
 
 int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
                      struct image_facts *f, struct error *err)
@@ -220,7 +290,7 @@ int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct 
     m->names = names;
     if (s.bad)
         goto bad;
-    status = 0;
+    status = read_kernel(fd, h, z, a, m, err);
     goto out;
 bad:
     damaged(err);

@@ -30,8 +30,50 @@ void facts_put_file(struct seal_writer *w, struct section *s, const struct file_
     bytes_put_varint(&b, f->damaged_bytes);
     put_text(&b, f->host);
     put_text(&b, f->tool);
+    bytes_put_varint(&b, f->kernel_kinds);
+    bytes_put_varint(&b, f->lost_kernel_events);
     put(w, s, SEAL_FACT_FILE, &b);
     bytes_free(&b);
+}
+
+static void put_kernel(struct seal_writer *w, struct section *s, const struct trace_image *m,
+                       struct bytes *b)
+{
+    uint64_t time = 0, address = 0;
+    for (uint32_t i = 0; i < m->fault_count; i++) {
+        const struct trace_fault *k = &m->faults[i];
+        bytes_put_varint(b, k->time_ns - time);
+        bytes_put_varint(b, k->tid);
+        bytes_put_varint(b, mlw_zigzag(k->address - address));
+        bytes_put_varint(b, k->stack);
+        bytes_put_u8(b, k->what);
+        bytes_put_u8(b, k->place);
+        time = k->time_ns;
+        address = k->address;
+    }
+    put(w, s, SEAL_FACT_FAULTS, b);
+    time = 0;
+    for (uint32_t i = 0; i < m->level_count; i++) {
+        const struct trace_level *k = &m->levels[i];
+        const uint64_t v[] = {k->time_ns - time, k->file, k->anonymous, k->swapped, k->shared};
+        for (size_t j = 0; j < sizeof v / sizeof *v; j++)
+            bytes_put_varint(b, v[j]);
+        time = k->time_ns;
+    }
+    put(w, s, SEAL_FACT_LEVELS, b);
+    time = 0;
+    for (uint32_t i = 0; i < m->moment_count; i++) {
+        const struct trace_moment *k = &m->moments[i];
+        bytes_put_varint(b, k->time_ns - time);
+        bytes_put_varint(b, k->tid);
+        bytes_put_u8(b, k->kind);
+        bytes_put_u8(b, k->what);
+        bytes_put_u8(b, k->values);
+        for (unsigned j = 0; j < k->values; j++)
+            bytes_put_varint(b, mlw_zigzag((uint64_t)k->value[j]));
+        time = k->time_ns;
+    }
+    put(w, s, SEAL_FACT_MOMENTS, b);
 }
 
 void facts_put_image(struct seal_writer *w, struct section *s, const struct image_facts *f)
@@ -106,6 +148,7 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
     put(w, s, SEAL_FACT_SPLITS, &b);
     bytes_put(&b, f->names, f->names_bytes);
     put(w, s, SEAL_FACT_NAMES, &b);
+    put_kernel(w, s, m, &b);
     bytes_free(&b);
 }
 

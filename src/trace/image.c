@@ -1,6 +1,7 @@
 #include "image.h"
 
 #include "ahead.h"
+#include "faulted.h"
 
 struct node {
     uint64_t pc;
@@ -46,11 +47,15 @@ struct image_work {
     struct thread *threads;
     struct note *notes;
     size_t note_count, note_cap;
-    uint32_t **dense; /* pages by the recorder's id: dense id, 0 not yet */
+    struct kernel_run kernel;
+    struct faulted *faulted; /* NULL: there are no faults */
+    uint32_t tid;            /* whose row is taken; 0: nobody's */
+    uint32_t **dense;        /* pages by the recorder's id: dense id, 0 not yet */
     uint32_t dense_pages;
     uint32_t *used; /* by dense id: the recorder's id */
     size_t used_count, used_cap;
-    uint64_t calls, inherited, first_block, allocs, start_clock, last_clock, unreadable;
+    uint64_t calls, inherited, first_block, allocs, start_clock, last_clock, unreadable,
+        reset_clock;
     uint32_t max_slots;
 };
 
@@ -129,6 +134,12 @@ static bool put_off(struct image_work *g)
  * row is the head now. */
 #define PUT_OFF 1
 
+static void end_block(struct image_work *g, uint32_t slot)
+{
+    faulted_end(g->faulted, g->live.blocks[slot].address, g->live.blocks[slot].usable);
+    live_remove(&g->live, slot);
+}
+
 static int take_release(struct image_work *g, const struct mlw_row *r, uint32_t thread,
                         bool is_call, struct error *err)
 {
@@ -156,7 +167,7 @@ static int take_release(struct image_work *g, const struct mlw_row *r, uint32_t 
     if (add(g, &e, is_call, err))
         return -1;
     if (e.slot != TRACE_NO_SLOT)
-        live_remove(&g->live, slot);
+        end_block(g, slot);
     return settle(g, err);
 }
 
@@ -177,6 +188,7 @@ static int begin_block(struct image_work *g, struct block_event *e, uint32_t sta
     b->path = e->path;
     e->kind = TRACE_ALLOC;
     e->slot = slot;
+    faulted_begin(g->faulted, e->address, e->usable, e->stack, g->tid);
     if (g->live.used > g->max_slots)
         g->max_slots = g->live.used;
     return add(g, e, is_call, err) ? -1 : settle(g, err);
@@ -211,7 +223,7 @@ static int take_allocation(struct image_work *g, const struct mlw_row *r, uint32
             .kind = TRACE_FREE_INFERRED, .thread = thread, .slot = old, .tick = e.tick};
         if (add(g, &inferred, false, err))
             return -1;
-        live_remove(&g->live, old);
+        end_block(g, old);
         if (settle(g, err))
             return -1;
     }
@@ -233,6 +245,10 @@ static int take_other(struct image_work *g, const struct mlw_row *r, uint32_t th
                             .argument = r->argument};
     if (e.stack == UINT32_MAX)
         return no_memory(err);
+    if ((r->op == MLW_OP_MUNMAP || r->op == MLW_OP_MREMAP_OLD) && !path)
+        faulted_unmap(g->faulted, r->address, r->size);
+    else if ((r->op == MLW_OP_MMAP || r->op == MLW_OP_MREMAP) && !(r->path & MLW_PATH_FAILED))
+        faulted_map(g->faulted, r->address, r->size, e.stack);
     return add(g, &e, is_call, err) ? -1 : settle(g, err);
 }
 
@@ -246,7 +262,8 @@ static int forget(struct image_work *g, uint64_t clock, struct error *err)
     g->note_count = 0;
     for (uint32_t i = 0; i < g->raw->threads; i++)
         g->threads[i].calls = 0;
-    g->start_clock = clock;
+    g->start_clock = g->reset_clock = clock;
+    faulted_forget(g->faulted);
     (void)err;
     return 0;
 }
@@ -409,6 +426,8 @@ static int take(struct image_work *g, const struct ahead_row *a, struct error *e
         th->end = r->clock;
     if (r->clock > g->last_clock)
         g->last_clock = r->clock;
+    g->tid = a->r.stream->tid;
+    faulted_until(g->faulted, r->clock);
     int status = take_call(g, a, thread, err);
     if (status)
         return status;
@@ -488,6 +507,13 @@ struct image_work *image_begin(const struct raw *r, const struct timebase *t, ui
         return NULL;
     }
     block_writer_image(b, number, &g->live);
+    g->kernel = kernel_run_of(&r->kernel, index);
+    if (g->kernel.fault_count &&
+        !(g->faulted = faulted_new(g->kernel.faults, g->kernel.fault_count))) {
+        no_memory(err);
+        image_free(g);
+        return NULL;
+    }
     if (parent && inherit(g, parent, err)) {
         image_free(g);
         return NULL;
@@ -533,6 +559,7 @@ void image_free(struct image_work *g)
         return;
     ahead_close(g->ahead);
     live_free(&g->live);
+    faulted_free(g->faulted);
     arena_free(&g->arena);
     pair_map_free(&g->node_map);
     pair_map_free(&g->meaning_map);
@@ -589,20 +616,6 @@ static struct trace_frame_node *gather_nodes(struct image_work *g, uint32_t *cou
         t[i].flags = n->flags;
         uint32_t m = n->module ? pair_map_get(&g->module_map, n->module, 0) : UINT32_MAX;
         t[i].module = m == UINT32_MAX ? 0 : m + 1;
-    }
-    return t;
-}
-
-static const char *const *split_texts(struct arena *a, const char *p, size_t bytes)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < bytes; n++)
-        i += strnlen(p + i, bytes - i) + 1;
-    const char **t = arena_alloc(a, (n + 1) * sizeof *t);
-    size_t k = 0;
-    for (size_t i = 0; t && i < bytes; k++) {
-        t[k] = p + i; /* the arena's copy ends with a NUL of its own */
-        i += strnlen(p + i, bytes - i) + 1;
     }
     return t;
 }
@@ -703,9 +716,9 @@ int image_finish(struct image_work *g, const struct raw *r, struct image_totals 
     m->inherited = g->inherited;
     m->exe = raw->exe;
     m->allocator = raw->allocator;
-    m->command = split_texts(&g->arena, raw->command, raw->command_bytes);
+    m->command = arena_pieces(&g->arena, raw->command, raw->command_bytes);
     m->environment = raw->has_environment
-                         ? split_texts(&g->arena, raw->environment, raw->environment_bytes)
+                         ? arena_pieces(&g->arena, raw->environment, raw->environment_bytes)
                          : NULL;
     const char **texts =
         arena_alloc(&g->arena, (raw->note_count + r->note_count + 1) * sizeof *texts);
@@ -757,6 +770,12 @@ int image_finish(struct image_work *g, const struct raw *r, struct image_totals 
         }
     m->resident = resident;
     m->splits = splits;
+    faulted_until(g->faulted, UINT64_MAX);
+    if (faulted_failed(g->faulted) ||
+        !kernel_facts(&g->kernel, g->faulted, g->time, g->reset_clock, m)) {
+        no_memory(err);
+        goto out;
+    }
     if (facts_write_nodes(g->w, g->number, nodes, m->stacks, err))
         goto out;
     section_begin(&s, SEAL_IMAGE, g->number, 0);
@@ -773,6 +792,7 @@ out:
     free(notes);
     free(resident);
     free(splits);
+    kernel_facts_free(m);
     bytes_free(&s.data);
     return status;
 }

@@ -174,6 +174,7 @@ static int read_file_chunk(struct raw *r, struct span s, struct error *err)
             break;
         case MLW_TLV_HOST: r->host = tlv_text(r, &t); break;
         case MLW_TLV_TOOL: r->tool = tlv_text(r, &t); break;
+        case MLW_TLV_KERNEL: r->kernel.kinds = (uint32_t)tlv_number(&t, 0, 4); break;
         case MLW_TLV_NOTE:
             add_note(&r->notes, &r->note_count, &r->note_cap, tlv_text(r, &t));
             break;
@@ -348,6 +349,11 @@ static int read_chunk(struct raw *r, const struct mlw_chunk *c, const uint8_t *p
             }
         break;
     }
+    case MLW_CHUNK_KERNEL:
+        ok = kernel_read(&r->kernel, s);
+        if (c->lost_calls > r->kernel.lost)
+            r->kernel.lost = c->lost_calls;
+        break;
     default: break; /* of a later writer: nothing that we must know */
     }
     return ok ? 0 : error_set(err, ERROR_MEMORY, "out of memory indexing the recording");
@@ -489,6 +495,25 @@ static void sort(void *a, size_t n, size_t size, int (*f)(const void *, const vo
         qsort(a, n, size, f);
 }
 
+/* What the kernel told goes to the images that were there then. */
+static int assign_kernel(struct raw *r, struct error *err)
+{
+    struct kernel_image *at = calloc(r->image_count + 1, sizeof *at);
+    if (!at)
+        return error_set(err, ERROR_MEMORY, "out of memory indexing the recording");
+    for (size_t i = 0; i < r->image_count; i++) {
+        const struct raw_image *im = &r->images[i];
+        at[i] = (struct kernel_image){
+            .pid = im->pid,
+            .index = (uint32_t)i,
+            .start = im->start_clock ? im->start_clock : im->first_clock,
+            .end = im->end_how == MLW_END_EXEC && im->end_clock ? im->end_clock : UINT64_MAX};
+    }
+    kernel_assign(&r->kernel, at, r->image_count);
+    free(at);
+    return 0;
+}
+
 int raw_finish(struct raw *r, struct error *err)
 {
     size_t n = r->stream_count;
@@ -556,7 +581,7 @@ int raw_finish(struct raw *r, struct error *err)
             im->parent = pair_map_get(&r->image_map, im->forked_from, 0);
     }
     sort(r->pairs, r->pair_count, sizeof *r->pairs, by_clock);
-    return 0;
+    return assign_kernel(r, err);
 }
 
 void raw_close(struct raw *r)
@@ -568,6 +593,7 @@ void raw_close(struct raw *r)
         free(r->images[i].splits);
         free(r->images[i].marks);
     }
+    kernel_free(&r->kernel);
     free(r->images);
     free(r->streams);
     free(r->chunks);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "bytes.h"
 #include "format/chunk.h"
+#include "kernel.h"
 
 /* An event chunk. In the final order: by image, thread, lane, sequence. */
 struct raw_chunk {
@@ -80,6 +81,7 @@ struct raw {
     size_t note_count, note_cap;
     struct raw_image *images;
     size_t image_count, image_cap;
+    struct kernel_events kernel;
     struct raw_stream *streams;
     size_t stream_count, stream_cap;
     struct raw_chunk *chunks;

@@ -144,7 +144,9 @@ int seal_recording(struct raw *r, int out, bool stored, struct trace_seal_result
                               .start_realtime_ns = r->start_realtime_ns,
                               .damaged_bytes = r->damaged_bytes,
                               .host = r->host,
-                              .tool = r->tool};
+                              .tool = r->tool,
+                              .kernel_kinds = r->kernel.kinds,
+                              .lost_kernel_events = r->kernel.lost + r->kernel.left_out};
     uint32_t n = (uint32_t)r->image_count;
     struct child *order = calloc((size_t)n + 1, sizeof *order);
     s.children = calloc((size_t)n + 1, sizeof *s.children);

@@ -69,6 +69,8 @@ static int take_file(struct opening *o, const struct section_head *h, struct err
         s->info.damaged_bytes += f.damaged_bytes;
         s->info.host = f.host;
         s->info.tool = f.tool;
+        s->info.kernel_kinds = (uint32_t)f.kernel_kinds;
+        s->info.lost_kernel_events = f.lost_kernel_events;
     }
     return 0;
 }
@@ -202,6 +204,10 @@ static int read_nodes(struct opening *o, struct error *err)
             nodes[k].flags = MLW_NODE_TRUNCATED;
         m->stacks = count[i];
         m->nodes = nodes;
+        struct trace_fault *faults = (struct trace_fault *)m->faults;
+        for (uint32_t k = 0; k < m->fault_count; k++)
+            if (faults[k].stack > m->stacks)
+                faults[k].stack = 0;
     }
     for (size_t i = 0; i < o->node_count; i++) {
         struct trace_image *m = &o->images[o->nodes[i].image];

@@ -113,6 +113,27 @@ struct trace_event_note { /* mark or control, in time order */
     const char *label; /* of a mark */
 };
 
+/* What the kernel told (`mallow record --with`), in time order. Times may be a little before the
+ * image's start_ns: from its exec to the recorder's first moment. */
+struct trace_fault {
+    uint64_t time_ns, address;
+    uint32_t tid;
+    uint32_t stack; /* of the call that made the block or mapping which was hit; 0: none */
+    uint8_t what;   /* enum mlw_access, and MLW_FAULT_MAJOR */
+    uint8_t place;  /* enum mlw_place */
+};
+struct trace_level { /* resident bytes, exactly; swapped ones are not resident */
+    uint64_t time_ns, file, anonymous, swapped, shared;
+};
+struct trace_moment { /* of other kinds */
+    uint64_t time_ns;
+    uint32_t tid;
+    uint8_t kind; /* enum mlw_kernel_kind */
+    uint8_t what;
+    uint8_t values;
+    int64_t value[MLW_KERNEL_VALUES];
+};
+
 /* One program image: a process between two execs. */
 struct trace_image {
     uint64_t id;
@@ -148,6 +169,10 @@ struct trace_image {
     const struct trace_name *names;      /* by pc; those of one pc innermost first */
     uint32_t name_count;                 /* not 0: names are only these */
     uint64_t own_bytes; /* the recorder's private memory in the program, for the split */
+    const struct trace_fault *faults;
+    const struct trace_level *levels;
+    const struct trace_moment *moments;
+    uint32_t fault_count, level_count, moment_count;
 };
 
 struct trace_info {
@@ -159,6 +184,8 @@ struct trace_info {
     uint64_t tick_ns_x1000; /* resolution of time_ns, in thousandths of a nanosecond */
     const char *host;
     const char *tool;
+    uint32_t kernel_kinds;       /* a bit (1 << enum mlw_kernel_kind) for each kind recorded */
+    uint64_t lost_kernel_events; /* of all processes */
     uint32_t image_count;
     const struct trace_image *images; /* by start_ns */
 };

@@ -12,6 +12,8 @@ ROOT = os.environ["SOURCE_ROOT"]
 # The build sets it for victims that are linked with libraries, which find them without; a static
 # program allocates when it is there.
 os.environ.pop("LD_LIBRARY_PATH", None)
+# The test runner sets it; malloc then touches all that it hands out.
+os.environ.pop("MALLOC_PERTURB_", None)
 
 
 def victim(name):

@@ -47,6 +47,20 @@ class Usage(unittest.TestCase):
         self.assertEqual(mallow("probe", "sizes", "--", "/no/such/program").returncode, 127)
         self.assertEqual(mallow("probe", "sizes", "--", "/etc/passwd").returncode, 126)
 
+    def test_events_beside_a_recording(self):
+        def refused(kinds):
+            out = mallow("record", "--with", kinds, "--", "/bin/true")
+            self.assertEqual((out.returncode, out.stdout, out.stderr.count("\n")), (2, "", 1), out.stderr)
+            return out.stderr
+
+        for kinds in ["weather", "faults,weather", ",", "f" * 500]:
+            self.assertIn("faults, rss, arenas, swapin, reclaim", refused(kinds))
+        # Every kind of probe is recorded, or says why it is not.
+        taken = {"faults", "rss", "arenas", "swapin", "reclaim"}
+        for kind in set(self.kinds()) - taken:
+            self.assertIn(f"--with {kind} makes no sense: ", refused(kind))
+            refused(f"rss,{kind}")
+
     def test_an_ordinary_user_is_told_what_is_missing(self):
         nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
         if not nobody and not why_not():
@@ -68,6 +82,9 @@ class Usage(unittest.TestCase):
             self.assertEqual((out.returncode, out.stdout), (125, ""), out.stderr)
             self.assertEqual(out.stderr.count("\n"), 1, out.stderr)
             self.assertRegex(out.stderr, "CAP_BPF and CAP_PERFMON; to fix it: .*sudo|type")
+        out = mallow("record", "--with", "rss", "-o", "/tmp/mallow-test-%p", "--", "/bin/true", **nobody)
+        self.assertEqual((out.returncode, out.stdout, out.stderr.count("\n")), (125, "", 1), out.stderr)
+        self.assertRegex(out.stderr, "--with rss: .*(CAP_BPF and CAP_PERFMON; to fix it: .*sudo|type)")
         checks = {c["name"]: c for c in json.loads(mallow("doctor", "--json", **nobody).stdout)["checks"]}
         self.assertEqual(checks["probe-rights"]["status"], "missing")
         self.assertIn("sudo", checks["probe-rights"]["remedy"])

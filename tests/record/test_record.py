@@ -124,7 +124,7 @@ class Exit(Case):
         self.assertEqual((r.rc, r.out), (0, b"plain\n"), r.err)
 
     def test_usage(self):
-        for words in (["-p", "1"], ["--with", "faults", "true"], [], ["--stacks=some", "true"],
+        for words in (["-p", "1"], ["--with", "sizes", "true"], [], ["--stacks=some", "true"],
                       ["--sample-interval", "0", "true"], ["--nonsense", "true"]):
             r = run([MALLOW, "record", *words], cwd=self.dir)
             self.assertEqual(r.rc, 2, (words, r.err))

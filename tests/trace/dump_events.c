@@ -1,6 +1,7 @@
 /* dump_events.c - every event of a recording as the C reader gives it, in the lines of
  * read_mallow.py.
  *   dump_events FILE                 to stdout
+ *   dump_events --kernel FILE        what the kernel told
  *   dump_events --seal FILE          seals in place
  *   dump_events --stored RAW SEALED  seals without compression, for golden files */
 #include <fcntl.h>
@@ -29,6 +30,42 @@ static int seal_stored(const char *raw, const char *out)
     return 0;
 }
 
+static int dump_kernel(const char *path, const struct trace_open_options *o)
+{
+    struct error err;
+    struct trace *t = trace_open(path, o, &err);
+    if (!t) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    const struct trace_info *info = trace_info(t);
+    printf("%" PRIu32 " %" PRIu64 "\n", info->kernel_kinds, info->lost_kernel_events);
+    for (uint32_t i = 0; i < info->image_count; i++) {
+        const struct trace_image *m = &info->images[i];
+        for (uint32_t k = 0; k < m->fault_count; k++) {
+            const struct trace_fault *f = &m->faults[k];
+            printf("%" PRIu64 " fault %" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu32 " %d %d\n",
+                   m->id, f->time_ns, f->tid, f->address, f->stack, f->what, f->place);
+        }
+        for (uint32_t k = 0; k < m->level_count; k++) {
+            const struct trace_level *l = &m->levels[k];
+            printf("%" PRIu64 " level %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+                   "\n",
+                   m->id, l->time_ns, l->file, l->anonymous, l->swapped, l->shared);
+        }
+        for (uint32_t k = 0; k < m->moment_count; k++) {
+            const struct trace_moment *e = &m->moments[k];
+            printf("%" PRIu64 " moment %" PRIu64 " %" PRIu32 " %d %d", m->id, e->time_ns, e->tid,
+                   e->kind, e->what);
+            for (unsigned v = 0; v < e->values; v++)
+                printf(" %" PRId64, e->value[v]);
+            printf("\n");
+        }
+    }
+    trace_close(t);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct error err;
@@ -43,6 +80,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
+    if (argc == 3 && !strcmp(argv[1], "--kernel"))
+        return dump_kernel(argv[2], &o);
     if (argc != 2)
         return 2;
     struct trace *t = trace_open(argv[1], &o, &err);

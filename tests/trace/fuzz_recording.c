@@ -29,6 +29,10 @@ static void check_image(const struct trace_info *info, uint32_t index)
         for (uint32_t k = i; k; k = m->nodes[k].parent)
             REQUIRE(depth++ <= m->stacks);
     }
+    for (uint32_t i = 0; i < m->fault_count; i++)
+        REQUIRE(m->faults[i].stack <= m->stacks && m->faults[i].place < MLW_PLACES);
+    for (uint32_t i = 0; i < m->moment_count; i++)
+        REQUIRE(m->moments[i].values <= MLW_KERNEL_VALUES);
     size_t text = strlen(m->exe) + strlen(m->allocator);
     for (size_t i = 0; m->command[i]; i++)
         text += strlen(m->command[i]);

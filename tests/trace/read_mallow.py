@@ -3,6 +3,7 @@
 
   read_mallow.py events FILE   every event of a sealed recording, one line each
   read_mallow.py facts FILE    what it says of its images, as JSON
+  read_mallow.py kernel FILE   what the kernel told beside the events
   read_mallow.py rows FILE     every call row of a raw recording, in the order of the clock
 
 Standard library only; streams of codec 1 go through the `zstd` program.
@@ -365,7 +366,30 @@ def read_image_facts(s):
     f["marks"] = records(5, *"vvvt")
     f["resident"] = records(6, *"vvvv")
     f["splits"] = records(7, *"v" * 10)
+    f["kernel"] = read_kernel(s)
     return f
+
+
+def read_kernel(s):
+    """What the kernel told: faults, levels, and the other events."""
+    out, time, address = [], 0, 0
+    r = Reader(column_bytes(s, 13))
+    while r.left():
+        time += r.varint()
+        tid = r.varint()
+        address = address + unzigzag(r.varint()) & M64
+        out.append(("fault", time, tid, address, r.varint(), r.u(1), r.u(1)))
+    r, time = Reader(column_bytes(s, 14)), 0
+    while r.left():
+        time += r.varint()
+        out.append(("level", time) + tuple(r.varint() for _ in range(4)))
+    r, time = Reader(column_bytes(s, 15)), 0
+    while r.left():
+        time += r.varint()
+        tid, kind, what, n = r.varint(), r.u(1), r.u(1), r.u(1)
+        values = [unzigzag(r.varint()) for _ in range(n)]
+        out.append(("moment", time, tid, kind, what) + tuple(v - (v >> 63 << 64) for v in values))
+    return out
 
 
 def read_nodes(number, s, nodes):
@@ -380,14 +404,24 @@ def read_nodes(number, s, nodes):
         nodes[number + i] = p, module[i], last[key], flags[i]
 
 
+def file_kernel(r):
+    """Kinds of the kernel's events, and how many were lost; earlier writers say neither."""
+    for _ in range(2):
+        r.varint()
+    for _ in range(2):
+        r.text()
+    return (r.varint(), r.varint()) if r.left() else (0, 0)
+
+
 def read_sealed(data):
-    images, facts, nodes, tick_ns, ended = {}, {}, {}, None, False
+    images, facts, nodes, tick_ns, ended, kernel = {}, {}, {}, None, False, (0, 0)
     for h, block, s in sections(data):
         if h["type"] in (1, 5):
             r = Reader(column_bytes(s, 1))
             if r.varint() > 1:
                 raise Bad("a later version")
             tick_ns = r.varint()
+            kernel = file_kernel(r)
             ended |= h["type"] == 5
         elif h["type"] == 2:
             read_block(images.setdefault(h["image"], Image()), block, s, tick_ns)
@@ -397,7 +431,7 @@ def read_sealed(data):
             facts[h["image"]] = read_image_facts(s)
     if not ended:
         raise Bad("the file is torn")
-    return images, facts, nodes
+    return images, facts, nodes, kernel
 
 
 def main():
@@ -408,8 +442,12 @@ def main():
     if what == "rows":
         out = [" ".join(map(str, r)) for r in raw_rows(data)]
     else:
-        images, facts, nodes = read_sealed(data)
-        if what == "events":
+        images, facts, nodes, kernel = read_sealed(data)
+        if what == "kernel":
+            out.append("%d %d" % kernel)
+            for number in sorted(facts):
+                out += [" ".join(map(str, (facts[number]["id"],) + line)) for line in facts[number]["kernel"]]
+        elif what == "events":
             for number in sorted(images):
                 for line in images[number].lines:
                     out.append(" ".join(map(str, (facts[number]["id"],) + line)))

@@ -95,6 +95,9 @@ def main():
         if shutil.which("zstd"):
             same(name + " Python, compressed", want,
                  by_image(run(*READER, "events", base + ".sealed")))
+        kernel = run(dump, "--kernel", base + ".raw")
+        same(name + " C, what the kernel told", kernel, run(dump, "--kernel", base + ".stored"))
+        same(name + " Python, what the kernel told", kernel, run(*READER, "kernel", base + ".stored"))
         raw_as_sealed(name, run(*READER, "rows", base + ".raw"), want, base + ".stored")
     print("ok: %s" % ", ".join(names))
 

@@ -1,0 +1,53 @@
+#include "analyse/faults.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void add(struct fault_count *c, bool major)
+{
+    c->minor += !major;
+    c->major += major;
+}
+
+int fault_sums_of(struct fault_sums *s, const struct trace_image *image, uint64_t from_ns,
+                  uint64_t to_ns, struct error *err)
+{
+    memset(s, 0, sizeof *s);
+    s->block = calloc((size_t)image->stacks + 1, sizeof *s->block);
+    s->mapping = calloc((size_t)image->stacks + 1, sizeof *s->mapping);
+    if (!s->block || !s->mapping)
+        return error_set(err, ERROR_MEMORY, "no memory for the faults of process %u", image->pid);
+    for (uint32_t i = 0; i < image->fault_count; i++) {
+        const struct trace_fault *f = &image->faults[i];
+        const bool major = f->what & MLW_FAULT_MAJOR;
+        const unsigned access = f->what & ~MLW_FAULT_MAJOR;
+        if (f->time_ns < from_ns || (to_ns && f->time_ns >= to_ns))
+            continue;
+        add(&s->all, major);
+        add(&s->place[f->place < MLW_PLACES ? f->place : MLW_PLACE_UNKNOWN], major);
+        add(&s->access[access < MLW_ACCESSES ? access : MLW_ACCESS_KERNEL], major);
+        if (f->stack <= image->stacks && f->place == MLW_PLACE_BLOCK)
+            add(&s->block[f->stack], major);
+        else if (f->stack <= image->stacks && f->place == MLW_PLACE_MAPPED)
+            add(&s->mapping[f->stack], major);
+    }
+    return 0;
+}
+
+void fault_sums_release(struct fault_sums *s)
+{
+    free(s->block);
+    free(s->mapping);
+    memset(s, 0, sizeof *s);
+}
+
+uint64_t level_resident(const struct trace_level *l) { return l->file + l->anonymous + l->shared; }
+
+const struct trace_level *level_peak(const struct trace_image *image)
+{
+    const struct trace_level *best = NULL;
+    for (uint32_t i = 0; i < image->level_count; i++)
+        if (!best || level_resident(&image->levels[i]) > level_resident(best))
+            best = &image->levels[i];
+    return best;
+}

@@ -1,0 +1,166 @@
+#include "record/kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { KINDS_MAX = 8, CHUNK_BYTES = 256 << 10 };
+
+struct kernel_source {
+    struct recording *r;
+    const struct record_options *o;
+    struct probe_options options[KINDS_MAX];
+    struct probe_result results[KINDS_MAX];
+    size_t count;
+    struct mlw_clock_pair first, now; /* readings of both clocks: events are in between */
+    uint64_t lost, written;
+    uint32_t last_entry; /* of the table of processes: where the latest fault's was */
+    size_t n;
+    uint8_t bytes[CHUNK_BYTES];
+};
+
+/* The recording's clock at a moment of CLOCK_MONOTONIC. */
+static uint64_t clock_at(const struct kernel_source *k, uint64_t ns)
+{
+    if (k->r->clock_kind == MLW_CLOCK_MONOTONIC_NS)
+        return ns;
+    const uint64_t span = k->now.monotonic_ns - k->first.monotonic_ns;
+    const __int128 ticks = k->now.clock - k->first.clock;
+    const __int128 since = (__int128)ns - (__int128)k->first.monotonic_ns;
+    return k->first.clock + (uint64_t)(int64_t)(span ? since * ticks / span : 0);
+}
+
+static void flush(struct kernel_source *k)
+{
+    if (!k->n)
+        return;
+    struct mlw_chunk c = {
+        .type = MLW_CHUNK_KERNEL, .lost_calls = k->lost, .base_clock = k->now.clock};
+    if (sink_write(&k->r->sink, &c, k->bytes, k->n))
+        k->lost += k->written;
+    k->written = 0;
+    k->n = 0;
+}
+
+/* Whether the address is in memory that the recorder has in the process for itself. */
+static bool is_own(struct kernel_source *k, uint32_t pid, uint64_t address)
+{
+    const struct mlw_process *table = k->r->shm.table;
+    const uint32_t n = shm_entries(&k->r->shm);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t at = (k->last_entry + i) % n;
+        const struct mlw_process *e = &table[at];
+        if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == MLW_PROC_FREE || e->pid != pid)
+            continue;
+        k->last_entry = at;
+        return address >= __atomic_load_n(&e->private_start, __ATOMIC_RELAXED) &&
+               address < __atomic_load_n(&e->private_end, __ATOMIC_RELAXED);
+    }
+    return false;
+}
+
+static void take(void *arg, const struct mlw_kernel *event, const uint64_t *values)
+{
+    struct kernel_source *k = arg;
+    struct mlw_kernel e = *event;
+    const size_t bytes = e.values * sizeof *values;
+    e.clock = clock_at(k, event->clock);
+    if (e.kind == MLW_KERNEL_FAULT &&
+        (e.place == MLW_PLACE_ANONYMOUS || e.place == MLW_PLACE_UNKNOWN) &&
+        is_own(k, e.pid, values[0]))
+        e.place = MLW_PLACE_RECORDER;
+    if (k->n + sizeof e + bytes > sizeof k->bytes)
+        flush(k);
+    memcpy(k->bytes + k->n, &e, sizeof e);
+    memcpy(k->bytes + k->n + sizeof e, values, bytes);
+    k->n += sizeof e + bytes;
+    k->written++;
+}
+
+static void say(void *arg, const char *line)
+{
+    const struct kernel_source *k = arg;
+    k->o->say(k->o->arg, false, line);
+}
+
+struct kernel_source *kernel_open(struct recording *r, const struct record_options *o,
+                                  uint32_t child, struct error *err)
+{
+    struct kernel_source *k = calloc(1, sizeof *k);
+    struct stat st;
+    if (!k) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    k->r = r;
+    k->o = o;
+    k->first = k->now = clock_pair(r->clock_kind);
+    for (size_t i = 0; i < o->with_count && i < KINDS_MAX; i++) {
+        const struct probe_kind *kind = o->with[i];
+        k->options[i] = (struct probe_options){.kind = kind,
+                                               .program = o->program,
+                                               .no_follow = o->no_follow,
+                                               .by = probe_kind_stream_by(kind),
+                                               .say = say,
+                                               .arg = k,
+                                               .stream = take,
+                                               .waiting = child,
+                                               .own_inode = fstat(r->shm.fd, &st) ? 0 : st.st_ino};
+        k->count++;
+        if (probe_begin(&k->options[i], &k->results[i], err)) {
+            for (size_t done = 0; done < k->count; done++)
+                probe_release(&k->results[done]);
+            free(k);
+            error_prefix(err, "--with %s", probe_kind_name(kind));
+            return NULL;
+        }
+    }
+    return k;
+}
+
+uint32_t kernel_kinds(const struct kernel_source *k)
+{
+    uint32_t kinds = 0;
+    for (size_t i = 0; i < k->count; i++)
+        kinds |= 1u << probe_kind_stream(k->options[i].kind);
+    return kinds;
+}
+
+size_t kernel_descriptors(const struct kernel_source *k) { return k ? k->count : 0; }
+
+int kernel_descriptor(const struct kernel_source *k, size_t i)
+{
+    return probe_descriptor(&k->results[i]);
+}
+
+void kernel_take(struct kernel_source *k)
+{
+    if (!k)
+        return;
+    k->now = clock_pair(k->r->clock_kind);
+    for (size_t i = 0; i < k->count; i++)
+        probe_consume(&k->results[i]);
+    flush(k);
+}
+
+uint64_t kernel_close(struct kernel_source *k)
+{
+    if (!k)
+        return 0;
+    kernel_take(k);
+    for (size_t i = 0; i < k->count; i++)
+        probe_end(&k->results[i]);
+    flush(k);
+    for (size_t i = 0; i < k->count; i++) {
+        k->lost += probe_lost(&k->results[i]);
+        probe_release(&k->results[i]);
+    }
+    if (k->lost) { /* how many, an empty chunk says */
+        struct mlw_chunk c = {
+            .type = MLW_CHUNK_KERNEL, .lost_calls = k->lost, .base_clock = k->now.clock};
+        sink_write(&k->r->sink, &c, NULL, 0);
+    }
+    uint64_t lost = k->lost;
+    free(k);
+    return lost;
+}

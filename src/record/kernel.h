@@ -1,0 +1,27 @@
+/* kernel.h - the kernel's events beside the calls: `mallow record --with`.
+ *
+ * Owns: the probes that are at work while the program runs, the way from the kernel's clock to that
+ * of the recording, and KERNEL chunks. One thread. */
+#ifndef MALLOW_RECORD_KERNEL_H
+#define MALLOW_RECORD_KERNEL_H
+
+#include "record/image.h"
+#include "record/record.h"
+
+struct kernel_source;
+
+/* Attaches to what `child`, which waits in front of its exec, will be. r and o must outlive it.
+ * NULL with *err, one line with what is missing. */
+struct kernel_source *kernel_open(struct recording *r, const struct record_options *o,
+                                  uint32_t child, struct error *err);
+uint32_t kernel_kinds(const struct kernel_source *k); /* bits 1 << enum mlw_kernel_kind */
+
+/* NULL is fine in all that follow. */
+size_t kernel_descriptors(const struct kernel_source *k);
+int kernel_descriptor(const struct kernel_source *k, size_t i); /* readable: kernel_take */
+/* Appends what came since the last time. */
+void kernel_take(struct kernel_source *k);
+/* Detaches and appends what is left. Returns how many events were lost. */
+uint64_t kernel_close(struct kernel_source *k);
+
+#endif

@@ -1,0 +1,76 @@
+/* kernel.h - what the kernel told of all processes, on its way from chunks to images.
+ *
+ * Owns: reading the records of KERNEL chunks, and which image each belongs to. Memory: 32 bytes a
+ * fault, 48 to 56 bytes for others. One thread. */
+#ifndef MALLOW_TRACE_KERNEL_H
+#define MALLOW_TRACE_KERNEL_H
+
+#include "bytes.h"
+#include "format/chunk.h"
+
+struct kernel_fault {
+    uint64_t clock, address;
+    uint32_t image; /* index, or UINT32_MAX; before kernel_assign the process id */
+    uint32_t tid;
+    uint8_t what, place;
+};
+
+struct kernel_level {
+    uint64_t clock, file, anonymous, swapped, shared;
+    uint32_t image; /* as above */
+};
+
+struct kernel_moment {
+    uint64_t clock;
+    uint32_t image; /* as above */
+    uint32_t tid;
+    uint8_t kind, what, values;
+    int64_t value[MLW_KERNEL_VALUES];
+};
+
+struct kernel_events {
+    uint32_t kinds;              /* that were asked for */
+    uint64_t lost;               /* as the recorder said */
+    uint64_t left_out;           /* too many to be kept */
+    struct kernel_fault *faults; /* after kernel_assign by image, then clock */
+    size_t fault_count, fault_cap;
+    struct kernel_level *levels;
+    size_t level_count, level_cap;
+    struct kernel_moment *moments;
+    size_t moment_count, moment_cap;
+};
+
+/* The run of an image in each of the arrays; all 0 when it has none. */
+struct kernel_run {
+    const struct kernel_fault *faults;
+    const struct kernel_level *levels;
+    const struct kernel_moment *moments;
+    size_t fault_count, level_count, moment_count;
+};
+
+/* When an image was there, by its clock; `end` UINT64_MAX when it did not end by an exec. */
+struct kernel_image {
+    uint32_t pid, index;
+    uint64_t start, end;
+};
+
+/* Takes the payload of a KERNEL chunk. False without memory; what makes no sense is left out. */
+bool kernel_read(struct kernel_events *k, struct span s);
+/* Gives each event its image, the one of its process at that time; those of processes without one
+ * are dropped. Sorts `images`. */
+void kernel_assign(struct kernel_events *k, struct kernel_image *images, size_t n);
+struct faulted;
+struct timebase;
+struct trace_image;
+
+struct kernel_run kernel_run_of(const struct kernel_events *k, uint32_t image);
+void kernel_free(struct kernel_events *k);
+
+/* What goes into the facts of the image: its arrays of faults, levels and moments, from a clock on.
+ * f: where the faults were, judged to the end; NULL when there are none. False without memory;
+ * kernel_facts_free in either case. */
+bool kernel_facts(const struct kernel_run *r, const struct faulted *f, const struct timebase *t,
+                  uint64_t from_clock, struct trace_image *m);
+void kernel_facts_free(const struct trace_image *m);
+
+#endif
