@@ -1,6 +1,8 @@
 /* cmd_record.c - `mallow record`: checks that PROGRAM can be recorded, runs it, says what became of
  * the recording. Everything is said on stderr; the program's streams are its own. */
+#include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,10 +12,12 @@
 #include "cli/preflight.h"
 #include "inspect/inspect.h"
 #include "inspect/library.h"
+#include "record/attach.h"
 #include "record/record.h"
 
 struct record_cli {
-    const char *output, *pid, *with;
+    const char *output, *with;
+    uint64_t pid, duration_ns;
     int stacks; /* enum mlw_stack_mode, in the order of the choices */
     bool paused, no_follow, environment, keep_raw, force, quiet;
     uint64_t sample_interval_ns;
@@ -38,8 +42,13 @@ static const struct option_spec specs[] = {
      "leave the file as it was written, larger; the first reader seals it"},
     {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be recorded"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
-    {'p', "pid", OPTION_TEXT, AT(pid), "PID",
-     "not possible for recording; explains what to do instead", .completion = VALUE_PID},
+    {'p', "pid", OPTION_COUNT, AT(pid), "PID",
+     "record a process that runs already, from outside: also a static or setuid one; needs the "
+     "rights of 'mallow probe'",
+     1, INT32_MAX, .completion = VALUE_PID},
+    {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
+     "with -p: end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
+     31ull * 86400 * 1000000000},
     {0, "with", OPTION_TEXT, AT(with), "KINDS",
      "the kernel's events beside the calls, with commas: faults, rss, arenas, swapin, reclaim; "
      "needs the rights of 'mallow probe'"},
@@ -160,14 +169,50 @@ static void say_result(const struct command *self, const struct record_result *r
     command_warn(self, "next: mallow report %s", path);
 }
 
+/* -p PID. */
+static int run_attached(const struct command *self, const struct record_cli *o, int operand_count)
+{
+    static const char *const why = "the library of the recorder is not in the process";
+    if (operand_count)
+        return command_usage(self, "say one of -p PID and a PROGRAM");
+    if (o->paused || o->environment || o->force || o->with)
+        return command_usage(self, "--%s is not for -p: %s",
+                             o->paused        ? "paused"
+                             : o->environment ? "env"
+                             : o->force       ? "force"
+                                              : "with",
+                             o->with ? "use 'mallow probe' beside it" : why);
+    if (kill((pid_t)o->pid, 0) && errno == ESRCH) {
+        command_warn(self, "there is no process %llu", (unsigned long long)o->pid);
+        return EXIT_FAILED;
+    }
+    struct speaker speaker = {.command = self, .quiet = o->quiet};
+    const struct attach_options attach = {.pid = (uint32_t)o->pid,
+                                          .output = o->output,
+                                          .stacks = (enum mlw_stack_mode)o->stacks,
+                                          .duration_ns = o->duration_ns,
+                                          .sample_interval_ns = o->sample_interval_ns,
+                                          .keep_raw = o->keep_raw,
+                                          .say = say,
+                                          .arg = &speaker};
+    static struct record_result result;
+    struct error err = {0};
+    if (record_attach(&attach, &result, &err))
+        return command_fail(self, &err);
+    result.left_running = 0; /* as it should be */
+    say_losses(self, &result);
+    if (!o->quiet)
+        say_result(self, &result);
+    return result.seal_error.kind ? EXIT_FAILED : EXIT_DONE;
+}
+
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
     const struct record_cli *o = options;
     if (o->pid)
-        return command_usage(self,
-                             "a running process cannot be recorded: the recording library has to "
-                             "be there when it starts. Start it with 'mallow record --paused "
-                             "PROGRAM' and begin with 'mallow control PID unpause'");
+        return run_attached(self, o, operand_count);
+    if (o->duration_ns)
+        return command_usage(self, "--duration is for -p: a program is recorded until its end");
     struct with with;
     if (parse_with(self, o->with, &with))
         return EXIT_USAGE;
@@ -222,7 +267,7 @@ static int run(const struct command *self, const void *options, char **operands,
 const struct command command_record = {
     .name = "record",
     .summary = "run a program and record its allocation calls and its children's",
-    .operands = "[--] PROGRAM [ARGS...]",
+    .operands = "(-p PID | [--] PROGRAM [ARGS...])",
     .description =
         "Runs PROGRAM and records each of its calls to malloc, free and their like, with\n"
         "call stacks, and those of its children, into one file. The program's output,\n"
@@ -230,7 +275,12 @@ const struct command command_record = {
         "\n"
         "Afterwards 'mallow report FILE' says where the memory went. While the program\n"
         "runs, 'mallow control PID' pauses and resumes the recording, and 'mallow report'\n"
-        "reads what is there so far.\n",
+        "reads what is there so far.\n"
+        "\n"
+        "With -p, a process that runs already is recorded from outside, by probes of the\n"
+        "kernel on its allocator's functions: also one into which no library can be\n"
+        "preloaded. Each call takes about 1 to 4 us longer meanwhile. Blocks from before\n"
+        "are not known, children are not recorded.\n",
     .options = specs,
     .options_bytes = sizeof(struct record_cli),
     .min_operands = 0,

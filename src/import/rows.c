@@ -34,7 +34,8 @@ struct rows {
     struct buffer names, resident;
     struct name *index;
     size_t name_count, name_room;
-    uint64_t calls, last_clock;
+    uint64_t calls, last_clock, lost_calls;
+    uint32_t end_how;
     bool no_memory;
 };
 
@@ -93,6 +94,22 @@ struct rows *rows_new(const char *out, struct error *err)
         return NULL;
     }
     r->pid = 1;
+    r->end_how = MLW_END_EXIT;
+    r->last_clock = CLOCK_START;
+    return r;
+}
+
+struct rows *rows_new_on(int fd, const char *out, struct error *err)
+{
+    struct rows *r = calloc(1, sizeof *r);
+    if (!r || !(r->path = strdup(out)) || !(r->raw = strdup(out)) || !(r->out = fdopen(fd, "ab"))) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+        close(fd);
+        rows_abandon(r);
+        return NULL;
+    }
+    r->pid = 1;
+    r->end_how = MLW_END_EXIT;
     r->last_clock = CLOCK_START;
     return r;
 }
@@ -124,6 +141,9 @@ void rows_process(struct rows *r, const struct rows_process *p)
         }
         free(words);
     }
+    if (p->arguments && p->argument_bytes)
+        tlv(&b, MLW_TLV_COMMAND, p->arguments, p->argument_bytes);
+    tlv_text(&b, MLW_TLV_EXE, p->exe);
     tlv_text(&b, MLW_TLV_ALLOCATOR, p->allocator);
     tlv_text(&b, MLW_TLV_NOTE, p->note);
     tlv_u32(&b, MLW_TLV_STACKS, p->stack_mode);
@@ -223,16 +243,28 @@ void rows_call(struct rows *r, uint32_t thread, const struct rows_call *c)
     r->calls += c->op != MLW_OP_REALLOC_OLD;
 }
 
-void rows_node(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc,
-               uint32_t module)
+static void node(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc,
+                 uint32_t module, uint8_t flags)
 {
     uint8_t b[21];
     memcpy(b, &id, 4);
     memcpy(b + 4, &parent, 4);
     memcpy(b + 8, &pc, 8);
     memcpy(b + 16, &module, 4);
-    b[20] = MLW_NODE_EXACT;
+    b[20] = flags;
     meta(r, thread, MLW_META_NODE, b, sizeof b);
+}
+
+void rows_node(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc,
+               uint32_t module)
+{
+    node(r, thread, id, parent, pc, module, MLW_NODE_EXACT);
+}
+
+void rows_frame(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc,
+                uint32_t module)
+{
+    node(r, thread, id, parent, pc, module, 0);
 }
 
 void rows_module(struct rows *r, uint32_t thread, uint32_t id, const char *path, uint64_t bias)
@@ -313,19 +345,9 @@ void rows_resident(struct rows *r, uint64_t time_ns, uint64_t vmsize, uint64_t r
 
 uint64_t rows_calls(const struct rows *r) { return r->calls; }
 
-int rows_finish(struct rows *r, uint64_t end_ns, struct error *err)
+static void write_resident(struct rows *r)
 {
     struct mlw_chunk resident = {.type = MLW_CHUNK_RESIDENT, .image = IMAGE, .tid = r->pid};
-    struct mlw_chunk end = {.type = MLW_CHUNK_END, .image = IMAGE, .tid = r->pid};
-    struct trace_seal_result sealed;
-    struct buffer b = {0};
-    uint64_t clock = CLOCK_START + end_ns;
-    if (clock < r->last_clock)
-        clock = r->last_clock;
-    for (uint32_t i = 0; i < r->stream_count; i++)
-        if (r->streams[i].payload)
-            flush(r, &r->streams[i]);
-    write_names(r);
     const size_t most =
         (size_t)(MLW_CHUNK_MAX / 2 / sizeof(struct mlw_resident)) * sizeof(struct mlw_resident);
     if (buffer_failed(&r->resident))
@@ -334,18 +356,64 @@ int rows_finish(struct rows *r, uint64_t end_ns, struct error *err)
         size_t left = r->resident.size_bytes - at;
         chunk(r, &resident, r->resident.data + at, left < most ? left : most);
     }
-    const uint32_t how[4] = {(uint32_t)clock, (uint32_t)(clock >> 32), MLW_END_EXIT, 0};
+    buffer_clear(&r->resident);
+}
+
+void rows_flush(struct rows *r)
+{
+    for (uint32_t i = 0; i < r->stream_count; i++)
+        if (r->streams[i].payload)
+            flush(r, &r->streams[i]);
+    write_resident(r);
+    fflush(r->out);
+}
+
+void rows_end(struct rows *r, uint32_t how, uint64_t lost_calls)
+{
+    r->end_how = how;
+    r->lost_calls = lost_calls;
+}
+
+/* Writes what is left, and the end. */
+static int complete(struct rows *r, uint64_t end_ns, struct error *err)
+{
+    struct mlw_chunk end = {.type = MLW_CHUNK_END, .image = IMAGE, .tid = r->pid};
+    struct buffer b = {0};
+    uint64_t clock = CLOCK_START + end_ns;
+    if (clock < r->last_clock)
+        clock = r->last_clock;
+    rows_flush(r);
+    write_names(r);
+    const uint32_t how[4] = {(uint32_t)clock, (uint32_t)(clock >> 32), r->end_how, 0};
+    const uint32_t lost[4] = {(uint32_t)r->lost_calls, (uint32_t)(r->lost_calls >> 32),
+                              MLW_LOST_BUFFER, 0};
     tlv(&b, MLW_TLV_END, how, sizeof how);
+    if (r->lost_calls)
+        tlv(&b, MLW_TLV_LOST, lost, sizeof lost);
     tlv_chunk(r, &end, &b);
     bool bad = ferror(r->out);
     if (fclose(r->out))
         bad = true;
     r->out = NULL;
     int status = bad ? error_system(err, "cannot write %s", r->raw) : 0;
-    if (r->no_memory)
-        status = error_set(err, ERROR_MEMORY, "out of memory");
+    return r->no_memory ? error_set(err, ERROR_MEMORY, "out of memory") : status;
+}
+
+int rows_finish(struct rows *r, uint64_t end_ns, struct error *err)
+{
+    struct trace_seal_result sealed;
+    int status = complete(r, end_ns, err);
     if (!status)
         status = trace_seal(r->raw, r->path, &sealed, NULL, NULL, err);
+    rows_abandon(r);
+    return status;
+}
+
+int rows_finish_raw(struct rows *r, uint64_t end_ns, struct error *err)
+{
+    int status = complete(r, end_ns, err);
+    free(r->raw); /* stays, whatever is in it */
+    r->raw = NULL;
     rows_abandon(r);
     return status;
 }

@@ -17,7 +17,10 @@ struct rows;
 
 struct rows_process {
     const char *tool;      /* what the recording was made from, for "recorded_by" */
-    const char *command;   /* one line; NULL when unknown */
+    const char *command;   /* one line; NULL when unknown, or known as: */
+    const char *arguments; /* pieces that end with a NUL each */
+    size_t argument_bytes;
+    const char *exe;       /* with them */
     const char *allocator; /* NULL when unknown */
     const char *note;      /* what the recording lacks, for the user; NULL for nothing */
     uint32_t pid;
@@ -45,6 +48,9 @@ struct rows_name {
 
 /* Makes OUT's temporary neighbour. */
 struct rows *rows_new(const char *out, struct error *err);
+/* Writes to the file at fd itself, which is empty and from then on belongs to it: what was flushed
+ * is a recording that can be read. out: its path. NULL: fd is closed. */
+struct rows *rows_new_on(int fd, const char *out, struct error *err);
 /* Once, at any time before rows_finish. */
 void rows_process(struct rows *r, const struct rows_process *p);
 /* The number of a new thread. */
@@ -53,15 +59,23 @@ void rows_call(struct rows *r, uint32_t thread, const struct rows_call *c);
 /* Ids from 1, each once, before the first call that uses them; parents before children. */
 void rows_node(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc,
                uint32_t module);
+/* The same of a frame that was really called: pc is where it will return to. */
+void rows_frame(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc,
+                uint32_t module);
 /* bias: what a frame's pc is more than its offset in the file. */
 void rows_module(struct rows *r, uint32_t thread, uint32_t id, const char *path, uint64_t bias);
 void rows_name(struct rows *r, const struct rows_name *n);
 void rows_resident(struct rows *r, uint64_t time_ns, uint64_t vmsize, uint64_t rss,
                    uint64_t shared);
 uint64_t rows_calls(const struct rows *r);
+void rows_flush(struct rows *r); /* all that there is so far goes to the file */
+/* How the process ended (enum mlw_end_how; without it by an exit), and calls that are missing. */
+void rows_end(struct rows *r, uint32_t how, uint64_t lost_calls);
 
 /* Ends the process at end_ns, seals into OUT and frees r. 0, or -1 with *err and no OUT. */
 int rows_finish(struct rows *r, uint64_t end_ns, struct error *err);
+/* The same of rows_new_on, without sealing: the file stays as it is. */
+int rows_finish_raw(struct rows *r, uint64_t end_ns, struct error *err);
 void rows_abandon(struct rows *r); /* NULL is fine */
 
 #endif

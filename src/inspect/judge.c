@@ -40,11 +40,13 @@ static void judge_loading(const struct inspect *r, struct verdicts *v)
             "it is built for another processor (ELF machine %u)", r->machine);
     if (r->is_static)
         add(v, INSPECT_IMPOSSIBLE,
-            "link it dynamically (without -static), or let 'mallow probe' look at it from outside",
+            "link it dynamically (without -static), or record it while it runs, from outside: "
+            "'mallow record -p PID' (as root)",
             "it is statically linked, so no library can be preloaded into it");
     if (r->is_secure)
         add(v, INSPECT_IMPOSSIBLE,
-            "run it as the user who owns it, or record a copy without the privileges",
+            "run it as the user who owns it, record a copy without the privileges, or record it "
+            "while it runs, from outside: 'mallow record -p PID' (as root)",
             "it is setuid, setgid or has file capabilities, so the loader ignores LD_PRELOAD");
     if (r->is_musl)
         add(v, INSPECT_IMPOSSIBLE, "build it against glibc",
@@ -61,7 +63,9 @@ static void judge_allocators(const struct inspect *r, struct verdicts *v)
     if (r->is_static)
         return;
     if (r->exports_malloc)
-        add(v, INSPECT_LIMITED, "build it without its own malloc, and preload that one instead",
+        add(v, INSPECT_LIMITED,
+            "build it without its own malloc, and preload that one instead, or record it while it "
+            "runs, from outside: 'mallow record -p PID' (as root)",
             "it brings its own malloc inside the executable, which wins over a preloaded one; only "
             "its mappings and its children are seen");
     else if (r->defines_malloc)

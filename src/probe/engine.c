@@ -349,7 +349,7 @@ static int configure(struct engine *e, struct error *err)
                                         .detail = o->mmap,
                                         .live = o->live,
                                         .pages = o->kind->within_faults,
-                                        .stream = o->stream != NULL,
+                                        .stream = o->stream || o->call,
                                         .own_inode = o->own_inode};
     if (!map || bpf_map__set_initial_value(map, &config, sizeof config))
         return error_system(err, "cannot configure the programs");
@@ -367,7 +367,7 @@ static int configure(struct engine *e, struct error *err)
     bpf_object__for_each_program(p, e->object) if (is_uprobe(p) && e->multi)
         bpf_program__set_expected_attach_type(p, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
     if (!keeps_stacks(o))
-        return engine_resize(e, "events", o->stream ? 1 << 23 : 1 << 18, err);
+        return engine_resize(e, "events", o->call ? 1 << 24 : o->stream ? 1 << 23 : 1 << 18, err);
     if (o->by & PROBE_BY_STACK && !caps_user_stacks())
         return error_set(
             err, ERROR_UNSUPPORTED,
@@ -375,7 +375,8 @@ static int configure(struct engine *e, struct error *err)
             "5.17 or newer, or --by without 'stack'");
     static const struct files none;
     e->stacks = stacks_new(e->object, o->by & PROBE_BY_STACK ? &e->files : &none, err);
-    if (!e->stacks || engine_resize(e, "events", 1 << 20, err))
+    if (!e->stacks || engine_resize(e, "events", o->call ? 1 << 24 : 1 << 20, err) ||
+        (o->call && engine_resize(e, "stacks", 1 << 16, err)))
         return -1;
     return engine_resize(e, "kstacks", o->by & PROBE_BY_KSTACK ? 16384 : 1, err);
 }
@@ -650,6 +651,13 @@ size_t probe_stack_frames(const struct probe_result *r, uint64_t stack, struct p
 {
     struct stacks *s = r->state ? r->state->e.stacks : NULL;
     return s ? stacks_frames(s, stack, frames, max) : 0;
+}
+
+size_t probe_stack_now(const struct probe_result *r, uint64_t stack, struct probe_frame *frames,
+                       size_t max)
+{
+    struct stacks *s = r->state ? r->state->e.stacks : NULL;
+    return s ? stacks_look(s, stack, frames, max) : 0;
 }
 
 size_t probe_kernel_frames(const struct probe_result *r, uint64_t kstack, const char **names,

@@ -36,6 +36,20 @@ bool probe_kind_has_sizes(const struct probe_kind *k); /* --sizes and --source *
 unsigned probe_kind_stream(const struct probe_kind *k);
 uint32_t probe_kind_stream_by(const struct probe_kind *k); /* keys that it needs for that */
 
+/* Every call of the allocator of a process that runs, for probe_begin with `call`. Not listed. */
+extern const struct probe_kind probe_kind_record;
+
+/* A call: an allocation when it has returned, a release (MLW_OP_FREE, MLW_OP_REALLOC_OLD) when it
+ * begins. op 0: none, but the process has become another program. */
+struct probe_call {
+    uint64_t time_ns; /* CLOCK_MONOTONIC */
+    uint64_t address; /* 0: it failed */
+    uint64_t size, argument;
+    uint64_t stack; /* for probe_stack_now; 0: none */
+    uint32_t tid;
+    uint8_t op; /* enum mlw_op */
+};
+
 /* ---- what to do ---- */
 
 /* From where glibc's arenas are seen (kind arenas), in the order of preference. */
@@ -77,6 +91,7 @@ struct probe_options {
      * nothing is added up. Then `program` is what `waiting` will execute, a child of this process
      * that has not done so yet, and argv is not looked at. */
     void (*stream)(void *arg, const struct mlw_kernel *event, const uint64_t *values);
+    void (*call)(void *arg, const struct probe_call *call); /* of kind record */
     uint32_t waiting;
     uint64_t own_inode; /* of a file that is mapped into the process by its recorder; 0: none */
 };
@@ -142,6 +157,10 @@ uint64_t probe_lost(const struct probe_result *r);
 /* The frames of a user stack (probe_key.stack), innermost first; how many were written. */
 size_t probe_stack_frames(const struct probe_result *r, uint64_t stack, struct probe_frame *frames,
                           size_t max);
+
+/* The same while the probe is at work, asked of the kernel. */
+size_t probe_stack_now(const struct probe_result *r, uint64_t stack, struct probe_frame *frames,
+                       size_t max);
 
 /* The names of a kernel stack (probe_key.kstack), innermost first; they live as long as r. */
 size_t probe_kernel_frames(const struct probe_result *r, uint64_t kstack, const char **names,

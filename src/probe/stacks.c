@@ -209,6 +209,15 @@ static void fill_blocks(struct stacks *s, const struct known_file *k, size_t fir
     }
 }
 
+/* Where an offset in the file is in its headers. */
+static uint64_t address_of(const struct known_file *k, uint64_t offset)
+{
+    for (size_t i = 0; i < k->segments; i++)
+        if (offset - k->segment[i].offset < k->segment[i].bytes)
+            return offset - k->segment[i].offset + k->segment[i].address;
+    return offset;
+}
+
 /* Hands a file's rows to the kernel, under the id that the kernel knows it by. */
 static int hand_over(struct stacks *s, size_t index, const struct probe_file_id *id)
 {
@@ -383,25 +392,15 @@ int stacks_keep(struct stacks *s, const struct probe_row *rows, size_t n, struct
     return keep_kernel(s, rows, n, err);
 }
 
-static uint64_t address_of(const struct known_file *k, uint64_t offset)
+static size_t take_apart(const struct stacks *s, const struct probe_stack *stack,
+                         struct probe_frame *frames, size_t max)
 {
-    for (size_t i = 0; i < k->segments; i++)
-        if (offset - k->segment[i].offset < k->segment[i].bytes)
-            return offset - k->segment[i].offset + k->segment[i].address;
-    return offset;
-}
-
-size_t stacks_frames(struct stacks *s, uint64_t id, struct probe_frame *frames, size_t max)
-{
-    struct kept key = {.id = id};
-    const struct kept *k =
-        s->kept_count ? bsearch(&key, s->kept, s->kept_count, sizeof *k, by_id) : NULL;
-    size_t n = k ? k->stack.depth : 0;
+    size_t n = stack->depth;
     if (n > PROBE_DEPTH_MAX)
         n = PROBE_DEPTH_MAX;
     for (size_t i = 0; i < n && i < max; i++) {
         _Static_assert(PROBE_FILE_SHIFT >= 47, "a bare address would name a file");
-        uint64_t frame = k->stack.frame[i], number = frame >> PROBE_FILE_SHIFT;
+        uint64_t frame = stack->frame[i], number = frame >> PROBE_FILE_SHIFT;
         if (number == 0 || number > s->files)
             frames[i] = (struct probe_frame){.address = frame};
         else
@@ -411,6 +410,22 @@ size_t stacks_frames(struct stacks *s, uint64_t id, struct probe_frame *frames, 
                     address_of(&s->file[number - 1], frame & ((1ull << PROBE_FILE_SHIFT) - 1))};
     }
     return n < max ? n : max;
+}
+
+size_t stacks_frames(struct stacks *s, uint64_t id, struct probe_frame *frames, size_t max)
+{
+    struct kept key = {.id = id};
+    const struct kept *k =
+        s->kept_count ? bsearch(&key, s->kept, s->kept_count, sizeof *k, by_id) : NULL;
+    return k ? take_apart(s, &k->stack, frames, max) : 0;
+}
+
+size_t stacks_look(const struct stacks *s, uint64_t id, struct probe_frame *frames, size_t max)
+{
+    struct probe_stack stack;
+    return bpf_map_lookup_elem(map_fd(s, "stacks"), &id, &stack)
+               ? 0
+               : take_apart(s, &stack, frames, max);
 }
 
 /* ---- the kernel's names ---- */

@@ -27,6 +27,9 @@ void stacks_fill(struct stacks *s, uint32_t pid);
 /* The frames of a stack, copied from the kernel's map once at the end. */
 size_t stacks_frames(struct stacks *s, uint64_t id, struct probe_frame *frames, size_t max);
 
+/* The frames of a stack that the kernel holds now; 0: it holds none of that id. */
+size_t stacks_look(const struct stacks *s, uint64_t id, struct probe_frame *frames, size_t max);
+
 /* Copies what the kernel holds, so that frames can be had after it is gone. */
 int stacks_keep(struct stacks *s, const struct probe_row *rows, size_t n, struct error *err);
 

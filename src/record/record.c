@@ -29,21 +29,20 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* The absolute path of the file: %p becomes the process id, %% a percent sign. */
-static int choose_output(const struct record_options *o, pid_t pid, char *out, size_t room,
-                         struct error *err)
+int record_output(const char *output, const char *name, int pid, char *out, size_t room,
+                  struct error *err)
 {
     char pattern[MLW_PATH_BYTES];
     size_t n = 0;
-    if (o->output)
-        n = (size_t)snprintf(pattern, sizeof pattern, "%s", o->output);
+    if (output)
+        n = (size_t)snprintf(pattern, sizeof pattern, "%s", output);
     else {
-        char name[200];
-        snprintf(name, sizeof name, "%s", base_name(o->argv[0]));
-        for (char *p = name; *p; p++)
+        char plain[200];
+        snprintf(plain, sizeof plain, "%s", base_name(name));
+        for (char *p = plain; *p; p++)
             if (*p == '%' || *p == '/')
                 *p = '_';
-        n = (size_t)snprintf(pattern, sizeof pattern, "mallow.%s.%%p.mlw", name);
+        n = (size_t)snprintf(pattern, sizeof pattern, "mallow.%s.%%p.mlw", plain);
     }
     size_t used = 0;
     if (pattern[0] != '/') {
@@ -57,7 +56,7 @@ static int choose_output(const struct record_options *o, pid_t pid, char *out, s
     for (const char *p = pattern; *p && fits; p++) {
         char piece[24] = {*p, 0};
         if (p[0] == '%' && p[1] == 'p') {
-            snprintf(piece, sizeof piece, "%d", (int)pid);
+            snprintf(piece, sizeof piece, "%d", pid);
             p++;
         } else if (p[0] == '%' && p[1] == '%')
             p++;
@@ -73,8 +72,7 @@ static int choose_output(const struct record_options *o, pid_t pid, char *out, s
     return 0;
 }
 
-/* Opens the file, empty, with a shared lock that says: it is being written. */
-static int open_output(const char *path, struct sink *sink, struct error *err)
+int record_open(const char *path, struct error *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     if (fd < 0)
@@ -95,8 +93,7 @@ static int open_output(const char *path, struct sink *sink, struct error *err)
         return -1;
     }
     (void)flock(fd, LOCK_SH); /* without locks (some network file systems) it works as well */
-    sink->fd = fd;
-    return 0;
+    return fd;
 }
 
 static int write_file_chunk(struct recording *r, const struct record_options *o,
@@ -234,8 +231,8 @@ int record_run(const struct record_options *o, struct record_result *result, str
         launch_cancel(&l);
         goto failed;
     }
-    if (choose_output(o, l.pid, result->output, sizeof result->output, err) ||
-        open_output(result->output, &r->sink, err)) {
+    if (record_output(o->output, o->argv[0], l.pid, result->output, sizeof result->output, err) ||
+        (r->sink.fd = record_open(result->output, err)) < 0) {
         launch_cancel(&l);
         goto failed;
     }

@@ -50,4 +50,11 @@ struct record_result {
 int record_run(const struct record_options *options, struct record_result *result,
                struct error *err);
 
+/* The absolute path of a recording: `output`, in which %p becomes the process id and %% a percent
+ * sign; NULL: mallow.NAME.%p.mlw in the current folder. */
+int record_output(const char *output, const char *name, int pid, char *out, size_t room,
+                  struct error *err);
+/* Opens it, empty, with a shared lock that says: it is being written. A descriptor, or -1. */
+int record_open(const char *path, struct error *err);
+
 #endif

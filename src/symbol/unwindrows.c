@@ -187,6 +187,43 @@ static uint64_t *function_starts(struct reading *r, uint64_t address, const uint
     return start;
 }
 
+/* Without that table (static programs have none): the functions that .eh_frame itself lists, whose
+ * addresses are mostly relative to where they stand, in 4 bytes. */
+static uint64_t *listed_starts(struct reading *r, const GElf_Shdr *section, const Elf_Data *data,
+                               size_t *count)
+{
+    const char *ident = elf_getident(r->elf, NULL);
+    const uint8_t *bytes = data->d_buf;
+    uint64_t *start = NULL;
+    size_t n = 0, room = 0;
+    Dwarf_Off at = 0, next = 0;
+    Dwarf_CFI_Entry entry;
+    for (; dwarf_next_cfi((const unsigned char *)ident, (Elf_Data *)(uintptr_t)data, true, at,
+                          &next, &entry) == 0;
+         at = next) {
+        const bool is_common = dwarf_cfi_cie_p(&entry);
+        const uint8_t *p = is_common ? NULL : entry.fde.start;
+        int32_t relative;
+        if (!p || entry.fde.end - p < (ptrdiff_t)sizeof relative)
+            continue;
+        if (n == room) {
+            room = room ? room * 2 : 1024;
+            uint64_t *more = reallocarray(start, room, sizeof *more);
+            if (!more) {
+                r->no_memory = true;
+                break;
+            }
+            start = more;
+        }
+        memcpy(&relative, p, sizeof relative);
+        start[n++] = section->sh_addr + (uint64_t)(p - bytes) + (uint64_t)(int64_t)relative;
+    }
+    if (n > 1)
+        qsort(start, n, sizeof *start, by_address);
+    *count = n;
+    return start;
+}
+
 static uint64_t segment_end(const struct reading *r, uint64_t address)
 {
     for (size_t i = 0; i < r->segments; i++)
@@ -195,14 +232,34 @@ static uint64_t segment_end(const struct reading *r, uint64_t address)
     return address;
 }
 
+/* Where functions begin, as the tables say. header: of .eh_frame_hdr, empty when there is none. */
+static uint64_t *starts_of(struct reading *r, const GElf_Phdr *header, size_t *count)
+{
+    Elf_Data *data;
+    GElf_Shdr section;
+    size_t names = 0;
+    if (header->p_filesz) {
+        data =
+            elf_getdata_rawchunk(r->elf, (int64_t)header->p_offset, header->p_filesz, ELF_T_BYTE);
+        return data ? function_starts(r, header->p_vaddr, data->d_buf, data->d_size, count) : NULL;
+    }
+    if (elf_getshdrstrndx(r->elf, &names))
+        return NULL;
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(r->elf, scn));) {
+        const char *name =
+            gelf_getshdr(scn, &section) ? elf_strptr(r->elf, names, section.sh_name) : NULL;
+        if (name && !strcmp(name, ".eh_frame") && (data = elf_rawdata(scn, NULL)) && data->d_buf)
+            return listed_starts(r, &section, data, count);
+    }
+    return NULL;
+}
+
 static void read_all(struct reading *r, const GElf_Phdr *header)
 {
-    Elf_Data *data =
-        elf_getdata_rawchunk(r->elf, (int64_t)header->p_offset, header->p_filesz, ELF_T_BYTE);
-    if (!data || !(r->cfi = dwarf_getcfi_elf(r->elf)))
+    if (!(r->cfi = dwarf_getcfi_elf(r->elf)))
         return;
     size_t n = 0;
-    uint64_t *start = function_starts(r, header->p_vaddr, data->d_buf, data->d_size, &n);
+    uint64_t *start = starts_of(r, header, &n);
     for (size_t i = 0; start && i < n; i++) {
         uint64_t end = segment_end(r, start[i]);
         if (i + 1 < n && start[i + 1] < end)
@@ -242,8 +299,7 @@ int unwind_rows_read(const char *path, struct unwind_row **rows, size_t *count, 
         if (p.p_type == PT_GNU_EH_FRAME)
             tables = p;
     }
-    if (tables.p_filesz)
-        read_all(&r, &tables);
+    read_all(&r, &tables);
     elf_end(r.elf);
     close(fd);
     if (r.no_memory) {

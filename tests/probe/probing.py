@@ -26,12 +26,12 @@ def mallow(*arguments, **more):
 
 
 def attached(process):
-    """Waits until `mallow probe` waits for events (epoll_wait, epoll_pwait), or has ended."""
+    """Waits until `mallow probe` or `record -p` waits for events (poll, epoll_wait, epoll_pwait), or has ended."""
     for _ in range(1200):
         if process.poll() is not None:
             return
         with open(f"/proc/{process.pid}/syscall", encoding="ascii") as f:
-            if f.read().split()[0] in ("232", "281"):
+            if f.read().split()[0] in ("7", "232", "281"):
                 return
         time.sleep(0.05)
     raise AssertionError("mallow probe does not attach")

@@ -47,6 +47,12 @@ class Usage(unittest.TestCase):
         self.assertEqual(mallow("probe", "sizes", "--", "/no/such/program").returncode, 127)
         self.assertEqual(mallow("probe", "sizes", "--", "/etc/passwd").returncode, 126)
 
+    def test_recording_from_outside(self):
+        for words in [["-p", "1", "/bin/true"], ["-p", "1", "--paused"], ["-p", "1", "--with", "rss"], ["-p", "1", "--env"],
+                      ["-p", "x"], ["-p", "0"], ["-d", "1s", "/bin/true"]]:
+            out = mallow("record", *words)
+            self.assertEqual((out.returncode, out.stdout, out.stderr.count("\n")), (2, "", 1), out.stderr)
+
     def test_events_beside_a_recording(self):
         def refused(kinds):
             out = mallow("record", "--with", kinds, "--", "/bin/true")

@@ -1,0 +1,154 @@
+/* record.bpf.c - every call of an allocator's functions, one by one: `mallow record -p`. */
+#include "bpf/vmlinux.h"
+
+#include "bpf/target.inc"
+#include "bpf/stack.inc"
+#include "bpf/record.h"
+
+/* A call between its entry and its return. */
+struct entered {
+    u64 sp; /* at the entry, which tells it from calls that it makes itself */
+    u64 size, argument, stack;
+    u64 result; /* where the block's address will stand; 0: it is returned */
+    u32 op;
+    u32 inner; /* calls that seemed to be made by it */
+};
+
+enum { INNER_MAX = 16 }; /* more of them: its return was missed */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __type(key, u32); /* thread */
+    __type(value, struct entered);
+} entered SEC(".maps");
+
+/* The function refuses a product that does not fit; then what it says is the largest number. */
+static __always_inline u64 product(u64 a, u64 b)
+{
+    if (a >> 32) {
+        u64 swap = a;
+        a = b;
+        b = swap;
+    }
+    if (a >> 32 || ((b >> 32) * a) >> 32)
+        return ~0ull;
+    return a * b;
+}
+
+static __always_inline void tell(u32 what, u32 op, u64 address, const struct entered *call)
+{
+    struct record_event *e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
+    if (!e) {
+        lose(PROBE_LOST_EVENTS);
+        return;
+    }
+    __builtin_memset(e, 0, sizeof *e);
+    e->type = RECORD_EVENT;
+    e->tid = bpf_get_current_pid_tgid();
+    e->time_ns = bpf_ktime_get_ns();
+    e->address = address;
+    e->what = what;
+    e->op = op;
+    if (call) {
+        e->size = call->size;
+        e->argument = call->argument;
+        e->stack = call->stack;
+    }
+    bpf_ringbuf_submit(e, wakes());
+}
+
+SEC("uprobe")
+int enters(struct pt_regs *ctx)
+{
+    if (!wanted())
+        return 0;
+    u32 tid = bpf_get_current_pid_tgid();
+    u64 cookie = bpf_get_attach_cookie(ctx);
+    struct entered *outer = bpf_map_lookup_elem(&entered, &tid);
+    if (outer && ctx->sp <= outer->sp && ++outer->inner < INNER_MAX)
+        return 0; /* one of the functions calls another, or jumps to it */
+    struct entered call = {.sp = ctx->sp, .op = cookie >> 8};
+    switch (cookie & 0xff) {
+    case RECORD_PRODUCT: call.size = product(ctx->di, ctx->si); break;
+    case RECORD_RESIZE: call.size = ctx->si; break;
+    case RECORD_RESIZE_PRODUCT: call.size = product(ctx->si, ctx->dx); break;
+    case RECORD_SECOND:
+        call.argument = ctx->di;
+        call.size = ctx->si;
+        break;
+    case RECORD_NEW:
+        call.size = ctx->di;
+        call.argument = ctx->si;
+        break;
+    case RECORD_THIRD:
+        call.result = ctx->di;
+        call.argument = ctx->si;
+        call.size = ctx->dx;
+        break;
+    default: call.size = ctx->di;
+    }
+    bool resizes = (cookie & 0xff) == RECORD_RESIZE || (cookie & 0xff) == RECORD_RESIZE_PRODUCT;
+    u64 old = ctx->di;
+    if (config.by & PROBE_BY_STACK)
+        call.stack = user_stack();
+    if (bpf_map_update_elem(&entered, &tid, &call, BPF_ANY)) {
+        lose(PROBE_LOST_EVENTS);
+        return 0;
+    }
+    if (resizes && old)
+        tell(RECORD_RESIZES, cookie >> 8, old, NULL);
+    return 0;
+}
+
+SEC("uretprobe")
+int leaves(struct pt_regs *ctx)
+{
+    u32 tid = bpf_get_current_pid_tgid();
+    struct entered *found = bpf_map_lookup_elem(&entered, &tid);
+    if (!found || ctx->sp != found->sp + 8)
+        return 0; /* of a call that was made within another, or before we came */
+    struct entered call = *found;
+    bpf_map_delete_elem(&entered, &tid);
+    u64 address = ctx->ax;
+    if (call.result) {
+        u64 failed = (u32)ctx->ax;
+        address = 0;
+        if (!failed)
+            bpf_probe_read_user(&address, sizeof address, (void *)call.result);
+    }
+    tell(RECORD_ALLOCATED, call.op, address, &call);
+    return 0;
+}
+
+SEC("uprobe")
+int releases(struct pt_regs *ctx)
+{
+    if (!ctx->di || !wanted())
+        return 0;
+    u32 tid = bpf_get_current_pid_tgid();
+    struct entered *outer = bpf_map_lookup_elem(&entered, &tid);
+    if (outer && ctx->sp < outer->sp && ++outer->inner < INNER_MAX)
+        return 0; /* realloc moves the block */
+    tell(RECORD_RELEASED, bpf_get_attach_cookie(ctx) >> 8, ctx->di, NULL);
+    return 0;
+}
+
+/* The program becomes another one, whose memory is another. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(becomes, struct task_struct *task)
+{
+    u32 pid = task->tgid;
+    if (!wanted_pid(pid))
+        return 0;
+    struct record_event *e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
+    if (!e) {
+        lose(PROBE_LOST_EVENTS);
+        return 0;
+    }
+    __builtin_memset(e, 0, sizeof *e);
+    e->type = RECORD_EXEC;
+    e->time_ns = bpf_ktime_get_ns();
+    bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+    return 0;
+}

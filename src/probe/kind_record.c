@@ -1,0 +1,136 @@
+/* kind_record.c - every call of an allocator of a process that runs already: `mallow record -p`.
+ * Not a kind that `mallow probe` has. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bpf/record.h"
+#include "format/op.h"
+#include "probe/kind.h"
+#include "probe/stacks.h"
+#include "symbol/functions.h"
+
+/* Made from the program when it is built; wants the types above. */
+#include <probe/record.skel.h>
+
+#define COOKIE(form, op) ((uint64_t)(form) | (uint64_t)(op) << 8)
+
+static const struct family {
+    const char *name;
+    uint64_t cookie;
+    bool releases;
+} family[] = {
+    {"malloc", COOKIE(RECORD_FIRST, MLW_OP_MALLOC), false},
+    {"calloc", COOKIE(RECORD_PRODUCT, MLW_OP_CALLOC), false},
+    {"realloc", COOKIE(RECORD_RESIZE, MLW_OP_REALLOC), false},
+    {"reallocarray", COOKIE(RECORD_RESIZE_PRODUCT, MLW_OP_REALLOCARRAY), false},
+    {"posix_memalign", COOKIE(RECORD_THIRD, MLW_OP_POSIX_MEMALIGN), false},
+    {"aligned_alloc", COOKIE(RECORD_SECOND, MLW_OP_ALIGNED_ALLOC), false},
+    {"memalign", COOKIE(RECORD_SECOND, MLW_OP_MEMALIGN), false},
+    {"valloc", COOKIE(RECORD_FIRST, MLW_OP_VALLOC), false},
+    {"pvalloc", COOKIE(RECORD_FIRST, MLW_OP_PVALLOC), false},
+    {"free", COOKIE(0, MLW_OP_FREE), true},
+    {"cfree", COOKIE(0, MLW_OP_FREE), true},
+};
+enum { FAMILY = sizeof family / sizeof *family };
+
+/* The kernel does without a second trap for `push`; other instructions cost it over ten
+ * microseconds. glibc's free begins with a test for NULL, behind which stands a push. */
+static uint64_t release_place(int fd, uint64_t offset)
+{
+    uint8_t code[32] = {0};
+    size_t at = 0;
+    if (fd < 0 || pread(fd, code, sizeof code, (off_t)offset) != (ssize_t)sizeof code)
+        return offset;
+    static const uint8_t landing[] = {0xf3, 0x0f, 0x1e, 0xfa}, test[] = {0x48, 0x85, 0xff};
+    if (!memcmp(code, landing, sizeof landing))
+        at += sizeof landing;
+    if (memcmp(code + at, test, sizeof test) != 0)
+        return offset;
+    at += sizeof test;
+    if (code[at] == 0x0f && code[at + 1] == 0x84)
+        at += 6; /* je, far */
+    else if (code[at] == 0x74)
+        at += 2; /* je, near */
+    else
+        return offset;
+    bool pushes = (code[at] & 0xf8) == 0x50 || (code[at] == 0x41 && (code[at + 1] & 0xf8) == 0x50);
+    return pushes ? offset + at : offset;
+}
+
+static size_t places_of(const char *path, const struct functions *f, bool releases,
+                        struct place *places)
+{
+    size_t n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; i < FAMILY; i++) {
+        const struct function *at =
+            family[i].releases == releases ? functions_find(f, family[i].name) : NULL;
+        bool again = !at;
+        uint64_t offset = at ? releases ? release_place(fd, at->offset) : at->offset : 0;
+        for (size_t k = 0; k < n; k++)
+            again |= places[k].offset == offset; /* another name of the same function */
+        if (!again)
+            places[n++] = (struct place){.offset = offset, .cookie = family[i].cookie};
+    }
+    if (fd >= 0)
+        close(fd);
+    return n;
+}
+
+static int record_attach_calls(struct engine *e, struct error *err)
+{
+    char path[PATH_MAX];
+    struct functions f;
+    struct place made[FAMILY], released[FAMILY];
+    if (files_find_library(&e->files, NULL, path, sizeof path, err) ||
+        functions_read(path, FUNCTIONS_EXPORTED | FUNCTIONS_LOCAL, &f, err))
+        return -1;
+    const size_t makes = places_of(path, &f, false, made);
+    const size_t releases = places_of(path, &f, true, released);
+    functions_release(&f);
+    if (!makes || !releases)
+        return error_set(err, ERROR_UNSUPPORTED, "%.200s has no functions malloc and free", path);
+    engine_source(e, "%s", path);
+    /* What allocates comes last, or blocks would seem to live on whose release was not seen; and
+     * whatever is seen to enter a function must be seen to leave it. */
+    if (engine_attach_tracepoints(e, err) ||
+        engine_attach_places(e, "releases", path, released, releases, false, err) < 0 ||
+        engine_attach_places(e, "leaves", path, made, makes, true, err) < 0)
+        return -1;
+    return engine_attach_places(e, "enters", path, made, makes, false, err) < 0 ? -1 : 0;
+}
+
+static void record_event_came(struct engine *e, const void *data, size_t size)
+{
+    struct record_event event;
+    if (size < sizeof event)
+        return;
+    memcpy(&event, data, sizeof event);
+    struct probe_call call = {.time_ns = event.time_ns,
+                              .address = event.address,
+                              .size = event.size,
+                              .argument = event.argument,
+                              .stack = event.stack,
+                              .tid = event.tid,
+                              .op = event.op};
+    if (event.type == RECORD_EXEC)
+        call.op = 0;
+    else if (event.what == RECORD_RESIZES)
+        call.op = MLW_OP_REALLOC_OLD;
+    e->options->call(e->options->arg, &call);
+}
+
+const struct probe_kind probe_kind_record = {
+    .name = "record",
+    .summary = "every call of the allocator",
+    .by = PROBE_BY_STACK,
+    .may_by = PROBE_BY_STACK,
+    .uses_library = true,
+    .object = record_bpf__elf_bytes,
+    .attach = record_attach_calls,
+    .event = record_event_came,
+};
