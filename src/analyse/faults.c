@@ -43,11 +43,17 @@ void fault_sums_release(struct fault_sums *s)
 
 uint64_t level_resident(const struct trace_level *l) { return l->file + l->anonymous + l->shared; }
 
-const struct trace_level *level_peak(const struct trace_image *image)
+const struct trace_level *level_largest(const struct trace_image *image, uint32_t first,
+                                        uint32_t count)
 {
-    const struct trace_level *best = NULL;
-    for (uint32_t i = 0; i < image->level_count; i++)
-        if (!best || level_resident(&image->levels[i]) > level_resident(best))
+    const struct trace_level *best = &image->levels[first];
+    for (uint32_t i = first; i < image->level_count && i - first < count; i++)
+        if (level_resident(&image->levels[i]) > level_resident(best))
             best = &image->levels[i];
     return best;
+}
+
+const struct trace_level *level_peak(const struct trace_image *image)
+{
+    return image->level_count ? level_largest(image, 0, image->level_count) : NULL;
 }

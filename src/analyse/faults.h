@@ -28,6 +28,9 @@ void fault_sums_release(struct fault_sums *s);
 
 /* The largest resident size among the exact levels; NULL when there are none. */
 const struct trace_level *level_peak(const struct trace_image *image);
+/* The same of `count` levels from number `first` (which exists) on. */
+const struct trace_level *level_largest(const struct trace_image *image, uint32_t first,
+                                        uint32_t count);
 uint64_t level_resident(const struct trace_level *l); /* bytes, without swapped ones */
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "analyse/faults.h"
 #include "analyse/resident.h"
 #include "report/names.h"
 #include "report/report.h"
@@ -62,6 +63,26 @@ static void write_lifetimes(struct json *j, const struct model *m)
     json_close_array(j);
 }
 
+/* The exact sizes in place of samples; of a long series the largest of each stretch. The address
+ * space is as at the sample before. */
+static void write_levels(struct json *j, const struct trace_image *image)
+{
+    const uint32_t step = image->level_count / 1000 + 1;
+    uint32_t sample = 0;
+    for (uint32_t i = 0; i < image->level_count; i += step) {
+        const struct trace_level *l = level_largest(image, i, step);
+        while (sample + 1 < image->resident_count &&
+               image->resident[sample + 1].clock <= l->time_ns)
+            sample++;
+        json_open_object(j, NULL);
+        json_signed(j, "time_ns", (int64_t)(l->time_ns - image->start_ns));
+        json_number(j, "vmsize_bytes", image->resident_count ? image->resident[sample].vmsize : 0);
+        json_number(j, "rss_bytes", level_resident(l));
+        json_number(j, "rss_shared_bytes", l->file + l->shared);
+        json_close_object(j);
+    }
+}
+
 static void write_timeline(struct json *j, const struct model *m)
 {
     uint64_t start_ns, width_ns;
@@ -83,8 +104,10 @@ static void write_timeline(struct json *j, const struct model *m)
     }
     json_close_array(j);
     json_open_array(j, "resident");
+    if (image->level_count)
+        write_levels(j, image);
     size_t step = image->resident_count / 1000 + 1;
-    for (size_t i = 0; i < image->resident_count; i += step) {
+    for (size_t i = 0; i < image->resident_count && !image->level_count; i += step) {
         const struct mlw_resident *r = &image->resident[i];
         json_open_object(j, NULL);
         json_signed(j, "time_ns", (int64_t)(r->clock - image->start_ns));

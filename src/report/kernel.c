@@ -366,13 +366,8 @@ static void json_levels(struct json *j, const struct trace_image *image)
 {
     const uint32_t step = image->level_count / 1000 + 1;
     json_open_array(j, "resident_exact");
-    for (uint32_t i = 0; i < image->level_count; i += step) {
-        const struct trace_level *best = &image->levels[i];
-        for (uint32_t k = i; k < i + step && k < image->level_count; k++)
-            if (level_resident(&image->levels[k]) > level_resident(best))
-                best = &image->levels[k];
-        json_level(j, image, best);
-    }
+    for (uint32_t i = 0; i < image->level_count; i += step)
+        json_level(j, image, level_largest(image, i, step));
     json_close_array(j);
     const struct trace_level *peak = level_peak(image);
     if (peak)

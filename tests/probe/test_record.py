@@ -97,6 +97,7 @@ class Record(Case):
         self.assertLessEqual(abs(largest - anonymous), 16 * PAGE)
         levels = [s["resident_bytes"] for s in process["resident_exact"]]
         self.assertEqual(max(levels), process["peak_resident_bytes"])
+        self.assertEqual([s["rss_bytes"] for s in process["resident"]], levels)
         times = [s["time_ns"] for s in process["resident_exact"]]
         self.assertEqual(times, sorted(times))
 
