@@ -239,11 +239,13 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
         return status;
     struct report_options looks = {0};
     view_looks(&looks);
-    struct printing printing = {
-        .self = self,
-        .cli = o,
-        .how = {
-            .top = o->top, .columns = looks.columns, .unicode = looks.unicode, .bold = looks.bold}};
+    struct printing printing = {.self = self,
+                                .cli = o,
+                                .how = {.one_line = o->interval_ns != 0,
+                                        .top = o->top,
+                                        .columns = looks.columns,
+                                        .unicode = looks.unicode,
+                                        .bold = looks.bold}};
     printing.out = o->output ? fopen(o->output, "we") : stdout;
     if (!printing.out) {
         command_warn(self, "cannot write %s: %s", o->output, strerror(errno));

@@ -217,7 +217,7 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
     if (probe_groups_make(&g, r, err))
         return -1;
     const struct probe_layout *l = probe_layout(r);
-    struct json j = {.out = out};
+    struct json j = {.out = out, .one_line = how->one_line};
     json_open_object(&j, NULL);
     json_number(&j, "schema", 1);
     json_text(&j, "probe", probe_kind_name(r->kind));

@@ -83,6 +83,11 @@ class Sizes(Case):
     def test_intervals_add_up(self):
         out = mallow("probe", "sizes", "--json", "-i", "20ms", "--", victim("calls_victim"))
         self.assertEqual(out.returncode, 0, out.stderr)
+        # One document a line; the last has the sums, which what came after the last interval belongs to.
+        documents = [json.loads(line) for line in out.stdout.splitlines()]
+        self.assertGreater(len(documents), 1)
+        told = sum(d["calls"] for d in documents[:-1])
+        self.assertTrue(0 < told <= documents[-1]["calls"], (told, documents[-1]["calls"]))
 
     def test_a_running_process(self):
         with subprocess.Popen([victim("calls_victim"), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
