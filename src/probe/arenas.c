@@ -117,6 +117,13 @@ struct arenas_process *arenas_process(struct arenas *a, uint32_t pid)
     return p;
 }
 
+void arenas_forget(struct arenas *a, uint32_t pid)
+{
+    struct arenas_process *p = arenas_process(a, pid);
+    if (p)
+        forget(p);
+}
+
 /* ---- arenas ---- */
 
 static void leave_arena(struct arenas_process *p, uint32_t tid)
@@ -139,18 +146,26 @@ struct arena *arenas_find(struct arenas_process *p, uint64_t address)
  * stands at 0 until that is known. */
 static bool is_main(uint64_t address) { return !address || (address & ((64u << 20) - 1)) > 0x1000; }
 
+struct arena *arenas_enter(struct arenas *a, struct arenas_process *p, uint64_t address)
+{
+    struct arena *at = arenas_find(p, address);
+    if (at)
+        return at;
+    struct arena *more = GROW(a, p->arena, p->arenas);
+    if (!more)
+        return NULL;
+    p->arena = more;
+    at = &p->arena[p->arenas++];
+    *at = (struct arena){.address = address, .main = is_main(address)};
+    return at;
+}
+
 static void use_arena(struct arenas *a, struct arenas_process *p, uint64_t address, uint32_t tid)
 {
     leave_arena(p, tid);
-    struct arena *at = arenas_find(p, address);
-    if (!at) {
-        struct arena *more = GROW(a, p->arena, p->arenas);
-        if (!more)
-            return;
-        p->arena = more;
-        at = &p->arena[p->arenas++];
-        *at = (struct arena){.address = address, .main = is_main(address)};
-    }
+    struct arena *at = arenas_enter(a, p, address);
+    if (!at)
+        return;
     /* A list of its own: threads come and go, so the room is asked for anew each time. */
     uint32_t *more = reallocarray(at->thread, at->threads + 1, sizeof *more);
     if (!more) {
@@ -183,14 +198,9 @@ void arenas_fork(struct arenas *a, uint32_t parent, uint32_t child, uint64_t are
         p->heap = more;
         p->heap[p->heaps++] = from->heap[i];
     }
-    for (size_t i = 0; i < from->arenas; i++) {
-        struct arena *more = GROW(a, p->arena, p->arenas);
-        if (!more)
+    for (size_t i = 0; i < from->arenas; i++)
+        if (!arenas_enter(a, p, from->arena[i].address))
             return;
-        p->arena = more;
-        p->arena[p->arenas++] =
-            (struct arena){.address = from->arena[i].address, .main = from->arena[i].main};
-    }
     if (arena != ARENAS_NO_ARENA)
         use_arena(a, p, arena ? arena : p->main_arena, child);
 }

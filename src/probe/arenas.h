@@ -75,12 +75,16 @@ void arenas_release(struct arenas *a);
 
 /* What is known of a process, which is entered if it was not there; NULL: out of memory. */
 struct arenas_process *arenas_process(struct arenas *a, uint32_t pid);
+/* Nothing is known of it, as when it has just begun. */
+void arenas_forget(struct arenas *a, uint32_t pid);
 /* The child of a fork begins with what its parent has; of the threads it has one, which uses
  * `arena` (0: the main one). */
 #define ARENAS_NO_ARENA UINT64_MAX
 void arenas_fork(struct arenas *a, uint32_t parent, uint32_t child, uint64_t arena);
 /* The main arena, which stood at address 0 until now, lies there. */
 void arenas_name_main(struct arenas *a, uint32_t pid, uint64_t address);
+/* The arena at that address, entered without threads if it was not there; NULL: out of memory. */
+struct arena *arenas_enter(struct arenas *a, struct arenas_process *p, uint64_t address);
 struct arena *arenas_find(struct arenas_process *p, uint64_t address); /* NULL: not known */
 struct arena_heap *arenas_find_heap(struct arenas_process *p, uint64_t address);
 

@@ -14,6 +14,7 @@
 #include "bpf/arenas.h"
 #include "probe/argument.h"
 #include "probe/arenas.h"
+#include "probe/arenas_now.h"
 #include "probe/caps.h"
 #include "probe/family.h"
 #include "probe/inside.h"
@@ -289,12 +290,33 @@ static int attach_requests(struct engine *e, const struct found *f, struct error
     return bad ? -1 : 0;
 }
 
+/* What the process has already, where its library's symbols say where that is. */
+static int know_past(struct engine *e, struct found *f, struct error *err)
+{
+    const uint64_t main_arena = address_of(f, "main_arena"), limits = address_of(f, "mp_");
+    const uint32_t pid = e->options->pid;
+    if (!main_arena || !limits ||
+        !arenas_now(&f->arenas, (pid_t)pid, f->path, main_arena, limits)) {
+        engine_say(e, "what the allocator did before now is not known: sizes begin at zero and "
+                      "thresholds as glibc sets them");
+        return 0;
+    }
+    const struct arenas_process *p = arenas_process(&f->arenas, pid);
+    if (bpf_map_update_elem(engine_map(e, "thresholds"), &pid, &p->mmap_threshold_bytes, BPF_ANY))
+        return error_system(err, "cannot tell the thresholds to the kernel");
+    for (size_t i = 0; i < p->heaps && f->source == PROBE_SOURCE_CALLS; i++) {
+        const uint64_t key[2] = {p->heap[i].address, pid};
+        if (bpf_map_update_elem(engine_map(e, "heaps"), key, &p->heap[i].bytes, BPF_ANY))
+            return error_system(err, "cannot tell the heaps to the kernel");
+    }
+    return 0;
+}
+
 static int arenas_attach(struct engine *e, struct error *err)
 {
     struct found *f = e->own;
-    if (e->options->pid)
-        engine_say(e, "what the allocator did before now is not known: sizes begin at zero and "
-                      "thresholds as glibc sets them");
+    if (e->options->pid && know_past(e, f, err))
+        return -1;
     if (f->source == PROBE_SOURCE_STATIC && attach_notes(e, f, err) < 0)
         return -1;
     if (f->source == PROBE_SOURCE_SYMBOLS && attach_symbols(e, f, err))

@@ -37,6 +37,16 @@ def attached(process):
     raise AssertionError("mallow probe does not attach")
 
 
+def reads(process):
+    """Waits until a victim waits for input: by then it has all its libraries."""
+    for _ in range(1200):
+        with open(f"/proc/{process.pid}/syscall", encoding="ascii") as f:
+            if f.read().split()[:2] == ["0", "0x0"]:
+                return
+        time.sleep(0.05)
+    raise AssertionError("the victim does not wait for input")
+
+
 def why_not():
     """Why nothing can be probed here, or None. Asked of the machine, not of what is tested."""
     if os.geteuid() != 0:

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from probing import MALLOW, Case, attached, main, mallow, victim
+from probing import MALLOW, Case, attached, main, mallow, reads, victim
 
 LIBRARY = victim("libnotes_victim.so")
 ARENA = 0x7f1000000030
@@ -136,6 +136,34 @@ class Symbols(Agrees, Case):
     source = "symbols"
 
 
+    def test_a_process_with_a_past(self):
+        """Attached when all has happened, it knows what is there."""
+        with subprocess.Popen([victim("arenas_victim"), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as process:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            total, lines = int(process.stdout.readline()), [process.stdout.readline()]
+            while "</malloc>" not in lines[-1]:
+                lines.append(process.stdout.readline())
+            with subprocess.Popen([MALLOW, "probe", "arenas", "--source", self.source, "--json", "-p",
+                                   str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True) as probe:
+                attached(probe)
+                process.communicate("end\n")
+                out, err = probe.communicate()
+        if "apt-get install libc6-dbg" in err:
+            self.skipTest("SKIPPED, LOUDLY: the C library has no debug symbols here (libc6-dbg)")
+        self.assertEqual((probe.returncode, err), (0, ""))
+        document = json.loads(out)
+        sizes = [int(n) for n in re.findall(r'<system type="current" size="(\d+)"/>', "".join(lines))]
+        self.assertEqual(document["sbrk_bytes"], sizes[0])
+        self.assertEqual(sorted(h["bytes"] for h in document["heaps"]), sorted(sizes[1:-1]))
+        self.assertEqual(document["sbrk_bytes"] + sum(h["bytes"] for h in document["heaps"]), total)
+        self.assertEqual((document["mmap_threshold_bytes"], document["trim_threshold_bytes"]), (1200128, 2400256))
+        self.assertEqual(document["events"], [])
+        self.assertEqual((len(document["arenas"]), [a["main"] for a in document["arenas"]].count(True)), (9, 1))
+
+
 class Preload(Agrees, Case):
     """The library inside the program."""
     source = "preload"
@@ -209,6 +237,7 @@ class Calls(Agrees, Case):
         """Sizes that changed without a system call are asked for at the end."""
         with subprocess.Popen([victim("arenas_victim"), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               text=True) as process:
+            reads(process)
             with subprocess.Popen([MALLOW, "probe", "arenas", "--source", "calls", "--json", "-p", str(process.pid)],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
                 attached(probe)
@@ -256,6 +285,7 @@ class Losses(Case):
 
     def flood(self, source):
         with subprocess.Popen([victim("memory_victim"), "flood"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+            reads(p)
             with subprocess.Popen([MALLOW, "probe", "arenas", "--source", source, "--json", "-p", str(p.pid)],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
                 attached(probe)

@@ -1,0 +1,119 @@
+/* arenas_now.c - see arenas_now.h. */
+#include "probe/arenas_now.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEAP_BYTES (64ull << 20)
+
+/* In struct malloc_state, and in struct malloc_par. */
+enum { TOP_AT = 96, NEXT_AT = 2160, BYTES_AT = 2184, TRIM_AT = 0, MMAP_AT = 16 };
+enum { ARENAS_MAX = 4096, HEAPS_MAX = 65536 };
+
+struct heap_header {
+    uint64_t arena, previous, bytes;
+};
+
+/* Where the file's address 0 lies in the process; 0: nowhere. */
+static uint64_t base_of(pid_t pid, const char *library)
+{
+    char path[64], line[4352];
+    struct stat st;
+    uint64_t start, offset, inode, base = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *maps = stat(library, &st) ? NULL : fopen(path, "re");
+    while (maps && !base && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%" SCNx64 "-%*x %*s %" SCNx64 " %*s %" SCNu64, &start, &offset, &inode) ==
+                3 &&
+            inode == st.st_ino && offset == 0)
+            base = start;
+    if (maps)
+        fclose(maps);
+    return base;
+}
+
+static bool peek(int memory, uint64_t address, void *to, size_t bytes)
+{
+    return pread(memory, to, bytes, (off_t)address) == (ssize_t)bytes;
+}
+
+static bool word_at(int memory, uint64_t address, uint64_t *word)
+{
+    return peek(memory, address, word, sizeof *word);
+}
+
+static void tell(struct arenas *a, pid_t pid, uint32_t probe, uint64_t first, uint64_t second,
+                 uint64_t third)
+{
+    const struct arenas_event e = {.pid = (uint32_t)pid,
+                                   .tid = (uint32_t)pid,
+                                   .probe = probe,
+                                   .argument = {(int64_t)first, (int64_t)second, (int64_t)third}};
+    arenas_take(a, &e, 0);
+}
+
+/* The heaps of an arena, from its top on; their bytes are to be the arena's. */
+static bool read_heaps(int memory, struct arenas *a, pid_t pid, uint64_t arena)
+{
+    struct heap_header h;
+    uint64_t top, bytes, sum = 0, heap;
+    if (!word_at(memory, arena + TOP_AT, &top) || !word_at(memory, arena + BYTES_AT, &bytes))
+        return false;
+    heap = top & ~(HEAP_BYTES - 1);
+    for (unsigned n = 0; heap && n < HEAPS_MAX; n++) {
+        if (!peek(memory, heap, &h, sizeof h) || h.arena != arena || h.bytes > HEAP_BYTES)
+            return false;
+        tell(a, pid, ARENAS_HEAP_NEW, heap, h.bytes, arena);
+        sum += h.bytes;
+        if (h.previous & (HEAP_BYTES - 1))
+            return false;
+        heap = h.previous;
+    }
+    return sum == bytes;
+}
+
+static bool read_all(int memory, struct arenas *a, pid_t pid, uint64_t main_arena, uint64_t limits)
+{
+    uint64_t bytes, trim, map, next = main_arena;
+    if (!word_at(memory, main_arena + BYTES_AT, &bytes) || bytes & 15 ||
+        !word_at(memory, limits + TRIM_AT, &trim) || !word_at(memory, limits + MMAP_AT, &map))
+        return false;
+    struct arenas_process *p = arenas_process(a, (uint32_t)pid);
+    if (!p)
+        return false;
+    p->main_arena = main_arena;
+    p->sbrk_bytes = (int64_t)bytes;
+    p->mmap_threshold_bytes = map;
+    p->trim_threshold_bytes = trim;
+    for (unsigned n = 0; n < ARENAS_MAX; n++) {
+        if (!arenas_enter(a, p, next) || !word_at(memory, next + NEXT_AT, &next))
+            return false;
+        if (next == main_arena)
+            return true;
+        if (!read_heaps(memory, a, pid, next))
+            return false;
+    }
+    return false;
+}
+
+bool arenas_now(struct arenas *a, pid_t pid, const char *library, uint64_t main_arena,
+                uint64_t limits)
+{
+    char path[64];
+    uint64_t base = base_of(pid, library);
+    snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
+    int memory = base ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    bool known = memory >= 0 && read_all(memory, a, pid, base + main_arena, base + limits);
+    if (memory >= 0)
+        close(memory);
+    struct arenas_process *p = arenas_process(a, (uint32_t)pid);
+    if (!known)
+        arenas_forget(a, (uint32_t)pid);
+    else if (p)
+        p->moments = 0; /* these did not happen now */
+    return known;
+}
