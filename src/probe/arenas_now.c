@@ -2,8 +2,8 @@
 #include "probe/arenas_now.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,14 +23,17 @@ static uint64_t base_of(pid_t pid, const char *library)
 {
     char path[64], line[4352];
     struct stat st;
-    uint64_t start, offset, inode, base = 0;
+    uint64_t base = 0;
     snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     FILE *maps = stat(library, &st) ? NULL : fopen(path, "re");
-    while (maps && !base && fgets(line, sizeof line, maps))
-        if (sscanf(line, "%" SCNx64 "-%*x %*s %" SCNx64 " %*s %" SCNu64, &start, &offset, &inode) ==
-                3 &&
-            inode == st.st_ino && offset == 0)
-            base = start;
+    while (maps && !base && fgets(line, sizeof line, maps)) {
+        /* start-end mode offset device inode path */
+        char *mode = strchr(line, ' '), *offset = mode ? strchr(mode + 1, ' ') : NULL,
+             *device = offset ? strchr(offset + 1, ' ') : NULL,
+             *inode = device ? strchr(device + 1, ' ') : NULL;
+        if (inode && strtoull(inode, NULL, 10) == st.st_ino && strtoull(offset, NULL, 16) == 0)
+            base = strtoull(line, NULL, 16);
+    }
     if (maps)
         fclose(maps);
     return base;

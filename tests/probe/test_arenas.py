@@ -187,6 +187,12 @@ class Preload(Agrees, Case):
         document, _ = self.run_victim("arenas_tree", ["--no-follow"])
         self.assertEqual(document["children"], [])
 
+    def test_the_program_is_left_alone(self):
+        """errno, forks while others allocate, a sandbox that kills for nearly every system call."""
+        document, stdout = self.run_victim("arenas_harsh")
+        self.assertEqual(stdout, "ok\n")
+        self.assertEqual(len(document["children"]), 20)
+
     def test_every_call_of_the_family(self):
         """Blocks of every function, large and small; a second heap in an arena, and its end."""
         document, stdout = self.run_victim("arenas_family")

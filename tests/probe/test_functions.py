@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from probing import MALLOW, Case, attached, main, mallow, victim
+from probing import MALLOW, Case, attached, main, mallow, reads, victim
 
 # What calls_victim asks for: its constructor runs in it and in the program that its child executes.
 CONSTRUCTOR, MAIN, THREADS, CHILD, LEAF, FAMILY = 2 * 12345, 655, 4 * 250, 500, 77, 10
@@ -91,6 +91,7 @@ class Sizes(Case):
 
     def test_a_running_process(self):
         with subprocess.Popen([victim("calls_victim"), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+            reads(p)
             with subprocess.Popen([MALLOW, "probe", "sizes", "--json", "-p", str(p.pid)], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True) as probe:
                 attached(probe)

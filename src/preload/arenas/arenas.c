@@ -437,7 +437,7 @@ static void begin_with_settings(void)
 static struct mlw_arenas *map_shared(void)
 {
     const char *path = environment(MLW_ENV_ARENAS);
-    struct stat st;
+    struct stat st = {0};
     if (!path)
         return 0;
     long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY, 0);
