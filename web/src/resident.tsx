@@ -59,7 +59,7 @@ const callers = (frames: { function: string }[]) => (
 export function Keepers({ p }: { p: Process }) {
   const heap = p.raw.heap_at_peak;
   if (!heap || !heap.sites.length) return null;
-  const arenas = heap.heaps.filter((h) => !h.main).sort((a, b) => b.pinned_bytes + b.between_bytes - a.pinned_bytes - a.between_bytes);
+  const arenas = (heap.main ? heap.heaps : []).filter((h) => !h.main).sort((a, b) => b.pinned_bytes + b.between_bytes - a.pinned_bytes - a.between_bytes);
   return (
     <div>
       <h4>Whose live blocks keep free memory <span class="muted">at {duration(heap.time_ns)}; a page stays resident as long as one live block is on it</span></h4>
@@ -86,7 +86,9 @@ export function Keepers({ p }: { p: Process }) {
         </table></div>
         {arenas.length > 12 && <p class="muted small">and {exact(arenas.length - 12 + heap.heaps_total - heap.heaps.length)} more heaps</p>}
       </>}
-      <p class="muted small">Known are the addresses of all live blocks, and what the kernel counts as resident in the heap and in the arenas together; whether a single free page is resident is not. Free pages between blocks are taken to be.</p>
+      <p class="muted small">{heap.main
+        ? "Known are the addresses of all live blocks, and what the kernel counts as resident in the heap and in the arenas together; whether a single free page is resident is not. Free pages between blocks are taken to be."
+        : "Known are the addresses of all live blocks. How this allocator divides its memory is not, so free pages between blocks are not told apart from memory that was never its own."}</p>
     </div>
   );
 }
