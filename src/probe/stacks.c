@@ -64,6 +64,7 @@ struct stacks {
     char *kernel_text;
     struct kernel_name *kernel_names;
     size_t kernel_name_count;
+    struct probe_frame located; /* by stacks_locate */
 };
 
 /* ---- files ---- */
@@ -337,6 +338,38 @@ static bool learn_one(struct stacks *s, uint32_t pid, const char *path, struct m
 void stacks_learn(struct stacks *s, const struct probe_event_file *e)
 {
     each_mapping(s, e->pid, e, learn_one);
+}
+
+static bool learn_file(struct stacks *s, uint32_t pid, const char *path, struct mapping *m,
+                       const struct probe_event_file *e)
+{
+    (void)pid, (void)m, (void)e;
+    index_of(s, path);
+    return false;
+}
+
+void stacks_learn_all(struct stacks *s, uint32_t pid) { each_mapping(s, pid, NULL, learn_file); }
+
+static bool locate_one(struct stacks *s, uint32_t pid, const char *path, struct mapping *m,
+                       const struct probe_event_file *e)
+{
+    (void)pid;
+    if (e->address < m->place.start || e->address >= m->place.end)
+        return false;
+    long index = index_of(s, path);
+    if (index >= 0)
+        s->located = (struct probe_frame){
+            .path = s->file[index].path,
+            .address = address_of(&s->file[index], e->address - m->place.start + m->place.shift)};
+    return true;
+}
+
+void stacks_locate(struct stacks *s, uint32_t pid, struct probe_frame *frame)
+{
+    const struct probe_event_file e = {.pid = pid, .address = frame->address};
+    s->located = *frame;
+    each_mapping(s, pid, &e, locate_one);
+    *frame = s->located;
 }
 
 void stacks_fill(struct stacks *s, uint32_t pid) { each_mapping(s, pid, NULL, learn_one); }

@@ -21,6 +21,12 @@ int stacks_install(struct stacks *s, struct error *err);
 /* A file, or a page of code, that the kernel side met and did not know. */
 void stacks_learn(struct stacks *s, const struct probe_event_file *e);
 
+/* Says of a frame that is a bare address in which file of the process it lies, if it still runs. */
+void stacks_locate(struct stacks *s, uint32_t pid, struct probe_frame *frame);
+
+/* Reads the tables of all files that a process maps now, so that they need not be met first. */
+void stacks_learn_all(struct stacks *s, uint32_t pid);
+
 /* Tells where the code of a process that runs lies, page by page. */
 void stacks_fill(struct stacks *s, uint32_t pid);
 
