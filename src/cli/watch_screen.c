@@ -158,7 +158,7 @@ static void head(struct watch_screen *s, const struct watch_process *p, unsigned
     human_duration(up, p->time_ns > p->start_ns ? p->time_ns - p->start_ns : 0);
     human_size(now, estimate_whole(process_footprint(p)));
     human_size(peak, estimate_whole(p->high_water_bytes));
-    human_size(period, __atomic_load_n(&p->segment.head->settings.period, __ATOMIC_RELAXED));
+    human_size(period, watch_period(p, true));
     if (n)
         snprintf(dropped, sizeof dropped, ", %llu samples dropped", (unsigned long long)n);
     int length =

@@ -38,6 +38,10 @@
  * blocks. The variance of the estimate of bytes is estimated by sum(weight * (weight - size)), of
  * blocks by sum (b * (b - 1)), b = weight / size. weight == size: always sampled. Blocks of 0 bytes
  * never are. Times are CLOCK_MONOTONIC in nanoseconds.
+ * The table of samples is bounded. When it is half full, the period that gaps are drawn with is
+ * doubled, and again with each further 32nd of the table (period_now says where it stands); when
+ * samples end it comes down again. A weight belongs to the period that its gap was drawn with, so
+ * sums stay unbiased; their variance grows.
  *
  * WHO MAY WRITE WHAT. Everything belongs to the process, except struct mlw_watch_settings, which
  * any reader may change while the process runs: store the new values, then add 1 to `epoch`
@@ -91,7 +95,8 @@ enum mlw_watch_state {
     MLW_WATCH_STARTING = 0,
     MLW_WATCH_LIVE = 1,
     MLW_WATCH_EXITED = 2, /* the process said so itself; exit_status */
-    MLW_WATCH_EXEC = 3    /* it is becoming another program; LIVE again if that fails */
+    MLW_WATCH_EXEC = 3,   /* it is becoming another program; LIVE again if that fails */
+    MLW_WATCH_KILLED = 4  /* by the signal exit_status: only who writes from outside can say so */
 };
 
 enum mlw_watch_trouble { /* bits: why the library does less than it should */
@@ -122,7 +127,7 @@ struct mlw_watch_counters { /* 256 bytes */
     uint64_t guarded;        /* samples that sat against guard pages */
     uint64_t dropped_full;   /* samples not taken: the table of samples is full */
     uint64_t dropped_memory; /* samples not taken: no memory, no room, or too large */
-    uint64_t dropped_sites;  /* samples not taken: too many different stacks are live */
+    uint64_t crowded; /* samples whose stack found no room: they have the site that says so */
     uint64_t dropped_nested; /* samples not taken: the process was joining or forking */
     uint64_t dropped_weight; /* weights of all those */
     uint64_t no_stack;       /* samples with the caller only (every unwinder was busy) */
@@ -155,7 +160,8 @@ struct mlw_watch {    /* the first page */
     uint32_t guard_slots;  /* blocks that may be guarded or in quarantine at one time */
     uint64_t next_free;    /* atomic: number of the next entry of the table of frees */
     uint64_t next_error;   /* atomic: the same of errors */
-    uint64_t reserved[16];
+    uint64_t period_now;   /* atomic: that gaps are drawn with; 0: none yet. See below */
+    uint64_t reserved[15];
     struct mlw_watch_settings settings;
     struct mlw_watch_counters counters;
     char exe[1024];     /* NUL-terminated, cut when longer */
@@ -189,7 +195,8 @@ _Static_assert(sizeof(struct mlw_watch_module) == 512, "no holes");
 enum mlw_watch_stack_flags {
     MLW_WATCH_STACK_CUT = 1,       /* deeper than MLW_WATCH_FRAMES: the innermost are kept */
     MLW_WATCH_STACK_TRUNCATED = 2, /* the unwinder could not go on */
-    MLW_WATCH_STACK_CALLER = 4     /* only the caller is known */
+    MLW_WATCH_STACK_CALLER = 4,    /* only the caller is known */
+    MLW_WATCH_STACK_NO_ROOM = 8    /* frames 0: of all stacks that found no room in the table */
 };
 struct mlw_watch_stack {              /* 456 bytes */
     uint32_t frames;                  /* 0..MLW_WATCH_FRAMES: how many of frame[] */

@@ -46,10 +46,11 @@ static void begin(struct json *j, const struct watch_process *p, const char *kin
     for (const char *const *c = p->stacks.image.command; *c; c++)
         json_text(j, NULL, *c);
     json_close_array(j);
-    json_number(j, "period_bytes",
-                __atomic_load_n(&p->segment.head->settings.period, __ATOMIC_RELAXED));
+    json_number(j, "period_bytes", watch_period(p, false));
+    json_number(j, "period_now_bytes", watch_period(p, true));
     json_number(j, "dropped", watch_dropped(p));
     json_number(j, "dropped_bytes", p->counters.dropped_weight);
+    json_number(j, "stacks_without_room", p->counters.crowded);
 }
 
 static int end(struct watch_view *v, struct json *j, struct error *err)

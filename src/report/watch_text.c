@@ -175,10 +175,21 @@ static void print_age(const struct page *p, const struct watch_report *r)
 static void print_dropped(const struct page *p, const struct watch_process *process)
 {
     const struct mlw_watch_counters *c = &process->counters;
-    char n[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES];
+    char n[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES], now[HUMAN_TEXT_BYTES];
+    uint64_t asked = watch_period(process, false), period = watch_period(process, true);
+    if (period > asked)
+        fprintf(p->out,
+                "  so many samples are live that one byte in %s is sampled by now, not in %s: "
+                "estimates hold, their intervals grow\n",
+                human_size(now, period), human_size(size, asked));
     if (watch_dropped(process))
-        fprintf(p->out, "  %s samples were dropped, for %s: estimates are too low by that\n",
+        fprintf(p->out,
+                "  %s samples found no room: of %s allocated, whatever is still there is "
+                "missing in the estimates\n",
                 human_count(n, watch_dropped(process)), human_size(size, c->dropped_weight));
+    if (c->crowded)
+        fprintf(p->out, "  %s samples have a stack that found no room: a site of no frames\n",
+                human_count(n, c->crowded));
     if (process->torn)
         fprintf(p->out, "  %s records were torn when the process died\n",
                 human_count(n, process->torn));

@@ -12,7 +12,7 @@ STATES = {0: "starting", 1: "live", 2: "exited", 3: "exec"}
 ERRORS = {1: "heap-buffer-overflow", 2: "heap-buffer-underflow", 3: "heap-use-after-free", 4: "double-free",
           5: "invalid-free"}
 COUNTERS = ["drawn_bytes", "samples", "sample_bytes", "sample_weight", "frees", "free_bytes", "free_weight",
-            "reallocs", "guarded", "dropped_full", "dropped_memory", "dropped_sites", "dropped_nested",
+            "reallocs", "guarded", "dropped_full", "dropped_memory", "crowded", "dropped_nested",
             "dropped_weight", "no_stack", "errors", "evicted_sites", "own_bytes", "kept_bytes"]
 FRAMES = 56
 SETTINGS = 272  # offset of struct mlw_watch_settings; what stands before has fixed places too
@@ -33,6 +33,7 @@ class Segment:
         (self.n_modules, self.o_modules, self.n_sites, self.o_sites, self.n_samples, self.o_samples, self.n_frees,
          self.o_frees, self.n_errors, self.o_errors, self.samples_used, self.guard_slots) = t
         self.next_free, self.next_error = struct.unpack_from("<QQ", b, 128)
+        self.period_now = struct.unpack_from("<Q", b, 144)[0]
         (self.epoch, self.enabled, self.period, self.guard_share, self.on_error,
          self.reader_pid) = struct.unpack_from("<IIQIII", b, SETTINGS)
         self.counters = dict(zip(COUNTERS, struct.unpack_from(f"<{len(COUNTERS)}Q", b, SETTINGS + 64)))

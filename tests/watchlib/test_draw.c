@@ -136,10 +136,10 @@ static void estimates_are_unbiased(void **state)
             double b = 0, k = 0;
             uint64_t all = 0;
             for (unsigned i = 0; i < n; i++) {
-                uint64_t gap, drawn;
+                uint64_t gap, with, drawn;
                 if (!__builtin_sub_overflow(t.left, sizes[i], &t.left))
                     continue;
-                bool hit = draw_hit(&t, sizes[i], 1, PERIOD, &gap, &drawn);
+                bool hit = draw_hit(&t, sizes[i], 1, PERIOD, &gap, &with, &drawn);
                 all += drawn;
                 if (!hit)
                     continue;
@@ -165,7 +165,9 @@ static void a_change_of_period_is_unbiased(void **state)
     const unsigned n = 40000, size = 1000;
     struct theory of_bytes = {0, 0};
     for (unsigned i = 0; i < n; i++) {
-        double period = i / 1000 % 2 ? 1 << 20 : 64 << 10, p = -expm1(-(double)size / period);
+        /* the first block after a change has its chance from before */
+        unsigned of = i % 1000 || !i ? i : i - 1;
+        double period = of / 1000 % 2 ? 1 << 20 : 64 << 10, p = -expm1(-(double)size / period);
         expect(&of_bytes, size, p);
     }
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -174,19 +176,55 @@ static void a_change_of_period_is_unbiased(void **state)
         double b = 0;
         for (unsigned i = 0; i < n; i++) {
             uint32_t epoch = 1 + i / 1000;
-            uint64_t gap, drawn, period = i / 1000 % 2 ? 1 << 20 : 64 << 10;
+            uint64_t gap, with, drawn, period = i / 1000 % 2 ? 1 << 20 : 64 << 10;
             bool borrow = __builtin_sub_overflow(t.left, size, &t.left);
             if (i % 1000 == 0 && !borrow) { /* every thread looks when it is told to here */
                 t.left += size;
                 t.rest += t.left, t.issued -= t.left, t.left = 0;
                 borrow = __builtin_sub_overflow(t.left, size, &t.left);
             }
-            if (borrow && draw_hit(&t, size, epoch, period, &gap, &drawn))
-                b += (double)draw_weight(size, period);
+            if (borrow && draw_hit(&t, size, epoch, period, &gap, &with, &drawn))
+                b += (double)draw_weight(size, with);
         }
         add(&bytes, b);
     }
     near_truth(&bytes, (double)n * size, &of_bytes, 0, "bytes with changes");
+}
+
+/* The period follows what is live, as it does when the table of samples fills, and blocks are freed
+ * again: what is live is estimated without bias throughout. */
+static void a_period_that_follows_what_is_live_is_unbiased(void **state)
+{
+    (void)state;
+    enum { N = 20000, SIZE = 2000, FREED = 5000, SLOTS = 64 };
+    static double weight[N];
+    struct sum bytes = {0, 0};
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        uint64_t s = seed;
+        struct watch_thread t = {.random = draw_random(&s)};
+        unsigned live = 0;
+        double b = 0;
+        for (unsigned i = 0; i < N; i++) {
+            uint64_t gap, with, drawn, period = 64 << 10;
+            period <<= live * 16 / SLOTS;
+            weight[i] = 0;
+            if (__builtin_sub_overflow(t.left, SIZE, &t.left) &&
+                draw_hit(&t, SIZE, 1, period, &gap, &with, &drawn))
+                weight[i] = (double)draw_weight(SIZE, with);
+            live += weight[i] > 0;
+            if (i % 4 == 3 && i / 4 < FREED) { /* a quarter goes, the oldest first */
+                live -= weight[i / 4] > 0;
+                weight[i / 4] = 0;
+            }
+        }
+        for (unsigned i = 0; i < N; i++)
+            b += weight[i];
+        add(&bytes, b);
+        assert_true(live < SLOTS);
+    }
+    double truth = (double)(N - FREED) * SIZE, variance = bytes.square - bytes.mean * bytes.mean;
+    if (fabs(bytes.mean - truth) > 4 * sqrt(variance / SEEDS))
+        fail_msg("mean %g, truth %g, standard error %g", bytes.mean, truth, sqrt(variance / SEEDS));
 }
 
 int main(void)
@@ -196,6 +234,7 @@ int main(void)
         cmocka_unit_test(gaps_are_exponential),
         cmocka_unit_test(estimates_are_unbiased),
         cmocka_unit_test(a_change_of_period_is_unbiased),
+        cmocka_unit_test(a_period_that_follows_what_is_live_is_unbiased),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ class Settings(WatchCase):
 
     def test_off_and_on_and_another_period_while_it_runs(self):
         p = subprocess.Popen([PYTHON, "-c", PHASES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                             env=dict(os.environ, **self.env(period="8K", guard="off", seed=1)))
+                             env=dict(os.environ, **self.env(period="8K", guard="off", seed=1, memory="64M")))
         self.addCleanup(p.stdout.close)
         self.assertEqual(p.stdout.readline(), "ready\n")
         (path,) = glob.glob(os.path.join(self.session, f"{p.pid}-*"))
@@ -88,6 +88,19 @@ class Settings(WatchCase):
         (s,) = self.take()
         weight = sum(x["weight"] for x in s.samples() if x["size"] == 1000)
         self.assertLess(abs(weight - 20e6), 5 * (20e6 * 16384) ** 0.5)
+
+    def test_more_live_samples_than_there_is_room_for(self):
+        """60,000 samples are due and 383 fit: the period rises, nothing is dropped, and the estimate holds."""
+        p = subprocess.Popen([PYTHON, "-c", PHASES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                             env=dict(os.environ, **self.env(period=512, memory="256K", guard="off")))
+        p.communicate("30000\n", timeout=120)
+        (s,) = self.take()
+        self.assertGreater(s.period_now, s.period)
+        self.assertEqual((s.counters["dropped_full"], s.counters["dropped_memory"]), (0, 0))
+        mine = [x for x in s.samples() if x["size"] == 1000]
+        spread = sum(x["weight"] * (x["weight"] - x["size"]) for x in mine) ** 0.5
+        total = sum(x["weight"] for x in mine)
+        self.assertLess(abs(total - 30e6), 5 * spread, (total, spread, len(mine)))
 
 
 class Limits(WatchCase):

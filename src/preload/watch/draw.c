@@ -85,21 +85,29 @@ static void issue(struct watch_thread *t, uint64_t bytes)
 }
 
 bool draw_hit(struct watch_thread *t, uint64_t size, uint32_t epoch, uint64_t period, uint64_t *gap,
-              uint64_t *drawn)
+              uint64_t *with, uint64_t *drawn)
 {
     uint64_t before = t->left + size, bytes = before + t->rest;
+    bool changed = t->epoch != epoch || t->period != period;
     *drawn = t->issued - before + size;
-    if (unlikely(t->epoch !=
-                 epoch)) { /* what is left of a gap has the distribution of a whole one */
+    t->epoch = epoch;
+    if (unlikely(!t->period)) {
         draw_next(t, period);
-        t->epoch = epoch;
         bytes = t->gap;
+        changed = false;
     }
     if (size <= bytes) {
+        if (unlikely(changed)) {
+            /* What is left of a gap has the distribution of a whole one. It is drawn again behind
+             * this block only: this one had its chance, with the period of before. */
+            draw_next(t, period);
+            bytes = t->gap + size;
+        }
         issue(t, bytes - size);
         return false;
     }
     *gap = t->gap;
+    *with = t->period;
     draw_next(t, period); /* more hits in one block count once: weights know that */
     issue(t, t->gap);
     return true;

@@ -207,7 +207,7 @@ static void make_plan(uint64_t memory)
 {
     struct segment_plan *plan = &watcher.plan;
     plan->samples = (uint32_t)(memory / 683) & ~7u;
-    plan->sites = (uint32_t)(memory / 5461) & ~7u;
+    plan->sites = ((uint32_t)(memory / 5461) & ~7u) + 1; /* and one of what finds no room */
     plan->frees = (uint32_t)(memory / 4096);
     plan->modules = 256;
     plan->errors = 32;

@@ -25,8 +25,8 @@ PROBE_SEMAPHORE(otel_free_semaphore);
 struct call {
     uint64_t size, align; /* align 0: malloc's */
     uint64_t sp, bp;
-    uint64_t gap;
-    uint32_t flags; /* enum mlw_watch_sample_flags */
+    uint64_t gap, period; /* that led to the sample, and what it was drawn with */
+    uint32_t flags;       /* enum mlw_watch_sample_flags */
     bool zero;
 };
 
@@ -44,8 +44,8 @@ static uint64_t new_seed(void)
     return draw_random(&v) | 1;
 }
 
-/* A call made `left` borrow. Whether its block is to be sampled. */
-static bool hit(uint64_t size, uint64_t *gap)
+/* A call made `left` borrow. Whether its block is to be sampled; sets c->gap, c->period. */
+static bool hit(uint64_t size, struct call *c)
 {
     struct watch_thread *t = &watch_thread;
     uint64_t drawn = 0;
@@ -66,14 +66,14 @@ static bool hit(uint64_t size, uint64_t *gap)
         period = MLW_WATCH_PERIOD_MIN;
     if (period > MLW_WATCH_PERIOD_MAX)
         period = MLW_WATCH_PERIOD_MAX;
+    period = tables_period(period);
     if (unlikely(!t->random || t->generation != watcher.generation)) {
         t->random = new_seed();
         t->left = -size;
-        t->issued = t->rest = 0;
-        t->epoch = ~epoch;
+        t->issued = t->rest = t->period = 0;
         watch_tid(); /* sets the generation */
     }
-    bool yes = draw_hit(t, size, epoch, period, gap, &drawn);
+    bool yes = draw_hit(t, size, epoch, period, &c->gap, &c->period, &drawn);
     count(&watcher.segment->counters.drawn_bytes, drawn);
     return yes && __atomic_load_n(&s->enabled, __ATOMIC_RELAXED);
 }
@@ -181,17 +181,13 @@ static void *make(const struct call *c)
 {
     struct mlw_watch_counters *n = &watcher.segment->counters;
     struct mlw_watch_stack stack;
-    uint64_t weight = c->size >> 47 ? c->size : draw_weight(c->size, watch_thread.period);
+    uint64_t weight = c->size >> 47 ? c->size : draw_weight(c->size, c->period);
     uint32_t index = tables_take_sample();
     if (index == NO_INDEX)
         return dropped(&n->dropped_full, weight);
     uint64_t now = watch_clock();
     stack_take(c->sp, c->bp, 0, &stack);
-    uint32_t site = tables_site(&stack, now);
-    if (site == NO_INDEX) {
-        tables_give_sample(index);
-        return dropped(&n->dropped_sites, weight);
-    }
+    uint32_t site = tables_site_or_rest(&stack, now);
     struct sample *s = tables_sample(index);
     s->weight = weight;
     if (!take_guarded(c, s, index) && !take_plain(c, s, index)) {
@@ -208,7 +204,7 @@ static void *sampled(uint64_t size, uint64_t align, bool zero, uint32_t flags, u
 {
     struct call c = {
         .size = size, .align = align, .sp = sp, .bp = bp, .flags = flags, .zero = zero};
-    if (likely(!hit(size, &c.gap)))
+    if (likely(!hit(size, &c)))
         return 0;
     return make(&c);
 }
@@ -477,7 +473,7 @@ void *watch_pvalloc(size_t size, uint64_t sp, uint64_t bp)
 {
     struct call c = {.align = PAGE, .sp = sp, .bp = bp};
     void *p = 0;
-    if (hit(size, &c.gap)) {
+    if (hit(size, &c)) {
         c.size = (size + PAGE - 1) & ~(PAGE - 1); /* all of which may be used */
         p = make(&c);
     }
@@ -507,15 +503,13 @@ static void *in_place(const struct found *f, struct sample *s, const struct call
     uint64_t old_end = f->address + s->size;
     uint32_t align = s->align;
     stack_take(c->sp, c->bp, 0, &stack);
-    uint32_t site = tables_site(&stack, watch_clock());
-    if (site == NO_INDEX)
-        return 0;
+    uint32_t site = tables_site_or_rest(&stack, watch_clock());
     if (!end(f, s, MLW_WATCH_REALLOC, c->size, c->sp, c->bp, true)) {
         tables_drop_site(site);
         return 0;
     }
     blocks_dirty(s->class_, s->index, old_end + PAD_BYTES - f->block.start);
-    s->weight = draw_weight(c->size, watch_thread.period);
+    s->weight = draw_weight(c->size, c->period);
     pad(f->address + c->size, f->block.start + f->block.room);
     __atomic_store_n(&s->address, f->address, __ATOMIC_RELEASE);
     struct call again = *c;
@@ -539,7 +533,7 @@ static void *realloc_sampled(const struct found *f, size_t size, uint64_t sp, ui
     }
     struct call c = {.size = size, .sp = sp, .bp = bp, .flags = MLW_WATCH_SAMPLE_REALLOC};
     void *p = 0;
-    if (spend(size) && hit(size, &c.gap)) {
+    if (spend(size) && hit(size, &c)) {
         p = in_place(f, s, &c);
         if (p)
             return p;
@@ -561,7 +555,7 @@ static void *realloc_hit(void *old, size_t size, uint64_t sp, uint64_t bp)
     size_t have = old ? next.malloc_usable_size(old) : 0;
     void *p = 0;
     struct call c = {.size = size, .sp = sp, .bp = bp, .flags = MLW_WATCH_SAMPLE_REALLOC};
-    if (hit(size, &c.gap) && (have || !old))
+    if (hit(size, &c) && (have || !old))
         p = make(&c);
     if (!p)
         return next.realloc(old, size);

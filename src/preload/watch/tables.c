@@ -10,6 +10,7 @@
 
 #define WAYS    8u
 #define WRITING 0x80000000u
+#define STEPS   32u /* of the table of samples, of which the second half double the period each */
 
 struct site {
     volatile uint32_t refs; /* holders, or WRITING */
@@ -25,6 +26,7 @@ static struct {
     struct site *site;
     volatile uint64_t free_list; /* counter << 32 | index + 1 */
     volatile uint32_t used;
+    volatile uint32_t taken;
     volatile uint32_t sites_used;
 } tables;
 
@@ -33,8 +35,14 @@ bool tables_init(uint32_t samples, uint32_t sites)
     tables.sample = watch_map(samples * sizeof *tables.sample);
     tables.site = watch_map(sites * sizeof *tables.site);
     tables.samples = samples;
-    tables.sites = sites;
-    return tables.sample && tables.site;
+    tables.sites = sites - 1;
+    if (!tables.sample || !tables.site)
+        return false;
+    struct site *rest = &tables.site[tables.sites]; /* of the stacks that find no room */
+    rest->refs = 1;                                 /* held for ever */
+    rest->hash = 1;
+    rest->stack.flags = MLW_WATCH_STACK_NO_ROOM;
+    return true;
 }
 
 uint64_t tables_bytes(void)
@@ -56,8 +64,10 @@ uint32_t tables_take_sample(void)
         uint64_t after =
             ((head >> 32) + 1) << 32 | __atomic_load_n(&tables.sample[at].next, __ATOMIC_RELAXED);
         if (__atomic_compare_exchange_n(&tables.free_list, &head, after, true, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE))
+                                        __ATOMIC_ACQUIRE)) {
+            __atomic_fetch_add(&tables.taken, 1, __ATOMIC_RELAXED);
             return at;
+        }
     }
     uint32_t used = __atomic_load_n(&tables.used, __ATOMIC_RELAXED);
     do {
@@ -65,11 +75,29 @@ uint32_t tables_take_sample(void)
             return NO_INDEX;
     } while (!__atomic_compare_exchange_n(&tables.used, &used, used + 1, true, __ATOMIC_ACQ_REL,
                                           __ATOMIC_RELAXED));
+    __atomic_fetch_add(&tables.taken, 1, __ATOMIC_RELAXED);
     return used;
+}
+
+/* Weights are those of the period that a gap was drawn with, so estimates stay unbiased whatever
+ * the period was when; only their intervals become wider. */
+uint64_t tables_period(uint64_t period)
+{
+    uint64_t full = (uint64_t)__atomic_load_n(&tables.taken, __ATOMIC_RELAXED) * STEPS;
+    uint64_t step = tables.samples ? full / tables.samples : 0;
+    if (step >= STEPS / 2)
+        period <<= step - STEPS / 2 + 1;
+    if (period > MLW_WATCH_PERIOD_MAX)
+        period = MLW_WATCH_PERIOD_MAX;
+    uint64_t *now = &watcher.segment->period_now;
+    if (unlikely(__atomic_load_n(now, __ATOMIC_RELAXED) != period))
+        __atomic_store_n(now, period, __ATOMIC_RELAXED);
+    return period;
 }
 
 void tables_give_sample(uint32_t index)
 {
+    __atomic_fetch_sub(&tables.taken, 1, __ATOMIC_RELAXED);
     uint64_t head = __atomic_load_n(&tables.free_list, __ATOMIC_RELAXED), after;
     do {
         __atomic_store_n(&tables.sample[index].next, (uint32_t)head, __ATOMIC_RELAXED);
@@ -198,6 +226,19 @@ uint32_t tables_site(const struct mlw_watch_stack *stack, uint64_t now)
     return NO_INDEX;
 }
 
+uint32_t tables_site_or_rest(const struct mlw_watch_stack *stack, uint64_t now)
+{
+    uint32_t index = tables_site(stack, now);
+    if (likely(index != NO_INDEX))
+        return index;
+    struct site *rest = &tables.site[tables.sites];
+    if (!rest->version) /* whoever is here at the same time writes the same */
+        mirror_new_site(tables.sites);
+    __atomic_fetch_add(&rest->refs, 1, __ATOMIC_ACQUIRE);
+    count(&watcher.segment->counters.crowded, 1);
+    return tables.sites;
+}
+
 /* ---- samples ---- */
 
 static uint64_t blocks_q8(const struct sample *s)
@@ -307,8 +348,8 @@ void tables_ended(uint32_t index, uint64_t address, uint32_t kind, uint32_t free
 
 static const struct mlw_watch_stack *still(uint32_t site, uint32_t version)
 {
-    return site < tables.sites && tables.site[site].version == version ? &tables.site[site].stack
-                                                                       : 0;
+    return site <= tables.sites && tables.site[site].version == version ? &tables.site[site].stack
+                                                                        : 0;
 }
 
 bool tables_last_free(uint64_t address, struct mlw_watch_free *f,
@@ -330,7 +371,7 @@ bool tables_last_free(uint64_t address, struct mlw_watch_free *f,
 
 void tables_after_fork(void)
 {
-    for (uint32_t i = 0; i < tables.sites; i++) {
+    for (uint32_t i = 0; i <= tables.sites; i++) {
         struct site *s = &tables.site[i];
         if (s->refs & WRITING) /* by a thread that is not here any more */
             s->refs = 0, s->hash = 0;

@@ -93,7 +93,7 @@ struct watch_thread {
     uint64_t rest;       /* further bytes until the sampled one */
     uint64_t gap;        /* the whole gap */
     uint64_t random;     /* 0: nothing has been drawn yet */
-    uint64_t period;     /* that the gap was drawn with */
+    uint64_t period;     /* that the gap was drawn with; 0: none has been drawn */
     uint32_t epoch;      /* of the settings then */
     uint32_t tid;        /* 0: not asked yet */
     uint32_t generation; /* watcher.generation that tid and random belong to */
@@ -105,9 +105,10 @@ HIDDEN uint32_t watch_tid(void);
 
 HIDDEN uint64_t draw_random(uint64_t *state);
 /* A call for `size` bytes made `left` borrow: whether it is sampled. Draws the next gap; *gap: the
- * one that led here; adds what was allocated since the last look to *drawn. */
+ * one that led here; *with: the period that this one was drawn with; *drawn: what was allocated
+ * since the last look. */
 HIDDEN bool draw_hit(struct watch_thread *t, uint64_t size, uint32_t epoch, uint64_t period,
-                     uint64_t *gap, uint64_t *drawn);
+                     uint64_t *gap, uint64_t *with, uint64_t *drawn);
 /* Exponentially distributed with that mean (1..2^40), rounded down; random: 64 random bits. */
 HIDDEN uint64_t draw_gap(uint64_t random, uint64_t mean);
 /* size / (1 - exp(-size / period)), rounded; at least size. size < 2^47. */
@@ -197,9 +198,15 @@ HIDDEN bool tables_init(uint32_t samples, uint32_t sites);
 HIDDEN uint64_t tables_bytes(void); /* in use, ours and in the segment */
 HIDDEN struct sample *tables_sample(uint32_t index);
 HIDDEN uint32_t tables_take_sample(void); /* NO_INDEX: full */
+/* The period with which new gaps are to be drawn, for one that was asked for: longer when the table
+ * of samples fills. */
+HIDDEN uint64_t tables_period(uint64_t period);
 HIDDEN void tables_give_sample(uint32_t index);
 /* The site of that stack, held once more; NO_INDEX: no room. */
 HIDDEN uint32_t tables_site(const struct mlw_watch_stack *s, uint64_t now);
+/* The same for the stack of an allocation: the site of all stacks that found no room, where there
+ * is none. */
+HIDDEN uint32_t tables_site_or_rest(const struct mlw_watch_stack *s, uint64_t now);
 HIDDEN void tables_drop_site(uint32_t site);
 HIDDEN const struct mlw_watch_stack *tables_stack(uint32_t site); /* of a held one */
 /* Enters a filled sample into the segment and the sums; flags: enum mlw_watch_sample_flags. */
