@@ -5,10 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/human.h"
 #include "cli/command.h"
 #include "inspect/inspect.h"
 #include "inspect/machine.h"
 #include "probe/caps.h"
+#include "watch/left.h"
 
 enum { REASONS_MAX = 12 };
 
@@ -26,7 +28,7 @@ static const struct option_spec specs[] = {
 
 /* All that was found, so that text and JSON say the same. */
 struct findings {
-    struct machine_fact facts[MACHINE_FACTS_MAX + PROBE_CAPS_MAX];
+    struct machine_fact facts[MACHINE_FACTS_MAX + PROBE_CAPS_MAX + 1];
     size_t fact_count;
     bool works; /* nothing essential is missing */
     bool has_program;
@@ -199,11 +201,36 @@ static void add_probe_facts(struct findings *s)
     }
 }
 
+/* What processes that died under libmallow-watch.so left behind. */
+static void add_left_fact(struct findings *s)
+{
+    struct left left;
+    struct error ignored;
+    char size[HUMAN_TEXT_BYTES];
+    if (left_find(&left, &ignored))
+        return; /* no /dev/shm, of which another fact tells */
+    struct machine_fact *f = &s->facts[s->fact_count++];
+    *f = (struct machine_fact){.name = "watch-left",
+                               .status = left.count ? MACHINE_LIMITED : MACHINE_OK,
+                               .weight = MACHINE_USEFUL};
+    if (!left.count) {
+        snprintf(f->detail, sizeof f->detail, "no watched process left memory in /dev/shm");
+    } else {
+        snprintf(f->detail, sizeof f->detail, "%zu watched processes died and left %s in /dev/shm",
+                 left.count, human_size(size, left.bytes));
+        snprintf(f->why, sizeof f->why, "'mallow watch -p %d' still reads what the last one held",
+                 (int)left.items[left.count - 1].pid);
+        snprintf(f->remedy, sizeof f->remedy, "mallow watch --left clear");
+    }
+    left_release(&left);
+}
+
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
     const struct doctor_options *o = options;
     static struct findings s;
     s.fact_count = machine_facts(s.facts, MACHINE_FACTS_MAX);
+    add_left_fact(&s);
     add_probe_facts(&s);
     s.works = true;
     for (size_t i = 0; i < s.fact_count; i++)

@@ -11,8 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EXEC_GRACE_NS 2000000000ull   /* from an exec to the first sign of the next image */
-#define FILE_NAME     "mallow-watch-" /* in /dev/shm, without a session */
+#define EXEC_GRACE_NS 2000000000ull /* from an exec to the first sign of the next image */
 
 /* ---- the list ---- */
 
@@ -37,19 +36,27 @@ static int add(struct follow *f, struct watch_process *p, struct error *err)
         f->room = room;
     }
     f->items[f->count++] = p;
+    p->outside = f->outside;
     if (f->listener.joined)
         f->listener.joined(f->listener.arg, p);
     return 0;
+}
+
+bool follow_session_maker(const char *name, pid_t *maker)
+{
+    size_t n = sizeof MLW_WATCH_SESSION_PREFIX - 1;
+    *maker = strncmp(name, MLW_WATCH_SESSION_PREFIX, n) ? 0 : (pid_t)strtol(name + n, NULL, 10);
+    return *maker > 0;
 }
 
 /* The maker of a session's directory removes what is in it, as long as it lives. */
 static bool is_ours(const struct follow *f, const char *path)
 {
     const char *session = strstr(path, MLW_WATCH_SESSION_PREFIX);
+    pid_t maker;
     if (f->own || !session)
         return true;
-    pid_t maker = (pid_t)strtol(session + sizeof MLW_WATCH_SESSION_PREFIX - 1, NULL, 10);
-    return maker <= 0 || (kill(maker, 0) && errno == ESRCH);
+    return !follow_session_maker(session, &maker) || (kill(maker, 0) && errno == ESRCH);
 }
 
 static void end(struct follow *f, uint32_t index)
@@ -72,8 +79,7 @@ uint32_t follow_running(const struct follow *f)
 
 /* ---- a directory of segments ---- */
 
-/* PREFIX PID - CLOCK. */
-static bool parse_name(const char *prefix, const char *name, pid_t *pid, uint64_t *clock)
+bool follow_name(const char *prefix, const char *name, pid_t *pid, uint64_t *clock)
 {
     size_t n = strlen(prefix);
     char *end_of;
@@ -109,7 +115,7 @@ static void look_at_file(struct follow *f, const char *name)
     char path[PATH_MAX + NAME_MAX + 2];
     struct watch_process *p;
     struct error err = {0};
-    if (!parse_name(f->prefix, name, &pid, &clock) || find(f, pid, clock))
+    if (!follow_name(f->prefix, name, &pid, &clock) || find(f, pid, clock))
         return;
     snprintf(path, sizeof path, "%s/%s", f->directory, name);
     if (!own_file(path))
@@ -173,7 +179,8 @@ static int read_maps(pid_t pid, struct maps *m, struct error *err)
         char *deleted = strstr(name, " (deleted)");
         bool memfd =
             !strncmp(name, "/memfd:" MLW_WATCH_MEMFD, sizeof "/memfd:" MLW_WATCH_MEMFD - 1);
-        if (!memfd && !strstr(name, "/" FILE_NAME) && !strstr(name, "/" MLW_WATCH_SESSION_PREFIX))
+        if (!memfd && !strstr(name, "/" FOLLOW_FILE_NAME) &&
+            !strstr(name, "/" MLW_WATCH_SESSION_PREFIX))
             continue;
         if (deleted)
             *deleted = 0;
@@ -281,7 +288,7 @@ static unsigned adopt_left(struct follow *f, pid_t pid, const char *directory, c
                 found += adopt_left(f, pid, path, "", err);
             continue;
         }
-        if (!parse_name(prefix, e->d_name, &owner, &clock) || owner != pid)
+        if (!follow_name(prefix, e->d_name, &owner, &clock) || owner != pid)
             continue;
         snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
         if (!own_file(path) || process_open(&p, path, pid, err))
@@ -297,7 +304,7 @@ static unsigned adopt_left(struct follow *f, pid_t pid, const char *directory, c
 static int not_there(struct follow *f, pid_t pid, struct error *err)
 {
     struct error ignored = {0};
-    if (adopt_left(f, pid, "/dev/shm", FILE_NAME, &ignored))
+    if (adopt_left(f, pid, "/dev/shm", FOLLOW_FILE_NAME, &ignored))
         return 0;
     return error_set(err, ERROR_USAGE,
                      "there is no process %d, and none left its memory behind under that number",
@@ -347,7 +354,7 @@ int follow_pid(struct follow *f, pid_t pid, struct error *err)
         *slash = 0;
         snprintf(f->directory, sizeof f->directory, "%s", path);
         *slash = '/';
-        f->prefix = strstr(f->directory, MLW_WATCH_SESSION_PREFIX) ? "" : FILE_NAME;
+        f->prefix = strstr(f->directory, MLW_WATCH_SESSION_PREFIX) ? "" : FOLLOW_FILE_NAME;
     }
     if (find(f, pid, p->start_ns)) {
         process_close(p);

@@ -24,6 +24,7 @@ struct follow {
     uint32_t count, room;
     char directory[PATH_MAX]; /* where new ones are looked for; "": nowhere */
     bool own;                 /* the directory is this watch's: everybody in it is watched */
+    bool outside;             /* what is in it is not written by the processes themselves */
     const char *prefix;       /* of the names of files in it */
     pid_t *waited;            /* processes that carry the library and have not joined yet */
     size_t waited_count;
@@ -44,6 +45,13 @@ void follow_round(struct follow *f, bool find_new);
 /* Lets go of all; removes what ended. keep: files of processes that still run stay where they are.
  */
 void follow_release(struct follow *f);
+
+/* The names that segments have: without a session, in /dev/shm, FOLLOW_FILE_NAME PID-CLOCK; in a
+ * session's directory PID-CLOCK (prefix ""). False: it is none. */
+#define FOLLOW_FILE_NAME "mallow-watch-"
+bool follow_name(const char *prefix, const char *name, pid_t *pid, uint64_t *clock);
+/* Who made the session whose directory is called that; false: it is no session's. */
+bool follow_session_maker(const char *name, pid_t *maker);
 
 /* Processes that still run. */
 uint32_t follow_running(const struct follow *f);

@@ -491,7 +491,8 @@ void guest_sandbox(const struct sock_fprog *program)
                                  SYS_readlinkat,     SYS_process_vm_readv,
                                  SYS_prlimit64,      SYS_memfd_create,
                                  SYS_rt_sigprocmask, SYS_process_vm_writev,
-                                 SYS_rt_sigaction,   SYS_tgkill};
+                                 SYS_rt_sigaction,   SYS_tgkill,
+                                 SYS_getdents64};
     bool harmless = program != 0;
     if (!watch_ready())
         return;

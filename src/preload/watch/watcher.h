@@ -12,6 +12,7 @@
  *   tables.c   samples, sites, frees: ours in private memory, and their mirror in the segment
  *   stack.c    the unwinder's host: modules, a bounded trie, a pool of unwinders
  *   segment.c  the file of shared memory (src/format/watch.h)
+ *   left.c     files of processes that died: a bound on them
  *   process.c  joining, fork, the end; the environment
  *   fault.c    SIGSEGV: ours and the program's own handler
  *   error.c    memory errors, told through the segment or on stderr
@@ -240,6 +241,11 @@ HIDDEN struct mlw_watch *segment_make(const char *session);
 HIDDEN void segment_unlink(void);
 /* The bytes may be written to without a fault; false: the file cannot grow. */
 HIDDEN bool segment_touch(const void *at, size_t bytes);
+
+/* ---- left.c ---- */
+
+/* Removes the oldest segment of the dead in /dev/shm, when many are there. */
+HIDDEN void left_bound(void);
 
 static inline __attribute__((always_inline, unused)) void count(uint64_t *counter, uint64_t n)
 {

@@ -1,0 +1,71 @@
+#include "cli/watch_left.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/human.h"
+#include "watch/left.h"
+
+static void print_text(const struct left *l)
+{
+    char size[HUMAN_TEXT_BYTES], when[32];
+    if (!l->count)
+        puts("no watched process left memory in /dev/shm");
+    for (size_t i = 0; i < l->count; i++) {
+        const struct left_item *item = &l->items[i];
+        time_t seconds = (time_t)(item->realtime_ns / 1000000000u);
+        struct tm t;
+        snprintf(when, sizeof when, "?");
+        if (item->realtime_ns && localtime_r(&seconds, &t))
+            strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &t);
+        printf("%-19s  %7d  %9s  %s\n", when, (int)item->pid, human_size(size, item->bytes),
+               *item->exe ? item->exe : "?");
+    }
+    if (l->count)
+        printf("%s in all; 'mallow watch -p PID' reads one, 'mallow watch --left clear' removes "
+               "all\n",
+               human_size(size, l->bytes));
+}
+
+static void print_json(const struct left *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        const struct left_item *item = &l->items[i];
+        struct json_object *o = json_object_new_object();
+        json_object_object_add(o, "schema", json_object_new_int(1));
+        json_object_object_add(o, "kind", json_object_new_string("left"));
+        json_object_object_add(o, "pid", json_object_new_int((int)item->pid));
+        json_object_object_add(o, "exe", json_object_new_string(item->exe));
+        json_object_object_add(o, "path", json_object_new_string(item->path));
+        json_object_object_add(o, "bytes", json_object_new_uint64(item->bytes));
+        json_object_object_add(o, "realtime_ns", json_object_new_uint64(item->realtime_ns));
+        puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
+                                                   JSON_C_TO_STRING_NOSLASHESCAPE));
+        json_object_put(o);
+    }
+}
+
+int watch_left(const struct command *self, bool clear, bool json)
+{
+    struct left left;
+    struct error err = {0};
+    char size[HUMAN_TEXT_BYTES];
+    if (left_find(&left, &err))
+        return command_fail(self, &err);
+    int status = EXIT_DONE;
+    if (json)
+        print_json(&left);
+    else if (!clear)
+        print_text(&left);
+    if (clear) {
+        size_t done = left_clear(&left, &err);
+        if (done < left.count)
+            status = command_fail(self, &err);
+        if (!json)
+            printf("removed what %zu processes had left, %s\n", done, human_size(size, left.bytes));
+    }
+    left_release(&left);
+    int finished = command_finish(self);
+    return finished ? finished : status;
+}

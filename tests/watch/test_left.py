@@ -1,0 +1,103 @@
+"""What watched processes that died leave in /dev/shm: listed, read, removed, and bounded. Environment
+(set by meson): MALLOW, SERVER, WATCH_LIBRARY."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+from fakes import MALLOW
+
+SERVER, LIBRARY = os.environ["SERVER"], os.path.abspath(os.environ["WATCH_LIBRARY"])
+SHARED, PREFIX, MOST = "/dev/shm", "mallow-watch-", 33
+NOBODY = 2147483646  # no process has this id
+
+
+def mallow(*args):
+    return subprocess.run([MALLOW, *args], capture_output=True, text=True, check=False, timeout=60)
+
+
+def crash(**more):
+    """A process that dies under the library; its segment's path."""
+    with subprocess.Popen([SERVER, "hold", "100", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          env=dict(os.environ, LD_PRELOAD=LIBRARY, MALLOW_WATCH_PERIOD="4K", **more)) as p:
+        p.stdout.readline()
+        (name,) = [n for n in os.listdir(SHARED) if n.startswith(f"{PREFIX}{p.pid}-")]
+        p.send_signal(signal.SIGKILL)
+        p.wait(60)
+    return p.pid, os.path.join(SHARED, name)
+
+
+def listed():
+    out = mallow("watch", "--left", "list", "--json")
+    return {r["path"]: r for r in map(json.loads, out.stdout.splitlines())}
+
+
+class Left(unittest.TestCase):
+    def remove(self, path):
+        if os.path.exists(path):
+            os.unlink(path)
+
+    def test_listed_and_said_by_doctor_and_read(self):
+        pid, path = crash()
+        self.addCleanup(self.remove, path)
+        found = listed()[path]
+        self.assertEqual((found["pid"], found["schema"], found["kind"]), (pid, 1, "left"))
+        self.assertEqual(found["exe"], os.path.realpath(SERVER))
+        self.assertGreater(found["bytes"], 4096)
+        self.assertIn(str(pid), mallow("watch", "--left", "list").stdout)
+        checks = {c["name"]: c for c in json.loads(mallow("doctor", "--json").stdout)["checks"]}
+        self.assertEqual((checks["watch-left"]["status"], checks["watch-left"]["remedy"]),
+                         ("limited", "mallow watch --left clear"))
+        out = mallow("watch", "-p", str(pid), "--json")
+        self.assertEqual((out.returncode, json.loads(out.stdout.splitlines()[-1])["kind"]), (0, "final"), out.stderr)
+        self.assertNotIn(path, listed())
+
+    def test_cleared_but_for_the_living(self):
+        _, path = crash()
+        session = f"{SHARED}/{PREFIX}session-{NOBODY}-test"
+        os.mkdir(session, 0o700)
+        with open(f"{session}/{NOBODY}-1", "wb"):
+            pass
+        with subprocess.Popen([SERVER, "hold", "100", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True, env=dict(os.environ, LD_PRELOAD=LIBRARY, MALLOW_WATCH_PERIOD="4K")) as p:
+            p.stdout.readline()
+            (mine,) = [n for n in os.listdir(SHARED) if n.startswith(f"{PREFIX}{p.pid}-")]
+            out = mallow("watch", "--left", "clear")
+            self.assertEqual(out.returncode, 0, out.stderr)
+            self.assertTrue(os.path.exists(os.path.join(SHARED, mine)))
+            p.communicate("\n", timeout=60)
+        self.assertFalse(os.path.exists(path))
+        self.assertFalse(os.path.exists(session))
+
+    def test_bounded(self):
+        """A service that crashes again and again leaves a bounded number, the latest ones."""
+        paths = [crash()[1] for _ in range(MOST + 7)]
+        for p in paths:
+            self.addCleanup(self.remove, p)
+        self.assertEqual(sum(os.path.exists(p) for p in paths), MOST)
+        self.assertTrue(os.path.exists(paths[-1]))
+        self.assertFalse(os.path.exists(paths[0]))
+
+    def test_usage(self):
+        for args in (("--left", "list", "-p", "1"), ("--left", "list", "true"), ("--left", "all")):
+            out = mallow("watch", *args)
+            self.assertEqual((out.returncode, out.stdout), (2, ""), args)
+
+
+def main():
+    """In a /dev/shm of its own: what others left there is none of this test's business."""
+    if os.environ.get("OWN_SHARED_MEMORY"):
+        unittest.main(verbosity=2)
+    inner = f'mount -t tmpfs none {SHARED} && OWN_SHARED_MEMORY=1 exec "$@"'
+    options = ["-m"] if os.geteuid() == 0 else ["-rm"]
+    if subprocess.run(["unshare", *options, "mount", "-t", "tmpfs", "none", SHARED], capture_output=True,
+                      check=False).returncode:
+        print("SKIPPED, LOUDLY: no mount namespace with a /dev/shm of its own can be had here")
+        sys.exit(77)
+    os.execvp("unshare", ["unshare", *options, "/bin/sh", "-c", inner, "sh", sys.executable, *sys.argv])
+
+
+if __name__ == "__main__":
+    main()
