@@ -102,6 +102,12 @@ struct watch_thread {
 extern HIDDEN TLS struct watch_thread watch_thread;
 HIDDEN uint32_t watch_tid(void);
 
+/* ---- entry.c ---- */
+
+/* The entries jump to the allocator behind us directly from now on, where that can be had. While
+ * there is one thread. */
+HIDDEN void entry_direct(void);
+
 /* ---- draw.c ---- */
 
 HIDDEN uint64_t draw_random(uint64_t *state);
