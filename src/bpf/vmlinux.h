@@ -51,6 +51,7 @@ typedef struct {
 
 struct signal_struct {
     atomic_t live;
+    int group_exit_code;
     unsigned int flags;
 } RELOCATED;
 
@@ -87,7 +88,8 @@ struct uprobe_task {
 
 struct task_struct {
     struct uprobe_task *utask;
-    int pid, tgid;
+    int pid, tgid, exit_code;
+    u64 start_time;
     struct mm_struct *mm;
     struct signal_struct *signal;
     struct task_struct *group_leader, *real_parent;

@@ -11,7 +11,9 @@
 #include "cli/output.h"
 #include "cli/preflight.h"
 #include "cli/view.h"
+#include "cli/watch_left.h"
 #include "cli/watch_screen.h"
+#include "cli/watch_system.h"
 #include "export/watch_pprof.h"
 #include "inspect/library.h"
 #include "report/watch_view.h"
@@ -23,8 +25,8 @@ struct watch_cli {
     struct option_texts pids;
     const char *guard, *known, *output, *pprof;
     uint64_t period, every_ns, old_ns, high_water_min, top, depth;
-    int on_error, by;
-    bool high_water, json, plain, quiet, force;
+    int on_error, by, left;
+    bool all, high_water, json, plain, quiet, force;
     struct view_options view;
 };
 
@@ -35,6 +37,8 @@ static const struct option_spec specs[] = {
      "watch this running process, which carries libmallow-watch.so, and its children; may be "
      "repeated",
      .completion = VALUE_PID},
+    {'a', "all", OPTION_FLAG, AT(all), NULL,
+     "watch every process of this machine that carries the library, by its static probes (root)"},
     {0, "period", OPTION_SIZE, AT(period), "SIZE",
      "sample one byte in SIZE in the mean (default 512K)", 1, 1ull << 40},
     {0, "every", OPTION_DURATION, AT(every_ns), "DURATION",
@@ -67,6 +71,8 @@ static const struct option_spec specs[] = {
      "write a pprof profile with each report and at the end; %p in FILE is the process id",
      .completion = VALUE_FILE},
     {0, "plain", OPTION_FLAG, AT(plain), NULL, "reports one after the other on a terminal, too"},
+    {0, "left", OPTION_CHOICE, AT(left), "list|clear",
+     "say what processes that died left in /dev/shm, or remove it, and watch nothing"},
     {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be watched"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL,
      "say nothing but reports, unless something is wrong"},
@@ -81,7 +87,7 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-static const struct watch_cli defaults = {.on_error = -1, .view = VIEW_DEFAULTS};
+static const struct watch_cli defaults = {.on_error = -1, .left = -1, .view = VIEW_DEFAULTS};
 
 struct watching {
     const struct command *command;
@@ -286,7 +292,7 @@ static int watch(struct watching *w, struct watch_options *options, struct watch
                  struct error *err)
 {
     const struct watch_cli *o = w->o;
-    bool program = !options->pid_count;
+    bool program = options->argv != NULL;
     bool live = !program && !o->json && !o->plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     if (open_view(w, program, err))
         return -1;
@@ -325,15 +331,22 @@ static void close_all(struct watching *w)
 static int run(const struct command *self, const void *parsed, char **operands, int operand_count)
 {
     const struct watch_cli *o = parsed;
+    if (o->left >= 0)
+        return o->pids.count || o->all || operand_count
+                   ? command_usage(self, "--left watches nothing: without -p, -a and PROGRAM")
+                   : watch_left(self, o->left == 1, o->json);
     struct watching w = {.command = self, .o = o};
     struct error err = {0};
     char library[PATH_MAX] = "";
     uint32_t guard = 0, on_error = (uint32_t)o->on_error;
-    if (o->pids.count && operand_count)
-        return command_usage(self, "either -p PID or a PROGRAM, not both");
-    if (!o->pids.count && !operand_count)
-        return command_usage(self, "nothing to watch; 'mallow watch -p PID', or 'mallow watch "
-                                   "[OPTIONS] [--] PROGRAM [ARGS...]'");
+    if ((o->pids.count != 0) + (operand_count != 0) + o->all > 1)
+        return command_usage(self, "one of -p PID, -a and a PROGRAM, not more");
+    if (!o->pids.count && !operand_count && !o->all)
+        return command_usage(self, "nothing to watch; 'mallow watch -p PID', 'mallow watch -a', or "
+                                   "'mallow watch [OPTIONS] [--] PROGRAM [ARGS...]'");
+    if (o->all && (o->period || o->guard || on_error != (uint32_t)-1))
+        return command_usage(self, "--period, --guard and --on-error are not for -a, which only "
+                                   "listens: set them where the processes are started");
     if (o->guard && !parse_guard(o->guard, &guard))
         return command_usage(self,
                              "--guard: '%s' is none of off, all, or a share such as 0.1 or "
@@ -345,9 +358,9 @@ static int run(const struct command *self, const void *parsed, char **operands, 
         return EXIT_USAGE;
     }
     int status = 0;
-    if (operand_count && inspect_find_library("libmallow-watch.so", library, &err)) {
+    if ((operand_count || o->all) && inspect_find_library("libmallow-watch.so", library, &err)) {
         command_warn(self, "%s", err.text);
-        status = EXIT_MALLOW_FAILED;
+        status = operand_count ? EXIT_MALLOW_FAILED : EXIT_FAILED;
     } else if (operand_count) {
         status = preflight(self, operands[0], o->force);
     }
@@ -355,10 +368,13 @@ static int run(const struct command *self, const void *parsed, char **operands, 
         free(pids);
         return status;
     }
+    struct watch_system system = {.command = self, .library = library};
+    const struct watch_source source = watch_system_source(&system);
     struct watch_options options = {
         .pids = pids,
         .pid_count = o->pids.count,
-        .argv = operands,
+        .source = o->all ? &source : NULL,
+        .argv = operand_count ? operands : NULL,
         .library = library,
         .every_ns = o->every_ns,
         .old_ns = o->old_ns,
@@ -380,7 +396,10 @@ static int run(const struct command *self, const void *parsed, char **operands, 
         return result.exit_status;
     }
     if (!result.processes)
-        command_warn(self, "no process loaded libmallow-watch.so: there is nothing to report");
+        command_warn(self, o->all ? "no process that carries libmallow-watch.so was heard of: "
+                                    "there is nothing to report"
+                                  : "no process loaded libmallow-watch.so: there is nothing to "
+                                    "report");
     if (result.left_running && operand_count)
         command_warn(self, "%u processes are still running; 'mallow watch -p PID' goes on with one",
                      result.left_running);
@@ -393,10 +412,10 @@ const struct command command_watch = {
     .operands = "[--] PROGRAM [ARGS...]",
     .description =
         "Runs PROGRAM with a library that samples its allocations, or attaches to a\n"
-        "process that carries that library already, and reports which call sites hold\n"
-        "blocks that have grown old: in a server that has come to rest, these are its\n"
-        "leaks. Sizes are estimates from the samples, with an interval that holds the\n"
-        "truth 95 times in 100.\n"
+        "process that carries that library already (-p), or listens to all that do (-a),\n"
+        "and reports which call sites hold blocks that have grown old: in a server that\n"
+        "has come to rest, these are its leaks. Sizes are estimates from the samples,\n"
+        "with an interval that holds the truth 95 times in 100.\n"
         "\n"
         "A program can be watched all the time, in production. On a terminal, -p shows a\n"
         "live table. Signals to mallow: SIGHUP reports all live samples, SIGUSR1 marks\n"

@@ -325,7 +325,7 @@ int engine_find_files(struct engine *e, struct error *err)
         return files_of_program(&e->files, o->program, err);
     if (o->pid)
         return files_of_process(&e->files, (pid_t)o->pid, err);
-    return files_of_machine(&e->files, err);
+    return o->kind->files ? o->kind->files(e, err) : files_of_machine(&e->files, err);
 }
 
 int engine_resize(struct engine *e, const char *name, size_t entries, struct error *err)

@@ -14,7 +14,7 @@
 
 #include "symbol/functions.h"
 
-static int put(struct files *f, const char *path, struct error *err)
+int files_add(struct files *f, const char *path, struct error *err)
 {
     for (size_t i = 0; i < f->count; i++)
         if (!strcmp(f->path[i], path))
@@ -52,17 +52,17 @@ static int put_listed(struct files *f, char *line, struct error *err)
     if (!end)
         return 0;
     *end = 0;
-    return put(f, path, err);
+    return files_add(f, path, err);
 }
 
 int files_of_program(struct files *f, const char *program, struct error *err)
 {
     char interpreter[PATH_MAX], line[PATH_MAX + 256];
-    if (put(f, program, err))
+    if (files_add(f, program, err))
         return -1;
     if (!functions_interpreter(program, interpreter, sizeof interpreter))
         return 0; /* static, or no ELF file: exec will say */
-    if (put(f, interpreter, err))
+    if (files_add(f, interpreter, err))
         return -1;
     int out[2];
     if (pipe2(out, O_CLOEXEC))
@@ -109,7 +109,7 @@ int files_of_process(struct files *f, pid_t pid, struct error *err)
     if (n > 0) {
         line[n] = 0;
         files_reach(pid, line, path, sizeof path);
-        if (put(f, path, err))
+        if (files_add(f, path, err))
             return -1;
     }
     snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
@@ -123,7 +123,7 @@ int files_of_process(struct files *f, pid_t pid, struct error *err)
         if (!mapped || !mode || mode[3] != 'x')
             continue;
         files_reach(pid, mapped, path, sizeof path);
-        bad = put(f, path, err);
+        bad = files_add(f, path, err);
     }
     fclose(maps);
     return bad;

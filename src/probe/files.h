@@ -23,6 +23,8 @@ int files_of_program(struct files *f, const char *program, struct error *err);
 int files_of_process(struct files *f, pid_t pid, struct error *err);
 /* What most programs here are linked with: this machine's C library and loader. */
 int files_of_machine(struct files *f, struct error *err);
+/* One more, if it is not there. */
+int files_add(struct files *f, const char *path, struct error *err);
 void files_release(struct files *f);
 
 /* The file for --lib: a path, or one of the files whose name is `library` or begins with it

@@ -21,6 +21,9 @@ struct probe_kind {
 
     /* First of all, before PROGRAM is forked. NULL: nothing. */
     int (*choose)(struct engine *e, struct error *err);
+    /* The files whose stacks are likely to be met, where every process is looked at; NULL: the
+     * machine's C library and loader. */
+    int (*files)(struct engine *e, struct error *err);
     /* Between opening and loading: which programs are wanted, sizes of maps. NULL: nothing. */
     int (*prepare)(struct engine *e, struct error *err);
     int (*attach)(struct engine *e, struct error *err);

@@ -19,6 +19,7 @@ struct probe_kind;
 struct probe_result;
 struct arenas;
 struct arena_moment;
+struct probe_told;
 
 /* In the order in which they are listed; NULL at the end. */
 extern const struct probe_kind *const probe_kinds[];
@@ -86,6 +87,10 @@ struct probe_options {
     void (*say)(void *arg, const char *line);
     /* What glibc's allocator just did (kind arenas). */
     void (*moment)(void *arg, uint32_t pid, const struct arena_moment *m);
+    /* What a process that carries libmallow-watch.so just told (kind samples, probe/samples.h);
+     * and that it is listened to from now on. */
+    void (*told)(void *arg, const struct probe_told *t);
+    void (*attached)(void *arg);
     void *arg;
     /* A stream: each event goes here as it comes, its clock CLOCK_MONOTONIC in nanoseconds, and
      * nothing is added up. Then `program` is what `waiting` will execute, a child of this process

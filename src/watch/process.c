@@ -10,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define Q8 256.0
+#define Q8       256.0
+#define NOTED_NS 1000000000ull /* in which an end is noted by who writes from outside */
 
 uint64_t watch_now_ns(void)
 {
@@ -75,11 +76,21 @@ void process_check(struct watch_process *p)
     bool ended = p->pidfd >= 0 ? poll(&gone, 1, 0) > 0 : kill(p->pid, 0) && errno == ESRCH;
     if (!ended)
         return;
+    if (p->outside && state_of(p) == MLW_WATCH_LIVE) {
+        uint64_t now = watch_now_ns();
+        p->gone_ns = p->gone_ns ? p->gone_ns : now;
+        if (now - p->gone_ns < NOTED_NS)
+            return;
+    }
     p->life = state_of(p) == MLW_WATCH_EXEC ? WATCH_REPLACED : WATCH_ENDED;
     /* exit() does not tell the library its status, which then says 0 */
     uint32_t status = __atomic_load_n(&p->segment.head->exit_status, __ATOMIC_RELAXED) & 0xff;
     if (state_of(p) == MLW_WATCH_EXITED && status)
         p->wait_status = (int)(status << 8);
+    else if (state_of(p) == MLW_WATCH_KILLED)
+        p->wait_status = (int)(status & 0x7f);
+    else if (p->outside && state_of(p) == MLW_WATCH_EXITED)
+        p->wait_status = 0;
 }
 
 bool process_said_goodbye(const struct watch_process *p) { return state_of(p) == MLW_WATCH_EXITED; }

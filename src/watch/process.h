@@ -55,6 +55,8 @@ struct watch_process {
     bool asked;            /* by its id or as the program, not only as a child of such a one */
     bool is_program;       /* what `mallow watch -- PROGRAM` started */
     uint64_t joined_ns;    /* when this reader found it */
+    bool outside;          /* somebody else writes its shared memory, and notes its end there */
+    uint64_t gone_ns;      /* outside: when it was first seen to have ended */
     bool found_dead;       /* its time stands where it died, as far as that can be told */
     uint64_t exec_seen_ns; /* when it was first seen to become another program; 0: it is not */
 

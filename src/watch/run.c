@@ -151,6 +151,10 @@ static void report(struct watch_run *r, struct watch_process *p, enum watch_kind
 void watch_run_command(struct watch_run *r, enum watch_command command)
 {
     static const uint32_t off = 0, on = 1;
+    if (command == WATCH_TOGGLE && r->o.source) {
+        say(r, true, "sampling cannot be switched from outside the processes");
+        return;
+    }
     if (command == WATCH_TOGGLE)
         r->paused = !r->paused;
     if (command == WATCH_STOP)
@@ -412,6 +416,15 @@ static int start_program(struct watch_run *r, const struct signals_before *signa
     return 0;
 }
 
+static int listen_to_all(struct watch_run *r, struct error *err)
+{
+    if (make_session(r, err))
+        return -1;
+    follow_session(&r->follow, r->session);
+    r->follow.outside = true;
+    return r->o.source->begin(r->o.source->arg, r->session, err);
+}
+
 static int find_processes(struct watch_run *r, struct error *err)
 {
     for (size_t i = 0; i < r->o.pid_count; i++)
@@ -449,6 +462,12 @@ static void schedule(struct watch_run *r, uint64_t now)
 static bool all_gone(struct watch_run *r, uint64_t now, uint64_t *alone_ns, bool *said)
 {
     uint32_t running = follow_running(&r->follow);
+    if (r->o.source) {
+        bool works = r->o.source->works(r->o.source->arg);
+        if (!works)
+            say(r, true, "who listens to the probes has ended; so does this watch");
+        return !works;
+    }
     if (!r->launch.pid)
         return !running && !r->follow.waited_count;
     if (!r->reaped)
@@ -507,7 +526,7 @@ static void loop(struct watch_run *r)
         }
         if (all_gone(r, now, &alone_ns, &said)) {
             follow_round(&r->follow, true);
-            if (!follow_running(&r->follow))
+            if (r->o.source || !follow_running(&r->follow))
                 break;
         }
     }
@@ -517,6 +536,8 @@ static void loop(struct watch_run *r)
 static void finish(struct watch_run *r, struct watch_result *result)
 {
     static const uint32_t nobody = 0;
+    if (r->o.source)
+        r->o.source->end(r->o.source->arg);
     follow_round(&r->follow, true);
     result->left_running = follow_running(&r->follow);
     for (int program = 0; program < 2; program++)
@@ -528,8 +549,10 @@ static void finish(struct watch_run *r, struct watch_result *result)
             report(r, p, WATCH_FINAL, false);
             segment_change(&p->segment, &(struct segment_change){.reader_pid = &nobody});
         }
-    for (uint32_t i = 0; i < r->follow.count; i++)
+    for (uint32_t i = 0; i < r->follow.count; i++) {
         r->follow.items[i]->hold = false;
+        r->follow.items[i]->remove |= r->o.source != NULL; /* nobody writes it any more */
+    }
     follow_round(&r->follow, false);
 }
 
@@ -562,14 +585,15 @@ int watch_run_loop(struct watch_run *r, struct watch_result *result, struct erro
 {
     struct signals_before signals;
     struct limits_before limits;
-    *result = (struct watch_result){.exit_status = r->o.pid_count ? 1 : 125};
+    *result = (struct watch_result){.exit_status = r->o.argv ? 125 : 1};
     signals_take(&signals);
     limits_lift(&limits);
     r->signals = open_signals();
     r->started_ns = watch_now_ns();
     schedule(r, r->started_ns);
-    int status =
-        r->o.pid_count ? find_processes(r, err) : start_program(r, &signals, &limits, result, err);
+    int status = r->o.source      ? listen_to_all(r, err)
+                 : r->o.pid_count ? find_processes(r, err)
+                                  : start_program(r, &signals, &limits, result, err);
     if (!status) {
         result->ran = true;
         loop(r);

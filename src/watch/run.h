@@ -55,11 +55,20 @@ struct watch_listener {
     void (*key)(void *arg);
 };
 
+/* Somebody who writes the shared memory of processes from outside them, into a directory. */
+struct watch_source {
+    void *arg;
+    int (*begin)(void *arg, const char *directory, struct error *err); /* 0, or -1 with *err */
+    bool (*works)(void *arg); /* false: it ended by itself */
+    void (*end)(void *arg);   /* it writes nothing any more when this returns */
+};
+
 struct watch_options {
     const pid_t *pids; /* watched, or, when pid_count is 0: */
     size_t pid_count;
-    char *const *argv;   /* a program to be run, NULL-terminated, */
-    const char *library; /* with this library preloaded */
+    const struct watch_source *source; /* everybody that it tells of; NULL: */
+    char *const *argv;                 /* a program to be run, NULL-terminated, */
+    const char *library;               /* with this library preloaded */
     uint64_t every_ns; /* between reports of old blocks; 0: after 1, 2, 5 minutes, then every 10 */
     uint64_t old_ns;   /* 0: chosen by the lifetimes of the program's blocks */
     bool high_water;

@@ -52,7 +52,7 @@ ONLY_THESE = {
     ("report", "probe"): {"probe/probe.h", "probe/arenas.h"},
     ("report", "bpf"): {"bpf/key.h"},
     ("cli", "bpf"): {"bpf/key.h"},
-    ("cli", "probe"): {"probe/probe.h", "probe/caps.h"},
+    ("cli", "probe"): {"probe/probe.h", "probe/caps.h", "probe/samples.h"},
 }
 
 # Headers of libraries -> the folders that may know the library.

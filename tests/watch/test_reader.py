@@ -291,7 +291,7 @@ class Damage(unittest.TestCase):
 
 class Usage(unittest.TestCase):
     def test_refusals(self):
-        for args, words in (((), "nothing to watch"), (("-p", "1", "true"), "not both"),
+        for args, words in (((), "nothing to watch"), (("-p", "1", "true"), "not more"),
                             (("-p", "x"), "'x' is not a process id"), (("-p", "0"), "not a process id"),
                             (("--guard", "2", "-p", "1"), "none of off, all"),
                             (("--period", "0", "-p", "1"), "out of range"), (("--colour", "-p", "1"), "unknown option")):

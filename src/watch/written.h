@@ -1,0 +1,52 @@
+/* written.h - shared memory of watched processes, written from outside them.
+ *
+ * Owns: a segment (format/watch.h) for each process image that something is told of, in a
+ * session's directory, as the library inside the process would have written it: who reads such a
+ * directory need not know who wrote. For what is told by the library's static probes. Refuses: to
+ * wait; what finds no room (in its tables, or in /dev/shm) is counted as dropped. One thread. */
+#ifndef MALLOW_WATCH_WRITTEN_H
+#define MALLOW_WATCH_WRITTEN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct written;
+
+/* NULL: out of memory. The directory stays the caller's. */
+struct written *written_new(const char *directory, struct error *err);
+/* Lets go of all; files stay where they are. NULL is fine. */
+void written_free(struct written *w);
+
+struct written_who {
+    uint32_t pid, tid, ppid;
+    uint64_t start_ns; /* of the process; pid and this tell processes apart */
+    uint64_t time_ns;  /* of what is told; both CLOCK_MONOTONIC */
+};
+
+struct written_frame {
+    const char *path; /* of the file; NULL: not known */
+    uint64_t address; /* of the return address, in the file's headers; else in the process */
+};
+
+struct written_stack {
+    const struct written_frame *frames; /* innermost first */
+    size_t count;
+};
+
+void written_sample(struct written *w, const struct written_who *who, uint64_t address,
+                    uint64_t size, uint64_t weight, uint64_t drawn, const struct written_stack *s);
+/* A block that is not known (it is older than the watch, or of before a fork) is passed over.
+ * kind: enum mlw_watch_free_kind. */
+void written_release(struct written *w, const struct written_who *who, uint64_t address,
+                     uint32_t kind, uint64_t new_size, const struct written_stack *s);
+/* kind, flags: as in struct mlw_watch_error. */
+void written_error(struct written *w, const struct written_who *who, uint32_t kind, uint32_t flags,
+                   uint64_t access_address, uint64_t address, uint64_t size,
+                   const struct written_stack *s);
+/* The process becomes another program; it ends, with a status as of waitpid. */
+void written_exec(struct written *w, const struct written_who *who);
+void written_exit(struct written *w, const struct written_who *who, uint32_t wait_status);
+
+#endif
