@@ -1,11 +1,14 @@
 """Memory errors (tests/victims/misuse.c): each kind is caught, with the right stacks, sizes, offsets
 and threads; what is none of ours goes its own way."""
+import math
 import os
 import signal
 import subprocess
+import tempfile
 
 from watchtest import LIBRARY, WatchCase, main, run, victim
 
+LONG = bool(os.environ.get("MALLOW_LONG"))
 ALL = {"period": 1, "guard": "all", "memory": "16M"}
 # kind of misuse: (error, written, offset, frame of the access, released)
 CAUGHT = {
@@ -167,6 +170,34 @@ class Guard(WatchCase):
         p = 1 - exp(-size / period)
         mean = runs * 20 * p
         self.assertLess(abs(caught - mean), 5 * (mean * (1 - p)) ** 0.5, (caught, mean))
+
+
+class Share(WatchCase):
+    """How often an error is caught is what the sampling says: a block of 100 bytes is sampled with
+    1 - exp(-100 / period), and the share of those that is guarded is a setting."""
+
+    def caught(self, kind, **settings):
+        with tempfile.TemporaryFile() as out:
+            # glibc ends a program that frees twice, where that was not caught before
+            status = subprocess.run([victim("misuse"), kind], stdout=out, stderr=subprocess.DEVNULL, check=False,
+                                    env=dict(os.environ, **self.env(**settings))).returncode
+        (s,) = self.take()
+        self.assertIn(status, (0,) if s.errors() or kind != "double-free" else (0, -signal.SIGABRT))
+        return len(s.errors())
+
+    def share(self, kind, sampled, guarded, runs, **settings):
+        n = sum(self.caught(kind, **settings) for _ in range(runs))
+        p = sampled * guarded
+        print(f"{kind}: caught in {n} of {runs} runs, {p * runs:.0f} expected")
+        # Five standard errors, and the tail of so few runs: a test is no place for bad luck.
+        self.assertLess(abs(n - p * runs), 5 * math.sqrt(runs * p * (1 - p)) + 1)
+
+    def test_share_caught(self):
+        runs = 1000 if LONG else 40
+        p = 1 - math.exp(-100 / 144)
+        self.share("use-after-free-read", p, 1, runs, period=144, guard="all")
+        self.share("use-after-free-write", p, 0.5, runs, period=144, guard="50%")
+        self.share("double-free", p, 1, runs, period=144, guard="off")
 
 
 if __name__ == "__main__":
