@@ -1,15 +1,16 @@
 /* draw.c - gaps between samples, and weights.
  *
  * Integers only, so that neither libm is needed nor the program's floating-point state is touched:
- * logarithm and exponential to base 2, a bit at a time, the former by squaring, the latter by
- * multiplying square roots of 2 of square roots of 2. 32 bits of fraction: the error is far
- * below what a sample of any size could show. */
+ * the logarithm by a table of sixteen and a series, the exponential to base 2 a bit at a time,
+ * multiplying square roots of 2 of square roots of 2. The error is far below what a sample of any
+ * size could show. */
 #include "watcher.h"
 
 typedef unsigned __int128 u128;
 
-#define LN2_Q64    0xb17217f7d1cf79acull /* ln 2 */
-#define LOG2_E_Q32 0x171547652ull        /* log2 e = 1.4427 */
+#define Q40        (1ll << 40)
+#define LN2_Q40    0xb17217f7d2ull /* ln 2 */
+#define LOG2_E_Q32 0x171547652ull  /* log2 e = 1.4427 */
 #define STEPS      32u
 
 uint64_t draw_random(uint64_t *state) /* splitmix64 */
@@ -20,25 +21,37 @@ uint64_t draw_random(uint64_t *state) /* splitmix64 */
     return z ^ z >> 31;
 }
 
-/* -log2(r / 2^64), 32 bits of fraction. */
-static uint64_t minus_log2(uint64_t r)
+/* By the upper bits of a number from 1 to 2: nearly its reciprocal c, Q32, and -ln c, Q40. */
+static const struct {
+    uint32_t c;
+    uint64_t minus_ln;
+} cells[16] = {{0xf83e0f84, 0x07e0a6c37e}, {0xea0ea0ea, 0x16f0d28af5}, {0xdd67c8a6, 0x252aa5f050},
+               {0xd20d20d2, 0x32a4b539f9}, {0xc7ce0c7d, 0x3f7230da94}, {0xbe82fa0c, 0x4ba38aeb64},
+               {0xb60b60b6, 0x5746f6fd70}, {0xae4c415d, 0x6268ce1a6d}, {0xa72f0539, 0x6d13ddefea},
+               {0xa0a0a0a1, 0x7751a8126f}, {0x9a90e7d9, 0x812a952dc7}, {0x94f2094f, 0x8aa61e97df},
+               {0x8fb823ee, 0x93caf0945e}, {0x8ad8f2fc, 0x9c9f069a11}, {0x864b8a7e, 0xa527c2ed52},
+               {0x82082082, 0xad6a0261bd}};
+
+/* -ln(r / 2^64), 40 bits of fraction. */
+static uint64_t minus_ln(uint64_t r)
 {
     r |= 1; /* 0 has no logarithm; one part in 2^64 */
     unsigned zeros = (unsigned)__builtin_clzll(r);
-    uint64_t m = r << zeros, fraction = 0; /* 1 <= m < 2, 63 bits of fraction */
-    for (unsigned i = 0; i < STEPS; i++) {
-        u128 square = (u128)m * m; /* 126 bits of fraction */
-        unsigned two = (unsigned)(square >> 127);
-        m = (uint64_t)(square >> (63 + two));
-        fraction = fraction << 1 | two;
-    }
-    return ((uint64_t)(zeros + 1) << STEPS) - fraction;
+    uint64_t m = r << zeros; /* 1 <= m < 2, 63 bits of fraction */
+    unsigned i = m >> 59 & 15;
+    /* m * c = 1 + x, |x| < 1/32: six terms of the series */
+    int64_t x = (int64_t)((uint64_t)((u128)m * cells[i].c >> 32) - (1ull << 63)) >> 23;
+    int64_t sum = -Q40 / 6;
+    for (int n = 5; n >= 1; n--)
+        sum = (n % 2 ? Q40 : -Q40) / n + (int64_t)((__int128)sum * x >> 40);
+    sum = (int64_t)((__int128)sum * x >> 40);
+    int64_t ln = (int64_t)((zeros + 1) * LN2_Q40 - cells[i].minus_ln) - sum;
+    return ln > 0 ? (uint64_t)ln : 0; /* of numbers next to 1 rounding is all that is left */
 }
 
 uint64_t draw_gap(uint64_t random, uint64_t mean)
 {
-    uint64_t nats = (uint64_t)((u128)minus_log2(random) * LN2_Q64 >> 64); /* Q32, below 45 */
-    return (uint64_t)((u128)nats * mean >> 32);
+    return (uint64_t)((u128)minus_ln(random) * mean >> 40);
 }
 
 /* 2^(-2^-i) for i = 1..32, as fractions of 2^64. */
