@@ -176,18 +176,23 @@ static void enter(struct sample *s, uint32_t index, const struct call *c, uint32
     probes_sample(s, address);
 }
 
+/* The site of the call, held. */
+static uint32_t site_of(const struct call *c, uint64_t now)
+{
+    uint32_t site = stack_site(c->sp, c->bp, now);
+    return likely(site != NO_INDEX) ? site : tables_rest();
+}
+
 /* The block; NULL: no room for the sample, ask the allocator behind us. */
 static void *make(const struct call *c)
 {
     struct mlw_watch_counters *n = &watcher.segment->counters;
-    struct mlw_watch_stack stack;
     uint64_t weight = c->size >> 47 ? c->size : draw_weight(c->size, c->period);
     uint32_t index = tables_take_sample();
     if (index == NO_INDEX)
         return dropped(&n->dropped_full, weight);
     uint64_t now = watch_clock();
-    stack_take(c->sp, c->bp, 0, &stack);
-    uint32_t site = tables_site_or_rest(&stack, now);
+    uint32_t site = site_of(c, now);
     struct sample *s = tables_sample(index);
     s->weight = weight;
     if (!take_guarded(c, s, index) && !take_plain(c, s, index)) {
@@ -374,10 +379,8 @@ static bool end(const struct found *f, struct sample *s, uint32_t kind, uint64_t
             blocks_give(s->class_, s->index, f->block.room);
         return true;
     }
-    struct mlw_watch_stack stack;
     uint64_t now = watch_clock();
-    stack_take(sp, bp, 0, &stack);
-    uint32_t free_site = tables_site(&stack, now);
+    uint32_t free_site = stack_site(sp, bp, now);
     tables_ended(f->index, f->address, kind, free_site, now, new_size);
     probes_end(f->address, s, kind, new_size);
     if (keep_memory) {
@@ -495,15 +498,13 @@ size_t watch_malloc_usable_size(void *p, uint64_t sp, uint64_t bp)
 /* A large block that is sampled again and stays where it is. */
 static void *in_place(const struct found *f, struct sample *s, const struct call *c)
 {
-    struct mlw_watch_stack stack;
     uint64_t room = f->block.start + f->block.room - f->address;
     if (f->guard || s->class_ == GUARD_CLASS || f->block.room <= LARGE || c->size > room ||
         c->size < f->block.room / 4 || watcher.off)
         return 0;
     uint64_t old_end = f->address + s->size;
     uint32_t align = s->align;
-    stack_take(c->sp, c->bp, 0, &stack);
-    uint32_t site = tables_site_or_rest(&stack, watch_clock());
+    uint32_t site = site_of(c, watch_clock());
     if (!end(f, s, MLW_WATCH_REALLOC, c->size, c->sp, c->bp, true)) {
         tables_drop_site(site);
         return 0;

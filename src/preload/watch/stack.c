@@ -31,10 +31,18 @@ static struct {
     volatile uint32_t turning;
 } trie;
 
+/* The sites of the stacks that an unwinder took last, by the trie's id: most stacks are those of
+ * before, and need not be spelled then. */
+#define KNOWN_SITES 128u
+struct known_site {
+    uint32_t id, site, given;
+};
+
 static struct {
     volatile uint32_t busy;
     uint64_t owner; /* thread pointer */
     struct unwind_thread *unwind;
+    struct known_site known[KNOWN_SITES];
 } pool[POOL];
 
 /* ---- the trie, in place of ../unwind_trie.c ---- */
@@ -253,22 +261,58 @@ static unsigned borrow(void)
     return POOL;
 }
 
-void stack_take(uint64_t sp, uint64_t bp, unsigned skip, struct mlw_watch_stack *to)
+static void caller_only(uint64_t sp, struct mlw_watch_stack *to)
 {
-    unsigned at = borrow();
-    for (unsigned attempt = 0; at < POOL && attempt < 3; attempt++) {
-        uint32_t id = unwind_stack(pool[at].unwind, sp, bp, 0);
-        if (id && spell(id, skip, to) && to->frames) {
-            __atomic_store_n(&pool[at].busy, 0, __ATOMIC_RELEASE);
-            return;
-        }
-    }
-    if (at < POOL)
-        __atomic_store_n(&pool[at].busy, 0, __ATOMIC_RELEASE);
     count(&watcher.segment->counters.no_stack, 1);
     to->frames = 1;
     to->flags = MLW_WATCH_STACK_CALLER;
     to->frame[0] = *(const uint64_t *)sp & MLW_WATCH_FRAME_PC(~0ull);
+}
+
+/* Takes the stack with a borrowed unwinder; 0: it could not be had, else the trie's id. first: the
+ * id, when it has been asked for already. */
+static uint32_t take(unsigned at, uint64_t sp, uint64_t bp, unsigned skip, uint32_t first,
+                     struct mlw_watch_stack *to)
+{
+    for (unsigned attempt = 0; at < POOL && attempt < 3; attempt++) {
+        uint32_t id = first && !attempt ? first : unwind_stack(pool[at].unwind, sp, bp, 0);
+        if (id && spell(id, skip, to) && to->frames)
+            return id;
+    }
+    caller_only(sp, to);
+    return 0;
+}
+
+static void give_back(unsigned at)
+{
+    if (at < POOL)
+        __atomic_store_n(&pool[at].busy, 0, __ATOMIC_RELEASE);
+}
+
+void stack_take(uint64_t sp, uint64_t bp, unsigned skip, struct mlw_watch_stack *to)
+{
+    unsigned at = borrow();
+    take(at, sp, bp, skip, 0, to);
+    give_back(at);
+}
+
+uint32_t stack_site(uint64_t sp, uint64_t bp, uint64_t now)
+{
+    struct mlw_watch_stack stack;
+    unsigned at = borrow();
+    uint32_t id = at < POOL ? unwind_stack(pool[at].unwind, sp, bp, 0) : 0, site;
+    struct known_site *k = &pool[at < POOL ? at : 0].known[id % KNOWN_SITES];
+    if (id && k->id == id && tables_hold_again(k->site, k->given, now)) {
+        site = k->site;
+    } else {
+        id = take(at, sp, bp, 0, id, &stack);
+        site = tables_site(&stack, now);
+        if (id && site != NO_INDEX)
+            pool[at].known[id % KNOWN_SITES] =
+                (struct known_site){id, site, tables_site_given(site)};
+    }
+    give_back(at);
+    return site;
 }
 
 void stack_modules_changed(uint64_t sp)
@@ -285,6 +329,7 @@ void stack_after_fork(void)
                 .busy) { /* by a thread that is not here, or by the call that forked: another one */
             pool[i].unwind = 0;
             pool[i].busy = 0;
+            memset(pool[i].known, 0, sizeof pool[i].known);
         }
     trie.turning = 0;
     for (uint32_t i = 0; i < watcher.plan.modules; i++)

@@ -15,6 +15,7 @@
 struct site {
     volatile uint32_t refs; /* holders, or WRITING */
     uint32_t version;       /* of the mirror */
+    uint32_t given;         /* how often it was given to a stack */
     uint64_t hash;          /* 0: never used */
     volatile uint64_t used_ns;
     struct mlw_watch_stack stack;
@@ -212,6 +213,7 @@ uint32_t tables_site(const struct mlw_watch_stack *stack, uint64_t now)
             count(&watcher.segment->counters.evicted_sites, 1);
         else
             __atomic_fetch_add(&tables.sites_used, 1, __ATOMIC_RELAXED);
+        s->given++;
         __atomic_store_n(&s->hash, hash, __ATOMIC_RELAXED);
         s->stack.frames = stack->frames;
         s->stack.flags = stack->flags;
@@ -226,11 +228,23 @@ uint32_t tables_site(const struct mlw_watch_stack *stack, uint64_t now)
     return NO_INDEX;
 }
 
-uint32_t tables_site_or_rest(const struct mlw_watch_stack *stack, uint64_t now)
+bool tables_hold_again(uint32_t index, uint32_t given, uint64_t now)
 {
-    uint32_t index = tables_site(stack, now);
-    if (likely(index != NO_INDEX))
-        return index;
+    struct site *s = &tables.site[index];
+    if (!given || !hold(s))
+        return false;
+    if (likely(s->given == given)) {
+        s->used_ns = now;
+        return true;
+    }
+    tables_drop_site(index);
+    return false;
+}
+
+uint32_t tables_site_given(uint32_t index) { return tables.site[index].given; }
+
+uint32_t tables_rest(void)
+{
     struct site *rest = &tables.site[tables.sites];
     if (!rest->version) /* whoever is here at the same time writes the same */
         mirror_new_site(tables.sites);

@@ -211,9 +211,13 @@ HIDDEN uint64_t tables_period(uint64_t period);
 HIDDEN void tables_give_sample(uint32_t index);
 /* The site of that stack, held once more; NO_INDEX: no room. */
 HIDDEN uint32_t tables_site(const struct mlw_watch_stack *s, uint64_t now);
-/* The same for the stack of an allocation: the site of all stacks that found no room, where there
- * is none. */
-HIDDEN uint32_t tables_site_or_rest(const struct mlw_watch_stack *s, uint64_t now);
+/* The site of all stacks that find no room, held once more: for allocations, where there is no
+ * other. */
+HIDDEN uint32_t tables_rest(void);
+/* Holds a site that was found before, when tables_site_given was that; false: it has gone to
+ * another stack since. */
+HIDDEN bool tables_hold_again(uint32_t site, uint32_t given, uint64_t now);
+HIDDEN uint32_t tables_site_given(uint32_t site); /* of a held one; never 0 */
 HIDDEN void tables_drop_site(uint32_t site);
 HIDDEN const struct mlw_watch_stack *tables_stack(uint32_t site); /* of a held one */
 /* Enters a filled sample into the segment and the sums; flags: enum mlw_watch_sample_flags. */
@@ -232,6 +236,8 @@ HIDDEN void tables_after_fork(void); /* everything live goes into the new segmen
 HIDDEN bool stack_init(void);
 /* The stack whose innermost return address is at *sp; skip: so many inner frames are left out. */
 HIDDEN void stack_take(uint64_t sp, uint64_t bp, unsigned skip, struct mlw_watch_stack *to);
+/* The site of that stack, held once more; NO_INDEX: no room. */
+HIDDEN uint32_t stack_site(uint64_t sp, uint64_t bp, uint64_t now);
 /* Of the module of a frame: its path and bias; NULL: none that is known. */
 HIDDEN const char *stack_module(uint64_t frame, uint64_t *bias);
 HIDDEN void stack_modules_changed(uint64_t sp);
