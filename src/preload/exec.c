@@ -1,4 +1,4 @@
-/* exec.c - the program becomes another one, or starts one.
+/* exec.c - the program becomes another one, or starts one; what its environment says.
  *
  * Each call does what it is asked, by the function behind us. exec with an environment that was
  * cleared or rewritten gets our variables back, so that the chain is followed; nothing else in it
@@ -33,6 +33,16 @@ static __attribute__((constructor(102))) void keep_environment(void)
             break;
         }
     }
+}
+
+const char *guest_setting(const char *name)
+{
+    extern char **environ;
+    size_t n = strlen(name);
+    for (char **e = environ; e && *e; e++)
+        if (!strncmp(*e, name, n) && (*e)[n] == '=')
+            return *e + n + 1;
+    return 0;
 }
 
 /* How many of ours are missing in env; LD_PRELOAD counts when it does not name what it did. */

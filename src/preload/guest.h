@@ -1,7 +1,8 @@
 /* guest.h - what the preloaded libraries have in common: the allocator behind them, and calls of
  * the program that a guest must hear of.
  *
- * next.c, exec.c, sandbox.c and cxx.c are linked into libmallow-record.so and libmallow-watch.so.
+ * next.c, exec.c and sandbox.c are linked into each of them, cxx.c into libmallow-record.so and
+ * libmallow-watch.so.
  * What they need of the library that they are in, they ask through the guest_* functions below. Any
  * thread, any signal handler may be inside any of them. */
 #ifndef MALLOW_PRELOAD_GUEST_H
@@ -89,6 +90,11 @@ HIDDEN bool guest_sandboxed(void);
 HIDDEN void guest_not_sandboxed(bool as_before);
 /* The time stamp counter is about to be withheld. */
 HIDDEN void guest_clock_withheld(void);
+
+/* ---- exec.c, for the library ---- */
+
+/* The value of a variable of the environment, or NULL; the environment's own text. */
+HIDDEN const char *guest_setting(const char *name);
 
 /* ---- sandbox.c, for the library ---- */
 

@@ -408,7 +408,7 @@ static struct mlw_session *make_session(void)
 /* The session: of the `mallow record` that started us, else our own. */
 static bool find_session(const char *output)
 {
-    const char *path = setting(MLW_ENV_SESSION);
+    const char *path = guest_setting(MLW_ENV_SESSION);
     recorder.session = 0;
     recorder.memory.fd = -1;
     if (path && strlen(path) < sizeof recorder.session_path) {
@@ -544,7 +544,7 @@ static void stay_off(const char *why)
 static void say_of_output(const char *what)
 {
     static char text[MLW_PATH_BYTES + 256];
-    const char *name = setting(MLW_ENV_OUTPUT);
+    const char *name = guest_setting(MLW_ENV_OUTPUT);
     const char *const parts[] = {"mallow: ", name ? name : "the recording", " ", what,
                                  ": this process is not recorded\n"};
     size_t n = 0;
@@ -566,13 +566,13 @@ static uint64_t new_image(void)
 
 static void join_first(void)
 {
-    const char *output = setting(MLW_ENV_OUTPUT);
+    const char *output = guest_setting(MLW_ENV_OUTPUT);
     struct stat st;
     if (!sys_fstat(2, &st)) {
         recorder.terminal.dev = st.st_dev;
         recorder.terminal.ino = st.st_ino;
     }
-    if (!output && !setting(MLW_ENV_SESSION)) {
+    if (!output && !guest_setting(MLW_ENV_SESSION)) {
         stay_off("mallow: MALLOW_OUTPUT is not set: nothing is recorded (set it to the file to "
                  "write)\n");
         return;
@@ -583,7 +583,7 @@ static void join_first(void)
         stay_off("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): nothing is recorded\n");
         return;
     }
-    if (!setting(MLW_ENV_SESSION) && settings_leave_out()) {
+    if (!guest_setting(MLW_ENV_SESSION) && settings_leave_out()) {
         stay_off(0);
         return;
     }
@@ -591,7 +591,7 @@ static void join_first(void)
     if (why) {
         say_of_output(why);
         stay_off(0);
-        const char *given = setting(MLW_ENV_SESSION);
+        const char *given = guest_setting(MLW_ENV_SESSION);
         if (recorder.lone && recorder.session && !(given && !strcmp(given, recorder.session_path)))
             sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
         if (recorder.session)

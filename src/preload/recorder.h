@@ -172,8 +172,6 @@ HIDDEN char *put_number(char *to, uint64_t v);
 
 /* ---- settings.c ---- */
 
-/* The value of a variable of the environment, or NULL. */
-HIDDEN const char *setting(const char *name);
 HIDDEN bool setting_on(const char *name); /* set, and neither empty nor "0" */
 HIDDEN uint32_t settings_stacks(void);    /* enum mlw_stack_mode */
 /* This process is a child that MALLOW_NO_FOLLOW leaves out, and nobody waits who would know. */

@@ -3,19 +3,9 @@
 
 #include "recorder.h"
 
-const char *setting(const char *name)
-{
-    extern char **environ;
-    size_t n = strlen(name);
-    for (char **e = environ; e && *e; e++)
-        if (!strncmp(*e, name, n) && (*e)[n] == '=')
-            return *e + n + 1;
-    return 0;
-}
-
 uint32_t settings_stacks(void)
 {
-    const char *v = setting("MALLOW_STACKS");
+    const char *v = guest_setting("MALLOW_STACKS");
     if (v && !strcmp(v, "none"))
         return MLW_STACKS_NONE;
     if (v && !strcmp(v, "caller"))
@@ -28,7 +18,7 @@ uint32_t settings_stacks(void)
 
 bool setting_on(const char *name)
 {
-    const char *v = setting(name);
+    const char *v = guest_setting(name);
     return v && *v && strcmp(v, "0") != 0;
 }
 

@@ -366,16 +366,6 @@ static void look_at_all(void)
 
 /* ---- joining ---- */
 
-static const char *environment(const char *name)
-{
-    extern char **environ;
-    size_t n = strlen(name);
-    for (char **e = environ; e && *e; e++)
-        if (!strncmp(*e, name, n) && (*e)[n] == '=')
-            return *e + n + 1;
-    return 0;
-}
-
 /* A number as glibc reads it: decimal, or hexadecimal behind 0x. */
 static bool number(const char *text, uint64_t *value)
 {
@@ -396,7 +386,7 @@ static bool number(const char *text, uint64_t *value)
 /* The value that the environment gives an option, by its own variable or as a tunable. */
 static bool setting(const char *variable, const char *tunable, uint64_t *value)
 {
-    const char *v = environment(variable), *all = environment("GLIBC_TUNABLES");
+    const char *v = guest_setting(variable), *all = guest_setting("GLIBC_TUNABLES");
     size_t n = strlen(tunable);
     bool found = v && number(v, value);
     while (all && *all) {
@@ -436,7 +426,7 @@ static void begin_with_settings(void)
 
 static struct mlw_arenas *map_shared(void)
 {
-    const char *path = environment(MLW_ENV_ARENAS);
+    const char *path = guest_setting(MLW_ENV_ARENAS);
     struct stat st = {0};
     if (!path)
         return 0;

@@ -104,16 +104,6 @@ bool watch_has_reader(void)
 
 /* ---- the environment ---- */
 
-static const char *environment(const char *name)
-{
-    extern char **environ;
-    size_t n = strlen(name);
-    for (char **e = environ; e && *e; e++)
-        if (!strncmp(*e, name, n) && (*e)[n] == '=')
-            return *e + n + 1;
-    return 0;
-}
-
 static void not_understood(const char *name)
 {
     char line[160] = "mallow: ";
@@ -143,7 +133,7 @@ static bool parse_size(const char *s, uint64_t *v)
 
 static uint64_t size_setting(const char *name, uint64_t usual, uint64_t low, uint64_t high)
 {
-    const char *s = environment(name);
+    const char *s = guest_setting(name);
     uint64_t v;
     if (!s)
         return usual;
@@ -184,15 +174,15 @@ static bool parse_share(const char *s, uint32_t *share)
 
 static void read_settings(struct mlw_watch_settings *to)
 {
-    const char *s = environment(MLW_ENV_WATCH_PAUSED);
+    const char *s = guest_setting(MLW_ENV_WATCH_PAUSED);
     to->enabled = !(s && *s && strcmp(s, "0") != 0);
     to->period = size_setting(MLW_ENV_WATCH_PERIOD, MLW_WATCH_PERIOD_DEFAULT, MLW_WATCH_PERIOD_MIN,
                               MLW_WATCH_PERIOD_MAX);
     to->guard_share = GUARD_SHARE_DEFAULT;
-    if ((s = environment(MLW_ENV_WATCH_GUARD)) && !parse_share(s, &to->guard_share))
+    if ((s = guest_setting(MLW_ENV_WATCH_GUARD)) && !parse_share(s, &to->guard_share))
         not_understood(MLW_ENV_WATCH_GUARD);
     to->on_error = MLW_WATCH_CONTINUE;
-    s = environment(MLW_ENV_WATCH_ON_ERROR);
+    s = guest_setting(MLW_ENV_WATCH_ON_ERROR);
     if (s && !strcmp(s, "die"))
         to->on_error = MLW_WATCH_DIE;
     else if (s && strcmp(s, "continue") != 0)
@@ -280,7 +270,7 @@ static void join_first(void)
 {
     struct mlw_watch_settings settings = {0};
     struct stat st;
-    const char *s = environment(MLW_ENV_WATCH_SESSION);
+    const char *s = guest_setting(MLW_ENV_WATCH_SESSION);
     uint64_t seed;
     if (!sys_fstat(2, &st)) {
         watcher.terminal_dev = st.st_dev;
@@ -294,7 +284,7 @@ static void join_first(void)
     if (s && strlen(s) < sizeof session)
         strcpy(session, s);
     watcher.memory = size_setting(MLW_ENV_WATCH_MEMORY, MEMORY_DEFAULT, MEMORY_MIN, MEMORY_MAX);
-    if ((s = environment(MLW_ENV_WATCH_SEED)) && parse_size(s, &seed))
+    if ((s = guest_setting(MLW_ENV_WATCH_SEED)) && parse_size(s, &seed))
         watcher.seed = seed + 1;
     read_settings(&settings);
     make_plan(watcher.memory);
