@@ -169,7 +169,7 @@ static struct keeper *keepers(const struct heap_view *h, struct names *names, si
     return all;
 }
 
-enum { KEEPERS_SHOWN = 8 };
+enum { KEEPERS_SHOWN = 8, KEEPERS_SHARE = 50 /* a fiftieth of what is kept, or more */ };
 
 static void print_line(const struct page *p, const char *text)
 {
@@ -198,20 +198,26 @@ void section_heap(const struct page *p, const struct heap_view *h, struct names 
                           ? "   Whose live blocks keep most of it: on their pages + in whole "
                             "pages below them"
                           : "   Whose live blocks keep most of it");
-    for (size_t i = 0; all && i < count && i < KEEPERS_SHOWN; i++) {
-        const struct pinned_stack *s = &all[i].sums;
+    size_t shown = 0;
+    uint64_t kept = 0;
+    for (size_t i = 0; all && i < count; i++)
+        kept += all[i].sums.pinned_bytes + all[i].sums.below_bytes;
+    for (; all && shown < count && shown < KEEPERS_SHOWN; shown++) {
+        const struct pinned_stack *s = &all[shown].sums;
+        if (shown && (s->pinned_bytes + s->below_bytes) * KEEPERS_SHARE < kept)
+            break;
         page_right(&b, human_size(n, s->pinned_bytes), 14);
         if (s->below_bytes)
             buffer_printf(&b, " + %s", human_size(n, s->below_bytes));
         buffer_printf(&b, "; %s in", human_size(n, s->live_bytes));
         buffer_printf(&b, " %s block%s: ", human_count(n, s->live_blocks),
                       s->live_blocks == 1 ? "" : "s");
-        section_print_site(p, &b, names, all[i].frame);
+        section_print_site(p, &b, names, all[shown].frame);
         page_wrap(p, &b, 16);
         buffer_clear(&b);
     }
-    if (count > KEEPERS_SHOWN)
-        fprintf(p->out, "                and %zu more\n", count - KEEPERS_SHOWN);
+    if (count > shown)
+        fprintf(p->out, "                and %zu more\n", count - shown);
     free(all);
     buffer_release(&b);
 }
