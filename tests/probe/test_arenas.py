@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from probing import MALLOW, Case, attached, main, mallow, reads, victim
+from probing import MALLOW, Case, attached, for_others, main, mallow, reads, victim
 
 LIBRARY = victim("libnotes_victim.so")
 ARENA = 0x7f1000000030
@@ -216,11 +216,7 @@ class PreloadAsAnybody(Preload):
     def setUp(self):
         if os.geteuid() == 0:
             self.user = {"user": 65534, "group": 65534, "extra_groups": []}
-            folder = os.path.dirname(MALLOW)
-            while folder != "/":
-                if not os.stat(folder).st_mode & 1:
-                    self.skipTest(f"SKIPPED, LOUDLY: other users cannot reach {folder}")
-                folder = os.path.dirname(folder)
+            for_others(self)
 
     def test_it_says_why(self):
         out = subprocess.run([MALLOW, "probe", "arenas", "--", "/bin/true"], capture_output=True, text=True, check=False,

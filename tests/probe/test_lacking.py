@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import unittest
 
-from probing import MALLOW, main, mallow, victim
+from probing import MALLOW, for_others, main, mallow, victim
 
 NO_TRACEFS = ["mount -t tmpfs none /sys/kernel/tracing"]
 NO_TYPES = ["mount -t tmpfs none /sys/kernel/btf"]
@@ -24,7 +24,7 @@ class Lacking(unittest.TestCase):
 
     def without(self, hides, kind, program="/bin/true"):
         out = self.run_as(["unshare", "-m", "sh", "-c", " && ".join(hides) + ' && exec "$@"', "sh"], kind, program)
-        if "unshare failed" in out.stderr or "mount:" in out.stderr:
+        if "unshare:" in out.stderr or "mount:" in out.stderr:
             self.skipTest(f"SKIPPED, LOUDLY: no mount namespace here: {out.stderr.strip()}")
         return out
 
@@ -55,6 +55,7 @@ class Lacking(unittest.TestCase):
         """And count what root counts."""
         if not shutil.which("setpriv"):
             self.skipTest("SKIPPED, LOUDLY: no setpriv (util-linux)")
+        for_others(self)
         if self.run_as(BUT_TWO, "sizes").returncode in (1, 126, 127):
             self.skipTest("SKIPPED, LOUDLY: setpriv cannot give CAP_BPF and CAP_PERFMON here")
         checks = {c["name"]: c for c in json.loads(mallow("doctor", "--json").stdout)["checks"]}

@@ -4,7 +4,7 @@ import os
 import re
 import unittest
 
-from probing import MALLOW, ROOT, mallow, why_not
+from probing import MALLOW, ROOT, for_others, mallow, why_not
 
 
 class Usage(unittest.TestCase):
@@ -71,12 +71,7 @@ class Usage(unittest.TestCase):
         nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
         if not nobody and not why_not():
             self.skipTest("SKIPPED, LOUDLY: this user may load programs")
-        readable = MALLOW
-        for folder in [os.path.dirname(readable)]:
-            while folder != "/":
-                if not os.stat(folder).st_mode & 1:
-                    self.skipTest(f"SKIPPED, LOUDLY: other users cannot reach {folder}")
-                folder = os.path.dirname(folder)
+        for_others(self)
         for kind in self.kinds():
             out = mallow("probe", kind, "--", "/bin/true", **nobody)
             if kind == "arenas":  # has a source that needs no rights; not for a process that runs already
