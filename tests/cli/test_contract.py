@@ -205,6 +205,7 @@ class Contract(unittest.TestCase):
             change(broken)
             self.assertEqual(len(deviations(REPORT, broken)), 1)
 
+    @unittest.skipIf(os.environ["SANITIZE"] != "none", "malloc is the sanitizer's, which is not replayed against")
     def test_replay_and_compare(self):
         self.document("replay --json --set M_TOP_PAD=64K run.mwl", {"schema": 1, **RUN})
         both = self.document("compare --json --alloc glibc --set M_TOP_PAD=64K --repeat 2 run.mwl",

@@ -34,7 +34,8 @@ static void put(uint64_t clock, uint32_t pid, uint32_t tid, unsigned kind, unsig
                                  .place = (uint8_t)place,
                                  .values = (uint8_t)values};
     memcpy(records + used, &r, sizeof r);
-    memcpy(records + used + sizeof r, v, values * 8u);
+    if (values)
+        memcpy(records + used + sizeof r, v, values * 8u);
     used += sizeof r + values * 8u;
 }
 

@@ -50,8 +50,9 @@ class Workloads(unittest.TestCase):
             self.assertEqual(packed, g.read())
         self.assertEqual(packed[:4], b"\x28\xb5\x2f\xfd")
         self.assertLess(len(packed), os.path.getsize(workload))
-        told = [json.loads(mallow("replay", "--dry-run", "--json", path).stdout) for path in (workload, first)]
-        self.assertEqual(told[0]["operations"], told[1]["operations"])
+        if os.environ["SANITIZE"] == "none":  # else malloc is the sanitizer's, which is not replayed against
+            told = [json.loads(mallow("replay", "--dry-run", "--json", path).stdout) for path in (workload, first)]
+            self.assertEqual(told[0]["operations"], told[1]["operations"])
         self.assertEqual([n for n in os.listdir(self.folder.name) if n.endswith("~")], [])
         self.assertIn("only workloads of mallow's own", mallow("workload", "-o", first, "--format=wl", trace, status=2).stderr)
 
