@@ -101,6 +101,13 @@ void files_reach(pid_t pid, const char *mapped, char *path, size_t room)
     }
 }
 
+static bool is_c_library(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    return !strncmp(base, "libc.so", 7) || !strncmp(base, "libc-", 5) || !strncmp(base, "ld-", 3);
+}
+
 int files_of_process(struct files *f, pid_t pid, struct error *err)
 {
     char name[64], line[PATH_MAX + 256], path[PATH_MAX + 64];
@@ -117,15 +124,23 @@ int files_of_process(struct files *f, pid_t pid, struct error *err)
     if (!maps)
         return error_system(err, "cannot read %s", name);
     int bad = 0;
+    struct files mapped = {0};
     while (!bad && fgets(line, sizeof line, maps)) {
         line[strcspn(line, "\n")] = 0;
-        char *mapped = strchr(line, '/'), *mode = strchr(line, ' ');
-        if (!mapped || !mode || mode[3] != 'x')
-            continue;
-        files_reach(pid, mapped, path, sizeof path);
-        bad = files_add(f, path, err);
+        char *name_at = strchr(line, '/'), *mode = strchr(line, ' ');
+        if (name_at && mode && mode[3] == 'x')
+            bad = files_add(&mapped, name_at, err);
     }
     fclose(maps);
+    /* The loader maps downwards, so what it found first lies highest. An allocator beside the C
+     * library's is there to be used. */
+    for (int c_library = 0; c_library < 2; c_library++)
+        for (size_t i = mapped.count; i-- > 0 && !bad;)
+            if (is_c_library(mapped.path[i]) == c_library) {
+                files_reach(pid, mapped.path[i], path, sizeof path);
+                bad = files_add(f, path, err);
+            }
+    files_release(&mapped);
     return bad;
 }
 

@@ -12,7 +12,8 @@
 
 #include "base/error.h"
 
-/* Paths in the order in which symbols are looked up: the program, what is preloaded, libraries. */
+/* Paths in the order in which symbols are looked up: the program, what is preloaded, libraries. Of
+ * a process, whose loader is not asked, as far as the order of its mappings tells. */
 struct files {
     char **path;
     size_t count, room;

@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from probing import MALLOW, Case, attached, main, mallow, victim
+from probing import MALLOW, Case, attached, main, mallow, reads, victim
 
 
 class Attach(Case):
@@ -17,8 +17,9 @@ class Attach(Case):
         self.addCleanup(shutil.rmtree, self.folder)
         self.file = os.path.join(self.folder, "out.mlw")
 
-    def start(self, name, *arguments):
-        p = subprocess.Popen([victim(name), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def start(self, name, *arguments, **environment):
+        p = subprocess.Popen([victim(name), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             env={**os.environ, **environment})
         self.addCleanup(p.stdout.close)
         self.addCleanup(p.wait)
         self.addCleanup(p.kill)
@@ -76,8 +77,9 @@ class Attach(Case):
         self.assertEqual((process["lost_events"], process["failed_calls"], process["inferred_frees"]), (0, 0, 0))
         self.assertEqual(process["threads"], 5)
 
-    def whole(self, name):
-        p = self.start(name)
+    def whole(self, name, **environment):
+        p = self.start(name, **environment)
+        reads(p)
         m = self.record(p)
         self.go(p)
         self.assertEqual(p.stdout.readline(), b"done\n")
@@ -97,6 +99,13 @@ class Attach(Case):
 
     def test_static_program(self):
         self.whole("attach_victim_static")
+
+    def test_another_allocator(self):
+        """In the order of addresses, the C library comes before it."""
+        library = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+        if not os.path.exists(library):
+            self.skipTest("SKIPPED, LOUDLY: libjemalloc2 is not installed")
+        self.whole("attach_victim", LD_PRELOAD=library)
 
     def test_until_interrupted(self):
         p = self.start("attach_victim")
