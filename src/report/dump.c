@@ -354,14 +354,10 @@ static void side_words(const struct source *s, const struct side *x, const char 
     }
 }
 
-static void kernel_side(struct dump *d, struct source *s, const struct side *x)
+/* How a line about something that is no call begins: up to its kind, which words may follow. */
+static void side_start(struct dump *d, const struct source *s, const struct side *x, uint32_t tid,
+                       const char *kind, bool words)
 {
-    const enum kernel_side what = x->kind == SIDE_FAULT   ? KERNEL_FAULT
-                                  : x->kind == SIDE_LEVEL ? KERNEL_LEVEL
-                                                          : KERNEL_MOMENT;
-    struct buffer text = {0};
-    uint32_t tid, stack;
-    const char *kind = kernel_words(s->image, what, x->index, &text, &tid, &stack);
     if (d->json) {
         key_number(d, "{\"time_ns\":", x->time_ns);
         key_number(d, ",\"pid\":", s->image->pid);
@@ -370,6 +366,26 @@ static void kernel_side(struct dump *d, struct source *s, const struct side *x)
         lines_put(&d->lines, ",\"kind\":\"");
         lines_put(&d->lines, kind);
         lines_put(&d->lines, "\"");
+    } else {
+        put_seconds(d, x->time_ns);
+        lines_number(&d->lines, s->image->pid, 8);
+        lines_number(&d->lines, tid, 8);
+        lines_put(&d->lines, "  -- ");
+        lines_put(&d->lines, kind);
+        lines_put(&d->lines, words ? ": " : "");
+    }
+}
+
+static void kernel_side(struct dump *d, struct source *s, const struct side *x)
+{
+    const enum kernel_side what = x->kind == SIDE_FAULT   ? KERNEL_FAULT
+                                  : x->kind == SIDE_LEVEL ? KERNEL_LEVEL
+                                                          : KERNEL_MOMENT;
+    struct buffer text = {0};
+    uint32_t tid, stack;
+    const char *kind = kernel_words(s->image, what, x->index, &text, &tid, &stack);
+    side_start(d, s, x, tid, kind, text.size_bytes > 0);
+    if (d->json) {
         buffer_clear(&text);
         kernel_fields(s->image, what, x->index, &text);
         lines_put(&d->lines, buffer_text(&text));
@@ -380,12 +396,6 @@ static void kernel_side(struct dump *d, struct source *s, const struct side *x)
         }
         lines_put(&d->lines, "}\n");
     } else {
-        put_seconds(d, x->time_ns);
-        lines_number(&d->lines, s->image->pid, 8);
-        lines_number(&d->lines, tid, 8);
-        lines_put(&d->lines, "  -- ");
-        lines_put(&d->lines, kind);
-        lines_put(&d->lines, text.size_bytes ? ": " : "");
         lines_put(&d->lines, buffer_text(&text));
         if (stack && d->o->names)
             put_names(d, s, stack, false);
@@ -408,23 +418,12 @@ static void side(struct dump *d, struct source *s, const struct side *x)
     struct buffer text = {0};
     uint32_t tid;
     side_words(s, x, &kind, &text, &tid);
+    side_start(d, s, x, tid, kind, text.size_bytes > 0);
     if (d->json) {
-        key_number(d, "{\"time_ns\":", x->time_ns);
-        key_number(d, ",\"pid\":", s->image->pid);
-        key_number(d, ",\"tid\":", tid);
-        key_number(d, ",\"image\":", s->index);
-        lines_put(&d->lines, ",\"kind\":\"");
-        lines_put(&d->lines, kind);
-        lines_put(&d->lines, "\",\"text\":");
+        lines_put(&d->lines, ",\"text\":");
         lines_quoted(&d->lines, buffer_text(&text));
         lines_put(&d->lines, "}\n");
     } else {
-        put_seconds(d, x->time_ns);
-        lines_number(&d->lines, s->image->pid, 8);
-        lines_number(&d->lines, tid, 8);
-        lines_put(&d->lines, "  -- ");
-        lines_put(&d->lines, kind);
-        lines_put(&d->lines, text.size_bytes ? ": " : "");
         lines_harmless(&d->lines, buffer_text(&text));
         lines_put(&d->lines, "\n");
     }
