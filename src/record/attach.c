@@ -191,24 +191,31 @@ static void take(void *arg, const struct probe_call *c)
 
 /* ---- beside them ---- */
 
-static void sample(struct attach *a)
+/* False when there is nothing to read: it has ended. */
+static bool read_resident(const struct attach *a, struct mlw_resident *now)
 {
     char text[160];
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     ssize_t n = a->statm < 0 ? -1 : pread(a->statm, text, sizeof text - 1, 0);
     uint64_t pages[3];
-    a->next_sample_ns = a->now_ns + a->sample_ns;
     if (n <= 0)
-        return;
+        return false;
     text[n] = 0;
     char *at = text, *end;
     for (int i = 0; i < 3; i++, at = end) {
         pages[i] = strtoull(at, &end, 10);
         if (end == at)
-            return;
+            return false;
     }
-    const struct mlw_resident now = {0, pages[0] * page, pages[1] * page, pages[2] * page};
-    if (!now.rss)
+    *now = (struct mlw_resident){0, pages[0] * page, pages[1] * page, pages[2] * page};
+    return now->rss != 0;
+}
+
+static void sample(struct attach *a)
+{
+    struct mlw_resident now;
+    a->next_sample_ns = a->now_ns + a->sample_ns;
+    if (!read_resident(a, &now))
         return;
     const bool same = now.rss == a->last.rss && now.vmsize == a->last.vmsize;
     if (!same)
@@ -288,6 +295,10 @@ static int attach(struct attach *a, struct record_result *result, struct error *
                                       .by = o->stacks == MLW_STACKS_NONE ? 0 : PROBE_BY_STACK,
                                       .call = take,
                                       .arg = a};
+    /* Before it can do anything that is recorded: a short program ends before the first turn. */
+    snprintf(path, sizeof path, "/proc/%u/statm", o->pid);
+    a->statm = open(path, O_RDONLY | O_CLOEXEC);
+    const bool resident = read_resident(a, &a->last);
     if (probe_begin(&a->probe, &a->result, err))
         return -1;
     a->start_ns = a->now_ns = clock_monotonic_ns();
@@ -296,8 +307,8 @@ static int attach(struct attach *a, struct record_result *result, struct error *
     if (!a->rows)
         return -1;
     describe(a);
-    snprintf(path, sizeof path, "/proc/%u/statm", o->pid);
-    a->statm = open(path, O_RDONLY | O_CLOEXEC);
+    if (resident)
+        rows_resident(a->rows, 0, a->last.vmsize, a->last.rss, a->last.rss_shared);
     snprintf(path, sizeof path, "/proc/%u/comm", o->pid);
     read_proc(path, name, sizeof name);
     name[strcspn(name, "\n")] = 0;
