@@ -469,7 +469,8 @@ static int by_address(const void *a, const void *b)
     return (x->address > y->address) - (x->address < y->address);
 }
 
-static char *read_whole(const char *path)
+/* The text of a file, with a NUL behind it that `length` does not count. NULL: no memory. */
+static char *read_whole(const char *path, size_t *length)
 {
     size_t size = 0, room = 1 << 22;
     char *text = malloc(room);
@@ -493,34 +494,38 @@ static char *read_whole(const char *path)
         fclose(f);
     if (text)
         text[size] = 0;
+    *length = size;
     return text;
 }
 
-/* Lines of "ADDRESS TYPE NAME [MODULE]". */
+/* Lines of "ADDRESS TYPE NAME [MODULE]". Each is cut off before it is read: AddressSanitizer's
+ * strict_string_checks reads a string to its end, which would be that of the file, for every line.
+ */
 static void read_kernel_names(struct stacks *s)
 {
-    s->kernel_text = read_whole("/proc/kallsyms");
-    size_t room = 0;
-    for (char *p = s->kernel_text; p && *p;) {
-        char *end = strchr(p, '\n'), *rest = NULL;
-        uint64_t address = strtoull(p, &rest, 16);
-        if (rest && *rest == ' ' && rest[1] && strchr("tTwW", rest[1]) && address) {
-            if (s->kernel_name_count == room) {
-                room = room ? room * 2 : 65536;
-                struct kernel_name *more = reallocarray(s->kernel_names, room, sizeof *more);
-                if (!more)
-                    break;
-                s->kernel_names = more;
-            }
-            s->kernel_names[s->kernel_name_count++] = (struct kernel_name){address, rest + 3};
-        }
-        if (end) {
+    size_t length = 0, room = 0;
+    s->kernel_text = read_whole("/proc/kallsyms", &length);
+    if (!s->kernel_text)
+        return;
+    const char *text_end = s->kernel_text + length;
+    for (char *p = s->kernel_text, *next; p < text_end; p = next) {
+        char *end = memchr(p, '\n', (size_t)(text_end - p)), *rest = NULL;
+        next = end ? end + 1 : p + (text_end - p);
+        if (end)
             *end = 0;
-            char *tab = strchr(p, '\t'); /* before the module's name */
-            if (tab)
-                *tab = 0;
+        uint64_t address = strtoull(p, &rest, 16);
+        if (!address || *rest != ' ' || !rest[1] || !strchr("tTwW", rest[1]) || rest[2] != ' ')
+            continue;
+        if (s->kernel_name_count == room) {
+            room = room ? room * 2 : 65536;
+            struct kernel_name *more = reallocarray(s->kernel_names, room, sizeof *more);
+            if (!more)
+                break;
+            s->kernel_names = more;
         }
-        p = end ? end + 1 : NULL;
+        char *name = rest + 3;
+        name[strcspn(name, "\t")] = 0; /* before the module's */
+        s->kernel_names[s->kernel_name_count++] = (struct kernel_name){address, name};
     }
     if (s->kernel_name_count)
         qsort(s->kernel_names, s->kernel_name_count, sizeof *s->kernel_names, by_address);
