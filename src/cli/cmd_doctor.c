@@ -10,6 +10,7 @@
 #include "inspect/inspect.h"
 #include "inspect/machine.h"
 #include "probe/caps.h"
+#include "push/push.h"
 #include "watch/left.h"
 
 enum { REASONS_MAX = 12 };
@@ -28,7 +29,7 @@ static const struct option_spec specs[] = {
 
 /* All that was found, so that text and JSON say the same. */
 struct findings {
-    struct machine_fact facts[MACHINE_FACTS_MAX + PROBE_CAPS_MAX + 1];
+    struct machine_fact facts[MACHINE_FACTS_MAX + PROBE_CAPS_MAX + 2];
     size_t fact_count;
     bool works; /* nothing essential is missing */
     bool has_program;
@@ -201,6 +202,20 @@ static void add_probe_facts(struct findings *s)
     }
 }
 
+static void add_push_fact(struct findings *s)
+{
+    const char *library = push_library();
+    struct machine_fact *f = &s->facts[s->fact_count++];
+    *f = (struct machine_fact){
+        .name = "push", .status = library ? MACHINE_OK : MACHINE_MISSING, .weight = MACHINE_USEFUL};
+    snprintf(f->detail, sizeof f->detail, "%s", library ? library : "built without libcurl");
+    if (!library) {
+        snprintf(f->why, sizeof f->why, "'mallow push' sends nothing");
+        snprintf(f->remedy, sizeof f->remedy,
+                 "apt-get install libcurl4-openssl-dev, and build mallow again");
+    }
+}
+
 /* What processes that died under libmallow-watch.so left behind. */
 static void add_left_fact(struct findings *s)
 {
@@ -231,6 +246,7 @@ static int run(const struct command *self, const void *options, char **operands,
     static struct findings s;
     s.fact_count = machine_facts(s.facts, MACHINE_FACTS_MAX);
     add_left_fact(&s);
+    add_push_fact(&s);
     add_probe_facts(&s);
     s.works = true;
     for (size_t i = 0; i < s.fact_count; i++)

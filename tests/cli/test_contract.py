@@ -14,6 +14,8 @@ from cli import MALLOW, commands, help_options, mallow
 VICTIMS = os.environ["VICTIMS"]
 RECORDER = os.environ["RECORDER"]
 
+PUSHES = "built without libcurl" not in mallow("doctor").stdout
+
 OPTIONS = {
     "record": "-o --stacks --paused --no-follow --with -p",
     "report": "--json --html --by -n --time --pid",
@@ -29,6 +31,7 @@ OPTIONS = {
     "probe": "-p -a -d -i -n --by --json",
     "control": "",
     "doctor": "--json",
+    "push": "--to",
 }
 
 # What is given, the status, and what standard error says. In a folder with: run.mlw, run.mwl, text.
@@ -77,6 +80,8 @@ STATUSES = [
     ("control 1 dance", 2, "pause"),
     ("control 1 mark", 2, "LABEL"),
     ("doctor", 0, ""),
+    ("push run.mlw", 2, "--to URL"),
+    ("push run.mlw --to ftp://store.example/", 2 if PUSHES else 1, "http" if PUSHES else "libcurl"),
 ]
 
 FRAME = {"function": str, "file": str, "line": int, "module": str, "inlined": bool}

@@ -29,8 +29,9 @@ MAY_INCLUDE = {
     "replay": {"format", "base", "workload"},
     "stats": set(),
     "tune": {"base"},
+    "push": {"base"},
     "cli": {"base", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "import", "record",
-            "watch", "workload", "replay", "stats", "tune", "probe", "bpf"},
+            "watch", "workload", "replay", "stats", "tune", "push", "probe", "bpf"},
 }
 
 # Folder -> the only headers of another folder that it may use.
@@ -63,6 +64,7 @@ LIBRARIES = [
     (re.compile(r"^zstd"), {"import", "trace", "workload"}),
     (re.compile(r"^zlib"), {"export", "import", "report"}),
     (re.compile(r"^sqlite3"), {"export"}),
+    (re.compile(r"^curl/"), {"push"}),
     (re.compile(r"^json-c/"), {"report", "cli"}),
 ]
 

@@ -1,0 +1,398 @@
+/* push.c - see push.h. */
+#include "push/push.h"
+
+#include <ctype.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MS_NS       1000000ull
+#define SECOND_NS   (1000 * MS_NS)
+#define PAUSE_MOST  (60 * SECOND_NS)
+#define ANSWER_KEPT 200u
+
+struct sending {
+    const struct push_options *o;
+    struct push_result *result;
+    CURL *curl;
+    int fd;
+    uint64_t bytes, at; /* of the file; sent so far */
+    int read_errno;
+    bool shorter;             /* the file, than it was at the start */
+    char answer[ANSWER_KEPT]; /* the beginning of the body */
+    size_t answer_bytes;
+    char error[CURL_ERROR_SIZE];
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
+}
+
+const char *push_library(void)
+{
+    static char text[128];
+    const curl_version_info_data *v = curl_version_info(CURLVERSION_NOW);
+    snprintf(text, sizeof text, "libcurl %s with %s", v->version,
+             v->ssl_version ? v->ssl_version : "no TLS");
+    return text;
+}
+
+const char *push_header_fault(const char *header)
+{
+    static const char *const ours[] = {"content-length", "transfer-encoding", "expect", NULL};
+    const size_t name = strcspn(header, ":");
+    if (!header[name])
+        return "no colon";
+    if (!name)
+        return "no name";
+    for (size_t i = 0; i < name; i++)
+        if (!isalnum((unsigned char)header[i]) && !strchr("!#$%&'*+-.^_`|~", header[i]))
+            return "a character that no name may have";
+    for (const char *p = header + name; *p; p++)
+        if ((unsigned char)*p < ' ' && *p != '\t')
+            return "a control character";
+    for (const char *const *h = ours; *h; h++)
+        if (strlen(*h) == name && !strncasecmp(*h, header, name))
+            return "a header that push sets itself";
+    return NULL;
+}
+
+/* ---- the address ---- */
+
+/* The whole URL, to be freed with curl_free; `shown` (PUSH_URL_BYTES) is the part that may be told.
+ * NULL: *err is set. */
+static char *address(const char *url, const char *name, char *shown, struct error *err)
+{
+    CURLU *u = curl_url();
+    char *scheme = NULL, *path = NULL, *whole = NULL, *plain = NULL;
+    if (!u)
+        goto no_memory;
+    if (curl_url_set(u, CURLUPART_URL, url, 0) || curl_url_get(u, CURLUPART_SCHEME, &scheme, 0)) {
+        error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in https://store.example/folder/",
+                  strchr(url, '@') ? "what --to says" : url);
+        goto out;
+    }
+    if (strcmp(scheme, "http") && strcmp(scheme, "https")) {
+        error_set(err, ERROR_USAGE, "%.32s:// is not known; http:// and https:// are", scheme);
+        goto out;
+    }
+    if (curl_url_get(u, CURLUPART_PATH, &path, 0))
+        goto no_memory;
+    if (path[strlen(path) - 1] == '/') {
+        if (!name) {
+            error_set(err, ERROR_USAGE,
+                      "standard input has no name: give a URL that does not end in '/'");
+            goto out;
+        }
+        char *escaped = curl_easy_escape(NULL, name, 0), *more = NULL;
+        int n = escaped ? asprintf(&more, "%s%s", path, escaped) : -1;
+        const CURLUcode bad =
+            n < 0 ? CURLUE_OUT_OF_MEMORY : curl_url_set(u, CURLUPART_PATH, more, 0);
+        curl_free(escaped);
+        if (n >= 0)
+            free(more);
+        if (bad)
+            goto no_memory;
+    }
+    if (curl_url_get(u, CURLUPART_URL, &whole, 0) || curl_url_set(u, CURLUPART_USER, NULL, 0) ||
+        curl_url_set(u, CURLUPART_PASSWORD, NULL, 0) || curl_url_set(u, CURLUPART_QUERY, NULL, 0) ||
+        curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) || curl_url_get(u, CURLUPART_URL, &plain, 0)) {
+        curl_free(whole);
+        whole = NULL;
+        goto no_memory;
+    }
+    snprintf(shown, PUSH_URL_BYTES, "%s", plain);
+    goto out;
+no_memory:
+    error_set(err, ERROR_MEMORY, "out of memory");
+out:
+    curl_free(scheme);
+    curl_free(path);
+    curl_free(plain);
+    curl_url_cleanup(u);
+    return whole;
+}
+
+int push_check(const char *url, const char *name, struct error *err)
+{
+    char shown[PUSH_URL_BYTES];
+    char *whole = address(url, name, shown, err);
+    curl_free(whole);
+    return whole ? 0 : -1;
+}
+
+/* ---- what libcurl asks for ---- */
+
+static size_t give(char *to, size_t size, size_t count, void *arg)
+{
+    struct sending *s = arg;
+    size_t room = size * count;
+    if (room > s->bytes - s->at)
+        room = s->bytes - s->at;
+    if (!room)
+        return 0;
+    const ssize_t n = pread(s->fd, to, room, (off_t)s->at);
+    if (n <= 0) {
+        s->read_errno = n < 0 ? errno : 0;
+        s->shorter = n == 0;
+        return CURL_READFUNC_ABORT;
+    }
+    s->at += (uint64_t)n;
+    return (size_t)n;
+}
+
+static int go_back(void *arg, curl_off_t offset, int origin)
+{
+    struct sending *s = arg;
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > s->bytes)
+        return CURL_SEEKFUNC_FAIL;
+    s->at = (uint64_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+static size_t take_answer(char *from, size_t size, size_t count, void *arg)
+{
+    struct sending *s = arg;
+    const size_t n = size * count, room = sizeof s->answer - 1 - s->answer_bytes;
+    memcpy(s->answer + s->answer_bytes, from, n < room ? n : room);
+    s->answer_bytes += n < room ? n : room;
+    return n;
+}
+
+static size_t take_header(char *from, size_t size, size_t count, void *arg)
+{
+    static const char name[] = "location:";
+    struct sending *s = arg;
+    size_t n = size * count, from_at = sizeof name - 1;
+    if (n > from_at && !strncasecmp(from, name, from_at)) {
+        while (from_at < n && (from[from_at] == ' ' || from[from_at] == '\t'))
+            from_at++;
+        size_t length = 0;
+        while (from_at + length < n && (unsigned char)from[from_at + length] > ' ' &&
+               from[from_at + length] != '?' && length < sizeof s->result->location - 1)
+            length++;
+        memcpy(s->result->location, from + from_at, length);
+        s->result->location[length] = 0;
+    }
+    return n;
+}
+
+static int tell(void *arg, curl_off_t down, curl_off_t down_now, curl_off_t up, curl_off_t up_now)
+{
+    struct sending *s = arg;
+    (void)down, (void)down_now, (void)up;
+    if (s->o->progress)
+        s->o->progress(s->o->arg, (uint64_t)up_now, s->bytes);
+    return 0;
+}
+
+/* ---- one request ---- */
+
+/* What it is, for stores that care: told by its first byte, as no two of ours begin alike. */
+static const char *content_type(int fd)
+{
+    char first = 0;
+    if (pread(fd, &first, 1, 0) != 1)
+        first = 0;
+    return first == '{'   ? "Content-Type: application/json"
+           : first == '<' ? "Content-Type: text/html"
+                          : "Content-Type: application/octet-stream";
+}
+
+static bool append(struct curl_slist **list, const char *text)
+{
+    struct curl_slist *more = curl_slist_append(*list, text);
+    if (more)
+        *list = more;
+    return more != NULL;
+}
+
+/* The headers, to be freed; NULL without memory. */
+static struct curl_slist *headers(const struct push_options *o, int fd)
+{
+    struct curl_slist *list = NULL;
+    bool typed = false, whole = true;
+    for (size_t i = 0; i < o->header_count; i++) {
+        typed |= !strncasecmp(o->header[i], "content-type:", 13);
+        whole &= append(&list, o->header[i]);
+    }
+    if (!typed)
+        whole &= append(&list, content_type(fd));
+    if (whole)
+        return list;
+    curl_slist_free_all(list);
+    return NULL;
+}
+
+static void configure(struct sending *s, const char *url, const struct curl_slist *list)
+{
+    const struct push_options *o = s->o;
+    CURL *c = s->curl;
+    curl_easy_setopt(c, CURLOPT_URL, url);
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
+    curl_easy_setopt(c, CURLOPT_USERAGENT, "mallow/" MALLOW_VERSION);
+    curl_easy_setopt(c, CURLOPT_HTTPHEADER, list);
+    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, s->error);
+    curl_easy_setopt(c, CURLOPT_READFUNCTION, give);
+    curl_easy_setopt(c, CURLOPT_READDATA, s);
+    curl_easy_setopt(c, CURLOPT_SEEKFUNCTION, go_back);
+    curl_easy_setopt(c, CURLOPT_SEEKDATA, s);
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_answer);
+    curl_easy_setopt(c, CURLOPT_WRITEDATA, s);
+    curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(c, CURLOPT_HEADERDATA, s);
+    curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, tell);
+    curl_easy_setopt(c, CURLOPT_XFERINFODATA, s);
+    curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+    if (o->authorities)
+        curl_easy_setopt(c, CURLOPT_CAINFO, o->authorities);
+    if (o->timeout_ns) {
+        const long seconds = (long)((o->timeout_ns + SECOND_NS - 1) / SECOND_NS);
+        curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)(o->timeout_ns / MS_NS) + 1);
+        curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+        curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, seconds);
+    }
+    if (o->post) {
+        curl_easy_setopt(c, CURLOPT_POST, 1L);
+        curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)s->bytes);
+    } else {
+        curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)s->bytes);
+    }
+}
+
+static bool worth_again(CURLcode code, long status)
+{
+    switch (code) {
+    case CURLE_OK:
+        return status == 408 || status == 429 || status == 500 || (status >= 502 && status <= 504);
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE: return true;
+    default: return false;
+    }
+}
+
+/* The first line of the answer's body, without what a terminal would act on. */
+static const char *answer_line(struct sending *s)
+{
+    s->answer[s->answer_bytes] = 0;
+    char *line = s->answer + strspn(s->answer, " \t\r\n");
+    line[strcspn(line, "\r\n")] = 0;
+    for (char *p = line; *p; p++)
+        if ((unsigned char)*p < ' ' || (unsigned char)*p >= 127)
+            *p = '?';
+    return line;
+}
+
+/* Why it failed. */
+static void explain(struct sending *s, CURLcode code, struct error *err)
+{
+    const struct push_result *r = s->result;
+    if (s->shorter) {
+        error_set(err, ERROR_FORMAT, "the file became shorter while it was sent");
+    } else if (s->read_errno) {
+        errno = s->read_errno;
+        error_system(err, "cannot read the file");
+    } else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
+        error_set(err, ERROR_UNSUPPORTED,
+                  "%.200s: %.160s; --ca FILE names the certificates to trust", r->url,
+                  *s->error ? s->error : curl_easy_strerror(code));
+    } else if (code) {
+        error_set(err, ERROR_UNSUPPORTED, "%.200s: %.200s", r->url,
+                  *s->error ? s->error : curl_easy_strerror(code));
+    } else if (r->status / 100 == 3) {
+        error_set(err, ERROR_UNSUPPORTED,
+                  "%.200s answers %ld, elsewhere: %.200s; give that URL if you trust it", r->url,
+                  r->status, *r->location ? r->location : "it does not say where");
+    } else {
+        const char *line = answer_line(s);
+        error_set(err, ERROR_UNSUPPORTED, "%.200s answers %ld%s%.160s", r->url, r->status,
+                  *line ? ": " : "", line);
+    }
+}
+
+static void pause_for(uint64_t ns)
+{
+    struct timespec t = {(time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS)};
+    while (nanosleep(&t, &t) && errno == EINTR)
+        ;
+}
+
+/* All tries. 0, or -1 with *err. */
+static int send_all(struct sending *s, struct error *err)
+{
+    uint64_t pause = s->o->first_pause_ns;
+    for (;;) {
+        s->at = s->answer_bytes = 0;
+        s->error[0] = s->result->location[0] = 0;
+        s->result->status = 0;
+        s->result->tries++;
+        const CURLcode code = curl_easy_perform(s->curl);
+        curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &s->result->status);
+        if (!code && s->result->status / 100 == 2)
+            return 0;
+        explain(s, code, err);
+        if (!worth_again(code, s->result->status) || s->result->tries > s->o->retries)
+            return -1;
+        curl_off_t asked = 0;
+        curl_easy_getinfo(s->curl, CURLINFO_RETRY_AFTER, &asked);
+        uint64_t now = asked > 0 ? (uint64_t)asked * SECOND_NS : pause;
+        if (now > PAUSE_MOST)
+            now = PAUSE_MOST;
+        if (s->o->again)
+            s->o->again(s->o->arg, err->text, now);
+        pause_for(now);
+        pause = pause * 2 < PAUSE_MOST ? pause * 2 : PAUSE_MOST;
+    }
+}
+
+int push_file(int fd, const char *name, const struct push_options *o, struct push_result *result,
+              struct error *err)
+{
+    const uint64_t start = now_ns();
+    struct stat st;
+    *result = (struct push_result){0};
+    if (fstat(fd, &st))
+        return error_system(err, "cannot examine the file");
+    char *url = address(o->url, name, result->url, err);
+    if (!url)
+        return -1;
+    result->bytes = (uint64_t)st.st_size;
+    struct sending s = {
+        .o = o, .result = result, .fd = fd, .bytes = result->bytes, .curl = curl_easy_init()};
+    struct curl_slist *list = headers(o, fd);
+    int status = -1;
+    if (!s.curl || !list) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+    } else {
+        configure(&s, url, list);
+        status = send_all(&s, err);
+    }
+    curl_easy_cleanup(s.curl);
+    curl_slist_free_all(list);
+    curl_free(url);
+    result->duration_ns = now_ns() - start;
+    return status;
+}
