@@ -43,13 +43,14 @@ static void print_call(const char *name, json_object *call)
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     double count = measured_number(call, "count", 0),
            mean = measured_number(call, "mean_cycles", -1);
+    const char *calls = count == 1 ? "call" : "calls";
     if (mean < 0)
-        printf("Avg %-14s %8s cycles in %s calls\n", name, "-", count_text(b, count));
+        printf("Avg %-14s %8s cycles in %s %s\n", name, "-", count_text(b, count), calls);
     else
-        printf("Avg %-14s %8s cycles in %s calls (p50 %.0f ns, p99 %.0f, p99.9 %.0f, max %.0f)\n",
-               name, count_text(a, mean), count_text(b, count), measured_number(call, "p50_ns", 0),
-               measured_number(call, "p99_ns", 0), measured_number(call, "p999_ns", 0),
-               measured_number(call, "max_ns", 0));
+        printf("Avg %-14s %8s cycles in %s %s (p50 %.0f ns, p99 %.0f, p99.9 %.0f, max %.0f)\n",
+               name, count_text(a, mean), count_text(b, count), calls,
+               measured_number(call, "p50_ns", 0), measured_number(call, "p99_ns", 0),
+               measured_number(call, "p999_ns", 0), measured_number(call, "max_ns", 0));
 }
 
 /* The four that every program knows, called or not, then the rest. */
@@ -117,11 +118,12 @@ static void tell(const struct command *self, json_object *run)
 {
     double n = measured_number(run, "unexpected_results", 0);
     if (n > 0)
-        command_warn(self, "%.0f calls failed where the recording's did not, or the reverse", n);
+        command_warn(self, "%.0f call%s failed where the recording's did not, or the reverse", n,
+                     n == 1 ? "" : "s");
     n = measured_number(run, "recorded/lost_calls", 0);
     if (n > 0)
-        command_warn(self, "the recording lost %.0f calls; the workload is not the whole program",
-                     n);
+        command_warn(self, "the recording lost %.0f call%s; the workload is not the whole program",
+                     n, n == 1 ? "" : "s");
     json_object *exact;
     if (json_object_object_get_ex(run, "peak_rss_exact", &exact) && !json_object_get_boolean(exact))
         command_warn(self, "the kernel's high-water mark could not be reset; the peak is sampled");

@@ -6,6 +6,7 @@
 #ifndef MALLOW_CLI_COMPARISON_H
 #define MALLOW_CLI_COMPARISON_H
 
+#include "base/buffer.h"
 #include "cli/measured.h"
 #include "stats/stats.h"
 
@@ -92,9 +93,13 @@ void comparison_release(struct comparison *c);
 void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour,
                       unsigned columns);
 
-/* One figure in `unit` with its mark and, when `ratio`, how it differs; 12 or 26 columns. */
-void comparison_print_cell(const struct cell *k, enum comparison_metric metric, double unit,
-                           bool ratio, bool colour);
+/* Appends one figure in `unit` with its mark and, when `ratio`, how it differs; 12 or 26 columns.
+ */
+void comparison_cell(struct buffer *line, const struct cell *k, enum comparison_metric metric,
+                     double unit, bool ratio, bool colour);
+
+/* Prints and empties a line of a table, without the blanks at its end. */
+void comparison_print_line(struct buffer *line);
 
 /* Columns that a text takes: the bytes that do not continue a character. */
 int comparison_columns(const char *text);

@@ -42,18 +42,27 @@ const char *comparison_value_text(char out[COMPARISON_TEXT_BYTES], enum comparis
     return out;
 }
 
-void comparison_print_cell(const struct cell *k, enum comparison_metric metric, double unit,
-                           bool ratio, bool colour)
+void comparison_cell(struct buffer *line, const struct cell *k, enum comparison_metric metric,
+                     double unit, bool ratio, bool colour)
 {
     char value[COMPARISON_TEXT_BYTES], change[COMPARISON_TEXT_BYTES];
     const char *mark = k->best ? "*" : k->worst ? "!" : " ";
     const char *paint = !colour ? "" : k->best ? "\033[32m" : k->worst ? "\033[31m" : "";
     comparison_value_text(value, metric, k->median / unit);
-    printf("  %s%9s%s%s", paint, value, mark, *paint ? "\033[0m" : "");
+    buffer_printf(line, "  %s%9s%s%s", paint, value, mark, *paint ? "\033[0m" : "");
     if (!ratio)
         return;
     comparison_ratio_text(change, &k->ratio);
-    printf("%*s%s", 14 - comparison_columns(change), "", change);
+    buffer_printf(line, "%*s%s", 14 - comparison_columns(change), "", change);
+}
+
+void comparison_print_line(struct buffer *line)
+{
+    size_t n = line->size_bytes;
+    while (n && line->data[n - 1] == ' ')
+        n--;
+    printf("%.*s\n", (int)n, buffer_text(line));
+    buffer_clear(line);
 }
 
 /* In one thread the time in calls says more than the wall's; with several the other way round. */
@@ -67,14 +76,13 @@ static enum comparison_metric second_time(const struct comparison *c)
 
 static void print_rounds(const struct comparison *c, const struct comparison_plan *plan)
 {
-    printf("Medians of %zu interleaved rounds", c->rounds);
+    printf("Medians of %zu interleaved round%s.\n", c->rounds, c->rounds == 1 ? "" : "s");
     if (c->reach > plan->precision)
-        printf("; still, %s of %s is known to ±%.1f%% only%s",
+        printf("Still, %s of %s is known to ±%.1f%% only;\n%s.\n",
                comparison_metrics[c->reach_metric].title, c->candidates[c->reach_candidate].label,
                100 * c->reach,
-               plan->least < plan->most ? " (--max-repeat allows more)"
-                                        : " (without --repeat there are as many as it takes)");
-    printf(".\n");
+               plan->least < plan->most ? "--max-repeat allows more rounds"
+                                        : "without --repeat there are as many rounds as it takes");
 }
 
 void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour,
@@ -87,32 +95,35 @@ void comparison_print(const struct comparison *c, const struct comparison_plan *
     const enum comparison_metric *shown = columns < 120 ? narrow : wide;
     const size_t n = columns < 120 ? sizeof narrow / sizeof *narrow : sizeof wide / sizeof *wide;
     bool ratios = c->count > 1 || c->baseline, marks = false;
+    struct buffer line = {0};
     int width = 8;
     for (size_t i = 0; i < c->count; i++)
         if ((int)strlen(c->candidates[i].label) > width)
             width = (int)strlen(c->candidates[i].label);
-    printf("%-*s", width, "");
+    buffer_printf(&line, "%-*s", width, "");
     for (size_t m = 0; m < n; m++)
-        printf("  %9s %*s", comparison_metrics[shown[m]].title, ratios && m + 1 < n ? 14 : 0, "");
-    printf("\n");
+        buffer_printf(&line, "  %9s %*s", comparison_metrics[shown[m]].title,
+                      ratios && m + 1 < n ? 14 : 0, "");
+    comparison_print_line(&line);
     double cycles = measured_number(c->runs[0], "cycles_per_ns", 1);
     for (size_t i = 0; i < c->count; i++) {
-        printf("%-*s", width, c->candidates[i].label);
+        buffer_printf(&line, "%-*s", width, c->candidates[i].label);
         for (size_t m = 0; m < n; m++) {
             const struct cell *k = &c->cells[i][shown[m]];
-            comparison_print_cell(k, shown[m], shown[m] == COMPARISON_CALLS ? cycles : 1,
-                                  ratios && m + 1 < n, colour);
+            comparison_cell(&line, k, shown[m], shown[m] == COMPARISON_CALLS ? cycles : 1,
+                            ratios && m + 1 < n, colour);
             marks |= k->best;
         }
-        printf("\n");
+        comparison_print_line(&line);
     }
+    buffer_release(&line);
     print_rounds(c, plan);
     if (ratios)
         printf("Behind each figure: how it differs from %s, with a 99%% interval;\n=: no sure "
-               "difference of more than 1%%. ",
+               "difference of more than 1%%.",
                c->baseline ? "the baseline's" : "the first's");
     printf("%sRSS/ideal: growth of the resident size over the most bytes that were live.\n",
-           marks    ? "*: best, !: worst, where these surely differ.\n"
+           marks    ? " *: best, !: worst, where these surely differ.\n"
            : ratios ? "\n"
                     : "");
 }

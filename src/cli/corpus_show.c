@@ -37,16 +37,18 @@ static void print_metric(const struct corpus *c, const struct comparison *all,
     const struct comparison *first = &all[0];
     char text[COMPARISON_TEXT_BYTES];
     size_t from = first->baseline ? 0 : 1; /* the first to have ratios */
-    printf("%-15s", comparison_metrics[metric].title);
+    struct buffer line = {0};
+    buffer_printf(&line, "%-15s", comparison_metrics[metric].title);
     for (size_t k = 0; k < first->count; k++)
-        printf(k < from ? "  %9s " : "  %9s               ", first->candidates[k].label);
-    printf("\n");
+        buffer_printf(&line, "  %9s %*s", first->candidates[k].label, k < from ? 0 : 14, "");
+    comparison_print_line(&line);
     for (size_t w = 0; w < c->count; w++) {
-        printf("%-15s", c->entry[w].name);
+        buffer_printf(&line, "%-15s", c->entry[w].name);
         for (size_t k = 0; k < first->count; k++)
-            comparison_print_cell(&all[w].cells[k][metric], metric, 1, k >= from, colour);
-        printf("\n");
+            comparison_cell(&line, &all[w].cells[k][metric], metric, 1, k >= from, colour);
+        comparison_print_line(&line);
     }
+    buffer_release(&line);
     if (first->count < 2 || first->baseline)
         return;
     printf("%-15s  %10s", "geometric mean", "");
@@ -70,14 +72,20 @@ void corpus_print(const struct corpus *c, const struct comparison *all, bool col
         most = all[w].rounds > most ? all[w].rounds : most;
         reach = fmax(reach, all[w].reach);
     }
-    printf("Medians of %zu to %zu interleaved rounds", least, most);
+    printf("Medians of %zu", least);
+    if (most != least)
+        printf(" to %zu", most);
+    printf(" interleaved round%s", most == 1 ? "" : "s");
     if (all[0].count < 2 && !all[0].baseline) {
         printf(".\n");
         return;
     }
-    printf("; the least known figure to ±%.1f%%.\nBehind each: how it differs from %s, with a 99%% "
-           "interval; =: no sure difference of more than 1%%.\n",
-           100 * reach, all[0].baseline ? "the baseline's" : "the first's");
+    if (reach < 1)
+        printf("; the least known figure to ±%.1f%%", 100 * reach);
+    printf(
+        ".\nBehind each: how it differs from %s, with a 99%% interval;\n=: no sure difference of "
+        "more than 1%%.\n",
+        all[0].baseline ? "the baseline's" : "the first's");
 }
 
 json_object *corpus_json(const struct corpus *c, const struct comparison *all,

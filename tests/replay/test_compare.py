@@ -57,7 +57,8 @@ class Compares(unittest.TestCase):
     def test_text(self):
         out = mallow("compare", "--repeat", "2", "--alloc", "glibc,glibc", self.workload).stdout
         self.assertIn("from the first's", out)
-        self.assertIn("Medians of 2 interleaved rounds", out)
+        self.assertIn("Medians of 2 interleaved rounds.\n", out)
+        self.assertEqual([line for line in out.splitlines() if line.endswith(" ") or len(line) > 135], [])
         self.assertNotIn("\033", out)
 
     def rounds(self, *options):
