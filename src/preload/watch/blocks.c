@@ -78,6 +78,20 @@ static uint64_t area_start(unsigned c)
     return block_range.start + ((uint64_t)c << blocks.area_shift);
 }
 
+/* Addresses without access, from a multiple of BLOCK_RANGE_UNIT on. */
+static long reserve(uint64_t bytes)
+{
+    uint64_t more = bytes + BLOCK_RANGE_UNIT;
+    long p = sys_mmap(0, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (sys_is_error(p))
+        return p;
+    uint64_t from = (uint64_t)p, at = (from + BLOCK_RANGE_UNIT - 1) & ~(BLOCK_RANGE_UNIT - 1);
+    if (at > from)
+        sys_munmap((void *)from, at - from);
+    sys_munmap((void *)(at + bytes), from + more - (at + bytes));
+    return (long)at;
+}
+
 bool blocks_reserve(uint32_t blocks_max, uint64_t keep_bytes)
 {
     uint64_t bytes = RANGE_LARGE, limit[2];
@@ -86,7 +100,7 @@ bool blocks_reserve(uint32_t blocks_max, uint64_t keep_bytes)
             bytes >>= 1;
     long p = -1;
     for (; bytes >= RANGE_SMALL; bytes >>= 1) {
-        p = sys_mmap(0, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        p = reserve(bytes);
         if (!sys_is_error(p))
             break;
     }

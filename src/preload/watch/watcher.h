@@ -123,9 +123,11 @@ HIDDEN uint64_t draw_weight(uint64_t size, uint64_t period);
 
 /* ---- blocks.c ---- */
 
+/* entry.c compares with these, or with how many units they are. */
 struct block_range {
-    uint64_t start, bytes; /* entry.c compares with these; bytes 0: no range */
+    uint64_t start, bytes; /* multiples of BLOCK_RANGE_UNIT; bytes 0: no range */
 };
+#define BLOCK_RANGE_UNIT 65536ul
 extern HIDDEN struct block_range block_range;
 
 /* Memory of a sampled block. */
