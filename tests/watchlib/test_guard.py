@@ -1,7 +1,10 @@
 """Memory errors (tests/victims/misuse.c): each kind is caught, with the right stacks, sizes, offsets
 and threads; what is none of ours goes its own way."""
+import ctypes
 import math
+import mmap
 import os
+import resource
 import signal
 import subprocess
 import tempfile
@@ -170,6 +173,56 @@ class Guard(WatchCase):
         p = 1 - exp(-size / period)
         mean = runs * 20 * p
         self.assertLess(abs(caught - mean), 5 * (mean * (1 - p)) ** 0.5, (caught, mean))
+
+
+def no_markers():
+    """Why this kernel has no guard markers (Linux 6.13); None: it has."""
+    with mmap.mmap(-1, 4096) as m:
+        place = ctypes.c_char.from_buffer(m)
+        libc = ctypes.CDLL(None, use_errno=True)
+        failed = libc.madvise(ctypes.c_void_p(ctypes.addressof(place)), ctypes.c_size_t(4096), 102)
+        error = os.strerror(ctypes.get_errno())
+        del place
+    return f"SKIPPED, LOUDLY: MADV_GUARD_INSTALL: {error} (Linux 6.13 has it)" if failed else None
+
+
+def limit_data(case):
+    """Guard pages by mappings, as on an older kernel: a limit of the data, however high, asks for that."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    most = 1 << 40 if before[1] == resource.RLIM_INFINITY else before[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
+    case.addCleanup(resource.setrlimit, resource.RLIMIT_DATA, before)
+
+
+class GuardByMappings(Guard):
+    def setUp(self):
+        super().setUp()
+        limit_data(self)
+
+
+class Mappings(WatchCase):
+    """What a program may have of mappings is its own."""
+
+    def added(self):
+        """Mappings that 300 guarded blocks add."""
+        script = ("import ctypes; l = ctypes.CDLL(None); n = lambda: len(open('/proc/self/maps').readlines())\n"
+                  "before = n(); kept = [l.malloc(200) for _ in range(300)]; print(n() - before)")
+        r = self.watched([os.environ.get("PYTHON", "python3"), "-c", script], settings=ALL)
+        self.assertEqual(r.rc, 0, r.err)
+        (s,) = self.segments
+        self.assertGreater(s.counters["guarded"], 300)
+        return int(r.out)
+
+    def test_markers_add_none(self):
+        if no_markers():
+            self.skipTest(no_markers())
+        if resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY:
+            self.skipTest("SKIPPED, LOUDLY: the data of processes is limited here (ulimit -d)")
+        self.assertLess(self.added(), 30)
+
+    def test_without_markers(self):
+        limit_data(self)
+        self.assertGreater(self.added(), 300)
 
 
 class Share(WatchCase):

@@ -141,7 +141,7 @@ static __attribute__((noinline)) bool is_ours(const siginfo_t *info, const ucont
                                               uint64_t sp, uint64_t bp)
 {
     uint64_t at = (uint64_t)info->si_addr;
-    if (info->si_signo != SIGSEGV || info->si_code != SEGV_ACCERR)
+    if (info->si_signo != SIGSEGV || (info->si_code != SEGV_ACCERR && info->si_code != SEGV_MAPERR))
         return false;
     struct guard_slot *g = guard_find(at);
     if (!g || g->state == GUARD_FREE)

@@ -6,6 +6,12 @@
  * looked at when the block is freed. A freed slot loses its memory in one system call, and goes to
  * the end of a queue; new blocks take the front, so that all free slots are the quarantine.
  *
+ * Where the kernel has them (Linux 6.13), pages without access are guard markers: entries of the
+ * page tables in one mapping, which are set and taken away without touching the list of mappings,
+ * in less than half of the time, and of which a process may have any number. They are set GROUP
+ * slots at a time, as slots are first used. Elsewhere access is a matter of mappings: one or two
+ * more for each slot in use.
+ *
  * The queue is Vyukov's bounded one: a cell carries the number of the turn that it is ready for.
  * Who finds a cell that another is still busy with goes away with nothing. */
 #include <string.h>
@@ -16,6 +22,7 @@
 #define ROOM       (SLOT_BYTES - 2 * PAGE)
 #define PAD        0xb7
 #define FILL       0xa5
+#define GROUP      16u /* 2 MiB of addresses: as much as a page of a page table describes */
 
 struct cell {
     volatile uint64_t turn;
@@ -29,6 +36,8 @@ static struct {
     struct cell *cell;
     volatile uint64_t put, taken;
     volatile uint32_t refused;
+    volatile uint32_t mappings; /* no markers here */
+    volatile uint8_t *group;    /* 0 untouched, 1 being prepared, 2 ready */
 } guard;
 
 static void enqueue(uint32_t slot)
@@ -79,12 +88,16 @@ void guard_init(uint32_t slots)
         slots /= 2;
     if (!slots)
         return;
-    uint8_t *p = watch_map(slots * (sizeof *guard.slot + sizeof *guard.cell));
+    uint8_t *p = watch_map(slots * (sizeof *guard.slot + sizeof *guard.cell + 1));
+    uint64_t limit[2];
     if (!p)
         return;
+    /* a mapping with markers counts as data, as a whole */
+    guard.mappings = sys_getrlimit(RLIMIT_DATA, limit) || limit[0] != RLIM_INFINITY;
     guard.start = start;
     guard.slot = (struct guard_slot *)(void *)p;
     guard.cell = (struct cell *)(void *)(guard.slot + slots);
+    guard.group = (uint8_t *)(guard.cell + slots);
     guard.slots = slots;
     for (uint32_t i = 0; i < slots; i++)
         guard.cell[i].turn = i;
@@ -114,16 +127,59 @@ static void forget(struct guard_slot *g)
         tables_drop_site(g->free_site);
 }
 
-/* One call takes the memory and the access, of every page that was opened, too. */
+/* ---- access ---- */
+
+/* Whether a block may be made in the slot: its group is ready, or there are no groups. */
+static bool prepare(uint32_t slot)
+{
+    volatile uint8_t *g = &guard.group[slot / GROUP];
+    uint8_t no = 0;
+    if (likely(*g == 2) || guard.mappings)
+        return true;
+    if (!__atomic_compare_exchange_n(g, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return false;
+    void *at = (void *)(guard.start + (uint64_t)(slot / GROUP * GROUP) * SLOT_BYTES);
+    uint64_t bytes = (guard.slots < GROUP ? guard.slots : GROUP) * SLOT_BYTES;
+    bool ready = !sys_mprotect(at, bytes, PROT_READ | PROT_WRITE);
+    sys_madvise(at, bytes, MADV_NOHUGEPAGE); /* an access that is let through shall cost a page */
+    if (ready && sys_madvise(at, bytes, MADV_GUARD_INSTALL)) {
+        ready = false;
+        sys_mprotect(at, bytes, PROT_NONE);
+    }
+    if (!ready)
+        guard.mappings = 1;
+    __atomic_store_n(g, ready ? 2 : 0, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* Markers or mappings, by how the group began: it stays with that. */
+static bool has_markers(uint64_t address)
+{
+    return guard.group[(address - guard.start) / SLOT_BYTES / GROUP] == 2;
+}
+
+static bool open_pages(uint64_t at, uint64_t bytes)
+{
+    return has_markers(at) ? !sys_madvise((void *)at, bytes, MADV_GUARD_REMOVE)
+                           : !sys_mprotect((void *)at, bytes, PROT_READ | PROT_WRITE);
+}
+
+/* Takes the memory and the access, of every page that was opened, too. */
 static void close_slot(struct guard_slot *g)
 {
     bool whole = g->told; /* guard_open may have opened other pages of the slot */
     uint64_t at = whole ? slot_start(g) : g->first, bytes = whole ? SLOT_BYTES : g->pages * PAGE;
-    if (watcher.sandboxed ||
-        sys_is_error(sys_mmap((void *)at, bytes, PROT_NONE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)))
+    bool closed =
+        !watcher.sandboxed &&
+        (has_markers(at) ? !sys_madvise((void *)at, bytes, MADV_GUARD_INSTALL)
+                         : !sys_is_error(sys_mmap(
+                               (void *)at, bytes, PROT_NONE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)));
+    if (!closed)
         guard.refused = 1; /* stays accessible: no more guarding, the block itself is sound */
 }
+
+/* ---- blocks ---- */
 
 struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool zero)
 {
@@ -133,6 +189,10 @@ struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool ze
     if (slot == NO_INDEX)
         return 0;
     struct guard_slot *g = &guard.slot[slot];
+    if (unlikely(!prepare(slot))) { /* another thread is about to */
+        enqueue(slot);
+        return 0;
+    }
     forget(g);
     if (g->told) /* pages of it may have been opened since its last block was freed */
         close_slot(g);
@@ -146,7 +206,7 @@ struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool ze
     g->zeroed = zero;
     g->sample = NO_INDEX;
     /* whatever was opened of the last block that was here is closed again by guard_give */
-    if (sys_mprotect((void *)g->first, pages * PAGE, PROT_READ | PROT_WRITE)) {
+    if (!open_pages(g->first, pages * PAGE)) {
         guard.refused = 1;
         watch_trouble(MLW_WATCH_NO_GUARD);
         enqueue(slot);
@@ -180,10 +240,25 @@ void guard_give(struct guard_slot *g)
     enqueue((uint32_t)(g - guard.slot));
 }
 
+static bool is_pad(const uint8_t *at, const uint8_t *end)
+{
+    uint64_t differ = 0, word[4];
+    for (; (uint64_t)(end - at) >= sizeof word && !differ; at += sizeof word) {
+        memcpy(word, at, sizeof word);
+        for (unsigned i = 0; i < 4; i++)
+            differ |= word[i] ^ PAD * 0x0101010101010101ul;
+    }
+    for (; at < end && !differ; at++)
+        differ = *at ^ PAD;
+    return !differ;
+}
+
 uint64_t guard_damage(const struct guard_slot *g)
 {
     const uint8_t *at = (const uint8_t *)g->first, *block = (const uint8_t *)g->address,
                   *end = at + g->pages * PAGE;
+    if (likely(is_pad(block + g->size, end) && is_pad(at, block)))
+        return 0;
     for (const uint8_t *p = block + g->size; p < end; p++)
         if (*p != PAD)
             return (uint64_t)p;
@@ -195,6 +270,5 @@ uint64_t guard_damage(const struct guard_slot *g)
 
 bool guard_open(uint64_t address)
 {
-    return !watcher.sandboxed &&
-           !sys_mprotect((void *)(address & ~(PAGE - 1)), PAGE, PROT_READ | PROT_WRITE);
+    return !watcher.sandboxed && open_pages(address & ~(PAGE - 1), PAGE);
 }

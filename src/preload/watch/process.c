@@ -509,8 +509,15 @@ void guest_sandbox(const struct sock_fprog *program)
     const uint64_t map[6] = {
         0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, (uint64_t)-1, 0};
     const uint64_t protect[6] = {0, 4096, PROT_READ | PROT_WRITE};
-    if (harmless && sandbox_harmless(program, SYS_mmap, map) &&
-        sandbox_harmless(program, SYS_mprotect, protect))
+    harmless = harmless && sandbox_harmless(program, SYS_mmap, map) &&
+               sandbox_harmless(program, SYS_mprotect, protect);
+    static const short advice[] = {MADV_DONTNEED,       MADV_NOHUGEPAGE,    MADV_DODUMP,
+                                   MADV_POPULATE_WRITE, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
+    for (size_t i = 0; harmless && i < sizeof advice / sizeof *advice; i++) {
+        const uint64_t arguments[6] = {0, 4096, (uint64_t)advice[i]};
+        harmless = sandbox_harmless(program, SYS_madvise, arguments);
+    }
+    if (harmless)
         return;
     stack_no_syscalls();
     watcher.sandboxed = true;

@@ -11,9 +11,6 @@
 
 #define CHUNK  16384ul
 #define CHUNKS 16384u /* 256 MiB */
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 static struct {
     char path[512]; /* "": no name */

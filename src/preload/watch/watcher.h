@@ -29,6 +29,14 @@
 #include "../sys.h"
 #include "format/watch.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE  103
+#endif
+
 #define PAGE     4096ul
 #define NO_INDEX UINT32_MAX
 
