@@ -633,14 +633,14 @@ uw_rule uw_cfi_rule(const struct uw_cfi *cfi, uint64_t address)
     struct in program;
     uint64_t begin;
     if (!cfi->hdr)
-        return UW_CFA_NONE;
+        return UW_RULE_UNCOVERED;
     if (!find_fde(cfi, address, &cie, &program, &begin)) {
         /* A return address that is the first instruction of a function (and does not follow
          * another's last call) was put there by hand: the bottom of a coroutine, as makecontext
          * makes it. */
         if (find_fde(cfi, address + 1, &cie, &program, &begin) && begin == address + 1)
             return uw_rule_make(UW_CFA_RSP, 0, UW_RBP_SAME, 0, UW_RA_END, 0, false);
-        return UW_CFA_NONE;
+        return UW_RULE_UNCOVERED;
     }
     struct row row, initial;
     row = (struct row){.cfa_register = ~0u};

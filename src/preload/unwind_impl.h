@@ -62,7 +62,10 @@ UW_INLINE uw_rule uw_rule_make(unsigned cfa, int64_t k, unsigned rbp, int64_t rb
            ((uint64_t)(rbp_off >> 3) & 0xfff) << 8 | (signal_frame ? UW_RULE_SIGNAL : 0) | ra << 5 |
            rbp << 3 | cfa;
 }
-/* The rule of code outside any module, which is hoped to keep a frame pointer. */
+/* Of code in a module whose tables say nothing of it: assembly, a snapshot of generated code. */
+#define UW_RULE_UNCOVERED (1ul << 32 | UW_CFA_NONE)
+/* The rule of code outside any module, which is hoped to keep a frame pointer, and of code that no
+ * table covers when it looks as if it kept one. */
 #define UW_RULE_FP uw_rule_make(UW_CFA_RBP, 16, UW_RBP_AT_CFA, -16, UW_RA_USUAL, 0, false)
 
 /* Where .eh_frame of a module may be read. */
@@ -73,7 +76,8 @@ struct uw_cfi {
 };
 
 /* The rule for a looked-up address; one of kind UW_CFA_NONE when the tables have none that is
- * understood. Reads only inside the given bounds, whatever the bytes are. */
+ * understood, UW_RULE_UNCOVERED when they have none at all. Reads only inside the given bounds,
+ * whatever the bytes are. */
 uw_rule uw_cfi_rule(const struct uw_cfi *cfi, uint64_t address);
 
 /* The shared map address -> rule, for `address` inside a module. Returns false when it is outside

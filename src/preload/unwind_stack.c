@@ -28,6 +28,7 @@
 #define CUT_FRAMES      256u /* kept of a stack that is deeper than FRAMES_MAX when first met */
 #define WORDS_PER_FRAME 3u
 #define CALLERS         64u
+#define NEAR_BYTES      (1ul << 20) /* a frame that is larger is not believed */
 
 #define PC_EXACT (1ul << 62)
 #define PC_FP    (1ul << 61)
@@ -361,6 +362,37 @@ UW_INLINE enum ending outwards(struct unwind_thread *t, struct walk *w, const st
     return AT_PREFIX;
 }
 
+/* Whether the instruction before this return address, which lies in code, is a call. */
+static bool follows_call(uint64_t pc)
+{
+    const uint8_t *c = (const uint8_t *)pc;
+    if ((pc & (UW_PAGE - 1)) < 7) /* the page before may not be there */
+        return true;
+    if (c[-5] == 0xe8)
+        return true;
+    for (int i = 2; i <= 7; i++) /* call by register or memory: ff /2 */
+        if (c[-i] == 0xff && (c[-i + 1] & 0x38) == 0x10)
+            return true;
+    return false;
+}
+
+/* Whether rbp looks like the frame pointer of code that no table covers (V8 keeps one in all of
+ * its built-in functions): it points at a saved one and a return address. */
+static bool keeps_frame(struct walk *w, uint64_t sp, uint64_t rbp, void *ctx)
+{
+    uw_rule rule;
+    uint32_t module;
+    if (uw_region_is_first(sp) || rbp < sp || (rbp & 7) != 0 || !readable_here(w, rbp) ||
+        !readable_here(w, rbp + 8))
+        return false;
+    const uint64_t outer = ((const uint64_t *)rbp)[0], pc = ((const uint64_t *)rbp)[1];
+    if (pc < UW_PAGE || pc >= UW_ADDRESS_END)
+        return false;
+    if (uw_rules_get(pc - 1, &rule, &module, ctx) && rule != UW_RULE_UNCOVERED)
+        return follows_call(pc);
+    return outer > rbp && (outer & 7) == 0 && outer - rbp < NEAR_BYTES && readable_here(w, outer);
+}
+
 /* Fills t->step from the innermost frame outwards. */
 static void walk(struct unwind_thread *t, struct walk *w, uint64_t rbp, void *ctx)
 {
@@ -391,6 +423,11 @@ static void walk(struct unwind_thread *t, struct walk *w, uint64_t rbp, void *ct
             s->rule = UW_RULE_FP;
             s->module = 0;
             uw_region_remember(address, address + 1);
+        } else if (UW_UNLIKELY(s->rule == UW_RULE_UNCOVERED) && keeps_frame(w, sp, rbp, ctx)) {
+            s->rule = UW_RULE_FP;
+            fp = true;
+        }
+        if (UW_UNLIKELY(fp)) {
             if (rbp < sp || rbp - w->region.lo >= w->region.hi - w->region.lo) {
                 w->ending = AT_FAULT;
                 return;

@@ -209,6 +209,38 @@ __asm__(".text\n"
         "ret\n"
         ".size no_tables,.-no_tables\n");
 
+/* The same, with a frame pointer. */
+void framed_no_tables(void (*callback)(void));
+__asm__(".text\n"
+        ".globl framed_no_tables\n"
+        ".type framed_no_tables,@function\n"
+        "framed_no_tables:\n"
+        "push %rbp\n"
+        "mov %rsp, %rbp\n"
+        "sub $48, %rsp\n"
+        "call *%rdi\n"
+        "leave\n"
+        "ret\n"
+        ".size framed_no_tables,.-framed_no_tables\n");
+
+/* Calls no_tables(callback) with this rbp. */
+void with_rbp(void (*callback)(void), uint64_t rbp);
+__asm__(".text\n"
+        ".globl with_rbp\n"
+        ".type with_rbp,@function\n"
+        "with_rbp:\n"
+        ".cfi_startproc\n"
+        "push %rbp\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        ".cfi_rel_offset %rbp, 0\n"
+        "mov %rsi, %rbp\n"
+        "call no_tables\n"
+        "pop %rbp\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size with_rbp,.-with_rbp\n");
+
 /* CFA in a register that we do not follow. */
 void strange_tables(void (*callback)(void));
 __asm__(".text\n"
@@ -237,6 +269,20 @@ NOINLINE static void probe_once(void)
     sink++;
 }
 
+static uint32_t frames_with(uint32_t id, unsigned flag)
+{
+    uint32_t n = 0;
+    for (; id; id = host_node(id).parent)
+        n += (host_node(id).flags & flag) != 0;
+    return n;
+}
+
+NOINLINE static void through_framed(void)
+{
+    framed_no_tables(probe_once);
+    sink++;
+}
+
 static void no_rules(void)
 {
     uint64_t marks = host_truncations();
@@ -247,8 +293,32 @@ static void no_rules(void)
     EXPECT(probe_cut && probe_depth == 2);
     strange_tables(probe_once);
     EXPECT(probe_cut && probe_depth == 2);
-    probe_may_be_cut = 0;
     EXPECT(host_truncations() > marks);
+    /* What is in rbp is no frame pointer: nothing, a number, a word among data, an odd one. */
+    uint64_t data[6] = {(uint64_t)&data[4], 5, (uint64_t)&data[0], (uint64_t)&data[5], 0, ~0ul};
+    uint64_t in_rbp[] = {0,
+                         1,
+                         (uint64_t)&data[0],
+                         (uint64_t)&data[2],
+                         (uint64_t)&data[4],
+                         (uint64_t)data + 1,
+                         (uint64_t)&sink,
+                         ~7ul};
+    for (size_t i = 0; i < sizeof in_rbp / sizeof *in_rbp; i++) {
+        with_rbp(probe_once, in_rbp[i]);
+        EXPECT(probe_cut && probe_depth == 2);
+    }
+    probe_once();
+    uint32_t here = probe_depth;
+    for (int i = 0; i < 3; i++) {
+        framed_no_tables(probe_once);
+        EXPECT(!probe_cut && probe_depth == here + 1);
+        EXPECT(frames_with(probe_node, MLW_NODE_FP) == 1);
+        framed_no_tables(through_framed);
+        EXPECT(!probe_cut && probe_depth == here + 3);
+        EXPECT(frames_with(probe_node, MLW_NODE_FP) == 2);
+    }
+    probe_may_be_cut = 0;
     probe_once();
     EXPECT(!probe_cut);
 }
@@ -263,14 +333,6 @@ NOINLINE static void call_inner(void)
 {
     inner_code(probe_once);
     sink++;
-}
-
-static uint32_t frames_with(uint32_t id, unsigned flag)
-{
-    uint32_t n = 0;
-    for (; id; id = host_node(id).parent)
-        n += (host_node(id).flags & flag) != 0;
-    return n;
 }
 
 static void generated_code(void)
