@@ -89,6 +89,18 @@ static void part(const struct page *p, int64_t bytes, const char *what)
     buffer_release(&b);
 }
 
+/* What is free is what is resident less what is live: below nothing when blocks were not touched.
+ */
+static void print_sum(struct buffer *b, int64_t free_bytes)
+{
+    char n[HUMAN_TEXT_BYTES];
+    if (free_bytes >= 0)
+        buffer_printf(b, "%s free or headers", human_size(n, (uint64_t)free_bytes));
+    else
+        buffer_printf(b, "%s less resident than live, blocks that were never touched",
+                      human_size(n, (uint64_t)-free_bytes));
+}
+
 static void print_free(const struct page *p, const struct heap_view *h, enum pinned_kind kind)
 {
     const struct pinned_heap *sum = &h->pinned.sum[kind];
@@ -100,12 +112,12 @@ static void print_free(const struct page *p, const struct heap_view *h, enum pin
     if (kind == PINNED_OTHER)
         buffer_append_text(&b, "   Of pages with live blocks");
     else if (kind == PINNED_MAIN)
-        buffer_printf(&b, "   The break's heap: %s free or headers",
-                      human_size(n, f.free_bytes < 0 ? 0 : (uint64_t)f.free_bytes));
+        buffer_append_text(&b, "   The break's heap: ");
     else
-        buffer_printf(&b, "   %llu heap%s of other arenas: %s free or headers",
-                      (unsigned long long)sum->address, sum->address == 1 ? "" : "s",
-                      human_size(n, f.free_bytes < 0 ? 0 : (uint64_t)f.free_bytes));
+        buffer_printf(&b, "   %llu heap%s of other arenas: ", (unsigned long long)sum->address,
+                      sum->address == 1 ? "" : "s");
+    if (kind != PINNED_OTHER)
+        print_sum(&b, f.free_bytes);
     buffer_printf(&b, "; %s live blocks", human_count(n, sum->live_blocks));
     page_wrap(p, &b, 6);
     buffer_release(&b);
@@ -116,7 +128,10 @@ static void print_free(const struct page *p, const struct heap_view *h, enum pin
     part(p, f.between_bytes, "whole free pages below live blocks: malloc_trim(3) gives them back");
     part(p, f.top_bytes,
          "above the highest live block: the top, and what the allocator itself keeps");
-    part(p, -f.top_bytes, "of these not resident: not touched yet, or given back");
+    part(p, -f.top_bytes,
+         f.free_bytes < 0
+             ? "not resident, of these and of the blocks: not touched yet, or given back"
+             : "of these not resident: not touched yet, or given back");
 }
 
 struct keeper { /* stacks with the same frame */
