@@ -40,11 +40,29 @@ void resident_at(const struct model *m, size_t moment, struct resident_view *vie
     view->parts[RESIDENT_OTHER] = (int64_t)s->other;
 }
 
+/* Of the moments whose live bytes come closest to the peak's, give or take a twentieth of it, the
+ * nearest in time: what was measured soon after the peak, when all was freed, is no answer. */
+static size_t moment_of_peak(const struct model_moment *moments, size_t count, uint64_t peak_bytes,
+                             uint64_t peak_ns)
+{
+    uint64_t closest = UINT64_MAX;
+    size_t best = count;
+    for (size_t i = 0; i < count; i++)
+        if (distance(moments[i].live_bytes, peak_bytes) < closest)
+            closest = distance(moments[i].live_bytes, peak_bytes);
+    for (size_t i = 0; i < count; i++)
+        if (distance(moments[i].live_bytes, peak_bytes) - closest <= peak_bytes / 20 &&
+            (best == count ||
+             distance(moments[i].time_ns, peak_ns) < distance(moments[best].time_ns, peak_ns)))
+            best = i;
+    return best;
+}
+
 void resident_at_peak(const struct model *m, struct resident_view *view)
 {
     const struct trace_image *image = model_image(m);
     const uint64_t peak_ns = model_totals(m)->peak_time_ns;
-    size_t count, best = 0;
+    size_t count;
     const struct model_moment *moments = model_moments(m, &count);
     memset(view, 0, sizeof *view);
     for (uint32_t i = 0; i < image->resident_count; i++) {
@@ -59,10 +77,6 @@ void resident_at_peak(const struct model *m, struct resident_view *view)
         }
         view->sampled = true;
     }
-    if (!count)
-        return;
-    for (size_t i = 1; i < count; i++)
-        if (distance(moments[i].time_ns, peak_ns) < distance(moments[best].time_ns, peak_ns))
-            best = i;
-    resident_at(m, best, view);
+    if (count)
+        resident_at(m, moment_of_peak(moments, count, model_totals(m)->peak_bytes, peak_ns), view);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #define FASTEST_NS     (1u * MS_NS)  /* at first: short programs get samples too */
 #define ACTIVE_NS      (10u * MS_NS) /* of a process whose size changes */
 #define IDLE_NS        (100u * MS_NS)
+#define SETTLED_NS     (50u * MS_NS)
 #define FLUSH_AFTER_NS (2000ull * MS_NS)
 #define MOST_THREADS   4096u
 
@@ -105,9 +107,16 @@ static bool read_statm(const struct recording *r, const struct image *m, struct 
     return true;
 }
 
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000 * MS_NS + (uint64_t)t.tv_nsec;
+}
+
 int image_split(struct recording *r, struct image *m, struct error *err)
 {
-    uint64_t before = clock_monotonic_ns();
+    uint64_t before = thread_cpu_ns();
     static uint64_t pointers[MOST_THREADS];
     slots_refresh(&m->slots, &r->shm, m->entry);
     struct stat st;
@@ -137,23 +146,37 @@ int image_split(struct recording *r, struct image *m, struct error *err)
         m->split_rss = rss;
     }
     r->split_bytes += r->smaps.n;
-    r->split_spent_ns += clock_monotonic_ns() - before;
+    r->split_spent_ns += thread_cpu_ns() - before;
     return failed ? -1 : 0;
 }
 
-/* A split costs a walk over the page tables while the program's own mmap calls wait: only when the
- * peak rose by a twentieth, and within a hundredth of the time that has gone by. */
+/* A split costs a walk over the page tables, while the program's own mmap calls wait. Within a
+ * hundredth of the time that has gone by one is due when the peak rose by a twentieth, and when the
+ * size has stayed for a while where it had risen to; within three hundredths, when the peak rose by
+ * a seventh: a program that grows quickly must not be left with a split of long before. */
+static bool split_is_due(const struct recording *r, const struct image *m, uint64_t now_ns)
+{
+    const uint64_t rss = m->last.rss, hundredth = 3 * MS_NS + (now_ns - r->started_ns) / 100;
+    if (m->split_refused >= 3 || rss <= m->split_rss || r->split_spent_ns > 3 * hundredth)
+        return false;
+    if (rss == m->peak_rss && rss > m->split_rss + m->split_rss / 7)
+        return true;
+    if (r->split_spent_ns > hundredth)
+        return false;
+    if (rss == m->peak_rss && rss > m->split_rss + m->split_rss / 20)
+        return true;
+    return rss > m->split_rss + m->split_rss / 100 && rss >= m->peak_rss - m->peak_rss / 100 &&
+           now_ns - m->peak_since_ns > SETTLED_NS;
+}
+
 static void split_at_peak(struct recording *r, struct image *m, uint64_t now_ns)
 {
-    if (m->last.rss > m->peak_rss)
-        m->peak_rss = m->last.rss;
-    if (m->last.rss < m->peak_rss || m->last.rss < m->split_rss + m->split_rss / 20 + 1 ||
-        m->split_refused >= 3)
-        return;
-    if (r->split_spent_ns > 3 * MS_NS + (now_ns - r->started_ns) / 100)
-        return;
     struct error ignored;
-    if (image_split(r, m, &ignored))
+    if (m->last.rss > m->peak_rss) {
+        m->peak_rss = m->last.rss;
+        m->peak_since_ns = now_ns;
+    }
+    if (split_is_due(r, m, now_ns) && image_split(r, m, &ignored))
         m->split_refused++;
 }
 

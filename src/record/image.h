@@ -27,7 +27,7 @@ struct recording {
     uint64_t started_ns;         /* CLOCK_MONOTONIC */
     uint64_t sample_interval_ns; /* 0: chosen by what the process does */
     uint64_t page_bytes;
-    uint64_t split_spent_ns; /* by reading smaps, of all images */
+    uint64_t split_spent_ns; /* by reading smaps, of all images; CPU time */
     uint64_t split_bytes;    /* of text read, of all images */
     struct smaps_buffer smaps;
     struct kernel_source *kernel; /* NULL: no events of the kernel are recorded */
@@ -59,6 +59,7 @@ struct image {
     uint64_t next_look_ns; /* without a pidfd */
 
     uint64_t peak_rss;      /* that was seen */
+    uint64_t peak_since_ns; /* when it was first seen */
     uint64_t split_rss;     /* at the last split; 0: none */
     unsigned split_refused; /* times that smaps could not be read */
 };

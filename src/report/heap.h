@@ -9,7 +9,7 @@
 
 struct heap_view {
     bool known;              /* else nothing below holds */
-    struct resident_view at; /* the split nearest to the peak */
+    struct resident_view at; /* of resident_at_peak */
     struct pinned pinned;    /* the blocks of that moment */
 };
 
@@ -24,8 +24,8 @@ struct heap_free {
                               not resident */
 };
 
-/* Reads an image again, up to the moment of the split nearest to the peak of m, a model of all of
- * it: with a filter, a reset, or no split nothing is known. */
+/* Reads an image again, up to the moment of the split that resident_at_peak takes of m, a model of
+ * all of it: with a filter, a reset, or no split nothing is known. */
 int heap_find(struct trace *t, uint32_t image, const struct model *m, struct heap_view *h,
               struct error *err);
 void heap_release(struct heap_view *h);

@@ -31,6 +31,13 @@ try {
   assert.deepEqual(state.fromHash(`#${state.toHash(view)}`), view);
   assert.deepEqual(state.fromHash("#by=nonsense&from=x&unknown=1"), state.START);
 
+  const { splitOfPeak } = await load("figures");
+  const moments = (...list) => list.map(([time_ns, live_bytes]) => ({ time_ns, live_bytes }));
+  assert.equal(splitOfPeak(moments([50, 500], [190, 1000], [210, 10]), 1000, 100), 1);
+  assert.equal(splitOfPeak(moments([97, 970], [150, 1000]), 1000, 100), 0);
+  assert.equal(splitOfPeak(moments([90, 900], [110, 10]), 1000, 100), 0);
+  assert.equal(splitOfPeak(moments([90, 0]), 1000, 100), 0);
+
   const frames = await load("frames");
   assert.equal(frames.matcher("  "), null);
   assert.ok(frames.matcher("MALLOC")("xmalloc util.c:3") && !frames.matcher("malloc")("free"));

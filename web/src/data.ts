@@ -174,7 +174,7 @@ export interface RawProcess {
     fixed: boolean;
     steps: { time_ns: number; bytes: number }[];
   } | null;
-  /** Of the moment of the split nearest to the peak; null when it is not known. */
+  /** Of the moment of the split that stands for the peak; null when it is not known. */
   heap_at_peak: HeapFree | null;
   page: RawPage;
 }

@@ -1,7 +1,7 @@
 /** Why is more resident than live? From live bytes to resident ones, step by step. */
 import { useMemo, useState } from "preact/hooks";
 import type { FreeOf, HeapFree, Process, Split } from "./data";
-import { peakBin, type Range } from "./figures";
+import { peakBin, splitOfPeak, type Range } from "./figures";
 import { bytes, duration, exact } from "./units";
 
 interface Step {
@@ -120,13 +120,8 @@ export function Resident({ p, range }: { p: Process; range: Range }) {
   const splits = p.page.splits;
   const bins = p.page.bins;
   const peakNs = bins.max_time_ns[peakBin(p, range)];
-  const nearest = useMemo(() => {
-    let best = 0;
-    splits.forEach((s, i) => {
-      if (Math.abs(s.time_ns - peakNs) < Math.abs(splits[best].time_ns - peakNs)) best = i;
-    });
-    return best;
-  }, [splits, peakNs]);
+  const peakBytes = bins.max_bytes[peakBin(p, range)];
+  const nearest = useMemo(() => splitOfPeak(splits, peakBytes, peakNs), [splits, peakBytes, peakNs]);
   const [chosen, setChosen] = useState<{ of: number; at: number } | null>(null);
   const index = chosen && chosen.of === nearest ? chosen.at : nearest;
   if (!splits.length)
