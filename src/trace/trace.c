@@ -68,6 +68,16 @@ static int index_all(struct raw *r, int *recovered, struct error *err)
     return raw_finish(r, err);
 }
 
+/* Whether the file at `path` is still the one at `fd`, with the bytes that were indexed: whoever
+ * was writing it may have gone on, and `mallow record` or another reader may have sealed it, since.
+ */
+static bool is_as_indexed(const char *path, int fd, const struct raw *r)
+{
+    struct stat here, there;
+    return !fstat(fd, &here) && !stat(path, &there) && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino && (uint64_t)here.st_size == r->file_bytes;
+}
+
 /* Seals the raw recording open at `fd`; returns a descriptor of the sealed one, which replaces the
  * file at `path` when that may be. -1 with *err. */
 static int seal_first(const char *path, int fd, const struct trace_open_options *o,
@@ -77,11 +87,13 @@ static int seal_first(const char *path, int fd, const struct trace_open_options 
     if (raw_open(&r, fd, o->progress, o->progress_arg, err))
         return -1;
     int out = -1, recovered = -1;
+    /* Asked before the shared memory is read: who was dead by then has nothing more to say. */
+    bool over = !raw_is_live(&r);
     if (index_all(&r, &recovered, err))
         goto done;
     /* `mallow record` holds a shared lock on what it writes. */
-    if (!o->no_seal_in_place && !raw_is_live(&r) &&
-        (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)) {
+    if (!o->no_seal_in_place && over && (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) &&
+        is_as_indexed(path, fd, &r)) {
         char *real = realpath(path, NULL); /* the file, not a link to it, is replaced */
         struct error ignored;
         if (real && !seal_beside(&r, real, false, result, o->progress, o->progress_arg, &ignored)) {

@@ -2,10 +2,11 @@
 import glob
 import os
 import shutil
+import subprocess
 import time
 import unittest
 
-from mallowtest import Case, main, run, victim
+from mallowtest import LIBRARY, MALLOW, Case, main, run, victim
 
 PEAK = dict(requested_bytes=1050000, peak_live_bytes=1000000, end_live_bytes=300000, end_live_blocks=350)
 
@@ -143,21 +144,26 @@ class Processes(Case):
         self.assertEqual(len(doc["processes"]), 1)
         self.calls(doc["processes"][0], malloc=4)
 
-    def daemon(self, how):
-        done = os.path.join(self.dir, "done")
-        r = self.record([victim("process"), "daemon", how, done])
-        self.assertEqual((r.rc, r.out), (0, b""))
-        end = time.monotonic() + 30
+    def daemon_at_its_end(self, done):
+        """The images that made all its calls; there is one when it is out."""
+        end = time.monotonic() + 60
         while not os.path.exists(done):
             self.assertLess(time.monotonic(), end, "the daemon never got to its end")
             time.sleep(0.02)
         while True:  # it may still be on its way out
-            doc = self.report()
-            daemon = [p for p in self.images(doc, "process") if p["calls"].get("malloc") == 30050]
-            if daemon or time.monotonic() > end:
-                break
+            found = self.images(self.report(), "process")
+            daemon = [p for p in found if p["calls"].get("malloc") == 30050]
+            if daemon:
+                return daemon
+            self.assertLess(time.monotonic(), end, [(p["pid"], p["calls"]) for p in found])
             time.sleep(0.2)
-        self.assertEqual(len(daemon), 1, [(p["pid"], p["calls"]) for p in self.images(doc, "process")])
+
+    def daemon(self, how):
+        done = os.path.join(self.dir, "done")
+        r = self.record([victim("process"), "daemon", how, done])
+        self.assertEqual((r.rc, r.out), (0, b""))
+        daemon = self.daemon_at_its_end(done)
+        self.assertEqual(len(daemon), 1)
         self.assertEqual(daemon[0]["calls"]["free"], 30000)
         self.assertEqual(daemon[0]["end_live_bytes"], 400 + 50 * 123)
 
@@ -175,18 +181,11 @@ class Processes(Case):
 
     def test_daemon_without_parent(self):
         """The library by itself, without `mallow record`."""
-        from mallowtest import LIBRARY
         done = os.path.join(self.dir, "done")
         r = run([victim("process"), "daemon", "loop", done],
                 env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": self.file})
         self.assertEqual((r.rc, r.out), (0, b""))
-        end = time.monotonic() + 30
-        while not os.path.exists(done):
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
-        time.sleep(0.5)
-        doc = self.report()
-        self.assertIn(30050, [p["calls"].get("malloc") for p in doc["processes"]])
+        self.daemon_at_its_end(done)
 
     def test_untouched(self):
         for argv in (["fork"], ["forks", "5"], ["children", "10"], ["brood", "20"], ["fork-exec"],
@@ -199,7 +198,6 @@ class ByHand(Case):
     """LD_PRELOAD and MALLOW_OUTPUT, without the command beside it."""
 
     def test_preload_alone(self):
-        from mallowtest import LIBRARY
         r = run([victim("api"), "peak"], env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": self.file})
         self.assertEqual((r.rc, r.out, r.err), (0, b"", b""))
         p = self.process(self.report(), "api")
@@ -207,7 +205,6 @@ class ByHand(Case):
         self.assertEqual(p["end_live_bytes"], 300000)
 
     def test_percent_p(self):
-        from mallowtest import LIBRARY
         r = run([victim("api"), "peak"],
                 env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": os.path.join(self.dir, "x-%p.mlw")})
         self.assertEqual((r.rc, r.out, r.err), (0, b"", b""))
@@ -216,7 +213,6 @@ class ByHand(Case):
         self.calls(self.process(self.report(os.path.join(self.dir, name)), "api"), malloc=1100, free=750)
 
     def test_unwritable_output_is_said_once(self):
-        from mallowtest import LIBRARY
         r = run([victim("api"), "peak"],
                 env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": "/proc/nonexistent/x.mlw"})
         self.assertEqual((r.rc, r.out), (0, b""))
@@ -225,7 +221,6 @@ class ByHand(Case):
         self.assertIn(b"/proc/nonexistent/x.mlw", r.err)
 
     def by_hand(self, *argv, **env):
-        from mallowtest import LIBRARY
         return run(argv, env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": self.file, **env})
 
     def test_a_file_that_is_something_else_is_left_alone(self):
@@ -242,6 +237,54 @@ class ByHand(Case):
             self.assertEqual((r.rc, glob.glob(f"/dev/shm/mallow-{int(r.out)}-*")), (0, []))
             with open(self.file, "rb") as f:
                 self.assertEqual(f.read(), before)
+
+    def slow_reader(self, first):
+        """The environment of a mallow that has indexed the file and asks whether the program lives, by its call
+        number `first` of kill, only once the file `go` is there."""
+        if not shutil.which("cc"):
+            self.skipTest("SKIPPED, LOUDLY: no compiler here")
+        source, library = os.path.join(self.dir, "slow.c"), os.path.join(self.dir, "slow.so")
+        with open(source, "w", encoding="ascii") as f:
+            f.write("#include <fcntl.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
+                    "int kill(int pid, int number)\n{\n"
+                    f"    static int calls;\n    if (number == 0 && ++calls == {first})\n"
+                    f'        for (close(open("{self.dir}/asked", O_CREAT, 0600)); access("{self.dir}/go", F_OK);)\n'
+                    "            usleep(10000);\n"
+                    "    return (int)syscall(SYS_kill, pid, number);\n}\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, source], check=True)
+        return dict(os.environ, LD_PRELOAD=library)
+
+    def ends_while_it_is_read(self, argv, first=1, **env):
+        reader_env = self.slow_reader(first)
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(os.environ, **env)) as p:
+            p.stdin.write(b"x")
+            p.stdin.flush()
+            self.assertEqual(p.stdout.read(1), b"x")
+            if "record" in argv:
+                with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+                    self.assertEqual(run([MALLOW, "control", f.read().strip(), "sync"]).rc, 0)
+            with subprocess.Popen([MALLOW, "report", "--json", self.file], stdout=subprocess.PIPE,
+                                  env=reader_env) as reader:
+                until = time.monotonic() + 60
+                while not os.path.exists(os.path.join(self.dir, "asked")):
+                    self.assertLess(time.monotonic(), until, "the reader never asked")
+                    time.sleep(0.02)
+                p.communicate(b"xx", timeout=60)
+                with open(os.path.join(self.dir, "go"), "wb"):
+                    pass
+                reader.communicate(timeout=60)
+                self.assertEqual(reader.returncode, 0)
+        process = self.process(self.report(), "control")
+        self.assertEqual((process["calls"]["malloc"], process["complete"]), (30, True))
+
+    def test_a_program_that_ends_while_it_is_read(self):
+        """What came after the reader's look is not lost: the reader does not put what it saw in the file's place."""
+        # asked for the first time for what the dead have left behind
+        self.ends_while_it_is_read([victim("control"), "wait"], first=2, LD_PRELOAD=LIBRARY,
+                                   MALLOW_OUTPUT=self.file)
+
+    def test_a_recording_that_ends_while_it_is_read(self):
+        self.ends_while_it_is_read([MALLOW, "record", "-q", "-o", self.file, "--", victim("control"), "wait"])
 
     def test_the_variables_of_the_options(self):
         api = [victim("api"), "peak"]
