@@ -106,7 +106,9 @@ class Server(unittest.TestCase):
     def test_small_leak_in_much_churn(self):
         """1 MB a minute in 500 MB/s, five minutes, in a thirtieth of the time: 5 MB in 15 GB would take
         long on a loaded machine, so that a tenth of the churn goes with it."""
-        out, status, err = lines("--every", "1s", *command("churn", "10000", "5000000", "1500000000"))
+        # 76 samples of the leak are to be expected: not one in 10^33 runs has none
+        out, status, err = lines("--every", "1s", "--period", "64K",
+                                 *command("churn", "10000", "5000000", "1500000000"))
         self.assertEqual(status, 0, err)
         old = [r for r in out if r["kind"] == "old" and r["sites"]]
         self.assertTrue(old, "nothing was reported")
