@@ -1,8 +1,10 @@
 #include "raw.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -617,6 +619,20 @@ int raw_probe(int fd, struct error *err)
     return k >= 4 && memcmp(buf, sealed, 4) != 0 && memmem(buf, (size_t)k, magic, 4) != NULL;
 }
 
+/* Who waits as a zombie for a parent that does not ask, as some first processes of containers, is
+ * dead. */
+static bool lives(pid_t pid)
+{
+    if (kill(pid, 0) && errno != EPERM)
+        return false;
+    struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    if (p.fd < 0)
+        return true;
+    bool dead = poll(&p, 1, 0) > 0;
+    close(p.fd);
+    return !dead;
+}
+
 bool raw_is_live(const struct raw *r)
 {
     struct utsname u;
@@ -637,7 +653,7 @@ bool raw_is_live(const struct raw *r)
     }
     for (size_t i = 0; i < r->image_count; i++) {
         const struct raw_image *im = &r->images[i];
-        if (!im->ended && im->pid && (!kill((pid_t)im->pid, 0) || errno == EPERM))
+        if (!im->ended && im->pid && lives((pid_t)im->pid))
             return true;
     }
     return false;

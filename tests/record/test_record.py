@@ -1,5 +1,6 @@
 """`mallow record` as a front: the program is what it would be without it, and whatever ends (the program,
 its children, mallow itself, the disk), what was recorded is in the file."""
+import ctypes
 import fcntl
 import json
 import os
@@ -20,6 +21,7 @@ import chunks
 from mallowtest import MALLOW, run, victim
 
 SPLIT = os.environ.get("SPLIT", "")
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def until(what, name="", seconds=60):
@@ -709,6 +711,23 @@ class Sealed(Beside):
         p.stderr.close()
         self.assertEqual(self.report()["events"], 20)
         self.assertTrue(self.is_sealed())
+
+    def test_zombie(self):
+        """Whose parent (this test, instead of the first process) does not wait for it: it is dead all the same."""
+        subreaper = ctypes.CDLL(None).prctl
+        self.assertEqual(subreaper(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0)
+        self.addCleanup(subreaper, PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        with subprocess.Popen([MALLOW, "record", "-o", self.file, "--", victim("control"), "wait"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+            self.step(p)
+            child = self.child_of(p, "control")
+            p.kill()
+            p.wait()
+            p.stdin.close()
+            os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+            self.assertEqual(self.report()["events"], 10)
+            self.assertTrue(self.is_sealed())
+            os.waitpid(child, 0)
 
     def test_full_disk(self):
         disk = os.path.join(self.dir, "disk")
