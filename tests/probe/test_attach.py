@@ -23,6 +23,7 @@ class Attach(Case):
         self.addCleanup(p.stdout.close)
         self.addCleanup(p.wait)
         self.addCleanup(p.kill)
+        reads(p)
         return p
 
     def record(self, p, *options):
@@ -79,7 +80,6 @@ class Attach(Case):
 
     def whole(self, name, **environment):
         p = self.start(name, **environment)
-        reads(p)
         m = self.record(p)
         self.go(p)
         self.assertEqual(p.stdout.readline(), b"done\n")

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from probing import MALLOW, Case, attached, main, victim
+from probing import MALLOW, Case, attached, main, reads, victim
 
 PAGE = 4096
 
@@ -21,14 +21,17 @@ def vmstat():
 class Group:
     """A control group with a limit on memory (version 1 or 2)."""
 
-    def __init__(self, case, limit):
-        roots = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]
-        for root, limit_name in roots:
+    def __init__(self, case, limit, swap=True):
+        # What to write where. Version 1's second limit is on memory and swap together.
+        roots = [("/sys/fs/cgroup/memory", {"memory.limit_in_bytes": limit, "memory.memsw.limit_in_bytes": limit}),
+                 ("/sys/fs/cgroup", {"memory.max": limit, "memory.swap.max": 0})]
+        for root, limits in roots:
             self.path = os.path.join(root, f"mallow-test-{os.getpid()}")
             try:
                 os.mkdir(self.path)
-                with open(os.path.join(self.path, limit_name), "w", encoding="ascii") as f:
-                    f.write(str(limit))
+                for name, value in list(limits.items())[:1 if swap else 2]:
+                    with open(os.path.join(self.path, name), "w", encoding="ascii") as f:
+                        f.write(str(value))
             except OSError:
                 if os.path.isdir(self.path):
                     os.rmdir(self.path)
@@ -69,6 +72,7 @@ class Kernel(Case):
         """Probes a running victim; talk(victim) lets it go on. Returns (document, its output)."""
         with subprocess.Popen([victim("memory_victim"), argument], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               cwd="/var/tmp") as p:
+            reads(p)
             with subprocess.Popen([MALLOW, "probe", kind, "--json", *options, "-p", str(p.pid)],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
                 attached(probe)
@@ -209,9 +213,9 @@ class Kernel(Case):
         before = vmstat()
         document = self.probe("swapin", "--", *group.command("large"))
         after = vmstat()
-        found = after["pswpin"] - before["pswpin"]
-        self.assertGreater(found, 1000)
-        self.assertEqual(document["pages_in"], found)
+        # Others of this machine may swap as well.
+        self.assertGreater(document["pages_in"], 1000)
+        self.assertLessEqual(document["pages_in"], after["pswpin"] - before["pswpin"])
         self.assertTrue(0 < document["major_faults"] <= after["pgmajfault"] - before["pgmajfault"])
         self.assertGreater(document["major_fault_ns"], 0)
         # The histogram of waiting is of the same faults, and each class holds what belongs there.
@@ -236,10 +240,7 @@ class Kernel(Case):
         self.assertGreater(rows[0]["stalled_ns"], 0)
 
     def test_killed_for_lack_of_memory(self):
-        with open("/proc/swaps", encoding="ascii") as f:
-            if len(f.readlines()) > 1:
-                self.skipTest("SKIPPED, LOUDLY: this machine has swap, so nothing runs out of memory")
-        group = Group(self, 48 << 20)
+        group = Group(self, 48 << 20, swap=False)
         document = self.probe("reclaim", "--", *group.command("large"), status=137)
         rows = [e for e in document["events"] if e["function"] == "killed: out of memory"]
         self.assertEqual([(r["count"], r["comm"]) for r in rows], [(1, "memory_victim")])
