@@ -113,7 +113,7 @@ class Record(Case):
     def test_window_of_time(self):
         self.record("--with", "faults", "--", victim("blocks_victim"))
         [whole] = self.report()["processes"]
-        [part] = self.report("--time", "0..1ms")["processes"]
+        [part] = self.report("--time", "0..100us")["processes"]
         self.assertLess(part["page_faults"]["minor"], whole["page_faults"]["minor"])
 
     def test_arenas(self):

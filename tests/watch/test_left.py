@@ -15,7 +15,7 @@ NOBODY = 2147483646  # no process has this id
 
 
 def mallow(*args):
-    return subprocess.run([MALLOW, *args], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([MALLOW, *args], capture_output=True, text=True, check=False, timeout=240)
 
 
 def crash(**more):

@@ -21,7 +21,7 @@ CACHE = ["caches_here", "serves_requests", "runs_the_server"]
 
 
 def run(*args):
-    return subprocess.run([MALLOW, "watch", *args], capture_output=True, text=True, timeout=60, check=False,
+    return subprocess.run([MALLOW, "watch", *args], capture_output=True, text=True, timeout=240, check=False,
                           stdin=subprocess.DEVNULL)
 
 
