@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/large.h"
+
 #define NONE   UINT32_MAX
 #define NESTED 4u
 
@@ -72,7 +74,7 @@ static bool room(struct converter *c, uint32_t slot)
     uint32_t n = c->slot_cap ? c->slot_cap : 1024;
     while (n <= slot)
         n = n > UINT32_MAX / 2 ? UINT32_MAX : n * 2;
-    uint32_t *p = realloc(c->slots, (size_t)n * sizeof *p);
+    uint32_t *p = large_grow(c->slots, c->slot_cap * sizeof *p, (size_t)n * sizeof *p);
     if (!p)
         return false;
     memset(p + c->slot_cap, 0xff, (size_t)(n - c->slot_cap) * sizeof *p);

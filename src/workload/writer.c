@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/large.h"
+
 #define NONE UINT32_MAX
 
 /* Times closer than this share one entry of the pace. */
@@ -14,16 +16,19 @@
 
 #define RECORD_BYTES_MAX 96u /* of a record, its run and its pace */
 
-struct slot {
-    uint64_t size_bytes;
+struct slot { /* 16 bytes: with many live blocks each event takes one from far away */
+    union {
+        uint64_t size_bytes; /* while its block lives */
+        uint32_t next;       /* in a list of free slots */
+    };
     uint32_t generation;
     uint32_t toucher; /* thread that acted on it last */
-    uint32_t next;    /* in a list of free slots */
 };
 
 struct stream {
     uint8_t *ops, *runs, *pace; /* WORKLOAD_PAYLOAD_MAX each, NULL before the first record */
     uint32_t ops_bytes, runs_bytes, pace_bytes;
+    uint32_t ops_room; /* from so many bytes on, make_ready is to look; 0 at first */
     uint32_t records, run, since_pace;
     uint64_t first_place, run_end, gap;
     uint64_t first_ns, pace_ns;
@@ -136,7 +141,7 @@ static bool grow(struct workload_writer *w, void **array, uint32_t *cap, uint32_
     uint32_t n = *cap ? *cap : 64;
     while (n < need)
         n *= 2;
-    void *p = realloc(*array, n * each);
+    void *p = large_grow(*array, *cap * each, n * each);
     if (!p) {
         no_memory(w);
         return false;
@@ -213,7 +218,7 @@ static void flush(struct workload_writer *w, struct stream *s)
     w->order_bytes += s->runs_bytes;
     w->pace_bytes += s->pace_bytes;
     s->total_records += s->records;
-    s->records = s->ops_bytes = s->runs_bytes = s->pace_bytes = 0;
+    s->records = s->ops_bytes = s->runs_bytes = s->pace_bytes = s->ops_room = 0;
     s->last_slot = s->last_generation = 0;
 }
 
@@ -350,47 +355,84 @@ static bool make_buffers(struct workload_writer *w, struct stream *s)
 
 /* --- records --- */
 
-/* Takes the next place for a record of this thread: brings runs and pace up to it. Returns where
- * its bytes go, NULL after a failure. */
-static uint8_t *begin(struct workload_writer *w, uint32_t thread, uint64_t time_ns)
+/* Since the first record; never back, whatever two threads' clocks say. */
+static inline uint64_t ns_of(const struct workload_writer *w, uint64_t time_ns)
+{
+    uint64_t ns = time_ns > w->base_ns ? time_ns - w->base_ns : 0;
+    return ns > w->last_ns ? ns : w->last_ns;
+}
+
+static void take_room(struct stream *s, uint32_t bytes)
+{
+    s->ops_room -= bytes < s->ops_room ? bytes : s->ops_room;
+}
+
+/* Others had the places since this thread's last record. */
+static __attribute__((noinline)) void skip_places(const struct workload_writer *w, struct stream *s)
+{
+    const uint32_t before = s->runs_bytes;
+    end_run(s);
+    s->gap = w->place - s->run_end;
+    take_room(s, s->runs_bytes - before);
+}
+
+static __attribute__((noinline)) void put_pace(struct stream *s, uint64_t ns)
+{
+    uint8_t *at = s->pace + s->pace_bytes, *p = workload_put(at, s->since_pace);
+    p = workload_put(p, ns - s->pace_ns);
+    take_room(s, (uint32_t)(p - at));
+    s->pace_bytes += (uint32_t)(p - at);
+    s->pace_ns = ns;
+    s->since_pace = 0;
+}
+
+/* What is rare before a record: threads that ended, a thread's first record, a chunk that is full
+ * or begins. False after a failure. */
+static __attribute__((noinline)) bool make_ready(struct workload_writer *w, uint32_t thread,
+                                                 uint64_t time_ns)
 {
     if (w->failed)
-        return NULL;
-    if (__builtin_expect(time_ns > w->next_end_ns, 0))
+        return false;
+    if (time_ns > w->next_end_ns)
         end_threads(w, time_ns);
-    struct stream *s = &w->streams[thread];
-    if (__builtin_expect(!s->started, 0)) {
+    if (!w->streams[thread].started) {
         if (w->base_ns == UINT64_MAX)
             w->base_ns = time_ns;
         start_thread(w, thread, time_ns);
     }
-    if (__builtin_expect(!s->ops, 0) && !make_buffers(w, s))
-        return NULL;
+    struct stream *s = &w->streams[thread];
+    if (!s->ops && !make_buffers(w, s))
+        return false;
     if (s->ops_bytes + s->runs_bytes + s->pace_bytes + RECORD_BYTES_MAX > WORKLOAD_PAYLOAD_MAX)
         flush(w, s);
-    uint64_t ns = time_ns > w->base_ns ? time_ns - w->base_ns : 0;
-    if (ns < w->last_ns)
-        ns = w->last_ns; /* two threads' clocks */
-    w->last_ns = ns;
     if (!s->records) {
-        s->first_place = w->place;
-        s->first_ns = s->pace_ns = ns;
+        s->first_place = s->run_end = w->place;
+        s->first_ns = s->pace_ns = ns_of(w, time_ns);
         s->gap = 0;
-        s->since_pace = 0;
-    } else {
-        if (s->run_end != w->place) {
-            end_run(s);
-            s->gap = w->place - s->run_end;
-        }
-        s->since_pace++;
-        if (ns - s->pace_ns >= PACE_STEP_NS) {
-            uint8_t *p = workload_put(s->pace + s->pace_bytes, s->since_pace);
-            p = workload_put(p, ns - s->pace_ns);
-            s->pace_bytes = (uint32_t)(p - s->pace);
-            s->pace_ns = ns;
-            s->since_pace = 0;
-        }
+        s->since_pace = UINT32_MAX; /* so that it is 0 behind the first record */
     }
+    s->ops_room = WORKLOAD_PAYLOAD_MAX - RECORD_BYTES_MAX - s->runs_bytes - s->pace_bytes;
+    return true;
+}
+
+/* Takes the next place for a record of this thread: brings runs and pace up to it. Returns where
+ * its bytes go, NULL after a failure. */
+static inline __attribute__((always_inline)) uint8_t *begin(struct workload_writer *w,
+                                                            uint32_t thread, uint64_t time_ns)
+{
+    struct stream *s = &w->streams[thread];
+    if (__builtin_expect(w->failed | (time_ns > w->next_end_ns) | (s->ops_bytes >= s->ops_room),
+                         0)) {
+        if (!make_ready(w, thread, time_ns))
+            return NULL;
+        s = &w->streams[thread];
+    }
+    const uint64_t ns = w->last_ns = ns_of(w, time_ns);
+    if (__builtin_expect(s->run_end != w->place, 0))
+        skip_places(w, s);
+    s->since_pace++;
+    if (__builtin_expect(ns - s->pace_ns >= PACE_STEP_NS, 0))
+        put_pace(s, ns);
     s->run++;
     s->records++;
     s->run_end = ++w->place;
@@ -426,9 +468,24 @@ static void put_end(struct workload_writer *w, uint32_t thread, uint64_t time_ns
     end(w, thread, WORKLOAD_END, p);
 }
 
-static uint8_t *put_slot(struct stream *s, uint8_t *p, uint32_t slot)
+/* Up to 28 bits without a branch on how many there are, which no processor could foretell. Writes 4
+ * bytes, of which those behind the number are to be written over. */
+static inline uint8_t *put_short(uint8_t *p, uint64_t v)
 {
-    p = workload_put_difference(p, slot, s->last_slot);
+    if (__builtin_expect(v >> 28, 0))
+        return workload_put(p, v);
+    unsigned more = (v >= 1u << 7) + (v >= 1u << 14) + (v >= 1u << 21);
+    uint32_t x =
+        (uint32_t)((v & 0x7f) | (v & 0x3f80) << 1 | (v & 0x1fc000) << 2 | (v & 0xfe00000) << 3);
+    x |= 0x808080u & ((1u << 8 * more) - 1);
+    memcpy(p, &x, sizeof x);
+    return p + more + 1;
+}
+
+static inline uint8_t *put_slot(struct stream *s, uint8_t *p, uint32_t slot)
+{
+    uint32_t d = slot - s->last_slot;
+    p = put_short(p, (uint32_t)(d << 1) ^ (uint32_t)((int32_t)d >> 31));
     s->last_slot = slot;
     return p;
 }
@@ -506,7 +563,7 @@ uint32_t workload_writer_allocate(struct workload_writer *w, uint32_t thread, un
     comes_alive(w, size_bytes);
     if (workload_aligned(code))
         p = workload_put(p, alignment);
-    p = workload_put(p, size_bytes);
+    p = put_short(p, size_bytes);
     end(w, thread, code, p);
     return slot;
 }

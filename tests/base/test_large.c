@@ -1,0 +1,36 @@
+/* Arrays that grow into large pages keep what is in them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/large.h"
+
+static void test_grows(void **state)
+{
+    (void)state;
+    uint32_t *p = NULL;
+    size_t n = 0;
+    for (size_t more = 1; more <= (size_t)3 << 20; more = more * 2 + 1) { /* up to 12 MB */
+        uint32_t *q = large_grow(p, n * sizeof *p, more * sizeof *p);
+        assert_non_null(q);
+        p = q;
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(p[i], i * 2654435761u & UINT32_MAX);
+        for (size_t i = n; i < more; i++)
+            p[i] = (uint32_t)(i * 2654435761u);
+        n = more;
+    }
+    assert_null(large_grow(p, n * sizeof *p, SIZE_MAX - 4096));
+    assert_int_equal(p[n - 1], (n - 1) * 2654435761u & UINT32_MAX);
+    free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_grows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
