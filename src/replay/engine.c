@@ -42,8 +42,13 @@ static void *own_end(struct engine *e, size_t bytes, size_t touched, struct erro
         error_system(err, "no memory for the replay (%zu bytes)", bytes);
         return NULL;
     }
-    if (bytes < 2 * (size_t)HUGE_BYTES)
-        madvise(p, bytes, MADV_NOHUGEPAGE);
+    /* Large pages only where all of them is touched, so that what is counted is what is there. */
+    uintptr_t from =
+                  ((uintptr_t)p + bytes - touched + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1),
+              to = ((uintptr_t)p + bytes) & ~(uintptr_t)(HUGE_BYTES - 1);
+    madvise(p, bytes, MADV_NOHUGEPAGE);
+    if (from < to)
+        madvise((void *)from, to - from, MADV_HUGEPAGE);
     for (size_t i = bytes - touched; i < bytes; i += 4096)
         ((volatile uint8_t *)p)[i] = 0;
     e->own_bytes += touched;
