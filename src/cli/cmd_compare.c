@@ -193,6 +193,7 @@ static int compare_one(const struct comparing *k, struct comparison *c, const ch
 {
     *c = (struct comparison){.candidates = k->candidates,
                              .count = k->count,
+                             .apart = k->o->save != NULL,
                              .random = (uint64_t)getpid() * 0x9e3779b97f4a7c15u | 1};
     struct workload_source source;
     struct error err;

@@ -1,8 +1,10 @@
 /* comparison.c - see comparison.h. */
 #include "cli/comparison.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct metric comparison_metrics[COMPARISON_METRICS] = {
     [COMPARISON_CPU] = {"cpu_ns", "CPU time", true},
@@ -65,6 +67,13 @@ void candidate_release(struct candidate *c)
 
 /* --- rounds --- */
 
+static void forget(struct comparison *c)
+{
+    for (size_t i = 0; i < c->rounds * c->count; i++)
+        json_object_put(c->runs[i]);
+    c->rounds = 0;
+}
+
 static uint64_t draw(uint64_t *random)
 {
     *random ^= *random << 13;
@@ -88,6 +97,77 @@ static void arrange(struct comparison *c, size_t *order)
     }
 }
 
+static struct replay_request request_of(const struct comparison *c, size_t candidate)
+{
+    const struct candidate *one = &c->candidates[candidate];
+    struct replay_request request = c->request;
+    request.alloc = one->alloc;
+    request.settings = one->settings;
+    request.setting_count = one->setting_count;
+    return request;
+}
+
+static int run_in_turn(const struct comparison *c, const size_t *order, json_object **runs,
+                       struct error *err)
+{
+    for (size_t k = 0; k < c->count; k++) {
+        const struct replay_request request = request_of(c, order[k]);
+        if (!(runs[order[k]] = replaying_run(&request, err)))
+            return error_prefix(err, "%s", c->candidates[order[k]].label);
+    }
+    return 0;
+}
+
+/* A processor for a round: its number + 1, or 0 when none is known. */
+static unsigned processor_of(size_t round)
+{
+    cpu_set_t may;
+    if (sched_getaffinity(0, sizeof may, &may) || !CPU_COUNT(&may))
+        return 0;
+    size_t left = round % (size_t)CPU_COUNT(&may);
+    for (unsigned i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &may) && !left--)
+            return i + 1;
+    return 0;
+}
+
+static int run_side_by_side(const struct comparison *c, const size_t *order, json_object **runs,
+                            struct error *err)
+{
+    static struct replay_started started[COMPARISON_CANDIDATES];
+    size_t n = 0;
+    int failed = 0;
+    while (n < c->count && !failed) {
+        struct replay_request request = request_of(c, order[n]);
+        request.processor = processor_of(c->rounds);
+        if (replay_start(&request, &started[n], err))
+            failed = error_prefix(err, "%s", c->candidates[order[n]].label);
+        else
+            n++;
+    }
+    for (size_t k = 0; k < n; k++) {
+        const struct replay_request request = request_of(c, order[k]);
+        struct error own; /* the first error is the one to tell */
+        runs[order[k]] = replaying_finish(&request, &started[k], failed ? &own : err);
+        if (!runs[order[k]] && !failed)
+            failed = error_prefix(err, "%s", c->candidates[order[k]].label);
+    }
+    return failed;
+}
+
+/* Whether the candidates can share a processor: of a workload of one thread, as fast as it goes,
+ * and with memory enough for all of them. `runs` are those of a round in turn. */
+static bool can_share(const struct comparison *c, json_object **runs)
+{
+    double peaks = 0;
+    for (size_t i = 0; i < c->count; i++)
+        peaks += measured_number(runs[i], "peak_rss_bytes", 0) +
+                 measured_number(runs[i], "own_bytes", 0);
+    const double all = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return !c->apart && !c->baseline && c->count > 1 && !(c->request.pace > 0) &&
+           measured_number(runs[0], "threads", 2) == 1 && peaks < all / 4;
+}
+
 static int run_round(struct comparison *c, size_t *order, struct progress *bar, size_t expected,
                      struct error *err)
 {
@@ -98,19 +178,23 @@ static int run_round(struct comparison *c, size_t *order, struct progress *bar, 
     c->runs = more;
     memset(c->runs + have, 0, c->count * sizeof *more);
     arrange(c, order);
-    c->rounds++; /* from here on they are released with the others */
-    for (size_t k = 0; k < c->count; k++) {
-        const struct candidate *one = &c->candidates[order[k]];
-        progress_update(bar, have + k, expected * c->count);
-        struct replay_request request = c->request;
-        request.alloc = one->alloc;
-        request.settings = one->settings;
-        request.setting_count = one->setting_count;
-        json_object *run = replaying_run(&request, err);
-        if (!run)
-            return error_prefix(err, "%s", one->label);
-        c->runs[have + order[k]] = run;
-    }
+    progress_update(bar, c->rounds, expected);
+    int failed = (c->side_by_side ? run_side_by_side : run_in_turn)(c, order, c->runs + have, err);
+    c->rounds++; /* they are released with the others */
+    return failed;
+}
+
+/* A round in turn, which warms the system's caches and tells whether the candidates can share a
+ * processor; if they can, it does not count. */
+static int first_round(struct comparison *c, size_t *order, struct progress *bar, size_t expected,
+                       struct error *err)
+{
+    c->side_by_side = false;
+    if (run_round(c, order, bar, expected, err))
+        return -1;
+    c->side_by_side = can_share(c, c->runs);
+    if (c->side_by_side)
+        forget(c);
     return 0;
 }
 
@@ -189,23 +273,16 @@ static void evaluate(struct comparison *c)
     }
 }
 
-static void forget(struct comparison *c)
-{
-    for (size_t i = 0; i < c->rounds * c->count; i++)
-        json_object_put(c->runs[i]);
-    c->rounds = 0;
-}
-
 int comparison_run(struct comparison *c, const struct comparison_plan *plan, struct error *err)
 {
     size_t order[COMPARISON_CANDIDATES];
     struct progress bar = {0};
-    int failed = 0;
     forget(c);
     for (size_t i = 0; i < c->count; i++)
         order[i] = i;
     progress_begin(&bar, "comparing");
     size_t until = plan->least;
+    int failed = first_round(c, order, &bar, until, err);
     while (c->rounds < until && !failed) {
         failed = run_round(c, order, &bar, until, err);
         if (failed || c->rounds < until)

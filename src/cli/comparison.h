@@ -1,8 +1,12 @@
 /* comparison.h - a workload run against several candidates, in rounds.
  *
  * Every round runs each candidate once. The order is drawn for a round and turned round for the
- * next, so that what disturbs the machine disturbs all alike, and a drift cancels. Owns: the runs
- * and what they say of each candidate; used by compare and by tune's confirmation. */
+ * next, so that what disturbs the machine disturbs all alike, and a drift cancels. Candidates of a
+ * workload of one thread run side by side, all on one processor, another one in each round: the
+ * system lets them take turns every few milliseconds, so whatever makes the processor slow for a
+ * while makes all slow, and the ratios of their CPU times are known far better than those of runs
+ * one after the other. Owns: the runs and what they say of each candidate; used by compare and by
+ * tune's confirmation. */
 #ifndef MALLOW_CLI_COMPARISON_H
 #define MALLOW_CLI_COMPARISON_H
 
@@ -57,8 +61,8 @@ struct cell {                 /* a candidate's figures of one metric */
     bool best, worst;         /* surely differ from each other */
 };
 
-/* How many rounds: `least`, then two more at a time until every gated ratio's interval reaches at
- * most `precision` (a share) to either side, or there are `most`. */
+/* How many rounds: `least` (2 or more), then two more at a time until every gated ratio's interval
+ * reaches at most `precision` (a share) to either side, or there are `most`. */
 struct comparison_plan {
     size_t least, most;
     double precision;
@@ -70,6 +74,8 @@ struct comparison {
     size_t count, rounds;
     json_object **runs;     /* owned: [round * count + candidate] */
     json_object *baseline;  /* array of runs to compare with, or NULL; borrowed */
+    bool apart;             /* never side by side: the figures count by themselves */
+    bool side_by_side;      /* how it was run */
     uint64_t random;        /* seed of the orders; not 0 */
     double reach;           /* the widest interval of a gated ratio; 0 when there is none */
     size_t reach_candidate; /* whose it is */

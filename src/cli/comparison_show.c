@@ -76,7 +76,8 @@ static enum comparison_metric second_time(const struct comparison *c)
 
 static void print_rounds(const struct comparison *c, const struct comparison_plan *plan)
 {
-    printf("Medians of %zu interleaved round%s.\n", c->rounds, c->rounds == 1 ? "" : "s");
+    printf("Medians of %zu interleaved round%s%s.\n", c->rounds, c->rounds == 1 ? "" : "s",
+           c->side_by_side ? ", all candidates side by side on one processor" : "");
     if (c->reach > plan->precision)
         printf("Still, %s of %s is known to ±%.1f%% only;\n%s.\n",
                comparison_metrics[c->reach_metric].title, c->candidates[c->reach_candidate].label,
@@ -170,6 +171,7 @@ json_object *comparison_json(const struct comparison *c, const struct comparison
     json_object_object_add(out, "rounds", json_object_new_int64((int64_t)c->rounds));
     json_object_object_add(out, "ratio_to",
                            json_object_new_string(c->baseline ? "baseline" : "first"));
+    json_object_object_add(out, "side_by_side", json_object_new_boolean(c->side_by_side));
     json_object_object_add(out, "precise", json_object_new_boolean(c->reach <= plan->precision));
     json_object_object_add(out, "reach", number(c->reach));
     for (size_t i = 0; i < c->count; i++)

@@ -37,9 +37,16 @@ int replaying_request(const struct command *self, const struct replaying *o,
 
 json_object *replaying_run(const struct replay_request *request, struct error *err)
 {
+    struct replay_started started;
+    return replay_start(request, &started, err) ? NULL : replaying_finish(request, &started, err);
+}
+
+json_object *replaying_finish(const struct replay_request *request, struct replay_started *started,
+                              struct error *err)
+{
     struct buffer text = {0};
     json_object *run = NULL;
-    if (!replay_run(request, &text, err)) {
+    if (!replay_finish(started, &text, err)) {
         run = json_tokener_parse(buffer_text(&text));
         if (!run)
             error_set(err, ERROR_FORMAT, "mallow-replay printed no JSON");

@@ -64,6 +64,10 @@ int replaying_request(const struct command *self, const struct replaying *o,
 /* Runs once. The object has every field of `replay --json` but schema. NULL with *err. */
 json_object *replaying_run(const struct replay_request *request, struct error *err);
 
+/* The same of a replay that has been started by replay_start. */
+json_object *replaying_finish(const struct replay_request *request, struct replay_started *started,
+                              struct error *err);
+
 /* A number in the object, by path "calls/malloc/count"; `otherwise` when it is not there. */
 double measured_number(json_object *run, const char *path, double otherwise);
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -263,50 +264,61 @@ static int read_all(int fd, struct buffer *into, struct error *err)
     }
 }
 
-static int execute(char **arguments, char **environment, struct buffer *result, struct error *err)
+static int start(char **arguments, char **environment, unsigned processor, struct replay_started *s,
+                 struct error *err)
 {
-    int out[2], said = memfd_create("mallow-replay-stderr", MFD_CLOEXEC);
-    if (said < 0 || pipe2(out, O_CLOEXEC))
+    int out[2];
+    s->said = memfd_create("mallow-replay-stderr", MFD_CLOEXEC);
+    if (s->said < 0)
+        return error_system(err, "cannot make a memory file");
+    if (pipe2(out, O_CLOEXEC)) {
+        close(s->said);
         return error_system(err, "cannot make a pipe");
-    pid_t pid = fork();
-    if (pid < 0) {
-        close(out[0]);
-        close(out[1]);
-        close(said);
-        return error_system(err, "cannot start mallow-replay");
     }
-    if (!pid) {
+    s->out = out[0];
+    s->pid = fork();
+    if (!s->pid) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        if (processor) {
+            CPU_SET(processor - 1, &one);
+            sched_setaffinity(0, sizeof one, &one); /* only a wish */
+        }
         dup2(out[1], 1);
-        dup2(said, 2);
+        dup2(s->said, 2);
         execve(arguments[0], arguments, environment);
         _exit(127);
     }
     close(out[1]);
-    int failed = read_all(out[0], result, err), status = 0;
-    close(out[0]);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (!failed && status) {
-        struct buffer text = {0};
-        lseek(said, 0, SEEK_SET);
-        failed = read_all(said, &text, err);
-        char *line = text.size_bytes ? text.data : NULL, *next;
-        while (line && (next = strchr(line, '\n')) && next[1]) /* the last line */
-            line = next + 1;
-        if (line && (next = strchr(line, '\n')))
-            *next = 0;
-        static const char intro[] = "mallow-replay: ";
-        if (line && !strncmp(line, intro, sizeof intro - 1))
-            line += sizeof intro - 1;
-        if (WIFSIGNALED(status))
-            failed = error_set(err, ERROR_UNSUPPORTED, "the replay was killed by signal %d%s%s",
-                               WTERMSIG(status), line ? ": " : "", line ? line : "");
-        else
-            failed = error_set(err, ERROR_FORMAT, "%s",
-                               line && *line ? line : "mallow-replay failed and said nothing");
-        buffer_release(&text);
-    }
-    close(said);
+    if (s->pid > 0)
+        return 0;
+    error_system(err, "cannot start mallow-replay");
+    close(s->out);
+    close(s->said);
+    return -1;
+}
+
+/* Why a replay that ended so had no result. */
+static int explain(int status, int said, struct error *err)
+{
+    struct buffer text = {0};
+    lseek(said, 0, SEEK_SET);
+    int failed = read_all(said, &text, err);
+    char *line = text.size_bytes ? text.data : NULL, *next;
+    while (line && (next = strchr(line, '\n')) && next[1]) /* the last line */
+        line = next + 1;
+    if (line && (next = strchr(line, '\n')))
+        *next = 0;
+    static const char intro[] = "mallow-replay: ";
+    if (line && !strncmp(line, intro, sizeof intro - 1))
+        line += sizeof intro - 1;
+    if (!failed && WIFSIGNALED(status))
+        failed = error_set(err, ERROR_UNSUPPORTED, "the replay was killed by signal %d%s%s",
+                           WTERMSIG(status), line ? ": " : "", line ? line : "");
+    else if (!failed)
+        failed = error_set(err, ERROR_FORMAT, "%s",
+                           line && *line ? line : "mallow-replay failed and said nothing");
+    buffer_release(&text);
     return failed;
 }
 
@@ -331,18 +343,28 @@ static int check_served(const char *json, const char *library, struct error *err
     return 0;
 }
 
-int replay_run(const struct replay_request *r, struct buffer *result, struct error *err)
+int replay_start(const struct replay_request *r, struct replay_started *s, struct error *err)
 {
-    char program[PATH_MAX], library[PATH_MAX];
-    if (find_program(program, err) || replay_find_allocator(r->alloc, library, err))
+    char program[PATH_MAX];
+    if (find_program(program, err) || replay_find_allocator(r->alloc, s->library, err))
         return -1;
     struct texts arguments = {0}, environment = {0};
-    int failed = describe(r, program, library, &arguments, &environment, err);
+    int failed = describe(r, program, s->library, &arguments, &environment, err);
     if (!failed)
-        failed = execute(arguments.array, environment.array, result, err);
-    if (!failed)
-        failed = check_served(buffer_text(result), library, err);
+        failed = start(arguments.array, environment.array, r->processor, s, err);
     release_texts(&arguments);
     release_texts(&environment);
     return failed;
+}
+
+int replay_finish(struct replay_started *s, struct buffer *result, struct error *err)
+{
+    int failed = read_all(s->out, result, err), status = 0;
+    close(s->out);
+    while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (!failed && status)
+        failed = explain(status, s->said, err);
+    close(s->said);
+    return failed ? failed : check_served(buffer_text(result), s->library, err);
 }

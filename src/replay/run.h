@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buffer.h"
 #include "base/error.h"
@@ -23,6 +24,13 @@ struct replay_request {
     double pace;
     uint64_t trim_every_ns;
     bool dry;
+    unsigned processor; /* to run on alone: its number + 1; 0: wherever the system puts it */
+};
+
+struct replay_started {
+    pid_t pid;
+    int out, said; /* what it prints, and its stderr */
+    char library[PATH_MAX];
 };
 
 /* The names that replay_find_allocator knows, NULL at the end. */
@@ -35,7 +43,10 @@ int replay_find_allocator(const char *alloc, char path[PATH_MAX], struct error *
 /* Whether a setting is one: -1 with *err (ERROR_USAGE) else. */
 int replay_check_setting(const char *setting, struct error *err);
 
-/* Runs to the end and appends the JSON text to *result. -1 with *err. */
-int replay_run(const struct replay_request *request, struct buffer *result, struct error *err);
+/* Starts a replay; several may be under way. -1 with *err: then there is nothing to finish. */
+int replay_start(const struct replay_request *request, struct replay_started *s, struct error *err);
+
+/* Waits for its end and appends the JSON text to *result. -1 with *err. */
+int replay_finish(struct replay_started *s, struct buffer *result, struct error *err);
 
 #endif

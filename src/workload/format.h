@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "format/chunk.h"
 #include "format/op.h"
@@ -145,6 +146,20 @@ static inline uint8_t *workload_put(uint8_t *p, uint64_t v)
     *p++ = (uint8_t)v;
     return p;
 }
+/* Up to 28 bits without a branch on how many there are, which no processor could foretell. Writes 4
+ * bytes, of which those behind the number are to be written over. */
+static inline uint8_t *workload_put_short(uint8_t *p, uint64_t v)
+{
+    if (__builtin_expect(v >> 28, 0))
+        return workload_put(p, v);
+    unsigned more = (v >= 1u << 7) + (v >= 1u << 14) + (v >= 1u << 21);
+    uint32_t x =
+        (uint32_t)((v & 0x7f) | (v & 0x3f80) << 1 | (v & 0x1fc000) << 2 | (v & 0xfe00000) << 3);
+    x |= 0x808080u & ((1u << 8 * more) - 1);
+    memcpy(p, &x, sizeof x);
+    return p + more + 1;
+}
+
 static inline uint8_t *workload_put_difference(uint8_t *p, uint32_t value, uint32_t last)
 {
     uint32_t d = value - last;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/large.h"
+#include "workload/writer_impl.h"
 
 #define NONE UINT32_MAX
 
@@ -15,56 +16,6 @@
 #define PACE_STEP_NS 1000u
 
 #define RECORD_BYTES_MAX 96u /* of a record, its run and its pace */
-
-struct slot { /* 16 bytes: with many live blocks each event takes one from far away */
-    union {
-        uint64_t size_bytes; /* while its block lives */
-        uint32_t next;       /* in a list of free slots */
-    };
-    uint32_t generation;
-    uint32_t toucher; /* thread that acted on it last */
-};
-
-struct stream {
-    uint8_t *ops, *runs, *pace; /* WORKLOAD_PAYLOAD_MAX each, NULL before the first record */
-    uint32_t ops_bytes, runs_bytes, pace_bytes;
-    uint32_t ops_room; /* from so many bytes on, make_ready is to look; 0 at first */
-    uint32_t records, run, since_pace;
-    uint64_t first_place, run_end, gap;
-    uint64_t first_ns, pace_ns;
-    uint32_t last_slot, last_generation;
-    uint32_t own, own_count; /* stack of free slots */
-    uint32_t seat, flags;
-    uint64_t end_ns, total_records;
-    uint64_t *offsets;
-    size_t offset_count, offset_cap;
-    bool started, ended, end_written;
-};
-
-struct workload_writer {
-    int fd;
-    char *path;
-    struct error error;
-    bool failed;
-    struct slot *slots;
-    uint32_t slot_count, slot_cap;
-    uint32_t shared_head, shared_tail, shared_count; /* donated slots, oldest first */
-    struct stream *streams;
-    uint32_t stream_count, stream_cap;
-    uint32_t *seats; /* the thread that sits there */
-    uint32_t seat_count, seat_cap;
-    uint32_t active;      /* threads that started and have not ended */
-    uint32_t begun;       /* threads that have a record */
-    uint64_t next_end_ns; /* of the thread that ends next, or earlier */
-    uint32_t last_thread;
-    uint32_t until_reclaim;
-    uint64_t place, offset, live_bytes, live_blocks;
-    uint64_t facts[WORKLOAD_FACT_COUNT];
-    uint64_t calls[WORKLOAD_CODES];
-    uint64_t ops_bytes, order_bytes, pace_bytes;
-    uint64_t base_ns, last_ns;
-    uint8_t out[sizeof(struct workload_chunk) + WORKLOAD_PAYLOAD_MAX];
-};
 
 static void no_memory(struct workload_writer *w)
 {
@@ -468,24 +419,10 @@ static void put_end(struct workload_writer *w, uint32_t thread, uint64_t time_ns
     end(w, thread, WORKLOAD_END, p);
 }
 
-/* Up to 28 bits without a branch on how many there are, which no processor could foretell. Writes 4
- * bytes, of which those behind the number are to be written over. */
-static inline uint8_t *put_short(uint8_t *p, uint64_t v)
-{
-    if (__builtin_expect(v >> 28, 0))
-        return workload_put(p, v);
-    unsigned more = (v >= 1u << 7) + (v >= 1u << 14) + (v >= 1u << 21);
-    uint32_t x =
-        (uint32_t)((v & 0x7f) | (v & 0x3f80) << 1 | (v & 0x1fc000) << 2 | (v & 0xfe00000) << 3);
-    x |= 0x808080u & ((1u << 8 * more) - 1);
-    memcpy(p, &x, sizeof x);
-    return p + more + 1;
-}
-
 static inline uint8_t *put_slot(struct stream *s, uint8_t *p, uint32_t slot)
 {
     uint32_t d = slot - s->last_slot;
-    p = put_short(p, (uint32_t)(d << 1) ^ (uint32_t)((int32_t)d >> 31));
+    p = workload_put_short(p, (uint32_t)(d << 1) ^ (uint32_t)((int32_t)d >> 31));
     s->last_slot = slot;
     return p;
 }
@@ -563,7 +500,7 @@ uint32_t workload_writer_allocate(struct workload_writer *w, uint32_t thread, un
     comes_alive(w, size_bytes);
     if (workload_aligned(code))
         p = workload_put(p, alignment);
-    p = put_short(p, size_bytes);
+    p = workload_put_short(p, size_bytes);
     end(w, thread, code, p);
     return slot;
 }

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-MALLOW, RING = os.environ["MALLOW"], os.environ["RING"]
+MALLOW, RING, HEAP = (os.environ[k] for k in ("MALLOW", "RING", "HEAP"))
 
 
 def mallow(*arguments, status=0, **environment):
@@ -22,9 +22,11 @@ class Compares(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         trace = os.path.join(cls.folder.name, "ring.mlw")
         cls.workload = os.path.join(cls.folder.name, "ring.mwl")
-        subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", RING, "500"], check=True, capture_output=True,
-                       timeout=120)
-        mallow("workload", "-q", "-o", cls.workload, trace)
+        cls.one_thread = os.path.join(cls.folder.name, "heap.mwl")
+        for workload, program in (cls.workload, (RING, "500")), (cls.one_thread, (HEAP, "0", "20000")):
+            subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", *program], check=True, capture_output=True,
+                           timeout=120)
+            mallow("workload", "-q", "-o", workload, trace)
 
     @classmethod
     def tearDownClass(cls):
@@ -60,6 +62,23 @@ class Compares(unittest.TestCase):
         self.assertIn("Medians of 2 interleaved rounds.\n", out)
         self.assertEqual([line for line in out.splitlines() if line.endswith(" ") or len(line) > 135], [])
         self.assertNotIn("\033", out)
+
+    def test_side_by_side(self):
+        """One thread each: all at once, unless the figures are to be kept, or there is one candidate. The first
+        round, which tells how many threads there are, is none of those asked for."""
+        baseline = os.path.join(self.folder.name, "apart")
+        for workload, options, together in ((self.one_thread, ["--alloc", "glibc,glibc"], True),
+                                            (self.one_thread, ["--alloc", "glibc,glibc", "--save", baseline], False),
+                                            (self.one_thread, ["--alloc", "glibc,glibc", "--pace", "1000"], False),
+                                            (self.one_thread, ["--alloc", "glibc"], False),
+                                            (self.workload, ["--alloc", "glibc,glibc"], False)):
+            out = json.loads(mallow("compare", "--json", "--repeat", "3", *options, workload).stdout)
+            self.assertEqual(out["side_by_side"], together, options)
+            self.assertEqual((out["rounds"], len(out["runs"])), (3, 3 * len(out["candidates"])))
+            self.assertEqual(len({r["operations"] for r in out["runs"]}), 1)
+            self.assertTrue(all(r["cycles"] > 0 for r in out["runs"]))
+        out = mallow("compare", "--repeat", "2", "--alloc", "glibc,glibc", self.one_thread).stdout
+        self.assertIn("side by side on one processor", out)
 
     def rounds(self, *options):
         out = json.loads(mallow("compare", "--json", "--alloc", "glibc,glibc", *options, self.workload).stdout)
