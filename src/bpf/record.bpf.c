@@ -1,6 +1,7 @@
 /* record.bpf.c - every call of an allocator's functions, one by one: `mallow record -p`. */
 #include "bpf/vmlinux.h"
 
+#define TARGETS_END_ELSEWHERE
 #include "bpf/target.inc"
 #include "bpf/stack.inc"
 #include "bpf/record.h"
@@ -36,22 +37,52 @@ static __always_inline u64 product(u64 a, u64 b)
     return a * b;
 }
 
-static __always_inline void tell(u32 what, u32 op, u64 address, const struct entered *call)
+/* What each process did that could not be told. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __type(key, u32); /* process */
+    __type(value, u64);
+} untold SEC(".maps");
+
+static __always_inline void lose_call(void)
+{
+    u32 pid = bpf_get_current_pid_tgid() >> 32;
+    u64 one = 1, *n = bpf_map_lookup_elem(&untold, &pid);
+    lose(PROBE_LOST_EVENTS);
+    if (!n && bpf_map_update_elem(&untold, &pid, &one, BPF_NOEXIST) == 0)
+        return;
+    n = bpf_map_lookup_elem(&untold, &pid); /* another CPU was quicker */
+    if (n)
+        __sync_fetch_and_add(n, 1);
+}
+
+static __always_inline struct record_event *new_event(u32 type, u64 address, u64 size)
 {
     struct record_event *e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
-    if (!e) {
-        lose(PROBE_LOST_EVENTS);
-        return;
-    }
+    if (!e)
+        return NULL;
+    u64 id = bpf_get_current_pid_tgid();
     __builtin_memset(e, 0, sizeof *e);
-    e->type = RECORD_EVENT;
-    e->tid = bpf_get_current_pid_tgid();
+    e->type = type;
+    e->pid = id >> 32;
+    e->tid = id;
     e->time_ns = bpf_ktime_get_ns();
     e->address = address;
+    e->size = size;
+    return e;
+}
+
+static __always_inline void tell(u32 what, u32 op, u64 address, const struct entered *call)
+{
+    struct record_event *e = new_event(RECORD_EVENT, address, call ? call->size : 0);
+    if (!e) {
+        lose_call();
+        return;
+    }
     e->what = what;
     e->op = op;
     if (call) {
-        e->size = call->size;
         e->argument = call->argument;
         e->stack = call->stack;
     }
@@ -93,7 +124,7 @@ int enters(struct pt_regs *ctx)
     if (config.by & PROBE_BY_STACK)
         call.stack = user_stack();
     if (bpf_map_update_elem(&entered, &tid, &call, BPF_ANY)) {
-        lose(PROBE_LOST_EVENTS);
+        lose_call();
         return 0;
     }
     if (resizes && old)
@@ -134,21 +165,62 @@ int releases(struct pt_regs *ctx)
     return 0;
 }
 
-/* The program becomes another one, whose memory is another. */
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(becomes, struct task_struct *task)
+/* ---- processes ---- */
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(forks, struct task_struct *parent, struct task_struct *child)
 {
-    u32 pid = task->tgid;
-    if (!wanted_pid(pid))
+    u32 pid = child->tgid;
+    if (pid == parent->tgid || !wanted_pid(parent->tgid))
         return 0;
-    struct record_event *e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
+    struct record_event *e = new_event(RECORD_FORK, pid, child->mm == parent->mm);
     if (!e) {
         lose(PROBE_LOST_EVENTS);
         return 0;
     }
-    __builtin_memset(e, 0, sizeof *e);
+    bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP); /* soon, while it can be looked at */
+    return 0;
+}
+
+/* The program becomes another one, whose memory is another. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(becomes, struct task_struct *task, int old_pid, struct linux_binprm *program)
+{
+    u32 pid = task->tgid;
+    if (!wanted_pid(pid))
+        return 0;
+    struct record_exec *e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
+    if (!e) {
+        lose(PROBE_LOST_EVENTS);
+        return 0;
+    }
+    u64 start = BPF_CORE_READ(task, mm, arg_start), n = BPF_CORE_READ(task, mm, arg_end) - start;
+    if (n > RECORD_ARGUMENT_BYTES)
+        n = RECORD_ARGUMENT_BYTES;
     e->type = RECORD_EXEC;
+    e->pid = pid;
     e->time_ns = bpf_ktime_get_ns();
+    e->zero = 0;
+    e->argument_bytes = bpf_probe_read_user(e->arguments, n, (void *)start) ? 0 : n;
+    if (bpf_probe_read_kernel_str(e->path, sizeof e->path, BPF_CORE_READ(program, filename)) <= 0)
+        e->path[0] = 0;
+    bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+    return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(exits, struct task_struct *task)
+{
+    u32 pid = task->tgid;
+    if (task->signal->live.counter != 0 || !wanted_pid(pid))
+        return 0;
+    bpf_map_delete_elem(&targets, &pid);
+    u32 status = task->signal->group_exit_code;
+    struct record_event *e = new_event(RECORD_EXIT, 0, status ? status : task->exit_code);
+    if (!e) {
+        lose(PROBE_LOST_EVENTS);
+        return 0;
+    }
     bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
     return 0;
 }

@@ -63,7 +63,7 @@ struct percpu_counter {
 struct task_struct;
 
 struct mm_struct {
-    unsigned long start_code, end_code, start_brk, brk, start_stack;
+    unsigned long start_code, end_code, start_brk, brk, start_stack, arg_start, arg_end;
     struct task_struct *owner;
     struct percpu_counter rss_stat[4];
 } RELOCATED;
@@ -120,6 +120,10 @@ struct path {
 struct file {
     struct inode *f_inode;
     struct path f_path;
+} RELOCATED;
+
+struct linux_binprm {
+    const char *filename;
 } RELOCATED;
 
 struct vm_area_struct {

@@ -33,7 +33,8 @@ static const struct option_spec specs[] = {
      "which part of the call stack of each call to keep (default full)"},
     {0, "paused", OPTION_FLAG, AT(paused), NULL,
      "record nothing until 'mallow control PID unpause' or mallow_unpause()"},
-    {0, "no-follow", OPTION_FLAG, AT(no_follow), NULL, "do not record the program's children"},
+    {0, "no-follow", OPTION_FLAG, AT(no_follow), NULL,
+     "do not record the program's children, or with -p the process's"},
     {0, "env", OPTION_FLAG, AT(environment), NULL, "keep the program's environment in the file"},
     {0, "sample-interval", OPTION_DURATION, AT(sample_interval_ns), "DURATION",
      "sample the resident size every DURATION (default 10ms, less often when idle)", 1000000,
@@ -43,8 +44,8 @@ static const struct option_spec specs[] = {
     {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be recorded"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
     {'p', "pid", OPTION_COUNT, AT(pid), "PID",
-     "record a process that runs already, from outside: also a static or setuid one; needs the "
-     "rights of 'mallow probe'",
+     "record a process that runs already, with its children, from outside: also a static or "
+     "setuid one; needs the rights of 'mallow probe'",
      1, INT32_MAX, .completion = VALUE_PID},
     {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
      "with -p: end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
@@ -193,13 +194,14 @@ static int run_attached(const struct command *self, const struct record_cli *o, 
                                           .duration_ns = o->duration_ns,
                                           .sample_interval_ns = o->sample_interval_ns,
                                           .keep_raw = o->keep_raw,
+                                          .no_follow = o->no_follow,
                                           .say = say,
                                           .arg = &speaker};
     static struct record_result result;
     struct error err = {0};
     if (record_attach(&attach, &result, &err))
         return command_fail(self, &err);
-    result.left_running = 0; /* as it should be */
+    result.left_running = 0; /* as they should be */
     say_losses(self, &result);
     if (!o->quiet)
         say_result(self, &result);
@@ -280,7 +282,7 @@ const struct command command_record = {
         "With -p, a process that runs already is recorded from outside, by probes of the\n"
         "kernel on its allocator's functions: also one into which no library can be\n"
         "preloaded. Each call takes about 1 to 4 us longer meanwhile. Blocks from before\n"
-        "are not known, children are not recorded.\n",
+        "are not known. Its children are recorded as well.\n",
     .options = specs,
     .options_bytes = sizeof(struct record_cli),
     .min_operands = 0,

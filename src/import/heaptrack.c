@@ -307,7 +307,8 @@ static int read_line(struct reader *r, char *line, size_t n, struct error *err)
     case 'R':
         if (!hex(&p, &v) || *p || v > (uint64_t)1 << 50)
             return bad(r, err, "no resident size");
-        rows_resident(r->rows, r->now_ms * 1000000, 0, v * r->page_bytes, 0);
+        rows_resident(r->rows, 0, r->now_ms * 1000000,
+                      &(struct mlw_resident){.rss = v * r->page_bytes});
         return 0;
     case 'A':
     case 'S': r->result->skipped++; return 0; /* attached; a suppression */

@@ -10,11 +10,20 @@
 
 /* The clock of the recording counts nanoseconds; 0 is no time, so it begins here. */
 #define CLOCK_START 1000000000u
-#define IMAGE       1u
 #define PAYLOAD     (1u << 16)
 #define NAMES_MAX   (1u << 20) /* bytes of names in a chunk */
 
+/* A program image. */
+struct part {
+    uint32_t pid, threads;
+    struct buffer resident, notes; /* notes: TLVs */
+    uint64_t lost_calls, end_clock;
+    uint32_t end_how, end_status;
+    bool ended;
+};
+
 struct stream {
+    uint32_t image;
     struct mlw_chunk head;
     struct mlw_row_state state;
     uint8_t *payload, *p;
@@ -30,21 +39,22 @@ struct rows {
     char *path, *raw;
     struct stream *streams; /* by thread */
     uint32_t stream_count, stream_room;
-    uint32_t pid;
-    struct buffer names, resident;
+    struct part *parts; /* by image */
+    uint32_t part_count, part_room;
+    struct buffer names;
     struct name *index;
     size_t name_count, name_room;
-    uint64_t calls, last_clock, lost_calls;
-    uint32_t end_how;
+    uint64_t calls, last_clock;
     bool no_memory;
 };
 
+/* image: 1 + its number, 0 for the whole recording, as in the file. */
 static void chunk(struct rows *r, struct mlw_chunk *h, const void *payload, size_t n)
 {
     h->magic = MLW_CHUNK_MAGIC;
     h->header_bytes = sizeof *h;
     h->payload_bytes = (uint32_t)n;
-    h->pid = r->pid;
+    h->pid = r->parts[h->image ? h->image - 1 : 0].pid;
     h->checksum = mlw_chunk_checksum(h, payload);
     fwrite(h, sizeof *h, 1, r->out);
     fwrite(payload, 1, n, r->out);
@@ -78,6 +88,40 @@ static void tlv_chunk(struct rows *r, struct mlw_chunk *h, struct buffer *b)
     buffer_release(b);
 }
 
+static struct part *new_part(struct rows *r)
+{
+    if (r->part_count == r->part_room) {
+        const uint32_t more = r->part_room ? r->part_room * 2 : 4;
+        struct part *fresh = realloc(r->parts, more * sizeof *fresh);
+        if (!fresh) {
+            r->no_memory = true;
+            return NULL;
+        }
+        r->parts = fresh;
+        r->part_room = more;
+    }
+    r->parts[r->part_count] = (struct part){.pid = 1, .end_how = MLW_END_EXIT};
+    return &r->parts[r->part_count++];
+}
+
+/* Each is later than the one before, so that no merge of threads changes their order. */
+static uint64_t next_clock(struct rows *r, uint64_t time_ns)
+{
+    const uint64_t clock = CLOCK_START + time_ns;
+    r->last_clock = clock > r->last_clock ? clock : r->last_clock + 1;
+    return r->last_clock;
+}
+
+static struct rows *begin(struct rows *r, struct error *err)
+{
+    r->last_clock = CLOCK_START;
+    if (new_part(r))
+        return r;
+    error_set(err, ERROR_MEMORY, "out of memory");
+    rows_abandon(r);
+    return NULL;
+}
+
 struct rows *rows_new(const char *out, struct error *err)
 {
     struct rows *r = calloc(1, sizeof *r);
@@ -93,10 +137,7 @@ struct rows *rows_new(const char *out, struct error *err)
         rows_abandon(r);
         return NULL;
     }
-    r->pid = 1;
-    r->end_how = MLW_END_EXIT;
-    r->last_clock = CLOCK_START;
-    return r;
+    return begin(r, err);
 }
 
 struct rows *rows_new_on(int fd, const char *out, struct error *err)
@@ -108,25 +149,21 @@ struct rows *rows_new_on(int fd, const char *out, struct error *err)
         rows_abandon(r);
         return NULL;
     }
-    r->pid = 1;
-    r->end_how = MLW_END_EXIT;
-    r->last_clock = CLOCK_START;
-    return r;
+    return begin(r, err);
 }
 
-void rows_process(struct rows *r, const struct rows_process *p)
+static void describe(struct rows *r, uint32_t image, const struct rows_process *p,
+                     const uint64_t start[3])
 {
-    const uint64_t start[3] = {CLOCK_START, CLOCK_START, p->start_realtime_ns};
-    struct mlw_chunk file = {.type = MLW_CHUNK_FILE};
-    struct mlw_chunk process = {.type = MLW_CHUNK_PROCESS, .image = IMAGE, .tid = p->pid};
+    struct mlw_chunk process = {.type = MLW_CHUNK_PROCESS, .image = image + 1, .tid = p->pid};
     struct buffer b = {0};
-    r->pid = p->pid;
-    tlv_u32(&b, MLW_TLV_VERSION, MLW_FORMAT_VERSION);
-    tlv_u32(&b, MLW_TLV_CLOCK_KIND, MLW_CLOCK_MONOTONIC_NS);
-    tlv(&b, MLW_TLV_START, start, sizeof start);
-    tlv_text(&b, MLW_TLV_TOOL, p->tool);
-    tlv_chunk(r, &file, &b);
-    tlv(&b, MLW_TLV_START, start, sizeof start);
+    const uint64_t from = p->forked_from;
+    r->parts[image].pid = p->pid;
+    tlv(&b, MLW_TLV_START, start, 3 * sizeof *start);
+    if (p->ppid)
+        tlv_u32(&b, MLW_TLV_PPID, p->ppid);
+    if (from)
+        tlv(&b, MLW_TLV_FORKED_FROM, &from, sizeof from);
     if (p->command) { /* arguments end in NULs */
         char *words = strdup(p->command);
         if (!words)
@@ -151,6 +188,32 @@ void rows_process(struct rows *r, const struct rows_process *p)
     tlv_chunk(r, &process, &b);
 }
 
+void rows_process(struct rows *r, const struct rows_process *p)
+{
+    const uint64_t start[3] = {CLOCK_START, CLOCK_START, p->start_realtime_ns};
+    struct mlw_chunk file = {.type = MLW_CHUNK_FILE};
+    struct buffer b = {0};
+    r->parts[0].pid = p->pid;
+    tlv_u32(&b, MLW_TLV_VERSION, MLW_FORMAT_VERSION);
+    tlv_u32(&b, MLW_TLV_CLOCK_KIND, MLW_CLOCK_MONOTONIC_NS);
+    tlv(&b, MLW_TLV_START, start, sizeof start);
+    tlv_text(&b, MLW_TLV_TOOL, p->tool);
+    tlv_chunk(r, &file, &b);
+    describe(r, 0, p, start);
+}
+
+uint32_t rows_image(struct rows *r, const struct rows_process *p, uint64_t time_ns)
+{
+    struct part *part = new_part(r);
+    if (!part)
+        return 0;
+    const uint32_t image = (uint32_t)(part - r->parts);
+    const uint64_t clock = next_clock(r, time_ns);
+    const uint64_t start[3] = {clock, clock, p->start_realtime_ns + (clock - CLOCK_START)};
+    describe(r, image, p, start);
+    return image;
+}
+
 /* --- rows --- */
 
 static void flush(struct rows *r, struct stream *s)
@@ -159,7 +222,7 @@ static void flush(struct rows *r, struct stream *s)
     if (!n)
         return;
     s->head.type = MLW_CHUNK_EVENTS;
-    s->head.image = IMAGE;
+    s->head.image = s->image + 1;
     chunk(r, &s->head, s->payload, n);
     s->head.sequence++;
     s->head.first_call += s->head.calls;
@@ -195,6 +258,11 @@ static void meta(struct rows *r, uint32_t thread, unsigned kind, const void *dat
 
 uint32_t rows_thread(struct rows *r, uint32_t tid, const char *name)
 {
+    return rows_thread_of(r, 0, tid, name);
+}
+
+uint32_t rows_thread_of(struct rows *r, uint32_t image, uint32_t tid, const char *name)
+{
     if (r->stream_count == r->stream_room) {
         uint32_t more = r->stream_room ? r->stream_room * 2 : 16;
         struct stream *fresh = realloc(r->streams, more * sizeof *fresh);
@@ -208,8 +276,9 @@ uint32_t rows_thread(struct rows *r, uint32_t tid, const char *name)
     uint32_t thread = r->stream_count++;
     struct stream *s = &r->streams[thread];
     memset(s, 0, sizeof *s);
+    s->image = image;
     s->head.tid = tid;
-    s->head.thread = thread;
+    s->head.thread = r->parts[image].threads++;
     s->head.base_clock = s->state.clock = r->last_clock;
     s->p = s->payload = malloc(PAYLOAD + MLW_ROW_MAX);
     if (!s->payload)
@@ -228,12 +297,9 @@ uint32_t rows_thread(struct rows *r, uint32_t tid, const char *name)
 void rows_call(struct rows *r, uint32_t thread, const struct rows_call *c)
 {
     struct stream *s = room(r, thread, MLW_ROW_MAX);
-    uint64_t clock = CLOCK_START + c->time_ns;
     if (!s)
         return;
-    if (clock <= r->last_clock) /* so that no merge of threads changes their order */
-        clock = r->last_clock + 1;
-    r->last_clock = clock;
+    const uint64_t clock = next_clock(r, c->time_ns);
     bool said = c->has_usable && c->usable >= c->size && c->usable - c->size <= UINT32_MAX &&
                 c->usable != mlw_usual_usable(c->size);
     s->p = mlw_row_encode(s->p, &s->state, c->op, mlw_op_fields(c->op), clock, c->address, c->size,
@@ -316,7 +382,7 @@ static int by_pc(const void *a, const void *b)
 /* Names, in the order of their addresses, as chunks of the process. */
 static void write_names(struct rows *r)
 {
-    struct mlw_chunk h = {.type = MLW_CHUNK_PROCESS, .image = IMAGE, .tid = r->pid};
+    struct mlw_chunk h = {.type = MLW_CHUNK_PROCESS, .image = 1, .tid = r->parts[0].pid};
     struct buffer part = {0};
     if (buffer_failed(&r->names)) {
         r->no_memory = true;
@@ -337,26 +403,27 @@ static void write_names(struct rows *r)
     buffer_release(&part);
 }
 
-void rows_resident(struct rows *r, uint64_t time_ns, uint64_t vmsize, uint64_t rss, uint64_t shared)
+void rows_resident(struct rows *r, uint32_t image, uint64_t time_ns, const struct mlw_resident *k)
 {
-    const struct mlw_resident k = {CLOCK_START + time_ns, vmsize, rss, shared};
-    buffer_append(&r->resident, &k, sizeof k);
+    const struct mlw_resident at = {CLOCK_START + time_ns, k->vmsize, k->rss, k->rss_shared};
+    buffer_append(&r->parts[image].resident, &at, sizeof at);
 }
 
 uint64_t rows_calls(const struct rows *r) { return r->calls; }
 
-static void write_resident(struct rows *r)
+static void write_resident(struct rows *r, uint32_t image)
 {
-    struct mlw_chunk resident = {.type = MLW_CHUNK_RESIDENT, .image = IMAGE, .tid = r->pid};
+    struct part *p = &r->parts[image];
+    struct mlw_chunk resident = {.type = MLW_CHUNK_RESIDENT, .image = image + 1, .tid = p->pid};
     const size_t most =
         (size_t)(MLW_CHUNK_MAX / 2 / sizeof(struct mlw_resident)) * sizeof(struct mlw_resident);
-    if (buffer_failed(&r->resident))
+    if (buffer_failed(&p->resident))
         r->no_memory = true;
-    for (size_t at = 0; at < r->resident.size_bytes && !r->no_memory; at += most) {
-        size_t left = r->resident.size_bytes - at;
-        chunk(r, &resident, r->resident.data + at, left < most ? left : most);
+    for (size_t at = 0; at < p->resident.size_bytes && !r->no_memory; at += most) {
+        size_t left = p->resident.size_bytes - at;
+        chunk(r, &resident, p->resident.data + at, left < most ? left : most);
     }
-    buffer_clear(&r->resident);
+    buffer_clear(&p->resident);
 }
 
 void rows_flush(struct rows *r)
@@ -364,33 +431,71 @@ void rows_flush(struct rows *r)
     for (uint32_t i = 0; i < r->stream_count; i++)
         if (r->streams[i].payload)
             flush(r, &r->streams[i]);
-    write_resident(r);
+    for (uint32_t i = 0; i < r->part_count; i++)
+        write_resident(r, i);
     fflush(r->out);
 }
 
-void rows_end(struct rows *r, uint32_t how, uint64_t lost_calls)
+void rows_end(struct rows *r, uint32_t image, uint64_t time_ns, uint32_t how, uint32_t status)
 {
-    r->end_how = how;
-    r->lost_calls = lost_calls;
+    struct part *p = &r->parts[image];
+    const uint64_t clock = CLOCK_START + time_ns;
+    p->ended = true;
+    p->end_clock = clock > r->last_clock ? clock : r->last_clock;
+    p->end_how = how;
+    p->end_status = status;
+    for (uint32_t i = 0; i < r->stream_count; i++) {
+        struct stream *s = &r->streams[i];
+        if (s->image != image || !s->payload)
+            continue;
+        flush(r, s);
+        free(s->payload);
+        s->payload = NULL;
+    }
+    write_resident(r, image);
+    buffer_release(&p->resident);
 }
 
-/* Writes what is left, and the end. */
+void rows_lost(struct rows *r, uint32_t image, uint64_t calls)
+{
+    r->parts[image].lost_calls += calls;
+}
+
+void rows_note(struct rows *r, uint32_t image, const char *note)
+{
+    tlv_text(&r->parts[image].notes, MLW_TLV_NOTE, note);
+}
+
+static void write_end(struct rows *r, uint32_t image)
+{
+    struct part *p = &r->parts[image];
+    struct mlw_chunk end = {.type = MLW_CHUNK_END, .image = image + 1, .tid = p->pid};
+    struct buffer b = {0};
+    const uint32_t how[4] = {(uint32_t)p->end_clock, (uint32_t)(p->end_clock >> 32), p->end_how,
+                             p->end_status};
+    const uint32_t lost[4] = {(uint32_t)p->lost_calls, (uint32_t)(p->lost_calls >> 32),
+                              MLW_LOST_BUFFER, 0};
+    tlv(&b, MLW_TLV_END, how, sizeof how);
+    if (p->lost_calls)
+        tlv(&b, MLW_TLV_LOST, lost, sizeof lost);
+    buffer_append(&b, p->notes.data, p->notes.size_bytes);
+    r->no_memory |= buffer_failed(&p->notes);
+    tlv_chunk(r, &end, &b);
+}
+
+/* Writes what is left, and the ends. */
 static int complete(struct rows *r, uint64_t end_ns, struct error *err)
 {
-    struct mlw_chunk end = {.type = MLW_CHUNK_END, .image = IMAGE, .tid = r->pid};
-    struct buffer b = {0};
     uint64_t clock = CLOCK_START + end_ns;
     if (clock < r->last_clock)
         clock = r->last_clock;
     rows_flush(r);
     write_names(r);
-    const uint32_t how[4] = {(uint32_t)clock, (uint32_t)(clock >> 32), r->end_how, 0};
-    const uint32_t lost[4] = {(uint32_t)r->lost_calls, (uint32_t)(r->lost_calls >> 32),
-                              MLW_LOST_BUFFER, 0};
-    tlv(&b, MLW_TLV_END, how, sizeof how);
-    if (r->lost_calls)
-        tlv(&b, MLW_TLV_LOST, lost, sizeof lost);
-    tlv_chunk(r, &end, &b);
+    for (uint32_t i = 0; i < r->part_count; i++) {
+        if (!r->parts[i].ended)
+            r->parts[i].end_clock = clock;
+        write_end(r, i);
+    }
     bool bad = ferror(r->out);
     if (fclose(r->out))
         bad = true;
@@ -430,8 +535,12 @@ void rows_abandon(struct rows *r)
         free(r->streams[i].payload);
     free(r->streams);
     free(r->index);
+    for (uint32_t i = 0; i < r->part_count; i++) {
+        buffer_release(&r->parts[i].resident);
+        buffer_release(&r->parts[i].notes);
+    }
+    free(r->parts);
     buffer_release(&r->names);
-    buffer_release(&r->resident);
     free(r->raw);
     free(r->path);
     free(r);

@@ -1,4 +1,5 @@
-/* rows.h - writing an unsealed recording of one process, from calls that come in the order of time.
+/* rows.h - writing an unsealed recording, from calls that come in the order of time. Of one
+ * process, which is image 0, or of others as well.
  *
  * Owns: the temporary file, which is sealed into the wanted one at the end. Errors of writing are
  * sticky and told by rows_finish. */
@@ -23,8 +24,9 @@ struct rows_process {
     const char *exe;       /* with them */
     const char *allocator; /* NULL when unknown */
     const char *note;      /* what the recording lacks, for the user; NULL for nothing */
-    uint32_t pid;
-    uint32_t stack_mode; /* enum mlw_stack_mode */
+    uint32_t pid, ppid;    /* ppid 0: unknown */
+    uint32_t stack_mode;   /* enum mlw_stack_mode */
+    uint32_t forked_from;  /* rows_image: 1 + the image that it was forked from; 0: none */
     uint64_t start_realtime_ns;
 };
 
@@ -53,10 +55,14 @@ struct rows *rows_new(const char *out, struct error *err);
 struct rows *rows_new_on(int fd, const char *out, struct error *err);
 /* Once, at any time before rows_finish. */
 void rows_process(struct rows *r, const struct rows_process *p);
-/* The number of a new thread. */
+/* The number of another image, which begins behind all calls so far. */
+uint32_t rows_image(struct rows *r, const struct rows_process *p, uint64_t time_ns);
+/* The number of a new thread, of image 0, or of another. */
 uint32_t rows_thread(struct rows *r, uint32_t tid, const char *name);
+uint32_t rows_thread_of(struct rows *r, uint32_t image, uint32_t tid, const char *name);
 void rows_call(struct rows *r, uint32_t thread, const struct rows_call *c);
-/* Ids from 1, each once, before the first call that uses them; parents before children. */
+/* Ids from 1, each once, before the first call that uses them; parents before children. Stacks and
+ * modules belong to the thread's image and those forked from it. */
 void rows_node(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc,
                uint32_t module);
 /* The same of a frame that was really called: pc is where it will return to. */
@@ -65,14 +71,18 @@ void rows_frame(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, u
 /* bias: what a frame's pc is more than its offset in the file. */
 void rows_module(struct rows *r, uint32_t thread, uint32_t id, const char *path, uint64_t bias);
 void rows_name(struct rows *r, const struct rows_name *n);
-void rows_resident(struct rows *r, uint64_t time_ns, uint64_t vmsize, uint64_t rss,
-                   uint64_t shared);
+/* vmsize, rss, rss_shared; the clock is not looked at. */
+void rows_resident(struct rows *r, uint32_t image, uint64_t time_ns, const struct mlw_resident *k);
 uint64_t rows_calls(const struct rows *r);
 void rows_flush(struct rows *r); /* all that there is so far goes to the file */
-/* How the process ended (enum mlw_end_how; without it by an exit), and calls that are missing. */
-void rows_end(struct rows *r, uint32_t how, uint64_t lost_calls);
+/* The image ended (enum mlw_end_how; status as of waitpid, or 0): nothing more comes of it. Those
+ * of which this is not said end with the file, by an exit. */
+void rows_end(struct rows *r, uint32_t image, uint64_t time_ns, uint32_t how, uint32_t status);
+/* At any time: calls of it that are missing; something else to note for the user. */
+void rows_lost(struct rows *r, uint32_t image, uint64_t calls);
+void rows_note(struct rows *r, uint32_t image, const char *note);
 
-/* Ends the process at end_ns, seals into OUT and frees r. 0, or -1 with *err and no OUT. */
+/* Ends the file at end_ns, seals into OUT and frees r. 0, or -1 with *err and no OUT. */
 int rows_finish(struct rows *r, uint64_t end_ns, struct error *err);
 /* The same of rows_new_on, without sealing: the file stays as it is. */
 int rows_finish_raw(struct rows *r, uint64_t end_ns, struct error *err);

@@ -303,6 +303,10 @@ static void target_children(struct engine *e)
                 bpf_map_lookup_elem(fd, &pid, &state) == 0)
                 continue;
             more = target(e, pid, PROBE_TARGET_RUNS) == 0;
+            if (more && e->stacks)
+                stacks_learn_all(e->stacks, pid);
+            if (more && e->stacks && e->options->kind->within_faults)
+                stacks_fill(e->stacks, pid);
         }
         if (proc)
             closedir(proc);
@@ -573,9 +577,12 @@ void probe_consume(struct probe_result *r)
 
 void probe_end(struct probe_result *r)
 {
-    attach_release(&r->state->e.attachments);
+    struct engine *e = &r->state->e;
+    attach_release(&e->attachments);
     probe_consume(r);
-    collect_losses(&r->state->e);
+    collect_losses(e);
+    if (e->options->call && e->options->kind->finish)
+        e->options->kind->finish(e);
     r->duration_ns = now_ns() - r->start_ns;
 }
 

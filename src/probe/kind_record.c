@@ -1,5 +1,6 @@
 /* kind_record.c - every call of an allocator of a process that runs already: `mallow record -p`.
  * Not a kind that `mallow probe` has. */
+#include <bpf/bpf.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -104,24 +105,78 @@ static int record_attach_calls(struct engine *e, struct error *err)
     return engine_attach_places(e, "enters", path, made, makes, false, err) < 0 ? -1 : 0;
 }
 
+static int record_prepare(struct engine *e, struct error *err)
+{
+    (void)err;
+    if (e->options->no_follow)
+        engine_skip(e, "forks");
+    return 0;
+}
+
+static void record_became(const struct engine *e, const void *data, size_t size)
+{
+    struct record_exec event;
+    if (size < sizeof event)
+        return;
+    memcpy(&event, data, sizeof event);
+    if (e->stacks) /* while its libraries are still to come: it will hardly have called anything */
+        stacks_learn_all(e->stacks, event.pid);
+    event.path[sizeof event.path - 1] = 0;
+    size_t n = event.argument_bytes;
+    if (n >= sizeof event.arguments) { /* whole ones only, but for one that is longer than all */
+        n = sizeof event.arguments;
+        event.arguments[n - 1] = 0;
+        const char *last = memrchr(event.arguments, 0, n - 1);
+        n = last ? (size_t)(last - event.arguments) + 1 : n;
+    }
+    const struct probe_call call = {.time_ns = event.time_ns,
+                                    .pid = event.pid,
+                                    .what = PROBE_BECAME,
+                                    .path = event.path,
+                                    .arguments = event.arguments,
+                                    .argument_bytes = n};
+    e->options->call(e->options->arg, &call);
+}
+
 static void record_event_came(struct engine *e, const void *data, size_t size)
 {
     struct record_event event;
     if (size < sizeof event)
         return;
     memcpy(&event, data, sizeof event);
-    struct probe_call call = {.time_ns = event.time_ns,
-                              .address = event.address,
-                              .size = event.size,
-                              .argument = event.argument,
-                              .stack = event.stack,
-                              .tid = event.tid,
-                              .op = event.op};
-    if (event.type == RECORD_EXEC)
-        call.op = 0;
-    else if (event.what == RECORD_RESIZES)
-        call.op = MLW_OP_REALLOC_OLD;
+    if (event.type == RECORD_EXEC) {
+        record_became(e, data, size);
+        return;
+    }
+    const struct probe_call call = {.time_ns = event.time_ns,
+                                    .address = event.address,
+                                    .size = event.size,
+                                    .argument = event.argument,
+                                    .stack = event.stack,
+                                    .pid = event.pid,
+                                    .tid = event.tid,
+                                    .what = event.type == RECORD_FORK   ? PROBE_FORKED
+                                            : event.type == RECORD_EXIT ? PROBE_ENDED
+                                                                        : PROBE_CALL,
+                                    .op = event.what == RECORD_RESIZES ? MLW_OP_REALLOC_OLD
+                                                                       : event.op};
     e->options->call(e->options->arg, &call);
+}
+
+/* Of whom the lost calls were. */
+static void record_finish(struct engine *e)
+{
+    const int fd = engine_map(e, "untold");
+    uint32_t pid, *last = NULL, key;
+    uint64_t calls;
+    while (bpf_map_get_next_key(fd, last, &key) == 0) {
+        pid = key;
+        last = &pid;
+        if (bpf_map_lookup_elem(fd, &pid, &calls))
+            continue;
+        const struct probe_call call = {.pid = pid, .size = calls, .what = PROBE_UNTOLD};
+        e->options->call(e->options->arg, &call);
+    }
 }
 
 const struct probe_kind probe_kind_record = {
@@ -131,6 +186,8 @@ const struct probe_kind probe_kind_record = {
     .may_by = PROBE_BY_STACK,
     .uses_library = true,
     .object = record_bpf__elf_bytes,
+    .prepare = record_prepare,
     .attach = record_attach_calls,
+    .finish = record_finish,
     .event = record_event_came,
 };

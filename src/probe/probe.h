@@ -40,15 +40,25 @@ uint32_t probe_kind_stream_by(const struct probe_kind *k); /* keys that it needs
 /* Every call of the allocator of a process that runs, for probe_begin with `call`. Not listed. */
 extern const struct probe_kind probe_kind_record;
 
-/* A call: an allocation when it has returned, a release (MLW_OP_FREE, MLW_OP_REALLOC_OLD) when it
- * begins. op 0: none, but the process has become another program. */
+/* What a process did that is recorded from outside. */
+enum probe_call_what {
+    PROBE_CALL,   /* an allocation, when it has returned; a release, when it begins */
+    PROBE_FORKED, /* address is the child's pid, size 1 when it has the same memory (vfork) */
+    PROBE_BECAME, /* another program: path, arguments */
+    PROBE_ENDED,  /* size is the status, as of waitpid */
+    PROBE_UNTOLD  /* last of all: size is how many of its calls were lost */
+};
 struct probe_call {
     uint64_t time_ns; /* CLOCK_MONOTONIC */
     uint64_t address; /* 0: it failed */
     uint64_t size, argument;
     uint64_t stack; /* for probe_stack_now; 0: none */
-    uint32_t tid;
-    uint8_t op; /* enum mlw_op */
+    uint32_t pid, tid;
+    uint8_t what;          /* enum probe_call_what */
+    uint8_t op;            /* of a call: enum mlw_op; releases: MLW_OP_FREE, MLW_OP_REALLOC_OLD */
+    const char *path;      /* as it was given to exec */
+    const char *arguments; /* pieces that end with a NUL each; not more than the first 1024 bytes */
+    size_t argument_bytes;
 };
 
 /* ---- what to do ---- */

@@ -1,5 +1,5 @@
 /* attach.h - `mallow record -p`: recording a process that runs already, or that no library can be
- * preloaded into.
+ * preloaded into, and its children.
  *
  * Owns: the loop beside it, and the file, which is a recording that can be read at any moment. The
  * kernel tells the calls (probe/). Blocks from before are not known: their releases are. One
@@ -15,13 +15,13 @@ struct attach_options {
     enum mlw_stack_mode stacks;
     uint64_t duration_ns;        /* 0: until it ends, or the user ends it */
     uint64_t sample_interval_ns; /* 0: chosen by what the process does */
-    bool keep_raw;
+    bool keep_raw, no_follow; /* no_follow: without children, and only until it executes another */
     void (*say)(void *arg, bool wrong, const char *line);
     void *arg;
 };
 
 /* Returns 0 when there is a recording, -1 with *err; result: output, calls, file_bytes, lost_calls,
- * left_running (1: the process runs on), images. */
+ * left_running, images. */
 int record_attach(const struct attach_options *o, struct record_result *result, struct error *err);
 
 #endif

@@ -38,9 +38,10 @@ def attached(process):
 
 
 def reads(process):
-    """Waits until a victim waits for input: by then it has all its libraries."""
+    """Waits until a victim (or its pid) waits for input: by then it has all its libraries."""
+    pid = getattr(process, "pid", process)
     for _ in range(1200):
-        with open(f"/proc/{process.pid}/syscall", encoding="ascii") as f:
+        with open(f"/proc/{pid}/syscall", encoding="ascii") as f:
             if f.read().split()[:2] == ["0", "0x0"]:
                 return
         time.sleep(0.05)

@@ -20,10 +20,9 @@ class Attach(Case):
     def start(self, name, *arguments, **environment):
         p = subprocess.Popen([victim(name), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              env={**os.environ, **environment})
-        self.addCleanup(p.stdout.close)
-        self.addCleanup(p.wait)
-        self.addCleanup(p.kill)
-        reads(p)
+        for end in (p.wait, p.kill, p.stdin.close, p.stdout.close):
+            self.addCleanup(end)
+        reads(p)  # what it did before is done, and its libraries are there
         return p
 
     def record(self, p, *options):
@@ -46,10 +45,13 @@ class Attach(Case):
         p.stdin.write(b"g")
         p.stdin.flush()
 
-    def report(self):
+    def processes(self):
         out = mallow("report", "--json", self.file)
         self.assertEqual(out.returncode, 0, out.stderr)
-        [process] = json.loads(out.stdout)["processes"]
+        return json.loads(out.stdout)["processes"]
+
+    def report(self):
+        [process] = self.processes()
         return process
 
     def check(self, process):
@@ -128,16 +130,102 @@ class Attach(Case):
             self.assertEqual(f.read(4), b"MLC1")
         self.assertEqual(self.report()["events"], 0)
 
-    def test_when_it_becomes_another_program(self):
-        p = self.start("attach_victim", "exec")
-        m = self.record(p, "--stacks", "caller")
+    def run_with(self, how, *options):
+        """Records the victim until its end; returns what is known of its processes."""
+        p = self.start("attach_victim", how)
+        m = self.record(p, *options)
         self.go(p)
         self.assertEqual(p.stdout.readline(), b"done\n")
         p.stdin.close()
+        p.wait(60)
         self.ended(m)
-        process = self.report()
-        self.assertEqual(process["end"], "exec")
-        self.assertIn(["make_kept"], [[f["function"] for f in s["frames"]] for s in process["sites"]])
+        processes = self.processes()
+        self.assertEqual(processes[0]["pid"], p.pid)
+        return processes
+
+    def test_when_it_becomes_another_program(self):
+        first, then = self.run_with("exec", "--stacks", "caller")
+        self.assertEqual((first["end"], first["complete"]), ("exec", True))
+        self.assertIn(["make_kept"], [[f["function"] for f in s["frames"]] for s in first["sites"]])
+        # The other one from its very first call on.
+        self.assertEqual((then["pid"], then["ppid"], then["command"], then["exe"], then["end"]),
+                         (first["pid"], first["ppid"], ["another", "child"], victim("attach_victim"), "exit"))
+        self.assertEqual((then["calls"]["malloc"], then["calls"]["free"]), (200, 50))
+        self.assertEqual((then["unknown_frees"], then["warnings"]), (0, []))
+
+    def test_not_what_it_becomes(self):
+        [process] = self.run_with("exec", "--no-follow")
+        self.assertEqual((process["end"], process["complete"]), ("exec", True))
+
+    def test_a_forked_child(self):
+        parent, child = self.run_with("fork")
+        self.check(parent)
+        self.assertEqual((child["ppid"], child["command"], child["exe"]),
+                         (parent["pid"], parent["command"], parent["exe"]))
+        sites = {s["frames"][0]["function"]: s for s in child["sites"]}
+        made = sites["make_in_child"]
+        self.assertEqual((made["calls"], made["end_live_blocks"], made["frames"][1]["function"]), (200, 150, "child"))
+        # Of its parent's 600 it frees 100, which it knows.
+        self.assertEqual((sites["make_kept"]["calls"], sites["make_kept"]["end_live_blocks"]), (0, 500))
+        self.assertEqual((child["unknown_frees"], child["lost_events"]), (0, 0))
+        self.assertEqual((child["calls"]["malloc"], child["calls"]["free"], child["threads"]), (200, 150, 1))
+        self.assertEqual((child["end"], child["complete"]), ("exit", True))
+        self.assertNotIn("make_in_child", [s["frames"][0]["function"] for s in parent["sites"]])
+
+    def test_not_a_forked_child(self):
+        [process] = self.run_with("fork", "--no-follow")
+        self.check(process)
+        self.assertTrue(any("children of the process are not" in w for w in process["warnings"]), process["warnings"])
+
+    def test_spawned_children(self):
+        """A child has its parent's memory until it is another program, and is none before."""
+        parent, child, dies = self.run_with("spawn")
+        self.check(parent)
+        for process, how in ((child, "child"), (dies, "dies")):
+            self.assertEqual((process["ppid"], process["command"], process["exe"]),
+                             (parent["pid"], [victim("attach_victim"), how, "an argument"], victim("attach_victim")))
+            self.assertEqual((process["unknown_frees"], process["lost_events"]), (0, 0))
+            sites = {s["frames"][0]["function"]: s for s in process["sites"]}
+            self.assertEqual((sites["make_in_child"]["calls"], sites["make_in_child"]["end_live_blocks"]), (200, 150))
+        self.assertEqual((child["end"], child["complete"], child["warnings"]), ("exit", True, []))
+        self.assertEqual((dies["end"], dies["complete"]), ("killed", False))
+
+    def test_a_child_that_outlives_it(self):
+        p = self.start("attach_victim", "leave")
+        m = self.record(p)
+        self.go(p)
+        self.assertEqual(p.stdout.readline(), b"done\n")
+        p.wait(60)
+        self.assertIn("1 to 4 us", m.stderr.readline())
+        self.assertEqual(m.stderr.readline(),
+                         f"mallow record: process {p.pid} has ended; waiting for 1 of its children "
+                         "(Ctrl-C ends the recording)\n")
+        p.stdin.close()
+        self.ended(m)
+        parent, child = self.processes()
+        self.check(parent)
+        self.assertEqual((child["ppid"], child["calls"]["malloc"], child["end"]), (parent["pid"], 200, "exit"))
+
+    def test_a_child_that_was_there_before(self):
+        with subprocess.Popen(["/bin/sh", "-c", 'exec 3<&0; "$0" <&3 & wait', victim("attach_victim")],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+            self.addCleanup(shell.kill)
+            for _ in range(1200):
+                with open(f"/proc/{shell.pid}/task/{shell.pid}/children", encoding="ascii") as f:
+                    child = f.read().split()
+                if child:
+                    break
+                time.sleep(0.05)
+            reads(int(child[0]))
+            m = self.record(shell)
+            self.go(shell)
+            self.assertEqual(shell.stdout.readline(), b"done\n")
+            shell.stdin.close()
+            shell.wait(60)
+            self.ended(m)
+        process = next(p for p in self.processes() if p["pid"] == int(child[0]))
+        self.check(process)
+        self.assertEqual((process["ppid"], process["command"]), (shell.pid, [victim("attach_victim")]))
 
     def test_a_file_that_is_read_meanwhile(self):
         p = self.start("attach_victim")

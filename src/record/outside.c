@@ -1,0 +1,538 @@
+/* outside.c - see outside.h. */
+#include "record/outside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "trace/trace.h"
+
+#define MS_NS      1000000ull
+#define FASTEST_NS (10 * MS_NS)
+#define IDLE_NS    (100 * MS_NS)
+#define ARGUMENTS  (64u << 10)
+
+/* Numbers of the kernel's ids; open addressing, id 0 is none. */
+struct numbers {
+    uint64_t *key;
+    uint32_t *value;
+    size_t n, room;
+};
+
+/* A program image: a process from its beginning, or an exec, to its end, or the next. */
+struct process {
+    uint32_t pid, ppid, image;  /* image: of the rows */
+    bool ended, executed, gone; /* gone: at the last look */
+    uint64_t calls;
+    struct numbers threads, stacks, nodes, modules;
+    char *exe, *arguments;
+    size_t argument_bytes;
+    int statm;
+    struct mlw_resident last;
+    uint64_t next_sample_ns, sample_ns;
+};
+
+struct outside {
+    const struct outside_options *o;
+    struct rows *rows;
+    const struct probe_result *probe;
+    struct process *process; /* the first is the one that was named */
+    size_t count, room;
+    struct numbers by_pid; /* 1 + index; a child that shares its parent's memory is its parent */
+    uint32_t node_count, module_count;
+    unsigned running;
+    uint64_t start_ns, start_realtime_ns;
+    uint64_t told_lost;
+    bool failed, named_ended, over; /* over: without children, it has become another program */
+};
+
+/* The place of a key's value, 0 when it is new. NULL without memory. */
+static uint32_t *number_of(struct numbers *m, uint64_t key)
+{
+    if (m->n * 2 >= m->room) {
+        struct numbers more = {.n = m->n, .room = m->room ? m->room * 2 : 64};
+        more.key = calloc(more.room, sizeof *more.key);
+        more.value = calloc(more.room, sizeof *more.value);
+        if (!more.key || !more.value) {
+            free(more.key);
+            free(more.value);
+            return NULL;
+        }
+        for (size_t i = 0; i < m->room; i++) {
+            size_t at = (m->key[i] * 0x9e3779b97f4a7c15u >> 20) & (more.room - 1);
+            while (m->key[i] && more.key[at])
+                at = (at + 1) & (more.room - 1);
+            if (m->key[i]) {
+                more.key[at] = m->key[i];
+                more.value[at] = m->value[i];
+            }
+        }
+        free(m->key);
+        free(m->value);
+        *m = more;
+    }
+    size_t at = (key * 0x9e3779b97f4a7c15u >> 20) & (m->room - 1);
+    while (m->key[at] && m->key[at] != key)
+        at = (at + 1) & (m->room - 1);
+    if (!m->key[at]) {
+        m->key[at] = key;
+        m->n++;
+    }
+    return &m->value[at];
+}
+
+static void numbers_release(struct numbers *m)
+{
+    free(m->key);
+    free(m->value);
+    *m = (struct numbers){0};
+}
+
+/* Reads a small file of /proc; returns its bytes, behind which a NUL is put. */
+static size_t read_proc(uint32_t pid, const char *name, char *to, size_t room)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/%s", pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    ssize_t k = 0;
+    while (fd >= 0 && n + 1 < room && (k = read(fd, to + n, room - 1 - n)) > 0)
+        n += (size_t)k;
+    if (fd >= 0)
+        close(fd);
+    to[n] = 0;
+    return n;
+}
+
+static uint64_t since_start(const struct outside *s, uint64_t ns)
+{
+    return ns > s->start_ns ? ns - s->start_ns : 0;
+}
+
+/* ---- which processes ---- */
+
+/* A copy of n bytes and a NUL; without memory, NULL. */
+static char *copy(struct outside *s, const char *from, size_t n)
+{
+    char *to = malloc(n + 1);
+    if (!to) {
+        s->failed = true;
+        return NULL;
+    }
+    memcpy(to, from, n);
+    to[n] = 0;
+    return to;
+}
+
+static void identify(struct outside *s, struct process *p)
+{
+    char path[64], exe[4096], stat[512];
+    static char arguments[ARGUMENTS];
+    read_proc(p->pid, "stat", stat, sizeof stat);
+    const char *behind = strrchr(stat, ')'); /* the name may hold anything */
+    if (behind && strlen(behind) > 4)
+        p->ppid = (uint32_t)strtoul(behind + 4, NULL, 10);
+    snprintf(path, sizeof path, "/proc/%u/exe", p->pid);
+    const ssize_t length = readlink(path, exe, sizeof exe - 1);
+    p->exe = copy(s, exe, length > 0 ? (size_t)length : 0);
+    p->argument_bytes = read_proc(p->pid, "cmdline", arguments, sizeof arguments);
+    p->arguments = copy(s, arguments, p->argument_bytes);
+}
+
+static struct process *new_process(struct outside *s, uint32_t pid)
+{
+    if (s->count == s->room) {
+        const size_t room = s->room ? s->room * 2 : 8;
+        struct process *more = reallocarray(s->process, room, sizeof *more);
+        if (!more) {
+            s->failed = true;
+            return NULL;
+        }
+        s->process = more;
+        s->room = room;
+    }
+    uint32_t *at = number_of(&s->by_pid, pid);
+    if (!at) {
+        s->failed = true;
+        return NULL;
+    }
+    char path[64];
+    struct process *p = &s->process[s->count++];
+    snprintf(path, sizeof path, "/proc/%u/statm", pid);
+    *p = (struct process){.pid = pid,
+                          .statm = open(path, O_RDONLY | O_CLOEXEC),
+                          .sample_ns =
+                              s->o->sample_interval_ns ? s->o->sample_interval_ns : FASTEST_NS};
+    *at = (uint32_t)s->count;
+    s->running++;
+    return p;
+}
+
+/* What is written of it; forked_from: 1 + an image, 0 none. */
+static struct rows_process description(const struct outside *s, const struct process *p,
+                                       uint32_t forked_from, const char *note)
+{
+    return (struct rows_process){.tool = "mallow " MALLOW_VERSION,
+                                 .arguments = p->arguments,
+                                 .argument_bytes = p->argument_bytes,
+                                 .exe = p->exe,
+                                 .allocator = s->probe->source,
+                                 .note = note,
+                                 .pid = p->pid,
+                                 .ppid = p->ppid,
+                                 .stack_mode = s->o->stacks,
+                                 .forked_from = forked_from,
+                                 .start_realtime_ns = s->start_realtime_ns};
+}
+
+#define FROM_OUTSIDE                                                                               \
+    "recorded from outside, while it ran: what was allocated before is not known, its releases "   \
+    "are counted as unknown"
+
+static const char *note_of(const struct outside *s)
+{
+    return s->o->no_follow ? FROM_OUTSIDE "; children of the process are not in the file"
+                           : FROM_OUTSIDE;
+}
+
+/* What a process is now; one that is met for the first time was there before. */
+static struct process *process_of(struct outside *s, uint32_t pid, uint64_t time_ns)
+{
+    const uint32_t *at = number_of(&s->by_pid, pid);
+    if (at && *at)
+        return &s->process[*at - 1];
+    struct process *p = new_process(s, pid);
+    if (!p)
+        return NULL;
+    identify(s, p);
+    const struct rows_process d = description(s, p, 0, note_of(s));
+    p->image = rows_image(s->rows, &d, since_start(s, time_ns));
+    return p;
+}
+
+static void release(struct process *p)
+{
+    if (p->statm >= 0)
+        close(p->statm);
+    p->statm = -1;
+    numbers_release(&p->threads);
+    numbers_release(&p->stacks);
+    numbers_release(&p->nodes);
+    numbers_release(&p->modules);
+    free(p->exe);
+    free(p->arguments);
+    p->exe = p->arguments = NULL;
+}
+
+static void end(struct outside *s, struct process *p, uint64_t time_ns, enum mlw_end_how how,
+                uint32_t status)
+{
+    if (p->ended)
+        return;
+    p->ended = true;
+    s->running--;
+    s->named_ended |= p->pid == s->o->pid && how != MLW_END_EXEC;
+    if (p->executed && !p->calls) {
+        char note[640];
+        snprintf(note, sizeof note,
+                 "no call of its allocator was seen: only functions of %s are probed, and it may "
+                 "have others",
+                 s->probe->source);
+        rows_note(s->rows, p->image, note);
+    }
+    rows_end(s->rows, p->image, since_start(s, time_ns), how, status);
+    release(p);
+}
+
+static void take_fork(struct outside *s, const struct probe_call *c)
+{
+    const struct process *p = process_of(s, c->pid, c->time_ns);
+    const uint32_t child = (uint32_t)c->address;
+    if (!p)
+        return;
+    const size_t parent = (size_t)(p - s->process);
+    if (c->size) { /* until it is another program */
+        uint32_t *at = number_of(&s->by_pid, child);
+        s->failed |= !at;
+        if (at)
+            *at = (uint32_t)parent + 1;
+        return;
+    }
+    struct process *made = new_process(s, child);
+    if (!made)
+        return;
+    p = &s->process[parent];
+    made->ppid = p->pid;
+    made->exe = copy(s, p->exe ? p->exe : "", p->exe ? strlen(p->exe) : 0);
+    made->arguments = copy(s, p->arguments ? p->arguments : "", p->argument_bytes);
+    made->argument_bytes = made->arguments ? p->argument_bytes : 0;
+    const struct rows_process d = description(s, made, p->image + 1, note_of(s));
+    made->image = rows_image(s->rows, &d, since_start(s, c->time_ns));
+}
+
+static void take_exec(struct outside *s, const struct probe_call *c)
+{
+    struct process *p = process_of(s, c->pid, c->time_ns);
+    if (!p)
+        return;
+    const uint32_t ppid = p->pid == c->pid ? p->ppid : p->pid;
+    if (p->pid == c->pid)
+        end(s, p, c->time_ns, MLW_END_EXEC, 0);
+    if (s->o->no_follow) {
+        s->over = true;
+        return;
+    }
+    struct process *next = new_process(s, c->pid);
+    if (!next)
+        return;
+    next->ppid = ppid;
+    next->executed = true;
+    next->exe = copy(s, c->path, strlen(c->path));
+    next->arguments = copy(s, c->arguments, c->argument_bytes);
+    next->argument_bytes = c->argument_bytes;
+    const struct rows_process d = description(s, next, 0, NULL);
+    next->image = rows_image(s->rows, &d, since_start(s, c->time_ns));
+}
+
+/* ---- the calls ---- */
+
+static uint32_t thread_of(struct outside *s, struct process *p, uint32_t tid)
+{
+    uint32_t *at = number_of(&p->threads, tid);
+    if (!at) {
+        s->failed = true;
+        return 0;
+    }
+    if (!*at) {
+        char file[32], name[64];
+        snprintf(file, sizeof file, "task/%u/comm", tid);
+        read_proc(p->pid, file, name, sizeof name);
+        name[strcspn(name, "\n")] = 0;
+        *at = rows_thread_of(s->rows, p->image, tid, name) + 1;
+    }
+    return *at - 1;
+}
+
+static uint32_t module_of(struct outside *s, struct process *p, uint32_t thread, const char *path)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *c = path; c && *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+    uint32_t *at = path ? number_of(&p->modules, hash | 1) : NULL;
+    if (!at)
+        return 0;
+    if (!*at) {
+        *at = ++s->module_count;
+        rows_module(s->rows, thread, *at, path, 0);
+    }
+    return *at;
+}
+
+/* The node of a stack that the kernel kept, made when the image meets it first. */
+static uint32_t stack_of(struct outside *s, struct process *p, uint32_t thread, uint64_t id)
+{
+    struct probe_frame frames[PROBE_DEPTH_MAX];
+    uint32_t *at = id ? number_of(&p->stacks, id) : NULL;
+    if (!at)
+        return 0;
+    if (*at)
+        return *at;
+    size_t n = probe_stack_now(s->probe, id, frames, PROBE_DEPTH_MAX);
+    size_t outer = s->o->stacks == MLW_STACKS_CALLER && n > 2 ? 2 : n;
+    uint32_t node = 0;
+    for (size_t i = outer; i-- > 1;) { /* the innermost is the function that is called */
+        const uint32_t module = module_of(s, p, thread, frames[i].path);
+        const uint64_t key =
+            ((uint64_t)node << 32 | module) * 0xff51afd7ed558ccdu + frames[i].address;
+        uint32_t *known = number_of(&p->nodes, key ? key : 1);
+        if (!known) {
+            s->failed = true;
+            return 0;
+        }
+        if (!*known) {
+            *known = ++s->node_count;
+            rows_frame(s->rows, thread, *known, node, frames[i].address, module);
+        }
+        node = *known;
+    }
+    *at = node;
+    return node;
+}
+
+static void take_call(struct outside *s, const struct probe_call *c)
+{
+    struct process *p = process_of(s, c->pid, c->time_ns);
+    if (!p || p->ended)
+        return;
+    const uint32_t thread = thread_of(s, p, c->tid);
+    const bool releases = c->op == MLW_OP_FREE || c->op == MLW_OP_REALLOC_OLD;
+    const struct rows_call call = {.time_ns = since_start(s, c->time_ns),
+                                   .address = c->address,
+                                   .size = c->size,
+                                   .argument = c->argument,
+                                   .stack = releases ? 0 : stack_of(s, p, thread, c->stack),
+                                   .op = c->op,
+                                   .path =
+                                       !releases && !c->address && c->size ? MLW_PATH_FAILED : 0};
+    p->calls++;
+    rows_call(s->rows, thread, &call);
+}
+
+/* Whose image the losses of a process are: the latest one of it, else of the one that was named. */
+static struct process *latest(const struct outside *s, uint32_t pid)
+{
+    for (size_t i = s->count; i-- > 1;)
+        if (s->process[i].pid == pid)
+            return &s->process[i];
+    return &s->process[0];
+}
+
+void outside_take(struct outside *s, const struct probe_call *c)
+{
+    uint32_t *at;
+    if (s->failed)
+        return;
+    switch (c->what) {
+    case PROBE_FORKED: take_fork(s, c); return;
+    case PROBE_BECAME: take_exec(s, c); return;
+    case PROBE_ENDED:
+        at = number_of(&s->by_pid, c->pid);
+        if (!at || !*at)
+            return;
+        if (s->process[*at - 1].pid == c->pid)
+            end(s, &s->process[*at - 1], c->time_ns,
+                WIFSIGNALED((int)c->size) ? MLW_END_KILLED : MLW_END_EXIT, (uint32_t)c->size);
+        *at = 0; /* the number may be given to another */
+        return;
+    case PROBE_UNTOLD:
+        rows_lost(s->rows, latest(s, c->pid)->image, c->size);
+        s->told_lost += c->size;
+        return;
+    default: take_call(s, c);
+    }
+}
+
+/* ---- beside them ---- */
+
+/* False when there is nothing to read: it has ended. */
+static bool read_resident(const struct process *p, struct mlw_resident *now)
+{
+    char text[160];
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    ssize_t n = p->statm < 0 ? -1 : pread(p->statm, text, sizeof text - 1, 0);
+    uint64_t pages[3];
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    char *at = text, *rest;
+    for (int i = 0; i < 3; i++, at = rest) {
+        pages[i] = strtoull(at, &rest, 10);
+        if (rest == at)
+            return false;
+    }
+    *now = (struct mlw_resident){0, pages[0] * page, pages[1] * page, pages[2] * page};
+    return now->rss != 0;
+}
+
+static void sample(struct outside *s, struct process *p, uint64_t now_ns)
+{
+    struct mlw_resident now;
+    p->next_sample_ns = now_ns + p->sample_ns;
+    if (!read_resident(p, &now))
+        return;
+    const bool same = now.rss == p->last.rss && now.vmsize == p->last.vmsize;
+    if (!same)
+        rows_resident(s->rows, p->image, since_start(s, now_ns), &now);
+    p->last = now;
+    if (!s->o->sample_interval_ns)
+        p->sample_ns = !same ? FASTEST_NS : p->sample_ns * 2 > IDLE_NS ? IDLE_NS : p->sample_ns * 2;
+}
+
+void outside_sample(struct outside *s, uint64_t now_ns)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (!s->process[i].ended && now_ns >= s->process[i].next_sample_ns)
+            sample(s, &s->process[i], now_ns);
+}
+
+void outside_look(struct outside *s, uint64_t now_ns)
+{
+    struct mlw_resident ignored;
+    for (size_t i = 0; i < s->count; i++) {
+        struct process *p = &s->process[i];
+        const bool gone = !p->ended && !read_resident(p, &ignored) &&
+                          (p->statm >= 0 || (kill((pid_t)p->pid, 0) && errno == ESRCH));
+        if (gone && p->gone) /* what it did was taken meanwhile */
+            end(s, p, now_ns, MLW_END_EXIT, 0);
+        p->gone = gone;
+    }
+}
+
+unsigned outside_running(const struct outside *s) { return s->over ? 0 : s->running; }
+bool outside_has_ended(const struct outside *s) { return s->named_ended; }
+unsigned outside_images(const struct outside *s) { return (unsigned)s->count; }
+bool outside_failed(const struct outside *s) { return s->failed; }
+
+/* ---- from start to end ---- */
+
+struct outside *outside_new(const struct outside_options *o, struct error *err)
+{
+    struct outside *s = calloc(1, sizeof *s);
+    struct process *p = NULL;
+    if (s) {
+        s->o = o;
+        p = new_process(s, o->pid);
+    }
+    if (!p) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+        outside_free(s);
+        return NULL;
+    }
+    if (!read_resident(p, &p->last)) {
+        error_set(err, ERROR_USAGE, "process %u has ended, or has no memory of its own", o->pid);
+        outside_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void outside_begin(struct outside *s, struct rows *rows, const struct probe_result *probe,
+                   uint64_t start_ns)
+{
+    struct process *p = &s->process[0];
+    struct timespec real;
+    clock_gettime(CLOCK_REALTIME, &real);
+    s->rows = rows;
+    s->probe = probe;
+    s->start_ns = start_ns;
+    s->start_realtime_ns = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
+    identify(s, p);
+    const struct rows_process d = description(s, p, 0, note_of(s));
+    rows_process(rows, &d);
+    rows_resident(rows, 0, 0, &p->last);
+}
+
+void outside_end(struct outside *s, uint64_t now_ns, uint64_t lost)
+{
+    for (size_t i = 0; i < s->count; i++)
+        end(s, &s->process[i], now_ns, MLW_END_UNKNOWN, 0);
+    if (lost > s->told_lost) /* what was not a call of one of them */
+        rows_lost(s->rows, 0, lost - s->told_lost);
+}
+
+void outside_free(struct outside *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->count; i++)
+        release(&s->process[i]);
+    numbers_release(&s->by_pid);
+    free(s->process);
+    free(s);
+}

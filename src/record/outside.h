@@ -1,0 +1,43 @@
+/* outside.h - the processes of a recording that is made from outside: from what the kernel tells of
+ * each to rows, and how large each is meanwhile.
+ *
+ * Owns: which program image each process is at the moment; numbers of its threads, stacks and
+ * files; descriptors of /proc. Errors are kept: out of memory until outside_failed is asked,
+ * writing until the rows are finished. One thread. */
+#ifndef MALLOW_RECORD_OUTSIDE_H
+#define MALLOW_RECORD_OUTSIDE_H
+
+#include "import/rows.h"
+#include "probe/probe.h"
+
+struct outside;
+
+struct outside_options {
+    uint32_t pid; /* the process that was named */
+    enum mlw_stack_mode stacks;
+    bool no_follow;
+    uint64_t sample_interval_ns; /* 0: chosen by what each process does */
+};
+
+/* Before the probe begins: a short process ends before the first turn. o is kept. NULL with *err.
+ */
+struct outside *outside_new(const struct outside_options *o, struct error *err);
+/* Once the probe is at work, which began at start_ns (CLOCK_MONOTONIC): describes the process to
+ * rows, which are the caller's, as is probe. */
+void outside_begin(struct outside *s, struct rows *rows, const struct probe_result *probe,
+                   uint64_t start_ns);
+void outside_take(struct outside *s, const struct probe_call *c);
+/* Sizes of those whose turn it is. */
+void outside_sample(struct outside *s, uint64_t now_ns);
+/* Looks for processes that ended unseen; seldom. */
+void outside_look(struct outside *s, uint64_t now_ns);
+/* How many run that are recorded: without children, none once the process is another program. */
+unsigned outside_running(const struct outside *s);
+bool outside_has_ended(const struct outside *s); /* the process that was named */
+unsigned outside_images(const struct outside *s);
+bool outside_failed(const struct outside *s); /* no memory */
+/* When everything was taken: what is known of the ends. lost: calls of all together. */
+void outside_end(struct outside *s, uint64_t now_ns, uint64_t lost);
+void outside_free(struct outside *s); /* NULL is fine */
+
+#endif
