@@ -104,7 +104,7 @@ static void print_text(const struct findings *s)
 {
     bool colour = terminal_colour(STDOUT_FILENO);
     static const char *const titles[] = {"Essential", "Useful",
-                                         "Optional (for 'mallow probe' only)"};
+                                         "Optional (for 'probe', 'record --with', 'record -p')"};
     for (int weight = MACHINE_ESSENTIAL; weight <= MACHINE_OPTIONAL; weight++) {
         printf("%s%s:\n", weight ? "\n" : "", titles[weight]);
         for (size_t i = 0; i < s->fact_count; i++)
@@ -187,14 +187,18 @@ static void print_json(const struct findings *s)
 /* ---- the command ---- */
 
 /* What the probes stand on, behind the other facts. */
-static void add_probe_facts(struct findings *s)
+static void add_probe_facts(struct findings *s, bool recordings)
 {
     struct probe_cap caps[PROBE_CAPS_MAX];
     size_t n = probe_caps(caps, PROBE_CAPS_MAX);
+    if (recordings)
+        n += probe_caps_recording(caps + n, PROBE_CAPS_MAX - n);
     for (size_t i = 0; i < n; i++) {
         struct machine_fact *f = &s->facts[s->fact_count++];
         *f = (struct machine_fact){.name = caps[i].name,
-                                   .status = caps[i].works ? MACHINE_OK : MACHINE_MISSING,
+                                   .status = caps[i].partly  ? MACHINE_LIMITED
+                                             : caps[i].works ? MACHINE_OK
+                                                             : MACHINE_MISSING,
                                    .weight = MACHINE_OPTIONAL};
         snprintf(f->detail, sizeof f->detail, "%s", caps[i].detail);
         snprintf(f->why, sizeof f->why, "%s", caps[i].why);
@@ -247,7 +251,7 @@ static int run(const struct command *self, const void *options, char **operands,
     s.fact_count = machine_facts(s.facts, MACHINE_FACTS_MAX);
     add_left_fact(&s);
     add_push_fact(&s);
-    add_probe_facts(&s);
+    add_probe_facts(&s, !operand_count); /* to begin them all takes a while */
     s.works = true;
     for (size_t i = 0; i < s.fact_count; i++)
         if (s.facts[i].weight == MACHINE_ESSENTIAL && s.facts[i].status == MACHINE_MISSING)

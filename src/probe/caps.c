@@ -13,11 +13,14 @@
 #include <unistd.h>
 
 #include "probe/attach.h"
+#include "probe/probe.h"
 
 enum { CAPABILITY_SYS_ADMIN = 21, CAPABILITY_PERFMON = 38, CAPABILITY_BPF = 39 };
 
 static const char remedy_rights[] =
     "run it as root (sudo), or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep $(readlink -f MALLOW)";
+static const char remedy_swap[] =
+    "fallocate -l 1G /swapfile && chmod 600 /swapfile && mkswap /swapfile && swapon /swapfile";
 
 static uint64_t effective_capabilities(void)
 {
@@ -100,6 +103,7 @@ static void put(struct probe_cap *c, const char *name, bool works, const char *d
 {
     c->name = name;
     c->works = works;
+    c->partly = false;
     snprintf(c->detail, sizeof c->detail, "%s", detail);
     snprintf(c->why, sizeof c->why, "%s", works ? "" : why);
     snprintf(c->remedy, sizeof c->remedy, "%s", works ? "" : remedy);
@@ -154,9 +158,111 @@ size_t probe_caps(struct probe_cap *caps, size_t max)
     bool swap = caps_any_swap();
     put(&c[n++], "swap", swap, swap ? "swap is configured" : "no swap is configured",
         "anonymous pages cannot be paged out or in; there is nothing for such a probe to see",
-        "fallocate -l 1G /swapfile && chmod 600 /swapfile && mkswap /swapfile && swapon /swapfile");
+        remedy_swap);
     if (n > max)
         n = max;
+    memcpy(caps, c, n * sizeof *c);
+    return n;
+}
+
+/* ---- what a recording asks for ---- */
+
+static void ignore_event(void *arg, const struct mlw_kernel *event, const uint64_t *values)
+{
+    (void)arg, (void)event, (void)values;
+}
+
+static void ignore_call(void *arg, const struct probe_call *call) { (void)arg, (void)call; }
+
+/* Keeps the first line that is said: what there is less of than there might be. */
+static void keep_line(void *arg, const char *line)
+{
+    struct error *kept = arg;
+    if (!*kept->text)
+        error_set(kept, ERROR_UNSUPPORTED, "%s", line);
+}
+
+/* Begins it on this process and ends it. False with *err; true with text in *err: only in part. */
+static bool begins(const struct probe_kind *kind, struct error *err)
+{
+    const bool calls = kind == &probe_kind_record;
+    struct probe_result result;
+    struct error failed;
+    const struct probe_options o = {.kind = kind,
+                                    .pid = (uint32_t)getpid(),
+                                    .no_follow = true,
+                                    .by = probe_kind_stream_by(kind),
+                                    .stream = calls ? NULL : ignore_event,
+                                    .call = calls ? ignore_call : NULL,
+                                    .say = keep_line,
+                                    .arg = err};
+    *err->text = 0;
+    const bool begun = !probe_begin(&o, &result, &failed);
+    if (begun)
+        probe_end(&result);
+    else
+        *err = failed;
+    probe_release(&result);
+    return begun;
+}
+
+/* Adds "NAME: TEXT" to why; what fixes it is the remedy, unless there is one. */
+static void add_reason(struct probe_cap *c, const char *name, const char *text)
+{
+    static const char fix[] = "; to fix it: ";
+    const char *remedy = strstr(text, fix);
+    const size_t n = strlen(c->why), length = remedy ? (size_t)(remedy - text) : strlen(text);
+    snprintf(c->why + n, sizeof c->why - n, "%s%s%s%.*s", n ? "; " : "", name, *name ? ": " : "",
+             (int)length, text);
+    if (remedy && !*c->remedy)
+        snprintf(c->remedy, sizeof c->remedy, "%s", remedy + sizeof fix - 1);
+}
+
+static void try_streams(struct probe_cap *c)
+{
+    struct error err;
+    unsigned kinds = 0, begun = 0;
+    for (const struct probe_kind *const *k = probe_kinds; *k; k++) {
+        if (!probe_kind_stream(*k))
+            continue;
+        const char *name = probe_kind_name(*k);
+        const size_t n = strlen(c->detail);
+        const bool works = begins(*k, &err);
+        kinds++;
+        begun += works;
+        if (works)
+            snprintf(c->detail + n, sizeof c->detail - n, "%s%s", n ? ", " : "", name);
+        c->partly |= works && *err.text;
+        if (*err.text)
+            add_reason(c, name, err.text);
+    }
+    if (c->partly && !*c->remedy && !caps_any_swap())
+        snprintf(c->remedy, sizeof c->remedy, "%s", remedy_swap);
+    c->works = begun;
+    c->partly |= begun && begun < kinds;
+    if (!begun)
+        snprintf(c->detail, sizeof c->detail, "none of the kernel's events");
+}
+
+size_t probe_caps_recording(struct probe_cap *caps, size_t max)
+{
+    struct probe_cap c[] = {{.name = "record-with"}, {.name = "record-p"}};
+    struct error err;
+    const size_t n = sizeof c / sizeof *c < max ? sizeof c / sizeof *c : max;
+    if (caps_require(&err)) { /* the same for all, which is said once */
+        snprintf(c[0].detail, sizeof c[0].detail, "none of the kernel's events");
+        add_reason(&c[0], "", err.text);
+    } else
+        try_streams(&c[0]);
+    c[1].works = begins(&probe_kind_record, &err);
+    c[1].partly = c[1].works && !caps_user_stacks();
+    snprintf(c[1].detail, sizeof c[1].detail,
+             c[1].works ? "a process that runs already can be recorded"
+                        : "a process that runs already cannot be recorded");
+    if (!c[1].works)
+        add_reason(&c[1], "", err.text);
+    else if (c[1].partly)
+        add_reason(&c[1], "", "only with --stacks none; to fix it: use Linux 5.17 or newer");
     memcpy(caps, c, n * sizeof *c);
     return n;
 }

@@ -1,4 +1,4 @@
-/* caps.h - what this machine lets `mallow probe` do, feature by feature.
+/* caps.h - what this machine lets `mallow probe`, `record --with` and `record -p` do.
  *
  * Owns: trying each thing that the probes stand on, without leaving a trace. Any thread. */
 #ifndef MALLOW_PROBE_CAPS_H
@@ -10,16 +10,18 @@
 #include "base/error.h"
 
 struct probe_cap {
-    const char *name; /* short and stable, for scripts */
-    bool works;
-    char detail[256]; /* how it is here */
-    char why[256];    /* what does not work because of it; "" when all is well */
-    char remedy[256]; /* the command that fixes it; "" when there is none */
+    const char *name;   /* short and stable, for scripts */
+    bool works, partly; /* partly: not all of it; why tells */
+    char detail[256];   /* how it is here */
+    char why[320];      /* what does not work because of it; "" when all is well */
+    char remedy[256];   /* the command that fixes it; "" when there is none */
 };
 
 /* Fills up to `max` and returns how many. */
-enum { PROBE_CAPS_MAX = 8 };
+enum { PROBE_CAPS_MAX = 10 };
 size_t probe_caps(struct probe_cap *caps, size_t max);
+/* The same of what a recording may have the kernel tell: each is begun on this very process. */
+size_t probe_caps_recording(struct probe_cap *caps, size_t max);
 
 /* Returns 0 when programs can be loaded at all; -1 with *err, one line with the reason and the
  * remedy. */

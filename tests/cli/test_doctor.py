@@ -48,13 +48,13 @@ class Doctor(unittest.TestCase):
         document = json.loads(out.stdout)
         checks = {c["name"]: c for c in document["checks"]}
         self.assertLessEqual({"record-library", "clock", "memfd", "dev-shm", "proc", "libc", "debuginfod",
-                              "jemalloc", "bpf"}, set(checks))
+                              "jemalloc", "bpf", "record-with", "record-p"}, set(checks))
+        text = mallow("doctor").stdout
         for check in checks.values():
             self.assertIn(check["status"], ("ok", "limited", "missing"))
             self.assertTrue(check["detail"], check)
             if check["status"] == "ok":
                 self.assertEqual((check["why"], check["remedy"]), ("", ""))
-            text = mallow("doctor").stdout
             self.assertIn(check["name"], text)
         essential = [c for c in checks.values() if c["weight"] == "essential"]
         self.assertEqual(document["works"], all(c["status"] != "missing" for c in essential))

@@ -1,8 +1,10 @@
 """`mallow probe` where something is missing: each kind works, or says in one line what it lacks. A mount namespace hides
 what the kernel offers; setpriv takes all capabilities but two away."""
 import json
+import os
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 from probing import MALLOW, for_others, main, mallow, victim
@@ -71,6 +73,45 @@ class Lacking(unittest.TestCase):
                 expected = json.loads(root.stdout[root.stdout.index("{"):])
                 self.assertEqual((document["calls"], document["bytes"]), (expected["calls"], expected["bytes"]))
                 self.assertGreater(document["calls"], 400)
+
+    # What `mallow doctor` says of recordings, and what they then do.
+
+    def doctor(self, before):
+        out = subprocess.run([*before, MALLOW, "doctor", "--json"], capture_output=True, text=True, check=False,
+                             timeout=120, stdin=subprocess.DEVNULL)
+        if "unshare:" in out.stderr or "mount:" in out.stderr or not out.stdout:
+            self.skipTest(f"SKIPPED, LOUDLY: cannot take it away here: {out.stderr.strip()}")
+        checks = {c["name"]: c for c in json.loads(out.stdout)["checks"]}
+        return checks["record-with"], checks["record-p"]
+
+    def test_doctor_tells_which_recordings_work(self):
+        streams, attaching = self.doctor([])
+        self.assertEqual((attaching["status"], attaching["why"]), ("ok", ""))
+        works = streams["detail"].split(", ")
+        self.assertIn("faults", works)
+        with tempfile.TemporaryDirectory() as folder:
+            for kind in ("faults", "rss", "arenas", "swapin", "reclaim"):
+                out = mallow("record", "--with", kind, "-o", os.path.join(folder, "out.mlw"), "--", "/bin/true")
+                self.assertEqual(out.returncode == 0, kind in works, f"{kind}: {streams} {out.stderr}")
+                # What it says of itself when it is recorded, the doctor says.
+                less = "because" in out.stderr or "is configured" in out.stderr or out.returncode
+                self.assertEqual(bool(less), f"{kind}: " in streams["why"], f"{kind}: {streams} {out.stderr}")
+        self.assertEqual(streams["status"] == "ok", streams["why"] == "")
+        self.assertEqual(streams["status"] == "ok", streams["remedy"] == "")
+
+    def test_doctor_without_the_kernels_types(self):
+        for check in self.doctor(["unshare", "-m", "sh", "-c", " && ".join(NO_TYPES) + ' && exec "$@"', "sh"]):
+            self.assertEqual(check["status"], "missing")
+            self.assertIn("CONFIG_DEBUG_INFO_BTF", check["why"])
+
+    def test_doctor_without_rights(self):
+        if not shutil.which("setpriv"):
+            self.skipTest("SKIPPED, LOUDLY: no setpriv (util-linux)")
+        for_others(self)
+        for check in self.doctor(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]):
+            self.assertEqual(check["status"], "missing")
+            self.assertIn("CAP_BPF and CAP_PERFMON", check["why"])
+            self.assertIn("setcap cap_bpf,cap_perfmon", check["remedy"])
 
 
 if __name__ == "__main__":
