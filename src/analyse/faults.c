@@ -41,6 +41,31 @@ void fault_sums_release(struct fault_sums *s)
     memset(s, 0, sizeof *s);
 }
 
+static struct fault_slice *slice_of(struct fault_slice *series, const struct fault_slices *slices,
+                                    uint64_t time_ns)
+{
+    const uint64_t since = time_ns > slices->start_ns ? time_ns - slices->start_ns : 0;
+    const uint64_t i = slices->width_ns ? since / slices->width_ns : 0;
+    return &series[i < slices->bins ? i : slices->bins - 1];
+}
+
+void fault_series(struct fault_slice *series, const struct fault_slices *slices,
+                  const struct trace_image *image, uint64_t from_ns, uint64_t to_ns)
+{
+    memset(series, 0, slices->bins * sizeof *series);
+    for (uint32_t i = 0; i < image->fault_count; i++) {
+        const struct trace_fault *f = &image->faults[i];
+        if (f->time_ns >= from_ns && (!to_ns || f->time_ns < to_ns))
+            add(&slice_of(series, slices, f->time_ns)->faults, f->what & MLW_FAULT_MAJOR);
+    }
+    for (uint32_t i = 0; i < image->moment_count; i++) {
+        const struct trace_moment *m = &image->moments[i];
+        if (m->kind == MLW_KERNEL_SWAP && m->what == MLW_PAGES_IN && m->time_ns >= from_ns &&
+            (!to_ns || m->time_ns < to_ns))
+            slice_of(series, slices, m->time_ns)->swapped_in_pages += (uint64_t)m->value[0];
+    }
+}
+
 uint64_t level_resident(const struct trace_level *l) { return l->file + l->anonymous + l->shared; }
 
 const struct trace_level *level_largest(const struct trace_image *image, uint32_t first,

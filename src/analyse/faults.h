@@ -1,5 +1,5 @@
 /* faults.h - page faults added up: by the call that made the block which was hit, by place, by kind
- * of access.
+ * of access, by slices of time.
  *
  * Owns: the sums over an image's faults. Which block a fault hit is told by the trace. */
 #ifndef MALLOW_ANALYSE_FAULTS_H
@@ -25,6 +25,20 @@ struct fault_sums {
 int fault_sums_of(struct fault_sums *s, const struct trace_image *image, uint64_t from_ns,
                   uint64_t to_ns, struct error *err);
 void fault_sums_release(struct fault_sums *s);
+
+/* What happened in each of `bins` slices of time, the first of which begins at start_ns; what lies
+ * before or behind them is in the first or the last. bins is at least 1; series has room for them.
+ */
+struct fault_slice {
+    struct fault_count faults;
+    uint64_t swapped_in_pages;
+};
+struct fault_slices {
+    uint64_t start_ns, width_ns;
+    size_t bins;
+};
+void fault_series(struct fault_slice *series, const struct fault_slices *slices,
+                  const struct trace_image *image, uint64_t from_ns, uint64_t to_ns);
 
 /* The largest resident size among the exact levels; NULL when there are none. */
 const struct trace_level *level_peak(const struct trace_image *image);

@@ -120,7 +120,8 @@ static int pack(const struct page *p, const struct detail *d, struct html_block 
     if (!status && !j.out)
         status = error_system(err, "memory for the page");
     if (!status) {
-        status = html_process(&j, d->m, s, &plan, &d->sites, &d->lanes, &d->heap, d->names, err);
+        status = html_process(&j, d->m, s, &plan, &d->sites, &d->lanes, &d->heap, d->names,
+                              trace_info(p->t)->kernel_kinds, p->options, err);
         if (fclose(j.out) && !status)
             status = error_system(err, "memory for the page");
     }

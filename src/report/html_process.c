@@ -5,7 +5,7 @@
 
 #include "analyse/resident.h"
 #include "report/json_process.h"
-#include "report/report.h"
+#include "report/kernel.h"
 
 #define STACKS_SHOWN 200u /* that mapped memory themselves, or keep free memory */
 #define SINGLE_LANES 15u  /* threads that are shown by themselves */
@@ -464,13 +464,15 @@ static void write_failures(struct json *j, const struct model *m, const struct p
 int html_process(struct json *j, const struct model *m, const struct series *s,
                  const struct series_plan *plan, const struct page_sites *sites,
                  const struct page_lanes *lanes, const struct heap_view *heap, struct names *names,
-                 struct error *err)
+                 uint32_t kernel_kinds, const struct report_options *o, struct error *err)
 {
     const struct trace_image *image = model_image(m);
     const size_t bins = plan->bins;
     json_open_object(j, NULL);
     json_process(j, m);
-    int status = model_filtered(m) ? 0 : json_mapped(j, m, names, STACKS_SHOWN, err);
+    int status = json_page_timeline(j, m, kernel_kinds, o, err);
+    if (!status && !model_filtered(m))
+        status = json_mapped(j, m, names, STACKS_SHOWN, err);
     if (!status)
         status = json_heap(j, heap, names, STACKS_SHOWN, err);
     json_open_object(j, "page");

@@ -6,6 +6,7 @@
 #include "report/heap.h"
 #include "report/html_sites.h"
 #include "report/json.h"
+#include "report/report.h"
 
 /* Threads put together so that there are not too many of them. */
 struct page_lanes {
@@ -17,10 +18,11 @@ struct page_lanes {
 int page_lanes_find(struct page_lanes *l, const struct trace_image *image, struct error *err);
 void page_lanes_release(struct page_lanes *l);
 
-/* The whole object: what the JSON report says of the process, then `page`, see web/src/data.ts. */
+/* The whole object: what the JSON report says of the process, then `page`, see web/src/data.ts.
+ * kernel_kinds: of trace_info. */
 int html_process(struct json *j, const struct model *m, const struct series *s,
                  const struct series_plan *plan, const struct page_sites *sites,
                  const struct page_lanes *lanes, const struct heap_view *heap, struct names *names,
-                 struct error *err);
+                 uint32_t kernel_kinds, const struct report_options *o, struct error *err);
 
 #endif

@@ -418,6 +418,37 @@ void json_kernel(struct json *j, const struct trace_image *image, uint32_t kinds
         json_moments(j, image, o);
 }
 
+int json_page_timeline(struct json *j, const struct model *m, uint32_t kinds,
+                       const struct report_options *o, struct error *err)
+{
+    const bool faults = kinds & 1u << MLW_KERNEL_FAULT, swap = kinds & 1u << MLW_KERNEL_SWAP;
+    const struct trace_image *image = model_image(m);
+    struct fault_slices slices;
+    if ((!faults && !swap) || !kernel_shown(o))
+        return 0;
+    model_timeline(m, &slices.start_ns, &slices.width_ns, &slices.bins);
+    struct fault_slice *series = calloc(slices.bins + 1, sizeof *series);
+    if (!series)
+        return error_set(err, ERROR_MEMORY, "no memory for the faults of a timeline");
+    if (slices.bins)
+        fault_series(series, &slices, image, o->from_ns, o->to_ns);
+    json_open_array(j, "page_timeline");
+    for (size_t i = 0; i < slices.bins; i++) {
+        json_open_object(j, NULL);
+        json_number(j, "time_ns", slices.start_ns + (i + 1) * slices.width_ns - image->start_ns);
+        if (faults) {
+            json_number(j, "minor_faults", series[i].faults.minor);
+            json_number(j, "major_faults", series[i].faults.major);
+        }
+        if (swap)
+            json_number(j, "swapped_in_pages", series[i].swapped_in_pages);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    free(series);
+    return 0;
+}
+
 void json_kernel_kinds(struct json *j, const struct trace_info *info)
 {
     if (!info->kernel_kinds)

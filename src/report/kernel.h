@@ -4,6 +4,7 @@
 #define MALLOW_REPORT_KERNEL_H
 
 #include "analyse/faults.h"
+#include "model/model.h"
 #include "report/json.h"
 #include "report/page.h"
 #include "report/report.h"
@@ -23,6 +24,10 @@ int section_kernel(const struct page *p, const struct trace_image *image, uint32
  * sums: of faults. */
 void json_kernel(struct json *j, const struct trace_image *image, uint32_t kinds,
                  const struct fault_sums *sums, const struct report_options *o);
+/* A field of an open object: page_timeline, faults and pages from swap in the slices of the model's
+ * timeline; nothing when neither was recorded. */
+int json_page_timeline(struct json *j, const struct model *m, uint32_t kinds,
+                       const struct report_options *o, struct error *err);
 /* A field `kernel` of the whole recording, when anything was asked for. */
 void json_kernel_kinds(struct json *j, const struct trace_info *info);
 

@@ -355,7 +355,9 @@ static int write_process(struct json *j, const struct model *m, struct names *na
     json_open_object(j, NULL);
     json_process(j, m);
     json_kernel(j, model_image(m), kernel_kinds, &faults, o);
-    int status = model_filtered(m) ? 0 : json_mapped(j, m, names, 0, err);
+    int status = json_page_timeline(j, m, kernel_kinds, o, err);
+    if (!status && !model_filtered(m))
+        status = json_mapped(j, m, names, 0, err);
     if (!status && heap)
         status = json_heap(j, heap, names, 0, err);
     if (!status)

@@ -30,8 +30,12 @@ const environment = { ...process.env, LC_ALL: "C", DEBUGINFOD_URLS: "", PYTHONMA
 const run = (...args) => execFileSync(mallow, args, { env: environment, maxBuffer: 1 << 30, encoding: "utf8" });
 
 function record(name, ...command) {
+  return recordWith([], name, ...command);
+}
+
+function recordWith(options, name, ...command) {
   const file = path.join(folder, `${name}.mlw`);
-  const done = spawnSync(mallow, ["record", "-q", "-o", file, "--", ...command], { env: environment, encoding: "utf8" });
+  const done = spawnSync(mallow, ["record", "-q", "-o", file, ...options, "--", ...command], { env: environment, encoding: "utf8" });
   assert.equal(done.status, 0, done.stderr);
   run("report", "--html", `${file}.html`, file);
   assert.ok(fs.statSync(`${file}.html`).size <= 5000000);
@@ -87,16 +91,16 @@ async function compare(page, process, what) {
   assert.deepEqual(bars, process.size_histogram.map((h) => h.calls), `${what}: sizes`);
 }
 
-/** What is chosen on the time axis, as `mallow report --time` says it. */
-async function reportOfRange(page, recording, process) {
+/** What is chosen on the time axis, as `mallow report --time` says it; early: with what came before its start. */
+async function reportOfRange(page, recording, process, early = false) {
   const [from, to] = await page.$eval("#range", (e) => [Number(e.dataset.fromNs), Number(e.dataset.toNs)]);
-  const time = `${process.start_ns + from}ns..${process.start_ns + to - 1}ns`;
+  const time = `${early && from === 0 ? 0 : process.start_ns + from}ns..${process.start_ns + to - 1}ns`;
   const part = JSON.parse(run("report", "--json", "-p", String(process.pid), "--time", time, recording.file));
   return part.processes.find((p) => p.start_ns === process.start_ns);
 }
 
-async function brush(page, from, to) {
-  const over = await page.$("#timeline .u-over");
+async function brush(page, from, to, plot = "#timeline") {
+  const over = await page.$(`${plot} .u-over`);
   await over.scrollIntoViewIfNeeded();
   const box = await over.boundingBox();
   const y = box.y + box.height / 2;
@@ -271,6 +275,35 @@ async function look(browser, recording, name) {
   await context.close();
 }
 
+/** Page faults beside the bytes, over everything and in ranges chosen on either plot. */
+async function faults(browser, recording) {
+  const [process] = recording.report.processes;
+  assert.deepEqual(recording.report.kernel.kinds, ["faults", "swapin"]);
+  assert.ok(process.page_faults.minor > 4000, "the program touched its pages");
+  const sum = (list, key) => list.reduce((s, slice) => s + slice[key], 0);
+  await other(browser, recording.page, async (page) => {
+    const check = async (part, what) => {
+      const figure = (key) => number(page, `#page-faults [data-figure="${key}"]`);
+      assert.equal(await figure("minor"), part.page_faults.minor, `${what}: minor faults`);
+      assert.equal(await figure("major"), part.page_faults.major, `${what}: major faults`);
+      assert.equal(await figure("swap"), sum(part.page_timeline, "swapped_in_pages"), `${what}: pages from swap`);
+      assert.equal(sum(part.page_timeline, "minor_faults"), part.page_faults.minor, `${what}: the sum of its slices`);
+    };
+    await check(process, "faults");
+    for (const [from, to, plot] of [[0.3, 0.7, "#timeline"], [0, 0.5, "#faults"], [0.45, 0.55, "#faults"]]) {
+      await brush(page, from, to, plot);
+      await check(await reportOfRange(page, recording, process, true), `faults from ${from} to ${to} of ${plot}`);
+      await press(page, "#range-clear");
+    }
+    // Both plots have one time axis.
+    const boxes = await page.$$eval("#timeline .u-over, #faults .u-over", (all) => all.map((e) => [e.getBoundingClientRect().left, e.getBoundingClientRect().width]));
+    assert.deepEqual(boxes[0], boxes[1]);
+    await show(page, "#page-faults label:first-child input", false);
+    await show(page, "#page-faults label:first-child input", true);
+    await check(process, "faults, the whole again");
+  });
+}
+
 /** A page of another kind, opened; calls `read` with it. */
 async function other(browser, file, read) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
@@ -378,6 +411,17 @@ threads = [threading.Thread(target=lambda: [json.loads(text) for _ in range(3)])
 for t in threads: t.start()
 for t in threads: t.join()
 `;
+/* Memory that grows in steps, whose pages are touched one after the other. */
+const TOUCHING = `
+import time
+kept = []
+for step in range(12):
+    kept.append(bytearray(b"x") * (2 << 20))
+    time.sleep(0.01)
+    kept[step][::4096] = b"y" * len(kept[step][::4096])
+del kept[::2]
+more = [bytes(3000) for _ in range(3000)]
+`;
 const PERL = `
 my %lines_of;
 for my $file (map { glob "$_/*.pm $_/*/*.pm" } grep { -d } @INC) {
@@ -398,6 +442,10 @@ try {
     perl: record("perl", onPath("perl"), path.join(folder, "words.pl")),
     gcc: record("gcc", onPath("gcc", "cc"), "-O1", "-c", path.join(folder, "many.c"), "-o", path.join(folder, "many.o")),
   };
+  const tells = JSON.parse(spawnSync(mallow, ["doctor", "--json"], { env: environment, encoding: "utf8" }).stdout).checks.find((c) => c.name === "record-with");
+  const canTell = ["faults", "swapin"].every((kind) => tells.detail.split(", ").includes(kind));
+  if (!canTell) console.log(`SKIPPED, LOUDLY: the plot of page faults: ${tells.detail}; ${tells.why}`);
+  const kernelTells = canTell && recordWith(["--with", "faults,swapin"], "faults", fs.existsSync("/usr/bin/python3") ? "/usr/bin/python3" : python, "-c", TOUCHING);
   const { chromium } = createRequire(path.join(build, "package.json"))("playwright-core");
   const browser = await chromium.launch({
     executablePath: browserPath,
@@ -408,6 +456,7 @@ try {
   });
   try {
     for (const [name, recording] of Object.entries(recordings)) await look(browser, recording, name);
+    if (kernelTells) await faults(browser, kernelTells);
     await difference(browser, recordings.perl, recordings.gcc);
     await comparison(browser, recordings.perl);
     await tuning(browser);

@@ -154,6 +154,8 @@ export interface RawProcess {
   lifetime_histogram: { min_ns: number; max_ns: number | null; blocks: number; bytes: number }[];
   reallocs: { resized: number; grown: number; shrunk: number; kept_bytes: number; chains: number; longest_chain: number };
   thread_figures: ThreadFigures[];
+  /** As many as bins, where the kernel was asked for them; a kind that was not recorded has no numbers. */
+  page_timeline?: { time_ns: number; minor_faults?: number; major_faults?: number; swapped_in_pages?: number }[];
   resident: { time_ns: number; vmsize_bytes: number; rss_bytes: number; rss_shared_bytes: number }[];
   peak_rss_bytes: number | null;
   peak_rss_time_ns: number | null;

@@ -3,6 +3,7 @@ import { render, type ComponentChildren } from "preact";
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { ComparePage, type CompareDocument } from "./compare";
 import { hasBlock, loadProcess, loadSummary, unpack, type Listed, type Process, type Summary } from "./data";
+import { Faults, hasFaults } from "./faults";
 import { groupFigures, METRICS, metricOf, peakBin, rowFigures, totalFigures, type Figures, type Metric, type Range } from "./figures";
 import { DiffPage, type DiffDocument } from "./diff";
 import { Flame } from "./flame";
@@ -167,6 +168,7 @@ function Details({ summary, p, view, change, dark }: { summary: Summary; p: Proc
             : <>{duration(fromNs)} to {duration(toNs)}, {duration(toNs - fromNs)} <button onClick={() => setRange(0, 0)} id="range-clear">Show the whole run</button></>}
         </div>
         <Timeline p={p} range={range} whole={whole} dark={dark} onRange={setRange} />
+        {hasFaults(p) && <Faults p={p} range={range} whole={whole} dark={dark} onRange={setRange} />}
       </Section>
       <Section id="who" title="Who?" question={metric.about}>
         <div class="controls">

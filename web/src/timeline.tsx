@@ -1,6 +1,7 @@
 /** The time axis: live, usable and resident bytes, marks; dragging over it chooses a range. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
+import { draggedRange, showRange } from "./brush";
 import { themeNow } from "./colours";
 import type { Process } from "./data";
 import type { Range } from "./figures";
@@ -115,11 +116,8 @@ export function Timeline({ p, range, whole, dark, onRange }: Props) {
           g.restore();
         }],
         setSelect: [(u) => {
-          if (u.select.width < 2) return;
-          const from = (u.posToVal(u.select.left, "x") - bins.start_ns) / bins.width_ns;
-          const to = (u.posToVal(u.select.left + u.select.width, "x") - bins.start_ns) / bins.width_ns;
-          const a = Math.max(0, Math.min(bins.count - 1, Math.round(from)));
-          callback.current(a, Math.max(a + 1, Math.min(bins.count, Math.round(to))));
+          const chosen = draggedRange(u, bins);
+          if (chosen) callback.current(chosen.from, chosen.to);
         }],
       },
     };
@@ -131,12 +129,7 @@ export function Timeline({ p, range, whole, dark, onRange }: Props) {
       u.setSize({ width: box.current.clientWidth, height: 230 });
       show(u);
     });
-    const show = (u: uPlot) => {
-      const { range, whole } = current.current;
-      const left = u.valToPos(bins.start_ns + range.from * bins.width_ns, "x");
-      const right = u.valToPos(bins.start_ns + range.to * bins.width_ns, "x");
-      u.setSelect(whole ? { left: 0, width: 0, top: 0, height: 0 } : { left, width: right - left, top: 0, height: u.over.clientHeight }, false);
-    };
+    const show = (u: uPlot) => showRange(u, bins, current.current.range, current.current.whole);
     watch.observe(box.current);
     show(u);
     return () => {
@@ -147,11 +140,7 @@ export function Timeline({ p, range, whole, dark, onRange }: Props) {
   }, [p, data, dark, hidden, hasResident, hasSplits, bins]);
 
   useEffect(() => {
-    const u = plot.current;
-    if (!u) return;
-    const left = u.valToPos(bins.start_ns + range.from * bins.width_ns, "x");
-    const right = u.valToPos(bins.start_ns + range.to * bins.width_ns, "x");
-    u.setSelect(whole ? { left: 0, width: 0, top: 0, height: 0 } : { left, width: right - left, top: 0, height: u.over.clientHeight }, false);
+    if (plot.current) showRange(plot.current, bins, range, whole);
   }, [range.from, range.to, whole, bins]);
 
   const onKey = (event: KeyboardEvent) => {
