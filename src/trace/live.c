@@ -3,47 +3,52 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/large.h"
+
+#define PLACES_MAX ((size_t)1 << 32) /* as many as hashes tell apart */
+
 void live_free(struct live *l)
 {
     free(l->blocks);
     free(l->free_slots);
-    free(l->keys);
-    free(l->slots);
+    free(l->places);
     memset(l, 0, sizeof *l);
 }
 
 uint32_t live_find(const struct live *l, uint64_t address)
 {
-    if (!l->keys)
+    if (!l->places)
         return LIVE_NONE;
-    for (size_t h = live_hash(address) & l->mask; l->keys[h]; h = (h + 1) & l->mask)
-        if (l->keys[h] == address)
-            return l->slots[h];
+    const uint32_t hash = live_hash(address);
+    for (size_t h = hash & l->mask; l->places[h]; h = (h + 1) & l->mask)
+        if ((uint32_t)l->places[h] == hash) {
+            const uint32_t slot = LIVE_PLACE_SLOT(l->places[h]);
+            if (l->blocks[slot].address == address)
+                return slot;
+        }
     return LIVE_NONE;
+}
+
+static void put_place(uint64_t *places, size_t mask, uint64_t place)
+{
+    size_t h = (uint32_t)place & mask;
+    while (places[h])
+        h = (h + 1) & mask;
+    places[h] = place;
 }
 
 static bool rehash(struct live *l)
 {
-    size_t cap = l->keys ? (l->mask + 1) * 2 : 1024;
-    uint64_t *keys = calloc(cap, sizeof *keys);
-    uint32_t *slots = malloc(cap * sizeof *slots);
-    if (!keys || !slots) {
-        free(keys);
-        free(slots);
+    size_t cap = l->places ? (l->mask + 1) * 2 : 1024;
+    uint64_t *places = cap > PLACES_MAX ? NULL : large_grow(NULL, 0, cap * sizeof *places);
+    if (!places)
         return false;
-    }
-    for (size_t i = 0; l->keys && i <= l->mask; i++)
-        if (l->keys[i]) {
-            size_t h = live_hash(l->keys[i]) & (cap - 1);
-            while (keys[h])
-                h = (h + 1) & (cap - 1);
-            keys[h] = l->keys[i];
-            slots[h] = l->slots[i];
-        }
-    free(l->keys);
-    free(l->slots);
-    l->keys = keys;
-    l->slots = slots;
+    memset(places, 0, cap * sizeof *places);
+    for (size_t i = 0; l->places && i <= l->mask; i++)
+        if (l->places[i])
+            put_place(places, cap - 1, l->places[i]);
+    free(l->places);
+    l->places = places;
     l->mask = cap - 1;
     return true;
 }
@@ -51,7 +56,7 @@ static bool rehash(struct live *l)
 uint32_t live_add(struct live *l, uint64_t address, uint64_t size)
 {
     /* Short searches while the table fits the cache, half full when it does not. */
-    if ((!l->keys || (size_t)l->count * (l->mask < 1u << 16 ? 4 : 2) > l->mask) && !rehash(l))
+    if ((!l->places || (size_t)l->count * (l->mask < 1u << 16 ? 4 : 2) > l->mask) && !rehash(l))
         return LIVE_NONE;
     uint32_t slot;
     l->from_stack = l->top != 0;
@@ -64,10 +69,10 @@ uint32_t live_add(struct live *l, uint64_t address, uint64_t size)
             return LIVE_NONE;
         if (l->used == l->cap) {
             size_t cap = l->cap ? l->cap + l->cap / 2 : 1024;
-            struct live_block *b = realloc(l->blocks, cap * sizeof *b);
+            struct live_block *b = large_grow(l->blocks, l->cap * sizeof *b, cap * sizeof *b);
             if (b)
                 l->blocks = b;
-            uint32_t *f = realloc(l->free_slots, cap * sizeof *f);
+            uint32_t *f = large_grow(l->free_slots, l->cap * sizeof *f, cap * sizeof *f);
             if (f)
                 l->free_slots = f;
             if (!b || !f)
@@ -76,11 +81,7 @@ uint32_t live_add(struct live *l, uint64_t address, uint64_t size)
         }
         slot = l->used++;
     }
-    size_t h = live_hash(address) & l->mask;
-    while (l->keys[h])
-        h = (h + 1) & l->mask;
-    l->keys[h] = address;
-    l->slots[h] = slot;
+    put_place(l->places, l->mask, LIVE_PLACE(slot, live_hash(address)));
     struct live_block *b = &l->blocks[slot];
     memset(b, 0, sizeof *b);
     b->address = address;
@@ -94,21 +95,21 @@ uint32_t live_add(struct live *l, uint64_t address, uint64_t size)
 void live_remove(struct live *l, uint32_t slot)
 {
     struct live_block *b = &l->blocks[slot];
-    size_t h = live_hash(b->address) & l->mask;
-    while (l->keys[h] != b->address)
+    const uint64_t place = LIVE_PLACE(slot, live_hash(b->address));
+    size_t h = (uint32_t)place & l->mask;
+    while (l->places[h] != place)
         h = (h + 1) & l->mask;
     for (size_t i = h;;) { /* close the gap: nothing may lie behind an empty place it passed */
         i = (i + 1) & l->mask;
-        if (!l->keys[i])
+        if (!l->places[i])
             break;
-        size_t home = live_hash(l->keys[i]) & l->mask;
+        size_t home = (uint32_t)l->places[i] & l->mask;
         if (((i - home) & l->mask) >= ((i - h) & l->mask)) {
-            l->keys[h] = l->keys[i];
-            l->slots[h] = l->slots[i];
+            l->places[h] = l->places[i];
             h = i;
         }
     }
-    l->keys[h] = 0;
+    l->places[h] = 0;
     b->live = false;
     l->count--;
     l->bytes -= b->size;

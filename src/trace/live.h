@@ -2,7 +2,7 @@
  *
  * Owns: the rule of slots, which the reader mirrors: a released slot goes on top of a stack of free
  * ones; a new block takes the top, or, when there is none, the lowest slot never used. Memory:
- * about 80 bytes a slot. One thread. */
+ * about 80 bytes a slot, in large pages. One thread. */
 #ifndef MALLOW_TRACE_LIVE_H
 #define MALLOW_TRACE_LIVE_H
 
@@ -24,8 +24,7 @@ struct live_block {
 struct live {
     struct live_block *blocks; /* by slot */
     uint32_t *free_slots;      /* the stack */
-    uint64_t *keys;            /* addresses, open addressing; 0: empty */
-    uint32_t *slots;           /* of keys */
+    uint64_t *places;          /* open addressing: LIVE_PLACE of each live block; 0: empty */
     size_t mask, cap;
     uint32_t used;      /* slots ever used */
     uint32_t top;       /* height of the stack */
@@ -38,26 +37,33 @@ struct live {
 void live_free(struct live *l);
 /* The slot of the block at the address (not 0), or LIVE_NONE. */
 uint32_t live_find(const struct live *l, uint64_t address);
-/* Fetches what live_find of the address will look at, and then what its block is made of. */
-static inline size_t live_hash(uint64_t address)
+
+/* A place of the table: the slot, and of the address's hash as much as tells blocks apart nearly
+ * always. The hash says where the place would be best, so places move without a look at blocks. */
+#define LIVE_PLACE(slot, hash) (((uint64_t)(slot) + 1) << 32 | (hash))
+#define LIVE_PLACE_SLOT(place) ((uint32_t)((place) >> 32) - 1)
+
+static inline uint32_t live_hash(uint64_t address)
 {
     uint64_t h = address * 0x9e3779b97f4a7c15u;
-    return (size_t)(h ^ h >> 29);
+    return (uint32_t)(h ^ h >> 32);
 }
+/* Fetches what live_find of the address will look at, and then what its block is made of. */
 static inline void live_prefetch(const struct live *l, uint64_t address)
 {
-    if (l->keys) {
-        size_t h = live_hash(address) & l->mask;
-        __builtin_prefetch(&l->keys[h]);
-        __builtin_prefetch(&l->slots[h]);
-    }
+    if (l->places)
+        __builtin_prefetch(&l->places[live_hash(address) & l->mask]);
 }
 static inline void live_prefetch_block(const struct live *l, uint64_t address)
 {
-    if (l->keys) {
-        size_t h = live_hash(address) & l->mask;
-        if (l->keys[h] == address)
-            __builtin_prefetch(&l->blocks[l->slots[h]]);
+    if (l->places) {
+        const uint32_t hash = live_hash(address);
+        const uint64_t place = l->places[hash & l->mask];
+        if (place && (uint32_t)place == hash) {
+            const struct live_block *b = &l->blocks[LIVE_PLACE_SLOT(place)];
+            __builtin_prefetch(b, 1);
+            __builtin_prefetch((const char *)(b + 1) - 1, 1); /* it may reach over two lines */
+        }
     }
 }
 /* A slot for a new block at an address that is not live; its fields are the caller's to set, but
