@@ -54,28 +54,15 @@ const char *guest_library(void) { return "libmallow-record"; }
 void guest_exec(void) { process_ending(MLW_END_EXEC, 0); }
 void guest_exec_failed(void) { process_not_ending(); }
 
-/* ---- the end without destructors ---- */
+/* ---- the end, in ending.c ---- */
 
-EXPORT void _exit(int status) __attribute__((noreturn));
-void _exit(int status)
+void guest_ending(int status, bool handlers)
 {
+    if (handlers && !recording())
+        return;
+    if (handlers)
+        recorder.ending = recorder.lone; /* they may allocate: their rows leave at once */
     process_ending(MLW_END_EXIT, (uint32_t)status & 255);
-    for (;;)
-        sys_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
-}
-
-EXPORT void _Exit(int status) __attribute__((noreturn, alias("_exit")));
-
-EXPORT void quick_exit(int status) __attribute__((noreturn));
-void quick_exit(int status)
-{
-    void (*real)(int) = (void (*)(int))(uintptr_t)next_symbol("quick_exit");
-    if (recording()) {
-        recorder.ending = recorder.lone; /* its handlers may allocate: their rows leave at once */
-        process_ending(MLW_END_EXIT, (uint32_t)status & 255);
-    }
-    real(status);
-    __builtin_unreachable();
 }
 
 /* ---- code and stacks that vanish ---- */

@@ -1,10 +1,10 @@
 /* guest.h - what the preloaded libraries have in common: the allocator behind them, and calls of
  * the program that a guest must hear of.
  *
- * next.c, exec.c and sandbox.c are linked into each of them, cxx.c into libmallow-record.so and
- * libmallow-watch.so.
- * What they need of the library that they are in, they ask through the guest_* functions below. Any
- * thread, any signal handler may be inside any of them. */
+ * next.c, exec.c, ending.c and sandbox.c are linked into each of them, cxx.c into
+ * libmallow-record.so and libmallow-watch.so. What they need of the library that they are in, they
+ * ask through the guest_* functions below. Any thread, any signal handler may be inside any of
+ * them. */
 #ifndef MALLOW_PRELOAD_GUEST_H
 #define MALLOW_PRELOAD_GUEST_H
 
@@ -90,6 +90,10 @@ HIDDEN bool guest_sandboxed(void);
 HIDDEN void guest_not_sandboxed(bool as_before);
 /* The time stamp counter is about to be withheld. */
 HIDDEN void guest_clock_withheld(void);
+
+/* ending.c: the process is about to end without destructors; handlers: those of quick_exit are
+ * still to run. */
+HIDDEN void guest_ending(int status, bool handlers);
 
 /* ---- exec.c, for the library ---- */
 

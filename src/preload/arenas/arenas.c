@@ -543,23 +543,10 @@ __attribute__((destructor)) static void end(void)
 }
 
 /* Threads that ended gave back what their caches held after anybody could look. */
-EXPORT void _exit(int status) __attribute__((noreturn));
-void _exit(int status)
+void guest_ending(int status, bool handlers)
 {
+    (void)status, (void)handlers;
     end();
-    for (;;)
-        sys_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
-}
-
-EXPORT void _Exit(int status) __attribute__((noreturn, alias("_exit")));
-
-EXPORT void quick_exit(int status) __attribute__((noreturn));
-void quick_exit(int status)
-{
-    void (*real)(int) = (void (*)(int))(uintptr_t)next_symbol("quick_exit");
-    end();
-    real(status);
-    __builtin_unreachable();
 }
 
 /* ---- the calls ---- */

@@ -1,0 +1,26 @@
+/* ending.c - the end of a process without destructors: _exit, _Exit, quick_exit.
+ *
+ * What the library has still to do is done first; then the process ends as it was asked to. */
+#include <sys/syscall.h>
+
+#include "guest.h"
+#include "sys.h"
+
+EXPORT void _exit(int status) __attribute__((noreturn));
+void _exit(int status)
+{
+    guest_ending(status, false);
+    for (;;)
+        sys_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+EXPORT void _Exit(int status) __attribute__((noreturn, alias("_exit")));
+
+EXPORT void quick_exit(int status) __attribute__((noreturn));
+void quick_exit(int status)
+{
+    void (*real)(int) = (void (*)(int))(uintptr_t)next_symbol("quick_exit");
+    guest_ending(status, true);
+    real(status);
+    __builtin_unreachable();
+}
