@@ -16,7 +16,7 @@ typedef int sigaction_function(int, const struct sigaction *, struct sigaction *
 typedef void handler_function(int);
 
 static struct {
-    volatile uint32_t stage; /* 0 not installed, 1 under way, 2 installed */
+    volatile uint32_t stage; /* 0 not installed, 1 under way, 2 installed, 3 refused */
     volatile uint32_t turn;  /* the program's action is action[turn & 1] */
     struct sigaction action[2];
 } fault;
@@ -54,25 +54,28 @@ static int install(const struct sigaction *of)
     return real_sigaction()(SIGSEGV, &ours, 0);
 }
 
-void fault_install(void)
+bool fault_install(void)
 {
     struct sigaction now;
     uint32_t no = 0;
-    if (likely(fault.stage == 2) || watcher.sandboxed)
-        return;
+    if (likely(fault.stage == 2))
+        return true;
+    if (fault.stage || watcher.sandboxed)
+        return false;
     if (!__atomic_compare_exchange_n(&fault.stage, &no, 1, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
-        return;
+        return false;
     int saved = errno;
-    if (!real_sigaction() || real_sigaction()(SIGSEGV, 0, &now)) {
-        watch_trouble(MLW_WATCH_NO_GUARD);
-    } else {
+    bool installed = real_sigaction() && !real_sigaction()(SIGSEGV, 0, &now);
+    if (installed) {
         keep(&now);
-        if (install(&now))
-            watch_trouble(MLW_WATCH_NO_GUARD);
-        __atomic_store_n(&fault.stage, 2, __ATOMIC_RELEASE);
+        installed = !install(&now);
     }
+    if (!installed)
+        watch_trouble(MLW_WATCH_NO_GUARD);
+    __atomic_store_n(&fault.stage, installed ? 2 : 3, __ATOMIC_RELEASE);
     errno = saved;
+    return installed;
 }
 
 /* ---- the program's own action ---- */

@@ -140,16 +140,15 @@ static bool prepare(uint32_t slot)
         return false;
     void *at = (void *)(guard.start + (uint64_t)(slot / GROUP * GROUP) * SLOT_BYTES);
     uint64_t bytes = (guard.slots < GROUP ? guard.slots : GROUP) * SLOT_BYTES;
-    bool ready = !sys_mprotect(at, bytes, PROT_READ | PROT_WRITE);
     sys_madvise(at, bytes, MADV_NOHUGEPAGE); /* an access that is let through shall cost a page */
-    if (ready && sys_madvise(at, bytes, MADV_GUARD_INSTALL)) {
-        ready = false;
-        sys_mprotect(at, bytes, PROT_NONE);
-    }
+    bool set = !sys_madvise(at, bytes, MADV_GUARD_INSTALL);
+    bool ready = set && !sys_mprotect(at, bytes, PROT_READ | PROT_WRITE);
     if (!ready)
         guard.mappings = 1;
+    if (set && !ready && sys_madvise(at, bytes, MADV_GUARD_REMOVE))
+        guard.refused = 1;
     __atomic_store_n(g, ready ? 2 : 0, __ATOMIC_RELEASE);
-    return true;
+    return !guard.refused;
 }
 
 /* Markers or mappings, by how the group began: it stays with that. */

@@ -122,7 +122,8 @@ static bool take_guarded(const struct call *c, struct sample *s, uint32_t index)
     uint64_t r = draw_random(&watch_thread.random);
     if ((r & 0xffff) >= share)
         return false;
-    fault_install();
+    if (!fault_install())
+        return false;
     struct guard_slot *g = guard_take(c->size, c->align, r >> 63, c->zero);
     if (!g)
         return false;

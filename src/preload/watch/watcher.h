@@ -320,7 +320,8 @@ HIDDEN bool error_is_fatal(void);
 
 /* ---- fault.c ---- */
 
-/* Before the first guarded block: our handler stands before the program's. Any number of times. */
-HIDDEN void fault_install(void);
+/* Before a guarded block: our handler stands before the program's. Any number of times. False: it
+ * does not (yet), so nothing may be guarded. */
+HIDDEN bool fault_install(void);
 
 #endif
