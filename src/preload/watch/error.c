@@ -147,9 +147,12 @@ static void put_place(struct text *t, const struct error_facts *f)
     put(t, "\n");
 }
 
+static volatile uint32_t busy; /* with saying something */
+
+void error_after_fork(void) { busy = 0; }
+
 static void say(const struct error_facts *f, uint64_t now)
 {
-    static volatile uint32_t busy;
     static char buffer[TEXT_BYTES];
     uint32_t no = 0;
     struct text t = {buffer, buffer + sizeof buffer};

@@ -317,6 +317,7 @@ HIDDEN void error_tell(const struct error_facts *f);
 /* After an error that a call found: dies when that was asked for. */
 HIDDEN void error_consequence(void);
 HIDDEN bool error_is_fatal(void);
+HIDDEN void error_after_fork(void);
 
 /* ---- fault.c ---- */
 
