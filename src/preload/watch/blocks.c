@@ -95,9 +95,12 @@ static long reserve(uint64_t bytes)
 bool blocks_reserve(uint32_t blocks_max, uint64_t keep_bytes)
 {
     uint64_t bytes = RANGE_LARGE, limit[2];
-    if (!sys_getrlimit(RLIMIT_AS, limit))
-        while (bytes > RANGE_SMALL && bytes > limit[0] / 16)
-            bytes >>= 1;
+    if (sys_getrlimit(RLIMIT_AS, limit))
+        limit[0] = RLIM_INFINITY;
+    while (bytes > RANGE_SMALL && bytes > limit[0] / 16)
+        bytes >>= 1;
+    if (bytes > limit[0] / 4) /* the program will want what it has */
+        return false;
     long p = -1;
     for (; bytes >= RANGE_SMALL; bytes >>= 1) {
         p = reserve(bytes);
