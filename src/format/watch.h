@@ -161,7 +161,11 @@ struct mlw_watch {    /* the first page */
     uint64_t next_free;    /* atomic: number of the next entry of the table of frees */
     uint64_t next_error;   /* atomic: the same of errors */
     uint64_t period_now;   /* atomic: that gaps are drawn with; 0: none yet. See below */
-    uint64_t reserved[15];
+    uint64_t
+        pid_namespace; /* that the process ids are of: inode of /proc/self/ns/pid; 0: not known */
+    uint32_t held;     /* 1: the file is locked (flock) as long as the process has it mapped */
+    uint32_t reserved0;
+    uint64_t reserved[13];
     struct mlw_watch_settings settings;
     struct mlw_watch_counters counters;
     char exe[1024];     /* NUL-terminated, cut when longer */

@@ -122,6 +122,11 @@ SYS_INLINE long sys_fcntl(int fd, int command, long argument)
     return sys_call(SYS_fcntl, fd, command, argument, 0, 0, 0);
 }
 
+SYS_INLINE long sys_flock(int fd, int operation)
+{
+    return sys_call(SYS_flock, fd, operation, 0, 0, 0, 0);
+}
+
 SYS_INLINE long sys_memfd_create(const char *name, unsigned flags)
 {
     return sys_call(SYS_memfd_create, (long)name, flags, 0, 0, 0, 0);

@@ -40,6 +40,8 @@ static void begin(struct json *j, const struct watch_process *p, const char *kin
     json_number(j, "time_ns", since_start(p, ns));
     json_number(j, "realtime_ns", p->segment.head->start_realtime_ns + since_start(p, ns));
     json_number(j, "pid", (uint64_t)p->pid);
+    if (p->elsewhere)
+        json_bool(j, "other_pid_namespace", true);
     json_number(j, "ppid", p->stacks.image.ppid);
     json_text(j, "exe", p->stacks.image.exe);
     json_open_array(j, "command");

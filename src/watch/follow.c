@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "watch/held.h"
 
 #define EXEC_GRACE_NS 2000000000ull /* from an exec to the first sign of the next image */
 
@@ -93,11 +96,19 @@ bool follow_name(const char *prefix, const char *name, pid_t *pid, uint64_t *clo
     return *end_of == 0;
 }
 
+/* As far as it is known. */
+static bool same_namespace(const struct watch_process *a, const struct watch_process *b)
+{
+    uint64_t x = a->segment.head->pid_namespace, y = b->segment.head->pid_namespace;
+    return x == y || !x || !y;
+}
+
 /* Whether the segment is of a child of somebody who is watched. */
 static bool of_family(const struct follow *f, const struct watch_process *p)
 {
     for (uint32_t i = 0; i < f->count; i++)
-        if (f->items[i]->pid == p->pid || f->items[i]->segment.head->pid == p->segment.head->ppid)
+        if (same_namespace(f->items[i], p) &&
+            (f->items[i]->pid == p->pid || f->items[i]->segment.head->pid == p->segment.head->ppid))
             return true;
     return false;
 }
@@ -106,6 +117,15 @@ static bool own_file(const char *path)
 {
     struct stat st;
     return !lstat(path, &st) && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || geteuid() == 0);
+}
+
+/* Of a process that died before it had finished it. It may be one in another pid namespace, which
+ * holds the file a moment after it is there. */
+static bool is_left_unfinished(const char *path, pid_t pid)
+{
+    struct stat st;
+    return kill(pid, 0) && errno == ESRCH && !held_is(path) && !stat(path, &st) &&
+           time(NULL) - st.st_ctime > 2;
 }
 
 static void look_at_file(struct follow *f, const char *name)
@@ -120,9 +140,9 @@ static void look_at_file(struct follow *f, const char *name)
     snprintf(path, sizeof path, "%s/%s", f->directory, name);
     if (!own_file(path))
         return;
-    int status = process_open(&p, path, pid, &err);
+    int status = process_open(&p, path, 0, &err);
     if (status) { /* not finished yet; or never, when it died over it */
-        if (f->own && (status < 0 || (kill(pid, 0) && errno == ESRCH)))
+        if (f->own && (status < 0 || is_left_unfinished(path, pid)))
             unlink(path);
         return;
     }
@@ -268,9 +288,10 @@ static void command_line(pid_t pid, char *out, size_t room)
             out[i] = ' ';
 }
 
-/* Segments that a dead process left behind. Returns how many. */
+/* Segments that a dead process left behind. Returns how many. *held: one of that number is not
+ * dead, but somewhere else. */
 static unsigned adopt_left(struct follow *f, pid_t pid, const char *directory, const char *prefix,
-                           struct error *err)
+                           bool *held, struct error *err)
 {
     unsigned found = 0;
     DIR *d = opendir(directory);
@@ -285,14 +306,19 @@ static unsigned adopt_left(struct follow *f, pid_t pid, const char *directory, c
             struct stat st;
             if (!lstat(path, &st) && S_ISDIR(st.st_mode) &&
                 (st.st_uid == geteuid() || geteuid() == 0))
-                found += adopt_left(f, pid, path, "", err);
+                found += adopt_left(f, pid, path, "", held, err);
             continue;
         }
         if (!follow_name(prefix, e->d_name, &owner, &clock) || owner != pid)
             continue;
         snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
-        if (!own_file(path) || process_open(&p, path, pid, err))
+        if (!own_file(path) || process_open(&p, path, 0, err))
             continue;
+        if (p->elsewhere && !p->found_dead) {
+            *held = true;
+            process_close(p);
+            continue;
+        }
         p->asked = true;
         found += !add(f, p, err);
     }
@@ -304,8 +330,14 @@ static unsigned adopt_left(struct follow *f, pid_t pid, const char *directory, c
 static int not_there(struct follow *f, pid_t pid, struct error *err)
 {
     struct error ignored = {0};
-    if (adopt_left(f, pid, "/dev/shm", FOLLOW_FILE_NAME, &ignored))
+    bool held = false;
+    if (adopt_left(f, pid, "/dev/shm", FOLLOW_FILE_NAME, &held, &ignored))
         return 0;
+    if (held)
+        return error_set(err, ERROR_USAGE,
+                         "there is no process %d here, but a watched one is called so in another "
+                         "pid namespace: give the number by which it goes here",
+                         (int)pid);
     return error_set(err, ERROR_USAGE,
                      "there is no process %d, and none left its memory behind under that number",
                      (int)pid);
@@ -386,7 +418,8 @@ static void check(struct follow *f, struct watch_process *p, uint64_t now)
     if (p->life != WATCH_RUNNING)
         return;
     for (uint32_t i = 0; i < f->count; i++)
-        if (f->items[i]->pid == p->pid && f->items[i]->start_ns > p->start_ns)
+        if (f->items[i]->pid == p->pid && same_namespace(f->items[i], p) &&
+            f->items[i]->start_ns > p->start_ns)
             p->life = WATCH_REPLACED;
     if (__atomic_load_n(&p->segment.head->state, __ATOMIC_ACQUIRE) != MLW_WATCH_EXEC)
         p->exec_seen_ns = 0;

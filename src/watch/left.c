@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "format/watch.h"
 #include "watch/follow.h"
+#include "watch/held.h"
 #include "watch/segment.h"
 
 #define SHARED "/dev/shm"
@@ -34,6 +36,29 @@ static bool is_mapped(pid_t pid, const char *path)
     }
     fclose(maps);
     return mapped;
+}
+
+/* The file may be about to become somebody's: it is held only once it is made. */
+#define MAKING_SECONDS 2
+
+/* Whether nobody uses the segment any more, for sure. */
+static bool is_left(const char *path, pid_t pid, const struct stat *st, bool in_session)
+{
+    struct segment s;
+    struct error ignored;
+    bool gone, was_held = false, elsewhere = false;
+    if (held_is(path))
+        return false;
+    int status = segment_open(&s, path, &ignored);
+    if (!status) {
+        was_held = s.head->held;
+        elsewhere = held_elsewhere(s.head);
+        segment_close(&s);
+    }
+    gone = is_gone(pid) || !is_mapped(pid, path);
+    if (status) /* never finished */
+        return gone && (in_session || time(NULL) - st->st_ctime > MAKING_SECONDS);
+    return was_held || (gone && !elsewhere);
 }
 
 static void describe(struct left_item *item)
@@ -79,10 +104,10 @@ static int scan(struct left *l, const char *directory, const char *prefix, struc
             continue;
         if (*prefix && S_ISDIR(st.st_mode) && follow_session_maker(e->d_name, &pid)) {
             struct error ignored;
-            if (is_gone(pid))
+            if (is_gone(pid) && !held_is(path))
                 (void)scan(l, path, "", &ignored); /* it may just have been removed */
         } else if (S_ISREG(st.st_mode) && follow_name(prefix, e->d_name, &pid, &clock) &&
-                   (is_gone(pid) || !is_mapped(pid, path))) {
+                   is_left(path, pid, &st, !*prefix)) {
             bad = add(l, path, pid, &st, err);
         }
     }

@@ -1,7 +1,7 @@
 /* left.h - the shared memory that processes left behind: they died, and nobody read it.
  *
  * Owns: finding it in /dev/shm, of the own user or, for root, of all; removing it. Refuses: to
- * touch what belongs to a process, or to a watch, that lives. */
+ * touch what belongs to a process, or to a watch, that lives, in whatever pid namespace. */
 #ifndef MALLOW_WATCH_LEFT_H
 #define MALLOW_WATCH_LEFT_H
 

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "watch/held.h"
+
 #define Q8       256.0
 #define NOTED_NS 1000000000ull /* in which an end is noted by who writes from outside */
 
@@ -18,6 +20,21 @@ uint64_t watch_now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint32_t state_of(const struct watch_process *p)
+{
+    return __atomic_load_n(&p->segment.head->state, __ATOMIC_ACQUIRE);
+}
+
+static bool is_gone(const struct watch_process *p)
+{
+    struct pollfd gone = {.fd = p->pidfd, .events = POLLIN};
+    if (p->pidfd >= 0)
+        return poll(&gone, 1, 0) > 0;
+    if (!p->elsewhere)
+        return kill(p->pid, 0) && errno == ESRCH;
+    return p->segment.head->held ? !held_is(p->segment.path) : state_of(p) == MLW_WATCH_EXITED;
 }
 
 int process_open(struct watch_process **process, const char *path, pid_t pid, struct error *err)
@@ -40,8 +57,9 @@ int process_open(struct watch_process **process, const char *path, pid_t pid, st
     p->start_ns = p->segment.head->start_ns;
     p->joined_ns = watch_now_ns();
     p->wait_status = -1;
-    p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
-    p->found_dead = kill(p->pid, 0) && errno == ESRCH;
+    p->elsewhere = !pid && held_elsewhere(p->segment.head);
+    p->pidfd = p->elsewhere ? -1 : (int)syscall(SYS_pidfd_open, p->pid, 0);
+    p->found_dead = p->elsewhere ? is_gone(p) : kill(p->pid, 0) && errno == ESRCH;
     *process = p;
     return 0;
 }
@@ -63,18 +81,11 @@ void process_close(struct watch_process *p)
     free(p);
 }
 
-static uint32_t state_of(const struct watch_process *p)
-{
-    return __atomic_load_n(&p->segment.head->state, __ATOMIC_ACQUIRE);
-}
-
 void process_check(struct watch_process *p)
 {
     if (p->life != WATCH_RUNNING)
         return;
-    struct pollfd gone = {.fd = p->pidfd, .events = POLLIN};
-    bool ended = p->pidfd >= 0 ? poll(&gone, 1, 0) > 0 : kill(p->pid, 0) && errno == ESRCH;
-    if (!ended)
+    if (!is_gone(p))
         return;
     if (p->outside && state_of(p) == MLW_WATCH_LIVE) {
         uint64_t now = watch_now_ns();

@@ -45,7 +45,8 @@ enum watch_life { WATCH_RUNNING, WATCH_ENDED, WATCH_REPLACED /* by an exec */ };
 struct watch_process {
     struct segment segment;
     struct stacks stacks;
-    pid_t pid; /* as this process sees it */
+    pid_t pid;      /* as this process sees it */
+    bool elsewhere; /* it is in another pid namespace: pid is what it calls itself */
     uint64_t start_ns;
     int pidfd; /* -1: none to be had */
     enum watch_life life;
@@ -78,8 +79,9 @@ struct watch_process {
     double high_water_told;
 };
 
-/* Opens the segment at `path`. pid: as seen from here; 0: what the segment says. Returns 0 with *p
- * set, 1 when the process has not finished making it, -1 with *err set. */
+/* Opens the segment at `path`. pid: as seen from here; 0: what the segment says, which may be of
+ * another pid namespace. Returns 0 with *p set, 1 when the process has not finished making it, -1
+ * with *err set. */
 int process_open(struct watch_process **p, const char *path, pid_t pid, struct error *err);
 /* Removes the file if that was wanted. NULL is fine. */
 void process_close(struct watch_process *p);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "launch/launch.h"
+#include "watch/held.h"
 
 #define MS_NS         1000000ull
 #define MINUTE_NS     (60 * 1000 * MS_NS)
@@ -29,6 +30,7 @@ struct watch_run {
     bool reaped, stop;
     int wait_status, signals;
     bool paused;
+    int session_held; /* its descriptor; -1: none */
     char session[PATH_MAX], assignment[PATH_MAX + 64];
     uint64_t started_ns, next_old_ns, next_find_ns, next_tick_ns;
     unsigned reports; /* of old blocks, by the clock */
@@ -225,7 +227,7 @@ static void joined(void *arg, struct watch_process *p)
     struct watch_run *r = arg;
     uint32_t self = (uint32_t)getpid();
     r->processes++;
-    p->is_program = r->launch.pid && p->pid == r->launch.pid;
+    p->is_program = r->launch.pid && p->pid == r->launch.pid && !p->elsewhere;
     p->hold = p->is_program;
     p->asked |= p->is_program;
     segment_change(&p->segment, &(struct segment_change){.reader_pid = &self});
@@ -380,6 +382,7 @@ static int make_session(struct watch_run *r, struct error *err)
     if (!mkdtemp(r->session))
         return error_system(err, "cannot make a directory in /dev/shm, where the processes' "
                                  "shared memory is to be");
+    r->session_held = held_take(r->session);
     snprintf(r->assignment, sizeof r->assignment, "%s=%s", MLW_ENV_WATCH_SESSION, r->session);
     return 0;
 }
@@ -564,7 +567,7 @@ struct watch_run *watch_run_new(const struct watch_options *options, struct erro
         return NULL;
     }
     r->o = *options;
-    r->signals = -1;
+    r->signals = r->session_held = -1;
     r->follow.listener = (struct follow_listener){r, joined, ended};
     return r;
 }
@@ -576,6 +579,8 @@ void watch_run_free(struct watch_run *r)
     follow_release(&r->follow);
     if (*r->session)
         rmdir(r->session); /* stays while somebody's memory is in it */
+    if (r->session_held >= 0)
+        close(r->session_held);
     if (r->signals >= 0)
         close(r->signals);
     free(r);

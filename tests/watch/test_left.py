@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from fakes import MALLOW
@@ -84,6 +85,67 @@ class Left(unittest.TestCase):
         for args in (("--left", "list", "-p", "1"), ("--left", "list", "true"), ("--left", "all")):
             out = mallow("watch", *args)
             self.assertEqual((out.returncode, out.stdout), (2, ""), args)
+
+
+class Elsewhere(unittest.TestCase):
+    """Processes of another pid namespace that share /dev/shm: what they are called there is nobody's id here."""
+    UNSHARE = ["unshare", "-pf", "--mount-proc", "--kill-child"]
+
+    def setUp(self):
+        if subprocess.run([*self.UNSHARE, "/bin/sh", "-c", "echo 100 > /proc/sys/kernel/ns_last_pid"],
+                          capture_output=True, check=False).returncode:
+            self.skipTest("SKIPPED, LOUDLY: no pid namespace can be made here, or no id chosen in it")
+        with open("/proc/sys/kernel/pid_max", encoding="ascii") as f:
+            self.pid = min(int(f.read()), 1 << 22) - 700
+        while os.path.exists(f"/proc/{self.pid}"):
+            self.pid -= 1
+        inner = f'exec 3<&0; echo {self.pid - 1} > /proc/sys/kernel/ns_last_pid; "$@" <&3 & wait'
+        self.process = subprocess.Popen(
+            [*self.UNSHARE, "/bin/sh", "-c", inner, "sh", "env", f"LD_PRELOAD={LIBRARY}", "MALLOW_WATCH_PERIOD=4K",
+             SERVER, "hold", "100", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end)
+        self.process.stdout.readline()
+        (name,) = [n for n in os.listdir(SHARED) if n.startswith(f"{PREFIX}{self.pid}-")]
+        self.path = os.path.join(SHARED, name)
+
+    def end(self):
+        self.process.kill()
+        self.process.communicate(timeout=60)
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+    def test_the_living_are_not_left(self):
+        self.assertNotIn(self.path, listed())
+        out = mallow("watch", "--left", "clear")
+        self.assertEqual((out.returncode, os.path.exists(self.path)), (0, True), out.stderr)
+        out = mallow("watch", "-p", str(self.pid))
+        self.assertEqual((out.returncode, os.path.exists(self.path)), (1, True), out.stderr)
+        self.assertIn("another pid namespace", out.stderr)
+        self.process.kill()  # and with it what is in the namespace
+        self.process.wait(60)
+        for _ in range(600):  # which the kernel does in its own time
+            if self.path in listed():
+                break
+            time.sleep(0.1)
+        self.assertEqual(mallow("watch", "--left", "clear").returncode, 0)
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_the_living_do_not_make_room(self):
+        """Processes of ours die and leave more than may stay: the oldest is not theirs to remove."""
+        left = [crash()[1] for _ in range(MOST + 3)]
+        for path in left:
+            self.addCleanup(lambda p=path: os.path.exists(p) and os.unlink(p))
+        self.assertFalse(os.path.exists(left[0]))
+        self.assertTrue(os.path.exists(self.path))
+
+    def test_watched_through_its_session(self):
+        out = mallow("watch", "--json", "--period", "4K", "--", *self.UNSHARE, SERVER, "hold", "1000", "end")
+        self.assertEqual(out.returncode, 3, out.stderr)  # the server's
+        finals = {r["pid"]: r for r in map(json.loads, out.stdout.splitlines()) if r["kind"] == "final"}
+        self.assertTrue(finals[1]["other_pid_namespace"])
+        self.assertEqual(finals[1]["exe"], os.path.realpath(SERVER))
+        self.assertGreater(sum(s["sampled_blocks"] for s in finals[1]["sites"]), 0)
+        self.assertFalse([n for n in os.listdir(SHARED) if n.startswith(f"{PREFIX}session-")])
 
 
 def main():

@@ -25,8 +25,8 @@ static const char *take_number(const char *s, uint64_t *v)
     return s == from ? 0 : s;
 }
 
-/* PREFIX PID - CLOCK, of a process that is not there. */
-static bool is_left(const char *name, uint64_t *clock)
+/* PREFIX PID - CLOCK, of a process that is not there, nor in another namespace. */
+static bool is_left(int directory, const char *name, uint64_t *clock)
 {
     static const char path[] = MLW_WATCH_FILE_PREFIX;
     const char *prefix = strrchr(path, '/') + 1;
@@ -37,7 +37,8 @@ static bool is_left(const char *name, uint64_t *clock)
     const char *s = take_number(name + n, &pid);
     if (!s || *s != '-' || !(s = take_number(s + 1, clock)) || *s || !pid || pid > INT32_MAX)
         return false;
-    return sys_call(SYS_kill, (long)pid, 0, 0, 0, 0, 0) == -ESRCH;
+    return sys_call(SYS_kill, (long)pid, 0, 0, 0, 0, 0) == -ESRCH &&
+           !segment_is_held(directory, name);
 }
 
 void left_bound(void)
@@ -56,7 +57,7 @@ void left_bound(void)
             const struct directory_entry *e =
                 (const struct directory_entry *)(const void *)((const char *)buffer + at);
             at += e->bytes;
-            if (!is_left(e->name, &clock))
+            if (!is_left((int)fd, e->name, &clock))
                 continue;
             left++;
             if (clock < oldest && strlen(e->name) < sizeof name) {

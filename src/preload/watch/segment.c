@@ -3,9 +3,11 @@
  * A store into a page of shared memory that the file system has no room for kills the program. So a
  * page is written to only after the kernel has been asked to put it there, CHUNK bytes at a time;
  * what it refuses stays unwritten, and the program goes on. No descriptor is kept, except of a
- * memfd, by which alone readers find it; the program may close that. */
+ * memfd, by which alone readers find it; the program may close that. The mapping alone keeps the
+ * lock by which others know that the file is somebody's. */
 #include <errno.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "watcher.h"
 
@@ -16,6 +18,7 @@ static struct {
     char path[512]; /* "": no name */
     volatile uint64_t there[CHUNKS / 64];
     volatile uint32_t refused;
+    bool held;
 } segment;
 
 /* Makes [at, at + n) present. Older kernels have no call for it; but they too say EFAULT instead of
@@ -86,8 +89,21 @@ static void *map_file(long fd, uint64_t bytes, bool keep)
             }
         return (void *)p;
     }
+    /* more than once: somebody may just be asking */
+    for (unsigned i = 0; i < 8 && !sys_is_error(p) && !segment.held; i++)
+        segment.held = !sys_flock((int)fd, LOCK_EX | LOCK_NB);
     sys_close((int)fd);
     return sys_is_error(p) ? 0 : (void *)p;
+}
+
+bool segment_is_held(int directory, const char *name)
+{
+    long fd = sys_openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (sys_is_error(fd))
+        return false;
+    bool held = sys_flock((int)fd, LOCK_SH | LOCK_NB) == -EWOULDBLOCK;
+    sys_close((int)fd);
+    return held;
 }
 
 static void *make_named(uint64_t bytes)
@@ -111,6 +127,8 @@ static void *make(uint64_t bytes, const char *session)
     /* a file beyond this limit raises a signal */
     bool files = !sys_getrlimit(RLIMIT_FSIZE, limit) && limit[0] >= bytes;
     watcher.session_keeper = 0;
+    watcher.in_session = false;
+    segment.held = false;
     if (files && session && session[0] == '/' && strlen(session) < sizeof segment.path - 64) {
         const char *last = strrchr(session, '/') + 1;
         size_t n = sizeof MLW_WATCH_SESSION_PREFIX - 1;
@@ -118,6 +136,7 @@ static void *make(uint64_t bytes, const char *session)
         *to++ = '/';
         name(to);
         p = make_named(bytes);
+        watcher.in_session = p != 0;
         if (p && !strncmp(last, MLW_WATCH_SESSION_PREFIX, n))
             for (const char *d = last + n; *d >= '0' && *d <= '9'; d++)
                 watcher.session_keeper = watcher.session_keeper * 10 + (uint32_t)(*d - '0');
@@ -172,6 +191,7 @@ struct mlw_watch *segment_make(const char *session)
     struct mlw_watch *w = (struct mlw_watch *)(void *)p;
     w->version = MLW_WATCH_VERSION;
     w->file_bytes = at;
+    w->held = segment.held;
     w->modules = plan->modules;
     w->sites = plan->sites;
     w->samples = plan->samples;

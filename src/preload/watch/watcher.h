@@ -73,6 +73,7 @@ struct watcher {
     } plan;
     uint64_t terminal_dev, terminal_ino;
     uint32_t session_keeper; /* pid of who made the session's directory; 0: none */
+    bool in_session;         /* the segment lies in the session's directory */
 };
 extern HIDDEN struct watcher watcher;
 
@@ -259,6 +260,10 @@ HIDDEN void stack_no_syscalls(void);
 /* Makes and maps a segment with the tables of watcher.plan, and sets where they are; NULL: not to
  * be had. */
 HIDDEN struct mlw_watch *segment_make(const char *session);
+/* Whether somebody holds the file or directory: a process its segment, who reads a session that.
+ * Ids of processes say nothing of those in other namespaces; locks do, and they end with the
+ * process. directory: where the name begins, AT_FDCWD for a whole path. */
+HIDDEN bool segment_is_held(int directory, const char *name);
 /* Removes the name of the file, when it has one. */
 HIDDEN void segment_unlink(void);
 /* The bytes may be written to without a fault; false: the file cannot grow. */
