@@ -64,6 +64,9 @@ void engine_source(struct engine *e, const char *format, ...)
 
 static bool verbose;
 
+/* Events that are taken before whoever waits looks round, and such turns in probe_consume. */
+enum { EVENTS_A_TURN = 4096, TURNS = 64 };
+
 static int print(enum libbpf_print_level level, const char *format, va_list ap)
 {
     (void)level;
@@ -440,7 +443,8 @@ static int on_event(void *arg, void *data, size_t size)
         stream_pages(e, data);
     } else if (e->options->kind->event)
         e->options->kind->event(e, data, size);
-    return 0;
+    /* Where more comes than can be taken, whoever waits must hear of other things, too. */
+    return !e->draining && ++e->taken % EVENTS_A_TURN == 0 ? -EAGAIN : 0;
 }
 
 static int attach(struct probe_state *s, struct error *err)
@@ -539,7 +543,7 @@ static int run_all(struct probe_state *s, struct error *err)
             return 0;
     }
     int bad = run_wait(&plan, err);
-    e->over = true;
+    e->over = e->draining = true;
     e->result->duration_ns = now_ns() - e->result->start_ns;
     e->result->interrupted = plan.interrupted;
     e->result->wait_status = plan.wait_status;
@@ -571,14 +575,17 @@ int probe_descriptor(const struct probe_result *r) { return ring_buffer__epoll_f
 
 void probe_consume(struct probe_result *r)
 {
-    while (ring_buffer__consume(r->state->ring) == -EAGAIN)
-        ; /* a file was learnt */
+    struct probe_state *s = r->state;
+    for (int i = 0; i < TURNS || s->e.draining; i++)
+        if (ring_buffer__consume(s->ring) != -EAGAIN) /* a file was learnt, or a turn is over */
+            break;
 }
 
 void probe_end(struct probe_result *r)
 {
     struct engine *e = &r->state->e;
     attach_release(&e->attachments);
+    e->draining = true;
     probe_consume(r);
     collect_losses(e);
     if (e->options->call && e->options->kind->finish)

@@ -50,6 +50,8 @@ struct engine {
     struct inside *inside; /* NULL: the kernel is asked; else a library in the program tells */
     bool multi;            /* uprobe_multi works here */
     bool over;             /* nothing more is learned: the waiting has ended */
+    bool draining;         /* nothing more comes: what is there is taken in one go */
+    uint64_t taken;        /* events */
     uint32_t pid;          /* -p, or the program that was started; 0: all */
     struct probe_row *rows;
     size_t row_count, row_room;

@@ -163,6 +163,7 @@ void probe_release(struct probe_result *result);
  * time. Options must outlive the result. */
 int probe_begin(const struct probe_options *o, struct probe_result *result, struct error *err);
 int probe_descriptor(const struct probe_result *r); /* readable when events are there */
+/* Takes what is there; where more comes all the time, a part, so that the caller can look round. */
 void probe_consume(struct probe_result *r);
 void probe_end(struct probe_result *r); /* detaches, takes the last events, counts what was lost */
 
