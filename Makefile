@@ -5,6 +5,7 @@
 #                   against every allocator
 #   make check      every test: format, linter, all suites, and the sanitizer builds
 #   make check-long the faults one by one and 200 kills of each kind, which check only samples
+#   make soak       an hour of whole programs and builds under `mallow watch`, every block guarded: no alarm
 #   make bench      the side-by-side table against the peers, as ratios
 #   make fuzz       every fuzz target for FUZZ_SECONDS each (default 600)
 #   make install    honours PREFIX (default /usr/local) and DESTDIR
@@ -15,6 +16,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 600
+SOAK_SECONDS ?= 3600
 BUILD = build
 
 all: build
@@ -38,6 +40,9 @@ check:
 
 check-long: build
 	@MALLOW_LONG=1 MALLOW_KILLS=200 meson test -C $(BUILD) --suite host -t 10 --print-errorlogs
+
+soak: build
+	@scripts/soak $(SOAK_SECONDS) $(BUILD)
 
 bench:
 	@scripts/dependencies build bench
@@ -64,4 +69,4 @@ lint:
 clean:
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
 
-.PHONY: all build demo check check-long bench fuzz install format lint clean
+.PHONY: all build demo check check-long soak bench fuzz install format lint clean
