@@ -83,30 +83,6 @@ static void keep(struct recording *r, struct image *m, const struct mlw_resident
     m->pending[m->pending_n++] = *s;
 }
 
-/* "size resident shared ..." in pages. A zombie has zeros. */
-static bool read_statm(const struct recording *r, const struct image *m, struct mlw_resident *s)
-{
-    char text[160];
-    ssize_t n = m->statm < 0 ? -1 : pread(m->statm, text, sizeof text - 1, 0);
-    if (n <= 0)
-        return false;
-    text[n] = 0;
-    uint64_t pages[3];
-    char *at = text, *end;
-    for (int i = 0; i < 3; i++, at = end) {
-        pages[i] = strtoull(at, &end, 10);
-        if (end == at)
-            return false;
-    }
-    if (!pages[1])
-        return false;
-    s->clock = clock_read(r->clock_kind);
-    s->vmsize = pages[0] * r->page_bytes;
-    s->rss = pages[1] * r->page_bytes;
-    s->rss_shared = pages[2] * r->page_bytes;
-    return true;
-}
-
 static uint64_t thread_cpu_ns(void)
 {
     struct timespec t;
@@ -187,10 +163,11 @@ void image_sample(struct recording *r, struct image *m, uint64_t now_ns)
     if (m->gone || m->statm < 0 || now_ns < m->next_sample_ns)
         return;
     struct mlw_resident s;
-    if (!read_statm(r, m, &s)) {
+    if (!statm_read(m->statm, r->page_bytes, &s)) {
         m->next_sample_ns = now_ns + IDLE_NS;
         return;
     }
+    s.clock = clock_read(r->clock_kind);
     bool same =
         s.rss == m->last.rss && s.vmsize == m->last.vmsize && s.rss_shared == m->last.rss_shared;
     if (!same) {

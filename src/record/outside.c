@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "record/smaps.h"
 #include "trace/trace.h"
 
 #define MS_NS      1000000ull
@@ -420,24 +421,9 @@ void outside_take(struct outside *s, const struct probe_call *c)
 
 /* ---- beside them ---- */
 
-/* False when there is nothing to read: it has ended. */
 static bool read_resident(const struct process *p, struct mlw_resident *now)
 {
-    char text[160];
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    ssize_t n = p->statm < 0 ? -1 : pread(p->statm, text, sizeof text - 1, 0);
-    uint64_t pages[3];
-    if (n <= 0)
-        return false;
-    text[n] = 0;
-    char *at = text, *rest;
-    for (int i = 0; i < 3; i++, at = rest) {
-        pages[i] = strtoull(at, &rest, 10);
-        if (rest == at)
-            return false;
-    }
-    *now = (struct mlw_resident){0, pages[0] * page, pages[1] * page, pages[2] * page};
-    return now->rss != 0;
+    return statm_read(p->statm, (uint64_t)sysconf(_SC_PAGESIZE), now);
 }
 
 static void sample(struct outside *s, struct process *p, uint64_t now_ns)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,4 +273,23 @@ int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err)
     }
     close(fd);
     return 0;
+}
+
+bool statm_read(int fd, uint64_t page_bytes, struct mlw_resident *now)
+{
+    char text[160];
+    ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof text - 1, 0);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    uint64_t pages[3];
+    char *at = text, *end;
+    for (int i = 0; i < 3; i++, at = end) {
+        pages[i] = strtoull(at, &end, 10);
+        if (end == at)
+            return false;
+    }
+    *now = (struct mlw_resident){0, pages[0] * page_bytes, pages[1] * page_bytes,
+                                 pages[2] * page_bytes};
+    return now->rss != 0;
 }

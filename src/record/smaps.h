@@ -1,11 +1,12 @@
 /* smaps.h - the resident size of a process, split by kind of mapping.
  *
- * Owns: the parser of /proc/PID/smaps and the rules by which a mapping is the program break, a
- * glibc arena, a thread's stack, a file, shared memory, or the recorder's own. Reads text that the
- * kernel made; survives any text. */
+ * Owns: the parsers of /proc/PID/smaps and statm, and the rules by which a mapping is the program
+ * break, a glibc arena, a thread's stack, a file, shared memory, or the recorder's own. Reads text
+ * that the kernel made; survives any text. */
 #ifndef MALLOW_RECORD_SMAPS_H
 #define MALLOW_RECORD_SMAPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -34,5 +35,9 @@ struct smaps_buffer {
     size_t n, room;
 };
 int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err);
+
+/* What an open /proc/PID/statm says, in bytes; the clock is left 0. False when there is nothing to
+ * read: the process has ended, or is a zombie, which has zeros. */
+bool statm_read(int fd, uint64_t page_bytes, struct mlw_resident *now);
 
 #endif
