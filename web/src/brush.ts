@@ -1,21 +1,97 @@
-/** Choosing a range of time on a plot whose horizontal axis is that of the bins. */
-import type uPlot from "uplot";
+/** Plots whose horizontal axis is that of the bins, and choosing a range of time on them. */
+import type { RefObject } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { themeNow } from "./colours";
 import type { Process } from "./data";
 import type { Range } from "./figures";
+import { duration } from "./units";
 
 type Bins = Process["page"]["bins"];
 
 /** Draws what is chosen. */
-export function showRange(u: uPlot, bins: Bins, range: Range, whole: boolean): void {
+function showRange(u: uPlot, bins: Bins, range: Range, whole: boolean): void {
   const left = u.valToPos(bins.start_ns + range.from * bins.width_ns, "x");
   const right = u.valToPos(bins.start_ns + range.to * bins.width_ns, "x");
   u.setSelect(whole ? { left: 0, width: 0, top: 0, height: 0 } : { left, width: right - left, top: 0, height: u.over.clientHeight }, false);
 }
 
 /** The bins under what was dragged over, at least one; null when it was a click. */
-export function draggedRange(u: uPlot, bins: Bins): Range | null {
+function draggedRange(u: uPlot, bins: Bins): Range | null {
   if (u.select.width < 2) return null;
   const at = (left: number) => Math.round((u.posToVal(left, "x") - bins.start_ns) / bins.width_ns);
   const from = Math.max(0, Math.min(bins.count - 1, at(u.select.left)));
   return { from, to: Math.max(from + 1, Math.min(bins.count, at(u.select.left + u.select.width))) };
+}
+
+export interface RangePlot {
+  p: Process;
+  range: Range;
+  whole: boolean;
+  dark: boolean;
+  onRange: (from: number, to: number) => void;
+}
+
+/** What one plot has of its own. */
+export interface Drawing {
+  series: uPlot.Series[]; // behind the one of time
+  data: uPlot.AlignedData;
+  vertical: uPlot.Axis; // beside the looks of an axis
+  points: uPlot.Cursor.Points;
+  draw?: (u: uPlot) => void; // over it
+}
+
+/** A plot in the box, as wide as that: dragging chooses a range, a double click the whole. It is made anew when one of `changes` does. */
+export function useRangePlot(box: RefObject<HTMLDivElement>, { p, range, whole, dark, onRange }: RangePlot, height: number,
+  drawing: (theme: ReturnType<typeof themeNow>) => Drawing, changes: readonly unknown[]): void {
+  const plot = useRef<uPlot | null>(null);
+  const bins = p.page.bins;
+  const callback = useRef(onRange);
+  callback.current = onRange;
+  const current = useRef({ range, whole });
+  current.current = { range, whole };
+
+  useEffect(() => {
+    if (!box.current) return;
+    const theme = themeNow();
+    const axis = { stroke: theme.muted, grid: { stroke: theme.line, width: 1 }, ticks: { stroke: theme.line }, font: "12px system-ui, sans-serif" };
+    const end = bins.start_ns + bins.count * bins.width_ns;
+    const { series, data, vertical, points, draw } = drawing(theme);
+    const u = new uPlot({
+      width: box.current.clientWidth, height, legend: { show: false },
+      scales: { x: { time: false, range: [bins.start_ns, end] }, y: { range: (_u, _min, max) => [0, (max || 1) * 1.05] } },
+      series: [{ label: "Time", value: (_u, v) => (v === null ? "–" : duration(v)) }, ...series],
+      axes: [
+        { ...axis, size: 34, values: (_u, ticks) => ticks.map((t) => (t === 0 ? "0" : duration(t))), space: 80 },
+        { ...axis, size: 70, ...vertical },
+      ],
+      cursor: { drag: { x: true, y: false, setScale: false }, points },
+      hooks: {
+        draw: draw ? [draw] : [],
+        setSelect: [(u) => {
+          const chosen = draggedRange(u, bins);
+          if (chosen) callback.current(chosen.from, chosen.to);
+        }],
+      },
+    }, data, box.current);
+    plot.current = u;
+    u.over.addEventListener("dblclick", () => callback.current(0, 0));
+    const show = () => showRange(u, bins, current.current.range, current.current.whole);
+    const watch = new ResizeObserver(() => {
+      if (!box.current) return;
+      u.setSize({ width: box.current.clientWidth, height });
+      show();
+    });
+    watch.observe(box.current);
+    show();
+    return () => {
+      watch.disconnect();
+      u.destroy();
+      plot.current = null;
+    };
+  }, [p, dark, bins, height, ...changes]);
+
+  useEffect(() => {
+    if (plot.current) showRange(plot.current, bins, range, whole);
+  }, [range.from, range.to, whole, bins]);
 }

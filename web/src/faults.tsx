@@ -1,19 +1,9 @@
 /** Page faults and pages from swap, slice by slice, below the time axis of the bytes. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { draggedRange, showRange } from "./brush";
-import { themeNow } from "./colours";
+import { useRangePlot, type RangePlot } from "./brush";
 import type { Process } from "./data";
-import type { Range } from "./figures";
 import { count, duration, exact } from "./units";
-
-interface Props {
-  p: Process;
-  range: Range;
-  whole: boolean;
-  dark: boolean;
-  onRange: (from: number, to: number) => void;
-}
 
 const SERIES = [
   { key: "minor", name: "Minor faults", about: "Pages that came into being when they were touched, without waiting for a disk" },
@@ -34,68 +24,28 @@ export function hasFaults(p: Process): boolean {
   return (p.raw.page_timeline ?? []).length === p.page.bins.count && p.page.bins.count > 0;
 }
 
-export function Faults({ p, range, whole, dark, onRange }: Props) {
+export function Faults(props: RangePlot) {
+  const { p, range } = props;
   const box = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | null>(null);
   const [hidden, setHidden] = useState<Record<Key, boolean>>({ minor: false, major: false, swap: false });
   const bins = p.page.bins;
   const table = useMemo(() => columns(p), [p]);
   const there = useMemo(() => SERIES.filter((s) => table[s.key].length > 0), [table]);
-  const callback = useRef(onRange);
-  callback.current = onRange;
-  const current = useRef({ range, whole });
-  current.current = { range, whole };
 
-  useEffect(() => {
-    if (!box.current) return;
-    const theme = themeNow();
+  useRangePlot(box, props, 110, (theme) => {
     const colour: Record<Key, string> = { minor: theme.live, major: theme.rss, swap: theme.mark };
-    const axis = { stroke: theme.muted, grid: { stroke: theme.line, width: 1 }, ticks: { stroke: theme.line }, font: "12px system-ui, sans-serif" };
-    const end = bins.start_ns + bins.count * bins.width_ns;
     const bars = uPlot.paths.bars!({ size: [1, Infinity], align: 1, gap: 0 });
     const x = Array.from({ length: bins.count }, (_v, b) => bins.start_ns + b * bins.width_ns);
-    const series: uPlot.Series[] = [{ label: "Time" }];
     const shown = (key: Key) => !hidden[key] && table[key].some((v) => v > 0); // a line of zeros hides the axis
-    for (const s of there)
-      series.push(s.key === "swap"
+    return {
+      series: there.map((s): uPlot.Series => s.key === "swap"
         ? { label: s.name, stroke: colour.swap, width: 1.5, points: { show: false }, paths: uPlot.paths.stepped!({ align: 1 }), show: shown("swap") }
-        : { label: s.name, stroke: colour[s.key], fill: `${colour[s.key]}${s.key === "minor" ? "66" : "cc"}`, width: 0, points: { show: false }, paths: bars, show: shown(s.key) });
-    const u = new uPlot({
-      width: box.current.clientWidth, height: 110, legend: { show: false },
-      scales: { x: { time: false, range: [bins.start_ns, end] }, y: { range: (_u, _min, max) => [0, (max || 1) * 1.05] } },
-      series,
-      axes: [
-        { ...axis, size: 34, values: (_u, ticks) => ticks.map((t) => (t === 0 ? "0" : duration(t))), space: 80 },
-        { ...axis, size: 70, space: 24, values: (_u, ticks) => ticks.map((t) => count(t)), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500].flatMap((n) => [n, n * 1e3, n * 1e6]).sort((a, b) => a - b) },
-      ],
-      cursor: { drag: { x: true, y: false, setScale: false }, points: { show: false } },
-      hooks: {
-        setSelect: [(u) => {
-          const chosen = draggedRange(u, bins);
-          if (chosen) callback.current(chosen.from, chosen.to);
-        }],
-      },
-    }, [x, ...there.map((s) => table[s.key])], box.current);
-    plot.current = u;
-    u.over.addEventListener("dblclick", () => callback.current(0, 0));
-    const show = () => showRange(u, bins, current.current.range, current.current.whole);
-    const watch = new ResizeObserver(() => {
-      if (!box.current) return;
-      u.setSize({ width: box.current.clientWidth, height: 110 });
-      show();
-    });
-    watch.observe(box.current);
-    show();
-    return () => {
-      watch.disconnect();
-      u.destroy();
-      plot.current = null;
+        : { label: s.name, stroke: colour[s.key], fill: `${colour[s.key]}${s.key === "minor" ? "66" : "cc"}`, width: 0, points: { show: false }, paths: bars, show: shown(s.key) }),
+      data: [x, ...there.map((s) => table[s.key])],
+      vertical: { space: 24, values: (_u, ticks) => ticks.map((t) => count(t)), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500].flatMap((n) => [n, n * 1e3, n * 1e6]).sort((a, b) => a - b) },
+      points: { show: false },
     };
-  }, [p, table, there, dark, hidden, bins]);
-
-  useEffect(() => {
-    if (plot.current) showRange(plot.current, bins, range, whole);
-  }, [range.from, range.to, whole, bins]);
+  }, [table, there, hidden]);
 
   return (
     <div>

@@ -1,19 +1,9 @@
 /** The time axis: live, usable and resident bytes, marks; dragging over it chooses a range. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { draggedRange, showRange } from "./brush";
-import { themeNow } from "./colours";
+import { useRangePlot, type RangePlot } from "./brush";
 import type { Process } from "./data";
-import type { Range } from "./figures";
-import { bytes, duration, exact } from "./units";
-
-interface Props {
-  p: Process;
-  range: Range;
-  whole: boolean;
-  dark: boolean;
-  onRange: (from: number, to: number) => void;
-}
+import { bytes, exact } from "./units";
 
 const SERIES = [
   { key: "live", name: "Live (ideal resident size)", about: "Bytes the program asked for and has not released: what a perfect allocator would keep resident" },
@@ -54,26 +44,17 @@ function points(p: Process): uPlot.AlignedData {
   return tables.length > 1 ? uPlot.join(tables) : tables[0];
 }
 
-export function Timeline({ p, range, whole, dark, onRange }: Props) {
+export function Timeline(props: RangePlot) {
+  const { p, range, whole, onRange } = props;
   const box = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | null>(null);
   const [hidden, setHidden] = useState<Record<Key, boolean>>({ live: false, usable: false, rss: false, free: true, vmsize: true });
   const hasResident = p.raw.resident.length > 0;
   const hasSplits = p.page.splits.length > 0;
   const data = useMemo(() => points(p), [p]);
   const bins = p.page.bins;
-  const callback = useRef(onRange);
-  callback.current = onRange;
-  const current = useRef({ range, whole });
-  current.current = { range, whole };
 
-  useEffect(() => {
-    if (!box.current) return;
-    const theme = themeNow();
-    const axis = { stroke: theme.muted, grid: { stroke: theme.line, width: 1 }, ticks: { stroke: theme.line }, font: "12px system-ui, sans-serif" };
-    const end = bins.start_ns + bins.count * bins.width_ns;
+  useRangePlot(box, props, 230, (theme) => {
     const series: uPlot.Series[] = [
-      { label: "Time", value: (_u, v) => (v === null ? "–" : duration(v)) },
       { label: "Live", stroke: theme.live, width: 1.5, fill: `${theme.live}44`, points: { show: false }, spanGaps: true, show: !hidden.live, value: (_u, v) => (v === null ? "" : bytes(v)) },
       { label: "Usable", stroke: theme.usable, width: 1, dash: [2, 2], points: { show: false }, spanGaps: true, show: !hidden.usable, value: (_u, v) => (v === null ? "" : bytes(v)) },
     ];
@@ -82,66 +63,36 @@ export function Timeline({ p, range, whole, dark, onRange }: Props) {
       series.push({ label: "Virtual", stroke: theme.vmsize, width: 1, dash: [6, 3], points: { show: false }, spanGaps: true, show: !hidden.vmsize });
     }
     if (hasSplits) series.push({ label: "Free", stroke: theme.mark, width: 1, dash: [1, 3], points: { show: true, size: 5 }, spanGaps: true, show: !hidden.free });
-    const options: uPlot.Options = {
-      width: box.current.clientWidth, height: 230, legend: { show: false },
-      scales: { x: { time: false, range: [bins.start_ns, end] }, y: { range: (_u, _min, max) => [0, (max || 1) * 1.05] } },
+    return {
       series,
-      axes: [
-        { ...axis, size: 34, values: (_u, ticks) => ticks.map((t) => (t === 0 ? "0" : duration(t))), space: 80 },
-        { ...axis, size: 70, values: (_u, ticks) => ticks.map((t) => bytes(t)), incrs: Array.from({ length: 50 }, (_x, i) => 2 ** i) },
-      ],
-      cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
-      hooks: {
-        draw: [(u) => {
-          const g = u.ctx;
-          const scale = window.devicePixelRatio || 1;
-          g.save();
-          g.strokeStyle = g.fillStyle = theme.mark;
-          g.lineWidth = scale;
-          g.font = `${11 * scale}px system-ui, sans-serif`;
-          g.textAlign = "left";
-          let last = -Infinity;
-          for (const mark of p.page.marks) {
-            const x = u.valToPos(mark.time_ns, "x", true);
-            g.setLineDash([4 * scale, 3 * scale]);
-            g.beginPath();
-            g.moveTo(x, u.bbox.top);
-            g.lineTo(x, u.bbox.top + u.bbox.height);
-            g.stroke();
-            if (x > last + 60 * scale) {
-              g.fillText(mark.label ?? mark.control ?? "", x + 3 * scale, u.bbox.top + 12 * scale);
-              last = x;
-            }
+      data,
+      vertical: { values: (_u, ticks) => ticks.map((t) => bytes(t)), incrs: Array.from({ length: 50 }, (_x, i) => 2 ** i) },
+      points: { size: 6 },
+      draw: (u) => {
+        const g = u.ctx;
+        const scale = window.devicePixelRatio || 1;
+        g.save();
+        g.strokeStyle = g.fillStyle = theme.mark;
+        g.lineWidth = scale;
+        g.font = `${11 * scale}px system-ui, sans-serif`;
+        g.textAlign = "left";
+        let last = -Infinity;
+        for (const mark of p.page.marks) {
+          const x = u.valToPos(mark.time_ns, "x", true);
+          g.setLineDash([4 * scale, 3 * scale]);
+          g.beginPath();
+          g.moveTo(x, u.bbox.top);
+          g.lineTo(x, u.bbox.top + u.bbox.height);
+          g.stroke();
+          if (x > last + 60 * scale) {
+            g.fillText(mark.label ?? mark.control ?? "", x + 3 * scale, u.bbox.top + 12 * scale);
+            last = x;
           }
-          g.restore();
-        }],
-        setSelect: [(u) => {
-          const chosen = draggedRange(u, bins);
-          if (chosen) callback.current(chosen.from, chosen.to);
-        }],
+        }
+        g.restore();
       },
     };
-    const u = new uPlot(options, data, box.current);
-    plot.current = u;
-    u.over.addEventListener("dblclick", () => callback.current(0, 0));
-    const watch = new ResizeObserver(() => {
-      if (!box.current) return;
-      u.setSize({ width: box.current.clientWidth, height: 230 });
-      show(u);
-    });
-    const show = (u: uPlot) => showRange(u, bins, current.current.range, current.current.whole);
-    watch.observe(box.current);
-    show(u);
-    return () => {
-      watch.disconnect();
-      u.destroy();
-      plot.current = null;
-    };
-  }, [p, data, dark, hidden, hasResident, hasSplits, bins]);
-
-  useEffect(() => {
-    if (plot.current) showRange(plot.current, bins, range, whole);
-  }, [range.from, range.to, whole, bins]);
+  }, [data, hidden, hasResident, hasSplits]);
 
   const onKey = (event: KeyboardEvent) => {
     const { from, to } = range;
