@@ -17,7 +17,7 @@
 struct part {
     uint32_t pid, threads;
     struct buffer resident, notes; /* notes: TLVs */
-    uint64_t lost_calls, end_clock;
+    uint64_t lost_calls, start_clock, end_clock;
     uint32_t end_how, end_status;
     bool ended;
 };
@@ -208,7 +208,7 @@ uint32_t rows_image(struct rows *r, const struct rows_process *p, uint64_t time_
     if (!part)
         return 0;
     const uint32_t image = (uint32_t)(part - r->parts);
-    const uint64_t clock = next_clock(r, time_ns);
+    const uint64_t clock = part->start_clock = next_clock(r, time_ns);
     const uint64_t start[3] = {clock, clock, p->start_realtime_ns + (clock - CLOCK_START)};
     describe(r, image, p, start);
     return image;
@@ -405,8 +405,11 @@ static void write_names(struct rows *r)
 
 void rows_resident(struct rows *r, uint32_t image, uint64_t time_ns, const struct mlw_resident *k)
 {
-    const struct mlw_resident at = {CLOCK_START + time_ns, k->vmsize, k->rss, k->rss_shared};
-    buffer_append(&r->parts[image].resident, &at, sizeof at);
+    struct part *p = &r->parts[image];
+    const uint64_t clock = CLOCK_START + time_ns;
+    const struct mlw_resident at = {clock > p->start_clock ? clock : p->start_clock, k->vmsize,
+                                    k->rss, k->rss_shared};
+    buffer_append(&p->resident, &at, sizeof at);
 }
 
 uint64_t rows_calls(const struct rows *r) { return r->calls; }

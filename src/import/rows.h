@@ -71,7 +71,8 @@ void rows_frame(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, u
 /* bias: what a frame's pc is more than its offset in the file. */
 void rows_module(struct rows *r, uint32_t thread, uint32_t id, const char *path, uint64_t bias);
 void rows_name(struct rows *r, const struct rows_name *n);
-/* vmsize, rss, rss_shared; the clock is not looked at. */
+/* vmsize, rss, rss_shared; the clock is not looked at. Of a time before the image's begin, which
+ * may be a nanosecond later than was said: at its begin. */
 void rows_resident(struct rows *r, uint32_t image, uint64_t time_ns, const struct mlw_resident *k);
 uint64_t rows_calls(const struct rows *r);
 void rows_flush(struct rows *r); /* all that there is so far goes to the file */

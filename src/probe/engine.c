@@ -310,6 +310,9 @@ static void target_children(struct engine *e)
                 stacks_learn_all(e->stacks, pid);
             if (more && e->stacks && e->options->kind->within_faults)
                 stacks_fill(e->stacks, pid);
+            const struct probe_call found = {.pid = pid, .what = PROBE_FOUND};
+            if (more && e->options->call)
+                e->options->call(e->options->arg, &found);
         }
         if (proc)
             closedir(proc);

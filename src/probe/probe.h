@@ -43,6 +43,7 @@ extern const struct probe_kind probe_kind_record;
 /* What a process did that is recorded from outside. */
 enum probe_call_what {
     PROBE_CALL,   /* an allocation, when it has returned; a release, when it begins */
+    PROBE_FOUND,  /* a child, or a child's, that was there already; before probe_begin returns */
     PROBE_FORKED, /* address is the child's pid, size 1 when it has the same memory (vfork) */
     PROBE_BECAME, /* another program: path, arguments */
     PROBE_ENDED,  /* size is the status, as of waitpid */

@@ -118,6 +118,11 @@ static uint64_t since_start(const struct outside *s, uint64_t ns)
 
 /* ---- which processes ---- */
 
+static bool read_resident(const struct process *p, struct mlw_resident *now)
+{
+    return statm_read(p->statm, (uint64_t)sysconf(_SC_PAGESIZE), now);
+}
+
 /* A copy of n bytes and a NUL; without memory, NULL. */
 static char *copy(struct outside *s, const char *from, size_t n)
 {
@@ -131,6 +136,7 @@ static char *copy(struct outside *s, const char *from, size_t n)
     return to;
 }
 
+/* Early: of a process that has ended, none of this is known. */
 static void identify(struct outside *s, struct process *p)
 {
     char path[64], exe[4096], stat[512];
@@ -202,6 +208,35 @@ static const char *note_of(const struct outside *s)
                            : FROM_OUTSIDE;
 }
 
+static void release(struct process *p)
+{
+    if (p->statm >= 0)
+        close(p->statm);
+    p->statm = -1;
+    numbers_release(&p->threads);
+    numbers_release(&p->stacks);
+    numbers_release(&p->nodes);
+    numbers_release(&p->modules);
+    free(p->exe);
+    free(p->arguments);
+    p->exe = p->arguments = NULL;
+}
+
+/* Until the probe has begun, there are no rows to put it in. */
+static void take_found(struct outside *s, uint32_t pid)
+{
+    struct process *p = new_process(s, pid);
+    if (!p)
+        return;
+    identify(s, p);
+    if (read_resident(p, &p->last))
+        return;
+    release(p); /* it has ended, but for its parent */
+    *number_of(&s->by_pid, pid) = 0;
+    s->count--;
+    s->running--;
+}
+
 /* What a process is now; one that is met for the first time was there before. */
 static struct process *process_of(struct outside *s, uint32_t pid, uint64_t time_ns)
 {
@@ -215,20 +250,6 @@ static struct process *process_of(struct outside *s, uint32_t pid, uint64_t time
     const struct rows_process d = description(s, p, 0, note_of(s));
     p->image = rows_image(s->rows, &d, since_start(s, time_ns));
     return p;
-}
-
-static void release(struct process *p)
-{
-    if (p->statm >= 0)
-        close(p->statm);
-    p->statm = -1;
-    numbers_release(&p->threads);
-    numbers_release(&p->stacks);
-    numbers_release(&p->nodes);
-    numbers_release(&p->modules);
-    free(p->exe);
-    free(p->arguments);
-    p->exe = p->arguments = NULL;
 }
 
 static void end(struct outside *s, struct process *p, uint64_t time_ns, enum mlw_end_how how,
@@ -400,6 +421,7 @@ void outside_take(struct outside *s, const struct probe_call *c)
     if (s->failed)
         return;
     switch (c->what) {
+    case PROBE_FOUND: take_found(s, c->pid); return;
     case PROBE_FORKED: take_fork(s, c); return;
     case PROBE_BECAME: take_exec(s, c); return;
     case PROBE_ENDED:
@@ -420,11 +442,6 @@ void outside_take(struct outside *s, const struct probe_call *c)
 }
 
 /* ---- beside them ---- */
-
-static bool read_resident(const struct process *p, struct mlw_resident *now)
-{
-    return statm_read(p->statm, (uint64_t)sysconf(_SC_PAGESIZE), now);
-}
 
 static void sample(struct outside *s, struct process *p, uint64_t now_ns)
 {
@@ -480,6 +497,7 @@ struct outside *outside_new(const struct outside_options *o, struct error *err)
         outside_free(s);
         return NULL;
     }
+    identify(s, p);
     if (!read_resident(p, &p->last)) {
         error_set(err, ERROR_USAGE, "process %u has ended, or has no memory of its own", o->pid);
         outside_free(s);
@@ -491,17 +509,21 @@ struct outside *outside_new(const struct outside_options *o, struct error *err)
 void outside_begin(struct outside *s, struct rows *rows, const struct probe_result *probe,
                    uint64_t start_ns)
 {
-    struct process *p = &s->process[0];
     struct timespec real;
     clock_gettime(CLOCK_REALTIME, &real);
     s->rows = rows;
     s->probe = probe;
     s->start_ns = start_ns;
     s->start_realtime_ns = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
-    identify(s, p);
-    const struct rows_process d = description(s, p, 0, note_of(s));
-    rows_process(rows, &d);
-    rows_resident(rows, 0, 0, &p->last);
+    for (size_t i = 0; i < s->count; i++) {
+        struct process *p = &s->process[i];
+        const struct rows_process d = description(s, p, 0, note_of(s));
+        if (i)
+            p->image = rows_image(rows, &d, 0);
+        else
+            rows_process(rows, &d);
+        rows_resident(rows, p->image, 0, &p->last);
+    }
 }
 
 void outside_end(struct outside *s, uint64_t now_ns, uint64_t lost)

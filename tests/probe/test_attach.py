@@ -207,6 +207,7 @@ class Attach(Case):
         self.assertEqual((child["ppid"], child["calls"]["malloc"], child["end"]), (parent["pid"], 200, "exit"))
 
     def test_a_child_that_was_there_before(self):
+        """What it was is known, even when it is gone before its first call was taken."""
         with subprocess.Popen(["/bin/sh", "-c", 'exec 3<&0; "$0" <&3 & wait', victim("attach_victim")],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
             self.addCleanup(shell.kill)
@@ -218,14 +219,18 @@ class Attach(Case):
                 time.sleep(0.05)
             reads(int(child[0]))
             m = self.record(shell)
+            m.send_signal(signal.SIGSTOP)
             self.go(shell)
             self.assertEqual(shell.stdout.readline(), b"done\n")
             shell.stdin.close()
             shell.wait(60)
+            m.send_signal(signal.SIGCONT)
             self.ended(m)
         process = next(p for p in self.processes() if p["pid"] == int(child[0]))
         self.check(process)
         self.assertEqual((process["ppid"], process["command"]), (shell.pid, [victim("attach_victim")]))
+        self.assertGreater(process["peak_rss_bytes"], 0)
+        self.assertEqual(process["end"], "exit")
 
     def test_a_file_that_is_read_meanwhile(self):
         p = self.start("attach_victim")
