@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/human.h"
@@ -38,12 +37,6 @@ static const struct option_spec specs[] = {
 static const struct export_format *format_of(int choice)
 {
     return choice < 0 ? NULL : &export_formats[choice];
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 static int write_out(const struct export_cli *cli, const char *recording,
@@ -82,7 +75,7 @@ static int run(const struct command *self, const void *options, char **operands,
         return command_usage(self, "%s needs -o OUT: it is not a stream", format->name);
     if (format->flags & EXPORT_BINARY && !cli->output && isatty(STDOUT_FILENO))
         return command_usage(self, "%s is not for a terminal; give -o FILE", format->name);
-    if (cli->output && same_file(cli->output, recording))
+    if (cli->output && output_is(cli->output, recording))
         return command_usage(self, "%s is the recording itself", cli->output);
     struct report_options o = view_filters(&cli->view);
     o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;

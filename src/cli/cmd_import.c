@@ -2,10 +2,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/human.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "import/import.h"
 
 struct import_cli {
@@ -25,12 +25,6 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
     const struct import_cli *cli = options;
@@ -40,7 +34,7 @@ static int run(const struct command *self, const void *options, char **operands,
     (void)operand_count;
     if (!cli->output)
         return command_usage(self, "where to? -o FILE.mlw is needed");
-    if (same_file(cli->output, operands[0]))
+    if (output_is(cli->output, operands[0]))
         return command_usage(self, "%s is the file to read", cli->output);
     if (import_file(operands[0], (enum import_format)(cli->format + 1), cli->output, &result, &err))
         return command_fail(self, &err);

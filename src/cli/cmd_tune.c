@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/human.h"
 #include "cli/comparison.h"
 #include "cli/document.h"
@@ -93,13 +93,6 @@ struct tuning {
     struct comparison confirmation;
     struct comparison_plan plan;
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* --- one run --- */
 
@@ -199,7 +192,8 @@ static void divide(struct tuning *t, struct budget *b)
 static double spent(const struct tuning *t, const struct budget *b)
 {
     double runs = b->runs ? (double)t->runs / ((double)b->runs * b->searching) : 0;
-    double time = b->ns ? (double)(now_ns() - t->start_ns) / ((double)b->ns * b->searching) : 0;
+    double time =
+        b->ns ? (double)(clock_monotonic_ns() - t->start_ns) / ((double)b->ns * b->searching) : 0;
     return fmax(runs, time);
 }
 
@@ -413,7 +407,7 @@ static void print_text(struct tuning *t)
 {
     char took[HUMAN_TEXT_BYTES];
     printf("%s on %s: %zu runs of %zu settings in %s, seed %llu", t->o->alloc, t->workload, t->runs,
-           tune_search_points(t->search), human_duration(took, now_ns() - t->start_ns),
+           tune_search_points(t->search), human_duration(took, clock_monotonic_ns() - t->start_ns),
            (unsigned long long)t->o->seed);
     if (t->failures)
         printf("; %zu runs failed", t->failures);
@@ -575,7 +569,7 @@ static int tune(struct tuning *t, struct error *err)
 {
     struct budget budget = {0};
     divide(t, &budget);
-    t->start_ns = now_ns();
+    t->start_ns = clock_monotonic_ns();
     if (prepare(t, err))
         return -1;
     progress_begin(&t->bar, "searching");
@@ -588,7 +582,7 @@ static int tune(struct tuning *t, struct error *err)
     if (failed)
         return -1;
     if (budget.ns && !budget.runs) { /* what the rest of the time is enough for */
-        double each = (double)(now_ns() - t->start_ns) / (double)t->runs;
+        double each = (double)(clock_monotonic_ns() - t->start_ns) / (double)t->runs;
         double fit = (double)budget.ns * (1 - budget.searching) / each;
         while (budget.winners > 1 && (double)t->plan.least * (1 + (double)budget.winners) > fit)
             budget.winners--;

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -121,12 +120,6 @@ static void tell_limits(const struct command *self, const struct workload_writte
                      "process %u did not end by itself; the workload ends where the "
                      "recording does",
                      image->pid);
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /* A trace or workload of dj/malloc into `target`, a workload of ours. */
@@ -339,7 +332,7 @@ static int run(const struct command *self, const void *options, char **operands,
     if (!o->output)
         return command_usage(self, "say where the workload goes: -o OUT.mwl");
     for (int i = 0; i < operand_count; i++) {
-        if (same_file(operands[i], o->output))
+        if (output_is(o->output, operands[i]))
             return command_usage(self, "the workload would overwrite %s, which it is made from",
                                  operands[i]);
         if (operand_count > 1 && djmalloc_kind(operands[i]) != DJMALLOC_TRACE)

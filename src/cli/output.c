@@ -47,3 +47,9 @@ int output_close(struct output *o, bool keep, struct error *err)
         unlink(o->temporary);
     return status;
 }
+
+bool output_is(const char *path, const char *other)
+{
+    struct stat x, y;
+    return !stat(path, &x) && !stat(other, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/command.h"
 
 bool terminal_draws(int fd)
@@ -28,18 +28,11 @@ unsigned terminal_columns(int fd, unsigned otherwise)
     return size.ws_col;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 void progress_begin(struct progress *p, const char *label)
 {
     *p = (struct progress){.label = label, .next_ns = UINT64_MAX};
     if (isatty(STDERR_FILENO))
-        p->next_ns = now_ns() + 300000000; /* what is quickly done needs no bar */
+        p->next_ns = clock_monotonic_ns() + 300000000; /* what is quickly done needs no bar */
 }
 
 void progress_update(void *arg, uint64_t done, uint64_t total)
@@ -47,7 +40,7 @@ void progress_update(void *arg, uint64_t done, uint64_t total)
     struct progress *p = arg;
     if (p->next_ns == UINT64_MAX)
         return;
-    uint64_t now = now_ns();
+    uint64_t now = clock_monotonic_ns();
     if (now < p->next_ns)
         return;
     p->next_ns = now + 100000000;

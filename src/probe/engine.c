@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "probe/caps.h"
 #include "probe/inside.h"
 #include "probe/kind.h"
@@ -32,13 +32,6 @@ struct probe_state {
     size_t before_count;
     uint64_t losses_before[PROBE_LOSSES];
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void engine_say(const struct engine *e, const char *format, ...)
 {
@@ -512,7 +505,7 @@ static int interval(void *arg, struct error *err)
     for (int i = 0; i < PROBE_LOSSES; i++)
         e->result->losses[i] -= s->losses_before[i];
     memcpy(s->losses_before, losses, sizeof losses);
-    e->result->duration_ns = now_ns() - e->result->start_ns;
+    e->result->duration_ns = clock_monotonic_ns() - e->result->start_ns;
     if (e->options->interval)
         e->options->interval(e->options->arg, e->result);
     return 0;
@@ -537,7 +530,7 @@ static int run_all(struct probe_state *s, struct error *err)
                             .interval_ns = o->interval ? o->interval_ns : 0,
                             .interval = interval,
                             .arg = s};
-    e->result->start_ns = now_ns();
+    e->result->start_ns = clock_monotonic_ns();
     if (o->argv) {
         e->result->has_program = true;
         e->result->exec_errno = launch_go(&s->launch);
@@ -547,7 +540,7 @@ static int run_all(struct probe_state *s, struct error *err)
     }
     int bad = run_wait(&plan, err);
     e->over = e->draining = true;
-    e->result->duration_ns = now_ns() - e->result->start_ns;
+    e->result->duration_ns = clock_monotonic_ns() - e->result->start_ns;
     e->result->interrupted = plan.interrupted;
     e->result->wait_status = plan.wait_status;
     attach_release(&e->attachments); /* before the sums are read: they stand still */
@@ -566,7 +559,7 @@ int probe_begin(const struct probe_options *o, struct probe_result *result, stru
         return error_set(err, ERROR_MEMORY, "out of memory");
     result->state = s;
     s->e = (struct engine){.options = o, .result = result, .pid = o->waiting ? o->waiting : o->pid};
-    result->start_ns = now_ns();
+    result->start_ns = clock_monotonic_ns();
     if ((o->kind->choose && o->kind->choose(&s->e, err)) || load(&s->e, err) || attach(s, err)) {
         attach_release(&s->e.attachments);
         return -1;
@@ -593,7 +586,7 @@ void probe_end(struct probe_result *r)
     collect_losses(e);
     if (e->options->call && e->options->kind->finish)
         e->options->kind->finish(e);
-    r->duration_ns = now_ns() - r->start_ns;
+    r->duration_ns = clock_monotonic_ns() - r->start_ns;
 }
 
 int probe_run(const struct probe_options *o, struct probe_result *result, struct error *err)

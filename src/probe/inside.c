@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "format/arenas.h"
 #include "launch/launch.h"
 #include "probe/kind.h"
@@ -206,17 +206,10 @@ static void translate(struct inside *in, struct telling *t, const struct mlw_are
     }
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Whether to go on without a slot that was claimed and never filled. */
 static bool give_up(struct inside *in, bool last)
 {
-    uint64_t now = now_ns();
+    uint64_t now = clock_monotonic_ns();
     if (!in->waiting_since)
         in->waiting_since = now;
     return last || now - in->waiting_since > STALLED_NS;

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #define MS_NS       1000000ull
 #define SECOND_NS   (1000 * MS_NS)
 #define PAUSE_MOST  (60 * SECOND_NS)
@@ -29,13 +31,6 @@ struct sending {
     size_t answer_bytes;
     char error[CURL_ERROR_SIZE];
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
-}
 
 const char *push_library(void)
 {
@@ -371,7 +366,7 @@ static int send_all(struct sending *s, struct error *err)
 int push_file(int fd, const char *name, const struct push_options *o, struct push_result *result,
               struct error *err)
 {
-    const uint64_t start = now_ns();
+    const uint64_t start = clock_monotonic_ns();
     struct stat st;
     *result = (struct push_result){0};
     if (fstat(fd, &st))
@@ -393,6 +388,6 @@ int push_file(int fd, const char *name, const struct push_options *o, struct pus
     curl_easy_cleanup(s.curl);
     curl_slist_free_all(list);
     curl_free(url);
-    result->duration_ns = now_ns() - start;
+    result->duration_ns = clock_monotonic_ns() - start;
     return status;
 }

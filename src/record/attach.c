@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "launch/launch.h"
 #include "record/outside.h"
 #include "record/sink.h"

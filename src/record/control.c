@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "record/image.h"
 #include "record/shm.h"
 #include "record/sink.h"

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "record/image.h"
 
 #define SESSION_PREFIX "/dev/shm/mallow-"

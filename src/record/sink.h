@@ -49,7 +49,6 @@ void tlv_put_text(struct tlv *t, enum mlw_tlv tag, const char *text);
 /* The clock of a recording, read outside the traced program: the same ticks. */
 enum mlw_clock_kind clock_choose(void); /* TSC when it is invariant and the kernel trusts it */
 uint64_t clock_read(enum mlw_clock_kind kind);
-uint64_t clock_monotonic_ns(void);
 uint64_t clock_realtime_ns(void);
 /* Both clocks at one moment: the tightest of several tries. */
 struct mlw_clock_pair clock_pair(enum mlw_clock_kind kind);

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "watch/held.h"
 
 #define EXEC_GRACE_NS 2000000000ull /* from an exec to the first sign of the next image */
@@ -431,7 +432,7 @@ static void check(struct follow *f, struct watch_process *p, uint64_t now)
 
 void follow_round(struct follow *f, bool find_new)
 {
-    uint64_t now = watch_now_ns();
+    uint64_t now = clock_monotonic_ns();
     if (find_new) {
         scan(f);
         if (f->waited_count)

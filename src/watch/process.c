@@ -7,20 +7,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "watch/held.h"
 
 #define Q8       256.0
 #define NOTED_NS 1000000000ull /* in which an end is noted by who writes from outside */
-
-uint64_t watch_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static uint32_t state_of(const struct watch_process *p)
 {
@@ -55,7 +48,7 @@ int process_open(struct watch_process **process, const char *path, pid_t pid, st
     p->pid = pid ? pid : (pid_t)p->segment.head->pid;
     p->stacks.image.pid = (uint32_t)p->pid;
     p->start_ns = p->segment.head->start_ns;
-    p->joined_ns = watch_now_ns();
+    p->joined_ns = clock_monotonic_ns();
     p->wait_status = -1;
     p->elsewhere = !pid && held_elsewhere(p->segment.head);
     p->pidfd = p->elsewhere ? -1 : (int)syscall(SYS_pidfd_open, p->pid, 0);
@@ -88,7 +81,7 @@ void process_check(struct watch_process *p)
     if (!is_gone(p))
         return;
     if (p->outside && state_of(p) == MLW_WATCH_LIVE) {
-        uint64_t now = watch_now_ns();
+        uint64_t now = clock_monotonic_ns();
         p->gone_ns = p->gone_ns ? p->gone_ns : now;
         if (now - p->gone_ns < NOTED_NS)
             return;
@@ -233,7 +226,7 @@ int process_look(struct watch_process *p, struct error *err)
     if (!p->sums || used > p->block_room || !l.node || !l.version) {
         status = error_set(err, ERROR_MEMORY, "out of memory");
     } else {
-        p->time_ns = watch_now_ns();
+        p->time_ns = clock_monotonic_ns();
         segment_counters(&p->segment, &p->counters);
         p->torn = read_sites(p, &l);
         p->torn += read_samples(p, &l, used);

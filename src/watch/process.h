@@ -102,7 +102,4 @@ void process_drain(struct watch_process *p);
  * not in it. */
 double process_footprint(const struct watch_process *p);
 
-/* CLOCK_MONOTONIC, as the segments' times are. */
-uint64_t watch_now_ns(void);
-
 #endif

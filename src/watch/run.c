@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "launch/launch.h"
 #include "watch/held.h"
 
@@ -512,7 +513,7 @@ static void loop(struct watch_run *r)
     bool said = false;
     while (!r->stop) {
         wait_a_while(r);
-        uint64_t now = watch_now_ns();
+        uint64_t now = clock_monotonic_ns();
         take_signals(r);
         bool find = now >= r->next_find_ns || now - r->started_ns < 20 * FIND_NS;
         if (find)
@@ -594,7 +595,7 @@ int watch_run_loop(struct watch_run *r, struct watch_result *result, struct erro
     signals_take(&signals);
     limits_lift(&limits);
     r->signals = open_signals();
-    r->started_ns = watch_now_ns();
+    r->started_ns = clock_monotonic_ns();
     schedule(r, r->started_ns);
     int status = r->o.source      ? listen_to_all(r, err)
                  : r->o.pid_count ? find_processes(r, err)

@@ -1,0 +1,9 @@
+/* clock.h - the time that passes, for tools: CLOCK_MONOTONIC in nanoseconds. Any thread. */
+#ifndef MALLOW_BASE_CLOCK_H
+#define MALLOW_BASE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t clock_monotonic_ns(void);
+
+#endif
