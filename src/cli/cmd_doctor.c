@@ -208,15 +208,14 @@ static void add_probe_facts(struct findings *s, bool recordings)
 
 static void add_push_fact(struct findings *s)
 {
-    const char *library = push_library();
+    const char *why, *remedy, *library = push_library(&why, &remedy);
     struct machine_fact *f = &s->facts[s->fact_count++];
     *f = (struct machine_fact){
         .name = "push", .status = library ? MACHINE_OK : MACHINE_MISSING, .weight = MACHINE_USEFUL};
-    snprintf(f->detail, sizeof f->detail, "%s", library ? library : "built without libcurl");
+    snprintf(f->detail, sizeof f->detail, "%s", library ? library : why);
     if (!library) {
         snprintf(f->why, sizeof f->why, "'mallow push' sends nothing");
-        snprintf(f->remedy, sizeof f->remedy,
-                 "apt-get install libcurl4-openssl-dev, and build mallow again");
+        snprintf(f->remedy, sizeof f->remedy, "%s", remedy);
     }
 }
 

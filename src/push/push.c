@@ -2,7 +2,6 @@
 #include "push/push.h"
 
 #include <ctype.h>
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "push/library.h"
 
 #define MS_NS       1000000ull
 #define SECOND_NS   (1000 * MS_NS)
@@ -32,10 +32,14 @@ struct sending {
     char error[CURL_ERROR_SIZE];
 };
 
-const char *push_library(void)
+const char *push_library(const char **why, const char **remedy)
 {
     static char text[128];
-    const curl_version_info_data *v = curl_version_info(CURLVERSION_NOW);
+    *remedy = "apt-get install libcurl4";
+    *why = library_load();
+    if (*why)
+        return NULL;
+    const curl_version_info_data *v = curl.version_info(CURLVERSION_NOW);
     snprintf(text, sizeof text, "libcurl %s with %s", v->version,
              v->ssl_version ? v->ssl_version : "no TLS");
     return text;
@@ -63,15 +67,20 @@ const char *push_header_fault(const char *header)
 
 /* ---- the address ---- */
 
-/* The whole URL, to be freed with curl_free; `shown` (PUSH_URL_BYTES) is the part that may be told.
+/* The whole URL, to be freed with curl.free; `shown` (PUSH_URL_BYTES) is the part that may be told.
  * NULL: *err is set. */
 static char *address(const char *url, const char *name, char *shown, struct error *err)
 {
-    CURLU *u = curl_url();
+    const char *why, *remedy;
+    if (!push_library(&why, &remedy)) {
+        error_set(err, ERROR_UNSUPPORTED, "%.200s; '%s' and try again", why, remedy);
+        return NULL;
+    }
+    CURLU *u = curl.url();
     char *scheme = NULL, *path = NULL, *whole = NULL, *plain = NULL;
     if (!u)
         goto no_memory;
-    if (curl_url_set(u, CURLUPART_URL, url, 0) || curl_url_get(u, CURLUPART_SCHEME, &scheme, 0)) {
+    if (curl.url_set(u, CURLUPART_URL, url, 0) || curl.url_get(u, CURLUPART_SCHEME, &scheme, 0)) {
         error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in https://store.example/folder/",
                   strchr(url, '@') ? "what --to says" : url);
         goto out;
@@ -80,7 +89,7 @@ static char *address(const char *url, const char *name, char *shown, struct erro
         error_set(err, ERROR_USAGE, "%.32s:// is not known; http:// and https:// are", scheme);
         goto out;
     }
-    if (curl_url_get(u, CURLUPART_PATH, &path, 0))
+    if (curl.url_get(u, CURLUPART_PATH, &path, 0))
         goto no_memory;
     if (path[strlen(path) - 1] == '/') {
         if (!name) {
@@ -88,20 +97,20 @@ static char *address(const char *url, const char *name, char *shown, struct erro
                       "standard input has no name: give a URL that does not end in '/'");
             goto out;
         }
-        char *escaped = curl_easy_escape(NULL, name, 0), *more = NULL;
+        char *escaped = curl.easy_escape(NULL, name, 0), *more = NULL;
         int n = escaped ? asprintf(&more, "%s%s", path, escaped) : -1;
         const CURLUcode bad =
-            n < 0 ? CURLUE_OUT_OF_MEMORY : curl_url_set(u, CURLUPART_PATH, more, 0);
-        curl_free(escaped);
+            n < 0 ? CURLUE_OUT_OF_MEMORY : curl.url_set(u, CURLUPART_PATH, more, 0);
+        curl.free(escaped);
         if (n >= 0)
             free(more);
         if (bad)
             goto no_memory;
     }
-    if (curl_url_get(u, CURLUPART_URL, &whole, 0) || curl_url_set(u, CURLUPART_USER, NULL, 0) ||
-        curl_url_set(u, CURLUPART_PASSWORD, NULL, 0) || curl_url_set(u, CURLUPART_QUERY, NULL, 0) ||
-        curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) || curl_url_get(u, CURLUPART_URL, &plain, 0)) {
-        curl_free(whole);
+    if (curl.url_get(u, CURLUPART_URL, &whole, 0) || curl.url_set(u, CURLUPART_USER, NULL, 0) ||
+        curl.url_set(u, CURLUPART_PASSWORD, NULL, 0) || curl.url_set(u, CURLUPART_QUERY, NULL, 0) ||
+        curl.url_set(u, CURLUPART_FRAGMENT, NULL, 0) || curl.url_get(u, CURLUPART_URL, &plain, 0)) {
+        curl.free(whole);
         whole = NULL;
         goto no_memory;
     }
@@ -110,10 +119,10 @@ static char *address(const char *url, const char *name, char *shown, struct erro
 no_memory:
     error_set(err, ERROR_MEMORY, "out of memory");
 out:
-    curl_free(scheme);
-    curl_free(path);
-    curl_free(plain);
-    curl_url_cleanup(u);
+    curl.free(scheme);
+    curl.free(path);
+    curl.free(plain);
+    curl.url_cleanup(u);
     return whole;
 }
 
@@ -121,8 +130,10 @@ int push_check(const char *url, const char *name, struct error *err)
 {
     char shown[PUSH_URL_BYTES];
     char *whole = address(url, name, shown, err);
-    curl_free(whole);
-    return whole ? 0 : -1;
+    if (!whole)
+        return -1; /* perhaps without a library that could free it */
+    curl.free(whole);
+    return 0;
 }
 
 /* ---- what libcurl asks for ---- */
@@ -205,7 +216,7 @@ static const char *content_type(int fd)
 
 static bool append(struct curl_slist **list, const char *text)
 {
-    struct curl_slist *more = curl_slist_append(*list, text);
+    struct curl_slist *more = curl.slist_append(*list, text);
     if (more)
         *list = more;
     return more != NULL;
@@ -224,7 +235,7 @@ static struct curl_slist *headers(const struct push_options *o, int fd)
         whole &= append(&list, content_type(fd));
     if (whole)
         return list;
-    curl_slist_free_all(list);
+    curl.slist_free_all(list);
     return NULL;
 }
 
@@ -232,43 +243,43 @@ static void configure(struct sending *s, const char *url, const struct curl_slis
 {
     const struct push_options *o = s->o;
     CURL *c = s->curl;
-    curl_easy_setopt(c, CURLOPT_URL, url);
+    curl.easy_setopt(c, CURLOPT_URL, url);
 #if LIBCURL_VERSION_NUM >= 0x075500
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl.easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
 #else
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+    curl.easy_setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
-    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
-    curl_easy_setopt(c, CURLOPT_USERAGENT, "mallow/" MALLOW_VERSION);
-    curl_easy_setopt(c, CURLOPT_HTTPHEADER, list);
-    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, s->error);
-    curl_easy_setopt(c, CURLOPT_READFUNCTION, give);
-    curl_easy_setopt(c, CURLOPT_READDATA, s);
-    curl_easy_setopt(c, CURLOPT_SEEKFUNCTION, go_back);
-    curl_easy_setopt(c, CURLOPT_SEEKDATA, s);
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_answer);
-    curl_easy_setopt(c, CURLOPT_WRITEDATA, s);
-    curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, take_header);
-    curl_easy_setopt(c, CURLOPT_HEADERDATA, s);
-    curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, tell);
-    curl_easy_setopt(c, CURLOPT_XFERINFODATA, s);
-    curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+    curl.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl.easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    curl.easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
+    curl.easy_setopt(c, CURLOPT_USERAGENT, "mallow/" MALLOW_VERSION);
+    curl.easy_setopt(c, CURLOPT_HTTPHEADER, list);
+    curl.easy_setopt(c, CURLOPT_ERRORBUFFER, s->error);
+    curl.easy_setopt(c, CURLOPT_READFUNCTION, give);
+    curl.easy_setopt(c, CURLOPT_READDATA, s);
+    curl.easy_setopt(c, CURLOPT_SEEKFUNCTION, go_back);
+    curl.easy_setopt(c, CURLOPT_SEEKDATA, s);
+    curl.easy_setopt(c, CURLOPT_WRITEFUNCTION, take_answer);
+    curl.easy_setopt(c, CURLOPT_WRITEDATA, s);
+    curl.easy_setopt(c, CURLOPT_HEADERFUNCTION, take_header);
+    curl.easy_setopt(c, CURLOPT_HEADERDATA, s);
+    curl.easy_setopt(c, CURLOPT_XFERINFOFUNCTION, tell);
+    curl.easy_setopt(c, CURLOPT_XFERINFODATA, s);
+    curl.easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     if (o->authorities)
-        curl_easy_setopt(c, CURLOPT_CAINFO, o->authorities);
+        curl.easy_setopt(c, CURLOPT_CAINFO, o->authorities);
     if (o->timeout_ns) {
         const long seconds = (long)((o->timeout_ns + SECOND_NS - 1) / SECOND_NS);
-        curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)(o->timeout_ns / MS_NS) + 1);
-        curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
-        curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, seconds);
+        curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)(o->timeout_ns / MS_NS) + 1);
+        curl.easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+        curl.easy_setopt(c, CURLOPT_LOW_SPEED_TIME, seconds);
     }
     if (o->post) {
-        curl_easy_setopt(c, CURLOPT_POST, 1L);
-        curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)s->bytes);
+        curl.easy_setopt(c, CURLOPT_POST, 1L);
+        curl.easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)s->bytes);
     } else {
-        curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
-        curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)s->bytes);
+        curl.easy_setopt(c, CURLOPT_UPLOAD, 1L);
+        curl.easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)s->bytes);
     }
 }
 
@@ -313,10 +324,10 @@ static void explain(struct sending *s, CURLcode code, struct error *err)
     } else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
         error_set(err, ERROR_UNSUPPORTED,
                   "%.200s: %.160s; --ca FILE names the certificates to trust", r->url,
-                  *s->error ? s->error : curl_easy_strerror(code));
+                  *s->error ? s->error : curl.easy_strerror(code));
     } else if (code) {
         error_set(err, ERROR_UNSUPPORTED, "%.200s: %.200s", r->url,
-                  *s->error ? s->error : curl_easy_strerror(code));
+                  *s->error ? s->error : curl.easy_strerror(code));
     } else if (r->status / 100 == 3) {
         error_set(err, ERROR_UNSUPPORTED,
                   "%.200s answers %ld, elsewhere: %.200s; give that URL if you trust it", r->url,
@@ -344,15 +355,15 @@ static int send_all(struct sending *s, struct error *err)
         s->error[0] = s->result->location[0] = 0;
         s->result->status = 0;
         s->result->tries++;
-        const CURLcode code = curl_easy_perform(s->curl);
-        curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &s->result->status);
+        const CURLcode code = curl.easy_perform(s->curl);
+        curl.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &s->result->status);
         if (!code && s->result->status / 100 == 2)
             return 0;
         explain(s, code, err);
         if (!worth_again(code, s->result->status) || s->result->tries > s->o->retries)
             return -1;
         curl_off_t asked = 0;
-        curl_easy_getinfo(s->curl, CURLINFO_RETRY_AFTER, &asked);
+        curl.easy_getinfo(s->curl, CURLINFO_RETRY_AFTER, &asked);
         uint64_t now = asked > 0 ? (uint64_t)asked * SECOND_NS : pause;
         if (now > PAUSE_MOST)
             now = PAUSE_MOST;
@@ -376,7 +387,7 @@ int push_file(int fd, const char *name, const struct push_options *o, struct pus
         return -1;
     result->bytes = (uint64_t)st.st_size;
     struct sending s = {
-        .o = o, .result = result, .fd = fd, .bytes = result->bytes, .curl = curl_easy_init()};
+        .o = o, .result = result, .fd = fd, .bytes = result->bytes, .curl = curl.easy_init()};
     struct curl_slist *list = headers(o, fd);
     int status = -1;
     if (!s.curl || !list) {
@@ -385,9 +396,9 @@ int push_file(int fd, const char *name, const struct push_options *o, struct pus
         configure(&s, url, list);
         status = send_all(&s, err);
     }
-    curl_easy_cleanup(s.curl);
-    curl_slist_free_all(list);
-    curl_free(url);
+    curl.easy_cleanup(s.curl);
+    curl.slist_free_all(list);
+    curl.free(url);
     result->duration_ns = clock_monotonic_ns() - start;
     return status;
 }

@@ -36,8 +36,9 @@ struct push_result {
     uint64_t bytes, duration_ns, tries;
 };
 
-/* Whether this build can send, and by what: "libcurl 7.88.1 with OpenSSL/3.0". NULL: it cannot. */
-const char *push_library(void);
+/* By what it sends: "libcurl 7.88.1 with OpenSSL/3.0". NULL: it cannot, for which *why and *remedy
+ * are set; they live as long as the program, *why until the next call. */
+const char *push_library(const char **why, const char **remedy);
 
 /* A line of a header file or of the command line: NULL when it is "NAME: VALUE" as HTTP wants it,
  * else what is wrong with it. */

@@ -1,7 +1,12 @@
 /* without.c - push.h of a build without libcurl: says so. */
 #include "push/push.h"
 
-const char *push_library(void) { return NULL; }
+const char *push_library(const char **why, const char **remedy)
+{
+    *why = "built without libcurl";
+    *remedy = "apt-get install libcurl4-openssl-dev, and build mallow again";
+    return NULL;
+}
 
 const char *push_header_fault(const char *header)
 {

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import unittest
 
-from cli import mallow
+from cli import MALLOW, mallow
 
 PLAIN = {"no_proxy": "*", "HOME": "/nonexistent"}
 
@@ -197,11 +197,33 @@ class Push(unittest.TestCase):
         self.assertIn("not sealed", out.stderr)
 
 
+    def test_nothing_else_waits_for_libcurl(self):
+        out = subprocess.run([MALLOW, "--version"], env={**PLAIN, "LD_DEBUG": "libs"}, capture_output=True, text=True,
+                             check=True)
+        self.assertIn("libelf", out.stderr)
+        self.assertNotIn("curl", out.stderr)
+
+    def test_without_libcurl_it_says_so(self):
+        broken = os.path.join(self.folder, "broken")
+        os.mkdir(broken)
+        for name in ("libcurl.so.4", "libcurl-gnutls.so.4"):
+            self.write(os.path.join("broken", name), b"")
+        env = {**PLAIN, "LD_LIBRARY_PATH": broken}
+        out = mallow("push", self.write("x.mlw", b"x"), "--to", self.base + "/in", env=env)
+        self.assertEqual((out.returncode, out.stdout), (1, ""))
+        self.assertIn("libcurl.so.4", out.stderr)
+        self.assertIn("'apt-get install libcurl4'", out.stderr)
+        [found] = [c for c in json.loads(mallow("doctor", "--json", env=env).stdout)["checks"] if c["name"] == "push"]
+        self.assertEqual((found["status"], found["remedy"]), ("missing", "apt-get install libcurl4"))
+        self.assertEqual(self.server.asked, [])
+
+
 class Without(unittest.TestCase):
     def test_a_build_without_libcurl_says_so(self):
         out = mallow("push", "/dev/null", "--to", "http://127.0.0.1:9/", env=PLAIN)
         self.assertEqual(out.returncode, 1)
-        self.assertIn("built without libcurl", out.stderr)
+        self.assertIn("libcurl", out.stderr)
+        self.assertIn("'apt-get install libcurl4", out.stderr)
 
 
 if __name__ == "__main__":
