@@ -61,11 +61,23 @@ void launch_child_exec(struct launch *l, const struct launch_plan *plan,
  * has been waited for). */
 int launch_go(struct launch *l);
 
+/* Nobody is waited for longer than this who has not joined. */
+#define LAUNCH_LATEST_NS 10000000000ull
+
+/* CPU time that a process has used so far; 0 when nobody can tell. */
+uint64_t launch_cpu_ns(pid_t pid);
+
+/* Whether a process may still be on its way to the first instruction of the library, however long
+ * that takes by the clock: it runs, or waits for a processor or a disk, and has used less than a
+ * second of CPU time since it had used before_ns. */
+bool launch_is_starting(pid_t pid, uint64_t before_ns);
+
 /* Whether a process other than this one, of a higher id than `above`, has `assignment`
- * (NAME=VALUE) in its environment, and `known` does not know it: a descendant of the program that
- * has just forked, or is between exec and the first instruction of the library. */
-bool launch_has_heirs(const char *assignment, pid_t above, bool (*known)(void *arg, pid_t pid),
-                      void *arg);
+ * (NAME=VALUE) in its environment, or no environment because it is within an exec, and `known`
+ * does not know it: a descendant of the program that has just forked, or is between exec and the
+ * first instruction of the library. starting: only those of which launch_is_starting says so. */
+bool launch_has_heirs(const char *assignment, pid_t above, bool starting,
+                      bool (*known)(void *arg, pid_t pid), void *arg);
 
 /* In the parent: the child ends without having run anything. */
 void launch_cancel(struct launch *l);

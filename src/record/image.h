@@ -47,6 +47,7 @@ struct image {
     bool gone;     /* the process has ended */
     bool replaced; /* by the next image of the same process */
     uint64_t exec_seen_ns; /* when it was first seen to have ended by an exec; 0: not so */
+    uint64_t exec_cpu_ns;  /* what the process had used of the processor by then */
     struct slots slots;
     uint64_t lost_calls; /* in buffers that could not be written out for it */
 

@@ -205,8 +205,10 @@ static void serve_images(struct watch *w)
         bool after_exec = __atomic_load_n(&m->entry->end_how, __ATOMIC_ACQUIRE) == MLW_END_EXEC;
         if (!after_exec)
             m->exec_seen_ns = 0;
-        else if (!m->exec_seen_ns)
+        else if (!m->exec_seen_ns) {
             m->exec_seen_ns = w->now_ns;
+            m->exec_cpu_ns = launch_cpu_ns(m->pid);
+        }
         if (__atomic_load_n(&m->entry->drain, __ATOMIC_ACQUIRE)) {
             w->draining = true;
             image_drain(w->r, m);
@@ -232,14 +234,21 @@ static void append_clock(struct watch *w)
     w->clock_ns = w->now_ns + CLOCK_EVERY_NS;
 }
 
-/* Images that may still write. */
+/* Whether an image, or the next one of its process, may still write. */
+static bool is_running(const struct watch *w, const struct image *m)
+{
+    if (!m || m->gone)
+        return false;
+    const uint64_t since_ns = m->exec_seen_ns ? w->now_ns - m->exec_seen_ns : 0;
+    return since_ns <= EXEC_GRACE_NS ||
+           (since_ns < LAUNCH_LATEST_NS && launch_is_starting(m->pid, m->exec_cpu_ns));
+}
+
 static uint32_t count_running(const struct watch *w)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < w->reach; i++) {
-        const struct image *m = w->images[i];
-        n += m && !m->gone && !(m->exec_seen_ns && w->now_ns - m->exec_seen_ns > EXEC_GRACE_NS);
-    }
+    for (uint32_t i = 0; i < w->reach; i++)
+        n += is_running(w, w->images[i]);
     return n;
 }
 
@@ -270,13 +279,14 @@ static pid_t first_of_interest(const struct watch *w)
 static bool is_known(void *arg, pid_t pid) { return is_watched(arg, pid); }
 
 /* Whether there are processes of this recording that have not joined it: just forked, or between
- * exec and the first instruction of the library (or never to join). */
-static bool strangers(struct watch *w)
+ * exec and the first instruction of the library. Who has not joined when nobody else has been there
+ * for a while never will, unless it could hardly run until now. */
+static bool strangers(struct watch *w, uint64_t alone_ns)
 {
     char wanted[256];
     int length = snprintf(wanted, sizeof wanted, "%s=%s", MLW_ENV_SESSION, w->session_path);
-    return length > 0 && (size_t)length < sizeof wanted &&
-           launch_has_heirs(wanted, first_of_interest(w), is_known, w);
+    return length > 0 && (size_t)length < sizeof wanted && alone_ns < LAUNCH_LATEST_NS &&
+           launch_has_heirs(wanted, first_of_interest(w), alone_ns > JOIN_GRACE_NS, is_known, w);
 }
 
 static void stop_all(struct watch *w)
@@ -376,7 +386,7 @@ void watch_run(struct recording *r, pid_t program, const char *session_path,
             if (!alone_ns)
                 alone_ns = w->now_ns;
             scan_table(w, true);
-            if (!count_running(w) && (w->now_ns - alone_ns > JOIN_GRACE_NS || !strangers(w))) {
+            if (!count_running(w) && !strangers(w, w->now_ns - alone_ns)) {
                 scan_table(w, true); /* whoever joined while we looked */
                 if (!count_running(w))
                     break;

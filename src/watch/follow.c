@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "launch/launch.h"
 #include "watch/held.h"
 
 #define EXEC_GRACE_NS 2000000000ull /* from an exec to the first sign of the next image */
@@ -424,9 +425,12 @@ static void check(struct follow *f, struct watch_process *p, uint64_t now)
             p->life = WATCH_REPLACED;
     if (__atomic_load_n(&p->segment.head->state, __ATOMIC_ACQUIRE) != MLW_WATCH_EXEC)
         p->exec_seen_ns = 0;
-    else if (!p->exec_seen_ns)
+    else if (!p->exec_seen_ns) {
         p->exec_seen_ns = now;
-    else if (now - p->exec_seen_ns > EXEC_GRACE_NS)
+        p->exec_cpu_ns = launch_cpu_ns(p->pid);
+    } else if (now - p->exec_seen_ns > LAUNCH_LATEST_NS ||
+               (now - p->exec_seen_ns > EXEC_GRACE_NS &&
+                !launch_is_starting(p->pid, p->exec_cpu_ns)))
         p->life = WATCH_REPLACED;
 }
 

@@ -60,6 +60,7 @@ struct watch_process {
     uint64_t gone_ns;      /* outside: when it was first seen to have ended */
     bool found_dead;       /* its time stands where it died, as far as that can be told */
     uint64_t exec_seen_ns; /* when it was first seen to become another program; 0: it is not */
+    uint64_t exec_cpu_ns;  /* what the process had used of the processor by then */
 
     /* Of the latest process_look. */
     uint64_t time_ns;

@@ -492,7 +492,9 @@ static bool all_gone(struct watch_run *r, uint64_t now, uint64_t *alone_ns, bool
     if (!*alone_ns)
         *alone_ns = now;
     r->next_find_ns = 0;
-    return now - *alone_ns > JOIN_GRACE_NS || !launch_has_heirs(r->assignment, 1, is_known, r);
+    const uint64_t since_ns = now - *alone_ns;
+    return since_ns > LAUNCH_LATEST_NS ||
+           !launch_has_heirs(r->assignment, 1, since_ns > JOIN_GRACE_NS, is_known, r);
 }
 
 static void wait_a_while(struct watch_run *r)

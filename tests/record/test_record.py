@@ -450,6 +450,20 @@ class Living(Beside):
         self.assertEqual([rec.sizes(image, n) for n in (10, 11, 12)], [10, 10, 0])
         self.assertEqual([how for how, _ in rec.ends(image)], [chunks.EXIT])
 
+    def test_who_joins_late_is_waited_for(self):
+        """What the recorder cannot see runs long after all the rest has ended, for it could not before: as an
+        image that became it, and as a child of a vfork, which never was one."""
+        late = [victim("late_static"), "2", victim("api"), "peak"]
+        for argv in (["sh", "-c", '"$@" & exit 3', "sh", *late],
+                     [sys.executable, "-c", "import os, subprocess, sys\nsubprocess.Popen(sys.argv[1:])\nos._exit(3)",
+                      *late]):
+            p = self.start(*argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.assertEqual(p.wait(60), 3)
+            rec = self.recording()
+            (image,) = [i for i, c in rec.images().items()
+                        if c.tlvs()[chunks.T_COMMAND] == [f"{victim('api')}\0peak\0".encode()]]
+            self.assertEqual(rec.ends(image), [(chunks.EXIT, 0)])
+
     def test_interrupted_while_it_waits(self):
         fifo = os.path.join(self.dir, "fifo")
         os.mkfifo(fifo)

@@ -1,6 +1,6 @@
 """`mallow watch` with the library in real processes: a server that leaks while it serves, a small leak
 in much churn, ends of every kind of the program and of the reader, children, profiles. Environment
-(set by meson): MALLOW, SERVER."""
+(set by meson): MALLOW, SERVER, VICTIMS (of tests/victims)."""
 import glob
 import os
 import re
@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -248,6 +249,16 @@ class Children(unittest.TestCase):
         self.assertEqual(len({r["pid"] for r in out}), 1)
         for r in out:
             Ends.check_final(self, r, 1000)
+
+    def test_who_joins_late(self):
+        """When all the rest has ended long ago, for it could not run before: a child of a vfork that becomes what
+        nobody sees, and then the server."""
+        late = os.path.join(os.environ["VICTIMS"], "late_static")
+        out, status, err = lines("--period", "4K", "--", sys.executable, "-c",
+                                 "import os, subprocess, sys\nsubprocess.Popen(sys.argv[1:])\nos._exit(3)",
+                                 late, "2", SERVER, "hold", "1000", "end")
+        self.assertEqual(status, 3, err)
+        Ends.check_final(self, next(r for r in out if site_of(r)), 1000)
 
     def test_text_of_a_child(self):
         """Under its own process id; of those that hold nothing, nothing is said."""
