@@ -28,7 +28,7 @@ class Limits(Case):
         r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "none", disk], capture_output=True)
         if r.returncode:
             self.skipTest("SKIPPED, LOUDLY: no right to mount a small disk (needs root)")
-        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
         return disk
 
     def reported_or_said(self, file):
