@@ -112,7 +112,7 @@ static long attach_run(struct request *r, size_t first, size_t n)
     if (errno != ERRNO_NOT_SUPPORTED && errno != EINVAL && errno != EILSEQ && errno != ENOTSUP)
         return 0;
     if (n == 1) {
-        r->places[r->index[first]].skipped = true;
+        r->places[r->index[first]].refused = r->last_errno;
         return 0;
     }
     size_t half = n / 2;
@@ -128,7 +128,7 @@ static void skip_refused(const char *path, struct place *places, size_t n)
     uint8_t first;
     for (size_t i = 0; fd >= 0 && i < n; i++)
         if (pread(fd, &first, 1, (off_t)places[i].offset) == 1)
-            places[i].skipped = memchr(refused, first, sizeof refused) != NULL;
+            places[i].refused = memchr(refused, first, sizeof refused) ? ENOTSUP : 0;
     if (fd >= 0)
         close(fd);
 }
@@ -154,7 +154,7 @@ static long attach_many(struct attachments *a, struct bpf_program *program, cons
     size_t kept = 0;
     skip_refused(path, places, n);
     for (size_t i = 0; i < n; i++) {
-        if (places[i].skipped)
+        if (places[i].refused)
             continue;
         r.offsets[kept] = places[i].offset;
         r.cookies[kept] = places[i].cookie;
@@ -183,12 +183,23 @@ static long attach_single(struct attachments *a, struct bpf_program *program, co
             continue;
         }
         last = errno;
-        places[i].skipped = true;
+        places[i].refused = last;
         if (last == EACCES || last == EPERM)
             break;
     }
     errno = last;
     return done;
+}
+
+/* A function's counter must be the same for all who probe it, and that of somebody who names none
+ * (bpf_attach_uprobe of bcc 0.26, as memleak calls it) may be anything. */
+static const char counted_elsewhere[] =
+    "another tool's probe on it keeps its count elsewhere (memleak of bcc does): end that first";
+
+const char *attach_refusal(const struct place *place)
+{
+    return place->refused == EINVAL ? counted_elsewhere
+                                    : "the kernel refuses its first instruction";
 }
 
 long attach_places(struct attachments *a, struct bpf_program *program, const char *path,
@@ -202,5 +213,7 @@ long attach_places(struct attachments *a, struct bpf_program *program, const cha
         return error_set(err, ERROR_UNSUPPORTED,
                          "this kernel probes functions by perf events only, for which CAP_BPF and "
                          "CAP_PERFMON do not suffice: run it as root (sudo)");
+    if (errno == EINVAL)
+        return error_set(err, ERROR_UNSUPPORTED, "cannot probe %s: %s", path, counted_elsewhere);
     return error_system(err, "cannot probe %s", path);
 }

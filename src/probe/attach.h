@@ -29,7 +29,7 @@ struct place {
     uint64_t offset;
     uint64_t cookie;
     uint64_t semaphore; /* file offset of a counter that is raised while the probe is there; 0 */
-    bool skipped;       /* set when the kernel puts no probe there */
+    int refused;        /* set to an errno when the kernel puts no probe there, else 0 */
 };
 
 struct attach_how {
@@ -42,6 +42,9 @@ struct attach_how {
  * none has. */
 long attach_places(struct attachments *a, struct bpf_program *program, const char *path,
                    struct place *places, size_t n, const struct attach_how *how, struct error *err);
+
+/* Why it was refused, for the user; a constant. */
+const char *attach_refusal(const struct place *place);
 
 /* Attaches a program by its section's name (a tracepoint). */
 int attach_program(struct attachments *a, struct bpf_program *program, struct error *err);

@@ -238,6 +238,14 @@ long engine_attach_places(struct engine *e, const char *program, const char *pat
     return attach_places(&e->attachments, p, path, places, n, &how, err);
 }
 
+void engine_say_refused(struct engine *e, const char *path, const struct place *places, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (places[i].refused)
+            engine_say(e, "%s at 0x%llx cannot be probed: %s", path,
+                       (unsigned long long)places[i].offset, attach_refusal(&places[i]));
+}
+
 int engine_attach_perf(struct engine *e, const char *program, uint64_t event, struct error *err)
 {
     struct bpf_program *p = bpf_object__find_program_by_name(e->object, program);

@@ -73,6 +73,8 @@ int engine_attach_tracepoints(struct engine *e, struct error *err);
 /* Attaches `program` to n places of path; e->multi and the process decide how. */
 long engine_attach_places(struct engine *e, const char *program, const char *path,
                           struct place *places, size_t n, bool on_return, struct error *err);
+/* Tells which of the places have no probe, and why. */
+void engine_say_refused(struct engine *e, const char *path, const struct place *places, size_t n);
 int engine_map(const struct engine *e, const char *name); /* descriptor */
 /* A new descriptor of a software perf event for one processor, with the program behind it. */
 int engine_attach_perf(struct engine *e, const char *program, uint64_t event, struct error *err);

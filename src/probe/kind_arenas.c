@@ -70,8 +70,10 @@ static long attach_notes(struct engine *e, struct found *f, struct error *err)
         n++;
     }
     long done = engine_attach_places(e, "at_site", f->path, places, n, false, err);
-    if (done >= 0)
+    if (done >= 0) {
         engine_source(e, "%ld static probes of %s", done, f->path);
+        engine_say_refused(e, f->path, places, n);
+    }
     return done;
 }
 
@@ -286,6 +288,8 @@ static int attach_requests(struct engine *e, const struct found *f, struct error
     int bad =
         family_find(e->options, f->path, &family, err) ||
         engine_attach_places(e, "request", f->path, family.place, family.count, false, err) < 0;
+    if (!bad)
+        engine_say_refused(e, f->path, family.place, family.count);
     family_release(&family);
     return bad ? -1 : 0;
 }

@@ -87,9 +87,8 @@ static int calls_attach(struct engine *e, struct error *err)
         engine_source(e, "%s of %s: %ld functions", e->multi ? "uprobe_multi" : "perf uprobes",
                       path, done);
         for (size_t i = 0; i < n; i++)
-            if (places[i].skipped)
-                engine_say(e, "%s cannot be probed: the kernel refuses its first instruction",
-                           e->names[i]);
+            if (places[i].refused)
+                engine_say(e, "%s cannot be probed: %s", e->names[i], attach_refusal(&places[i]));
     }
     free(places);
     return done < 0 ? -1 : 0;

@@ -82,6 +82,19 @@ static size_t places_of(const char *path, const struct functions *f, bool releas
     return n;
 }
 
+/* Where one function is not seen, blocks would come or go that the recording does not know. */
+static int attach_all(struct engine *e, const char *program, const char *path, struct place *places,
+                      size_t n, bool on_return, struct error *err)
+{
+    if (engine_attach_places(e, program, path, places, n, on_return, err) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        if (places[i].refused)
+            return error_set(err, ERROR_UNSUPPORTED, "cannot probe all functions of %s: %s", path,
+                             attach_refusal(&places[i]));
+    return 0;
+}
+
 static int record_attach_calls(struct engine *e, struct error *err)
 {
     char path[PATH_MAX];
@@ -99,10 +112,10 @@ static int record_attach_calls(struct engine *e, struct error *err)
     /* What allocates comes last, or blocks would seem to live on whose release was not seen; and
      * whatever is seen to enter a function must be seen to leave it. */
     if (engine_attach_tracepoints(e, err) ||
-        engine_attach_places(e, "releases", path, released, releases, false, err) < 0 ||
-        engine_attach_places(e, "leaves", path, made, makes, true, err) < 0)
+        attach_all(e, "releases", path, released, releases, false, err) ||
+        attach_all(e, "leaves", path, made, makes, true, err))
         return -1;
-    return engine_attach_places(e, "enters", path, made, makes, false, err) < 0 ? -1 : 0;
+    return attach_all(e, "enters", path, made, makes, false, err);
 }
 
 static int record_prepare(struct engine *e, struct error *err)

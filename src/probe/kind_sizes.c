@@ -17,13 +17,20 @@ static int sizes_attach(struct engine *e, struct error *err)
     struct family f = {.count = 0};
     int bad = files_find_library(&e->files, e->options->library, path, sizeof path, err) ||
               family_find(e->options, path, &f, err);
+    for (size_t i = 0; i < f.count && !bad; i++)
+        bad = engine_add_name(e, f.name[i], err);
+    bad = bad || engine_attach_places(e, "request", path, f.place, f.count, false, err) < 0;
     if (!bad)
         engine_source(e, "%s of %s:", e->multi ? "uprobe_multi" : "perf uprobes", path);
+    const char *before = " ";
     for (size_t i = 0; i < f.count && !bad; i++) {
-        engine_source(e, "%s%s", i ? "," : " ", f.name[i]);
-        bad = engine_add_name(e, f.name[i], err);
+        if (f.place[i].refused) {
+            engine_say(e, "%s cannot be probed: %s", f.name[i], attach_refusal(&f.place[i]));
+            continue;
+        }
+        engine_source(e, "%s%s", before, f.name[i]);
+        before = ",";
     }
-    bad = bad || engine_attach_places(e, "request", path, f.place, f.count, false, err) < 0;
     family_release(&f);
     return bad ? -1 : 0;
 }

@@ -141,7 +141,10 @@ static int attach_copy(struct engine *e, const char *path, uint32_t *next, struc
     static_probes_release(&notes);
     if (!n)
         return error_set(err, ERROR_UNSUPPORTED, "%s has none of the probes", path);
-    return engine_attach_places(e, "at_site", path, places, n, false, err) < 0 ? -1 : 0;
+    if (engine_attach_places(e, "at_site", path, places, n, false, err) < 0)
+        return -1;
+    engine_say_refused(e, path, places, n);
+    return 0;
 }
 
 static int samples_attach(struct engine *e, struct error *err)
