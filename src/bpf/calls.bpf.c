@@ -28,7 +28,7 @@ int call(struct pt_regs *ctx)
     struct probe_key k = {.what = function};
     key_who(&k);
     if (config.by & PROBE_BY_STACK)
-        k.stack = user_stack();
+        k.stack = user_stack_of(ctx->ip, ctx->sp, ctx->bp);
     add(&k, 1, 0, 0, 0);
     return 0;
 }

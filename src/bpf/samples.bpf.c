@@ -53,7 +53,7 @@ int at_site(struct pt_regs *ctx)
     struct samples_site *site = bpf_map_lookup_elem(&sites, &number);
     if (!site || pid == config.own_pid)
         return 0;
-    u64 stack = user_stack();
+    u64 stack = user_stack_of(ctx->ip, ctx->sp, ctx->bp);
     bpf_probe_read_kernel(registers, sizeof registers, ctx);
     bpf_map_update_elem(&told, &pid, &one, BPF_ANY);
     struct samples_event *e = begin(site->what);

@@ -36,7 +36,7 @@ int request(struct pt_regs *ctx)
         k.what = form >> 8;
     key_who(&k);
     if (config.by & PROBE_BY_STACK)
-        k.stack = user_stack();
+        k.stack = user_stack_of(ctx->ip, ctx->sp, ctx->bp);
     add(&k, 1, n, 0, 0);
     return 0;
 }
