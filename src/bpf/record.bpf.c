@@ -8,7 +8,7 @@
 
 /* A call between its entry and its return. */
 struct entered {
-    u64 sp; /* at the entry, which tells it from calls that it makes itself */
+    u64 sp; /* at the entry, which tells it from calls that it makes itself; 0: there is none */
     u64 size, argument, stack;
     u64 result; /* where the block's address will stand; 0: it is returned */
     u32 op;
@@ -17,10 +17,11 @@ struct entered {
 
 enum { INNER_MAX = 16 }; /* more of them: its return was missed */
 
+/* Each thread's own, which ends with it. Only threads of processes that are looked at have one. */
 struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 16384);
-    __type(key, u32); /* thread */
+    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
     __type(value, struct entered);
 } entered SEC(".maps");
 
@@ -92,41 +93,47 @@ static __always_inline void tell(u32 what, u32 op, u64 address, const struct ent
 SEC("uprobe")
 int enters(struct pt_regs *ctx)
 {
-    if (!wanted())
-        return 0;
-    u32 tid = bpf_get_current_pid_tgid();
+    struct task_struct *task = bpf_get_current_task_btf();
+    struct entered *call = bpf_task_storage_get(&entered, task, NULL, 0);
+    if (!call) {
+        if (!wanted())
+            return 0;
+        call = bpf_task_storage_get(&entered, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+        if (!call) {
+            lose_call();
+            return 0;
+        }
+    }
     u64 cookie = bpf_get_attach_cookie(ctx);
-    struct entered *outer = bpf_map_lookup_elem(&entered, &tid);
-    if (outer && ctx->sp <= outer->sp && ++outer->inner < INNER_MAX)
+    if (ctx->sp <= call->sp && ++call->inner < INNER_MAX)
         return 0; /* one of the functions calls another, or jumps to it */
-    struct entered call = {.sp = ctx->sp, .op = cookie >> 8};
+    call->sp = ctx->sp;
+    call->inner = 0;
+    call->op = cookie >> 8;
+    call->argument = call->result = 0;
     switch (cookie & 0xff) {
-    case RECORD_PRODUCT: call.size = product(ctx->di, ctx->si); break;
-    case RECORD_RESIZE: call.size = ctx->si; break;
-    case RECORD_RESIZE_PRODUCT: call.size = product(ctx->si, ctx->dx); break;
+    case RECORD_PRODUCT: call->size = product(ctx->di, ctx->si); break;
+    case RECORD_RESIZE: call->size = ctx->si; break;
+    case RECORD_RESIZE_PRODUCT: call->size = product(ctx->si, ctx->dx); break;
     case RECORD_SECOND:
-        call.argument = ctx->di;
-        call.size = ctx->si;
+        call->argument = ctx->di;
+        call->size = ctx->si;
         break;
     case RECORD_NEW:
-        call.size = ctx->di;
-        call.argument = ctx->si;
+        call->size = ctx->di;
+        call->argument = ctx->si;
         break;
     case RECORD_THIRD:
-        call.result = ctx->di;
-        call.argument = ctx->si;
-        call.size = ctx->dx;
+        call->result = ctx->di;
+        call->argument = ctx->si;
+        call->size = ctx->dx;
         break;
-    default: call.size = ctx->di;
+    default: call->size = ctx->di;
     }
     bool resizes = (cookie & 0xff) == RECORD_RESIZE || (cookie & 0xff) == RECORD_RESIZE_PRODUCT;
     u64 old = ctx->di;
     if (config.by & PROBE_BY_STACK)
-        call.stack = user_stack();
-    if (bpf_map_update_elem(&entered, &tid, &call, BPF_ANY)) {
-        lose_call();
-        return 0;
-    }
+        call->stack = user_stack_of(ctx->ip, ctx->sp, ctx->bp);
     if (resizes && old)
         tell(RECORD_RESIZES, cookie >> 8, old, NULL);
     return 0;
@@ -135,30 +142,29 @@ int enters(struct pt_regs *ctx)
 SEC("uretprobe")
 int leaves(struct pt_regs *ctx)
 {
-    u32 tid = bpf_get_current_pid_tgid();
-    struct entered *found = bpf_map_lookup_elem(&entered, &tid);
-    if (!found || ctx->sp != found->sp + 8)
+    struct entered *call = bpf_task_storage_get(&entered, bpf_get_current_task_btf(), NULL, 0);
+    if (!call || ctx->sp != call->sp + 8)
         return 0; /* of a call that was made within another, or before we came */
-    struct entered call = *found;
-    bpf_map_delete_elem(&entered, &tid);
+    call->sp = 0;
     u64 address = ctx->ax;
-    if (call.result) {
+    if (call->result) {
         u64 failed = (u32)ctx->ax;
         address = 0;
         if (!failed)
-            bpf_probe_read_user(&address, sizeof address, (void *)call.result);
+            bpf_probe_read_user(&address, sizeof address, (void *)call->result);
     }
-    tell(RECORD_ALLOCATED, call.op, address, &call);
+    tell(RECORD_ALLOCATED, call->op, address, call);
     return 0;
 }
 
 SEC("uprobe")
 int releases(struct pt_regs *ctx)
 {
-    if (!ctx->di || !wanted())
+    if (!ctx->di)
         return 0;
-    u32 tid = bpf_get_current_pid_tgid();
-    struct entered *outer = bpf_map_lookup_elem(&entered, &tid);
+    struct entered *outer = bpf_task_storage_get(&entered, bpf_get_current_task_btf(), NULL, 0);
+    if (!outer && !wanted())
+        return 0;
     if (outer && ctx->sp < outer->sp && ++outer->inner < INNER_MAX)
         return 0; /* realloc moves the block */
     tell(RECORD_RELEASED, bpf_get_attach_cookie(ctx) >> 8, ctx->di, NULL);
