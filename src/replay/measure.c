@@ -98,13 +98,27 @@ static long raw(long number, long a, long b, long c, long d)
     return result;
 }
 
+/* Whether it is still needed: the replay may have died before the signal was ordered. */
+static bool goes_on(const struct measure *m)
+{
+    return !atomic_load(&m->stop) && raw(SYS_getppid, 0, 0, 0, 0) == m->replay;
+}
+
+/* Until it has to stop, or for so long. */
+static void rest(struct measure *m, uint64_t ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    raw(SYS_futex, (long)&m->stop, FUTEX_WAIT_PRIVATE, 0, (long)&t);
+}
+
 static int helper(void *arg)
 {
     struct measure *m = arg;
     raw(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
+    while (goes_on(m) && !atomic_load(&m->begun)) /* times count from the beginning */
+        rest(m, 100000);
     uint64_t next_ns = 0, next_trim_ns = m->trim_every_ns;
-    /* the replay may have died before the signal was ordered */
-    while (!atomic_load(&m->stop) && raw(SYS_getppid, 0, 0, 0, 0) == m->replay) {
+    while (goes_on(m)) {
         uint64_t now_ns = measure_now_ns() - m->start_ns;
         if (m->trim_every_ns && now_ns >= next_trim_ns) {
             atomic_fetch_or(&m->due, MEASURE_DUE_TRIM);
@@ -120,10 +134,7 @@ static int helper(void *arg)
             next_ns = now_ns + m->interval_ns;
         }
         uint64_t until_ns = m->trim_every_ns && next_trim_ns < next_ns ? next_trim_ns : next_ns;
-        uint64_t wait_ns = until_ns > now_ns ? until_ns - now_ns : 1;
-        struct timespec t = {.tv_sec = (time_t)(wait_ns / 1000000000u),
-                             .tv_nsec = (long)(wait_ns % 1000000000u)};
-        raw(SYS_futex, (long)&m->stop, FUTEX_WAIT_PRIVATE, 0, (long)&t);
+        rest(m, until_ns > now_ns ? until_ns - now_ns : 1);
     }
     raw(SYS_exit_group, 0, 0, 0, 0);
     return 0;
@@ -200,6 +211,7 @@ int measure_start(struct measure *m, struct error *err)
     m->start = look(m);
     m->start_ns = measure_now_ns();
     m->start.time_ns = 0;
+    atomic_store(&m->begun, 1);
     return 0;
 }
 
@@ -228,6 +240,8 @@ void measure_stop(struct measure *m)
     uint64_t answer = atomic_load(&m->answer);
     if (m->points && answer != MEASURE_UNKNOWN)
         m->point[m->points - 1].free_bytes = answer;
+    while (m->points && m->point[m->points - 1].time_ns > end_ns)
+        m->points--; /* made before the helper heard of the end */
     if (!allocator_free_bytes(&m->end.free_bytes))
         m->end.free_bytes = MEASURE_UNKNOWN;
     keep(m, m->end);

@@ -40,7 +40,7 @@ struct measure {
     _Atomic uint64_t answer;           /* free bytes, MEASURE_UNKNOWN until somebody has looked */
     _Atomic uint64_t trims, chores_ns; /* done, and the CPU time that all chores took */
     _Atomic uint64_t next_look_ns;     /* not before, so that looking stays below a hundredth */
-    _Atomic uint32_t stop;
+    _Atomic uint32_t begun, stop;
     pid_t replay, helper;
     uint8_t stack[64 << 10] __attribute__((aligned(64)));
 };
