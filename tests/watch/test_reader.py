@@ -8,7 +8,6 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
@@ -303,8 +302,10 @@ class Usage(unittest.TestCase):
     def test_process_without_the_library(self):
         with subprocess.Popen(["sleep", "60"]) as sleep:
             try:
-                until(lambda: os.path.basename(os.readlink(f"/proc/{sleep.pid}/exe")) != os.path.basename(sys.executable)
-                      and "python" not in os.readlink(f"/proc/{sleep.pid}/exe"), "the exec of sleep")
+                def command():
+                    with open(f"/proc/{sleep.pid}/cmdline", encoding="utf-8") as f:
+                        return f.read()
+                until(lambda: command() == "sleep\x0060\0", "the exec of sleep")
                 out = run("-p", str(sleep.pid))
             finally:
                 sleep.kill()
