@@ -11,6 +11,12 @@ import { pathToFileURL } from "node:url";
 
 const [mallow, build, shots] = process.argv.slice(2);
 const WAIT = { timeout: 120000 }; // machines can be slow; nothing here judges speed
+/** A new context whose pages are as patient with everything. */
+const contextOf = async (browser, options) => {
+  const context = await browser.newContext(options);
+  context.setDefaultTimeout(WAIT.timeout);
+  return context;
+};
 
 function onPath(...names) {
   for (const name of names)
@@ -223,7 +229,7 @@ async function threads(page, process, what) {
 }
 
 async function look(browser, recording, name) {
-  const context = await browser.newContext({ viewport: { width: 1300, height: 900 } });
+  const context = await contextOf(browser, { viewport: { width: 1300, height: 900 } });
   const page = await context.newPage();
   const trouble = [];
   page.on("console", (m) => m.type() === "error" && trouble.push(m.text()));
@@ -306,7 +312,7 @@ async function faults(browser, recording) {
 
 /** A page of another kind, opened; calls `read` with it. */
 async function other(browser, file, read) {
-  const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
+  const context = await contextOf(browser, { viewport: { width: 1200, height: 900 } });
   const page = await context.newPage();
   const trouble = [];
   page.on("console", (m) => m.type() === "error" && trouble.push(m.text()));
@@ -392,7 +398,7 @@ async function tuning(browser) {
 /** Light, dark and narrow: nothing sticks out sideways; pictures for people when a folder is given. */
 async function looks(browser, recording, name) {
   for (const [theme, width] of [["light", 1300], ["dark", 1300], ["light", 400]]) {
-    const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme });
+    const context = await contextOf(browser, { viewport: { width, height: 900 }, colorScheme: theme });
     const page = await context.newPage();
     await page.goto(pathToFileURL(recording.page).href);
     await ready(page);
