@@ -1,4 +1,5 @@
 """What the tests of `mallow probe` share. Environment (set by meson): MALLOW, VICTIMS, SOURCE_ROOT."""
+import contextlib
 import json
 import os
 import subprocess
@@ -46,6 +47,17 @@ def reads(process):
                 return
         time.sleep(0.05)
     raise AssertionError("the victim does not wait for input")
+
+
+@contextlib.contextmanager
+def idle():
+    """A process that waits for input, which never comes."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as p:
+        try:
+            reads(p)
+            yield p
+        finally:
+            p.kill()
 
 
 def for_others(test):

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from probing import MALLOW, Case, attached, for_others, main, mallow, reads, victim
+from probing import MALLOW, Case, attached, for_others, idle, main, mallow, reads, victim
 
 # What calls_victim asks for: its constructor runs in it and in the program that its child executes.
 CONSTRUCTOR, MAIN, THREADS, CHILD, LEAF, FAMILY = 2 * 12345, 655, 4 * 250, 500, 77, 10
@@ -167,27 +167,21 @@ class Ends(Case):
         self.probe("sizes", "--", "/bin/sh", "-c", "kill -9 $$", status=137)
 
     def test_a_duration(self):
-        with subprocess.Popen(["sleep", "60"]) as p:
-            try:
-                document = self.probe("sizes", "-d", "200ms", "-p", p.pid)
-                self.assertGreaterEqual(document["duration_ns"], 200_000_000)
-                self.assertIsNone(p.poll())
-            finally:
-                p.kill()
+        with idle() as p:
+            document = self.probe("sizes", "-d", "200ms", "-p", p.pid)
+            self.assertGreaterEqual(document["duration_ns"], 200_000_000)
+            self.assertIsNone(p.poll())
 
     def test_ctrl_c_ends_it_and_prints(self):
-        with subprocess.Popen(["sleep", "60"]) as p:
-            try:
-                with subprocess.Popen([MALLOW, "probe", "calls", "--json", "--lib", "libc.so.6", "-p", str(p.pid)],
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
-                    attached(probe)
-                    probe.send_signal(signal.SIGINT)
-                    out, err = probe.communicate(timeout=60)
-                    self.assertEqual(probe.returncode, 0, err)
-                    self.assertIn('"probe":"calls"', out)
-                self.assertIsNone(p.poll())
-            finally:
-                p.kill()
+        with idle() as p:
+            with subprocess.Popen([MALLOW, "probe", "calls", "--json", "--lib", "libc.so.6", "-p", str(p.pid)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
+                attached(probe)
+                probe.send_signal(signal.SIGINT)
+                out, err = probe.communicate(timeout=60)
+                self.assertEqual(probe.returncode, 0, err)
+                self.assertIn('"probe":"calls"', out)
+            self.assertIsNone(p.poll())
 
 
 if __name__ == "__main__":

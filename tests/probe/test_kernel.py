@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from probing import MALLOW, Case, attached, main, reads, victim
+from probing import MALLOW, Case, attached, idle, main, reads, victim
 
 PAGE = 4096
 
@@ -167,14 +167,11 @@ class Kernel(Case):
         self.assertGreaterEqual(max(s["resident_bytes"] for s in document["timeline"]), (40 << 20) * 31 // 32)
 
     def test_rss_of_a_process_that_does_nothing(self):
-        with subprocess.Popen(["sleep", "60"]) as p:
-            try:
-                document = self.probe("rss", "-d", "200ms", "-p", p.pid)
-                with open(f"/proc/{p.pid}/statm", encoding="ascii") as f:
-                    resident = int(f.read().split()[1]) * PAGE
-                self.assertLessEqual(abs(document["processes"][0]["resident_bytes"] - resident), 256 * PAGE)
-            finally:
-                p.kill()
+        with idle() as p:
+            document = self.probe("rss", "-d", "200ms", "-p", p.pid)
+            with open(f"/proc/{p.pid}/statm", encoding="ascii") as f:
+                resident = int(f.read().split()[1]) * PAGE
+            self.assertLessEqual(abs(document["processes"][0]["resident_bytes"] - resident), 256 * PAGE)
 
     def test_slab(self):
         def talk(p, probe):
