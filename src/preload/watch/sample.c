@@ -49,7 +49,7 @@ static bool hit(uint64_t size, struct call *c)
 {
     struct watch_thread *t = &watch_thread;
     uint64_t drawn = 0;
-    if (unlikely(size > PTRDIFF_MAX)) { /* which no allocator serves */
+    if (unlikely(size >> 47)) { /* which no allocator serves */
         t->left += size;
         return false;
     }
@@ -114,43 +114,43 @@ static void *dropped(uint64_t *counter, uint64_t weight)
     return 0;
 }
 
-static bool take_guarded(const struct call *c, struct sample *s, uint32_t index)
+/* Where the block is to be; the sample is told its memory. 0: not guarded. */
+static uint64_t take_guarded(const struct call *c, struct sample *s, uint32_t index)
 {
     uint32_t share = __atomic_load_n(&watcher.segment->settings.guard_share, __ATOMIC_RELAXED);
     if (!share)
-        return false;
+        return 0;
     uint64_t r = draw_random(&watch_thread.random);
     if ((r & 0xffff) >= share)
-        return false;
+        return 0;
     if (!fault_install())
-        return false;
+        return 0;
     struct guard_slot *g = guard_take(c->size, c->align, r >> 63, c->zero);
     if (!g)
-        return false;
+        return 0;
     g->sample = index;
     s->class_ = GUARD_CLASS;
     s->index = guard_index(g);
-    s->address = g->address;
-    return true;
+    return g->address;
 }
 
-static bool take_plain(const struct call *c, struct sample *s, uint32_t index)
+/* The same beside the others. 0: no room. */
+static uint64_t take_plain(const struct call *c, struct sample *s, uint32_t index)
 {
     struct block b;
     uint64_t slack = c->align > 16 ? c->align - 16 : 0, bytes = c->size + slack;
     if (bytes <= LARGE) /* larger ones end at a page's end more often than not */
         bytes += PAD_BYTES / 2;
     if (c->size >> 47 || slack >> 30 || !blocks_take(bytes, &b))
-        return false;
+        return 0;
     uint64_t at = c->align > 16 ? (b.start + c->align - 1) & ~(c->align - 1) : b.start;
     if (c->zero && !b.clean)
         memset((void *)at, 0, c->size);
     pad(at + c->size, b.start + b.room);
     s->class_ = b.class_;
     s->index = b.index;
-    s->address = at;
     blocks_own(&b, index);
-    return true;
+    return at;
 }
 
 static void probes_sample(const struct sample *s, uint64_t address)
@@ -162,17 +162,18 @@ static void probes_sample(const struct sample *s, uint64_t address)
         PROBE3(MALLOW_USDT_OTEL, "alloc", otel_alloc_semaphore, address, s->size, s->weight);
 }
 
-/* Fills and enters a sample whose memory is there. The site is held from here on. */
-static void enter(struct sample *s, uint32_t index, const struct call *c, uint32_t site,
-                  uint64_t now)
+/* Fills and enters a sample whose memory is there. The site is held from here on. The address makes
+ * it live: a fork copies what is there at that moment, and cancelled threads leave it. */
+static void enter(struct sample *s, uint32_t index, uint64_t address, const struct call *c,
+                  uint32_t site, uint64_t now)
 {
-    uint64_t address = s->address;
     s->size = c->size;
     s->align = (uint32_t)c->align;
     s->drawn = c->gap;
     s->time_ns = now;
     s->tid = watch_tid();
     s->site = site;
+    __atomic_store_n(&s->address, address, __ATOMIC_RELEASE);
     tables_publish(index, c->flags | (s->class_ == GUARD_CLASS ? MLW_WATCH_SAMPLE_GUARDED : 0));
     probes_sample(s, address);
 }
@@ -196,13 +197,16 @@ static void *make(const struct call *c)
     uint32_t site = site_of(c, now);
     struct sample *s = tables_sample(index);
     s->weight = weight;
-    if (!take_guarded(c, s, index) && !take_plain(c, s, index)) {
+    uint64_t address = take_guarded(c, s, index);
+    if (!address)
+        address = take_plain(c, s, index);
+    if (!address) {
         tables_drop_site(site);
         tables_give_sample(index);
         return dropped(&n->dropped_memory, weight);
     }
-    enter(s, index, c, site, now);
-    return (void *)s->address;
+    enter(s, index, address, c, site, now);
+    return (void *)address;
 }
 
 static void *sampled(uint64_t size, uint64_t align, bool zero, uint32_t flags, uint64_t sp,
@@ -513,10 +517,9 @@ static void *in_place(const struct found *f, struct sample *s, const struct call
     blocks_dirty(s->class_, s->index, old_end + PAD_BYTES - f->block.start);
     s->weight = draw_weight(c->size, c->period);
     pad(f->address + c->size, f->block.start + f->block.room);
-    __atomic_store_n(&s->address, f->address, __ATOMIC_RELEASE);
     struct call again = *c;
     again.align = align;
-    enter(s, f->index, &again, site, watch_clock());
+    enter(s, f->index, f->address, &again, site, watch_clock());
     return (void *)f->address;
 }
 
