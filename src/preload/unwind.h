@@ -31,6 +31,8 @@ void unwind_after_fork(void);
  * another thread after its owner ended (unwind_thread_reset). */
 struct unwind_thread *unwind_thread_new(void);
 void unwind_thread_reset(struct unwind_thread *t);
+/* The same for one that was left amid a call: forgets what may be half-written, too. */
+void unwind_thread_clear(struct unwind_thread *t);
 
 /* The stack whose innermost frame is the return address at *sp (sp = rsp at the entry of the
  * interposed function, bp = rbp then). Returns the id of its innermost node, from 1; 0 when there

@@ -156,6 +156,12 @@ void unwind_thread_reset(struct unwind_thread *t)
     t->own = (struct uw_region){0, 0};
 }
 
+void unwind_thread_clear(struct unwind_thread *t)
+{
+    unwind_thread_reset(t);
+    __builtin_memset(t->caller, 0, sizeof t->caller);
+}
+
 /* ---- the whole-stack cache ---- */
 
 UW_INLINE uint64_t whole_hash(uint64_t pc, uint64_t sp)

@@ -154,9 +154,8 @@ void error_after_fork(void) { busy = 0; }
 static void say(const struct error_facts *f, uint64_t now)
 {
     static char buffer[TEXT_BYTES];
-    uint32_t no = 0;
     struct text t = {buffer, buffer + sizeof buffer};
-    if (!__atomic_compare_exchange_n(&busy, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    if (watch_claim(&busy) == CLAIM_BUSY)
         return; /* another thread tells of another error: that one is in the segment */
     put(&t, "mallow: ");
     put(&t, kinds[f->kind < sizeof kinds / sizeof *kinds ? f->kind : 0]);
@@ -180,7 +179,7 @@ static void say(const struct error_facts *f, uint64_t now)
         put_stack(&t, f->release);
     }
     watch_say(buffer, (size_t)(t.at - buffer));
-    __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+    watch_disclaim(&busy);
 }
 
 void error_tell(const struct error_facts *f)

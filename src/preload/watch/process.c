@@ -61,6 +61,20 @@ uint32_t watch_tid(void)
     return watch_thread.tid;
 }
 
+enum watch_claim watch_claim(volatile uint32_t *word)
+{
+    uint32_t me = watch_tid() + 1, other = 0;
+    if (likely(__atomic_compare_exchange_n(word, &other, me, false, __ATOMIC_ACQUIRE,
+                                           __ATOMIC_RELAXED)))
+        return CLAIM_FREE;
+    bool gone = other > 1 && !watcher.sandboxed &&
+                sys_tgkill((int)watcher.pid, (int)(other - 1), 0) == -ESRCH;
+    return gone && __atomic_compare_exchange_n(word, &other, me, false, __ATOMIC_ACQUIRE,
+                                               __ATOMIC_RELAXED)
+               ? CLAIM_LEFT
+               : CLAIM_BUSY;
+}
+
 char *watch_decimal(char *to, uint64_t v)
 {
     char digits[20];

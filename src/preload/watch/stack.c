@@ -60,9 +60,7 @@ int uw_trie_init(void)
 
 static void next_turn(uint32_t turn)
 {
-    uint32_t no = 0;
-    if (!__atomic_compare_exchange_n(&trie.turning, &no, 1, false, __ATOMIC_ACQUIRE,
-                                     __ATOMIC_RELAXED))
+    if (watch_claim(&trie.turning) == CLAIM_BUSY)
         return;
     if (trie.turn == turn && turn < TURN_MAX) {
         memset(trie.table[(turn + 1) & 1], 0, NODES * sizeof(struct node));
@@ -70,7 +68,7 @@ static void next_turn(uint32_t turn)
         __atomic_store_n(&trie.turn, turn + 1, __ATOMIC_RELEASE);
         __atomic_fetch_add(&uw_generation, 1, __ATOMIC_RELEASE);
     }
-    __atomic_store_n(&trie.turning, 0, __ATOMIC_RELEASE);
+    watch_disclaim(&trie.turning);
 }
 
 uint32_t uw_trie_get(uint32_t parent, uint64_t pc, uint32_t module, unsigned flags, void *ctx)
@@ -236,17 +234,24 @@ bool stack_init(void)
     return known && !unwind_init(next_facts.dl_find_object, next_facts.stack_end);
 }
 
-/* An unwinder for the calling thread, busy with us; NULL: all are busy, or there is no memory. */
+/* An unwinder for the calling thread, busy with us; POOL: all are busy, or there is no memory. */
 static unsigned borrow(void)
 {
     uint64_t me = (uint64_t)__builtin_thread_pointer();
     unsigned first = (unsigned)((me * 0x9e3779b97f4a7c15) >> 61) % POOL;
-    for (unsigned i = 0; i < POOL; i++) {
+    /* the free ones, then those whose threads may be gone */
+    for (unsigned i = 0; i < 2 * POOL; i++) {
         unsigned at = (first + i) % POOL;
-        uint32_t no = 0;
-        if (pool[at].busy || !__atomic_compare_exchange_n(&pool[at].busy, &no, 1, false,
-                                                          __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        if (i < POOL && pool[at].busy)
             continue;
+        enum watch_claim claim = watch_claim(&pool[at].busy);
+        if (claim == CLAIM_BUSY)
+            continue;
+        if (claim == CLAIM_LEFT) { /* whatever was being written */
+            if (pool[at].unwind)
+                unwind_thread_clear(pool[at].unwind);
+            memset(pool[at].known, 0, sizeof pool[at].known);
+        }
         if (!pool[at].unwind) {
             pool[at].unwind = unwind_thread_new();
             pool[at].owner = me;
@@ -256,7 +261,7 @@ static unsigned borrow(void)
         }
         if (pool[at].unwind)
             return at;
-        __atomic_store_n(&pool[at].busy, 0, __ATOMIC_RELEASE);
+        watch_disclaim(&pool[at].busy);
     }
     return POOL;
 }
@@ -286,7 +291,7 @@ static uint32_t take(unsigned at, uint64_t sp, uint64_t bp, unsigned skip, uint3
 static void give_back(unsigned at)
 {
     if (at < POOL)
-        __atomic_store_n(&pool[at].busy, 0, __ATOMIC_RELEASE);
+        watch_disclaim(&pool[at].busy);
 }
 
 void stack_take(uint64_t sp, uint64_t bp, unsigned skip, struct mlw_watch_stack *to)

@@ -111,6 +111,15 @@ struct watch_thread {
 extern HIDDEN TLS struct watch_thread watch_thread;
 HIDDEN uint32_t watch_tid(void);
 
+/* Takes what one thread may have at a time, if it is free (the word is 0), or if the thread that
+ * has it is gone: cancelled amid it. */
+enum watch_claim { CLAIM_BUSY = 0, CLAIM_FREE, CLAIM_LEFT };
+HIDDEN enum watch_claim watch_claim(volatile uint32_t *word);
+static inline __attribute__((always_inline, unused)) void watch_disclaim(volatile uint32_t *word)
+{
+    __atomic_store_n(word, 0, __ATOMIC_RELEASE);
+}
+
 /* ---- entry.c ---- */
 
 /* The entries jump to the allocator behind us directly from now on, where that can be had. While
