@@ -35,11 +35,19 @@ uint64_t watch_clock(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Not where it would be one of the last mappings that the process may have: the heap could not grow
+ * then. Two more than needed are made for a moment, by one page of another kind amid the last ones.
+ */
 void *watch_map(size_t bytes)
 {
-    long p = sys_mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                      -1, 0);
+    size_t whole = (bytes + PAGE - 1) & ~(PAGE - 1);
+    long p = sys_mmap(0, whole + 3 * PAGE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (sys_is_error(p))
+        return 0;
+    bool room = !sys_mprotect((void *)((uint64_t)p + whole + PAGE), PAGE, PROT_NONE);
+    sys_munmap((void *)((uint64_t)p + (room ? whole : 0)), 3 * PAGE + (room ? 0 : whole));
+    if (!room)
         return 0;
     if (watcher.segment)
         count(&watcher.segment->counters.own_bytes, bytes);
