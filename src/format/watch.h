@@ -109,8 +109,8 @@ enum mlw_watch_trouble { /* bits: why the library does less than it should */
                          MLW_WATCH_FILE_FULL =
                              16, /* the segment's file could not grow (/dev/shm is full) */
                          MLW_WATCH_BAD_ENVIRONMENT = 32, /* a variable was not understood */
-                         MLW_WATCH_RETREATED = 64 /* the program limited its address space: the
-                                                     range was given back */
+                         MLW_WATCH_RETREATED = 64 /* the program limited its address space, or
+                                                     locked it: the range was given back */
 };
 
 /* All counts since the start of the image (a fork's child begins with zeros), atomic. */

@@ -88,6 +88,8 @@ HIDDEN void guest_sandbox(const struct sock_fprog *program);
 HIDDEN bool guest_sandboxed(void);
 /* The filter was refused by the kernel: it is as it was. */
 HIDDEN void guest_not_sandboxed(bool as_before);
+/* Any other system call is about to be made by way of syscall(2), with these arguments. */
+HIDDEN void guest_asks(long number, long a, long b, long c);
 /* The time stamp counter is about to be withheld. */
 HIDDEN void guest_clock_withheld(void);
 

@@ -154,6 +154,7 @@ long syscall(long number, ...)
         guest_clock_withheld();
     if (strict || filter)
         guest_sandbox(strict ? 0 : (const struct sock_fprog *)c);
+    guest_asks(number, a, b, c);
     long r = real(number, a, b, c, d, e, f);
     if ((strict || filter) && r < 0)
         guest_not_sandboxed(before);

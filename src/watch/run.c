@@ -213,7 +213,7 @@ static void say_trouble(struct watch_run *r, const struct watch_process *p)
         "guard pages were refused: memory errors are only found when blocks are freed",
         "/dev/shm is full: samples are dropped",
         "a MALLOW_WATCH_ variable was not understood",
-        "it limited its address space, so that the library gave its own back"};
+        "it limited or locked its address space, so that the library gave its own back"};
     uint32_t trouble = __atomic_load_n(&p->segment.head->trouble, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++)
         if (trouble >> i & 1) {

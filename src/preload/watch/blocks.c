@@ -34,6 +34,7 @@ struct class
     volatile uint32_t used; /* indices at and after were never handed out */
     uint32_t count;
     volatile uint64_t committed; /* bytes from the start of the area that are accessible */
+    volatile uint64_t reserved;  /* the same, that are ours */
     uint64_t stride;
     struct entry *volatile entry;
 };
@@ -45,7 +46,7 @@ static struct {
     uint32_t blocks_max;
     uint64_t keep_bytes;
     volatile uint64_t kept;
-    volatile uint32_t retreated;
+    volatile uint32_t retreating;
     struct class class_[AREAS];
 } blocks;
 
@@ -114,6 +115,8 @@ bool blocks_reserve(uint32_t blocks_max, uint64_t keep_bytes)
     blocks.area_shift = (unsigned)__builtin_ctzll(bytes / AREAS);
     blocks.blocks_max = blocks_max;
     blocks.keep_bytes = keep_bytes;
+    for (unsigned c = 0; c < AREAS; c++)
+        blocks.class_[c].reserved = bytes / AREAS;
     for (unsigned c = 0; c < AREAS - 1; c++) {
         struct class *k = &blocks.class_[c];
         uint64_t fit;
@@ -154,16 +157,16 @@ static bool commit(unsigned c, struct class *k, uint64_t bytes)
     uint64_t have = __atomic_load_n(&k->committed, __ATOMIC_ACQUIRE);
     while (have < bytes) {
         uint64_t more = (bytes - have + COMMIT - 1) & ~(COMMIT - 1);
-        if (watcher.sandboxed || blocks.retreated)
+        if (watcher.sandboxed || bytes > k->reserved)
             return false;
         if (sys_mprotect((void *)(area_start(c) + have), more, PROT_READ | PROT_WRITE))
             return false;
         sys_madvise((void *)(area_start(c) + have), more, MADV_DODUMP);
-        if (__atomic_compare_exchange_n(&k->committed, &have, have + more, false, __ATOMIC_ACQ_REL,
+        if (__atomic_compare_exchange_n(&k->committed, &have, have + more, false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_ACQUIRE))
-            return true;
+            break;
     }
-    return true;
+    return bytes <= __atomic_load_n(&k->reserved, __ATOMIC_SEQ_CST); /* see blocks_retreat */
 }
 
 static bool take_listed(struct class *k, struct entry *e, uint32_t *index)
@@ -291,24 +294,30 @@ void blocks_own(const struct block *b, uint32_t sample)
     __atomic_store_n(&blocks.class_[b->class_].entry[b->index].owner, sample + 1, __ATOMIC_RELEASE);
 }
 
-bool blocks_retreated(void) { return blocks.retreated; }
 uint64_t blocks_kept(void) { return __atomic_load_n(&blocks.kept, __ATOMIC_RELAXED); }
 
-void blocks_retreat(void)
+void blocks_retreat(uint64_t keep)
 {
     uint32_t no = 0;
     if (!block_range.bytes || watcher.sandboxed ||
-        !__atomic_compare_exchange_n(&blocks.retreated, &no, 1, false, __ATOMIC_ACQ_REL,
+        !__atomic_compare_exchange_n(&blocks.retreating, &no, 1, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return;
     /* Addresses of the program's own may come to lie between: blocks_find tells them from ours. */
-    uint64_t area = 1ul << blocks.area_shift;
+    uint64_t each = keep / AREAS & ~(COMMIT - 1);
     for (unsigned c = 0; c < AREAS; c++) {
-        uint64_t used = c == AREAS - 1
-                            ? guard_bytes()
-                            : __atomic_load_n(&blocks.class_[c].committed, __ATOMIC_ACQUIRE);
-        used = (used + PAGE - 1) & ~(PAGE - 1);
-        if (used < area)
-            sys_munmap((void *)(area_start(c) + used), area - used);
+        struct class *k = &blocks.class_[c];
+        uint64_t least = c == AREAS - 1 ? guard_bytes() : each, was = k->reserved;
+        if (least >= was)
+            continue;
+        /* whoever commits sees this, or is seen */
+        __atomic_store_n(&k->reserved, least, __ATOMIC_SEQ_CST);
+        uint64_t used = __atomic_load_n(&k->committed, __ATOMIC_SEQ_CST);
+        if (used > was)
+            used = was;
+        if (least < used)
+            k->reserved = least = used;
+        sys_munmap((void *)(area_start(c) + least), was - least);
     }
+    blocks.retreating = 0;
 }

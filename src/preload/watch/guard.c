@@ -22,6 +22,7 @@
 #define ROOM       (SLOT_BYTES - 2 * PAGE)
 #define PAD        0xb7
 #define FILL       0xa5
+#define BUSY_MOST  100000u
 #define GROUP      16u /* 2 MiB of addresses: as much as a page of a page table describes */
 
 struct cell {
@@ -36,6 +37,7 @@ static struct {
     struct cell *cell;
     volatile uint64_t put, taken;
     volatile uint32_t refused;
+    volatile uint32_t retreated;
     volatile uint32_t mappings; /* no markers here */
     volatile uint8_t *group;    /* 0 untouched, 1 being prepared, 2 ready */
 } guard;
@@ -105,12 +107,6 @@ void guard_init(uint32_t slots)
         enqueue(i);
 }
 
-uint32_t guard_index(const struct guard_slot *g) { return (uint32_t)(g - guard.slot); }
-
-uint64_t guard_bytes(void) { return guard.slots * SLOT_BYTES; }
-
-uint32_t guard_slots(void) { return guard.slots; }
-
 static uint64_t slot_start(const struct guard_slot *g)
 {
     return guard.start + (uint64_t)(g - guard.slot) * SLOT_BYTES;
@@ -126,6 +122,41 @@ static void forget(struct guard_slot *g)
     if (g->free_site != NO_INDEX)
         tables_drop_site(g->free_site);
 }
+
+/* A slot that the caller has, and that nothing is in: to the end of the queue, or away. */
+static void put_back(uint32_t slot)
+{
+    if (likely(!guard.retreated)) {
+        enqueue(slot);
+        return;
+    }
+    struct guard_slot *g = &guard.slot[slot];
+    forget(g);
+    if (!watcher.sandboxed)
+        sys_munmap((void *)slot_start(g), SLOT_BYTES);
+}
+
+void guard_retreat(void)
+{
+    guard.refused = 1;
+    if (!guard.slots)
+        return;
+    __atomic_store_n(&guard.retreated, 1, __ATOMIC_SEQ_CST);
+    watch_trouble(MLW_WATCH_NO_GUARD);
+    for (unsigned busy = 0; busy < BUSY_MOST && guard.taken != guard.put;) {
+        uint32_t slot = dequeue();
+        if (slot != NO_INDEX)
+            put_back(slot);
+        else
+            busy++; /* another thread puts one back just now */
+    }
+}
+
+uint32_t guard_index(const struct guard_slot *g) { return (uint32_t)(g - guard.slot); }
+
+uint64_t guard_bytes(void) { return guard.slots * SLOT_BYTES; }
+
+uint32_t guard_slots(void) { return guard.slots; }
 
 /* ---- access ---- */
 
@@ -189,7 +220,7 @@ struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool ze
         return 0;
     struct guard_slot *g = &guard.slot[slot];
     if (unlikely(!prepare(slot))) { /* another thread is about to */
-        enqueue(slot);
+        put_back(slot);
         return 0;
     }
     forget(g);
@@ -208,7 +239,7 @@ struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool ze
     if (!open_pages(g->first, pages * PAGE)) {
         guard.refused = 1;
         watch_trouble(MLW_WATCH_NO_GUARD);
-        enqueue(slot);
+        put_back(slot);
         return 0;
     }
     memset((void *)g->first, PAD, g->address - g->first);
@@ -222,21 +253,24 @@ struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool ze
 struct guard_slot *guard_find(uint64_t address)
 {
     uint64_t slot = (address - guard.start) / SLOT_BYTES;
-    return guard.slots && slot < guard.slots ? &guard.slot[slot] : 0;
+    if (!guard.slots || slot >= guard.slots)
+        return 0;
+    struct guard_slot *g = &guard.slot[slot];
+    return guard.retreated && g->state == GUARD_FREE ? 0 : g; /* the address is the program's now */
 }
 
 void guard_take_back(struct guard_slot *g)
 {
     g->state = GUARD_FREE;
     close_slot(g);
-    enqueue((uint32_t)(g - guard.slot));
+    put_back(guard_index(g));
 }
 
 void guard_give(struct guard_slot *g)
 {
     __atomic_store_n(&g->state, GUARD_FREED, __ATOMIC_RELEASE);
     close_slot(g);
-    enqueue((uint32_t)(g - guard.slot));
+    put_back(guard_index(g));
 }
 
 static bool is_pad(const uint8_t *at, const uint8_t *end)

@@ -453,7 +453,7 @@ void guest_exec_failed(void)
         __atomic_store_n(&watcher.segment->state, MLW_WATCH_LIVE, __ATOMIC_RELEASE);
 }
 
-/* ---- modules, address space ---- */
+/* ---- modules ---- */
 
 EXPORT int dlclose(void *handle);
 int dlclose(void *handle)
@@ -468,42 +468,6 @@ int dlclose(void *handle)
         errno = saved;
     }
     return r;
-}
-
-/* The reserved range counts as address space: it goes when the program limits that for itself. */
-static void address_limit(int resource, const struct rlimit *limit)
-{
-    if (resource != RLIMIT_AS || !limit || limit->rlim_cur == RLIM_INFINITY || !watch_ready())
-        return;
-    blocks_retreat();
-    watch_trouble(MLW_WATCH_RETREATED);
-}
-
-typedef int setrlimit_function(int, const struct rlimit *);
-EXPORT setrlimit_function mallow_setrlimit __asm__("setrlimit");
-EXPORT setrlimit_function mallow_setrlimit64 __asm__("setrlimit64");
-int mallow_setrlimit(int resource, const struct rlimit *limit)
-{
-    address_limit(resource, limit);
-    return ((setrlimit_function *)(uintptr_t)next_symbol("setrlimit"))(resource, limit);
-}
-int mallow_setrlimit64(int resource, const struct rlimit *limit)
-{
-    return mallow_setrlimit(resource, limit);
-}
-
-typedef int prlimit_function(pid_t, int, const struct rlimit *, struct rlimit *);
-EXPORT prlimit_function mallow_prlimit __asm__("prlimit");
-EXPORT prlimit_function mallow_prlimit64 __asm__("prlimit64");
-int mallow_prlimit(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *old)
-{
-    if (!pid || (uint32_t)pid == watcher.pid)
-        address_limit(resource, limit);
-    return ((prlimit_function *)(uintptr_t)next_symbol("prlimit"))(pid, resource, limit, old);
-}
-int mallow_prlimit64(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *old)
-{
-    return mallow_prlimit(pid, resource, limit, old);
 }
 
 /* ---- sandbox.c ---- */
@@ -533,9 +497,10 @@ void guest_sandbox(const struct sock_fprog *program)
     /* filters often look at the arguments of these */
     const uint64_t map[6] = {
         0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, (uint64_t)-1, 0};
-    const uint64_t protect[6] = {0, 4096, PROT_READ | PROT_WRITE};
+    const uint64_t protect[6] = {0, 4096, PROT_READ | PROT_WRITE}, close[6] = {0, 4096, PROT_NONE};
     harmless = harmless && sandbox_harmless(program, SYS_mmap, map) &&
-               sandbox_harmless(program, SYS_mprotect, protect);
+               sandbox_harmless(program, SYS_mprotect, protect) &&
+               sandbox_harmless(program, SYS_mprotect, close);
     static const short advice[] = {MADV_DONTNEED,       MADV_NOHUGEPAGE,    MADV_DODUMP,
                                    MADV_POPULATE_WRITE, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
     for (size_t i = 0; harmless && i < sizeof advice / sizeof *advice; i++) {

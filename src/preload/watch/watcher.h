@@ -14,6 +14,7 @@
  *   segment.c  the file of shared memory (src/format/watch.h)
  *   left.c     files of processes that died: a bound on them
  *   process.c  joining, fork, the end; the environment
+ *   limits.c   address space and locked memory, where the program limits them for itself
  *   fault.c    SIGSEGV: ours and the program's own handler
  *   error.c    memory errors, told through the segment or on stderr
  *   probe.h    the USDT probes
@@ -170,9 +171,9 @@ HIDDEN uint32_t blocks_owner(const struct block *b);
 HIDDEN void blocks_own(const struct block *b, uint32_t sample);
 /* The part of the range that guard.c may divide. */
 HIDDEN uint64_t blocks_guard_area(uint64_t *bytes);
-/* The program limits its address space: what was never used is given back. */
-HIDDEN void blocks_retreat(void);
-HIDDEN bool blocks_retreated(void);
+/* The program wants the addresses: what was never used is given back, but for `keep` bytes in all.
+ */
+HIDDEN void blocks_retreat(uint64_t keep);
 HIDDEN uint64_t blocks_kept(void);
 
 /* ---- guard.c ---- */
@@ -194,6 +195,9 @@ struct guard_slot {
 HIDDEN void guard_init(uint32_t slots);
 HIDDEN uint32_t guard_slots(void);
 HIDDEN uint64_t guard_bytes(void); /* of its area, that the slots take */
+/* Nothing is guarded any more: the slots are given back, those of live blocks when they are freed.
+ */
+HIDDEN void guard_retreat(void);
 HIDDEN uint32_t guard_index(const struct guard_slot *g);
 /* A guarded block; NULL: none is free, or it is too large. front: against the page before it. The
  * block is filled, or zeroed. */

@@ -1,0 +1,83 @@
+/* limits.c - what the program limits or locks for itself.
+ *
+ * Our range of addresses counts as address space, and as locked memory of a program that locks all
+ * of its own, although nothing is behind it. So it is given back as far as it stands in the way: in
+ * use are a few hundred kilobytes of it. A limit that another process sets (prlimit --pid), or
+ * that is asked for by an inline system call, is not seen. */
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "watcher.h"
+
+#define PART        16           /* of what the program allows itself may be ours */
+#define LOCKED_MOST (64ul << 20) /* what is made accessible of locked memory is there at once */
+
+static void retreat(uint64_t allowed, uint64_t most, bool locked)
+{
+    uint64_t keep = allowed / PART < most ? allowed / PART : most;
+    blocks_retreat(keep);
+    if (locked || guard_bytes() > keep)
+        guard_retreat();
+    watch_trouble(MLW_WATCH_RETREATED);
+}
+
+static void address_limit(int resource, const struct rlimit *limit)
+{
+    if (resource == RLIMIT_AS && limit && limit->rlim_cur != RLIM_INFINITY && watch_ready())
+        retreat(limit->rlim_cur, UINT64_MAX, false);
+}
+
+static void locking(void)
+{
+    uint64_t limit[2];
+    if (watch_ready() && !watcher.sandboxed)
+        retreat(sys_getrlimit(RLIMIT_MEMLOCK, limit) ? 0 : limit[0], LOCKED_MOST, true);
+}
+
+typedef int setrlimit_function(int, const struct rlimit *);
+EXPORT setrlimit_function mallow_setrlimit __asm__("setrlimit");
+EXPORT setrlimit_function mallow_setrlimit64 __asm__("setrlimit64");
+int mallow_setrlimit(int resource, const struct rlimit *limit)
+{
+    address_limit(resource, limit);
+    return ((setrlimit_function *)(uintptr_t)next_symbol("setrlimit"))(resource, limit);
+}
+int mallow_setrlimit64(int resource, const struct rlimit *limit)
+{
+    return mallow_setrlimit(resource, limit);
+}
+
+static bool is_us(long pid) { return !pid || (uint32_t)pid == watcher.pid; }
+
+typedef int prlimit_function(pid_t, int, const struct rlimit *, struct rlimit *);
+EXPORT prlimit_function mallow_prlimit __asm__("prlimit");
+EXPORT prlimit_function mallow_prlimit64 __asm__("prlimit64");
+int mallow_prlimit(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *old)
+{
+    if (is_us(pid))
+        address_limit(resource, limit);
+    return ((prlimit_function *)(uintptr_t)next_symbol("prlimit"))(pid, resource, limit, old);
+}
+int mallow_prlimit64(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *old)
+{
+    return mallow_prlimit(pid, resource, limit, old);
+}
+
+typedef int mlockall_function(int);
+EXPORT mlockall_function mallow_mlockall __asm__("mlockall");
+int mallow_mlockall(int flags)
+{
+    locking();
+    return ((mlockall_function *)(uintptr_t)next_symbol("mlockall"))(flags);
+}
+
+void guest_asks(long number, long a, long b, long c)
+{
+    if (number == SYS_setrlimit)
+        address_limit((int)a, (const struct rlimit *)b);
+    else if (number == SYS_prlimit64 && is_us(a))
+        address_limit((int)b, (const struct rlimit *)c);
+    else if (number == SYS_mlockall)
+        locking();
+}
