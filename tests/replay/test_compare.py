@@ -195,7 +195,8 @@ class Compares(unittest.TestCase):
         self.assertIn("peak RSS is ", self.gate("half", 0.5, 1).stderr)
 
     def test_messages(self):
-        self.assertIn("no baseline", mallow("compare", "--against", "never", self.workload, status=2).stderr)
+        self.assertIn("no baseline", mallow("compare", "--against", "never", self.workload, status=2,
+                                            XDG_DATA_HOME=self.folder.name).stderr)
         self.assertIn("percentage", mallow("compare", "--fail-above", "much", self.workload, status=2).stderr)
         self.assertIn("percentage", mallow("compare", "--precision", "much", self.workload, status=2).stderr)
         self.assertIn("unknown allocator", mallow("compare", "--alloc", "a,b", self.workload, status=2).stderr)
