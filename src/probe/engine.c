@@ -291,6 +291,14 @@ static uint32_t parent_of(const char *pid)
     return behind && strlen(behind) > 4 ? (uint32_t)strtoul(behind + 4, NULL, 10) : 0;
 }
 
+/* Where the code of a process lies, told before it is asked when the kernel cannot say: within a
+ * fault, and while another thread changes the memory map. */
+static void tell_code(const struct engine *e, uint32_t pid)
+{
+    if (e->stacks && (e->options->kind->within_faults || e->options->by & PROBE_BY_STACK))
+        stacks_fill(e->stacks, pid);
+}
+
 /* The children that a running process has already, and theirs. */
 static void target_children(struct engine *e)
 {
@@ -309,8 +317,8 @@ static void target_children(struct engine *e)
             more = target(e, pid, PROBE_TARGET_RUNS) == 0;
             if (more && e->stacks)
                 stacks_learn_all(e->stacks, pid);
-            if (more && e->stacks && e->options->kind->within_faults)
-                stacks_fill(e->stacks, pid);
+            if (more)
+                tell_code(e, pid);
             const struct probe_call found = {.pid = pid, .what = PROBE_FOUND};
             if (more && e->options->call)
                 e->options->call(e->options->arg, &found);
@@ -464,8 +472,8 @@ static int attach(struct probe_state *s, struct error *err)
         return error_system(err, "cannot name the process to the kernel");
     if (o->pid && !o->no_follow)
         target_children(e);
-    if (o->pid && o->kind->within_faults && e->stacks)
-        stacks_fill(e->stacks, o->pid);
+    if (o->pid)
+        tell_code(e, o->pid);
     return o->kind->attach(e, err);
 }
 

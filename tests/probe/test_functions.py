@@ -73,6 +73,22 @@ class Sizes(Case):
         self.assertEqual(found, {("some",): CONSTRUCTOR, ("some", "main"): MAIN + CHILD + LEAF,
                                  ("some", "thread"): THREADS})
 
+    def test_whole_stacks_while_the_memory_map_changes(self):
+        """When the kernel cannot be asked what lies at an address, it is known already."""
+        with subprocess.Popen([victim("mapping_victim")], stdin=subprocess.PIPE) as p:
+            reads(p)
+            with subprocess.Popen([MALLOW, "probe", "sizes", "--json", "--by", "stack", "-p", str(p.pid)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
+                attached(probe)
+                p.communicate(b"g")
+                text, err = probe.communicate(timeout=60)
+        self.assertEqual((p.returncode, probe.returncode), (0, 0), err)
+        document = json.loads(text)
+        self.assertEqual((document["calls"], document["cut_stacks"]), (64, 0))
+        found = {f["function"] for g in document["groups"] for f in g["frames"] if f["function"].startswith("make_")}
+        self.assertEqual(found, {f"make_{a}{b}" for a in range(1, 9) for b in range(8)})
+        self.assertEqual({g["frames"][2]["function"] for g in document["groups"]}, {"main"})
+
     def test_folded(self):
         out = mallow("probe", "sizes", "--folded", "--by", "stack", "--", victim("calls_victim"))
         self.assertEqual(out.returncode, 0, out.stderr)
