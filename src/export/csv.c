@@ -1,6 +1,7 @@
 /* csv.c - every event as a row, process by process, each in the order of its time. */
 #include <stdlib.h>
 
+#include "analyse/group.h"
 #include "export/job.h"
 #include "report/lines.h"
 
@@ -28,21 +29,22 @@ static const char *site(struct csv *c, uint32_t stack)
     const struct trace_image *image = names_image(c->names);
     if (c->sites[stack])
         return c->text.data + c->sites[stack] - 1;
-    const struct name_frame *found = NULL;
+    uint32_t site = NO_FRAME;
     for (uint32_t node = stack, steps = 0; node && node <= image->stacks && steps < 64;
          node = image->nodes[node].parent, steps++) {
         const uint32_t *ids;
         size_t n = names_of(c->names, node, &ids), i = 0;
         while (i < n && names_frame(c->names, ids[i])->wrapper)
             i++;
-        if (!found || i < n)
-            found = n ? names_frame(c->names, ids[i < n ? i : 0]) : found;
+        if (n && (site == NO_FRAME || i < n))
+            site = ids[i < n ? i : 0];
         if (i < n)
             break;
     }
     c->sites[stack] = c->text.size_bytes + 1;
     buffer_append_char(&c->text, '"');
-    if (found) {
+    if (site != NO_FRAME) {
+        const struct name_frame *found = names_frame(c->names, site);
         quote(&c->text, found->function);
         if (found->file) {
             buffer_append_text(&c->text, " (");

@@ -109,10 +109,10 @@ static void put_head(struct massif *m, unsigned depth, size_t children, uint64_t
     lines_number(m->l, bytes, 0);
 }
 
-/* Writes what called the frames at which these cursors stand: `text` is the rest of its line. */
+/* Writes what called the frames at which these cursors stand: all stand at `frame`, or at the
+ * beginning (NO_FRAME). It is a number, as looking at the callers may move the names of frames. */
 static int put_level(struct massif *m, const struct model *model, struct names *names,
-                     const struct level *at, uint64_t whole, const struct name_frame *frame,
-                     struct error *err)
+                     const struct level *at, uint64_t whole, uint32_t frame, struct error *err)
 {
     struct frame_source source = names_source(names, true);
     struct group *groups = NULL;
@@ -135,8 +135,8 @@ static int put_level(struct massif *m, const struct model *model, struct names *
         }
     }
     put_head(m, at->depth, shown + (small > 0), at->bytes);
-    if (frame)
-        put_frame(m, frame);
+    if (frame != NO_FRAME)
+        put_frame(m, names_frame(names, frame));
     else
         lines_put(m->l, " (heap allocation functions) malloc/new/new[], --alloc-fns, etc.");
     lines_char(m->l, '\n');
@@ -146,9 +146,8 @@ static int put_level(struct massif *m, const struct model *model, struct names *
             continue;
         const struct level next = {at->cursors + g->first, g->count, g->figures.peak_bytes,
                                    at->depth + 1};
-        const struct name_frame *f = names_frame(names, g->frame);
         group_step(model, &source, next.cursors, next.count);
-        status = put_level(m, model, names, &next, whole, f, err);
+        status = put_level(m, model, names, &next, whole, g->frame, err);
     }
     if (small && !status) {
         put_head(m, at->depth + 1, 0, small_bytes);
@@ -194,7 +193,7 @@ static int process(void *arg, const struct model *model, struct names *names, st
             put_snapshot(m, number++, &m->peak, "peak");
             long n = group_start(model, &cursors, err);
             const struct level top = {cursors, n > 0 ? (size_t)n : 0, m->peak.bytes, 0};
-            status = n < 0 ? -1 : put_level(m, model, names, &top, m->peak.bytes, NULL, err);
+            status = n < 0 ? -1 : put_level(m, model, names, &top, m->peak.bytes, NO_FRAME, err);
             free(cursors);
         }
         put_snapshot(m, number++, &m->at[i], "empty");

@@ -341,6 +341,11 @@ class Massif(unittest.TestCase):
         self.assertEqual(total, made.totals(made.single)["peak_live_bytes"])
         self.assertEqual(sum(int(b) for indent, _, b in nodes if len(indent) == 1), total)
 
+    def test_names_stay_while_others_come(self):
+        text = run("env", "MALLOC_PERTURB_=165", MALLOW, "export", "--format=massif",
+                   made.record("callers", VICTIM, "callers"))
+        self.assertRegex(text, r"(?m)^  n\d+: \d+ 0x0: leak \(victim\.c:\d+\)$")
+
     def test_several_processes(self):
         self.assertIn("--pid", run(MALLOW, "export", "--format=massif", made.forked, status=2))
 

@@ -1,6 +1,6 @@
 /* Something of everything: two threads, reallocs, temporary blocks, leaks, aligned and failed
- * calls, mmap; with the argument "fork" also a child. Truth is what `mallow report --json` says of
- * it. */
+ * calls, mmap; with the argument "fork" also a child, with "callers" also many callers of one
+ * function. Truth is what `mallow report --json` says of it. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -44,6 +44,25 @@ NOINLINE static void recurse(int depth)
     __asm__ volatile("");
 }
 
+/* Three hundred functions that call one: more names on one level than there is room for at first.
+ */
+#define CALLER(n)                                                                                  \
+    NOINLINE static void caller_##n(void)                                                          \
+    {                                                                                              \
+        leak(n);                                                                                   \
+        __asm__ volatile("");                                                                      \
+    }
+#define CALL(n)   caller_##n();
+#define TEN(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7) X(n##8) X(n##9)
+#define HUNDRED(X, n)                                                                              \
+    TEN(X, n##0)                                                                                   \
+    TEN(X, n##1) TEN(X, n##2) TEN(X, n##3) TEN(X, n##4) TEN(X, n##5) TEN(X, n##6) TEN(X, n##7)     \
+        TEN(X, n##8) TEN(X, n##9)
+
+HUNDRED(CALLER, 1)
+HUNDRED(CALLER, 2)
+HUNDRED(CALLER, 3)
+
 static void *worker(void *arg)
 {
     void *blocks[500];
@@ -65,6 +84,11 @@ int main(int argc, char **argv)
         leak((size_t)i * 3 + 1);
     grow();
     recurse(40);
+    if (argc > 1 && !strcmp(argv[1], "callers")) {
+        HUNDRED(CALL, 1)
+        HUNDRED(CALL, 2)
+        HUNDRED(CALL, 3)
+    }
     if (posix_memalign(&aligned, 256, 1000))
         return 1;
     keep[kept++] = aligned;
