@@ -128,6 +128,10 @@ static int run(const struct command *self, const void *options, char **operands,
             diff_text(stdout, &d, symbols, &o);
         above = exceeds(self, &d, o.by, &limit, cli->fail_above);
     }
+    if (!status) {
+        view_tell_losses(self, operands[0], old);
+        view_tell_losses(self, operands[1], now);
+    }
     diff_release(&d);
     trace_close(old);
     trace_close(now);

@@ -34,6 +34,8 @@ static int run(const struct command *self, const void *options, char **operands,
     struct symbols *symbols = view_symbols(&cli->view, &err);
     int status = symbols ? report_dump(stdout, t, symbols, &o, cli->json, &err) : -1;
     symbols_free(symbols);
+    if (!status)
+        view_tell_losses(self, operands[0], t);
     trace_close(t);
     if (status)
         return command_fail(self, &err);

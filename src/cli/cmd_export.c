@@ -44,15 +44,13 @@ static int write_out(const struct export_cli *cli, const char *recording,
                      const struct report_options *o, struct export_result *result,
                      struct error *err)
 {
-    const bool to_file = cli->output && !(format->flags & (EXPORT_FOLDER | EXPORT_DATABASE));
-    struct output output = {.file = cli->output ? NULL : stdout};
-    if (to_file && output_open(&output, cli->output, err))
+    const char *path = output_named(cli->output);
+    const bool to_file = path && !(format->flags & (EXPORT_FOLDER | EXPORT_DATABASE));
+    struct output output = {.file = path ? NULL : stdout};
+    if (to_file && output_open(&output, path, err))
         return -1;
-    const struct export_request request = {.format = format,
-                                           .out = output.file,
-                                           .output = cli->output,
-                                           .recording = recording,
-                                           .options = o};
+    const struct export_request request = {
+        .format = format, .out = output.file, .output = path, .recording = recording, .options = o};
     int status = export_write(t, symbols, &request, result, err);
     if (to_file)
         return output_close(&output, status == 0, err) ? -1 : status;
@@ -71,12 +69,15 @@ static int run(const struct command *self, const void *options, char **operands,
     (void)operand_count;
     if (!format)
         return command_usage(self, "--format is needed: one of %s", FORMATS);
-    if (format->flags & (EXPORT_FOLDER | EXPORT_DATABASE) && !cli->output)
+    const char *output = output_named(cli->output);
+    if (format->flags & (EXPORT_FOLDER | EXPORT_DATABASE) && !output)
         return command_usage(self, "%s needs -o OUT: it is not a stream", format->name);
-    if (format->flags & EXPORT_BINARY && !cli->output && isatty(STDOUT_FILENO))
+    if (format->flags & EXPORT_BINARY && !output && isatty(STDOUT_FILENO))
         return command_usage(self, "%s is not for a terminal; give -o FILE", format->name);
-    if (cli->output && output_is(cli->output, recording))
-        return command_usage(self, "%s is the recording itself", cli->output);
+    if (output && output_is(output, recording))
+        return command_usage(self, "%s is the recording itself", output);
+    if (format->flags & EXPORT_DATABASE && output_must_be_regular(output, "a database", &err))
+        return command_fail(self, &err);
     struct report_options o = view_filters(&cli->view);
     o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;
     o.by_given = cli->by >= 0;
@@ -89,15 +90,12 @@ static int run(const struct command *self, const void *options, char **operands,
     if (symbols)
         status = write_out(cli, recording, format, t, symbols, &o, &result, &err);
     symbols_free(symbols);
-    uint64_t lost = 0;
-    for (uint32_t i = 0; i < trace_info(t)->image_count; i++)
-        lost += trace_info(t)->images[i].lost_calls;
+    if (!status)
+        view_tell_losses(self, recording, t);
     trace_close(t);
     if (status)
         return command_fail(self, &err);
     char n[HUMAN_TEXT_BYTES];
-    if (lost)
-        command_warn(self, "%s calls are missing: the recording lost them", human_count(n, lost));
     if (result.left_out)
         command_warn(self, "%s calls are left out: %s has no word for them",
                      human_count(n, result.left_out), format->name);

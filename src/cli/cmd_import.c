@@ -36,6 +36,8 @@ static int run(const struct command *self, const void *options, char **operands,
         return command_usage(self, "where to? -o FILE.mlw is needed");
     if (output_is(cli->output, operands[0]))
         return command_usage(self, "%s is the file to read", cli->output);
+    if (output_must_be_regular(cli->output, "a recording", &err))
+        return command_fail(self, &err);
     if (import_file(operands[0], (enum import_format)(cli->format + 1), cli->output, &result, &err))
         return command_fail(self, &err);
     if (!cli->quiet)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/view.h"
 #include "inspect/inspect.h"
 #include "inspect/library.h"
@@ -246,9 +247,10 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
                                         .columns = looks.columns,
                                         .unicode = looks.unicode,
                                         .bold = looks.bold}};
-    printing.out = o->output ? fopen(o->output, "we") : stdout;
+    const char *output = output_named(o->output);
+    printing.out = output ? fopen(output, "we") : stdout;
     if (!printing.out) {
-        command_warn(self, "cannot write %s: %s", o->output, strerror(errno));
+        command_warn(self, "cannot write %s: %s", output, strerror(errno));
         return program ? EXIT_MALLOW_FAILED : EXIT_FAILED;
     }
     printing.how.symbols = symbols_new(NULL, &printing.err);
@@ -292,8 +294,8 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
     }
     probe_release(&result);
     symbols_free(printing.how.symbols);
-    if (o->output && fclose(printing.out)) {
-        command_warn(self, "cannot write %s: %s", o->output, strerror(errno));
+    if (output && fclose(printing.out)) {
+        command_warn(self, "cannot write %s: %s", output, strerror(errno));
         status = status ? status : EXIT_FAILED;
     }
     return status;

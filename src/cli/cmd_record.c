@@ -9,6 +9,7 @@
 
 #include "base/human.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/preflight.h"
 #include "inspect/inspect.h"
 #include "inspect/library.h"
@@ -211,6 +212,8 @@ static int run_attached(const struct command *self, const struct record_cli *o, 
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
     const struct record_cli *o = options;
+    if (o->output && !output_named(o->output))
+        return command_usage(self, "-o - is standard output, the program's own; give a file");
     if (o->pid)
         return run_attached(self, o, operand_count);
     if (o->duration_ns)

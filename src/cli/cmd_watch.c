@@ -179,7 +179,7 @@ static void report(void *arg, const struct watch_report *r, bool marking)
     struct watching *w = arg;
     struct error err = {0};
     struct watch_process *process = r->process;
-    bool only_screen = w->screen && !w->o->output && r->kind != WATCH_FINAL &&
+    bool only_screen = w->screen && !output_named(w->o->output) && r->kind != WATCH_FINAL &&
                        r->kind != WATCH_FREES && !(marking && w->o->known);
     watch_view_retarget(w->view, w->kept ? w->kept : w->out, w->columns);
     if (r->kind == WATCH_OLD || r->kind == WATCH_FINAL)
@@ -266,10 +266,11 @@ static int open_view(struct watching *w, bool program, struct error *err)
     const struct watch_cli *o = w->o;
     struct report_options looks = {0};
     view_looks(&looks);
-    w->out = program && !o->json ? stderr : stdout;
-    if (o->output && !(w->out = fopen(o->output, "ae")))
-        return error_system(err, "cannot write to %s", o->output);
-    w->columns = o->output ? 0 : terminal_columns(fileno(w->out), 0);
+    const char *output = output_named(o->output);
+    w->out = program && !o->json && !o->output ? stderr : stdout;
+    if (output && !(w->out = fopen(output, "ae")))
+        return error_system(err, "cannot write to %s", output);
+    w->columns = output ? 0 : terminal_columns(fileno(w->out), 0);
     w->symbols = view_symbols(&o->view, err);
     if (!w->symbols)
         return -1;
@@ -281,8 +282,7 @@ static int open_view(struct watching *w, bool program, struct error *err)
                                                .depth = (unsigned)o->depth,
                                                .columns = w->columns,
                                                .unicode = looks.unicode,
-                                               .bold =
-                                                   !o->output && terminal_colour(fileno(w->out)),
+                                               .bold = !output && terminal_colour(fileno(w->out)),
                                                .order = (enum watch_order)o->by};
     w->view = watch_view_new(&options, err);
     return w->view ? 0 : -1;
@@ -303,7 +303,7 @@ static int watch(struct watching *w, struct watch_options *options, struct watch
     w->run = watch_run_new(options, err);
     if (!w->run)
         return -1;
-    if (live && !o->output)
+    if (live && !output_named(o->output))
         w->kept = open_memstream(&w->kept_text, &w->kept_bytes);
     if (live)
         w->screen = watch_screen_begin(w->view, w->run, options, err);
@@ -324,7 +324,7 @@ static void close_all(struct watching *w)
         fwrite(w->kept_text, 1, w->kept_bytes, stdout);
         free(w->kept_text);
     }
-    if (w->o->output && w->out && fclose(w->out))
+    if (output_named(w->o->output) && w->out && fclose(w->out))
         w->failed = true;
 }
 

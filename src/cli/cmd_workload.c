@@ -340,6 +340,8 @@ static int run(const struct command *self, const void *options, char **operands,
                 self, "%s is no raw trace of dj/malloc; several files must be such", operands[i]);
     }
     struct error err;
+    if (output_must_be_regular(o->output, "a workload", &err))
+        return command_fail(self, &err);
     char name[32];
     const char *path = operands[0];
     int gathered = -1;

@@ -3,8 +3,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+const char *output_named(const char *path) { return path && strcmp(path, "-") ? path : NULL; }
+
+int output_must_be_regular(const char *path, const char *what, struct error *err)
+{
+    struct stat st;
+    if (!strcmp(path, "-"))
+        return error_set(err, ERROR_USAGE,
+                         "-o - is standard output, no regular file, which %s must be", what);
+    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return error_set(err, ERROR_USAGE, "%s is no regular file, which %s must be", path, what);
+    return 0;
+}
 
 int output_open(struct output *o, const char *path, struct error *err)
 {

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/human.h"
 #include "record/recover.h"
+#include "report/warnings.h"
 #include "trace/trace.h"
 
 struct report_options view_filters(const struct view_options *v)
@@ -44,6 +46,24 @@ struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, stru
     struct trace *t = trace_open(path, &open, err);
     progress_end(&progress);
     return t;
+}
+
+void view_tell_losses(const struct command *self, const char *path, const struct trace *t)
+{
+    const struct trace_info *info = trace_info(t);
+    struct warnings w = {0};
+    uint64_t lost = 0;
+    char n[HUMAN_TEXT_BYTES];
+    warn_about_file(&w, info);
+    const char *line = w.count ? buffer_text(&w.text) : "";
+    for (size_t i = 0; i < w.count; i++, line += strlen(line) + 1)
+        command_warn(self, "%s: %s", path, line);
+    for (uint32_t i = 0; i < info->image_count; i++)
+        lost += info->images[i].lost_calls;
+    if (lost)
+        command_warn(self, "%s: %s calls are missing: the recording lost them", path,
+                     human_count(n, lost));
+    warnings_release(&w);
 }
 
 struct symbols *view_symbols(const struct view_options *v, struct error *err)

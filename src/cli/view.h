@@ -84,6 +84,9 @@ void view_looks(struct report_options *o);
  * left, and shows progress while it is sealed. to_ns: end of the part wanted, 0 for all. NULL with
  * *err set on failure. */
 struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, struct error *err);
+/* Says on standard error what the recording at `path` lacks, after it was read: damage, lost
+ * calls. */
+void view_tell_losses(const struct command *self, const char *path, const struct trace *t);
 /* NULL with *err set on failure. */
 struct symbols *view_symbols(const struct view_options *v, struct error *err);
 

@@ -433,14 +433,11 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
         selection_close(&s);
         return -1;
     }
-    warn_about_file(&w, info);
     json_open_object(&j, NULL);
     json_number(&j, "schema", 1);
     json_text(&j, "mallow", MALLOW_VERSION);
     json_text(&j, "file", path);
     json_number(&j, "file_bytes", info->file_bytes);
-    json_number(&j, "damaged_bytes", info->damaged_bytes);
-    json_number(&j, "damaged_blocks", info->damaged_blocks);
     json_number(&j, "start_realtime_ns", info->start_realtime_ns);
     json_text(&j, "host", info->host);
     json_text(&j, "recorded_by", info->tool);
@@ -457,6 +454,9 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
         json_text(&j, "error", err->text);
     json_number(&j, "events", sums.events);
     json_number(&j, "lost_events", sums.lost);
+    json_number(&j, "damaged_bytes", info->damaged_bytes);
+    json_number(&j, "damaged_blocks", info->damaged_blocks); /* known once all was read */
+    warn_about_file(&w, info);
     json_warnings(&j, &w);
     if (o->suppressions)
         write_suppressions(&j, &suppressions);

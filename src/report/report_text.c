@@ -364,6 +364,17 @@ static int print_heap(const struct run *r, struct trace *t, struct error *err)
     return 0;
 }
 
+/* What is wrong with the whole file, which is only known once it was read. */
+static void put_file_first(struct run *r)
+{
+    struct warnings w = {0};
+    warn_about_file(&w, r->info);
+    buffer_append(&w.text, r->warnings.text.data, r->warnings.text.size_bytes);
+    w.count += r->warnings.count;
+    warnings_release(&r->warnings);
+    r->warnings = w;
+}
+
 int report_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
                 const struct report_options *o, struct error *err)
 {
@@ -380,11 +391,10 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
     r.summaries = calloc((size_t)info->image_count + 1, sizeof *r.summaries);
     if (!status && !r.summaries)
         status = error_set(err, ERROR_MEMORY, "out of memory");
-    if (!status)
-        warn_about_file(&r.warnings, info);
     for (uint32_t i = 0; i < info->image_count && !status; i++)
         if (selection_has_image(&selection, &info->images[i]))
             status = add_image(&r, t, i, symbols, err);
+    put_file_first(&r);
     if (!status) {
         print_top(&r, path);
         print_filter(&r);

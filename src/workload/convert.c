@@ -209,9 +209,9 @@ static int refuse_losses(const struct trace_info *info, const struct trace_image
 {
     if (image->lost_calls)
         return error_set(err, ERROR_USAGE,
-                         "the recording lost %" PRIu64 " of %" PRIu64
-                         " calls of process %u; --lossy takes it all the same",
-                         image->lost_calls, image->calls + image->lost_calls, image->pid);
+                         "the recording lost %" PRIu64 " calls of process %u; --lossy takes it "
+                         "all the same",
+                         image->lost_calls, image->pid);
     if (info->damaged_bytes || info->damaged_blocks)
         return error_set(err, ERROR_USAGE,
                          "the recording is damaged (%" PRIu64 " bytes, %" PRIu64
@@ -221,6 +221,7 @@ static int refuse_losses(const struct trace_info *info, const struct trace_image
 }
 
 static int convert(struct converter *c, struct trace *t, uint32_t index,
+                   const struct workload_options *options,
                    void (*progress)(void *, uint64_t, uint64_t), void *progress_arg,
                    struct error *err)
 {
@@ -251,6 +252,8 @@ static int convert(struct converter *c, struct trace *t, uint32_t index,
     trace_cursor_close(cursor);
     if (more < 0)
         return -1;
+    if (!options->lossy && refuse_losses(trace_info(t), image, err)) /* seen only as it was read */
+        return -1;
     if (c->open_thread != NONE) /* died in the middle of a realloc */
         interrupt(c, last_ns);
     return 0;
@@ -279,11 +282,12 @@ int workload_convert(struct trace *t, uint32_t image, const char *path,
     c.writer = workload_writer_new(path, err);
     int result = -1;
     if (c.writer) {
-        workload_writer_count(c.writer, WORKLOAD_FACT_LOST_CALLS, c.image->lost_calls);
-        if (convert(&c, t, image, progress, progress_arg, err))
+        if (convert(&c, t, image, options, progress, progress_arg, err)) {
             workload_writer_abandon(c.writer);
-        else
+        } else {
+            workload_writer_count(c.writer, WORKLOAD_FACT_LOST_CALLS, c.image->lost_calls);
             result = workload_writer_finish(c.writer, written, err);
+        }
     }
     free(c.threads);
     free(c.pending);

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 import unittest
@@ -65,7 +66,12 @@ STATUSES = [
     ("diff run.mlw run.mlw", 0, ""),
     ("export --format csv text", 2, "text is not a recording"),
     ("export --format pdf run.mlw", 2, "pprof"),
+    ("export --format sqlite -o fifo run.mlw", 2, "fifo is no regular file"),
     ("import text -o x.mlw", 2, "text"),
+    ("import trace.mtrace -o fifo", 2, "fifo is no regular file"),
+    ("workload run.mlw -o fifo", 2, "fifo is no regular file"),
+    ("workload run.mlw -o -", 2, "-o - is standard output"),
+    ("record -o - true", 2, "-o - is standard output"),
     ("workload text -o x.mwl", 2, "text is not a recording"),
     ("workload run.mlw", 2, "-o"),
     ("replay run.mlw", 2, "run.mlw is not a workload"),
@@ -168,7 +174,9 @@ class Contract(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         with open(os.path.join(cls.folder, "text"), "w", encoding="ascii") as f:
             f.write("neither a program nor a recording\n")
-        for line in (f"record -q -o run.mlw -- {VICTIMS}/api peak", "workload -q run.mlw -o run.mwl"):
+        os.mkfifo(os.path.join(cls.folder, "fifo"))
+        for line in (f"record -q -o run.mlw -- {VICTIMS}/api peak", "workload -q run.mlw -o run.mwl",
+                     "export --format=mtrace run.mlw -o trace.mtrace"):
             made = mallow(*line.split(), cwd=cls.folder)
             assert made.returncode == 0, made.stderr
 
@@ -197,8 +205,44 @@ class Contract(unittest.TestCase):
                 out = self.run_line(line)
                 self.assertEqual(out.returncode, status, out.stderr)
                 self.assertIn(says, out.stderr)
+                self.assertTrue(stat.S_ISFIFO(os.stat(os.path.join(self.folder, "fifo")).st_mode))
+                self.assertFalse(os.path.exists(os.path.join(self.folder, "-")))
                 if status == 2:
                     self.assertEqual((out.stdout, out.stderr.count("\n")), ("", 1))
+
+    def test_standard_output_by_name(self):
+        wanted = self.run_line("export --format=csv run.mlw")
+        self.assertEqual(self.run_line("export --format=csv -o - run.mlw").stdout, wanted.stdout)
+        out = self.run_line("watch -o - -- true")
+        self.assertIn("live when it ended", out.stdout)
+        self.assertEqual(out.stderr, "")
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "-")))
+
+    def test_damage_is_said(self):
+        """Whatever reads a damaged recording says so; a workload is not made of it unless asked for."""
+        made = self.run_line(f"record -q -o long.mlw -- {VICTIMS}/api peak")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        with open(os.path.join(self.folder, "long.mlw"), "rb") as f:
+            whole = f.read()
+        with open(os.path.join(self.folder, "short.mlw"), "wb") as f:
+            f.write(whole[:-len(whole) // 3])
+        for line in ("dump", "export --format=csv", "export --format=folded", "diff run.mlw"):
+            out = self.run_line(f"{line} short.mlw")
+            self.assertEqual(out.returncode, 0, out.stderr)
+            self.assertIn("short.mlw: the file is damaged", out.stderr)
+        out = self.run_line("workload short.mlw -o short.mwl")
+        self.assertEqual(out.returncode, 2)
+        self.assertIn("--lossy", self.block_lost(whole).stderr)
+
+    def block_lost(self, whole):
+        """What workload says of a recording of which one block of events fails its checksum: seen as it is read."""
+        for at in range(200, len(whole), 50):
+            with open(os.path.join(self.folder, "flipped.mlw"), "wb") as f:
+                f.write(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1:])
+            found = self.run_line("report --json flipped.mlw")
+            if found.returncode == 0 and json.loads(found.stdout)["damaged_blocks"]:
+                return self.run_line("workload flipped.mlw -o flipped.mwl")
+        raise AssertionError("no block of events was found")
 
     def test_report(self):
         document = self.document("report --json run.mlw", REPORT)
