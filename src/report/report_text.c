@@ -69,7 +69,7 @@ static void print_top(const struct run *r, const char *path)
     buffer_printf(&b, "%s: %s calls", path, human_count(n, events));
     buffer_printf(&b, " in %zu process%s", r->count, r->count == 1 ? "" : "es");
     buffer_printf(&b, "; %s", human_size(n, info->file_bytes));
-    if (events)
+    if (events && !selection_filters(r->selection) && r->count == info->image_count)
         buffer_printf(&b, ", %.2f bytes a call", (double)info->file_bytes / (double)events);
     page_wrap(r->page, &b, 2);
     buffer_clear(&b);
@@ -201,6 +201,14 @@ static void print_processes(const struct run *r)
 
 static bool has_anything(const struct model_totals *t) { return t->events || t->carried_blocks; }
 
+/* How long the process ran in the range of time that is looked at. */
+static uint64_t part_ns(const struct report_options *o, const struct trace_image *image)
+{
+    const uint64_t from = o->from_ns > image->start_ns ? o->from_ns : image->start_ns;
+    const uint64_t to = o->to_ns && o->to_ns - 1 < image->end_ns ? o->to_ns - 1 : image->end_ns;
+    return to > from ? to - from : 0;
+}
+
 static void print_totals(const struct run *r)
 {
     const struct model *m = r->biggest;
@@ -252,12 +260,14 @@ static void print_totals(const struct run *r)
     page_wrap(r->page, &b, 11);
     buffer_clear(&b);
     buffer_printf(&b, "Allocated  %s", human_size(n, t->requested_bytes));
-    buffer_printf(&b, " by %s calls", human_count(n, t->allocations));
+    buffer_printf(&b, " by %s call%s", human_count(n, t->allocations),
+                  t->allocations == 1 ? "" : "s");
     if (t->allocations)
         buffer_printf(&b, ", %s on average", human_size(n, t->requested_bytes / t->allocations));
-    if (length)
+    const uint64_t part = part_ns(r->o, image);
+    if (part)
         buffer_printf(&b, ", %s a second",
-                      human_count(n, (uint64_t)((double)t->allocations * 1e9 / (double)length)));
+                      human_count(n, (uint64_t)((double)t->allocations * 1e9 / (double)part)));
     if (t->allocations)
         buffer_printf(&b, "; %.1f %% temporary",
                       100.0 * (double)t->temporary / (double)t->allocations);

@@ -170,6 +170,13 @@ class Filters(unittest.TestCase):
         self.assertEqual((new["inherited_blocks"], new["allocations"]), (0, second["allocations"]))
         self.assertLess(new["end_live_bytes"], second["end_live_bytes"])
 
+    def test_rate_is_of_the_range(self):
+        """Calls a second of the time that is looked at, not of the whole run (9 ms)."""
+        text = run("text", "from_ns=3000000", "to_ns=5000001").decode()
+        calls, rate = re.search(r"^Allocated .* by ([\d,]+) calls, .* ([\d,]+) a second", text, re.M).groups()
+        self.assertAlmostEqual(int(rate.replace(",", "")), int(calls.replace(",", "")) * 1e9 / 2e6, delta=1)
+        self.assertNotIn("bytes a call", text)  # of the file, which has the rest as well
+
     def test_min_lifetime(self):
         whole, old = self.one(), self.one("min_lifetime_ns=100000")
         lived = sum(h["blocks"] for h in whole["lifetime_histogram"] if h["min_ns"] >= 100000)
