@@ -113,7 +113,8 @@ class Workloads(unittest.TestCase):
         with open(workload, "rb") as f:
             data = f.read()
         facts, _, _ = reader.summary(data)
-        self.assertLess(len(data) / facts[4], 5)
+        # a raw trace has 64; from 3.3 to 5.2 were seen, as more waits for others are in it the more threads take turns
+        self.assertLess(len(data) / facts[4], 8)
 
     def test_refusals(self):
         trace, workload = self.make("ring", RING, "3000")
