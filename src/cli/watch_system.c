@@ -45,7 +45,10 @@ static void told(void *arg, const struct probe_told *t)
                                     .start_ns = e->start_ns,
                                     .time_ns = e->time_ns};
     for (size_t i = 0; i < t->frame_count; i++)
-        frames[i] = (struct written_frame){t->frames[i].path, t->frames[i].address};
+        frames[i] = (struct written_frame){.path = t->frames[i].path,
+                                           .address = t->frames[i].address,
+                                           .build_id = t->frames[i].build_id,
+                                           .build_id_bytes = t->frames[i].build_id_bytes};
     switch (e->what) {
     case SAMPLES_SAMPLE: written_sample(l->written, &who, a[0], a[1], a[2], a[3], &stack); break;
     case SAMPLES_FREE:

@@ -122,7 +122,9 @@ struct probe_row {
 /* A frame of a user stack. path NULL: nothing is known but the address. */
 struct probe_frame {
     const char *path;
-    uint64_t address; /* in the ELF file, or in the process without a path */
+    uint64_t address;        /* in the ELF file, or in the process without a path */
+    const uint8_t *build_id; /* of the file; NULL: it has none */
+    size_t build_id_bytes;
 };
 
 /* The size of a process at a moment, in bytes; not more often than it changed. */

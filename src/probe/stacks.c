@@ -23,7 +23,8 @@ enum {
     FILES_MAX = 4096,
     PAGES_MAX = 16384,
     ROOMS_A_PROCESSOR = 4,
-    RECENT_A_PROCESSOR = 256
+    RECENT_A_PROCESSOR = 256,
+    BUILD_ID_BYTES_MAX = 32
 };
 
 /* A file whose frames can be told. */
@@ -34,6 +35,8 @@ struct known_file {
     size_t row_count;
     struct elf_segment segment[8];
     size_t segments;
+    uint8_t build_id[BUILD_ID_BYTES_MAX];
+    size_t build_id_bytes;
 };
 
 struct kept {
@@ -122,6 +125,7 @@ static long add_file(struct stacks *s, const char *path)
         k->rows[i] = reduce(&rows[i]);
     free(rows);
     k->segments = functions_segments(path, k->segment, 8);
+    k->build_id_bytes = functions_build_id(path, k->build_id, sizeof k->build_id);
     return (long)s->files++;
 }
 
@@ -217,6 +221,14 @@ static uint64_t address_of(const struct known_file *k, uint64_t offset)
         if (offset - k->segment[i].offset < k->segment[i].bytes)
             return offset - k->segment[i].offset + k->segment[i].address;
     return offset;
+}
+
+static struct probe_frame frame_in(const struct known_file *k, uint64_t offset)
+{
+    return (struct probe_frame){.path = k->path,
+                                .address = address_of(k, offset),
+                                .build_id = k->build_id_bytes ? k->build_id : NULL,
+                                .build_id_bytes = k->build_id_bytes};
 }
 
 /* Hands a file's rows to the kernel, under the id that the kernel knows it by. */
@@ -358,9 +370,7 @@ static bool locate_one(struct stacks *s, uint32_t pid, const char *path, struct 
         return false;
     long index = index_of(s, path);
     if (index >= 0)
-        s->located = (struct probe_frame){
-            .path = s->file[index].path,
-            .address = address_of(&s->file[index], e->address - m->place.start + m->place.shift)};
+        s->located = frame_in(&s->file[index], e->address - m->place.start + m->place.shift);
     return true;
 }
 
@@ -437,10 +447,7 @@ static size_t take_apart(const struct stacks *s, const struct probe_stack *stack
         if (number == 0 || number > s->files)
             frames[i] = (struct probe_frame){.address = frame};
         else
-            frames[i] = (struct probe_frame){
-                .path = s->file[number - 1].path,
-                .address =
-                    address_of(&s->file[number - 1], frame & ((1ull << PROBE_FILE_SHIFT) - 1))};
+            frames[i] = frame_in(&s->file[number - 1], frame & ((1ull << PROBE_FILE_SHIFT) - 1));
     }
     return n < max ? n : max;
 }

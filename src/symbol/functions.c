@@ -1,6 +1,7 @@
 /* functions.c - see functions.h. */
 #include "symbol/functions.h"
 
+#include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <stdlib.h>
@@ -225,6 +226,24 @@ size_t functions_segments(const char *path, struct elf_segment *segments, size_t
     elf_end(elf);
     close(fd);
     return n;
+}
+
+size_t functions_build_id(const char *path, uint8_t *id, size_t room)
+{
+    struct error ignored;
+    const void *bits = NULL;
+    int fd;
+    Elf *elf = open_elf(path, &fd, &ignored);
+    if (!elf)
+        return 0;
+    ssize_t n = dwelf_elf_gnu_build_id(elf, &bits);
+    if (n < 0 || (size_t)n > room)
+        n = 0;
+    if (n)
+        memcpy(id, bits, (size_t)n);
+    elf_end(elf);
+    close(fd);
+    return (size_t)n;
 }
 
 bool functions_interpreter(const char *file, char *path, size_t room)

@@ -52,6 +52,10 @@ struct elf_segment {
 /* How many were written; 0 when the file cannot be read. */
 size_t functions_segments(const char *path, struct elf_segment *segments, size_t max);
 
+/* The build-id of the file: how many bytes of `id` were written; 0 when it has none of up to
+ * `room`. */
+size_t functions_build_id(const char *path, uint8_t *id, size_t room);
+
 /* The interpreter that the file asks for, into `path`; false when it has none (static). */
 bool functions_interpreter(const char *file, char *path, size_t room);
 

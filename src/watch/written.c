@@ -264,13 +264,16 @@ static struct image *image_of(struct written *w, const struct written_who *who, 
 
 /* ---- stacks ---- */
 
-static uint32_t module_of(struct image *i, const char *path, uint64_t now)
+static uint32_t module_of(struct image *i, const struct written_frame *f, uint64_t now)
 {
     struct mlw_watch_module *m;
-    for (uint32_t k = 0; k < i->modules; k++)
-        if (!strncmp(((struct mlw_watch_module *)entry(i, MODULE, k))->path, path,
-                     sizeof m->path - 1))
+    size_t id_bytes = f->build_id_bytes <= sizeof m->build_id ? f->build_id_bytes : 0;
+    for (uint32_t k = 0; k < i->modules; k++) {
+        m = entry(i, MODULE, k);
+        if (!strncmp(m->path, f->path, sizeof m->path - 1) && m->build_id_bytes == id_bytes &&
+            (!id_bytes || !memcmp(m->build_id, f->build_id, id_bytes)))
             return k + 1;
+    }
     m = entry(i, MODULE, i->modules);
     if (i->modules == MODULES || !writable(i, m, sizeof *m))
         return 0;
@@ -278,7 +281,10 @@ static uint32_t module_of(struct image *i, const char *path, uint64_t now)
     m->state = MLW_WATCH_MODULE_MAPPED;
     m->end = 1ull << 47; /* addresses are the file's own */
     m->since_ns = now;
-    snprintf(m->path, sizeof m->path, "%s", path);
+    m->build_id_bytes = (uint32_t)id_bytes;
+    if (id_bytes)
+        memcpy(m->build_id, f->build_id, id_bytes);
+    snprintf(m->path, sizeof m->path, "%s", f->path);
     end(&m->version);
     return ++i->modules;
 }
@@ -289,7 +295,7 @@ static void spell(struct image *i, const struct written_stack *from, uint64_t no
     memset(to, 0, sizeof *to);
     for (size_t k = 0; k < from->count && to->frames < MLW_WATCH_FRAMES; k++) {
         const struct written_frame *f = &from->frames[k];
-        uint64_t module = f->path ? module_of(i, f->path, now) : 0;
+        uint64_t module = f->path ? module_of(i, f, now) : 0;
         to->frame[to->frames++] = MLW_WATCH_FRAME_PC(f->address) | module << 48;
     }
     if (from->count > MLW_WATCH_FRAMES)

@@ -26,8 +26,10 @@ struct written_who {
 };
 
 struct written_frame {
-    const char *path; /* of the file; NULL: not known */
-    uint64_t address; /* of the return address, in the file's headers; else in the process */
+    const char *path;        /* of the file; NULL: not known */
+    uint64_t address;        /* of the return address, in the file's headers; else in the process */
+    const uint8_t *build_id; /* of the file; NULL: it has none */
+    size_t build_id_bytes;
 };
 
 struct written_stack {

@@ -1,6 +1,7 @@
 """`mallow watch -a`: all processes that carry the library, by its static probes. What it says of a
 process is what the process's own segment says. Environment (set by meson): MALLOW, SERVER,
 WATCH_LIBRARY, VICTIMS (of tests/victims)."""
+import glob
 import json
 import os
 import queue
@@ -113,6 +114,19 @@ class System(unittest.TestCase):
         b.communicate("\n", timeout=60)
         final = self.report_of(b.pid, "final")
         self.assertEqual((final["process"], final["exit_status"]), ("ended", 3))
+
+    def test_build_ids(self):
+        """Those of the process's own segment, for the files that both have met."""
+        p = self.hold("1000", "wait", period="4K", guard="off")
+        self.report_of(p.pid, "all", ask=signal.SIGHUP)
+        (own,) = find(p.pid)
+        session = f"/dev/shm/mallow-watch-session-{self.watch.process.pid}-"
+        (told,) = [n for d in glob.glob(session + "*") for n in glob.glob(os.path.join(d, f"{p.pid}-*"))]
+        own, told = ({m["path"]: m["build_id"] for m in Segment(path).modules()} for path in (own, told))
+        self.assertIn(os.path.realpath(SERVER), told)
+        for path in set(own) & set(told):
+            self.assertEqual(told[path], own[path], path)
+        self.assertTrue(any(own.values()))
 
     def test_frees_errors_and_an_exec(self):
         e = carrier("hold", "300", "exec", period="4K", guard="off")
