@@ -69,16 +69,12 @@ uint32_t watch_tid(void)
     return watch_thread.tid;
 }
 
-enum watch_claim watch_claim(volatile uint32_t *word)
+enum watch_claim watch_claim_left(volatile uint32_t *word, uint32_t holder)
 {
-    uint32_t me = watch_tid() + 1, other = 0;
-    if (likely(__atomic_compare_exchange_n(word, &other, me, false, __ATOMIC_ACQUIRE,
-                                           __ATOMIC_RELAXED)))
-        return CLAIM_FREE;
-    bool gone = other > 1 && !watcher.sandboxed &&
-                sys_tgkill((int)watcher.pid, (int)(other - 1), 0) == -ESRCH;
-    return gone && __atomic_compare_exchange_n(word, &other, me, false, __ATOMIC_ACQUIRE,
-                                               __ATOMIC_RELAXED)
+    bool gone = holder > 1 && !watcher.sandboxed &&
+                sys_tgkill((int)watcher.pid, (int)(holder - 1), 0) == -ESRCH;
+    return gone && __atomic_compare_exchange_n(word, &holder, watch_tid() + 1, false,
+                                               __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
                ? CLAIM_LEFT
                : CLAIM_BUSY;
 }

@@ -115,7 +115,16 @@ HIDDEN uint32_t watch_tid(void);
 /* Takes what one thread may have at a time, if it is free (the word is 0), or if the thread that
  * has it is gone: cancelled amid it. */
 enum watch_claim { CLAIM_BUSY = 0, CLAIM_FREE, CLAIM_LEFT };
-HIDDEN enum watch_claim watch_claim(volatile uint32_t *word);
+HIDDEN enum watch_claim watch_claim_left(volatile uint32_t *word, uint32_t holder);
+static inline __attribute__((always_inline, unused)) enum watch_claim
+watch_claim(volatile uint32_t *word)
+{
+    uint32_t me = watch_tid() + 1, holder = 0;
+    return likely(__atomic_compare_exchange_n(word, &holder, me, false, __ATOMIC_ACQUIRE,
+                                              __ATOMIC_RELAXED))
+               ? CLAIM_FREE
+               : watch_claim_left(word, holder);
+}
 static inline __attribute__((always_inline, unused)) void watch_disclaim(volatile uint32_t *word)
 {
     __atomic_store_n(word, 0, __ATOMIC_RELEASE);
