@@ -62,10 +62,10 @@ enum probe_target { PROBE_TARGET_RUNS = 1, PROBE_TARGET_WAITS = 2 };
 /* What went wrong, counted where it happened. */
 enum probe_loss {
     PROBE_LOST_ROWS,    /* the table of sums was full */
-    PROBE_LOST_STACKS,  /* the table of stacks was full, or no room to unwind */
+    PROBE_LOST_STACKS,  /* no loss of events: the table was full, or there was no room to unwind */
     PROBE_LOST_EVENTS,  /* the ring buffer was full */
     PROBE_LOST_TARGETS, /* the table of processes was full */
-    PROBE_CUT_STACKS,   /* not a loss of events: the stack ends where no table was known */
+    PROBE_CUT_STACKS,   /* nor is this: the stack ends where no table was known */
     PROBE_LOSSES
 };
 

@@ -147,6 +147,9 @@ static void say_losses(const struct command *self, const struct record_result *r
         command_warn(
             self, "%s event%s of the kernel %s lost", human_count(lost, r->lost_kernel_events),
             r->lost_kernel_events == 1 ? "" : "s", r->lost_kernel_events == 1 ? "was" : "were");
+    if (r->lost_stacks)
+        command_warn(self, "%s call%s recorded without a stack: there was no room for more of them",
+                     human_count(lost, r->lost_stacks), r->lost_stacks == 1 ? " is" : "s are");
     if (r->unrecorded)
         command_warn(self, "%u processes could not be recorded", r->unrecorded);
     if (r->left_running)

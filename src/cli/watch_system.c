@@ -86,10 +86,12 @@ static int listen(struct watch_system *s, const char *directory, int ready)
         (void)n; /* then it is the pipe's end that tells */
     } else if (bad) {
         command_warn(s->command, "%s", err.text);
-    } else if (probe_lost(&result)) {
-        command_warn(s->command,
-                     "%llu events or stacks were lost: blocks may be missing, or seem to live",
-                     (unsigned long long)probe_lost(&result));
+    } else {
+        const uint64_t lost = probe_lost(&result) + result.losses[PROBE_LOST_STACKS];
+        if (lost)
+            command_warn(s->command,
+                         "%llu events or stacks were lost: blocks may be missing, or seem to live",
+                         (unsigned long long)lost);
     }
     probe_release(&result);
     written_free(l.written);

@@ -667,7 +667,7 @@ uint64_t probe_lost(const struct probe_result *r)
 {
     uint64_t lost = 0;
     for (int i = 0; i < PROBE_LOSSES; i++)
-        if (i != PROBE_CUT_STACKS)
+        if (i != PROBE_CUT_STACKS && i != PROBE_LOST_STACKS)
             lost += r->losses[i];
     return lost;
 }

@@ -170,7 +170,8 @@ int probe_descriptor(const struct probe_result *r); /* readable when events are 
 void probe_consume(struct probe_result *r);
 void probe_end(struct probe_result *r); /* detaches, takes the last events, counts what was lost */
 
-/* Events that were lost, whatever the reason; cut stacks are no loss. */
+/* Events that were lost, whatever the reason; one whose stack was lost, or is cut, is told all the
+ * same. */
 uint64_t probe_lost(const struct probe_result *r);
 
 /* The frames of a user stack (probe_key.stack), innermost first; how many were written. */

@@ -136,6 +136,7 @@ static int finish(struct attach *a, struct record_result *result, struct error *
     result->left_running = outside_running(a->outside);
     result->images = outside_images(a->outside);
     outside_end(a->outside, now_ns, result->lost_calls);
+    result->lost_stacks = outside_lost_stacks(a->outside);
     result->calls = rows_calls(a->rows);
     if (outside_failed(a->outside)) {
         rows_abandon(a->rows);

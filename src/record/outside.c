@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ struct numbers {
 struct process {
     uint32_t pid, ppid, image;  /* image: of the rows */
     bool ended, executed, gone; /* gone: at the last look */
-    uint64_t calls;
+    uint64_t calls, lost_stacks;
     struct numbers threads, stacks, nodes, modules;
     char *exe, *arguments;
     size_t argument_bytes;
@@ -49,7 +50,7 @@ struct outside {
     uint32_t node_count, module_count;
     unsigned running;
     uint64_t start_ns, start_realtime_ns;
-    uint64_t told_lost;
+    uint64_t told_lost, lost_stacks;
     bool failed, named_ended, over; /* over: without children, it has become another program */
 };
 
@@ -268,6 +269,16 @@ static void end(struct outside *s, struct process *p, uint64_t time_ns, enum mlw
                  s->probe->source);
         rows_note(s->rows, p->image, note);
     }
+    if (p->lost_stacks) {
+        char note[160];
+        snprintf(note, sizeof note,
+                 "%" PRIu64
+                 " of its calls are recorded without a stack: there was no room for more "
+                 "stacks",
+                 p->lost_stacks);
+        rows_note(s->rows, p->image, note);
+        s->lost_stacks += p->lost_stacks;
+    }
     rows_end(s->rows, p->image, since_start(s, time_ns), how, status);
     release(p);
 }
@@ -403,6 +414,7 @@ static void take_call(struct outside *s, const struct probe_call *c)
                                    .path =
                                        !releases && !c->address && c->size ? MLW_PATH_FAILED : 0};
     p->calls++;
+    p->lost_stacks += !releases && !c->stack && s->o->stacks != MLW_STACKS_NONE;
     rows_call(s->rows, thread, &call);
 }
 
@@ -479,6 +491,7 @@ void outside_look(struct outside *s, uint64_t now_ns)
 
 unsigned outside_running(const struct outside *s) { return s->over ? 0 : s->running; }
 bool outside_has_ended(const struct outside *s) { return s->named_ended; }
+uint64_t outside_lost_stacks(const struct outside *s) { return s->lost_stacks; }
 unsigned outside_images(const struct outside *s) { return (unsigned)s->count; }
 bool outside_failed(const struct outside *s) { return s->failed; }
 

@@ -36,6 +36,8 @@ unsigned outside_running(const struct outside *s);
 bool outside_has_ended(const struct outside *s); /* the process that was named */
 unsigned outside_images(const struct outside *s);
 bool outside_failed(const struct outside *s); /* no memory */
+/* How many calls were told without the stack that they should have. */
+uint64_t outside_lost_stacks(const struct outside *s);
 /* When everything was taken: what is known of the ends. lost: calls of all together. */
 void outside_end(struct outside *s, uint64_t now_ns, uint64_t lost);
 void outside_free(struct outside *s); /* NULL is fine */

@@ -41,7 +41,8 @@ struct record_result {
     struct error seal_error;    /* why it was not, when it should have been */
     uint64_t calls, file_bytes; /* calls: 0 when not sealed */
     uint64_t lost_calls, lost_kernel_events;
-    int unwritten_errno; /* why something could not be written; 0: all was */
+    uint64_t lost_stacks; /* of calls that are recorded without */
+    int unwritten_errno;  /* why something could not be written; 0: all was */
     uint32_t images, left_running, unrecorded;
 };
 

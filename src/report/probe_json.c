@@ -226,6 +226,8 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
     json_number(&j, "lost", probe_lost(r));
     if (r->by & PROBE_BY_STACK)
         json_number(&j, "cut_stacks", r->losses[PROBE_CUT_STACKS]);
+    if (r->by & (PROBE_BY_STACK | PROBE_BY_KSTACK))
+        json_number(&j, "lost_stacks", r->losses[PROBE_LOST_STACKS]);
     if (!l->gauge && !r->arenas)
         write_values(&j, l, &g.total);
     if (l->histogram && !r->arenas)

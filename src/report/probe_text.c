@@ -164,7 +164,7 @@ static void print_losses(const struct page *p, const struct probe_result *r)
 {
     static const char *const what[PROBE_LOSSES] = {
         [PROBE_LOST_ROWS] = "events not counted: the table of sums was full",
-        [PROBE_LOST_STACKS] = "stacks not kept: no room",
+        [PROBE_LOST_STACKS] = "events counted without their stack: no room for it",
         [PROBE_LOST_EVENTS] = "events lost: the ring buffer was full",
         [PROBE_LOST_TARGETS] = "processes not followed: too many",
         [PROBE_CUT_STACKS] = "stacks end early: no unwind tables for the code they go through",

@@ -1,8 +1,9 @@
-/* loss_victim.c - more events than there is room for, in known numbers, one thing for each:
- *   faults   touches pages ROUNDS times over; says how many faults getrusage counted, and how
+/* loss_victim.c - more events or stacks than there is room for, in known numbers, one thing for
+ * each: faults   touches pages ROUNDS times over; says how many faults getrusage counted, and how
  *            many bytes lie behind the address that was said first
  *   calls    PAIRS times malloc and free; says how many calls that were
  *   child    the same, by a child; the process itself only waits for it
+ *   stacks   LEAVES times malloc, each with a stack of its own; says how many calls that were
  * Waits for a byte before and after, and nothing else happens in between. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, PAGES = 1000, ROUNDS = 250, PAIRS = 150000 };
+enum { PAGE = 4096, PAGES = 1000, ROUNDS = 250, PAIRS = 150000, LEAVES = 70000, DEPTH = 17 };
 
 #define STAYS(p) __asm__ volatile("" : : "r"(p) : "memory")
 
@@ -50,6 +51,25 @@ static void call(void)
     }
 }
 
+static int leaves;
+
+/* Goes to the left and to the right, and each leaf of the tree is another way to malloc. */
+static __attribute__((noipa)) void branch(int depth)
+{
+    if (leaves == LEAVES)
+        return;
+    if (depth == DEPTH) {
+        void *p = malloc(100);
+        STAYS(p);
+        leaves++;
+        return;
+    }
+    branch(depth + 1);
+    STAYS(&leaves);
+    branch(depth + 1);
+    STAYS(&leaves);
+}
+
 int main(int argc, char **argv)
 {
     char text[128];
@@ -69,7 +89,10 @@ int main(int argc, char **argv)
         return waitpid(child, NULL, 0) != child;
     if (!strcmp(argv[1], "faults"))
         n = snprintf(text, sizeof text, "done %ld %d\n", touch(p), PAGES * PAGE);
-    else {
+    else if (!strcmp(argv[1], "stacks")) {
+        branch(0);
+        n = snprintf(text, sizeof text, "done %d %d\n", leaves, 0);
+    } else {
         call();
         n = snprintf(text, sizeof text, "done %ld %d\n", 2L * PAIRS, 0);
     }

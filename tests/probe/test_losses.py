@@ -115,5 +115,36 @@ class Losses(Case):
         self.assertTrue(any(said in w for w in child["warnings"]), child["warnings"])
 
 
+    def test_stacks_without_room(self):
+        """The calls are all told, some of them without a stack, which is said."""
+        p = self.start(victim("loss_victim"), "stacks")
+        reads(p)
+        m = subprocess.Popen([MALLOW, "record", "-p", str(p.pid), "-o", self.file, "--stacks", "caller"],
+                             stderr=subprocess.PIPE, text=True)
+        for end in (m.wait, m.kill, m.stderr.close):
+            self.addCleanup(end)
+        attached(m)
+        self.assertEqual(p.stdout.readline().split()[0], "ready")
+        p.stdin.write("g")
+        p.stdin.flush()
+        happened = int(p.stdout.readline().split()[1])
+        p.communicate("g", timeout=120)
+        err = m.communicate(timeout=120)[1]
+        self.assertEqual((p.returncode, m.returncode), (0, 0), err)
+        document = self.report()
+        [process] = document["processes"]
+        self.assertEqual((document["lost_events"], process["lost_events"], process["complete"]), (0, 0, True))
+        self.assertEqual(process["calls"]["malloc"], happened)
+        named = sum(s["calls"] for s in process["sites"] if [f["function"] for f in s["frames"]][:1] == ["branch"])
+        without = happened - named
+        # There is room for 65,536.
+        self.assertIn(without, range(happened - 65536, happened - 65500))
+        said = f"{without} of its calls are recorded without a stack"
+        self.assertTrue(any(said in w for w in process["warnings"]), process["warnings"])
+        self.assertIn(said, mallow("report", self.file).stdout)
+        self.assertIn(f"{without:,} calls are recorded without a stack", err)
+        self.assertNotIn("could not be recorded", err)
+
+
 if __name__ == "__main__":
     main()
