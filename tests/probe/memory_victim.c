@@ -6,6 +6,7 @@
  *   files    opens FILES files, and waits for a byte before and after
  *   flood    waits for a byte, then moves the end of the heap FLOOD times up and down; waits again
  *   large    touches LARGE_MB megabytes three times over
+ *   swapped  the same, and prints how many major faults getrusage counted
  * No stdio before the numbers are out: its buffers are memory, too. */
 #include <fcntl.h>
 #include <stdint.h>
@@ -163,6 +164,25 @@ static void flood(void)
     wait_byte();
 }
 
+/* Larger than it may be: what it touches anew comes from swap. */
+static void large(void)
+{
+    char *p = pages((size_t)LARGE_MB * 256);
+    for (int i = 0; i < 3; i++)
+        for (size_t n = 0; n < (size_t)LARGE_MB * 256; n++)
+            p[n * PAGE + (size_t)i * 8] = (char)(n % 255 + 1);
+}
+
+/* The same; says how many major faults that made. */
+static void swapped(void)
+{
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    large();
+    getrusage(RUSAGE_SELF, &after);
+    printf("%ld\n", after.ru_majflt - before.ru_majflt);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -179,12 +199,11 @@ int main(int argc, char **argv)
         files();
     else if (!strcmp(what, "flood"))
         flood();
-    else if (!strcmp(what, "large")) {
-        char *p = pages((size_t)LARGE_MB * 256);
-        for (int i = 0; i < 3; i++)
-            for (size_t n = 0; n < (size_t)LARGE_MB * 256; n++)
-                p[n * PAGE + (size_t)i * 8] = (char)(n % 255 + 1);
-    } else
+    else if (!strcmp(what, "large"))
+        large();
+    else if (!strcmp(what, "swapped"))
+        swapped();
+    else
         return 2;
     return 0;
 }

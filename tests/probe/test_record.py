@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from probing import MALLOW, Case, main, mallow, victim
+from swapping import Group, swap_file, vmstat
 
 PAGE = 4096
 
@@ -140,6 +141,32 @@ class Record(Case):
         self.assertNotIn("page_timeline", self.report("--function", "main")["processes"][0])
         self.record("--with", "rss", "--", victim("blocks_victim"))
         self.assertNotIn("page_timeline", self.report()["processes"][0])
+
+    def test_pages_from_swap(self):
+        group = Group(self, 48 << 20)
+        swap_file(self)
+        before = vmstat()
+        majors = int(self.record("--with", "swapin,faults", "--", *group.command("swapped")))
+        machine = {name: value - before[name] for name, value in vmstat().items()}
+        document = self.report()
+        self.assertEqual(document["kernel"], {"kinds": ["faults", "swapin"], "lost_events": 0})
+        process = document["processes"][-1]  # the first is the shell that it was
+        self.assertEqual(process["command"][1:], ["swapped"])
+        events, pages = {}, {}
+        for e in process["kernel_events"]:
+            events[e["event"]] = events.get(e["event"], 0) + 1
+            pages[e["event"]] = pages.get(e["event"], 0) + e["pages"]
+        # Before and after its main, and in its code, there are some more.
+        places = {p["place"]: p["major"] for p in process["page_faults"]["places"]}
+        self.assertTrue(0 <= majors - places["mapping"] <= 100, (majors, process["page_faults"]))
+        self.assertTrue(0 <= process["page_faults"]["major"] - majors <= 100, (majors, process["page_faults"]))
+        self.assertEqual(events["major-fault-wait"], process["page_faults"]["major"])
+        # A major fault brings in its page and some around it. Others of this machine may swap as well.
+        self.assertTrue(places["mapping"] <= pages["swap-in"] <= machine["pswpin"], (pages, machine))
+        self.assertTrue((96 - 48) * 256 <= pages["swap-out"] <= machine["pswpout"], (pages, machine))
+        self.assertEqual(sum(s["swapped_in_pages"] for s in process["page_timeline"]), pages["swap-in"])
+        self.assertEqual(sum(s["major_faults"] for s in process["page_timeline"]), process["page_faults"]["major"])
+        self.assertIn("Pages from and to swap", mallow("report", self.file).stdout)
 
     def test_arenas(self):
         self.record("--with", "arenas", "--", victim("blocks_victim"))
