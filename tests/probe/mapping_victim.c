@@ -29,12 +29,11 @@ static atomic_int over;
 static void *map(void *arg)
 {
     const size_t bytes = 64 << 20;
-    while (!over) {
-        char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-        if (p == MAP_FAILED || mprotect(p, bytes, PROT_READ) || munmap(p, bytes))
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+                   -1, 0);
+    for (int i = 0; p != MAP_FAILED && !over; i++)
+        if (mprotect(p, bytes, i & 1 ? PROT_READ | PROT_WRITE : PROT_READ))
             exit(1);
-    }
     return arg;
 }
 
