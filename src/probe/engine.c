@@ -31,6 +31,7 @@ struct probe_state {
     struct probe_row *before; /* rows at the last interval */
     size_t before_count;
     uint64_t losses_before[PROBE_LOSSES];
+    uint64_t interval_ns; /* CLOCK_MONOTONIC of the last interval; 0: none yet */
 };
 
 void engine_say(const struct engine *e, const char *format, ...)
@@ -521,7 +522,12 @@ static int interval(void *arg, struct error *err)
     for (int i = 0; i < PROBE_LOSSES; i++)
         e->result->losses[i] -= s->losses_before[i];
     memcpy(s->losses_before, losses, sizeof losses);
-    e->result->duration_ns = clock_monotonic_ns() - e->result->start_ns;
+    const bool apart = !e->options->kind->gauge && !e->result->arenas;
+    const uint64_t now = clock_monotonic_ns();
+    const uint64_t since = apart && s->interval_ns ? s->interval_ns : e->result->start_ns;
+    e->result->duration_ns = now - since;
+    e->result->interval++;
+    s->interval_ns = now;
     if (e->options->interval)
         e->options->interval(e->options->arg, e->result);
     return 0;
@@ -556,6 +562,7 @@ static int run_all(struct probe_state *s, struct error *err)
     }
     int bad = run_wait(&plan, err);
     e->over = e->draining = true;
+    e->result->interval = 0;
     e->result->duration_ns = clock_monotonic_ns() - e->result->start_ns;
     e->result->interrupted = plan.interrupted;
     e->result->wait_status = plan.wait_status;

@@ -137,9 +137,11 @@ struct probe_sample {
 struct probe_result {
     const struct probe_kind *kind;
     uint32_t by;
-    char source[512];  /* what it was attached to */
-    uint64_t start_ns; /* CLOCK_MONOTONIC */
-    uint64_t duration_ns;
+    char source[512];     /* what it was attached to */
+    uint64_t start_ns;    /* CLOCK_MONOTONIC */
+    uint64_t duration_ns; /* that the figures are of: of an interval its own, but since the start of
+                             sizes (a gauge) and of the arenas, which are told whole */
+    uint64_t interval;    /* its number, from 1; 0: this is the whole */
     uint64_t losses[PROBE_LOSSES];
     struct probe_row *rows; /* sorted by key */
     size_t row_count;

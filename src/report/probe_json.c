@@ -223,6 +223,8 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
     json_text(&j, "probe", probe_kind_name(r->kind));
     json_text(&j, "source", r->source);
     json_number(&j, "duration_ns", r->duration_ns);
+    if (r->interval)
+        json_number(&j, "interval", r->interval);
     json_number(&j, "lost", probe_lost(r));
     if (r->by & PROBE_BY_STACK)
         json_number(&j, "cut_stacks", r->losses[PROBE_CUT_STACKS]);

@@ -109,6 +109,10 @@ class Sizes(Case):
         documents += [json.loads(line) for line in rest.splitlines()]
         told = sum(d["calls"] for d in documents[:-1])
         self.assertTrue(0 < told <= documents[-1]["calls"], (told, documents[-1]["calls"]))
+        # each says how long it was itself, and which it is; the last is of all and has no number
+        times = [d["duration_ns"] for d in documents]
+        self.assertLessEqual(sum(times[:-1]), times[-1])
+        self.assertEqual([d.get("interval") for d in documents], [*range(1, len(documents)), None])
 
     def test_a_running_process(self):
         with subprocess.Popen([victim("calls_victim"), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
