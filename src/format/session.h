@@ -40,7 +40,8 @@ struct mlw_session {
     uint32_t clock_kind;
     uint32_t parent_pid;      /* 0 when there is no `mallow record` */
     uint32_t stack_mode;      /* enum mlw_stack_mode */
-    uint32_t initial_control; /* enum mlw_control_bits for new processes */
+    uint32_t initial_control; /* atomic, enum mlw_control_bits for new processes; controllers of
+                                 the whole recording change it */
     uint32_t options;         /* enum mlw_session_options */
     uint32_t next_window;     /* atomic: first never-used window */
     uint32_t next_process; /* atomic: tickets given; entries at and after were never used, until it

@@ -60,6 +60,17 @@ static int set_control(struct mlw_process *e, enum control_action action, struct
     return 0;
 }
 
+/* What a program begins with that joins the recording from now on. */
+static void set_initial(struct mlw_session *s, enum control_action action)
+{
+    const uint32_t bits = MLW_CTL_STARTED | MLW_CTL_PAUSED | MLW_CTL_ACTIVE;
+    uint32_t old = __atomic_load_n(&s->initial_control, __ATOMIC_ACQUIRE);
+    while (action <= CONTROL_UNPAUSE &&
+           !__atomic_compare_exchange_n(&s->initial_control, &old, changed(old, action) & bits,
+                                        false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        ;
+}
+
 static int open_output(struct recording *r, struct error *err)
 {
     char path[MLW_PATH_BYTES];
@@ -157,6 +168,8 @@ int control_run(pid_t pid, enum control_action action, const char *label, uint32
     r->clock_kind = (enum mlw_clock_kind)r->shm.session->clock_kind;
     r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     bool all = (uint32_t)pid == r->shm.session->parent_pid;
+    if (all) /* of programs that are yet to come, too */
+        set_initial(r->shm.session, action);
     uint32_t n = 0, entries = shm_entries(&r->shm);
     int failed = 0;
     for (uint32_t i = 0; i < entries && !failed; i++) {

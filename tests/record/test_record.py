@@ -787,6 +787,18 @@ class Control(Beside):
         rec, image = self.only("wait")
         self.assertEqual([rec.sizes(image, n) for n in range(10, 17)], [0, 10, 0, 10, 0, 10, 0])
 
+    def test_programs_that_are_yet_to_come(self):
+        """By the pid of mallow record: a program that begins afterwards begins as the recording stands by then."""
+        p = self.start("/bin/sh", "-c", f"echo; read go; exec '{victim('control')}' wait", options=["--paused"])
+        self.assertEqual(p.stdout.read(1), b"\n")
+        self.assertEqual(self.control(p.pid, "unpause").rc, 0)
+        p.stdin.write(b"\n")
+        self.step(p)
+        p.stdin.close()
+        self.assertEqual(p.wait(60), 0)
+        rec, image = self.only("wait")
+        self.assertEqual(rec.sizes(image, 10), 10)
+
     def test_without_mallow_beside_it(self):
         p = self.control_program()
         self.step(p)
