@@ -523,7 +523,7 @@ static bool claim(void)
 static void go_live(uint64_t start_clock)
 {
     struct mlw_process *me = recorder.process;
-    uint32_t control = recorder.session->initial_control;
+    uint32_t control = __atomic_load_n(&recorder.session->initial_control, __ATOMIC_ACQUIRE);
     if (control & MLW_CTL_STARTED && !(control & MLW_CTL_PAUSED))
         control |= MLW_CTL_ACTIVE;
     if (recorder.forked_from && me->control)
@@ -572,7 +572,7 @@ static void join_first(void)
         recorder.terminal.dev = st.st_dev;
         recorder.terminal.ino = st.st_ino;
     }
-    if (!output && !guest_setting(MLW_ENV_SESSION)) {
+    if (!(output && *output) && !guest_setting(MLW_ENV_SESSION)) {
         stay_off("mallow: MALLOW_OUTPUT is not set: nothing is recorded (set it to the file to "
                  "write)\n");
         return;

@@ -45,7 +45,7 @@ static void print_command(struct buffer *b, const struct trace_image *image, siz
         if (arg != image->command)
             buffer_append_char(b, ' ');
         const char *slash = brief && arg == image->command ? strrchr(*arg, '/') : NULL;
-        buffer_append_text(b, slash && slash[1] ? slash + 1 : *arg);
+        buffer_append_text(b, slash && slash[1] ? slash + 1 : **arg ? *arg : "''");
         if (b->size_bytes - before > room) {
             b->size_bytes = before + room;
             b->data[b->size_bytes] = 0;

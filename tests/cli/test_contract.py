@@ -300,6 +300,9 @@ class Contract(unittest.TestCase):
         env["MALLOW_OUTPUT"] = "/proc/no/x.mlw"
         out = subprocess.run([f"{VICTIMS}/api", "peak"], env=env, capture_output=True, text=True, check=True)
         self.assertEqual((out.stdout, out.stderr.count("\n")), ("", 1))
+        env["MALLOW_OUTPUT"] = ""
+        out = subprocess.run([f"{VICTIMS}/api", "peak"], env=env, capture_output=True, text=True, check=True)
+        self.assertIn("MALLOW_OUTPUT is not set", out.stderr)
 
 
 if __name__ == "__main__":
