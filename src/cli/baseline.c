@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "cli/measured.h"
@@ -56,7 +57,10 @@ json_object *baseline_load(const char *name, struct error *err)
     json_object *document = NULL;
     if (!path_of(name, &path, err)) {
         document = json_object_from_file(buffer_text(&path));
-        if (!document)
+        if (!document && access(buffer_text(&path), F_OK) == 0)
+            error_set(err, ERROR_USAGE, "%s is no baseline, which --save makes",
+                      buffer_text(&path));
+        else if (!document)
             error_set(err, ERROR_USAGE, "there is no baseline '%s' (%s); --save makes one", name,
                       buffer_text(&path));
     }

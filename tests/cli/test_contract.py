@@ -81,6 +81,7 @@ STATUSES = [
     ("replay --alloc ./nonesuch.so run.mwl", 1, "nonesuch.so"),
     ("compare run.mlw", 2, "run.mlw is not a workload"),
     ("compare --alloc glibc --repeat 2 --against never run.mwl", 2, "never"),
+    ("compare --alloc glibc --repeat 2 --against ./text run.mwl", 2, "./text is no baseline"),
     ("tune run.mlw", 2, "run.mlw is not a workload"),
     ("control 99999999 pause", 1, "99999999"),
     ("control 1 dance", 2, "pause"),
