@@ -23,7 +23,8 @@ struct pending {
 struct converter {
     struct workload_writer *writer;
     const struct trace_image *image;
-    uint32_t *slots; /* of the trace -> of the workload */
+    uint64_t happened; /* calls that were seen or lost, as said before the events are read */
+    uint32_t *slots;   /* of the trace -> of the workload */
     uint32_t slot_cap;
     uint32_t *threads; /* of the trace -> of the writer, NONE before its first call */
     struct pending *pending;
@@ -203,15 +204,16 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
     return 0;
 }
 
-/* What keeps a recording from being the whole truth; NULL when nothing does. */
+/* -1 when something keeps the recording from being the whole truth. happened: how many calls there
+ * were, seen or lost, as the recording says before its events are read. */
 static int refuse_losses(const struct trace_info *info, const struct trace_image *image,
-                         struct error *err)
+                         uint64_t happened, struct error *err)
 {
     if (image->lost_calls)
         return error_set(err, ERROR_USAGE,
-                         "the recording lost %" PRIu64 " calls of process %u; --lossy takes it "
-                         "all the same",
-                         image->lost_calls, image->pid);
+                         "the recording lost %" PRIu64 " of %" PRIu64
+                         " calls of process %u; --lossy takes it all the same",
+                         image->lost_calls, happened, image->pid);
     if (info->damaged_bytes || info->damaged_blocks)
         return error_set(err, ERROR_USAGE,
                          "the recording is damaged (%" PRIu64 " bytes, %" PRIu64
@@ -252,7 +254,8 @@ static int convert(struct converter *c, struct trace *t, uint32_t index,
     trace_cursor_close(cursor);
     if (more < 0)
         return -1;
-    if (!options->lossy && refuse_losses(trace_info(t), image, err)) /* seen only as it was read */
+    if (!options->lossy &&
+        refuse_losses(trace_info(t), image, c->happened, err)) /* seen only as it was read */
         return -1;
     if (c->open_thread != NONE) /* died in the middle of a realloc */
         interrupt(c, last_ns);
@@ -267,7 +270,8 @@ int workload_convert(struct trace *t, uint32_t image, const char *path,
     const struct trace_info *info = trace_info(t);
     struct converter c = {
         .image = &info->images[image], .open_thread = NONE, .synthesise = options->synthesise};
-    if (!options->lossy && refuse_losses(info, c.image, err))
+    c.happened = c.image->calls + c.image->lost_calls;
+    if (!options->lossy && refuse_losses(info, c.image, c.happened, err))
         return -1;
     size_t threads = c.image->thread_count ? c.image->thread_count : 1;
     c.threads = malloc(threads * sizeof *c.threads);
