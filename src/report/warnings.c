@@ -26,6 +26,10 @@ static void name(struct warnings *w, const struct trace_image *image, bool named
 void warn_about_file(struct warnings *w, const struct trace_info *info)
 {
     char n[HUMAN_TEXT_BYTES];
+    if (info->torn) {
+        buffer_append_text(&w->text, "the file is damaged: its end is missing, and perhaps more");
+        finish(w);
+    }
     if (info->damaged_bytes) {
         buffer_printf(&w->text, "the file is damaged: %s of it could not be read and were skipped",
                       human_size(n, info->damaged_bytes));

@@ -412,6 +412,7 @@ int store_open(struct store *s, int fd, struct error *err)
                   (unsigned long long)s->file_bytes);
         goto out;
     }
+    s->info.torn = !s->has_end;
     for (size_t i = 0; i < o.n; i++) {
         if (!o.details[i].has_facts && make_up(&o, i, err))
             goto out;

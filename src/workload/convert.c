@@ -214,6 +214,9 @@ static int refuse_losses(const struct trace_info *info, const struct trace_image
                          "the recording lost %" PRIu64 " of %" PRIu64
                          " calls of process %u; --lossy takes it all the same",
                          image->lost_calls, happened, image->pid);
+    if (info->torn)
+        return error_set(err, ERROR_USAGE,
+                         "the end of the recording is missing; --lossy takes what is left");
     if (info->damaged_bytes || info->damaged_blocks)
         return error_set(err, ERROR_USAGE,
                          "the recording is damaged (%" PRIu64 " bytes, %" PRIu64

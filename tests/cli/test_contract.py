@@ -225,14 +225,17 @@ class Contract(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
         with open(os.path.join(self.folder, "long.mlw"), "rb") as f:
             whole = f.read()
-        with open(os.path.join(self.folder, "short.mlw"), "wb") as f:
-            f.write(whole[:-len(whole) // 3])
-        for line in ("dump", "export --format=csv", "export --format=folded", "diff run.mlw"):
-            out = self.run_line(f"{line} short.mlw")
-            self.assertEqual(out.returncode, 0, out.stderr)
-            self.assertIn("short.mlw: the file is damaged", out.stderr)
-        out = self.run_line("workload short.mlw -o short.mwl")
-        self.assertEqual(out.returncode, 2)
+        for size in (len(whole) * 2 // 3, whole.rfind(b"MLS1")):  # within a section, and between two
+            with open(os.path.join(self.folder, "short.mlw"), "wb") as f:
+                f.write(whole[:size])
+            for line in ("dump", "export --format=csv", "export --format=folded", "diff run.mlw"):
+                out = self.run_line(f"{line} short.mlw")
+                self.assertEqual(out.returncode, 0, out.stderr)
+                self.assertIn("short.mlw: the file is damaged", out.stderr)
+            self.assertIn("the file is damaged: its end is missing", self.run_line("report short.mlw").stdout)
+            out = self.run_line("workload short.mlw -o short.mwl")
+            self.assertEqual(out.returncode, 2)
+            self.assertIn("--lossy takes what is left", out.stderr)
         self.assertRegex(self.block_lost(whole).stderr, r"the recording lost \d+ of \d+ calls .*--lossy")
 
     def block_lost(self, whole):
