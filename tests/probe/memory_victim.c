@@ -3,7 +3,8 @@
  *   faults   touches known pages, each way in a function of its own; waits for a byte before,
  *            and prints getrusage's difference
  *   rss      becomes large, then smaller; prints what the kernel tells in smaps_rollup
- *   files    opens FILES files, and waits for a byte before and after
+ *   files    opens FILES files, or as many as the next argument says, and waits for a byte before
+ *            and after
  *   flood    waits for a byte, then moves the end of the heap FLOOD times up and down; waits again
  *   large    touches LARGE_MB megabytes three times over
  *   swapped  the same, and prints how many major faults getrusage counted
@@ -142,10 +143,13 @@ static void rss(void)
         exit(1);
 }
 
-static void files(void)
+static void files(int count)
 {
+    const struct rlimit all = {(rlim_t)count + 64, (rlim_t)count + 64};
+    if (count > FILES && setrlimit(RLIMIT_NOFILE, &all))
+        exit(1);
     wait_byte();
-    for (int i = 0; i < FILES; i++)
+    for (int i = 0; i < count; i++)
         if (open("/dev/null", O_RDONLY) < 0)
             exit(1);
     if (write(STDOUT_FILENO, "open\n", 5) != 5)
@@ -196,7 +200,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "rss"))
         rss();
     else if (!strcmp(what, "files"))
-        files();
+        files(argc > 2 ? atoi(argv[2]) : FILES);
     else if (!strcmp(what, "flood"))
         flood();
     else if (!strcmp(what, "large"))

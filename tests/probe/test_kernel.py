@@ -16,7 +16,7 @@ PAGE = 4096
 class Kernel(Case):
     def beside(self, kind, options, argument, talk):
         """Probes a running victim; talk(victim) lets it go on. Returns (document, its output)."""
-        with subprocess.Popen([victim("memory_victim"), argument], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        with subprocess.Popen([victim("memory_victim"), *argument.split()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               cwd="/var/tmp") as p:
             reads(p)
             with subprocess.Popen([MALLOW, "probe", kind, "--json", *options, "-p", str(p.pid)],
@@ -71,6 +71,29 @@ class Kernel(Case):
         self.assertEqual(found, {"touch_write": 1000, "touch_read": 200, "touch_copy": 100})
         self.assertEqual(self.by_function(stacks, ["touch_file"], "major"), {"touch_file": major})
         self.assertEqual(document["minor"], sum(p["minor"] for p in document["processes"]))
+
+    def test_faults_against_perf_stat(self):
+        if not shutil.which("perf"):
+            self.skipTest("SKIPPED, LOUDLY: no perf (linux-perf)")
+        counts = os.path.join(tempfile.mkdtemp(prefix="mallow-test-"), "counts")
+        self.addCleanup(shutil.rmtree, os.path.dirname(counts))
+        stat = []
+
+        def talk(p, probe):
+            stat.append(subprocess.Popen(["perf", "stat", "-x,", "-e", "minor-faults,major-faults", "-o", counts,
+                                          "-p", str(p.pid)]))
+            attached(stat[0])
+            self.go(p, probe)
+            p.wait(60)
+            stat[0].wait(60)  # it ends when the process is gone
+
+        document, _ = self.beside("faults", ["--by", "process"], "faults", talk)
+        self.assertEqual(stat[0].returncode, 0)
+        with open(counts, encoding="ascii") as f:
+            rows = [line.split(",") for line in f if "-faults" in line]
+        told = {row[2].split(":")[0]: int(row[0]) for row in rows}
+        self.assertGreaterEqual(told["minor-faults"], 1300)
+        self.assertEqual({"minor-faults": document["minor"], "major-faults": document["major"]}, told)
 
     def test_faults_by_access_and_mapping(self):
         document, _ = self.beside("faults", ["--by", "access"], "faults", self.go)
@@ -149,6 +172,38 @@ class Kernel(Case):
         self.assertEqual(files(document), 300)
         names = sum(c["calls"] for c in document["callers"] if c["cache"] == "names_cache")
         self.assertEqual(names, 0)  # each open takes one and gives it back
+
+    def test_slab_against_the_kernels_table(self):
+        """Objects that are there afterwards, of all processes, against what /proc/slabinfo says came: its rows
+        count a processor's own slabs as if they were full."""
+        def objects():
+            with open("/proc/slabinfo", encoding="ascii") as f:
+                rows = [line.split() for line in f]
+            return {row[0]: (int(row[1]), int(row[3])) for row in rows[2:]}
+
+        try:
+            if "filp" not in objects():
+                self.skipTest("SKIPPED, LOUDLY: /proc/slabinfo has no row for filp")
+        except OSError as problem:
+            self.skipTest(f"SKIPPED, LOUDLY: {problem}")
+        before, after = {}, {}
+
+        def talk(p, probe):
+            before.update(objects())
+            self.go(p, probe)
+            self.assertEqual(p.stdout.readline(), b"open\n")
+            after.update(objects())
+            probe.send_signal(2)
+            probe.wait(60)
+            self.go(p, probe)
+
+        document, _ = self.beside("slab", ["--live"], "files 12000", talk)
+        rows = [c for c in document["callers"] if c["cache"] == "filp" and c["comm"] == "memory_victim"]
+        self.assertEqual(sum(c["calls"] for c in rows), 12000)
+        came = after["filp"][0] - before["filp"][0]
+        self.assertLessEqual(abs(came - 12000), 600, (before["filp"], after["filp"]))
+        size = after["filp"][1]
+        self.assertLessEqual(abs(sum(c["allocated_bytes"] for c in rows) - came * size), 600 * size)
 
     def test_swapin(self):
         group = Group(self, 48 << 20)
