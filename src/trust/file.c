@@ -1,0 +1,209 @@
+/* file.c - see file.h. */
+#include "trust/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int broken(struct error *err, const char *path, const char *what, const char *why)
+{
+    return error_set(err, ERROR_UNSUPPORTED, "%s %s %s", what ? what : "the file", path, why);
+}
+
+static bool may_own(const struct trust_rule *rule, uid_t owner)
+{
+    unsigned owners = rule->owners ? rule->owners : TRUST_CALLER;
+    return owners & TRUST_ANYBODY || (owners & TRUST_CALLER && owner == geteuid()) ||
+           (owners & TRUST_ROOT && owner == 0) || (owners & TRUST_USER && owner == rule->user);
+}
+
+static int judge(const struct stat *st, const char *path, const struct trust_rule *rule,
+                 struct error *err)
+{
+    char why[64];
+    if (!S_ISREG(st->st_mode))
+        return broken(err, path, rule->what, "is not a regular file");
+    if (!may_own(rule, st->st_uid)) {
+        snprintf(why, sizeof why, "belongs to another user (uid %u)", (unsigned)st->st_uid);
+        return broken(err, path, rule->what, why);
+    }
+    if (rule->one_name && st->st_nlink > 1)
+        return broken(err, path, rule->what, "has other names (hard links)");
+    if (rule->most_bytes && (uint64_t)st->st_size > rule->most_bytes)
+        return broken(err, path, rule->what, "is too large to be one");
+    return 0;
+}
+
+int trust_check(int fd, const struct trust_rule *rule, struct error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return error_system(err, "cannot look at %s", rule->what ? rule->what : "the file");
+    return judge(&st, "", rule, err);
+}
+
+static int flags_of(enum trust_access access)
+{
+    switch (access) {
+    case TRUST_WRITE: return O_RDWR;
+    case TRUST_APPEND: return O_RDWR | O_APPEND;
+    default: return O_RDONLY;
+    }
+}
+
+int trust_open(int dir, const char *path, enum trust_access access, const struct trust_rule *rule,
+               struct error *err)
+{
+    struct stat st;
+    char self[64];
+    int seen = openat(dir, path, O_PATH | O_CLOEXEC | (rule->follow ? 0 : O_NOFOLLOW)), fd = -1;
+    if (seen < 0 || fstat(seen, &st)) {
+        error_system(err, "cannot open %s", path);
+    } else if (S_ISLNK(st.st_mode)) {
+        errno = ELOOP;
+        error_system(err, "cannot open %s, a symbolic link", path);
+    } else if (!judge(&st, path, rule, err)) {
+        /* The link of /proc leads to the inode that was looked at, wherever its name is by now. */
+        snprintf(self, sizeof self, "/proc/self/fd/%d", seen);
+        fd = open(self, flags_of(access) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (fd < 0)
+            error_system(err, "cannot open %s", path);
+    }
+    if (seen >= 0) {
+        int saved = errno;
+        close(seen);
+        errno = saved;
+    }
+    return fd;
+}
+
+bool trust_identify(int fd, struct trust_identity *id)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return false;
+    *id = (struct trust_identity){st.st_dev, st.st_ino, st.st_uid};
+    return true;
+}
+
+bool trust_same(const struct trust_identity *a, const struct trust_identity *b)
+{
+    return a->device == b->device && a->inode == b->inode;
+}
+
+bool trust_is(int dir, const char *name, const struct trust_identity *id)
+{
+    struct stat st;
+    return !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_dev == id->device &&
+           st.st_ino == id->inode;
+}
+
+size_t trust_read(int fd, void *to, size_t bytes, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t n = pread(fd, (char *)to + done, bytes - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    return done;
+}
+
+char *trust_read_whole(int fd, size_t most_bytes, size_t *bytes, struct error *err)
+{
+    size_t used = 0, room = 0;
+    char *data = NULL;
+    for (;;) {
+        if (used + 1 >= room) {
+            room = room ? room * 2 : 1 << 12;
+            char *more = realloc(data, room);
+            if (!more) {
+                error_set(err, ERROR_MEMORY, "out of memory reading a file");
+                break;
+            }
+            data = more;
+        }
+        ssize_t n = pread(fd, data + used, room - used - 1, (off_t)used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            error_system(err, "cannot read the file");
+            break;
+        }
+        if (n == 0) {
+            data[used] = 0;
+            if (bytes)
+                *bytes = used;
+            return data;
+        }
+        used += (size_t)n;
+        if (used > most_bytes) {
+            error_set(err, ERROR_UNSUPPORTED, "the file is larger than %zu bytes", most_bytes);
+            break;
+        }
+    }
+    free(data);
+    return NULL;
+}
+
+bool trust_may_map(int fd)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals >= 0 && seals & F_SEAL_SHRINK)
+        return true;
+    return !fstat(fd, &st) && (st.st_uid == geteuid() || st.st_uid == 0);
+}
+
+/* Copies fd to a memory file and seals that. */
+static int sealed_copy(int fd, uint64_t most_bytes, struct error *err)
+{
+    struct stat st;
+    int copy = memfd_create("mallow-copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (copy < 0)
+        return error_system(err, "cannot make a copy in memory (memfd_create)");
+    off_t at = 0;
+    ssize_t n = 1;
+    while (n > 0 && (uint64_t)at <= most_bytes) {
+        uint64_t left = most_bytes + 1 - (uint64_t)at;
+        n = sendfile(copy, fd, &at, left < 1 << 30 ? (size_t)left : 1 << 30);
+    }
+    int status = 0;
+    if (n < 0)
+        status = error_system(err, "cannot copy the file to memory");
+    else if ((uint64_t)at > most_bytes)
+        status = error_set(err, ERROR_UNSUPPORTED,
+                           "another user's file is larger than the %llu MiB that are copied",
+                           (unsigned long long)(most_bytes >> 20));
+    else if (fcntl(copy, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) ||
+             fstat(copy, &st))
+        status = error_system(err, "cannot seal a copy in memory");
+    if (!status)
+        return copy;
+    close(copy);
+    return -1;
+}
+
+int trust_stable(int fd, uint64_t most_bytes, struct error *err)
+{
+    if (trust_may_map(fd))
+        return fd;
+    struct stat st;
+    int copy;
+    /* A sparse file of many gigabytes costs nothing to make: refused before anything is copied. */
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > most_bytes)
+        copy = error_set(err, ERROR_UNSUPPORTED,
+                         "another user's file is larger than the %llu MiB that are copied",
+                         (unsigned long long)(most_bytes >> 20));
+    else
+        copy = sealed_copy(fd, most_bytes, err);
+    close(fd);
+    return copy;
+}

@@ -1,0 +1,45 @@
+/* process.h - who is this process?
+ *
+ * Owns: what /proc says of a process, against which everything is checked that a process says of
+ * itself (in an environment, a session, a segment, the name of a file). A process is its id and the
+ * time when it started: an id alone may be another process by now. Any thread; no state. */
+#ifndef MALLOW_TRUST_PROCESS_H
+#define MALLOW_TRUST_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "trust/file.h"
+
+struct trust_process {
+    pid_t pid;            /* as this process sees it */
+    pid_t inner_pid;      /* as it sees itself, in the innermost pid namespace */
+    pid_t ppid;           /* as this process sees it; 0: not visible here */
+    uid_t uid[4];         /* real, effective, saved, of file access */
+    uint64_t start_ticks; /* since boot, in clock ticks: tells processes of one id apart */
+    uint64_t start_ns;    /* the same on CLOCK_MONOTONIC, to a clock tick; 0: before that began */
+};
+
+/* 0, or -1 with *err (ESRCH in err->number when there is none). All fields are of one process. */
+int trust_process(pid_t pid, struct trust_process *p, struct error *err);
+
+/* Whether it still runs, or is a zombie: not another process of its id. */
+bool trust_process_lives(const struct trust_process *p);
+
+/* Whether a file of this owner may be the process's own: one of its users. */
+bool trust_process_is_of(const struct trust_process *p, uid_t owner);
+
+/* Whether some thread of the process has this very file open for writing, so that whoever writes to
+ * it on the process's behalf does nothing that it could not do. False when that cannot be known. */
+bool trust_process_writes(pid_t pid, const struct trust_identity *file);
+
+/* /proc/PID/NAME for reading; NAME is one of the kernel's ("maps", "status"). -1 with errno. pid 0
+ * is this process. */
+int trust_proc(pid_t pid, const char *name);
+FILE *trust_proc_stream(pid_t pid, const char *name);
+/* What the link /proc/PID/NAME names, NUL-terminated; its length, or -1 with errno. */
+ssize_t trust_proc_link(pid_t pid, const char *name, char *to, size_t room);
+
+#endif
