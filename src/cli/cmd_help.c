@@ -13,7 +13,7 @@ static const struct option_spec specs[] = {
     {.name = "completion",
      .kind = OPTION_CHOICE,
      .offset = offsetof(struct help_options, completion),
-     .value = "bash|zsh",
+     .value = "bash|zsh|fish",
      .help = "print the completion script for this shell instead"},
     OPTION_END,
 };
@@ -42,6 +42,8 @@ static int run(const struct command *self, const void *options, char **operands,
         completion_print_bash();
     else if (o->completion == 1)
         completion_print_zsh();
+    else if (o->completion == 2)
+        completion_print_fish();
     else if (operand_count == 0)
         print_commands();
     else {

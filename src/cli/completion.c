@@ -216,3 +216,78 @@ void completion_print_zsh(void)
          "}\n"
          "_mallow \"$@\"");
 }
+
+/* ---- fish ---- */
+
+/* Text between single quotes. */
+static void fish_text(const char *text)
+{
+    putchar('\'');
+    for (; *text; text++) {
+        if (*text == '\'' || *text == '\\')
+            putchar('\\');
+        putchar(*text);
+    }
+    putchar('\'');
+}
+
+/* The beginning of a line that holds after the command `name`. */
+static void fish_after(const char *name)
+{
+    printf("complete -c mallow -n '__fish_seen_subcommand_from %s'", name);
+}
+
+static void fish_option(const struct command *c, const struct option_spec *o)
+{
+    fish_after(c->name);
+    if (o->letter)
+        printf(" -s %c", o->letter);
+    if (o->name)
+        printf(" -l %s", o->name);
+    if (o->kind == OPTION_CHOICE) {
+        fputs(" -x -a '", stdout);
+        for (const char *p = o->value; *p; p++)
+            putchar(*p == '|' ? ' ' : *p);
+        putchar('\'');
+    } else if (o->kind != OPTION_FLAG)
+        fputs(o->completion == VALUE_FILE     ? " -r -F"
+              : o->completion == VALUE_FOLDER ? " -x -a '(__fish_complete_directories)'"
+              : o->completion == VALUE_PID    ? " -x -a '(__fish_complete_pids)'"
+                                              : " -x",
+              stdout);
+    fputs(" -d ", stdout);
+    fish_text(o->help);
+    putchar('\n');
+}
+
+static void fish_command(const struct command *c)
+{
+    for (const struct option_spec *o = c->options; !is_end(o); o++)
+        fish_option(c, o);
+    fish_after(c->name);
+    puts(" -s h -l help -d 'print this help'");
+    fish_after(c->name);
+    puts(c->flags & COMMAND_PROGRAM ? " -x -a '(__fish_complete_subcommand)'"
+         : c->flags & COMMAND_PIDS  ? " -x -a '(__fish_complete_pids)'"
+         : c->flags & COMMAND_FILES ? " -F"
+         : !strcmp(c->name, "help") ? " -x -a \"$__mallow_commands\""
+                                    : " -f");
+}
+
+void completion_print_fish(void)
+{
+    puts("# fish completion for mallow; made by 'mallow help --completion=fish'");
+    fputs("set -g __mallow_commands", stdout);
+    for (const struct command *const *c = commands; *c; c++)
+        printf(" %s", (*c)->name);
+    puts("\n"
+         "complete -c mallow -n __fish_use_subcommand -f -l help -d 'list the commands'\n"
+         "complete -c mallow -n __fish_use_subcommand -f -l version -d 'print the version'");
+    for (const struct command *const *c = commands; *c; c++) {
+        printf("complete -c mallow -n __fish_use_subcommand -f -a %s -d ", (*c)->name);
+        fish_text((*c)->summary);
+        putchar('\n');
+    }
+    for (const struct command *const *c = commands; *c; c++)
+        fish_command(*c);
+}

@@ -4,5 +4,6 @@
 
 void completion_print_bash(void);
 void completion_print_zsh(void);
+void completion_print_fish(void);
 
 #endif

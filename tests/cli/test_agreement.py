@@ -1,4 +1,4 @@
-"""--help, the man page and both completions name the same options for every command, and the man
+"""--help, the man page and all completions name the same options for every command, and the man
 pages and mallow(1) name every command and no other. The checks are first seen to fail."""
 import os
 import re
@@ -54,21 +54,34 @@ def zsh_options(script, command):
     return set(re.findall(r"'(?:\*|\([^)]*\))?(--?[A-Za-z][\w-]*)[+=]?\[", block))
 
 
-def complaints(folder, bash_script, zsh_text):
+def fish_options(script, command):
+    """The options that the fish completion defines for a command."""
+    found = set()
+    for line in re.findall(rf"^complete -c mallow -n '__fish_seen_subcommand_from {re.escape(command)}' (.*)", script,
+                           re.M):
+        words = line.split(" -d ")[0].split()
+        found.update(f"-{words[i + 1]}" for i, word in enumerate(words[:-1]) if word == "-s")
+        found.update(f"--{words[i + 1]}" for i, word in enumerate(words[:-1]) if word == "-l")
+    return found
+
+
+def complaints(folder, bash_script, zsh_text, fish_text):
     """Everything that disagrees, as lines."""
     bad = []
     names = commands()
     pages, listed = man_commands(folder)
     for what, found in (("man pages", pages), ("mallow(1)", listed),
                         ("bash completion", bash_words(bash_script, "mallow", "") - {"--help", "--version"}),
-                        ("zsh completion", set(re.findall(r"^        ([\w-]+)\)$", zsh_text, re.M)))):
+                        ("zsh completion", set(re.findall(r"^        ([\w-]+)\)$", zsh_text, re.M))),
+                        ("fish completion", set(re.findall(r"use_subcommand -f -a (\S+) ", fish_text)))):
         if found != set(names):
             bad.append(f"commands: help has {sorted(names)}, {what} {sorted(found)}")
     for name in sorted(set(names) & pages):
         options = help_options(mallow(name, "--help").stdout)
         for what, found in (("man page", man_options(os.path.join(folder, f"mallow-{name}.1"))),
                             ("bash completion", bash_words(bash_script, "mallow", name, "-")),
-                            ("zsh completion", zsh_options(zsh_text, name))):
+                            ("zsh completion", zsh_options(zsh_text, name)),
+                            ("fish completion", fish_options(fish_text, name))):
             if found != options:
                 bad.append(f"{name}: --help and {what} differ in {sorted(found ^ options)}")
     return bad
@@ -84,9 +97,10 @@ class Agreement(unittest.TestCase):
         with open(self.bash, "w", encoding="utf-8") as f:
             f.write(mallow("help", "--completion", "bash").stdout)
         self.zsh = mallow("help", "--completion=zsh").stdout
+        self.fish = mallow("help", "--completion=fish").stdout
 
     def test_all_agree(self):
-        self.assertEqual(complaints(self.man, self.bash, self.zsh), [])
+        self.assertEqual(complaints(self.man, self.bash, self.zsh, self.fish), [])
 
     def edit(self, path, old, new):
         with open(path, encoding="utf-8") as f:
@@ -97,25 +111,38 @@ class Agreement(unittest.TestCase):
 
     def test_a_page_that_lacks_an_option_is_seen(self):
         self.edit(os.path.join(self.man, "mallow-doctor.1"), "\\-\\-json", "\\-\\-jason")
-        self.assertEqual(complaints(self.man, self.bash, self.zsh),
+        self.assertEqual(complaints(self.man, self.bash, self.zsh, self.fish),
                          ["doctor: --help and man page differ in ['--jason', '--json']"])
 
     def test_a_page_too_many_is_seen(self):
         shutil.copy(os.path.join(self.man, "mallow-doctor.1"), os.path.join(self.man, "mallow-surgeon.1"))
-        self.assertEqual(len(complaints(self.man, self.bash, self.zsh)), 1)
+        self.assertEqual(len(complaints(self.man, self.bash, self.zsh, self.fish)), 1)
 
     def test_a_completion_that_lacks_an_option_is_seen(self):
         self.edit(self.bash, "--json", "")
-        found = complaints(self.man, self.bash, self.zsh)
+        found = complaints(self.man, self.bash, self.zsh, self.fish)
         self.assertIn("doctor: --help and bash completion differ in ['--json']", found)
-        found = complaints(self.man, self.bash, self.zsh.replace("--json", "--jsn"))
+        found = complaints(self.man, self.bash, self.zsh.replace("--json", "--jsn"), self.fish)
         self.assertIn("doctor: --help and zsh completion differ in ['--jsn', '--json']", found)
+        found = complaints(self.man, self.bash, self.zsh, self.fish.replace("-l json", "-l jsn"))
+        self.assertIn("doctor: --help and fish completion differ in ['--jsn', '--json']", found)
 
     def test_completed_values(self):
-        self.assertEqual(bash_words(self.bash, "mallow", "help", "--completion", "="), {"bash", "zsh"})
+        self.assertEqual(bash_words(self.bash, "mallow", "help", "--completion", "="), {"bash", "zsh", "fish"})
         self.assertEqual(bash_words(self.bash, "mallow", "help", "--completion", "z"), {"zsh"})
         self.assertEqual(bash_words(self.bash, "mallow", "help", "doc"), {"doctor"})
         self.assertEqual(bash_words(self.bash, "mallow", "no-such", "-"), set())
+
+    def test_fish_parses_its_script(self):
+        if not shutil.which("fish"):
+            self.skipTest("no fish on this machine")
+        path = os.path.join(self.folder, "mallow.fish")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(self.fish)
+        subprocess.run(["fish", "--no-execute", path], check=True)
+        out = subprocess.run(["fish", "--no-config", "-c", f"source {path}; complete -C 'mallow report --js'"],
+                             capture_output=True, text=True, check=True)
+        self.assertTrue(out.stdout.startswith("--json\t"), out.stdout)
 
     def test_zsh_parses_its_script(self):
         if not shutil.which("zsh"):
