@@ -1,17 +1,20 @@
 # The front door. Meson does the work; every target works alone on a fresh Debian or Ubuntu.
 #
 #   make            build into build/: build/mallow and build/lib/libmallow-*.so
-#   make demo       record a real program that is already here, report where its memory went, and replay it
+#   make demo       record a real program of this machine, report where its memory went, and replay it
 #                   against every allocator
 #   make check      every test: format, linter, all suites, and the sanitizer builds
-#   make check-long the faults one by one and 200 kills of each kind, which check only samples
+#   make check-long the faults one by one, 200 kills of each kind and the packages: what check only samples
 #   make soak       an hour of whole programs and builds under `mallow watch`, every block guarded: no alarm
 #   make bench      the side-by-side table against the peers, as ratios
 #   make fuzz       every fuzz target for FUZZ_SECONDS each (default 600)
-#   make install    honours PREFIX (default /usr/local) and DESTDIR
+#   make install    honors PREFIX (default /usr/local) and DESTDIR; stripped
+#   make uninstall  removes what `make install` put there
+#   make deb        a Debian package in build/
+#   make web        bundle the page anew into web/dist, after a change to web/src (needs Node and npm)
 #   make format     clang-format the sources in place
 #   make lint       format check, linter, shell check
-#   make clean      remove the build folders
+#   make clean      remove the build directories
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -22,31 +25,35 @@ BUILD = build
 all: build
 
 build: $(BUILD)/build.ninja
-	@ninja -C $(BUILD)
+	@ninja -C $(BUILD) product
 
 $(BUILD)/build.ninja:
 	@scripts/dependencies build
-	@meson setup $(BUILD) --prefix="$(PREFIX)"
+	@meson setup $(BUILD) --prefix="$(PREFIX)" -Dtests=false
+
+# The same directory with the tests in it.
+tests: $(BUILD)/build.ninja
+	@scripts/dependencies build check
+	@meson configure $(BUILD) -Dtests=true
+	@ninja -C $(BUILD)
 
 demo:
 	@scripts/dependencies build demo
-	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) --prefix="$(PREFIX)"
-	@ninja -C $(BUILD) mallow mallow-replay lib/libmallow-record.so
+	@$(MAKE) --no-print-directory build
 	@scripts/demo $(BUILD)
 
 check:
 	@scripts/dependencies build check
 	@scripts/check
 
-check-long: build
+check-long: tests
 	@MALLOW_LONG=1 MALLOW_KILLS=200 meson test -C $(BUILD) --suite host -t 10 --print-errorlogs
 
-soak: build
+soak: tests
 	@scripts/soak $(SOAK_SECONDS) $(BUILD)
 
-bench:
-	@scripts/dependencies build bench
-	@$(MAKE) --no-print-directory build
+bench: tests
+	@scripts/dependencies bench
 	@scripts/bench $(BUILD)
 
 fuzz:
@@ -55,8 +62,20 @@ fuzz:
 
 install: $(BUILD)/build.ninja
 	@meson configure $(BUILD) --prefix="$(PREFIX)"
-	@ninja -C $(BUILD)
-	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild
+	@ninja -C $(BUILD) product
+	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --strip
+
+uninstall:
+	@scripts/uninstall $(BUILD) "$(DESTDIR)"
+
+deb:
+	@scripts/dependencies build deb
+	@scripts/deb $(BUILD)
+
+web:
+	@scripts/dependencies web
+	@sh web/packages.sh web/package.json web/package-lock.json $(BUILD)-web/packages.stamp
+	@node web/bundle.mjs web $(BUILD)-web web/dist
 
 format:
 	@scripts/format fix
@@ -67,6 +86,6 @@ lint:
 	@scripts/lint
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz $(BUILD)-web
 
-.PHONY: all build demo check check-long soak bench fuzz install format lint clean
+.PHONY: all build tests demo check check-long soak bench fuzz install uninstall deb web format lint clean

@@ -1,12 +1,13 @@
-// bundle.mjs SOURCE_FOLDER BUILD_FOLDER OUT.c DEPFILE
-// Bundles src/main.tsx and src/style.css, and writes them as arrays of bytes. The packages are in
-// BUILD_FOLDER/node_modules.
+// bundle.mjs SOURCE PACKAGES OUT
+// Bundles src/main.tsx and src/style.css of the directory SOURCE into OUT/page.js and OUT/page.css, and
+// writes the licenses of everything that went in to OUT/LICENSES.txt. The packages are in
+// PACKAGES/node_modules. The same sources and the same lock give the same bytes on every machine.
 import { createRequire } from "node:module";
 import fs from "node:fs";
 import path from "node:path";
 
-const [source, build, out, depfile] = process.argv.slice(2).map((p) => path.resolve(p));
-const esbuild = createRequire(path.join(build, "package.json"))("esbuild");
+const [source, packages, out] = process.argv.slice(2).map((p) => path.resolve(p));
+const esbuild = createRequire(path.join(packages, "package.json"))("esbuild");
 
 const options = {
   absWorkingDir: source,
@@ -17,14 +18,14 @@ const options = {
   charset: "utf8",
   legalComments: "none",
   logLevel: "silent",
-  nodePaths: [path.join(build, "node_modules")],
+  nodePaths: [path.join(packages, "node_modules")],
 };
 
 async function bundle(entry, more) {
   try {
     const result = await esbuild.build({ ...options, ...more, entryPoints: [path.join(source, entry)] });
     const inputs = Object.keys(result.metafile.inputs).map((p) => path.resolve(source, p));
-    return { bytes: Buffer.from(result.outputFiles[0].contents), inputs };
+    return { text: result.outputFiles[0].text, inputs };
   } catch (failure) {
     for (const e of failure.errors ?? [{ text: String(failure) }])
       console.error(`web: ${e.location ? `${e.location.file}:${e.location.line}: ` : ""}${e.text}`);
@@ -32,17 +33,29 @@ async function bundle(entry, more) {
   }
 }
 
-/** Inside an element of HTML nothing may look like the end of it. */
-function harmless(bytes) {
-  const text = bytes.toString("utf8").replace(/<\/(script|style)/gi, "<\\/$1").replace(/<!--/g, "<\\!--");
-  return Buffer.from(text, "utf8");
+/** Nothing inside an HTML element may look like the end of it. */
+function harmless(text) {
+  return text.replace(/<\/(script|style)/gi, "<\\/$1").replace(/<!--/g, "<\\!--");
 }
 
-function array(name, bytes) {
-  const rows = [];
-  for (let i = 0; i < bytes.length; i += 32)
-    rows.push([...bytes.subarray(i, i + 32)].map((b) => (b > 127 ? b - 256 : b)).join(","));
-  return `const char ${name}[] = {\n${rows.join(",\n")}};\nconst size_t ${name}_bytes = sizeof ${name};\n`;
+/** The packages that the inputs belong to, each with its version and license text, sorted by name. */
+function licenses(inputs) {
+  const marker = `${path.sep}node_modules${path.sep}`;
+  const roots = new Set();
+  for (const input of inputs) {
+    const at = input.lastIndexOf(marker);
+    if (at < 0) continue;
+    const parts = input.slice(at + marker.length).split(path.sep);
+    roots.add(input.slice(0, at + marker.length) + parts.slice(0, parts[0].startsWith("@") ? 2 : 1).join(path.sep));
+  }
+  const texts = [...roots].map((root) => {
+    const about = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"));
+    const file = fs.readdirSync(root).find((name) => /^licen[cs]e/i.test(name));
+    if (!file) throw new Error(`web: ${about.name} has no license file`);
+    const text = fs.readFileSync(path.join(root, file), "utf8").replace(/\r/g, "").trim();
+    return `${about.name} ${about.version} (${about.license})\n\n${text}\n`;
+  });
+  return texts.sort().join(`\n${"-".repeat(80)}\n\n`);
 }
 
 const script = await bundle("src/main.tsx", {
@@ -53,11 +66,7 @@ const script = await bundle("src/main.tsx", {
   define: { "process.env.NODE_ENV": '"production"' },
 });
 const style = await bundle("src/style.css", { target: ["chrome100", "firefox100", "safari15"] });
-fs.writeFileSync(
-  out,
-  '#include "report/html_assets.h"\n' +
-    array("html_script", harmless(script.bytes)) +
-    array("html_style", harmless(style.bytes)),
-);
-const inputs = [...script.inputs, ...style.inputs].map((p) => p.replace(/ /g, "\\ "));
-fs.writeFileSync(depfile, `${path.relative(process.cwd(), out)}: ${inputs.join(" ")}\n`);
+fs.mkdirSync(out, { recursive: true });
+fs.writeFileSync(path.join(out, "page.js"), harmless(script.text));
+fs.writeFileSync(path.join(out, "page.css"), harmless(style.text));
+fs.writeFileSync(path.join(out, "LICENSES.txt"), licenses([...script.inputs, ...style.inputs]));

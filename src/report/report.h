@@ -63,8 +63,7 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
                 const struct report_options *options, struct error *err);
 
 /* One page of HTML that needs nothing else and has at most REPORT_HTML_BYTES, however long the
- * recording: what is left out is said on it. ERROR_UNSUPPORTED when the build has no page
- * (-Dhtml=disabled). Reads each process twice. */
+ * recording: what is left out is said on it. Reads each process twice. */
 #define REPORT_HTML_BYTES 5000000u
 int report_html(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
                 const struct report_options *options, struct error *err);

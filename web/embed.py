@@ -1,0 +1,21 @@
+"""Writes the bundled page as arrays of bytes in C. Usage: embed.py PAGE.js PAGE.css OUT.c"""
+import sys
+
+
+def array(name, data):
+    """The definitions of NAME and NAME_bytes, with 32 bytes a line."""
+    rows = (",".join(str(byte - 256 if byte > 127 else byte) for byte in data[at:at + 32])
+            for at in range(0, len(data), 32))
+    return f"const char {name}[] = {{\n" + ",\n".join(rows) + f"}};\nconst size_t {name}_bytes = sizeof {name};\n"
+
+
+def main(script, style, out):
+    with open(out, "w", encoding="ascii") as file:
+        file.write('#include "report/html_assets.h"\n')
+        for name, source in (("html_script", script), ("html_style", style)):
+            with open(source, "rb") as data:
+                file.write(array(name, data.read()))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
