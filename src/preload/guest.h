@@ -1,7 +1,7 @@
 /* guest.h - what the preloaded libraries have in common: the allocator behind them, and calls of
  * the program that a guest must hear of.
  *
- * next.c, exec.c, ending.c and sandbox.c are linked into each of them, cxx.c into
+ * next.c, exec.c, ending.c and sandbox.c are linked into each of them, cxx.c and redirect.c into
  * libmallow-record.so and libmallow-watch.so. What they need of the library that they are in, they
  * ask through the guest_* functions below. Any thread, any signal handler may be inside any of
  * them. */
@@ -40,6 +40,13 @@ struct next_functions {
     void *(*mremap)(void *, size_t, size_t, int, void *);
     int (*brk)(void *);
     void *(*sbrk)(intptr_t);
+    /* jemalloc's own, when next_facts.jemalloc; else NULL */
+    void *(*mallocx)(size_t, int);
+    void *(*rallocx)(void *, size_t, int);
+    size_t (*xallocx)(void *, size_t, size_t, int);
+    size_t (*sallocx)(const void *, int);
+    void (*dallocx)(void *, int);
+    void (*sdallocx)(void *, size_t, int);
 };
 
 /* Before next_resolve has run these point to a small allocator of our own (never freed). */
@@ -54,6 +61,7 @@ struct next_facts {
     bool glibc;           /* blocks have glibc's chunk headers */
     unsigned glibc_minor; /* of 2.MINOR, when glibc */
     bool glibc_heaps;     /* non-main arenas have heaps of 64 MiB */
+    bool jemalloc;        /* jemalloc with its own API: mallocx and the rest of next_functions */
     uint64_t start, end;  /* where its code is: its own mmap calls are not the program's */
     void *const *curbrk;  /* glibc's __curbrk */
     void *dl_find_object;
@@ -66,6 +74,25 @@ extern HIDDEN struct next_facts next_facts;
 HIDDEN void *next_symbol(const char *name);
 /* The same in a library that is loaded already, wherever; NULL when it is not. */
 HIDDEN void *next_loaded(const char *library, const char *name);
+
+/* ---- redirect.c ---- */
+
+struct redirection {
+    const char *name;
+    const void *from; /* where the allocator behind us has it */
+    const void *to;   /* ours */
+};
+
+/* Makes the program call ours instead of functions of the allocator that cannot be exported,
+ * whatever way it finds them. Changes the allocator's symbol table and what is bound; for the start
+ * of a process, after next_resolve. All `from` are in one module. False: some calls may still reach
+ * the allocator directly. */
+HIDDEN bool redirect(const struct redirection *list, unsigned count);
+
+/* The flags of jemalloc's functions. Alignment 0: that of malloc. */
+#define JEMALLOC_ALIGNMENT(flags) ((flags)&63 ? (uint64_t)1 << ((flags)&63) : 0)
+#define JEMALLOC_ZERO             0x40
+#define JEMALLOC_ARENA(flags)     ((unsigned)(flags) >> 20) /* 0: the thread's own */
 
 /* ---- asked of the library ---- */
 

@@ -101,12 +101,31 @@ static void *no_sbrk(intptr_t n)
 }
 
 struct next_functions next = {
-    boot_malloc,       boot_calloc,     boot_realloc,
-    boot_reallocarray, boot_free,       boot_posix_memalign,
-    boot_aligned,      boot_aligned,    boot_valloc,
-    boot_valloc,       boot_free_sized, boot_free_aligned,
-    boot_usable,       raw_mmap,        raw_munmap,
-    raw_mremap,        no_brk,          no_sbrk,
+    boot_malloc,
+    boot_calloc,
+    boot_realloc,
+    boot_reallocarray,
+    boot_free,
+    boot_posix_memalign,
+    boot_aligned,
+    boot_aligned,
+    boot_valloc,
+    boot_valloc,
+    boot_free_sized,
+    boot_free_aligned,
+    boot_usable,
+    raw_mmap,
+    raw_munmap,
+    raw_mremap,
+    no_brk,
+    no_sbrk,
+    /* jemalloc's own: none */
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
 };
 
 struct next_facts next_facts;
@@ -270,6 +289,25 @@ static void learn_facts(void)
             strcpy(next_facts.name, known[i]);
 }
 
+/* jemalloc's own functions, when they are those of the allocator behind us. */
+static void find_jemalloc(void)
+{
+    struct next_functions found = real;
+#define FIND(field)                                                                                \
+    found.field = (__typeof__(found.field))(uintptr_t)dlsym(RTLD_NEXT, #field);                    \
+    if ((uint64_t)found.field - next_facts.start >= next_facts.end - next_facts.start)             \
+    return
+    FIND(mallocx);
+    FIND(rallocx);
+    FIND(xallocx);
+    FIND(sallocx);
+    FIND(dallocx);
+    FIND(sdallocx);
+#undef FIND
+    real = found;
+    next_facts.jemalloc = true;
+}
+
 bool next_resolve(void)
 {
     static volatile uint32_t stage; /* 0 not begun, 1 under way, 2 known */
@@ -310,6 +348,8 @@ bool next_resolve(void)
     if (!next_facts.glibc || next_facts.glibc_minor >= FREE_SIZED_SINCE) {
         FIND(free_sized);
         FIND(free_aligned_sized);
+        if (!next_facts.glibc)
+            find_jemalloc();
         FIND(malloc); /* once more: frees that text, unrecorded as it was made */
     }
 #undef FIND

@@ -105,14 +105,38 @@ TAKES("malloc_usable_size", "96", "watch_malloc_usable_size", "rsi", "rdx");
 /* glibc's old name for free, which a few old programs use */
 TAKES("cfree", "32", "watch_free", "rsi", "rdx");
 __asm__(".pushsection .rodata.entries,\"a\"\nentries_end:\n.popsection\n");
-/* rare: always in C */
-__asm__(".pushsection .text\n"
-        ".globl reallocarray\n.type reallocarray, @function\n.p2align 5\nreallocarray:\n"
-        ".cfi_startproc\n"
-        "  mov %rsp, %rcx\n"
-        "  mov %rbp, %r8\n"
-        "  jmp watch_reallocarray\n"
-        ".cfi_endproc\n.size reallocarray, .-reallocarray\n.popsection\n");
+/* Always in C. */
+#define IN_C(name, slow, sp_register, bp_register)                                                 \
+    __asm__(".pushsection .text\n"                                                                 \
+            ".globl " name "\n.type " name ", @function\n.p2align 5\n" name ":\n.cfi_startproc\n"  \
+            "  mov %rsp, %" sp_register "\n"                                                       \
+            "  mov %rbp, %" bp_register "\n"                                                       \
+            "  jmp " slow "\n"                                                                     \
+            ".cfi_endproc\n.size " name ", .-" name "\n.popsection\n")
+IN_C("reallocarray", "watch_reallocarray", "rcx", "r8");
+
+/* jemalloc's own functions: not exported, see redirect.c. */
+#define JEMALLOC(name, sp_register, bp_register)                                                   \
+    extern const char entry_##name[] HIDDEN;                                                       \
+    __asm__(".hidden entry_" #name);                                                               \
+    IN_C("entry_" #name, "watch_" #name, sp_register, bp_register)
+JEMALLOC(mallocx, "rdx", "rcx");
+JEMALLOC(rallocx, "rcx", "r8");
+JEMALLOC(xallocx, "r8", "r9");
+JEMALLOC(sallocx, "rdx", "rcx");
+JEMALLOC(dallocx, "rdx", "rcx");
+JEMALLOC(sdallocx, "rcx", "r8");
+
+bool entry_jemalloc(void)
+{
+#define TO_OURS(name)                                                                              \
+    {                                                                                              \
+#name, (const void *)(uintptr_t)next.name, entry_##name                                    \
+    }
+    const struct redirection list[] = {TO_OURS(mallocx), TO_OURS(rallocx), TO_OURS(xallocx),
+                                       TO_OURS(sallocx), TO_OURS(dallocx), TO_OURS(sdallocx)};
+    return !next_facts.jemalloc || redirect(list, sizeof list / sizeof *list);
+}
 
 /* ---- the fast form ----
  *

@@ -313,6 +313,11 @@ static void join_first(void)
                 "watched\n");
         return;
     }
+    if (!entry_jemalloc()) { /* which would be given sampled blocks to free */
+        give_up("mallow: calls of jemalloc's own functions (sdallocx) cannot be seen: this process "
+                "is not watched\n");
+        return;
+    }
     if (s && strlen(s) < sizeof session)
         strcpy(session, s);
     watcher.memory = size_setting(MLW_ENV_WATCH_MEMORY, MEMORY_DEFAULT, MEMORY_MIN, MEMORY_MAX);

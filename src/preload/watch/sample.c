@@ -594,6 +594,80 @@ void *watch_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_t
     return watch_realloc(old, total, sp, bp);
 }
 
+/* ---- jemalloc's own functions, on its blocks and ours ---- */
+
+/* NULL: not sampled. Arenas other than the thread's may have memory of a special kind: theirs is
+ * not replaced. */
+static void *sampled_mallocx(size_t size, int flags, uint32_t sample_flags, uint64_t sp,
+                             uint64_t bp)
+{
+    if (!size || JEMALLOC_ARENA(flags) || !spend(size))
+        return 0;
+    return sampled(size, JEMALLOC_ALIGNMENT(flags), flags & JEMALLOC_ZERO, sample_flags, sp, bp);
+}
+
+void *watch_mallocx(size_t size, int flags, uint64_t sp, uint64_t bp)
+{
+    void *p = sampled_mallocx(size, flags, 0, sp, bp);
+    return p ? p : next.mallocx(size, flags);
+}
+
+void *watch_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp)
+{
+    struct found f;
+    const bool ours = in_range(old) && (watch_ready(), find(old, &f));
+    struct sample *s = ours ? live(&f) : 0;
+    if (ours && !s) {
+        bad_free(&f, sp, bp);
+        return next.mallocx(size, flags);
+    }
+    void *p = sampled_mallocx(size, flags, MLW_WATCH_SAMPLE_REALLOC, sp, bp);
+    if (!ours && !p)
+        return next.rallocx(old, size, flags);
+    if (!p && !(p = next.mallocx(size, flags)))
+        return 0;
+    const size_t have = ours ? s->size : next.sallocx(old, 0);
+    memcpy(p, old, have < size ? have : size);
+    if (!ours)
+        next.dallocx(old, flags);
+    else if (!end(&f, s, MLW_WATCH_REALLOC, size, sp, bp, false))
+        bad_free(&f, sp, bp);
+    return p;
+}
+
+/* Ours keep their size: the answer says that it could not be changed in place. */
+size_t watch_xallocx(void *p, size_t size, size_t extra, int flags, uint64_t sp, uint64_t bp)
+{
+    struct found f;
+    (void)sp, (void)bp;
+    if (!in_range(p) || !find(p, &f))
+        return next.xallocx(p, size, extra, flags);
+    const struct sample *s = live(&f);
+    return s ? s->size : 0;
+}
+
+size_t watch_sallocx(const void *p, int flags, uint64_t sp, uint64_t bp)
+{
+    struct found f;
+    (void)sp, (void)bp;
+    if (!in_range(p) || !find(p, &f))
+        return next.sallocx(p, flags);
+    const struct sample *s = live(&f);
+    return s ? s->size : 0;
+}
+
+void watch_dallocx(void *p, int flags, uint64_t sp, uint64_t bp)
+{
+    if (!in_range(p) || !release(p, sp, bp))
+        next.dallocx(p, flags);
+}
+
+void watch_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp)
+{
+    if (!in_range(p) || !release(p, sp, bp))
+        next.sdallocx(p, size, flags);
+}
+
 /* ---- for cxx.c ---- */
 
 void *guest_new(size_t size, uint64_t sp, uint64_t bp)

@@ -135,6 +135,9 @@ static inline __attribute__((always_inline, unused)) void watch_disclaim(volatil
 /* The entries jump to the allocator behind us directly from now on, where that can be had. While
  * there is one thread. */
 HIDDEN void entry_direct(void);
+/* Makes the program call ours instead of jemalloc's own functions, where the allocator behind us
+ * has them. False: some of its calls may get past us. Once, at the start. */
+HIDDEN bool entry_jemalloc(void);
 
 /* ---- draw.c ---- */
 
@@ -329,6 +332,13 @@ HIDDEN void *watch_pvalloc(size_t size, uint64_t sp, uint64_t bp);
 HIDDEN void watch_free_sized(void *p, size_t size, uint64_t sp, uint64_t bp);
 HIDDEN void watch_free_aligned_sized(void *p, size_t align, size_t size, uint64_t sp, uint64_t bp);
 HIDDEN size_t watch_malloc_usable_size(void *p, uint64_t sp, uint64_t bp);
+HIDDEN void *watch_mallocx(size_t size, int flags, uint64_t sp, uint64_t bp);
+HIDDEN void *watch_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp);
+HIDDEN size_t watch_xallocx(void *p, size_t size, size_t extra, int flags, uint64_t sp,
+                            uint64_t bp);
+HIDDEN size_t watch_sallocx(const void *p, int flags, uint64_t sp, uint64_t bp);
+HIDDEN void watch_dallocx(void *p, int flags, uint64_t sp, uint64_t bp);
+HIDDEN void watch_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp);
 
 /* ---- error.c ---- */
 

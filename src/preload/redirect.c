@@ -1,0 +1,188 @@
+/* redirect.c - functions of the allocator behind us that must not be exported.
+ *
+ * Programs ask by weak references and by dlsym whether the allocator is jemalloc. A library that
+ * exported mallocx would answer yes in every process. So where the allocator has such functions,
+ * its own symbol table is changed to lead to ours: lookups that come later (lazy binding, dlopen,
+ * dlsym) find them. What the loader has bound already is changed in the modules that are there.
+ *
+ * Called once at the start, while no other thread can be inside the loader for these names. Memory
+ * that the loader has made read-only is written to by two calls of mprotect a word. */
+#include <link.h>
+#include <string.h>
+
+#include "guest.h"
+#include "sys.h"
+
+#define PAGE 4096ul
+
+struct work {
+    const struct redirection *list;
+    unsigned count;
+    bool tables; /* this pass changes symbol tables; else what is bound */
+    unsigned found;
+    bool failed;
+};
+
+struct module {
+    const struct dl_phdr_info *info;
+    const Elf64_Sym *symbols;
+    const char *names;
+    const uint32_t *gnu_hash;
+    const Elf64_Rela *relocations[2];
+    uint64_t bytes[2];
+};
+
+/* The loader has added the base to what the dynamic section says, but for the vdso's. */
+static const void *place(const struct dl_phdr_info *info, uint64_t at)
+{
+    return (const void *)(at < info->dlpi_addr ? at + info->dlpi_addr : at);
+}
+
+static bool read_dynamic(const struct dl_phdr_info *info, struct module *m)
+{
+    const Elf64_Dyn *d = 0;
+    memset(m, 0, sizeof *m);
+    m->info = info;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            d = (const Elf64_Dyn *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    for (; d && d->d_tag != DT_NULL; d++) {
+        switch (d->d_tag) {
+        case DT_SYMTAB: m->symbols = place(info, d->d_un.d_ptr); break;
+        case DT_STRTAB: m->names = place(info, d->d_un.d_ptr); break;
+        case DT_GNU_HASH: m->gnu_hash = place(info, d->d_un.d_ptr); break;
+        case DT_RELA: m->relocations[0] = place(info, d->d_un.d_ptr); break;
+        case DT_RELASZ: m->bytes[0] = d->d_un.d_val; break;
+        case DT_JMPREL: m->relocations[1] = place(info, d->d_un.d_ptr); break;
+        case DT_PLTRELSZ: m->bytes[1] = d->d_un.d_val; break;
+        default: break;
+        }
+    }
+    return m->symbols && m->names;
+}
+
+static bool holds(const struct dl_phdr_info *info, uint64_t at)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const Elf64_Phdr *p = &info->dlpi_phdr[i];
+        if (p->p_type == PT_LOAD && at - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+/* How the loader has left the page of an aligned word of the module; -1: not its memory. */
+static int protection(const struct dl_phdr_info *info, uint64_t at)
+{
+    int now = -1;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const Elf64_Phdr *p = &info->dlpi_phdr[i];
+        const uint64_t start = info->dlpi_addr + p->p_vaddr, end = start + p->p_memsz;
+        if (p->p_type == PT_LOAD && at >= start && at < end)
+            now = (p->p_flags & PF_R ? PROT_READ : 0) | (p->p_flags & PF_W ? PROT_WRITE : 0) |
+                  (p->p_flags & PF_X ? PROT_EXEC : 0);
+    }
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const Elf64_Phdr *p = &info->dlpi_phdr[i];
+        const uint64_t start = info->dlpi_addr + p->p_vaddr, end = start + p->p_memsz;
+        if (p->p_type == PT_GNU_RELRO && at >= (start & ~(PAGE - 1)) && at < (end & ~(PAGE - 1)))
+            return now & ~PROT_WRITE;
+    }
+    return now;
+}
+
+/* Other threads may run code and read data in the same page meanwhile. */
+static bool write_word(const struct dl_phdr_info *info, uint64_t at, uint64_t value)
+{
+    const int was = protection(info, at);
+    void *page = (void *)(at & ~(PAGE - 1));
+    if (was < 0 || at % sizeof value)
+        return false;
+    if (!(was & PROT_WRITE) && sys_mprotect(page, PAGE, was | PROT_READ | PROT_WRITE))
+        return false;
+    __atomic_store_n((uint64_t *)at, value, __ATOMIC_RELEASE);
+    return was & PROT_WRITE || !sys_mprotect(page, PAGE, was);
+}
+
+static const struct redirection *named(const struct work *w, const char *name)
+{
+    for (unsigned i = 0; i < w->count; i++)
+        if (!strcmp(w->list[i].name, name))
+            return &w->list[i];
+    return 0;
+}
+
+/* How many symbols the hash table covers, counted from the start of the symbol table. */
+static uint32_t symbol_count(const uint32_t *gnu_hash)
+{
+    const uint32_t buckets = gnu_hash[0], first = gnu_hash[1], bloom = gnu_hash[2];
+    const uint32_t *bucket = gnu_hash + 4 + 2 * (uint64_t)bloom, *chain = bucket + buckets;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < buckets; i++)
+        last = bucket[i] > last ? bucket[i] : last;
+    if (last < first)
+        return 0;
+    while (!(chain[last - first] & 1))
+        last++;
+    return last + 1;
+}
+
+static void change_table(struct work *w, const struct module *m)
+{
+    const uint32_t n = m->gnu_hash ? symbol_count(m->gnu_hash) : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const Elf64_Sym *s = &m->symbols[i];
+        if (s->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s->st_info) != STT_FUNC)
+            continue;
+        const struct redirection *r = named(w, m->names + s->st_name);
+        if (!r || m->info->dlpi_addr + s->st_value != (uint64_t)r->from)
+            continue;
+        w->found++;
+        w->failed |=
+            !write_word(m->info, (uint64_t)&s->st_value, (uint64_t)r->to - m->info->dlpi_addr);
+    }
+}
+
+static void change_bound(struct work *w, const struct module *m)
+{
+    for (unsigned table = 0; table < 2; table++) {
+        const Elf64_Rela *r = m->relocations[table];
+        for (uint64_t i = 0; r && i < m->bytes[table] / sizeof *r; i++) {
+            const uint64_t type = ELF64_R_TYPE(r[i].r_info);
+            if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64)
+                continue;
+            const Elf64_Sym *s = &m->symbols[ELF64_R_SYM(r[i].r_info)];
+            const struct redirection *to = named(w, m->names + s->st_name);
+            const uint64_t at = m->info->dlpi_addr + r[i].r_offset;
+            /* a lazy one that is not bound yet will find ours by itself */
+            if (to && protection(m->info, at) >= 0 && *(const uint64_t *)at == (uint64_t)to->from)
+                w->failed |= !write_word(m->info, at, (uint64_t)to->to);
+        }
+    }
+}
+
+static int visit(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct work *w = arg;
+    struct module m;
+    (void)size;
+    if (holds(info, (uint64_t)w->list[0].to) || !read_dynamic(info, &m))
+        return 0;
+    const bool allocator = holds(info, (uint64_t)w->list[0].from);
+    if (allocator && w->tables)
+        change_table(w, &m);
+    else if (!allocator && !w->tables)
+        change_bound(w, &m);
+    return 0;
+}
+
+bool redirect(const struct redirection *list, unsigned count)
+{
+    struct work w = {.list = list, .count = count, .tables = true};
+    dl_iterate_phdr(visit, &w);
+    if (w.failed || w.found < count)
+        return false;
+    w.tables = false;
+    dl_iterate_phdr(visit, &w);
+    return !w.failed;
+}
