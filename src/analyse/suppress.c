@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static int add(struct suppressions *s, const char *pattern, bool whole_stack, unsigned line)
 {
     struct suppression *items = realloc(s->items, (s->count + 1) * sizeof *items);
@@ -69,7 +71,7 @@ int suppressions_append(const char *path, const char *comment, const char *stack
     FILE *f = fopen(path, "ae");
     if (!f)
         return error_system(err, "cannot write to %s", path);
-    fprintf(f, "# %s\nstack:%s\n", comment, stack);
+    text_printf(f, "# %s\nstack:%s\n", comment, stack);
     bool bad = ferror(f);
     if (fclose(f) || bad)
         return error_system(err, "cannot write to %s", path);

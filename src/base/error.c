@@ -2,8 +2,9 @@
 #include "error.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
 
 int error_set(struct error *e, enum error_kind kind, const char *format, ...)
 {
@@ -11,9 +12,20 @@ int error_set(struct error *e, enum error_kind kind, const char *format, ...)
     e->kind = kind;
     e->number = 0;
     va_start(ap, format);
-    vsnprintf(e->text, sizeof e->text, format, ap);
+    text_format(e->text, sizeof e->text, format, ap);
     va_end(ap);
     return -1;
+}
+
+/* `: ` and what follows, as far as there is room. */
+static void append(struct error *e, size_t n, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void append(struct error *e, size_t n, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    text_format(e->text + n, sizeof e->text - n, format, ap);
+    va_end(ap);
 }
 
 int error_system(struct error *e, const char *format, ...)
@@ -23,10 +35,9 @@ int error_system(struct error *e, const char *format, ...)
     e->kind = ERROR_SYSTEM;
     e->number = saved;
     va_start(ap, format);
-    int n = vsnprintf(e->text, sizeof e->text, format, ap);
+    size_t n = text_format(e->text, sizeof e->text, format, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof e->text)
-        snprintf(e->text + n, sizeof e->text - (size_t)n, ": %s", strerror(saved));
+    append(e, n, ": %s", strerror(saved));
     errno = saved;
     return -1;
 }
@@ -37,9 +48,8 @@ int error_prefix(struct error *e, const char *format, ...)
     va_list ap;
     memcpy(old, e->text, sizeof old);
     va_start(ap, format);
-    int n = vsnprintf(e->text, sizeof e->text, format, ap);
+    size_t n = text_format(e->text, sizeof e->text, format, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof e->text)
-        snprintf(e->text + n, sizeof e->text - (size_t)n, ": %s", old);
+    append(e, n, ": %s", old);
     return -1;
 }

@@ -19,10 +19,12 @@ enum error_kind {
 struct error {
     enum error_kind kind;
     int number;     /* errno, when kind is ERROR_SYSTEM */
-    char text[512]; /* one line, no newline; says what was tried, on what, and why it failed */
+    char text[512]; /* one line, no newline, fit for a terminal (base/text.h); says what was tried,
+                     * on what, and why it failed */
 };
 
-/* Sets the error, formatted as by printf; returns -1, so that `return error_set(...)` reads well.
+/* Sets the error, formatted as by text_printf; returns -1, so that `return error_set(...)` reads
+ * well.
  */
 int error_set(struct error *e, enum error_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

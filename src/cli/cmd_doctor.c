@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/text.h"
 #include "cli/command.h"
+#include "cli/document.h"
 #include "inspect/inspect.h"
 #include "inspect/machine.h"
 #include "probe/caps.h"
@@ -52,12 +54,13 @@ static void print_rest(unsigned at, const char *text)
     while (*text) {
         size_t blanks = strspn(text, " "), word = strcspn(text + blanks, " ");
         if (columns && column > at && column + blanks + word > columns) {
-            printf("\n%*s", (int)at, "");
+            text_printf(stdout, "\n%*s", (int)at, "");
             column = at;
             text += blanks;
             blanks = 0;
         }
-        column += (unsigned)printf("%.*s", (int)(blanks + word), text);
+        text_printf(stdout, "%.*s", (int)(blanks + word), text);
+        column += (unsigned)(blanks + word);
         text += blanks + word;
     }
     putchar('\n');
@@ -69,23 +72,25 @@ static void print_fact(const struct machine_fact *f, bool colour)
     /* What is merely optional is no alarm. */
     const char *on =
         f->weight == MACHINE_OPTIONAL && f->status != MACHINE_OK ? "\033[2m" : colours[f->status];
-    printf("%s%-8s%s %-15s ", colour ? on : "", status_names[f->status], colour ? "\033[0m" : "",
-           f->name);
+    fputs(colour ? on : "", stdout);
+    text_printf(stdout, "%-8s", status_names[f->status]);
+    fputs(colour ? "\033[0m " : " ", stdout);
+    text_printf(stdout, "%-15s ", f->name);
     print_rest(25, f->detail);
     if (*f->why) {
-        printf("%25s", "");
+        text_printf(stdout, "%25s", "");
         print_rest(25, f->why);
     }
     if (*f->remedy) /* in one piece, to be copied */
-        printf("%25sto fix it: %s\n", "", f->remedy);
+        text_printf(stdout, "%25sto fix it: %s\n", "", f->remedy);
 }
 
 static void print_program(const struct findings *s)
 {
     const struct inspect *p = &s->program;
-    printf("\n%s: ", p->path);
+    text_printf(stdout, "\n%s: ", p->path);
     if (*p->script)
-        printf("runs the script %s; ", p->script);
+        text_printf(stdout, "runs the script %s; ", p->script);
     puts(s->verdict == INSPECT_RECORDABLE ? "can be recorded"
          : s->verdict == INSPECT_LIMITED  ? "can be recorded in part"
                                           : "cannot be recorded");
@@ -93,11 +98,12 @@ static void print_program(const struct findings *s)
         fputs("    ", stdout);
         print_rest(4, s->reasons[i].what);
         if (*s->reasons[i].remedy)
-            printf("    to fix it: %s\n", s->reasons[i].remedy);
+            text_printf(stdout, "    to fix it: %s\n", s->reasons[i].remedy);
     }
     if (*p->linked_allocator)
-        printf("    it is linked with %s, which is recorded like the C library's malloc\n",
-               p->linked_allocator);
+        text_printf(stdout,
+                    "    it is linked with %s, which is recorded like the C library's malloc\n",
+                    p->linked_allocator);
 }
 
 static void print_text(const struct findings *s)
@@ -106,7 +112,7 @@ static void print_text(const struct findings *s)
     static const char *const titles[] = {"Essential", "Useful",
                                          "Optional (for 'probe', 'record --with', 'record -p')"};
     for (int weight = MACHINE_ESSENTIAL; weight <= MACHINE_OPTIONAL; weight++) {
-        printf("%s%s:\n", weight ? "\n" : "", titles[weight]);
+        text_printf(stdout, "%s%s:\n", weight ? "\n" : "", titles[weight]);
         for (size_t i = 0; i < s->fact_count; i++)
             if ((int)s->facts[i].weight == weight)
                 print_fact(&s->facts[i], colour);
@@ -179,8 +185,7 @@ static void print_json(const struct findings *s)
     json_object_object_add(o, "checks", checks);
     if (s->has_program)
         json_object_object_add(o, "program", json_of_program(s));
-    puts(json_object_to_json_string_ext(o,
-                                        JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    document_print_indented(o);
     json_object_put(o);
 }
 

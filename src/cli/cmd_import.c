@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "import/import.h"
@@ -41,8 +42,8 @@ static int run(const struct command *self, const void *options, char **operands,
     if (import_file(operands[0], (enum import_format)(cli->format + 1), cli->output, &result, &err))
         return command_fail(self, &err);
     if (!cli->quiet)
-        printf("%s: %s calls from %s\n", cli->output, human_count(n, result.calls),
-               import_names[result.format]);
+        text_printf(stdout, "%s: %s calls from %s\n", cli->output, human_count(n, result.calls),
+                    import_names[result.format]);
     if (result.unsure)
         command_warn(self,
                      "%s calls did not fit together (their records are missing or out of order)",

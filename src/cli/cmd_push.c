@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/text.h"
 #include "cli/command.h"
+#include "cli/document.h"
 #include "push/push.h"
 
 #define SECOND_NS 1000000000ull
@@ -193,14 +195,14 @@ static void print(const struct push_cli *cli, const char *path, const struct pus
         json_object_object_add(o, "sent_bytes", json_object_new_int64((int64_t)r->bytes));
         json_object_object_add(o, "duration_ns", json_object_new_int64((int64_t)r->duration_ns));
         json_object_object_add(o, "tries", json_object_new_int64((int64_t)r->tries));
-        puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
-                                                   JSON_C_TO_STRING_NOSLASHESCAPE));
+        document_print_indented(o);
         json_object_put(o);
     } else if (!cli->quiet) {
-        printf("%s: %s sent to %s in %s (%ld)\n", strcmp(path, "-") ? path : "standard input",
-               human_size(n, r->bytes), r->url, human_duration(took, r->duration_ns), r->status);
+        text_printf(stdout, "%s: %s sent to %s in %s (%ld)\n",
+                    strcmp(path, "-") ? path : "standard input", human_size(n, r->bytes), r->url,
+                    human_duration(took, r->duration_ns), r->status);
         if (*r->location)
-            printf("it is there as %s\n", r->location);
+            text_printf(stdout, "it is there as %s\n", r->location);
     }
 }
 

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/text.h"
+#include "cli/document.h"
 #include "cli/measured.h"
 #include "stats/stats.h"
 #include "workload/pack.h"
@@ -45,12 +47,14 @@ static void print_call(const char *name, json_object *call)
            mean = measured_number(call, "mean_cycles", -1);
     const char *calls = count == 1 ? "call" : "calls";
     if (mean < 0)
-        printf("Avg %-14s %8s cycles in %s %s\n", name, "-", count_text(b, count), calls);
+        text_printf(stdout, "Avg %-14s %8s cycles in %s %s\n", name, "-", count_text(b, count),
+                    calls);
     else
-        printf("Avg %-14s %8s cycles in %s %s (p50 %.0f ns, p99 %.0f, p99.9 %.0f, max %.0f)\n",
-               name, count_text(a, mean), count_text(b, count), calls,
-               measured_number(call, "p50_ns", 0), measured_number(call, "p99_ns", 0),
-               measured_number(call, "p999_ns", 0), measured_number(call, "max_ns", 0));
+        text_printf(stdout,
+                    "Avg %-14s %8s cycles in %s %s (p50 %.0f ns, p99 %.0f, p99.9 %.0f, max %.0f)\n",
+                    name, count_text(a, mean), count_text(b, count), calls,
+                    measured_number(call, "p50_ns", 0), measured_number(call, "p99_ns", 0),
+                    measured_number(call, "p999_ns", 0), measured_number(call, "max_ns", 0));
 }
 
 /* The four that every program knows, called or not, then the rest. */
@@ -77,40 +81,43 @@ static void print_text(json_object *run)
 {
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES], c[HUMAN_TEXT_BYTES];
 #define N(path) measured_number(run, path, 0)
-    printf("%18s cycles\n", count_text(a, N("cycles")));
-    printf("%18s usec wall time\n", count_text(a, N("wall_ns") / 1000));
-    printf("%18s usec across %.0f thread%s (%s user, %s system)\n",
-           count_text(a, (N("user_ns") + N("system_ns")) / 1000), N("threads"),
-           N("threads") == 1 ? "" : "s", count_text(b, N("user_ns") / 1000),
-           count_text(c, N("system_ns") / 1000));
-    printf("%18s bytes Max RSS (%s -> %s)\n", count_text(a, N("workload_peak_rss_bytes")),
-           count_text(b, N("start_rss_bytes")), count_text(c, N("peak_rss_bytes")));
-    printf("%18s Kb Max Ideal RSS\n", count_text(a, N("peak_ideal_rss_bytes") / 1024));
-    printf("%18s bytes Max VmSize\n", count_text(a, N("peak_vmsize_bytes")));
-    printf("%18s minor page faults, %s major\n", count_text(a, N("page_faults_minor")),
-           count_text(b, N("page_faults_major")));
+    text_printf(stdout, "%18s cycles\n", count_text(a, N("cycles")));
+    text_printf(stdout, "%18s usec wall time\n", count_text(a, N("wall_ns") / 1000));
+    text_printf(stdout, "%18s usec across %.0f thread%s (%s user, %s system)\n",
+                count_text(a, (N("user_ns") + N("system_ns")) / 1000), N("threads"),
+                N("threads") == 1 ? "" : "s", count_text(b, N("user_ns") / 1000),
+                count_text(c, N("system_ns") / 1000));
+    text_printf(stdout, "%18s bytes Max RSS (%s -> %s)\n",
+                count_text(a, N("workload_peak_rss_bytes")), count_text(b, N("start_rss_bytes")),
+                count_text(c, N("peak_rss_bytes")));
+    text_printf(stdout, "%18s Kb Max Ideal RSS\n", count_text(a, N("peak_ideal_rss_bytes") / 1024));
+    text_printf(stdout, "%18s bytes Max VmSize\n", count_text(a, N("peak_vmsize_bytes")));
+    text_printf(stdout, "%18s minor page faults, %s major\n", count_text(a, N("page_faults_minor")),
+                count_text(b, N("page_faults_major")));
     print_calls(run);
     if (N("allocator_cycles") > 0)
-        printf("Total call time: %s cycles (%.0f%% of the CPU time)\n",
-               count_text(a, N("allocator_cycles")), 100 * N("allocator_share"));
+        text_printf(stdout, "Total call time: %s cycles (%.0f%% of the CPU time)\n",
+                    count_text(a, N("allocator_cycles")), 100 * N("allocator_share"));
     json_object *slowest;
     if (json_object_object_get_ex(run, "slowest", &slowest) && json_object_array_length(slowest)) {
-        printf("Slowest:");
+        text_printf(stdout, "Slowest:");
         for (size_t i = 0; i < json_object_array_length(slowest) && i < 4; i++) {
             json_object *s = json_object_array_get_idx(slowest, i), *name = NULL;
             json_object_object_get_ex(s, "function", &name);
-            printf("%s %s", i ? "," : "", json_object_get_string(name));
+            text_printf(stdout, "%s %s", i ? "," : "", json_object_get_string(name));
             if (measured_number(s, "size_bytes", 0) > 0)
-                printf(" of %.0f", measured_number(s, "size_bytes", 0));
-            printf(" %s", human_duration(a, (uint64_t)measured_number(s, "time_ns", 0)));
+                text_printf(stdout, " of %.0f", measured_number(s, "size_bytes", 0));
+            text_printf(stdout, " %s",
+                        human_duration(a, (uint64_t)measured_number(s, "time_ns", 0)));
         }
-        printf("\n");
+        text_printf(stdout, "\n");
     }
     if (measured_number(run, "mallinfo/arena_bytes", -1) >= 0)
-        printf("glibc at the end: %s bytes from the system, %s in use, %s free; %s mmapped\n",
-               count_text(a, N("mallinfo/arena_bytes")), count_text(b, N("mallinfo/in_use_bytes")),
-               count_text(c, N("mallinfo/free_bytes")),
-               human_count((char[HUMAN_TEXT_BYTES]){0}, (uint64_t)N("mallinfo/mmapped_bytes")));
+        text_printf(
+            stdout, "glibc at the end: %s bytes from the system, %s in use, %s free; %s mmapped\n",
+            count_text(a, N("mallinfo/arena_bytes")), count_text(b, N("mallinfo/in_use_bytes")),
+            count_text(c, N("mallinfo/free_bytes")),
+            human_count((char[HUMAN_TEXT_BYTES]){0}, (uint64_t)N("mallinfo/mmapped_bytes")));
 #undef N
 }
 
@@ -159,8 +166,7 @@ static void print_json(json_object **runs, size_t n, size_t chosen)
             json_object_array_add(all, json_object_get(runs[i]));
         json_object_object_add(out, "runs", all);
     }
-    puts(json_object_to_json_string_ext(out,
-                                        JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+    document_print(out);
     json_object_put(out);
 }
 

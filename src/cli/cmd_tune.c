@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/human.h"
+#include "base/text.h"
 #include "cli/comparison.h"
 #include "cli/document.h"
 #include "tune/spaces.h"
@@ -324,18 +325,18 @@ static void print_point(const struct tuning *t, const struct tune_point *p)
     for (unsigned o = 0; o < OBJECTIVES; o++) {
         double usual = stats_median(t->usual[o], t->usuals);
         comparison_value_text(value, t->metric[o], usual * p->value[o]);
-        printf("  %9s", value);
+        text_printf(stdout, "  %9s", value);
         if (p == tune_search_usual(t->search))
-            printf("         ");
+            text_printf(stdout, "         ");
         else
-            printf("  %+6.1f%%", 100 * (p->value[o] - 1));
+            text_printf(stdout, "  %+6.1f%%", 100 * (p->value[o] - 1));
     }
     append_line(t, p, &line);
     if (p == tune_search_usual(t->search))
-        printf("  the default%s%s", line.size_bytes ? ": " : "", buffer_text(&line));
+        text_printf(stdout, "  the default%s%s", line.size_bytes ? ": " : "", buffer_text(&line));
     else
-        printf("  %s", buffer_text(&line));
-    printf("\n");
+        text_printf(stdout, "  %s", buffer_text(&line));
+    text_printf(stdout, "\n");
     buffer_release(&line);
 }
 
@@ -356,10 +357,12 @@ static void print_front(struct tuning *t)
     const struct tune_point **front, *usual = tune_search_usual(t->search);
     size_t n = tune_search_front(t->search, CLOSE, &front);
     bool there = false;
-    printf("The Pareto front: what no other setting beats in all three, against the default's.\n");
+    text_printf(
+        stdout,
+        "The Pareto front: what no other setting beats in all three, against the default's.\n");
     for (unsigned o = 0; o < OBJECTIVES; o++)
-        printf("  %9s         ", comparison_metrics[t->metric[o]].title);
-    printf("\n");
+        text_printf(stdout, "  %9s         ", comparison_metrics[t->metric[o]].title);
+    text_printf(stdout, "\n");
     for (size_t i = 0; i < n; i++) {
         print_point(t, front[i]);
         there |= front[i] == usual;
@@ -368,37 +371,44 @@ static void print_front(struct tuning *t)
         print_point(t, usual);
         const size_t beaten = beaten_by(usual, front, n);
         if (beaten)
-            printf("The default is not on the front: %zu of these %zu are as good or better in all "
-                   "three.\n",
-                   beaten, n);
+            text_printf(
+                stdout,
+                "The default is not on the front: %zu of these %zu are as good or better in all "
+                "three.\n",
+                beaten, n);
         else
-            printf("The default is not on the front: one of these is better in something, and as "
-                   "good within one percent in the rest.\n");
+            text_printf(
+                stdout,
+                "The default is not on the front: one of these is better in something, and as "
+                "good within one percent in the rest.\n");
     } else {
-        printf("The default is on the front%s.\n", n == 1 ? ", alone" : "");
+        text_printf(stdout, "The default is on the front%s.\n", n == 1 ? ", alone" : "");
     }
 }
 
 static void print_winners(const struct tuning *t)
 {
     if (!t->winner_count) {
-        printf("Nothing to confirm: no setting was found that is better than the default.\n");
+        text_printf(stdout,
+                    "Nothing to confirm: no setting was found that is better than the default.\n");
         return;
     }
-    printf("\nThe best, in %zu fresh rounds against the default (99%% intervals; =: no sure "
-           "difference):\n",
-           t->confirmation.rounds);
+    text_printf(stdout,
+                "\nThe best, in %zu fresh rounds against the default (99%% intervals; =: no sure "
+                "difference):\n",
+                t->confirmation.rounds);
     for (size_t i = 0; i < t->winner_count; i++) {
         const struct winner *w = &t->winners[i];
         struct buffer line = {0};
         char text[COMPARISON_TEXT_BYTES];
-        printf("%s: %s", winner_names[w->claim], confirmed(w) ? "confirmed" : "NOT confirmed");
+        text_printf(stdout, "%s: %s", winner_names[w->claim],
+                    confirmed(w) ? "confirmed" : "NOT confirmed");
         for (unsigned o = 0; o < OBJECTIVES; o++)
-            printf("%s%s %s", o ? ", " : "; ", comparison_metrics[t->metric[o]].title,
-                   comparison_ratio_text(text,
-                                         &t->confirmation.cells[w->candidate][t->metric[o]].ratio));
+            text_printf(stdout, "%s%s %s", o ? ", " : "; ", comparison_metrics[t->metric[o]].title,
+                        comparison_ratio_text(
+                            text, &t->confirmation.cells[w->candidate][t->metric[o]].ratio));
         append_line(t, w->point, &line);
-        printf("\n    %s PROGRAM\n", buffer_text(&line));
+        text_printf(stdout, "\n    %s PROGRAM\n", buffer_text(&line));
         buffer_release(&line);
     }
 }
@@ -406,12 +416,13 @@ static void print_winners(const struct tuning *t)
 static void print_text(struct tuning *t)
 {
     char took[HUMAN_TEXT_BYTES];
-    printf("%s on %s: %zu runs of %zu settings in %s, seed %llu", t->o->alloc, t->workload, t->runs,
-           tune_search_points(t->search), human_duration(took, clock_monotonic_ns() - t->start_ns),
-           (unsigned long long)t->o->seed);
+    text_printf(stdout, "%s on %s: %zu runs of %zu settings in %s, seed %llu", t->o->alloc,
+                t->workload, t->runs, tune_search_points(t->search),
+                human_duration(took, clock_monotonic_ns() - t->start_ns),
+                (unsigned long long)t->o->seed);
     if (t->failures)
-        printf("; %zu runs failed", t->failures);
-    printf("\n");
+        text_printf(stdout, "; %zu runs failed", t->failures);
+    text_printf(stdout, "\n");
     print_front(t);
     print_winners(t);
 }

@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/human.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "record/recover.h"
@@ -77,7 +78,8 @@ static int64_t choose(const struct command *self, const struct trace_info *info,
         const struct trace_image *m = &info->images[i];
         char calls[HUMAN_TEXT_BYTES];
         if (m->calls)
-            fprintf(stderr, "  %7u  %s, %s calls\n", m->pid, m->exe, human_count(calls, m->calls));
+            text_printf(stderr, "  %7u  %s, %s calls\n", m->pid, m->exe,
+                        human_count(calls, m->calls));
     }
     return -1;
 }
@@ -86,11 +88,13 @@ static void report(const struct workload_written *w, const char *path)
 {
     char operations[HUMAN_TEXT_BYTES], bytes[HUMAN_TEXT_BYTES], peak[HUMAN_TEXT_BYTES];
     uint64_t calls = w->facts[WORKLOAD_FACT_OPERATIONS];
-    printf("%s: %s operations of %u thread%s on %" PRIu64 " slots, peak %s live; %s, %.2f bytes an "
-           "operation\n",
-           path, human_count(operations, calls), w->threads, w->threads == 1 ? "" : "s",
-           w->facts[WORKLOAD_FACT_SLOTS], human_size(peak, w->facts[WORKLOAD_FACT_PEAK_BYTES]),
-           human_size(bytes, w->file_bytes), calls ? (double)w->file_bytes / (double)calls : 0.0);
+    text_printf(
+        stdout,
+        "%s: %s operations of %u thread%s on %" PRIu64 " slots, peak %s live; %s, %.2f bytes an "
+        "operation\n",
+        path, human_count(operations, calls), w->threads, w->threads == 1 ? "" : "s",
+        w->facts[WORKLOAD_FACT_SLOTS], human_size(peak, w->facts[WORKLOAD_FACT_PEAK_BYTES]),
+        human_size(bytes, w->file_bytes), calls ? (double)w->file_bytes / (double)calls : 0.0);
 }
 
 static void tell_limits(const struct command *self, const struct workload_written *w,
@@ -222,7 +226,7 @@ static int write_packed(const struct command *self, const struct workload_cli *o
             failed = -1;
         char n[HUMAN_TEXT_BYTES];
         if (!failed && !o->quiet)
-            printf("%s: packed into %s\n", o->output, human_size(n, (uint64_t)bytes));
+            text_printf(stdout, "%s: packed into %s\n", o->output, human_size(n, (uint64_t)bytes));
     }
     if (fd >= 0)
         close(fd);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/text.h"
 #include "cli/comparison.h"
 
 int comparison_columns(const char *text)
@@ -61,7 +62,8 @@ void comparison_print_line(struct buffer *line)
     size_t n = line->size_bytes;
     while (n && line->data[n - 1] == ' ')
         n--;
-    printf("%.*s\n", (int)n, buffer_text(line));
+    fwrite(buffer_text(line), 1, n, stdout);
+    putchar('\n');
     buffer_clear(line);
 }
 
@@ -76,14 +78,16 @@ static enum comparison_metric second_time(const struct comparison *c)
 
 static void print_rounds(const struct comparison *c, const struct comparison_plan *plan)
 {
-    printf("Medians of %zu interleaved round%s%s.\n", c->rounds, c->rounds == 1 ? "" : "s",
-           c->side_by_side ? ", all candidates side by side on one processor" : "");
+    text_printf(stdout, "Medians of %zu interleaved round%s%s.\n", c->rounds,
+                c->rounds == 1 ? "" : "s",
+                c->side_by_side ? ", all candidates side by side on one processor" : "");
     if (c->reach > plan->precision)
-        printf("Still, %s of %s is known to ±%.1f%% only;\n%s.\n",
-               comparison_metrics[c->reach_metric].title, c->candidates[c->reach_candidate].label,
-               100 * c->reach,
-               plan->least < plan->most ? "--max-repeat allows more rounds"
-                                        : "without --repeat there are as many rounds as it takes");
+        text_printf(stdout, "Still, %s of %s is known to ±%.1f%% only;\n%s.\n",
+                    comparison_metrics[c->reach_metric].title,
+                    c->candidates[c->reach_candidate].label, 100 * c->reach,
+                    plan->least < plan->most
+                        ? "--max-repeat allows more rounds"
+                        : "without --repeat there are as many rounds as it takes");
 }
 
 void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour,
@@ -108,7 +112,7 @@ void comparison_print(const struct comparison *c, const struct comparison_plan *
     comparison_print_line(&line);
     double cycles = measured_number(c->runs[0], "cycles_per_ns", 1);
     for (size_t i = 0; i < c->count; i++) {
-        buffer_printf(&line, "%-*s", width, c->candidates[i].label);
+        text_append_printf(&line, "%-*s", width, c->candidates[i].label);
         for (size_t m = 0; m < n; m++) {
             const struct cell *k = &c->cells[i][shown[m]];
             comparison_cell(&line, k, shown[m], shown[m] == COMPARISON_CALLS ? cycles : 1,
@@ -120,13 +124,15 @@ void comparison_print(const struct comparison *c, const struct comparison_plan *
     buffer_release(&line);
     print_rounds(c, plan);
     if (ratios)
-        printf("Behind each figure: how it differs from %s, with a 99%% interval;\n=: no sure "
-               "difference of more than 1%%.",
-               c->baseline ? "the baseline's" : "the first's");
-    printf("%sRSS/ideal: growth of the resident size over the most bytes that were live.\n",
-           marks    ? " *: best, !: worst, where these surely differ.\n"
-           : ratios ? "\n"
-                    : "");
+        text_printf(stdout,
+                    "Behind each figure: how it differs from %s, with a 99%% interval;\n=: no sure "
+                    "difference of more than 1%%.",
+                    c->baseline ? "the baseline's" : "the first's");
+    text_printf(stdout,
+                "%sRSS/ideal: growth of the resident size over the most bytes that were live.\n",
+                marks    ? " *: best, !: worst, where these surely differ.\n"
+                : ratios ? "\n"
+                         : "");
 }
 
 /* --- JSON --- */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/corpus.h"
 
 struct stats_ratio corpus_mean(const struct corpus *c, const struct comparison *all,
@@ -40,10 +41,10 @@ static void print_metric(const struct corpus *c, const struct comparison *all,
     struct buffer line = {0};
     buffer_printf(&line, "%-15s", comparison_metrics[metric].title);
     for (size_t k = 0; k < first->count; k++)
-        buffer_printf(&line, "  %9s %*s", first->candidates[k].label, k < from ? 0 : 14, "");
+        text_append_printf(&line, "  %9s %*s", first->candidates[k].label, k < from ? 0 : 14, "");
     comparison_print_line(&line);
     for (size_t w = 0; w < c->count; w++) {
-        buffer_printf(&line, "%-15s", c->entry[w].name);
+        text_append_printf(&line, "%-15s", c->entry[w].name);
         for (size_t k = 0; k < first->count; k++)
             comparison_cell(&line, &all[w].cells[k][metric], metric, 1, k >= from, colour);
         comparison_print_line(&line);
@@ -51,19 +52,19 @@ static void print_metric(const struct corpus *c, const struct comparison *all,
     buffer_release(&line);
     if (first->count < 2 || first->baseline)
         return;
-    printf("%-15s  %10s", "geometric mean", "");
+    text_printf(stdout, "%-15s  %10s", "geometric mean", "");
     for (size_t k = 1; k < first->count; k++) {
         struct stats_ratio r = corpus_mean(c, all, k, metric);
         comparison_ratio_text(text, &r);
-        printf("  %*s%s", 24 - comparison_columns(text), "", text);
+        text_printf(stdout, "  %*s%s", 24 - comparison_columns(text), "", text);
     }
-    printf("\n");
+    text_printf(stdout, "\n");
 }
 
 void corpus_print(const struct corpus *c, const struct comparison *all, bool colour)
 {
     print_metric(c, all, COMPARISON_CPU, colour);
-    printf("\n");
+    text_printf(stdout, "\n");
     print_metric(c, all, COMPARISON_PEAK, colour);
     size_t least = all[0].rounds, most = all[0].rounds;
     double reach = 0;
@@ -72,17 +73,18 @@ void corpus_print(const struct corpus *c, const struct comparison *all, bool col
         most = all[w].rounds > most ? all[w].rounds : most;
         reach = fmax(reach, all[w].reach);
     }
-    printf("Medians of %zu", least);
+    text_printf(stdout, "Medians of %zu", least);
     if (most != least)
-        printf(" to %zu", most);
-    printf(" interleaved round%s", most == 1 ? "" : "s");
+        text_printf(stdout, " to %zu", most);
+    text_printf(stdout, " interleaved round%s", most == 1 ? "" : "s");
     if (all[0].count < 2 && !all[0].baseline) {
-        printf(".\n");
+        text_printf(stdout, ".\n");
         return;
     }
     if (reach < 1)
-        printf("; the least known figure to ±%.1f%%", 100 * reach);
-    printf(
+        text_printf(stdout, "; the least known figure to ±%.1f%%", 100 * reach);
+    text_printf(
+        stdout,
         ".\nBehind each: how it differs from %s, with a 99%% interval;\n=: no sure difference of "
         "more than 1%%.\n",
         all[0].baseline ? "the baseline's" : "the first's");

@@ -3,12 +3,22 @@
 
 #include <stdio.h>
 
+#include "base/text.h"
 #include "cli/output.h"
 #include "report/document.h"
 
-#define PLAIN (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+#define PLAIN    (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+#define INDENTED (JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)
 
-void document_print(json_object *json) { puts(json_object_to_json_string_ext(json, PLAIN)); }
+void document_print(json_object *json)
+{
+    text_put_json(stdout, json_object_to_json_string_ext(json, PLAIN));
+}
+
+void document_print_indented(json_object *json)
+{
+    text_put_json(stdout, json_object_to_json_string_ext(json, INDENTED));
+}
 
 int document_page(const char *path, const char *title, const char *kind, json_object *json,
                   struct error *err)

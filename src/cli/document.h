@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 
-/* One line on standard output. */
+/* One line on standard output; or many, for people. Valid UTF-8, harmless on a terminal, whatever
+ * the strings in it hold. */
 void document_print(json_object *json);
+void document_print_indented(json_object *json);
 
 /* The page around it, into a file that is whole when it has its name. title, kind: as of
  * report_html_document. -1 with *err set on failure. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/command.h"
 
 const struct command *command_find(const char *name)
@@ -32,8 +33,8 @@ const char *command_suggest(const char *name)
 static void say(const struct command *c, const char *format, va_list ap)
 {
     fflush(stdout);
-    fprintf(stderr, "mallow %s: ", c->name);
-    vfprintf(stderr, format, ap);
+    text_printf(stderr, "mallow %s: ", c->name);
+    text_vprintf(stderr, format, ap);
     fputc('\n', stderr);
 }
 
@@ -115,11 +116,13 @@ int main(int argc, char **argv)
         return run_command(c, argc - 1, argv + 1);
     const char *near = command_suggest(name);
     if (name[0] == '-')
-        fprintf(stderr, "mallow: unknown option %s; the command comes first, as in 'mallow help'\n",
-                name);
+        text_printf(stderr,
+                    "mallow: unknown option %s; the command comes first, as in 'mallow help'\n",
+                    name);
     else if (near)
-        fprintf(stderr, "mallow: unknown command '%s'; did you mean '%s'?\n", name, near);
+        text_printf(stderr, "mallow: unknown command '%s'; did you mean '%s'?\n", name, near);
     else
-        fprintf(stderr, "mallow: unknown command '%s'; 'mallow help' lists the commands\n", name);
+        text_printf(stderr, "mallow: unknown command '%s'; 'mallow help' lists the commands\n",
+                    name);
     return EXIT_USAGE;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/command.h"
 
 bool terminal_draws(int fd)
@@ -54,7 +55,7 @@ void progress_update(void *arg, uint64_t done, uint64_t total)
     memset(bar, '.', WIDTH);
     memset(bar, '#', full);
     bar[WIDTH] = 0;
-    fprintf(stderr, "\r%s [%s] %3u%%", p->label, bar, (unsigned)(part * 100));
+    text_printf(stderr, "\r%s [%s] %3u%%", p->label, bar, (unsigned)(part * 100));
     fflush(stderr);
 }
 

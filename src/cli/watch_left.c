@@ -5,6 +5,8 @@
 #include <time.h>
 
 #include "base/human.h"
+#include "base/text.h"
+#include "cli/document.h"
 #include "watch/left.h"
 
 static void print_text(const struct left *l)
@@ -19,13 +21,15 @@ static void print_text(const struct left *l)
         snprintf(when, sizeof when, "?");
         if (item->realtime_ns && localtime_r(&seconds, &t))
             strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &t);
-        printf("%-19s  %7d  %9s  %s\n", when, (int)item->pid, human_size(size, item->bytes),
-               *item->exe ? item->exe : "?");
+        text_printf(stdout, "%-19s  %7d  %9s  %s\n", when, (int)item->pid,
+                    human_size(size, item->bytes), *item->exe ? item->exe : "?");
     }
     if (l->count)
-        printf("%s in all; 'mallow watch -p PID' reads one, 'mallow watch --left clear' removes "
-               "all\n",
-               human_size(size, l->bytes));
+        text_printf(
+            stdout,
+            "%s in all; 'mallow watch -p PID' reads one, 'mallow watch --left clear' removes "
+            "all\n",
+            human_size(size, l->bytes));
 }
 
 static void print_json(const struct left *l)
@@ -40,8 +44,7 @@ static void print_json(const struct left *l)
         json_object_object_add(o, "path", json_object_new_string(item->path));
         json_object_object_add(o, "bytes", json_object_new_uint64(item->bytes));
         json_object_object_add(o, "realtime_ns", json_object_new_uint64(item->realtime_ns));
-        puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
-                                                   JSON_C_TO_STRING_NOSLASHESCAPE));
+        document_print(o);
         json_object_put(o);
     }
 }
@@ -63,7 +66,8 @@ int watch_left(const struct command *self, bool clear, bool json)
         if (done < left.count)
             status = command_fail(self, &err);
         if (!json)
-            printf("removed what %zu processes had left, %s\n", done, human_size(size, left.bytes));
+            text_printf(stdout, "removed what %zu processes had left, %s\n", done,
+                        human_size(size, left.bytes));
     }
     left_release(&left);
     int finished = command_finish(self);

@@ -9,6 +9,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 #define ENTER "\033[?1049h\033[?25l" /* the other screen, no cursor */
 #define LEAVE "\033[?25h\033[?1049l"
 
@@ -153,7 +155,8 @@ static void head(struct watch_screen *s, const struct watch_process *p, unsigned
 {
     char up[HUMAN_TEXT_BYTES], now[HUMAN_TEXT_BYTES], peak[HUMAN_TEXT_BYTES],
         period[HUMAN_TEXT_BYTES], dropped[64] = "";
-    char line[512];
+    struct page page = {.out = s->out, .columns = columns, .unicode = true};
+    struct buffer line = {0};
     uint64_t n = watch_dropped(p);
     human_duration(up, p->time_ns > p->start_ns ? p->time_ns - p->start_ns : 0);
     human_size(now, estimate_whole(process_footprint(p)));
@@ -161,11 +164,13 @@ static void head(struct watch_screen *s, const struct watch_process *p, unsigned
     human_size(period, watch_period(p, true));
     if (n)
         snprintf(dropped, sizeof dropped, ", %llu samples dropped", (unsigned long long)n);
-    int length =
-        snprintf(line, sizeof line, "%s [%d]  %sup %s  heap about %s, peak %s  one sample in %s%s",
-                 watch_process_name(p), (int)p->pid, s->paused ? "PAUSED  " : "", up, now, peak,
-                 period, dropped);
-    fprintf(s->out, "\033[1m%.*s\033[0m\n", length > (int)columns ? (int)columns : length, line);
+    buffer_printf(&line, "%s [%d]  %sup %s  heap about %s, peak %s  one sample in %s%s",
+                  watch_process_name(p), (int)p->pid, s->paused ? "PAUSED  " : "", up, now, peak,
+                  period, dropped);
+    fputs("\033[1m", s->out);
+    page_line(&page, &line);
+    fputs("\033[0m", s->out);
+    buffer_release(&line);
 }
 
 static const char *signed_size(char out[HUMAN_TEXT_BYTES + 1], double bytes)
@@ -209,23 +214,23 @@ static void table(struct watch_screen *s, struct watch_process *p, unsigned line
     enum watch_kind kind = s->shown == VIEW_OLD ? WATCH_OLD : WATCH_ALL;
     if (watch_run_report(s->run, p, kind, TOLD_SCREEN, &r, &err) ||
         watch_view_rows(s->view, &r, &rows, &err)) {
-        fprintf(s->out, "%s\n", err.text);
+        text_printf(s->out, "%s\n", err.text);
         watch_report_free(&r);
         return;
     }
     head(s, p, columns);
     human_size(total, estimate_whole(rows.total.bytes));
     if (kind == WATCH_OLD)
-        fprintf(s->out, "%s in blocks older than %s%s, %zu call sites\n", total,
-                human_duration(age, r.older_than_ns),
-                !r.automatic       ? ""
-                : r.choice.most_ns ? " (by the program's lifetimes)"
-                                   : " (until its lifetimes are known)",
-                rows.count);
+        text_printf(s->out, "%s in blocks older than %s%s, %zu call sites\n", total,
+                    human_duration(age, r.older_than_ns),
+                    !r.automatic       ? ""
+                    : r.choice.most_ns ? " (by the program's lifetimes)"
+                                       : " (until its lifetimes are known)",
+                    rows.count);
     else
-        fprintf(s->out, "%s live, %zu call sites\n", total, rows.count);
-    fprintf(s->out, "\033[7m%10s%11s%11s%9s  %-*s\033[0m\n", "BYTES", "GROWTH", "BLOCKS", "OLDEST",
-            columns > 43 ? (int)columns - 43 : 0, "CALL SITE");
+        text_printf(s->out, "%s live, %zu call sites\n", total, rows.count);
+    text_printf(s->out, "\033[7m%10s%11s%11s%9s  %-*s\033[0m\n", "BYTES", "GROWTH", "BLOCKS",
+                "OLDEST", columns > 43 ? (int)columns - 43 : 0, "CALL SITE");
     for (size_t i = 0; i < rows.count && i + 4 < lines; i++)
         row(s, &rows, &rows.items[i], columns);
     watch_rows_free(&rows);
@@ -237,12 +242,12 @@ static void frees(struct watch_screen *s, struct watch_process *p, unsigned colu
     struct watch_report r;
     struct error err = {0};
     if (watch_run_report(s->run, p, WATCH_FREES, TOLD_SCREEN, &r, &err)) {
-        fprintf(s->out, "%s\n", err.text);
+        text_printf(s->out, "%s\n", err.text);
     } else {
         head(s, p, columns);
         watch_view_retarget(s->view, s->out, columns);
         if (watch_view_report(s->view, &r, false, &err))
-            fprintf(s->out, "%s\n", err.text);
+            text_printf(s->out, "%s\n", err.text);
     }
     watch_report_free(&r);
 }
@@ -272,7 +277,7 @@ static void flush_screen(struct watch_screen *s, unsigned lines, unsigned column
     const char *foot = *s->said ? s->said
                                 : "o old  a all  k known  f frees  b g t s order  Tab process  "
                                   "Space pause  ? help  q quit";
-    buffer_printf(&b, "%.*s\033[K", (int)columns - 1, foot);
+    text_append_printf(&b, "%.*s\033[K", (int)columns - 1, foot);
     const char *bytes = buffer_text(&b);
     for (size_t n = b.size_bytes; n;) {
         ssize_t w = write(STDOUT_FILENO, bytes, n);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "analyse/group.h"
+#include "base/text.h"
 #include "export/job.h"
 #include "report/lines.h"
 
@@ -13,13 +14,15 @@ struct csv {
     size_t *sites;      /* by stack: offset in text + 1; 0: not made yet */
 };
 
-/* Bytes in quotes, quotes doubled. */
+/* Text in quotes, quotes doubled. */
 static void quote(struct buffer *b, const char *s)
 {
-    for (; *s; s++) {
-        if (*s == '"')
+    struct text_shown c;
+    while (*s) {
+        s += text_shown(s, &c);
+        if (*c.text == '"')
             buffer_append_char(b, '"');
-        buffer_append_char(b, (unsigned char)*s < ' ' ? ' ' : *s);
+        buffer_append(b, c.text, c.bytes);
     }
 }
 

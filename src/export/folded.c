@@ -2,6 +2,7 @@
  * the value. */
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "export/job.h"
 #include "report/lines.h"
 
@@ -16,11 +17,11 @@ struct folded {
 /* Frames are kept apart by ';', so it may not stand in them. */
 static void put_frame(struct lines *l, const char *name)
 {
-    for (const char *s = name; *s; s++)
-        if (*s == ';' || *s == '\n' || *s == '\r')
-            lines_char(l, ':');
-        else
-            lines_char(l, *s);
+    struct text_shown c;
+    for (const char *s = name; *s;) {
+        s += text_shown(s, &c);
+        lines_bytes(l, *c.text == ';' ? ":" : c.text, c.bytes);
+    }
 }
 
 static int process(void *arg, const struct model *m, struct names *names, struct error *err)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "export/job.h"
 #include "report/lines.h"
 
@@ -43,11 +44,13 @@ static bool number_string(struct writer *w, const char *text, uint32_t *id)
     *id = strings_id(&w->strings, text, strlen(text), &fresh);
     if (fresh) {
         lines_put(w->l, "s ");
-        lines_digits(w->l, strlen(text));
+        struct buffer shown = {0};
+        text_append(&shown, text);
+        lines_digits(w->l, shown.size_bytes);
         lines_char(w->l, ' ');
-        for (const char *s = text; *s; s++)
-            lines_char(w->l, *s == '\n' ? ' ' : *s);
+        lines_put(w->l, buffer_text(&shown));
         lines_char(w->l, '\n');
+        buffer_release(&shown);
     }
     return *id;
 }

@@ -10,7 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/strings.h"
-#include "report/json.h"
+#include "base/text.h"
 
 enum { /* fields of Profile */
        P_SAMPLE_TYPE = 1,
@@ -155,13 +155,13 @@ static const char *clean(struct pprof *p, const char *text)
 {
     const char *s = text;
     size_t n;
-    while (*s && (n = json_utf8(s)))
+    while (*s && (n = text_utf8(s)))
         s += n;
     if (!*s)
         return text;
     buffer_clear(&p->clean);
     for (s = text; *s; s += n ? n : 1) {
-        n = json_utf8(s);
+        n = text_utf8(s);
         buffer_append(&p->clean, n ? s : "?", n ? n : 1);
     }
     return buffer_text(&p->clean);

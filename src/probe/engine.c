@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "probe/caps.h"
 #include "probe/inside.h"
 #include "probe/kind.h"
@@ -64,8 +65,12 @@ enum { EVENTS_A_TURN = 4096, TURNS = 64 };
 static int print(enum libbpf_print_level level, const char *format, va_list ap)
 {
     (void)level;
-    if (verbose)
-        vfprintf(stderr, format, ap);
+    char text[2048];
+    if (verbose) { /* names of files and programs are in it: its lines, and nothing else raw */
+        vsnprintf(text, sizeof text, format, ap);
+        for (char *at = text, *line; (line = strsep(&at, "\n"));)
+            text_printf(stderr, at ? "%s\n" : "%s", line);
+    }
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "report/sections.h"
 
 int heap_find(struct trace *t, uint32_t image, const struct model *m, struct heap_view *h,
@@ -207,7 +208,7 @@ void section_heap(const struct page *p, const struct heap_view *h, struct names 
             print_free(p, h, (enum pinned_kind)kind);
     struct keeper *all = keepers(h, names, &count);
     if (!all)
-        fprintf(p->out, "   (no memory to say whose blocks keep it)\n");
+        text_printf(p->out, "   (no memory to say whose blocks keep it)\n");
     else if (count)
         print_line(p, h->pinned.glibc
                           ? "   Whose live blocks keep most of it: on their pages + in whole "
@@ -232,7 +233,7 @@ void section_heap(const struct page *p, const struct heap_view *h, struct names 
         buffer_clear(&b);
     }
     if (count > shown)
-        fprintf(p->out, "                and %zu more\n", count - shown);
+        text_printf(p->out, "                and %zu more\n", count - shown);
     free(all);
     buffer_release(&b);
 }

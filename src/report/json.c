@@ -2,50 +2,11 @@
 
 #include <string.h>
 
-size_t json_utf8(const char *text)
-{
-    const uint8_t *s = (const uint8_t *)text;
-    size_t n = s[0] < 0x80                   ? 1
-               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-               : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                             : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
+#include "base/text.h"
 
 static bool plain(char c)
 {
     return (unsigned char)c >= 0x20 && (unsigned char)c < 0x7f && c != '"' && c != '\\';
-}
-
-/* One character that is not plain; returns how many bytes of it were used. */
-static size_t escape(const char *s, char out[8], size_t *out_bytes)
-{
-    size_t n = json_utf8(s);
-    unsigned char c = (unsigned char)*s;
-    if (n == 0) {
-        memcpy(out, "\xef\xbf\xbd", 3);
-        *out_bytes = 3;
-        return 1;
-    }
-    if (n > 1) {
-        memcpy(out, s, n);
-        *out_bytes = n;
-        return n;
-    }
-    if (c == '"' || c == '\\')
-        *out_bytes = (size_t)snprintf(out, 8, "\\%c", c);
-    else if (c == '\n' || c == '\t')
-        *out_bytes = (size_t)snprintf(out, 8, c == '\n' ? "\\n" : "\\t");
-    else
-        *out_bytes = (size_t)snprintf(out, 8, "\\u%04x", c);
-    return 1;
 }
 
 void json_quote(struct buffer *b, const char *s)
@@ -58,10 +19,9 @@ void json_quote(struct buffer *b, const char *s)
         buffer_append(b, s, n);
         s += n;
         if (*s) {
-            char out[8];
-            size_t out_bytes;
-            s += escape(s, out, &out_bytes);
-            buffer_append(b, out, out_bytes);
+            struct text_shown c;
+            s += text_shown_json(s, &c);
+            buffer_append(b, c.text, c.bytes);
         }
     }
     buffer_append_char(b, '"');
@@ -79,10 +39,9 @@ static void quote(struct json *j, const char *s)
         put(j, s, n);
         s += n;
         if (*s) {
-            char out[8];
-            size_t out_bytes;
-            s += escape(s, out, &out_bytes);
-            put(j, out, out_bytes);
+            struct text_shown c;
+            s += text_shown_json(s, &c);
+            put(j, c.text, c.bytes);
         }
     }
     put(j, "\"", 1);

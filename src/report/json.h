@@ -1,8 +1,9 @@
 /* json.h - writing JSON as it comes, however long it gets.
  *
- * Owns: commas, quoting, and that the text is valid UTF-8 whatever the names in it are (bytes that
- * are not become U+FFFD). Numbers are integers, or decimal fractions with a fixed number of places.
- * Refuses: trees in memory. Whether writing worked is asked of the FILE at the end. */
+ * Owns: commas, quoting, and that the text is valid UTF-8 whatever the names in it are, and
+ * harmless on a terminal (base/text.h). Numbers are integers, or decimal fractions with a fixed
+ * number of places. Refuses: trees in memory. Whether writing worked is asked of the FILE at the
+ * end. */
 #ifndef MALLOW_REPORT_JSON_H
 #define MALLOW_REPORT_JSON_H
 
@@ -42,8 +43,5 @@ void json_end(struct json *j);
 
 /* Appends `text` quoted and escaped. */
 void json_quote(struct buffer *b, const char *text);
-
-/* Length of the valid UTF-8 sequence at s (not the NUL), 0 when there is none. */
-size_t json_utf8(const char *s);
 
 #endif

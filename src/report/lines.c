@@ -1,6 +1,7 @@
 #include "report/lines.h"
 
 #include "base/buffer.h"
+#include "base/text.h"
 #include "report/json.h"
 
 void lines_flush(struct lines *l)
@@ -51,11 +52,10 @@ void lines_digits(struct lines *l, uint64_t v) { hex(l, v, "", 0); }
 
 void lines_harmless(struct lines *l, const char *s)
 {
+    struct text_shown c;
     while (*s) {
-        size_t n = json_utf8(s);
-        bool bad = n == 0 || (n == 1 && ((unsigned char)*s < 0x20 || *s == 0x7f));
-        lines_bytes(l, bad ? "?" : s, bad ? 1 : n);
-        s += n ? n : 1;
+        s += text_shown(s, &c);
+        lines_bytes(l, c.text, c.bytes);
     }
 }
 

@@ -24,7 +24,7 @@ void lines_number(struct lines *l, uint64_t v, unsigned width);
 void lines_hex(struct lines *l, uint64_t v);
 /* "1f". */
 void lines_digits(struct lines *l, uint64_t v);
-/* Text as it is, with '?' for control characters and what is not UTF-8. */
+/* Text that others chose, harmless (base/text.h). */
 void lines_harmless(struct lines *l, const char *s);
 /* A JSON string, or "" for NULL. */
 void lines_quoted(struct lines *l, const char *s);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analyse/pattern.h"
-#include "report/json.h"
+#include "base/text.h"
 
 void page_heading(const struct page *p, const char *format, ...)
 {
@@ -20,24 +20,24 @@ void page_heading(const struct page *p, const char *format, ...)
     buffer_release(&b);
 }
 
-size_t page_width(const char *text)
+/* Of one character: what is put for it. */
+static size_t take_character(const struct page *p, const char *s, struct text_shown *c)
 {
-    size_t n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
+    const size_t n = text_shown(s, c);
+    if (c->bytes > 1 && !c->escaped && !p->unicode) {
+        c->text[0] = '?';
+        c->bytes = 1;
+    }
     return n;
 }
 
-/* One character, made harmless; returns its length in bytes. */
-static size_t put_character(const struct page *p, const char *s)
+static size_t put_character(const struct page *p, const char *s, size_t *column)
 {
-    size_t n = json_utf8(s);
-    bool control = n == 0 || (n == 1 && ((unsigned char)*s < 0x20 || *s == 0x7f));
-    if (control || (n > 1 && !p->unicode))
-        putc('?', p->out);
-    else
-        fwrite(s, 1, n, p->out);
-    return n ? n : 1;
+    struct text_shown c;
+    const size_t n = take_character(p, s, &c);
+    fwrite(c.text, 1, c.bytes, p->out);
+    *column += c.columns;
+    return n;
 }
 
 static size_t length_of(const struct buffer *b)
@@ -53,12 +53,17 @@ void page_line(const struct page *p, const struct buffer *b)
     const char *text = buffer_text(b);
     const size_t end = length_of(b);
     size_t column = 0;
-    for (size_t i = 0; i < end; column++) {
-        if (p->columns && column + 1 >= p->columns && page_width(text + i) > 1) {
+    for (size_t i = 0; i < end;) {
+        struct text_shown c;
+        const size_t n = take_character(p, text + i, &c);
+        if (p->columns && column + c.columns >= p->columns &&
+            column + text_columns(text + i) > p->columns) {
             fputs(p->unicode ? "\u2026" : "~", p->out);
             break;
         }
-        i += put_character(p, text + i);
+        fwrite(c.text, 1, c.bytes, p->out);
+        column += c.columns;
+        i += n;
     }
     putc('\n', p->out);
 }
@@ -72,18 +77,20 @@ void page_wrap(const struct page *p, const struct buffer *b, unsigned indent)
         size_t blanks = 0, word = 0, width = 0;
         while (text[i + blanks] == ' ')
             blanks++;
-        for (word = blanks; i + word < end && text[i + word] != ' '; word++)
-            width += ((unsigned char)text[i + word] & 0xc0) != 0x80;
+        for (word = blanks; i + word < end && text[i + word] != ' ';) {
+            struct text_shown c;
+            word += take_character(p, text + i + word, &c);
+            width += c.columns;
+        }
         if (p->columns && column > indent && column + blanks + width > p->columns) {
-            fprintf(p->out, "\n%*s", (int)indent, "");
+            text_printf(p->out, "\n%*s", (int)indent, "");
             column = indent;
         } else {
-            fprintf(p->out, "%*s", (int)blanks, "");
+            text_printf(p->out, "%*s", (int)blanks, "");
             column += blanks;
         }
         for (size_t k = i + blanks; k < i + word;)
-            k += put_character(p, text + k);
-        column += width;
+            k += put_character(p, text + k, &column);
         i += word;
     }
     putc('\n', p->out);
@@ -99,7 +106,7 @@ void page_percent(struct buffer *b, uint64_t part, uint64_t whole)
 
 void page_right(struct buffer *b, const char *text, unsigned width)
 {
-    for (size_t n = page_width(text); n < width; n++)
+    for (size_t n = text_columns(text); n < width; n++)
         buffer_append_char(b, ' ');
     buffer_append_text(b, text);
 }
@@ -107,7 +114,7 @@ void page_right(struct buffer *b, const char *text, unsigned width)
 void page_left(struct buffer *b, const char *text, unsigned width)
 {
     buffer_append_text(b, text);
-    for (size_t n = page_width(text); n < width; n++)
+    for (size_t n = text_columns(text); n < width; n++)
         buffer_append_char(b, ' ');
 }
 
@@ -221,21 +228,25 @@ void page_plot(const struct page *p, const struct page_plot *plot)
     page_line(p, &b);
     buffer_clear(&b);
     page_right(&b, "", PLOT_LABEL + 2);
-    page_left(&b, plot->first, (unsigned)((plot->n - page_width(plot->middle)) / 2));
+    page_left(&b, plot->first, (unsigned)((plot->n - text_columns(plot->middle)) / 2));
     page_left(&b, plot->middle, 0);
-    page_right(&b, plot->last, (unsigned)(PLOT_LABEL + 2 + plot->n - page_width(buffer_text(&b))));
+    page_right(&b, plot->last,
+               (unsigned)(PLOT_LABEL + 2 + plot->n - text_columns(buffer_text(&b))));
     page_line(p, &b);
     buffer_release(&b);
 }
 
-/* The first `n` characters of text. */
+/* The bytes of text that take the first `n` columns. */
 static size_t bytes_of(const char *text, size_t n)
 {
-    size_t i = 0;
+    size_t i = 0, columns = 0;
     while (text[i]) {
-        if (((unsigned char)text[i] & 0xc0) != 0x80 && n-- == 0)
+        struct text_shown c;
+        const size_t bytes = text_shown(text + i, &c);
+        columns += c.columns;
+        if (columns > n)
             break;
-        i++;
+        i += bytes;
     }
     return i;
 }
@@ -257,7 +268,7 @@ void page_frame(const struct page *p, struct buffer *b, const struct name_frame 
         buffer_printf(&where, " (%s)", file);
     if (!file && f->module && f->known && !f->own)
         buffer_printf(&where, " (%s)", f->module);
-    size_t name = page_width(f->function), rest = page_width(buffer_text(&where));
+    size_t name = text_columns(f->function), rest = text_columns(buffer_text(&where));
     size_t bare = f->known ? pattern_bare_length(f->function) : 0;
     if (!room || name + rest <= room) {
         buffer_append_text(b, f->function);

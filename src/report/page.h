@@ -30,9 +30,6 @@ void page_line(const struct page *p, const struct buffer *text);
  */
 void page_wrap(const struct page *p, const struct buffer *text, unsigned indent);
 
-/* Characters on the screen that a text takes, each code point counting as one. */
-size_t page_width(const char *text);
-
 /* Appends `part` of `whole` as "12.3 %" (6 wide); "" padded when whole is 0. */
 void page_percent(struct buffer *b, uint64_t part, uint64_t whole);
 

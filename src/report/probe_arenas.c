@@ -7,23 +7,24 @@
 
 #include "base/buffer.h"
 #include "base/human.h"
+#include "base/text.h"
 #include "report/probe_rows.h"
 
 void probe_arenas_line(FILE *out, const struct arena_moment *m)
 {
     switch (m->probe) {
-    case ARENAS_HEAP_NEW: fprintf(out, "%u: New heap\n", m->tid); return;
-    case ARENAS_NEW: fprintf(out, "%u: Created new arena\n", m->tid); return;
+    case ARENAS_HEAP_NEW: text_printf(out, "%u: New heap\n", m->tid); return;
+    case ARENAS_NEW: text_printf(out, "%u: Created new arena\n", m->tid); return;
     case ARENAS_REUSE:
         if (m->argument[1])
-            fprintf(out, "%u: failed to allocate on own arena, trying another\n", m->tid);
+            text_printf(out, "%u: failed to allocate on own arena, trying another\n", m->tid);
         return;
     case ARENAS_FREE_DYN_THRESHOLDS:
-        fprintf(out, "%u: New thresholds:: mmap: %" PRId64 " bytes, trim: %" PRId64 " bytes\n",
-                m->tid, m->argument[0], m->argument[1]);
+        text_printf(out, "%u: New thresholds:: mmap: %" PRId64 " bytes, trim: %" PRId64 " bytes\n",
+                    m->tid, m->argument[0], m->argument[1]);
         return;
     case ARENAS_TCACHE_DOUBLE_FREE:
-        fprintf(out, "%u: double free of a block in the thread's cache\n", m->tid);
+        text_printf(out, "%u: double free of a block in the thread's cache\n", m->tid);
         return;
     case ARENAS_HEAP_MORE:
     case ARENAS_HEAP_LESS:
@@ -34,9 +35,9 @@ void probe_arenas_line(FILE *out, const struct arena_moment *m)
     case ARENAS_REUSE_WAIT: return; /* the summary has their sums */
     default: break;
     }
-    fprintf(out, "%u: %s", m->tid, arenas_name(m->probe));
+    text_printf(out, "%u: %s", m->tid, arenas_name(m->probe));
     for (unsigned i = 0; i < arenas_argument_count(m->probe) && i < ARENAS_ARGUMENTS; i++)
-        fprintf(out, " %" PRId64, m->argument[i]);
+        text_printf(out, " %" PRId64, m->argument[i]);
     putc('\n', out);
 }
 
@@ -76,8 +77,8 @@ static void print_requests(FILE *out, const struct probe_result *r, uint32_t pid
         return;
     fputs("Requests and the mmap threshold:\n", out);
     for (uint64_t least = 0; find_regime(r, pid, least, &g); least = g.threshold + 1)
-        fprintf(out, "\t%" PRIu64 " bytes: %s below, %s from it on\n", g.threshold,
-                human_count(below, g.below), human_count(from, g.from));
+        text_printf(out, "\t%" PRIu64 " bytes: %s below, %s from it on\n", g.threshold,
+                    human_count(below, g.below), human_count(from, g.from));
 }
 
 static const char *const waits_are[] = {
@@ -99,24 +100,25 @@ void probe_arenas_text(FILE *out, const struct probe_result *r)
     for (size_t i = 0; i < a->processes; i++) {
         const struct arenas_process *p = &a->process[i];
         if (a->processes > 1)
-            fprintf(out, "Process %u:\n", p->pid);
-        fprintf(out, "%s\n", contention[a->waits]);
+            text_printf(out, "Process %u:\n", p->pid);
+        text_printf(out, "%s\n", contention[a->waits]);
         for (size_t k = 0; k < p->waits; k++)
-            fprintf(out, "\t%u: %" PRIu64 " waits\n", p->wait[k].tid, p->wait[k].count);
+            text_printf(out, "\t%u: %" PRIu64 " waits\n", p->wait[k].tid, p->wait[k].count);
         fputs("Active arenas:\n", out);
         for (size_t k = 0; k < p->arenas; k++)
             for (size_t t = 0; t < p->arena[k].threads; t++)
                 if (p->arena[k].address)
-                    fprintf(out, "\t%u -> 0x%" PRIx64 "\n", p->arena[k].thread[t],
-                            p->arena[k].address);
+                    text_printf(out, "\t%u -> 0x%" PRIx64 "\n", p->arena[k].thread[t],
+                                p->arena[k].address);
                 else
-                    fprintf(out, "\t%u -> main_arena\n", p->arena[k].thread[t]);
+                    text_printf(out, "\t%u -> main_arena\n", p->arena[k].thread[t]);
         fputs("Allocated heaps:\n", out);
         for (size_t k = 0; k < p->heaps; k++)
-            fprintf(out, "\t0x%" PRIx64 " -> %" PRIu64 " bytes\n", p->heap[k].address,
-                    p->heap[k].bytes);
-        fprintf(out, "Total sbrk: %" PRId64 " bytes\n", p->sbrk_bytes);
-        fprintf(out, "Mmap threshold in the end: %" PRIu64 " kb\n", p->mmap_threshold_bytes / 1024);
+            text_printf(out, "\t0x%" PRIx64 " -> %" PRIu64 " bytes\n", p->heap[k].address,
+                        p->heap[k].bytes);
+        text_printf(out, "Total sbrk: %" PRId64 " bytes\n", p->sbrk_bytes);
+        text_printf(out, "Mmap threshold in the end: %" PRIu64 " kb\n",
+                    p->mmap_threshold_bytes / 1024);
         print_requests(out, r, p->pid);
     }
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "report/json.h"
 #include "report/probe_arenas.h"
 #include "report/probe_rows.h"
@@ -252,8 +253,11 @@ static void put_folded(struct buffer *b, const char *name)
 {
     if (b->size_bytes)
         buffer_append_char(b, ';');
-    for (; *name; name++)
-        buffer_append_char(b, *name == ';' || *name == '\n' ? ':' : *name);
+    struct text_shown c;
+    while (*name) {
+        name += text_shown(name, &c);
+        buffer_append(b, *c.text == ';' ? ":" : c.text, c.bytes);
+    }
 }
 
 int probe_report_folded(FILE *out, const struct probe_result *r, const struct probe_report *how,
@@ -285,8 +289,8 @@ int probe_report_folded(FILE *out, const struct probe_result *r, const struct pr
             put_folded(&b, kernel[n]);
             buffer_append_text(&b, "_[k]");
         }
-        fprintf(out, "%s %" PRIu64 "\n", buffer_text(&b),
-                probe_value(&g.group[i].sum.value, probe_layout(r)->order));
+        text_printf(out, "%s %" PRIu64 "\n", buffer_text(&b),
+                    probe_value(&g.group[i].sum.value, probe_layout(r)->order));
     }
     buffer_release(&b);
     probe_groups_release(&g);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "report/page.h"
 #include "report/probe_arenas.h"
 #include "report/probe_rows.h"
@@ -190,8 +191,9 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
     struct buffer b = {0};
     char duration[HUMAN_TEXT_BYTES];
     if (r->arenas) {
-        fprintf(out, "arenas: %zu process%s in %s\n", r->arenas->processes,
-                r->arenas->processes == 1 ? "" : "es", human_duration(duration, r->duration_ns));
+        text_printf(out, "arenas: %zu process%s in %s\n", r->arenas->processes,
+                    r->arenas->processes == 1 ? "" : "es",
+                    human_duration(duration, r->duration_ns));
         buffer_printf(&b, "from %s", r->source);
         page_wrap(&p, &b, 2);
         buffer_release(&b);
@@ -206,8 +208,8 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
     else
         put_total(&b, l, &g.total);
     fputs(p.bold ? "\033[1m" : "", out);
-    fprintf(out, "%s: %s in %s", probe_kind_name(r->kind), buffer_text(&b),
-            human_duration(duration, r->duration_ns));
+    text_printf(out, "%s: %s in %s", probe_kind_name(r->kind), buffer_text(&b),
+                human_duration(duration, r->duration_ns));
     fputs(p.bold ? "\033[0m\n" : "\n", out);
     buffer_clear(&b);
     buffer_printf(&b, "from %s", r->source);

@@ -5,6 +5,7 @@
 
 #include "analyse/group.h"
 #include "analyse/resident.h"
+#include "base/text.h"
 #include "report/report.h"
 
 /* The most that was resident in each column of time; between samples what the last one said. */
@@ -412,7 +413,7 @@ static void threads(const struct page *p, const struct model *m)
         buffer_clear(&b);
     }
     if (image->thread_count > 10)
-        fprintf(p->out, "          and %u more\n", image->thread_count - 10);
+        text_printf(p->out, "          and %u more\n", image->thread_count - 10);
     buffer_append_text(&b,
                        "          of others: blocks of other threads that it released; by others: "
                        "its blocks that others released");
@@ -500,7 +501,7 @@ static void failures(const struct page *p, const struct model *m, struct names *
         buffer_clear(&b);
     }
     if (all > 8)
-        fprintf(p->out, "   and %llu more\n", (unsigned long long)(all - 8));
+        text_printf(p->out, "   and %llu more\n", (unsigned long long)(all - 8));
     buffer_release(&b);
 }
 
@@ -570,7 +571,7 @@ void section_mapped(const struct page *p, const struct model *m, struct names *n
     buffer_clear(&b);
     struct mapping_site *sites = mapping_sites(m, names, &count);
     if (!sites)
-        fprintf(p->out, "                (no memory to say where)\n");
+        text_printf(p->out, "                (no memory to say where)\n");
     for (size_t i = 0; i < count && i < 8; i++) {
         const struct mapped_stack *s = &sites[i].sums;
         page_right(&b, human_size(n, s->peak_bytes), 14);
@@ -582,7 +583,7 @@ void section_mapped(const struct page *p, const struct model *m, struct names *n
         buffer_clear(&b);
     }
     if (count > 8)
-        fprintf(p->out, "                and %zu more\n", count - 8);
+        text_printf(p->out, "                and %zu more\n", count - 8);
     free(sites);
     buffer_release(&b);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyse/group.h"
+#include "base/text.h"
 
 #define CHILDREN  5u  /* callers shown of one function */
 #define CUT_SHARE 100 /* callers with less than 1/100 of the whole are not shown one by one */
@@ -35,7 +36,7 @@ static void print_frame(const struct tree *t, const char *prefix, const char *be
     struct buffer line = {0};
     buffer_append_text(&line, prefix);
     buffer_append_text(&line, before);
-    size_t used = page_width(buffer_text(&line));
+    size_t used = text_columns(buffer_text(&line));
     if (frame == NO_FRAME)
         buffer_append_text(&line, "(no caller known)");
     else

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "report/watch_impl.h"
 
 #define SITES          10u
@@ -145,8 +146,8 @@ static void print_rows(struct watch_view *v, const struct page *p, const struct 
         char n[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES];
         for (size_t i = most; i < rows->count; i++)
             estimate_merge(&rest, &rows->items[i].site.chosen);
-        fprintf(p->out, "  %s from %s other call sites (-n N shows more)\n",
-                size_text(size, rest.bytes), human_count(n, rows->count - most));
+        text_printf(p->out, "  %s from %s other call sites (-n N shows more)\n",
+                    size_text(size, rest.bytes), human_count(n, rows->count - most));
     }
 }
 
@@ -178,21 +179,21 @@ static void print_dropped(const struct page *p, const struct watch_process *proc
     char n[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES], now[HUMAN_TEXT_BYTES];
     uint64_t asked = watch_period(process, false), period = watch_period(process, true);
     if (period > asked)
-        fprintf(p->out,
-                "  so many samples are live that one byte in %s is sampled by now, not in %s: "
-                "estimates hold, their intervals grow\n",
-                human_size(now, period), human_size(size, asked));
+        text_printf(p->out,
+                    "  so many samples are live that one byte in %s is sampled by now, not in %s: "
+                    "estimates hold, their intervals grow\n",
+                    human_size(now, period), human_size(size, asked));
     if (watch_dropped(process))
-        fprintf(p->out,
-                "  %s samples found no room: of %s allocated, whatever is still there is "
-                "missing in the estimates\n",
-                human_count(n, watch_dropped(process)), human_size(size, c->dropped_weight));
+        text_printf(p->out,
+                    "  %s samples found no room: of %s allocated, whatever is still there is "
+                    "missing in the estimates\n",
+                    human_count(n, watch_dropped(process)), human_size(size, c->dropped_weight));
     if (c->crowded)
-        fprintf(p->out, "  %s samples have a stack that found no room: a site of no frames\n",
-                human_count(n, c->crowded));
+        text_printf(p->out, "  %s samples have a stack that found no room: a site of no frames\n",
+                    human_count(n, c->crowded));
     if (process->torn)
-        fprintf(p->out, "  %s records were torn when the process died\n",
-                human_count(n, process->torn));
+        text_printf(p->out, "  %s records were torn when the process died\n",
+                    human_count(n, process->torn));
 }
 
 static void append_end(struct buffer *b, const struct watch_process *p)
@@ -258,15 +259,16 @@ static void print_freed(struct watch_view *v, const struct page *p, struct names
     char size[HUMAN_TEXT_BYTES], bigger[HUMAN_TEXT_BYTES], age[HUMAN_TEXT_BYTES],
         ago[HUMAN_TEXT_BYTES];
     uint64_t now = r->process->time_ns;
-    fprintf(p->out, "  0x%llx, %s", (unsigned long long)c->address, human_size(size, c->size));
+    text_printf(p->out, "  0x%llx, %s", (unsigned long long)c->address, human_size(size, c->size));
     if (c->kind == MLW_WATCH_REALLOC)
-        fprintf(p->out, ", reallocated to %s", human_size(bigger, c->new_size));
-    fprintf(p->out, ", %s ago by thread %u, at the age of %s",
-            human_duration(ago, now > c->freed_ns ? now - c->freed_ns : 0), c->freed_tid,
-            human_duration(age, c->freed_ns > c->allocated_ns ? c->freed_ns - c->allocated_ns : 0));
+        text_printf(p->out, ", reallocated to %s", human_size(bigger, c->new_size));
+    text_printf(
+        p->out, ", %s ago by thread %u, at the age of %s",
+        human_duration(ago, now > c->freed_ns ? now - c->freed_ns : 0), c->freed_tid,
+        human_duration(age, c->freed_ns > c->allocated_ns ? c->freed_ns - c->allocated_ns : 0));
     fputs("\n", p->out);
     print_node(v, p, names, f->release);
-    fprintf(p->out, "   allocated by thread %u\n", c->allocated_tid);
+    text_printf(p->out, "   allocated by thread %u\n", c->allocated_tid);
     print_node(v, p, names, f->allocation);
 }
 
@@ -292,11 +294,11 @@ int watch_text_report(struct watch_view *v, const struct watch_report *r,
     else
         print_rows(v, &p, r, rows);
     if (r->sites.known_blocks)
-        fprintf(p.out, "  %s sampled blocks are marked as known and left out\n",
-                human_count(count, r->sites.known_blocks));
+        text_printf(p.out, "  %s sampled blocks are marked as known and left out\n",
+                    human_count(count, r->sites.known_blocks));
     if (rows->known_blocks)
-        fprintf(p.out, "  %s in %s sampled blocks is on the known list and left out\n",
-                size_text(size, rows->known.bytes), human_count(count, rows->known_blocks));
+        text_printf(p.out, "  %s in %s sampled blocks is on the known list and left out\n",
+                    size_text(size, rows->known.bytes), human_count(count, rows->known_blocks));
     if (fflush(p.out))
         return error_system(err, "cannot write the report");
     return 0;
@@ -312,8 +314,8 @@ static void print_block(const struct page *p, const struct mlw_watch_error *e)
     if (e->offset >= 0 && (uint64_t)e->offset < e->size)
         where = "inside";
     human_count(size, e->size);
-    fprintf(p->out, "  %llu bytes %s the block of %s bytes at 0x%llx\n",
-            (unsigned long long)distance, where, size, (unsigned long long)e->address);
+    text_printf(p->out, "  %llu bytes %s the block of %s bytes at 0x%llx\n",
+                (unsigned long long)distance, where, size, (unsigned long long)e->address);
 }
 
 int watch_text_caught(struct watch_view *v, const struct watch_caught *c, struct error *err)
@@ -337,13 +339,13 @@ int watch_text_caught(struct watch_view *v, const struct watch_caught *c, struct
           p.out);
     print_node(v, &p, n->names, c->access);
     if (e->flags & MLW_WATCH_ERROR_FREED) {
-        fprintf(p.out, "  freed %s before, by thread %u:\n",
-                human_duration(age, e->time_ns > e->freed_ns ? e->time_ns - e->freed_ns : 0),
-                e->freed_tid);
+        text_printf(p.out, "  freed %s before, by thread %u:\n",
+                    human_duration(age, e->time_ns > e->freed_ns ? e->time_ns - e->freed_ns : 0),
+                    e->freed_tid);
         print_node(v, &p, n->names, c->release);
     }
     if (e->flags & MLW_WATCH_ERROR_BLOCK) {
-        fprintf(
+        text_printf(
             p.out, "  allocated %s before, by thread %u:\n",
             human_duration(age, e->time_ns > e->allocated_ns ? e->time_ns - e->allocated_ns : 0),
             e->allocated_tid);

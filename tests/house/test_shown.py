@@ -1,0 +1,87 @@
+"""Text that others chose reaches a terminal through base/text.h alone: in src/, nothing prints a
+variable text in another way. Usage: test_shown.py SOURCE_ROOT"""
+import os
+import re
+import sys
+
+# file -> why what it prints may go out as it is
+FREE = {
+    "src/base/text.c": "it is the door",
+    "src/cli/completion.c": "a script of our own texts",
+    "src/cli/options.c": "help: our own texts",
+    "src/cli/cmd_help.c": "our own texts",
+    "src/cli/comparison_show.c": "lines whose names went through text_append_printf",
+    "src/cli/cmd_watch.c": "a report that was made by report/",
+    "src/cli/cmd_push.c": "standard input into a file",
+    "src/export/ctf.c": "a binary trace, in files",
+    "src/export/mtrace.c": "binary records",
+    "src/export/pprof_write.c": "a compressed profile",
+    "src/import/rows.c": "a file",
+    "src/replay/main.c": "JSON that mallow reads and prints through text_put_json",
+    "src/report/html_pack.c": "a page",
+    "src/report/html_page.c": "a page",
+    "src/report/json.c": "quotes through text_shown_json",
+    "src/report/lines.c": "what it is given went through lines_harmless or lines_quoted",
+    "src/report/page.c": "characters through text_shown",
+    "src/workload/djmalloc_write.c": "a file",
+    "src/workload/pack.c": "a file",
+}
+PRINTF = re.compile(r"(?<!\w)(v?f?printf|v?dprintf)\(")
+# puts and fputs of anything but literals, or a choice of literals
+PUT = re.compile(r"(?<!\w)(fputs|puts)\((?!\s*\")([^;]*);", re.S)
+WRITE = re.compile(r"(?<!\w)(fwrite|fwrite_unlocked|putchar|putc|fputc)\((?!'[^']*')")
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|\bNULL\b')
+
+
+def literal_choice(text):
+    """`a ? "x" : "y"`: what is put is one of our own texts."""
+    return bool(re.match(r'[^?"]*\?\s*"', text)) or text.startswith(("help_text,", "colour ? on"))
+
+
+def faults(text):
+    text = COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+    for m in PRINTF.finditer(text):
+        yield text.count("\n", 0, m.start()) + 1, m.group(1)
+    for m in PUT.finditer(text):
+        if not literal_choice(m.group(2)):
+            yield text.count("\n", 0, m.start()) + 1, m.group(1)
+    for m in WRITE.finditer(text):
+        yield text.count("\n", 0, m.start()) + 1, m.group(1)
+
+
+def check_itself():
+    bad = ['printf("%s", x);', 'fprintf(out, "x");', "puts(name);", "fputs(e->text, out);", "fwrite(a, 1, n, f);",
+           "vfprintf(stderr, f, ap);", "putchar(*s);"]
+    good = ['text_printf(out, "%s", x);', 'puts("x");', 'fputs(on ? "a" : "b", out);', "putc('\\n', out);",
+            "/* printf(x) */", 'snprintf(a, n, "%s", b);', "buffer_printf(&b, f);"]
+    for line in bad:
+        assert list(faults(line)), f"passes: {line}"
+    for line in good:
+        assert not list(faults(line)), f"does not pass: {line}"
+
+
+def main(root):
+    check_itself()
+    found = unused = 0
+    free = dict(FREE)
+    for directory, _, names in sorted(os.walk(os.path.join(root, "src"))):
+        relative = os.path.relpath(directory, root)
+        if relative.split(os.sep)[:2] in (["src", "preload"], ["src", "bpf"]):
+            continue
+        for name in sorted(n for n in names if n.endswith((".c", ".h"))):
+            path = f"{relative}/{name}"
+            bad = list(faults(open(os.path.join(directory, name)).read()))
+            if path in free:
+                unused += not bad
+                if not bad:
+                    print(f"{path} is in the list of exceptions and needs none")
+                continue
+            for line, what in bad:
+                found += 1
+                print(f"{path}:{line}: {what}: text goes to a terminal through base/text.h")
+    return 1 if found or unused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
