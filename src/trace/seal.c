@@ -101,7 +101,7 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
             enter = s->children[l->next++];
             continue;
         }
-        if (image_finish(l->work, s->raw, &s->totals, err))
+        if (image_finish(l->work, &s->totals, err))
             break;
         image_free(l->work);
         if (!--depth) {
@@ -135,6 +135,7 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
     int status = -1;
     timebase_of(r, &s.time, &uncertain);
     struct file_facts file = {.version = SEAL_VERSION,
+                              .minor = SEAL_MINOR,
                               .tick_ns = s.time.tick_ns,
                               .start_realtime_ns = r->start_realtime_ns,
                               .damaged_bytes = r->damaged_bytes,
@@ -153,7 +154,10 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
     if (seal_writer_open(&s.writer, out, err))
         goto out;
     s.writer.stored = how->stored;
-    if (!(s.blocks = block_writer_new(&s.writer, err)))
+    uint64_t calls = 0;
+    for (size_t i = 0; i < r->chunk_count; i++)
+        calls += r->chunks[i].calls;
+    if (!(s.blocks = block_writer_new(&s.writer, calls, err)))
         goto out;
     if (uncertain) {
         const char **note = ARRAY_ADD(r->notes, r->note_count, r->note_cap);
