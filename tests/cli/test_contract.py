@@ -184,7 +184,7 @@ class Contract(unittest.TestCase):
     def run_line(self, line):
         """A command line as a shell would take it."""
         return subprocess.run(["sh", "-c", f"exec {MALLOW} {line}"], cwd=self.folder, capture_output=True, text=True,
-                              timeout=120, check=False, env=dict(os.environ, LC_ALL="C", XDG_DATA_HOME=self.folder))
+                              timeout=600, check=False, env=dict(os.environ, LC_ALL="C", XDG_DATA_HOME=self.folder))
 
     def document(self, line, wanted):
         out = self.run_line(line)
