@@ -11,8 +11,10 @@
 #include "base/clock.h"
 #include "watch/held.h"
 
-#define Q8       256.0
-#define NOTED_NS 1000000000ull /* in which an end is noted by who writes from outside */
+#define Q8 256.0
+/* In which an end is noted by the process that writes from outside: it may have to wait for a
+ * processor. */
+#define NOTED_NS 30000000000ull
 
 static uint32_t state_of(const struct watch_process *p) { return p->segment.head.state; }
 
