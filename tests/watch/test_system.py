@@ -5,9 +5,11 @@ import glob
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -15,9 +17,15 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "watchlib"))
 from segment import Segment, find  # noqa: E402
-from fakes import MALLOW, Watch, functions, until  # noqa: E402
+import fakes  # noqa: E402
+from fakes import Watch, functions, until  # noqa: E402
 
-SERVER, LIBRARY = os.environ["SERVER"], os.path.abspath(os.environ["WATCH_LIBRARY"])
+# The kernel tells of calls by the file that they are in: in copies of ours, nothing but what this test runs.
+FOLDER = tempfile.TemporaryDirectory(prefix="mallow-test-")
+os.mkdir(os.path.join(FOLDER.name, "lib"))
+LIBRARY = shutil.copy(os.environ["WATCH_LIBRARY"], os.path.join(FOLDER.name, "lib"))
+MALLOW = fakes.MALLOW = shutil.copy(fakes.MALLOW, FOLDER.name)
+SERVER = os.environ["SERVER"]
 LEAK = "forgets_to_free"
 
 
@@ -133,9 +141,8 @@ class System(unittest.TestCase):
         self.addCleanup(e.stdout.close)
         self.addCleanup(e.stdin.close)
         e.wait(600)
-        first = self.report_of(e.pid, "final")
-        second = self.report_of(e.pid, "final")
-        self.assertEqual((first["process"], second["process"]), ("exec", "ended"))
+        finals = [self.report_of(e.pid, "final")["process"] for _ in range(2)]
+        self.assertEqual(sorted(finals), ["ended", "exec"])  # a reader that comes late finds both at once
         misuse = os.path.join(os.environ["VICTIMS"], "misuse")
         with subprocess.Popen([misuse, "use-after-free-read"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               env=dict(os.environ, LD_PRELOAD=LIBRARY, MALLOW_WATCH_PERIOD="1",
