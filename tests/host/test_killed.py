@@ -1,6 +1,6 @@
 """kill -9 at a random moment: every event before it is in the report, `complete` is false.
 
-MALLOW_KILLS says how often, for each of the three kinds of program (default 20); `make check-long` and
+MALLOW_KILLS says how often, for each of the three kinds of program (default 8); `make check-long` and
 a release use 200."""
 import json
 import mmap
@@ -14,7 +14,7 @@ import unittest
 
 from mallowtest import Case, LIBRARY, MALLOW, main, run, victim
 
-KILLS = int(os.environ.get("MALLOW_KILLS", "20"))
+KILLS = int(os.environ.get("MALLOW_KILLS", "8"))
 SEED = int(os.environ.get("MALLOW_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 30)
 
 

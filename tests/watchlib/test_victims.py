@@ -8,6 +8,7 @@ from watchtest import VICTIMS, WatchCase, main, run, victim
 from memorygroup import MemoryGroup  # where watchtest looks
 
 ROOT = os.geteuid() == 0
+LONG = bool(os.environ.get("MALLOW_LONG"))
 PROGRAMS = [
     *(["api", m] for m in ("counts", "maps", "failures", "peak", "reallocs", "temporary")),
     ["threads", "waves", "2", "4"], ["threads", "cross", "2", "2000"], ["threads", "keys", "3"],
@@ -25,7 +26,7 @@ PROGRAMS = [
                                "silent-syscall", "strict", "no-clock", "eperm-fork", "fsize", "fsize-handler",
                                "files", "first-file", "space")),
     *(["cxx", m] for m in ("operators", "exceptions", "tls", "refused")),
-    ["sites"], ["dl", VICTIMS, "10"], ["loop", "1"], ["own_malloc"], ["rusty"], ["dee"], ["hello", "there"],
+    ["sites"], ["dl", VICTIMS, "10"], ["loop", "1" if LONG else "0"], ["own_malloc"], ["rusty"], ["dee"], ["hello", "there"],
     ["hello_static", "there"],
 ]
 # It may not grow its heap, and counts on what it freed before: which are now and then blocks of ours.
