@@ -11,7 +11,6 @@
 
 #include "trace/sealed.h"
 #include "trace/trace.h"
-#include "trust/place.h"
 
 static double now(void)
 {
@@ -95,9 +94,7 @@ int main(int argc, char **argv)
     if (argc < 3 || argc > 4)
         return 2;
     double start = now();
-    struct trust_place place;
-    int raw = open(argv[1], O_RDONLY | O_CLOEXEC);
-    if (trust_place_open(&place, argv[2], &err) || trace_seal(raw, &place, &r, NULL, NULL, &err))
+    if (trace_seal(argv[1], argv[2], &r, NULL, NULL, &err))
         return fail(&err);
     double took = now() - start;
     printf("events %" PRIu64 " calls %" PRIu64 " lost %" PRIu64 " damaged %" PRIu64 "\n", r.events,

@@ -33,7 +33,7 @@ static bool file_offset(Elf *elf, uint64_t address, uint64_t *offset)
 }
 
 /* The name is kept as an offset into the text until the list is complete, as the text moves. */
-static void put(struct reading *r, const char *name, uint64_t address, uint64_t offset,
+static void put(struct reading *r, const char *name, const GElf_Sym *symbol, uint64_t offset,
                 bool exported, bool data)
 {
     struct functions *f = r->f;
@@ -62,7 +62,8 @@ static void put(struct reading *r, const char *name, uint64_t address, uint64_t 
     f->text[f->text_bytes + length] = 0;
     f->at[f->count++] = (struct function){.name = (const char *)f->text_bytes, // NOLINT
                                           .offset = offset,
-                                          .address = address,
+                                          .address = symbol->st_value,
+                                          .bytes = symbol->st_size,
                                           .exported = exported,
                                           .data = data};
     f->text_bytes += length + 1;
@@ -86,7 +87,7 @@ static void read_table(struct reading *r, Elf *elf, Elf_Scn *section, const GElf
         uint64_t offset = 0;
         if (!name || !*name || (!file_offset(r->main, s.st_value, &offset) && !is_data))
             continue;
-        put(r, name, s.st_value, offset, header->sh_type == SHT_DYNSYM, is_data);
+        put(r, name, &s, offset, header->sh_type == SHT_DYNSYM, is_data);
     }
 }
 

@@ -16,6 +16,7 @@ struct function {
     const char *name; /* as in the file, without a version; belongs to the list */
     uint64_t offset;  /* in the file, of the first instruction */
     uint64_t address; /* in the ELF file */
+    uint64_t bytes;   /* 0: the file does not say */
     bool exported;    /* in .dynsym */
     bool data;        /* a variable; offset is then only meaningful when it is in the file */
 };

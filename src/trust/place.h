@@ -16,8 +16,7 @@
 #include "trust/file.h"
 
 struct trust_place {
-    int dir;          /* its descriptor; -1: closed */
-    const char *path; /* as it was given, for messages: the caller's, and stays */
+    int dir; /* its descriptor; -1: closed */
     char name[NAME_MAX + 1];
 };
 

@@ -21,6 +21,7 @@ MAY_INCLUDE = {
     "bpf": set(),
     "probe": {"bpf", "format", "symbol", "launch", "base"},
     "report": {"analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "base"},
+    "heap": {"trust", "format", "trace", "symbol", "base"},
     "launch": {"base"},
     "record": {"format", "trust", "base", "trace", "launch", "probe", "import"},
     "import": {"format", "workload", "trace", "trust", "base"},
@@ -32,7 +33,7 @@ MAY_INCLUDE = {
     "tune": {"base"},
     "push": {"base"},
     "cli": {"base", "trust", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "import", "record",
-            "watch", "workload", "replay", "stats", "tune", "push", "probe", "bpf"},
+            "watch", "workload", "replay", "stats", "tune", "push", "probe", "bpf", "heap"},
 }
 
 # Folder -> the only headers of another folder that it may use.
@@ -48,6 +49,8 @@ ONLY_THESE = {
     ("record", "probe"): {"probe/probe.h"},
     ("record", "import"): {"import/rows.h"},
     ("watch", "trace"): {"trace/trace.h"},
+    ("heap", "trace"): {"trace/trace.h"},
+    ("cli", "heap"): {"heap/heap.h"},
     ("workload", "trace"): {"trace/trace.h"},
     ("cli", "trace"): {"trace/trace.h"},
     ("probe", "format"): {"format/arenas.h", "format/chunk.h", "format/op.h"},

@@ -12,7 +12,7 @@
 #include "watcher.h"
 
 #define CHUNK  16384ul
-#define CHUNKS (MLW_WATCH_FILE_MAX / CHUNK)
+#define CHUNKS 16384u /* 256 MiB */
 
 static struct {
     char path[512]; /* "": no name */

@@ -1,0 +1,145 @@
+/* cmd_heap.c - `mallow heap`: who keeps the blocks of a program alive. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "cli/command.h"
+#include "cli/heap_show.h"
+
+enum { TOP_DEFAULT = 20 };
+
+struct heap_cli {
+    bool json, leaks;
+    int by; /* enum heap_view less one; -1: not given */
+    uint64_t top;
+    const char *why, *who, *fail_above;
+};
+
+#define AT(field) offsetof(struct heap_cli, field)
+
+static const struct option_spec specs[] = {
+    {0, "by", OPTION_CHOICE, AT(by), "type|root|size|arena",
+     "one table only, of this (default: roots and types)"},
+    {0, "leaks", OPTION_FLAG, AT(leaks), NULL, "list the blocks that nothing refers to any more"},
+    {0, "why", OPTION_TEXT, AT(why), "ADDR",
+     "print the way from a root to the block at this address"},
+    {0, "who", OPTION_TEXT, AT(who), "ADDR", "print what refers to the block at this address"},
+    {0, "fail-above", OPTION_TEXT, AT(fail_above), "unreachable=SIZE",
+     "exit 1 when unreachable blocks hold more than this, or cannot be known"},
+    {'n', NULL, OPTION_COUNT, AT(top), "N", "show N rows of a table (default 20; all in JSON)", 1,
+     UINT32_MAX},
+    {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
+    OPTION_END,
+};
+
+static bool parse_address(const char *text, uint64_t *address)
+{
+    char *end;
+    errno = 0;
+    *address = strtoull(text, &end, 16);
+    return *text && *text != '-' && !*end && !errno;
+}
+
+static bool parse_limit(const char *text, uint64_t *limit)
+{
+    static const char figure[] = "unreachable=";
+    return !strncmp(text, figure, sizeof figure - 1) &&
+           human_parse_size(text + sizeof figure - 1, limit);
+}
+
+/* Says so, and returns true, when there is too much, or it cannot be known. */
+static bool exceeds(const struct command *self, const struct heap_facts *f, uint64_t limit)
+{
+    char is[HUMAN_TEXT_BYTES], may[HUMAN_TEXT_BYTES], count[HUMAN_TEXT_BYTES];
+    if (!f->verified) {
+        command_warn(self, "--fail-above: how much is unreachable is not known: %s", f->reason);
+        return true;
+    }
+    if (f->unreachable_bytes <= limit)
+        return false;
+    command_warn(self, "unreachable: %s in %s blocks, more than %s",
+                 human_size(is, f->unreachable_bytes), human_count(count, f->unreachable_blocks),
+                 human_size(may, limit));
+    return true;
+}
+
+static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address, struct error *err)
+{
+    struct heap_step *steps;
+    size_t count;
+    enum heap_found found;
+    bool why = cli->why != NULL;
+    int status = (why ? heap_why : heap_who)(h, address, &steps, &count, &found);
+    if (status)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    if (cli->json)
+        status = heap_show_steps_json(h, steps, count, found, address, why, err);
+    else
+        heap_show_steps(steps, count, found, address, why, cli->top ? cli->top : TOP_DEFAULT);
+    free(steps);
+    return status;
+}
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    const struct heap_cli *cli = options;
+    const char *asked = cli->why ? cli->why : cli->who;
+    uint64_t address = 0, limit = 0;
+    struct error err;
+    (void)operand_count;
+    if (cli->why && cli->who)
+        return command_usage(self, "--why and --who are two questions; ask one of them");
+    if (asked && !parse_address(asked, &address))
+        return command_usage(self, "'%s' is not an address like 0x55d0c8a01230", asked);
+    if (cli->fail_above && !parse_limit(cli->fail_above, &limit))
+        return command_usage(self, "--fail-above: '%s' is not like unreachable=1M",
+                             cli->fail_above);
+    struct progress progress;
+    progress_begin(&progress, "reading the heap");
+    const struct heap_options how = {.progress = progress_update, .progress_arg = &progress};
+    struct heap *h = heap_read(operands[0], &how, &err);
+    progress_end(&progress);
+    if (!h)
+        return command_fail(self, &err);
+    const struct heap_show show = {.view =
+                                       cli->by < 0 ? HEAP_VIEW_ALL : (enum heap_view)(cli->by + 1),
+                                   .top = cli->top ? cli->top : TOP_DEFAULT,
+                                   .top_given = cli->top != 0,
+                                   .leaks = cli->leaks};
+    int status = asked       ? show_one(h, cli, address, &err)
+                 : cli->json ? heap_show_json(h, &show, &err)
+                             : heap_show_text(h, &show, &err);
+    bool above = !status && cli->fail_above && exceeds(self, heap_facts(h), limit);
+    if (!status && !heap_facts(h)->verified)
+        command_warn(self, "the heap could not be verified: %s", heap_facts(h)->reason);
+    heap_free(h);
+    if (status)
+        return command_fail(self, &err);
+    status = command_finish(self);
+    return status ? status : above ? EXIT_FAILED : EXIT_DONE;
+}
+
+static const struct heap_cli defaults = {.by = -1};
+
+const struct command command_heap = {
+    .name = "heap",
+    .summary = "say who keeps the blocks of a running program, or of a core, alive",
+    .operands = "PID|CORE",
+    .description = "Reads the heap of a process that nobody prepared, or of its core file: every\n"
+                   "block of glibc's malloc, without symbols. Says which variables, stacks and\n"
+                   "other roots hold how much (retained: what would be freed if they let go), of\n"
+                   "which types the blocks are, and which blocks nothing refers to any more.\n"
+                   "\n"
+                   "The process stands still while it is read, and goes on afterwards. Whether\n"
+                   "all of the heap was read is verified against the allocator's own counts;\n"
+                   "where it was not, no leaks are named.",
+    .options = specs,
+    .defaults = &defaults,
+    .options_bytes = sizeof(struct heap_cli),
+    .min_operands = 1,
+    .max_operands = 1,
+    .flags = COMMAND_FILES | COMMAND_PIDS,
+    .run = run,
+};

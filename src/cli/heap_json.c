@@ -1,0 +1,184 @@
+/* heap_json.c - a heap as JSON; see heap_show.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/document.h"
+#include "cli/heap_show.h"
+
+static void put_text(json_object *to, const char *name, const char *text)
+{
+    json_object_object_add(to, name, json_object_new_string(text));
+}
+
+static void put_number(json_object *to, const char *name, uint64_t n)
+{
+    json_object_object_add(to, name, json_object_new_uint64(n));
+}
+
+static void put_bool(json_object *to, const char *name, bool value)
+{
+    json_object_object_add(to, name, json_object_new_boolean(value));
+}
+
+static void put_address(json_object *to, const char *name, uint64_t address)
+{
+    char text[32];
+    snprintf(text, sizeof text, "0x%" PRIx64, address);
+    put_text(to, name, text);
+}
+
+static json_object *facts(const struct heap_facts *f)
+{
+    json_object *o = json_object_new_object();
+    put_number(o, "schema", 1);
+    put_number(o, "pid", f->pid);
+    put_text(o, "source", f->source);
+    put_number(o, "stopped_ns", f->stopped_ns);
+    put_bool(o, "verified", f->verified);
+    if (!f->verified)
+        put_text(o, "reason", f->reason);
+    if (*f->note)
+        put_text(o, "note", f->note);
+    put_text(o, "allocator", f->allocator);
+    put_number(o, "threads", f->threads);
+    put_number(o, "blocks", f->blocks);
+    put_number(o, "used_bytes", f->used_bytes);
+    put_number(o, "free_bytes", f->free_bytes);
+    put_number(o, "cached_bytes", f->cached_bytes);
+    put_number(o, "overhead_bytes", f->own_bytes);
+    put_number(o, "mapped_blocks", f->mapped_blocks);
+    put_number(o, "mapped_bytes", f->mapped_bytes);
+    put_number(o, "references", f->references);
+    if (f->verified) {
+        put_number(o, "unreachable_bytes", f->unreachable_bytes);
+        put_number(o, "unreachable_blocks", f->unreachable_blocks);
+    }
+    return o;
+}
+
+static json_object *arenas(const struct heap_facts *f)
+{
+    json_object *list = json_object_new_array();
+    for (size_t i = 0; i < f->arena_count; i++) {
+        const struct heap_arena *a = &f->arenas[i];
+        json_object *o = json_object_new_object();
+        put_address(o, "address", a->address);
+        put_bool(o, "main", a->main);
+        put_number(o, "threads", a->attached_threads);
+        put_number(o, "heaps", a->heaps);
+        put_number(o, "system_bytes", a->system_bytes);
+        put_number(o, "blocks", a->used_blocks);
+        put_number(o, "used_bytes", a->used_bytes);
+        put_number(o, "free_blocks", a->free_blocks);
+        put_number(o, "free_bytes", a->free_bytes);
+        put_number(o, "top_bytes", a->top_bytes);
+        put_number(o, "cached_blocks", a->cached_blocks);
+        put_number(o, "cached_bytes", a->cached_bytes);
+        put_number(o, "overhead_bytes", a->own_bytes);
+        json_object_array_add(list, o);
+    }
+    return list;
+}
+
+static json_object *table_row(const struct heap_row *r, enum heap_by by)
+{
+    json_object *o = json_object_new_object();
+    put_text(o, by == HEAP_BY_TYPE ? "type" : by == HEAP_BY_ROOT ? "root" : "size", r->name);
+    if (by == HEAP_BY_ROOT) {
+        put_text(o, "module", r->module);
+        put_text(o, "kind", r->kind);
+        put_number(o, "reached_blocks", r->blocks);
+        put_number(o, "reached_bytes", r->bytes);
+    } else {
+        put_number(o, "blocks", r->blocks);
+        put_number(o, "bytes", r->bytes);
+    }
+    if (by == HEAP_BY_SIZE) {
+        put_number(o, "min_bytes", r->size_min);
+        put_number(o, "max_bytes", r->size_max);
+    }
+    put_number(o, "retained_bytes", r->retained_bytes);
+    put_number(o, "retained_blocks", r->retained_blocks);
+    return o;
+}
+
+static int put_table(json_object *to, struct heap *h, enum heap_by by, const char *name,
+                     uint64_t top, struct error *err)
+{
+    size_t count;
+    const struct heap_row *rows = heap_table(h, by, &count, err);
+    if (!rows && err->kind != ERROR_NONE)
+        return -1;
+    json_object *list = json_object_new_array();
+    for (size_t i = 0; i < count && i < top; i++)
+        json_object_array_add(list, table_row(&rows[i], by));
+    json_object_object_add(to, name, list);
+    return 0;
+}
+
+static json_object *leaks(struct heap *h, uint64_t top)
+{
+    json_object *list = json_object_new_array();
+    size_t count = heap_leaks(h);
+    for (size_t i = 0; i < count && i < top; i++) {
+        struct heap_leak leak;
+        json_object *o = json_object_new_object();
+        heap_leak(h, i, &leak);
+        put_number(o, "bytes", leak.bytes);
+        put_number(o, "blocks", leak.blocks);
+        put_text(o, "type", leak.type);
+        put_address(o, "address", leak.address);
+        json_object_array_add(list, o);
+    }
+    return list;
+}
+
+int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err)
+{
+    uint64_t top = s->top_given ? s->top : UINT64_MAX;
+    json_object *o = facts(heap_facts(h));
+    json_object_object_add(o, "arenas", arenas(heap_facts(h)));
+    int status = put_table(o, h, HEAP_BY_TYPE, "types", top, err);
+    if (!status)
+        status = put_table(o, h, HEAP_BY_ROOT, "roots", top, err);
+    if (!status)
+        status = put_table(o, h, HEAP_BY_SIZE, "sizes", top, err);
+    if (!status && heap_facts(h)->verified)
+        json_object_object_add(o, "unreachable", leaks(h, top));
+    if (!status)
+        document_print(o);
+    json_object_put(o);
+    return status;
+}
+
+int heap_show_steps_json(const struct heap *h, const struct heap_step *steps, size_t count,
+                         enum heap_found found, uint64_t address, bool why, struct error *err)
+{
+    static const char *const names[] = {[HEAP_FOUND] = "used",
+                                        [HEAP_FREE] = "free",
+                                        [HEAP_OUTSIDE] = "outside",
+                                        [HEAP_UNREACHABLE] = "unreachable"};
+    json_object *o = facts(heap_facts(h)), *list = json_object_new_array();
+    (void)err;
+    put_address(o, "address", address);
+    put_text(o, "found", names[found]);
+    for (size_t i = 0; i < count; i++) {
+        json_object *step = json_object_new_object();
+        if (steps[i].is_root) {
+            put_text(step, "root", steps[i].name);
+            put_text(step, "module", steps[i].module);
+            put_text(step, "kind", steps[i].type);
+        } else {
+            put_text(step, "type", steps[i].type);
+            put_number(step, "bytes", steps[i].bytes);
+        }
+        put_address(step, "address", steps[i].address);
+        put_number(step, "retained_bytes", steps[i].retained_bytes);
+        json_object_array_add(list, step);
+    }
+    json_object_object_add(o, why ? "path" : "referrers", list);
+    document_print(o);
+    json_object_put(o);
+    return 0;
+}

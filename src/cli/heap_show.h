@@ -1,0 +1,31 @@
+/* heap_show.h - a heap as text and as JSON. */
+#ifndef MALLOW_CLI_HEAP_SHOW_H
+#define MALLOW_CLI_HEAP_SHOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "heap/heap.h"
+
+enum heap_view { HEAP_VIEW_ALL, HEAP_VIEW_TYPE, HEAP_VIEW_ROOT, HEAP_VIEW_SIZE, HEAP_VIEW_ARENA };
+
+struct heap_show {
+    enum heap_view view;
+    uint64_t top; /* rows of a table */
+    bool top_given;
+    bool leaks; /* the list of unreachable groups */
+};
+
+/* On standard output. -1 with *err set when out of memory. */
+int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err);
+int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err);
+
+/* A way (--why) or the referrers (--who) of an address. */
+void heap_show_steps(const struct heap_step *steps, size_t count, enum heap_found found,
+                     uint64_t address, bool why, uint64_t top);
+int heap_show_steps_json(const struct heap *h, const struct heap_step *steps, size_t count,
+                         enum heap_found found, uint64_t address, bool why, struct error *err);
+
+#endif

@@ -1,0 +1,102 @@
+/* blocks.h - all blocks of a heap by number and by address.
+ *
+ * Owns: 13 bytes a block and 72 a page of 4 KB in which blocks lie: where blocks begin (a bit for
+ * every 16 bytes), which of these are used, and how many began before. So a word that may point
+ * into a block is looked up in three reads. Blocks are added in the order of their addresses and
+ * numbered from 0 on; the number is a block's name everywhere. One thread adds; any number of
+ * threads look up afterwards. */
+#ifndef MALLOW_HEAP_BLOCKS_H
+#define MALLOW_HEAP_BLOCKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BLOCK_GRANULE = 16 };
+
+#define BLOCKS_MAX (UINT32_MAX - 16u)
+#define BLOCK_NONE UINT32_MAX
+
+enum block_kind {
+    BLOCK_USED = 0,
+    BLOCK_MAPPED, /* used, with a mapping of its own in whose end no word is lent */
+    BLOCK_FREE,   /* in a list of the arena, or its top */
+    BLOCK_FAST,   /* in a fast list */
+    BLOCK_CACHED, /* in a thread's cache */
+    BLOCK_OWN,    /* the allocator's own: a thread's cache itself */
+    BLOCK_GAP     /* no block: what lies between */
+};
+
+struct blocks_page {
+    uint64_t starts[4]; /* a bit for each granule at which a block's header begins */
+    uint64_t used[4];   /* which of these are used (blocks_is_used) */
+    uint64_t before;    /* blocks that begin on earlier pages */
+};
+
+struct blocks {
+    uint64_t *address;  /* of what the program has */
+    uint32_t *granules; /* from the header to the next one's, in units of 16 bytes */
+    uint8_t *kind;      /* enum block_kind */
+    uint32_t count;
+    size_t room;
+    struct blocks_page *pages;
+    size_t page_count, page_room;
+    uint32_t **directory; /* by address >> 30: numbers of pages + 1, by bits 12 to 29 */
+    uint64_t low, high;   /* the addresses below which and from which on no block lies */
+    uint64_t last_page;   /* private: of the page added last, + 1 */
+};
+
+/* Adds the block whose header is at `header` (a multiple of 16, not below the end of the one
+ * before). Returns 0; -1 when out of memory or there are too many. */
+int blocks_add(struct blocks *b, uint64_t header, uint64_t bytes, enum block_kind kind);
+
+/* What blocks_add said of the last one may turn out otherwise. */
+void blocks_set_kind(struct blocks *b, uint32_t block, enum block_kind kind);
+
+/* After the last block: makes the bits of used blocks. */
+void blocks_done(struct blocks *b);
+
+void blocks_release(struct blocks *b);
+
+/* The program's, or the allocator's own; not free. */
+static inline bool blocks_is_used(const struct blocks *b, uint32_t block)
+{
+    uint8_t kind = b->kind[block];
+    return kind == BLOCK_USED || kind == BLOCK_MAPPED || kind == BLOCK_OWN;
+}
+
+/* From header to header. */
+static inline uint64_t blocks_whole_bytes(const struct blocks *b, uint32_t block)
+{
+    return (uint64_t)b->granules[block] * BLOCK_GRANULE;
+}
+
+/* What the program may use, as malloc_usable_size says. */
+static inline uint64_t blocks_bytes(const struct blocks *b, uint32_t block)
+{
+    uint64_t whole = blocks_whole_bytes(b, block), lost = b->kind[block] == BLOCK_MAPPED ? 16 : 8;
+    return whole > lost ? whole - lost : 0;
+}
+
+static inline const struct blocks_page *blocks_page_of(const struct blocks *b, uint64_t address)
+{
+    if (address - b->low >= b->high - b->low)
+        return NULL;
+    const uint32_t *table = b->directory[address >> 30];
+    if (!table)
+        return NULL;
+    uint32_t page = table[address >> 12 & 0x3ffff];
+    return page ? &b->pages[page - 1] : NULL;
+}
+
+/* The block whose header or bytes hold the address, used or not; BLOCK_NONE. */
+uint32_t blocks_covering(const struct blocks *b, uint64_t address);
+
+/* The used block that a pointer of this value points into: at its first byte or further inside;
+ * one past its end does not count. BLOCK_NONE when there is none. */
+uint32_t blocks_pointed(const struct blocks *b, uint64_t value);
+
+/* blocks_pointed with the page at hand. */
+uint32_t blocks_pointed_on(const struct blocks *b, const struct blocks_page *page, uint64_t value);
+
+#endif

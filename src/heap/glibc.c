@@ -1,0 +1,288 @@
+/* glibc.c - see glibc.h. Offsets are relative to the bins, the same from 2.23 to 2.43. */
+#include "heap/glibc.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PAIRS = 127,
+    TOP = -16,
+    NEXT = 2048,
+    ATTACHED = 2064,
+    SYSTEM = 2072,
+    TAIL_END = 2088,
+    HEAD_MAX = 128,
+    BROKEN_MAX = 3, /* list heads that may not hold: a stop in the middle of an unlink */
+    DATA_BYTES_MAX = 64 << 20,
+    PARAMETERS_NEAR = 1 << 20
+};
+
+struct search {
+    struct target *t;
+    const uint64_t *words;
+    size_t count;
+    uint64_t base; /* address of words[0] */
+};
+
+static bool pair_holds(const struct search *s, size_t i)
+{
+    uint64_t at = s->base + i * 8, forward = s->words[i], back = s->words[i + 1], word;
+    if (forward == at - 16 && back == at - 16)
+        return true;
+    if (forward & 15 || back & 15 || !forward || !back)
+        return false;
+    return target_peek(s->t, forward + 24, &word) && word == at - 16 &&
+           target_peek(s->t, back + 16, &word) && word == at - 16;
+}
+
+/* Whether 127 pairs begin at word i, at most BROKEN_MAX of them broken. */
+static bool bins_begin(const struct search *s, size_t i)
+{
+    unsigned broken = 0;
+    if (i + PAIRS * 2 + (TAIL_END - PAIRS * 16) / 8 > s->count)
+        return false;
+    for (size_t k = 0; k < PAIRS; k++)
+        if (!pair_holds(s, i + k * 2) && ++broken > BROKEN_MAX)
+            return false;
+    return true;
+}
+
+/* Starts from any pair that points at itself, which cannot be chance; the bins begin at most 126
+ * pairs before it. Returns the index, or SIZE_MAX. */
+static size_t find_bins(const struct search *s, size_t from)
+{
+    for (size_t i = from; i + 1 < s->count; i++) {
+        uint64_t own = s->base + i * 8 - 16;
+        if (s->words[i] != own || s->words[i + 1] != own)
+            continue;
+        size_t first = i;
+        unsigned broken = 0;
+        size_t earliest = i;
+        for (unsigned back = 1; back < PAIRS && first >= 2 && broken <= BROKEN_MAX; back++) {
+            first -= 2;
+            if (pair_holds(s, first))
+                earliest = first;
+            else
+                broken++;
+        }
+        /* The pair before the bins is top and last_remainder, which does not hold; a broken pair
+         * at either end leaves a few places to try, and the tail decides. */
+        for (size_t k = 0; k <= BROKEN_MAX && earliest >= k * 2; k++) {
+            size_t begin = earliest - k * 2;
+            if (!bins_begin(s, begin))
+                continue;
+            uint64_t system = s->words[begin + SYSTEM / 8], next = s->words[begin + NEXT / 8];
+            if (system && system < (uint64_t)1 << 47 && !(next & 7) && next)
+                return begin;
+        }
+        i += 1;
+    }
+    return SIZE_MAX;
+}
+
+/* --- arenas --- */
+
+static bool read_arena(struct target *t, uint64_t bins, struct glibc_arena *a)
+{
+    a->bins = bins;
+    return target_peek(t, bins + (uint64_t)TOP, &a->top) &&
+           target_peek(t, bins + SYSTEM, &a->system_bytes) &&
+           target_peek(t, bins + ATTACHED, &a->attached_threads);
+}
+
+static int add_arena(struct glibc *g, const struct glibc_arena *a)
+{
+    if (!(g->arena_count & (g->arena_count - 1))) {
+        size_t room = g->arena_count ? g->arena_count * 2 : 1;
+        struct glibc_arena *more = reallocarray(g->arenas, room, sizeof *more);
+        if (!more)
+            return -1;
+        g->arenas = more;
+    }
+    g->arenas[g->arena_count++] = *a;
+    return 0;
+}
+
+/* Follows the ring of arenas, if `head` is how far their bins are from their start. Returns 1 when
+ * it closes, 0 when not, -1 when out of memory. */
+static int follow_ring(struct glibc *g, struct target *t, uint64_t bins, uint64_t head)
+{
+    uint64_t start = bins - head, next;
+    struct glibc_arena a = {.start = start, .main = true};
+    g->arena_count = 0;
+    if (!read_arena(t, bins, &a) || !target_peek(t, bins + NEXT, &next))
+        return 0;
+    if (add_arena(g, &a))
+        return -1;
+    while (next != start) {
+        /* An arena begins behind its heap's first words. */
+        if (next & 7 || next >> 47 || next % GLIBC_HEAP_BYTES > 4096 ||
+            g->arena_count >= GLIBC_ARENAS_MAX)
+            return 0;
+        a = (struct glibc_arena){.start = next};
+        uint64_t following;
+        if (!read_arena(t, next + head, &a) || !target_peek(t, next + head + NEXT, &following))
+            return 0;
+        if (add_arena(g, &a))
+            return -1;
+        next = following;
+    }
+    return 1;
+}
+
+static int find_arenas(struct glibc *g, struct target *t, uint64_t bins, struct error *err)
+{
+    for (uint64_t head = 16; head <= HEAD_MAX; head += 8) {
+        int closes = follow_ring(g, t, bins, head);
+        if (closes < 0)
+            return error_set(err, ERROR_MEMORY, "out of memory");
+        if (!closes)
+            continue;
+        g->head_bytes = head;
+        g->has_fastbins = head >= 16 + GLIBC_FASTBINS * 8;
+        return 0;
+    }
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "the ring of glibc's arenas does not close: overwritten, or a glibc unknown "
+                     "to mallow");
+}
+
+/* --- mp_ --- */
+
+/* The counts of mapped blocks, four ints, before words[i], which may be mp_.sbrk_base: since 2.35
+ * another int stands before them. */
+static void read_counts(const struct search *s, size_t i, bool since_2_35, uint32_t counts[4])
+{
+    memcpy(counts, (const uint8_t *)&s->words[i - (since_2_35 ? 5 : 4)] + (since_2_35 ? 4 : 0), 16);
+}
+
+/* Whether words[i] may be mp_.sbrk_base: before it the counts of mapped blocks, behind it the
+ * bounds of the thread's caches. */
+static bool parameters_hold(const struct search *s, size_t i, const struct glibc *g,
+                            const uint32_t counts[4])
+{
+    uint64_t bytes = s->words[i + 2], each = s->words[i + 3];
+    uint64_t mapped = s->words[i - 2], most = s->words[i - 1], base = s->words[i];
+    /* counts: n_mmaps, n_mmaps_max, max_n_mmaps, no_dyn_threshold */
+    if (bytes > (uint64_t)8 << 20 || each > UINT16_MAX || (bytes & 15) != 8)
+        return false;
+    if (counts[0] > counts[2] || counts[3] > 1 || mapped > most || !counts[0] != !mapped ||
+        mapped % TARGET_PAGE_BYTES || most % TARGET_PAGE_BYTES)
+        return false;
+    return !base || (!(base >> 47) && (base <= g->arenas[0].top || counts[1] == 65536));
+}
+
+static void find_parameters(struct glibc *g, const struct search *s)
+{
+    enum { MAPPED_MAX_DEFAULT = 65536, CACHE_BINS_MAX = 76 };
+    for (unsigned how = 0; how < 4; how++) /* as configured by default first */
+        for (size_t i = 5; i + 3 < s->count; i++) {
+            uint32_t counts[4];
+            if (s->words[i + 1] - 1 >= CACHE_BINS_MAX)
+                continue;
+            read_counts(s, i, !(how & 1), counts);
+            if ((how < 2 && counts[1] != MAPPED_MAX_DEFAULT) || !parameters_hold(s, i, g, counts))
+                continue;
+            g->has_parameters = true;
+            g->parameters = s->base + i * 8;
+            g->sbrk_base = s->words[i];
+            g->tcache_count = s->words[i + 3];
+            g->mapped_blocks = counts[0];
+            g->mapped_bytes = s->words[i - 2];
+            return;
+        }
+}
+
+/* Returns 1 when the allocator's state is in this range, 0 when not, -1 with *err set. */
+static int search_range(struct glibc *g, struct target *t, uint64_t start, uint64_t end,
+                        struct error *err)
+{
+    start = (start + 7) & ~7ULL;
+    if (end <= start || end - start < TAIL_END)
+        return 0;
+    uint64_t bytes = end - start > DATA_BYTES_MAX ? DATA_BYTES_MAX : end - start;
+    uint64_t *words = calloc(1, bytes);
+    if (!words)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    size_t got = target_read(t, start, words, bytes);
+    struct search s = {t, words, got / 8, start};
+    size_t found = find_bins(&s, 0);
+    int status = 0;
+    if (found != SIZE_MAX) {
+        status = find_arenas(g, t, start + found * 8, err) ? -1 : 1;
+        if (status > 0)
+            find_parameters(g, &s);
+    }
+    free(words);
+    return status;
+}
+
+/* Why there may be none, by the names of what is mapped. */
+static int none_found(const struct modules *modules, struct error *err)
+{
+    static const char *const others[][2] = {{"jemalloc", "jemalloc"},
+                                            {"tcmalloc", "tcmalloc"},
+                                            {"mimalloc", "mimalloc"},
+                                            {"libmusl", "musl"},
+                                            {"ld-musl", "musl"}};
+    const char *other = NULL;
+    bool libc = false;
+    for (size_t i = 0; i < modules->count; i++) {
+        const char *name = modules->at[i].name;
+        libc |= !strncmp(name, "libc.so.6", 9) || !strncmp(name, "libc-2.", 7);
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            if (strstr(name, others[k][0]))
+                other = others[k][1];
+    }
+    const char *instead = "record it with 'mallow record', and pass the recording to "
+                          "'mallow heap --recording FILE'";
+    if (other)
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "no heap of glibc: the allocator is %s, which keeps no headers to walk; %s", other,
+            instead);
+    if (libc)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "no heap of glibc in use: the process has not called malloc, or another "
+                         "allocator is linked into it; %s",
+                         instead);
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "no heap of glibc: the program is linked with another C library or manages "
+                     "its memory itself (Go, Java); %s",
+                     instead);
+}
+
+int glibc_find(struct glibc *g, struct target *t, const struct modules *modules, struct error *err)
+{
+    *g = (struct glibc){0};
+    for (size_t i = 0; i < modules->count; i++) {
+        const struct module *m = &modules->at[i];
+        for (size_t k = 0; k < m->data_count; k++) {
+            int found = search_range(g, t, m->data[k].start, m->data[k].end, err);
+            if (found < 0) {
+                glibc_release(g);
+                return -1;
+            }
+            if (found) {
+                g->module = m;
+                return 0;
+            }
+        }
+    }
+    return none_found(modules, err);
+}
+
+void glibc_release(struct glibc *g)
+{
+    free(g->arenas);
+    g->arenas = NULL;
+    g->arena_count = 0;
+}
+
+bool glibc_owns(const struct glibc *g, uint64_t address)
+{
+    if (g->arena_count && address - g->arenas[0].start < g->head_bytes + TAIL_END)
+        return true;
+    return g->has_parameters && address - (g->parameters - 96) < 136;
+}

@@ -1,0 +1,319 @@
+/* heap.c - from a target to a struct heap; see heap.h. */
+#include "heap/heap.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "heap/heap_impl.h"
+#include "heap/scan.h"
+#include "trust/file.h"
+
+enum { TRIES = 20, PHASES = 6 };
+
+struct reading {
+    const char *name;
+    const struct heap_options *options;
+    struct heap *h;
+    struct target *t;
+    struct modules modules;
+    struct glibc glibc;
+    struct images images;
+    struct scan scan;
+    struct variables *variables;
+    uint64_t stopped_ns; /* of tries that came to nothing */
+};
+
+static void progress(const struct reading *r, unsigned phase)
+{
+    if (r->options->progress)
+        r->options->progress(r->options->progress_arg, phase, PHASES);
+}
+
+static struct target *open_target(const char *name, struct error *err)
+{
+    size_t digits = strspn(name, "0123456789");
+    if (digits && !name[digits]) {
+        unsigned long pid = strtoul(name, NULL, 10);
+        if (digits > 9 || !pid) {
+            error_set(err, ERROR_SYSTEM, "there is no process %s", name);
+            return NULL;
+        }
+        if (pid == (unsigned long)getpid()) {
+            error_set(err, ERROR_USAGE, "mallow cannot stop itself");
+            return NULL;
+        }
+        return target_stop((uint32_t)pid, err);
+    }
+    static const struct trust_rule core = {
+        .what = "the core file", .owners = TRUST_ANYBODY, .follow = true};
+    int fd = trust_open(AT_FDCWD, name, TRUST_READ, &core, err);
+    return fd < 0 ? NULL : target_core(fd, name, err);
+}
+
+static void forget(struct reading *r)
+{
+    walk_release(&r->h->walk);
+    glibc_release(&r->glibc);
+    modules_release(&r->modules);
+    target_close(r->t);
+    r->t = NULL;
+}
+
+/* One look. Returns 0 with the heap walked, verified or not. */
+static int walk_once(struct reading *r, struct error *err)
+{
+    r->t = open_target(r->name, err);
+    if (!r->t)
+        return -1;
+    if (modules_read(&r->modules, r->t))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    if (glibc_find(&r->glibc, r->t, &r->modules, err))
+        return error_prefix(err, "%s", r->name);
+    return walk_heap(&r->h->walk, r->t, &r->glibc, err);
+}
+
+/* A thread that was stopped inside malloc leaves the heap in pieces: it is let go and stopped
+ * again. A heap that stays so is broken. */
+static int walk(struct reading *r, struct error *err)
+{
+    for (unsigned i = 0;; i++) {
+        int status = walk_once(r, err);
+        bool live = r->t && r->t->source != TARGET_CORE;
+        if (!status && (r->h->walk.verified || !live || i + 1 >= TRIES))
+            return 0;
+        if (status &&
+            (!live || i + 1 >= TRIES || err->kind != ERROR_UNSUPPORTED || !r->glibc.arenas))
+            return status;
+        if (r->t) {
+            target_let_go(r->t);
+            r->stopped_ns += r->t->stopped_ns;
+        }
+        forget(r);
+        const struct timespec brief = {.tv_nsec = 1000000};
+        nanosleep(&brief, NULL);
+    }
+}
+
+/* --- the graph --- */
+
+static uint64_t bytes_of(const void *arg, uint32_t block)
+{
+    const struct blocks *b = arg;
+    return b->kind[block] == BLOCK_OWN ? 0 : blocks_bytes(b, block);
+}
+
+static bool counts(const void *arg, uint32_t block)
+{
+    const struct blocks *b = arg;
+    return b->kind[block] == BLOCK_USED || b->kind[block] == BLOCK_MAPPED;
+}
+
+static int make_graph(struct reading *r, struct error *err)
+{
+    struct heap *h = r->h;
+    struct roots *roots = &h->roots;
+    uint32_t *first = calloc((size_t)roots->count + 1, sizeof *first);
+    uint8_t *kind = calloc((size_t)roots->count + 1, 1);
+    int status = -1;
+    if (!first || !kind) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+    } else {
+        for (uint32_t i = 0; i <= roots->count; i++) {
+            first[i] = roots->at[i].first;
+            kind[i] = i < roots->count ? (uint8_t)roots->at[i].kind : 0;
+        }
+        const struct graph_input in = {.blocks = h->walk.blocks.count,
+                                       .first = r->scan.first,
+                                       .target = r->scan.target,
+                                       .bytes_of = bytes_of,
+                                       .counts = counts,
+                                       .arg = &h->walk.blocks,
+                                       .roots = roots->count,
+                                       .root_first = first,
+                                       .root_target = roots->target,
+                                       .root_kind = kind};
+        status = graph_make(&h->graph, &in, err);
+    }
+    free(first);
+    free(kind);
+    return status;
+}
+
+/* What needs the target's memory. */
+static int look(struct reading *r, struct error *err)
+{
+    struct heap *h = r->h;
+    unsigned threads = r->options->threads;
+    if (!threads) {
+        long n = sysconf(_SC_NPROCESSORS_ONLN);
+        threads = n < 1 ? 1 : n > 32 ? 32 : (unsigned)n;
+    }
+    progress(r, 1);
+    r->variables = variables_new(&r->modules, r->t->source == TARGET_CORE ? 0 : r->t->pid);
+    if (!r->variables || images_make(&r->images, r->t, &r->modules, &r->glibc))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    if (roots_find(&h->roots, r->t, &r->modules, &r->glibc, &h->walk, r->variables, err))
+        return -1;
+    progress(r, 2);
+    if (scan_heap(&r->scan, r->t, &h->walk, &r->images, threads, err))
+        return -1;
+    progress(r, 3);
+    if (types_resolve(&h->types, r->scan.mark, r->t, &h->walk, &r->images, &r->modules,
+                      r->variables))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    return 0;
+}
+
+/* Numbers in the order of the dominator tree's places. */
+static int order_places(struct heap *h)
+{
+    h->by_place = calloc(h->graph.count, sizeof *h->by_place);
+    if (!h->by_place)
+        return -1;
+    for (uint32_t n = 0; n < h->graph.count; n++)
+        h->by_place[h->graph.place[n]] = n;
+    return 0;
+}
+
+static void keep_text(char *to, size_t room, const char *from)
+{
+    snprintf(to, room, "%s", from);
+    for (char *c = to; *c; c++)
+        if (!isprint((unsigned char)*c))
+            *c = '?';
+}
+
+static int state_facts(struct reading *r)
+{
+    struct heap *h = r->h;
+    struct heap_facts *f = &h->facts;
+    const struct walk *w = &h->walk;
+    static const char *const sources[] = {
+        [TARGET_CORE] = "core", [TARGET_STOPPED] = "stopped", [TARGET_SNAPSHOT] = "snapshot"};
+    h->arenas = calloc(w->arena_count ? w->arena_count : 1, sizeof *h->arenas);
+    if (!h->arenas)
+        return -1;
+    keep_text(h->reason, sizeof h->reason, w->reason);
+    keep_text(h->note, sizeof h->note, r->t->note ? r->t->note : "");
+    keep_text(h->allocator, sizeof h->allocator, r->glibc.module ? r->glibc.module->name : "");
+    *f = (struct heap_facts){.pid = r->t->pid,
+                             .source = sources[r->t->source],
+                             .stopped_ns = r->t->stopped_ns + r->stopped_ns,
+                             .verified = w->verified,
+                             .reason = h->reason,
+                             .note = h->note,
+                             .allocator = h->allocator,
+                             .threads = (uint32_t)r->t->thread_count,
+                             .caches = (uint32_t)w->caches,
+                             .mapped_blocks = w->mapped_blocks,
+                             .mapped_bytes = w->mapped_bytes,
+                             .mapped_system_bytes = w->mapped_system_bytes,
+                             .references = r->scan.references,
+                             .arenas = h->arenas,
+                             .arena_count = w->arena_count};
+    f->blocks = w->mapped_blocks;
+    f->used_bytes = w->mapped_bytes;
+    f->own_bytes = w->mapped_system_bytes - w->mapped_bytes;
+    for (size_t i = 0; i < w->arena_count; i++) {
+        const struct walk_arena *a = &w->arenas[i];
+        h->arenas[i] = (struct heap_arena){.address = a->address,
+                                           .attached_threads = a->attached_threads,
+                                           .main = a->main,
+                                           .heaps = a->heaps,
+                                           .system_bytes = a->system_bytes,
+                                           .used_bytes = a->used_bytes,
+                                           .free_bytes = a->free_bytes,
+                                           .cached_bytes = a->cached_bytes,
+                                           .own_bytes = a->own_bytes,
+                                           .used_blocks = a->used_blocks,
+                                           .free_blocks = a->free_blocks,
+                                           .cached_blocks = a->cached_blocks,
+                                           .top_bytes = a->top_bytes};
+        f->blocks += a->used_blocks;
+        f->used_bytes += a->used_bytes;
+        f->free_bytes += a->free_bytes;
+        f->cached_bytes += a->cached_bytes;
+        f->own_bytes += a->own_bytes;
+    }
+    return 0;
+}
+
+static int finish(struct reading *r, struct error *err)
+{
+    struct heap *h = r->h;
+    target_let_go(r->t);
+    if (state_facts(r))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    target_close(r->t);
+    r->t = NULL;
+    progress(r, 4);
+    h->type = r->scan.mark;
+    r->scan.mark = NULL;
+    if (make_graph(r, err))
+        return -1;
+    progress(r, 5);
+    scan_release(&r->scan);
+    if (types_rest(&h->types, h->type, &h->walk, &h->graph, &h->roots) || order_places(h))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    if (h->walk.verified) {
+        h->facts.unreachable_bytes = h->graph.unreachable_bytes;
+        h->facts.unreachable_blocks = h->graph.unreachable_blocks;
+    }
+    progress(r, 6);
+    return 0;
+}
+
+struct heap *heap_read(const char *target, const struct heap_options *options, struct error *err)
+{
+    static const struct heap_options none = {0};
+    struct reading r = {.name = target, .options = options ? options : &none};
+    *err = (struct error){.kind = ERROR_NONE};
+    r.h = calloc(1, sizeof *r.h);
+    if (!r.h) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    progress(&r, 0);
+    int status = walk(&r, err);
+    if (!status)
+        status = look(&r, err);
+    if (!status)
+        status = finish(&r, err);
+    scan_release(&r.scan);
+    variables_free(r.variables);
+    images_release(&r.images);
+    glibc_release(&r.glibc);
+    modules_release(&r.modules);
+    target_close(r.t);
+    if (status) {
+        heap_free(r.h);
+        return NULL;
+    }
+    return r.h;
+}
+
+void heap_free(struct heap *h)
+{
+    if (!h)
+        return;
+    for (size_t i = 0; i < sizeof h->rows / sizeof *h->rows; i++)
+        free(h->rows[i]);
+    free(h->size_names);
+    free(h->by_place);
+    free(h->type);
+    free(h->arenas);
+    graph_release(&h->graph);
+    types_release(&h->types);
+    roots_release(&h->roots);
+    walk_release(&h->walk);
+    free(h);
+}
+
+const struct heap_facts *heap_facts(const struct heap *h) { return &h->facts; }

@@ -1,0 +1,111 @@
+/* heap.h - who keeps the blocks of a program alive.
+ *
+ * Owns: everything between a process id or a core file and tables that can be printed: stopping and
+ * reading the target, finding glibc's heap in it, proving that all of it was read, references,
+ * roots, the dominator tree, types. The target is let go before this returns. Everything that is
+ * read is hostile: bounded, checked; at worst the answer is an error. Texts may hold what the
+ * target says, of printable characters only. One thread uses a struct heap. */
+#ifndef MALLOW_HEAP_HEAP_H
+#define MALLOW_HEAP_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct heap;
+
+struct heap_options {
+    unsigned threads; /* that read the heap at once; 0: as many as there are processors */
+    void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
+    void *progress_arg;
+};
+
+struct heap_arena {
+    uint64_t address, attached_threads;
+    bool main;
+    uint32_t heaps;
+    uint64_t system_bytes; /* had from the system: what follows adds up to it */
+    uint64_t used_bytes, free_bytes, cached_bytes, own_bytes;
+    uint64_t used_blocks, free_blocks, cached_blocks;
+    uint64_t top_bytes; /* of free_bytes, at the end */
+};
+
+struct heap_facts {
+    uint32_t pid;       /* 0: not known */
+    const char *source; /* "snapshot", "stopped", "core" */
+    uint64_t stopped_ns;
+    bool verified;
+    const char *reason;    /* why not verified; "" */
+    const char *note;      /* about the target; "" */
+    const char *allocator; /* file that holds it */
+    uint32_t threads, caches;
+    uint64_t blocks, used_bytes; /* the program's; what it may use of them */
+    uint64_t free_bytes;         /* as of mallinfo2 */
+    uint64_t cached_bytes;       /* in threads' caches */
+    uint64_t own_bytes;          /* headers, and what the allocator keeps for itself */
+    uint64_t mapped_blocks, mapped_bytes, mapped_system_bytes;
+    uint64_t references;
+    uint64_t unreachable_bytes, unreachable_blocks; /* 0 unless verified */
+    const struct heap_arena *arenas;
+    size_t arena_count;
+};
+
+/* target: a process id, or the path of a core file. NULL with *err set. */
+struct heap *heap_read(const char *target, const struct heap_options *options, struct error *err);
+void heap_free(struct heap *h); /* NULL is fine */
+const struct heap_facts *heap_facts(const struct heap *h);
+
+enum heap_by { HEAP_BY_TYPE, HEAP_BY_ROOT, HEAP_BY_SIZE };
+
+struct heap_row {
+    const char *name;
+    const char *kind;       /* of a root: "variable", "data", ...; else "" */
+    const char *module;     /* of a root; else "" */
+    uint64_t blocks, bytes; /* its own; of a root: what is reached from it first */
+    uint64_t retained_bytes, retained_blocks; /* what would go if these went */
+    uint64_t size_min, size_max;              /* of HEAP_BY_SIZE */
+};
+
+/* The rows, most retained first (sizes: in their order); they belong to h. NULL with *count 0 when
+ * there are none, or memory ran out (*err set: kind is not ERROR_NONE). */
+const struct heap_row *heap_table(struct heap *h, enum heap_by by, size_t *count,
+                                  struct error *err);
+
+struct heap_leak {
+    uint64_t address, bytes, blocks; /* bytes, blocks: with what only it leads to */
+    const char *type;                /* of the block at address */
+};
+
+/* Groups of unreachable blocks, largest first. 0 unless the heap was verified. */
+size_t heap_leaks(struct heap *h);
+void heap_leak(const struct heap *h, size_t index, struct heap_leak *leak);
+
+struct heap_step { /* on a way, or a referrer */
+    bool is_root;
+    uint64_t address; /* of the block; of a root's variable */
+    uint64_t bytes;
+    uint64_t retained_bytes;
+    const char *type;   /* of a block; of a root: its kind */
+    const char *name;   /* of a root; else "" */
+    const char *module; /* of a root; else "" */
+};
+
+enum heap_found {
+    HEAP_FOUND,
+    HEAP_FREE,       /* the address lies in free memory of the heap */
+    HEAP_OUTSIDE,    /* in no block */
+    HEAP_UNREACHABLE /* nothing leads there */
+};
+
+/* The shortest way from the strongest root to the block that holds the address, the root first.
+ * *steps belongs to the caller (free). HEAP_UNREACHABLE: the block alone. -1 when out of memory. */
+int heap_why(struct heap *h, uint64_t address, struct heap_step **steps, size_t *count,
+             enum heap_found *found);
+
+/* What refers to the block, the block itself first. */
+int heap_who(struct heap *h, uint64_t address, struct heap_step **steps, size_t *count,
+             enum heap_found *found);
+
+#endif

@@ -1,0 +1,31 @@
+/* heap_impl.h - what the parts of a struct heap share. Private to src/heap. */
+#ifndef MALLOW_HEAP_HEAP_IMPL_H
+#define MALLOW_HEAP_HEAP_IMPL_H
+
+#include "heap/graph.h"
+#include "heap/heap.h"
+#include "heap/roots.h"
+#include "heap/types.h"
+#include "heap/walk.h"
+
+struct heap {
+    struct heap_facts facts;
+    char reason[256], note[1024];
+    char allocator[256];
+    struct heap_arena *arenas;
+    struct walk walk;
+    struct roots roots;
+    struct types types;
+    uint32_t *type; /* by block */
+    struct graph graph;
+    uint32_t *by_place; /* numbers, in the order of graph.place */
+    struct heap_row *rows[3];
+    size_t row_count[3];
+    char *size_names;
+};
+
+/* What a number is, for people. */
+void heap_describe(const struct heap *h, uint32_t number, struct heap_step *step);
+const char *heap_root_kind(enum root_kind kind);
+
+#endif

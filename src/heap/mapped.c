@@ -1,0 +1,156 @@
+/* mapped.c - blocks with a mapping of their own; see walk.h.
+ *
+ * The kernel joins neighbouring mappings, so such a block may begin on any page of private
+ * anonymous memory: a header that says "mapped", of whole pages that are all there. What is found
+ * must agree with the allocator's own count and sum. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heap/walk.h"
+
+enum { IS_MAPPED = 2, BITS = 7, PAGES_AT_ONCE = 256 };
+
+struct finding {
+    struct walk *w;
+    struct target *t;
+    const struct glibc *g;
+    uint64_t found, bytes;
+};
+
+/* memalign leaves the header at the start of the mapping and writes another one further in, which
+ * says how far. Returns where the block's header is. */
+static uint64_t aligned_header(const struct finding *f, uint64_t base, uint64_t whole, bool lent)
+{
+    for (uint64_t alignment = 32; alignment < whole; alignment *= 2) {
+        uint64_t at = ((base + 16 + alignment - 1) & ~(alignment - 1)) - 16, header[2];
+        if (at <= base || at - base >= whole - 32)
+            continue;
+        uint64_t left = whole - (at - base) - (lent ? 16 : 0);
+        if (target_read(f->t, at, header, sizeof header) == sizeof header &&
+            (header[0] & ~1ULL) == at - base && header[1] == (left | IS_MAPPED))
+            return at;
+    }
+    return base;
+}
+
+/* Whether a block begins at a page: the length of its mapping, 0 when not. */
+static uint64_t mapping_of(const uint64_t header[2], uint64_t left, bool *lent)
+{
+    uint64_t size = header[1] & ~(uint64_t)BITS;
+    if ((header[1] & BITS) != IS_MAPPED || header[0] > 1 || size < TARGET_PAGE_BYTES - 16)
+        return 0;
+    *lent = (size + 16) % TARGET_PAGE_BYTES == 0;
+    uint64_t whole = *lent ? size + 16 : size;
+    return whole % TARGET_PAGE_BYTES || whole > left ? 0 : whole;
+}
+
+/* Nothing more is looked for: what an application maps may be large. */
+static bool all_found(const struct finding *f)
+{
+    return f->g->has_parameters && f->found == f->g->mapped_blocks &&
+           f->bytes == f->g->mapped_bytes;
+}
+
+/* Looks at the first words of each page of [start, end). */
+static int search_run(struct finding *f, uint64_t start, uint64_t end)
+{
+    static const size_t step = TARGET_PAGE_BYTES;
+    uint8_t *data = malloc(PAGES_AT_ONCE * step);
+    if (!data)
+        return -1;
+    uint64_t at = start, have = 0, from = 0;
+    int status = 0;
+    while (!status && at < end && !all_found(f)) {
+        if (at < from || at + 16 > from + have) {
+            uint64_t want = end - at < PAGES_AT_ONCE * step ? end - at : PAGES_AT_ONCE * step;
+            from = at;
+            have = target_read(f->t, at, data, want);
+            if (have < 16) {
+                at += step;
+                have = 0;
+                continue;
+            }
+        }
+        uint64_t header[2];
+        bool lent = false;
+        memcpy(header, data + (at - from), sizeof header);
+        uint64_t whole = mapping_of(header, end - at, &lent);
+        if (!whole) {
+            at += step;
+            continue;
+        }
+        struct walk_segment s = {.first = aligned_header(f, at, whole, lent),
+                                 .base = at,
+                                 .end = at + whole,
+                                 .kind = SEGMENT_MAPPED,
+                                 .lent = lent};
+        status = walk_add_segment(f->w, &s);
+        f->found++;
+        f->bytes += whole;
+        at += whole;
+    }
+    free(data);
+    return status;
+}
+
+static bool is_candidate(const struct target_region *r)
+{
+    return !r->file && r->flags & REGION_WRITE &&
+           !(r->flags & (REGION_SHARED | REGION_BREAK | REGION_STACK | REGION_SPECIAL));
+}
+
+static int by_base(const void *a, const void *b)
+{
+    const struct walk_segment *x = a, *y = b;
+    return x->base < y->base ? -1 : x->base > y->base;
+}
+
+/* [start, end) without the heaps of the arenas, which were found before; sorted by base. */
+static int search_between(struct finding *f, uint64_t start, uint64_t end,
+                          const struct walk_segment *known, size_t count)
+{
+    for (size_t i = 0; i < count && start < end; i++) {
+        if (known[i].end <= start || known[i].base >= end)
+            continue;
+        if (known[i].base > start && search_run(f, start, known[i].base))
+            return -1;
+        start = known[i].end;
+    }
+    start = (start + TARGET_PAGE_BYTES - 1) & ~(uint64_t)(TARGET_PAGE_BYTES - 1);
+    return start < end ? search_run(f, start, end) : 0;
+}
+
+int walk_find_mapped(struct walk *w, struct target *t, const struct glibc *g)
+{
+    struct finding f = {w, t, g, 0, 0};
+    if (g->has_parameters && !g->mapped_blocks)
+        return 0;
+    size_t count = w->segment_count;
+    struct walk_segment *known = malloc((count ? count : 1) * sizeof *known);
+    if (!known)
+        return -1;
+    memcpy(known, w->segments, count * sizeof *known);
+    if (count > 1)
+        qsort(known, count, sizeof *known, by_base);
+    int status = 0;
+    for (size_t i = 0; !status && i < t->region_count;) {
+        uint64_t start = t->regions[i].start, end = t->regions[i].end;
+        bool candidate = is_candidate(&t->regions[i++]);
+        while (candidate && i < t->region_count && is_candidate(&t->regions[i]) &&
+               t->regions[i].start == end)
+            end = t->regions[i++].end;
+        if (candidate)
+            status = search_between(&f, start, end, known, count);
+    }
+    free(known);
+    w->mapped_system_bytes = f.bytes;
+    if (!status && g->has_parameters && (f.found != g->mapped_blocks || f.bytes != g->mapped_bytes))
+        walk_doubt(w,
+                   "%" PRIu64 " blocks with mappings of their own, %" PRIu64
+                   " bytes, were found; the allocator's count says %" PRIu64 ", %" PRIu64 " bytes",
+                   f.found, f.bytes, g->mapped_blocks, g->mapped_bytes);
+    if (!status && !g->has_parameters)
+        walk_doubt(w, "the allocator's count of mapped blocks was not found");
+    return status;
+}

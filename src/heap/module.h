@@ -1,0 +1,43 @@
+/* module.h - the program and libraries of a target: where they lie, what of them is data.
+ *
+ * Owns: what the ELF headers in the target's memory say, checked. */
+#ifndef MALLOW_HEAP_MODULE_H
+#define MALLOW_HEAP_MODULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "heap/target.h"
+
+enum { MODULE_DATA_MAX = 4, MODULE_ID_BYTES_MAX = 64, MODULES_MAX = 1 << 14 };
+
+struct module {
+    const char *path;    /* belongs to the target */
+    const char *name;    /* last part of the path */
+    uint64_t start, end; /* of all its mappings */
+    uint64_t bias;       /* address in the target less address in the file */
+    struct module_range {
+        uint64_t start, end;
+    } data[MODULE_DATA_MAX]; /* writable segments, what is zero at the start included */
+    size_t data_count;
+    uint64_t tls_bytes; /* of its thread-local variables; 0: none */
+    uint8_t build_id[MODULE_ID_BYTES_MAX];
+    size_t build_id_bytes;
+};
+
+struct modules {
+    struct module *at; /* by start */
+    size_t count;
+};
+
+/* Of all mapped ELF files. Returns 0, or -1 when out of memory. A file whose header is not there or
+ * makes no sense is left out. Of a core, the files it names are opened where they are the same
+ * (by build-id), so that what it leaves out can be read. */
+int modules_read(struct modules *m, struct target *t);
+void modules_release(struct modules *m);
+
+/* The module whose mappings or data hold the address, or NULL. */
+const struct module *modules_at(const struct modules *m, uint64_t address);
+
+#endif

@@ -1,0 +1,354 @@
+/* roots.c - see roots.h. */
+#include "heap/roots.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WINDOW_BYTES = 1 << 18,
+    TLS_BYTES = 8192,         /* below fs: initial thread-local variables */
+    DESCRIPTOR_BYTES = 0x940, /* from fs on: glibc's struct pthread */
+    RED_ZONE = 128,
+    UNNAMED_MAX = 1000 /* words of a module that are roots of their own */
+};
+
+struct finding {
+    struct roots *r;
+    struct target *t;
+    const struct modules *modules;
+    const struct glibc *g;
+    const struct walk *w;
+    struct variables *variables;
+    uint64_t *window;            /* WINDOW_BYTES */
+    const struct module *module; /* of the data at hand */
+    uint32_t unnamed;
+    struct span {
+        uint64_t start, end;
+    } * taken; /* memory that is looked at as another kind of root */
+    size_t taken_count, taken_room;
+    bool failed;
+};
+
+static void take(struct finding *f, uint64_t start, uint64_t end)
+{
+    if (start >= end)
+        return;
+    if (f->taken_count == f->taken_room) {
+        size_t room = f->taken_room ? f->taken_room * 2 : 256;
+        struct span *more = reallocarray(f->taken, room, sizeof *more);
+        if (!more) {
+            f->failed = true;
+            return;
+        }
+        f->taken = more;
+        f->taken_room = room;
+    }
+    f->taken[f->taken_count++] = (struct span){start, end};
+}
+
+/* Begins a root; its references are those added next. */
+static struct root *add_root(struct finding *f, const struct root *like)
+{
+    struct roots *r = f->r;
+    if (r->count + 2 >= r->room) {
+        size_t room = r->room ? r->room * 2 : 256;
+        struct root *more = room < UINT32_MAX / 2 ? reallocarray(r->at, room, sizeof *more) : NULL;
+        if (!more) {
+            f->failed = true;
+            return NULL;
+        }
+        r->at = more;
+        r->room = room;
+    }
+    struct root *root = &r->at[r->count++];
+    *root = *like;
+    root->first = (uint32_t)r->references;
+    r->at[r->count].first = root->first; /* the sentinel */
+    return root;
+}
+
+static void add_reference(struct finding *f, uint32_t block)
+{
+    struct roots *r = f->r;
+    if (r->references == r->target_room) {
+        size_t room = r->target_room ? r->target_room * 2 : 1024;
+        uint32_t *more = room < UINT32_MAX ? reallocarray(r->target, room, sizeof *more) : NULL;
+        if (!more) {
+            f->failed = true;
+            return;
+        }
+        r->target = more;
+        r->target_room = room;
+    }
+    r->target[r->references++] = block;
+    r->at[r->count].first = (uint32_t)r->references;
+}
+
+static const char *name_of(struct finding *f, const char *text)
+{
+    const char *kept = intern_string(&f->r->names, text);
+    if (!kept)
+        f->failed = true;
+    return kept ? kept : "";
+}
+
+/* --- what a word's root is --- */
+
+typedef void word_root(struct finding *f, uint64_t address, const struct root *base);
+
+/* All words of the memory at hand are one root's. */
+static void same_root(struct finding *f, uint64_t address, const struct root *base)
+{
+    const struct root *last = f->r->count ? &f->r->at[f->r->count - 1] : NULL;
+    if (last && last->kind == base->kind && last->tid == base->tid && last->name == base->name &&
+        last->module == base->module)
+        return;
+    struct root *root = add_root(f, base);
+    if (root)
+        root->address = address;
+}
+
+/* A module's data: a root for each variable; where there is no name, one for each word, as a
+ * stripped program's variables are mostly words, up to a bound. */
+static void data_root(struct finding *f, uint64_t address, const struct root *base)
+{
+    char text[64];
+    struct root root = *base;
+    const struct variable *v = variables_find(f->variables, f->module, address);
+    const struct root *last = f->r->count ? &f->r->at[f->r->count - 1] : NULL;
+    root.address = v ? v->start : address;
+    root.kind = v ? ROOT_VARIABLE : ROOT_DATA;
+    if (v)
+        root.name = v->name;
+    else if (f->unnamed++ < UNNAMED_MAX) {
+        snprintf(text, sizeof text, "data+0x%" PRIx64, address - f->module->bias);
+        root.name = text;
+    } else {
+        root.name = "other data";
+        root.address = 0;
+    }
+    if (last && last->kind == root.kind && last->module == root.module &&
+        last->address == root.address)
+        return;
+    root.name = name_of(f, root.name);
+    add_root(f, &root);
+}
+
+static void scan_range(struct finding *f, uint64_t start, uint64_t end, const struct root *base,
+                       word_root *root_of)
+{
+    const struct blocks *b = &f->w->blocks;
+    start = (start + 7) & ~7ULL;
+    while (start < end && end - start >= 8 && !f->failed) {
+        uint64_t want = end - start < WINDOW_BYTES ? (end - start) & ~7ULL : WINDOW_BYTES;
+        size_t have = target_read(f->t, start, f->window, want);
+        for (size_t i = 0; i < have / 8 && !f->failed; i++) {
+            uint64_t v = f->window[i];
+            if (v - b->low >= b->high - b->low)
+                continue;
+            uint32_t block = blocks_pointed(b, v);
+            uint64_t at = start + i * 8;
+            if (block == BLOCK_NONE || glibc_owns(f->g, at))
+                continue;
+            root_of(f, at, base);
+            if (!f->failed)
+                add_reference(f, block);
+        }
+        /* A hole: go on behind the page that cannot be read. */
+        start = have == want ? start + want : ((start + have) | (TARGET_PAGE_BYTES - 1)) + 1;
+    }
+}
+
+/* --- the kinds of memory --- */
+
+static void scan_modules(struct finding *f)
+{
+    for (size_t i = 0; i < f->modules->count; i++) {
+        f->module = &f->modules->at[i];
+        f->unnamed = 0;
+        struct root base = {.kind = ROOT_DATA, .module = name_of(f, f->module->name), .name = ""};
+        for (size_t k = 0; k < f->module->data_count; k++) {
+            scan_range(f, f->module->data[k].start, f->module->data[k].end, &base, data_root);
+            take(f, f->module->data[k].start & ~(uint64_t)4095,
+                 (f->module->data[k].end + 4095) & ~(uint64_t)4095);
+        }
+    }
+}
+
+/* Below this address a thread's memory is stack, from it on its thread-local variables: as far
+ * down from fs as the modules' variables reach. */
+static uint64_t tls_start(const struct finding *f, uint64_t fs)
+{
+    uint64_t bytes = 64 + 1664; /* what the dynamic linker keeps for libraries loaded later */
+    for (size_t i = 0; i < f->modules->count; i++)
+        if (f->modules->at[i].tls_bytes < TLS_BYTES * 16)
+            bytes += (f->modules->at[i].tls_bytes + 63) & ~(uint64_t)63;
+    if (bytes > TLS_BYTES * 16)
+        bytes = TLS_BYTES * 16;
+    return fs > bytes ? fs - bytes : fs;
+}
+
+static void scan_thread_locals(struct finding *f)
+{
+    for (size_t i = 0; i < f->t->thread_count; i++) {
+        const struct target_thread *thread = &f->t->threads[i];
+        uint64_t fs = thread->registers.fs_base;
+        const struct target_region *r = fs && !(fs & 7) ? target_region_at(f->t, fs) : NULL;
+        if (!r)
+            continue;
+        uint64_t start = tls_start(f, fs), end = fs + DESCRIPTOR_BYTES;
+        if (start < r->start)
+            start = r->start;
+        if (end > r->end)
+            end = r->end;
+        struct root base = {.kind = ROOT_THREAD,
+                            .name = name_of(f, *thread->name ? thread->name : "thread"),
+                            .module = "",
+                            .tid = thread->tid};
+        scan_range(f, start, end, &base, same_root);
+        take(f, start, end);
+    }
+}
+
+static void scan_stacks(struct finding *f)
+{
+    for (size_t i = 0; i < f->t->thread_count; i++) {
+        const struct target_thread *thread = &f->t->threads[i];
+        uint64_t sp = thread->registers.sp & ~7ULL, fs = thread->registers.fs_base;
+        const struct target_region *r = target_region_at(f->t, sp);
+        if (!r)
+            continue;
+        uint64_t end = r->end;
+        if (fs > sp && fs < r->end) /* its thread-local variables lie above its stack */
+            end = tls_start(f, fs) > sp ? tls_start(f, fs) : sp;
+        struct root base = {.kind = ROOT_STACK,
+                            .name = name_of(f, *thread->name ? thread->name : "thread"),
+                            .module = "",
+                            .tid = thread->tid};
+        uint32_t within = blocks_covering(&f->w->blocks, sp); /* a program's own kind of thread */
+        if (within != BLOCK_NONE)
+            end = f->w->blocks.address[within] + blocks_bytes(&f->w->blocks, within);
+        scan_range(f, sp - RED_ZONE, end, &base, same_root);
+        if (within == BLOCK_NONE) /* what lies below has been left */
+            take(f, r->start, end);
+    }
+}
+
+static void scan_registers(struct finding *f)
+{
+    for (size_t i = 0; i < f->t->thread_count; i++) {
+        const struct target_thread *thread = &f->t->threads[i];
+        struct root base = {.kind = ROOT_REGISTERS,
+                            .name = name_of(f, *thread->name ? thread->name : "thread"),
+                            .module = "",
+                            .tid = thread->tid};
+        for (size_t k = 0; k < sizeof thread->registers.general / 8; k++) {
+            uint32_t block = blocks_pointed(&f->w->blocks, thread->registers.general[k]);
+            if (block == BLOCK_NONE)
+                continue;
+            same_root(f, 0, &base);
+            if (!f->failed)
+                add_reference(f, block);
+        }
+    }
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct span *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static void scan_memory(struct finding *f)
+{
+    char text[64];
+    for (size_t i = 0; i < f->w->segment_count; i++)
+        take(f, f->w->segments[i].base, f->w->segments[i].end);
+    if (f->taken_count > 1)
+        qsort(f->taken, f->taken_count, sizeof *f->taken, by_start);
+    size_t from = 0;
+    for (size_t i = 0; i < f->t->region_count && !f->failed; i++) {
+        const struct target_region *r = &f->t->regions[i];
+        if (!(r->flags & REGION_WRITE) || r->flags & (REGION_SHARED | REGION_SPECIAL))
+            continue;
+        uint64_t at = r->start;
+        snprintf(text, sizeof text, "mapping at 0x%" PRIx64, r->start);
+        struct root base = {.kind = ROOT_MEMORY, .name = name_of(f, text), .module = ""};
+        while (from < f->taken_count && f->taken[from].end <= r->start)
+            from++;
+        for (size_t k = from; k < f->taken_count && f->taken[k].start < r->end && at < r->end;
+             k++) {
+            if (f->taken[k].start > at)
+                scan_range(f, at, f->taken[k].start, &base, same_root);
+            if (f->taken[k].end > at)
+                at = f->taken[k].end;
+        }
+        if (at < r->end)
+            scan_range(f, at, r->end, &base, same_root);
+    }
+}
+
+/* By kind, with their references: of modules' data named and unnamed ones come mixed. */
+static int sort_roots(struct roots *r)
+{
+    struct root *at = reallocarray(NULL, r->room, sizeof *at);
+    uint32_t *target = reallocarray(NULL, r->references + 1, sizeof *target);
+    uint32_t count = 0, n = 0;
+    if (!at || !target) {
+        free(at);
+        free(target);
+        return -1;
+    }
+    for (int kind = 0; kind < ROOT_KINDS; kind++)
+        for (uint32_t i = 0; i < r->count; i++) {
+            if ((int)r->at[i].kind != kind)
+                continue;
+            at[count] = r->at[i];
+            at[count++].first = n;
+            for (uint32_t k = r->at[i].first; k < r->at[i + 1].first; k++)
+                target[n++] = r->target[k];
+        }
+    at[count].first = n;
+    free(r->at);
+    free(r->target);
+    r->at = at;
+    r->target = target;
+    r->target_room = r->references + 1;
+    return 0;
+}
+
+int roots_find(struct roots *r, struct target *t, const struct modules *modules,
+               const struct glibc *g, const struct walk *w, struct variables *variables,
+               struct error *err)
+{
+    *r = (struct roots){0};
+    struct finding f = {.r = r, .t = t, .modules = modules, .g = g, .w = w, .variables = variables};
+    r->room = 64;
+    r->at = calloc(r->room, sizeof *r->at);
+    f.window = malloc(WINDOW_BYTES);
+    f.failed = !r->at || !f.window;
+    if (!f.failed) {
+        scan_modules(&f);
+        scan_thread_locals(&f);
+        scan_stacks(&f);
+        scan_registers(&f);
+        scan_memory(&f);
+    }
+    free(f.window);
+    free(f.taken);
+    if (f.failed || sort_roots(r)) {
+        roots_release(r);
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    }
+    return 0;
+}
+
+void roots_release(struct roots *r)
+{
+    free(r->at);
+    free(r->target);
+    intern_free(&r->names);
+    *r = (struct roots){0};
+}

@@ -1,0 +1,52 @@
+/* roots.h - where references into the heap come from that are not in the heap.
+ *
+ * Owns: which memory outside of the heap is looked at, what a root is called, and the order of
+ * strength: what a root of a weaker kind refers to counts only where no stronger one reaches. */
+#ifndef MALLOW_HEAP_ROOTS_H
+#define MALLOW_HEAP_ROOTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "heap/glibc.h"
+#include "heap/module.h"
+#include "heap/target.h"
+#include "heap/variables.h"
+#include "heap/walk.h"
+#include "symbol/intern.h"
+
+enum root_kind { /* the strongest first */
+                 ROOT_VARIABLE,
+                 ROOT_DATA,   /* of a module, without a name */
+                 ROOT_THREAD, /* thread-local variables */
+                 ROOT_STACK,
+                 ROOT_REGISTERS,
+                 ROOT_MEMORY, /* other memory of the process */
+                 ROOT_KINDS
+};
+
+struct root {
+    enum root_kind kind;
+    const char *name;   /* of the variable, of the function whose frame it is, of the thread */
+    const char *module; /* "" when there is none */
+    uint64_t address;   /* of the variable; of the first word */
+    uint32_t tid;       /* of threads' roots */
+    uint32_t first;     /* of its references */
+};
+
+struct roots {
+    struct root *at; /* by kind; a sentinel behind the last ends its references */
+    uint32_t count;
+    uint32_t *target; /* numbers of blocks */
+    size_t references, target_room, room;
+    struct intern names;
+};
+
+/* Returns 0, or -1 with *err set when out of memory. */
+int roots_find(struct roots *r, struct target *t, const struct modules *modules,
+               const struct glibc *g, const struct walk *w, struct variables *variables,
+               struct error *err);
+void roots_release(struct roots *r);
+
+#endif

@@ -1,0 +1,28 @@
+/* scan.h - which block refers to which: every word of every used block, taken for a pointer if it
+ * points into a used block.
+ *
+ * Owns: reading the heap once, in pieces, by several threads; the references as one array; and, as
+ * the bytes are at hand, the first sign of what each block is. */
+#ifndef MALLOW_HEAP_SCAN_H
+#define MALLOW_HEAP_SCAN_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "heap/images.h"
+#include "heap/target.h"
+#include "heap/walk.h"
+
+struct scan {
+    uint32_t *first;  /* of count + 1: where a block's references begin */
+    uint32_t *target; /* numbers of blocks */
+    uint32_t *mark;   /* of count: see images.h */
+    uint32_t references;
+};
+
+/* threads: how many read at once, at least 1. -1 with *err set when out of memory. */
+int scan_heap(struct scan *s, struct target *t, const struct walk *w, const struct images *images,
+              unsigned threads, struct error *err);
+void scan_release(struct scan *s);
+
+#endif

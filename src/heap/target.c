@@ -1,0 +1,204 @@
+/* target.c - what live processes and cores have in common; see target.h. */
+#include "heap/target.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGES = 256, ADDRESS_BITS = 47 };
+
+struct target *target_new(void) { return calloc(1, sizeof(struct target)); }
+
+void target_close(struct target *t)
+{
+    if (!t)
+        return;
+    if (t->ops)
+        t->ops->close(t);
+    for (size_t i = 0; i < t->file_count; i++)
+        free(t->files[i]);
+    free(t->files);
+    free(t->regions);
+    free(t->threads);
+    free(t->pages);
+    free(t->note);
+    free(t);
+}
+
+static const char *keep_file(struct target *t, const char *path)
+{
+    for (size_t i = t->file_count;
+         i-- > 0;) /* the latest first: mappings of a file are neighbours */
+        if (!strcmp(t->files[i], path))
+            return t->files[i];
+    if (t->file_count == t->file_room) {
+        size_t room = t->file_room ? t->file_room * 2 : 64;
+        char **more = reallocarray(t->files, room, sizeof *more);
+        if (!more)
+            return NULL;
+        t->files = more;
+        t->file_room = room;
+    }
+    char *copy = strdup(path);
+    if (copy)
+        t->files[t->file_count++] = copy;
+    return copy;
+}
+
+int target_add_region(struct target *t, uint64_t start, uint64_t end, uint64_t offset,
+                      uint32_t flags, const char *file)
+{
+    if (start >= end || end > (uint64_t)1 << ADDRESS_BITS || t->region_count >= TARGET_REGIONS_MAX)
+        return 0;
+    if (t->region_count == t->region_room) {
+        size_t room = t->region_room ? t->region_room * 2 : 64;
+        struct target_region *more = reallocarray(t->regions, room, sizeof *more);
+        if (!more)
+            return -1;
+        t->regions = more;
+        t->region_room = room;
+    }
+    const char *kept = file ? keep_file(t, file) : NULL;
+    if (file && !kept)
+        return -1;
+    t->regions[t->region_count++] = (struct target_region){
+        .start = start, .end = end, .offset = offset, .flags = flags, .file = kept};
+    return 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct target_region *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return x->end == y->end ? 0 : x->end < y->end ? -1 : 1;
+}
+
+void target_regions_done(struct target *t)
+{
+    if (t->region_count > 1)
+        qsort(t->regions, t->region_count, sizeof *t->regions, by_start);
+    size_t kept = 0;
+    uint64_t until = 0;
+    for (size_t i = 0; i < t->region_count; i++) {
+        struct target_region r = t->regions[i];
+        if (r.end <= until)
+            continue;
+        if (r.start < until) {
+            r.offset += until - r.start;
+            r.start = until;
+        }
+        until = r.end;
+        t->regions[kept++] = r;
+    }
+    t->region_count = kept;
+}
+
+struct target_thread *target_add_thread(struct target *t, uint32_t tid)
+{
+    if (t->thread_count >= TARGET_THREADS_MAX)
+        return NULL;
+    if (t->thread_count == t->thread_room) {
+        size_t room = t->thread_room ? t->thread_room * 2 : 16;
+        struct target_thread *more = reallocarray(t->threads, room, sizeof *more);
+        if (!more)
+            return NULL;
+        t->threads = more;
+        t->thread_room = room;
+    }
+    struct target_thread *thread = &t->threads[t->thread_count++];
+    *thread = (struct target_thread){.tid = tid};
+    return thread;
+}
+
+void target_note(struct target *t, const char *format, ...)
+{
+    char *text = NULL, *both = NULL;
+    va_list ap;
+    va_start(ap, format);
+    int n = vasprintf(&text, format, ap);
+    va_end(ap);
+    if (n < 0)
+        return;
+    if (t->note && asprintf(&both, "%s; %s", t->note, text) >= 0) {
+        free(text);
+        text = both;
+    }
+    free(t->note);
+    t->note = text;
+}
+
+size_t target_read(struct target *t, uint64_t address, void *into, size_t bytes)
+{
+    if (address >> ADDRESS_BITS || !bytes)
+        return 0;
+    return t->ops->read(t, address, into, bytes);
+}
+
+/* The page's bytes, or NULL. */
+static const struct target_page *page_of(struct target *t, uint64_t address)
+{
+    if (!t->pages && !(t->pages = calloc(PAGES, sizeof *t->pages)))
+        return NULL;
+    uint64_t page = address & ~(uint64_t)(TARGET_PAGE_BYTES - 1);
+    struct target_page *p = &t->pages[page / TARGET_PAGE_BYTES % PAGES];
+    if (p->page != page + 1) {
+        p->page = page + 1;
+        p->bytes = (uint32_t)target_read(t, page, p->data, TARGET_PAGE_BYTES);
+    }
+    return p;
+}
+
+bool target_peek(struct target *t, uint64_t address, uint64_t *word)
+{
+    uint64_t within = address % TARGET_PAGE_BYTES;
+    if (address >> ADDRESS_BITS)
+        return false;
+    if (within > TARGET_PAGE_BYTES - sizeof *word)
+        return target_read(t, address, word, sizeof *word) == sizeof *word;
+    const struct target_page *p = page_of(t, address);
+    if (!p || within + sizeof *word > p->bytes)
+        return false;
+    memcpy(word, p->data + within, sizeof *word);
+    return true;
+}
+
+size_t target_text(struct target *t, uint64_t address, char *text, size_t room)
+{
+    size_t n = 0;
+    if (address >> ADDRESS_BITS)
+        return 0;
+    while (n + 1 < room) {
+        uint64_t at = address + n;
+        const struct target_page *p = page_of(t, at);
+        uint64_t within = at % TARGET_PAGE_BYTES;
+        if (!p || within >= p->bytes)
+            break;
+        uint8_t c = p->data[within];
+        if (!c) {
+            text[n] = 0;
+            return n;
+        }
+        if (c < 0x20 || c > 0x7e)
+            break;
+        text[n++] = (char)c;
+    }
+    text[0] = 0;
+    return 0;
+}
+
+const struct target_region *target_region_at(const struct target *t, uint64_t address)
+{
+    size_t low = 0, high = t->region_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (t->regions[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < t->region_count && t->regions[low].start <= address)
+        return &t->regions[low];
+    return NULL;
+}

@@ -1,0 +1,125 @@
+/* target.h - the memory, mappings and threads of a process that stands still, or of a core file.
+ *
+ * Owns: where the bytes come from. Above this border a live process, the stopped child of an
+ * injected fork and a core file are the same: sorted regions, threads with registers, reads that
+ * may end early. Everything in a target is hostile: regions are sorted, do not overlap and do not
+ * wrap, however the source described them; what they hold is believed by no caller unchecked.
+ * target_read may be called by several threads at once; all else by one thread. */
+#ifndef MALLOW_HEAP_TARGET_H
+#define MALLOW_HEAP_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { TARGET_PAGE_BYTES = 4096, TARGET_REGIONS_MAX = 1 << 20, TARGET_THREADS_MAX = 1 << 16 };
+
+enum target_region_flag {
+    REGION_READ = 1,
+    REGION_WRITE = 2,
+    REGION_EXEC = 4,
+    REGION_SHARED = 8,
+    REGION_STACK = 16,  /* of the first thread */
+    REGION_BREAK = 32,  /* what brk made */
+    REGION_SPECIAL = 64 /* of the kernel: vdso, vvar */
+};
+
+struct target_region {
+    uint64_t start, end; /* [start, end), not empty */
+    uint64_t offset;     /* in the file */
+    uint32_t flags;      /* enum target_region_flag */
+    const char *file;    /* NULL: anonymous; belongs to the target */
+};
+
+struct target_registers { /* as of struct user_regs_struct, what is needed */
+    uint64_t ip, sp, bp, fs_base;
+    uint64_t general[16]; /* the general registers, in any order */
+};
+
+struct target_thread {
+    uint32_t tid;
+    char name[32]; /* may be "" */
+    struct target_registers registers;
+};
+
+enum target_source { TARGET_CORE, TARGET_STOPPED, TARGET_SNAPSHOT };
+
+struct target;
+
+struct target_ops {
+    /* At most `bytes` from `address` on into `into`; how many were there. Any thread. */
+    size_t (*read)(struct target *t, uint64_t address, void *into, size_t bytes);
+    void (*close)(struct target *t);
+};
+
+struct target {
+    const struct target_ops *ops;
+    void *impl;
+    enum target_source source;
+    uint32_t pid;        /* 0: not known */
+    uint32_t memory_pid; /* of the live process whose memory is read; 0: none */
+    uint64_t stopped_ns; /* how long the process could not run; set when it goes on */
+    const char *refused; /* why there is no snapshot, when there could have been; static */
+    struct target_region *regions;
+    size_t region_count, region_room;
+    struct target_thread *threads;
+    size_t thread_count, thread_room;
+    char **files; /* each path once */
+    size_t file_count, file_room;
+    char *note; /* what the user should know: a truncated core; NULL: nothing. Owned */
+    struct target_page {
+        uint64_t page; /* address of the page + 1; 0: empty */
+        uint32_t bytes;
+        uint8_t data[TARGET_PAGE_BYTES];
+    } * pages; /* private: of target_peek */
+};
+
+/* Stops every thread of the process. Returns NULL with *err set when that cannot be: then nothing
+ * was changed, and the text says what to do. */
+struct target *target_stop(uint32_t pid, struct error *err);
+
+/* Lets the process go on, if it stands (not of a snapshot: it goes on already). The memory cannot
+ * be read any more. Counts into stopped_ns. */
+void target_let_go(struct target *t);
+
+/* The same, and takes a snapshot of it first where that is safe: on success the process runs and
+ * the copy is what is read. Otherwise `refused` says why and the process stands still. */
+void target_snapshot(struct target *t);
+
+/* Opens a core file (x86-64, of the kernel or of gdb). fd is taken over. name: for messages. */
+struct target *target_core(int fd, const char *name, struct error *err);
+
+/* For a core: the mapped file of this path may be read where the core left its bytes out. fd is
+ * taken over; -1: it may not. Of another target: nothing (and fd stays the caller's). */
+void target_core_file(struct target *t, const char *path, int fd);
+
+void target_close(struct target *t); /* NULL is fine */
+
+/* How many bytes could be read, from the first on. */
+size_t target_read(struct target *t, uint64_t address, void *into, size_t bytes);
+
+/* The word at an address; false when it is not there. Keeps some pages; one thread. */
+bool target_peek(struct target *t, uint64_t address, uint64_t *word);
+
+/* A text of printable characters at an address, at most room - 1 of them, ended by NUL; its
+ * length, 0 when there is none. */
+size_t target_text(struct target *t, uint64_t address, char *text, size_t room);
+
+/* The region that holds the address, or NULL. */
+const struct target_region *target_region_at(const struct target *t, uint64_t address);
+
+/* For the sources: all of these return -1 when out of memory. A region that is empty, wraps or
+ * lies beyond the user's addresses is left out. file may be NULL; it is copied. */
+int target_add_region(struct target *t, uint64_t start, uint64_t end, uint64_t offset,
+                      uint32_t flags, const char *file);
+/* Sorts; cuts off what overlaps. */
+void target_regions_done(struct target *t);
+struct target_thread *target_add_thread(struct target *t, uint32_t tid);
+/* Appends to the note; "; " between. */
+void target_note(struct target *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* An empty target. */
+struct target *target_new(void);
+
+#endif

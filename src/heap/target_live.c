@@ -1,0 +1,369 @@
+/* target_live.c - a live process: stopping all of its threads by ptrace, its mappings, its memory;
+ * see target.h. Reads through /proc/PID/mem, opened while it stands. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "heap/live.h"
+#include "heap/target.h"
+
+/* Not in every <sys/ptrace.h>. */
+enum { STOP_LIMIT_MS = 5000, ERESTARTNOHAND_RESULT = -514 };
+
+static size_t live_read(struct target *t, uint64_t address, void *into, size_t bytes)
+{
+    const struct live *live = t->impl;
+    uint8_t *to = into;
+    size_t done = 0;
+    while (done < bytes) {
+        struct iovec here = {to + done, bytes - done};
+        struct iovec there = {(void *)(uintptr_t)(address + done), bytes - done}; // NOLINT
+        ssize_t n = process_vm_readv(live->memory_pid, &here, 1, &there, 1, 0);
+        if (n <= 0 && live->memory_fd >= 0) /* mappings without PROT_READ can be read so */
+            n = pread(live->memory_fd, to + done, bytes - done, (off_t)(address + done));
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    return done;
+}
+
+static void live_close(struct target *t)
+{
+    struct live *live = t->impl;
+    target_let_go(t);
+    if (live->memory_fd >= 0)
+        close(live->memory_fd);
+    free(live->tracees);
+    free(live);
+}
+
+static const struct target_ops live_ops = {live_read, live_close};
+
+/* --- stopping --- */
+
+static struct tracee *tracee_of(struct live *live, pid_t tid)
+{
+    for (size_t i = 0; i < live->count; i++)
+        if (live->tracees[i].tid == tid)
+            return &live->tracees[i];
+    return NULL;
+}
+
+static struct tracee *add_tracee(struct live *live, pid_t tid)
+{
+    if (live->count == live->room) {
+        size_t room = live->room ? live->room * 2 : 16;
+        struct tracee *more = reallocarray(live->tracees, room, sizeof *more);
+        if (!more)
+            return NULL;
+        live->tracees = more;
+        live->room = room;
+    }
+    struct tracee *tracee = &live->tracees[live->count++];
+    *tracee = (struct tracee){.tid = tid};
+    return tracee;
+}
+
+static int why_not(uint32_t pid, int number, struct error *err)
+{
+    if (number == ESRCH)
+        return error_set(err, ERROR_SYSTEM, "there is no process %" PRIu32, pid);
+    if (number == EPERM) {
+        char path[64], line[256];
+        unsigned tracer = 0;
+        snprintf(path, sizeof path, "/proc/%" PRIu32 "/status", pid);
+        FILE *f = fopen(path, "re");
+        while (f && fgets(line, sizeof line, f))
+            if (!strncmp(line, "TracerPid:", 10))
+                tracer = (unsigned)strtoul(line + 10, NULL, 10);
+        if (f)
+            fclose(f);
+        if (tracer)
+            return error_set(err, ERROR_UNSUPPORTED,
+                             "process %" PRIu32 " is traced by process %u already; end that, or "
+                             "take a core with it and run 'mallow heap CORE'",
+                             pid, tracer);
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "may not look into process %" PRIu32
+                         ": it is another user's, or the kernel forbids it "
+                         "(kernel.yama.ptrace_scope); run mallow as root, or on a core file",
+                         pid);
+    }
+    errno = number;
+    return error_system(err, "stop process %" PRIu32, pid);
+}
+
+/* Seizes and interrupts the threads that are not yet held; how many, or -1 with *number set. */
+static int seize_new(struct live *live, uint32_t pid, int *number)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/task", pid);
+    DIR *d = opendir(path);
+    if (!d) {
+        *number = errno == ENOENT ? ESRCH : errno;
+        return -1;
+    }
+    int found = 0;
+    const struct dirent *e;
+    while ((e = readdir(d))) {
+        pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
+        if (tid <= 0 || tracee_of(live, tid))
+            continue;
+        if (live->count >= TARGET_THREADS_MAX) {
+            *number = E2BIG;
+            closedir(d);
+            return -1;
+        }
+        if (ptrace(PTRACE_SEIZE, tid, NULL, NULL)) {
+            if (errno == ESRCH && (uint32_t)tid != pid)
+                continue; /* it has just ended */
+            *number = errno;
+            closedir(d);
+            return -1;
+        }
+        struct tracee *tracee = add_tracee(live, tid);
+        if (!tracee) {
+            *number = ENOMEM;
+            ptrace(PTRACE_DETACH, tid, NULL, NULL);
+            closedir(d);
+            return -1;
+        }
+        ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+        found++;
+    }
+    closedir(d);
+    return found;
+}
+
+/* One look at a thread that was interrupted: notes its stop. */
+static void note_stop(struct tracee *tracee, int status)
+{
+    if (!WIFSTOPPED(status)) {
+        tracee->gone = true;
+        return;
+    }
+    tracee->stopped = true;
+    if (status >> 16 == PTRACE_EVENT_STOP) {
+        int sig = WSTOPSIG(status);
+        tracee->group_stop = sig == SIGSTOP || sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU;
+    } else {
+        tracee->signal = WSTOPSIG(status); /* it was about to get it: give it back on leaving */
+    }
+}
+
+static int await_stops(struct live *live, uint32_t pid, struct error *err)
+{
+    uint64_t until = clock_monotonic_ns() + (uint64_t)STOP_LIMIT_MS * 1000000;
+    for (size_t i = 0; i < live->count; i++) {
+        struct tracee *tracee = &live->tracees[i];
+        unsigned looks = 0;
+        while (!tracee->stopped && !tracee->gone) {
+            int status;
+            pid_t got = waitpid(tracee->tid, &status, __WALL | WNOHANG);
+            if (got == tracee->tid) {
+                note_stop(tracee, status);
+            } else if (got < 0 && errno != EINTR) {
+                tracee->gone = true;
+            } else {
+                if (clock_monotonic_ns() > until)
+                    return error_set(err, ERROR_UNSUPPORTED,
+                                     "thread %d of process %" PRIu32
+                                     " does not stop (it waits in the kernel); try again later",
+                                     (int)tracee->tid, pid);
+                const struct timespec brief = {.tv_nsec = looks++ < 100 ? 20000 : 1000000};
+                nanosleep(&brief, NULL);
+            }
+        }
+    }
+    return 0;
+}
+
+/* A stop by ptrace makes some calls return EINTR that a plain stop and continue would not show.
+ * What the kernel then does of ERESTARTNOHAND is what the program expects: a handler that runs
+ * makes it EINTR, otherwise the call begins again. */
+bool live_cures(long call)
+{
+    static const short cured[] = {SYS_epoll_wait,      SYS_epoll_pwait,  SYS_semop,  SYS_semtimedop,
+                                  SYS_rt_sigtimedwait, SYS_io_getevents, SYS_msgrcv, SYS_msgsnd};
+    for (size_t i = 0; i < sizeof cured / sizeof *cured; i++)
+        if (cured[i] == call)
+            return true;
+    return call == 441; /* epoll_pwait2 */
+}
+
+static void cure(const struct tracee *tracee, struct user_regs_struct *r)
+{
+    if ((long)r->rax != -EINTR || !live_cures((long)r->orig_rax) || tracee->signal)
+        return;
+    r->rax = (unsigned long long)(long long)ERESTARTNOHAND_RESULT;
+    ptrace(PTRACE_SETREGS, tracee->tid, NULL, r);
+}
+
+static int read_threads(struct target *t, struct live *live)
+{
+    for (size_t i = 0; i < live->count; i++) {
+        struct user_regs_struct r;
+        struct tracee *tracee = &live->tracees[i];
+        if (tracee->gone || ptrace(PTRACE_GETREGS, tracee->tid, NULL, &r))
+            continue;
+        cure(tracee, &r);
+        tracee->registers = r;
+        struct target_thread *thread = target_add_thread(t, (uint32_t)tracee->tid);
+        if (!thread)
+            return -1;
+        live_registers(&r, &thread->registers);
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%" PRIu32 "/task/%d/comm", t->pid, (int)tracee->tid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, thread->name, sizeof thread->name - 1);
+        if (fd >= 0)
+            close(fd);
+        for (ssize_t k = 0; k < n; k++)
+            if (!isprint((unsigned char)thread->name[k]))
+                thread->name[k] = thread->name[k] == '\n' ? 0 : '?';
+    }
+    return 0;
+}
+
+void live_registers(const struct user_regs_struct *r, struct target_registers *to)
+{
+    *to = (struct target_registers){
+        .ip = r->rip,
+        .sp = r->rsp,
+        .bp = r->rbp,
+        .fs_base = r->fs_base,
+        .general = {r->rax, r->rbx, r->rcx, r->rdx, r->rsi, r->rdi, r->rbp, r->r8, r->r9, r->r10,
+                    r->r11, r->r12, r->r13, r->r14, r->r15, r->rsp},
+    };
+}
+
+/* --- mappings --- */
+
+static uint32_t flags_of(const char *perms, const char *name)
+{
+    uint32_t flags = 0;
+    if (perms[0] == 'r')
+        flags |= REGION_READ;
+    if (perms[1] == 'w')
+        flags |= REGION_WRITE;
+    if (perms[2] == 'x')
+        flags |= REGION_EXEC;
+    if (perms[3] == 's')
+        flags |= REGION_SHARED;
+    if (!strcmp(name, "[heap]"))
+        flags |= REGION_BREAK;
+    else if (!strncmp(name, "[stack", 6))
+        flags |= REGION_STACK;
+    else if (!strncmp(name, "[v", 2) || !strncmp(name, "[uprobes", 8))
+        flags |= REGION_SPECIAL;
+    return flags;
+}
+
+static int read_maps(struct target *t, struct error *err)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/maps", t->pid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return error_system(err, "open %s", path);
+    char *line = NULL;
+    size_t room = 0;
+    int status = 0;
+    while (!status && getline(&line, &room, f) > 0) {
+        uint64_t start, end, offset;
+        char perms[5];
+        int at = 0;
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &start, &end, perms,
+                   &offset, &at) < 4 ||
+            !at)
+            continue;
+        char *name = line + at;
+        name[strcspn(name, "\n")] = 0;
+        const char *file = *name && *name != '[' ? name : NULL;
+        status = target_add_region(t, start, end, offset, flags_of(perms, name), file);
+    }
+    free(line);
+    fclose(f);
+    if (status)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    target_regions_done(t);
+    if (!t->region_count)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %" PRIu32 " has no memory: it is the kernel's, or has ended",
+                         t->pid);
+    return 0;
+}
+
+/* --- the target --- */
+
+struct target *target_stop(uint32_t pid, struct error *err)
+{
+    struct target *t = target_new();
+    struct live *live = calloc(1, sizeof *live);
+    if (!t || !live) {
+        free(t);
+        free(live);
+        error_set(err, ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    *live = (struct live){.memory_fd = -1, .memory_pid = (pid_t)pid};
+    t->ops = &live_ops;
+    t->impl = live;
+    t->source = TARGET_STOPPED;
+    t->pid = t->memory_pid = pid;
+    live->since_ns = clock_monotonic_ns();
+    int number = 0, found, status = 0;
+    /* Threads that are made meanwhile are found in the next round; all stand once a round finds
+     * none. */
+    while (!status && (found = seize_new(live, pid, &number)) != 0)
+        status = found < 0 ? why_not(pid, number, err) : await_stops(live, pid, err);
+    if (!status && read_threads(t, live))
+        status = error_set(err, ERROR_MEMORY, "out of memory");
+    if (!status)
+        status = read_maps(t, err);
+    if (!status) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%" PRIu32 "/mem", pid);
+        live->memory_fd = open(path, O_RDONLY | O_CLOEXEC); /* -1: process_vm_readv must do */
+        return t;
+    }
+    target_close(t);
+    return NULL;
+}
+
+void target_let_go(struct target *t)
+{
+    struct live *live = t->ops == &live_ops ? t->impl : NULL;
+    if (!live || !live->count)
+        return;
+    for (size_t i = 0; i < live->count; i++) {
+        struct tracee *tracee = &live->tracees[i];
+        if (tracee->gone)
+            continue;
+        if (!tracee->stopped) { /* it never stopped: it must, before it can be left */
+            int status;
+            ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
+            if (waitpid(tracee->tid, &status, __WALL) == tracee->tid)
+                note_stop(tracee, status);
+        }
+        ptrace(PTRACE_DETACH, tracee->tid, NULL, (void *)(intptr_t)tracee->signal); // NOLINT
+    }
+    live->count = 0;
+    t->stopped_ns += clock_monotonic_ns() - live->since_ns;
+}

@@ -1,0 +1,269 @@
+/* types.c - see types.h. */
+#include "heap/types.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+
+enum { NAME_ROOM = 4096, SHOWN_MAX = 200, EXACT_MAX = 4096 };
+
+/* --- names and numbers --- */
+
+static int more_slots(struct types *y)
+{
+    size_t room = y->slot_room ? y->slot_room * 2 : 1024;
+    uint32_t *slots = calloc(room, sizeof *slots);
+    if (!slots)
+        return -1;
+    for (uint32_t i = 1; i < y->count; i++) {
+        size_t at = intern_hash(y->name[i], strlen(y->name[i]), 0) & (room - 1);
+        while (slots[at])
+            at = (at + 1) & (room - 1);
+        slots[at] = i;
+    }
+    free(y->slots);
+    y->slots = slots;
+    y->slot_room = room;
+    return 0;
+}
+
+uint32_t types_number(struct types *y, const char *name)
+{
+    if ((size_t)y->count * 2 >= y->slot_room && more_slots(y))
+        return 0;
+    size_t at = intern_hash(name, strlen(name), 0) & (y->slot_room - 1);
+    while (y->slots[at]) {
+        if (!strcmp(y->name[y->slots[at]], name))
+            return y->slots[at];
+        at = (at + 1) & (y->slot_room - 1);
+    }
+    if (y->count + 1 >= y->room) {
+        uint32_t room = y->room ? y->room * 2 : 256;
+        const char **more = reallocarray(y->name, room, sizeof *more);
+        if (!more)
+            return 0;
+        y->name = more;
+        y->room = room;
+    }
+    const char *kept = intern_string(&y->names, name);
+    if (!kept)
+        return 0;
+    if (!y->count)
+        y->name[y->count++] = ""; /* number 0 is no type */
+    y->name[y->count] = kept;
+    y->slots[at] = y->count;
+    return y->count++;
+}
+
+/* --- marks --- */
+
+struct resolved { /* marks that were looked at, by open addressing */
+    uint32_t *mark, *type;
+    size_t room, used;
+};
+
+static int resolved_grow(struct resolved *r)
+{
+    struct resolved more = {.room = r->room ? r->room * 2 : 4096, .used = r->used};
+    more.mark = calloc(more.room, sizeof *more.mark);
+    more.type = calloc(more.room, sizeof *more.type);
+    if (!more.mark || !more.type) {
+        free(more.mark);
+        free(more.type);
+        return -1;
+    }
+    for (size_t i = 0; i < r->room; i++) {
+        if (!r->mark[i])
+            continue;
+        size_t at = r->mark[i] * 2654435761u & (more.room - 1);
+        while (more.mark[at])
+            at = (at + 1) & (more.room - 1);
+        more.mark[at] = r->mark[i];
+        more.type[at] = r->type[i];
+    }
+    free(r->mark);
+    free(r->type);
+    *r = more;
+    return 0;
+}
+
+struct resolving {
+    struct types *y;
+    struct target *t;
+    const struct images *images;
+    const struct modules *modules;
+    struct variables *variables;
+    struct resolved resolved;
+};
+
+/* A C object that points at a variable by its very address is named after it. */
+static bool named_after(struct resolving *r, uint64_t address, char *name, size_t room)
+{
+    const struct module *m = modules_at(r->modules, address);
+    const struct variable *v = m ? variables_find(r->variables, m, address) : NULL;
+    if (!v || v->start != address)
+        return false;
+    snprintf(name, room, "-> %s (%s)", v->name, m->name);
+    return true;
+}
+
+static int type_of_mark(struct resolving *r, uint32_t mark, uint32_t *type)
+{
+    char name[NAME_ROOM];
+    uint64_t address = images_address(r->images, mark);
+    *type = TYPE_UNKNOWN;
+    if (types_cxx_name(r->t, r->modules, r->variables, address, name, sizeof name) ||
+        types_python_name(r->t, address, name, sizeof name) ||
+        named_after(r, address, name, sizeof name)) {
+        *type = types_number(r->y, name);
+        return *type ? 0 : -1;
+    }
+    return 0;
+}
+
+static int look_up(struct resolving *r, uint32_t mark, uint32_t *type)
+{
+    struct resolved *k = &r->resolved;
+    if (k->used * 2 >= k->room && resolved_grow(k))
+        return -1;
+    size_t at = mark * 2654435761u & (k->room - 1);
+    while (k->mark[at] && k->mark[at] != mark)
+        at = (at + 1) & (k->room - 1);
+    if (!k->mark[at]) {
+        if (type_of_mark(r, mark, type))
+            return -1;
+        k->mark[at] = mark;
+        k->type[at] = *type;
+        k->used++;
+    }
+    *type = k->type[at];
+    return 0;
+}
+
+int types_resolve(struct types *y, uint32_t *mark, struct target *t, const struct walk *w,
+                  const struct images *images, const struct modules *modules,
+                  struct variables *variables)
+{
+    struct resolving r = {y, t, images, modules, variables, {0}};
+    *y = (struct types){0};
+    int status =
+        types_number(y, "(glibc's own)") == TYPE_OWN && types_number(y, "text") == TYPE_TEXT ? 0
+                                                                                             : -1;
+    for (uint32_t i = 0; !status && i < w->blocks.count; i++) {
+        if (w->blocks.kind[i] == BLOCK_OWN)
+            mark[i] = TYPE_OWN;
+        else if (mark[i] == MARK_TEXT)
+            mark[i] = TYPE_TEXT;
+        else if (mark[i] != MARK_NONE)
+            status = look_up(&r, mark[i], &mark[i]);
+    }
+    free(r.resolved.mark);
+    free(r.resolved.type);
+    y->known = y->count;
+    return status;
+}
+
+/* --- the rest --- */
+
+static const char *size_text(char out[HUMAN_TEXT_BYTES + 8], uint64_t bytes)
+{
+    char text[HUMAN_TEXT_BYTES];
+    if (bytes <= EXACT_MAX) {
+        snprintf(out, HUMAN_TEXT_BYTES + 8, "%" PRIu64 " B", bytes);
+        return out;
+    }
+    uint64_t power = EXACT_MAX;
+    while (power * 2 <= bytes)
+        power *= 2;
+    snprintf(out, HUMAN_TEXT_BYTES + 8, ">= %s", human_size(text, power));
+    return out;
+}
+
+/* The number of the first that refers to a block and keeps it alive; 0: none. */
+static uint32_t referrer_of(const struct graph *g, uint32_t block)
+{
+    uint32_t n = g->number[block], end = n ? graph_end(g, n) : 0;
+    for (uint32_t k = g->before_first[n]; n && k < g->before_first[n + 1]; k++)
+        if (g->before[k] && g->before[k] < end)
+            return g->before[k];
+    return 0;
+}
+
+/* The name of a block that is known by nothing better. */
+static uint32_t name_rest(struct types *y, const uint32_t *type, const struct walk *w,
+                          const struct graph *g, const struct roots *roots, uint32_t block)
+{
+    char size[HUMAN_TEXT_BYTES + 8], other[HUMAN_TEXT_BYTES + 8], name[NAME_ROOM];
+    uint32_t referrer = referrer_of(g, block);
+    size_text(size, blocks_bytes(&w->blocks, block));
+    if (!referrer) {
+        snprintf(name, sizeof name, "(%s)", size);
+        return types_number(y, name);
+    }
+    uint32_t node = g->order[referrer];
+    if (node >= g->blocks) {
+        const struct root *r = &roots->at[node - g->blocks];
+        bool named = r->kind == ROOT_VARIABLE;
+        snprintf(name, sizeof name, "(%s <- %.*s)", size, SHOWN_MAX,
+                 named                       ? r->name
+                 : r->kind == ROOT_DATA      ? r->module
+                 : r->kind == ROOT_STACK     ? "a stack"
+                 : r->kind == ROOT_REGISTERS ? "a register"
+                 : r->kind == ROOT_THREAD    ? "thread-local data"
+                                             : "other memory");
+    } else if (type[node] != TYPE_UNKNOWN && type[node] < y->known) {
+        snprintf(name, sizeof name, "(%s <- %.*s)", size, SHOWN_MAX, y->name[type[node]]);
+    } else {
+        snprintf(name, sizeof name, "(%s <- %s)", size,
+                 size_text(other, blocks_bytes(&w->blocks, node)));
+    }
+    return types_number(y, name);
+}
+
+/* Most blocks without a type share their size and their referrer's: the last answers are kept. */
+int types_rest(struct types *y, uint32_t *type, const struct walk *w, const struct graph *g,
+               const struct roots *roots)
+{
+    enum { KEPT = 4096 };
+    struct kept {
+        uint64_t size;
+        uint64_t referrer; /* what names it: a type, or a size */
+        uint32_t type;
+    } *kept = calloc(KEPT, sizeof *kept);
+    if (!kept)
+        return -1;
+    int status = 0;
+    for (uint32_t i = 0; !status && i < w->blocks.count; i++) {
+        if (type[i] != TYPE_UNKNOWN || !blocks_is_used(&w->blocks, i))
+            continue;
+        uint32_t n = referrer_of(g, i);
+        uint64_t size = blocks_bytes(&w->blocks, i), referrer = 1;
+        if (n) {
+            uint32_t node = g->order[n];
+            referrer = node >= g->blocks ? (uint64_t)node << 32 | 2
+                       : type[node] != TYPE_UNKNOWN && type[node] < y->known
+                           ? (uint64_t)type[node] << 32 | 3
+                           : blocks_bytes(&w->blocks, node) << 3 | 4;
+        }
+        uint64_t hash = (size * 0x9e3779b97f4a7c15u) ^ (referrer * 0xc2b2ae3d27d4eb4fu);
+        struct kept *k = &kept[hash >> 52];
+        if (!k->type || k->size != size || k->referrer != referrer) {
+            *k = (struct kept){size, referrer, name_rest(y, type, w, g, roots, i)};
+            status = k->type ? 0 : -1;
+        }
+        type[i] = k->type;
+    }
+    free(kept);
+    return status;
+}
+
+void types_release(struct types *y)
+{
+    free(y->name);
+    free(y->slots);
+    intern_free(&y->names);
+    *y = (struct types){0};
+}

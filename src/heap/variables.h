@@ -1,0 +1,28 @@
+/* variables.h - the names of modules' variables, from their symbol tables.
+ *
+ * Owns: reading a module's file when it is first asked about, and the proof that it is the file
+ * that was mapped (by build-id). One thread. */
+#ifndef MALLOW_HEAP_VARIABLES_H
+#define MALLOW_HEAP_VARIABLES_H
+
+#include <stdint.h>
+
+#include "heap/module.h"
+
+struct variable {
+    const char *name;    /* as in the file; belongs to the struct variables */
+    uint64_t start, end; /* in the target */
+};
+
+struct variables;
+
+/* pid: of the live process, whose own root is where its paths lead; 0: a core's. NULL when out of
+ * memory. The modules are borrowed. */
+struct variables *variables_new(const struct modules *modules, uint32_t pid);
+void variables_free(struct variables *v); /* NULL is fine */
+
+/* The variable of that module that holds the address, or NULL. */
+const struct variable *variables_find(struct variables *v, const struct module *m,
+                                      uint64_t address);
+
+#endif

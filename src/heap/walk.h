@@ -1,0 +1,68 @@
+/* walk.h - every block of a glibc heap, and the proof that these are all.
+ *
+ * Owns: following the chunks of every arena from the first to the top, blocks with a mapping of
+ * their own, and taking what lies in fast lists and threads' caches off what is used. The proof:
+ * each arena's chunks reach its end and add up to what it had from the system, free chunks agree
+ * with their neighbours, mapped blocks agree with the allocator's own count. One thread. */
+#ifndef MALLOW_HEAP_WALK_H
+#define MALLOW_HEAP_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "heap/blocks.h"
+#include "heap/glibc.h"
+#include "heap/target.h"
+
+enum walk_segment_kind { SEGMENT_MAIN, SEGMENT_HEAP, SEGMENT_MAPPED };
+
+struct walk_segment {    /* a run of chunks without a gap */
+    uint64_t first, end; /* of the first chunk's header; behind the last */
+    uint64_t base;       /* where the memory begins: what lies before `first` is the allocator's */
+    uint32_t arena;      /* index; of SEGMENT_MAPPED: none */
+    enum walk_segment_kind kind;
+    uint32_t first_block, end_block; /* numbers, once walked */
+    bool lent; /* SEGMENT_MAPPED: since 2.43, two words at the end are kept back */
+};
+
+struct walk_arena {
+    uint64_t address, system_bytes, attached_threads;
+    uint64_t used_blocks, used_bytes; /* the program's: what it may use of them */
+    uint64_t free_blocks, free_bytes; /* as of mallinfo2's fordblks: lists, fast lists, top */
+    uint64_t top_bytes;
+    uint64_t cached_blocks, cached_bytes; /* in threads' caches: counted nowhere above */
+    uint64_t own_bytes;                   /* headers, fences, the arena itself, caches */
+    uint32_t heaps;
+    bool main;
+};
+
+struct walk {
+    struct blocks blocks;
+    struct walk_segment *segments; /* by address */
+    size_t segment_count, segment_room;
+    struct walk_arena *arenas; /* as of struct glibc */
+    size_t arena_count;
+    uint64_t mapped_blocks, mapped_bytes; /* used; bytes: what the program may use */
+    uint64_t mapped_system_bytes;
+    uint64_t caches; /* of threads, found */
+    bool verified;
+    char reason[256]; /* why not verified */
+};
+
+/* Fills *w; walk_release gives it back, after failure, too. Returns 0 also when it could not be
+ * verified; -1 with *err set when out of memory or when there is nothing to walk. */
+int walk_heap(struct walk *w, struct target *t, const struct glibc *g, struct error *err);
+void walk_release(struct walk *w);
+
+/* For the parts of the walk: notes the first reason why the heap is not verified. */
+void walk_doubt(struct walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int walk_add_segment(struct walk *w, const struct walk_segment *s);
+
+/* mapped.c: adds a segment for each block with a mapping of its own. -1: out of memory. */
+int walk_find_mapped(struct walk *w, struct target *t, const struct glibc *g);
+/* cached.c: marks the blocks in fast lists and in threads' caches. -1: out of memory. */
+int walk_mark_cached(struct walk *w, struct target *t, const struct glibc *g);
+
+#endif

@@ -1,0 +1,77 @@
+"""What the tests of `mallow heap` share: victims that wait, and the command."""
+import json
+import os
+import select
+import subprocess
+import tempfile
+import unittest
+
+MALLOW = os.environ["MALLOW"]
+TOOLS = os.environ["HEAP_TOOLS"]  # the folder of the victims
+
+
+def tool(name):
+    return os.path.join(TOOLS, name)
+
+
+class HeapTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def start(self, *command, **kwargs):
+        """A victim; its line that begins with "ready" is in .line."""
+        p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self.folder, **kwargs)
+        self.addCleanup(self.stop, p)
+        text = b""
+        while b"\n" not in text:
+            self.assertTrue(select.select([p.stdout], [], [], 300)[0], "the victim does not get ready")
+            more = os.read(p.stdout.fileno(), 4096)
+            self.assertTrue(more, f"the victim ended: {p.poll()}")
+            text += more
+        p.line = text.decode().splitlines()[0]
+        self.assertTrue(p.line.startswith("ready"), p.line)
+        return p
+
+    @staticmethod
+    def stop(p):
+        if p.poll() is None:
+            p.kill()
+        p.wait()
+        p.stdin.close()
+        p.stdout.close()
+
+    def heap(self, *args, status=0):
+        p = subprocess.run([MALLOW, "heap", *map(str, args)], capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(p.returncode, status, p.stderr + p.stdout[-2000:])
+        return p
+
+    def heap_json(self, *args, status=0):
+        document = json.loads(self.heap("--json", *args, status=status).stdout)
+        self.assertEqual(document["schema"], 1)
+        return document
+
+    def blocks(self, target):
+        """All blocks that the walk finds, and its other lines."""
+        p = subprocess.run([tool("list_blocks"), str(target)], capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        found, rest = {}, {}
+        for line in p.stdout.splitlines():
+            words = line.split(None, 1)
+            if words[0].startswith("0x"):
+                found[int(words[0], 16)] = int(words[1])
+            else:
+                rest[words[0]] = words[1]
+        return found, rest
+
+    def truth(self, path):
+        known, mallinfo = {}, None
+        with open(path, encoding="ascii") as f:
+            for line in f:
+                words = line.split()
+                if words[0] == "mallinfo":
+                    mallinfo = list(map(int, words[1:]))
+                else:
+                    known[int(words[0], 16)] = int(words[1])
+        return known, mallinfo

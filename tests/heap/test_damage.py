@@ -1,0 +1,28 @@
+"""Damaged cores: the stored corpus, and copies of it with words overwritten, under the sanitizers.
+Usage: test_damage.py FUZZ_CORE ROUNDS"""
+import glob
+import lzma
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def main():
+    fuzz, rounds = sys.argv[1:3]
+    with tempfile.TemporaryDirectory() as folder:
+        cores = []
+        for packed in sorted(glob.glob(os.path.join(HERE, "corpus", "*.xz"))):
+            path = os.path.join(folder, os.path.basename(packed)[:-3])
+            with lzma.open(packed) as source, open(path, "wb") as to:
+                to.write(source.read())
+            cores.append(path)
+        assert cores, "no corpus"
+        done = subprocess.run([fuzz, *cores, rounds, "1"], check=False)
+        return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""`mallow heap`: leaks, types, ways, options, targets that cannot be read."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+from heaptest import HeapTest, tool
+
+RING, CHAIN = 3 * 200, 1000 + 104  # usable bytes
+
+
+class Leaks(HeapTest):
+    def test_known_leaks(self):
+        p = self.start(tool("victim_leaks"), "50")
+        document = self.heap_json(p.pid)
+        self.assertTrue(document["verified"])
+        groups = sorted((g["bytes"], g["blocks"]) for g in document["unreachable"])
+        # One group each, whatever the blocks refer to. The last one's address may be left in a register.
+        self.assertGreaterEqual(groups.count((RING, 3)), 49)
+        self.assertGreaterEqual(groups.count((1000 + 8 - 8 + 104, 2)), 49)
+        self.assertLessEqual(len(groups), 100)
+        self.assertEqual(sum(g[0] for g in groups), document["unreachable_bytes"])
+        self.assertEqual(sum(g[1] for g in groups), document["unreachable_blocks"])
+
+    def test_none(self):
+        p = self.start(tool("victim_leaks"), "0")
+        document = self.heap_json(p.pid)
+        self.assertEqual((document["unreachable_bytes"], document["unreachable"]), (0, []))
+        self.assertIn("no unreachable blocks", self.heap("--leaks", p.pid).stdout)
+
+    def test_as_leak_sanitizer(self):
+        """The same program, the same blocks, as LeakSanitizer counts them at its end."""
+        if not os.path.exists(tool("victim_leaks_lsan")):
+            self.skipTest("the compiler has no LeakSanitizer")
+        p = subprocess.run([tool("victim_leaks_lsan"), "50"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                           check=False)
+        found = re.search(r"SUMMARY: \w+: (\d+) byte\(s\) leaked in (\d+) allocation", p.stderr)
+        if not found:
+            self.skipTest(f"LeakSanitizer does not work here: {p.stderr[-200:]}")
+        victim = self.start(tool("victim_leaks"), "50")
+        document = self.heap_json(victim.pid)
+        # It sees the last chain's address in a register or not: a chain is two blocks.
+        self.assertLessEqual(abs(int(found.group(2)) - document["unreachable_blocks"]), 2)
+
+    def test_fail_above(self):
+        p = self.start(tool("victim_leaks"), "50")
+        total = self.heap_json(p.pid)["unreachable_bytes"]
+        self.heap("--fail-above", f"unreachable={total}", p.pid)
+        out = self.heap("--fail-above", f"unreachable={total - 1}", p.pid, status=1)
+        self.assertRegex(out.stderr, "^mallow heap: unreachable: .* more than ")
+
+
+class Ways(HeapTest):
+    def test_why_and_who(self):
+        p = self.start(tool("victim_leaks"), "50")
+        chain, kept = p.line.split()[1:]
+        way = self.heap_json("--why", kept, p.pid)
+        self.assertEqual((way["found"], way["path"][0]["root"], way["path"][0]["kind"], len(way["path"])),
+                         ("used", "kept_list", "variable", 2))
+        self.assertEqual(way["path"][1]["retained_bytes"], 100 * 200)
+        who = self.heap_json("--who", kept, p.pid)
+        self.assertEqual([r.get("root") for r in who["referrers"]], [None, "kept_list"])
+        self.assertIn("variable kept_list", self.heap("--why", kept, p.pid).stdout)
+        self.assertIn("is in no block", self.heap("--why", "0x10", p.pid).stdout)
+        second = hex(int(chain, 16) + 8)
+        self.assertIn(self.heap_json("--why", second, p.pid)["found"], ("unreachable", "used"))
+
+    def test_roots(self):
+        p = self.start(tool("victim_leaks"), "0")
+        roots = {r["root"]: r for r in self.heap_json(p.pid)["roots"]}
+        self.assertEqual(roots["kept_list"]["retained_bytes"], 100 * 200)
+        self.assertEqual(roots["kept_list"]["retained_blocks"], 100)
+        self.assertEqual(roots["kept_inside"]["retained_bytes"], 5000)
+        threads = [r for r in roots.values() if r["kind"] == "thread-local"]
+        self.assertEqual([r["retained_bytes"] for r in threads if r["retained_bytes"] >= 7000], [7000])
+
+
+class Types(HeapTest):
+    def check(self, program):
+        p = self.start(tool(program))
+        document = self.heap_json(p.pid)
+        types = {t["type"]: (t["blocks"], t["bytes"]) for t in document["types"]}
+        self.assertEqual(types["zoo::Bird"][0], 1000)
+        self.assertLessEqual(types["zoo::Bird"][1] - 1000 * 120, 1000)  # a few have 16 bytes more
+        self.assertEqual(types["zoo::Cage<int>"][0], 300)
+        self.assertEqual(types["(anonymous namespace)::Hidden"][0], 1)
+        shared = [t for t in types if "_Sp_counted_ptr_inplace<zoo::Both" in t]
+        self.assertEqual(len(shared), 1, list(types)[:20])
+        retained = {t["type"]: t["retained_bytes"] for t in document["types"]}
+        self.assertLessEqual(retained["zoo::Cage<int>"] - types["zoo::Cage<int>"][1] - 300 * 120, 1000)
+        return document
+
+    def test_classes(self):
+        roots = {r["root"]: r["retained_bytes"] for r in self.check("victim_types")["roots"]}
+        self.assertGreater(roots["birds"], 700 * 120)
+
+    def test_stripped(self):
+        stripped = os.path.join(self.folder, "stripped")
+        if not shutil.which("strip"):
+            self.skipTest("no strip on this machine")
+        subprocess.run(["strip", "-s", "-o", stripped, tool("victim_types")], check=True)
+        self.check(stripped)
+
+    def test_python(self):
+        program = ("import sys\nclass Knot:\n  __slots__ = ('rope',)\n"
+                   "k = [Knot() for _ in range(100)]\nd = [{i: str(i)} for i in range(5000)]\n"
+                   "print('ready', flush=True)\nsys.stdin.read()\n")
+        p = self.start(sys.executable, "-c", program, env=dict(os.environ, PYTHONMALLOC="malloc"))
+        document = self.heap_json(p.pid)
+        types = {t["type"]: t["blocks"] for t in document["types"]}
+        if not any(t.endswith(" (Python)") for t in types):
+            self.skipTest("this Python has no CPython types in glibc's heap")
+        self.assertGreaterEqual(types["dict (Python)"], 5000)
+        self.assertGreaterEqual(types["str (Python)"], 4000)
+
+
+class Refusals(HeapTest):
+    def test_usage(self):
+        for args in (["--why", "zz", "1"], ["--why", "0x1", "--who", "0x1", "1"], ["--fail-above", "x=1", "1"],
+                     ["--fail-above", "unreachable=x", "1"], [], ["--by", "nothing", "1"], ["-n", "0", "1"]):
+            out = self.heap(*args, status=2)
+            self.assertRegex(out.stderr, r"\Amallow heap: [^\n]+\n\Z")
+
+    def test_no_target(self):
+        for target, why in (("999999999", "there is no process"), ("/nowhere", "No such file"),
+                            (tool("victim_leaks"), "not a core file"), (__file__, "neither a process id nor a core"),
+                            ("/dev/null", "")):
+            out = self.heap(target, status=2 if "core" in why else 1)
+            self.assertIn(why, out.stderr)
+            self.assertRegex(out.stderr, r"\Amallow heap: [^\n]+\n\Z")
+
+    def test_no_heap_of_glibc(self):
+        p = self.start(tool("victim_none"))
+        out = self.heap(p.pid, status=1)
+        self.assertIn("no heap of glibc", out.stderr)
+        self.assertIn("--recording", out.stderr)
+
+    def test_the_process_goes_on(self):
+        """Nothing is left: no stop, no tracer, its blocking call not interrupted."""
+        p = self.start(tool("victim_leaks"), "5")
+        for _ in range(5):
+            self.heap(p.pid)
+        with open(f"/proc/{p.pid}/status", encoding="ascii") as f:
+            status = dict(line.split(":\t", 1) for line in f if ":\t" in line)
+        self.assertEqual(status["TracerPid"].strip(), "0")
+        self.assertIn(status["State"][0], "SR")
+        p.stdin.close()
+        self.assertEqual(p.wait(60), 0)
+        p.stdin = open(os.devnull, "rb")
+
+    def test_a_broken_heap_gives_no_totals(self):
+        p = self.start(tool("victim_broken"))
+        document = self.heap_json(p.pid)
+        self.assertFalse(document["verified"])
+        self.assertRegex(document["reason"], "overwritten|does not agree")
+        for name in ("unreachable_bytes", "unreachable_blocks", "unreachable"):
+            self.assertNotIn(name, document)
+        self.assertIn("NOT VERIFIED", self.heap(p.pid).stdout)
+        out = self.heap("--fail-above", "unreachable=1G", p.pid, status=1)
+        self.assertIn("not known", out.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
