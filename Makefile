@@ -48,6 +48,9 @@ check:
 
 check-long: tests
 	@MALLOW_LONG=1 MALLOW_KILLS=200 meson test -C $(BUILD) --suite host -t 10 --print-errorlogs
+	@$(MAKE) --no-print-directory deb
+	@tests/packaging/deb.sh $(BUILD)-deb/mallow_*.deb
+	@tests/packaging/reproducible.sh .
 
 soak: tests
 	@scripts/soak $(SOAK_SECONDS) $(BUILD)
@@ -86,6 +89,6 @@ lint:
 	@scripts/lint
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz $(BUILD)-web
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz $(BUILD)-web $(BUILD)-deb
 
 .PHONY: all build tests demo check check-long soak bench fuzz install uninstall deb web format lint clean
