@@ -47,7 +47,7 @@ check:
 	@scripts/check
 
 check-long: tests
-	@MALLOW_LONG=1 MALLOW_KILLS=200 meson test -C $(BUILD) --suite host -t 10 --print-errorlogs
+	@MALLOW_LONG=1 MALLOW_KILLS=200 meson test -C $(BUILD) --suite host --suite watchlib -t 80 --print-errorlogs
 	@$(MAKE) --no-print-directory deb
 	@tests/packaging/deb.sh $(BUILD)-deb/mallow_*.deb
 	@tests/packaging/reproducible.sh .

@@ -11,6 +11,7 @@
 
 #include "trace/sealed.h"
 #include "trace/trace.h"
+#include "trust/place.h"
 
 static double now(void)
 {
@@ -94,7 +95,9 @@ int main(int argc, char **argv)
     if (argc < 3 || argc > 4)
         return 2;
     double start = now();
-    if (trace_seal(argv[1], argv[2], &r, NULL, NULL, &err))
+    struct trust_place place;
+    int raw = open(argv[1], O_RDONLY | O_CLOEXEC);
+    if (trust_place_open(&place, argv[2], &err) || trace_seal(raw, &place, &r, NULL, NULL, &err))
         return fail(&err);
     double took = now() - start;
     printf("events %" PRIu64 " calls %" PRIu64 " lost %" PRIu64 " damaged %" PRIu64 "\n", r.events,

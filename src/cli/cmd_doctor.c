@@ -234,15 +234,15 @@ static void add_left_fact(struct findings *s)
         return; /* no /dev/shm, of which another fact tells */
     struct machine_fact *f = &s->facts[s->fact_count++];
     *f = (struct machine_fact){.name = "watch-left",
-                               .status = left.count ? MACHINE_LIMITED : MACHINE_OK,
+                               .status = left.segments ? MACHINE_LIMITED : MACHINE_OK,
                                .weight = MACHINE_USEFUL};
-    if (!left.count) {
+    if (!left.segments) {
         snprintf(f->detail, sizeof f->detail, "no watched process left memory in /dev/shm");
     } else {
         snprintf(f->detail, sizeof f->detail, "%zu watched processes died and left %s in /dev/shm",
-                 left.count, human_size(size, left.bytes));
+                 left.segments, human_size(size, left.bytes));
         snprintf(f->why, sizeof f->why, "'mallow watch -p %d' still reads what the last one held",
-                 (int)left.items[left.count - 1].pid);
+                 (int)left.items[left.segments - 1].pid);
         snprintf(f->remedy, sizeof f->remedy, "mallow watch --left clear");
     }
     left_release(&left);

@@ -16,6 +16,11 @@ static void print_text(const struct left *l)
         puts("no watched process left memory in /dev/shm");
     for (size_t i = 0; i < l->count; i++) {
         const struct left_item *item = &l->items[i];
+        if (item->is_session)
+            text_printf(stdout, "%-19s  %7d  %9s  %s, of a watch that was killed\n", "?",
+                        (int)item->pid, "-", item->path);
+        if (item->is_session)
+            continue;
         time_t seconds = (time_t)(item->realtime_ns / 1000000000u);
         struct tm t;
         snprintf(when, sizeof when, "?");
@@ -38,7 +43,8 @@ static void print_json(const struct left *l)
         const struct left_item *item = &l->items[i];
         struct json_object *o = json_object_new_object();
         json_object_object_add(o, "schema", json_object_new_int(1));
-        json_object_object_add(o, "kind", json_object_new_string("left"));
+        json_object_object_add(o, "kind",
+                               json_object_new_string(item->is_session ? "left-session" : "left"));
         json_object_object_add(o, "pid", json_object_new_int((int)item->pid));
         json_object_object_add(o, "exe", json_object_new_string(item->exe));
         json_object_object_add(o, "path", json_object_new_string(item->path));
@@ -65,9 +71,14 @@ int watch_left(const struct command *self, bool clear, bool json)
         size_t done = left_clear(&left, &err);
         if (done < left.count)
             status = command_fail(self, &err);
+        const size_t sessions = left.count - left.segments;
         if (!json)
-            text_printf(stdout, "removed what %zu processes had left, %s\n", done,
-                        human_size(size, left.bytes));
+            text_printf(stdout, "removed what %zu processes had left, %s",
+                        done > sessions ? done - sessions : 0, human_size(size, left.bytes));
+        if (!json && sessions)
+            text_printf(stdout, ", and %zu directories of watches that were killed", sessions);
+        if (!json)
+            putchar('\n');
     }
     left_release(&left);
     int finished = command_finish(self);

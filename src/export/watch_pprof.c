@@ -53,9 +53,8 @@ int watch_pprof_write(FILE *file, const struct watch_process *p, const struct wa
     for (size_t i = 0; i < VALUES; i++)
         pprof_value_type(out, types[i][0], types[i][1]);
     pprof_default_type(out, "inuse_space");
-    pprof_period(out, "space", "bytes",
-                 (int64_t)__atomic_load_n(&p->segment.head->settings.period, __ATOMIC_RELAXED));
-    pprof_time(out, p->segment.head->start_realtime_ns,
+    pprof_period(out, "space", "bytes", (int64_t)p->segment.head.settings.period);
+    pprof_time(out, p->segment.head.start_realtime_ns,
                p->time_ns > p->start_ns ? p->time_ns - p->start_ns : 0);
     pprof_comment(out, "mallow " MALLOW_VERSION ": estimated from sampled blocks");
     int status = write_samples(out, p, sites, names, err);

@@ -48,7 +48,8 @@ struct mlw_session {
                               has gone round MLW_PROCESSES */
     uint32_t unrecorded;   /* atomic: processes that could not join */
     uint32_t program_pid;  /* the process that `mallow record` started; 0 when there is none */
-    char output[MLW_PATH_BYTES]; /* where chunks are appended; NUL-terminated */
+    char output[MLW_PATH_BYTES];          /* where chunks are appended; NUL-terminated */
+    uint64_t output_device, output_inode; /* which file that is, as of fstat; 0: not opened yet */
 };
 _Static_assert(sizeof(struct mlw_session) <= 4096, "one page");
 

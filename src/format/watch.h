@@ -72,7 +72,18 @@
 #define MLW_WATCH_PERIOD_DEFAULT (512u << 10)
 #define MLW_WATCH_PERIOD_MIN     1u /* every byte, that is every block of 1 byte or more, nearly */
 #define MLW_WATCH_PERIOD_MAX     (1ull << 40)
-#define MLW_WATCH_SHARE_ALL      (1u << 16) /* guard_share: of 65,536 samples so many are guarded */
+
+/* What a segment can hold at most; a reader refuses what claims more. The tables are in proportion
+ * to the bound of memory, MALLOW_WATCH_MEMORY. */
+#define MLW_WATCH_MEMORY_MAX      (1ull << 30)
+#define MLW_WATCH_SAMPLES(memory) ((uint32_t)((memory) / 683) & ~7u)
+/* One more than stacks: that of what finds no room. */
+#define MLW_WATCH_SITES(memory) (((uint32_t)((memory) / 5461) & ~7u) + 1)
+#define MLW_WATCH_FREES(memory) ((uint32_t)((memory) / 4096))
+#define MLW_WATCH_MODULES_MAX   512u
+#define MLW_WATCH_ERRORS_MAX    32u
+#define MLW_WATCH_FILE_MAX      (256ull << 20)
+#define MLW_WATCH_SHARE_ALL     (1u << 16) /* guard_share: of 65,536 samples so many are guarded */
 
 enum mlw_watch_on_error {
     MLW_WATCH_CONTINUE = 0, /* tell, let the access through, go on */

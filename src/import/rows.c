@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
 #include "trace/trace.h"
+#include "trust/place.h"
 
 /* The clock of the recording counts nanoseconds; 0 is no time, so it begins here. */
 #define CLOCK_START 1000000000u
@@ -36,7 +38,10 @@ struct name { /* a record of rows->names */
 
 struct rows {
     FILE *out;
-    char *path, *raw;
+    char *path;
+    struct trust_place place; /* of rows_new: where the sealed file goes, and what it is made of */
+    struct trust_draft raw;
+    bool beside;
     struct stream *streams; /* by thread */
     uint32_t stream_count, stream_room;
     struct part *parts; /* by image */
@@ -122,34 +127,58 @@ static struct rows *begin(struct rows *r, struct error *err)
     return NULL;
 }
 
-struct rows *rows_new(const char *out, struct error *err)
+static struct rows *make(const char *out, struct error *err)
 {
     struct rows *r = calloc(1, sizeof *r);
-    if (!r || asprintf(&r->raw, "%s.%d.part", out, (int)getpid()) < 0 || !(r->path = strdup(out))) {
+    if (r && !(r->path = strdup(out))) {
+        free(r);
+        r = NULL;
+    }
+    if (!r)
         error_set(err, ERROR_MEMORY, "out of memory");
-        rows_abandon(r);
+    else
+        r->place.dir = r->raw.fd = -1;
+    return r;
+}
+
+/* As a file that is created gets it. */
+static mode_t usual_mode(void)
+{
+    mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+struct rows *rows_new(const char *out, struct error *err)
+{
+    struct rows *r = make(out, err);
+    if (!r)
         return NULL;
+    int fd = -1;
+    if (!trust_place_open(&r->place, r->path, err) &&
+        !trust_draft_open(&r->raw, &r->place, ".part-", err)) {
+        r->beside = true;
+        if (fchmod(r->raw.fd, usual_mode()) || (fd = trust_again(r->raw.fd, TRUST_WRITE)) < 0 ||
+            !(r->out = fdopen(fd, "wb")))
+            error_system(err, "cannot create a file beside %s", out);
     }
-    unlink(r->raw);
-    r->out = fopen(r->raw, "wbxe");
-    if (!r->out) {
-        error_system(err, "cannot create %s", r->raw);
-        rows_abandon(r);
-        return NULL;
-    }
-    return begin(r, err);
+    if (r->out)
+        return begin(r, err);
+    if (fd >= 0)
+        close(fd);
+    rows_abandon(r);
+    return NULL;
 }
 
 struct rows *rows_new_on(int fd, const char *out, struct error *err)
 {
-    struct rows *r = calloc(1, sizeof *r);
-    if (!r || !(r->path = strdup(out)) || !(r->raw = strdup(out)) || !(r->out = fdopen(fd, "ab"))) {
-        error_set(err, ERROR_MEMORY, "out of memory");
-        close(fd);
-        rows_abandon(r);
-        return NULL;
-    }
-    return begin(r, err);
+    struct rows *r = make(out, err);
+    if (r && (r->out = fdopen(fd, "ab")))
+        return begin(r, err);
+    error_set(err, ERROR_MEMORY, "out of memory");
+    close(fd);
+    rows_abandon(r);
+    return NULL;
 }
 
 static void describe(struct rows *r, uint32_t image, const struct rows_process *p,
@@ -503,7 +532,7 @@ static int complete(struct rows *r, uint64_t end_ns, struct error *err)
     if (fclose(r->out))
         bad = true;
     r->out = NULL;
-    int status = bad ? error_system(err, "cannot write %s", r->raw) : 0;
+    int status = bad ? error_system(err, "cannot write %s", r->path) : 0;
     return r->no_memory ? error_set(err, ERROR_MEMORY, "out of memory") : status;
 }
 
@@ -512,7 +541,7 @@ int rows_finish(struct rows *r, uint64_t end_ns, struct error *err)
     struct trace_seal_result sealed;
     int status = complete(r, end_ns, err);
     if (!status)
-        status = trace_seal(r->raw, r->path, &sealed, NULL, NULL, err);
+        status = trace_seal(r->raw.fd, &r->place, &sealed, NULL, NULL, err);
     rows_abandon(r);
     return status;
 }
@@ -520,8 +549,6 @@ int rows_finish(struct rows *r, uint64_t end_ns, struct error *err)
 int rows_finish_raw(struct rows *r, uint64_t end_ns, struct error *err)
 {
     int status = complete(r, end_ns, err);
-    free(r->raw); /* stays, whatever is in it */
-    r->raw = NULL;
     rows_abandon(r);
     return status;
 }
@@ -532,8 +559,9 @@ void rows_abandon(struct rows *r)
         return;
     if (r->out)
         fclose(r->out);
-    if (r->raw)
-        unlink(r->raw);
+    if (r->beside)
+        trust_draft_drop(&r->raw, &r->place);
+    trust_place_close(&r->place);
     for (uint32_t i = 0; i < r->stream_count; i++)
         free(r->streams[i].payload);
     free(r->streams);
@@ -544,7 +572,6 @@ void rows_abandon(struct rows *r)
     }
     free(r->parts);
     buffer_release(&r->names);
-    free(r->raw);
     free(r->path);
     free(r);
 }

@@ -425,7 +425,7 @@ int model_finish(struct model *m, struct error *err)
         model_end_careful(m, end);
     else
         model_stop(m, end);
-    if (m->inherited_left)
+    if (m->inherited_left && m->image->complete)
         return error_set(err, ERROR_FORMAT,
                          "process %u: %llu inherited blocks are missing from the recording",
                          m->image->pid, (unsigned long long)m->inherited_left);

@@ -455,6 +455,8 @@ static const char *open_output(void)
         fd = recorder.output.fd;
     if (fd < 0 || sys_fstat(fd, &st))
         return "cannot be opened";
+    recorder.session->output_device = st.st_dev;
+    recorder.session->output_inode = st.st_ino;
     if (S_ISREG(st.st_mode) && st.st_size > 0 && holds_something_else()) {
         sys_close(fd);
         recorder.output.fd = -1;

@@ -9,21 +9,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "format/arenas.h"
 #include "launch/launch.h"
 #include "probe/kind.h"
 
-enum { STALLED_NS = 1000000000, PATH_BYTES = 64 };
+enum { PATH_BYTES = 64 };
 
 struct inside {
     struct mlw_arenas *shared;
     char path[PATH_BYTES];
     char *preload;
     const char *environment[5];
-    uint64_t waiting_since; /* for a slot that somebody claimed; 0: for none */
-    uint64_t skipped;       /* slots whose writer died */
-    uint32_t unknown;       /* a bit for each enum mlw_arenas_reason */
+    uint64_t skipped; /* slots whose writer did not fill them */
+    uint32_t unknown; /* a bit for each enum mlw_arenas_reason */
 };
 
 static int make_file(struct inside *in, struct error *err)
@@ -206,13 +204,12 @@ static void translate(struct inside *in, struct telling *t, const struct mlw_are
     }
 }
 
-/* Whether to go on without a slot that was claimed and never filled. */
-static bool give_up(struct inside *in, bool last)
+/* Whether to go on without a slot that was claimed and is not filled. Its writer may have died, or
+ * may only wait for a processor, for seconds: there is time until the room behind it gets short. */
+static bool give_up(const struct mlw_arenas *s, uint64_t at, bool last)
 {
-    uint64_t now = clock_monotonic_ns();
-    if (!in->waiting_since)
-        in->waiting_since = now;
-    return last || now - in->waiting_since > STALLED_NS;
+    uint64_t claimed = __atomic_load_n(&s->claimed, __ATOMIC_RELAXED);
+    return last || claimed - at > MLW_ARENAS_SLOTS / 4 * 3;
 }
 
 void inside_drain(struct inside *in, struct engine *e, struct arenas *a, bool last)
@@ -225,11 +222,10 @@ void inside_drain(struct inside *in, struct engine *e, struct arenas *a, bool la
         if (__atomic_load_n(&slot->ready, __ATOMIC_ACQUIRE) == at + 1) {
             struct mlw_arenas_event copy = *slot;
             translate(in, &t, &copy);
-        } else if (give_up(in, last))
+        } else if (give_up(s, at, last))
             in->skipped++;
         else
             break;
-        in->waiting_since = 0;
         __atomic_store_n(&s->taken, ++at, __ATOMIC_RELEASE);
     }
 }

@@ -16,6 +16,8 @@
 #include "record/outside.h"
 #include "record/sink.h"
 #include "trace/trace.h"
+#include "trust/place.h"
+#include "trust/process.h"
 
 #define LOOK_MS  10
 #define FLUSH_NS 1000000000ull /* what a kill of mallow costs at most */
@@ -25,6 +27,8 @@ struct attach {
     struct outside_options options;
     struct outside *outside;
     struct rows *rows;
+    int output; /* its file */
+    struct trust_place place;
     struct probe_options probe;
     struct probe_result result;
     uint64_t start_ns, now_ns, flush_ns;
@@ -74,10 +78,7 @@ static void wait_for_end(struct attach *a, int signals)
 /* The path of its program. */
 static const char *name_of(uint32_t pid, char *exe, size_t room)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%u/exe", pid);
-    ssize_t length = readlink(path, exe, room - 1);
-    exe[length > 0 ? length : 0] = 0;
+    (void)trust_proc_link((pid_t)pid, "exe", exe, room);
     return exe;
 }
 
@@ -119,10 +120,14 @@ static int attach(struct attach *a, const char *exe, struct record_result *resul
     if (!a->outside || probe_begin(&a->probe, &a->result, err))
         return -1;
     a->start_ns = a->now_ns = clock_monotonic_ns();
-    int fd = record_open(result->output, err);
+    a->output = record_open(result->output, &a->place, err);
+    int fd = a->output < 0 ? -1 : fcntl(a->output, F_DUPFD_CLOEXEC, 0);
     a->rows = fd < 0 ? NULL : rows_new_on(fd, result->output, err);
-    if (!a->rows)
+    if (!a->rows) {
+        if (a->output >= 0)
+            record_unmake(&a->place, a->output);
         return -1;
+    }
     outside_begin(a->outside, a->rows, &a->result, a->start_ns);
     say_begun(a, exe);
     return 0;
@@ -140,16 +145,20 @@ static int finish(struct attach *a, struct record_result *result, struct error *
     result->calls = rows_calls(a->rows);
     if (outside_failed(a->outside)) {
         rows_abandon(a->rows);
+        record_unmake(&a->place, a->output);
         return error_set(err, ERROR_MEMORY, "out of memory");
     }
     if (rows_finish_raw(a->rows, now_ns - a->start_ns, err))
         return -1;
-    if (!a->o->keep_raw)
-        result->sealed =
-            !trace_seal(result->output, result->output, NULL, NULL, NULL, &result->seal_error);
+    struct trace_seal_result sealed;
     struct stat st;
-    if (!stat(result->output, &st))
+    if (!fstat(a->output, &st))
         result->file_bytes = (uint64_t)st.st_size;
+    if (!a->o->keep_raw &&
+        !trace_seal(a->output, &a->place, &sealed, NULL, NULL, &result->seal_error)) {
+        result->sealed = true;
+        result->file_bytes = sealed.bytes_out;
+    }
     return 0;
 }
 
@@ -161,6 +170,7 @@ int record_attach(const struct attach_options *o, struct record_result *result, 
     if (!a)
         return error_set(err, ERROR_MEMORY, "out of memory");
     a->o = o;
+    a->output = a->place.dir = -1;
     signals_take(&before);
     sigset_t set;
     sigemptyset(&set);
@@ -179,6 +189,9 @@ int record_attach(const struct attach_options *o, struct record_result *result, 
     }
     if (signals >= 0)
         close(signals);
+    if (a->output >= 0)
+        close(a->output);
+    trust_place_close(&a->place);
     probe_release(&a->result);
     outside_free(a->outside);
     signals_restore(&before);

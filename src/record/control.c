@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,6 +18,7 @@
 #include "record/shm.h"
 #include "record/sink.h"
 #include "record/slots.h"
+#include "trust/process.h"
 
 static const char *const action_names[] = {
     [CONTROL_START] = "start",     [CONTROL_STOP] = "stop",        [CONTROL_PAUSE] = "pause",
@@ -71,16 +76,39 @@ static void set_initial(struct mlw_session *s, enum control_action action)
         ;
 }
 
-static int open_output(struct recording *r, struct error *err)
+/* Opens the recording that the session names, where it is one of the session's owner, and the
+ * process that made the session or the one that is controlled has it open for writing itself: then
+ * nothing is written on their behalf that they could not write. */
+static int open_output(struct recording *r, pid_t pid, struct error *err)
 {
     char path[MLW_PATH_BYTES];
+    const struct trust_rule rule = {
+        .what = "the recording", .owners = TRUST_USER, .user = r->shm.owner, .follow = true};
+    struct trust_identity id;
+    uint32_t magic = 0;
     if (r->sink.fd >= 0)
         return 0;
     memcpy(path, r->shm.session->output, sizeof path);
     if (!memchr(path, 0, sizeof path) || path[0] != '/')
         return error_set(err, ERROR_FORMAT, "the session does not say where its recording is");
-    r->sink.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    return r->sink.fd < 0 ? error_system(err, "cannot append to %s", path) : 0;
+    int fd = trust_open(AT_FDCWD, path, TRUST_APPEND, &rule, err);
+    if (fd < 0)
+        return error_prefix(err, "cannot append to the recording that process %d names", (int)pid);
+    if (trust_read(fd, &magic, sizeof magic, 0) != sizeof magic || magic != MLW_CHUNK_MAGIC)
+        error_set(err, ERROR_UNSUPPORTED, "%s, which process %d names, is no recording", path,
+                  (int)pid);
+    else if (!trust_identify(fd, &id) ||
+             (!trust_process_writes(r->shm.maker, &id) && !trust_process_writes(pid, &id)))
+        error_set(err, ERROR_UNSUPPORTED,
+                  "%s, which process %d names, is not open for writing there: it is not the file "
+                  "that is being recorded to",
+                  path, (int)pid);
+    else {
+        r->sink.fd = fd;
+        return 0;
+    }
+    close(fd);
+    return -1;
 }
 
 static int append(struct recording *r, struct mlw_chunk *c, const struct tlv *t, struct error *err)
@@ -135,6 +163,13 @@ static int sync_buffers(struct recording *r, struct mlw_process *e, struct error
 
 static int snapshot(struct recording *r, uint32_t index, struct error *err)
 {
+    struct trust_process p;
+    const pid_t pid = (pid_t)r->shm.table[index].pid;
+    /* What the caller may see of a third user's process is not for this recording. */
+    if (trust_process(pid, &p, err))
+        return -1;
+    if (r->shm.owner != geteuid() && !trust_process_is_of(&p, r->shm.owner))
+        return error_set(err, ERROR_UNSUPPORTED, "process %d is another user's", (int)pid);
     struct image *m = image_adopt(r, index, clock_monotonic_ns());
     if (!m)
         return error_set(err, ERROR_MEMORY, "out of memory");
@@ -143,16 +178,104 @@ static int snapshot(struct recording *r, uint32_t index, struct error *err)
     return failed;
 }
 
-static int apply(struct recording *r, uint32_t index, enum control_action action, const char *label,
-                 struct error *err)
+struct order {
+    pid_t pid;
+    enum control_action action;
+    const char *label;
+};
+
+static int apply(struct recording *r, uint32_t index, const struct order *o, struct error *err)
 {
     struct mlw_process *e = &r->shm.table[index];
-    switch (action) {
-    case CONTROL_SYNC: return open_output(r, err) ? -1 : sync_buffers(r, e, err);
-    case CONTROL_MARK: return open_output(r, err) ? -1 : mark(r, e, label, err);
-    case CONTROL_SNAPSHOT: return open_output(r, err) ? -1 : snapshot(r, index, err);
-    default: return set_control(e, action, err);
+    bool writes =
+        o->action == CONTROL_SYNC || o->action == CONTROL_MARK || o->action == CONTROL_SNAPSHOT;
+    if (writes && open_output(r, o->pid, err))
+        return -1;
+    switch (o->action) {
+    case CONTROL_SYNC: return sync_buffers(r, e, err);
+    case CONTROL_MARK: return mark(r, e, o->label, err);
+    case CONTROL_SNAPSHOT: return snapshot(r, index, err);
+    default: return set_control(e, o->action, err);
     }
+}
+
+/* More than the buffers of a session hold was not in them: its tables go round in circles. */
+static bool has_written_too_much(const struct recording *r)
+{
+    struct stat st;
+    return r->sink.bytes > (64u << 20) && !fstat(r->shm.fd, &st) &&
+           r->sink.bytes > (64u << 20) + (uint64_t)st.st_blocks * 512;
+}
+
+/* To the processes of the session that it is about; *reached of them. */
+static int apply_to_all(struct recording *r, const struct order *o, uint32_t *reached,
+                        struct error *err)
+{
+    *reached = 0;
+    if (shm_map(&r->shm, err))
+        return -1;
+    r->clock_kind = (enum mlw_clock_kind)r->shm.session->clock_kind;
+    r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    bool all = (uint32_t)o->pid == r->shm.session->parent_pid;
+    if (all) /* of programs that are yet to come, too */
+        set_initial(r->shm.session, o->action);
+    uint32_t entries = shm_entries(&r->shm);
+    int failed = 0;
+    for (uint32_t i = 0; i < entries && !failed; i++) {
+        struct mlw_process *e = &r->shm.table[i];
+        if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) != MLW_PROC_LIVE ||
+            (!all && e->pid != (uint32_t)o->pid))
+            continue;
+        failed = apply(r, i, o, err);
+        ++*reached;
+        if (!failed && has_written_too_much(r))
+            failed =
+                error_set(err, ERROR_FORMAT, "the session of process %d is damaged", (int)o->pid);
+    }
+    if (!*reached)
+        return error_set(err, ERROR_USAGE,
+                         all ? "no process of the recording of %d is alive"
+                             : "process %d belongs to a recording but is not recorded itself (it "
+                               "could not join, or does not follow)",
+                         (int)o->pid);
+    return failed;
+}
+
+struct outcome { /* shared with the child that does it */
+    int status;
+    uint32_t reached;
+    struct error err;
+};
+
+/* The same by a child. Another user may cut the session off at any moment: whoever has it mapped
+ * then dies. */
+static int apply_in_child(struct recording *r, const struct order *o, uint32_t *reached,
+                          struct error *err)
+{
+    struct outcome *out =
+        mmap(NULL, sizeof *out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (out == MAP_FAILED)
+        return error_system(err, "cannot make room for a result");
+    pid_t child = fork();
+    if (child == 0) {
+        (void)prctl(PR_SET_DUMPABLE, 0); /* no core of it */
+        out->status = apply_to_all(r, o, &out->reached, &out->err);
+        _exit(0);
+    }
+    int status = 0, result;
+    if (child < 0)
+        result = error_system(err, "cannot start a process");
+    else if (waitpid(child, &status, 0) != child || status)
+        result = error_set(err, ERROR_FORMAT,
+                           "the session of process %d was cut off while it was used (signal %d)",
+                           (int)o->pid, WTERMSIG(status));
+    else {
+        result = out->status;
+        *reached = out->reached;
+        *err = out->err;
+    }
+    munmap(out, sizeof *out);
+    return result;
 }
 
 int control_run(pid_t pid, enum control_action action, const char *label, uint32_t *reached,
@@ -160,37 +283,18 @@ int control_run(pid_t pid, enum control_action action, const char *label, uint32
 {
     static struct recording recording;
     struct recording *r = &recording;
+    const struct order order = {pid, action, label};
+    uint32_t count = 0;
     *r = (struct recording){.sink = {.fd = -1, .reserve_fd = -1}};
-    if (reached)
-        *reached = 0;
-    if (shm_find(&r->shm, pid, err))
-        return -1;
-    r->clock_kind = (enum mlw_clock_kind)r->shm.session->clock_kind;
-    r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    bool all = (uint32_t)pid == r->shm.session->parent_pid;
-    if (all) /* of programs that are yet to come, too */
-        set_initial(r->shm.session, action);
-    uint32_t n = 0, entries = shm_entries(&r->shm);
-    int failed = 0;
-    for (uint32_t i = 0; i < entries && !failed; i++) {
-        struct mlw_process *e = &r->shm.table[i];
-        if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) != MLW_PROC_LIVE ||
-            (!all && e->pid != (uint32_t)pid))
-            continue;
-        failed = apply(r, i, action, label, err);
-        n++;
-    }
+    int failed = shm_find(&r->shm, pid, err);
+    if (!failed)
+        failed = r->shm.steady ? apply_to_all(r, &order, &count, err)
+                               : apply_in_child(r, &order, &count, err);
     if (r->sink.fd >= 0)
         close(r->sink.fd);
     free(r->smaps.bytes);
     shm_close(&r->shm);
     if (reached)
-        *reached = n;
-    if (!n)
-        return error_set(err, ERROR_USAGE,
-                         all ? "no process of the recording of %d is alive"
-                             : "process %d belongs to a recording but is not recorded itself (it "
-                               "could not join, or does not follow)",
-                         (int)pid);
+        *reached = count;
     return failed;
 }

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "format/row.h"
+#include "trust/process.h"
 
 #define MS_NS          1000000u
 #define FASTEST_NS     (1u * MS_NS)  /* at first: short programs get samples too */
@@ -46,14 +47,11 @@ struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns)
 
 void image_look(struct image *m)
 {
-    char path[64];
     m->pidfd = m->pid > 0 ? (int)syscall(SYS_pidfd_open, m->pid, 0) : -1;
     m->gone =
         m->pidfd < 0 && (m->pid <= 0 || errno == ESRCH || (kill(m->pid, 0) && errno == ESRCH));
-    if (m->pidfd >= 0 && m->statm < 0) {
-        snprintf(path, sizeof path, "/proc/%d/statm", (int)m->pid);
-        m->statm = open(path, O_RDONLY | O_CLOEXEC);
-    }
+    if (m->pidfd >= 0 && m->statm < 0)
+        m->statm = trust_proc(m->pid, "statm");
 }
 
 static struct mlw_chunk head_for(const struct recording *r, const struct image *m, uint16_t type)
@@ -215,9 +213,8 @@ int image_wait_status(int pidfd, pid_t pid)
     if (pidfd >= 0 && !ioctl(pidfd, PIDFD_ASK_INFO, &info) && info.mask & PIDFD_EXIT_WANTED)
         return info.exit_code;
     /* Older kernels tell as long as it is a zombie: the last field of its stat. */
-    char path[64], text[2048];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char text[2048];
+    int fd = trust_proc(pid, "stat");
     if (fd < 0)
         return -1;
     ssize_t n = read(fd, text, sizeof text - 1);

@@ -14,6 +14,7 @@
 
 #include "record/smaps.h"
 #include "trace/trace.h"
+#include "trust/process.h"
 
 #define MS_NS      1000000ull
 #define FASTEST_NS (10 * MS_NS)
@@ -99,9 +100,7 @@ static void numbers_release(struct numbers *m)
 /* Reads a small file of /proc; returns its bytes, behind which a NUL is put. */
 static size_t read_proc(uint32_t pid, const char *name, char *to, size_t room)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%u/%s", pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = trust_proc((pid_t)pid, name);
     size_t n = 0;
     ssize_t k = 0;
     while (fd >= 0 && n + 1 < room && (k = read(fd, to + n, room - 1 - n)) > 0)
@@ -140,14 +139,13 @@ static char *copy(struct outside *s, const char *from, size_t n)
 /* Early: of a process that has ended, none of this is known. */
 static void identify(struct outside *s, struct process *p)
 {
-    char path[64], exe[4096], stat[512];
+    char exe[4096], stat[512];
     static char arguments[ARGUMENTS];
     read_proc(p->pid, "stat", stat, sizeof stat);
     const char *behind = strrchr(stat, ')'); /* the name may hold anything */
     if (behind && strlen(behind) > 4)
         p->ppid = (uint32_t)strtoul(behind + 4, NULL, 10);
-    snprintf(path, sizeof path, "/proc/%u/exe", p->pid);
-    const ssize_t length = readlink(path, exe, sizeof exe - 1);
+    const ssize_t length = trust_proc_link((pid_t)p->pid, "exe", exe, sizeof exe);
     p->exe = copy(s, exe, length > 0 ? (size_t)length : 0);
     p->argument_bytes = read_proc(p->pid, "cmdline", arguments, sizeof arguments);
     p->arguments = copy(s, arguments, p->argument_bytes);
@@ -170,11 +168,9 @@ static struct process *new_process(struct outside *s, uint32_t pid)
         s->failed = true;
         return NULL;
     }
-    char path[64];
     struct process *p = &s->process[s->count++];
-    snprintf(path, sizeof path, "/proc/%u/statm", pid);
     *p = (struct process){.pid = pid,
-                          .statm = open(path, O_RDONLY | O_CLOEXEC),
+                          .statm = trust_proc((pid_t)pid, "statm"),
                           .sample_ns =
                               s->o->sample_interval_ns ? s->o->sample_interval_ns : FASTEST_NS};
     *at = (uint32_t)s->count;

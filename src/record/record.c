@@ -21,6 +21,7 @@
 #include "record/kernel.h"
 #include "record/watch.h"
 #include "trace/trace.h"
+#include "trust/place.h"
 
 #define RESERVE_BYTES 8192u /* END chunks of some thirty processes, for a full disk */
 
@@ -73,28 +74,31 @@ int record_output(const char *output, const char *name, int pid, char *out, size
     return 0;
 }
 
-int record_open(const char *path, struct error *err)
+int record_open(const char *path, struct trust_place *place, struct error *err)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
-    if (fd < 0)
-        return error_system(err, "cannot create %s", path);
-    struct stat st;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return error_set(err, ERROR_USAGE, "%s is no regular file, which a recording must be",
-                         path);
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
-        close(fd);
-        return error_set(err, ERROR_USAGE, "%s is being written by another recording", path);
-    }
-    if (ftruncate(fd, 0)) {
-        error_system(err, "cannot empty %s", path);
-        close(fd);
+    if (trust_place_open(place, path, err))
         return -1;
+    int fd = trust_output(place, 0666, err);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        error_set(err, ERROR_USAGE, "%s is being written by another recording", path);
+    } else if (fd >= 0 && ftruncate(fd, 0)) {
+        error_system(err, "cannot empty %s", path);
+    } else if (fd >= 0) {
+        (void)flock(fd, LOCK_SH); /* without locks (some network file systems) it works as well */
+        return fd;
     }
-    (void)flock(fd, LOCK_SH); /* without locks (some network file systems) it works as well */
-    return fd;
+    if (fd >= 0)
+        close(fd);
+    trust_place_close(place);
+    return -1;
+}
+
+void record_unmake(const struct trust_place *place, int fd)
+{
+    struct trust_identity id;
+    struct error ignored;
+    if (trust_identify(fd, &id))
+        (void)trust_remove(place->dir, place->name, &id, &ignored);
 }
 
 static int write_file_chunk(struct recording *r, const struct record_options *o,
@@ -143,6 +147,11 @@ static void fill_session(struct recording *r, const struct record_options *o, pi
     s->options =
         (o->environment ? MLW_OPT_ENVIRONMENT : 0) | (o->no_follow ? MLW_OPT_NO_FOLLOW : 0);
     snprintf(s->output, sizeof s->output, "%s", output);
+    struct trust_identity id;
+    if (trust_identify(r->sink.fd, &id)) {
+        s->output_device = id.device;
+        s->output_inode = id.inode;
+    }
 }
 
 static int exec_failed(const struct record_options *o, int number, struct record_result *result,
@@ -180,7 +189,8 @@ static void child(struct launch *l, const struct launch_plan *plan, const struct
     launch_child_exec(l, plan, environment);
 }
 
-static int seal(const struct record_options *o, struct record_result *result)
+static int seal(const struct record_options *o, int fd, const struct trust_place *place,
+                struct record_result *result)
 {
     struct trace_seal_result sealed = {0};
     /* Who presses Ctrl-C now does not want to wait: the file stays as it was written, and whole. */
@@ -189,10 +199,10 @@ static int seal(const struct record_options *o, struct record_result *result)
     sigaddset(&keys, SIGINT);
     sigaddset(&keys, SIGQUIT);
     sigprocmask(SIG_UNBLOCK, &keys, NULL);
-    if (trace_seal(result->output, result->output, &sealed, o->progress, o->arg,
-                   &result->seal_error))
+    if (trace_seal(fd, place, &sealed, o->progress, o->arg, &result->seal_error))
         return -1;
     result->sealed = true;
+    result->file_bytes = sealed.bytes_out;
     result->calls = sealed.calls;
     result->lost_calls = sealed.lost_calls;
     return 0;
@@ -204,6 +214,7 @@ int record_run(const struct record_options *o, struct record_result *result, str
     static struct recording recording;
     struct recording *r = &recording;
     *r = (struct recording){.sink = {.fd = -1, .reserve_fd = -1}, .shm.fd = -1};
+    struct trust_place place = {.dir = -1};
     char *preload = NULL, session_path[64];
     struct signals_before signals;
     struct limits_before limits;
@@ -233,21 +244,21 @@ int record_run(const struct record_options *o, struct record_result *result, str
         goto failed;
     }
     if (record_output(o->output, o->argv[0], l.pid, result->output, sizeof result->output, err) ||
-        (r->sink.fd = record_open(result->output, err)) < 0) {
+        (r->sink.fd = record_open(result->output, &place, err)) < 0) {
         launch_cancel(&l);
         goto failed;
     }
     fill_session(r, o, l.pid, result->output);
     if (write_file_chunk(r, o, session_path, err)) {
         launch_cancel(&l);
-        unlink(result->output);
+        record_unmake(&place, r->sink.fd);
         goto failed;
     }
-    sink_reserve(&r->sink, open(result->output, O_WRONLY | O_CLOEXEC | O_NOCTTY), RESERVE_BYTES);
+    sink_reserve(&r->sink, trust_again(r->sink.fd, TRUST_WRITE), RESERVE_BYTES);
     r->started_ns = clock_monotonic_ns();
     int number = launch_go(&l);
     if (number) {
-        unlink(result->output);
+        record_unmake(&place, r->sink.fd);
         exec_failed(o, number, result, err);
         goto failed;
     }
@@ -266,12 +277,13 @@ int record_run(const struct record_options *o, struct record_result *result, str
     shm_close(&r->shm);
     if (r->sink.reserve_fd >= 0)
         close(r->sink.reserve_fd);
-    if (!o->keep_raw)
-        seal(o, result);
-    close(r->sink.fd); /* and with it the lock: until here no reader seals it instead */
     struct stat st;
-    if (!stat(result->output, &st))
+    if (!fstat(r->sink.fd, &st))
         result->file_bytes = (uint64_t)st.st_size;
+    if (!o->keep_raw)
+        seal(o, r->sink.fd, &place, result);
+    close(r->sink.fd); /* and with it the lock: until here no reader seals it instead */
+    trust_place_close(&place);
     free(preload);
     free(r->smaps.bytes);
     return 0;
@@ -283,6 +295,7 @@ failed:
         close(r->sink.fd);
     if (r->sink.reserve_fd >= 0)
         close(r->sink.reserve_fd);
+    trust_place_close(&place);
     shm_close(&r->shm);
     free(preload);
     return -1;

@@ -55,7 +55,11 @@ int record_run(const struct record_options *options, struct record_result *resul
  * sign; NULL: mallow.NAME.%p.mlw in the current folder. */
 int record_output(const char *output, const char *name, int pid, char *out, size_t room,
                   struct error *err);
-/* Opens it, empty, with a shared lock that says: it is being written. A descriptor, or -1. */
-int record_open(const char *path, struct error *err);
+struct trust_place;
+/* Opens it, empty, with a shared lock that says: it is being written. A descriptor and the place
+ * (to be closed; path must stay), or -1. */
+int record_open(const char *path, struct trust_place *place, struct error *err);
+/* Removes it again, if it is still what fd has open. */
+void record_unmake(const struct trust_place *place, int fd);
 
 #endif

@@ -3,18 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "record/image.h"
+#include "trust/place.h"
+#include "trust/process.h"
 
-#define SESSION_PREFIX "/dev/shm/mallow-"
+#define SESSION_FOLDER "/dev/shm/"
+#define SESSION_PREFIX SESSION_FOLDER "mallow-"
 
 struct named_session { /* of a PROCESS chunk */
     uint64_t image;
@@ -95,33 +95,42 @@ static struct named_session *find_sessions(int fd, size_t *count)
     return all;
 }
 
-/* Whether the process that maps the session lives; not one that got its number later. */
-static bool lives(const struct named_session *s)
+/* Whether a process that is written in the session still uses it. */
+static bool is_in_use(const struct shm *s)
 {
-    if (kill((pid_t)s->pid, 0) && errno == ESRCH)
+    struct trust_identity id;
+    uint32_t entries = shm_entries(s);
+    bool used = !trust_identify(s->fd, &id);
+    for (uint32_t i = 0; i < entries && !used; i++)
+        used = s->table[i].state != MLW_PROC_FREE && s->table[i].pid &&
+               trust_process_maps((pid_t)s->table[i].pid, &id);
+    return used;
+}
+
+/* Opens the session if it is the caller's own, was written for the recording that is open as the
+ * sink, and no process uses it any more. */
+static bool open_session(struct recording *r, const struct named_session *s)
+{
+    struct error ignored;
+    struct trust_identity recording;
+    if (shm_open_named(&r->shm, s->path, &ignored))
         return false;
-    char name[64];
-    snprintf(name, sizeof name, "/proc/%u/maps", s->pid);
-    FILE *f = fopen(name, "re");
-    if (!f)
-        return access(name, F_OK) == 0;
-    char *line = NULL;
-    size_t capacity = 0;
-    bool found = false;
-    while (!found && getline(&line, &capacity, f) > 0)
-        found = strstr(line, s->path) != NULL;
-    free(line);
-    fclose(f);
-    return found;
+    if (trust_identify(r->sink.fd, &recording) && !shm_map(&r->shm, &ignored) &&
+        !r->shm.session->parent_pid && r->shm.session->output_device == recording.device &&
+        r->shm.session->output_inode == recording.inode && !is_in_use(&r->shm))
+        return true;
+    shm_close(&r->shm);
+    return false;
 }
 
 /* Appends what the image left in its session, and removes the session. */
 static bool save(struct recording *r, const struct named_session *s)
 {
-    struct error ignored;
-    if (shm_open_named(&r->shm, s->path, &ignored))
+    if (!open_session(r, s))
         return false;
     bool saved = false;
+    struct trust_identity id;
+    struct error ignored;
     uint32_t entries = shm_entries(&r->shm);
     for (uint32_t i = 0; i < entries; i++) {
         const struct mlw_process *e = &r->shm.table[i];
@@ -133,24 +142,30 @@ static bool save(struct recording *r, const struct named_session *s)
         image_end(r, m, -1, false);
         saved = true;
     }
+    if (saved && trust_identify(r->shm.fd, &id)) {
+        int folder = trust_directory(AT_FDCWD, SESSION_FOLDER,
+                                     &(struct trust_rule){.owners = TRUST_ANYBODY}, &ignored);
+        if (folder >= 0) {
+            (void)trust_remove(folder, s->path + strlen(SESSION_FOLDER), &id, &ignored);
+            close(folder);
+        }
+    }
     shm_close(&r->shm);
-    if (saved)
-        unlink(s->path);
     return saved;
 }
 
 unsigned record_recover(const char *path)
 {
+    const struct trust_rule own = {.owners = TRUST_CALLER, .follow = true};
+    struct error ignored;
     uint32_t magic = 0;
     size_t count = 0;
     unsigned saved = 0;
-    int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK);
+    int fd = trust_open(AT_FDCWD, path, TRUST_APPEND, &own, &ignored);
     if (fd < 0)
         return 0;
-    struct stat st;
     /* `mallow record` holds a shared lock on what it writes; another reader an exclusive one. */
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) ||
-        pread(fd, &magic, sizeof magic, 0) != (ssize_t)sizeof magic || magic != MLW_CHUNK_MAGIC ||
+    if (trust_read(fd, &magic, sizeof magic, 0) != sizeof magic || magic != MLW_CHUNK_MAGIC ||
         (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)) {
         close(fd);
         return 0;
@@ -162,8 +177,7 @@ unsigned record_recover(const char *path)
         r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
         r->clock_kind = clock_choose();
         for (size_t i = 0; i < count; i++)
-            if (!lives(&sessions[i]) && save(r, &sessions[i]))
-                saved++;
+            saved += save(r, &sessions[i]);
     }
     free(r);
     free(sessions);

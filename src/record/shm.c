@@ -11,7 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "trust/place.h"
+#include "trust/process.h"
+
 #define MAX_WINDOWS (1u << 20)
+#define SHARED      "/dev/shm/"
 
 static uint64_t head_bytes(void) { return mlw_window_offset(0); }
 
@@ -38,7 +42,9 @@ static int open_without_limit(uint32_t *windows)
         char path[80];
         snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", (unsigned long)p,
                  (unsigned long)(p + bytes));
-        int fd = open(path, O_RDWR | O_CLOEXEC);
+        struct error ignored;
+        const struct trust_rule own = {.owners = TRUST_CALLER, .follow = true};
+        int fd = trust_open(AT_FDCWD, path, TRUST_WRITE, &own, &ignored);
         struct stat st;
         bool sound = fd >= 0 && !fstat(fd, &st) && (uint64_t)st.st_size >= bytes;
         munmap(p, bytes);
@@ -98,59 +104,64 @@ int shm_create(struct shm *s, struct error *err)
     return 0;
 }
 
-/* Takes over the open file fd when it is a session; else closes it. */
+/* Takes over the open file fd when it is a session; else closes it. Reads, and maps nothing. */
 static int adopt(struct shm *s, int fd, struct error *err)
 {
     struct stat st;
-    *s = (struct shm){.fd = fd};
-    if (fstat(fd, &st) || st.st_size < (off_t)head_bytes()) {
+    struct mlw_session head;
+    struct trust_identity id;
+    *s = (struct shm){.fd = -1};
+    if (fstat(fd, &st) || st.st_size < (off_t)head_bytes() ||
+        trust_read(fd, &head, sizeof head, 0) != sizeof head || !trust_identify(fd, &id)) {
         close(fd);
-        s->fd = -1;
         return error_set(err, ERROR_FORMAT, "not a session: too small");
     }
-    uint64_t windows = ((uint64_t)st.st_size - head_bytes()) / MLW_WINDOW_BYTES;
-    s->windows = windows > MAX_WINDOWS ? MAX_WINDOWS : (uint32_t)windows;
-    if (map_head(s, err)) {
+    if (head.magic != MLW_SESSION_MAGIC || head.version != MLW_FORMAT_VERSION) {
         close(fd);
-        s->fd = -1;
-        return -1;
-    }
-    if (s->session->magic != MLW_SESSION_MAGIC || s->session->version != MLW_FORMAT_VERSION) {
-        shm_close(s);
         return error_set(err, ERROR_FORMAT,
                          "its session was made by another version of mallow; use the same one");
     }
+    uint64_t windows = ((uint64_t)st.st_size - head_bytes()) / MLW_WINDOW_BYTES;
+    s->fd = fd;
+    s->windows = windows > MAX_WINDOWS ? MAX_WINDOWS : (uint32_t)windows;
+    s->owner = id.owner;
+    s->steady = trust_may_map(fd);
     return 0;
 }
 
-static int try_path(struct shm *s, const char *path, struct error *err)
+int shm_map(struct shm *s, struct error *err) { return s->session ? 0 : map_head(s, err); }
+
+/* Opens what `path` names if it is a session of the caller's or of the process's user. */
+static int try_path(struct shm *s, const char *path, const struct trust_process *p,
+                    struct error *err)
 {
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    const struct trust_rule rule = {
+        .what = "its session", .owners = TRUST_ANYBODY, .follow = !strncmp(path, "/proc/", 6)};
+    struct trust_identity id;
+    int fd = trust_open(AT_FDCWD, path, TRUST_WRITE, &rule, err);
     if (fd < 0)
-        return error_system(err, "cannot open its session %s", path);
+        return error_prefix(err, "session of process %d", (int)p->pid);
+    if (!trust_identify(fd, &id) || (id.owner != geteuid() && !trust_process_is_of(p, id.owner))) {
+        close(fd);
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the session that process %d names belongs to a third user (uid %u)",
+                         (int)p->pid, (unsigned)id.owner);
+    }
     return adopt(s, fd, err);
 }
 
 int shm_open_named(struct shm *s, const char *path, struct error *err)
 {
-    struct stat st;
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const struct trust_rule own = {.what = "the session", .owners = TRUST_CALLER, .one_name = true};
     *s = (struct shm){.fd = -1};
-    if (fd < 0)
-        return error_system(err, "cannot open the session %s", path);
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) {
-        close(fd);
-        return error_set(err, ERROR_UNSUPPORTED, "the session %s is another user's", path);
-    }
-    return adopt(s, fd, err);
+    int fd = trust_open(AT_FDCWD, path, TRUST_WRITE, &own, err);
+    return fd < 0 ? -1 : adopt(s, fd, err);
 }
 
 /* Copies the value of `name` in /proc/PID/environ to value. */
 static bool find_environ(pid_t pid, const char *name, char *value, size_t room)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    FILE *f = fopen(path, "re");
+    FILE *f = trust_proc_stream(pid, "environ");
     if (!f)
         return false;
     char *entry = NULL;
@@ -167,41 +178,58 @@ static bool find_environ(pid_t pid, const char *name, char *value, size_t room)
 static bool names_session(const char *target)
 {
     return !strncmp(target, "/memfd:mallow-session", 21) ||
-           !strncmp(target, "/dev/shm/mallow-", 16);
+           (!strncmp(target, SHARED "mallow-", sizeof SHARED "mallow-" - 1) &&
+            !strchr(target + sizeof SHARED - 1, '/'));
+}
+
+/* The session that the environment of the process names: a file of /dev/shm, or a descriptor of its
+ * `mallow record`. Any other path is none of ours. */
+static int try_environment(struct shm *s, const struct trust_process *p, struct error *err)
+{
+    char path[256], end;
+    int maker, number;
+    if (!find_environ(p->pid, MLW_ENV_SESSION, path, sizeof path))
+        return error_set(err, ERROR_USAGE, "its environment names no session");
+    bool held = sscanf(path, "/proc/%d/fd/%d%c", &maker, &number, &end) == 2 && maker > 0;
+    if (!held && !names_session(path))
+        return error_set(err, ERROR_FORMAT, "its environment names no session");
+    if (try_path(s, path, p, err))
+        return -1;
+    s->maker = held ? maker : p->pid;
+    return 0;
 }
 
 /* Tries every entry of /proc/PID/DIR (fd, map_files) that links to a session. */
-static int try_links(struct shm *s, pid_t pid, const char *dir, struct error *err)
+static int try_links(struct shm *s, const struct trust_process *p, const char *dir,
+                     struct error *err)
 {
-    char folder[64];
-    snprintf(folder, sizeof folder, "/proc/%d/%s", (int)pid, dir);
-    DIR *d = opendir(folder);
-    if (!d)
-        return error_system(err, "cannot read %s", folder);
-    int result = error_set(err, ERROR_USAGE, "no session in %s", folder);
+    int fd = trust_proc(p->pid, dir);
+    DIR *d = fd < 0 ? NULL : trust_list(fd);
+    int result = d ? error_set(err, ERROR_USAGE, "no session in /proc/%d/%s", (int)p->pid, dir)
+                   : error_system(err, "cannot read /proc/%d/%s", (int)p->pid, dir);
     struct dirent *e;
-    while (result && (e = readdir(d))) {
-        char path[sizeof folder + sizeof e->d_name + 1], target[4096];
-        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        ssize_t n = readlink(path, target, sizeof target - 1);
-        if (n <= 0)
-            continue;
-        target[n] = 0;
-        if (names_session(target))
-            result = try_path(s, path, err);
+    while (d && result && (e = readdir(d))) {
+        char name[NAME_MAX + 64], path[sizeof name + 32], target[PATH_MAX];
+        snprintf(name, sizeof name, "%s/%s", dir, e->d_name);
+        snprintf(path, sizeof path, "/proc/%d/%s", (int)p->pid, name);
+        if (trust_proc_link(p->pid, name, target, sizeof target) > 0 && names_session(target))
+            result = try_path(s, path, p, err);
     }
-    closedir(d);
+    if (d)
+        closedir(d);
+    if (fd >= 0)
+        close(fd);
+    if (!result)
+        s->maker = p->pid;
     return result;
 }
 
 /* A session under /dev/shm by the name that it has among the mappings of the process. */
-static int try_maps(struct shm *s, pid_t pid, bool *mapped, struct error *err)
+static int try_maps(struct shm *s, const struct trust_process *p, bool *mapped, struct error *err)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-    FILE *f = fopen(path, "re");
+    FILE *f = trust_proc_stream(p->pid, "maps");
     if (!f)
-        return error_system(err, "cannot read %s", path);
+        return error_system(err, "cannot read /proc/%d/maps", (int)p->pid);
     char *line = NULL;
     size_t capacity = 0;
     int result = error_set(err, ERROR_USAGE, "it maps no session");
@@ -211,26 +239,25 @@ static int try_maps(struct shm *s, pid_t pid, bool *mapped, struct error *err)
         if (!name || !names_session(name))
             continue;
         *mapped = true;
-        if (!strncmp(name, "/dev/shm/", 9))
-            result = try_path(s, name, err);
+        if (!strncmp(name, SHARED, sizeof SHARED - 1))
+            result = try_path(s, name, p, err);
     }
     free(line);
     fclose(f);
+    if (!result)
+        s->maker = p->pid;
     return result;
 }
 
 int shm_find(struct shm *s, pid_t pid, struct error *err)
 {
-    char path[4096];
+    struct trust_process p;
     bool mapped = false;
-    snprintf(path, sizeof path, "/proc/%d", (int)pid);
     *s = (struct shm){.fd = -1};
-    if (access(path, F_OK))
+    if (trust_process(pid, &p, err))
         return error_set(err, ERROR_USAGE, "there is no process %d", (int)pid);
-    if (find_environ(pid, MLW_ENV_SESSION, path, sizeof path) && !try_path(s, path, err))
-        return 0;
-    if (!try_maps(s, pid, &mapped, err) || !try_links(s, pid, "fd", err) ||
-        !try_links(s, pid, "map_files", err))
+    if (!try_environment(s, &p, err) || !try_maps(s, &p, &mapped, err) ||
+        !try_links(s, &p, "fd", err) || !try_links(s, &p, "map_files", err))
         return 0;
     if (mapped)
         return error_set(
@@ -238,8 +265,7 @@ int shm_find(struct shm *s, pid_t pid, struct error *err)
             "process %d is recorded, but its session cannot be opened: `mallow record` "
             "is gone, and only root can reach it now",
             (int)pid);
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = trust_proc(pid, "maps");
     if (fd < 0)
         return error_system(err, "cannot look into process %d", (int)pid);
     close(fd);

@@ -2,7 +2,9 @@
  *
  * Owns: making it (`mallow record`), finding it (`mallow control`), mapping its head and single
  * windows, giving windows back. The layout is format/session.h. Everything read from it was written
- * by other people's processes and is checked before it is used as an index or a length. */
+ * by other people's processes and is checked before it is used as an index or a length. A session
+ * that is found is a regular file of the caller's or of the process's user, and was looked at
+ * before it was opened. */
 #ifndef MALLOW_RECORD_SHM_H
 #define MALLOW_RECORD_SHM_H
 
@@ -18,6 +20,9 @@ struct shm {
     struct mlw_session *session; /* mapped, with the process table behind it */
     struct mlw_process *table;   /* [MLW_PROCESSES] */
     uint32_t windows;            /* that the file has room for */
+    uid_t owner;                 /* of the file */
+    bool steady; /* cannot shrink under us: it is sealed against that, or the caller's own */
+    pid_t maker; /* of shm_find: whose descriptor it was reached by; else the process itself */
 };
 
 /* A new session in a memfd with room for as many windows as the kernel allows, up to 2^20. The
@@ -25,11 +30,16 @@ struct shm {
 int shm_create(struct shm *s, struct error *err);
 
 /* The session that the process `pid` belongs to (or, for the pid of a `mallow record`, the session
- * that it holds). */
+ * that it holds). Nothing of it is mapped yet. */
 int shm_find(struct shm *s, pid_t pid, struct error *err);
 
-/* The session in a file of /dev/shm, which must be the caller's own. */
+/* The session in a file of /dev/shm, which must be the caller's own. Nothing of it is mapped yet.
+ */
 int shm_open_named(struct shm *s, const char *path, struct error *err);
+
+/* Maps the head of a session that was found. Of one that is not `steady` any access may be a
+ * SIGBUS: then it is for a process that may die of it. */
+int shm_map(struct shm *s, struct error *err);
 
 void shm_close(struct shm *s);
 

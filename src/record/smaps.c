@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trust/process.h"
+
 #define ARENA_HEAP_BYTES ((uint64_t)64 << 20) /* glibc: HEAP_MAX_SIZE on 64-bit machines */
 #define MOST_BYTES       ((size_t)64 << 20)
 
@@ -242,11 +244,9 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
 
 int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/smaps", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = trust_proc(pid, "smaps");
     if (fd < 0)
-        return error_system(err, "cannot read %s", path);
+        return error_system(err, "cannot read /proc/%d/smaps", (int)pid);
     b->n = 0;
     for (;;) {
         if (b->room - b->n < 16384) {
@@ -254,7 +254,7 @@ int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err)
             char *bytes = room > MOST_BYTES ? NULL : realloc(b->bytes, room);
             if (!bytes) {
                 close(fd);
-                return error_set(err, ERROR_MEMORY, "%s is too large", path);
+                return error_set(err, ERROR_MEMORY, "/proc/%d/smaps is too large", (int)pid);
             }
             b->bytes = bytes;
             b->room = room;
@@ -263,7 +263,7 @@ int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err)
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
-            error_system(err, "cannot read %s", path);
+            error_system(err, "cannot read /proc/%d/smaps", (int)pid);
             close(fd);
             return -1;
         }

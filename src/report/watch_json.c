@@ -38,7 +38,7 @@ static void begin(struct json *j, const struct watch_process *p, const char *kin
     json_number(j, "schema", 1);
     json_text(j, "kind", kind);
     json_number(j, "time_ns", since_start(p, ns));
-    json_number(j, "realtime_ns", p->segment.head->start_realtime_ns + since_start(p, ns));
+    json_number(j, "realtime_ns", p->segment.head.start_realtime_ns + since_start(p, ns));
     json_number(j, "pid", (uint64_t)p->pid);
     if (p->elsewhere)
         json_bool(j, "other_pid_namespace", true);

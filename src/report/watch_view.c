@@ -45,7 +45,7 @@ void watch_view_order(struct watch_view *v, struct watch_run *run, enum watch_or
 
 uint64_t watch_period(const struct watch_process *p, bool now)
 {
-    const struct mlw_watch *h = p->segment.head;
+    const struct mlw_watch *h = &p->segment.head;
     uint64_t asked = __atomic_load_n(&h->settings.period, __ATOMIC_RELAXED);
     uint64_t period = __atomic_load_n(&h->period_now, __ATOMIC_RELAXED);
     return now && period > asked ? period : asked;

@@ -1,14 +1,14 @@
 /* perfmap.c - see perfmap.h. */
 #include "symbol/perfmap.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "trust/process.h"
 
 /* Reads up to 16 hex digits (after an optional 0x) at *at; needs at least one. */
 static bool read_hex(const char *text, size_t end, size_t *at, uint64_t *value)
@@ -125,77 +125,54 @@ int perfmap_parse(struct perfmap *map, char *bytes, size_t size_bytes)
     return 0;
 }
 
-static int open_map(const char *path)
+/* /tmp belongs to every user, and the name can be guessed: a map counts when it is a plain file of
+ * root's or of the process's user. Of a process that has ended, only the caller's own is known. */
+static int open_map(const char *path, const struct trust_process *who)
 {
-    struct stat st;
-    /* The name is guessable and /tmp is everybody's: no links, and nothing but a plain file. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-/* The process's id in its own pid namespace, by which it names its files. */
-static uint32_t inner_pid(uint32_t pid)
-{
-    char path[64], line[256];
-    unsigned long inner = pid;
-    snprintf(path, sizeof path, "/proc/%u/status", pid);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f)) {
-        if (strncmp(line, "NSpid:", 6) == 0) {
-            const char *last = strrchr(line, '\t');
-            unsigned long value = last ? strtoul(last, NULL, 10) : 0;
-            if (value)
-                inner = value;
-        }
-    }
-    if (f)
-        fclose(f);
-    return (uint32_t)inner;
+    const struct trust_rule rule = {.what = "the map",
+                                    .owners = TRUST_ROOT | (who->pid ? TRUST_USER : TRUST_CALLER),
+                                    .user = who->uid[1]};
+    struct error ignored;
+    return trust_open(AT_FDCWD, path, TRUST_READ, &rule, &ignored);
 }
 
 int perfmap_read(struct perfmap *map, uint32_t pid)
 {
     char path[96];
-    char *bytes = NULL;
-    size_t used = 0, room = 0;
-    int fd;
+    struct error ignored;
+    struct trust_process who;
+    int fd = -1;
 
     memset(map, 0, sizeof *map);
-    snprintf(path, sizeof path, "/proc/%u/root/tmp/perf-%u.map", pid, inner_pid(pid));
-    fd = open_map(path);
+    if (trust_process((pid_t)pid, &who, &ignored)) {
+        who = (struct trust_process){.inner_pid = (pid_t)pid};
+    } else { /* it names its files by its id in its own pid namespace */
+        snprintf(path, sizeof path, "/proc/%u/root/tmp/perf-%d.map", pid, (int)who.inner_pid);
+        fd = open_map(path, &who);
+    }
     if (fd < 0) {
         snprintf(path, sizeof path, "/tmp/perf-%u.map", pid);
-        fd = open_map(path);
+        fd = open_map(path, &who);
     }
     if (fd < 0)
         return -1;
-    for (;;) {
-        if (used + 1 >= room) {
-            room = room ? room * 2 : 1 << 16;
-            char *more = realloc(bytes, room);
-            if (!more)
-                goto fail;
-            bytes = more;
+    char *bytes = NULL;
+    size_t used = 0, room = 0, n = 1;
+    /* Text has no zeros: what a hole in the file reads as is not read. */
+    while (n && used < PERFMAP_BYTES_MAX && !(used && !bytes[used - 1])) {
+        room = room ? room * 2 : 1 << 16;
+        char *more = realloc(bytes, room + 1);
+        if (!more) {
+            free(bytes);
+            close(fd);
+            return -1;
         }
-        ssize_t n = read(fd, bytes + used, room - used - 1);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            goto fail;
-        used += (size_t)n;
-        if (n == 0 || used >= PERFMAP_BYTES_MAX)
-            break;
+        bytes = more;
+        n = trust_read(fd, bytes + used, room - used, used);
+        used += n;
     }
     close(fd);
     return perfmap_parse(map, bytes, used);
-fail:
-    free(bytes);
-    close(fd);
-    return -1;
 }
 
 const char *perfmap_find(const struct perfmap *map, uint64_t address, uint64_t *start)

@@ -13,7 +13,7 @@
 
 #include "symbol/interval.h"
 
-enum { PERFMAP_BYTES_MAX = 256 << 20 };
+enum { PERFMAP_BYTES_MAX = 64 << 20 };
 
 struct perfmap {
     char *text; /* the file, its names ended by zeros */

@@ -64,7 +64,8 @@ struct block_event {
 };
 
 struct block_writer;
-struct block_writer *block_writer_new(struct seal_writer *w, struct error *err);
+/* `calls`: of the whole recording, about. Its blocks are cut accordingly. */
+struct block_writer *block_writer_new(struct seal_writer *w, uint64_t calls, struct error *err);
 void block_writer_free(struct block_writer *b);
 /* Begins an image (number `image` in the file). */
 void block_writer_image(struct block_writer *b, uint32_t image, struct live *live);
@@ -88,6 +89,8 @@ int block_writer_add(struct block_writer *b, const struct block_event *e, bool i
 int block_writer_flush(struct block_writer *b, struct error *err);
 /* Whether it must be flushed (after the table is brought up to date) before the next event. */
 bool block_writer_full(const struct block_writer *b);
+/* Whether a flush would write nothing. */
+bool block_writer_empty(const struct block_writer *b);
 /* Forgets the image's events so far (its live table is empty again); numbers of blocks go on. */
 void block_writer_forget(struct block_writer *b);
 uint64_t block_writer_blocks(const struct block_writer *b);

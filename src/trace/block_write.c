@@ -7,6 +7,7 @@ struct block_writer {
     struct seal_writer *w;
     struct section section;
     struct bytes scratch, far, other, argument, threads_text;
+    uint32_t limit;           /* events of a block */
     struct block_position at; /* the image's state at the next event */
     /* the block in the making */
     uint32_t n, refs, sizes, stacks, allocs, threads, calls;
@@ -25,7 +26,7 @@ struct block_writer {
     uint64_t size[N], time[N], usable[N];
 };
 
-struct block_writer *block_writer_new(struct seal_writer *w, struct error *err)
+struct block_writer *block_writer_new(struct seal_writer *w, uint64_t calls, struct error *err)
 {
     struct block_writer *b = calloc(1, sizeof *b);
     if (!b) {
@@ -33,6 +34,8 @@ struct block_writer *block_writer_new(struct seal_writer *w, struct error *err)
         return NULL;
     }
     b->w = w;
+    uint64_t part = calls / SEAL_BLOCK_PARTS;
+    b->limit = part < SEAL_BLOCK_LEAST ? SEAL_BLOCK_LEAST : part < N ? (uint32_t)part : N;
     return b;
 }
 
@@ -80,7 +83,9 @@ void block_writer_restore(struct block_writer *b, struct block_position *p)
 
 uint64_t block_writer_blocks(const struct block_writer *b) { return b->at.blocks; }
 
-bool block_writer_full(const struct block_writer *b) { return b->n == N; }
+bool block_writer_full(const struct block_writer *b) { return b->n == b->limit; }
+
+bool block_writer_empty(const struct block_writer *b) { return !b->n; }
 
 void block_writer_forget(struct block_writer *b)
 {

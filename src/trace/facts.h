@@ -1,7 +1,7 @@
 /* facts.h - what a sealed recording says besides events: the file, its images, their nodes.
  *
- * Owns: the streams of FILE, END, IMAGE and NODES sections, written from and read into the structs
- * of trace.h. */
+ * Owns: the streams of FILE, END, IMAGE, EARLY and NODES sections, written from and read into the
+ * structs of trace.h. */
 #ifndef MALLOW_TRACE_FACTS_H
 #define MALLOW_TRACE_FACTS_H
 
@@ -24,15 +24,17 @@ enum seal_fact {
     SEAL_FACT_NAMES = 12, /* of IMAGE: records as in MLW_TLV_NAMES */
     SEAL_FACT_FAULTS = 13,
     SEAL_FACT_LEVELS = 14,
-    SEAL_FACT_MOMENTS = 15
+    SEAL_FACT_MOMENTS = 15,
+    SEAL_FACT_EARLY_THREADS = 16 /* of EARLY: varints index, tid, start ns, text name */
 };
 
-#define SEAL_NODES_MAX (64u << 10) /* nodes of a NODES section, at most */
+#define SEAL_NODES_MAX   (64u << 10) /* nodes of a NODES section, at most */
+#define SEAL_THREADS_MAX (1u << 20)  /* threads of an image whose IMAGE is lost, at most */
 
 struct file_facts {
     uint64_t version, tick_ns, start_realtime_ns, damaged_bytes;
     const char *host, *tool;
-    uint64_t kernel_kinds, lost_kernel_events;
+    uint64_t kernel_kinds, lost_kernel_events, minor;
 };
 
 /* What goes with a trace_image into its section. `forked_from` is the number of an image in the
@@ -47,15 +49,33 @@ struct image_facts {
 
 void facts_put_file(struct seal_writer *w, struct section *s, const struct file_facts *f);
 void facts_put_image(struct seal_writer *w, struct section *s, const struct image_facts *f);
-/* nodes[0..n) are the nodes first_id... */
+/* What names events, so far: modules, threads (whose numbers are in `threads`) and event notes that
+ * no EARLY section of the image had; `described`: and what the image says of its process. */
+void facts_put_early(struct seal_writer *w, struct section *s, const struct image_facts *f,
+                     bool described, const uint32_t *threads);
+/* nodes[0..n) are those numbered first...; n is at most SEAL_NODES_MAX. */
 int facts_write_nodes(struct seal_writer *w, uint32_t image, const struct trace_frame_node *nodes,
-                      uint32_t count, struct error *err);
+                      uint32_t first, uint32_t n, struct error *err);
 
 /* 0, or -1 when damaged (or no memory). Texts live in the arena. */
 int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
                     struct file_facts *f, struct error *err);
 int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
                      struct image_facts *f, struct error *err);
+/* What the EARLY sections of an image say, put together; zeroed at first. Adds the section at h,
+ * which must be the next. 0 or -1. The arrays of f.image are in the arena after ..._finish. */
+struct early_facts {
+    struct image_facts f;
+    uint64_t sections;
+    struct trace_module *modules;
+    struct trace_thread *threads;
+    struct trace_event_note *notes;
+    size_t modules_cap, threads_cap, notes_cap;
+};
+int facts_read_early(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
+                     struct early_facts *e, struct error *err);
+/* Frees the arrays, copied to the arena. 0 or -1 without memory. */
+int early_facts_finish(struct early_facts *e, struct arena *a);
 /* Into nodes[1..count], those that this section has. */
 int facts_read_nodes(int fd, const struct section_head *h, ZSTD_DCtx *z,
                      struct trace_frame_node *nodes, uint32_t count, struct error *err);

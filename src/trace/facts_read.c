@@ -73,11 +73,13 @@ int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct a
         f->damaged_bytes = span_varint(&s);
         f->host = text(&s, a);
         f->tool = text(&s, a);
-        f->kernel_kinds = f->lost_kernel_events = 0;
+        f->kernel_kinds = f->lost_kernel_events = f->minor = 0;
         if (span_left(&s)) { /* earlier writers end here */
             f->kernel_kinds = span_varint(&s);
             f->lost_kernel_events = span_varint(&s);
         }
+        if (span_left(&s))
+            f->minor = span_varint(&s);
         status = s.bad ? damaged(err) : 0;
     }
     bytes_free(&b);
@@ -161,6 +163,82 @@ out:
     return status;
 }
 
+static void take_description(struct span *s, struct arena *a, struct image_facts *f)
+{
+    struct trace_image *m = &f->image;
+    m->id = span_varint(s);
+    m->pid = (uint32_t)span_varint(s);
+    m->ppid = (uint32_t)span_varint(s);
+    m->forked_from = (uint32_t)(span_varint(s) - 1);
+    m->inherited = span_varint(s);
+    m->stack_mode = (uint32_t)span_varint(s);
+    m->start_ns = span_varint(s);
+    m->end_ns = span_varint(s);
+    m->end_how = (uint32_t)span_varint(s);
+    m->end_status = (uint32_t)span_varint(s);
+    m->complete = span_varint(s) == 1;
+    m->events = span_varint(s);
+    m->calls = span_varint(s);
+    m->lost_calls = span_varint(s);
+    m->max_slots = (uint32_t)span_varint(s);
+    m->stacks = (uint32_t)span_varint(s);
+    m->own_bytes = span_varint(s);
+    f->first_block = span_varint(s);
+    f->tick_ns = span_varint(s);
+    m->exe = text(s, a);
+    m->allocator = text(s, a);
+    m->command = texts(s, a);
+    bool has_environment = span_varint(s) == 1;
+    const char *const *environment = texts(s, a);
+    m->environment = has_environment ? environment : NULL;
+    m->notes = texts(s, a);
+}
+
+static void take_module(struct span *s, struct arena *a, struct trace_module *k)
+{
+    k->start = span_varint(s);
+    k->end = span_varint(s);
+    k->bias = span_varint(s);
+    k->loaded_ns = span_varint(s);
+    k->gone_ns = span_varint(s) - 1; /* 0: UINT64_MAX */
+    const uint8_t *id = span_text(s, &k->build_id_bytes);
+    k->build_id = (const uint8_t *)arena_text(a, id, k->build_id_bytes);
+    k->path = text(s, a);
+    s->bad |= !k->build_id;
+}
+
+static void take_note(struct span *s, struct arena *a, struct trace_event_note *k)
+{
+    k->time_ns = span_varint(s);
+    k->thread = (uint32_t)(span_varint(s) - 1); /* 0: UINT32_MAX */
+    k->control = (uint8_t)span_varint(s);
+    k->label = text(s, a);
+}
+
+static int read_names(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
+                      struct trace_image *m, struct error *err)
+{
+    struct bytes b = {0}, scratch = {0};
+    struct span s;
+    int status = -1;
+    struct trace_name *names;
+    RECORDS(names, m->name_count, SEAL_FACT_NAMES, 15)
+    {
+        struct trace_name *k = &names[m->name_count];
+        k->pc = span_number(&s, 8);
+        k->line = (uint32_t)span_number(&s, 4);
+        k->inlined = span_number(&s, 1) == 1;
+        k->function = ended_text(&s, a);
+        k->file = ended_text(&s, a);
+    }
+    m->names = names;
+    status = s.bad ? damaged(err) : 0;
+out:
+    bytes_free(&b);
+    bytes_free(&scratch);
+    return status;
+}
+
 int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
                      struct image_facts *f, struct error *err)
 {
@@ -171,32 +249,7 @@ int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct 
     memset(f, 0, sizeof *f);
     if (!load(fd, h, SEAL_FACT_IMAGE, z, &scratch, &b, &s, err))
         goto out;
-    m->id = span_varint(&s);
-    m->pid = (uint32_t)span_varint(&s);
-    m->ppid = (uint32_t)span_varint(&s);
-    m->forked_from = (uint32_t)(span_varint(&s) - 1);
-    m->inherited = span_varint(&s);
-    m->stack_mode = (uint32_t)span_varint(&s);
-    m->start_ns = span_varint(&s);
-    m->end_ns = span_varint(&s);
-    m->end_how = (uint32_t)span_varint(&s);
-    m->end_status = (uint32_t)span_varint(&s);
-    m->complete = span_varint(&s) == 1;
-    m->events = span_varint(&s);
-    m->calls = span_varint(&s);
-    m->lost_calls = span_varint(&s);
-    m->max_slots = (uint32_t)span_varint(&s);
-    m->stacks = (uint32_t)span_varint(&s);
-    m->own_bytes = span_varint(&s);
-    f->first_block = span_varint(&s);
-    f->tick_ns = span_varint(&s);
-    m->exe = text(&s, a);
-    m->allocator = text(&s, a);
-    m->command = texts(&s, a);
-    bool has_environment = span_varint(&s) == 1;
-    const char *const *environment = texts(&s, a);
-    m->environment = has_environment ? environment : NULL;
-    m->notes = texts(&s, a);
+    take_description(&s, a, f);
     if (s.bad) {
         damaged(err);
         goto out;
@@ -204,16 +257,7 @@ int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct 
     struct trace_module *modules;
     RECORDS(modules, m->module_count, SEAL_FACT_MODULES, 7)
     {
-        struct trace_module *k = &modules[m->module_count];
-        k->start = span_varint(&s);
-        k->end = span_varint(&s);
-        k->bias = span_varint(&s);
-        k->loaded_ns = span_varint(&s);
-        k->gone_ns = span_varint(&s) - 1; /* 0: UINT64_MAX */
-        const uint8_t *id = span_text(&s, &k->build_id_bytes);
-        k->build_id = (const uint8_t *)arena_text(a, id, k->build_id_bytes);
-        k->path = text(&s, a);
-        s.bad |= !k->build_id;
+        take_module(&s, a, &modules[m->module_count]);
     }
     m->modules = modules;
     if (s.bad)
@@ -237,12 +281,9 @@ int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct 
     RECORDS(notes, m->note_count, SEAL_FACT_NOTES, 4)
     {
         struct trace_event_note *k = &notes[m->note_count];
-        k->time_ns = span_varint(&s);
-        k->thread = (uint32_t)(span_varint(&s) - 1); /* 0: UINT32_MAX */
+        take_note(&s, a, k);
         if (k->thread >= m->thread_count)
             k->thread = UINT32_MAX;
-        k->control = (uint8_t)span_varint(&s);
-        k->label = text(&s, a);
     }
     m->event_notes = notes;
     if (s.bad)
@@ -277,20 +318,7 @@ int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct 
     m->splits = splits;
     if (s.bad)
         goto bad;
-    struct trace_name *names;
-    RECORDS(names, m->name_count, SEAL_FACT_NAMES, 15)
-    {
-        struct trace_name *k = &names[m->name_count];
-        k->pc = span_number(&s, 8);
-        k->line = (uint32_t)span_number(&s, 4);
-        k->inlined = span_number(&s, 1) == 1;
-        k->function = ended_text(&s, a);
-        k->file = ended_text(&s, a);
-    }
-    m->names = names;
-    if (s.bad)
-        goto bad;
-    status = read_kernel(fd, h, z, a, m, err);
+    status = read_names(fd, h, z, a, m, err) || read_kernel(fd, h, z, a, m, err) ? -1 : 0;
     goto out;
 bad:
     damaged(err);
@@ -299,6 +327,127 @@ out:
     bytes_free(&scratch);
     return status;
 }
+
+/* --- of EARLY sections --- */
+
+static int read_early_threads(struct span *s, struct arena *a, struct early_facts *e)
+{
+    struct trace_image *m = &e->f.image;
+    while (span_left(s) && !s->bad) {
+        uint64_t index = span_varint(s);
+        struct trace_thread t = {.tid = (uint32_t)span_varint(s)};
+        t.start_ns = t.end_ns = span_varint(s);
+        t.name = text(s, a);
+        if (s->bad || index >= SEAL_THREADS_MAX)
+            return -1;
+        while (m->thread_count <= index) {
+            struct trace_thread *k =
+                array_grow(e->threads, m->thread_count, &e->threads_cap, sizeof *k);
+            if (!k)
+                return -1;
+            e->threads = k;
+            k[m->thread_count++] = (struct trace_thread){.name = ""};
+        }
+        e->threads[index] = t;
+    }
+    return s->bad ? -1 : 0;
+}
+
+int facts_read_early(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
+                     struct early_facts *e, struct error *err)
+{
+    struct bytes b = {0}, scratch = {0};
+    struct span s;
+    int status = -1;
+    struct trace_image *m = &e->f.image;
+    if (h->header.number != e->sections) {
+        damaged(err);
+        goto out;
+    }
+    if (!load(fd, h, SEAL_FACT_IMAGE, z, &scratch, &b, &s, err))
+        goto out;
+    if (span_left(&s)) {
+        struct image_facts f = {0};
+        take_description(&s, a, &f);
+        if (s.bad || read_names(fd, h, z, a, &f.image, err))
+            goto bad;
+        f.image.module_count = m->module_count;
+        f.image.thread_count = m->thread_count;
+        e->f = f; /* and without the notes so far: they were forgotten, or there are none */
+    } else if (!e->sections) {
+        goto bad;
+    }
+    e->sections++;
+    if (!load(fd, h, SEAL_FACT_MODULES, z, &scratch, &b, &s, err))
+        goto out;
+    while (span_left(&s)) {
+        struct trace_module k;
+        take_module(&s, a, &k);
+        struct trace_module *to =
+            array_grow(e->modules, m->module_count, &e->modules_cap, sizeof *to);
+        if (s.bad || !to)
+            goto bad;
+        e->modules = to;
+        to[m->module_count++] = k;
+    }
+    if (!load(fd, h, SEAL_FACT_EARLY_THREADS, z, &scratch, &b, &s, err))
+        goto out;
+    if (read_early_threads(&s, a, e))
+        goto bad;
+    if (!load(fd, h, SEAL_FACT_NOTES, z, &scratch, &b, &s, err))
+        goto out;
+    while (span_left(&s)) {
+        struct trace_event_note k;
+        take_note(&s, a, &k);
+        struct trace_event_note *to =
+            array_grow(e->notes, m->note_count, &e->notes_cap, sizeof *to);
+        if (s.bad || !to)
+            goto bad;
+        e->notes = to;
+        to[m->note_count++] = k;
+    }
+    status = 0;
+    goto out;
+bad:
+    damaged(err);
+out:
+    if (status) /* those behind it would number modules wrongly */
+        e->sections = UINT64_MAX;
+    bytes_free(&b);
+    bytes_free(&scratch);
+    return status;
+}
+
+static int to_arena(struct arena *a, void *from, size_t bytes, const void **to)
+{
+    void *p = arena_alloc(a, bytes + 1);
+    if (p && bytes)
+        memcpy(p, from, bytes);
+    free(from);
+    *to = p;
+    return p ? 0 : -1;
+}
+
+int early_facts_finish(struct early_facts *e, struct arena *a)
+{
+    struct trace_image *m = &e->f.image;
+    for (uint32_t i = 0; i < m->note_count; i++)
+        if (e->notes[i].thread >= m->thread_count)
+            e->notes[i].thread = UINT32_MAX;
+    const void *modules, *threads, *notes;
+    int status = to_arena(a, e->modules, m->module_count * sizeof *e->modules, &modules);
+    status |= to_arena(a, e->threads, m->thread_count * sizeof *e->threads, &threads);
+    status |= to_arena(a, e->notes, m->note_count * sizeof *e->notes, &notes);
+    m->modules = modules;
+    m->threads = threads;
+    m->event_notes = notes;
+    e->modules = NULL;
+    e->threads = NULL;
+    e->notes = NULL;
+    return status;
+}
+
+/* --- of NODES sections --- */
 
 int facts_read_nodes(int fd, const struct section_head *h, ZSTD_DCtx *z,
                      struct trace_frame_node *nodes, uint32_t count, struct error *err)

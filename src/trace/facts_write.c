@@ -32,6 +32,7 @@ void facts_put_file(struct seal_writer *w, struct section *s, const struct file_
     put_text(&b, f->tool);
     bytes_put_varint(&b, f->kernel_kinds);
     bytes_put_varint(&b, f->lost_kernel_events);
+    bytes_put_varint(&b, f->minor);
     put(w, s, SEAL_FACT_FILE, &b);
     bytes_free(&b);
 }
@@ -76,10 +77,10 @@ static void put_kernel(struct seal_writer *w, struct section *s, const struct tr
     put(w, s, SEAL_FACT_MOMENTS, b);
 }
 
-void facts_put_image(struct seal_writer *w, struct section *s, const struct image_facts *f)
+static void put_description(struct seal_writer *w, struct section *s, const struct image_facts *f,
+                            struct bytes *b)
 {
     const struct trace_image *m = &f->image;
-    struct bytes b = {0};
     const uint64_t numbers[] = {
         m->id,        m->pid,
         m->ppid,      m->forked_from == UINT32_MAX ? 0 : (uint64_t)m->forked_from + 1,
@@ -92,25 +93,79 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
         m->own_bytes, f->first_block,
         f->tick_ns};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        bytes_put_varint(&b, numbers[i]);
-    put_text(&b, m->exe);
-    put_text(&b, m->allocator);
-    put_texts(&b, m->command);
-    bytes_put_varint(&b, m->environment != NULL);
-    put_texts(&b, m->environment);
-    put_texts(&b, m->notes);
-    put(w, s, SEAL_FACT_IMAGE, &b);
+        bytes_put_varint(b, numbers[i]);
+    put_text(b, m->exe);
+    put_text(b, m->allocator);
+    put_texts(b, m->command);
+    bytes_put_varint(b, m->environment != NULL);
+    put_texts(b, m->environment);
+    put_texts(b, m->notes);
+    put(w, s, SEAL_FACT_IMAGE, b);
+}
+
+static void put_modules(struct seal_writer *w, struct section *s, const struct trace_image *m,
+                        struct bytes *b)
+{
     for (uint32_t i = 0; i < m->module_count; i++) {
         const struct trace_module *k = &m->modules[i];
-        bytes_put_varint(&b, k->start);
-        bytes_put_varint(&b, k->end);
-        bytes_put_varint(&b, k->bias);
-        bytes_put_varint(&b, k->loaded_ns);
-        bytes_put_varint(&b, k->gone_ns == UINT64_MAX ? 0 : k->gone_ns + 1);
-        bytes_put_text(&b, k->build_id, k->build_id_bytes);
-        put_text(&b, k->path);
+        bytes_put_varint(b, k->start);
+        bytes_put_varint(b, k->end);
+        bytes_put_varint(b, k->bias);
+        bytes_put_varint(b, k->loaded_ns);
+        bytes_put_varint(b, k->gone_ns == UINT64_MAX ? 0 : k->gone_ns + 1);
+        bytes_put_text(b, k->build_id, k->build_id_bytes);
+        put_text(b, k->path);
     }
-    put(w, s, SEAL_FACT_MODULES, &b);
+    put(w, s, SEAL_FACT_MODULES, b);
+}
+
+static void put_notes(struct seal_writer *w, struct section *s, const struct trace_image *m,
+                      struct bytes *b)
+{
+    for (uint32_t i = 0; i < m->note_count; i++) {
+        const struct trace_event_note *k = &m->event_notes[i];
+        bytes_put_varint(b, k->time_ns);
+        bytes_put_varint(b, k->thread == UINT32_MAX ? 0 : (uint64_t)k->thread + 1);
+        bytes_put_varint(b, k->control);
+        put_text(b, k->label);
+    }
+    put(w, s, SEAL_FACT_NOTES, b);
+}
+
+static void put_names(struct seal_writer *w, struct section *s, const struct image_facts *f,
+                      struct bytes *b)
+{
+    bytes_put(b, f->names, f->names_bytes);
+    put(w, s, SEAL_FACT_NAMES, b);
+}
+
+void facts_put_early(struct seal_writer *w, struct section *s, const struct image_facts *f,
+                     bool described, const uint32_t *threads)
+{
+    const struct trace_image *m = &f->image;
+    struct bytes b = {0};
+    if (described) {
+        put_description(w, s, f, &b);
+        put_names(w, s, f, &b);
+    }
+    put_modules(w, s, m, &b);
+    for (uint32_t i = 0; i < m->thread_count; i++) {
+        bytes_put_varint(&b, threads[i]);
+        bytes_put_varint(&b, m->threads[i].tid);
+        bytes_put_varint(&b, m->threads[i].start_ns);
+        put_text(&b, m->threads[i].name);
+    }
+    put(w, s, SEAL_FACT_EARLY_THREADS, &b);
+    put_notes(w, s, m, &b);
+    bytes_free(&b);
+}
+
+void facts_put_image(struct seal_writer *w, struct section *s, const struct image_facts *f)
+{
+    const struct trace_image *m = &f->image;
+    struct bytes b = {0};
+    put_description(w, s, f, &b);
+    put_modules(w, s, m, &b);
     for (uint32_t i = 0; i < m->thread_count; i++) {
         const struct trace_thread *k = &m->threads[i];
         bytes_put_varint(&b, k->tid);
@@ -122,14 +177,7 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
         put_text(&b, k->name);
     }
     put(w, s, SEAL_FACT_THREADS, &b);
-    for (uint32_t i = 0; i < m->note_count; i++) {
-        const struct trace_event_note *k = &m->event_notes[i];
-        bytes_put_varint(&b, k->time_ns);
-        bytes_put_varint(&b, k->thread == UINT32_MAX ? 0 : (uint64_t)k->thread + 1);
-        bytes_put_varint(&b, k->control);
-        put_text(&b, k->label);
-    }
-    put(w, s, SEAL_FACT_NOTES, &b);
+    put_notes(w, s, m, &b);
     for (uint32_t i = 0; i < m->resident_count; i++) {
         const struct mlw_resident *k = &m->resident[i];
         bytes_put_varint(&b, k->clock);
@@ -146,45 +194,39 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
             bytes_put_varint(&b, v[j]);
     }
     put(w, s, SEAL_FACT_SPLITS, &b);
-    bytes_put(&b, f->names, f->names_bytes);
-    put(w, s, SEAL_FACT_NAMES, &b);
+    put_names(w, s, f, &b);
     put_kernel(w, s, m, &b);
     bytes_free(&b);
 }
 
 int facts_write_nodes(struct seal_writer *w, uint32_t image, const struct trace_frame_node *nodes,
-                      uint32_t count, struct error *err)
+                      uint32_t first, uint32_t n, struct error *err)
 {
     struct section s = {0};
     struct bytes scratch = {0};
-    uint64_t *v = malloc(SEAL_NODES_MAX * sizeof *v);
-    int status = v ? 0 : error_set(err, ERROR_MEMORY, "out of memory sealing");
-    for (uint32_t first = 1; !status && first <= count; first += SEAL_NODES_MAX) {
-        uint32_t n = count - first + 1 < SEAL_NODES_MAX ? count - first + 1 : SEAL_NODES_MAX;
-        section_begin(&s, SEAL_NODES, image, first);
-        for (uint32_t i = 0; i < n; i++) {
-            uint32_t p = nodes[first + i].parent;
-            v[i] = p ? 1 + mlw_zigzag((uint64_t)first + i - p) : 0;
-        }
-        section_put_u64(w, &s, SEAL_FACT_PARENT, v, n, &scratch);
-        for (uint32_t i = 0; i < n; i++)
-            v[i] = nodes[first + i].module;
-        section_put_u64(w, &s, SEAL_FACT_MODULE, v, n, &scratch);
-        uint64_t pcs[256] = {0}; /* by the low byte of the module's number */
-        for (uint32_t i = 0; i < n; i++) {
-            const struct trace_frame_node *k = &nodes[first + i];
-            uint64_t *pc = &pcs[k->module & 255];
-            v[i] = mlw_zigzag(k->pc - *pc);
-            *pc = k->pc;
-        }
-        section_put_u64(w, &s, SEAL_FACT_PC, v, n, &scratch);
-        /* The flags tell how many nodes there are: one byte each, never left out. */
-        uint8_t *flags = (uint8_t *)v;
-        for (uint32_t i = 0; i < n; i++)
-            flags[i] = (uint8_t)nodes[first + i].flags;
-        section_put(w, &s, SEAL_FACT_FLAGS, SEAL_PART_BYTES, flags, n);
-        status = section_write(w, &s, err);
+    uint64_t *v = malloc(((size_t)n + 1) * sizeof *v);
+    if (!v)
+        return error_set(err, ERROR_MEMORY, "out of memory sealing");
+    section_begin(&s, SEAL_NODES, image, first);
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = nodes[i].parent ? 1 + mlw_zigzag((uint64_t)first + i - nodes[i].parent) : 0;
+    section_put_u64(w, &s, SEAL_FACT_PARENT, v, n, &scratch);
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = nodes[i].module;
+    section_put_u64(w, &s, SEAL_FACT_MODULE, v, n, &scratch);
+    uint64_t pcs[256] = {0}; /* by the low byte of the module's number */
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t *pc = &pcs[nodes[i].module & 255];
+        v[i] = mlw_zigzag(nodes[i].pc - *pc);
+        *pc = nodes[i].pc;
     }
+    section_put_u64(w, &s, SEAL_FACT_PC, v, n, &scratch);
+    /* The flags tell how many nodes there are: one byte each, never left out. */
+    uint8_t *flags = (uint8_t *)v;
+    for (uint32_t i = 0; i < n; i++)
+        flags[i] = (uint8_t)nodes[i].flags;
+    section_put(w, &s, SEAL_FACT_FLAGS, SEAL_PART_BYTES, flags, n);
+    int status = section_write(w, &s, err);
     free(v);
     bytes_free(&scratch);
     bytes_free(&s.data);

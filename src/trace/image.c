@@ -1,63 +1,4 @@
-#include "image.h"
-
-#include "ahead.h"
-#include "faulted.h"
-
-struct node {
-    uint64_t pc;
-    uint32_t parent, module; /* the recorder's ids */
-    uint32_t flags;
-    uint32_t same; /* the recorder's id of the first node with this meaning: mostly its own */
-};
-
-struct thread {
-    uint64_t calls, start, end; /* clocks */
-    uint64_t lost_said;         /* by LOST rows */
-    uint32_t turn;              /* allocations */
-    bool ended;
-    const char *name;
-};
-
-struct note {
-    uint64_t clock;
-    uint32_t thread;
-    uint8_t control;
-    const char *label;
-};
-
-#define PAGE_BITS 12
-
-struct image_work {
-    const struct raw_image *raw;
-    const struct raw_stream *streams;
-    const struct timebase *time;
-    struct image_work *parent;
-    uint32_t number, parent_number;
-    struct seal_writer *w;
-    struct block_writer *blocks;
-    struct block_position saved;
-    struct ahead *ahead;
-    struct live live;
-    struct arena arena;
-    struct pair_map node_map, module_map, meaning_map;
-    struct node *nodes;
-    size_t node_count, node_cap;
-    struct trace_module *modules;
-    size_t module_count, module_cap;
-    struct thread *threads;
-    struct note *notes;
-    size_t note_count, note_cap;
-    struct kernel_run kernel;
-    struct faulted *faulted; /* NULL: there are no faults */
-    uint32_t tid;            /* whose row is taken; 0: nobody's */
-    uint32_t **dense;        /* pages by the recorder's id: dense id, 0 not yet */
-    uint32_t dense_pages;
-    uint32_t *used; /* by dense id: the recorder's id */
-    size_t used_count, used_cap;
-    uint64_t calls, inherited, first_block, allocs, start_clock, last_clock, unreadable,
-        reset_clock;
-    uint32_t max_slots;
-};
+#include "image_impl.h"
 
 static int no_memory(struct error *err)
 {
@@ -72,12 +13,11 @@ static uint32_t same_node(const struct image_work *g, uint32_t id)
     return i == UINT32_MAX ? id : g->nodes[i].same;
 }
 
-/* The dense id of a stack, in the order of first use; 0 stays 0. UINT32_MAX without memory. */
-static uint32_t dense_id(struct image_work *g, uint32_t id)
+uint32_t image_dense_id(struct image_work *g, uint32_t id)
 {
     if (!id)
         return 0;
-    uint32_t page = id >> PAGE_BITS;
+    uint32_t page = id >> IMAGE_PAGE_BITS;
     if (page >= g->dense_pages) {
         uint32_t n = g->dense_pages ? g->dense_pages : 16;
         while (n <= page)
@@ -89,16 +29,16 @@ static uint32_t dense_id(struct image_work *g, uint32_t id)
         g->dense = d;
         g->dense_pages = n;
     }
-    if (!g->dense[page] && !(g->dense[page] = calloc(1u << PAGE_BITS, sizeof(uint32_t))))
+    if (!g->dense[page] && !(g->dense[page] = calloc(1u << IMAGE_PAGE_BITS, sizeof(uint32_t))))
         return UINT32_MAX;
-    uint32_t *at = &g->dense[page][id & ((1u << PAGE_BITS) - 1)];
+    uint32_t *at = &g->dense[page][id & ((1u << IMAGE_PAGE_BITS) - 1)];
     if (!*at) {
         uint32_t same = same_node(g, id);
         if (same != id) {
-            uint32_t dense = dense_id(g, same);
+            uint32_t dense = image_dense_id(g, same);
             /* the page may have moved, its entry has not */
             if (dense != UINT32_MAX)
-                g->dense[page][id & ((1u << PAGE_BITS) - 1)] = dense;
+                g->dense[page][id & ((1u << IMAGE_PAGE_BITS) - 1)] = dense;
             return dense;
         }
         if (!g->used_count) /* id 0 is no stack */
@@ -118,10 +58,18 @@ static int add(struct image_work *g, const struct block_event *e, bool is_call, 
     return block_writer_add(g->blocks, e, is_call, err);
 }
 
+/* Writes the block in the making, which is not the image's last, behind what names its events. */
+static int flush(struct image_work *g, struct error *err)
+{
+    if (block_writer_empty(g->blocks))
+        return 0;
+    return image_names_write(g, err) || block_writer_flush(g->blocks, err) ? -1 : 0;
+}
+
 /* After the live table is up to date. */
 static int settle(struct image_work *g, struct error *err)
 {
-    return block_writer_full(g->blocks) ? block_writer_flush(g->blocks, err) : 0;
+    return block_writer_full(g->blocks) ? flush(g, err) : 0;
 }
 
 /* The row at the head does not fit what is live, and makes room for one that mends that. */
@@ -205,7 +153,7 @@ static int take_allocation(struct image_work *g, const struct mlw_row *r, uint32
                             .path = r->path,
                             .thread = thread,
                             .slot = TRACE_NO_SLOT,
-                            .stack = dense_id(g, r->stack),
+                            .stack = image_dense_id(g, r->stack),
                             .tick = timebase_tick(g->time, r->clock),
                             .size = r->size,
                             .usable = r->usable,
@@ -233,16 +181,17 @@ static int take_allocation(struct image_work *g, const struct mlw_row *r, uint32
 static int take_other(struct image_work *g, const struct mlw_row *r, uint32_t thread, unsigned path,
                       bool is_call, struct error *err)
 {
-    struct block_event e = {.kind = TRACE_OTHER,
-                            .op = r->op,
-                            .path = (uint8_t)(r->path | path),
-                            .thread = thread,
-                            .slot = TRACE_NO_SLOT,
-                            .stack = mlw_op_fields(r->op) & MLW_F_STACK ? dense_id(g, r->stack) : 0,
-                            .tick = timebase_tick(g->time, r->clock),
-                            .size = r->size,
-                            .address = r->address,
-                            .argument = r->argument};
+    struct block_event e = {
+        .kind = TRACE_OTHER,
+        .op = r->op,
+        .path = (uint8_t)(r->path | path),
+        .thread = thread,
+        .slot = TRACE_NO_SLOT,
+        .stack = mlw_op_fields(r->op) & MLW_F_STACK ? image_dense_id(g, r->stack) : 0,
+        .tick = timebase_tick(g->time, r->clock),
+        .size = r->size,
+        .address = r->address,
+        .argument = r->argument};
     if (e.stack == UINT32_MAX)
         return no_memory(err);
     if ((r->op == MLW_OP_MUNMAP || r->op == MLW_OP_MREMAP_OLD) && !path)
@@ -259,7 +208,9 @@ static int forget(struct image_work *g, uint64_t clock, struct error *err)
     g->first_block = block_writer_blocks(g->blocks);
     g->calls = g->inherited = g->allocs = 0;
     g->max_slots = 0;
-    g->note_count = 0;
+    g->note_count = g->early.notes = 0;
+    g->early.described = false;
+    g->early.marks_until = 0;
     for (uint32_t i = 0; i < g->raw->threads; i++)
         g->threads[i].calls = 0;
     g->start_clock = g->reset_clock = clock;
@@ -296,10 +247,12 @@ static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thr
         if (!*first)
             *first = (uint32_t)id;
         k.same = *first;
+        bool changed = *at && (n->pc != k.pc || n->parent != k.parent || n->module != k.module ||
+                               n->flags != k.flags);
         *n = k;
         if (!*at)
             *at = (uint32_t)g->node_count;
-        return 0;
+        return changed && image_node_changed(g, (uint32_t)id) ? no_memory(err) : 0;
     }
     case MLW_META_MODULE: {
         uint64_t id = span_number(&s, 4);
@@ -364,7 +317,7 @@ static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thr
             th->start = clock;
         if (n && !(th->name = arena_text(&g->arena, t, strnlen((const char *)t, (size_t)n))))
             return no_memory(err);
-        return 0;
+        return image_thread_due(g, thread) ? no_memory(err) : 0;
     }
     case MLW_META_THREAD_END: {
         uint64_t clock = span_number(&s, 8);
@@ -418,10 +371,14 @@ static int take(struct image_work *g, const struct ahead_row *a, struct error *e
     const struct mlw_row *r = &a->r.row;
     uint32_t thread = a->r.stream->thread_index;
     struct thread *th = &g->threads[thread];
+    th->tid = a->r.stream->tid;
     if (r->op == MLW_OP_META)
         return take_meta(g, r, thread, err);
-    if (!th->start)
+    if (!th->start) {
         th->start = r->clock;
+        if (image_thread_due(g, thread))
+            return no_memory(err);
+    }
     if (r->clock > th->end)
         th->end = r->clock;
     if (r->clock > g->last_clock)
@@ -463,7 +420,7 @@ static int inherit(struct image_work *g, struct image_work *parent, struct error
             continue;
         struct block_event e = {.op = b->op,
                                 .path = b->path,
-                                .stack = dense_id(g, b->stack),
+                                .stack = image_dense_id(g, b->stack),
                                 .tick = tick,
                                 .size = b->size,
                                 .usable = b->usable,
@@ -487,6 +444,7 @@ struct image_work *image_begin(const struct raw *r, const struct timebase *t, ui
         no_memory(err);
         return NULL;
     }
+    g->recording = r;
     g->raw = &r->images[index];
     g->streams = r->streams;
     g->time = t;
@@ -540,7 +498,7 @@ int image_run(struct image_work *g, uint64_t until, struct error *err)
 
 int image_suspend(struct image_work *g, struct error *err)
 {
-    if (block_writer_flush(g->blocks, err))
+    if (flush(g, err))
         return -1;
     block_writer_save(g->blocks, &g->saved);
     return 0;
@@ -572,227 +530,9 @@ void image_free(struct image_work *g)
         free(g->dense[i]);
     free(g->dense);
     free(g->used);
+    free(g->early.unknown);
+    free(g->early.threads);
     free(g->saved.resync);
     bytes_free(&g->saved.begun);
     free(g);
-}
-
-/* --- the facts --- */
-
-/* A node by the recorder's id: the image's own, else that of an ancestor. */
-static const struct node *find_node(const struct image_work *g, uint32_t id,
-                                    const struct image_work **owner)
-{
-    for (; g; g = g->parent) {
-        uint32_t i = pair_map_get(&g->node_map, id, 0);
-        if (i != UINT32_MAX) {
-            *owner = g;
-            return &g->nodes[i];
-        }
-    }
-    return NULL;
-}
-
-/* The nodes of all stacks used, with their callers; nodes[0] is not used. NULL without memory. */
-static struct trace_frame_node *gather_nodes(struct image_work *g, uint32_t *count)
-{
-    for (size_t i = 1; i < g->used_count; i++) { /* grows while it is walked */
-        const struct image_work *owner;
-        const struct node *n = find_node(g, g->used[i], &owner);
-        if (n && n->parent && dense_id(g, n->parent) == UINT32_MAX)
-            return NULL;
-    }
-    *count = g->used_count ? (uint32_t)g->used_count - 1 : 0;
-    struct trace_frame_node *t = calloc((size_t)*count + 1, sizeof *t);
-    for (uint32_t i = 1; t && i <= *count; i++) {
-        const struct image_work *owner;
-        const struct node *n = find_node(g, g->used[i], &owner);
-        if (!n) { /* its row was lost */
-            t[i].flags = MLW_NODE_TRUNCATED;
-            continue;
-        }
-        t[i].parent = n->parent ? dense_id(g, n->parent) : 0;
-        t[i].pc = n->pc;
-        t[i].flags = n->flags;
-        uint32_t m = n->module ? pair_map_get(&g->module_map, n->module, 0) : UINT32_MAX;
-        t[i].module = m == UINT32_MAX ? 0 : m + 1;
-    }
-    return t;
-}
-
-static int by_time(const void *a, const void *b)
-{
-    const struct trace_event_note *x = a, *y = b;
-    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
-}
-
-/* Event notes of the image: its own rows, marks set from outside, marks of the whole recording. */
-static struct trace_event_note *gather_notes(struct image_work *g, const struct raw *r, uint32_t *n)
-{
-    size_t most = g->note_count + g->raw->mark_count + r->mark_count;
-    struct trace_event_note *t = calloc(most + 1, sizeof *t);
-    size_t k = 0;
-    for (size_t i = 0; t && i < g->note_count; i++)
-        t[k++] = (struct trace_event_note){.time_ns = timebase_ns(g->time, g->notes[i].clock),
-                                           .thread = g->notes[i].thread,
-                                           .control = g->notes[i].control,
-                                           .label = g->notes[i].label};
-    for (int outside = 0; t && outside < 2; outside++) {
-        const struct raw_mark *m = outside ? r->marks : g->raw->marks;
-        size_t count = outside ? r->mark_count : g->raw->mark_count;
-        for (size_t i = 0; i < count; i++)
-            if (m[i].clock >= g->start_clock && (!outside || m[i].clock <= g->last_clock))
-                t[k++] = (struct trace_event_note){.time_ns = timebase_ns(g->time, m[i].clock),
-                                                   .thread = UINT32_MAX,
-                                                   .label = m[i].label};
-    }
-    *n = (uint32_t)k;
-    if (t && k > 1)
-        qsort(t, k, sizeof *t, by_time);
-    return t;
-}
-
-static struct trace_thread *gather_threads(struct image_work *g, uint64_t *lost)
-{
-    uint32_t n = g->raw->threads;
-    struct trace_thread *t = calloc((size_t)n + 1, sizeof *t);
-    for (uint32_t i = 0; t && i < n; i++) {
-        const struct thread *k = &g->threads[i];
-        t[i].name = k->name;
-        t[i].start_ns = timebase_ns(g->time, k->start);
-        t[i].end_ns = timebase_ns(g->time, k->end > k->start ? k->end : k->start);
-        t[i].ended = k->ended;
-        t[i].calls = k->calls;
-    }
-    for (uint32_t i = 0; t && i < g->raw->streams; i++) {
-        const struct raw_stream *s = &g->streams[g->raw->first_stream + i];
-        t[s->thread_index].tid = s->tid;
-        t[s->thread_index].lost_calls += s->lost_calls;
-        *lost += s->gap_calls; /* missing chunks, whatever the recorder said */
-    }
-    for (uint32_t i = 0; t && i < n; i++) {
-        /* The head of a chunk and LOST rows say the same; either may be missing. */
-        if (g->threads[i].lost_said > t[i].lost_calls)
-            t[i].lost_calls = g->threads[i].lost_said;
-        *lost += t[i].lost_calls;
-    }
-    for (uint32_t i = 0; t && i < g->raw->streams; i++) {
-        const struct raw_stream *s = &g->streams[g->raw->first_stream + i];
-        t[s->thread_index].lost_calls += s->gap_calls;
-    }
-    return t;
-}
-
-int image_finish(struct image_work *g, const struct raw *r, struct image_totals *totals,
-                 struct error *err)
-{
-    struct section s = {0};
-    struct image_facts f = {.first_block = g->first_block, .tick_ns = g->time->tick_ns};
-    struct trace_image *m = &f.image;
-    const struct raw_image *raw = g->raw;
-    struct mlw_resident *resident = NULL;
-    struct mlw_split *splits = NULL;
-    uint64_t lost = 0;
-    if (block_writer_flush(g->blocks, err))
-        return -1;
-    struct trace_frame_node *nodes = gather_nodes(g, &m->stacks);
-    struct trace_thread *threads = gather_threads(g, &lost);
-    struct trace_event_note *notes = gather_notes(g, r, &m->note_count);
-    int status = -1;
-    if (!nodes || !threads || !notes) {
-        no_memory(err);
-        goto out;
-    }
-    lost += merge_unreadable(ahead_merge(g->ahead));
-    if (raw->lost_reported > lost)
-        lost = raw->lost_reported;
-    uint64_t end = raw->end_clock > g->last_clock ? raw->end_clock : g->last_clock;
-    if (!raw->end_clock && raw->last_clock > end)
-        end = raw->last_clock;
-    m->id = raw->id;
-    m->pid = raw->pid;
-    m->ppid = raw->ppid;
-    m->forked_from = g->parent_number;
-    m->inherited = g->inherited;
-    m->exe = raw->exe;
-    m->allocator = raw->allocator;
-    m->command = arena_pieces(&g->arena, raw->command, raw->command_bytes);
-    m->environment = raw->has_environment
-                         ? arena_pieces(&g->arena, raw->environment, raw->environment_bytes)
-                         : NULL;
-    const char **texts =
-        arena_alloc(&g->arena, (raw->note_count + r->note_count + 1) * sizeof *texts);
-    if (!m->command || !texts || (raw->has_environment && !m->environment)) {
-        no_memory(err);
-        goto out;
-    }
-    if (r->note_count)
-        memcpy(texts, r->notes, r->note_count * sizeof *texts);
-    if (raw->note_count)
-        memcpy(texts + r->note_count, raw->notes, raw->note_count * sizeof *texts);
-    m->notes = texts;
-    m->stack_mode = raw->stack_mode;
-    m->start_ns = timebase_ns(g->time, g->start_clock);
-    m->end_ns = timebase_ns(g->time, end);
-    if (m->end_ns < m->start_ns)
-        m->end_ns = m->start_ns;
-    m->end_how = raw->end_how;
-    m->end_status = raw->end_status;
-    m->complete = raw->ended && !lost && raw->described &&
-                  (raw->end_how == MLW_END_EXIT || raw->end_how == MLW_END_EXEC);
-    m->events = block_writer_events(g->blocks);
-    m->calls = g->calls;
-    m->lost_calls = lost;
-    m->max_slots = g->max_slots;
-    m->module_count = (uint32_t)g->module_count;
-    m->modules = g->modules;
-    m->thread_count = raw->threads;
-    m->threads = threads;
-    m->event_notes = notes;
-    m->own_bytes = raw->own_bytes;
-    f.names = raw->names.data;
-    f.names_bytes = raw->names.failed ? 0 : raw->names.n;
-    resident = malloc((raw->resident_count + 1) * sizeof *resident);
-    splits = malloc((raw->split_count + 1) * sizeof *splits);
-    if (!resident || !splits) {
-        no_memory(err);
-        goto out;
-    }
-    for (size_t i = 0; i < raw->resident_count; i++)
-        if (raw->residents[i].clock >= g->start_clock) {
-            resident[m->resident_count] = raw->residents[i];
-            resident[m->resident_count++].clock = timebase_ns(g->time, raw->residents[i].clock);
-        }
-    for (size_t i = 0; i < raw->split_count; i++)
-        if (raw->splits[i].clock >= g->start_clock) {
-            splits[m->split_count] = raw->splits[i];
-            splits[m->split_count++].clock = timebase_ns(g->time, raw->splits[i].clock);
-        }
-    m->resident = resident;
-    m->splits = splits;
-    faulted_until(g->faulted, UINT64_MAX);
-    if (faulted_failed(g->faulted) ||
-        !kernel_facts(&g->kernel, g->faulted, g->time, g->reset_clock, m)) {
-        no_memory(err);
-        goto out;
-    }
-    if (facts_write_nodes(g->w, g->number, nodes, m->stacks, err))
-        goto out;
-    section_begin(&s, SEAL_IMAGE, g->number, 0);
-    facts_put_image(g->w, &s, &f);
-    if (section_write(g->w, &s, err))
-        goto out;
-    totals->events += m->events;
-    totals->calls += m->calls;
-    totals->lost_calls += lost;
-    status = 0;
-out:
-    free(nodes);
-    free(threads);
-    free(notes);
-    free(resident);
-    free(splits);
-    kernel_facts_free(m);
-    bytes_free(&s.data);
-    return status;
 }

@@ -28,9 +28,8 @@ void image_resume(struct image_work *g);
 struct image_totals {
     uint64_t events, calls, lost_calls;
 };
-/* After the last row: writes nodes and facts. */
-int image_finish(struct image_work *g, const struct raw *r, struct image_totals *totals,
-                 struct error *err);
+/* After the last row: writes nodes, facts and the last block. */
+int image_finish(struct image_work *g, struct image_totals *totals, struct error *err);
 uint64_t image_bytes_done(const struct image_work *g);
 void image_free(struct image_work *g);
 

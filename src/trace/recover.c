@@ -4,38 +4,63 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "format/row.h"
 #include "format/session.h"
+#include "trust/place.h"
+#include "trust/process.h"
 
 static bool read_at(int fd, void *to, size_t n, uint64_t off)
 {
-    return pread(fd, to, n, (off_t)off) == (ssize_t)n;
+    return trust_read(fd, to, n, off) == n;
 }
 
-/* Opens the session of an image whose process is gone; -1 when there is nothing to recover. */
-static int open_session(const struct raw_image *m)
+#define FOLDER "/dev/shm/"
+/* A recorder alone makes no larger one. */
+#define MOST_BYTES (mlw_window_offset(MLW_PROCESS_WINDOWS))
+/* What is saved at most: a session that changes while it is read could be read without end. */
+#define MOST_CHUNKS ((1u << 30) / MLW_SLOT_BYTES)
+
+/* The session of an image whose process is gone, where the recording has reason to name it: it is
+ * of the recording's owner, and was written for this very file. -1 when there is none. */
+static int open_session(const struct raw *r, const struct raw_image *m, struct trust_identity *id)
 {
-    static const char prefix[] = "/dev/shm/mallow-";
+    static const char prefix[] = FOLDER "mallow-";
+    struct trust_identity recording;
+    struct error ignored;
+    struct mlw_session s;
     if (m->ended || !m->session || strncmp(m->session, prefix, sizeof prefix - 1) ||
-        strchr(m->session + sizeof prefix - 1, '/') || !m->pid)
+        strchr(m->session + sizeof prefix - 1, '/') || !m->pid ||
+        !trust_identify(r->fd, &recording))
         return -1;
     if (!kill((pid_t)m->pid, 0) || errno != ESRCH)
         return -1;
-    int fd = open(m->session, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    struct stat st;
-    struct mlw_session s;
+    const struct trust_rule rule = {
+        .owners = TRUST_USER, .user = recording.owner, .most_bytes = MOST_BYTES, .one_name = true};
+    int fd = trust_open(AT_FDCWD, m->session, TRUST_READ, &rule, &ignored);
     if (fd < 0)
         return -1;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
-        !read_at(fd, &s, sizeof s, 0) || s.magic != MLW_SESSION_MAGIC ||
-        s.version != MLW_FORMAT_VERSION || s.parent_pid) {
+    if (!trust_identify(fd, id) || !read_at(fd, &s, sizeof s, 0) || s.magic != MLW_SESSION_MAGIC ||
+        s.version != MLW_FORMAT_VERSION || s.parent_pid || s.output_device != recording.device ||
+        s.output_inode != recording.inode) {
         close(fd);
         return -1;
     }
     return fd;
+}
+
+/* Whether a process that is written in the session still uses it. */
+static bool in_use(int fd, const struct trust_identity *id)
+{
+    for (uint32_t k = 0; k < MLW_PROCESSES; k++) {
+        struct mlw_process p;
+        if (!read_at(fd, &p, sizeof p, mlw_process_offset(k)) || p.state == MLW_PROC_FREE)
+            return false;
+        if (p.pid && trust_process_maps((pid_t)p.pid, id))
+            return true;
+    }
+    return false;
 }
 
 /* The rows at p that are whole; *calls of them are calls. */
@@ -84,20 +109,22 @@ int recover_rows(const struct raw *r, int out, unsigned *chunks, struct error *e
 {
     *chunks = 0;
     for (size_t i = 0; i < r->image_count; i++) {
-        int fd = open_session(&r->images[i]);
+        struct trust_identity id;
+        int fd = open_session(r, &r->images[i], &id), status = 0;
         if (fd < 0)
             continue;
-        int status = 0;
-        for (uint32_t k = 0; k < MLW_PROCESSES && !status; k++) {
-            struct mlw_process p;
-            if (!read_at(fd, &p, sizeof p, mlw_process_offset(k)) || p.state == MLW_PROC_FREE)
-                break;
-            for (uint32_t w = 0; w < p.windows && w < MLW_PROCESS_WINDOWS && !status; w++)
-                for (uint32_t s = 0; s < MLW_WINDOW_SLOTS && !status; s++)
-                    status = recover_slot(
-                        fd, mlw_window_offset(p.window[w]) + (uint64_t)s * MLW_SLOT_BYTES,
-                        &r->images[i], out, chunks, err);
-        }
+        struct mlw_process p = {0};
+        uint32_t k = 0;
+        while (k < MLW_PROCESSES && read_at(fd, &p, sizeof p, mlw_process_offset(k)) &&
+               p.state != MLW_PROC_FREE && p.image != r->images[i].id)
+            k++; /* a free entry ends the table */
+        if (p.state == MLW_PROC_FREE || p.image != r->images[i].id)
+            p.windows = 0;
+        for (uint32_t w = 0; w < p.windows && w < MLW_PROCESS_WINDOWS; w++)
+            for (uint32_t s = 0; s < MLW_WINDOW_SLOTS && !status && *chunks < MOST_CHUNKS; s++)
+                status =
+                    recover_slot(fd, mlw_window_offset(p.window[w]) + (uint64_t)s * MLW_SLOT_BYTES,
+                                 &r->images[i], out, chunks, err);
         close(fd);
         if (status)
             return -1;
@@ -107,11 +134,18 @@ int recover_rows(const struct raw *r, int out, unsigned *chunks, struct error *e
 
 void recover_remove(const struct raw *r)
 {
-    for (size_t i = 0; i < r->image_count; i++) {
-        int fd = open_session(&r->images[i]);
+    struct error ignored;
+    int folder =
+        trust_directory(AT_FDCWD, FOLDER, &(struct trust_rule){.owners = TRUST_ANYBODY}, &ignored);
+    for (size_t i = 0; i < r->image_count && folder >= 0; i++) {
+        struct trust_identity id;
+        int fd = open_session(r, &r->images[i], &id);
         if (fd < 0)
             continue;
-        unlink(r->images[i].session);
+        if (id.owner == geteuid() && !in_use(fd, &id))
+            (void)trust_remove(folder, r->images[i].session + sizeof FOLDER - 1, &id, &ignored);
         close(fd);
     }
+    if (folder >= 0)
+        close(folder);
 }

@@ -5,11 +5,7 @@
  * that of the live blocks along one line of descent. */
 #include "seal.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "image.h"
 
@@ -22,8 +18,7 @@ struct sealing {
     uint32_t *first_child; /* range of children by image */
     uint32_t images;
     struct image_totals totals;
-    void (*progress)(void *, uint64_t, uint64_t);
-    void *progress_arg;
+    const struct seal_how *how;
 };
 
 struct child {
@@ -98,15 +93,15 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
         int k = image_run(l->work, until, err);
         if (k < 0)
             break;
-        if (s->progress)
-            s->progress(s->progress_arg, image_bytes_done(l->work), s->raw->file_bytes);
+        if (s->how->progress)
+            s->how->progress(s->how->arg, image_bytes_done(l->work), s->raw->file_bytes);
         if (l->next < l->end) {
             if (image_suspend(l->work, err))
                 break;
             enter = s->children[l->next++];
             continue;
         }
-        if (image_finish(l->work, s->raw, &s->totals, err))
+        if (image_finish(l->work, &s->totals, err))
             break;
         image_free(l->work);
         if (!--depth) {
@@ -132,14 +127,15 @@ static int write_file_section(struct sealing *s, enum seal_type type, const stru
     return status;
 }
 
-int seal_recording(struct raw *r, int out, bool stored, struct trace_seal_result *result,
-                   void (*progress)(void *, uint64_t, uint64_t), void *arg, struct error *err)
+int seal_recording(struct raw *r, int out, const struct seal_how *how,
+                   struct trace_seal_result *result, struct error *err)
 {
-    struct sealing s = {.raw = r, .progress = progress, .progress_arg = arg};
+    struct sealing s = {.raw = r, .how = how};
     bool uncertain;
     int status = -1;
     timebase_of(r, &s.time, &uncertain);
     struct file_facts file = {.version = SEAL_VERSION,
+                              .minor = SEAL_MINOR,
                               .tick_ns = s.time.tick_ns,
                               .start_realtime_ns = r->start_realtime_ns,
                               .damaged_bytes = r->damaged_bytes,
@@ -157,8 +153,11 @@ int seal_recording(struct raw *r, int out, bool stored, struct trace_seal_result
     }
     if (seal_writer_open(&s.writer, out, err))
         goto out;
-    s.writer.stored = stored;
-    if (!(s.blocks = block_writer_new(&s.writer, err)))
+    s.writer.stored = how->stored;
+    uint64_t calls = 0;
+    for (size_t i = 0; i < r->chunk_count; i++)
+        calls += r->chunks[i].calls;
+    if (!(s.blocks = block_writer_new(&s.writer, calls, err)))
         goto out;
     if (uncertain) {
         const char **note = ARRAY_ADD(r->notes, r->note_count, r->note_cap);
@@ -204,70 +203,18 @@ out:
     return status;
 }
 
-/* A file without a name in the folder of `out`, so that whoever is killed leaves nothing behind;
- * where that is not possible, one with the name that it puts at `temp`. -1 with *err. */
-static int open_beside(const char *out, char *temp, struct error *err)
+int seal_beside(struct raw *r, const struct trust_place *out, const struct seal_how *how,
+                struct trace_seal_result *result, struct error *err)
 {
-    const char *slash = strrchr(out, '/');
-    size_t n = slash ? (size_t)(slash - out) : 0;
-    char *folder = n ? strndup(out, n) : strdup(slash ? "/" : ".");
-    int fd = folder ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
-    free(folder);
-    if (fd >= 0)
-        return fd;
-    fd = mkostemp(temp, O_CLOEXEC);
-    if (fd < 0)
-        return error_system(err, "cannot create a file beside %s", out);
-    return fd;
-}
-
-/* Gives the file open at fd the name `temp`, unless it has one. */
-static int name_it(int fd, char *temp, struct error *err)
-{
-    struct stat st;
-    char self[64];
-    if (!fstat(fd, &st) && st.st_nlink)
-        return 0;
-    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
-    for (unsigned i = 0; i < 100; i++) {
-        snprintf(temp + strlen(temp) - 6, 7, "%06u", ((unsigned)getpid() + i) % 1000000);
-        if (!linkat(AT_FDCWD, self, AT_FDCWD, temp, AT_SYMLINK_FOLLOW))
-            return 0;
-        if (errno != EEXIST)
-            break;
-    }
-    return error_system(err, "cannot name the sealed recording %s", temp);
-}
-
-int seal_beside(struct raw *r, const char *out, bool stored, struct trace_seal_result *result,
-                void (*progress)(void *, uint64_t, uint64_t), void *arg, struct error *err)
-{
-    size_t n = strlen(out);
-    char *temp = malloc(n + 16);
-    if (!temp)
-        return error_set(err, ERROR_MEMORY, "out of memory sealing");
-    memcpy(temp, out, n);
-    memcpy(temp + n, ".sealing-XXXXXX", 16);
-    int fd = open_beside(out, temp, err);
-    if (fd < 0) {
-        free(temp);
+    struct trust_draft d;
+    if (trust_draft_open(&d, out, ".sealing-", err))
         return -1;
-    }
     struct stat st; /* who could read the recording can read it sealed */
     mode_t mode = 0644;
     if (!fstat(r->fd, &st))
         mode = st.st_mode & 0777;
-    int status = seal_recording(r, fd, stored, result, progress, arg, err);
-    if (!status && fchmod(fd, mode))
-        status = error_system(err, "cannot set the mode of %s", temp);
-    if (!status)
-        status = name_it(fd, temp, err);
-    if (close(fd) && !status)
-        status = error_system(err, "cannot write %s", temp);
-    if (!status && rename(temp, out))
-        status = error_system(err, "cannot rename the sealed recording to %s", out);
-    if (status)
-        unlink(temp);
-    free(temp);
-    return status;
+    if (!seal_recording(r, d.fd, how, result, err) && !trust_draft_publish(&d, out, mode, err))
+        return d.fd;
+    trust_draft_drop(&d, out);
+    return -1;
 }

@@ -4,12 +4,20 @@
 
 #include "raw.h"
 #include "trace.h"
+#include "trust/place.h"
 
-/* Writes to the empty file open at `out` (seekable). stored: compress nothing. */
-int seal_recording(struct raw *r, int out, bool stored, struct trace_seal_result *result,
-                   void (*progress)(void *, uint64_t, uint64_t), void *arg, struct error *err);
-/* To a temporary file beside `out`, which then takes its place. */
-int seal_beside(struct raw *r, const char *out, bool stored, struct trace_seal_result *result,
-                void (*progress)(void *, uint64_t, uint64_t), void *arg, struct error *err);
+struct seal_how {
+    bool stored;                                  /* compress nothing */
+    void (*progress)(void *, uint64_t, uint64_t); /* may be NULL */
+    void *arg;
+};
+
+/* Writes to the empty file open at `out` (seekable). */
+int seal_recording(struct raw *r, int out, const struct seal_how *how,
+                   struct trace_seal_result *result, struct error *err);
+/* To a file beside `out`, which takes its place when it is whole. Returns its descriptor, open for
+ * reading, or -1 with *err. */
+int seal_beside(struct raw *r, const struct trust_place *out, const struct seal_how *how,
+                struct trace_seal_result *result, struct error *err);
 
 #endif

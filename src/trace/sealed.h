@@ -14,17 +14,22 @@
 
 #define SEAL_MAGIC        0x31534c4du /* "MLS1" */
 #define SEAL_VERSION      1u
-#define SEAL_BLOCK_EVENTS (128u << 10) /* events of a full block that we write */
-#define SEAL_BLOCK_MAX    (1u << 20)   /* events of a block that we read, at most */
-#define SEAL_STREAMS_MAX  64u
-#define SEAL_STREAM_MAX   (256u << 20) /* raw bytes of a stream, at most */
+#define SEAL_MINOR        1u           /* what earlier readers of the version may skip */
+#define SEAL_BLOCK_EVENTS (128u << 10) /* events of a full block that we write, at most */
+/* A file that is cut loses the block that it is cut in: at most this part of its events. */
+#define SEAL_BLOCK_PARTS 4u
+#define SEAL_BLOCK_LEAST 128u       /* events of a block of a small recording */
+#define SEAL_BLOCK_MAX   (1u << 20) /* events of a block that we read, at most */
+#define SEAL_STREAMS_MAX 64u
+#define SEAL_STREAM_MAX  (256u << 20) /* raw bytes of a stream, at most */
 
 enum seal_type {
     SEAL_FILE = 1,  /* first: facts of the recording */
     SEAL_BLOCK = 2, /* events of an image */
     SEAL_NODES = 3, /* stack nodes of an image */
-    SEAL_IMAGE = 4, /* facts of an image, after its blocks */
-    SEAL_END = 5    /* last: says how many images there are */
+    SEAL_IMAGE = 4, /* facts of an image, before its last block */
+    SEAL_END = 5,   /* last: says how many images there are */
+    SEAL_EARLY = 6  /* what IMAGE will say that names the events of the blocks from here on */
 };
 
 struct seal_header {
@@ -35,7 +40,7 @@ struct seal_header {
     uint32_t image;         /* number of the image in the file, from 0 */
     uint64_t payload_bytes; /* of the streams, one behind the other, right after the header */
     uint64_t checksum;      /* mlw_checksum_part(0, header with this field 0, header_bytes) */
-    uint64_t number;        /* BLOCK, NODES: from 0 in its image; END: images */
+    uint64_t number;        /* BLOCK, EARLY: from 0 in its image; NODES: first id; END: images */
     uint64_t reserved[3];
 };
 _Static_assert(sizeof(struct seal_header) == 64, "the section header is 64 bytes");

@@ -15,8 +15,8 @@ struct opening {
     struct store_image *details;
     struct trace_image *images;
     size_t n, details_cap, images_cap;
-    struct found *nodes;
-    size_t node_count, node_cap;
+    struct found *nodes, *early;
+    size_t node_count, node_cap, early_count, early_cap;
     ZSTD_DCtx *z;
     bool has_file;
 };
@@ -86,7 +86,8 @@ static int take_section(struct opening *o, const struct section_head *h, struct 
     const struct seal_header *k = &h->header;
     if (k->type == SEAL_FILE || k->type == SEAL_END)
         return take_file(o, h, err);
-    if (k->type != SEAL_BLOCK && k->type != SEAL_NODES && k->type != SEAL_IMAGE)
+    if (k->type != SEAL_BLOCK && k->type != SEAL_NODES && k->type != SEAL_IMAGE &&
+        k->type != SEAL_EARLY)
         return 0; /* of a later writer */
     size_t i = image_at(o, k->image);
     if (i == SIZE_MAX)
@@ -117,8 +118,10 @@ static int take_section(struct opening *o, const struct section_head *h, struct 
         x->new_slots = b->new_slots;
         return 0;
     }
-    case SEAL_NODES: {
-        struct found *f = ARRAY_ADD(o->nodes, o->node_count, o->node_cap);
+    case SEAL_NODES:
+    case SEAL_EARLY: {
+        struct found *f = k->type == SEAL_NODES ? ARRAY_ADD(o->nodes, o->node_count, o->node_cap)
+                                                : ARRAY_ADD(o->early, o->early_count, o->early_cap);
         if (!f)
             return no_memory(err);
         f->offset = h->offset;
@@ -233,57 +236,109 @@ static int read_nodes(struct opening *o, struct error *err)
     return status;
 }
 
-/* An image whose facts are lost: what its blocks tell. */
+/* The threads that the blocks of an image name: one past the highest. */
+static uint32_t threads_of_blocks(struct opening *o, const struct store_image *d)
+{
+    struct bytes scratch = {0}, b = {0};
+    uint32_t threads = 0;
+    for (size_t k = 0; k < d->block_count; k++) {
+        struct section_head h;
+        struct error ignored;
+        if (section_head_read(o->s->fd, d->blocks[k].offset, o->s->file_bytes, &h, &ignored) == 1 &&
+            section_read(o->s->fd, &h, SEAL_COL_THREADS, SEAL_PART_BYTES, SEAL_STREAM_MAX, o->z,
+                         &scratch, &b, &ignored) == 1) {
+            struct span p = span_of(b.data, b.n);
+            while (span_left(&p)) {
+                uint64_t t = span_varint(&p);
+                if (t < SEAL_THREADS_MAX && t >= threads)
+                    threads = (uint32_t)t + 1;
+            }
+        }
+    }
+    bytes_free(&scratch);
+    bytes_free(&b);
+    return threads;
+}
+
+/* The list with one more text behind; NULL without memory. */
+static const char *const *with_note(struct arena *a, const char *const *notes, const char *note)
+{
+    size_t n = 0;
+    while (notes && notes[n])
+        n++;
+    const char **t = arena_alloc(a, (n + 2) * sizeof *t);
+    if (!t)
+        return NULL;
+    if (n)
+        memcpy(t, notes, n * sizeof *t);
+    t[n] = note;
+    return t;
+}
+
+/* An image whose facts are lost: what the EARLY sections and its blocks tell. */
 static int make_up(struct opening *o, size_t i, struct error *err)
 {
     struct store *s = o->s;
     struct trace_image *m = &o->images[i];
     struct store_image *d = &o->details[i];
-    struct bytes scratch = {0}, b = {0};
     static const char *const none[] = {NULL};
-    static const char *const note[] = {
-        "the part of the recording that describes this process is lost", NULL};
-    m->exe = m->allocator = "";
-    m->command = none;
-    m->notes = note;
-    m->forked_from = UINT32_MAX;
-    d->tick_ns = s->tick_ns;
-    uint32_t threads = 0;
-    for (size_t k = 0; k < d->block_count; k++) {
+    struct early_facts e = {0};
+    for (size_t k = 0; k < o->early_count; k++) {
         struct section_head h;
         struct error ignored;
-        if (section_head_read(s->fd, d->blocks[k].offset, s->file_bytes, &h, &ignored) == 1 &&
-            section_read(s->fd, &h, SEAL_COL_THREADS, SEAL_PART_BYTES, SEAL_STREAM_MAX, o->z,
-                         &scratch, &b, &ignored) == 1) {
-            struct span p = span_of(b.data, b.n);
-            while (span_left(&p)) {
-                uint64_t t = span_varint(&p);
-                if (t < 1u << 20 && t >= threads)
-                    threads = (uint32_t)t + 1;
-            }
-        }
+        if (o->early[k].image == i &&
+            section_head_read(s->fd, o->early[k].offset, s->file_bytes, &h, &ignored) == 1 &&
+            facts_read_early(s->fd, &h, o->z, &s->arena, &e, &ignored))
+            s->info.damaged_bytes += h.header.payload_bytes;
+    }
+    if (early_facts_finish(&e, &s->arena))
+        return no_memory(err);
+    bool described = e.f.image.command != NULL;
+    if (!described) {
+        e.f.image.exe = e.f.image.allocator = "";
+        e.f.image.command = none;
+        e.f.image.forked_from = UINT32_MAX;
+    }
+    *m = e.f.image;
+    m->notes =
+        with_note(&s->arena, m->notes,
+                  described ? "the part of the recording that says how this process ended is lost"
+                            : "the part of the recording that describes this process is lost");
+    m->complete = false;
+    m->end_how = MLW_END_UNKNOWN;
+    m->end_status = 0;
+    m->events = m->calls = 0;
+    d->first_block = e.f.first_block;
+    d->tick_ns = e.f.tick_ns ? e.f.tick_ns : s->tick_ns;
+    for (size_t k = 0; k < d->block_count; k++) {
         m->events += d->blocks[k].events;
         m->calls += d->blocks[k].calls;
     }
-    bytes_free(&scratch);
-    bytes_free(&b);
+    uint32_t threads = threads_of_blocks(o, d);
+    threads = threads > m->thread_count ? threads : m->thread_count;
     struct trace_thread *t = arena_alloc(&s->arena, (threads + 1) * sizeof *t);
-    if (!t)
+    if (!t || !m->notes)
         return no_memory(err);
-    for (uint32_t k = 0; k < threads; k++)
+    if (m->thread_count)
+        memcpy(t, m->threads, m->thread_count * sizeof *t);
+    for (uint32_t k = m->thread_count; k < threads; k++)
         t[k].name = "";
     m->threads = t;
     m->thread_count = threads;
     if (d->block_count) {
-        m->start_ns = (uint64_t)((unsigned __int128)d->blocks[0].first_tick * d->tick_ns >> 32);
+        if (!described)
+            m->start_ns = (uint64_t)((unsigned __int128)d->blocks[0].first_tick * d->tick_ns >> 32);
         m->end_ns =
             (uint64_t)((unsigned __int128)d->blocks[d->block_count - 1].last_tick * d->tick_ns >>
                        32);
+        if (m->end_ns < m->start_ns)
+            m->end_ns = m->start_ns;
     }
     return 0;
 }
 
-/* Drops void and doubled blocks, counts what is missing between the others, and the slots. */
+/* Drops void and doubled blocks, counts what is missing between the others, and the slots. The
+ * first events are the inherited ones: as many as there are. */
 static void check_blocks(struct store *s, struct trace_image *m, struct store_image *d)
 {
     if (d->block_count > 1)
@@ -294,9 +349,12 @@ static void check_blocks(struct store *s, struct trace_image *m, struct store_im
             (!n || d->blocks[n - 1].number != d->blocks[i].number))
             d->blocks[n++] = d->blocks[i];
     d->block_count = n;
-    uint64_t events = 0, calls = 0, slots = 0, most = 0, tick = 0;
+    uint64_t events = 0, calls = 0, slots = 0, most = 0, tick = 0, inherited = 0;
     for (size_t i = 0; i < n; i++) {
         struct store_block *b = &d->blocks[i];
+        if (b->first_event < m->inherited)
+            inherited += m->inherited - b->first_event < b->events ? m->inherited - b->first_event
+                                                                   : b->events;
         events += b->events;
         calls += b->calls;
         slots += b->events;
@@ -322,6 +380,7 @@ static void check_blocks(struct store *s, struct trace_image *m, struct store_im
     if (events != m->events)
         m->complete = false;
     m->events = events;
+    m->inherited = inherited;
     m->max_slots = (uint32_t)most;
 }
 
@@ -435,6 +494,7 @@ out:
     free(o.details);
     free(o.images);
     free(o.nodes);
+    free(o.early);
     pair_map_free(&o.by_number);
     if (status)
         store_close(s);

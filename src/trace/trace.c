@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -14,6 +13,8 @@
 #include "recover.h"
 #include "seal.h"
 #include "store.h"
+#include "trust/file.h"
+#include "trust/place.h"
 
 struct trace {
     int fd;
@@ -27,32 +28,6 @@ struct trace_cursor {
     struct cursor *cursor;
 };
 
-/* A file without a name, for what must not be written beside the recording. */
-static int unnamed_file(struct error *err)
-{
-    const char *dirs[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
-    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
-        if (!dirs[i] || !*dirs[i])
-            continue;
-        int fd = open(dirs[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (fd >= 0)
-            return fd;
-        char path[PATH_MAX];
-        size_t n = strlen(dirs[i]);
-        static const char name[] = "/mallow-XXXXXX";
-        if (n + sizeof name > sizeof path)
-            continue;
-        memcpy(path, dirs[i], n);
-        memcpy(path + n, name, sizeof name);
-        fd = mkostemp(path, O_CLOEXEC);
-        if (fd >= 0) {
-            unlink(path);
-            return fd;
-        }
-    }
-    return error_system(err, "cannot create a temporary file in /var/tmp or /tmp");
-}
-
 /* After raw_open: adds what a dead recorder left in shared memory (*recovered is then a descriptor
  * to be closed after raw_close), and finishes the index. 0 or -1. */
 static int index_all(struct raw *r, int *recovered, struct error *err)
@@ -60,7 +35,7 @@ static int index_all(struct raw *r, int *recovered, struct error *err)
     bool any = false;
     for (size_t i = 0; i < r->image_count; i++)
         any |= r->images[i].session && !r->images[i].ended;
-    if (any && (*recovered = unnamed_file(err)) < 0)
+    if (any && (*recovered = trust_unnamed(err)) < 0)
         return -1;
     unsigned chunks;
     if (any && (recover_rows(r, *recovered, &chunks, err) || raw_add(r, *recovered, err)))
@@ -68,14 +43,19 @@ static int index_all(struct raw *r, int *recovered, struct error *err)
     return raw_finish(r, err);
 }
 
-/* Whether the file at `path` is still the one at `fd`, with the bytes that were indexed: whoever
- * was writing it may have gone on, and `mallow record` or another reader may have sealed it, since.
- */
-static bool is_as_indexed(const char *path, int fd, const struct raw *r)
+/* The place where the sealed file may take the place of the raw one at fd. Only of a file that is
+ * the caller's own: another user's is left as it is, whatever the caller might do to it. Only the
+ * bytes that were indexed: whoever was writing may have gone on, and another reader may have sealed
+ * it. */
+static int place_to_seal(struct trust_place *place, const char *path, int fd, const struct raw *r)
 {
-    struct stat here, there;
-    return !fstat(fd, &here) && !stat(path, &there) && here.st_dev == there.st_dev &&
-           here.st_ino == there.st_ino && (uint64_t)here.st_size == r->file_bytes;
+    const struct trust_rule own = {.owners = TRUST_CALLER};
+    struct error ignored;
+    struct stat st;
+    if (trust_check(fd, &own, &ignored) || (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) ||
+        fstat(fd, &st) || (uint64_t)st.st_size != r->file_bytes)
+        return -1;
+    return trust_place_of(place, path, fd, &ignored);
 }
 
 /* Seals the raw recording open at `fd`; returns a descriptor of the sealed one, which replaces the
@@ -87,25 +67,24 @@ static int seal_first(const char *path, int fd, const struct trace_open_options 
     if (raw_open(&r, fd, o->progress, o->progress_arg, err))
         return -1;
     int out = -1, recovered = -1;
+    const struct seal_how how = {.progress = o->progress, .arg = o->progress_arg};
+    struct trust_place place;
+    struct error ignored;
     /* Asked before the shared memory is read: who was dead by then has nothing more to say. */
     bool over = !raw_is_live(&r);
     if (index_all(&r, &recovered, err))
         goto done;
     /* `mallow record` holds a shared lock on what it writes. */
-    if (!o->no_seal_in_place && over && (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) &&
-        is_as_indexed(path, fd, &r)) {
-        char *real = realpath(path, NULL); /* the file, not a link to it, is replaced */
-        struct error ignored;
-        if (real && !seal_beside(&r, real, false, result, o->progress, o->progress_arg, &ignored)) {
+    if (!o->no_seal_in_place && over && !place_to_seal(&place, path, fd, &r)) {
+        out = seal_beside(&r, &place, &how, result, &ignored);
+        trust_place_close(&place);
+        if (out >= 0) {
             recover_remove(&r);
-            out = open(real, O_RDONLY | O_CLOEXEC);
-        }
-        free(real);
-        if (out >= 0)
             goto done;
+        }
     }
-    out = unnamed_file(err);
-    if (out >= 0 && seal_recording(&r, out, false, result, o->progress, o->progress_arg, err)) {
+    out = trust_unnamed(err);
+    if (out >= 0 && seal_recording(&r, out, &how, result, err)) {
         close(out);
         out = -1;
     }
@@ -136,14 +115,14 @@ struct trace *trace_open(const char *path, const struct trace_open_options *opti
         t->options = *options;
     else
         t->options.only_image = UINT32_MAX;
-    t->fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* Anybody's may be read: nothing of it is believed. */
+    const struct trust_rule rule = {.owners = TRUST_ANYBODY, .follow = true};
     struct stat st;
-    if (t->fd < 0 || fstat(t->fd, &st)) {
-        error_system(err, "cannot open %s", path);
+    t->fd = trust_open(AT_FDCWD, path, TRUST_READ, &rule, err);
+    if (t->fd < 0)
         goto bad;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        error_set(err, ERROR_USAGE, "%s is not a regular file", path);
+    if (fstat(t->fd, &st)) {
+        error_system(err, "cannot open %s", path);
         goto bad;
     }
     int raw = raw_probe(t->fd, err);
@@ -256,29 +235,27 @@ void trace_cursor_close(struct trace_cursor *c)
     free(c);
 }
 
-int trace_seal(const char *raw, const char *out, struct trace_seal_result *result,
+int trace_seal(int raw, const struct trust_place *out, struct trace_seal_result *result,
                void (*progress)(void *, uint64_t, uint64_t), void *progress_arg, struct error *err)
 {
     struct raw r;
-    int fd = open(raw, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return error_system(err, "cannot open %s", raw);
-    int status = raw_open(&r, fd, progress, progress_arg, err);
-    if (!status) {
-        struct trace_seal_result ignored;
-        int recovered = -1;
-        status = index_all(&r, &recovered, err);
-        if (!status)
-            status = seal_beside(&r, out, false, result ? result : &ignored, progress, progress_arg,
-                                 err);
-        struct stat a, b; /* sealed in place: what was recovered is nowhere else needed */
-        if (!status && !strcmp(raw, out) && !fstat(fd, &a) &&
-            (stat(raw, &b) || a.st_ino != b.st_ino))
-            recover_remove(&r);
-        if (recovered >= 0)
-            close(recovered);
-        raw_close(&r);
-    }
-    close(fd);
-    return status ? error_prefix(err, "%s", raw) : 0;
+    struct trust_identity id;
+    struct trace_seal_result ignored;
+    const struct seal_how how = {.progress = progress, .arg = progress_arg};
+    int recovered = -1, sealed = -1;
+    if (raw_open(&r, raw, progress, progress_arg, err))
+        return error_prefix(err, "%s", out->path);
+    /* sealed in place: what was recovered is nowhere else needed */
+    bool in_place = trust_identify(raw, &id) && trust_is(out->dir, out->name, &id);
+    if (!index_all(&r, &recovered, err))
+        sealed = seal_beside(&r, out, &how, result ? result : &ignored, err);
+    if (sealed >= 0 && in_place)
+        recover_remove(&r);
+    if (recovered >= 0)
+        close(recovered);
+    raw_close(&r);
+    if (sealed < 0)
+        return error_prefix(err, "%s", out->path);
+    close(sealed);
+    return 0;
 }

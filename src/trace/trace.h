@@ -23,6 +23,8 @@
 #include "format/op.h"
 #include "format/row.h"
 
+struct trust_place; /* trust/place.h */
+
 #define TRACE_NO_SLOT UINT32_MAX
 
 /* What an event does to the live blocks; decided once, by the sealer. */
@@ -223,13 +225,13 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
 int trace_cursor_next(struct trace_cursor *c, struct trace_batch *batch, struct error *err);
 void trace_cursor_close(struct trace_cursor *c);
 
-/* Turns the raw recording at `raw` into a sealed one at `out` (may be the same path: then a
- * temporary file beside it takes its place when it is complete). Streams; memory grows with live
+/* Turns the raw recording open at `raw` into a sealed one at `out` (may be the place of the same
+ * file): a file beside it takes its place when it is complete. Streams; memory grows with live
  * blocks and distinct stacks. */
 struct trace_seal_result {
     uint64_t events, calls, lost_calls, bytes_in, bytes_out, damaged_bytes;
 };
-int trace_seal(const char *raw, const char *out, struct trace_seal_result *result,
+int trace_seal(int raw, const struct trust_place *out, struct trace_seal_result *result,
                void (*progress)(void *, uint64_t done, uint64_t total), void *progress_arg,
                struct error *err);
 

@@ -11,7 +11,9 @@
 
 static int broken(struct error *err, const char *path, const char *what, const char *why)
 {
-    return error_set(err, ERROR_UNSUPPORTED, "%s %s %s", what ? what : "the file", path, why);
+    if (!what)
+        return error_set(err, ERROR_UNSUPPORTED, "%s %s", *path ? path : "the file", why);
+    return error_set(err, ERROR_UNSUPPORTED, "%s%s%s %s", what, *path ? " " : "", path, why);
 }
 
 static bool may_own(const struct trust_rule *rule, uid_t owner)
@@ -25,8 +27,11 @@ static int judge(const struct stat *st, const char *path, const struct trust_rul
                  struct error *err)
 {
     char why[64];
-    if (!S_ISREG(st->st_mode))
-        return broken(err, path, rule->what, "is not a regular file");
+    if (!S_ISREG(st->st_mode)) {
+        broken(err, path, rule->what, "is not a regular file");
+        err->kind = ERROR_USAGE;
+        return -1;
+    }
     if (!may_own(rule, st->st_uid)) {
         snprintf(why, sizeof why, "belongs to another user (uid %u)", (unsigned)st->st_uid);
         return broken(err, path, rule->what, why);
@@ -55,11 +60,18 @@ static int flags_of(enum trust_access access)
     }
 }
 
+int trust_again(int fd, enum trust_access access)
+{
+    char self[64];
+    /* The link of /proc leads to the inode, wherever its name is by now. */
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    return open(self, flags_of(access) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
 int trust_open(int dir, const char *path, enum trust_access access, const struct trust_rule *rule,
                struct error *err)
 {
     struct stat st;
-    char self[64];
     int seen = openat(dir, path, O_PATH | O_CLOEXEC | (rule->follow ? 0 : O_NOFOLLOW)), fd = -1;
     if (seen < 0 || fstat(seen, &st)) {
         error_system(err, "cannot open %s", path);
@@ -67,9 +79,7 @@ int trust_open(int dir, const char *path, enum trust_access access, const struct
         errno = ELOOP;
         error_system(err, "cannot open %s, a symbolic link", path);
     } else if (!judge(&st, path, rule, err)) {
-        /* The link of /proc leads to the inode that was looked at, wherever its name is by now. */
-        snprintf(self, sizeof self, "/proc/self/fd/%d", seen);
-        fd = open(self, flags_of(access) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        fd = trust_again(seen, access);
         if (fd < 0)
             error_system(err, "cannot open %s", path);
     }

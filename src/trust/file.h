@@ -6,8 +6,9 @@
  * reading without faults, too: what another user may truncate is read by pread, never mapped.
  *
  * Descriptors are closed on exec and belong to the caller. A function that returns a descriptor
- * returns -1 with *err set when it fails: ERROR_SYSTEM with the errno in err->number, or
- * ERROR_UNSUPPORTED for a file that breaks the rule. Any thread; no state. */
+ * returns -1 with *err set when it fails: ERROR_SYSTEM with the errno in err->number,
+ * ERROR_USAGE for what is not a regular file, or ERROR_UNSUPPORTED for one that breaks the rule.
+ * Any thread; no state. */
 #ifndef MALLOW_TRUST_FILE_H
 #define MALLOW_TRUST_FILE_H
 
@@ -49,6 +50,9 @@ int trust_open(int dir, const char *path, enum trust_access access, const struct
 
 /* The same question about a descriptor. 0, or -1 with *err. */
 int trust_check(int fd, const struct trust_rule *rule, struct error *err);
+
+/* The file that fd has open (it may be O_PATH), opened once more. -1 with errno. */
+int trust_again(int fd, enum trust_access access);
 
 /* ---- which file ---- */
 

@@ -139,7 +139,7 @@ static int say_no_way(const char *path, struct error *err)
 int trust_place_open(struct trust_place *p, const char *path, struct error *err)
 {
     struct walk w = {.path = path, .dir = -1};
-    *p = (struct trust_place){.dir = -1};
+    *p = (struct trust_place){.dir = -1, .path = path};
     errno = ENAMETOOLONG;
     if (strlen(path) >= sizeof w.rest)
         return say_no_way(path, err);
@@ -187,7 +187,7 @@ bool trust_place_is_shared(const struct trust_place *p)
 int trust_create(const struct trust_place *p, mode_t mode, struct error *err)
 {
     int fd = openat(p->dir, p->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-    return fd < 0 ? error_system(err, "cannot create %s", p->name) : fd;
+    return fd < 0 ? error_system(err, "cannot create %s", p->path) : fd;
 }
 
 int trust_output(const struct trust_place *p, mode_t mode, struct error *err)
@@ -201,10 +201,11 @@ int trust_output(const struct trust_place *p, mode_t mode, struct error *err)
         if (fd >= 0)
             return fd;
         if (errno != EEXIST)
-            return error_system(err, "cannot create %s", p->name);
+            return error_system(err, "cannot create %s", p->path);
+        *err = (struct error){0};
         fd = trust_open(p->dir, p->name, TRUST_APPEND, &rule, err);
         if (fd >= 0 || err->number != ENOENT)
-            return fd;
+            return fd < 0 ? error_prefix(err, "cannot write %s", p->path) : fd;
     }
     return -1;
 }
@@ -230,7 +231,7 @@ int trust_draft_open(struct trust_draft *d, const struct trust_place *p, const c
     if (d->fd >= 0)
         return 0;
     d->name[0] = 0;
-    return error_system(err, "cannot create a file beside %s", p->name);
+    return error_system(err, "cannot create a file beside %s", p->path);
 }
 
 static int name_it(struct trust_draft *d, const struct trust_place *p)
@@ -254,12 +255,12 @@ int trust_draft_publish(struct trust_draft *d, const struct trust_place *p, mode
 {
     struct trust_identity id;
     if (fchmod(d->fd, mode) || !trust_identify(d->fd, &id))
-        return error_system(err, "cannot set the mode of a file beside %s", p->name);
+        return error_system(err, "cannot set the mode of a file beside %s", p->path);
     if (!d->name[0] && name_it(d, p))
-        return error_system(err, "cannot name a file beside %s", p->name);
+        return error_system(err, "cannot name a file beside %s", p->path);
     errno = ESTALE;
     if (!trust_is(p->dir, d->name, &id) || renameat(p->dir, d->name, p->dir, p->name))
-        return error_system(err, "cannot put a file in the place of %s", p->name);
+        return error_system(err, "cannot put a file in the place of %s", p->path);
     d->name[0] = 0;
     return 0;
 }
@@ -280,7 +281,7 @@ int trust_unnamed(struct error *err)
     for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
         struct error ignored;
         struct trust_identity id;
-        struct trust_place p = {.dir = -1, .name = "mallow"};
+        struct trust_place p = {.dir = -1, .path = "", .name = "mallow"};
         if (!dirs[i] || !*dirs[i] ||
             (p.dir = open(dirs[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
             continue;

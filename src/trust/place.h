@@ -16,7 +16,8 @@
 #include "trust/file.h"
 
 struct trust_place {
-    int dir; /* its descriptor; -1: closed */
+    int dir;          /* its descriptor; -1: closed */
+    const char *path; /* as it was given, for messages: the caller's, and stays */
     char name[NAME_MAX + 1];
 };
 

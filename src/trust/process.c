@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -187,4 +188,27 @@ bool trust_process_writes(pid_t pid, const struct trust_identity *file)
     if (infos >= 0)
         close(infos);
     return found;
+}
+
+bool trust_process_maps(pid_t pid, const struct trust_identity *file)
+{
+    struct trust_process p;
+    struct error ignored;
+    FILE *f = trust_proc_stream(pid, "maps");
+    if (!f)
+        return !trust_process(pid, &p, &ignored);
+    char *line = NULL;
+    size_t room = 0;
+    bool found = false, refused = false;
+    errno = 0;
+    while (!found && getline(&line, &room, f) > 0) {
+        unsigned major, minor;
+        unsigned long long inode;
+        found = sscanf(line, "%*s %*s %*s %x:%x %llu", &major, &minor, &inode) == 3 &&
+                makedev(major, minor) == file->device && inode == file->inode;
+    }
+    refused = errno == EACCES || errno == EPERM;
+    free(line);
+    fclose(f);
+    return found || refused;
 }

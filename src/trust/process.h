@@ -19,7 +19,7 @@ struct trust_process {
     pid_t ppid;           /* as this process sees it; 0: not visible here */
     uid_t uid[4];         /* real, effective, saved, of file access */
     uint64_t start_ticks; /* since boot, in clock ticks: tells processes of one id apart */
-    uint64_t start_ns;    /* the same on CLOCK_MONOTONIC, to a clock tick; 0: before that began */
+    uint64_t start_ns;    /* the same on CLOCK_MONOTONIC, to a clock tick */
 };
 
 /* 0, or -1 with *err (ESRCH in err->number when there is none). All fields are of one process. */
@@ -34,6 +34,10 @@ bool trust_process_is_of(const struct trust_process *p, uid_t owner);
 /* Whether some thread of the process has this very file open for writing, so that whoever writes to
  * it on the process's behalf does nothing that it could not do. False when that cannot be known. */
 bool trust_process_writes(pid_t pid, const struct trust_identity *file);
+
+/* Whether the process has this file mapped. True, too, when it lives and its maps may not be read.
+ */
+bool trust_process_maps(pid_t pid, const struct trust_identity *file);
 
 /* /proc/PID/NAME for reading; NAME is one of the kernel's ("maps", "status"). -1 with errno. pid 0
  * is this process. */

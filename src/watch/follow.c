@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "base/clock.h"
 #include "launch/launch.h"
 #include "watch/held.h"
+#include "watch/maps.h"
 
 #define EXEC_GRACE_NS 2000000000ull /* from an exec to the first sign of the next image */
 
@@ -54,14 +54,11 @@ bool follow_session_maker(const char *name, pid_t *maker)
     return *maker > 0;
 }
 
-/* The maker of a session's directory removes what is in it, as long as it lives. */
-static bool is_ours(const struct follow *f, const char *path)
+int follow_shared(struct error *err)
 {
-    const char *session = strstr(path, MLW_WATCH_SESSION_PREFIX);
-    pid_t maker;
-    if (f->own || !session)
-        return true;
-    return !follow_session_maker(session, &maker) || (kill(maker, 0) && errno == ESRCH);
+    const struct trust_rule rule = {
+        .what = "the directory", .owners = TRUST_ROOT | TRUST_CALLER, .follow = true};
+    return trust_directory(AT_FDCWD, "/dev/shm", &rule, err);
 }
 
 static void end(struct follow *f, uint32_t index)
@@ -69,7 +66,7 @@ static void end(struct follow *f, uint32_t index)
     struct watch_process *p = f->items[index];
     if (f->listener.ended)
         f->listener.ended(f->listener.arg, p);
-    p->remove = is_ours(f, p->segment.path);
+    p->remove = !p->keeper || (kill(p->keeper, 0) && errno == ESRCH);
     process_close(p);
     f->items[index] = f->items[--f->count];
 }
@@ -101,54 +98,69 @@ bool follow_name(const char *prefix, const char *name, pid_t *pid, uint64_t *clo
 /* As far as it is known. */
 static bool same_namespace(const struct watch_process *a, const struct watch_process *b)
 {
-    uint64_t x = a->segment.head->pid_namespace, y = b->segment.head->pid_namespace;
+    uint64_t x = a->segment.head.pid_namespace, y = b->segment.head.pid_namespace;
     return x == y || !x || !y;
 }
 
-/* Whether the segment is of a child of somebody who is watched. */
+/* Whether `p` is another image of a process that is watched, or a child of it: by what /proc says;
+ * or, when its parent ended before, or is not seen from here, by what it says itself, if it belongs
+ * to the user who could have put that into the parent's memory as well. */
+static bool is_relative(const struct watch_process *of, const struct watch_process *p)
+{
+    if (of->who.pid && p->who.pid &&
+        (p->who.ppid == of->pid ||
+         (p->pid == of->pid && p->who.start_ticks == of->who.start_ticks)))
+        return true;
+    const uid_t owner = p->segment.identity.owner;
+    return same_namespace(of, p) &&
+           (owner == 0 || owner == geteuid() || owner == of->segment.identity.owner) &&
+           (of->segment.head.pid == p->segment.head.ppid || of->pid == p->pid);
+}
+
 static bool of_family(const struct follow *f, const struct watch_process *p)
 {
     for (uint32_t i = 0; i < f->count; i++)
-        if (same_namespace(f->items[i], p) &&
-            (f->items[i]->pid == p->pid || f->items[i]->segment.head->pid == p->segment.head->ppid))
+        if (is_relative(f->items[i], p))
             return true;
     return false;
 }
 
-static bool own_file(const char *path)
+/* Whose entry of a directory this may read. */
+static bool own_entry(int dir, const char *name, struct stat *st)
 {
-    struct stat st;
-    return !lstat(path, &st) && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || geteuid() == 0);
+    return !fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) &&
+           (st->st_uid == geteuid() || geteuid() == 0);
 }
 
 /* Of a process that died before it had finished it. It may be one in another pid namespace, which
  * holds the file a moment after it is there. */
-static bool is_left_unfinished(const char *path, pid_t pid)
+static bool is_left_unfinished(int dir, const char *name, pid_t pid, const struct stat *st)
 {
-    struct stat st;
-    return kill(pid, 0) && errno == ESRCH && !held_is(path) && !stat(path, &st) &&
-           time(NULL) - st.st_ctime > 2;
+    return kill(pid, 0) && errno == ESRCH && !held_entry(dir, name) &&
+           time(NULL) - st->st_ctime > 2;
 }
 
 static void look_at_file(struct follow *f, const char *name)
 {
     pid_t pid;
     uint64_t clock;
-    char path[PATH_MAX + NAME_MAX + 2];
+    struct stat st;
     struct watch_process *p;
     struct error err = {0};
-    if (!follow_name(f->prefix, name, &pid, &clock) || find(f, pid, clock))
+    if (!follow_name(f->prefix, name, &pid, &clock) || find(f, pid, clock) ||
+        !own_entry(f->dir, name, &st) || !S_ISREG(st.st_mode))
         return;
-    snprintf(path, sizeof path, "%s/%s", f->directory, name);
-    if (!own_file(path))
-        return;
-    int status = process_open(&p, path, 0, &err);
+    int status = process_open(&p, f->dir, name, &err);
     if (status) { /* not finished yet; or never, when it died over it */
-        if (f->own && (status < 0 || is_left_unfinished(path, pid)))
-            unlink(path);
+        const struct trust_identity id = {st.st_dev, st.st_ino, st.st_uid};
+        if (f->own && (status < 0 || is_left_unfinished(f->dir, name, pid, &st)))
+            (void)trust_remove(f->dir, name, &id, &err);
         return;
     }
-    if (!f->own && !of_family(f, p)) {
+    p->keeper = f->keeper;
+    /* Its name says the same as it does: else each look would find it again. */
+    if (p->segment.head.pid != (uint32_t)pid || p->start_ns != clock ||
+        (!f->own && (p->found_dead || !of_family(f, p)))) {
         process_close(p);
         return;
     }
@@ -157,7 +169,7 @@ static void look_at_file(struct follow *f, const char *name)
 
 static void scan(struct follow *f)
 {
-    DIR *d = *f->directory ? opendir(f->directory) : NULL;
+    DIR *d = f->dir >= 0 ? trust_list(f->dir) : NULL;
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d));)
@@ -165,119 +177,22 @@ static void scan(struct follow *f)
     closedir(d);
 }
 
-void follow_session(struct follow *f, const char *directory)
+void follow_begin(struct follow *f, struct follow_listener listener)
 {
-    snprintf(f->directory, sizeof f->directory, "%s", directory);
-    f->prefix = "";
+    *f = (struct follow){.listener = listener, .dir = -1, .prefix = ""};
+}
+
+void follow_session(struct follow *f, int directory)
+{
+    f->dir = fcntl(directory, F_DUPFD_CLOEXEC, 3);
     f->own = true;
 }
 
 /* ---- a process that runs already ---- */
 
-struct maps {               /* what the maps of a process say */
-    bool library;           /* libmallow-watch.so is there */
-    char segment[PATH_MAX]; /* as the process names it; "": none */
-    bool deleted, memfd;
-    uint64_t start, end_of;
-};
-
-static int read_maps(pid_t pid, struct maps *m, struct error *err)
-{
-    char path[64], *line = NULL;
-    size_t room = 0;
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-    *m = (struct maps){0};
-    FILE *in = fopen(path, "re");
-    bool refused = !in && (errno == EACCES || errno == EPERM);
-    if (!in && !refused)
-        return error_system(err, "cannot see the memory of process %d", (int)pid);
-    errno = 0;
-    while (in && getline(&line, &room, in) > 0) {
-        char *name = strchr(line, '/');
-        if (!name)
-            continue;
-        name[strcspn(name, "\n")] = 0;
-        m->library |= strstr(name, "libmallow-watch.so") != NULL;
-        char *deleted = strstr(name, " (deleted)");
-        bool memfd =
-            !strncmp(name, "/memfd:" MLW_WATCH_MEMFD, sizeof "/memfd:" MLW_WATCH_MEMFD - 1);
-        if (!memfd && !strstr(name, "/" FOLLOW_FILE_NAME) &&
-            !strstr(name, "/" MLW_WATCH_SESSION_PREFIX))
-            continue;
-        if (deleted)
-            *deleted = 0;
-        char *dash;
-        m->start = strtoull(line, &dash, 16);
-        m->end_of = *dash == '-' ? strtoull(dash + 1, NULL, 16) : 0;
-        m->deleted = deleted != NULL;
-        m->memfd = memfd;
-        snprintf(m->segment, sizeof m->segment, "%s", name);
-    }
-    refused |= errno == EACCES || errno == EPERM;
-    free(line);
-    if (in)
-        fclose(in);
-    if (refused)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "not allowed to see the memory of process %d; be the user that it belongs "
-                         "to, or root",
-                         (int)pid);
-    return 0;
-}
-
-/* A path by which this process can open the segment. */
-static void reach(pid_t pid, const struct maps *m, char *path, size_t room)
-{
-    if (!m->deleted && !m->memfd) {
-        snprintf(path, room, "/proc/%d/root%s", (int)pid, m->segment);
-        struct stat here, there;
-        if (!stat(m->segment, &here) && !stat(path, &there) && here.st_ino == there.st_ino &&
-            here.st_dev == there.st_dev)
-            snprintf(path, room, "%s", m->segment); /* the same file: the shorter name, which can
-                                                       also be removed after the process's end */
-        return;
-    }
-    /* A descriptor of the process, or, for root, the mapping itself. */
-    snprintf(path, room, "/proc/%d/fd", (int)pid);
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        char link[64 + NAME_MAX], target[PATH_MAX];
-        snprintf(link, sizeof link, "/proc/%d/fd/%s", (int)pid, e->d_name);
-        ssize_t n = readlink(link, target, sizeof target - 1);
-        target[n > 0 ? n : 0] = 0;
-        if (n > 0 && !strncmp(target, m->segment, strlen(m->segment))) {
-            snprintf(path, room, "%s", link);
-            closedir(d);
-            return;
-        }
-    }
-    if (d)
-        closedir(d);
-    snprintf(path, room, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, m->start, m->end_of);
-}
-
-/* The number by which the process knows itself. */
-static pid_t inner_pid(pid_t pid)
-{
-    char path[64], line[256];
-    int inner = (int)pid;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *in = fopen(path, "re");
-    while (in && fgets(line, sizeof line, in))
-        if (!strncmp(line, "NSpid:", 6)) {
-            char *last = strrchr(line, '\t');
-            inner = last ? (int)strtol(last, NULL, 10) : inner;
-        }
-    if (in)
-        fclose(in);
-    return inner;
-}
-
 static void command_line(pid_t pid, char *out, size_t room)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = trust_proc(pid, "cmdline");
     ssize_t n = fd < 0 ? -1 : read(fd, out, room - 1);
     if (fd >= 0)
         close(fd);
@@ -292,36 +207,37 @@ static void command_line(pid_t pid, char *out, size_t room)
 
 /* Segments that a dead process left behind. Returns how many. *held: one of that number is not
  * dead, but somewhere else. */
-static unsigned adopt_left(struct follow *f, pid_t pid, const char *directory, const char *prefix,
+static unsigned adopt_left(struct follow *f, pid_t pid, int dir, const char *prefix, pid_t keeper,
                            bool *held, struct error *err)
 {
     unsigned found = 0;
-    DIR *d = opendir(directory);
+    DIR *d = trust_list(dir);
     for (struct dirent *e; d && (e = readdir(d));) {
-        pid_t owner;
+        const struct trust_rule own = {.owners = geteuid() ? TRUST_CALLER : TRUST_ANYBODY};
+        pid_t owner, maker;
         uint64_t clock;
-        char path[PATH_MAX + NAME_MAX + 2];
+        struct stat st;
         struct watch_process *p;
-        if (!strncmp(e->d_name, MLW_WATCH_SESSION_PREFIX, sizeof MLW_WATCH_SESSION_PREFIX - 1) &&
-            *prefix) {
-            snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
-            struct stat st;
-            if (!lstat(path, &st) && S_ISDIR(st.st_mode) &&
-                (st.st_uid == geteuid() || geteuid() == 0))
-                found += adopt_left(f, pid, path, "", held, err);
+        if (!own_entry(dir, e->d_name, &st))
+            continue;
+        if (*prefix && S_ISDIR(st.st_mode) && follow_session_maker(e->d_name, &maker)) {
+            int session = trust_directory(dir, e->d_name, &own, err);
+            if (session >= 0) {
+                found += adopt_left(f, pid, session, "", maker, held, err);
+                close(session);
+            }
             continue;
         }
-        if (!follow_name(prefix, e->d_name, &owner, &clock) || owner != pid)
+        if (!S_ISREG(st.st_mode) || !follow_name(prefix, e->d_name, &owner, &clock) ||
+            owner != pid || process_open(&p, dir, e->d_name, err))
             continue;
-        snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
-        if (!own_file(path) || process_open(&p, path, 0, err))
-            continue;
-        if (p->elsewhere && !p->found_dead) {
-            *held = true;
+        *held |= p->elsewhere && !p->found_dead;
+        if (!p->found_dead || p->segment.head.pid != (uint32_t)pid) {
             process_close(p);
             continue;
         }
         p->asked = true;
+        p->keeper = keeper;
         found += !add(f, p, err);
     }
     if (d)
@@ -333,7 +249,12 @@ static int not_there(struct follow *f, pid_t pid, struct error *err)
 {
     struct error ignored = {0};
     bool held = false;
-    if (adopt_left(f, pid, "/dev/shm", FOLLOW_FILE_NAME, &held, &ignored))
+    int shared = follow_shared(err);
+    if (shared < 0)
+        return -1;
+    const unsigned found = adopt_left(f, pid, shared, FOLLOW_FILE_NAME, 0, &held, &ignored);
+    close(shared);
+    if (found)
         return 0;
     if (held)
         return error_set(err, ERROR_USAGE,
@@ -345,26 +266,59 @@ static int not_there(struct follow *f, pid_t pid, struct error *err)
                      (int)pid);
 }
 
+static int wait_for(struct follow *f, pid_t pid, struct error *err)
+{
+    pid_t *more = realloc(f->waited, (f->waited_count + 1) * sizeof *more);
+    if (!more)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    f->waited = more;
+    f->waited[f->waited_count++] = pid;
+    return 0;
+}
+
+/* The segment that the maps name. 1: it is its parent's, from before the fork, or not finished. */
+static int open_mapped(struct follow *f, const struct trust_process *who, const struct maps *m,
+                       struct watch_process **p, struct error *err)
+{
+    struct segment s;
+    struct maps_place place;
+    *p = NULL;
+    int status = maps_open(who, m, &s, &place, err);
+    if (status)
+        return status;
+    if ((pid_t)s.head.pid != who->inner_pid) {
+        segment_close(&s);
+        status = 1;
+    } else {
+        status = process_adopt(p, &s, place.ours ? place.dir : -1, place.name, who, err);
+    }
+    if (!status && *place.directory && place.ours)
+        (void)follow_session_maker(place.directory, &(*p)->keeper);
+    /* where its children's will be */
+    if (!status && f->dir < 0 && place.dir >= 0) {
+        f->dir = fcntl(place.dir, F_DUPFD_CLOEXEC, 3);
+        f->keeper = (*p)->keeper;
+        f->prefix = strncmp(place.name, FOLLOW_FILE_NAME, sizeof FOLLOW_FILE_NAME - 1)
+                        ? ""
+                        : FOLLOW_FILE_NAME;
+    }
+    if (place.dir >= 0)
+        close(place.dir);
+    return status;
+}
+
 int follow_pid(struct follow *f, pid_t pid, struct error *err)
 {
     struct maps m;
     struct watch_process *p;
+    struct trust_process who;
     if (kill(pid, 0) && errno == ESRCH)
         return not_there(f, pid, err);
-    if (read_maps(pid, &m, err))
+    if (trust_process(pid, &who, err) || maps_read(pid, &m, err))
         return -1;
-    char path[PATH_MAX + 64] = "";
-    int status = 1;
-    if (*m.segment) {
-        reach(pid, &m, path, sizeof path);
-        status = process_open(&p, path, pid, err);
-        if (status < 0)
-            return -1;
-        if (!status && (pid_t)p->segment.head->pid != inner_pid(pid)) {
-            process_close(p); /* its parent's, from before the fork */
-            status = 1;
-        }
-    }
+    int status = *m.path ? open_mapped(f, &who, &m, &p, err) : 1;
+    if (status < 0)
+        return -1;
     if (status && !m.library) {
         char command[256];
         command_line(pid, command, sizeof command);
@@ -375,21 +329,8 @@ int follow_pid(struct follow *f, pid_t pid, struct error *err)
             "the library in LD_PRELOAD",
             (int)pid, command, command);
     }
-    if (status) { /* it has not sampled anything yet */
-        pid_t *more = realloc(f->waited, (f->waited_count + 1) * sizeof *more);
-        if (!more)
-            return error_set(err, ERROR_MEMORY, "out of memory");
-        f->waited = more;
-        f->waited[f->waited_count++] = pid;
-        return 0;
-    }
-    if (!*f->directory && !m.deleted && !m.memfd) {
-        char *slash = strrchr(path, '/');
-        *slash = 0;
-        snprintf(f->directory, sizeof f->directory, "%s", path);
-        *slash = '/';
-        f->prefix = strstr(f->directory, MLW_WATCH_SESSION_PREFIX) ? "" : FOLLOW_FILE_NAME;
-    }
+    if (status) /* it has not sampled anything yet */
+        return wait_for(f, pid, err);
     if (find(f, pid, p->start_ns)) {
         process_close(p);
         return 0;
@@ -423,7 +364,7 @@ static void check(struct follow *f, struct watch_process *p, uint64_t now)
         if (f->items[i]->pid == p->pid && same_namespace(f->items[i], p) &&
             f->items[i]->start_ns > p->start_ns)
             p->life = WATCH_REPLACED;
-    if (__atomic_load_n(&p->segment.head->state, __ATOMIC_ACQUIRE) != MLW_WATCH_EXEC)
+    if (p->segment.head.state != MLW_WATCH_EXEC)
         p->exec_seen_ns = 0;
     else if (!p->exec_seen_ns) {
         p->exec_seen_ns = now;
@@ -457,8 +398,9 @@ void follow_release(struct follow *f)
     }
     free(f->items);
     free(f->waited);
-    if (f->own)
-        rmdir(f->directory); /* stays while somebody's memory is in it */
+    if (f->dir >= 0)
+        close(f->dir);
+    f->dir = -1;
     f->items = NULL;
     f->waited = NULL;
     f->count = f->room = 0;

@@ -22,16 +22,19 @@ struct follow {
     struct follow_listener listener;
     struct watch_process **items;
     uint32_t count, room;
-    char directory[PATH_MAX]; /* where new ones are looked for; "": nowhere */
-    bool own;                 /* the directory is this watch's: everybody in it is watched */
-    bool outside;             /* what is in it is not written by the processes themselves */
-    const char *prefix;       /* of the names of files in it */
-    pid_t *waited;            /* processes that carry the library and have not joined yet */
+    int dir;            /* where new ones are looked for; -1: nowhere */
+    pid_t keeper;       /* of that directory; 0: this watch, or none */
+    bool own;           /* the directory is this watch's: everybody in it is watched */
+    bool outside;       /* what is in it is not written by the processes themselves */
+    const char *prefix; /* of the names of files in it */
+    pid_t *waited;      /* processes that carry the library and have not joined yet */
     size_t waited_count;
 };
 
-/* Everybody in a session's directory. */
-void follow_session(struct follow *f, const char *directory);
+void follow_begin(struct follow *f, struct follow_listener listener);
+
+/* Every process that has a segment in the directory of this watch's session. */
+void follow_session(struct follow *f, int directory);
 
 /* The process `pid`, and its children from now on. A process that has ended and left its memory
  * behind is followed as well (and ends in the next round). -1: *err says why it cannot be, and what
@@ -52,6 +55,9 @@ void follow_release(struct follow *f);
 bool follow_name(const char *prefix, const char *name, pid_t *pid, uint64_t *clock);
 /* Who made the session whose directory is called that; false: it is no session's. */
 bool follow_session_maker(const char *name, pid_t *maker);
+
+/* Opens /dev/shm; -1 with *err. */
+int follow_shared(struct error *err);
 
 /* Processes that still run. */
 uint32_t follow_running(const struct follow *f);

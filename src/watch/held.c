@@ -1,30 +1,35 @@
 #include "watch/held.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool held_is(const char *path)
+#include "trust/place.h"
+
+bool held_by_other(int fd)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (flock(fd, LOCK_SH | LOCK_NB))
+        return errno == EWOULDBLOCK;
+    flock(fd, LOCK_UN);
+    return false;
+}
+
+bool held_entry(int dir, const char *name)
+{
+    static const struct trust_rule any = {.owners = TRUST_ANYBODY};
+    struct error ignored;
+    int fd = trust_open(dir, name, TRUST_READ, &any, &ignored);
+    if (fd < 0)
+        fd = trust_directory(dir, name, &any, &ignored);
     if (fd < 0)
         return false;
-    bool held = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    bool held = held_by_other(fd);
     close(fd);
     return held;
 }
 
-int held_take(const char *directory)
-{
-    int fd = open(directory, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
+bool held_take(int fd) { return !flock(fd, LOCK_EX | LOCK_NB); }
 
 bool held_elsewhere(const struct mlw_watch *head)
 {

@@ -2,8 +2,8 @@
  *
  * A process holds the lock of its segment (flock) as long as it has it mapped, and who reads a
  * session holds that of its directory: the kernel lets go of it at their ends. Process ids mean
- * something only to those in the same pid namespace. Nothing waits; nothing is kept open but by
- * held_take. Any thread. */
+ * something only to those in the same pid namespace. Nothing waits; nothing is kept open. Any
+ * thread. */
 #ifndef MALLOW_WATCH_HELD_H
 #define MALLOW_WATCH_HELD_H
 
@@ -11,10 +11,12 @@
 
 #include "format/watch.h"
 
-/* Whether somebody holds the file or directory. False when it cannot be asked. */
-bool held_is(const char *path);
-/* Holds a directory until the descriptor that is returned is closed; -1: not to be had. */
-int held_take(const char *directory);
+/* Whether another holds the open file or directory. False when it cannot be asked. */
+bool held_by_other(int fd);
+/* The same of an entry of a directory: a regular file or a directory; of others it is false. */
+bool held_entry(int dir, const char *name);
+/* Holds an open directory until its descriptor is closed. False: another holds it. */
+bool held_take(int fd);
 
 /* Whether the process ids in a segment are known to be of another pid namespace than ours. */
 bool held_elsewhere(const struct mlw_watch *head);

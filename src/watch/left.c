@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,103 +13,117 @@
 #include <unistd.h>
 
 #include "format/watch.h"
+#include "trust/process.h"
 #include "watch/follow.h"
 #include "watch/held.h"
+#include "watch/maps.h"
 #include "watch/segment.h"
 
 #define SHARED "/dev/shm"
 
-static bool is_gone(pid_t pid) { return kill(pid, 0) && errno == ESRCH; }
-
-/* Whether a process that lives has the file mapped: it may have the id of the one that died. */
-static bool is_mapped(pid_t pid, const char *path)
-{
-    char name[64], line[PATH_MAX + 256];
-    bool mapped = false;
-    snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
-    FILE *maps = fopen(name, "re");
-    if (!maps)
-        return true; /* it cannot be known: hands off */
-    while (!mapped && fgets(line, sizeof line, maps)) {
-        line[strcspn(line, "\n")] = 0;
-        const char *file = strchr(line, '/');
-        mapped = file && !strcmp(file, path);
-    }
-    fclose(maps);
-    return mapped;
-}
-
-/* The file may be about to become somebody's: it is held only once it is made. */
+/* It may be about to be taken: a file or a directory is held only once it is made. */
 #define MAKING_SECONDS 2
 
-/* Whether nobody uses the segment any more, for sure. */
-static bool is_left(const char *path, pid_t pid, const struct stat *st, bool in_session)
+/* A directory of segments. */
+struct place {
+    int dir;
+    const char *session; /* its name in /dev/shm; NULL: that itself */
+};
+
+static bool is_gone(pid_t pid) { return kill(pid, 0) && errno == ESRCH; }
+
+static bool is_fresh(const struct stat *st) { return time(NULL) - st->st_ctime <= MAKING_SECONDS; }
+
+static struct trust_identity identity_of(const struct stat *st)
+{
+    return (struct trust_identity){st->st_dev, st->st_ino, st->st_uid};
+}
+
+/* Whether no process uses the segment any more, for sure. A process that lives may have the id of
+ * the one that died: then it has not mapped it. */
+static bool is_left(const struct place *at, const char *name, pid_t pid, const struct stat *st,
+                    struct left_item *item)
 {
     struct segment s;
     struct error ignored;
-    bool gone, was_held = false, elsewhere = false;
-    if (held_is(path))
+    const struct trust_identity file = identity_of(st);
+    if (held_entry(at->dir, name))
         return false;
-    int status = segment_open(&s, path, &ignored);
-    if (!status) {
-        was_held = s.head->held;
-        elsewhere = held_elsewhere(s.head);
-        segment_close(&s);
-    }
-    gone = is_gone(pid) || !is_mapped(pid, path);
-    if (status) /* never finished */
-        return gone && (in_session || time(NULL) - st->st_ctime > MAKING_SECONDS);
+    const bool gone = is_gone(pid) || !maps_has(pid, &file);
+    int status = segment_open(&s, at->dir, name, &ignored);
+    if (status) /* never finished, or damaged */
+        return gone && (at->session || !is_fresh(st));
+    const bool was_held = s.head.held, elsewhere = held_elsewhere(&s.head);
+    item->realtime_ns = s.head.start_realtime_ns;
+    snprintf(item->exe, sizeof item->exe, "%.255s", s.head.exe);
+    segment_close(&s);
     return was_held || (gone && !elsewhere);
 }
 
-static void describe(struct left_item *item)
-{
-    struct segment s;
-    struct error ignored;
-    if (segment_open(&s, item->path, &ignored))
-        return;
-    item->realtime_ns = s.head->start_realtime_ns;
-    snprintf(item->exe, sizeof item->exe, "%.255s", s.head->exe);
-    segment_close(&s);
-}
-
-static int add(struct left *l, const char *path, pid_t pid, const struct stat *st,
-               struct error *err)
+static int add(struct left *l, const struct place *at, const char *name, const struct stat *st,
+               struct left_item item, struct error *err)
 {
     struct left_item *more = realloc(l->items, (l->count + 1) * sizeof *more);
     if (!more)
         return error_set(err, ERROR_MEMORY, "out of memory");
     l->items = more;
-    struct left_item *item = &more[l->count++];
-    *item = (struct left_item){.pid = pid, .bytes = (uint64_t)st->st_blocks * 512};
-    snprintf(item->path, sizeof item->path, "%s", path);
-    describe(item);
-    l->bytes += item->bytes;
+    item.bytes = item.is_session ? 0 : (uint64_t)st->st_blocks * 512;
+    item.file = identity_of(st);
+    snprintf(item.session, sizeof item.session, "%s", at->session ? at->session : "");
+    snprintf(item.name, sizeof item.name, "%s", name);
+    snprintf(item.path, sizeof item.path, SHARED "%s%s/%s", at->session ? "/" : "", item.session,
+             name);
+    more[l->count++] = item;
+    l->segments += !item.is_session;
+    l->bytes += item.bytes;
     return 0;
 }
 
-/* The segments in a directory, with that prefix; those of sessions whose maker is gone. */
-static int scan(struct left *l, const char *directory, const char *prefix, struct error *err)
+static int scan(struct left *l, const struct place *at, struct error *err);
+
+/* What is in the directory of a session whose maker is gone; and it itself. */
+static int scan_session(struct left *l, const struct place *at, const char *name, pid_t maker,
+                        const struct stat *st, struct error *err)
 {
-    DIR *d = opendir(directory);
+    const struct trust_rule rule = {.owners = geteuid() ? TRUST_CALLER : TRUST_ANYBODY};
+    struct error ignored;
+    int bad = 0;
+    const size_t before = l->count;
+    if (!is_gone(maker))
+        return 0;
+    const struct place in = {trust_directory(at->dir, name, &rule, &ignored), name};
+    if (in.dir < 0)
+        return 0; /* it may just have been removed */
+    if (!held_by_other(in.dir))
+        bad = scan(l, &in, err) ||
+              ((l->count > before || !is_fresh(st)) &&
+               add(l, at, name, st, (struct left_item){.pid = maker, .is_session = true}, err));
+    close(in.dir);
+    return bad ? -1 : 0;
+}
+
+/* The segments in a directory; of /dev/shm also those of its sessions. */
+static int scan(struct left *l, const struct place *at, struct error *err)
+{
+    DIR *d = trust_list(at->dir);
     int bad = 0;
     if (!d)
-        return error_system(err, "cannot read %s", directory);
+        return at->session ? 0 : error_system(err, "cannot read " SHARED);
     for (const struct dirent *e; !bad && (e = readdir(d));) {
-        char path[PATH_MAX];
         struct stat st;
         pid_t pid;
         uint64_t clock;
-        if ((size_t)snprintf(path, sizeof path, "%s/%s", directory, e->d_name) >= sizeof path ||
-            lstat(path, &st) || (st.st_uid != geteuid() && geteuid() != 0))
+        struct left_item item = {0};
+        if (fstatat(at->dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+            (st.st_uid != geteuid() && geteuid() != 0))
             continue;
-        if (*prefix && S_ISDIR(st.st_mode) && follow_session_maker(e->d_name, &pid)) {
-            struct error ignored;
-            if (is_gone(pid) && !held_is(path))
-                (void)scan(l, path, "", &ignored); /* it may just have been removed */
-        } else if (S_ISREG(st.st_mode) && follow_name(prefix, e->d_name, &pid, &clock) &&
-                   is_left(path, pid, &st, !*prefix)) {
-            bad = add(l, path, pid, &st, err);
+        if (!at->session && S_ISDIR(st.st_mode) && follow_session_maker(e->d_name, &pid))
+            bad = scan_session(l, at, e->d_name, pid, &st, err);
+        else if (S_ISREG(st.st_mode) &&
+                 follow_name(at->session ? "" : FOLLOW_FILE_NAME, e->d_name, &pid, &clock) &&
+                 is_left(at, e->d_name, pid, &st, &item)) {
+            item.pid = pid;
+            bad = add(l, at, e->d_name, &st, item, err);
         }
     }
     closedir(d);
@@ -118,13 +133,20 @@ static int scan(struct left *l, const char *directory, const char *prefix, struc
 static int by_time(const void *a, const void *b)
 {
     const struct left_item *x = a, *y = b;
+    if (x->is_session != y->is_session) /* a directory behind what is in it */
+        return x->is_session ? 1 : -1;
     return (x->realtime_ns > y->realtime_ns) - (x->realtime_ns < y->realtime_ns);
 }
 
 int left_find(struct left *l, struct error *err)
 {
     *l = (struct left){0};
-    if (scan(l, SHARED, FOLLOW_FILE_NAME, err)) {
+    const struct place shared = {follow_shared(err), NULL};
+    if (shared.dir < 0)
+        return -1;
+    int bad = scan(l, &shared, err);
+    close(shared.dir);
+    if (bad) {
         left_release(l);
         return -1;
     }
@@ -139,20 +161,29 @@ void left_release(struct left *l)
     *l = (struct left){0};
 }
 
+/* 0 when it is gone by now. */
+static int clear(const struct left_item *item, int shared, struct error *err)
+{
+    const struct trust_rule rule = {.owners = TRUST_CALLER | TRUST_USER, .user = item->file.owner};
+    if (item->is_session)
+        return trust_remove_directory(shared, item->name, &item->file, err) < 0 ? -1 : 0;
+    if (!*item->session)
+        return trust_remove(shared, item->name, &item->file, err) < 0 ? -1 : 0;
+    int session = trust_directory(shared, item->session, &rule, err);
+    if (session < 0)
+        return err->number == ENOENT ? 0 : -1;
+    int status = trust_remove(session, item->name, &item->file, err);
+    close(session);
+    return status < 0 ? -1 : 0;
+}
+
 size_t left_clear(const struct left *l, struct error *err)
 {
     size_t done = 0;
-    for (size_t i = 0; i < l->count; i++) {
-        char directory[PATH_MAX];
-        if (unlink(l->items[i].path) && errno != ENOENT) {
-            error_system(err, "cannot remove %s", l->items[i].path);
-            continue;
-        }
-        done++;
-        snprintf(directory, sizeof directory, "%s", l->items[i].path);
-        *strrchr(directory, '/') = 0;
-        if (strcmp(directory, SHARED) != 0)
-            rmdir(directory); /* stays while something is in it */
-    }
+    int shared = follow_shared(err);
+    for (size_t i = 0; shared >= 0 && i < l->count; i++)
+        done += !clear(&l->items[i], shared, err);
+    if (shared >= 0)
+        close(shared);
     return done;
 }

@@ -6,32 +6,37 @@
 #define MALLOW_WATCH_LEFT_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "trust/file.h"
 
 struct left_item {
     char path[PATH_MAX];
-    pid_t pid;
-    uint64_t bytes;       /* of memory that it takes */
+    pid_t pid;       /* of a session: of the watch that made it */
+    bool is_session; /* the directory of a watch that was killed; what is in it stands before */
+    uint64_t bytes;  /* of memory that it takes */
     uint64_t realtime_ns; /* when it was made; 0: not known, as it was never finished */
     char exe[256];        /* "": not known */
+    char session[NAME_MAX + 1], name[NAME_MAX + 1]; /* private: where, in /dev/shm */
+    struct trust_identity file;                     /* private: which */
 };
 
 struct left {
     struct left_item *items; /* oldest first */
-    size_t count;
-    uint64_t bytes; /* of all */
+    size_t count, segments;  /* segments: those that are no sessions */
+    uint64_t bytes;          /* of all */
 };
 
 /* -1: no memory, or /dev/shm cannot be read. left_release gives the list back. */
 int left_find(struct left *l, struct error *err);
 void left_release(struct left *l);
 
-/* Removes what is in the list, and directories of watches that ended and are empty then. Returns
- * how many were removed; what could not be is in *err. */
+/* Removes what is in the list, as far as it is still what was found. Returns how many are gone, or
+ * are in use again; why another is not is in *err. */
 size_t left_clear(const struct left *l, struct error *err);
 
 #endif

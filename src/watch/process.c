@@ -1,24 +1,22 @@
 #include "watch/process.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "watch/held.h"
 
-#define Q8       256.0
-#define NOTED_NS 1000000000ull /* in which an end is noted by who writes from outside */
+#define Q8 256.0
+/* In which an end is noted by the process that writes from outside: it may have to wait for a
+ * processor. */
+#define NOTED_NS 30000000000ull
 
-static uint32_t state_of(const struct watch_process *p)
-{
-    return __atomic_load_n(&p->segment.head->state, __ATOMIC_ACQUIRE);
-}
+static uint32_t state_of(const struct watch_process *p) { return p->segment.head.state; }
 
 static bool is_gone(const struct watch_process *p)
 {
@@ -26,43 +24,121 @@ static bool is_gone(const struct watch_process *p)
     if (p->pidfd >= 0)
         return poll(&gone, 1, 0) > 0;
     if (!p->elsewhere)
-        return kill(p->pid, 0) && errno == ESRCH;
-    return p->segment.head->held ? !held_is(p->segment.path) : state_of(p) == MLW_WATCH_EXITED;
+        return !p->who.pid || !trust_process_lives(&p->who);
+    return p->segment.head.held ? !held_by_other(p->segment.fd) : state_of(p) == MLW_WATCH_EXITED;
 }
 
-int process_open(struct watch_process **process, const char *path, pid_t pid, struct error *err)
+/* ---- who it is ---- */
+
+#define TICK_NS 10000000u /* to which /proc knows when a process started */
+
+/* Whether its clock is ours: in a time namespace it may differ. */
+static bool has_our_clock(pid_t pid)
+{
+    char ours[64], its[64];
+    return trust_proc_link(0, "ns/time", ours, sizeof ours) <= 0 ||
+           trust_proc_link(pid, "ns/time", its, sizeof its) <= 0 || !strcmp(ours, its);
+}
+
+/* Whether what the segment says is so: its file belongs to root, to the caller or to a user of the
+ * process; the process calls itself by that id; it had started when the segment was made. */
+static bool is_of(const struct segment *s, const struct trust_process *who)
+{
+    const struct mlw_watch *h = &s->head;
+    const uid_t owner = s->identity.owner;
+    const bool named =
+        (pid_t)h->pid == who->inner_pid || (!h->pid_namespace && (pid_t)h->pid == who->pid);
+    return named && (owner == 0 || owner == geteuid() || trust_process_is_of(who, owner)) &&
+           ((h->start_ns + TICK_NS >= who->start_ns && h->start_ns <= clock_monotonic_ns()) ||
+            !has_our_clock(who->pid));
+}
+
+static int begin(struct watch_process **process, const struct segment *s, int dir, const char *name,
+                 struct error *err)
 {
     struct watch_process *p = calloc(1, sizeof *p);
-    *process = NULL;
-    if (!p)
-        return error_set(err, ERROR_MEMORY, "out of memory");
-    int status = segment_open(&p->segment, path, err);
-    if (!status && stacks_begin(&p->stacks, &p->segment, err)) {
-        segment_close(&p->segment);
-        status = -1;
-    }
-    if (status) {
-        free(p);
-        return status;
-    }
-    p->pid = pid ? pid : (pid_t)p->segment.head->pid;
-    p->stacks.image.pid = (uint32_t)p->pid;
-    p->start_ns = p->segment.head->start_ns;
-    p->joined_ns = clock_monotonic_ns();
-    p->wait_status = -1;
-    p->elsewhere = !pid && held_elsewhere(p->segment.head);
-    p->pidfd = p->elsewhere ? -1 : (int)syscall(SYS_pidfd_open, p->pid, 0);
-    p->found_dead = p->elsewhere ? is_gone(p) : kill(p->pid, 0) && errno == ESRCH;
     *process = p;
+    if (!p) {
+        struct segment left = *s;
+        segment_close(&left);
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    }
+    p->segment = *s;
+    p->dir = dir < 0 ? -1 : fcntl(dir, F_DUPFD_CLOEXEC, 3);
+    if (p->dir >= 0)
+        snprintf(p->name, sizeof p->name, "%s", name);
+    p->start_ns = s->head.start_ns;
+    p->joined_ns = clock_monotonic_ns();
+    p->wait_status = p->pidfd = -1;
+    if (!stacks_begin(&p->stacks, &p->segment, err))
+        return 0;
+    process_close(p);
+    *process = NULL;
+    return -1;
+}
+
+static void join(struct watch_process *p, const struct trust_process *who)
+{
+    p->pidfd = (int)syscall(SYS_pidfd_open, who->pid, 0);
+    if (p->pidfd >= 0 && !trust_process_lives(who)) {
+        close(p->pidfd); /* it may be of the next one of that number */
+        p->pidfd = -1;
+    }
+    p->who = *who;
+    p->pid = who->pid;
+    p->stacks.image.pid = (uint32_t)p->pid;
+}
+
+int process_open(struct watch_process **process, int dir, const char *name, struct error *err)
+{
+    struct segment s;
+    struct watch_process *p;
+    struct trust_process who;
+    struct error ignored;
+    int status = segment_open(&s, dir, name, err);
+    if (status)
+        return status;
+    if (begin(&p, &s, dir, name, err))
+        return -1;
+    p->pid = (pid_t)s.head.pid;
+    p->stacks.image.pid = s.head.pid;
+    p->elsewhere = held_elsewhere(&s.head);
+    if (p->elsewhere)
+        p->found_dead = is_gone(p);
+    else if (!trust_process(p->pid, &who, &ignored) && is_of(&s, &who))
+        join(p, &who);
+    else
+        p->found_dead = true;
+    *process = p;
+    return 0;
+}
+
+int process_adopt(struct watch_process **process, const struct segment *s, int dir,
+                  const char *name, const struct trust_process *who, struct error *err)
+{
+    *process = NULL;
+    if (!is_of(s, who)) {
+        struct segment left = *s;
+        segment_close(&left);
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the shared memory that process %d has mapped is not its own",
+                         (int)who->pid);
+    }
+    if (begin(process, s, dir, name, err))
+        return -1;
+    join(*process, who);
     return 0;
 }
 
 void process_close(struct watch_process *p)
 {
+    struct error ignored;
     if (!p)
         return;
-    if (p->remove)
-        unlink(p->segment.path);
+    if (p->remove && p->dir >= 0)
+        (void)trust_remove(p->dir, p->name, &p->segment.identity, &ignored);
+    if (p->dir >= 0)
+        close(p->dir);
     if (p->pidfd >= 0)
         close(p->pidfd);
     segment_close(&p->segment);
@@ -78,7 +154,9 @@ void process_check(struct watch_process *p)
 {
     if (p->life != WATCH_RUNNING)
         return;
-    if (!is_gone(p))
+    const bool gone = is_gone(p);
+    segment_refresh(&p->segment);
+    if (!gone)
         return;
     if (p->outside && state_of(p) == MLW_WATCH_LIVE) {
         uint64_t now = clock_monotonic_ns();
@@ -88,7 +166,7 @@ void process_check(struct watch_process *p)
     }
     p->life = state_of(p) == MLW_WATCH_EXEC ? WATCH_REPLACED : WATCH_ENDED;
     /* exit() does not tell the library its status, which then says 0 */
-    uint32_t status = __atomic_load_n(&p->segment.head->exit_status, __ATOMIC_RELAXED) & 0xff;
+    uint32_t status = p->segment.head.exit_status & 0xff;
     if (state_of(p) == MLW_WATCH_EXITED && status)
         p->wait_status = (int)(status << 8);
     else if (state_of(p) == MLW_WATCH_KILLED)
@@ -101,23 +179,44 @@ bool process_said_goodbye(const struct watch_process *p) { return state_of(p) ==
 
 double process_footprint(const struct watch_process *p)
 {
-    const struct mlw_watch_counters *c = &p->segment.head->counters;
-    uint64_t freed = __atomic_load_n(&c->free_weight, __ATOMIC_RELAXED);
-    uint64_t made = __atomic_load_n(&c->sample_weight, __ATOMIC_RELAXED);
+    const uint64_t freed = p->segment.head.counters.free_weight;
+    const uint64_t made = p->segment.head.counters.sample_weight;
     return made > freed ? (double)(made - freed) : 0;
 }
 
 /* ---- what is live ---- */
 
-/* Sums of sites by index of the table, while a copy is taken. */
+/* A look at all that a segment holds. */
 struct look {
-    uint32_t *node, *version; /* [sites]; version 0: the site was not read */
+    struct watch_process *p;
+    uint32_t *node, *version; /* of sites by index; version 0: the site was not read */
+    bool no_memory;
 };
 
-static void add_sums(struct watch_process *p, const struct mlw_watch_site *s, uint32_t node)
+/* Room for `more` entries in an array that grows to what is there, not to what a head claims. */
+static bool room_for(void **array, uint32_t *room, uint32_t count, size_t bytes)
 {
-    if (p->sum_count == p->sum_room)
+    if (count < *room)
+        return true;
+    const uint32_t more = *room ? *room * 2 : 256;
+    void *grown = realloc(*array, more * bytes);
+    if (!grown)
+        return false;
+    *array = grown;
+    *room = more;
+    return true;
+}
+
+static void add_sums(struct look *l, const struct mlw_watch_site *s, uint32_t node)
+{
+    struct watch_process *p = l->p;
+    /* each site once, and once more when it was given away during the look */
+    if (p->sum_count == 2 * p->segment.table[SEGMENT_SITES].count)
         return;
+    if (!room_for((void **)&p->sums, &p->sum_room, p->sum_count, sizeof *p->sums)) {
+        l->no_memory = true;
+        return;
+    }
     p->sums[p->sum_count++] = (struct watch_sums){
         .stack = node,
         .samples = s->samples,
@@ -132,130 +231,116 @@ static void add_sums(struct watch_process *p, const struct mlw_watch_site *s, ui
     };
 }
 
-/* Reads every site that was used; returns how many were torn. */
-static uint32_t read_sites(struct watch_process *p, struct look *l)
+static void take_site(void *arg, uint32_t index, const void *record)
 {
-    uint32_t torn = 0;
-    p->sum_count = 0;
-    for (uint32_t i = 0; i < p->segment.sites; i++) {
-        struct mlw_watch_site s;
-        enum segment_copy c = segment_site(&p->segment, i, &s);
-        torn += c == SEGMENT_TORN;
-        if (c != SEGMENT_WHOLE)
-            continue;
-        l->node[i] = stacks_node(&p->stacks, &p->segment, &s.stack);
-        l->version[i] = s.version;
-        add_sums(p, &s, l->node[i]);
-    }
-    return torn;
+    struct look *l = arg;
+    const struct mlw_watch_site *s = record;
+    l->node[index] = stacks_node(&l->p->stacks, &l->p->segment, &s->stack);
+    l->version[index] = s->version;
+    add_sums(l, s, l->node[index]);
 }
 
-/* The node of the stack of a sample, whose site may have come after read_sites. */
-static uint32_t node_of(struct watch_process *p, struct look *l, const struct mlw_watch_sample *b)
+/* The node of the stack of a sample, whose site may have come after the others were read. False:
+ * its site has gone to another stack. */
+static bool node_of(struct look *l, const struct mlw_watch_sample *b, uint32_t *node)
 {
-    if (b->site >= p->segment.sites)
-        return 0;
+    *node = 0;
+    if (b->site >= l->p->segment.table[SEGMENT_SITES].count)
+        return true;
     if (l->version[b->site] != b->site_version) {
         struct mlw_watch_site s;
-        if (segment_site(&p->segment, b->site, &s) != SEGMENT_WHOLE || s.version != b->site_version)
-            return 0;
-        l->node[b->site] = stacks_node(&p->stacks, &p->segment, &s.stack);
-        l->version[b->site] = s.version;
-        add_sums(p, &s, l->node[b->site]);
+        if (segment_site(&l->p->segment, b->site, &s) != SEGMENT_WHOLE ||
+            s.version != b->site_version)
+            return false;
+        take_site(l, b->site, &s);
     }
-    return l->node[b->site];
+    *node = l->node[b->site];
+    return true;
 }
 
-static uint32_t read_samples(struct watch_process *p, struct look *l, uint32_t used)
+static void take_sample(void *arg, uint32_t index, const void *record)
 {
-    uint32_t torn = 0;
-    p->block_count = 0;
-    for (uint32_t i = 0; i < used; i++) {
-        struct mlw_watch_sample b;
-        enum segment_copy c = segment_sample(&p->segment, i, &b);
-        torn += c == SEGMENT_TORN;
-        if (c != SEGMENT_WHOLE || !(b.flags & MLW_WATCH_SAMPLE_LIVE))
-            continue;
-        uint32_t node = node_of(p, l, &b);
-        if (!segment_sample_holds(&p->segment, i, b.version))
-            continue; /* freed meanwhile */
-        p->blocks[p->block_count++] = (struct watch_block){.address = b.address,
-                                                           .size = b.size,
-                                                           .weight = b.weight,
-                                                           .born_ns = b.time_ns,
-                                                           .stack = node,
-                                                           .tid = b.tid};
+    struct look *l = arg;
+    struct watch_process *p = l->p;
+    const struct mlw_watch_sample *b = record;
+    uint32_t node;
+    if (!(b->flags & MLW_WATCH_SAMPLE_LIVE))
+        return;
+    /* A site is given away only when no live sample names it. */
+    if (!node_of(l, b, &node) && !segment_sample_holds(&p->segment, index, b->version))
+        return; /* freed meanwhile */
+    if (!room_for((void **)&p->blocks, &p->block_room, p->block_count, sizeof *p->blocks)) {
+        l->no_memory = true;
+        return;
     }
-    return torn;
+    p->blocks[p->block_count++] = (struct watch_block){.address = b->address,
+                                                       .size = b->size,
+                                                       .weight = b->weight,
+                                                       .born_ns = b->time_ns,
+                                                       .stack = node,
+                                                       .tid = b->tid};
+}
+
+static void take_last(void *arg, const struct mlw_watch_free *f)
+{
+    uint64_t *last = arg;
+    if (f->freed_ns > *last)
+        *last = f->freed_ns;
 }
 
 /* The latest time that is written down anywhere. */
 static uint64_t last_sign(const struct watch_process *p)
 {
-    uint64_t last = p->start_ns;
-    struct mlw_watch_free f;
+    uint64_t last = p->start_ns, missed;
+    const uint64_t next = p->segment.head.next_free;
     for (uint32_t i = 0; i < p->block_count; i++)
         if (p->blocks[i].born_ns > last)
             last = p->blocks[i].born_ns;
-    if (p->segment.head->next_free &&
-        segment_free(&p->segment, p->segment.head->next_free - 1, &f) == SEGMENT_WHOLE &&
-        f.freed_ns > last)
-        last = f.freed_ns;
+    if (next)
+        segment_each_free(&p->segment, next - 1, next, take_last, &last, &missed);
     return last;
 }
 
 int process_look(struct watch_process *p, struct error *err)
 {
-    uint32_t used = __atomic_load_n(&p->segment.head->samples_used, __ATOMIC_ACQUIRE);
-    if (used > p->segment.samples)
-        used = p->segment.samples;
-    if (!p->sums) { /* each site once, and once more when it was given away during a look */
-        p->sum_room = p->segment.sites * 2;
-        p->sums = calloc((size_t)p->sum_room + 1, sizeof *p->sums);
-    }
-    if (used > p->block_room) {
-        struct watch_block *blocks = realloc(p->blocks, used * sizeof *blocks);
-        if (blocks) {
-            p->blocks = blocks;
-            p->block_room = used;
-        }
-    }
-    struct look l = {calloc((size_t)p->segment.sites + 1, sizeof *l.node),
-                     calloc((size_t)p->segment.sites + 1, sizeof *l.version)};
-    int status = 0;
-    if (!p->sums || used > p->block_room || !l.node || !l.version) {
-        status = error_set(err, ERROR_MEMORY, "out of memory");
-    } else {
+    const uint32_t sites = p->segment.table[SEGMENT_SITES].count;
+    segment_refresh(&p->segment);
+    struct look l = {.p = p,
+                     .node = calloc((size_t)sites + 1, sizeof *l.node),
+                     .version = calloc((size_t)sites + 1, sizeof *l.version)};
+    l.no_memory = !l.node || !l.version;
+    if (!l.no_memory) {
         p->time_ns = clock_monotonic_ns();
-        segment_counters(&p->segment, &p->counters);
-        p->torn = read_sites(p, &l);
-        p->torn += read_samples(p, &l, used);
+        p->counters = p->segment.head.counters;
+        p->sum_count = p->block_count = 0;
+        p->torn = segment_each(&p->segment, SEGMENT_SITES, 0, sites, take_site, &l);
+        p->torn += segment_each(&p->segment, SEGMENT_SAMPLES, 0, p->segment.head.samples_used,
+                                take_sample, &l);
         if (p->found_dead)
             p->time_ns = last_sign(p);
-        if (p->stacks.failed)
-            status = error_set(err, ERROR_MEMORY, "out of memory");
     }
     free(l.node);
     free(l.version);
-    return status;
+    return l.no_memory || p->stacks.failed ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
 }
 
 /* ---- what ended ---- */
 
+static void take_lifetime(void *arg, const struct mlw_watch_free *f)
+{
+    struct watch_process *p = arg;
+    if (f->freed_ns >= f->allocated_ns)
+        lifetimes_add(&p->lifetimes, f->freed_ns - f->allocated_ns);
+}
+
 void process_drain(struct watch_process *p)
 {
-    uint64_t end = __atomic_load_n(&p->segment.head->next_free, __ATOMIC_ACQUIRE);
-    if (end < p->next_free || !p->segment.frees)
+    uint64_t missed;
+    segment_refresh(&p->segment);
+    const uint64_t end = p->segment.head.next_free;
+    if (end < p->next_free || !p->segment.table[SEGMENT_FREES].count)
         return;
-    if (end - p->next_free > p->segment.frees) {
-        p->missed_frees += end - p->next_free - p->segment.frees;
-        p->next_free = end - p->segment.frees;
-    }
-    for (; p->next_free < end; p->next_free++) {
-        struct mlw_watch_free f;
-        if (segment_free(&p->segment, p->next_free, &f) != SEGMENT_WHOLE)
-            p->missed_frees++;
-        else if (f.freed_ns >= f.allocated_ns)
-            lifetimes_add(&p->lifetimes, f.freed_ns - f.allocated_ns);
-    }
+    segment_each_free(&p->segment, p->next_free, end, take_lifetime, p, &missed);
+    p->missed_frees += missed;
+    p->next_free = end;
 }

@@ -11,6 +11,8 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "trust/place.h"
+#include "trust/process.h"
 #include "watch/age.h"
 #include "watch/segment.h"
 #include "watch/stacks.h"
@@ -38,15 +40,19 @@ struct watch_told {
     uint64_t time_ns; /* of that report; 0: there was none */
 };
 
-enum watch_told_kind { TOLD_OLD, TOLD_ALL, TOLD_SCREEN, TOLD_KINDS };
+enum watch_told_kind { TOLD_OLD, TOLD_ALL, TOLD_SCREEN_OLD, TOLD_SCREEN_ALL, TOLD_KINDS };
 
 enum watch_life { WATCH_RUNNING, WATCH_ENDED, WATCH_REPLACED /* by an exec */ };
 
 struct watch_process {
     struct segment segment;
     struct stacks stacks;
-    pid_t pid;      /* as this process sees it */
-    bool elsewhere; /* it is in another pid namespace: pid is what it calls itself */
+    int dir; /* the directory that its file is in, as `name`; -1: none from which it is removed */
+    char name[NAME_MAX + 1];
+    struct trust_process who; /* as /proc had it; pid 0: it ended before, or is elsewhere */
+    pid_t keeper;             /* the watch that removes the file as long as it lives; 0: this one */
+    pid_t pid;                /* as this process sees it */
+    bool elsewhere;           /* it is in another pid namespace: pid is what it calls itself */
     uint64_t start_ns;
     int pidfd; /* -1: none to be had */
     enum watch_life life;
@@ -80,10 +86,16 @@ struct watch_process {
     double high_water_told;
 };
 
-/* Opens the segment at `path`. pid: as seen from here; 0: what the segment says, which may be of
- * another pid namespace. Returns 0 with *p set, 1 when the process has not finished making it, -1
- * with *err set. */
-int process_open(struct watch_process **p, const char *path, pid_t pid, struct error *err);
+/* Opens the segment `name` of the directory dir, which stays the caller's. What it says of itself
+ * is compared with /proc; of a process that is not what it says, it is what one that ended has left
+ * (found_dead). Returns 0 with *p set, 1 when the process has not finished making it, -1 with *err
+ * set. */
+int process_open(struct watch_process **p, int dir, const char *name, struct error *err);
+/* The process `who`, which has this segment mapped. Takes the segment over, also when it fails; dir
+ * and name as above, or -1 and NULL when the file is not to be removed. -1: it is not the segment
+ * of that process. */
+int process_adopt(struct watch_process **p, const struct segment *s, int dir, const char *name,
+                  const struct trust_process *who, struct error *err);
 /* Removes the file if that was wanted. NULL is fine. */
 void process_close(struct watch_process *p);
 

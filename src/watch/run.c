@@ -1,18 +1,19 @@
 #include "watch/run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "launch/launch.h"
+#include "trust/place.h"
 #include "watch/held.h"
 
 #define MS_NS         1000000ull
@@ -31,7 +32,7 @@ struct watch_run {
     bool reaped, stop;
     int wait_status, signals;
     bool paused;
-    int session_held; /* its descriptor; -1: none */
+    int session_dir; /* locked; -1: none */
     char session[PATH_MAX], assignment[PATH_MAX + 64];
     uint64_t started_ns, next_old_ns, next_find_ns, next_tick_ns;
     unsigned reports; /* of old blocks, by the clock */
@@ -71,34 +72,54 @@ static uint32_t site_node(struct watch_process *p, uint32_t index, uint32_t vers
     return stacks_node(&p->stacks, &p->segment, &s.stack);
 }
 
+struct collecting {
+    struct watch_process *p;
+    struct watch_report *out;
+    uint64_t most;
+};
+
+static void collect_free(void *arg, const struct mlw_watch_free *call)
+{
+    struct collecting *c = arg;
+    struct watch_report *out = c->out;
+    struct watch_sites *s = &out->sites;
+    uint32_t i = 0;
+    if (out->freed_count == c->most)
+        return;
+    struct watch_freed *f = &out->freed[out->freed_count++];
+    f->call = *call;
+    f->allocation = site_node(c->p, call->site, call->site_version);
+    f->release = site_node(c->p, call->free_site, call->free_site_version);
+    while (i < s->count && s->items[i].stack != f->allocation)
+        i++;
+    if (i == s->count)
+        s->items[s->count++] = (struct watch_site){.stack = f->allocation};
+    estimate_add(&s->items[i].chosen, call->size, call->weight);
+    estimate_add(&s->total, call->size, call->weight);
+    s->chosen = s->count;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct watch_freed *x = a, *y = b;
+    return (x->call.number > y->call.number) - (x->call.number < y->call.number);
+}
+
 /* The latest releases, and the blocks by who had allocated them. */
 static int collect_frees(struct watch_process *p, struct watch_report *out, struct error *err)
 {
-    uint64_t end = __atomic_load_n(&p->segment.head->next_free, __ATOMIC_ACQUIRE), from = 0;
-    uint64_t most = p->segment.frees < FREES_TOLD ? p->segment.frees : FREES_TOLD;
+    uint64_t end = p->segment.head.next_free, from = 0, missed;
+    const uint32_t all = p->segment.table[SEGMENT_FREES].count;
+    const uint64_t most = all < FREES_TOLD ? all : FREES_TOLD;
     if (end > most)
         from = end - most;
     out->freed = calloc(most + 1, sizeof *out->freed);
     out->sites.items = calloc(most + 1, sizeof *out->sites.items);
     if (!out->freed || !out->sites.items)
         return error_set(err, ERROR_MEMORY, "out of memory");
-    for (uint64_t n = from; n < end && out->freed_count < most; n++) {
-        struct watch_freed *f = &out->freed[out->freed_count];
-        if (segment_free(&p->segment, n, &f->call) != SEGMENT_WHOLE)
-            continue;
-        f->allocation = site_node(p, f->call.site, f->call.site_version);
-        f->release = site_node(p, f->call.free_site, f->call.free_site_version);
-        out->freed_count++;
-        struct watch_sites *s = &out->sites;
-        uint32_t i = 0;
-        while (i < s->count && s->items[i].stack != f->allocation)
-            i++;
-        if (i == s->count)
-            s->items[s->count++] = (struct watch_site){.stack = f->allocation};
-        estimate_add(&s->items[i].chosen, f->call.size, f->call.weight);
-        estimate_add(&s->total, f->call.size, f->call.weight);
-        s->chosen = s->count;
-    }
+    struct collecting c = {p, out, most};
+    segment_each_free(&p->segment, from, end, collect_free, &c, &missed);
+    qsort(out->freed, out->freed_count, sizeof *out->freed, by_number);
     return 0;
 }
 
@@ -126,7 +147,7 @@ int watch_run_report(struct watch_run *r, struct watch_process *p, enum watch_ki
         return collect_frees(p, out, err);
     if (sites_of(&out->sites, p, &choice, err))
         return -1;
-    if (told == TOLD_SCREEN && out->since_ns && p->time_ns - out->since_ns < SCREEN_NS)
+    if (told >= TOLD_SCREEN_OLD && out->since_ns && p->time_ns - out->since_ns < SCREEN_NS)
         return 0; /* growth on the screen is of the last seconds, not of the last look */
     return sites_told(&out->sites, p, &choice, err);
 }
@@ -138,6 +159,26 @@ void watch_report_free(struct watch_report *r)
     r->freed = NULL;
 }
 
+/* From now on blocks that are old now are left out; so growth is counted from what is left of them,
+ * or the next report would say that the program had freed them. */
+static int mark_known(struct watch_run *r, struct watch_process *p, uint64_t older_than_ns,
+                      struct error *err)
+{
+    int status = 0;
+    p->known_before_ns = p->time_ns > older_than_ns ? p->time_ns - older_than_ns : 0;
+    for (int told = 0; told < TOLD_KINDS && !status; told++) {
+        struct watch_sites sites;
+        const struct watch_choice choice = {.older_than_ns = older_than_ns,
+                                            .order = r->o.order,
+                                            .told = (enum watch_told_kind)told};
+        if ((told != TOLD_OLD && told != TOLD_SCREEN_OLD) || !p->told[told].time_ns)
+            continue;
+        status = sites_of(&sites, p, &choice, err) || sites_told(&sites, p, &choice, err);
+        sites_free(&sites);
+    }
+    return status ? -1 : 0;
+}
+
 static void report(struct watch_run *r, struct watch_process *p, enum watch_kind kind, bool marking)
 {
     struct watch_report out;
@@ -146,8 +187,8 @@ static void report(struct watch_run *r, struct watch_process *p, enum watch_kind
         say(r, true, err.text);
     else
         r->o.listener.report(r->o.listener.arg, &out, marking);
-    if (marking)
-        p->known_before_ns = p->time_ns > out.older_than_ns ? p->time_ns - out.older_than_ns : 0;
+    if (marking && mark_known(r, p, out.older_than_ns, &err))
+        say(r, true, err.text);
     watch_report_free(&out);
 }
 
@@ -184,12 +225,12 @@ void watch_run_order(struct watch_run *r, enum watch_order order) { r->o.order =
 
 static void tell_errors(struct watch_run *r, struct watch_process *p)
 {
-    uint64_t end = __atomic_load_n(&p->segment.head->next_error, __ATOMIC_ACQUIRE);
-    if (end < p->next_error || !p->segment.errors)
+    const uint64_t end = p->segment.head.next_error, all = p->segment.table[SEGMENT_ERRORS].count;
+    if (end < p->next_error || !all)
         return;
-    if (end - p->next_error > p->segment.errors) {
-        p->missed_errors += end - p->next_error - p->segment.errors;
-        p->next_error = end - p->segment.errors;
+    if (end - p->next_error > all) {
+        p->missed_errors += end - p->next_error - all;
+        p->next_error = end - all;
     }
     for (; p->next_error < end; p->next_error++) {
         struct watch_caught c = {.process = p};
@@ -214,7 +255,7 @@ static void say_trouble(struct watch_run *r, const struct watch_process *p)
         "/dev/shm is full: samples are dropped",
         "a MALLOW_WATCH_ variable was not understood",
         "it limited or locked its address space, so that the library gave its own back"};
-    uint32_t trouble = __atomic_load_n(&p->segment.head->trouble, __ATOMIC_RELAXED);
+    const uint32_t trouble = p->segment.head.trouble;
     for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++)
         if (trouble >> i & 1) {
             char line[256];
@@ -231,8 +272,10 @@ static void joined(void *arg, struct watch_process *p)
     p->is_program = r->launch.pid && p->pid == r->launch.pid && !p->elsewhere;
     p->hold = p->is_program;
     p->asked |= p->is_program;
-    segment_change(&p->segment, &(struct segment_change){.reader_pid = &self});
-    if (!r->launch.pid && (r->o.period_bytes || r->o.guard_share || r->o.on_error) &&
+    if (!p->found_dead)
+        segment_change(&p->segment, &(struct segment_change){.reader_pid = &self});
+    if (!r->launch.pid && !p->found_dead &&
+        (r->o.period_bytes || r->o.guard_share || r->o.on_error) &&
         !segment_change(&p->segment, &(struct segment_change){.period = r->o.period_bytes,
                                                               .guard_share = r->o.guard_share,
                                                               .on_error = r->o.on_error}))
@@ -270,7 +313,7 @@ static void look_for_high_water(struct watch_run *r, struct watch_process *p)
     if (now > p->high_water_bytes)
         p->high_water_bytes = now;
     double least = p->high_water_told * RISE;
-    double one = (double)__atomic_load_n(&p->segment.head->settings.period, __ATOMIC_RELAXED);
+    const double one = (double)p->segment.head.settings.period;
     if (!r->o.high_water || now < least || now < p->high_water_told + 2 * one ||
         now < (double)r->o.high_water_bytes)
         return;
@@ -378,14 +421,33 @@ static void fill_environment(struct watch_run *r, struct environment *e, const c
 
 static int make_session(struct watch_run *r, struct error *err)
 {
+    const struct trust_rule own = {.what = "the directory"};
     snprintf(r->session, sizeof r->session, "/dev/shm/" MLW_WATCH_SESSION_PREFIX "%d-XXXXXX",
              (int)getpid());
     if (!mkdtemp(r->session))
         return error_system(err, "cannot make a directory in /dev/shm, where the processes' "
                                  "shared memory is to be");
-    r->session_held = held_take(r->session);
+    r->session_dir = trust_directory(AT_FDCWD, r->session, &own, err);
+    if (r->session_dir < 0)
+        return -1;
+    (void)held_take(r->session_dir);
     snprintf(r->assignment, sizeof r->assignment, "%s=%s", MLW_ENV_WATCH_SESSION, r->session);
     return 0;
+}
+
+/* It stays while the memory of a process is in it. */
+static void remove_session(struct watch_run *r)
+{
+    struct trust_identity id;
+    struct error ignored;
+    if (r->session_dir < 0)
+        return;
+    int shared = follow_shared(&ignored);
+    if (shared >= 0 && trust_identify(r->session_dir, &id))
+        (void)trust_remove_directory(shared, strrchr(r->session, '/') + 1, &id, &ignored);
+    if (shared >= 0)
+        close(shared);
+    close(r->session_dir);
 }
 
 /* Runs PROGRAM. -1: result->exit_status and *err say how that failed. */
@@ -409,7 +471,7 @@ static int start_program(struct watch_run *r, const struct signals_before *signa
         launch_child_exec(&r->launch, &plan, e.words);
     }
     free(preload);
-    follow_session(&r->follow, r->session);
+    follow_session(&r->follow, r->session_dir);
     int number = launch_go(&r->launch);
     if (number) {
         r->launch.pid = 0;
@@ -424,7 +486,7 @@ static int listen_to_all(struct watch_run *r, struct error *err)
 {
     if (make_session(r, err))
         return -1;
-    follow_session(&r->follow, r->session);
+    follow_session(&r->follow, r->session_dir);
     r->follow.outside = true;
     return r->o.source->begin(r->o.source->arg, r->session, err);
 }
@@ -570,8 +632,8 @@ struct watch_run *watch_run_new(const struct watch_options *options, struct erro
         return NULL;
     }
     r->o = *options;
-    r->signals = r->session_held = -1;
-    r->follow.listener = (struct follow_listener){r, joined, ended};
+    r->signals = r->session_dir = -1;
+    follow_begin(&r->follow, (struct follow_listener){r, joined, ended});
     return r;
 }
 
@@ -580,10 +642,7 @@ void watch_run_free(struct watch_run *r)
     if (!r)
         return;
     follow_release(&r->follow);
-    if (*r->session)
-        rmdir(r->session); /* stays while somebody's memory is in it */
-    if (r->session_held >= 0)
-        close(r->session_held);
+    remove_session(r);
     if (r->signals >= 0)
         close(r->signals);
     free(r);

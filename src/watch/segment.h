@@ -1,8 +1,10 @@
 /* segment.h - the shared memory of one watched process image, seen from outside it.
  *
- * Owns: opening and mapping it, the check of every offset and count that its head claims, and
- * copies of single records that are whole. The layout is format/watch.h. Refuses: to trust: it was
- * written by somebody else's process. One thread. */
+ * Owns: opening it, the check of every offset and count that its head claims, and copies of its
+ * records that are whole. The layout is format/watch.h. Refuses: to trust. It was written by
+ * another process, which may rewrite or truncate it at any moment: nothing of it is mapped; all is
+ * read by pread into memory of the reader's own, so that nothing faults. Whose it may be, its
+ * caller decides (watch/belief.h). One thread. */
 #ifndef MALLOW_WATCH_SEGMENT_H
 #define MALLOW_WATCH_SEGMENT_H
 
@@ -13,23 +15,41 @@
 
 #include "base/error.h"
 #include "format/watch.h"
+#include "trust/file.h"
 
-struct segment {
-    char path[PATH_MAX]; /* by which it was opened */
-    size_t bytes;        /* mapped */
-    const struct mlw_watch *head;
-    struct mlw_watch_settings *settings; /* NULL: may be read only */
-    uint32_t modules, sites, samples, frees, errors;
-    const struct mlw_watch_module *module;
-    const struct mlw_watch_site *site;
-    const struct mlw_watch_sample *sample;
-    const struct mlw_watch_free *freed;
-    const struct mlw_watch_error *error;
+enum segment_table {
+    SEGMENT_MODULES,
+    SEGMENT_SITES,
+    SEGMENT_SAMPLES,
+    SEGMENT_FREES,
+    SEGMENT_ERRORS,
+    SEGMENT_TABLES
 };
 
-/* Returns 0; 1 when the process has not finished making it; -1 with *err set. */
-int segment_open(struct segment *s, const char *path, struct error *err);
+struct segment {
+    /* A copy. What says who it is and where its tables are is as it was when it was opened; the
+     * rest is of the latest segment_refresh. Aligned as the original is, so that words are whole.
+     */
+    _Alignas(64) struct mlw_watch head;
+    int fd;
+    bool writable; /* its settings may be changed */
+    struct trust_identity identity;
+    uint64_t bytes;
+    struct {
+        uint32_t count, offset;
+    } table[SEGMENT_TABLES]; /* within the file when it was opened; they do not overlap */
+};
+
+/* Opens the file `path` of the directory dir (or AT_FDCWD), which is not a link. Returns 0; 1 when
+ * the process has not finished making it; -1 with *err set. */
+int segment_open(struct segment *s, int dir, const char *path, struct error *err);
+/* The same of a link of /proc to a file (/proc/PID/fd/N, /proc/PID/map_files/...). */
+int segment_open_link(struct segment *s, const char *path, struct error *err);
 void segment_close(struct segment *s);
+
+/* Reads what changes in the head. What is missing, of a file that became shorter, stays as it was.
+ */
+void segment_refresh(struct segment *s);
 
 enum segment_copy { SEGMENT_NONE, SEGMENT_WHOLE, SEGMENT_TORN };
 
@@ -38,19 +58,27 @@ enum segment_copy { SEGMENT_NONE, SEGMENT_WHOLE, SEGMENT_TORN };
 enum segment_copy segment_module(const struct segment *s, uint32_t index,
                                  struct mlw_watch_module *out);
 enum segment_copy segment_site(const struct segment *s, uint32_t index, struct mlw_watch_site *out);
-enum segment_copy segment_sample(const struct segment *s, uint32_t index,
-                                 struct mlw_watch_sample *out);
-enum segment_copy segment_free(const struct segment *s, uint64_t number,
-                               struct mlw_watch_free *out);
 enum segment_copy segment_error(const struct segment *s, uint64_t number,
                                 struct mlw_watch_error *out);
+
+/* Gives every whole record of `count` entries from `first` on (no more than the table has) to
+ * `take`, as the same copies; `take` may read other records. Parts of the file that were never
+ * written cost nothing. Returns how many were torn. */
+typedef void segment_take(void *arg, uint32_t index, const void *record);
+uint32_t segment_each(const struct segment *s, enum segment_table table, uint32_t first,
+                      uint32_t count, segment_take *take, void *arg);
+
+/* The same of releases `first` to `end` (numbers); *missed: how many of them were not there any
+ * more. At most as many as the table has. */
+typedef void segment_take_free(void *arg, const struct mlw_watch_free *record);
+void segment_each_free(const struct segment *s, uint64_t first, uint64_t end,
+                       segment_take_free *take, void *arg, uint64_t *missed);
 
 /* Whether the sample of this index still has this version. */
 bool segment_sample_holds(const struct segment *s, uint32_t index, uint32_t version);
 
-void segment_counters(const struct segment *s, struct mlw_watch_counters *out);
-
-/* Changes settings (those that are not NULL) of the running process. False: they cannot be. */
+/* Changes settings (those that are not NULL) of the running process, and nothing outside their
+ * cache line. False: they cannot be. */
 struct segment_change {
     const uint64_t *period;
     const uint32_t *enabled, *guard_share, *on_error, *reader_pid;

@@ -24,11 +24,11 @@ static const char **split_command(const char *text, size_t bytes)
 int stacks_begin(struct stacks *t, const struct segment *s, struct error *err)
 {
     *t = (struct stacks){0};
-    t->image.pid = s->head->pid;
-    t->image.ppid = s->head->ppid;
-    t->image.start_ns = s->head->start_ns;
-    t->image.exe = strndup(s->head->exe, sizeof s->head->exe);
-    t->command = split_command(s->head->command, sizeof s->head->command);
+    t->image.pid = s->head.pid;
+    t->image.ppid = s->head.ppid;
+    t->image.start_ns = s->head.start_ns;
+    t->image.exe = strdup(s->head.exe);
+    t->command = split_command(s->head.command, sizeof s->head.command);
     t->image.command = t->command;
     if (t->image.exe && t->command)
         return 0;
@@ -81,7 +81,7 @@ static bool room_for_modules(struct stacks *t, uint32_t count)
 static uint32_t module_of(struct stacks *t, const struct segment *s, uint32_t number)
 {
     struct mlw_watch_module m;
-    if (!number || number > s->modules)
+    if (!number || number > s->table[SEGMENT_MODULES].count)
         return 0;
     if (number <= t->image.module_count && t->module_version[number - 1])
         return number;
@@ -155,6 +155,8 @@ static uint32_t node_of(struct stacks *t, struct trace_frame_node n)
         return 0;
     }
     uint32_t k = place(t, &n);
+    if (!t->table[k] && t->image.stacks == STACKS_NODES_MAX)
+        return 0;
     if (!t->table[k]) {
         t->nodes[++t->image.stacks] = n;
         t->table[k] = t->image.stacks;
@@ -176,6 +178,8 @@ uint32_t stacks_node(struct stacks *t, const struct segment *s, const struct mlw
                                          .module = module_of(t, s, MLW_WATCH_FRAME_MODULE(f)),
                                          .pc = MLW_WATCH_FRAME_PC(f),
                                          .flags = flags});
+        if (!node)
+            break;
     }
     return node;
 }

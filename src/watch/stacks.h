@@ -12,6 +12,10 @@
 #include "trace/trace.h"
 #include "watch/segment.h"
 
+/* More frames than any program has: what is beyond them, of memory that somebody fills with ever
+ * new stacks, has no stack. */
+#define STACKS_NODES_MAX (1u << 20)
+
 struct stacks {
     struct trace_image image; /* pid, exe, command, nodes, modules; names refer to it */
     struct trace_frame_node *nodes;

@@ -15,11 +15,11 @@
 
 #define PAGE     4096ul
 #define CHUNK    65536ul
-#define MODULES  512u
+#define MODULES  MLW_WATCH_MODULES_MAX
 #define SITES    2048u /* the first is of the stacks that find no room */
 #define SAMPLES  16384u
 #define FREES    1024u
-#define ERRORS   32u
+#define ERRORS   MLW_WATCH_ERRORS_MAX
 #define PROBES   64u
 #define PLACES   (2 * SAMPLES) /* of addresses; a power of two */
 #define NO_INDEX UINT32_MAX

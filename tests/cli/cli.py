@@ -14,7 +14,7 @@ def mallow(*arguments, env=None, **more):
     more.setdefault("stdin", subprocess.DEVNULL)
     if "stdout" not in more:
         more.update(stdout=subprocess.PIPE)
-    return subprocess.run([MALLOW, *arguments], stderr=subprocess.PIPE, text=True, env=e, timeout=240,
+    return subprocess.run([MALLOW, *arguments], stderr=subprocess.PIPE, text=True, env=e, timeout=600,
                           check=False, **more)
 
 

@@ -23,7 +23,7 @@ FUNCTION = b"name_of_a_function_that_is_replaced"
 def run(*arguments, status=(0,), **more):
     """Both outputs, after they were found harmless."""
     out = subprocess.run([os.fsencode(MALLOW)] + [a if isinstance(a, bytes) else os.fsencode(a) for a in arguments],
-                         stdin=subprocess.DEVNULL, capture_output=True, timeout=240, check=False, **more)
+                         stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False, **more)
     assert out.returncode in status, (arguments, out)
     return harmless(out.stdout, arguments), harmless(out.stderr, arguments)
 
@@ -57,7 +57,7 @@ class Hostile(unittest.TestCase):
         os.chmod(cls.program, 0o755)
         cls.recording = os.path.join(inner, b"r" + EVIL + b".mlw")
         subprocess.run([os.fsencode(MALLOW), b"record", b"-o", cls.recording, cls.program], check=True,
-                       capture_output=True, timeout=240)
+                       capture_output=True, timeout=600)
 
     @classmethod
     def tearDownClass(cls):
@@ -114,7 +114,7 @@ class Hostile(unittest.TestCase):
             time.sleep(0.05)
         process.send_signal(signal.SIGHUP)
         os.kill(int(children[0]), signal.SIGTERM)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
         harmless(out, "watch")
         harmless(err, "watch")
         self.assertIn("\\x1b", (out + err).decode())

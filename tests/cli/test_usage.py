@@ -89,7 +89,7 @@ class Colour(unittest.TestCase):
             if not piece:
                 break
             text += piece
-        process.wait(60)
+        process.wait(600)
         os.close(master)
         self.assertIn(b"kernel", text)
         return text

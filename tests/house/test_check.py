@@ -1,78 +1,89 @@
-"""Sees scripts/check count what meson says: passes, failures, time-outs, skips, and a missing log; and who
-gets a second chance."""
+"""Sees scripts/check count what meson says: passes, failures, time-outs, skips, a missing log, a build that
+fails; and fail when a test failed. Beside stubs of meson and ninja, which say what a test wants."""
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-
-
-def function(name):
-    with open(os.path.join(ROOT, "scripts", "check"), encoding="utf-8") as f:
-        return re.search(rf"^{name}\(\) \{{.*?^\}}", f.read(), re.S | re.M).group(0)
-
-
-def run(text):
-    out = subprocess.run(["bash", "-uc", "passed=0 failed=0 skipped=0 unsteady=()\n" + text +
-                          "\necho $passed $failed $skipped ${unsteady[*]}"],
-                         capture_output=True, text=True, check=True)
-    passed, failed, skipped, *unsteady = out.stdout.splitlines()[-1].split()
-    return int(passed), int(failed), int(skipped), *unsteady
-
-
-def written(folder, tests):
-    os.mkdir(os.path.join(folder, "meson-logs"))
-    log = os.path.join(folder, "meson-logs", "testlog.json")
-    with open(log, "w", encoding="utf-8") as f:
-        for suite, name, result in tests:
-            f.write(json.dumps({"name": f"mallow:{suite} / {name}", "result": result}) + "\n")
-    return log
-
-
-def tally(results):
-    """What scripts/check's tally() makes of a log with these results; None: no log at all."""
-    with tempfile.TemporaryDirectory() as folder:
-        log = os.path.join(folder, "none")
-        if results is not None:
-            log = written(folder, [("x", "y", result) for result in results])
-        return run(f"{function('tally')}\ntally '{log}'")
-
-
-def tests(results, again):
-    """What run_tests() makes of these tests, of which those that are run again then pass or not."""
-    with tempfile.TemporaryDirectory() as folder:
-        written(folder, results)
-        meson = f'meson_test() {{ echo run "${{@:2}}"; [ $# -eq 1 ] || {str(again).lower()}; }}'
-        return run(f"{function('tally')}\n{function('run_tests')}\n{meson}\nrun_tests '{folder}'")
+STUBS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stubs")
+SUITES = ["base", "buffers", "cli", "symbol", "trace", "record", "report", "workload", "diff", "import"]
 
 
 class Check(unittest.TestCase):
-    def test_every_result_is_counted_once(self):
-        self.assertEqual(tally(["OK", "OK", "EXPECTEDFAIL", "SKIP", "FAIL", "TIMEOUT", "ERROR",
-                                "INTERRUPT", "UNEXPECTEDPASS"]), (3, 5, 1))
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        os.makedirs(os.path.join(self.folder, "scripts"))
+        os.makedirs(os.path.join(self.folder, "tests", "export", "node_modules", "ajv"))
+        shutil.copy(os.path.join(ROOT, "scripts", "check"), os.path.join(self.folder, "scripts"))
+
+    def check(self, suites=None, breaks="", **results):
+        """Runs it with these results of the tests in build, build_asan, build_tsan; None: no log."""
+        suites = SUITES if suites is None else suites
+        for build in ("build", "build-asan", "build-tsan"):
+            found = results.get(build.replace("-", "_"), ["OK"])
+            with open(os.path.join(self.folder, f"log-{build}"), "w", encoding="utf-8") as f:
+                f.writelines(json.dumps({"name": f"mallow:x / {i}", "result": r}) + "\n"
+                             for i, r in enumerate(found or ()))
+            if found is None:
+                os.unlink(f.name)
+        with open(os.path.join(self.folder, "tests.json"), "w", encoding="utf-8") as f:
+            json.dump([{"name": s, "suite": [f"mallow:{s}"], "depends": [s]} for s in suites], f)
+        with open(os.path.join(self.folder, "targets.json"), "w", encoding="utf-8") as f:
+            json.dump([{"id": s, "filename": [os.path.join(self.folder, "build-asan", s)]} for s in SUITES], f)
+        env = dict(os.environ, PATH=":".join((STUBS, os.path.dirname(sys.executable), os.environ["PATH"])), BREAKS=breaks, FOLDER=self.folder)
+        out = subprocess.run(["scripts/check"], cwd=self.folder, env=env, capture_output=True, text=True,
+                             stdin=subprocess.DEVNULL, check=False)
+        self.last = out.stdout + out.stderr
+        counts = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", out.stdout.splitlines()[-1])
+        self.assertTrue(counts, self.last)
+        return out.returncode, *map(int, counts.groups())
+
+    def calls(self):
+        with open(os.path.join(self.folder, "calls"), encoding="utf-8") as f:
+            return f.read().splitlines()
 
     def test_all_good(self):
-        self.assertEqual(tally(["OK"] * 7), (7, 0, 0))
-        self.assertEqual(tests([("a", "b", "OK")], False), (1, 0, 0))
+        self.assertEqual(self.check(build=["OK"] * 7 + ["SKIP"]), (0, 9, 0, 1))
+
+    def test_every_result_is_counted_once(self):
+        self.assertEqual(self.check(build=["OK", "OK", "EXPECTEDFAIL", "SKIP", "FAIL", "TIMEOUT", "ERROR", "INTERRUPT",
+                                           "UNEXPECTEDPASS"]), (1, 5, 5, 1))
+
+    def test_one_failure_is_enough_wherever_it_is(self):
+        for build in ("build", "build_asan", "build_tsan"):
+            self.assertEqual(self.check(**{build: ["OK", "FAIL"]}), (1, 3, 1, 0), build)
+
+    def test_nothing_is_run_twice(self):
+        self.check(build=["OK", "FAIL"])
+        self.assertEqual(sum(c.startswith("meson test") for c in self.calls()), 3)
 
     def test_no_log_is_a_failure(self):
-        self.assertEqual(tally(None), (0, 1, 0))
+        self.assertEqual(self.check(build=None), (1, 2, 1, 0))
 
-    def test_who_passes_alone_is_unsteady(self):
-        some = [("probe", "one", "FAIL"), ("record", "two", "TIMEOUT"), ("record", "three", "OK")]
-        self.assertEqual(tests(some, True), (3, 0, 0, "one", "two"))
+    def test_nothing_that_passes_is_no_pass(self):
+        self.assertEqual(self.check(build=["SKIP"], build_asan=["SKIP"], build_tsan=["SKIP"]), (1, 0, 0, 3))
 
-    def test_who_fails_again_has_failed(self):
-        self.assertEqual(tests([("probe", "one", "FAIL"), ("probe", "two", "SKIP")], False), (0, 1, 1))
+    def test_a_build_that_fails_is_a_failure(self):
+        for breaks in ("build", "build-asan", "build-tsan"):
+            self.assertEqual(self.check(breaks=breaks), (1, 2, 1, 0), breaks)
+            self.assertIn(f"{breaks} does not build", self.last)
 
-    def test_three_have_no_second_chance(self):
-        self.assertEqual(tests([("probe", name, "FAIL") for name in "abc"], True), (0, 3, 0))
+    def test_a_suite_that_is_gone_is_a_failure(self):
+        self.assertEqual(self.check(suites=[s for s in SUITES if s != "trace"]), (1, 2, 1, 0))
+        self.assertIn("no suite 'trace' in build-asan", self.last)
 
-    def test_nor_has_a_lost_event(self):
-        self.assertEqual(tests([("truth", "one", "FAIL"), ("probe", "two", "FAIL")], True), (0, 2, 0))
+    def test_only_what_is_needed_is_built_again(self):
+        self.check()
+        built = [c.split() for c in self.calls() if c.startswith("ninja") and not c.endswith("build.ninja")]
+        self.assertEqual([c[2] for c in built], ["build", "build-asan", "build-tsan"])
+        self.assertEqual((built[0][3:], built[1][3:]), ([], sorted(SUITES)))
+        self.assertEqual(len(built[2][3:]), 1)
 
 
 if __name__ == "__main__":

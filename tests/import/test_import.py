@@ -23,7 +23,7 @@ def path(name):
 
 def mallow(*arguments, status=0):
     done = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, env=ENVIRONMENT, errors="replace",
-                          stdin=subprocess.DEVNULL, check=False, timeout=120)
+                          stdin=subprocess.DEVNULL, check=False, timeout=600)
     assert status is None or done.returncode == status, (arguments, done.returncode, done.stderr)
     return done
 

@@ -36,7 +36,7 @@ class Peers(Case):
         """definitely + indirectly + possibly lost + still reachable, as valgrind says itself."""
         log = os.path.join(self.dir, "valgrind.log")
         run(["valgrind", "--leak-check=full", "--show-reachable=yes", "--run-libc-freeres=no",
-             "--run-cxx-freeres=no", f"--log-file={log}", *argv], cwd=self.dir, timeout=300)
+             "--run-cxx-freeres=no", f"--log-file={log}", *argv], cwd=self.dir, timeout=600)
         with open(log) as f:
             text = f.read()
         found = re.findall(r"(?:definitely lost|indirectly lost|possibly lost|still reachable): "

@@ -22,13 +22,13 @@ def victim(name):
 
 
 def mallow(*arguments, **more):
-    return subprocess.run([MALLOW, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False,
+    return subprocess.run([MALLOW, *map(str, arguments)], capture_output=True, text=True, timeout=600, check=False,
                           env=dict(os.environ, LC_ALL="C", **more.pop("env", {})), **more)
 
 
 def attached(process):
     """Waits until `mallow probe` or `record -p` waits for events (poll, epoll_wait, epoll_pwait), or has ended."""
-    for _ in range(1200):
+    for _ in range(12000):
         if process.poll() is not None:
             return
         with open(f"/proc/{process.pid}/syscall", encoding="ascii") as f:
@@ -41,7 +41,7 @@ def attached(process):
 def reads(process):
     """Waits until a victim (or its pid) waits for input: by then it has all its libraries."""
     pid = getattr(process, "pid", process)
-    for _ in range(1200):
+    for _ in range(12000):
         with open(f"/proc/{pid}/syscall", encoding="ascii") as f:
             if f.read().split()[:2] == ["0", "0x0"]:
                 return

@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import unittest
 
-from probing import victim
+from memorygroup import MemoryGroup
 
 
 def vmstat():
@@ -13,35 +13,14 @@ def vmstat():
         return {name: int(value) for name, value in (line.split() for line in f)}
 
 
-class Group:
-    """A control group with a limit on memory (version 1 or 2)."""
-
-    def __init__(self, case, limit, swap=True):
-        # What to write where. Version 1's second limit is on memory and swap together.
-        roots = [("/sys/fs/cgroup/memory", {"memory.limit_in_bytes": limit, "memory.memsw.limit_in_bytes": limit}),
-                 ("/sys/fs/cgroup", {"memory.max": limit, "memory.swap.max": 0})]
-        for root, limits in roots:
-            self.path = os.path.join(root, f"mallow-test-{os.getpid()}")
-            try:
-                os.mkdir(self.path)
-                for name, value in list(limits.items())[:1 if swap else 2]:
-                    with open(os.path.join(self.path, name), "w", encoding="ascii") as f:
-                        f.write(str(value))
-            except OSError:
-                if os.path.isdir(self.path):
-                    os.rmdir(self.path)
-                continue
-            case.addCleanup(self.remove)
-            return
-        raise unittest.SkipTest("SKIPPED, LOUDLY: no control group with a memory limit can be made here")
-
-    def command(self, *arguments):
-        """The victim in the group, and nothing else."""
-        return ["/bin/sh", "-c", f'echo $$ > {self.path}/cgroup.procs; exec "$@"', "sh", victim("memory_victim"),
-                *arguments]
-
-    def remove(self):
-        os.rmdir(self.path)
+def group(case, limit, swap=True):
+    """A control group with a limit on memory, while the test runs."""
+    try:
+        made = MemoryGroup(limit, swap)
+    except OSError as problem:
+        raise unittest.SkipTest(f"SKIPPED, LOUDLY: {problem}") from problem
+    case.addCleanup(made.remove)
+    return made
 
 
 def swap_file(case):

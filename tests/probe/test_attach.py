@@ -36,7 +36,7 @@ class Attach(Case):
         return m
 
     def ended(self, m, status=0):
-        err = m.communicate(timeout=60)[1]
+        err = m.communicate(timeout=600)[1]
         self.assertEqual(m.returncode, status, err)
         return err
 
@@ -86,7 +86,7 @@ class Attach(Case):
         self.go(p)
         self.assertEqual(p.stdout.readline(), b"done\n")
         p.stdin.close()
-        p.wait(60)
+        p.wait(600)
         err = self.ended(m)
         self.assertIn("1 to 4 us", err)
         process = self.report()
@@ -137,7 +137,7 @@ class Attach(Case):
         self.go(p)
         self.assertEqual(p.stdout.readline(), b"done\n")
         p.stdin.close()
-        p.wait(60)
+        p.wait(600)
         self.ended(m)
         processes = self.processes()
         self.assertEqual(processes[0]["pid"], p.pid)
@@ -195,7 +195,7 @@ class Attach(Case):
         m = self.record(p)
         self.go(p)
         self.assertEqual(p.stdout.readline(), b"done\n")
-        p.wait(60)
+        p.wait(600)
         self.assertIn("1 to 4 us", m.stderr.readline())
         self.assertEqual(m.stderr.readline(),
                          f"mallow record: process {p.pid} has ended; waiting for 1 of its children "
@@ -211,7 +211,7 @@ class Attach(Case):
         with subprocess.Popen(["/bin/sh", "-c", 'exec 3<&0; "$0" <&3 & wait', victim("attach_victim")],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
             self.addCleanup(shell.kill)
-            for _ in range(1200):
+            for _ in range(12000):
                 with open(f"/proc/{shell.pid}/task/{shell.pid}/children", encoding="ascii") as f:
                     child = f.read().split()
                 if child:
@@ -223,7 +223,7 @@ class Attach(Case):
             self.go(shell)
             self.assertEqual(shell.stdout.readline(), b"done\n")
             shell.stdin.close()
-            shell.wait(60)
+            shell.wait(600)
             m.send_signal(signal.SIGCONT)
             self.ended(m)
         process = next(p for p in self.processes() if p["pid"] == int(child[0]))
@@ -238,7 +238,7 @@ class Attach(Case):
         self.go(p)
         self.assertEqual(p.stdout.readline(), b"done\n")
         pairs = None
-        for _ in range(600):
+        for _ in range(6000):
             out = mallow("report", "--json", self.file)
             # A part may be there already; the pairs are the last that it makes.
             if out.returncode == 0:

@@ -81,7 +81,7 @@ class Sizes(Case):
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
                 attached(probe)
                 p.communicate(b"g")
-                text, err = probe.communicate(timeout=60)
+                text, err = probe.communicate(timeout=600)
         self.assertEqual((p.returncode, probe.returncode), (0, 0), err)
         document = json.loads(text)
         self.assertEqual((document["calls"], document["cut_stacks"]), (64, 0))
@@ -104,7 +104,7 @@ class Sizes(Case):
             # until the victim has done its first part, and waits
             while documents[-1]["calls"] or not any(d["calls"] for d in documents):
                 documents.append(json.loads(probe.stdout.readline()))
-            rest, _ = probe.communicate("g", timeout=60)
+            rest, _ = probe.communicate("g", timeout=600)
             self.assertEqual(probe.returncode, 0)
         documents += [json.loads(line) for line in rest.splitlines()]
         told = sum(d["calls"] for d in documents[:-1])
@@ -122,7 +122,7 @@ class Sizes(Case):
                 attached(probe)
                 p.stdin.write(b"g")
                 p.stdin.flush()
-                text, err = probe.communicate(timeout=60)
+                text, err = probe.communicate(timeout=600)
             self.assertEqual(probe.returncode, 0, err)
         self.assertIn(f'"min_bytes":64,"max_bytes":127,"calls":{MAIN},', text)
         self.assertNotIn('"min_bytes":16,"max_bytes":31,"calls":24690,', text)
@@ -171,7 +171,7 @@ class Capabilities(Case):
             out = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
                                   "--inh-caps=+bpf,+perfmon", "--ambient-caps=+bpf,+perfmon", MALLOW, "probe", kind,
                                   "--json", "--by", "process", "--", victim("calls_victim")],
-                                 capture_output=True, text=True, check=False, timeout=120)
+                                 capture_output=True, text=True, check=False, timeout=600)
             if "perf events only" in out.stderr:
                 self.skipTest("SKIPPED, LOUDLY: this kernel has no uprobe_multi")
             self.assertEqual(out.returncode, 0, (kind, out.stderr))
@@ -198,7 +198,7 @@ class Ends(Case):
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
                 attached(probe)
                 probe.send_signal(signal.SIGINT)
-                out, err = probe.communicate(timeout=60)
+                out, err = probe.communicate(timeout=600)
                 self.assertEqual(probe.returncode, 0, err)
                 self.assertIn('"probe":"calls"', out)
             self.assertIsNone(p.poll())

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 from probing import MALLOW, Case, attached, idle, main, reads, victim
-from swapping import Group, swap_file, vmstat
+from swapping import group, swap_file, vmstat
 
 PAGE = 4096
 
@@ -23,7 +23,7 @@ class Kernel(Case):
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probe:
                 attached(probe)
                 talk(p, probe)
-                text, err = probe.communicate(timeout=60)
+                text, err = probe.communicate(timeout=600)
             self.assertEqual(probe.returncode, 0, err)
             return json.loads(text), p.stdout.read().decode()
 
@@ -84,8 +84,8 @@ class Kernel(Case):
                                           "-p", str(p.pid)]))
             attached(stat[0])
             self.go(p, probe)
-            p.wait(60)
-            stat[0].wait(60)  # it ends when the process is gone
+            p.wait(600)
+            stat[0].wait(600)  # it ends when the process is gone
 
         document, _ = self.beside("faults", ["--by", "process"], "faults", talk)
         self.assertEqual(stat[0].returncode, 0)
@@ -162,7 +162,7 @@ class Kernel(Case):
             self.go(p, probe)
             self.assertEqual(p.stdout.readline(), b"open\n")
             probe.send_signal(2)
-            probe.wait(60)
+            probe.wait(600)
             self.go(p, probe)
 
         def files(document):
@@ -174,8 +174,8 @@ class Kernel(Case):
         self.assertEqual(names, 0)  # each open takes one and gives it back
 
     def test_slab_against_the_kernels_table(self):
-        """Objects that are there afterwards, of all processes, against what /proc/slabinfo says came: its rows
-        count a processor's own slabs as if they were full."""
+        """Objects that are there afterwards against what /proc/slabinfo says came. Its rows count a processor's own
+        slabs as if they were full, and the files of all processes: one look in which no others came or went will do."""
         def objects():
             with open("/proc/slabinfo", encoding="ascii") as f:
                 rows = [line.split() for line in f]
@@ -186,30 +186,32 @@ class Kernel(Case):
                 self.skipTest("SKIPPED, LOUDLY: /proc/slabinfo has no row for filp")
         except OSError as problem:
             self.skipTest(f"SKIPPED, LOUDLY: {problem}")
-        before, after = {}, {}
+        looks = []
 
         def talk(p, probe):
-            before.update(objects())
+            looks.append(objects()["filp"])
             self.go(p, probe)
             self.assertEqual(p.stdout.readline(), b"open\n")
-            after.update(objects())
+            looks.append(objects()["filp"])
             probe.send_signal(2)
-            probe.wait(60)
+            probe.wait(600)
             self.go(p, probe)
 
-        document, _ = self.beside("slab", ["--live"], "files 12000", talk)
-        rows = [c for c in document["callers"] if c["cache"] == "filp" and c["comm"] == "memory_victim"]
-        self.assertEqual(sum(c["calls"] for c in rows), 12000)
-        came = after["filp"][0] - before["filp"][0]
-        self.assertLessEqual(abs(came - 12000), 600, (before["filp"], after["filp"]))
-        size = after["filp"][1]
+        came = 0
+        while abs(came - 12000) > 600:
+            self.assertLess(len(looks), 2 * 20, looks)
+            document, _ = self.beside("slab", ["--live"], "files 12000", talk)
+            rows = [c for c in document["callers"] if c["cache"] == "filp" and c["comm"] == "memory_victim"]
+            self.assertEqual(sum(c["calls"] for c in rows), 12000)
+            came = looks[-1][0] - looks[-2][0]
+        size = looks[-1][1]
         self.assertLessEqual(abs(sum(c["allocated_bytes"] for c in rows) - came * size), 600 * size)
 
     def test_swapin(self):
-        group = Group(self, 48 << 20)
+        limited = group(self, 48 << 20)
         swap_file(self)
         before = vmstat()
-        document = self.probe("swapin", "--", *group.command("large"))
+        document = self.probe("swapin", "--", *limited.command(victim("memory_victim"), "large"))
         after = vmstat()
         # Others of this machine may swap as well.
         self.assertGreater(document["pages_in"], 1000)
@@ -227,9 +229,9 @@ class Kernel(Case):
         self.assertLessEqual(document["pages_out"], after["pswpout"] - before["pswpout"])
 
     def test_reclaim_at_a_limit(self):
-        group = Group(self, 48 << 20)
+        limited = group(self, 48 << 20)
         swap_file(self)
-        document = self.probe("reclaim", "--", *group.command("large"))
+        document = self.probe("reclaim", "--", *limited.command(victim("memory_victim"), "large"))
         rows = [e for e in document["events"] if e["function"] == "reclaim at the group's limit"
                 and e["comm"] == "memory_victim"]
         self.assertEqual(len(rows), 1)
@@ -238,8 +240,8 @@ class Kernel(Case):
         self.assertGreater(rows[0]["stalled_ns"], 0)
 
     def test_killed_for_lack_of_memory(self):
-        group = Group(self, 48 << 20, swap=False)
-        document = self.probe("reclaim", "--", *group.command("large"), status=137)
+        limited = group(self, 48 << 20, swap=False)
+        document = self.probe("reclaim", "--", *limited.command(victim("memory_victim"), "large"), status=137)
         rows = [e for e in document["events"] if e["function"] == "killed: out of memory"]
         self.assertEqual([(r["count"], r["comm"]) for r in rows], [(1, "memory_victim")])
 

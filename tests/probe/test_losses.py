@@ -33,7 +33,7 @@ class Losses(Case):
         words = victim_process.stdout.readline().split()
         size = os.path.getsize(self.file)
         recorder.send_signal(signal.SIGCONT)
-        for _ in range(1200):
+        for _ in range(12000):
             if os.path.getsize(self.file) > size + (1 << 20) or recorder.poll() is not None:
                 return words
             time.sleep(0.05)
@@ -51,7 +51,7 @@ class Losses(Case):
         start = int(m.stdout.readline().split()[1], 16)
         done, happened, length = self.flood(m, m)
         self.assertEqual(done, "done")
-        err = m.communicate("g", timeout=120)[1]
+        err = m.communicate("g", timeout=600)[1]
         self.assertEqual(m.returncode, 0, err)
         told = 0
         with subprocess.Popen([MALLOW, "dump", "--json", self.file], stdout=subprocess.PIPE, text=True) as dump:
@@ -85,8 +85,8 @@ class Losses(Case):
         self.assertEqual(p.stdout.readline().split()[0], "ready")
         done, happened, _ = self.flood(p, m)
         self.assertEqual(done, "done")
-        p.communicate("g", timeout=120)
-        err = m.communicate(timeout=120)[1]
+        p.communicate("g", timeout=600)
+        err = m.communicate(timeout=600)[1]
         self.assertEqual((p.returncode, m.returncode), (0, 0), err)
         document = self.report()
         lost = document["lost_events"]
@@ -129,8 +129,8 @@ class Losses(Case):
         p.stdin.write("g")
         p.stdin.flush()
         happened = int(p.stdout.readline().split()[1])
-        p.communicate("g", timeout=120)
-        err = m.communicate(timeout=120)[1]
+        p.communicate("g", timeout=600)
+        err = m.communicate(timeout=600)[1]
         self.assertEqual((p.returncode, m.returncode), (0, 0), err)
         document = self.report()
         [process] = document["processes"]

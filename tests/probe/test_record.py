@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 from probing import MALLOW, Case, main, mallow, victim
-from swapping import Group, swap_file, vmstat
+from swapping import group, swap_file, vmstat
 
 PAGE = 4096
 
@@ -143,10 +143,10 @@ class Record(Case):
         self.assertNotIn("page_timeline", self.report()["processes"][0])
 
     def test_pages_from_swap(self):
-        group = Group(self, 48 << 20)
+        limited = group(self, 48 << 20)
         swap_file(self)
         before = vmstat()
-        majors = int(self.record("--with", "swapin,faults", "--", *group.command("swapped")))
+        majors = int(self.record("--with", "swapin,faults", "--", *limited.command(victim("memory_victim"), "swapped")))
         machine = {name: value - before[name] for name, value in vmstat().items()}
         document = self.report()
         self.assertEqual(document["kernel"], {"kinds": ["faults", "swapin"], "lost_events": 0})

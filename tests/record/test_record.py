@@ -24,7 +24,7 @@ SPLIT = os.environ.get("SPLIT", "")
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def until(what, name="", seconds=60):
+def until(what, name="", seconds=600):
     """Waits for a condition; the time is only the patience of the test."""
     end = time.monotonic() + seconds
     while not (value := what()):
@@ -261,14 +261,14 @@ class Untouched(Case):
                 os.write(tty, key)
                 self.expect(tty, b"caught")
                 os.write(tty, b"\n\n")
-                self.assertEqual(p.wait(60), 5)
+                self.assertEqual(p.wait(600), 5)
                 self.assertEqual(self.recording().damaged, 0)
 
     def test_interrupt_key_kills_a_program_that_does_not_catch_it(self):
         p, tty = self.terminal("sleep", "100")
         until(lambda: os.path.exists(self.file) and self.recording().image_of("sleep"))
         os.write(tty, b"\x03")
-        self.assertEqual(p.wait(60), 130)
+        self.assertEqual(p.wait(600), 130)
         rec, image = self.only("sleep")
         self.assertEqual(rec.ends(image), [(chunks.KILLED, 2)])
 
@@ -281,7 +281,7 @@ class Untouched(Case):
                 p.send_signal(number)
                 p.stdin.close()  # a shell that finishes its read first gets on, too
                 self.assertEqual(p.stdout.readline(), b"caught\n")
-                self.assertEqual(p.wait(60), 6)
+                self.assertEqual(p.wait(600), 6)
 
 
 class Refused(Case):
@@ -335,7 +335,7 @@ class Refused(Case):
         self.assertEqual(r.rc, 125)
         self.assertIn(b"another recording", r.err)
         p.stdin.close()
-        p.wait(60)
+        p.wait(600)
         self.assertEqual(self.recording().damaged, 0)
         self.assertEqual(len(self.recording().images()), 1)
 
@@ -407,7 +407,7 @@ class Living(Beside):
         for _ in range(3):
             self.step(p)
         os.kill(self.child_of(p, "control"), signal.SIGKILL)
-        self.assertEqual(p.wait(60), 137)
+        self.assertEqual(p.wait(600), 137)
         rec, image = self.only("wait")
         self.assertEqual([rec.sizes(image, n) for n in (10, 11, 12, 13)], [10, 10, 10, 0])
         self.assertEqual(rec.ends(image), [(chunks.KILLED, 9)])
@@ -433,7 +433,7 @@ class Living(Beside):
         self.assertTrue(all(c.flags & chunks.INTERIM for c in self.recording().of(chunks.EVENTS)))
         self.step(p)
         p.stdin.close()
-        p.wait(60)
+        p.wait(600)
         rec, image = self.only("wait")
         self.assertEqual([rec.sizes(image, n) for n in (10, 11)], [10, 10])
 
@@ -445,7 +445,7 @@ class Living(Beside):
             self.assertIn(b"waiting for 1", p.stderr.readline())
             self.assertIsNone(p.poll())
             f.write(b"xx")
-        self.assertEqual(p.wait(60), 3)
+        self.assertEqual(p.wait(600), 3)
         rec, image = self.only("wait")
         self.assertEqual([rec.sizes(image, n) for n in (10, 11, 12)], [10, 10, 0])
         self.assertEqual([how for how, _ in rec.ends(image)], [chunks.EXIT])
@@ -458,7 +458,7 @@ class Living(Beside):
                      [sys.executable, "-c", "import os, subprocess, sys\nsubprocess.Popen(sys.argv[1:])\nos._exit(3)",
                       *late]):
             p = self.start(*argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.assertEqual(p.wait(60), 3)
+            self.assertEqual(p.wait(600), 3)
             rec = self.recording()
             (image,) = [i for i, c in rec.images().items()
                         if c.tlvs()[chunks.T_COMMAND] == [f"{victim('api')}\0peak\0".encode()]]
@@ -475,7 +475,7 @@ class Living(Beside):
             f.flush()
             until(lambda: os.path.getsize(os.path.join(self.dir, "out")) == 1)
             p.send_signal(signal.SIGINT)
-            self.assertEqual(p.wait(60), 3)
+            self.assertEqual(p.wait(600), 3)
             self.assertIn(b"still running", p.stderr.read())
             rec, image = self.only("wait")
             self.assertEqual(rec.sizes(image, 10), 10)
@@ -521,7 +521,7 @@ class Living(Beside):
         # mallow may be a little behind
         until(lambda: os.stat(session).st_blocks * 512 < 4 << 20, "the buffers of processes that ended are given back")
         p.stdin.close()
-        p.wait(60)
+        p.wait(600)
         self.assertEqual(len(self.recording().images()), 301)
 
     def session_fd(self, pid):
@@ -613,7 +613,7 @@ class Resident(Beside):
 
     def finish(self, p):
         p.stdin.close()
-        self.assertEqual(p.wait(60), 0)
+        self.assertEqual(p.wait(600), 0)
         return self.only(SPLIT)
 
     def splits(self, rec, image):
@@ -700,7 +700,7 @@ class Sealed(Beside):
             self.assertFalse(self.is_sealed())
             self.step(p)
             p.stdin.close()
-            self.assertEqual(p.wait(60), 0)
+            self.assertEqual(p.wait(600), 0)
         finally:
             p.kill()
             p.wait()
@@ -783,7 +783,7 @@ class Control(Beside):
         self.assertEqual(self.control(p.pid, "pause").rc, 0, "all of a recording, by the pid of mallow record")
         self.step(p)
         p.stdin.close()
-        self.assertEqual(p.wait(60), 0)
+        self.assertEqual(p.wait(600), 0)
         rec, image = self.only("wait")
         self.assertEqual([rec.sizes(image, n) for n in range(10, 17)], [0, 10, 0, 10, 0, 10, 0])
 
@@ -795,7 +795,7 @@ class Control(Beside):
         p.stdin.write(b"\n")
         self.step(p)
         p.stdin.close()
-        self.assertEqual(p.wait(60), 0)
+        self.assertEqual(p.wait(600), 0)
         rec, image = self.only("wait")
         self.assertEqual(rec.sizes(image, 10), 10)
 

@@ -10,7 +10,7 @@ MALLOW, RING, HEAP = (os.environ[k] for k in ("MALLOW", "RING", "HEAP"))
 
 
 def mallow(*arguments, status=0, **environment):
-    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=120,
+    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=600,
                        env={**os.environ, **environment})
     assert p.returncode == status, (arguments, p.returncode, p.stdout[-2000:], p.stderr)
     return p
@@ -25,7 +25,7 @@ class Compares(unittest.TestCase):
         cls.one_thread = os.path.join(cls.folder.name, "heap.mwl")
         for workload, program in (cls.workload, (RING, "500")), (cls.one_thread, (HEAP, "0", "20000")):
             subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", *program], check=True, capture_output=True,
-                           timeout=120)
+                           timeout=600)
             mallow("workload", "-q", "-o", workload, trace)
 
     @classmethod

@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 def mallow(*arguments, status=0, **environment):
-    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=120,
+    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=600,
                        env={**os.environ, **environment})
     assert p.returncode == status, (arguments, p.returncode, p.stdout[-2000:], p.stderr)
     return p
@@ -40,7 +40,7 @@ class Options(unittest.TestCase):
         trace = os.path.join(cls.folder.name, "sleeper.mlw")
         subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", sys.executable, "-c",
                         "import time\nfor i in range(5):\n time.sleep(0.02); x = bytearray(10000)"],
-                       check=True, capture_output=True, timeout=120)
+                       check=True, capture_output=True, timeout=600)
         mallow("workload", "-q", "-o", cls.sleeper, trace)
 
     @classmethod
@@ -213,7 +213,7 @@ void *realloc(void *p, size_t n)
     def test_free_in_other_allocators(self):
         for name, says in ("jemalloc", True), ("tcmalloc", True), ("mimalloc", False):
             p = subprocess.run([MALLOW, "replay", "--json", "--alloc", name, self.big], capture_output=True, text=True,
-                               timeout=120)
+                               timeout=600)
             if p.returncode:
                 self.assertIn("apt-get install lib", p.stderr)
                 continue

@@ -10,7 +10,7 @@ import unittest
 MALLOW, REPLAYER, RING, HEAP = (os.environ[k] for k in ("MALLOW", "REPLAYER", "RING", "HEAP"))
 TIMES = int(os.environ.get("REPLAYS", "40"))
 ROUNDS = 60, 400, 1500, 4000, 12000  # of the recordings of rings
-WATCHDOG_S = 120  # a replay that takes longer hangs
+WATCHDOG_S = 600  # a replay that takes longer hangs
 
 
 def mallow(*arguments, status=0, environment=None):
@@ -27,7 +27,7 @@ class Replays(unittest.TestCase):
         trace = os.path.join(cls.folder.name, "ring.mlw")
         cls.workload = os.path.join(cls.folder.name, "ring.mwl")
         p = subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", RING, "1500"], check=True,
-                           capture_output=True, text=True, timeout=120)
+                           capture_output=True, text=True, timeout=600)
         cls.called = [int(n) for n in p.stdout.split()]
         mallow("workload", "-q", "-o", cls.workload, trace)
         cls.process = json.loads(mallow("report", "--json", trace).stdout)["processes"][0]
@@ -92,7 +92,7 @@ class Replays(unittest.TestCase):
     def test_other_allocators(self):
         for name in "jemalloc", "tcmalloc", "mimalloc":
             p = subprocess.run([MALLOW, "replay", "--json", "--alloc", name, self.workload], capture_output=True,
-                               text=True, timeout=120)
+                               text=True, timeout=600)
             if p.returncode:
                 self.assertIn("apt-get install lib", p.stderr)
                 continue

@@ -126,7 +126,7 @@ class Damaged(unittest.TestCase):
 
     def look(self, path):
         """Either an error and nothing else, or a whole report that says what is wrong."""
-        done = mallow("report", "--json", path, timeout=120)
+        done = mallow("report", "--json", path, timeout=600)
         self.assertIn(done.returncode, (0, 1), done.stderr)
         if done.returncode == 1:
             self.assertTrue(done.stderr)
@@ -138,7 +138,7 @@ class Damaged(unittest.TestCase):
             said = document["warnings"] + [w for p in document["processes"] for w in p["warnings"]]
             self.assertTrue(said, "damage is said")
         for command in ("report", "dump"):
-            other = mallow(command, path, timeout=120)
+            other = mallow(command, path, timeout=600)
             self.assertIn(other.returncode, (0, 1))
             self.assertNotIn(b"Sanitizer", other.stderr)
 

@@ -295,7 +295,7 @@ class Dump(unittest.TestCase):
             p.stdout.read(10)
             p.stdout.close()
             p.stderr.read()
-            self.assertNotEqual(p.wait(timeout=60), 0)
+            self.assertNotEqual(p.wait(timeout=600), 0)
 
 
 def write_golden():

@@ -770,7 +770,8 @@ class Damage(Case):
         done = subprocess.run([TOOLS.fuzz_elf, '-k', self.path('last'), '-m', '7', str(count),
                                *programs], capture_output=True, text=True, env=PLAIN)
         if done.returncode != 0:
-            kept = os.path.join(tempfile.gettempdir(), 'mallow-symbol-damage')
+            fd, kept = tempfile.mkstemp(prefix='mallow-symbol-damage-')
+            os.close(fd)
             shutil.copy(self.path('last'), kept)
             self.fail('%s\n%s%s' % (kept, done.stdout, done.stderr))
         self.assertEqual(done.stdout.count(': %d' % count), len(programs))

@@ -13,19 +13,25 @@
 #include "trace/raw.h"
 #include "trace/seal.h"
 #include "trace/trace.h"
+#include "trust/place.h"
 
 static int seal_stored(const char *raw, const char *out)
 {
     struct error err;
     struct raw r;
     struct trace_seal_result result;
-    int fd = open(raw, O_RDONLY);
+    struct trust_place place;
+    const struct seal_how how = {.stored = true};
+    int fd = open(raw, O_RDONLY), sealed = -1;
     if (fd < 0 || raw_open(&r, fd, NULL, NULL, &err) || raw_finish(&r, &err) ||
-        seal_beside(&r, out, true, &result, NULL, NULL, &err)) {
+        trust_place_open(&place, out, &err) ||
+        (sealed = seal_beside(&r, &place, &how, &result, &err)) < 0) {
         fprintf(stderr, "%s\n", fd < 0 ? "cannot open" : err.text);
         return 1;
     }
     raw_close(&r);
+    trust_place_close(&place);
+    close(sealed);
     close(fd);
     return 0;
 }
@@ -75,7 +81,10 @@ int main(int argc, char **argv)
         return seal_stored(argv[2], argv[3]);
     if (argc == 3 && !strcmp(argv[1], "--seal")) {
         struct trace_seal_result result;
-        if (!trace_seal(argv[2], argv[2], &result, NULL, NULL, &err))
+        struct trust_place place;
+        int fd = open(argv[2], O_RDONLY);
+        if (!trust_place_open(&place, argv[2], &err) &&
+            !trace_seal(fd, &place, &result, NULL, NULL, &err))
             return 0;
         fprintf(stderr, "%s\n", err.text);
         return 1;

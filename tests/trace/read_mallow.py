@@ -4,6 +4,9 @@
   read_mallow.py events FILE   every event of a sealed recording, one line each
   read_mallow.py facts FILE    what it says of its images, as JSON
   read_mallow.py kernel FILE   what the kernel told beside the events
+  read_mallow.py parts FILE    the sections of a sealed recording, cut or not: where each ends, its type and
+                               image, and the calls of a BLOCK; fails where a BLOCK uses a name (a
+                               node, module or thread) that does not stand before it
   read_mallow.py rows FILE     every call row of a raw recording, in the order of the clock
 
 Standard library only; streams of codec 1 go through the `zstd` program.
@@ -149,6 +152,7 @@ def rows(chunk, payload):
         yield clock, op, a, size, stack, usable, argument, path
 
 
+NO_CALLS = {19, 20, 21}  # the old halves of calls, and what takes one back
 RELEASES = {10, 11, 12, 19}
 
 
@@ -198,8 +202,8 @@ def sections(data):
                         "<BBBBIII", h, fixed + 16 * i)
                     streams[sid, part] = codec, raw, data[where:where + stored], check
                     where += stored
-                yield {"type": kind, "image": image, "number": number}, block, streams
                 at += head + payload
+                yield {"type": kind, "image": image, "number": number, "end": at}, block, streams
                 continue
         at = data.find(b"MLS1", at + 1)
         if at < 0:
@@ -252,11 +256,19 @@ class Image:
         self.blocks = {}  # slot -> (address, class, epoch)
         self.epoch = 0
         self.lines = []
+        self.threads, self.stacks, self.calls, self.inherited = set(), set(), 0, 0
+
+    def begin_anew(self):
+        """A reset: what came before is void."""
+        self.__init__()
 
 
-def read_block(image, b, s, tick_ns):
+def read_block(image, b, s, tick_ns, inherited):
     n = b["events"]
     codes = column_bytes(s, 1)
+    if b["first_event"] == 0:
+        image.begin_anew()
+    image.inherited = inherited
     if len(codes) != n or image.events != b["first_event"] or image.used != b["used"] or \
             len(image.free) != b["free"]:
         raise Bad("a block does not follow the one before")
@@ -288,6 +300,9 @@ def read_block(image, b, s, tick_ns):
         tick += time[i]
         sz = next(size) if op in SIZE_OPS else 0
         st = next(stack) if op in STACK_OPS else 0
+        image.stacks.add(st)
+        image.threads.add(threads[thread[i]])
+        image.calls += kind != 4 and op not in NO_CALLS and image.events + i >= image.inherited
         if kind == 0:
             if image.free:
                 slot = image.free.pop()
@@ -343,7 +358,7 @@ def read_block(image, b, s, tick_ns):
     image.events += n
 
 
-def read_image_facts(s):
+def read_description(s):
     r = Reader(column_bytes(s, 2))
     names = ("id", "pid", "ppid", "forked_from", "inherited", "stack_mode", "start_ns", "end_ns",
              "end_how", "end_status", "complete", "events", "calls", "lost_calls", "slots",
@@ -354,19 +369,41 @@ def read_image_facts(s):
     environment = r.texts()
     f["environment"] = environment if has else None
     f["notes"] = r.texts()
+    return f
 
-    def records(sid, *kinds):
-        rr, out = Reader(column_bytes(s, sid)), []
-        while rr.left():
-            out.append([rr.text() if k == "t" else rr.varint() for k in kinds])
-        return out
 
-    f["modules"] = records(3, *"vvvvvtt")
-    f["threads"] = records(4, *"vvvvvvt")
-    f["marks"] = records(5, *"vvvt")
-    f["resident"] = records(6, *"vvvv")
-    f["splits"] = records(7, *"v" * 10)
+def records(s, sid, kinds):
+    rr, out = Reader(column_bytes(s, sid)), []
+    while rr.left():
+        out.append([rr.text() if k == "t" else rr.varint() for k in kinds])
+    return out
+
+
+def read_image_facts(s):
+    f = read_description(s)
+    f["modules"] = records(s, 3, "vvvvvtt")
+    f["threads"] = records(s, 4, "vvvvvvt")
+    f["marks"] = records(s, 5, "vvvt")
+    f["resident"] = records(s, 6, "vvvv")
+    f["splits"] = records(s, 7, "v" * 10)
     f["kernel"] = read_kernel(s)
+    return f
+
+
+def read_early(number, s, before):
+    """The facts so far, with those of this EARLY section added."""
+    if number != (before["early"] if before else 0):
+        raise Bad("an EARLY section does not follow the one before")
+    f = before
+    if column_bytes(s, 2):
+        f = dict(read_description(s), modules=f["modules"] if f else [], marks=[],
+                 threads=f["threads"] if f else [], resident=[], splits=[], kernel=[])
+    f["early"] = number + 1
+    f["modules"] += records(s, 3, "vvvvvtt")
+    f["marks"] += records(s, 5, "vvvt")
+    for place, tid, start, name in records(s, 16, "vvvt"):
+        f["threads"] += [[0, 0, 0, 0, 0, 0, ""]] * (place + 1 - len(f["threads"]))
+        f["threads"][place] = [tid, start, start, 0, 0, 0, name]
     return f
 
 
@@ -404,32 +441,64 @@ def read_nodes(number, s, nodes):
         nodes[number + i] = p, module[i], last[key], flags[i]
 
 
-def file_kernel(r):
-    """Kinds of the kernel's events, and how many were lost; earlier writers say neither."""
+def file_facts(r):
+    """Kinds of the kernel's events, how many were lost, and the minor version; earlier writers say none."""
     for _ in range(2):
         r.varint()
     for _ in range(2):
         r.text()
-    return (r.varint(), r.varint()) if r.left() else (0, 0)
+    kernel = (r.varint(), r.varint()) if r.left() else (0, 0)
+    return kernel, r.varint() if r.left() else 0
 
 
-def read_sealed(data):
-    images, facts, nodes, tick_ns, ended, kernel = {}, {}, {}, None, False, (0, 0)
+def explain(image, facts, nodes):
+    """Fails unless all that names the events of the image so far was read."""
+    if facts is None:
+        raise Bad("a block stands before what describes its process")
+    for n in list(image.stacks):
+        while n:
+            if n not in nodes:
+                raise Bad("a block uses node %d, which does not stand before it" % n)
+            n, module = nodes[n][:2]
+            if module > len(facts["modules"]):
+                raise Bad("a node uses a module that does not stand before it")
+    if image.events > facts["inherited"]:
+        for t in image.threads - {0}:  # of inherited blocks 0, whether there is such a thread or not
+            if t >= len(facts["threads"]):
+                raise Bad("a block uses a thread that does not stand before it")
+
+
+def read_sealed(data, parts=None):
+    """Images, their facts, their nodes, and what the kernel was asked for. With `parts`, a list that is
+    filled with the lines of `parts`, names must stand before what uses them, and the end may be missing."""
+    images, facts, early, nodes, tick_ns, ended, kernel = {}, {}, {}, {}, None, False, (0, 0)
     for h, block, s in sections(data):
+        number = h["image"]
+        calls = 0
         if h["type"] in (1, 5):
             r = Reader(column_bytes(s, 1))
             if r.varint() > 1:
                 raise Bad("a later version")
             tick_ns = r.varint()
-            kernel = file_kernel(r)
+            kernel, _ = file_facts(r)
             ended |= h["type"] == 5
         elif h["type"] == 2:
-            read_block(images.setdefault(h["image"], Image()), block, s, tick_ns)
+            image = images.setdefault(number, Image())
+            mine = facts.get(number) or early.get(number)
+            before = image.calls if block["first_event"] else 0
+            read_block(image, block, s, tick_ns, mine["inherited"] if mine else 0)
+            calls = image.calls - before
+            if parts is not None:
+                explain(image, mine, nodes.get(number, {}))
         elif h["type"] == 3:
-            read_nodes(h["number"], s, nodes.setdefault(h["image"], {}))
+            read_nodes(h["number"], s, nodes.setdefault(number, {}))
         elif h["type"] == 4:
-            facts[h["image"]] = read_image_facts(s)
-    if not ended:
+            facts[number] = read_image_facts(s)
+        elif h["type"] == 6:
+            early[number] = read_early(h["number"], s, early.get(number))
+        if parts is not None:
+            parts.append("%d %d %d %d" % (h["end"], h["type"], number, calls))
+    if not ended and parts is None:
         raise Bad("the file is torn")
     return images, facts, nodes, kernel
 
@@ -441,6 +510,8 @@ def main():
     out = []
     if what == "rows":
         out = [" ".join(map(str, r)) for r in raw_rows(data)]
+    elif what == "parts":
+        read_sealed(data, out)
     else:
         images, facts, nodes, kernel = read_sealed(data)
         if what == "kernel":

@@ -66,7 +66,8 @@ static void test_only_regular_files_are_opened(void **state)
     assert_int_equal(opened("plain", &own, &err), 0);
     assert_int_equal(mkfifo("fifo", 0600), 0);
     assert_int_equal(opened("fifo", &own, &err), -1); /* an open would wait for a writer */
-    assert_non_null(strstr(err.text, "the recording fifo is not a regular file"));
+    assert_string_equal(err.text, "the recording fifo is not a regular file");
+    assert_int_equal(err.kind, ERROR_USAGE);
     assert_int_equal(opened(".", &own, &err), -1);
     assert_int_equal(symlink("plain", "link"), 0);
     assert_int_equal(opened("link", &own, &err), -1);

@@ -17,7 +17,7 @@ MALLOW = os.path.abspath(os.environ.get("MALLOW", "build/mallow"))
 LIBRARY = os.path.abspath(os.environ.get("MALLOW_LIBRARY", "build/lib/libmallow-record.so"))
 VICTIMS = os.path.abspath(os.environ.get("VICTIMS", "build/tests/victims"))
 ORACLE = os.path.abspath(os.environ.get("ORACLE", os.path.join(VICTIMS, "liboracle.so")))
-TIMEOUT = 120  # seconds for one program; nothing here takes a tenth of it
+TIMEOUT = 600  # seconds for one program; nothing here takes a hundredth of it
 
 ORACLE_CALLS = ["malloc", "calloc", "realloc", "reallocarray", "posix_memalign", "aligned_alloc",
                 "memalign", "valloc", "pvalloc", "free", "free_sized", "free_aligned_sized",

@@ -85,7 +85,7 @@ class Control(Case):
             step()                                  # 15 B
             self.outside(pid, "sync")
             p.stdin.close()
-            self.assertEqual(p.wait(60), 0)
+            self.assertEqual(p.wait(600), 0)
         finally:
             p.kill()
             p.stdout.close()
@@ -107,7 +107,7 @@ class Control(Case):
             self.outside(self.number(pidfile), "reset")
             p.stdin.write(b"x")
             p.stdin.close()
-            self.assertEqual(p.wait(60), 0)
+            self.assertEqual(p.wait(600), 0)
         finally:
             p.kill()
             p.stdout.close()
@@ -124,7 +124,7 @@ class Control(Case):
             self.assertEqual(self.sized(c, 10), 50)
         finally:
             p.stdin.close()
-            p.wait(60)
+            p.wait(600)
             p.stdout.close()
             p.stderr.close()
 

@@ -1,9 +1,9 @@
 """Every way to end (tests/victims/ends.c), and what is in the report afterwards."""
-import os
 import signal
 import unittest
 
 from mallowtest import Case, main, victim
+from memorygroup import MemoryGroup
 
 # mode: (status under mallow record, mallocs, live bytes, complete)
 ENDS = {
@@ -63,20 +63,15 @@ class Ends(Case):
                 self.agrees(p, self.oracle().of("ends")[0])
 
     def test_out_of_memory_kill(self):
-        """In a memory cgroup of 64 MB when that can be had (root), else under a limit of address space."""
-        base = "/sys/fs/cgroup/memory"
-        group = os.path.join(base, f"mallow-test-{os.getpid()}")
-        kw, status = {}, 23
+        """In a control group of 64 MB when that can be had (root), else under a limit of address space."""
+        argv, status = [victim("ends"), "memory"], 128 + signal.SIGKILL
         try:
-            os.mkdir(group)
-            with open(os.path.join(group, "memory.limit_in_bytes"), "w") as f:
-                f.write(str(64 << 20))
-            self.addCleanup(os.rmdir, group)
-            wrapper = ["/bin/sh", "-c", f"echo $$ > {group}/cgroup.procs && exec \"$@\"", "sh"]
-            status = 128 + signal.SIGKILL
+            group = MemoryGroup(64 << 20)
+            self.addCleanup(group.remove)
+            argv = group.command(*argv)
         except OSError:
-            wrapper = ["/bin/sh", "-c", "ulimit -v 400000 && exec \"$@\"", "sh"]
-        doc = self.recorded([*wrapper, victim("ends"), "memory"], status=status)
+            argv, status = ["/bin/sh", "-c", "ulimit -v 400000 && exec \"$@\"", "sh", *argv], 23
+        doc = self.recorded(argv, status=status)
         p = self.process(doc, "ends")
         self.assertEqual(self.sized(p, 10), 1000)
         big = sum(s["calls"] for s in p["sites"] if s["allocated_bytes"] == (1 << 20) * s["calls"])

@@ -146,7 +146,7 @@ class Processes(Case):
 
     def daemon_at_its_end(self, done):
         """The images that made all its calls; there is one when it is out."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 600
         while not os.path.exists(done):
             self.assertLess(time.monotonic(), end, "the daemon never got to its end")
             time.sleep(0.02)
@@ -265,14 +265,14 @@ class ByHand(Case):
                     self.assertEqual(run([MALLOW, "control", f.read().strip(), "sync"]).rc, 0)
             with subprocess.Popen([MALLOW, "report", "--json", self.file], stdout=subprocess.PIPE,
                                   env=reader_env) as reader:
-                until = time.monotonic() + 60
+                until = time.monotonic() + 600
                 while not os.path.exists(os.path.join(self.dir, "asked")):
                     self.assertLess(time.monotonic(), until, "the reader never asked")
                     time.sleep(0.02)
-                p.communicate(b"xx", timeout=60)
+                p.communicate(b"xx", timeout=600)
                 with open(os.path.join(self.dir, "go"), "wb"):
                     pass
-                reader.communicate(timeout=60)
+                reader.communicate(timeout=600)
                 self.assertEqual(reader.returncode, 0)
         process = self.process(self.report(), "control")
         self.assertEqual((process["calls"]["malloc"], process["complete"]), (30, True))

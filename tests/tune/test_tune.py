@@ -12,7 +12,7 @@ MALLOW, FRAGMENT = os.environ["MALLOW"], os.environ["FRAGMENT"]
 
 
 def mallow(*arguments, status=0):
-    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=280)
+    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=600)
     assert p.returncode == status, (arguments, p.returncode, p.stdout[-2000:], p.stderr)
     return p
 
@@ -102,7 +102,7 @@ class Tunes(unittest.TestCase):
         for name in ("jemalloc", "mimalloc", "tcmalloc"):
             with self.subTest(name):
                 p = subprocess.run([MALLOW, "tune", "--alloc", name, "--runs", "24", "--confirm", "3", "--json",
-                                    self.workload], capture_output=True, text=True, timeout=280)
+                                    self.workload], capture_output=True, text=True, timeout=600)
                 if p.returncode == 1 and "install" in p.stderr:
                     print(f"SKIPPED: {p.stderr.strip()}", file=sys.stderr)
                     continue

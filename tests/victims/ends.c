@@ -74,13 +74,14 @@ int main(int argc, char **argv)
         usleep(30000);
         return 22;
     }
-    if (!strcmp(m, "memory")) { /* until there is none, or the kernel ends it */
-        for (;;) {
+    if (!strcmp(m, "memory")) { /* until there is none, or the kernel ends it; 512 MB at most */
+        for (int i = 0; i < 512; i++) {
             char *p = malloc(1 << 20);
             if (!p)
                 _exit(23);
             memset(p, 1, 1 << 20);
         }
+        _exit(24);
     }
     return 2;
 }

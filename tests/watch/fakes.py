@@ -33,7 +33,7 @@ class Fake:
             self.process.send_signal(how)
         elif self.process.poll() is None:
             self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(600)
         self.process.stdout.close()
 
     def __enter__(self):
@@ -42,7 +42,7 @@ class Fake:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(30)
+        self.process.wait(600)
         for name in os.listdir("/dev/shm"):
             if name.startswith(f"mallow-watch-{self.pid}-"):
                 os.unlink("/dev/shm/" + name)
@@ -73,7 +73,7 @@ class Watch:
         """The rest, after it was asked to stop; the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=600)
         return [json.loads(line) for line in out.splitlines()], err, self.process.returncode
 
     def __enter__(self):
@@ -82,7 +82,7 @@ class Watch:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(600)
         self.process.stdout.close()
         self.process.stderr.close()
 
@@ -91,7 +91,7 @@ def functions(site):
     return [f["function"] for f in site["frames"]]
 
 
-def until(true, what, seconds=60):
+def until(true, what, seconds=600):
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"never: {what}"

@@ -3,10 +3,10 @@
  *
  * For libFuzzer: -DFUZZ_LIBRARY. With its own main: fuzz-segment SEED COUNT reads COUNT damaged
  * copies of a small segment that it makes itself, the same for the same seed. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "watch/sites.h"
@@ -50,20 +50,39 @@ static void check(struct watch_process *p)
     age_choose(&p->lifetimes);
 }
 
+static char path[] = "/dev/shm/fuzz-segment-XXXXXX";
+
+static void remove_directory(void)
+{
+    char file[64];
+    snprintf(file, sizeof file, "%s/segment", path);
+    unlink(file);
+    rmdir(path);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[64];
+    static int dir = -1, fd = -1;
     struct watch_process *p;
     struct error err;
-    int fd = memfd_create("fuzz-segment", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+    if (dir < 0) { /* one file, rewritten, as that of a process is */
+        const struct trust_rule own = {.what = "the directory"};
+        if (!mkdtemp(path) || (dir = trust_directory(AT_FDCWD, path, &own, &err)) < 0 ||
+            (fd = openat(dir, "segment", O_RDWR | O_CREAT | O_CLOEXEC, 0600)) < 0 ||
+            atexit(remove_directory))
+            abort();
+    }
+    if (ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
         abort();
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (process_open(&p, path, 0, &err) == 0) {
+    if (process_open(&p, dir, "segment", &err) == 0) {
+        /* It loses its end, and is another one, while it is read. */
+        if (size % 5 == 0 && ftruncate(fd, (off_t)(size / 2)))
+            abort();
+        if (size % 7 == 0 && pwrite(fd, data, size / 3, (off_t)(size / 3)) < 0)
+            abort();
         check(p);
         process_close(p);
     }
-    close(fd);
     return 0;
 }
 

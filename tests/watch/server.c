@@ -4,9 +4,9 @@
  * says "stop"; each request makes short-lived blocks, fills a bounded cache, and loses one block of
  * 2,000 bytes. Exits with 3. server churn MS LEAK CHURN   for MS milliseconds loses LEAK bytes in
  * blocks of 1,000 while CHURN bytes go through blocks of 32 to 96 KiB. server hold COUNT HOW  loses
- * COUNT blocks of 2,000 bytes, prints "ready", and then: wait (for input), crash, eat (all memory
- * that there is), fork (a child does the same and both end), exec (becomes `server hold COUNT
- * end`), end */
+ * COUNT blocks of 2,000 bytes, prints "ready", and then: wait (for input), crash, eat (memory
+ * until there is none, 512 MB at most), fork (a child does the same and both end), exec (becomes
+ * `server hold COUNT end`), end */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -160,9 +160,8 @@ static int hold(int count, const char *how, const char *self)
         getchar();
     if (!strcmp(how, "crash"))
         *(volatile int *)8 = 1;
-    while (!strcmp(how, "eat")) {
+    for (int i = 0; i < 512 && !strcmp(how, "eat"); i++)
         forgets_to_free(1 << 20);
-    }
     return 3;
 }
 

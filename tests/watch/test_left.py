@@ -16,7 +16,7 @@ NOBODY = 2147483646  # no process has this id
 
 
 def mallow(*args):
-    return subprocess.run([MALLOW, *args], capture_output=True, text=True, check=False, timeout=240)
+    return subprocess.run([MALLOW, *args], capture_output=True, text=True, check=False, timeout=600)
 
 
 def crash(**more):
@@ -26,7 +26,7 @@ def crash(**more):
         p.stdout.readline()
         (name,) = [n for n in os.listdir(SHARED) if n.startswith(f"{PREFIX}{p.pid}-")]
         p.send_signal(signal.SIGKILL)
-        p.wait(60)
+        p.wait(600)
     return p.pid, os.path.join(SHARED, name)
 
 
@@ -68,7 +68,7 @@ class Left(unittest.TestCase):
             out = mallow("watch", "--left", "clear")
             self.assertEqual(out.returncode, 0, out.stderr)
             self.assertTrue(os.path.exists(os.path.join(SHARED, mine)))
-            p.communicate("\n", timeout=60)
+            p.communicate("\n", timeout=600)
         self.assertFalse(os.path.exists(path))
         self.assertFalse(os.path.exists(session))
 
@@ -110,7 +110,7 @@ class Elsewhere(unittest.TestCase):
 
     def end(self):
         self.process.kill()
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=600)
         if os.path.exists(self.path):
             os.unlink(self.path)
 
@@ -122,8 +122,8 @@ class Elsewhere(unittest.TestCase):
         self.assertEqual((out.returncode, os.path.exists(self.path)), (1, True), out.stderr)
         self.assertIn("another pid namespace", out.stderr)
         self.process.kill()  # and with it what is in the namespace
-        self.process.wait(60)
-        for _ in range(600):  # which the kernel does in its own time
+        self.process.wait(600)
+        for _ in range(6000):  # which the kernel does in its own time
             if self.path in listed():
                 break
             time.sleep(0.1)

@@ -20,7 +20,7 @@ CACHE = ["caches_here", "serves_requests", "runs_the_server"]
 
 
 def run(*args):
-    return subprocess.run([MALLOW, "watch", *args], capture_output=True, text=True, timeout=240, check=False,
+    return subprocess.run([MALLOW, "watch", *args], capture_output=True, text=True, timeout=600, check=False,
                           stdin=subprocess.DEVNULL)
 
 
@@ -233,7 +233,7 @@ class Ends(unittest.TestCase):
                 final = watch.next("final")
                 self.assertEqual((final["process"], final["killed"], final["estimated_bytes"]),
                                  ("ended", True, 5250000))
-                self.assertEqual(watch.process.wait(60), 0)  # by itself: nobody is left
+                self.assertEqual(watch.process.wait(600), 0)  # by itself: nobody is left
             self.assertEqual(glob.glob(f"/dev/shm/mallow-watch-{fake.pid}-*"), [])
 
     def test_found_after_death(self):
@@ -253,7 +253,7 @@ class Ends(unittest.TestCase):
             with Watch("--every", NEVER, "-p", str(fake.pid)) as watch:
                 attached(fake, watch)
                 watch.process.kill()
-                watch.process.wait(30)
+                watch.process.wait(600)
             fake.tell("alloc 10 1000 525000 60000 0 5")  # goes on
             with Watch("--every", "100ms", "--old", "1s", "-p", str(fake.pid)) as watch:
                 self.assertEqual(watch.next("old")["sites"][0]["sampled_blocks"], 20)
@@ -347,7 +347,7 @@ class Screen(unittest.TestCase):
     def read_until(self, fd, pattern):
         """What the terminal was sent, up to a match."""
         text = ""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 600
         while not re.search(pattern, text):
             ready, _, _ = select.select([fd], [], [], 60)
             assert ready and time.monotonic() < end, f"never came: {pattern}: {text[-2000:]!r}"

@@ -5,9 +5,11 @@ import glob
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -15,9 +17,15 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "watchlib"))
 from segment import Segment, find  # noqa: E402
-from fakes import MALLOW, Watch, functions, until  # noqa: E402
+import fakes  # noqa: E402
+from fakes import Watch, functions, until  # noqa: E402
 
-SERVER, LIBRARY = os.environ["SERVER"], os.path.abspath(os.environ["WATCH_LIBRARY"])
+# The kernel tells of calls by the file that they are in: in copies of ours, nothing but what this test runs.
+FOLDER = tempfile.TemporaryDirectory(prefix="mallow-test-")
+os.mkdir(os.path.join(FOLDER.name, "lib"))
+LIBRARY = shutil.copy(os.environ["WATCH_LIBRARY"], os.path.join(FOLDER.name, "lib"))
+MALLOW = fakes.MALLOW = shutil.copy(fakes.MALLOW, FOLDER.name)
+SERVER = os.environ["SERVER"]
 LEAK = "forgets_to_free"
 
 
@@ -70,7 +78,7 @@ class System(unittest.TestCase):
     def report_of(self, pid, kind, ask=None):
         """The next report of a process; asked for again and again with that signal, since the watch may not
         know the process yet."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 600
         while time.monotonic() < end:
             if ask:
                 self.watch.process.send_signal(ask)
@@ -78,7 +86,7 @@ class System(unittest.TestCase):
                 r = json.loads(self.lines.get(timeout=1))
             except queue.Empty:
                 continue
-            if (r["pid"], r["kind"]) == (pid, kind) or (kind == "error" == r["kind"]):
+            if (r["pid"], r["kind"]) == (pid, kind):
                 return r
         raise AssertionError(f"no '{kind}' of {pid} came")
 
@@ -111,7 +119,7 @@ class System(unittest.TestCase):
         final = self.report_of(a.pid, "final")
         self.assertEqual((final["process"], final["signal"]), ("ended", 9))
         self.assertGreater(final["sampled_blocks"], 0)
-        b.communicate("\n", timeout=60)
+        b.communicate("\n", timeout=600)
         final = self.report_of(b.pid, "final")
         self.assertEqual((final["process"], final["exit_status"]), ("ended", 3))
 
@@ -132,15 +140,15 @@ class System(unittest.TestCase):
         e = carrier("hold", "300", "exec", period="4K", guard="off")
         self.addCleanup(e.stdout.close)
         self.addCleanup(e.stdin.close)
-        e.wait(60)
-        first = self.report_of(e.pid, "final")
-        second = self.report_of(e.pid, "final")
-        self.assertEqual((first["process"], second["process"]), ("exec", "ended"))
+        e.wait(600)
+        finals = [self.report_of(e.pid, "final")["process"] for _ in range(2)]
+        self.assertEqual(sorted(finals), ["ended", "exec"])  # a reader that comes late finds both at once
         misuse = os.path.join(os.environ["VICTIMS"], "misuse")
-        p = subprocess.run([misuse, "use-after-free-read"], capture_output=True, check=False,
-                           env=dict(os.environ, LD_PRELOAD=LIBRARY, MALLOW_WATCH_PERIOD="1", MALLOW_WATCH_GUARD="all"))
-        self.assertEqual(p.returncode, 0)
-        error = self.report_of(0, "error")
+        with subprocess.Popen([misuse, "use-after-free-read"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env=dict(os.environ, LD_PRELOAD=LIBRARY, MALLOW_WATCH_PERIOD="1",
+                                       MALLOW_WATCH_GUARD="all")) as p:
+            self.assertEqual(p.wait(600), 0)
+        error = self.report_of(p.pid, "error")
         self.assertEqual((error["error"], error["size_bytes"], error["offset_bytes"]), ("heap-use-after-free", 100, 5))
 
     def test_nothing_stays(self):
@@ -148,7 +156,7 @@ class System(unittest.TestCase):
         self.report_of(p.pid, "all", ask=signal.SIGHUP)
         pid = self.watch.process.pid
         self.watch.process.send_signal(signal.SIGTERM)
-        self.assertEqual(self.watch.process.wait(60), 0)
+        self.assertEqual(self.watch.process.wait(600), 0)
         left = [n for n in os.listdir("/dev/shm") if n.startswith(f"mallow-watch-session-{pid}-")]
         self.assertEqual(left, [])
         self.report_of(p.pid, "final")

@@ -9,7 +9,7 @@ from watchtest import WatchCase, main, run, victim
 
 FAULTS = os.path.abspath(os.environ.get("WATCH_FAULTS", "build/tests/watchlib/libmallow-watch-faults.so"))
 LONG = bool(os.environ.get("MALLOW_LONG"))
-EACH = 1000 if LONG else 60  # after so many calls N grows in steps: they are the same ones, repeated
+EACH = 1000 if LONG else 30  # after so many calls N grows in steps: they are the same ones, repeated
 
 PROGRAMS = [["api", "peak"], ["threads", "hammer", "2", "500"], ["process", "fork"], ["process", "fork-exec"],
             ["process", "spawn"], ["misuse", "none", "50"], ["signals", "recursion", "50"]]

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import tempfile
 
 from watchtest import LIBRARY, WatchCase, main, run, victim
@@ -207,7 +208,7 @@ class Mappings(WatchCase):
         """Mappings that 300 guarded blocks add."""
         script = ("import ctypes; l = ctypes.CDLL(None); n = lambda: len(open('/proc/self/maps').readlines())\n"
                   "before = n(); kept = [l.malloc(200) for _ in range(300)]; print(n() - before)")
-        r = self.watched([os.environ.get("PYTHON", "python3"), "-c", script], settings=ALL)
+        r = self.watched([sys.executable, "-c", script], settings=ALL)
         self.assertEqual(r.rc, 0, r.err)
         (s,) = self.segments
         self.assertGreater(s.counters["guarded"], 300)

@@ -8,12 +8,13 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import unittest
 
 from segment import SETTINGS, Segment
 from watchtest import LIBRARY, WatchCase, main, run, victim
 
-PYTHON = os.environ.get("PYTHON", "python3")
+PYTHON = sys.executable
 # Allocates 100 times 1000 bytes for each line read, and answers.
 PHASES = ("import ctypes, sys\nl = ctypes.CDLL(None)\nl.malloc.restype = ctypes.c_void_p\n"
           "l.free.argtypes = [ctypes.c_void_p]\nprint('ready', flush=True)\n"
@@ -75,7 +76,7 @@ class Settings(WatchCase):
         settings(1, 0)  # taken as the nearest that makes sense
         allocate(2000)
         p.stdin.close()
-        self.assertEqual(p.wait(60), 0)
+        self.assertEqual(p.wait(600), 0)
         s = Segment(path)
         self.assertEqual(s.state, "exited")
         self.sound(s)
@@ -84,7 +85,7 @@ class Settings(WatchCase):
         """20 MB that stay: the estimate is near them."""
         p = subprocess.Popen([PYTHON, "-c", PHASES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                              env=dict(os.environ, **self.env(period="16K")))
-        p.communicate("20000\n", timeout=120)
+        p.communicate("20000\n", timeout=600)
         (s,) = self.take()
         weight = sum(x["weight"] for x in s.samples() if x["size"] == 1000)
         self.assertLess(abs(weight - 20e6), 5 * (20e6 * 16384) ** 0.5)
@@ -93,7 +94,7 @@ class Settings(WatchCase):
         """60,000 samples are due and 383 fit: the period rises, nothing is dropped, and the estimate holds."""
         p = subprocess.Popen([PYTHON, "-c", PHASES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                              env=dict(os.environ, **self.env(period=512, memory="256K", guard="off")))
-        p.communicate("30000\n", timeout=120)
+        p.communicate("30000\n", timeout=600)
         (s,) = self.take()
         self.assertGreater(s.period_now, s.period)
         self.assertEqual((s.counters["dropped_full"], s.counters["dropped_memory"]), (0, 0))
@@ -195,7 +196,7 @@ class WholePrograms(WatchCase):
                 self.assertEqual(s.errors(), [])
 
     def test_python(self):
-        self.quiet([needs("python3"), "-c", "import json, hashlib, re, collections\n"
+        self.quiet([PYTHON, "-c", "import json, hashlib, re, collections\n"
                     "w = collections.Counter(re.findall('[a-z]+', 'the quick brown fox ' * 500))\n"
                     "print(w.most_common(2), hashlib.sha256(json.dumps(dict(w)).encode()).hexdigest())\n"
                     "t = [[i, [str(i)] * 5] for i in range(3000)]"],
@@ -291,7 +292,7 @@ class Probes(WatchCase):
         r = self.watched([victim("api"), "peak"], library=copy, settings={"period": 1, "guard": "off"})
         self.assertEqual(r.rc, 0)
         p.send_signal(signal.SIGINT)
-        out, _ = p.communicate(timeout=120)
+        out, _ = p.communicate(timeout=600)
         found = dict(line[1:].split(": ") for line in out.splitlines() if line.startswith("@"))
         self.assertEqual(found, {"samples": "1100", "bytes": "1050000", "frees": "750", "allocs": "1100",
                                  "weight": "1050000", "released": "750"})

@@ -35,7 +35,7 @@ class Formats(unittest.TestCase):
         return os.path.join(self.folder.name, name)
 
     def mallow(self, *arguments, status=0):
-        p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=120)
+        p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=600)
         self.assertEqual(p.returncode, status, (arguments, p.stdout, p.stderr))
         return p
 
@@ -62,7 +62,7 @@ class Formats(unittest.TestCase):
         self.assertEqual((got["calls"], got["unknown_frees"]), ({"malloc": 3, "free": 1}, 0))
         with open(names[0], "rb") as f:
             p = subprocess.run([MALLOW, "workload", "-", "-o", self.path("u.mwl")], stdin=f, capture_output=True,
-                               text=True, timeout=120)
+                               text=True, timeout=600)
         self.assertEqual(p.returncode, 0, p.stderr)
         self.assertEqual(self.read("u.mwl")["calls"], {"malloc": 2})
         self.assertEqual(sorted(os.listdir(self.folder.name)), ["t.mwl", "trace.0", "trace.1", "trace.2", "u.mwl"])
@@ -127,7 +127,7 @@ class Formats(unittest.TestCase):
             self.assertFalse(os.path.exists(self.path("bad.mwl")))
 
     def replay(self, name, *arguments):
-        p = subprocess.run([REPLAYER, self.path(name), *arguments], capture_output=True, text=True, timeout=120)
+        p = subprocess.run([REPLAYER, self.path(name), *arguments], capture_output=True, text=True, timeout=600)
         self.assertEqual(p.returncode, 0, p.stderr)
         return json.loads(p.stdout)
 
@@ -162,7 +162,7 @@ class Formats(unittest.TestCase):
         the raw trace in the order of all."""
         recording = self.path("recording.mlw")
         subprocess.run([MALLOW, "record", "-q", "-o", recording, "--", *program], check=True, capture_output=True,
-                       timeout=120)
+                       timeout=600)
         self.mallow("workload", "-q", recording, "-o", self.path("a.mwl"))
         said = self.mallow("workload", self.path("a.mwl"), "-o", self.path("a.wl")).stderr
         self.mallow("workload", "-q", self.path("a.wl"), "-o", self.path("b.mwl"))

@@ -16,7 +16,7 @@ MALLOW, REPLAYER, VICTIMS, RING, RESIZE = (os.environ[k] for k in ("MALLOW", "RE
 
 
 def mallow(*arguments, status=0):
-    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=120)
+    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=600)
     assert p.returncode == status, (arguments, p.returncode, p.stdout, p.stderr)
     return p
 
@@ -34,7 +34,7 @@ class Workloads(unittest.TestCase):
         trace, workload = (os.path.join(self.folder.name, name + end) for end in (".mlw", ".mwl"))
         if not os.path.exists(workload):
             p = subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", *program], capture_output=True,
-                               text=True, timeout=120)
+                               text=True, timeout=600)
             self.assertEqual(p.returncode, 0, p.stderr)
             mallow("workload", "-q", "-o", workload, trace)
         return trace, workload
@@ -87,7 +87,7 @@ class Workloads(unittest.TestCase):
         """What a realloc could not grow is grown and released later, or live at the end, in the recording, in its
         workload, in a dry run and in a replay, which makes the failing calls as calls for a block of their own."""
         trace, workload = self.make("resize", RESIZE)
-        p = subprocess.run([RESIZE], capture_output=True, text=True, timeout=120, check=True)
+        p = subprocess.run([RESIZE], capture_output=True, text=True, timeout=600, check=True)
         failed, end_bytes, end_blocks = map(int, p.stdout.split())
         read, process = self.compare(trace, workload)
         self.assertEqual(process["failed"]["realloc"] + process["failed"]["reallocarray"], failed)
@@ -129,7 +129,7 @@ class Workloads(unittest.TestCase):
         path = os.path.join(self.folder.name, "damaged.mwl")
         with open(path, "wb") as f:
             f.write(data)
-        p = subprocess.run([REPLAYER, path, "dry=1"], capture_output=True, text=True, timeout=60)
+        p = subprocess.run([REPLAYER, path, "dry=1"], capture_output=True, text=True, timeout=600)
         self.assertIn(p.returncode, (0, 1), (p.returncode, p.stderr))
         if p.returncode:
             self.assertTrue(p.stderr.startswith("mallow-replay: "), p.stderr)

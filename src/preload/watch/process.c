@@ -16,7 +16,6 @@
 #define GUARD_SLOTS_ALL     4096u /* when all samples are to be guarded: 512 MiB of addresses */
 #define MEMORY_DEFAULT      (4ul << 20)
 #define MEMORY_MIN          (256ul << 10)
-#define MEMORY_MAX          (1ul << 30)
 
 struct watch_wiped watch_wiped __attribute__((aligned(4096))) HIDDEN;
 struct watcher watcher;
@@ -215,11 +214,11 @@ static void read_settings(struct mlw_watch_settings *to)
 static void make_plan(uint64_t memory)
 {
     struct segment_plan *plan = &watcher.plan;
-    plan->samples = (uint32_t)(memory / 683) & ~7u;
-    plan->sites = ((uint32_t)(memory / 5461) & ~7u) + 1; /* and one of what finds no room */
-    plan->frees = (uint32_t)(memory / 4096);
+    plan->samples = MLW_WATCH_SAMPLES(memory);
+    plan->sites = MLW_WATCH_SITES(memory);
+    plan->frees = MLW_WATCH_FREES(memory);
     plan->modules = 256;
-    plan->errors = 32;
+    plan->errors = MLW_WATCH_ERRORS_MAX;
 }
 
 /* ---- joining ---- */
@@ -320,7 +319,8 @@ static void join_first(void)
     }
     if (s && strlen(s) < sizeof session)
         strcpy(session, s);
-    watcher.memory = size_setting(MLW_ENV_WATCH_MEMORY, MEMORY_DEFAULT, MEMORY_MIN, MEMORY_MAX);
+    watcher.memory =
+        size_setting(MLW_ENV_WATCH_MEMORY, MEMORY_DEFAULT, MEMORY_MIN, MLW_WATCH_MEMORY_MAX);
     if ((s = guest_setting(MLW_ENV_WATCH_SEED)) && parse_size(s, &seed))
         watcher.seed = seed + 1;
     read_settings(&settings);

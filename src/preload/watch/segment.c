@@ -12,7 +12,7 @@
 #include "watcher.h"
 
 #define CHUNK  16384ul
-#define CHUNKS 16384u /* 256 MiB */
+#define CHUNKS (MLW_WATCH_FILE_MAX / CHUNK)
 
 static struct {
     char path[512]; /* "": no name */

@@ -1,0 +1,102 @@
+/* image_impl.h - what the parts of the work on one image share: image.c turns rows into events,
+ * image_facts.c writes what names them and what the image says of itself. Nobody else includes it.
+ * One thread an image. */
+#ifndef MALLOW_TRACE_IMAGE_IMPL_H
+#define MALLOW_TRACE_IMAGE_IMPL_H
+
+#include "image.h"
+
+#include "ahead.h"
+#include "faulted.h"
+
+struct node {
+    uint64_t pc;
+    uint32_t parent, module; /* the recorder's ids */
+    uint32_t flags;
+    uint32_t same; /* the recorder's id of the first node with this meaning: mostly its own */
+};
+
+struct thread {
+    uint64_t calls, start, end; /* clocks */
+    uint64_t lost_said;         /* by LOST rows */
+    uint32_t turn;              /* allocations */
+    bool ended, due;            /* due: image_names_write has something to write of it */
+    uint32_t tid;
+    const char *name;
+};
+
+struct note {
+    uint64_t clock;
+    uint32_t thread;
+    uint8_t control;
+    const char *label;
+};
+
+#define IMAGE_PAGE_BITS 12
+
+/* How much of what names the events is in the file. */
+struct image_early {
+    uint32_t sections; /* EARLY sections written */
+    bool described;    /* the process is, since the last reset */
+    uint32_t nodes;    /* dense ids 1..nodes are */
+    uint32_t *unknown; /* of these, those to be written again: what they mean was not known */
+    size_t unknown_count, unknown_cap;
+    size_t modules;    /* of modules[] */
+    uint32_t *threads; /* those that are due */
+    size_t thread_count, thread_cap;
+    size_t notes;         /* of notes[] */
+    uint64_t marks_until; /* clock: marks from outside, up to here */
+};
+
+struct image_work {
+    const struct raw *recording;
+    const struct raw_image *raw;
+    const struct raw_stream *streams;
+    const struct timebase *time;
+    struct image_work *parent;
+    uint32_t number, parent_number;
+    struct seal_writer *w;
+    struct block_writer *blocks;
+    struct block_position saved;
+    struct ahead *ahead;
+    struct live live;
+    struct arena arena;
+    struct pair_map node_map, module_map, meaning_map;
+    struct node *nodes;
+    size_t node_count, node_cap;
+    struct trace_module *modules;
+    size_t module_count, module_cap;
+    struct thread *threads;
+    struct note *notes;
+    size_t note_count, note_cap;
+    struct kernel_run kernel;
+    struct faulted *faulted; /* NULL: there are no faults */
+    uint32_t tid;            /* whose row is taken; 0: nobody's */
+    uint32_t **dense;        /* pages by the recorder's id: dense id, 0 not yet */
+    uint32_t dense_pages;
+    uint32_t *used; /* by dense id: the recorder's id */
+    size_t used_count, used_cap;
+    uint64_t calls, inherited, first_block, allocs, start_clock, last_clock, unreadable,
+        reset_clock;
+    uint32_t max_slots;
+    struct image_early early;
+};
+
+/* --- image.c --- */
+
+/* The dense id of the recorder's node `id`, made at its first use; 0 stays 0. UINT32_MAX without
+ * memory. */
+uint32_t image_dense_id(struct image_work *g, uint32_t id);
+
+/* --- image_facts.c --- */
+
+/* Something is to be written of the thread before the next block. 0, or -1 without memory. */
+int image_thread_due(struct image_work *g, uint32_t thread);
+/* The recorder's node `id` means something else than before, or is known at last. 0, or -1 without
+ * memory. */
+int image_node_changed(struct image_work *g, uint32_t id);
+/* Writes what names the events so far, as far as it is not in the file: for a block that is about
+ * to be written and is not the image's last. 0 or -1. */
+int image_names_write(struct image_work *g, struct error *err);
+
+#endif

@@ -1,0 +1,200 @@
+#include "watch/maps.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "watch/follow.h"
+
+#define DELETED " (deleted)"
+
+/* ---- the mappings ---- */
+
+struct mapping {
+    uint64_t start, end_of, inode;
+    unsigned major, minor;
+    char *path;
+};
+
+/* "start-end perms offset major:minor inode   /path" */
+static bool parse(char *line, struct mapping *m)
+{
+    unsigned long long start, end, inode;
+    m->path = strchr(line, '/');
+    if (!m->path || sscanf(line, "%llx-%llx %*s %*x %x:%x %llu", &start, &end, &m->major, &m->minor,
+                           &inode) != 5)
+        return false;
+    m->path[strcspn(m->path, "\n")] = 0;
+    m->start = start;
+    m->end_of = end;
+    m->inode = inode;
+    return true;
+}
+
+static bool is_memfd(const char *path) { return !strcmp(path, "/memfd:" MLW_WATCH_MEMFD); }
+
+/* Whether a segment can be called that: in a session's directory, or by itself. */
+static bool is_segment(const char *path)
+{
+    pid_t pid;
+    uint64_t clock;
+    const char *name = strrchr(path, '/') + 1, *directory = name - 1;
+    while (directory > path && directory[-1] != '/')
+        directory--;
+    return follow_name(FOLLOW_FILE_NAME, name, &pid, &clock) ||
+           (follow_name("", name, &pid, &clock) && follow_session_maker(directory, &pid));
+}
+
+int maps_read(pid_t pid, struct maps *m, struct error *err)
+{
+    char *line = NULL;
+    size_t room = 0;
+    *m = (struct maps){0};
+    FILE *in = trust_proc_stream(pid, "maps");
+    bool refused = !in && (errno == EACCES || errno == EPERM);
+    if (!in && !refused)
+        return error_system(err, "cannot see the memory of process %d", (int)pid);
+    errno = 0;
+    while (in && getline(&line, &room, in) > 0) {
+        struct mapping of;
+        if (!parse(line, &of))
+            continue;
+        m->library |= strstr(of.path, "libmallow-watch.so") != NULL;
+        size_t n = strlen(of.path);
+        const bool deleted =
+            n > sizeof DELETED - 1 && !strcmp(of.path + n - (sizeof DELETED - 1), DELETED);
+        if (deleted)
+            of.path[n - (sizeof DELETED - 1)] = 0;
+        const bool memfd = deleted && is_memfd(of.path);
+        if (!memfd && !is_segment(of.path))
+            continue;
+        m->start = of.start;
+        m->end_of = of.end_of;
+        m->nameless = deleted;
+        m->file = (struct trust_identity){makedev(of.major, of.minor), of.inode, 0};
+        snprintf(m->path, sizeof m->path, "%s", of.path);
+    }
+    refused |= errno == EACCES || errno == EPERM;
+    free(line);
+    if (in)
+        fclose(in);
+    if (refused)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "not allowed to see the memory of process %d; be the user that it belongs "
+                         "to, or root",
+                         (int)pid);
+    return 0;
+}
+
+bool maps_has(pid_t pid, const struct trust_identity *file)
+{
+    char *line = NULL;
+    size_t room = 0;
+    FILE *in = trust_proc_stream(pid, "maps");
+    bool has = !in && errno != ENOENT && errno != ESRCH;
+    while (in && !has && getline(&line, &room, in) > 0) {
+        struct mapping of;
+        has = parse(line, &of) && of.inode == file->inode &&
+              makedev(of.major, of.minor) == file->device;
+    }
+    free(line);
+    if (in)
+        fclose(in);
+    return has;
+}
+
+/* ---- the file ---- */
+
+static int open_same(struct segment *s, int dir, const char *name, bool link, const struct maps *m,
+                     struct error *err)
+{
+    int status = link ? segment_open_link(s, name, err) : segment_open(s, dir, name, err);
+    if (status || trust_same(&s->identity, &m->file))
+        return status;
+    segment_close(s);
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "%s is another file than the one that the process has mapped", m->path);
+}
+
+/* A descriptor of the process, or, for root, the mapping itself. */
+static int open_nameless(const struct trust_process *who, const struct maps *m, struct segment *s,
+                         struct error *err)
+{
+    char path[64 + NAME_MAX];
+    int fds = trust_proc(who->pid, "fd");
+    DIR *d = fds < 0 ? NULL : fdopendir(fds);
+    bool found = false;
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
+        struct stat st;
+        found = e->d_name[0] != '.' && !fstatat(dirfd(d), e->d_name, &st, 0) &&
+                st.st_dev == m->file.device && st.st_ino == m->file.inode;
+        snprintf(path, sizeof path, "/proc/%d/fd/%s", (int)who->pid, e->d_name);
+    }
+    if (d)
+        closedir(d);
+    else if (fds >= 0)
+        close(fds);
+    if (!found)
+        snprintf(path, sizeof path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)who->pid,
+                 m->start, m->end_of);
+    return open_same(s, AT_FDCWD, path, true, m, err);
+}
+
+/* The directory "/dev/shm", or a session of the process's user in it; -1: it is neither. */
+static int open_ours(const struct trust_process *who, const char *directory, size_t length,
+                     struct maps_place *place, struct error *err)
+{
+    static const char shared[] = "/dev/shm";
+    const struct trust_rule users = {.owners = TRUST_ROOT | TRUST_CALLER | TRUST_USER,
+                                     .user = who->uid[1]};
+    if (length < sizeof shared - 1 || strncmp(directory, shared, sizeof shared - 1) != 0)
+        return -1;
+    int shm = follow_shared(err);
+    if (shm < 0 || length == sizeof shared - 1)
+        return shm;
+    const char *name = directory + sizeof shared;
+    const size_t n = length - sizeof shared;
+    int session = -1;
+    if (directory[sizeof shared - 1] == '/' && n < sizeof place->directory &&
+        !memchr(name, '/', n)) {
+        snprintf(place->directory, sizeof place->directory, "%.*s", (int)n, name);
+        session = trust_directory(shm, place->directory, &users, err);
+    }
+    close(shm);
+    return session;
+}
+
+int maps_open(const struct trust_process *who, const struct maps *m, struct segment *s,
+              struct maps_place *place, struct error *err)
+{
+    static const struct trust_rule any = {.owners = TRUST_ANYBODY};
+    char path[PATH_MAX + 64];
+    *place = (struct maps_place){.dir = -1};
+    if (m->nameless)
+        return open_nameless(who, m, s, err);
+    const char *name = strrchr(m->path, '/') + 1;
+    const size_t length = (size_t)(name - 1 - m->path);
+    snprintf(place->name, sizeof place->name, "%s", name);
+    place->dir = open_ours(who, m->path, length, place, err);
+    place->ours = place->dir >= 0;
+    int status = place->ours ? open_same(s, place->dir, name, false, m, err) : -1;
+    if (status < 0) { /* not as it is seen from here */
+        if (place->dir >= 0)
+            close(place->dir);
+        place->ours = false;
+        snprintf(path, sizeof path, "/proc/%d/root%.*s", (int)who->pid, (int)length, m->path);
+        place->dir = trust_directory(AT_FDCWD, path, &any, err);
+        status = place->dir < 0 ? -1 : open_same(s, place->dir, name, false, m, err);
+    }
+    if (status && place->dir >= 0) {
+        close(place->dir);
+        place->dir = -1;
+    }
+    return status;
+}
