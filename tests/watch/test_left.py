@@ -149,14 +149,15 @@ class Elsewhere(unittest.TestCase):
 
 
 def main():
-    """In a /dev/shm of its own: what others left there is none of this test's business."""
+    """In a /dev/shm of its own, where what others left is none of this test's business, and in a pid namespace of
+    its own, where nobody gets the ids of our dead: who has one is not dead."""
     if os.environ.get("OWN_SHARED_MEMORY"):
         unittest.main(verbosity=2)
     inner = f'mount -t tmpfs none {SHARED} && OWN_SHARED_MEMORY=1 exec "$@"'
-    options = ["-m"] if os.geteuid() == 0 else ["-rm"]
+    options = ["-mpf", "--mount-proc", "--kill-child"] + ([] if os.geteuid() == 0 else ["-r"])
     if subprocess.run(["unshare", *options, "mount", "-t", "tmpfs", "none", SHARED], capture_output=True,
                       check=False).returncode:
-        print("SKIPPED, LOUDLY: no mount namespace with a /dev/shm of its own can be had here")
+        print("SKIPPED, LOUDLY: no mount and pid namespace with a /dev/shm of its own can be had here")
         sys.exit(77)
     os.execvp("unshare", ["unshare", *options, "/bin/sh", "-c", inner, "sh", sys.executable, *sys.argv])
 
