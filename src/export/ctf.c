@@ -85,10 +85,8 @@ static void put_text(struct stream *s, const char *text)
     buffer_append(&s->packet, text, strlen(text) + 1);
 }
 
-static bool is_short(unsigned op)
-{
-    return op == 0 || op == MLW_OP_FREE || op == MLW_OP_REALLOC_OLD;
-}
+/* Events of an address only; op 0 is an inferred release. */
+static bool is_short(unsigned op) { return !mlw_op_has(op, MLW_F_SIZE); }
 
 static void describe(struct ctf *c, const struct trace_image *image, uint32_t stack,
                      uint64_t time_ns, uint32_t tid)
@@ -321,7 +319,9 @@ static int write_metadata(struct ctf *c, struct error *err)
             "\tpacket.context := struct { time_t timestamp_begin; time_t timestamp_end; uint64_t "
             "content_size; uint64_t packet_size; uint64_t events_discarded; uint32_t pid; };\n};\n",
             id);
-    for (unsigned op = 0; op <= MLW_OP_MUNMAP_FAILED; op++) {
+    for (unsigned op = 0; op < MLW_OP_COUNT; op++) {
+        if (op && mlw_op_class(op) == MLW_CLASS_NONE)
+            continue;
         const char *name = op ? report_event_name(op) : "free_unseen";
         fputs("event {\n\tname = \"", f);
         for (; *name; name++)

@@ -105,19 +105,12 @@ struct job_place job_place(const struct trace_image *image, uint32_t node)
 
 unsigned job_plain_op(unsigned op)
 {
-    switch (op) {
-    case MLW_OP_MALLOC:
-    case MLW_OP_CALLOC:
-    case MLW_OP_REALLOC:
-    case MLW_OP_POSIX_MEMALIGN:
-    case MLW_OP_MEMALIGN:
-    case MLW_OP_VALLOC:
-    case MLW_OP_PVALLOC:
-    case MLW_OP_FREE: return op;
-    case MLW_OP_REALLOCARRAY: return MLW_OP_REALLOC;
-    case MLW_OP_ALIGNED_ALLOC: return MLW_OP_MEMALIGN;
-    case MLW_OP_FREE_SIZED:
-    case MLW_OP_FREE_ALIGNED_SIZED: return MLW_OP_FREE;
+    switch (mlw_op_class(op)) {
+    case MLW_CLASS_RELEASE: return MLW_OP_FREE;
+    case MLW_CLASS_RESIZE_NEW: return MLW_OP_REALLOC;
+    case MLW_CLASS_ALLOC:
+        op = mlw_op_standard(op);
+        return op == MLW_OP_ALIGNED_ALLOC ? MLW_OP_MEMALIGN : op;
     default: return 0;
     }
 }

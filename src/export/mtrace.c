@@ -102,7 +102,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         if (!job_event_passes(f, b, i))
             continue;
         m->job->result->samples++;
-        if (b->op[i] == MLW_OP_REALLOC_OLD) {
+        if (mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD)) {
             m->threads[b->thread[i]].pending = true;
             m->threads[b->thread[i]].address = b->address[i];
             m->threads[b->thread[i]].bytes = bytes;

@@ -204,7 +204,7 @@ static int rows_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int col
     const struct row *r = &c->d->rows[c->at];
     switch (column) {
     case 0: result(to, c->d->index); break;
-    case 1: sqlite3_result_text(to, report_op_name(r->op), -1, SQLITE_STATIC); break;
+    case 1: sqlite3_result_text(to, mlw_op_name(r->op), -1, SQLITE_STATIC); break;
     case 2: result(to, r->thread); break;
     case 3: result(to, r->size); break;
     case 4: result(to, r->usable); break;

@@ -160,18 +160,6 @@ MLW_INLINE uint8_t *mlw_row_encode(uint8_t *p, struct mlw_row_state *st, unsigne
     return p;
 }
 
-/* The MLW_F_* of an operation; 0 for a number that is no call. */
-MLW_INLINE unsigned mlw_op_fields(unsigned op)
-{
-    switch (op) {
-#define MLW_OP_FIELDS(sym, num, name, fields)                                                      \
-    case num: return fields;
-        MLW_OPS(MLW_OP_FIELDS)
-#undef MLW_OP_FIELDS
-    default: return 0;
-    }
-}
-
 /* Decodes the row at p, which must lie before end. Returns the start of the next row, or NULL when
  * the bytes are not a row (unknown operation, runs past the end): the rest of the chunk is then
  * unreadable. Never reads at or past end. */

@@ -20,33 +20,24 @@
 enum { NESTED = 8, ARGUMENTS = 4, FRAMES = 1024 };
 
 struct probe { /* a function that may have a probe */
-    const char *name;
     uint8_t op;
     bool releases;
     const char *size[3], *pointer[3], *count[3], *alignment[3]; /* names of its arguments */
 };
 
 static const struct probe probes[] = {
-    {.name = "malloc", .op = MLW_OP_MALLOC, .size = {"bytes", "size", "arg1"}},
-    {.name = "calloc",
-     .op = MLW_OP_CALLOC,
-     .size = {"elem_size", "size", "arg2"},
-     .count = {"n", "nmemb", "arg1"}},
-    {.name = "realloc",
-     .op = MLW_OP_REALLOC,
-     .size = {"bytes", "size", "arg2"},
-     .pointer = {"oldmem", "ptr", "arg1"}},
-    {.name = "memalign",
-     .op = MLW_OP_MEMALIGN,
+    {.op = MLW_OP_MALLOC, .size = {"bytes", "size", "arg1"}},
+    {.op = MLW_OP_CALLOC, .size = {"elem_size", "size", "arg2"}, .count = {"n", "nmemb", "arg1"}},
+    {.op = MLW_OP_REALLOC, .size = {"bytes", "size", "arg2"}, .pointer = {"oldmem", "ptr", "arg1"}},
+    {.op = MLW_OP_MEMALIGN,
      .size = {"bytes", "size", "arg2"},
      .alignment = {"alignment", "align", "arg1"}},
-    {.name = "aligned_alloc",
-     .op = MLW_OP_ALIGNED_ALLOC,
+    {.op = MLW_OP_ALIGNED_ALLOC,
      .size = {"bytes", "size", "arg2"},
      .alignment = {"alignment", "align", "arg1"}},
-    {.name = "valloc", .op = MLW_OP_VALLOC, .size = {"bytes", "size", "arg1"}},
-    {.name = "pvalloc", .op = MLW_OP_PVALLOC, .size = {"bytes", "size", "arg1"}},
-    {.name = "free", .op = MLW_OP_FREE, .releases = true, .pointer = {"mem", "ptr", "arg1"}},
+    {.op = MLW_OP_VALLOC, .size = {"bytes", "size", "arg1"}},
+    {.op = MLW_OP_PVALLOC, .size = {"bytes", "size", "arg1"}},
+    {.op = MLW_OP_FREE, .releases = true, .pointer = {"mem", "ptr", "arg1"}},
 };
 
 struct argument {
@@ -191,7 +182,7 @@ static const struct probe *probe_of(char *name, bool *returns)
         *returns = true;
     const char *bare = !strncmp(name, "__libc_", 7) ? name + 7 : name;
     for (size_t i = 0; i < sizeof probes / sizeof *probes; i++)
-        if (!strcmp(bare, probes[i].name))
+        if (!strcmp(bare, mlw_op_name(probes[i].op)))
             return &probes[i];
     return NULL;
 }
@@ -288,8 +279,8 @@ static int entered(struct reader *r, struct thread *t, uint32_t stack, struct er
         return 0;
     }
     if (!argument(e, p->size, &c.size))
-        return source_error(r->source, err, "%s without its size (bytes=, size= or %s=)", p->name,
-                            p->size[2]);
+        return source_error(r->source, err, "%s without its size (bytes=, size= or %s=)",
+                            mlw_op_name(p->op), p->size[2]);
     if (p->count[0] && !argument(e, p->count, &count))
         return source_error(r->source, err, "calloc without its count (n=, nmemb= or arg1=)");
     if (__builtin_mul_overflow(c.size, count, &c.size))
@@ -424,8 +415,8 @@ static int read_frame(struct reader *r, char *line, struct error *err)
         buffer_append(&r->inlined, name, strlen(name) + 1);
         return buffer_failed(&r->inlined) ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
     }
-    const bool own =
-        !e->frame_count && !strcmp(!strncmp(name, "__libc_", 7) ? name + 7 : name, e->probe->name);
+    const char *bare = !strncmp(name, "__libc_", 7) ? name + 7 : name;
+    const bool own = !e->frame_count && !strcmp(bare, mlw_op_name(e->probe->op));
     uint32_t module;
     bool fresh;
     if (own || !pc || e->frame_count == FRAMES) { /* the function itself is no caller */

@@ -335,7 +335,7 @@ void rows_call(struct rows *r, uint32_t thread, const struct rows_call *c)
                           c->stack, said, said ? (uint32_t)(c->usable - c->size) : 0, c->argument,
                           c->path);
     s->head.calls++;
-    r->calls += c->op != MLW_OP_REALLOC_OLD;
+    r->calls += (unsigned)mlw_op_is_call(c->op);
 }
 
 static void node(struct rows *r, uint32_t thread, uint32_t id, uint32_t parent, uint64_t pc,

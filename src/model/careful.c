@@ -3,18 +3,6 @@
  * Same figures as fast.c, event by event, and their reference: without a filter both must agree. */
 #include "model/state.h"
 
-/* The MLW_F_* of an operation: which of size and stack its calls have. */
-static unsigned fields_of(unsigned op)
-{
-    switch (op) {
-#define FIELDS(sym, num, name, fields)                                                             \
-    case num: return fields;
-        MLW_OPS(FIELDS)
-#undef FIELDS
-    default: return 0;
-    }
-}
-
 static bool thread_passes(const struct model *m, uint32_t thread)
 {
     return !m->filter.thread_pass || m->filter.thread_pass[thread];
@@ -177,7 +165,7 @@ static void allocate(struct model *m, const struct trace_batch *b, size_t i, boo
                             .usable_extra = extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX,
                             .thread = inherited ? NO_THREAD : thread,
                             .place = (uint8_t)model_place_of(b->path[i])};
-    if (!inherited && (op == MLW_OP_REALLOC || op == MLW_OP_REALLOCARRAY)) {
+    if (!inherited && mlw_op_is(op, MLW_CLASS_RESIZE_NEW)) {
         struct model_reallocs before = m->reallocs;
         model_realloc_new(m, thread, block);
         if (!m->in_window || !thread_passes(m, thread) ||
@@ -213,14 +201,14 @@ static void release(struct model *m, const struct trace_batch *b, size_t i)
                       block_passes(m, block->size_bytes, block->stack) &&
                       (!m->filter.min_lifetime_ns || block->state == BLOCK_COUNTED) &&
                       (!m->filter.only_new || block->time_ns >= m->filter.from_ns);
-    if (op == MLW_OP_REALLOC_OLD)
+    if (mlw_op_is(op, MLW_CLASS_RESIZE_OLD))
         model_realloc_old(m, thread, block);
     if (block->place & MODEL_MMAPPED)
         model_mapping_freed(m, op, block, b->time_ns[i]);
     if (call) {
         t->calls[op]++;
         t->inferred_frees += kind == TRACE_FREE_INFERRED;
-        m->threads[thread].calls += model_is_call(op);
+        m->threads[thread].calls += (unsigned)mlw_op_is_call(op);
         if (block->state == BLOCK_COUNTED) {
             m->threads[thread].releases++;
             m->threads[thread].calls--; /* model_finish adds the releases */
@@ -254,7 +242,7 @@ static void release(struct model *m, const struct trace_batch *b, size_t i)
                 m->threads[thread].foreign_frees++;
                 owner->freed_elsewhere++;
             }
-            if (block->chain && op != MLW_OP_REALLOC_OLD)
+            if (block->chain && !mlw_op_is(op, MLW_CLASS_RESIZE_OLD))
                 model_chain_ended(m, block);
         }
         if (m->observer) {
@@ -270,7 +258,7 @@ static void release(struct model *m, const struct trace_batch *b, size_t i)
 static void other(struct model *m, const struct trace_batch *b, size_t i)
 {
     const struct model_filter *f = &m->filter;
-    unsigned fields = fields_of(b->op[i]);
+    unsigned fields = mlw_op_fields(b->op[i]);
     bool sized = f->min_bytes || f->below_bytes;
     if (!m->in_window || !thread_passes(m, b->thread[i]) || f->min_lifetime_ns ||
         (sized && !(fields & MLW_F_SIZE)) || (f->stack_pass && !(fields & MLW_F_STACK)) ||

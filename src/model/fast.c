@@ -89,7 +89,7 @@ add_all(struct model *m, const struct trace_batch *b, size_t from, const bool ma
                                .thread = threads[i],
                                .place = (uint8_t)place,
                                .state = BLOCK_COUNTED};
-            if (__builtin_expect(op == MLW_OP_REALLOC || op == MLW_OP_REALLOCARRAY, 0))
+            if (__builtin_expect(mlw_op_is(op, MLW_CLASS_RESIZE_NEW), 0))
                 model_realloc_new(m, threads[i], block);
             if (__builtin_expect(place & MODEL_MMAPPED, 0))
                 model_mapping_made(m, op, size_bytes, time_ns);

@@ -306,7 +306,7 @@ void model_mapping_made(struct model *m, unsigned op, uint64_t size_bytes, uint6
 
 void model_mapping_freed(struct model *m, unsigned op, const struct block *block, uint64_t time_ns)
 {
-    if (op == MLW_OP_FREE || op == MLW_OP_FREE_SIZED || op == MLW_OP_FREE_ALIGNED_SIZED)
+    if (mlw_op_is(op, MLW_CLASS_RELEASE))
         threshold_freed(&m->threshold, block->size_bytes + block->usable_extra, time_ns);
 }
 
@@ -315,7 +315,7 @@ void model_release_seldom(struct model *m, uint32_t thread, unsigned op, const s
 {
     if (block->place & MODEL_MMAPPED)
         model_mapping_freed(m, op, block, time_ns);
-    if (op == MLW_OP_REALLOC_OLD) {
+    if (mlw_op_is(op, MLW_CLASS_RESIZE_OLD)) {
         model_realloc_old(m, thread, block);
         m->threads[thread].calls--; /* a release, but not a call */
     } else {
@@ -353,19 +353,19 @@ static void map(struct model *m, const struct trace_batch *b, size_t i)
     if (!b->address || !b->argument || has_filter(&m->filter) || b->path[i] & MLW_PATH_FAILED)
         return;
     bool done = true;
-    switch (b->op[i]) {
-    case MLW_OP_MMAP:
+    switch (mlw_op_class(b->op[i])) {
+    case MLW_CLASS_MAP:
         done = mapped_add(&m->mapped, m->image->stacks, at, bytes, b->stack[i],
                           b->argument[i] >> 63, b->time_ns[i]);
         break;
-    case MLW_OP_MUNMAP: done = mapped_cut(m->mapped, at, bytes) != UINT64_MAX; break;
-    case MLW_OP_MREMAP_OLD: {
+    case MLW_CLASS_UNMAP: done = mapped_cut(m->mapped, at, bytes) != UINT64_MAX; break;
+    case MLW_CLASS_REMAP_OLD: {
         uint64_t cut = mapped_cut(m->mapped, at, bytes);
         done = cut != UINT64_MAX;
         p->remapped = cut != 0;
         break;
     }
-    case MLW_OP_MREMAP:
+    case MLW_CLASS_REMAP_NEW:
         done = mapped_add(&m->mapped, m->image->stacks, at, bytes, b->stack[i], !p->remapped,
                           b->time_ns[i]);
         p->remapped = false;
@@ -380,32 +380,32 @@ void model_add_other(struct model *m, const struct trace_batch *b, size_t i)
     struct model_totals *t = &m->totals;
     unsigned op = b->op[i], path = b->path[i];
     t->calls[op]++;
-    m->threads[b->thread[i]].calls += model_is_call(op);
+    m->threads[b->thread[i]].calls += (unsigned)mlw_op_is_call(op);
     if (b->kind[i] == TRACE_FREE_UNKNOWN) {
         t->unknown_frees++;
         m->pendings[b->thread[i]].chain = 0; /* the new half of this realloc starts a chain */
         return;
     }
-    if (op == MLW_OP_MUNMAP_FAILED && t->failed[MLW_OP_MUNMAP] < t->calls[MLW_OP_MUNMAP]) {
+    if (mlw_op_is(op, MLW_CLASS_UNMAP_UNDO) && t->failed[MLW_OP_MUNMAP] < t->calls[MLW_OP_MUNMAP]) {
         t->failed[MLW_OP_MUNMAP]++;
         t->unmapped_bytes -= t->unmapped_bytes < b->size[i] ? t->unmapped_bytes : b->size[i];
         return;
     }
-    if (op >= MLW_OP_MMAP && !(path & MLW_PATH_FAILED))
+    if (mlw_op_is(op, MLW_CLASS_MAPPING) && !(path & MLW_PATH_FAILED))
         map(m, b, i);
     if (path & MLW_PATH_FAILED) {
         t->failed[op]++;
         if (m->failure_count < MODEL_FAILURES)
             m->failures[m->failure_count++] = (struct model_failure){
                 b->time_ns[i], b->size[i], b->stack[i], b->thread[i], (uint8_t)op};
-    } else if (op == MLW_OP_MMAP) {
+    } else if (mlw_op_is(op, MLW_CLASS_MAP)) {
         t->mapped_bytes += b->size[i];
-    } else if (op == MLW_OP_MUNMAP) {
+    } else if (mlw_op_is(op, MLW_CLASS_UNMAP)) {
         t->unmapped_bytes += b->size[i];
-    } else if (op == MLW_OP_FREE || op == MLW_OP_FREE_SIZED || op == MLW_OP_FREE_ALIGNED_SIZED) {
+    } else if (mlw_op_is(op, MLW_CLASS_RELEASE)) {
         t->null_frees++;
     }
-    if (op == MLW_OP_REALLOC || op == MLW_OP_REALLOCARRAY)
+    if (mlw_op_is(op, MLW_CLASS_RESIZE_NEW))
         m->pendings[b->thread[i]].chain = 0; /* failed, or realloc(p, 0) */
 }
 
@@ -467,9 +467,9 @@ int model_finish(struct model *m, struct error *err)
         s->live_blocks += s->calls;
         m->distinct_stacks += s->calls || s->peak_blocks || s->live_blocks;
     }
-    t->calls[0] = t->calls[MLW_OP_REALLOC_OLD] = t->calls[MLW_OP_MREMAP_OLD] = 0;
-    t->calls[MLW_OP_MUNMAP_FAILED] = t->calls[MLW_OP_META] = 0;
     for (unsigned op = 0; op < MLW_OP_COUNT; op++) {
+        if (!mlw_op_is_call(op))
+            t->calls[op] = 0;
         t->events += t->calls[op];
         t->failed_calls += t->failed[op];
     }

@@ -99,9 +99,6 @@ static inline unsigned model_place_of(unsigned path)
     return path >> 1 & 3; /* MLW_PATH_MMAPPED is 2, MLW_PATH_NON_MAIN is 4 */
 }
 
-/* Whether an event of this operation is a call of its own. */
-static inline bool model_is_call(unsigned op) { return op && op < MLW_OP_REALLOC_OLD; }
-
 /* Saves what the stack held at the peak of this version, before it changes. While events are added,
  * live_bytes and live_blocks lack what was allocated: see struct model. */
 static inline struct model_stack *model_touch(struct model_stack *s, uint64_t version)

@@ -6,19 +6,27 @@
 #include <string.h>
 
 #include "bpf/sizes.h"
+#include "format/op.h"
 #include "symbol/functions.h"
 
 /* The family, by the C names; what another allocator calls them has these at the end. reallocarray
  * is not here, because the C library's calls realloc. */
 static const struct member {
-    const char *name;
+    uint8_t op;
     enum sizes_form form;
+    const char *other_name; /* NULL: the operation's */
 } members[] = {
-    {"malloc", SIZES_FIRST},    {"calloc", SIZES_PRODUCT},       {"realloc", SIZES_RESIZE},
-    {"memalign", SIZES_SECOND}, {"aligned_alloc", SIZES_SECOND}, {"posix_memalign", SIZES_THIRD},
-    {"valloc", SIZES_FIRST},    {"pvalloc", SIZES_FIRST},        {"mallocx", SIZES_FIRST},
-    {"rallocx", SIZES_RESIZE},
+    {MLW_OP_MALLOC, SIZES_FIRST, NULL},         {MLW_OP_CALLOC, SIZES_PRODUCT, NULL},
+    {MLW_OP_REALLOC, SIZES_RESIZE, NULL},       {MLW_OP_MEMALIGN, SIZES_SECOND, NULL},
+    {MLW_OP_ALIGNED_ALLOC, SIZES_SECOND, NULL}, {MLW_OP_POSIX_MEMALIGN, SIZES_THIRD, NULL},
+    {MLW_OP_VALLOC, SIZES_FIRST, NULL},         {MLW_OP_PVALLOC, SIZES_FIRST, NULL},
+    {MLW_OP_MALLOC, SIZES_FIRST, "mallocx"},    {MLW_OP_REALLOC, SIZES_RESIZE, "rallocx"},
 };
+
+static const char *name_of(const struct member *m)
+{
+    return m->other_name ? m->other_name : mlw_op_name(m->op);
+}
 
 enum { MEMBERS = sizeof members / sizeof *members };
 
@@ -28,8 +36,8 @@ static enum sizes_form form_of(const char *name)
     size_t length = strlen(name), best = 0;
     enum sizes_form form = SIZES_FIRST;
     for (size_t i = 0; i < MEMBERS; i++) {
-        size_t n = strlen(members[i].name);
-        if (n <= length && n > best && !strcmp(name + length - n, members[i].name)) {
+        size_t n = strlen(name_of(&members[i]));
+        if (n <= length && n > best && !strcmp(name + length - n, name_of(&members[i]))) {
             best = n;
             form = members[i].form;
         }
@@ -43,7 +51,7 @@ static bool is_wanted(const struct probe_options *o, const char *name)
         if (!fnmatch(o->functions[i], name, 0))
             return true;
     for (size_t i = 0; !o->function_count && i < MEMBERS; i++)
-        if (!strcmp(members[i].name, name))
+        if (!strcmp(name_of(&members[i]), name))
             return true;
     return false;
 }

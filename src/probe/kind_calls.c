@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bpf/calls.h"
+#include "format/op.h"
 #include "probe/kind.h"
 #include "symbol/functions.h"
 
@@ -14,20 +15,14 @@
 #include <probe/calls.skel.h>
 
 /* Without --lib and --function: what the C library's allocator exports. */
-static const char *const allocator[] = {"malloc",
-                                        "free",
-                                        "calloc",
-                                        "realloc",
-                                        "reallocarray",
-                                        "memalign",
-                                        "aligned_alloc",
-                                        "valloc",
-                                        "pvalloc",
-                                        "posix_memalign",
-                                        "malloc_usable_size",
-                                        "malloc_trim",
-                                        "free_sized",
-                                        "free_aligned_sized"};
+static bool is_allocator(const char *name)
+{
+    for (unsigned op = 0; op < MLW_OP_COUNT; op++)
+        if ((mlw_op_standard(op) == op || op == MLW_OP_MALLOC_USABLE_SIZE) &&
+            !strcmp(mlw_op_name(op), name))
+            return true;
+    return !strcmp(name, "malloc_trim");
+}
 
 static bool is_wanted(const struct probe_options *o, const char *name)
 {
@@ -36,10 +31,7 @@ static bool is_wanted(const struct probe_options *o, const char *name)
             return true;
     if (o->function_count || o->library)
         return !o->function_count;
-    for (size_t i = 0; i < sizeof allocator / sizeof *allocator; i++)
-        if (!strcmp(allocator[i], name))
-            return true;
-    return false;
+    return is_allocator(name);
 }
 
 /* Functions without exports (a static program) are found by its symbols. */

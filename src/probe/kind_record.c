@@ -19,22 +19,22 @@
 
 #define COOKIE(form, op) ((uint64_t)(form) | (uint64_t)(op) << 8)
 
+/* Where the size stands in the calls of a function. */
 static const struct family {
-    const char *name;
-    uint64_t cookie;
-    bool releases;
+    uint8_t op, form;
+    const char *other_name; /* NULL: the operation's */
 } family[] = {
-    {"malloc", COOKIE(RECORD_FIRST, MLW_OP_MALLOC), false},
-    {"calloc", COOKIE(RECORD_PRODUCT, MLW_OP_CALLOC), false},
-    {"realloc", COOKIE(RECORD_RESIZE, MLW_OP_REALLOC), false},
-    {"reallocarray", COOKIE(RECORD_RESIZE_PRODUCT, MLW_OP_REALLOCARRAY), false},
-    {"posix_memalign", COOKIE(RECORD_THIRD, MLW_OP_POSIX_MEMALIGN), false},
-    {"aligned_alloc", COOKIE(RECORD_SECOND, MLW_OP_ALIGNED_ALLOC), false},
-    {"memalign", COOKIE(RECORD_SECOND, MLW_OP_MEMALIGN), false},
-    {"valloc", COOKIE(RECORD_FIRST, MLW_OP_VALLOC), false},
-    {"pvalloc", COOKIE(RECORD_FIRST, MLW_OP_PVALLOC), false},
-    {"free", COOKIE(0, MLW_OP_FREE), true},
-    {"cfree", COOKIE(0, MLW_OP_FREE), true},
+    {MLW_OP_MALLOC, RECORD_FIRST, NULL},
+    {MLW_OP_CALLOC, RECORD_PRODUCT, NULL},
+    {MLW_OP_REALLOC, RECORD_RESIZE, NULL},
+    {MLW_OP_REALLOCARRAY, RECORD_RESIZE_PRODUCT, NULL},
+    {MLW_OP_POSIX_MEMALIGN, RECORD_THIRD, NULL},
+    {MLW_OP_ALIGNED_ALLOC, RECORD_SECOND, NULL},
+    {MLW_OP_MEMALIGN, RECORD_SECOND, NULL},
+    {MLW_OP_VALLOC, RECORD_FIRST, NULL},
+    {MLW_OP_PVALLOC, RECORD_FIRST, NULL},
+    {MLW_OP_FREE, 0, NULL},
+    {MLW_OP_FREE, 0, "cfree"},
 };
 enum { FAMILY = sizeof family / sizeof *family };
 
@@ -68,14 +68,16 @@ static size_t places_of(const char *path, const struct functions *f, bool releas
     size_t n = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < FAMILY; i++) {
+        const unsigned op = family[i].op;
+        const char *name = family[i].other_name ? family[i].other_name : mlw_op_name(op);
         const struct function *at =
-            family[i].releases == releases ? functions_find(f, family[i].name) : NULL;
+            mlw_op_is(op, MLW_CLASS_RELEASE) == releases ? functions_find(f, name) : NULL;
         bool again = !at;
         uint64_t offset = at ? releases ? release_place(fd, at->offset) : at->offset : 0;
         for (size_t k = 0; k < n; k++)
             again |= places[k].offset == offset; /* another name of the same function */
         if (!again)
-            places[n++] = (struct place){.offset = offset, .cookie = family[i].cookie};
+            places[n++] = (struct place){.offset = offset, .cookie = COOKIE(family[i].form, op)};
     }
     if (fd >= 0)
         close(fd);

@@ -400,7 +400,7 @@ static void take_call(struct outside *s, const struct probe_call *c)
     if (!p || p->ended)
         return;
     const uint32_t thread = thread_of(s, p, c->tid);
-    const bool releases = c->op == MLW_OP_FREE || c->op == MLW_OP_REALLOC_OLD;
+    const bool releases = mlw_op_is(c->op, MLW_CLASS_ENDS);
     const struct rows_call call = {.time_ns = since_start(s, c->time_ns),
                                    .address = c->address,
                                    .size = c->size,

@@ -367,9 +367,9 @@ static inline __attribute__((always_inline)) const uint8_t *release(struct engin
         block = (void *)(uintptr_t)((word & POINTER_MASK) << 3);
         add_live(s, -(int64_t)slots[slot].size_bytes);
     }
-    if (__builtin_expect(code == MLW_OP_FREE_ALIGNED_SIZED, 0))
+    if (__builtin_expect(workload_release_aligned(code), 0))
         alignment = workload_get(&p);
-    if (__builtin_expect(code == MLW_OP_FREE_SIZED || code == MLW_OP_FREE_ALIGNED_SIZED, 0))
+    if (__builtin_expect(workload_release_sized(code), 0))
         size = workload_get(&p);
     bool call = code != WORKLOAD_VANISH;
     if (__builtin_expect((uintptr_t)block >= 1 && (uintptr_t)block <= DRY_BLOCK << 3, 0)) {
@@ -535,9 +535,9 @@ static __attribute__((noinline)) void look_ahead(const struct engine_seat *s, ui
                 if (!(variant & WORKLOAD_DONATE))
                     u.pushed[u.depth++] = u.last_slot;
             }
-            if (code == MLW_OP_FREE_ALIGNED_SIZED)
+            if (workload_release_aligned(code))
                 workload_get(&p);
-            if (code == MLW_OP_FREE_SIZED || code == MLW_OP_FREE_ALIGNED_SIZED)
+            if (workload_release_sized(code))
                 workload_get(&p);
         } else if (workload_reallocates(code) && variant >= WORKLOAD_LOCAL) {
             look_at_named(&u, &p);

@@ -94,29 +94,26 @@ static void print_calls(const struct engine *e, double cycles_per_ns, int timing
     static struct engine_times t;
     bool first = true;
     printf(",\"calls\":{");
-#define PRINT(symbol, number, name, fields)                                                        \
-    if (number < (int)ENGINE_CODES) {                                                              \
-        memset(&t, 0, sizeof t);                                                                   \
-        engine_sum(e, number, &t);                                                                 \
-        if (t.count) {                                                                             \
-            printf("%s\"%s\":{\"count\":%" PRIu64 ",\"failed\":%" PRIu64, first ? "" : ",", name,  \
-                   t.count, t.failed);                                                             \
-            first = false;                                                                         \
-            if (timing != ENGINE_TIMING_NONE)                                                      \
-                printf(",\"timed\":%" PRIu64 ",\"preempted\":%" PRIu64, t.timed, t.preempted);     \
-            if (t.timed)                                                                           \
-                printf(",\"mean_cycles\":%.1f,\"p50_ns\":%.1f,\"p99_ns\":%.1f,\"p999_ns\":%.1f,"   \
-                       "\"max_ns\":%.1f",                                                          \
-                       (double)t.cycles / (double)t.timed,                                         \
-                       (double)engine_percentile(&t, 0.5) / cycles_per_ns,                         \
-                       (double)engine_percentile(&t, 0.99) / cycles_per_ns,                        \
-                       (double)engine_percentile(&t, 0.999) / cycles_per_ns,                       \
-                       (double)t.max_cycles / cycles_per_ns);                                      \
-            printf("}");                                                                           \
-        }                                                                                          \
+    for (unsigned code = 1; code < ENGINE_CODES; code++) {
+        memset(&t, 0, sizeof t);
+        engine_sum(e, code, &t);
+        if (!t.count)
+            continue;
+        printf("%s\"%s\":{\"count\":%" PRIu64 ",\"failed\":%" PRIu64, first ? "" : ",",
+               mlw_op_name(code), t.count, t.failed);
+        first = false;
+        if (timing != ENGINE_TIMING_NONE)
+            printf(",\"timed\":%" PRIu64 ",\"preempted\":%" PRIu64, t.timed, t.preempted);
+        if (t.timed)
+            printf(",\"mean_cycles\":%.1f,\"p50_ns\":%.1f,\"p99_ns\":%.1f,\"p999_ns\":%.1f,"
+                   "\"max_ns\":%.1f",
+                   (double)t.cycles / (double)t.timed,
+                   (double)engine_percentile(&t, 0.5) / cycles_per_ns,
+                   (double)engine_percentile(&t, 0.99) / cycles_per_ns,
+                   (double)engine_percentile(&t, 0.999) / cycles_per_ns,
+                   (double)t.max_cycles / cycles_per_ns);
+        printf("}");
     }
-    MLW_OPS(PRINT)
-#undef PRINT
     printf("}");
 }
 
@@ -132,17 +129,6 @@ static double call_cycles(const struct engine *e)
             sum += (double)t.cycles / (double)t.timed * (double)t.count;
     }
     return sum;
-}
-
-static const char *code_name(unsigned code)
-{
-    switch (code) {
-#define NAME(symbol, number, name, fields)                                                         \
-    case number: return name;
-        MLW_OPS(NAME)
-#undef NAME
-    default: return "?";
-    }
 }
 
 static void print_slowest(const struct engine *e, double cycles_per_ns)
@@ -161,7 +147,8 @@ static void print_slowest(const struct engine *e, double cycles_per_ns)
     printf(",\"slowest\":[");
     for (unsigned i = 0; i < ENGINE_SLOWEST && best[i].cycles; i++)
         printf("%s{\"function\":\"%s\",\"size_bytes\":%" PRIu64 ",\"time_ns\":%.1f}", i ? "," : "",
-               code_name(best[i].code), best[i].size_bytes, (double)best[i].cycles / cycles_per_ns);
+               mlw_op_name(best[i].code), best[i].size_bytes,
+               (double)best[i].cycles / cycles_per_ns);
     printf("]");
 }
 

@@ -78,11 +78,11 @@ static void put_seconds(struct dump *d, uint64_t ns)
 
 const char *report_event_name(unsigned op)
 {
-    switch (op) {
-    case MLW_OP_REALLOC_OLD: return "realloc-old";
-    case MLW_OP_MREMAP_OLD: return "mremap-old";
-    case MLW_OP_MUNMAP_FAILED: return "munmap-failed";
-    default: return report_op_name(op);
+    switch (mlw_op_class(op)) {
+    case MLW_CLASS_RESIZE_OLD: return "realloc-old";
+    case MLW_CLASS_REMAP_OLD: return "mremap-old";
+    case MLW_CLASS_UNMAP_UNDO: return "munmap-failed";
+    default: return mlw_op_name(op);
     }
 }
 
@@ -121,12 +121,37 @@ static void put_names(struct dump *d, struct source *s, uint32_t stack, bool jso
     }
 }
 
+static void put_address(struct dump *d, uint64_t address)
+{
+    if (address)
+        lines_hex(&d->lines, address);
+    else
+        lines_put(&d->lines, "NULL");
+}
+
+/* The arguments of a call that ends a block or a mapping. */
+static void put_ended(struct dump *d, unsigned op, uint64_t address, uint64_t size,
+                      uint64_t argument)
+{
+    put_address(d, address);
+    if (argument) {
+        lines_put(&d->lines, ", alignment ");
+        lines_number(&d->lines, argument, 0);
+    }
+    if (mlw_op_has(op, MLW_F_SIZE)) {
+        lines_put(&d->lines, ", ");
+        lines_number(&d->lines, size, 0);
+    }
+    lines_put(&d->lines, ")");
+}
+
 /* Arguments that are more than a size: alignments, protections, a sized free's size. */
 static void put_call(struct dump *d, const struct trace_batch *b, size_t i)
 {
     const unsigned op = b->op[i], kind = b->kind[i];
     const uint64_t size = b->size[i], argument = b->argument[i], address = b->address[i];
     const bool failed = b->path[i] & MLW_PATH_FAILED;
+    const bool mapping = mlw_op_is(op, MLW_CLASS_MAP | MLW_CLASS_REMAP_NEW);
     if (kind == TRACE_FREE_INFERRED) {
         lines_put(&d->lines, "(unseen free of ");
         lines_hex(&d->lines, address);
@@ -135,32 +160,12 @@ static void put_call(struct dump *d, const struct trace_batch *b, size_t i)
     }
     lines_put(&d->lines, report_event_name(op));
     lines_put(&d->lines, "(");
+    if (mlw_op_is(op,
+                  MLW_CLASS_ENDS | MLW_CLASS_UNMAP | MLW_CLASS_REMAP_OLD | MLW_CLASS_UNMAP_UNDO)) {
+        put_ended(d, op, address, size, argument);
+        return;
+    }
     switch (op) {
-    case MLW_OP_FREE:
-    case MLW_OP_REALLOC_OLD:
-        if (address)
-            lines_hex(&d->lines, address);
-        else
-            lines_put(&d->lines, "NULL");
-        lines_put(&d->lines, ")");
-        break;
-    case MLW_OP_FREE_SIZED:
-    case MLW_OP_FREE_ALIGNED_SIZED:
-    case MLW_OP_MUNMAP:
-    case MLW_OP_MUNMAP_FAILED:
-    case MLW_OP_MREMAP_OLD:
-        if (address)
-            lines_hex(&d->lines, address);
-        else
-            lines_put(&d->lines, "NULL");
-        if (argument) {
-            lines_put(&d->lines, ", alignment ");
-            lines_number(&d->lines, argument, 0);
-        }
-        lines_put(&d->lines, ", ");
-        lines_number(&d->lines, size, 0);
-        lines_put(&d->lines, ")");
-        break;
     case MLW_OP_MALLOC_USABLE_SIZE:
         lines_hex(&d->lines, address);
         lines_put(&d->lines, ") = ");
@@ -179,14 +184,14 @@ static void put_call(struct dump *d, const struct trace_batch *b, size_t i)
         break;
     default:
         lines_number(&d->lines, size, 0);
-        if (op == MLW_OP_MMAP) {
+        if (mlw_op_is(op, MLW_CLASS_MAP)) {
             lines_put(&d->lines, ", prot ");
             lines_number(&d->lines, argument & 0xff, 0);
             lines_put(&d->lines, ", flags ");
             lines_hex(&d->lines, argument << 1 >> 9);
             if (argument >> 63)
                 lines_put(&d->lines, ", file");
-        } else if (op == MLW_OP_MREMAP) {
+        } else if (mlw_op_is(op, MLW_CLASS_REMAP_NEW)) {
             lines_put(&d->lines, ", flags ");
             lines_hex(&d->lines, argument);
         } else if (argument) {
@@ -194,15 +199,13 @@ static void put_call(struct dump *d, const struct trace_batch *b, size_t i)
             lines_number(&d->lines, argument, 0);
         }
         lines_put(&d->lines, ") = ");
-        if (failed && (op == MLW_OP_MMAP || op == MLW_OP_MREMAP))
+        if (failed && mapping)
             lines_put(&d->lines, "MAP_FAILED");
-        else if (address)
-            lines_hex(&d->lines, address);
         else
-            lines_put(&d->lines, "NULL");
+            put_address(d, address);
         break;
     }
-    if (failed && op != MLW_OP_MMAP && op != MLW_OP_MREMAP)
+    if (failed && !mapping)
         lines_put(&d->lines, " failed");
 }
 
@@ -250,11 +253,11 @@ static void event_json(struct dump *d, struct source *s, size_t i)
     const struct trace_batch *b = &s->batch;
     const struct trace_image *image = s->image;
     const unsigned op = b->op[i], kind = b->kind[i];
-    const char *call = op == MLW_OP_REALLOC_OLD     ? "realloc"
-                       : op == MLW_OP_MREMAP_OLD    ? "mremap"
-                       : op == MLW_OP_MUNMAP_FAILED ? "munmap"
-                       : op                         ? report_op_name(op)
-                                                    : NULL;
+    const enum mlw_class class = mlw_op_class(op);
+    const unsigned call = class == MLW_CLASS_RESIZE_OLD   ? MLW_OP_REALLOC
+                          : class == MLW_CLASS_REMAP_OLD  ? MLW_OP_MREMAP
+                          : class == MLW_CLASS_UNMAP_UNDO ? MLW_OP_MUNMAP
+                                                          : op;
     key_number(d, "{\"time_ns\":", b->time_ns[i]);
     key_number(d, ",\"pid\":", image->pid);
     key_number(d, ",\"tid\":", image->threads[b->thread[i]].tid);
@@ -264,17 +267,17 @@ static void event_json(struct dump *d, struct source *s, size_t i)
     lines_put(&d->lines, "\"");
     if (call) {
         lines_put(&d->lines, ",\"call\":\"");
-        lines_put(&d->lines, call);
+        lines_put(&d->lines, mlw_op_name(call));
         lines_put(&d->lines, "\"");
     }
-    if (op == MLW_OP_REALLOC_OLD || op == MLW_OP_MREMAP_OLD)
+    if (class == MLW_CLASS_RESIZE_OLD || class == MLW_CLASS_REMAP_OLD)
         lines_put(&d->lines, ",\"half\":\"old\"");
-    if (op == MLW_OP_MUNMAP_FAILED)
+    if (class == MLW_CLASS_UNMAP_UNDO)
         lines_put(&d->lines, ",\"undone\":true");
     lines_put(&d->lines, ",\"address\":\"");
     lines_hex(&d->lines, b->address[i]);
     lines_put(&d->lines, "\"");
-    if (op != MLW_OP_FREE && op != MLW_OP_REALLOC_OLD && op)
+    if (mlw_op_has(op, MLW_F_SIZE))
         key_number(d, ",\"size_bytes\":", b->size[i]);
     if (kind == TRACE_ALLOC)
         key_number(d, ",\"usable_bytes\":", b->usable[i]);

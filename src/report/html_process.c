@@ -452,7 +452,7 @@ static void write_failures(struct json *j, const struct model *m, const struct p
     json_open_array(j, "failures");
     for (size_t i = 0; i < n; i++) {
         json_open_object(j, NULL);
-        json_text(j, "call", report_op_name(f[i].op));
+        json_text(j, "call", mlw_op_name(f[i].op));
         json_number(j, "size_bytes", f[i].size_bytes);
         json_signed(j, "time_ns", (int64_t)(f[i].time_ns - model_image(m)->start_ns));
         json_number(j, "group", p->group_of[f[i].stack]);

@@ -12,9 +12,9 @@
 static void write_calls(struct json *j, const char *key, const uint64_t *counts, bool zeros)
 {
     json_open_object(j, key);
-    for (unsigned op = 1; op < MLW_OP_REALLOC_OLD; op++)
-        if (counts[op] || zeros)
-            json_number(j, report_op_name(op), counts[op]);
+    for (unsigned op = 0; op < MLW_OP_COUNT; op++)
+        if (mlw_op_is_call(op) && (counts[op] || zeros))
+            json_number(j, mlw_op_name(op), counts[op]);
     json_close_object(j);
 }
 

@@ -46,9 +46,8 @@ struct report_options {
 unsigned report_columns(void);
 unsigned report_dump_columns(void);
 
-/* The C name of an operation (enum mlw_op). */
-const char *report_op_name(unsigned op);
-/* How an event is called: that of its operation, but "realloc-old" and the like for halves. */
+/* How an event is called: as its operation (mlw_op_name), but "realloc-old" and the like for
+ * halves. */
 const char *report_event_name(unsigned op);
 /* "alloc", "free-temporary", ...: of an enum trace_kind. */
 const char *report_kind_name(unsigned kind);

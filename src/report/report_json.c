@@ -17,17 +17,6 @@
 
 unsigned report_columns(void) { return model_columns(); }
 
-const char *report_op_name(unsigned op)
-{
-    switch (op) {
-#define NAME(sym, num, name, fields)                                                               \
-    case num: return name;
-        MLW_OPS(NAME)
-#undef NAME
-    default: return "?";
-    }
-}
-
 /* JSON of each frame, made once. */
 struct frame_texts {
     struct buffer text;

@@ -186,7 +186,7 @@ static void calls(const struct page *p, const struct model *m)
         page_right(&b, human_count(n, t->calls[best]), 14);
         buffer_append_char(&b, ' ');
         page_percent(&b, t->calls[best], t->events);
-        buffer_printf(&b, "  %s", report_op_name(best));
+        buffer_printf(&b, "  %s", mlw_op_name(best));
         if (t->failed[best])
             buffer_printf(&b, ", %s failed", human_count(n, t->failed[best]));
         if (best == MLW_OP_FREE && t->null_frees)
@@ -492,7 +492,7 @@ static void failures(const struct page *p, const struct model *m, struct names *
         return;
     page_heading(p, "Calls that failed: %s", human_count(n, all));
     for (size_t i = 0; i < count && i < 8; i++) {
-        buffer_printf(&b, "   %s of %s", report_op_name(f[i].op), human_size(n, f[i].size_bytes));
+        buffer_printf(&b, "   %s of %s", mlw_op_name(f[i].op), human_size(n, f[i].size_bytes));
         if (f[i].time_ns >= image->start_ns)
             buffer_printf(
                 &b, ", %s after the start: ", human_duration(n, f[i].time_ns - image->start_ns));

@@ -14,20 +14,19 @@ struct ahead {
 
 static struct ahead_row *at(struct ahead *a, uint32_t i) { return &a->rows[(a->first + i) % ROWS]; }
 
-#define OP_BIT(op) (1u << (op))
-
 /* Whether the call whose first half was just read fails, as its second half says. */
 static bool fails(struct merge *m, const struct mlw_row *r)
 {
     struct mlw_row later;
-    switch (r->op) {
-    case MLW_OP_REALLOC_OLD:
-        return merge_peek(m, OP_BIT(MLW_OP_REALLOC) | OP_BIT(MLW_OP_REALLOCARRAY), 1000, &later) &&
+    switch (mlw_op_class(r->op)) {
+    case MLW_CLASS_RESIZE_OLD:
+        return merge_peek(m, mlw_op_set(MLW_CLASS_RESIZE_NEW), 1000, &later) &&
                later.path & MLW_PATH_FAILED;
-    case MLW_OP_MREMAP_OLD:
-        return merge_peek(m, OP_BIT(MLW_OP_MREMAP), 1000, &later) && later.path & MLW_PATH_FAILED;
-    case MLW_OP_MUNMAP:
-        return merge_peek(m, OP_BIT(MLW_OP_MUNMAP_FAILED), 0, &later) &&
+    case MLW_CLASS_REMAP_OLD:
+        return merge_peek(m, mlw_op_set(MLW_CLASS_REMAP_NEW), 1000, &later) &&
+               later.path & MLW_PATH_FAILED;
+    case MLW_CLASS_UNMAP:
+        return merge_peek(m, mlw_op_set(MLW_CLASS_UNMAP_UNDO), 0, &later) &&
                later.address == r->address;
     default: return false;
     }
@@ -91,19 +90,13 @@ void ahead_drop(struct ahead *a)
 
 static bool releases(const struct ahead_row *x)
 {
-    switch (x->r.row.op) {
-    case MLW_OP_FREE:
-    case MLW_OP_FREE_SIZED:
-    case MLW_OP_FREE_ALIGNED_SIZED: return true;
-    case MLW_OP_REALLOC_OLD: return !x->failed;
-    default: return false;
-    }
+    return mlw_op_is(x->r.row.op, MLW_CLASS_RELEASE) ||
+           (mlw_op_is(x->r.row.op, MLW_CLASS_RESIZE_OLD) && !x->failed);
 }
 
 static bool allocates(const struct ahead_row *x)
 {
-    return x->r.row.op >= MLW_OP_MALLOC && x->r.row.op <= MLW_OP_PVALLOC &&
-           !(x->r.row.path & MLW_PATH_FAILED);
+    return mlw_op_is(x->r.row.op, MLW_CLASS_MAKES) && !(x->r.row.path & MLW_PATH_FAILED);
 }
 
 /* The place of the row that the head waits for, or 0. */

@@ -194,9 +194,9 @@ static int take_other(struct image_work *g, const struct mlw_row *r, uint32_t th
         .argument = r->argument};
     if (e.stack == UINT32_MAX)
         return no_memory(err);
-    if ((r->op == MLW_OP_MUNMAP || r->op == MLW_OP_MREMAP_OLD) && !path)
+    if (mlw_op_is(r->op, MLW_CLASS_UNMAP | MLW_CLASS_REMAP_OLD) && !path)
         faulted_unmap(g->faulted, r->address, r->size);
-    else if ((r->op == MLW_OP_MMAP || r->op == MLW_OP_MREMAP) && !(r->path & MLW_PATH_FAILED))
+    else if (mlw_op_is(r->op, MLW_CLASS_MAP | MLW_CLASS_REMAP_NEW) && !(r->path & MLW_PATH_FAILED))
         faulted_map(g->faulted, r->address, r->size, e.stack);
     return add(g, &e, is_call, err) ? -1 : settle(g, err);
 }
@@ -343,25 +343,17 @@ static int take_call(struct image_work *g, const struct ahead_row *a, uint32_t t
                      struct error *err)
 {
     const struct mlw_row *r = &a->r.row;
-    switch (r->op) {
-    case MLW_OP_FREE:
-    case MLW_OP_FREE_SIZED:
-    case MLW_OP_FREE_ALIGNED_SIZED: return take_release(g, r, thread, true, err);
-    case MLW_OP_REALLOC_OLD:
+    switch (mlw_op_class(r->op)) {
+    case MLW_CLASS_RELEASE: return take_release(g, r, thread, true, err);
+    case MLW_CLASS_RESIZE_OLD:
         /* A realloc of nothing releases nothing, a realloc that fails neither. */
         return !r->address || a->failed ? 0 : take_release(g, r, thread, false, err);
-    case MLW_OP_MREMAP_OLD: return a->failed ? 0 : take_other(g, r, thread, 0, false, err);
-    case MLW_OP_MUNMAP: return take_other(g, r, thread, a->failed ? MLW_PATH_FAILED : 0, true, err);
-    case MLW_OP_MUNMAP_FAILED: return 0;
-    case MLW_OP_MALLOC:
-    case MLW_OP_CALLOC:
-    case MLW_OP_REALLOC:
-    case MLW_OP_REALLOCARRAY:
-    case MLW_OP_POSIX_MEMALIGN:
-    case MLW_OP_ALIGNED_ALLOC:
-    case MLW_OP_MEMALIGN:
-    case MLW_OP_VALLOC:
-    case MLW_OP_PVALLOC: return take_allocation(g, r, thread, err);
+    case MLW_CLASS_REMAP_OLD: return a->failed ? 0 : take_other(g, r, thread, 0, false, err);
+    case MLW_CLASS_UNMAP:
+        return take_other(g, r, thread, a->failed ? MLW_PATH_FAILED : 0, true, err);
+    case MLW_CLASS_UNMAP_UNDO: return 0;
+    case MLW_CLASS_ALLOC:
+    case MLW_CLASS_RESIZE_NEW: return take_allocation(g, r, thread, err);
     default: return take_other(g, r, thread, 0, true, err);
     }
 }
@@ -388,13 +380,7 @@ static int take(struct image_work *g, const struct ahead_row *a, struct error *e
     int status = take_call(g, a, thread, err);
     if (status)
         return status;
-    bool is_call = true;
-    switch (r->op) {
-    case MLW_OP_REALLOC_OLD:
-    case MLW_OP_MREMAP_OLD:
-    case MLW_OP_MUNMAP_FAILED: is_call = false; break;
-    default: break;
-    }
+    const unsigned is_call = (unsigned)mlw_op_is_call(r->op);
     g->calls += is_call;
     th->calls += is_call;
     return 0;

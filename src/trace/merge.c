@@ -81,9 +81,7 @@ static int load(struct merge *m, struct merge_stream *s, struct payload *to, str
 static uint64_t row_key(const struct mlw_row *r)
 {
     /* Bit 0: whether the row is about something that begins. */
-    bool release = r->op == MLW_OP_FREE || r->op == MLW_OP_REALLOC_OLD ||
-                   r->op == MLW_OP_FREE_SIZED || r->op == MLW_OP_FREE_ALIGNED_SIZED ||
-                   r->op == MLW_OP_META;
+    bool release = mlw_op_is(r->op, MLW_CLASS_ENDS) || r->op == MLW_OP_META;
     uint64_t clock = r->clock >> 63 ? INT64_MAX : r->clock;
     return clock << 1 | !release;
 }
@@ -102,10 +100,6 @@ static uint64_t meta_clock(const struct mlw_row *r, uint64_t before)
     }
 }
 
-#define FIELDS(sym, num, name, fields) [num] = (fields),
-static const uint8_t op_fields[32] = {MLW_OPS(FIELDS)};
-#undef FIELDS
-
 static inline uint64_t load64(const uint8_t *p)
 {
     uint64_t v;
@@ -120,7 +114,7 @@ static inline const uint8_t *decode_call(const uint8_t *p, struct mlw_row_state 
 {
     static const uint64_t mask[4] = {0xff, 0xffff, 0xffffffff, UINT64_MAX};
     static const uint32_t stack_mask[4] = {0, 0xff, 0xffff, 0xffffffff};
-    unsigned h = (unsigned)p[0] | (unsigned)p[1] << 8, op = h & 31, fields = op_fields[op];
+    unsigned h = (unsigned)p[0] | (unsigned)p[1] << 8, op = h & 31, fields = mlw_op_fields(op);
     if (!fields)
         return NULL;
     unsigned sized = fields & MLW_F_SIZE ? 1 : 0, stacked = fields & MLW_F_STACK ? 1 : 0;

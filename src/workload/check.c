@@ -406,9 +406,9 @@ static int release(struct check *c, struct line *l, uint32_t thread, unsigned co
             l->own = l->last_slot;
         }
     }
-    if (code == MLW_OP_FREE_ALIGNED_SIZED)
+    if (workload_release_aligned(code))
         number(&l->ops);
-    if (code == MLW_OP_FREE_SIZED || code == MLW_OP_FREE_ALIGNED_SIZED)
+    if (workload_release_sized(code))
         number(&l->ops);
     return l->ops.bad ? fault(c, "a number") : 0;
 }

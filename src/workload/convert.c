@@ -91,12 +91,10 @@ static void unknown_release(struct converter *c, const struct trace_batch *b, si
     workload_writer_count(c->writer, WORKLOAD_FACT_UNKNOWN_FREES, 1);
     if (!c->synthesise)
         return;
-    uint64_t size = b->op[i] == MLW_OP_FREE_SIZED || b->op[i] == MLW_OP_FREE_ALIGNED_SIZED
-                        ? b->size[i]
-                        : workload_unknown_bytes;
+    uint64_t size = mlw_op_has(b->op[i], MLW_F_SIZE) ? b->size[i] : workload_unknown_bytes;
     uint32_t slot =
         workload_writer_allocate(c->writer, thread, WORKLOAD_PRESENT, size, 0, b->time_ns[i]);
-    if (b->op[i] == MLW_OP_REALLOC_OLD)
+    if (mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD))
         begin_realloc(c, b->thread[i], thread, slot, b->time_ns[i]);
     else
         workload_writer_release(c->writer, thread, b->op[i], slot, b->size[i], b->argument[i],
@@ -109,7 +107,7 @@ static void other(struct converter *c, const struct trace_batch *b, size_t i)
     unsigned op = b->op[i];
     uint64_t size = b->size[i], argument = b->argument[i], ns = b->time_ns[i];
     if (!workload_is_call(op)) {
-        if (op != MLW_OP_MREMAP_OLD && op != MLW_OP_MUNMAP_FAILED)
+        if (mlw_op_is_call(op))
             workload_writer_count(c->writer, WORKLOAD_FACT_NOT_REPLAYED, 1);
         return;
     }
@@ -189,7 +187,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
                 return error_set(err, ERROR_FORMAT, "event %" PRIu64 " releases a slot in no use",
                                  b->first_event + i);
             c->slots[slot] = NONE;
-            if (op == MLW_OP_REALLOC_OLD)
+            if (mlw_op_is(op, MLW_CLASS_RESIZE_OLD))
                 begin_realloc(c, b->thread[i], thread, mine, ns);
             else
                 workload_writer_release(c->writer, thread,

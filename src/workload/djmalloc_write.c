@@ -18,8 +18,8 @@
 static bool is_changed(const struct workload_event *e)
 {
     return e->code == MLW_OP_ALIGNED_ALLOC || e->code == MLW_OP_REALLOCARRAY ||
-           e->code == MLW_OP_FREE_SIZED || e->code == MLW_OP_FREE_ALIGNED_SIZED ||
-           e->code == WORKLOAD_PRESENT || e->code == WORKLOAD_VANISH;
+           workload_release_sized(e->code) || e->code == WORKLOAD_PRESENT ||
+           e->code == WORKLOAD_VANISH;
 }
 
 static bool is_zero(const struct workload_event *e)

@@ -110,29 +110,43 @@ enum workload_fact {
 static inline unsigned workload_code(uint8_t first) { return first & 31u; }
 static inline unsigned workload_variant(uint8_t first) { return first >> 5; }
 
+/* The codes that are calls: the operations of the C library's heap, as bits. */
+#define WORKLOAD_CALL_BIT(sym, num, name, fields, class_, standard)                                \
+    | (MLW_OP_##standard == (num) ? 1u << (num) : 0)
+enum { WORKLOAD_CALLS = 0 MLW_OPS(WORKLOAD_CALL_BIT) };
+#undef WORKLOAD_CALL_BIT
+
+static inline bool workload_is_of(unsigned code, unsigned set)
+{
+    return (set & (unsigned)WORKLOAD_CALLS) >> (code & 31u) & 1;
+}
+static inline bool workload_is_call(unsigned code) { return workload_is_of(code, ~0u); }
 /* Whether a call of this code makes a block by itself (not realloc), and whether an alignment
  * stands before its size. */
 static inline bool workload_allocates(unsigned code)
 {
-    return (code >= MLW_OP_MALLOC && code <= MLW_OP_PVALLOC && code != MLW_OP_REALLOC &&
-            code != MLW_OP_REALLOCARRAY) ||
-           code == WORKLOAD_PRESENT;
-}
-static inline bool workload_reallocates(unsigned code)
-{
-    return code == MLW_OP_REALLOC || code == MLW_OP_REALLOCARRAY;
-}
-static inline bool workload_releases(unsigned code)
-{
-    return (code >= MLW_OP_FREE && code <= MLW_OP_FREE_ALIGNED_SIZED) || code == WORKLOAD_VANISH;
+    return workload_is_of(code, mlw_op_set(MLW_CLASS_ALLOC)) || code == WORKLOAD_PRESENT;
 }
 static inline bool workload_aligned(unsigned code)
 {
-    return code >= MLW_OP_POSIX_MEMALIGN && code <= MLW_OP_MEMALIGN;
+    return workload_is_of(code, mlw_op_set_having(MLW_CLASS_ALLOC, MLW_F_ALIGN));
 }
-static inline bool workload_is_call(unsigned code)
+static inline bool workload_reallocates(unsigned code)
 {
-    return code >= MLW_OP_MALLOC && code <= MLW_OP_FREE_ALIGNED_SIZED;
+    return workload_is_of(code, mlw_op_set(MLW_CLASS_RESIZE_NEW));
+}
+static inline bool workload_releases(unsigned code)
+{
+    return workload_is_of(code, mlw_op_set(MLW_CLASS_RELEASE)) || code == WORKLOAD_VANISH;
+}
+/* Whether a release names the size, and before it the alignment. */
+static inline bool workload_release_sized(unsigned code)
+{
+    return workload_is_of(code, mlw_op_set_having(MLW_CLASS_RELEASE, MLW_F_SIZE));
+}
+static inline bool workload_release_aligned(unsigned code)
+{
+    return workload_is_of(code, mlw_op_set_having(MLW_CLASS_RELEASE, MLW_F_ALIGN));
 }
 
 /* Numbers: 7 bits a byte, least significant first. Signed ones as zigzag. Differences of slots and

@@ -520,9 +520,9 @@ void workload_writer_failed(struct workload_writer *w, uint32_t thread, unsigned
 
 static uint8_t *put_sizes(uint8_t *p, unsigned code, uint64_t size_bytes, uint64_t alignment)
 {
-    if (code == MLW_OP_FREE_ALIGNED_SIZED)
+    if (workload_release_aligned(code))
         p = workload_put(p, alignment);
-    if (code == MLW_OP_FREE_SIZED || code == MLW_OP_FREE_ALIGNED_SIZED)
+    if (workload_release_sized(code))
         p = workload_put(p, size_bytes);
     return p;
 }
