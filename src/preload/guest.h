@@ -40,7 +40,7 @@ struct next_functions {
     void *(*mremap)(void *, size_t, size_t, int, void *);
     int (*brk)(void *);
     void *(*sbrk)(intptr_t);
-    /* jemalloc's own, when next_facts.jemalloc; else NULL */
+    /* jemalloc's own: NULL unless the program has been made to call ours (redirect) */
     void *(*mallocx)(size_t, int);
     void *(*rallocx)(void *, size_t, int);
     size_t (*xallocx)(void *, size_t, size_t, int);
@@ -61,7 +61,6 @@ struct next_facts {
     bool glibc;           /* blocks have glibc's chunk headers */
     unsigned glibc_minor; /* of 2.MINOR, when glibc */
     bool glibc_heaps;     /* non-main arenas have heaps of 64 MiB */
-    bool jemalloc;        /* jemalloc with its own API: mallocx and the rest of next_functions */
     uint64_t start, end;  /* where its code is: its own mmap calls are not the program's */
     void *const *curbrk;  /* glibc's __curbrk */
     void *dl_find_object;
@@ -79,15 +78,21 @@ HIDDEN void *next_loaded(const char *library, const char *name);
 
 struct redirection {
     const char *name;
-    const void *from; /* where the allocator behind us has it */
-    const void *to;   /* ours */
+    const void *to; /* ours */
+    void **from;    /* gets the allocator's; not NULL */
+};
+#define REDIRECTIONS_MAX 8u
+
+enum redirected {
+    REDIRECT_NOTHING, /* the allocator behind us does not have all of them */
+    REDIRECT_DONE,
+    REDIRECT_REFUSED /* some calls may still reach the allocator directly */
 };
 
 /* Makes the program call ours instead of functions of the allocator that cannot be exported,
- * whatever way it finds them. Changes the allocator's symbol table and what is bound; for the start
- * of a process, after next_resolve. All `from` are in one module. False: some calls may still reach
- * the allocator directly. */
-HIDDEN bool redirect(const struct redirection *list, unsigned count);
+ * whatever way it finds them. Sets each *from, unless there is nothing to do. Changes the
+ * allocator's symbol table and what is bound; for the start of a process, after next_resolve. */
+HIDDEN enum redirected redirect(const struct redirection *list, unsigned count);
 
 /* The flags of jemalloc's functions. Alignment 0: that of malloc. */
 #define JEMALLOC_ALIGNMENT(flags) ((flags)&63 ? (uint64_t)1 << ((flags)&63) : 0)

@@ -289,25 +289,6 @@ static void learn_facts(void)
             strcpy(next_facts.name, known[i]);
 }
 
-/* jemalloc's own functions, when they are those of the allocator behind us. */
-static void find_jemalloc(void)
-{
-    struct next_functions found = real;
-#define FIND(field)                                                                                \
-    found.field = (__typeof__(found.field))(uintptr_t)dlsym(RTLD_NEXT, #field);                    \
-    if ((uint64_t)found.field - next_facts.start >= next_facts.end - next_facts.start)             \
-    return
-    FIND(mallocx);
-    FIND(rallocx);
-    FIND(xallocx);
-    FIND(sallocx);
-    FIND(dallocx);
-    FIND(sdallocx);
-#undef FIND
-    real = found;
-    next_facts.jemalloc = true;
-}
-
 bool next_resolve(void)
 {
     static volatile uint32_t stage; /* 0 not begun, 1 under way, 2 known */
@@ -348,8 +329,6 @@ bool next_resolve(void)
     if (!next_facts.glibc || next_facts.glibc_minor >= FREE_SIZED_SINCE) {
         FIND(free_sized);
         FIND(free_aligned_sized);
-        if (!next_facts.glibc)
-            find_jemalloc();
         FIND(malloc); /* once more: frees that text, unrecorded as it was made */
     }
 #undef FIND

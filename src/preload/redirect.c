@@ -18,8 +18,8 @@
 struct work {
     const struct redirection *list;
     unsigned count;
-    bool tables; /* this pass changes symbol tables; else what is bound */
-    unsigned found;
+    const Elf64_Sym *symbols[REDIRECTIONS_MAX]; /* of the allocator; NULL: not found */
+    struct dl_phdr_info allocator;              /* where they are */
     bool failed;
 };
 
@@ -104,12 +104,13 @@ static bool write_word(const struct dl_phdr_info *info, uint64_t at, uint64_t va
     return was & PROT_WRITE || !sys_mprotect(page, PAGE, was);
 }
 
-static const struct redirection *named(const struct work *w, const char *name)
+/* The number of the redirection of that name; count: none. */
+static unsigned named(const struct work *w, const char *name)
 {
-    for (unsigned i = 0; i < w->count; i++)
-        if (!strcmp(w->list[i].name, name))
-            return &w->list[i];
-    return 0;
+    unsigned i = 0;
+    while (i < w->count && strcmp(w->list[i].name, name) != 0)
+        i++;
+    return i;
 }
 
 /* How many symbols the hash table covers, counted from the start of the symbol table. */
@@ -127,20 +128,23 @@ static uint32_t symbol_count(const uint32_t *gnu_hash)
     return last + 1;
 }
 
-static void change_table(struct work *w, const struct module *m)
+static int find_symbols(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    const uint32_t n = m->gnu_hash ? symbol_count(m->gnu_hash) : 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const Elf64_Sym *s = &m->symbols[i];
+    struct work *w = arg;
+    struct module m;
+    (void)size;
+    if (!holds(info, next_facts.start) || !read_dynamic(info, &m) || !m.gnu_hash)
+        return 0;
+    w->allocator = *info;
+    for (uint32_t i = 0, n = symbol_count(m.gnu_hash); i < n; i++) {
+        const Elf64_Sym *s = &m.symbols[i];
         if (s->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(s->st_info) != STT_FUNC)
             continue;
-        const struct redirection *r = named(w, m->names + s->st_name);
-        if (!r || m->info->dlpi_addr + s->st_value != (uint64_t)r->from)
-            continue;
-        w->found++;
-        w->failed |=
-            !write_word(m->info, (uint64_t)&s->st_value, (uint64_t)r->to - m->info->dlpi_addr);
+        const unsigned k = named(w, m.names + s->st_name);
+        if (k < w->count)
+            w->symbols[k] = s;
     }
+    return 1;
 }
 
 static void change_bound(struct work *w, const struct module *m)
@@ -152,37 +156,43 @@ static void change_bound(struct work *w, const struct module *m)
             if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64)
                 continue;
             const Elf64_Sym *s = &m->symbols[ELF64_R_SYM(r[i].r_info)];
-            const struct redirection *to = named(w, m->names + s->st_name);
+            const unsigned k = named(w, m->names + s->st_name);
             const uint64_t at = m->info->dlpi_addr + r[i].r_offset;
             /* a lazy one that is not bound yet will find ours by itself */
-            if (to && protection(m->info, at) >= 0 && *(const uint64_t *)at == (uint64_t)to->from)
-                w->failed |= !write_word(m->info, at, (uint64_t)to->to);
+            if (k < w->count && protection(m->info, at) >= 0 &&
+                *(void *const *)at == *w->list[k].from)
+                w->failed |= !write_word(m->info, at, (uint64_t)w->list[k].to);
         }
     }
 }
 
-static int visit(struct dl_phdr_info *info, size_t size, void *arg)
+static int change_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct work *w = arg;
     struct module m;
     (void)size;
-    if (holds(info, (uint64_t)w->list[0].to) || !read_dynamic(info, &m))
-        return 0;
-    const bool allocator = holds(info, (uint64_t)w->list[0].from);
-    if (allocator && w->tables)
-        change_table(w, &m);
-    else if (!allocator && !w->tables)
+    if (!holds(info, (uint64_t)w->list[0].to) && !holds(info, next_facts.start) &&
+        read_dynamic(info, &m))
         change_bound(w, &m);
     return 0;
 }
 
-bool redirect(const struct redirection *list, unsigned count)
+enum redirected redirect(const struct redirection *list, unsigned count)
 {
-    struct work w = {.list = list, .count = count, .tables = true};
-    dl_iterate_phdr(visit, &w);
-    if (w.failed || w.found < count)
-        return false;
-    w.tables = false;
-    dl_iterate_phdr(visit, &w);
-    return !w.failed;
+    struct work w = {.list = list, .count = count};
+    if (next_facts.glibc || count > REDIRECTIONS_MAX)
+        return REDIRECT_NOTHING;
+    dl_iterate_phdr(find_symbols, &w);
+    for (unsigned i = 0; i < count; i++)
+        if (!w.symbols[i])
+            return REDIRECT_NOTHING;
+    const uint64_t base = w.allocator.dlpi_addr;
+    for (unsigned i = 0; i < count; i++) {
+        *list[i].from = (void *)(base + w.symbols[i]->st_value);
+        w.failed |= !write_word(&w.allocator, (uint64_t)&w.symbols[i]->st_value,
+                                (uint64_t)list[i].to - base);
+    }
+    if (!w.failed)
+        dl_iterate_phdr(change_module, &w);
+    return w.failed ? REDIRECT_REFUSED : REDIRECT_DONE;
 }

@@ -131,11 +131,12 @@ bool entry_jemalloc(void)
 {
 #define TO_OURS(name)                                                                              \
     {                                                                                              \
-#name, (const void *)(uintptr_t)next.name, entry_##name                                    \
+#name, entry_##name, (void **)&next.name                                                   \
     }
-    const struct redirection list[] = {TO_OURS(mallocx), TO_OURS(rallocx), TO_OURS(xallocx),
-                                       TO_OURS(sallocx), TO_OURS(dallocx), TO_OURS(sdallocx)};
-    return !next_facts.jemalloc || redirect(list, sizeof list / sizeof *list);
+    static const struct redirection list[] = {TO_OURS(mallocx), TO_OURS(rallocx),
+                                              TO_OURS(xallocx), TO_OURS(sallocx),
+                                              TO_OURS(dallocx), TO_OURS(sdallocx)};
+    return redirect(list, sizeof list / sizeof *list) != REDIRECT_REFUSED;
 }
 
 /* ---- the fast form ----
