@@ -34,8 +34,18 @@
     X(SBRK,               18, "sbrk",               MLW_F_ALLOC, OTHER,      NONE) /* address = old break; size = increment (two's complement) */ \
     X(REALLOC_OLD,        19, "realloc(old)",       MLW_F_ADDR,  RESIZE_OLD, NONE) /* before the call */      \
     X(MREMAP_OLD,         20, "mremap(old)",        MLW_F_SIZED, REMAP_OLD,  NONE) /* before the call */      \
-    X(MUNMAP_FAILED,      21, "munmap(failed)",     MLW_F_SIZED, UNMAP_UNDO, NONE) /* after the call */
+    X(MUNMAP_FAILED,      21, "munmap(failed)",     MLW_F_SIZED, UNMAP_UNDO, NONE) /* after the call */ \
+    X(MALLOCX,            22, "mallocx",            MLW_F_ALLOC, ALLOC,      MALLOC)     /* jemalloc's own; argument = flags */ \
+    X(RALLOCX,            23, "rallocx",            MLW_F_ALLOC, RESIZE_NEW, REALLOC)    /* after the call; argument = flags */ \
+    X(XALLOCX,            24, "xallocx",            MLW_F_ALLOC, RESIZE_NEW, REALLOC)    /* after the call, in place; argument = flags */ \
+    X(DALLOCX,            25, "dallocx",            MLW_F_ADDR,  RELEASE,    FREE)       /* before the call; argument = flags */ \
+    X(SDALLOCX,           26, "sdallocx",           MLW_F_SIZED, RELEASE,    FREE_SIZED) /* before the call; argument = flags */
 /* clang-format on */
+
+/* The flags of jemalloc's functions, which are the arguments of their rows. */
+#define MLW_JEMALLOC_ALIGNMENT(flags) ((flags)&63 ? (unsigned long)1 << ((flags)&63) : 0)
+#define MLW_JEMALLOC_ZERO             0x40
+#define MLW_JEMALLOC_ARENA(flags)     ((unsigned)(flags) >> 20) /* 0: the thread's own */
 
 #define MLW_F_ADDR  1u
 #define MLW_F_SIZE  2u

@@ -74,3 +74,30 @@ ENTRY("free_aligned_sized", "88", "record_free_aligned_sized", "rcx", "r8");
 ENTRY("malloc_usable_size", "96", "record_malloc_usable_size", "rsi", "rdx");
 /* glibc's old name for free, which a few old programs use */
 ENTRY("cfree", "32", "record_free", "rsi", "rdx");
+
+/* jemalloc's own functions: not exported, see redirect.c. */
+AT(mallocx, 144);
+AT(rallocx, 152);
+AT(xallocx, 160);
+AT(dallocx, 176);
+AT(sdallocx, 184);
+#define JEMALLOC(name, offset, sp_register, bp_register)                                           \
+    extern const char entry_##name[] HIDDEN;                                                       \
+    __asm__(".hidden entry_" #name);                                                               \
+    ENTRY("entry_" #name, offset, "record_" #name, sp_register, bp_register)
+JEMALLOC(mallocx, "144", "rdx", "rcx");
+JEMALLOC(rallocx, "152", "rcx", "r8");
+JEMALLOC(xallocx, "160", "r8", "r9");
+JEMALLOC(dallocx, "176", "rdx", "rcx");
+JEMALLOC(sdallocx, "184", "rcx", "r8");
+
+bool entry_jemalloc(void)
+{
+#define TO_OURS(name)                                                                              \
+    {                                                                                              \
+#name, entry_##name, (void **)&next.name                                                   \
+    }
+    static const struct redirection list[] = {TO_OURS(mallocx), TO_OURS(rallocx), TO_OURS(xallocx),
+                                              TO_OURS(dallocx), TO_OURS(sdallocx)};
+    return redirect(list, sizeof list / sizeof *list) != REDIRECT_REFUSED;
+}

@@ -94,11 +94,6 @@ enum redirected {
  * allocator's symbol table and what is bound; for the start of a process, after next_resolve. */
 HIDDEN enum redirected redirect(const struct redirection *list, unsigned count);
 
-/* The flags of jemalloc's functions. Alignment 0: that of malloc. */
-#define JEMALLOC_ALIGNMENT(flags) ((flags)&63 ? (uint64_t)1 << ((flags)&63) : 0)
-#define JEMALLOC_ZERO             0x40
-#define JEMALLOC_ARENA(flags)     ((unsigned)(flags) >> 20) /* 0: the thread's own */
-
 /* ---- asked of the library ---- */
 
 struct sock_fprog;

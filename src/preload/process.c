@@ -216,6 +216,12 @@ static void describe(bool with_environment)
             "code that was loaded later cannot be unwound";
         tlv(&t, MLW_TLV_NOTE, note, sizeof note - 1);
     }
+    if (recorder.misses_jemalloc) {
+        static const char note[] =
+            "jemalloc: its own functions (mallocx, sdallocx, ...) could not be redirected to the "
+            "recorder; calls of them may be missing";
+        tlv(&t, MLW_TLV_NOTE, note, sizeof note - 1);
+    }
     recorder.description = p;
     recorder.description_bytes = (uint32_t)(t.at - p);
 }
@@ -600,6 +606,7 @@ static void join_first(void)
             __atomic_fetch_add(&recorder.session->unrecorded, 1, __ATOMIC_RELAXED);
         return;
     }
+    recorder.misses_jemalloc = !entry_jemalloc();
     recorder.image = new_image();
     if (!claim()) {
         stay_off(recorder.session->options & MLW_OPT_NO_FOLLOW

@@ -230,6 +230,49 @@ size_t record_malloc_usable_size(void *p, uint64_t sp, uint64_t bp)
     return n;
 }
 
+/* ---- jemalloc's own ---- */
+
+void *record_mallocx(size_t size, int flags, uint64_t sp, uint64_t bp)
+{
+    void *p = next.mallocx(size, flags);
+    after(MLW_OP_MALLOCX, p, size, (unsigned)flags, !p, sp, bp);
+    return p;
+}
+
+void *record_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp)
+{
+    before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, sp);
+    void *p = next.rallocx(old, size, flags);
+    after(MLW_OP_RALLOCX, p, size, (unsigned)flags, !p, sp, bp);
+    return p;
+}
+
+/* In place, so that nothing changes when it fails. What counts as asked for is what was had of it.
+ */
+size_t record_xallocx(void *p, size_t size, size_t extra, int flags, uint64_t sp, uint64_t bp)
+{
+    before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, p, 0, 0, sp);
+    size_t has = next.xallocx(p, size, extra, flags), most;
+    if (__builtin_add_overflow(size, extra, &most) || most > has)
+        most = has < size ? size : has;
+    after(MLW_OP_XALLOCX, has < size ? 0 : p, most, (unsigned)flags, has < size, sp, bp);
+    return has;
+}
+
+void record_dallocx(void *p, int flags, uint64_t sp, uint64_t bp)
+{
+    (void)bp;
+    before(MLW_OP_DALLOCX, MLW_F_ADDR, p, 0, (unsigned)flags, sp);
+    next.dallocx(p, flags);
+}
+
+void record_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp)
+{
+    (void)bp;
+    before(MLW_OP_SDALLOCX, MLW_F_SIZED, p, size, (unsigned)flags, sp);
+    next.sdallocx(p, size, flags);
+}
+
 /* ---- for cxx.c ---- */
 
 static bool active(void)

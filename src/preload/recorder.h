@@ -12,6 +12,7 @@
  *   control.c   mallow_start ... mallow_mark, and control from outside
  *   next.c      the allocator behind us, and what must work before it is known
  *   follow.c    fork, _exit, dlclose: calls that change what we may rely on
+ *   redirect.c  functions of the allocator that must not be exported
  *   exec.c      exec, posix_spawn: what becomes another program
  *   sandbox.c   seccomp: which calls of ours a program's filter would kill it for
  *   unwind*.c   the stack as a number
@@ -52,6 +53,7 @@ struct recorder {
     uint32_t clock_kind;
     bool lone; /* no `mallow record` beside us */
     bool wipes_on_fork;
+    bool misses_jemalloc;    /* some calls of jemalloc's own API may get past us */
     bool ending;             /* our destructor has run, and nobody collects what comes after it */
     volatile bool sandboxed; /* seccomp would kill for a call of ours: make none but write */
     volatile bool write_forbidden;  /* nor write */
@@ -76,6 +78,12 @@ struct recorder {
     char output_path[MLW_PATH_BYTES];
 };
 extern HIDDEN struct recorder recorder;
+
+/* ---- entry.c ---- */
+
+/* Makes the program call ours instead of jemalloc's own functions, where the allocator behind us
+ * has them. False: some of its calls get past us. Once, at the start. */
+HIDDEN bool entry_jemalloc(void);
 
 /* ---- stream.c ---- */
 
@@ -135,6 +143,12 @@ HIDDEN void *record_aligned_alloc(size_t align, size_t size, uint64_t sp, uint64
 HIDDEN void *record_memalign(size_t align, size_t size, uint64_t sp, uint64_t bp);
 HIDDEN void *record_valloc(size_t size, uint64_t sp, uint64_t bp);
 HIDDEN void *record_pvalloc(size_t size, uint64_t sp, uint64_t bp);
+HIDDEN void *record_mallocx(size_t size, int flags, uint64_t sp, uint64_t bp);
+HIDDEN void *record_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp);
+HIDDEN size_t record_xallocx(void *p, size_t size, size_t extra, int flags, uint64_t sp,
+                             uint64_t bp);
+HIDDEN void record_dallocx(void *p, int flags, uint64_t sp, uint64_t bp);
+HIDDEN void record_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp);
 HIDDEN void record_free_sized(void *p, size_t size, uint64_t sp, uint64_t bp);
 HIDDEN void record_free_aligned_sized(void *p, size_t align, size_t size, uint64_t sp, uint64_t bp);
 HIDDEN size_t record_malloc_usable_size(void *p, uint64_t sp, uint64_t bp);

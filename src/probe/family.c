@@ -14,19 +14,13 @@
 static const struct member {
     uint8_t op;
     enum sizes_form form;
-    const char *other_name; /* NULL: the operation's */
 } members[] = {
-    {MLW_OP_MALLOC, SIZES_FIRST, NULL},         {MLW_OP_CALLOC, SIZES_PRODUCT, NULL},
-    {MLW_OP_REALLOC, SIZES_RESIZE, NULL},       {MLW_OP_MEMALIGN, SIZES_SECOND, NULL},
-    {MLW_OP_ALIGNED_ALLOC, SIZES_SECOND, NULL}, {MLW_OP_POSIX_MEMALIGN, SIZES_THIRD, NULL},
-    {MLW_OP_VALLOC, SIZES_FIRST, NULL},         {MLW_OP_PVALLOC, SIZES_FIRST, NULL},
-    {MLW_OP_MALLOC, SIZES_FIRST, "mallocx"},    {MLW_OP_REALLOC, SIZES_RESIZE, "rallocx"},
+    {MLW_OP_MALLOC, SIZES_FIRST},         {MLW_OP_CALLOC, SIZES_PRODUCT},
+    {MLW_OP_REALLOC, SIZES_RESIZE},       {MLW_OP_MEMALIGN, SIZES_SECOND},
+    {MLW_OP_ALIGNED_ALLOC, SIZES_SECOND}, {MLW_OP_POSIX_MEMALIGN, SIZES_THIRD},
+    {MLW_OP_VALLOC, SIZES_FIRST},         {MLW_OP_PVALLOC, SIZES_FIRST},
+    {MLW_OP_MALLOCX, SIZES_FIRST},        {MLW_OP_RALLOCX, SIZES_RESIZE},
 };
-
-static const char *name_of(const struct member *m)
-{
-    return m->other_name ? m->other_name : mlw_op_name(m->op);
-}
 
 enum { MEMBERS = sizeof members / sizeof *members };
 
@@ -36,8 +30,8 @@ static enum sizes_form form_of(const char *name)
     size_t length = strlen(name), best = 0;
     enum sizes_form form = SIZES_FIRST;
     for (size_t i = 0; i < MEMBERS; i++) {
-        size_t n = strlen(name_of(&members[i]));
-        if (n <= length && n > best && !strcmp(name + length - n, name_of(&members[i]))) {
+        size_t n = strlen(mlw_op_name(members[i].op));
+        if (n <= length && n > best && !strcmp(name + length - n, mlw_op_name(members[i].op))) {
             best = n;
             form = members[i].form;
         }
@@ -51,7 +45,7 @@ static bool is_wanted(const struct probe_options *o, const char *name)
         if (!fnmatch(o->functions[i], name, 0))
             return true;
     for (size_t i = 0; !o->function_count && i < MEMBERS; i++)
-        if (!strcmp(name_of(&members[i]), name))
+        if (!strcmp(mlw_op_name(members[i].op), name))
             return true;
     return false;
 }

@@ -129,19 +129,31 @@ static void put_address(struct dump *d, uint64_t address)
         lines_put(&d->lines, "NULL");
 }
 
+/* An alignment, or flags. */
+static void put_argument(struct dump *d, unsigned op, uint64_t argument)
+{
+    if (mlw_op_has(op, MLW_F_ALIGN)) {
+        lines_put(&d->lines, ", alignment ");
+        lines_number(&d->lines, argument, 0);
+    } else {
+        lines_put(&d->lines, ", flags ");
+        lines_hex(&d->lines, argument);
+    }
+}
+
 /* The arguments of a call that ends a block or a mapping. */
 static void put_ended(struct dump *d, unsigned op, uint64_t address, uint64_t size,
                       uint64_t argument)
 {
     put_address(d, address);
-    if (argument) {
-        lines_put(&d->lines, ", alignment ");
-        lines_number(&d->lines, argument, 0);
-    }
+    if (argument && mlw_op_has(op, MLW_F_ALIGN))
+        put_argument(d, op, argument);
     if (mlw_op_has(op, MLW_F_SIZE)) {
         lines_put(&d->lines, ", ");
         lines_number(&d->lines, size, 0);
     }
+    if (argument && !mlw_op_has(op, MLW_F_ALIGN))
+        put_argument(d, op, argument);
     lines_put(&d->lines, ")");
 }
 
@@ -191,12 +203,8 @@ static void put_call(struct dump *d, const struct trace_batch *b, size_t i)
             lines_hex(&d->lines, argument << 1 >> 9);
             if (argument >> 63)
                 lines_put(&d->lines, ", file");
-        } else if (mlw_op_is(op, MLW_CLASS_REMAP_NEW)) {
-            lines_put(&d->lines, ", flags ");
-            lines_hex(&d->lines, argument);
-        } else if (argument) {
-            lines_put(&d->lines, ", alignment ");
-            lines_number(&d->lines, argument, 0);
+        } else if (argument || mlw_op_is(op, MLW_CLASS_REMAP_NEW)) {
+            put_argument(d, op, argument);
         }
         lines_put(&d->lines, ") = ");
         if (failed && mapping)

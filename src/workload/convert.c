@@ -84,6 +84,25 @@ static bool room(struct converter *c, uint32_t slot)
     return true;
 }
 
+/* The code of the call that a replay makes for this one, and its alignment; 0: none. jemalloc's own
+ * functions, whose argument is flags, become those of C that do the same. */
+static unsigned code_of(unsigned op, uint64_t argument, uint64_t *alignment)
+{
+    const unsigned standard = mlw_op_standard(op);
+    *alignment = argument;
+    if (standard == op || !standard)
+        return standard;
+    *alignment = MLW_JEMALLOC_ALIGNMENT(argument);
+    switch (standard) {
+    case MLW_OP_MALLOC:
+        if (*alignment)
+            return MLW_OP_MEMALIGN;
+        return argument & MLW_JEMALLOC_ZERO ? MLW_OP_CALLOC : MLW_OP_MALLOC;
+    case MLW_OP_FREE_SIZED: return *alignment ? MLW_OP_FREE_ALIGNED_SIZED : MLW_OP_FREE_SIZED;
+    default: return standard;
+    }
+}
+
 /* A release, or the old half of a realloc, of a block that nobody saw begin. */
 static void unknown_release(struct converter *c, const struct trace_batch *b, size_t i,
                             uint32_t thread)
@@ -94,20 +113,22 @@ static void unknown_release(struct converter *c, const struct trace_batch *b, si
     uint64_t size = mlw_op_has(b->op[i], MLW_F_SIZE) ? b->size[i] : workload_unknown_bytes;
     uint32_t slot =
         workload_writer_allocate(c->writer, thread, WORKLOAD_PRESENT, size, 0, b->time_ns[i]);
+    uint64_t alignment;
+    const unsigned code = code_of(b->op[i], b->argument[i], &alignment);
     if (mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD))
         begin_realloc(c, b->thread[i], thread, slot, b->time_ns[i]);
     else
-        workload_writer_release(c->writer, thread, b->op[i], slot, b->size[i], b->argument[i],
+        workload_writer_release(c->writer, thread, code, slot, b->size[i], alignment,
                                 b->time_ns[i]);
 }
 
 /* Events of kind OTHER. */
 static void other(struct converter *c, const struct trace_batch *b, size_t i)
 {
-    unsigned op = b->op[i];
-    uint64_t size = b->size[i], argument = b->argument[i], ns = b->time_ns[i];
-    if (!workload_is_call(op)) {
-        if (mlw_op_is_call(op))
+    uint64_t size = b->size[i], argument, ns = b->time_ns[i];
+    const unsigned op = code_of(b->op[i], b->argument[i], &argument);
+    if (!op) {
+        if (mlw_op_is_call(b->op[i]))
             workload_writer_count(c->writer, WORKLOAD_FACT_NOT_REPLAYED, 1);
         return;
     }
@@ -157,10 +178,13 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
     for (; i < b->n; i++) {
         if (far_away)
             look_ahead(c, b, i);
-        unsigned kind = b->kind[i], op = b->op[i];
+        uint64_t alignment;
+        const unsigned kind = b->kind[i], op = b->op[i];
+        const unsigned code = code_of(op, b->argument[i], &alignment);
         uint32_t slot = b->slot[i];
         uint64_t ns = b->time_ns[i];
-        if (c->open_thread != NONE && (c->open_thread != b->thread[i] || !workload_reallocates(op)))
+        if (c->open_thread != NONE &&
+            (c->open_thread != b->thread[i] || !workload_reallocates(code)))
             interrupt(c, ns);
         switch (kind) {
         case TRACE_ALLOC: {
@@ -168,13 +192,13 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
                 return error_set(err, ERROR_MEMORY, "out of memory for the live blocks");
             uint32_t thread = writer_thread(c, b->thread[i]);
             struct pending *p = &c->pending[b->thread[i]];
-            if (workload_reallocates(op) && p->depth) {
-                c->slots[slot] = workload_writer_reallocate(c->writer, thread, op,
+            if (workload_reallocates(code) && p->depth) {
+                c->slots[slot] = workload_writer_reallocate(c->writer, thread, code,
                                                             p->slot[--p->depth], b->size[i], ns);
                 c->open_thread = NONE;
             } else {
                 c->slots[slot] =
-                    workload_writer_allocate(c->writer, thread, op, b->size[i], b->argument[i], ns);
+                    workload_writer_allocate(c->writer, thread, code, b->size[i], alignment, ns);
             }
             break;
         }
@@ -191,8 +215,8 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
                 begin_realloc(c, b->thread[i], thread, mine, ns);
             else
                 workload_writer_release(c->writer, thread,
-                                        kind == TRACE_FREE_INFERRED ? WORKLOAD_VANISH : op, mine,
-                                        b->size[i], b->argument[i], ns);
+                                        kind == TRACE_FREE_INFERRED ? WORKLOAD_VANISH : code, mine,
+                                        b->size[i], alignment, ns);
             break;
         }
         case TRACE_FREE_UNKNOWN: unknown_release(c, b, i, writer_thread(c, b->thread[i])); break;

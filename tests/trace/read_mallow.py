@@ -93,8 +93,8 @@ class Reader:
         return [self.text() for _ in range(self.varint())]
 
 
-SIZE_OPS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 20, 21}
-STACK_OPS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 16, 17, 18}
+SIZE_OPS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 20, 21, 22, 23, 24, 26}
+STACK_OPS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 16, 17, 18, 22, 23, 24}
 
 
 def usual(size):
@@ -153,7 +153,7 @@ def rows(chunk, payload):
 
 
 NO_CALLS = {19, 20, 21}  # the old halves of calls, and what takes one back
-RELEASES = {10, 11, 12, 19}
+RELEASES = {10, 11, 12, 19, 25, 26}
 
 
 def raw_rows(data):

@@ -3,12 +3,14 @@
 alone, whichever way they find those functions, and their blocks are sampled as others are."""
 import glob
 import os
+import struct
 import subprocess
 import unittest
 
 from watchtest import LIBRARY, WatchCase, main, run, victim
 
 FOUND = glob.glob("/usr/lib/*/libjemalloc.so.2")
+FAULTS = os.path.abspath(os.environ.get("WATCH_FAULTS", "build/tests/watchlib/libmallow-watch-faults.so"))
 NAMES = ("mallocx", "rallocx", "xallocx", "sallocx", "dallocx", "sdallocx")
 
 
@@ -47,6 +49,27 @@ class Jemalloc(WatchCase):
             watched = self.watched(argv, library=f"{LIBRARY} {library}".strip())
             self.assertEqual((watched.rc, watched.out, watched.err), (alone.rc, alone.out, alone.err))
         self.assertIn(b"weak 111111 dlsym 1", alone.out)
+
+    def test_a_system_call_fails(self):
+        """Where the symbol table cannot be changed, nothing is sampled: jemalloc would be given our blocks."""
+        argv, refused, n = [victim("jemalloc"), "mixed", "weak", "50"], 0, 0
+        hit = True
+        while hit and n < 200:
+            n += 1
+            log = os.path.join(self.dir, "faults")
+            with open(log, "wb") as f:
+                f.write(bytes(4096))
+            r = self.watched(argv, settings={"period": 1, "guard": "off"}, library=f"{FAULTS} {FOUND[0]}", broken=True,
+                             env={"MALLOW_FAULT": str(n), "MALLOW_FAULT_LOG": log})
+            self.assertEqual((r.rc, r.out), (0, b"done\n"), (n, r.err))
+            refused += b"jemalloc's own functions" in r.err
+            with open(log, "rb") as f:
+                words = struct.unpack("<1024I", f.read())
+            for pid in words[2:2 + min(words[1], 1022)]:  # where even unlink was made to fail
+                for name in glob.glob(f"/dev/shm/mallow-watch-{pid}-*"):
+                    os.unlink(name)
+            hit = words[0] != 0
+        self.assertGreaterEqual(refused, len(NAMES), "the changes were made to fail one by one")
 
     def test_nothing_is_exported(self):
         out = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "format/op.h"
 #include "probe.h"
 #include "watcher.h"
 
@@ -601,9 +602,10 @@ void *watch_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_t
 static void *sampled_mallocx(size_t size, int flags, uint32_t sample_flags, uint64_t sp,
                              uint64_t bp)
 {
-    if (!size || JEMALLOC_ARENA(flags) || !spend(size))
+    if (!size || MLW_JEMALLOC_ARENA(flags) || !spend(size))
         return 0;
-    return sampled(size, JEMALLOC_ALIGNMENT(flags), flags & JEMALLOC_ZERO, sample_flags, sp, bp);
+    return sampled(size, MLW_JEMALLOC_ALIGNMENT(flags), flags & MLW_JEMALLOC_ZERO, sample_flags, sp,
+                   bp);
 }
 
 void *watch_mallocx(size_t size, int flags, uint64_t sp, uint64_t bp)
