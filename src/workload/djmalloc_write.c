@@ -68,16 +68,13 @@ static void put_operation(void *arg, const struct workload_event *e)
     if (e->waits)
         sync_threads(w, e->toucher, e->thread);
     static const uint8_t codes[] = {
-        [MLW_OP_MALLOC] = WL_MALLOC,
-        [MLW_OP_CALLOC] = WL_CALLOC,
-        [MLW_OP_POSIX_MEMALIGN] = WL_POSIX_MEMALIGN,
-        [MLW_OP_ALIGNED_ALLOC] = WL_MEMALIGN,
-        [MLW_OP_MEMALIGN] = WL_MEMALIGN,
-        [MLW_OP_VALLOC] = WL_VALLOC,
-        [MLW_OP_PVALLOC] = WL_PVALLOC,
+        [MLW_OP_MALLOC] = WL_MALLOC,           [MLW_OP_CALLOC] = WL_CALLOC,
+        [MLW_OP_POSIX_MEMALIGN] = WL_MEMALIGN, /* trace_run ends at WL_POSIX_MEMALIGN */
+        [MLW_OP_ALIGNED_ALLOC] = WL_MEMALIGN,  [MLW_OP_MEMALIGN] = WL_MEMALIGN,
+        [MLW_OP_VALLOC] = WL_VALLOC,           [MLW_OP_PVALLOC] = WL_PVALLOC,
         [WORKLOAD_PRESENT] = WL_MALLOC,
     };
-    w->changed += is_changed(e);
+    w->changed += is_changed(e) || e->code == MLW_OP_POSIX_MEMALIGN;
     if (e->code == WORKLOAD_START) {
         sync_threads(w, e->thread, (uint32_t)e->size_bytes);
     } else if (workload_releases(e->code)) {

@@ -82,6 +82,14 @@ class Formats(unittest.TestCase):
         self.assertEqual(got["peak_live_bytes"], 30 + 40 + 50 + 60 + 70)
         self.assertEqual(said, "")
 
+    def test_posix_memalign_in_a_workload_is_memalign(self):
+        """As trace2wl of dj/malloc writes it: trace_run ends at an operation 15."""
+        self.convert(record(1, POSIX, 0, A, 70, 32), record(1, FREE, A))
+        said = self.mallow("workload", self.path("t.mwl"), "-o", self.path("t.wl")).stderr
+        self.assertIn("posix_memalign", said)
+        self.mallow("workload", "-q", self.path("t.wl"), "-o", self.path("u.mwl"))
+        self.assertEqual(self.read("u.mwl")["calls"], {"memalign": 1, "free": 1})
+
     def test_allocation_before_the_free_that_made_room(self):
         got, said = self.convert(record(1, MALLOC, 0, A, 10), record(2, MALLOC, 0, A, 20), record(2, MALLOC, 0, B, 5),
                                  record(1, FREE, A), record(2, FREE, A), record(2, FREE, B))
@@ -132,7 +140,7 @@ class Formats(unittest.TestCase):
         return json.loads(p.stdout)
 
     # What the formats have no word for, and what it becomes.
-    NEAREST = {"aligned_alloc": "memalign", "reallocarray": "realloc", "free_sized": "free",
+    NEAREST = {"aligned_alloc": "memalign", "posix_memalign": "memalign", "reallocarray": "realloc", "free_sized": "free",
                "free_aligned_sized": "free"}
 
     def trail(self, name):
