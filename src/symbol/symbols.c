@@ -315,13 +315,30 @@ static const struct elf_name *name_of(struct module *m, uint64_t address)
 
 /* ------------------------------------------------------------------ names */
 
+/* How much of a symbol's name is the function's: without a version (name@VERSION, name@@VERSION),
+ * and without what a compiler adds to its copies and parts of a function, which DWARF does not
+ * have. */
+static size_t name_length(const char *name)
+{
+    static const char *const added[] = {".constprop.", ".isra.", ".part.", ".lto_priv."};
+    size_t n = strcspn(name, "@");
+    n = n ? n : strlen(name);
+    for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
+        const char *at = strstr(name, added[i]);
+        if (at && at > name && (size_t)(at - name) < n)
+            n = (size_t)(at - name);
+    }
+    return n;
+}
+
 /* The readable form of a name from a symbol table or from DWARF, interned. */
 static const char *readable(struct symbols *s, const char *name, bool is_plt)
 {
     char *plain = NULL, *text, *with_plt = NULL;
-    const char *at = strchr(name, '@'), *result;
-    if (at && at > name) { /* a version: name@VERSION or name@@VERSION */
-        plain = strndup(name, (size_t)(at - name));
+    const char *result;
+    size_t length = name_length(name);
+    if (name[length]) {
+        plain = strndup(name, length);
         if (plain)
             name = plain;
     }
@@ -395,10 +412,7 @@ static int resolve(struct symbols *s, struct module *m, uint64_t address, struct
         struct dwarf_index *dwarf = s->no_inline ? NULL : dwarf_of(m);
         if (dwarf)
             dwarf_index_find(dwarf, address, d);
-        /* The symbol is asked when DWARF does not name the function, or not with its scope. */
-        const struct dwarf_frame *last = d->frames ? &d->frame[d->frames - 1] : NULL;
-        if (!last || (!last->linkage_name && (d->scoped || !last->name)))
-            symbol = name_of(m, address);
+        symbol = name_of(m, address);
         if (d->frames)
             count = d->frames;
     }
@@ -416,7 +430,16 @@ static int resolve(struct symbols *s, struct module *m, uint64_t address, struct
     struct symbol_frame *outer = &a->frame[count - 1];
     if (d->frames)
         a->start = d->start;
-    if (symbol && (!outer->function || strncmp(symbol->text, "_Z", 2) == 0 ||
+    /* One name, with and without DWARF: of those that begin where the function does, the symbol
+     * table's choice. DWARF has that of the definition (__libc_start_main_impl, _IO_puts), whatever
+     * name it is known by. Behind that, the symbol counts when DWARF does not name the function, or
+     * not with its scope. */
+    const struct dwarf_frame *last = d->frames ? &d->frame[d->frames - 1] : NULL;
+    bool same = symbol && !symbol->is_plt && symbol->start == d->start;
+    bool unsure = !last || (!last->linkage_name && (d->scoped || !last->name));
+    if (symbol && !same && !unsure)
+        symbol = NULL;
+    if (symbol && (same || !outer->function || strncmp(symbol->text, "_Z", 2) == 0 ||
                    strncmp(symbol->text, "_R", 2) == 0 || strncmp(symbol->text, "_D", 2) == 0))
         outer->function = readable(s, symbol->text, symbol->is_plt);
     if (symbol && a->start == UINT64_MAX)

@@ -219,6 +219,17 @@ class Contract(unittest.TestCase):
         self.assertEqual(out.stderr, "")
         self.assertFalse(os.path.exists(os.path.join(self.folder, "-")))
 
+    def test_names_do_not_depend_on_options(self):
+        """A function has one name, whether inlined calls are looked up or not."""
+        made = self.run_line(f"record -q -o names.mlw -- {VICTIMS}/api peak")
+        self.assertEqual(made.returncode, 0, made.stderr)
+
+        def functions(options):
+            found = self.document(f"report --json {options} names.mlw", REPORT)["processes"][0]["sites"]
+            return {tuple(f["function"] for f in site["frames"] if not f["inlined"]) for site in found}
+
+        self.assertEqual(functions(""), functions("--no-inline"))
+
     def test_damage_is_said(self):
         """Whatever reads a damaged recording says so; a workload is not made of it unless asked for."""
         made = self.run_line(f"record -q -o long.mlw -- {VICTIMS}/api peak")
