@@ -10,9 +10,9 @@ void resident_at(const struct model *m, size_t moment, struct resident_view *vie
     size_t count;
     const struct mlw_split *s = &image->splits[moment];
     const struct model_moment *o = &model_moments(m, &count)[moment];
-    const int64_t *usable = (const int64_t *)o->live_usable;
-    int64_t anonymous = (int64_t)s->anonymous;
-    int64_t all = 0;
+    /* Modulo 2^64, whatever a file says: the parts add up, and no sum overflows. */
+    const uint64_t *usable = o->live_usable;
+    uint64_t all = 0;
     for (unsigned i = 0; i < MODEL_PLACES; i++)
         all += usable[i];
     view->known = true;
@@ -24,15 +24,16 @@ void resident_at(const struct model *m, size_t moment, struct resident_view *vie
     view->resident_bytes =
         s->heap + s->arenas + s->anonymous + s->stacks + s->files + s->shared + s->other;
     view->glibc = image->allocator && !strncmp(image->allocator, "glibc", 5);
-    view->parts[RESIDENT_ROUNDING] = all - (int64_t)o->live_bytes;
+    view->parts[RESIDENT_ROUNDING] = (int64_t)(all - o->live_bytes);
     if (view->glibc) {
-        view->free_main_bytes = (int64_t)s->heap - usable[MODEL_MAIN];
-        view->free_arenas_bytes = (int64_t)s->arenas - usable[MODEL_NON_MAIN];
-        view->parts[RESIDENT_HEAP_FREE] = view->free_main_bytes + view->free_arenas_bytes;
-        view->parts[RESIDENT_MMAPPED] =
-            anonymous - usable[MODEL_MMAPPED] - usable[MODEL_MMAPPED | MODEL_NON_MAIN];
+        view->free_main_bytes = (int64_t)(s->heap - usable[MODEL_MAIN]);
+        view->free_arenas_bytes = (int64_t)(s->arenas - usable[MODEL_NON_MAIN]);
+        view->parts[RESIDENT_HEAP_FREE] =
+            (int64_t)((uint64_t)view->free_main_bytes + (uint64_t)view->free_arenas_bytes);
+        view->parts[RESIDENT_MMAPPED] = (int64_t)(s->anonymous - usable[MODEL_MMAPPED] -
+                                                  usable[MODEL_MMAPPED | MODEL_NON_MAIN]);
     } else {
-        view->parts[RESIDENT_ALLOCATOR] = (int64_t)(s->heap + s->arenas) + anonymous - all;
+        view->parts[RESIDENT_ALLOCATOR] = (int64_t)(s->heap + s->arenas + s->anonymous - all);
     }
     view->parts[RESIDENT_STACKS] = (int64_t)s->stacks;
     view->parts[RESIDENT_FILES] = (int64_t)s->files;

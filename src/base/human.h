@@ -29,4 +29,7 @@ const char *human_size(char out[HUMAN_TEXT_BYTES], uint64_t size_bytes);
 const char *human_duration(char out[HUMAN_TEXT_BYTES], uint64_t duration_ns);
 const char *human_count(char out[HUMAN_TEXT_BYTES], uint64_t count);
 
+/* A figure without its sign: of INT64_MIN too. */
+static inline uint64_t human_magnitude(int64_t v) { return v < 0 ? 0 - (uint64_t)v : (uint64_t)v; }
+
 #endif

@@ -16,7 +16,7 @@ static bool in_bytes(enum metric by) { return by != BY_TEMPORARY && by != BY_CAL
 static const char *signed_text(char out[HUMAN_TEXT_BYTES + 2], int64_t v, bool bytes)
 {
     char n[HUMAN_TEXT_BYTES];
-    uint64_t size = v < 0 ? -(uint64_t)v : (uint64_t)v;
+    uint64_t size = human_magnitude(v);
     snprintf(out, HUMAN_TEXT_BYTES + 2, "%s%s",
              v < 0 ? "-"
              : v   ? "+"

@@ -44,10 +44,10 @@ struct heap_free heap_free_of(const struct heap_view *h, enum pinned_kind kind)
                                                                : h->at.parts[RESIDENT_ALLOCATOR],
                           .header_bytes = (int64_t)sum->header_bytes,
                           .pinned_bytes = (int64_t)sum->pinned_bytes};
-    const int64_t rest = f.free_bytes - f.header_bytes - f.pinned_bytes;
+    const int64_t rest = (int64_t)((uint64_t)f.free_bytes - sum->header_bytes - sum->pinned_bytes);
     const int64_t between = (int64_t)sum->between_bytes;
     f.between_bytes = rest < 0 ? 0 : rest < between ? rest : between;
-    f.top_bytes = rest - f.between_bytes;
+    f.top_bytes = (int64_t)((uint64_t)rest - (uint64_t)f.between_bytes);
     return f;
 }
 
@@ -99,7 +99,7 @@ static void print_sum(struct buffer *b, int64_t free_bytes)
         buffer_printf(b, "%s free or headers", human_size(n, (uint64_t)free_bytes));
     else
         buffer_printf(b, "%s less resident than live, blocks that were never touched",
-                      human_size(n, (uint64_t)-free_bytes));
+                      human_size(n, human_magnitude(free_bytes)));
 }
 
 static void print_free(const struct page *p, const struct heap_view *h, enum pinned_kind kind)

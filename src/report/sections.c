@@ -97,7 +97,7 @@ static void part(const struct page *p, int64_t bytes, const char *what)
     if (!bytes)
         return;
     snprintf(text, sizeof text, "%s%s", bytes < 0 ? "-" : "",
-             human_size(n, (uint64_t)(bytes < 0 ? -bytes : bytes)));
+             human_size(n, human_magnitude(bytes)));
     page_right(&b, text, 14);
     buffer_printf(&b, "  %s", what);
     page_wrap(p, &b, 16);
@@ -153,8 +153,7 @@ void section_resident(const struct page *p, const struct model *m)
     part(p, v.parts[RESIDENT_SHARED], "shared memory");
     part(p, v.parts[RESIDENT_OTHER], "other");
     page_right(&b, human_size(n, v.resident_bytes), 14);
-    buffer_printf(&b, "  resident, %s %s live",
-                  human_size(n, (uint64_t)(above < 0 ? -above : above)),
+    buffer_printf(&b, "  resident, %s %s live", human_size(n, human_magnitude(above)),
                   above < 0 ? "below" : "above");
     if (v.recorder_bytes)
         buffer_printf(&b, "; the recorder's own %s are taken off", human_size(n, v.recorder_bytes));
