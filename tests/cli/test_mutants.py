@@ -1,0 +1,108 @@
+"""Files changed as one who means harm would (tests/trace/mutate.py), through every command that reads one:
+it ends by itself, with a status of its own, and no sanitizer has anything to say.
+
+  MUTANTS   how many (default 300 under a sanitizer, else 60), from number MUTANTS_FROM (default 0) on;
+            MUTANTS_SECONDS ends earlier. A mutant that fails is kept, and named."""
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from cli import MALLOW, ROOT
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "trace"))
+from mutate import mutate  # noqa: E402
+
+SANITIZED = os.environ.get("SANITIZE", "none") != "none"
+COUNT = int(os.environ.get("MUTANTS", 300 if SANITIZED else 60))
+FIRST = int(os.environ.get("MUTANTS_FROM", 0))
+SECONDS = float(os.environ.get("MUTANTS_SECONDS", "inf"))
+LIMIT = 2 << 30  # bytes that a command may take
+GOLDEN = os.path.join(ROOT, "tests", "trace", "golden")
+FOREIGN = os.path.join(ROOT, "tests", "import", "corpus", "import")
+
+RECORDING = ["report FILE", "report --json FILE", "report --html=OUT FILE", "report --by=end --no-inline FILE", "dump FILE",
+             "dump --json FILE", "diff GOOD FILE", "diff --json FILE GOOD", "workload -q --lossy -o OUT FILE"] + \
+            [f"export --format={name} -o OUT FILE" for name in ("pprof", "folded", "speedscope", "heaptrack", "ctf",
+                                                               "chrome", "massif", "sqlite", "csv", "mtrace")]
+WORKLOAD = ["workload -q -o OUT FILE", "workload -q --format=wl -o OUT FILE", "replay --dry-run FILE"]
+TRACE = ["import -q -o OUT FILE", "workload -q -o OUT FILE"]
+
+
+def environment():
+    e = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
+    if SANITIZED:
+        e["ASAN_OPTIONS"] = e.get("ASAN_OPTIONS", "") + f":hard_rss_limit_mb={LIMIT >> 20}:allocator_may_return_null=1" \
+                                                        ":max_allocation_size_mb=1024"
+        e["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
+    return e
+
+
+def bounded():
+    if not SANITIZED:
+        resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+
+
+class Mutants(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="mallow-mutants-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.good = self.path("good.mlw")
+        shutil.copy(os.path.join(GOLDEN, "early.sealed"), self.good)
+        self.seeds = []
+        for name in sorted(os.listdir(GOLDEN)):
+            if name.endswith((".raw", ".sealed", ".stored")):
+                self.seeds.append((os.path.join(GOLDEN, name), RECORDING))
+        for name in sorted(os.listdir(FOREIGN)):
+            self.seeds.append((os.path.join(FOREIGN, name), TRACE))
+        for ending in ("mwl", "wl", "mtrace"):
+            made = self.path("seed." + ending)
+            self.run_line(f"workload -q --lossy --pid=4100001 -o {made} GOOD")
+            self.seeds.append((made, WORKLOAD))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def run_line(self, line, file=""):
+        words = [w.replace("FILE", file).replace("GOOD", self.good).replace("OUT", self.path("out"))
+                 for w in line.split()]
+        return subprocess.run([MALLOW, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, env=environment(), preexec_fn=bounded, timeout=240, check=False)
+
+    def test_mutants(self):
+        began, done = time.monotonic(), 0
+        for number in range(FIRST, FIRST + COUNT):
+            if time.monotonic() - began > SECONDS:
+                break
+            seed, lines = self.seeds[number % len(self.seeds)]
+            line = lines[number // len(self.seeds) % len(lines)]
+            with open(seed, "rb") as f:
+                mutant = mutate(f.read(), number)
+            file = self.path("mutant")
+            with open(file, "wb") as f:
+                f.write(mutant)
+            with self.subTest(mutant=number, seed=os.path.basename(seed), line=line):
+                try:
+                    out = self.run_line(line, file)
+                    said = out.stderr.decode(errors="replace")
+                    self.assertIn(out.returncode, (0, 1, 2), said[-4000:])
+                    self.assertNotRegex(said, "runtime error:|Sanitizer")
+                except (AssertionError, subprocess.TimeoutExpired):
+                    kept = os.path.join(tempfile.gettempdir(), f"mallow-mutant-{number}")
+                    with open(kept, "wb") as f:
+                        f.write(mutant)
+                    print("kept:", kept, flush=True)
+                    raise
+            out = self.path("out")
+            shutil.rmtree(out) if os.path.isdir(out) else os.path.exists(out) and os.unlink(out)
+            done += 1
+        print(f"{done} mutants", flush=True)
+        self.assertGreater(done, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
