@@ -320,7 +320,7 @@ static const struct elf_name *name_of(struct module *m, uint64_t address)
  * have. */
 static size_t name_length(const char *name)
 {
-    static const char *const added[] = {".constprop.", ".isra.", ".part.", ".lto_priv."};
+    static const char *const added[] = {".cold", ".constprop.", ".isra.", ".part.", ".lto_priv."};
     size_t n = strcspn(name, "@");
     n = n ? n : strlen(name);
     for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
