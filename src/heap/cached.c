@@ -112,7 +112,7 @@ static int collect_cache(struct caching *c, uint32_t block, bool may_be_empty)
 {
     const struct layout *l = layout_of(c, block);
     const uint64_t at = c->w->blocks.address[block];
-    uint64_t words[BINS_MAX / 4 + BINS_MAX];
+    uint64_t words[BINS_MAX / 4 + BINS_MAX] = {0};
     const size_t count_words = (l->bins * l->count_bytes + 7) / 8, all = count_words + l->bins;
     const uint64_t most = c->g->has_parameters ? c->g->tcache_count : UINT16_MAX;
     size_t have = 0;

@@ -15,7 +15,7 @@
 #include "heap/scan.h"
 #include "trust/file.h"
 
-enum { TRIES = 20, PHASES = 6 };
+enum { TRIES = 20, SNAPSHOTS = 5, PHASES = 6 };
 
 struct reading {
     const char *name;
@@ -67,11 +67,13 @@ static void forget(struct reading *r)
 }
 
 /* One look. Returns 0 with the heap walked, verified or not. */
-static int walk_once(struct reading *r, struct error *err)
+static int walk_once(struct reading *r, unsigned try, struct error *err)
 {
     r->t = open_target(r->name, err);
     if (!r->t)
         return -1;
+    if (r->t->source == TARGET_STOPPED && !r->options->no_snapshot && try < SNAPSHOTS)
+        target_snapshot(r->t);
     if (modules_read(&r->modules, r->t))
         return error_set(err, ERROR_MEMORY, "out of memory");
     if (glibc_find(&r->glibc, r->t, &r->modules, err))
@@ -84,7 +86,7 @@ static int walk_once(struct reading *r, struct error *err)
 static int walk(struct reading *r, struct error *err)
 {
     for (unsigned i = 0;; i++) {
-        int status = walk_once(r, err);
+        int status = walk_once(r, i, err);
         bool live = r->t && r->t->source != TARGET_CORE;
         if (!status && (r->h->walk.verified || !live || i + 1 >= TRIES))
             return 0;
@@ -92,7 +94,7 @@ static int walk(struct reading *r, struct error *err)
             (!live || i + 1 >= TRIES || err->kind != ERROR_UNSUPPORTED || !r->glibc.arenas))
             return status;
         if (r->t) {
-            target_let_go(r->t);
+            target_finish(r->t);
             r->stopped_ns += r->t->stopped_ns;
         }
         forget(r);
@@ -201,6 +203,8 @@ static int state_facts(struct reading *r)
     if (!h->arenas)
         return -1;
     keep_text(h->reason, sizeof h->reason, w->reason);
+    if (r->t->refused)
+        target_note(r->t, "no snapshot was taken: %s", r->t->refused);
     keep_text(h->note, sizeof h->note, r->t->note ? r->t->note : "");
     keep_text(h->allocator, sizeof h->allocator, r->glibc.module ? r->glibc.module->name : "");
     *f = (struct heap_facts){.pid = r->t->pid,
@@ -248,7 +252,7 @@ static int state_facts(struct reading *r)
 static int finish(struct reading *r, struct error *err)
 {
     struct heap *h = r->h;
-    target_let_go(r->t);
+    target_finish(r->t);
     if (state_facts(r))
         return error_set(err, ERROR_MEMORY, "out of memory");
     target_close(r->t);

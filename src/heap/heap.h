@@ -17,6 +17,7 @@
 struct heap;
 
 struct heap_options {
+    bool no_snapshot; /* a process is stopped while it is read, whatever could be done */
     unsigned threads; /* that read the heap at once; 0: as many as there are processors */
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;

@@ -31,4 +31,14 @@ void live_registers(const struct user_regs_struct *r, struct target_registers *t
 /* Whether EINTR of this system call, seen at a stop, is to be undone. */
 bool live_cures(long call);
 
+/* /proc/PID/mem, or -1. */
+int live_open_memory(pid_t pid);
+
+/* Stops all threads of t->pid, and reads their registers. 0; or -1 with *err, and nothing is held.
+ */
+int live_stop(struct target *t, struct live *live, struct error *err);
+
+/* snapshot.c: ends the copy and makes the process reap it. */
+void live_end_copy(struct target *t, struct live *live);
+
 #endif

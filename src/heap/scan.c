@@ -119,7 +119,7 @@ static int emit(struct scanning *g, struct piece *p, struct batch *k, uint32_t s
 /* Looks up the candidates together, so that their memory is fetched together. */
 static int flush(struct scanning *g, struct piece *p, struct batch *k)
 {
-    const struct blocks_page *page[BATCH];
+    const struct blocks_page *page[BATCH] = {NULL};
     for (unsigned i = 0; i < k->count; i++) {
         page[i] = blocks_page_of(g->b, k->value[i] - BLOCK_GRANULE);
         if (page[i]) {

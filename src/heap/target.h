@@ -80,12 +80,14 @@ struct target {
  * was changed, and the text says what to do. */
 struct target *target_stop(uint32_t pid, struct error *err);
 
-/* Lets the process go on, if it stands (not of a snapshot: it goes on already). The memory cannot
- * be read any more. Counts into stopped_ns. */
+/* Lets the process go on, if it stands. Counts into stopped_ns. */
 void target_let_go(struct target *t);
 
-/* The same, and takes a snapshot of it first where that is safe: on success the process runs and
- * the copy is what is read. Otherwise `refused` says why and the process stands still. */
+/* The same, and ends the copy of a snapshot: the memory cannot be read any more. */
+void target_finish(struct target *t);
+
+/* Takes a snapshot of the process that stands where that is safe: then it goes on, and the copy is
+ * what is read. Otherwise `refused` says why and the process stands still. */
 void target_snapshot(struct target *t);
 
 /* Opens a core file (x86-64, of the kernel or of gdb). fd is taken over. name: for messages. */

@@ -46,11 +46,18 @@ static size_t live_read(struct target *t, uint64_t address, void *into, size_t b
 static void live_close(struct target *t)
 {
     struct live *live = t->impl;
-    target_let_go(t);
+    target_finish(t);
     if (live->memory_fd >= 0)
         close(live->memory_fd);
     free(live->tracees);
     free(live);
+}
+
+void target_finish(struct target *t)
+{
+    target_let_go(t);
+    if (t->source != TARGET_CORE)
+        live_end_copy(t, t->impl);
 }
 
 static const struct target_ops live_ops = {live_read, live_close};
@@ -217,6 +224,7 @@ static void cure(const struct tracee *tracee, struct user_regs_struct *r)
 
 static int read_threads(struct target *t, struct live *live)
 {
+    t->thread_count = 0;
     for (size_t i = 0; i < live->count; i++) {
         struct user_regs_struct r;
         struct tracee *tracee = &live->tracees[i];
@@ -286,14 +294,18 @@ static int read_maps(struct target *t, struct error *err)
     size_t room = 0;
     int status = 0;
     while (!status && getline(&line, &room, f) > 0) {
-        uint64_t start, end, offset;
-        char perms[5];
-        int at = 0;
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &start, &end, perms,
-                   &offset, &at) < 4 ||
-            !at)
+        /* START-END PERMS OFFSET DEVICE INODE NAME */
+        char *p = line, *perms;
+        uint64_t start = strtoull(p, &p, 16), end = *p == '-' ? strtoull(p + 1, &p, 16) : 0;
+        if (*p != ' ' || strlen(p) < 6)
             continue;
-        char *name = line + at;
+        perms = p + 1;
+        uint64_t offset = strtoull(perms + 4, &p, 16);
+        for (int i = 0; i < 2; i++) { /* the device and the inode */
+            p += strspn(p, " ");
+            p += strcspn(p, " \n");
+        }
+        char *name = p + strspn(p, " ");
         name[strcspn(name, "\n")] = 0;
         const char *file = *name && *name != '[' ? name : NULL;
         status = target_add_region(t, start, end, offset, flags_of(perms, name), file);
@@ -312,6 +324,28 @@ static int read_maps(struct target *t, struct error *err)
 
 /* --- the target --- */
 
+int live_open_memory(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+int live_stop(struct target *t, struct live *live, struct error *err)
+{
+    int number = 0, found, status = 0;
+    live->since_ns = clock_monotonic_ns();
+    /* Threads that are made meanwhile are found in the next round; all stand once a round finds
+     * none. */
+    while (!status && (found = seize_new(live, t->pid, &number)) != 0)
+        status = found < 0 ? why_not(t->pid, number, err) : await_stops(live, t->pid, err);
+    if (!status && read_threads(t, live))
+        status = error_set(err, ERROR_MEMORY, "out of memory");
+    if (status)
+        target_let_go(t);
+    return status;
+}
+
 struct target *target_stop(uint32_t pid, struct error *err)
 {
     struct target *t = target_new();
@@ -327,24 +361,12 @@ struct target *target_stop(uint32_t pid, struct error *err)
     t->impl = live;
     t->source = TARGET_STOPPED;
     t->pid = t->memory_pid = pid;
-    live->since_ns = clock_monotonic_ns();
-    int number = 0, found, status = 0;
-    /* Threads that are made meanwhile are found in the next round; all stand once a round finds
-     * none. */
-    while (!status && (found = seize_new(live, pid, &number)) != 0)
-        status = found < 0 ? why_not(pid, number, err) : await_stops(live, pid, err);
-    if (!status && read_threads(t, live))
-        status = error_set(err, ERROR_MEMORY, "out of memory");
-    if (!status)
-        status = read_maps(t, err);
-    if (!status) {
-        char path[64];
-        snprintf(path, sizeof path, "/proc/%" PRIu32 "/mem", pid);
-        live->memory_fd = open(path, O_RDONLY | O_CLOEXEC); /* -1: process_vm_readv must do */
-        return t;
+    if (live_stop(t, live, err) || read_maps(t, err)) {
+        target_close(t);
+        return NULL;
     }
-    target_close(t);
-    return NULL;
+    live->memory_fd = live_open_memory((pid_t)pid); /* -1: process_vm_readv must do */
+    return t;
 }
 
 void target_let_go(struct target *t)

@@ -150,6 +150,26 @@ class Refusals(HeapTest):
         self.assertEqual(p.wait(60), 0)
         p.stdin = open(os.devnull, "rb")
 
+    def looked_at(self, *args, source):
+        """The victim is looked at ten times, and then says what it noticed."""
+        p = self.start(tool("victim_waits"), *args)
+        for _ in range(10):
+            document = self.heap_json(p.pid)
+            self.assertEqual(document["source"], source, document.get("note"))
+            with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+                self.assertEqual(f.read().split(), [])
+        p.stdin.close()
+        self.assertEqual(p.stdout.read().decode().strip(), "errors 0")
+        self.assertEqual(p.wait(60), 0)
+        p.stdin = open(os.devnull, "rb")
+        return document
+
+    def test_a_snapshot_is_not_noticed(self):
+        self.looked_at(source="snapshot")
+
+    def test_no_snapshot_behind_a_filter(self):
+        self.assertIn("seccomp", self.looked_at("seccomp", source="stopped")["note"])
+
     def test_a_broken_heap_gives_no_totals(self):
         p = self.start(tool("victim_broken"))
         document = self.heap_json(p.pid)

@@ -1,0 +1,403 @@
+/* snapshot.c - a copy of a stopped process, made by a fork that is injected into one of its
+ * threads; see target.h. The process goes on while the copy is read.
+ *
+ * The copy is a child that never runs. It shares the table of files, so that a descriptor that the
+ * process closes is closed; it signals nobody when it ends, and no ordinary wait sees it; when all
+ * is read it is killed, and the process is made to reap it.
+ *
+ * The thread makes system calls that it did not ask for, so everything is prepared for our sudden
+ * end: the call is made from libc's own "syscall; ret", on the thread's stack below what it uses,
+ * and returns into libc's signal return with a frame that holds all of its registers; and the
+ * child's stack leads to libc's exit. While we live, the registers are put back by us. */
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "heap/live.h"
+#include "heap/module.h"
+
+enum {
+    RED_ZONE = 128,
+    STACK_LEFT = 64 << 10,
+    XSTATE_MAX = 16 << 10,
+    CODE_WINDOW = 1 << 16,
+    CALL_STOP = SIGTRAP | 0x80,
+    RSEQ_CS_OFFSET = 8,
+    MAGIC1 = 0x46505853,
+    MAGIC2 = 0x46505845,
+    SW_BYTES_AT = 464
+};
+
+struct pieces {         /* of libc's code */
+    uint64_t call;      /* syscall; ret */
+    uint64_t sigreturn; /* of a signal handler */
+    uint64_t exit;      /* a call of exit or exit_group */
+};
+
+/* The kernel's struct rt_sigframe from uc on; what ucontext_t has of it. */
+struct frame {
+    uint64_t flags, link, stack[3];
+    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, di, si, bp, bx, dx, ax, cx, sp, ip, eflags;
+    uint16_t cs, gs, fs, ss;
+    uint64_t err, trapno, oldmask, cr2, fpstate, reserved[8];
+    uint64_t mask;
+};
+
+struct injection {
+    struct target *t;
+    struct tracee *tracee;
+    struct pieces pieces;
+    uint64_t mask;  /* the thread's own */
+    uint64_t stack; /* where the thread's calls are made: the return address lies there */
+    uint64_t child_stack;
+    pid_t made; /* the last child that a call made */
+};
+
+/* --- finding code --- */
+
+static void look_for(const uint8_t *code, size_t n, uint64_t at, struct pieces *p)
+{
+    static const uint8_t call[] = {0x0f, 0x05, 0xc3};
+    static const uint8_t sigreturn[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    static const uint8_t ends[2][7] = {{0xb8, 0xe7, 0, 0, 0, 0x0f, 0x05},
+                                       {0xb8, 0x3c, 0, 0, 0, 0x0f, 0x05}};
+    const uint8_t *found;
+    if (!p->call && (found = memmem(code, n, call, sizeof call)))
+        p->call = at + (uint64_t)(found - code);
+    if (!p->sigreturn && (found = memmem(code, n, sigreturn, sizeof sigreturn)))
+        p->sigreturn = at + (uint64_t)(found - code);
+    for (int i = 0; i < 2; i++)
+        if (!p->exit && (found = memmem(code, n, ends[i], sizeof ends[i])))
+            p->exit = at + (uint64_t)(found - code);
+}
+
+static bool find_pieces(struct target *t, struct pieces *p)
+{
+    uint8_t *code = malloc(CODE_WINDOW + 16);
+    *p = (struct pieces){0};
+    for (size_t i = 0; code && i < t->region_count && !(p->call && p->sigreturn && p->exit); i++) {
+        const struct target_region *r = &t->regions[i];
+        const char *slash = r->file ? strrchr(r->file, '/') : NULL;
+        /* libc, or a program that has it inside. */
+        if (!(r->flags & REGION_EXEC) || !slash || strstr(slash, "ld-linux"))
+            continue;
+        struct pieces here = {0};
+        for (uint64_t at = r->start; at < r->end; at += CODE_WINDOW) {
+            uint64_t want = r->end - at < CODE_WINDOW + 16 ? r->end - at : CODE_WINDOW + 16;
+            look_for(code, target_read(t, at, code, want), at, &here);
+        }
+        if (here.call && here.sigreturn && here.exit)
+            *p = here;
+    }
+    free(code);
+    return p->call != 0;
+}
+
+/* --- whether it may be --- */
+
+static bool status_says(const struct target *t, const char *field, const char *value)
+{
+    char path[64], line[512];
+    bool says = false;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/status", t->pid);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, field, strlen(field))) {
+            line[strcspn(line, "\n")] = 0;
+            const char *last = strrchr(line, '\t');
+            says = last && !strcmp(last + 1, value);
+        }
+    if (f)
+        fclose(f);
+    return says;
+}
+
+/* A restartable sequence must not be left and entered again. */
+static bool in_sequence(const struct target *t, const struct tracee *tracee)
+{
+    struct {
+        uint64_t pointer;
+        uint32_t size, signature, flags, pad;
+    } rseq = {0};
+    uint64_t section = 0;
+    if (ptrace((enum __ptrace_request)0x420f, tracee->tid, sizeof rseq, &rseq) < 0)
+        return errno != EIO && errno != EINVAL; /* a kernel that cannot say has none to ask for */
+    if (!rseq.pointer)
+        return false;
+    struct iovec here = {&section, 8},
+                 there = {(void *)(rseq.pointer + RSEQ_CS_OFFSET), 8}; // NOLINT
+    return process_vm_readv((pid_t)t->pid, &here, 1, &there, 1, 0) != 8 || section;
+}
+
+/* A stopped thread that can be borrowed: room on its stack, no signal on its way. */
+static struct tracee *choose(const struct target *t, struct live *live)
+{
+    for (size_t i = 0; i < live->count; i++) {
+        struct tracee *k = &live->tracees[i];
+        const struct target_region *r = target_region_at(t, k->registers.rsp);
+        if (k->gone || !k->stopped || k->signal || !r || r->flags & REGION_BREAK || r->file ||
+            k->registers.cs != 0x33 || k->registers.rsp - r->start < STACK_LEFT ||
+            in_sequence(t, k))
+            continue;
+        return k;
+    }
+    return NULL;
+}
+
+/* --- the thread's stack --- */
+
+static bool put(const struct injection *j, uint64_t at, const void *data, size_t bytes)
+{
+    struct iovec here = {(void *)data, bytes}, there = {(void *)at, bytes}; // NOLINT
+    return process_vm_writev((pid_t)j->t->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+}
+
+/* The registers as a signal handler's return would restore them. */
+static struct frame frame_of(const struct injection *j, uint64_t fpstate)
+{
+    const struct user_regs_struct *r = &j->tracee->registers;
+    struct frame f = {.flags = 6 | (fpstate ? 1 : 0),
+                      .stack = {0, UINT32_MAX, 0},
+                      .r8 = r->r8,
+                      .r9 = r->r9,
+                      .r10 = r->r10,
+                      .r11 = r->r11,
+                      .r12 = r->r12,
+                      .r13 = r->r13,
+                      .r14 = r->r14,
+                      .r15 = r->r15,
+                      .di = r->rdi,
+                      .si = r->rsi,
+                      .bp = r->rbp,
+                      .bx = r->rbx,
+                      .dx = r->rdx,
+                      .ax = r->rax,
+                      .cx = r->rcx,
+                      .sp = r->rsp,
+                      .ip = r->rip,
+                      .eflags = r->eflags,
+                      .cs = (uint16_t)r->cs,
+                      .ss = (uint16_t)r->ss,
+                      .fpstate = fpstate,
+                      .mask = j->mask};
+    /* A call that was interrupted begins again. */
+    int64_t result = (int64_t)r->rax;
+    if ((int64_t)r->orig_rax >= 0 && result <= -512 && result >= -516 && result != -515) {
+        f.ip -= 2;
+        f.ax = result == -516 ? SYS_restart_syscall : r->orig_rax;
+    }
+    return f;
+}
+
+/* Writes the frame, and what it needs of the floating-point state, below what the thread uses. */
+static bool prepare_stack(struct injection *j)
+{
+    uint8_t *state = calloc(1, XSTATE_MAX + 64);
+    struct iovec area = {state, XSTATE_MAX};
+    if (!state || ptrace(PTRACE_GETREGSET, j->tracee->tid, NT_X86_XSTATE, &area) ||
+        area.iov_len < 576 || area.iov_len > XSTATE_MAX) {
+        free(state);
+        return false;
+    }
+    uint64_t features;
+    memcpy(&features, state + SW_BYTES_AT, sizeof features); /* where the kernel tells XCR0 */
+    struct {
+        uint32_t magic, extended;
+        uint64_t features;
+        uint32_t size, pad[7];
+    } own = {MAGIC1, (uint32_t)area.iov_len + 4, features, (uint32_t)area.iov_len, {0}};
+    const uint32_t magic2 = MAGIC2;
+    memcpy(state + SW_BYTES_AT, &own, sizeof own);
+    memcpy(state + area.iov_len, &magic2, sizeof magic2);
+    uint64_t top = (j->tracee->registers.rsp - RED_ZONE - area.iov_len - 64) & ~(uint64_t)63;
+    struct frame f = frame_of(j, top);
+    uint64_t frame_at = (top - sizeof f - 128) & ~(uint64_t)15;
+    j->stack = frame_at - 8;
+    j->child_stack = (j->stack - 4096) & ~(uint64_t)15;
+    bool good = put(j, top, state, area.iov_len + 4) && put(j, frame_at, &f, sizeof f) &&
+                put(j, j->stack, &j->pieces.sigreturn, 8) &&
+                put(j, j->child_stack, &j->pieces.exit, 8);
+    free(state);
+    return good;
+}
+
+/* --- calls --- */
+
+/* Resumes the thread until it enters or leaves a system call. */
+static bool to_call_stop(struct injection *j)
+{
+    for (;;) {
+        int status;
+        if (ptrace(PTRACE_SYSCALL, j->tracee->tid, NULL, NULL) ||
+            waitpid(j->tracee->tid, &status, __WALL) != j->tracee->tid || !WIFSTOPPED(status)) {
+            j->tracee->gone = true;
+            return false;
+        }
+        int event = status >> 16;
+        if (WSTOPSIG(status) == CALL_STOP)
+            return true;
+        if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK) {
+            unsigned long made = 0;
+            ptrace(PTRACE_GETEVENTMSG, j->tracee->tid, NULL, &made);
+            j->made = (pid_t)made;
+        } else if (event != PTRACE_EVENT_STOP) {
+            j->tracee->signal = WSTOPSIG(status); /* to be given when it goes on */
+        }
+    }
+}
+
+static bool call(struct injection *j, long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+                 int64_t *result)
+{
+    struct user_regs_struct r = j->tracee->registers;
+    r.rip = j->pieces.call;
+    r.rsp = j->stack;
+    r.rax = (unsigned long long)number;
+    r.orig_rax = (unsigned long long)-1;
+    r.rdi = a;
+    r.rsi = b;
+    r.rdx = c;
+    r.r10 = d;
+    r.r8 = 0;
+    /* From the registers on, our end does no harm; a blocked signal would stay blocked before. */
+    const uint64_t all = UINT64_MAX;
+    if (ptrace(PTRACE_SETREGS, j->tracee->tid, NULL, &r) ||
+        ptrace(PTRACE_SETSIGMASK, j->tracee->tid, sizeof all, &all) || !to_call_stop(j) ||
+        !to_call_stop(j) || ptrace(PTRACE_GETREGS, j->tracee->tid, NULL, &r))
+        return false;
+    *result = (int64_t)r.rax;
+    return true;
+}
+
+/* Puts the thread back: registers where the kernel decides about restarting calls, then signals. */
+static void put_back(struct injection *j)
+{
+    int status;
+    pid_t tid = j->tracee->tid;
+    if (!j->tracee->gone && !ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) &&
+        !ptrace(PTRACE_CONT, tid, NULL, NULL)) {
+        while (waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status) &&
+               status >> 16 != PTRACE_EVENT_STOP) {
+            j->tracee->signal = WSTOPSIG(status);
+            ptrace(PTRACE_CONT, tid, NULL, NULL);
+        }
+        j->tracee->gone = !WIFSTOPPED(status);
+    }
+    if (j->tracee->gone)
+        return;
+    ptrace(PTRACE_SETREGS, tid, NULL, &j->tracee->registers);
+    ptrace(PTRACE_SETSIGMASK, tid, sizeof j->mask, &j->mask);
+    ptrace(PTRACE_SETOPTIONS, tid, NULL, NULL);
+}
+
+static bool take_over(struct injection *j)
+{
+    pid_t tid = j->tracee->tid;
+    return !ptrace(PTRACE_GETSIGMASK, tid, sizeof j->mask, &j->mask) && prepare_stack(j) &&
+           !ptrace(PTRACE_SETOPTIONS, tid, NULL,
+                   PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK);
+}
+
+static const char *why_not(struct target *t, struct live *live, struct injection *j)
+{
+    for (size_t i = 0; i < live->count; i++)
+        if (live->tracees[i].group_stop)
+            return "the process is stopped by a signal";
+    if (!status_says(t, "Seccomp:", "0"))
+        return "a seccomp filter might kill it for a fork";
+    if (!find_pieces(t, &j->pieces))
+        return "its libc has not the code that a fork needs";
+    if (!(j->tracee = choose(t, live)))
+        return "no thread of it can be borrowed now";
+    return NULL;
+}
+
+/* Signals to us wait meanwhile: a terminal's interrupt must not end us in the middle. */
+static void hold_signals(sigset_t *before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, before);
+}
+
+void target_snapshot(struct target *t)
+{
+    struct live *live = t->impl;
+    struct injection j = {.t = t};
+    int64_t result = -1;
+    int status;
+    sigset_t before;
+    t->refused = why_not(t, live, &j);
+    if (t->refused)
+        return;
+    hold_signals(&before);
+    if (!take_over(&j)) {
+        t->refused = "its thread could not be prepared";
+    } else if (!call(&j, SYS_clone, CLONE_FILES | CLONE_FS, j.child_stack, 0, 0, &result) ||
+               result <= 0 || !j.made) {
+        t->refused = "the kernel refused to fork it (limits of processes or memory)";
+    }
+    if (j.made && (waitpid(j.made, &status, __WALL) != j.made || !WIFSTOPPED(status) ||
+                   ptrace(PTRACE_SETOPTIONS, j.made, NULL, PTRACE_O_EXITKILL))) {
+        t->refused = "its copy ended";
+        kill(j.made, SIGKILL);
+    }
+    if (j.mask || j.stack)
+        put_back(&j);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (t->refused)
+        return;
+    live->copy = live->memory_pid = j.made;
+    t->memory_pid = (uint32_t)j.made;
+    t->source = TARGET_SNAPSHOT;
+    if (live->memory_fd >= 0)
+        close(live->memory_fd);
+    live->memory_fd = live_open_memory(j.made);
+    target_let_go(t);
+}
+
+/* Any thread of the process may reap the copy. */
+static bool reap(struct target *t, struct live *live, pid_t copy)
+{
+    struct injection j = {.t = t};
+    int64_t result = -1;
+    struct error err;
+    bool good = false;
+    if (live_stop(t, live, &err) == 0 && !why_not(t, live, &j) && take_over(&j)) {
+        enum { WAIT_ALL = 0x40000000 };
+        good = call(&j, SYS_wait4, (uint64_t)copy, 0, WAIT_ALL | WNOHANG, 0, &result) &&
+               result == copy;
+        put_back(&j);
+    }
+    target_let_go(t);
+    return good;
+}
+
+void live_end_copy(struct target *t, struct live *live)
+{
+    int status;
+    sigset_t before;
+    pid_t copy = live->copy;
+    if (!copy)
+        return;
+    live->copy = 0;
+    live->memory_pid = (pid_t)t->pid;
+    hold_signals(&before);
+    kill(copy, SIGKILL);
+    while (waitpid(copy, &status, __WALL) == copy && !WIFEXITED(status) && !WIFSIGNALED(status))
+        ;
+    for (unsigned tries = 0; tries < 10 && !kill((pid_t)t->pid, 0) && !reap(t, live, copy); tries++)
+        usleep(1000);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
