@@ -1,4 +1,7 @@
-"""Writes the bundled page as arrays of bytes in C. Usage: embed.py PAGE.js PAGE.css OUT.c"""
+"""Writes the bundled page as arrays of bytes in C, with their hashes as a content security policy names
+them. Usage: embed.py PAGE.js PAGE.css OUT.c"""
+import base64
+import hashlib
 import sys
 
 
@@ -14,7 +17,12 @@ def main(script, style, out):
         file.write('#include "report/html_assets.h"\n')
         for name, source in (("html_script", script), ("html_style", style)):
             with open(source, "rb") as data:
-                file.write(array(name, data.read()))
+                content = data.read()
+            if any(part in content for part in (b"\r", b"\0", b"</script", b"</style")):
+                sys.exit(f"{source}: a browser would not read these bytes as they stand")
+            digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
+            file.write(array(name, content))
+            file.write(f'const char {name}_hash[] = "sha256-{digest}";\n')
 
 
 if __name__ == "__main__":

@@ -39,7 +39,9 @@ static const struct option_spec specs[] = {
     {0, "retry", OPTION_COUNT, AT(retries), "N", "try N times more when it fails (default 3)", 0,
      100},
     {0, "timeout", OPTION_DURATION, AT(timeout_ns), "DURATION",
-     "give up when nothing moves for so long (default 1m)", SECOND_NS, 86400 * SECOND_NS},
+     "give up when next to nothing moves for so long, or the answer is not whole so long after "
+     "the file was sent (default 1m)",
+     SECOND_NS, 86400 * SECOND_NS},
     {0, "json", OPTION_FLAG, AT(json), NULL, "print one JSON document instead of text"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
     OPTION_END,

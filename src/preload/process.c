@@ -126,6 +126,13 @@ int process_output_fd(void)
     recorder.output.fd = -1;
     own(&recorder.output,
         sys_openat(AT_FDCWD, recorder.output_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY, 0));
+    /* The path may lead to another file by now than to the one that is recorded to. */
+    const struct mlw_session *s = recorder.session;
+    if (recorder.output.fd >= 0 && s && s->output_inode &&
+        (s->output_device != recorder.output.dev || s->output_inode != recorder.output.ino)) {
+        sys_close(recorder.output.fd);
+        recorder.output.fd = -1;
+    }
     return recorder.output.fd;
 }
 

@@ -18,6 +18,8 @@
 #define SECOND_NS   (1000 * MS_NS)
 #define PAUSE_MOST  (60 * SECOND_NS)
 #define ANSWER_KEPT 200u
+#define ANSWER_MOST (1u << 20) /* bytes, with all headers: a store says less */
+#define LEAST_SPEED 1024l      /* bytes a second, on average over the timeout */
 
 struct sending {
     const struct push_options *o;
@@ -29,6 +31,9 @@ struct sending {
     bool shorter;             /* the file, than it was at the start */
     char answer[ANSWER_KEPT]; /* the beginning of the body */
     size_t answer_bytes;
+    size_t answer_seen; /* all of it, with headers */
+    uint64_t sent_ns;   /* when the last byte of the file had been taken from us; 0: not yet */
+    bool late;
     char error[CURL_ERROR_SIZE];
 };
 
@@ -165,10 +170,18 @@ static int go_back(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
+static bool is_too_long(struct sending *s, size_t more)
+{
+    s->answer_seen += more;
+    return s->answer_seen > ANSWER_MOST;
+}
+
 static size_t take_answer(char *from, size_t size, size_t count, void *arg)
 {
     struct sending *s = arg;
     const size_t n = size * count, room = sizeof s->answer - 1 - s->answer_bytes;
+    if (is_too_long(s, n))
+        return 0;
     memcpy(s->answer + s->answer_bytes, from, n < room ? n : room);
     s->answer_bytes += n < room ? n : room;
     return n;
@@ -179,6 +192,8 @@ static size_t take_header(char *from, size_t size, size_t count, void *arg)
     static const char name[] = "location:";
     struct sending *s = arg;
     size_t n = size * count, from_at = sizeof name - 1;
+    if (is_too_long(s, n))
+        return 0;
     if (n > from_at && !strncasecmp(from, name, from_at)) {
         while (from_at < n && (from[from_at] == ' ' || from[from_at] == '\t'))
             from_at++;
@@ -198,7 +213,15 @@ static int tell(void *arg, curl_off_t down, curl_off_t down_now, curl_off_t up, 
     (void)down, (void)down_now, (void)up;
     if (s->o->progress)
         s->o->progress(s->o->arg, (uint64_t)up_now, s->bytes);
-    return 0;
+    /* A server that drips is never silent: once it has the file, its whole answer has one timeout.
+     */
+    const uint64_t now = clock_monotonic_ns();
+    if (s->at < s->bytes || !s->o->timeout_ns)
+        s->sent_ns = 0;
+    else if (!s->sent_ns)
+        s->sent_ns = now;
+    s->late = s->sent_ns && now - s->sent_ns > s->o->timeout_ns + SECOND_NS;
+    return s->late;
 }
 
 /* ---- one request ---- */
@@ -271,7 +294,7 @@ static void configure(struct sending *s, const char *url, const struct curl_slis
     if (o->timeout_ns) {
         const long seconds = (long)((o->timeout_ns + SECOND_NS - 1) / SECOND_NS);
         curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)(o->timeout_ns / MS_NS) + 1);
-        curl.easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+        curl.easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, LEAST_SPEED);
         curl.easy_setopt(c, CURLOPT_LOW_SPEED_TIME, seconds);
     }
     if (o->post) {
@@ -321,6 +344,13 @@ static void explain(struct sending *s, CURLcode code, struct error *err)
     } else if (s->read_errno) {
         errno = s->read_errno;
         error_system(err, "cannot read the file");
+    } else if (s->answer_seen > ANSWER_MOST) {
+        error_set(err, ERROR_UNSUPPORTED, "%.200s: the answer is longer than %u KiB", r->url,
+                  ANSWER_MOST >> 10);
+    } else if (s->late) {
+        error_set(err, ERROR_UNSUPPORTED,
+                  "%.200s: the answer had not come to its end %llu s after the file was sent",
+                  r->url, (unsigned long long)(s->o->timeout_ns / SECOND_NS + 1));
     } else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
         error_set(err, ERROR_UNSUPPORTED,
                   "%.200s: %.160s; --ca FILE names the certificates to trust", r->url,
@@ -351,7 +381,9 @@ static int send_all(struct sending *s, struct error *err)
 {
     uint64_t pause = s->o->first_pause_ns;
     for (;;) {
-        s->at = s->answer_bytes = 0;
+        s->at = s->sent_ns = 0;
+        s->answer_bytes = s->answer_seen = 0;
+        s->late = false;
         s->error[0] = s->result->location[0] = 0;
         s->result->status = 0;
         s->result->tries++;

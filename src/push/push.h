@@ -22,7 +22,8 @@ struct push_options {
     size_t header_count;
     const char *authorities; /* file of certificates to trust, NULL: the system's */
     uint64_t retries;        /* tries after the first one */
-    uint64_t timeout_ns;     /* without a connection, or a byte on it; 0: never */
+    uint64_t timeout_ns; /* for a connection, below 1 KiB a second on it, for the whole answer once
+                            the file was sent; 0: never */
     uint64_t first_pause_ns; /* before the second try; doubles */
     void (*progress)(void *arg, uint64_t sent_bytes, uint64_t bytes); /* NULL: none */
     void (*again)(void *arg, const char *why, uint64_t pause_ns);     /* NULL: none */

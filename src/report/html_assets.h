@@ -6,5 +6,7 @@
 
 extern const char html_script[], html_style[];
 extern const size_t html_script_bytes, html_style_bytes;
+/* "sha256-...", as a content security policy names them. */
+extern const char html_script_hash[], html_style_hash[];
 
 #endif

@@ -371,6 +371,15 @@ static bool chunk_plausible(const uint8_t *p, size_t have, uint64_t left, struct
            c->payload_bytes <= MLW_CHUNK_MAX && c->payload_bytes <= left - sizeof *c;
 }
 
+/* Where there may be bytes at or after `off`: a file may be a terabyte of nothing. */
+static uint64_t past_hole(int fd, uint64_t off, uint64_t size)
+{
+    off_t data = off < size ? lseek(fd, (off_t)off, SEEK_DATA) : -1;
+    if (data < 0) /* nothing more; or not known here */
+        return off < size && errno == ENXIO ? size : off;
+    return (uint64_t)data;
+}
+
 static int scan(struct raw *r, int fd, uint64_t flag, void (*progress)(void *, uint64_t, uint64_t),
                 void *arg, struct error *err)
 {
@@ -409,6 +418,8 @@ static int scan(struct raw *r, int fd, uint64_t flag, void (*progress)(void *, u
         static const uint8_t magic[4] = {'M', 'L', 'C', '1'};
         const uint8_t *q = have > 1 ? memmem(p + 1, have - 1, magic, 4) : NULL;
         uint64_t skip = q ? (uint64_t)(q - p) : have > 3 ? have - 3 : have;
+        if (!q)
+            skip = past_hole(fd, off + skip, w.size) - off;
         if (!q && off + have >= w.size)
             skip = left;
         r->damaged_bytes += skip;

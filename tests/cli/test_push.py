@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 from cli import MALLOW, mallow
@@ -163,6 +164,42 @@ class Push(unittest.TestCase):
             s.listen()  # and nobody answers
             said = self.fails(self.file, "--to", f"http://127.0.0.1:{port}/in", "--retry=0", "--timeout=1s")
             self.assertIn(f"127.0.0.1:{port}", said)
+
+    def stubborn(self, begin, piece, pause):
+        """A port where somebody takes the file and answers without end, until the other side has enough."""
+        listening = socket.socket()
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+
+        def answer():
+            there, _ = listening.accept()
+            try:
+                there.recv(1 << 16)
+                there.sendall(begin)
+                while True:
+                    there.sendall(piece)
+                    time.sleep(pause)
+            except OSError:
+                pass
+            there.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        self.addCleanup(listening.close)
+        self.addCleanup(thread.join)
+        return f"http://127.0.0.1:{listening.getsockname()[1]}/in"
+
+    def test_an_answer_that_drips(self):
+        for begin in (b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"):
+            url = self.stubborn(begin, b"X-More: yes, and it never ends\r\n" * 64, 0.2)
+            said = self.fails(self.file, "--to", url, "--retry=0", "--timeout=1s")
+            self.assertIn("had not come to its end", said)
+
+    def test_an_answer_without_end(self):
+        for begin in (b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"):
+            url = self.stubborn(begin, b"X-More: yes, and it never ends\r\n" * 512, 0)
+            said = self.fails(self.file, "--to", url, "--retry=0", "--timeout=1h")
+            self.assertRegex(said, "longer than 1024 KiB|Too large response headers")
 
     def test_certificates(self):
         openssl = shutil.which("openssl")

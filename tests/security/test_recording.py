@@ -1,0 +1,184 @@
+"""Reading a recording as root that another user owns, changes or names things in."""
+import os
+import signal
+import subprocess
+import unittest
+
+import attack
+from attack import MALLOW, OTHER, PATIENCE, RECORDER
+
+READERS = (("report",), ("dump",), ("workload", "--dry-run"))
+
+
+class Recording:
+    def test_directory_changes_places(self):
+        """nb/a and a link to a directory of root's, which has a file of the same name."""
+        secret = self.secret("run.mlw")
+        os.mkdir(self.nb + "/a")
+        os.symlink(self.root, self.nb + "/link")
+        for name in ("a", "link"):
+            os.chown(f"{self.nb}/{name}", OTHER, OTHER, follow_symlinks=False)
+        raw = self.recording(self.nb + "/whole.mlw")
+        other = self.other("exchange", "a", "link")
+        with self.untouched(secret):
+            for i in range(60):
+                with open(raw, "rb") as f:
+                    data = f.read()
+                fresh = f"{self.nb}/fresh.mlw"
+                with open(fresh, "wb") as f:
+                    f.write(data)
+                os.chown(fresh, *((OTHER, OTHER) if i % 2 else (0, 0)))
+                self.put(fresh)
+                self.mallow("report", self.nb + "/a/run.mlw")
+        other.stdin.close()
+        self.assertEqual(other.wait(PATIENCE), 0)
+
+    def put(self, fresh):
+        """Into the directory, by whichever name it has now: it is the one that is no link."""
+        while True:
+            for name in ("a", "link"):
+                try:
+                    fd = os.open(f"{self.nb}/{name}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                except OSError:
+                    continue
+                os.rename(fresh, "run.mlw", dst_dir_fd=fd)
+                os.close(fd)
+                return
+
+    def test_another_users_recording_stays_as_it_is(self):
+        raw = self.recording(self.nb + "/run.mlw", OTHER)
+        for reader in (("report",), ("dump",), ("report", "--json")):
+            names = sorted(os.listdir(self.nb))
+            with self.untouched(raw):
+                self.assertEqual(self.mallow(*reader, raw).returncode, 0)
+            self.assertEqual(names, sorted(os.listdir(self.nb)))
+
+    def test_own_recording_is_sealed(self):
+        raw = self.recording(self.root + "/run.mlw")
+        before = os.stat(raw).st_ino
+        self.assertEqual(self.mallow("report", raw).returncode, 0)
+        self.assertNotEqual(os.stat(raw).st_ino, before)
+
+    def test_link_of_another_user_is_read_but_nothing_is_replaced(self):
+        raw = self.recording(self.root + "/run.mlw")
+        os.symlink(raw, self.nb + "/link.mlw")
+        os.lchown(self.nb + "/link.mlw", OTHER, OTHER)
+        with self.untouched(raw):
+            self.assertEqual(self.mallow("report", self.nb + "/link.mlw").returncode, 0)
+
+    def test_file_is_cut_while_it_is_read(self):
+        for seal in (False, True):
+            path = self.recording(f"{self.nb}/run{seal}.mlw")
+            if seal:
+                self.assertEqual(self.mallow("report", path).returncode, 0)
+            os.chown(path, OTHER, OTHER)
+            p = self.other("exchange", "cut", path)
+            for _ in range(30):
+                self.mallow("report", path)
+            p.stdin.close()
+            p.wait(PATIENCE)
+
+    def test_fifos_and_devices_are_not_opened(self):
+        os.mkfifo(self.nb + "/fifo")
+        for path in (self.nb + "/fifo", "/dev/zero", "/dev/tty", self.nb):
+            self.assertEqual(self.mallow("report", path).returncode, 2)
+
+    def test_sparse_file_of_a_terabyte(self):
+        """A raw recording with a hole behind it is read as far as there is something."""
+        raw = self.recording(self.nb + "/run.mlw", OTHER)
+        size = 1 << 40
+        while size:
+            try:
+                os.truncate(raw, size)
+                break
+            except OSError:
+                size //= 2
+        self.assertEqual(self.mallow("report", raw).returncode, 0)  # and ends
+
+    # ---- sessions that a file names ----
+
+    def lone(self, output, user=0):
+        """A program that records alone, and the file of its session."""
+        p = subprocess.Popen([os.environ["VICTIMS"] + "/control", "wait"], user=user, group=user, extra_groups=[],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                             env={"PATH": "/bin:/usr/bin", "LD_PRELOAD": RECORDER, "MALLOW_OUTPUT": output})
+
+        def end():
+            p.kill()
+            p.wait()
+            p.stdin.close()
+            p.stdout.close()
+            for left in self.sessions(p.pid):
+                os.unlink(left)
+        self.addCleanup(end)
+        p.stdin.write("x")
+        p.stdin.flush()
+        self.assertEqual(p.stdout.read(1), "x")
+        (session,) = self.sessions(p.pid)
+        return p, session
+
+    @staticmethod
+    def sessions(pid):
+        return [f"/dev/shm/{n}" for n in os.listdir("/dev/shm") if n.startswith(f"mallow-{pid}-")]
+
+    @staticmethod
+    def dead_pid():
+        p = subprocess.Popen(["/bin/true"])
+        p.wait()
+        return p.pid
+
+    def test_session_of_roots_that_lives(self):
+        """A file of another user names it, with the image of a process that is gone."""
+        _, session = self.lone(self.root + "/own.mlw")
+        for image in (1, self.image_of(session)):
+            self.other("false_recording", "named.mlw", session, str(self.dead_pid()), str(image))
+            with self.untouched(session):
+                self.mallow("report", self.nb + "/named.mlw")
+
+    def test_session_of_roots_that_lives_in_a_file_of_roots(self):
+        """As before, but root has copied the file, so that it is its own."""
+        _, session = self.lone(self.root + "/own.mlw")
+        self.other("false_recording", "named.mlw", session, str(self.dead_pid()), str(self.image_of(session)))
+        os.rename(self.nb + "/named.mlw", self.root + "/named.mlw")
+        os.chown(self.root + "/named.mlw", 0, 0)
+        st = os.stat(session)
+        self.mallow("report", self.root + "/named.mlw")
+        self.assertEqual(st.st_ino, os.stat(session).st_ino)
+        self.assertEqual(self.image_of(session) != 0, True)
+
+    def test_session_of_roots_that_is_dead(self):
+        """It is root's to recover, into root's own recording, by nobody else's file."""
+        p, session = self.lone(self.root + "/own.mlw")
+        image = self.image_of(session)
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        self.other("false_recording", "named.mlw", session, str(p.pid), str(image))
+        with self.untouched(session, self.root + "/own.mlw"):
+            self.mallow("report", self.nb + "/named.mlw")
+        self.assertEqual(self.mallow("report", self.root + "/own.mlw").returncode, 0)
+        self.assertEqual(self.sessions(p.pid), [])
+
+    def test_session_of_a_dead_process_of_another_user(self):
+        """Root reads what it left, and leaves it and the file as they are."""
+        p, session = self.lone(self.nb + "/own.mlw", OTHER)
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        with self.untouched(session, self.nb + "/own.mlw"):
+            done = self.mallow("report", "--json", self.nb + "/own.mlw")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('"complete": false', done.stdout.replace('":', '": ').replace(":  ", ": "))
+        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", MALLOW, "report",
+                               self.nb + "/own.mlw"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        if done.returncode == 0:  # else the other user cannot run what was built here
+            self.assertEqual(self.sessions(p.pid), [])
+
+    @staticmethod
+    def image_of(session):
+        with open(session, "rb") as f:
+            f.seek(4096 + 16)
+            return int.from_bytes(f.read(8), "little")
+
+
+globals().update(attack.places(Recording))
+if __name__ == "__main__":
+    unittest.main()
