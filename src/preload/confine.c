@@ -1,63 +1,87 @@
 /* confine.c - the recorder in a program that locks itself in: what sandbox.c asks of us.
  *
- * A filter that would kill the program for a call of ours puts us in the sandbox: from then on no
- * system call but `write`, and not even that where it is not allowed either. Rows then leave
- * through `mallow record`, which empties the shared buffers, or wait there for a reader. */
+ * Behind the closed door rows leave through `mallow record`, which empties the shared buffers.
+ * Where nobody does, a full buffer is appended to the file, which takes an fstat (is the descriptor
+ * still ours?) and a write: if the filter lets both through. Else what the buffers do not hold is
+ * lost, and counted. */
 #include <linux/filter.h>
 #include <sys/prctl.h>
 
 #include "recorder.h"
 
-/* Every call that we may make once the program runs. */
-static bool all_harmless(const struct sock_fprog *program)
+const struct guest_call *guest_calls(unsigned *count)
 {
-    static const short ours[] = {
-        SYS_writev, SYS_openat, SYS_close,     SYS_fstat,     SYS_fcntl,           SYS_readlinkat,
-        SYS_munmap, SYS_mremap, SYS_fallocate, SYS_ftruncate, SYS_rt_sigprocmask,  SYS_prlimit64,
-        SYS_getpid, SYS_gettid, SYS_getppid,   SYS_unlinkat,  SYS_rt_sigtimedwait, SYS_uname,
-        SYS_getcwd, SYS_read,   SYS_lseek,     SYS_madvise,   SYS_process_vm_readv};
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        if (!sandbox_harmless(program, ours[i], 0))
-            return false;
-    /* filters often look at the arguments of these */
-    const uint64_t map[6] = {
-        0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, (uint64_t)recorder.memory.fd, 0};
-    const uint64_t own[6] = {
-        0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
-    const uint64_t name[6] = {PR_GET_NAME};
-    const uint64_t probe[6] = {recorder.pid, recorder.pid, 0};
-    const uint64_t stack[6] = {0, 1};
-    return sandbox_harmless(program, SYS_mmap, map) && sandbox_harmless(program, SYS_mmap, own) &&
-           sandbox_harmless(program, SYS_prctl, name) &&
-           sandbox_harmless(program, SYS_tgkill, probe) &&
-           sandbox_harmless(program, SYS_sigaltstack, stack);
+    static const struct guest_call calls[] = {
+        {SYS_clock_gettime, {CLOCK_MONOTONIC}},
+        {SYS_close, {0}},
+        {SYS_fallocate, {0}},
+        {SYS_fcntl, {0, F_DUPFD_CLOEXEC, 900}},
+        {SYS_fstat, {0}},
+        {SYS_ftruncate, {0}},
+        {SYS_getcwd, {0}},
+        {SYS_geteuid, {0}},
+        {SYS_getpid, {0}},
+        {SYS_getppid, {0}},
+        {SYS_gettid, {0}},
+        {SYS_madvise, {0, 4096, MADV_WIPEONFORK}},
+        {SYS_madvise, {0, 4096, MADV_DONTNEED}},
+        {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED}},
+        {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE}},
+        {SYS_mmap,
+         {0, 4096, PROT_READ | PROT_WRITE,
+          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED}},
+        {SYS_munmap, {0, 4096}},
+        {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_WRONLY | O_APPEND | O_CLOEXEC}},
+        {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDWR | O_CLOEXEC}},
+        {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
+        {SYS_pread64, {0}},
+        {SYS_prctl, {PR_GET_NAME}},
+        {SYS_prctl, {PR_GET_TSC}},
+        {SYS_prlimit64, {0, RLIMIT_FSIZE}},
+        {SYS_process_vm_readv, {1, 0, 1, 0}},
+        {SYS_read, {0}},
+        {SYS_readlinkat, {(uint64_t)AT_FDCWD}},
+        {SYS_rt_sigprocmask, {SIG_BLOCK}},
+        {SYS_rt_sigtimedwait, {0}},
+        {SYS_sigaltstack, {0}},
+        {SYS_tgkill, {1, 1, 0}},
+        {SYS_uname, {0}},
+        {SYS_unlinkat, {(uint64_t)AT_FDCWD}},
+        {SYS_write, {2, 0, 4096}},
+        {SYS_writev, {900, 0, 2}},
+    };
+    *count = sizeof calls / sizeof *calls;
+    return calls;
 }
 
-/* Before the filter (NULL: strict mode) is installed. */
-void guest_sandbox(const struct sock_fprog *program)
+/* Whether a buffer may be written out from now on. */
+static bool may_write(const struct sock_fprog *program)
 {
+    const uint64_t write[4] = {(uint64_t)recorder.output.fd, 0, 4096},
+                   fstat[4] = {(uint64_t)recorder.output.fd};
+    uint64_t limit[2];
+    return sandbox_harmless(program, SYS_write, write) &&
+           sandbox_harmless(program, SYS_fstat, fstat) &&
+           (sys_closed || (!sys_getrlimit(RLIMIT_FSIZE, limit) && limit[0] == RLIM_INFINITY));
+}
+
+void guest_confine(const struct sock_fprog *program)
+{
+    static const uint64_t monotonic[4] = {CLOCK_MONOTONIC};
     if (!wiped.control)
         process_wake();
     if (!wiped.control || recorder.off || !recorder.process)
         return;
-    if (program) {
-        const uint64_t arguments[6] = {(uint64_t)recorder.output.fd, 0, 4096};
-        if (!program->filter || !program->len || program->len > SANDBOX_STEPS_MAX)
-            return; /* refused by the kernel */
-        if (!sandbox_harmless(program, SYS_write, arguments))
-            recorder.write_forbidden = true;
-        if (all_harmless(program) && !recorder.write_forbidden)
-            return;
-    }
-    if (!recorder.sandboxed)
+    if (!sys_closed)
         stream_flush_own(); /* while it is allowed */
-    unwind_no_syscalls();
-    recorder.sandboxed = true;
+    recorder.may_not_write |= !may_write(program);
     if (!program) /* strict mode takes the time stamp counter away, too */
         clock_freeze(true);
+    else if (recorder.clock_kind == MLW_CLOCK_MONOTONIC_NS &&
+             !sandbox_harmless(program, SYS_clock_gettime, monotonic))
+        clock_freeze(false); /* which the vdso may not have without the kernel */
 }
 
-bool guest_sandboxed(void) { return recorder.sandboxed; }
-void guest_not_sandboxed(bool as_before) { recorder.sandboxed = as_before; }
+void guest_not_confined(void) { recorder.may_not_write = false; }
 void guest_clock_withheld(void) { clock_freeze(false); }
 void guest_asks(long number, long a, long b, long c) { (void)number, (void)a, (void)b, (void)c; }

@@ -11,7 +11,7 @@ void _exit(int status)
 {
     guest_ending(status, false);
     for (;;)
-        sys_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
+        sys_decided(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
 EXPORT void _Exit(int status) __attribute__((noreturn, alias("_exit")));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "guest.h"
+#include "sys.h"
 
 #define FIND(f) ((__typeof__(&f))(uintptr_t)next_symbol(#f))
 
@@ -65,7 +66,10 @@ static unsigned missing(char *const *env, bool lacks[GUEST_CARRIED_MAX])
     return count;
 }
 
-/* env with ours put back: in `room` entries at `to`, which has space for all. */
+static char confined[] = GUEST_CONFINED;
+
+/* env with ours put back, and with what a confined process hands on: at `to`, which has space for
+ * all. */
 static char *const *complete(char *const *env, char **to, const bool lacks[GUEST_CARRIED_MAX])
 {
     unsigned n = 0;
@@ -75,6 +79,8 @@ static char *const *complete(char *const *env, char **to, const bool lacks[GUEST
     for (unsigned i = 0; i < GUEST_CARRIED_MAX; i++)
         if (kept[i] && lacks[i])
             to[n++] = kept[i];
+    if (sys_closed)
+        to[n++] = confined;
     to[n] = 0;
     return to;
 }
@@ -97,12 +103,20 @@ static bool asks_otherwise(char *const *env)
     return false;
 }
 
+/* Which of ours are to be put back: none of them for a successor that is not to be followed. */
+static bool to_complete(char *const *env, bool lacks[GUEST_CARRIED_MAX])
+{
+    if (guest_follows() && kept[0] && missing(env, lacks) && !(lacks[0] && asks_otherwise(env)))
+        return true;
+    memset(lacks, 0, GUEST_CARRIED_MAX * sizeof *lacks);
+    return sys_closed; /* whatever is preloaded there must know */
+}
+
 #define WITH_ENVIRONMENT(env)                                                                      \
     bool lacks[GUEST_CARRIED_MAX];                                                                 \
     size_t env_entries = length(env);                                                              \
-    bool put = guest_follows() && kept[0] && env_entries < 16384 && missing(env, lacks) &&         \
-               !(lacks[0] && asks_otherwise(env));                                                 \
-    char *copy[put ? env_entries + GUEST_CARRIED_MAX + 1 : 1];                                     \
+    bool put = env_entries < 16384 && to_complete(env, lacks);                                     \
+    char *copy[put ? env_entries + GUEST_CARRIED_MAX + 2 : 1];                                     \
     if (put)                                                                                       \
     env = (char **)(uintptr_t)complete(env, copy, lacks)
 

@@ -26,7 +26,7 @@ pid_t fork(void)
     if (!real)
         real = FIND(fork);
     if (recording())
-        process_fork_clock = clock_now(recorder.clock_kind);
+        process_fork_clock = clock_now(thread_self ? thread_self->clock_kind : recorder.clock_kind);
     pid_t pid = real ? real() : (pid_t)syscall(SYS_fork);
     if (!pid && !wiped.control) {
         int saved = errno;

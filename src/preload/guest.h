@@ -2,7 +2,8 @@
  * the program that a guest must hear of.
  *
  * next.c, exec.c, ending.c and sandbox.c are linked into each of them, cxx.c and redirect.c into
- * libmallow-record.so and libmallow-watch.so. What they need of the library that they are in, they
+ * libmallow-record.so and libmallow-watch.so, clock.c into libmallow-watch.so and
+ * libmallow-arenas.so. What they need of the library that they are in, they
  * ask through the guest_* functions below. Any thread, any signal handler may be inside any of
  * them. */
 #ifndef MALLOW_PRELOAD_GUEST_H
@@ -110,11 +111,19 @@ HIDDEN const char *guest_library(void);
 HIDDEN void guest_exec(void);
 HIDDEN void guest_exec_failed(void);
 
-/* sandbox.c: a seccomp filter (NULL: strict mode) is about to be installed. */
-HIDDEN void guest_sandbox(const struct sock_fprog *program);
-HIDDEN bool guest_sandboxed(void);
-/* The filter was refused by the kernel: it is as it was. */
-HIDDEN void guest_not_sandboxed(bool as_before);
+/* sandbox.c: every system call that the library makes, with the arguments that filters look at. A
+ * number may stand there more than once. */
+struct guest_call {
+    int number;
+    uint64_t argument[4];
+};
+HIDDEN const struct guest_call *guest_calls(unsigned *count);
+/* A filter (NULL: strict mode) is about to be installed under which one of those calls would harm
+ * the program. After this function has returned none is made any more (sys.h): the last chance to
+ * prepare. Also called for further filters, when the door is closed already. */
+HIDDEN void guest_confine(const struct sock_fprog *program);
+/* The kernel refused the filter that guest_confine was called for; the door is as it was. */
+HIDDEN void guest_not_confined(void);
 /* Any other system call is about to be made by way of syscall(2), with these arguments. */
 HIDDEN void guest_asks(long number, long a, long b, long c);
 /* The time stamp counter is about to be withheld. */
@@ -131,11 +140,22 @@ HIDDEN const char *guest_setting(const char *name);
 
 /* ---- sandbox.c, for the library ---- */
 
-/* Whether a system call with these six arguments (NULL: zeros) leaves the program alone under the
- * filter: it is made, or fails. */
-HIDDEN bool sandbox_harmless(const struct sock_fprog *program, long number,
-                             const uint64_t *arguments);
-#define SANDBOX_STEPS_MAX 4096 /* the kernel's own limit on the length of a filter */
+/* Whether a system call with these arguments leaves the program alone under the filter: it is made,
+ * or fails. NULL, strict mode: never. */
+HIDDEN bool sandbox_harmless(const struct sock_fprog *program, int number,
+                             const uint64_t argument[4]);
+/* An exec from a process whose door was closed leads here, under a filter of which nothing else is
+ * known: the library stays off. Closes the door then. To be asked before the first system call. */
+HIDDEN bool sandbox_inherited(void);
+#define GUEST_CONFINED "MALLOW_CONFINED=1" /* put into the environment of such an exec */
+
+/* ---- clock.c, of the libraries that sample: CLOCK_MONOTONIC in ns, without a system call ---- */
+
+HIDDEN uint64_t guest_clock(void);
+HIDDEN void guest_clock_begin(void);   /* once, at the start */
+HIDDEN void guest_clock_confine(void); /* before the door closes to clock_gettime */
+HIDDEN void guest_clock_freeze(void);  /* before the time stamp counter is withheld */
+HIDDEN void guest_clock_restore(void); /* neither came to be */
 
 /* ---- cxx.c: rsp and rbp of the caller of new and delete ---- */
 

@@ -74,17 +74,21 @@ static void boot_free_sized(void *p, size_t size) { (void)p, (void)size; }
 static void boot_free_aligned(void *p, size_t a, size_t s) { (void)p, (void)a, (void)s; }
 static size_t boot_usable(void *p) { return p ? ((size_t *)p)[-1] : 0; }
 
+/* The program's own calls, where no function behind us makes them. */
 static void *raw_mmap(void *at, size_t n, int prot, int flags, int fd, off_t from)
 {
-    long r = sys_mmap(at, n, prot, flags, fd, from);
+    long r = sys_decided(SYS_mmap, (long)at, (long)n, prot, flags, fd, from);
     return sys_is_error(r) ? MAP_FAILED : (void *)r;
 }
 
-static int raw_munmap(void *p, size_t n) { return sys_munmap(p, n) ? -1 : 0; }
+static int raw_munmap(void *p, size_t n)
+{
+    return sys_decided(SYS_munmap, (long)p, (long)n, 0, 0, 0, 0) ? -1 : 0;
+}
 
 static void *raw_mremap(void *p, size_t old, size_t n, int flags, void *to)
 {
-    long r = sys_mremap(p, old, n, flags, to);
+    long r = sys_decided(SYS_mremap, (long)p, (long)old, (long)n, flags, (long)to, 0);
     return sys_is_error(r) ? MAP_FAILED : (void *)r;
 }
 
@@ -216,16 +220,34 @@ static void *missing_pvalloc(size_t size) { return missing_aligned(4096, (size +
 
 void *next_symbol(const char *name) { return dlsym(RTLD_NEXT, name); }
 
-void *next_loaded(const char *library, const char *name)
-{
-    void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    return handle ? dlsym(handle, name) : 0;
-}
-
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+struct loaded {
+    const char *library, *path;
+};
+
+static int visit_loaded(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct loaded *l = (struct loaded *)arg;
+    (void)size;
+    if (strcmp(base_name(info->dlpi_name), l->library) != 0)
+        return 0;
+    l->path = info->dlpi_name;
+    return 1;
+}
+
+/* dlopen is asked by the path of what is loaded: for a name it would look for the file. */
+void *next_loaded(const char *library, const char *name)
+{
+    struct loaded l = {library, 0};
+    if (!dl_iterate_phdr(visit_loaded, &l))
+        return 0;
+    void *handle = dlopen(l.path, RTLD_LAZY | RTLD_NOLOAD);
+    return handle ? dlsym(handle, name) : 0;
 }
 
 static bool has_hugetlb_tunable(void)

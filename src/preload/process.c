@@ -121,7 +121,7 @@ int process_output_fd(void)
 {
     if (still_ours(&recorder.output))
         return recorder.output.fd;
-    if (recorder.sandboxed || !recorder.output_path[0])
+    if (sys_closed || !recorder.output_path[0])
         return -1;
     recorder.output.fd = -1;
     own(&recorder.output,
@@ -140,7 +140,7 @@ int process_memory_fd(void)
 {
     if (still_ours(&recorder.memory))
         return recorder.memory.fd;
-    if (recorder.sandboxed || !recorder.session_path[0])
+    if (sys_closed || !recorder.session_path[0])
         return -1;
     recorder.memory.fd = -1;
     own(&recorder.memory, sys_openat(AT_FDCWD, recorder.session_path, O_RDWR | O_CLOEXEC, 0));
@@ -150,7 +150,7 @@ int process_memory_fd(void)
 void process_say(const char *text)
 {
     struct stat st;
-    if (recorder.sandboxed || sys_fstat(2, &st) || st.st_dev != recorder.terminal.dev ||
+    if (sys_fstat(2, &st) || st.st_dev != recorder.terminal.dev ||
         st.st_ino != recorder.terminal.ino)
         return;
     sys_write(2, text, strlen(text));
@@ -639,6 +639,11 @@ static void join_after_fork(void)
     uint64_t start = process_fork_clock ? process_fork_clock : clock_now(recorder.clock_kind);
     uint32_t control = recorder.process->control;
     struct mlw_process *old = recorder.process;
+    if (sys_closed) { /* nothing of its own can be had */
+        stay_off(0);
+        __atomic_fetch_add(&recorder.session->unrecorded, 1, __ATOMIC_RELAXED);
+        return;
+    }
     recorder.pid = (uint32_t)sys_getpid();
     recorder.forked_from = recorder.image;
     recorder.image = new_image();
@@ -652,7 +657,7 @@ static void join_after_fork(void)
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
         recorder.windows[i] = 0;
     }
-    bool ok = !recorder.sandboxed && !(recorder.session->options & MLW_OPT_NO_FOLLOW);
+    bool ok = !(recorder.session->options & MLW_OPT_NO_FOLLOW);
     if (ok && recorder.lone) {
         recorder.session = make_session();
         ok = recorder.session != 0;
@@ -681,6 +686,8 @@ void process_wake(void)
                                      __ATOMIC_RELAXED))
         return;
     if (next_resolve()) {
+        if (!recorder.off && !recorder.pid && sandbox_inherited())
+            stay_off(0);
         if (recorder.off) {
             wiped.control = &no_control;
         } else {
@@ -715,13 +722,13 @@ void process_ending(unsigned how, uint32_t status)
     if (!wiped.control || recorder.off || !recorder.process)
         return;
     /* vfork's child shares our memory: it is not the process that joined */
-    if (!recorder.sandboxed && (uint32_t)sys_getpid() != recorder.pid)
+    if (!sys_closed && (uint32_t)sys_getpid() != recorder.pid)
         return;
-    if (!recorder.sandboxed)
+    if (!sys_closed)
         stream_flush_own();
     recorder.process->end_status = status;
     recorder.process->end_how = how;
-    if (!recorder.lone || recorder.sandboxed)
+    if (!recorder.lone || sys_closed)
         return; /* what is left in the buffers is found there */
     write_interim();
     uint8_t buffer[64];

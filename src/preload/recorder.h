@@ -15,6 +15,7 @@
  *   redirect.c  functions of the allocator that must not be exported
  *   exec.c      exec, posix_spawn: what becomes another program
  *   sandbox.c   seccomp: which calls of ours a program's filter would kill it for
+ *   confine.c   what becomes of the recorder then
  *   unwind*.c   the stack as a number
  */
 #ifndef MALLOW_PRELOAD_RECORDER_H
@@ -53,10 +54,9 @@ struct recorder {
     uint32_t clock_kind;
     bool lone; /* no `mallow record` beside us */
     bool wipes_on_fork;
-    bool misses_jemalloc;    /* some calls of jemalloc's own API may get past us */
-    bool ending;             /* our destructor has run, and nobody collects what comes after it */
-    volatile bool sandboxed; /* seccomp would kill for a call of ours: make none but write */
-    volatile bool write_forbidden;  /* nor write */
+    bool misses_jemalloc; /* some calls of jemalloc's own API may get past us */
+    bool ending;          /* our destructor has run, and nobody collects what comes after it */
+    volatile bool may_not_write;    /* behind the closed door of sys.h: not even a full buffer */
     volatile uint64_t frozen_clock; /* see clock_freeze */
     struct mlw_session *session;    /* first page of the shared memory */
     struct mlw_process *process;    /* our entry in it */

@@ -1,24 +1,33 @@
 /* sandbox.c - programs that lock themselves in: seccomp, and the time stamp counter withheld.
  *
  * A filter that kills for a system call of ours would make us kill the program. So every filter
- * that passes by is asked, before it is installed, what it does with each call that we make; a
- * verdict other than "allow" and "fail with an errno" puts us in the sandbox: from then on no
- * system call but `write`, and not even that where it is not allowed either. Rows then leave
- * through `mallow record`, which empties the shared buffers, or wait there for a reader. Filters
- * that a program installs by an inline `syscall` instruction are not seen. */
+ * that passes by is asked, before it is installed, what it does with each call that the library
+ * makes (guest_calls). A verdict other than "allow" and "fail with an errno" closes the door of
+ * sys.h: the library prepares what it can (guest_confine), and makes no call any more.
+ *
+ * Filters that a program installs by an inline `syscall` instruction are not seen, nor is one that
+ * was there before the program began; but an exec that passes through exec.c hands on that the door
+ * was closed. To ask the kernel would be a system call itself. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "guest.h"
+#include "sys.h"
+
+#define STEPS_MAX 4096 /* the kernel's own limit on the length of a filter */
+
+volatile uint32_t sys_closed;
 
 /* What the filter answers: classic BPF over struct seccomp_data, which the kernel has not checked
- * yet, so nothing is believed. -1 when it is not a filter. */
+ * yet, so nothing is believed. -1 when it is not a filter, or asks where the call comes from: ours
+ * come from many places. */
 static int64_t verdict(const struct sock_filter *f, size_t n, const struct seccomp_data *data)
 {
     uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = {0};
@@ -29,7 +38,8 @@ static int64_t verdict(const struct sock_filter *f, size_t n, const struct secco
         case BPF_LDX:
             switch (BPF_MODE(f[pc].code)) {
             case BPF_ABS:
-                if (k > sizeof *data - 4)
+                if (k > sizeof *data - 4 ||
+                    k / 8 == offsetof(struct seccomp_data, instruction_pointer) / 8)
                     return -1;
                 memcpy(&word, (const uint8_t *)data + k, 4);
                 break;
@@ -97,17 +107,54 @@ static int64_t verdict(const struct sock_filter *f, size_t n, const struct secco
     return -1;
 }
 
-bool sandbox_harmless(const struct sock_fprog *program, long number, const uint64_t *arguments)
+bool sandbox_harmless(const struct sock_fprog *program, int number, const uint64_t argument[4])
 {
-    struct seccomp_data data = {.nr = (int)number, .arch = AUDIT_ARCH_X86_64};
-    data.instruction_pointer = (uint64_t)(uintptr_t)&sandbox_harmless;
-    if (arguments)
-        memcpy(data.args, arguments, sizeof data.args);
+    struct seccomp_data data = {.nr = number, .arch = AUDIT_ARCH_X86_64};
+    if (!program)
+        return false;
+    memcpy(data.args, argument, 4 * sizeof *argument);
     int64_t v = verdict(program->filter, program->len, &data);
     if (v < 0)
         return false;
     uint32_t action = (uint32_t)v & SECCOMP_RET_ACTION_FULL;
     return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG || action == SECCOMP_RET_ERRNO;
+}
+
+bool sandbox_inherited(void)
+{
+    if (!guest_setting("MALLOW_CONFINED"))
+        return false;
+    sys_closed = 1;
+    return true;
+}
+
+static bool all_harmless(const struct sock_fprog *program)
+{
+    unsigned count;
+    const struct guest_call *calls = guest_calls(&count);
+    for (unsigned i = 0; i < count; i++)
+        if (!sandbox_harmless(program, calls[i].number, calls[i].argument))
+            return false;
+    return true;
+}
+
+/* Strict mode, or the filter, is about to be installed. Whether the door was closed for it. */
+static bool about_to_confine(bool strict, const struct sock_fprog *program)
+{
+    if (!strict && (!program->filter || !program->len || program->len > STEPS_MAX))
+        return false; /* refused by the kernel */
+    if (!strict && all_harmless(program))
+        return false;
+    guest_confine(strict ? 0 : program);
+    bool was_open = !sys_closed;
+    sys_closed = 1;
+    return was_open;
+}
+
+static void was_refused(void)
+{
+    sys_closed = 0;
+    guest_not_confined();
 }
 
 EXPORT int prctl(int option, ...);
@@ -123,14 +170,12 @@ int prctl(int option, ...)
         real = (int (*)(int, ...))(uintptr_t)next_symbol("prctl");
     if (option == PR_SET_TSC && a == PR_TSC_SIGSEGV)
         guest_clock_withheld();
-    bool asks = option == PR_SET_SECCOMP &&
-                (a == SECCOMP_MODE_STRICT || (a == SECCOMP_MODE_FILTER && b)),
-         before = guest_sandboxed();
-    if (asks)
-        guest_sandbox(a == SECCOMP_MODE_STRICT ? 0 : (const struct sock_fprog *)b);
+    bool strict = option == PR_SET_SECCOMP && a == SECCOMP_MODE_STRICT,
+         filter = option == PR_SET_SECCOMP && a == SECCOMP_MODE_FILTER && b,
+         closed = (strict || filter) && about_to_confine(strict, (const struct sock_fprog *)b);
     int r = real(option, a, b, c, d);
-    if (asks && r)
-        guest_not_sandboxed(before);
+    if (closed && r)
+        was_refused();
     return r;
 }
 
@@ -149,14 +194,12 @@ long syscall(long number, ...)
                   (number == SYS_prctl && a == PR_SET_SECCOMP && b == SECCOMP_MODE_STRICT),
          filter = (number == SYS_seccomp && a == SECCOMP_SET_MODE_FILTER && c) ||
                   (number == SYS_prctl && a == PR_SET_SECCOMP && b == SECCOMP_MODE_FILTER && c),
-         before = guest_sandboxed();
+         closed = (strict || filter) && about_to_confine(strict, (const struct sock_fprog *)c);
     if (number == SYS_prctl && a == PR_SET_TSC && b == PR_TSC_SIGSEGV)
         guest_clock_withheld();
-    if (strict || filter)
-        guest_sandbox(strict ? 0 : (const struct sock_fprog *)c);
     guest_asks(number, a, b, c);
     long r = real(number, a, b, c, d, e, f);
-    if ((strict || filter) && r < 0)
-        guest_not_sandboxed(before);
+    if (closed && r < 0)
+        was_refused();
     return r;
 }

@@ -27,7 +27,7 @@ static struct mlw_chunk *slot_at(uint32_t index)
     uint8_t *window = __atomic_load_n(&recorder.windows[w], __ATOMIC_ACQUIRE);
     if (!window) {
         /* more threads at once than one window holds: map another */
-        if (recorder.sandboxed)
+        if (sys_closed)
             return 0;
         uint32_t number = __atomic_fetch_add(&recorder.session->next_window, 1, __ATOMIC_RELAXED);
         void *p = process_map_window(number);
@@ -54,7 +54,7 @@ static bool slot_back(uint32_t index)
 {
     if (!recorder.lone)
         return true;
-    int fd = recorder.sandboxed ? -1 : process_memory_fd();
+    int fd = process_memory_fd();
     uint64_t at = mlw_window_offset(recorder.process->window[index / MLW_WINDOW_SLOTS]) +
                   (uint64_t)(index % MLW_WINDOW_SLOTS) * MLW_SLOT_BYTES;
     return fd >= 0 && !sys_fallocate(fd, 0, (off_t)at, MLW_SLOT_BYTES);
@@ -74,8 +74,7 @@ static struct mlw_chunk *slot_take(void)
                 return c;
         }
     while (used < MLW_WINDOW_SLOTS * MLW_PROCESS_WINDOWS) {
-        if (recorder.sandboxed && used >= MLW_WINDOW_SLOTS &&
-            !recorder.windows[used / MLW_WINDOW_SLOTS])
+        if (sys_closed && used >= MLW_WINDOW_SLOTS && !recorder.windows[used / MLW_WINDOW_SLOTS])
             return 0;
         if (__atomic_compare_exchange_n(&recorder.slots_used, &used, used + 1, false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
@@ -143,7 +142,7 @@ static long write_both(int fd, const struct mlw_chunk *head, const void *payload
     uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};
     uint64_t only = 1ul << (SIGXFSZ - 1), old = 0;
     bool limited = false;
-    if (!recorder.sandboxed && !sys_getrlimit(RLIMIT_FSIZE, limit) && limit[0] != RLIM_INFINITY) {
+    if (!sys_getrlimit(RLIMIT_FSIZE, limit) && limit[0] != RLIM_INFINITY) {
         if (sys_rt_sigprocmask(SIG_BLOCK, &only, &old))
             return -EFBIG;
         limited = true;
@@ -164,16 +163,21 @@ static long write_both(int fd, const struct mlw_chunk *head, const void *payload
     return (size_t)r == sizeof *head + head->payload_bytes ? 0 : -ENOSPC;
 }
 
-/* Under seccomp: nothing but `write` is sure to be allowed, so head and payload, which lie
- * together, leave in one. */
+/* Behind the closed door (confine.c): head and payload, which lie together, leave in one. */
 static int write_confined(struct mlw_chunk *c)
 {
     uint64_t state = c->reserved[0], fs = c->reserved[1];
-    long r;
+    struct stat st;
+    long r = -EBADF;
+    if (recorder.may_not_write || recorder.output.fd < 0 ||
+        sys_decided(SYS_fstat, recorder.output.fd, (long)&st, 0, 0, 0, 0) ||
+        st.st_dev != recorder.output.dev || st.st_ino != recorder.output.ino)
+        return (int)r;
     c->reserved[0] = c->reserved[1] = c->reserved[2] = c->checksum = 0;
     c->checksum = mlw_chunk_checksum(c, c + 1);
     do
-        r = sys_write(recorder.output.fd, c, sizeof *c + c->payload_bytes);
+        r = sys_decided(SYS_write, recorder.output.fd, (long)c,
+                        (long)(sizeof *c + c->payload_bytes), 0, 0, 0);
     while (r == -EINTR);
     c->reserved[0] = state;
     c->reserved[1] = fs;
@@ -183,10 +187,8 @@ static int write_confined(struct mlw_chunk *c)
 /* Completes the head (checksum, flags) in a copy and writes both. 0 or -errno. */
 int stream_write_chunk(struct mlw_chunk *c, const void *payload)
 {
-    if (recorder.sandboxed)
-        return recorder.output.fd >= 0 && payload == c + 1 && !recorder.write_forbidden
-                   ? write_confined(c)
-                   : -EBADF;
+    if (sys_closed)
+        return payload == c + 1 ? write_confined(c) : -EBADF;
     struct mlw_chunk head = *c;
     head.reserved[0] = head.reserved[1] = head.reserved[2] = 0;
     if (recorder.clock_kind != CLOCK_FROZEN) {
@@ -267,9 +269,8 @@ void stream_flush(struct thread *t)
     int r = -1;
     uint64_t limit[2];
     bool parent = !recorder.lone;
-    if (parent &&
-        (recorder.sandboxed || __atomic_load_n(&recorder.process->drain, __ATOMIC_RELAXED) ||
-         (!sys_getrlimit(RLIMIT_FSIZE, limit) && limit[0] != RLIM_INFINITY))) {
+    if (parent && (sys_closed || __atomic_load_n(&recorder.process->drain, __ATOMIC_RELAXED) ||
+                   (!sys_getrlimit(RLIMIT_FSIZE, limit) && limit[0] != RLIM_INFINITY))) {
         if (hand_over(t))
             return;
     }
@@ -379,7 +380,7 @@ static void thread_start_row(struct thread *t)
     uint8_t p[10 + 16];
     uint64_t clock = clock_now(t->clock_kind);
     char name[16] = "";
-    if (!recorder.sandboxed && sys_prctl(PR_GET_NAME, (unsigned long)name, 0, 0, 0))
+    if (sys_prctl(PR_GET_NAME, (unsigned long)name, 0, 0, 0))
         name[0] = 0;
     uint16_t n = (uint16_t)strnlen(name, sizeof name);
     memcpy(p, &clock, 8);
@@ -416,7 +417,7 @@ static struct thread *thread_recycle(uint32_t tid)
         uint32_t owner = __atomic_load_n(&t->owner, __ATOMIC_ACQUIRE);
         if (!owner)
             continue;
-        if (owner != tid && (!__atomic_load_n(&t->ended, __ATOMIC_ACQUIRE) || recorder.sandboxed ||
+        if (owner != tid && (!__atomic_load_n(&t->ended, __ATOMIC_ACQUIRE) ||
                              sys_tgkill((int)recorder.pid, (int)owner, 0) != -ESRCH))
             continue;
         if ((owner == tid && t == thread_self) || !t->chunk)
@@ -443,7 +444,7 @@ static void thread_sweep(void)
     static uint32_t next_sweep = 128;
     uint32_t count = __atomic_load_n(&recorder.thread_count, __ATOMIC_RELAXED),
              at = __atomic_load_n(&next_sweep, __ATOMIC_RELAXED);
-    if (count < at || recorder.sandboxed)
+    if (count < at || sys_closed)
         return;
     if (!__atomic_compare_exchange_n(&next_sweep, &at, count * 2, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
@@ -496,9 +497,9 @@ static struct thread *thread_new(uint32_t tid)
 
 static struct thread *thread_acquire(uint32_t lane, uint32_t number)
 {
-    uint32_t tid = thread_self          ? thread_self->tid
-                   : recorder.sandboxed ? (uint32_t)(thread_pointer() >> 12) | 1u << 31
-                                        : (uint32_t)sys_gettid();
+    uint32_t tid = thread_self  ? thread_self->tid
+                   : sys_closed ? (uint32_t)(thread_pointer() >> 12) | 1u << 31
+                                : (uint32_t)sys_gettid();
     struct thread *t = 0;
     if (!lane) {
         thread_sweep();
@@ -528,7 +529,7 @@ static bool hold_handlers(uint64_t *old)
     uint64_t held = ~(uint64_t)0;
     for (unsigned i = 0; i < sizeof never / sizeof never[0]; i++)
         held &= ~(1ul << (never[i] - 1));
-    return !recorder.sandboxed && !sys_rt_sigprocmask(SIG_BLOCK, &held, old);
+    return !sys_rt_sigprocmask(SIG_BLOCK, &held, old);
 }
 
 static void let_handlers(const uint64_t *old) { sys_rt_sigprocmask(SIG_SETMASK, old, 0); }
@@ -540,8 +541,8 @@ static bool call_is_gone(uint64_t busy, uint64_t sp)
     if (busy <= 1 || sp < busy || sp - busy >= (8ul << 20))
         return false;
     stack_t alternate;
-    return recorder.sandboxed || (!sys_call(SYS_sigaltstack, 0, (long)&alternate, 0, 0, 0, 0) &&
-                                  !(alternate.ss_flags & SS_ONSTACK));
+    return sys_closed || (!sys_call(SYS_sigaltstack, 0, (long)&alternate, 0, 0, 0, 0) &&
+                          !(alternate.ss_flags & SS_ONSTACK));
 }
 
 struct thread *thread_enter_slow(uint64_t sp)
@@ -571,7 +572,7 @@ struct thread *thread_enter_slow(uint64_t sp)
         if (t) {
             t->busy = 1; /* the key's own allocations, if any, are not the program's */
             thread_self = t;
-            if (end_key_made && !recorder.sandboxed)
+            if (end_key_made && !sys_closed)
                 pthread_setspecific(end_key, t);
             t->busy = 0;
         } else {

@@ -1,9 +1,14 @@
-/* sys.h - raw x86-64 system calls for code inside somebody else's program.
+/* sys.h - raw x86-64 system calls for code inside another program.
  *
- * Owns: the only door from the preload library to the kernel. Every call returns what the kernel
- * returns: -errno on failure (never the C library's errno, which is not touched). No cancellation
- * point, no lock, no allocation: any thread, any signal handler may call everything here.
- * Refuses: retries and policy (EINTR is for the caller).
+ * Owns: the only door from the preloaded libraries to the kernel. Every call returns what the
+ * kernel returns: -errno on failure (never the C library's errno, which is not touched). No
+ * cancellation point, no lock, no allocation: any thread, any signal handler may call everything
+ * here. Refuses: retries and policy (EINTR is for the caller).
+ *
+ * The door closes for good when the program installs a seccomp filter that would harm it for one of
+ * our calls (sandbox.c). Every call then returns -ENOSYS without entering the kernel. sys_decided
+ * is the exception: for what the program itself asked for, and for the calls that
+ * mallow-record(1) and libmallow-watch(7) list.
  *
  * With MALLOW_FAULTS defined, each call asks `sys_fault` first: when that returns non-zero the
  * kernel is not entered and *result is the answer. A test build makes every call fail once so. */
@@ -14,6 +19,7 @@
 #error "mallow's preload library knows x86-64 only"
 #endif
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
@@ -41,8 +47,11 @@ int sys_fault(long nr, long *result);
 #define SYS_FAULT_CHECK(nr) ((void)0)
 #endif
 
-/* Every call below passes through this one function. */
-SYS_INLINE long sys_call(long nr, long a, long b, long c, long d, long e, long f)
+/* 1: no system call of ours may be made in this process any more. Written by sandbox.c alone. */
+extern volatile uint32_t sys_closed __attribute__((visibility("hidden")));
+
+/* Enters the kernel even when the door is closed. */
+SYS_INLINE long sys_decided(long nr, long a, long b, long c, long d, long e, long f)
 {
     SYS_FAULT_CHECK(nr);
     long ret;
@@ -56,17 +65,18 @@ SYS_INLINE long sys_call(long nr, long a, long b, long c, long d, long e, long f
     return ret;
 }
 
+/* Every call below passes through this one function. */
+SYS_INLINE long sys_call(long nr, long a, long b, long c, long d, long e, long f)
+{
+    return __builtin_expect(sys_closed != 0, 0) ? -ENOSYS : sys_decided(nr, a, b, c, d, e, f);
+}
+
 /* True when a pointer-valued or long result is an error (-4095..-1). */
 SYS_INLINE int sys_is_error(long result) { return (unsigned long)result > -4096UL; }
 
 SYS_INLINE long sys_write(int fd, const void *p, size_t n)
 {
     return sys_call(SYS_write, fd, (long)p, (long)n, 0, 0, 0);
-}
-
-SYS_INLINE long sys_pwrite64(int fd, const void *p, size_t n, off_t at)
-{
-    return sys_call(SYS_pwrite64, fd, (long)p, (long)n, at, 0, 0);
 }
 
 SYS_INLINE long sys_read(int fd, void *p, size_t n)
@@ -100,11 +110,6 @@ SYS_INLINE long sys_readlinkat(int dir, const char *path, char *to, size_t n)
 SYS_INLINE long sys_fstat(int fd, struct stat *st)
 {
     return sys_call(SYS_fstat, fd, (long)st, 0, 0, 0, 0);
-}
-
-SYS_INLINE long sys_lseek(int fd, off_t at, int whence)
-{
-    return sys_call(SYS_lseek, fd, at, whence, 0, 0, 0);
 }
 
 SYS_INLINE long sys_ftruncate(int fd, off_t size)
@@ -192,8 +197,8 @@ SYS_INLINE long sys_clock_gettime(clockid_t clock, struct timespec *to)
     return sys_call(SYS_clock_gettime, clock, (long)to, 0, 0, 0, 0);
 }
 
-/* Copies between processes; with the own pid, a write that says EFAULT instead of sending a signal.
- */
+/* Copies between processes. With the calling thread's id, a write that says EFAULT instead of
+ * sending a signal. (The process's id does not do: it is gone once the main thread has ended.) */
 SYS_INLINE long sys_process_vm_writev(int pid, const struct iovec *local, unsigned long locals,
                                       const struct iovec *remote, unsigned long remotes)
 {
@@ -201,7 +206,7 @@ SYS_INLINE long sys_process_vm_writev(int pid, const struct iovec *local, unsign
                     (long)remotes, 0);
 }
 
-/* Copies between processes; with the own pid it is a read that cannot fault. */
+/* The same as a read that cannot fault. */
 SYS_INLINE long sys_process_vm_readv(int pid, const struct iovec *local, unsigned long locals,
                                      const struct iovec *remote, unsigned long remotes)
 {
@@ -213,13 +218,6 @@ SYS_INLINE long sys_process_vm_readv(int pid, const struct iovec *local, unsigne
 SYS_INLINE long sys_getrlimit(int resource, uint64_t limit[2])
 {
     return sys_call(SYS_prlimit64, 0, resource, 0, (long)limit, 0, 0);
-}
-
-SYS_INLINE long sys_futex(uint32_t *word, int operation, uint32_t value,
-                          const struct timespec *timeout, uint32_t *word2, uint32_t value3)
-{
-    return sys_call(SYS_futex, (long)word, operation, (long)value, (long)timeout, (long)word2,
-                    (long)value3);
 }
 
 #endif

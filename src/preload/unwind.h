@@ -4,10 +4,11 @@
  * per-thread caches, and the process-wide trie of (parent, pc, module) -> id. Runs inside somebody
  * else's program, on the path of an allocation, possibly in a signal handler: no libc call that
  * locks or allocates, no large locals (a 64 KiB alternate signal stack is all that some hosts
- * have), no read of an address that is not known to be mapped, no errno. Threads: unwind_stack is
- * called by many threads at once, each with its own struct unwind_thread and never re-entered for
- * one (the caller sees to it). Method: shared notes on fast stacks (see ARCHITECTURE.md):
- * whole-stack cache over a prefix cache over table unwinding. */
+ * have), no read of an address that is not known to be mapped, no errno. Behind the closed door of
+ * sys.h, memory that is not known already is not read: the stack ends there, truncated. Threads:
+ * unwind_stack is called by many threads at once, each with its own struct unwind_thread and never
+ * re-entered for one (the caller sees to it). Method: shared notes on fast stacks (see
+ * ARCHITECTURE.md): whole-stack cache over a prefix cache over table unwinding. */
 #ifndef MALLOW_PRELOAD_UNWIND_H
 #define MALLOW_PRELOAD_UNWIND_H
 
@@ -47,10 +48,6 @@ uint32_t unwind_caller(struct unwind_thread *t, uint64_t sp, void *ctx);
  * every cache that knew them is void. Also to be called when the program unmaps memory that may
  * have held a stack: `start`..`end` (0, 0 for dlclose). */
 void unwind_unmapped(uint64_t start, uint64_t end, void *ctx);
-
-/* The program entered seccomp: no system call may be made from now on, so memory whose readability
- * is not known already is not read, and stacks end there with a truncated node. */
-void unwind_no_syscalls(void);
 
 /* ---- What the host of the unwinder provides (recorder.c) ---- */
 

@@ -122,8 +122,6 @@ bool uw_region_extend(struct uw_region *r, uint64_t address);
 void uw_region_init(void *stack_end);
 /* sp is where the kernel put it for the program's first instruction: nothing called this frame. */
 bool uw_region_is_first(uint64_t sp);
-void uw_region_forbid(void);
-bool uw_region_forbidden(void);
 /* Widens the hull of addresses whose unmapping voids the caches: other stacks, generated code. */
 void uw_region_remember(uint64_t lo, uint64_t hi);
 /* True when start..end touches that hull. */

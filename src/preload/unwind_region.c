@@ -18,15 +18,12 @@
 
 static struct {
     uint64_t stack_end;
-    uint32_t forbidden;
     uint64_t foreign_lo, foreign_hi; /* hull of what caches hold beside own stacks and modules */
 } region;
 
 void uw_region_init(void *stack_end) { region.stack_end = (uint64_t)stack_end; }
 
 bool uw_region_is_first(uint64_t sp) { return sp == region.stack_end; }
-bool uw_region_forbidden(void) { return __atomic_load_n(&region.forbidden, __ATOMIC_RELAXED); }
-void uw_region_forbid(void) { __atomic_store_n(&region.forbidden, 1, __ATOMIC_RELAXED); }
 
 static bool copies_set(uint64_t address)
 {
@@ -38,9 +35,10 @@ static bool copies_set(uint64_t address)
 /* How many of n pages from `page` on can be read, up to the first that cannot. */
 static uint64_t readable(uint64_t page, uint64_t n)
 {
-    if (uw_region_forbidden())
-        return 0;
+    int self = (int)sys_gettid(); /* the process's id is gone once the main thread has ended */
     uint64_t done = 0;
+    if (self < 0) /* no system call may be made */
+        return 0;
     while (done < n) {
         struct iovec to, from[BATCH];
         uint8_t bytes[BATCH];
@@ -48,7 +46,7 @@ static uint64_t readable(uint64_t page, uint64_t n)
         for (unsigned i = 0; i < m; i++)
             from[i] = (struct iovec){(void *)(page + (done + i) * UW_PAGE), 1};
         to = (struct iovec){bytes, m};
-        long got = sys_process_vm_readv((int)sys_getpid(), &to, 1, from, m);
+        long got = sys_process_vm_readv(self, &to, 1, from, m);
         if (got == -EPERM || got == -ENOSYS || got == -EACCES || got == -ENOMEM) {
             for (got = 0; got < (long)m; got++)
                 if (!copies_set(page + (done + (uint64_t)got) * UW_PAGE))

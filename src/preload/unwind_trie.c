@@ -137,7 +137,7 @@ static void move_all(struct table *to)
     while (from < to && !__atomic_compare_exchange_n(&trie.oldest, &from, to, false,
                                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         ;
-    for (; from < to && !uw_region_forbidden(); from++)
+    for (; from < to; from++)
         sys_madvise(slots_of(from), bytes_of(from), MADV_DONTNEED);
 }
 

@@ -10,6 +10,8 @@
 
 #include "format/row.h"
 
+volatile uint32_t sys_closed;
+
 #define NODES   (1u << 22)
 #define MODULES 4096u
 #define FRAMES  120000

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "../guest.h"
@@ -54,7 +55,7 @@ static union {
 
 static struct {
     struct mlw_arenas *shared;
-    volatile bool off, sandboxed;
+    volatile bool off;
     bool sizes;
     uint64_t top_at, bytes_at, next_at; /* in an arena */
     volatile uint64_t last_break, threshold;
@@ -82,7 +83,7 @@ static bool know_self(void)
 {
     if (self.pid == wiped.is.pid)
         return true;
-    if (guest.sandboxed)
+    if (sys_closed)
         return false;
     self.tid = (uint32_t)sys_gettid();
     self.pid = wiped.is.pid;
@@ -95,12 +96,11 @@ static bool know_self(void)
 static bool try_to_tell(uint32_t what, uint64_t a, uint64_t b, uint64_t c)
 {
     struct mlw_arenas *s = guest.shared;
-    struct timespec now = {0, 0};
     uint64_t at = __atomic_load_n(&s->claimed, __ATOMIC_RELAXED);
     bool room;
     if (!know_self())
         return false;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t now = guest_clock();
     do
         room = at - __atomic_load_n(&s->taken, __ATOMIC_ACQUIRE) < MLW_ARENAS_SLOTS;
     while (room && !__atomic_compare_exchange_n(&s->claimed, &at, at + 1, false, __ATOMIC_ACQ_REL,
@@ -111,7 +111,7 @@ static bool try_to_tell(uint32_t what, uint64_t a, uint64_t b, uint64_t c)
     e->what = what;
     e->pid = self.pid;
     e->tid = self.tid;
-    e->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    e->time_ns = now;
     e->argument[0] = a;
     e->argument[1] = b;
     e->argument[2] = c;
@@ -452,6 +452,7 @@ static bool is_left_out(const struct mlw_arenas *s)
 static void join(void)
 {
     struct mlw_arenas *s = map_shared();
+    guest_clock_begin();
     if (!s) {
         say("mallow: the memory to tell about arenas (MALLOW_ARENAS) cannot be opened: nothing is "
             "told of this process\n");
@@ -489,7 +490,7 @@ static void join(void)
 
 static void join_after_fork(void)
 {
-    if (guest.off || guest.sandboxed) {
+    if (guest.off || sys_closed) {
         guest.off = true;
         return;
     }
@@ -513,7 +514,7 @@ static __attribute__((noinline)) bool wake(void)
     if (next_resolve()) {
         if (guest.shared)
             join_after_fork();
-        else
+        else if (!sandbox_inherited())
             join();
         if (!wiped.is.pid)
             wiped.is.pid = 1; /* tried */
@@ -705,20 +706,40 @@ void guest_exec(void)
 
 void guest_exec_failed(void) {}
 
-void guest_sandbox(const struct sock_fprog *program)
+const struct guest_call *guest_calls(unsigned *count)
 {
-    if (!watching() || (program && sandbox_harmless(program, SYS_gettid, 0) &&
-                        sandbox_harmless(program, SYS_clock_gettime, 0)))
-        return;
-    (void)know_self();
-    guest.sandboxed = true;
-    if (!program)
-        guest_clock_withheld();
+    static const struct guest_call calls[] = {
+        {SYS_clock_gettime, {CLOCK_MONOTONIC}},
+        {SYS_close, {0}},
+        {SYS_fstat, {0}},
+        {SYS_geteuid, {0}},
+        {SYS_getpid, {0}},
+        {SYS_getppid, {0}},
+        {SYS_gettid, {0}},
+        {SYS_madvise, {0, 4096, MADV_WIPEONFORK}},
+        {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED}},
+        {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDWR | O_CLOEXEC}},
+        {SYS_prctl, {PR_GET_TSC}},
+        {SYS_write, {2, 0, 4096}},
+    };
+    *count = sizeof calls / sizeof *calls;
+    return calls;
 }
 
-bool guest_sandboxed(void) { return guest.sandboxed; }
-void guest_not_sandboxed(bool as_before) { guest.sandboxed = as_before; }
-/* The vdso reads it: from now on nothing can be told. */
-void guest_clock_withheld(void) { guest.off = true; }
+/* Children and new threads cannot be told of any more, what changes in the arenas can. */
+void guest_confine(const struct sock_fprog *program)
+{
+    static const uint64_t monotonic[4] = {CLOCK_MONOTONIC};
+    if (!watching())
+        return;
+    (void)know_self();
+    if (!program)
+        guest_clock_freeze();
+    else if (!sandbox_harmless(program, SYS_clock_gettime, monotonic))
+        guest_clock_confine();
+}
+
+void guest_not_confined(void) { guest_clock_restore(); }
+void guest_clock_withheld(void) { guest_clock_freeze(); }
 
 void guest_asks(long number, long a, long b, long c) { (void)number, (void)a, (void)b, (void)c; }

@@ -19,6 +19,7 @@
 #define RANGE_LARGE (1ul << 38)
 #define RANGE_SMALL (1ul << 26)
 #define CLEAN       0u
+#define PREPARED    (1ul << 20) /* of a class, for a program that will allow no more */
 #define BESIDE_TABLES                                                                              \
     (1ul << 20) /* unwinders, their tables, modules: what they come to when all are in use */
 
@@ -47,6 +48,7 @@ static struct {
     uint64_t keep_bytes;
     volatile uint64_t kept;
     volatile uint32_t retreating;
+    volatile bool retreated;
     struct class class_[AREAS];
 } blocks;
 
@@ -157,7 +159,7 @@ static bool commit(unsigned c, struct class *k, uint64_t bytes)
     uint64_t have = __atomic_load_n(&k->committed, __ATOMIC_ACQUIRE);
     while (have < bytes) {
         uint64_t more = (bytes - have + COMMIT - 1) & ~(COMMIT - 1);
-        if (watcher.sandboxed || bytes > k->reserved)
+        if (bytes > k->reserved)
             return false;
         if (sys_mprotect((void *)(area_start(c) + have), more, PROT_READ | PROT_WRITE))
             return false;
@@ -237,7 +239,7 @@ static bool give_pages(unsigned c, uint32_t index, uint64_t dirty)
 {
     const struct class *k = &blocks.class_[c];
     uint64_t start = area_start(c) + index * k->stride, end = start + k->stride;
-    if (k->stride < 4 * PAGE || watcher.sandboxed)
+    if (k->stride < 4 * PAGE)
         return false;
     if (dirty < k->stride)
         end = start + ((dirty + PAGE - 1) & ~(PAGE - 1));
@@ -299,10 +301,11 @@ uint64_t blocks_kept(void) { return __atomic_load_n(&blocks.kept, __ATOMIC_RELAX
 void blocks_retreat(uint64_t keep)
 {
     uint32_t no = 0;
-    if (!block_range.bytes || watcher.sandboxed ||
+    if (!block_range.bytes || sys_closed ||
         !__atomic_compare_exchange_n(&blocks.retreating, &no, 1, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return;
+    blocks.retreated = true;
     /* Addresses of the program's own may come to lie between: blocks_find tells them from ours. */
     uint64_t each = keep / AREAS & ~(COMMIT - 1);
     for (unsigned c = 0; c < AREAS; c++) {
@@ -320,4 +323,19 @@ void blocks_retreat(uint64_t keep)
         sys_munmap((void *)(area_start(c) + least), was - least);
     }
     blocks.retreating = 0;
+}
+
+void blocks_prepare(void)
+{
+    uint64_t limit[2];
+    /* memory that the program locks, or has little of, would be taken from it */
+    if (!block_range.bytes || blocks.retreated || sys_getrlimit(RLIMIT_DATA, limit) ||
+        limit[0] != RLIM_INFINITY)
+        return;
+    for (unsigned c = 0; c < SMALL; c++) {
+        struct class *k = &blocks.class_[c];
+        uint64_t fit = k->count * k->stride;
+        if (!k->count || !entries_of(k) || !commit(c, k, fit < PREPARED ? fit : PREPARED))
+            return;
+    }
 }

@@ -186,7 +186,7 @@ void error_tell(const struct error_facts *f)
 {
     if (watcher.off || !watch_wiped.joined)
         return;
-    uint64_t now = watch_clock();
+    uint64_t now = guest_clock();
     count(&watcher.segment->counters.errors, 1);
     enter(f, now);
     if (unlikely(mallow_error_semaphore))
@@ -204,6 +204,7 @@ bool error_is_fatal(void)
 
 void error_consequence(void)
 {
-    if (error_is_fatal())
-        sys_tgkill((int)watcher.pid, (int)sys_gettid(), SIGABRT);
+    if (error_is_fatal()) /* also behind the closed door: the process is to end */
+        sys_decided(SYS_tgkill, (long)watcher.pid, sys_decided(SYS_gettid, 0, 0, 0, 0, 0, 0),
+                    SIGABRT, 0, 0, 0);
 }

@@ -38,6 +38,7 @@ static struct {
     volatile uint64_t put, taken;
     volatile uint32_t refused;
     volatile uint32_t retreated;
+    volatile uint32_t disarmed;
     volatile uint32_t mappings; /* no markers here */
     volatile uint8_t *group;    /* 0 untouched, 1 being prepared, 2 ready */
 } guard;
@@ -132,8 +133,7 @@ static void put_back(uint32_t slot)
     }
     struct guard_slot *g = &guard.slot[slot];
     forget(g);
-    if (!watcher.sandboxed)
-        sys_munmap((void *)slot_start(g), SLOT_BYTES);
+    sys_munmap((void *)slot_start(g), SLOT_BYTES);
 }
 
 void guard_retreat(void)
@@ -165,7 +165,7 @@ static bool prepare(uint32_t slot)
 {
     volatile uint8_t *g = &guard.group[slot / GROUP];
     uint8_t no = 0;
-    if (likely(*g == 2) || guard.mappings)
+    if (likely(*g == 2) || guard.mappings || guard.disarmed)
         return true;
     if (!__atomic_compare_exchange_n(g, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         return false;
@@ -190,6 +190,8 @@ static bool has_markers(uint64_t address)
 
 static bool open_pages(uint64_t at, uint64_t bytes)
 {
+    if (unlikely(guard.disarmed))
+        return true;
     return has_markers(at) ? !sys_madvise((void *)at, bytes, MADV_GUARD_REMOVE)
                            : !sys_mprotect((void *)at, bytes, PROT_READ | PROT_WRITE);
 }
@@ -197,14 +199,15 @@ static bool open_pages(uint64_t at, uint64_t bytes)
 /* Takes the memory and the access, of every page that was opened, too. */
 static void close_slot(struct guard_slot *g)
 {
+    if (unlikely(guard.disarmed))
+        return;
     bool whole = g->told; /* guard_open may have opened other pages of the slot */
     uint64_t at = whole ? slot_start(g) : g->first, bytes = whole ? SLOT_BYTES : g->pages * PAGE;
-    bool closed =
-        !watcher.sandboxed &&
-        (has_markers(at) ? !sys_madvise((void *)at, bytes, MADV_GUARD_INSTALL)
-                         : !sys_is_error(sys_mmap(
-                               (void *)at, bytes, PROT_NONE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)));
+    bool closed = has_markers(at)
+                      ? !sys_madvise((void *)at, bytes, MADV_GUARD_INSTALL)
+                      : !sys_is_error(sys_mmap(
+                            (void *)at, bytes, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
     if (!closed)
         guard.refused = 1; /* stays accessible: no more guarding, the block itself is sound */
 }
@@ -213,7 +216,8 @@ static void close_slot(struct guard_slot *g)
 
 struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool zero)
 {
-    if (!guard.slots || size > ROOM || align > PAGE || watcher.sandboxed || guard.refused)
+    if (!guard.slots || size > ROOM || align > PAGE || guard.refused ||
+        (sys_closed && !guard.disarmed))
         return 0;
     uint32_t slot = dequeue();
     if (slot == NO_INDEX)
@@ -301,7 +305,32 @@ uint64_t guard_damage(const struct guard_slot *g)
     return 0;
 }
 
-bool guard_open(uint64_t address)
+bool guard_open(uint64_t address) { return open_pages(address & ~(PAGE - 1), PAGE); }
+
+bool guard_is_armed(void) { return !guard.disarmed; }
+
+void guard_disarm(void)
 {
-    return !watcher.sandboxed && open_pages(address & ~(PAGE - 1), PAGE);
+    uint64_t bytes = guard.slots * SLOT_BYTES, limit[2];
+    if (!bytes || guard.disarmed)
+        return;
+    watch_trouble(MLW_WATCH_NO_GUARD);
+    bool all = !guard.retreated && !sys_getrlimit(RLIMIT_DATA, limit) && limit[0] == RLIM_INFINITY;
+    if (all) {
+        sys_madvise((void *)guard.start, bytes, MADV_GUARD_REMOVE);
+        all = !sys_mprotect((void *)guard.start, bytes, PROT_READ | PROT_WRITE);
+    }
+    if (all) {
+        guard.disarmed = 1;
+        return;
+    }
+    guard.refused = 1;
+    for (uint32_t i = 0; i < guard.slots; i++) {
+        struct guard_slot *g = &guard.slot[i];
+        void *at = (void *)slot_start(g);
+        if (g->state != GUARD_LIVE && (g->state != GUARD_FREED || guard.retreated))
+            continue; /* never used, or the program's own by now */
+        sys_madvise(at, SLOT_BYTES, MADV_GUARD_REMOVE);
+        sys_mprotect(at, SLOT_BYTES, PROT_READ | PROT_WRITE);
+    }
 }

@@ -31,7 +31,7 @@ static void address_limit(int resource, const struct rlimit *limit)
 static void locking(void)
 {
     uint64_t limit[2];
-    if (watch_ready() && !watcher.sandboxed)
+    if (watch_ready() && !sys_closed)
         retreat(sys_getrlimit(RLIMIT_MEMLOCK, limit) ? 0 : limit[0], LOCKED_MOST, true);
 }
 

@@ -5,7 +5,6 @@
  * reaches (most children exec at once) costs nothing. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/filter.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -22,17 +21,9 @@ struct watcher watcher;
 TLS struct watch_thread watch_thread;
 
 static char session[400];
+static volatile bool clock_withheld;
 
 /* ---- small things ---- */
-
-uint64_t watch_clock(void)
-{
-    struct timespec ts = {0, 0};
-    if (unlikely(watcher.clock_gone))
-        return __atomic_add_fetch(&watcher.frozen_clock, 1, __ATOMIC_RELAXED);
-    clock_gettime(CLOCK_MONOTONIC, &ts); /* through the vdso: no system call */
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* Not where it would be one of the last mappings that the process may have: the heap could not grow
  * then. Two more than needed are made for a moment, by one page of another kind amid the last ones.
@@ -63,15 +54,14 @@ uint32_t watch_tid(void)
 {
     if (unlikely(!watch_thread.tid || watch_thread.generation != watcher.generation)) {
         watch_thread.generation = watcher.generation;
-        watch_thread.tid = watcher.sandboxed ? 0 : (uint32_t)sys_gettid();
+        watch_thread.tid = sys_closed ? 0 : (uint32_t)sys_gettid();
     }
     return watch_thread.tid;
 }
 
 enum watch_claim watch_claim_left(volatile uint32_t *word, uint32_t holder)
 {
-    bool gone = holder > 1 && !watcher.sandboxed &&
-                sys_tgkill((int)watcher.pid, (int)(holder - 1), 0) == -ESRCH;
+    bool gone = holder > 1 && sys_tgkill((int)watcher.pid, (int)(holder - 1), 0) == -ESRCH;
     return gone && __atomic_compare_exchange_n(word, &holder, watch_tid() + 1, false,
                                                __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
                ? CLAIM_LEFT
@@ -93,8 +83,7 @@ char *watch_decimal(char *to, uint64_t v)
 void watch_say(const char *text, size_t n)
 {
     struct stat st;
-    if (watcher.sandboxed || sys_fstat(2, &st) || st.st_dev != watcher.terminal_dev ||
-        st.st_ino != watcher.terminal_ino)
+    if (sys_fstat(2, &st) || st.st_dev != watcher.terminal_dev || st.st_ino != watcher.terminal_ino)
         return;
     while (n) {
         long done = sys_write(2, text, n);
@@ -109,7 +98,7 @@ static void say(const char *text) { watch_say(text, strlen(text)); }
 
 static bool alive(uint32_t pid)
 {
-    long r = pid && !watcher.sandboxed ? sys_call(SYS_kill, (long)pid, 0, 0, 0, 0, 0) : -ESRCH;
+    long r = pid ? sys_call(SYS_kill, (long)pid, 0, 0, 0, 0, 0) : -ESRCH;
     return r == 0 || r == -EPERM;
 }
 
@@ -117,7 +106,7 @@ bool watch_has_reader(void)
 {
     return alive(__atomic_load_n(&watcher.segment->settings.reader_pid, __ATOMIC_RELAXED)) ||
            alive(watcher.session_keeper) ||
-           (watcher.in_session && !watcher.sandboxed && segment_is_held(AT_FDCWD, session));
+           (watcher.in_session && segment_is_held(AT_FDCWD, session));
 }
 
 /* ---- the environment ---- */
@@ -261,7 +250,7 @@ static uint64_t pid_namespace(void)
 static bool make_segment(const struct mlw_watch_settings *settings)
 {
     struct timespec now = {0, 0};
-    watcher.start_ns = watch_clock();
+    watcher.start_ns = guest_clock();
     struct mlw_watch *w = segment_make(session);
     if (!w)
         return false;
@@ -269,7 +258,7 @@ static bool make_segment(const struct mlw_watch_settings *settings)
     w->ppid = (uint32_t)sys_getppid();
     w->pid_namespace = pid_namespace();
     w->start_ns = watcher.start_ns;
-    if (!watcher.clock_gone)
+    if (!clock_withheld)
         clock_gettime(CLOCK_REALTIME, &now);
     w->start_realtime_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     w->forked_from = watcher.forked_from;
@@ -303,6 +292,7 @@ static void join_first(void)
     struct stat st;
     const char *s = guest_setting(MLW_ENV_WATCH_SESSION);
     uint64_t seed;
+    guest_clock_begin();
     if (!sys_fstat(2, &st)) {
         watcher.terminal_dev = st.st_dev;
         watcher.terminal_ino = st.st_ino;
@@ -347,11 +337,15 @@ static void join_after_fork(void)
 {
     struct mlw_watch *old = watcher.segment;
     struct mlw_watch_settings settings = old->settings;
+    if (sys_closed) { /* no segment of its own can be had; that of the parent's is not written to */
+        watcher.off = true;
+        return;
+    }
     watcher.pid = (uint32_t)sys_getpid();
     watcher.forked_from = watcher.start_ns;
     watcher.generation++;
     uint64_t file_bytes = watcher.plan.bytes;
-    if (watcher.sandboxed || !make_segment(&settings)) {
+    if (!make_segment(&settings)) {
         /* Sampled blocks of the parent's are ours too, and will be freed: into a copy of no one's.
          */
         long p = sys_mmap(old, file_bytes, PROT_READ | PROT_WRITE,
@@ -377,7 +371,9 @@ bool watch_wake(void)
                                                  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return false;
     if (next_resolve()) {
-        if (!watcher.pid) {
+        if (!watcher.pid && sandbox_inherited()) {
+            watcher.off = true;
+        } else if (!watcher.pid) {
             watcher.pid = (uint32_t)sys_getpid();
             join_first();
         } else if (!watcher.off) {
@@ -396,12 +392,12 @@ void watch_ending(uint32_t state, uint32_t status)
     if (!watch_wiped.joined || watcher.off || !watcher.segment)
         return;
     /* vfork's child shares our memory: it is not the process that joined */
-    if (!watcher.sandboxed && (uint32_t)sys_getpid() != watcher.pid)
+    if (!sys_closed && (uint32_t)sys_getpid() != watcher.pid)
         return;
     watcher.segment->exit_status = status;
     watcher.segment->counters.kept_bytes = blocks_kept();
     __atomic_store_n(&watcher.segment->state, state, __ATOMIC_RELEASE);
-    if (!watcher.sandboxed && !watch_has_reader())
+    if (!sys_closed && !watch_has_reader())
         segment_unlink();
 }
 
@@ -473,57 +469,8 @@ int dlclose(void *handle)
 
 /* ---- sandbox.c ---- */
 
-void guest_sandbox(const struct sock_fprog *program)
-{
-    static const short ours[] = {SYS_mmap,           SYS_munmap,
-                                 SYS_mprotect,       SYS_madvise,
-                                 SYS_openat,         SYS_close,
-                                 SYS_ftruncate,      SYS_fcntl,
-                                 SYS_read,           SYS_fstat,
-                                 SYS_getpid,         SYS_gettid,
-                                 SYS_getppid,        SYS_kill,
-                                 SYS_unlinkat,       SYS_write,
-                                 SYS_readlinkat,     SYS_process_vm_readv,
-                                 SYS_prlimit64,      SYS_memfd_create,
-                                 SYS_rt_sigprocmask, SYS_process_vm_writev,
-                                 SYS_rt_sigaction,   SYS_tgkill,
-                                 SYS_getdents64,     SYS_flock};
-    bool harmless = program != 0;
-    if (!watch_ready())
-        return;
-    if (program && (!program->filter || !program->len || program->len > SANDBOX_STEPS_MAX))
-        return; /* refused by the kernel */
-    for (size_t i = 0; harmless && i < sizeof ours / sizeof *ours; i++)
-        harmless = sandbox_harmless(program, ours[i], 0);
-    /* filters often look at the arguments of these */
-    const uint64_t map[6] = {
-        0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, (uint64_t)-1, 0};
-    const uint64_t protect[6] = {0, 4096, PROT_READ | PROT_WRITE}, close[6] = {0, 4096, PROT_NONE};
-    harmless = harmless && sandbox_harmless(program, SYS_mmap, map) &&
-               sandbox_harmless(program, SYS_mprotect, protect) &&
-               sandbox_harmless(program, SYS_mprotect, close);
-    static const short advice[] = {MADV_DONTNEED,       MADV_NOHUGEPAGE,    MADV_DODUMP,
-                                   MADV_POPULATE_WRITE, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
-    for (size_t i = 0; harmless && i < sizeof advice / sizeof *advice; i++) {
-        const uint64_t arguments[6] = {0, 4096, (uint64_t)advice[i]};
-        harmless = sandbox_harmless(program, SYS_madvise, arguments);
-    }
-    if (harmless)
-        return;
-    stack_no_syscalls();
-    watcher.sandboxed = true;
-    watch_trouble(MLW_WATCH_SANDBOXED);
-    if (!program)
-        guest_clock_withheld(); /* strict mode takes the time stamp counter away, too */
-}
-
-bool guest_sandboxed(void) { return watcher.sandboxed; }
-void guest_not_sandboxed(bool as_before) { watcher.sandboxed = as_before; }
-
 void guest_clock_withheld(void)
 {
-    if (watcher.clock_gone)
-        return;
-    watcher.frozen_clock = watch_clock();
-    watcher.clock_gone = true;
+    guest_clock_freeze();
+    clock_withheld = true;
 }

@@ -40,7 +40,7 @@ static uint64_t new_seed(void)
     if (!watcher.seed) {
         const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
         v = (random ? random[0] ^ random[1] : 0) + n * 0x9e3779b97f4a7c15;
-        v ^= watch_clock() ^ (uint64_t)__builtin_thread_pointer() << 16;
+        v ^= guest_clock() ^ (uint64_t)__builtin_thread_pointer() << 16;
     }
     return draw_random(&v) | 1;
 }
@@ -175,7 +175,8 @@ static void enter(struct sample *s, uint32_t index, uint64_t address, const stru
     s->tid = watch_tid();
     s->site = site;
     __atomic_store_n(&s->address, address, __ATOMIC_RELEASE);
-    tables_publish(index, c->flags | (s->class_ == GUARD_CLASS ? MLW_WATCH_SAMPLE_GUARDED : 0));
+    bool guarded = s->class_ == GUARD_CLASS && guard_is_armed();
+    tables_publish(index, c->flags | (guarded ? MLW_WATCH_SAMPLE_GUARDED : 0));
     probes_sample(s, address);
 }
 
@@ -194,7 +195,7 @@ static void *make(const struct call *c)
     uint32_t index = tables_take_sample();
     if (index == NO_INDEX)
         return dropped(&n->dropped_full, weight);
-    uint64_t now = watch_clock();
+    uint64_t now = guest_clock();
     uint32_t site = site_of(c, now);
     struct sample *s = tables_sample(index);
     s->weight = weight;
@@ -385,7 +386,7 @@ static bool end(const struct found *f, struct sample *s, uint32_t kind, uint64_t
             blocks_give(s->class_, s->index, f->block.room);
         return true;
     }
-    uint64_t now = watch_clock();
+    uint64_t now = guest_clock();
     uint32_t free_site = stack_site(sp, bp, now);
     tables_ended(f->index, f->address, kind, free_site, now, new_size);
     probes_end(f->address, s, kind, new_size);
@@ -510,7 +511,7 @@ static void *in_place(const struct found *f, struct sample *s, const struct call
         return 0;
     uint64_t old_end = f->address + s->size;
     uint32_t align = s->align;
-    uint32_t site = site_of(c, watch_clock());
+    uint32_t site = site_of(c, guest_clock());
     if (!end(f, s, MLW_WATCH_REALLOC, c->size, c->sp, c->bp, true)) {
         tables_drop_site(site);
         return 0;
@@ -520,7 +521,7 @@ static void *in_place(const struct found *f, struct sample *s, const struct call
     pad(f->address + c->size, f->block.start + f->block.room);
     struct call again = *c;
     again.align = align;
-    enter(s, f->index, f->address, &again, site, watch_clock());
+    enter(s, f->index, f->address, &again, site, guest_clock());
     return (void *)f->address;
 }
 

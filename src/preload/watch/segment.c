@@ -31,7 +31,7 @@ static bool populate(uint8_t *at, size_t n)
     for (size_t i = 0; i < n; i += PAGE) {
         uint8_t byte = at[i]; /* a hole reads as zeros */
         struct iovec from = {&byte, 1}, to = {at + i, 1};
-        if (sys_process_vm_writev((int)sys_getpid(), &from, 1, &to, 1) != 1)
+        if (sys_process_vm_writev((int)sys_gettid(), &from, 1, &to, 1) != 1)
             return false;
     }
     return true;
@@ -44,7 +44,7 @@ bool segment_touch(const void *p, size_t bytes)
         uint64_t bit = 1ul << c % 64, end = (c + 1) * CHUNK;
         if (likely(__atomic_load_n(&segment.there[c / 64], __ATOMIC_ACQUIRE) & bit))
             continue;
-        if (watcher.sandboxed || segment.refused)
+        if (sys_closed || segment.refused)
             return false;
         if (end > watcher.plan.bytes)
             end = watcher.plan.bytes;
@@ -207,6 +207,6 @@ struct mlw_watch *segment_make(const char *session)
 
 void segment_unlink(void)
 {
-    if (segment.path[0] && !watcher.sandboxed)
+    if (segment.path[0])
         sys_unlinkat(AT_FDCWD, segment.path, 0);
 }

@@ -139,7 +139,7 @@ static bool spell(uint32_t id, unsigned skip, struct mlw_watch_stack *to)
 
 /* ---- the unwinder's host ---- */
 
-void *unwind_host_map(size_t bytes) { return watcher.sandboxed ? 0 : watch_map(bytes); }
+void *unwind_host_map(size_t bytes) { return watch_map(bytes); }
 
 void unwind_host_unmap(void *p, size_t bytes)
 {
@@ -196,7 +196,7 @@ void unwind_host_module(void *ctx, uint32_t id, uint64_t start, uint64_t end, ui
     k->start = start;
     k->end = end;
     k->bias = bias;
-    k->since_ns = watch_clock();
+    k->since_ns = guest_clock();
     k->gone_ns = 0;
     k->build_id_bytes = build_id_bytes <= sizeof k->build_id ? (uint32_t)build_id_bytes : 0;
     memcpy(k->build_id, build_id, k->build_id_bytes);
@@ -213,7 +213,7 @@ void unwind_host_module_gone(void *ctx, uint32_t id)
     if (id - 1 >= watcher.plan.modules || !known[id - 1].state)
         return;
     known[id - 1].state = MLW_WATCH_MODULE_GONE;
-    known[id - 1].gone_ns = watch_clock();
+    known[id - 1].gone_ns = guest_clock();
     mirror_module(id);
 }
 
@@ -342,4 +342,13 @@ void stack_after_fork(void)
             mirror_module(i + 1);
 }
 
-void stack_no_syscalls(void) { unwind_no_syscalls(); }
+void stack_prepare(void)
+{
+    for (unsigned i = 0; i < POOL; i++) {
+        if (pool[i].unwind || watch_claim(&pool[i].busy) == CLAIM_BUSY)
+            continue;
+        if (!pool[i].unwind)
+            pool[i].unwind = unwind_thread_new();
+        watch_disclaim(&pool[i].busy);
+    }
+}

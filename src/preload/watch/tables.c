@@ -90,6 +90,9 @@ uint64_t tables_period(uint64_t period)
         period <<= step - STEPS / 2 + 1;
     if (period > MLW_WATCH_PERIOD_MAX)
         period = MLW_WATCH_PERIOD_MAX;
+    /* What we hold would be the program's own without us: it has it, block by block. */
+    if (unlikely(watcher.starved))
+        period = MLW_WATCH_PERIOD_MIN;
     uint64_t *now = &watcher.segment->period_now;
     if (unlikely(__atomic_load_n(now, __ATOMIC_RELAXED) != period))
         __atomic_store_n(now, period, __ATOMIC_RELAXED);

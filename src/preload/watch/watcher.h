@@ -15,6 +15,7 @@
  *   left.c     files of processes that died: a bound on them
  *   process.c  joining, fork, the end; the environment
  *   limits.c   address space and locked memory, where the program limits them for itself
+ *   confine.c  seccomp: what is prepared before no system call may be made any more
  *   fault.c    SIGSEGV: ours and the program's own handler
  *   error.c    memory errors, told through the segment or on stderr
  *   probe.h    the USDT probes
@@ -54,10 +55,8 @@ extern HIDDEN struct watch_wiped watch_wiped;
 
 struct watcher {
     uint32_t pid;
-    bool off;                 /* this process is not watched */
-    volatile bool sandboxed;  /* seccomp would kill for a system call of ours: make none */
-    volatile bool clock_gone; /* the clock may not be read any more */
-    volatile uint64_t frozen_clock;
+    bool off;              /* this process is not watched */
+    volatile bool starved; /* the program cannot get memory any more (confine.c) */
     uint64_t start_ns, forked_from;
     uint32_t generation; /* raised by every fork: what threads remember of the process is void */
     uint64_t memory;     /* bound of our own memory, bytes */
@@ -85,7 +84,6 @@ static inline __attribute__((always_inline, unused)) bool watch_ready(void)
 {
     return likely(watch_wiped.joined) ? !watcher.off : watch_wake();
 }
-HIDDEN uint64_t watch_clock(void); /* CLOCK_MONOTONIC, ns */
 HIDDEN void watch_say(const char *text, size_t n);
 HIDDEN void watch_trouble(uint32_t bits);
 /* Zero-filled private memory for ever; NULL when refused. */
@@ -187,6 +185,8 @@ HIDDEN uint64_t blocks_guard_area(uint64_t *bytes);
  */
 HIDDEN void blocks_retreat(uint64_t keep);
 HIDDEN uint64_t blocks_kept(void);
+/* No more can be had soon: so much of each smaller class is made ready now. */
+HIDDEN void blocks_prepare(void);
 
 /* ---- guard.c ---- */
 
@@ -210,6 +210,10 @@ HIDDEN uint64_t guard_bytes(void); /* of its area, that the slots take */
 /* Nothing is guarded any more: the slots are given back, those of live blocks when they are freed.
  */
 HIDDEN void guard_retreat(void);
+/* No page can be opened or closed soon. Nothing is guarded any more; the slots that can be had
+ * become memory like any other, and no access to them faults. */
+HIDDEN void guard_disarm(void);
+HIDDEN bool guard_is_armed(void);
 HIDDEN uint32_t guard_index(const struct guard_slot *g);
 /* A guarded block; NULL: none is free, or it is too large. front: against the page before it. The
  * block is filled, or zeroed. */
@@ -278,7 +282,7 @@ HIDDEN uint32_t stack_site(uint64_t sp, uint64_t bp, uint64_t now);
 HIDDEN const char *stack_module(uint64_t frame, uint64_t *bias);
 HIDDEN void stack_modules_changed(uint64_t sp);
 HIDDEN void stack_after_fork(void);
-HIDDEN void stack_no_syscalls(void);
+HIDDEN void stack_prepare(void); /* every unwinder that there may be, while memory can be had */
 
 /* ---- segment.c ---- */
 

@@ -1,0 +1,99 @@
+"""Programs that install a filter of system calls which kills (tests/victims/filtered.c), under each of
+the three libraries: output and status are as alone, whatever the program does with memory afterwards."""
+import json
+import os
+import unittest
+
+from mallowtest import Case, LIBRARY, MALLOW, main, run, victim
+
+WATCH = os.path.abspath(os.environ.get("WATCH_LIBRARY", "build/lib/libmallow-watch.so"))
+ALL = {"MALLOW_WATCH_GUARD": "all", "MALLOW_WATCH_PERIOD": "1K"}
+# What a filter lets through, and what the program does then. Where memory that was released before is all
+# that there is, only few blocks.
+KILLING = [("ours", "all"), ("only", "all"), ("only", "sizes"), ("listed", "all"), ("later", "sizes"),
+           ("refused", "sizes"), ("strict", "few"), ("starved", "few")]
+
+
+class Filtered(Case):
+    def setUp(self):
+        super().setUp()
+        self.session = os.path.join(self.dir, f"mallow-watch-session-{os.getpid()}-test")
+        os.mkdir(self.session, 0o700)
+
+    def argv(self, *argv):
+        return [victim("filtered"), *argv, victim("plug_a.so")]
+
+    def untouched_by(self, env, filters=KILLING):
+        for argv in filters:
+            with self.subTest(argv=argv):
+                plain = run(self.argv(*argv))
+                self.assertEqual((plain.rc, plain.err), (0, b""), f"the victim itself does not work here: {argv}")
+                self.assertIn(b"done", plain.out)
+                r = run(self.argv(*argv), env=env)
+                self.assertEqual((r.rc, r.out, r.own_err()), (plain.rc, plain.out, plain.err), r.err)
+
+    def test_watch(self):
+        self.untouched_by({"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": self.session})
+
+    def test_watch_guards_all(self):
+        self.untouched_by({"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": self.session, **ALL})
+
+    def test_watch_dies_of_errors(self):
+        """Then the pages stay closed, and the program has no use of the slots."""
+        self.untouched_by({"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": self.session,
+                           "MALLOW_WATCH_ON_ERROR": "die", **ALL}, [("ours", "all"), ("only", "sizes")])
+
+    def test_record_alone(self):
+        for i, argv in enumerate(KILLING):
+            self.untouched_by({"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": os.path.join(self.dir, f"{i}.mlw")}, [argv])
+
+    def test_record(self):
+        for argv in KILLING:
+            with self.subTest(argv=argv):
+                plain = run(self.argv(*argv))
+                r = self.record(self.argv(*argv))
+                self.assertEqual((r.out, r.rc, r.own_err()), (plain.out, plain.status, plain.err), r.err)
+
+    def test_probe_arenas(self):
+        for argv in KILLING:
+            with self.subTest(argv=argv):
+                plain = run(self.argv(*argv))
+                r = run([MALLOW, "probe", "arenas", "--source", "preload", "--json", "-o",
+                         os.path.join(self.dir, "arenas.json"), "--", *self.argv(*argv)])
+                self.assertEqual((r.out, r.rc, r.own_err()), (plain.out, plain.status, plain.err), r.err)
+
+    def test_exec(self):
+        """Under the filter of before, of which the next image is told by its environment."""
+        for env in ({"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": self.session}, {"LD_PRELOAD": LIBRARY,
+                    "MALLOW_OUTPUT": os.path.join(self.dir, "exec.mlw")}):
+            with self.subTest(env=env):
+                r = run(self.argv("exec-kill", "exec"), env=env)
+                self.assertEqual((r.rc, r.out, r.own_err()), (0, b"before\ndone\n", b""), r.err)
+
+    def test_the_recorder_writes_what_it_may(self):
+        """Alone, under a filter that lets through what mallow-record(1) lists: nothing is lost."""
+        file = os.path.join(self.dir, "listed.mlw")
+        r = run(self.argv("listed", "sizes"), env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": file})
+        self.assertEqual((r.rc, r.out), (0, b"done\n"), r.err)
+        doc = json.loads(run([MALLOW, "report", "--json", file]).out)
+        self.assertEqual(doc["lost_events"], 0)
+
+    def test_samples_after_the_filter(self):
+        """Smaller classes were made ready: they go on being sampled."""
+        import sys
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "watchlib"))
+        from segment import Segment
+        totals = []
+        for how in ("none", "only"):
+            r = run(self.argv(how, "sizes"), env={"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": self.session,
+                                                 "MALLOW_WATCH_PERIOD": "16K", "MALLOW_WATCH_GUARD": "off"})
+            self.assertEqual(r.rc, 0)
+            [name] = os.listdir(self.session)
+            path = os.path.join(self.session, name)
+            totals.append(Segment(path).counters)
+            os.unlink(path)
+        self.assertGreater(totals[1]["samples"], totals[0]["samples"] / 2, totals)
+
+
+if __name__ == "__main__":
+    main()

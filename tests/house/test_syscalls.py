@@ -1,0 +1,56 @@
+"""Sees syscalls.py fail: on this tree with one fault of each kind in it."""
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import syscalls  # noqa: E402
+
+ROOT = sys.argv.pop(1)
+
+
+class Tree(unittest.TestCase):
+    def setUp(self):
+        self.root = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.root)
+        shutil.copytree(os.path.join(ROOT, "src", "preload"), os.path.join(self.root, "src", "preload"))
+
+    def change(self, path, old, new):
+        path = os.path.join(self.root, "src", "preload", path)
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        self.assertIn(old, text)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text.replace(old, new))
+
+    def complaint(self, *words):
+        bad = syscalls.check_sources(self.root)
+        self.assertEqual(len(bad), 1, bad)
+        for word in words:
+            self.assertIn(word, bad[0])
+
+    def test_the_tree_itself(self):
+        self.assertEqual(syscalls.check_sources(self.root), [])
+
+    def test_a_call_that_is_not_listed(self):
+        self.change("watch/confine.c", "{SYS_flock, {0, 4}},", "")
+        self.complaint("segment.c", "SYS_flock")
+
+    def test_a_new_call(self):
+        self.change("stream.c", "void stream_key_init(void)\n{", "void stream_key_init(void)\n{ sys_call(SYS_sync, 0);")
+        self.complaint("stream.c", "SYS_sync")
+
+    def test_a_door_of_its_own(self):
+        self.change("mapping.c", "#include <stdarg.h>", "void f(void) { __asm__ volatile(\"syscall\"); }\n#include <stdarg.h>")
+        self.complaint("mapping.c", "beside the door")
+
+    def test_no_list(self):
+        self.change("confine.c", "guest_calls(unsigned *count)", "guest_list(unsigned *count)")
+        self.assertIn("confine.c: guest_calls has no list", syscalls.check_sources(self.root))
+
+
+if __name__ == "__main__":
+    unittest.main()
