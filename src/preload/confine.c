@@ -30,6 +30,8 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_mmap,
          {0, 4096, PROT_READ | PROT_WRITE,
           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED}},
+        {SYS_mprotect, {0, 4096, PROT_READ}},
+        {SYS_mprotect, {0, 4096, PROT_READ | PROT_WRITE}},
         {SYS_munmap, {0, 4096}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_WRONLY | O_APPEND | O_CLOEXEC}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDWR | O_CLOEXEC}},

@@ -47,6 +47,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED}},
         {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE}},
         {SYS_mprotect, {0, 4096, PROT_NONE}},
+        {SYS_mprotect, {0, 4096, PROT_READ}},
         {SYS_mprotect, {0, 4096, PROT_READ | PROT_WRITE}},
         {SYS_munmap, {0, 4096}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
