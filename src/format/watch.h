@@ -114,7 +114,7 @@ enum mlw_watch_trouble { /* bits: why the library does less than it should */
                          MLW_WATCH_NO_RESERVE =
                              1, /* no address range could be reserved: nothing is sampled */
                          MLW_WATCH_SANDBOXED =
-                             2, /* the program's seccomp filter forbids our calls: nothing new */
+                             2, /* the program's seccomp filter forbids our calls: none is made */
                          MLW_WATCH_NO_STACKS = 4, /* the unwinder found no memory */
                          MLW_WATCH_NO_GUARD = 8,  /* guard pages were refused: none from now on */
                          MLW_WATCH_FILE_FULL =

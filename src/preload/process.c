@@ -84,69 +84,6 @@ static bool tsc_is_sound(void)
     return !sys_prctl(PR_GET_TSC, (unsigned long)&mode, 0, 0, 0) ? mode == PR_TSC_ENABLE : true;
 }
 
-/* ---- descriptors ---- */
-
-static bool still_ours(const struct own_file *f)
-{
-    struct stat st;
-    return f->fd >= 0 && !sys_fstat(f->fd, &st) && st.st_dev == f->dev && st.st_ino == f->ino;
-}
-
-/* Takes fd over, moved out of the way of the program's own low numbers. */
-static bool own(struct own_file *f, long fd)
-{
-    struct stat st;
-    if (fd < 0)
-        return false;
-    static const int high[] = {900, 200, 40};
-    for (unsigned i = 0; i < sizeof high / sizeof high[0]; i++) {
-        long moved = sys_fcntl((int)fd, F_DUPFD_CLOEXEC, high[i]);
-        if (moved >= 0) {
-            sys_close((int)fd);
-            fd = moved;
-            break;
-        }
-    }
-    if (sys_fstat((int)fd, &st)) {
-        sys_close((int)fd);
-        return false;
-    }
-    f->fd = (int)fd;
-    f->dev = st.st_dev;
-    f->ino = st.st_ino;
-    return true;
-}
-
-int process_output_fd(void)
-{
-    if (still_ours(&recorder.output))
-        return recorder.output.fd;
-    if (sys_closed || !recorder.output_path[0])
-        return -1;
-    recorder.output.fd = -1;
-    own(&recorder.output,
-        sys_openat(AT_FDCWD, recorder.output_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY, 0));
-    /* The path may lead to another file by now than to the one that is recorded to. */
-    const struct mlw_session *s = recorder.session;
-    if (recorder.output.fd >= 0 && s && s->output_inode &&
-        (s->output_device != recorder.output.dev || s->output_inode != recorder.output.ino)) {
-        sys_close(recorder.output.fd);
-        recorder.output.fd = -1;
-    }
-    return recorder.output.fd;
-}
-
-int process_memory_fd(void)
-{
-    if (still_ours(&recorder.memory))
-        return recorder.memory.fd;
-    if (sys_closed || !recorder.session_path[0])
-        return -1;
-    recorder.memory.fd = -1;
-    own(&recorder.memory, sys_openat(AT_FDCWD, recorder.session_path, O_RDWR | O_CLOEXEC, 0));
-    return recorder.memory.fd;
-}
-
 void process_say(const char *text)
 {
     struct stat st;
@@ -396,7 +333,7 @@ static struct mlw_session *make_session(void)
     recorder.window_room = room_for_windows(bytes);
     /* the pages that are written before anything else; a buffer's when it is taken */
     if (!recorder.window_room || sys_ftruncate((int)fd, bytes) ||
-        sys_fallocate((int)fd, 0, 0, 8192) || !own(&recorder.memory, fd)) {
+        sys_fallocate((int)fd, 0, 0, 8192) || !own_take(&recorder.memory, fd)) {
         sys_close((int)fd);
         sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
         return 0;
@@ -443,40 +380,19 @@ static bool find_session(const char *output)
     return true;
 }
 
-/* A file that rows cannot be appended to: a sealed recording, or none at all. */
-static bool holds_something_else(void)
-{
-    uint32_t magic = MLW_CHUNK_MAGIC;
-    long fd = sys_openat(AT_FDCWD, recorder.output_path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
-    if (fd < 0)
-        return false;
-    sys_pread64((int)fd, &magic, sizeof magic, 0);
-    sys_close((int)fd);
-    return magic != MLW_CHUNK_MAGIC;
-}
-
-/* Opens the file. 0, or why it cannot be written. */
+/* The recording is there to be appended to, or begun. 0, or why it cannot be. */
 static const char *open_output(void)
 {
     struct stat st;
-    int fd = process_output_fd();
+    const char *why = own_open_output(recorder.lone);
     if (!recorder.lone)
         return 0; /* unwritable for us: the parent writes */
-    if (fd < 0 && own(&recorder.output,
-                      sys_openat(AT_FDCWD, recorder.output_path,
-                                 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666)))
-        fd = recorder.output.fd;
-    if (fd < 0 || sys_fstat(fd, &st))
+    if (why)
+        return why;
+    if (sys_fstat(recorder.output.fd, &st))
         return "cannot be opened";
     recorder.session->output_device = st.st_dev;
     recorder.session->output_inode = st.st_ino;
-    if (S_ISREG(st.st_mode) && st.st_size > 0 && holds_something_else()) {
-        sys_close(fd);
-        recorder.output.fd = -1;
-        recorder.output_path[0] = 0;
-        return "is a sealed recording, or something else, already (%p in the name makes a file for "
-               "each process)";
-    }
     if (!st.st_size)
         say_file();
     return 0;

@@ -8,6 +8,7 @@
  *   record.c    one function per API call: the real call, the clock, the stack, the row
  *   stream.c    threads and their buffers; chunks leave with one write
  *   process.c   joining the session, fork, the end of the process
+ *   own.c       the files that stay open, and which may be opened
  *   settings.c  the MALLOW_ variables
  *   control.c   mallow_start ... mallow_mark, and control from outside
  *   next.c      the allocator behind us, and what must work before it is known
@@ -173,16 +174,23 @@ HIDDEN void process_after_fork_child(void);
 HIDDEN void process_ending(unsigned how, uint32_t status);
 HIDDEN void process_not_ending(void);      /* the exec failed */
 HIDDEN void process_say(const char *text); /* one line on stderr, if it is still ours */
-/* The descriptor of the output or the shared memory, opened again by name when the program closed
- * it; -1 when that cannot be. It stays ours: the caller does not close it. */
-HIDDEN int process_output_fd(void);
-HIDDEN int process_memory_fd(void);
 /* A window of buffers of the shared memory; NULL when it has no such one, or cannot be mapped. */
 HIDDEN void *process_map_window(uint32_t number);
 extern HIDDEN TLS uint64_t process_fork_clock;
 
 /* Writes v in decimal; returns the end. */
 HIDDEN char *put_number(char *to, uint64_t v);
+
+/* ---- own.c ---- */
+
+/* The descriptor of the output or the shared memory, opened again by name when the program closed
+ * it; -1 when that cannot be. It stays ours: the caller does not close it. */
+HIDDEN int process_output_fd(void);
+HIDDEN int process_memory_fd(void);
+/* Opens recorder.output_path. NULL, or why nothing may be appended to that file. */
+HIDDEN const char *own_open_output(bool create);
+/* Takes fd over (closes it without success), out of the way of the program's own low numbers. */
+HIDDEN bool own_take(struct own_file *f, long fd);
 
 /* ---- settings.c ---- */
 

@@ -165,6 +165,8 @@ SYS_INLINE long sys_madvise(void *p, size_t n, int advice)
 
 SYS_INLINE long sys_getpid(void) { return sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0); }
 
+SYS_INLINE long sys_geteuid(void) { return sys_call(SYS_geteuid, 0, 0, 0, 0, 0, 0); }
+
 SYS_INLINE long sys_getppid(void) { return sys_call(SYS_getppid, 0, 0, 0, 0, 0, 0); }
 
 SYS_INLINE long sys_gettid(void) { return sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0); }

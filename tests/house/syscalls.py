@@ -12,7 +12,7 @@ import sys
 COMMON = ["next.c", "exec.c", "ending.c", "sandbox.c"]
 # Library -> its sources besides the common ones (src/preload/meson.build), and where its list stands.
 LIBRARIES = {
-    "record": (["confine.c", "control.c", "cxx.c", "entry.c", "follow.c", "mapping.c", "process.c", "record.c",
+    "record": (["confine.c", "control.c", "cxx.c", "entry.c", "follow.c", "mapping.c", "own.c", "process.c", "record.c",
                 "redirect.c", "settings.c", "stream.c", "unwind*.c"], "confine.c"),
     "watch": (["clock.c", "cxx.c", "redirect.c", "unwind_cfi.c", "unwind_module.c", "unwind_region.c", "unwind_rules.c",
                "unwind_stack.c", "watch/*.c"], "watch/confine.c"),
@@ -83,6 +83,18 @@ def check_sources(root):
     return bad
 
 
+def check_manuals(root):
+    """The section SECCOMP of the manual names what is on the list."""
+    bad = []
+    for library, page in {"record": "mallow-record.1", "watch": "libmallow-watch.7"}.items():
+        with open(os.path.join(root, "docs", "man", page), encoding="utf-8") as f:
+            m = re.search(r"each call that the library makes:(.*?)\.\n", f.read(), re.S)
+        words = set(re.findall(r"\w+", m.group(1))) if m else set()
+        calls = {c[4:] for c in listed(os.path.join(root, "src", "preload", LIBRARIES[library][1]))}
+        bad += [f"{page}: does not name the system call {c}" for c in sorted(calls - words)]
+    return bad
+
+
 def check_library(path):
     """No wrapper of libc's is needed, and every path to the kernel looks at the door."""
     needs = subprocess.run(["nm", "-D", "--undefined-only", path], check=True, capture_output=True, text=True).stdout
@@ -92,7 +104,7 @@ def check_library(path):
 
 
 def main():
-    bad = check_sources(sys.argv[1])
+    bad = check_sources(sys.argv[1]) + check_manuals(sys.argv[1])
     if len(sys.argv) > 2:
         for library in LIBRARIES:
             bad += check_library(os.path.join(sys.argv[2], "lib", f"libmallow-{library}.so"))

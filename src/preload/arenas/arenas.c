@@ -430,11 +430,14 @@ static struct mlw_arenas *map_shared(void)
     struct stat st = {0};
     if (!path)
         return 0;
-    long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY, 0);
+    long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
     if (sys_is_error(fd))
         return 0;
     long p = -1;
-    if (!sys_fstat((int)fd, &st) && (uint64_t)st.st_size >= sizeof(struct mlw_arenas))
+    /* of this user, or of root: another could shorten it under us */
+    if (!sys_fstat((int)fd, &st) && S_ISREG(st.st_mode) &&
+        (!st.st_uid || st.st_uid == (uid_t)sys_geteuid()) &&
+        (uint64_t)st.st_size >= sizeof(struct mlw_arenas))
         p = sys_mmap(0, sizeof(struct mlw_arenas), PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
     sys_close((int)fd);
     if (sys_is_error(p) || ((struct mlw_arenas *)p)->magic != MLW_ARENAS_MAGIC)

@@ -25,6 +25,19 @@ static const char *take_number(const char *s, uint64_t *v)
     return s == from ? 0 : s;
 }
 
+/* Of another user, or no file: none of our business. */
+static bool is_own_file(int directory, const char *name)
+{
+    struct stat st;
+    long fd = sys_openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (sys_is_error(fd))
+        return false;
+    bool own = !sys_fstat((int)fd, &st) && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+               st.st_uid == (uid_t)sys_geteuid();
+    sys_close((int)fd);
+    return own;
+}
+
 /* PREFIX PID - CLOCK, of a process that is not there, nor in another namespace. */
 static bool is_left(int directory, const char *name, uint64_t *clock)
 {
@@ -37,7 +50,7 @@ static bool is_left(int directory, const char *name, uint64_t *clock)
     const char *s = take_number(name + n, &pid);
     if (!s || *s != '-' || !(s = take_number(s + 1, clock)) || *s || !pid || pid > INT32_MAX)
         return false;
-    return sys_call(SYS_kill, (long)pid, 0, 0, 0, 0, 0) == -ESRCH &&
+    return sys_call(SYS_kill, (long)pid, 0, 0, 0, 0, 0) == -ESRCH && is_own_file(directory, name) &&
            !segment_is_held(directory, name);
 }
 
