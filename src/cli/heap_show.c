@@ -10,50 +10,52 @@
 static void put_size(uint64_t bytes)
 {
     char text[HUMAN_TEXT_BYTES];
-    printf("%10s", human_size(text, bytes));
+    text_printf(stdout, "%10s", human_size(text, bytes));
 }
 
 static void put_count(uint64_t n)
 {
     char text[HUMAN_TEXT_BYTES];
-    printf(" %13s", human_count(text, n));
+    text_printf(stdout, " %13s", human_count(text, n));
 }
 
 static void show_facts(const struct heap_facts *f)
 {
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     if (f->pid)
-        printf("process %" PRIu32 ", ", f->pid);
+        text_printf(stdout, "process %" PRIu32 ", ", f->pid);
     text_printf(stdout, "%s", f->source);
     if (f->stopped_ns)
-        printf(" (it stood still for %s)", human_duration(a, f->stopped_ns));
+        text_printf(stdout, " (it stood still for %s)", human_duration(a, f->stopped_ns));
     text_printf(stdout, ", heap of glibc in %s\n", f->allocator);
     if (*f->note)
         text_printf(stdout, "note: %s\n", f->note);
     if (f->verified)
-        printf("verified: all of it was read. %zu arena%s add%s up to the byte, %s blocks with "
-               "mappings of their own agree with glibc's count\n",
-               f->arena_count, f->arena_count == 1 ? "" : "s", f->arena_count == 1 ? "s" : "",
-               human_count(a, f->mapped_blocks));
+        text_printf(
+            stdout,
+            "verified: all of it was read. %zu arena%s add%s up to the byte, %s blocks with "
+            "mappings of their own agree with glibc's count\n",
+            f->arena_count, f->arena_count == 1 ? "" : "s", f->arena_count == 1 ? "s" : "",
+            human_count(a, f->mapped_blocks));
     else
         text_printf(stdout,
                     "NOT VERIFIED: %s. What follows is incomplete, and there are no totals "
                     "of leaks\n",
                     f->reason);
-    printf("\n");
+    text_printf(stdout, "\n");
     put_size(f->used_bytes);
-    printf("  in %s blocks of the program\n", human_count(a, f->blocks));
+    text_printf(stdout, "  in %s blocks of the program\n", human_count(a, f->blocks));
     put_size(f->free_bytes);
-    printf("  free in the arenas\n");
+    text_printf(stdout, "  free in the arenas\n");
     put_size(f->cached_bytes);
-    printf("  free in the caches of %s of %s threads\n", human_count(a, f->caches),
-           human_count(b, f->threads));
+    text_printf(stdout, "  free in the caches of %s of %s threads\n", human_count(a, f->caches),
+                human_count(b, f->threads));
     put_size(f->own_bytes);
-    printf("  headers, and what glibc keeps for itself\n");
+    text_printf(stdout, "  headers, and what glibc keeps for itself\n");
     if (f->verified) {
         put_size(f->unreachable_bytes);
-        printf("  in %s blocks that nothing refers to any more (leaked)\n",
-               human_count(a, f->unreachable_blocks));
+        text_printf(stdout, "  in %s blocks that nothing refers to any more (leaked)\n",
+                    human_count(a, f->unreachable_blocks));
     }
 }
 
@@ -61,7 +63,7 @@ static void show_cut(size_t count, size_t shown)
 {
     char text[HUMAN_TEXT_BYTES];
     if (shown < count)
-        printf("  ... and %s more (-n)\n", human_count(text, count - shown));
+        text_printf(stdout, "  ... and %s more (-n)\n", human_count(text, count - shown));
 }
 
 static int show_types(struct heap *h, const struct heap_show *s, enum heap_by by, const char *title,
@@ -71,11 +73,11 @@ static int show_types(struct heap *h, const struct heap_show *s, enum heap_by by
     const struct heap_row *rows = heap_table(h, by, &count, err);
     if (!rows && err->kind != ERROR_NONE)
         return -1;
-    printf("\n%10s %10s %13s  %s\n", "retained", "own", "blocks", title);
+    text_printf(stdout, "\n%10s %10s %13s  %s\n", "retained", "own", "blocks", title);
     size_t shown = 0;
     for (; shown < count && shown < s->top; shown++) {
         put_size(rows[shown].retained_bytes);
-        printf(" ");
+        text_printf(stdout, " ");
         put_size(rows[shown].bytes);
         put_count(rows[shown].blocks);
         text_printf(stdout, "  %s\n", rows[shown].name);
@@ -90,12 +92,12 @@ static int show_roots(struct heap *h, const struct heap_show *s, struct error *e
     const struct heap_row *rows = heap_table(h, HEAP_BY_ROOT, &count, err);
     if (!rows && err->kind != ERROR_NONE)
         return -1;
-    printf("\n%10s %13s %10s  %s\n", "retained", "blocks", "reached", "root");
+    text_printf(stdout, "\n%10s %13s %10s  %s\n", "retained", "blocks", "reached", "root");
     size_t shown = 0;
     for (; shown < count && shown < s->top; shown++) {
         put_size(rows[shown].retained_bytes);
         put_count(rows[shown].retained_blocks);
-        printf(" ");
+        text_printf(stdout, " ");
         put_size(rows[shown].bytes);
         text_printf(stdout, "  %s %s%s%s%s\n", rows[shown].kind, rows[shown].name,
                     *rows[shown].module ? " (" : "", rows[shown].module,
@@ -107,30 +109,31 @@ static int show_roots(struct heap *h, const struct heap_show *s, struct error *e
 
 static void show_arenas(const struct heap_facts *f, const struct heap_show *s)
 {
-    printf("\n%10s %10s %10s %10s %13s  %s\n", "system", "used", "free", "cached", "blocks",
-           "arena");
+    text_printf(stdout, "\n%10s %10s %10s %10s %13s  %s\n", "system", "used", "free", "cached",
+                "blocks", "arena");
     size_t shown = 0;
     for (; shown < f->arena_count && shown < s->top; shown++) {
         const struct heap_arena *a = &f->arenas[shown];
         put_size(a->system_bytes);
-        printf(" ");
+        text_printf(stdout, " ");
         put_size(a->used_bytes);
-        printf(" ");
+        text_printf(stdout, " ");
         put_size(a->free_bytes);
-        printf(" ");
+        text_printf(stdout, " ");
         put_size(a->cached_bytes);
         put_count(a->used_blocks);
-        printf("  0x%" PRIx64 "%s, %" PRIu64 " thread%s\n", a->address, a->main ? " (main)" : "",
-               a->attached_threads, a->attached_threads == 1 ? "" : "s");
+        text_printf(stdout, "  0x%" PRIx64 "%s, %" PRIu64 " thread%s\n", a->address,
+                    a->main ? " (main)" : "", a->attached_threads,
+                    a->attached_threads == 1 ? "" : "s");
     }
     show_cut(f->arena_count, shown);
     if (f->mapped_blocks) {
         put_size(f->mapped_system_bytes);
-        printf(" ");
+        text_printf(stdout, " ");
         put_size(f->mapped_bytes);
-        printf(" %21s", "");
+        text_printf(stdout, " %21s", "");
         put_count(f->mapped_blocks);
-        printf("  blocks with mappings of their own\n");
+        text_printf(stdout, "  blocks with mappings of their own\n");
     }
 }
 
@@ -140,10 +143,10 @@ static void show_leaks(struct heap *h, const struct heap_show *s)
     if (!heap_facts(h)->verified)
         return;
     if (!count) {
-        printf("\nno unreachable blocks\n");
+        text_printf(stdout, "\nno unreachable blocks\n");
         return;
     }
-    printf("\n%10s %13s  %s\n", "leaked", "blocks", "first block");
+    text_printf(stdout, "\n%10s %13s  %s\n", "leaked", "blocks", "first block");
     for (; shown < count && shown < s->top; shown++) {
         struct heap_leak leak;
         heap_leak(h, shown, &leak);
@@ -181,8 +184,8 @@ static void show_step(const struct heap_step *step, bool first)
         text_printf(stdout, "%s%s %s%s%s%s", first ? "" : "  ", step->type, step->name,
                     *step->module ? " (" : "", step->module, *step->module ? ")" : "");
         if (step->address)
-            printf(" at 0x%" PRIx64, step->address);
-        printf(", retains %s\n", retained);
+            text_printf(stdout, " at 0x%" PRIx64, step->address);
+        text_printf(stdout, ", retains %s\n", retained);
         return;
     }
     text_printf(stdout, "%s0x%" PRIx64 "  %s  %s, retains %s\n", first ? "" : "  ", step->address,
@@ -193,18 +196,18 @@ void heap_show_steps(const struct heap_step *steps, size_t count, enum heap_foun
                      uint64_t address, bool why, uint64_t top)
 {
     if (found == HEAP_OUTSIDE)
-        printf("0x%" PRIx64 " is in no block of the heap\n", address);
+        text_printf(stdout, "0x%" PRIx64 " is in no block of the heap\n", address);
     else if (found == HEAP_FREE)
-        printf("0x%" PRIx64 " is in free memory of the heap\n", address);
+        text_printf(stdout, "0x%" PRIx64 " is in free memory of the heap\n", address);
     else if (found == HEAP_UNREACHABLE && why)
-        printf("nothing leads to it any more: it is leaked\n");
+        text_printf(stdout, "nothing leads to it any more: it is leaked\n");
     size_t shown = 0;
     for (; shown < count && (why || shown <= top); shown++) {
         if (!why && shown == 1)
-            printf("is referred to by\n");
+            text_printf(stdout, "is referred to by\n");
         show_step(&steps[shown], shown == 0);
     }
     if (!why && count == 1)
-        printf("is referred to by nothing\n");
+        text_printf(stdout, "is referred to by nothing\n");
     show_cut(count, shown);
 }

@@ -249,8 +249,8 @@ static void say_trouble(struct watch_run *r, const struct watch_process *p)
 {
     static const char *const texts[] = {
         "no addresses could be set aside for samples: nothing is sampled",
-        "its seccomp filter forbids what the library needs: it samples with the memory that it had "
-        "before, cuts stacks, guards nothing and follows no children",
+        ("its seccomp filter forbids what the library needs: it samples with the memory that it "
+         "had before, cuts stacks, guards nothing and follows no children"),
         "the unwinder found no memory: stacks are short",
         "guard pages were refused: memory errors are only found when blocks are freed",
         "/dev/shm is full: samples are dropped",

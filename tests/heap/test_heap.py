@@ -126,7 +126,7 @@ class Refusals(HeapTest):
     def test_no_target(self):
         for target, why in (("999999999", "there is no process"), ("/nowhere", "No such file"),
                             (tool("victim_leaks"), "not a core file"), (__file__, "neither a process id nor a core"),
-                            ("/dev/null", "")):
+                            ("/dev/null", "the core file")):
             out = self.heap(target, status=2 if "core" in why else 1)
             self.assertIn(why, out.stderr)
             self.assertRegex(out.stderr, r"\Amallow heap: [^\n]+\n\Z")
