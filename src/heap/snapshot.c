@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "heap/live.h"
 #include "heap/module.h"
 
@@ -108,19 +109,12 @@ static bool find_pieces(struct target *t, struct pieces *p)
 
 static bool status_says(const struct target *t, const char *field, const char *value)
 {
-    char path[64], line[512];
-    bool says = false;
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/status", t->pid);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, field, strlen(field))) {
-            line[strcspn(line, "\n")] = 0;
-            const char *last = strrchr(line, '\t');
-            says = last && !strcmp(last + 1, value);
-        }
-    if (f)
-        fclose(f);
-    return says;
+    char text[8192];
+    const char *at = proc_read((pid_t)t->pid, "status", text, sizeof text) > 0
+                         ? proc_status_field(text, field)
+                         : NULL;
+    const size_t n = strlen(value);
+    return at && !strncmp(at, value, n) && at[n] == '\n';
 }
 
 /* A restartable sequence must not be left and entered again. */

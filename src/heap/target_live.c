@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "heap/live.h"
 #include "heap/target.h"
 
@@ -92,18 +93,13 @@ static int why_not(uint32_t pid, int number, struct error *err)
     if (number == ESRCH)
         return error_set(err, ERROR_SYSTEM, "there is no process %" PRIu32, pid);
     if (number == EPERM) {
-        char path[64], line[256];
-        unsigned tracer = 0;
-        snprintf(path, sizeof path, "/proc/%" PRIu32 "/status", pid);
-        FILE *f = fopen(path, "re");
-        while (f && fgets(line, sizeof line, f))
-            if (!strncmp(line, "TracerPid:", 10))
-                tracer = (unsigned)strtoul(line + 10, NULL, 10);
-        if (f)
-            fclose(f);
+        char text[8192];
+        unsigned long tracer = 0;
+        if (proc_read((pid_t)pid, "status", text, sizeof text) > 0)
+            proc_status_numbers(text, "TracerPid:", &tracer, 1);
         if (tracer)
             return error_set(err, ERROR_UNSUPPORTED,
-                             "process %" PRIu32 " is traced by process %u already; end that, or "
+                             "process %" PRIu32 " is traced by process %lu already; end that, or "
                              "take a core with it and run 'mallow heap CORE'",
                              pid, tracer);
         return error_set(err, ERROR_UNSUPPORTED,
@@ -236,12 +232,9 @@ static int read_threads(struct target *t, struct live *live)
         if (!thread)
             return -1;
         live_registers(&r, &thread->registers);
-        char path[64];
-        snprintf(path, sizeof path, "/proc/%" PRIu32 "/task/%d/comm", t->pid, (int)tracee->tid);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : read(fd, thread->name, sizeof thread->name - 1);
-        if (fd >= 0)
-            close(fd);
+        char file[32];
+        snprintf(file, sizeof file, "task/%d/comm", (int)tracee->tid);
+        ssize_t n = proc_read((pid_t)t->pid, file, thread->name, sizeof thread->name);
         for (ssize_t k = 0; k < n; k++)
             if (!isprint((unsigned char)thread->name[k]))
                 thread->name[k] = thread->name[k] == '\n' ? 0 : '?';
@@ -285,33 +278,16 @@ static uint32_t flags_of(const char *perms, const char *name)
 
 static int read_maps(struct target *t, struct error *err)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/maps", t->pid);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return error_system(err, "open %s", path);
-    char *line = NULL;
-    size_t room = 0;
+    struct proc_maps maps;
+    struct proc_mapping m;
     int status = 0;
-    while (!status && getline(&line, &room, f) > 0) {
-        /* START-END PERMS OFFSET DEVICE INODE NAME */
-        char *p = line, *perms;
-        uint64_t start = strtoull(p, &p, 16), end = *p == '-' ? strtoull(p + 1, &p, 16) : 0;
-        if (*p != ' ' || strlen(p) < 6)
-            continue;
-        perms = p + 1;
-        uint64_t offset = strtoull(perms + 4, &p, 16);
-        for (int i = 0; i < 2; i++) { /* the device and the inode */
-            p += strspn(p, " ");
-            p += strcspn(p, " \n");
-        }
-        char *name = p + strspn(p, " ");
-        name[strcspn(name, "\n")] = 0;
-        const char *file = *name && *name != '[' ? name : NULL;
-        status = target_add_region(t, start, end, offset, flags_of(perms, name), file);
+    if (!proc_maps_open(&maps, (pid_t)t->pid))
+        return error_system(err, "open /proc/%" PRIu32 "/maps", t->pid);
+    while (!status && proc_maps_next(&maps, &m)) {
+        const char *file = *m.path && *m.path != '[' ? m.path : NULL;
+        status = target_add_region(t, m.start, m.end, m.offset, flags_of(m.mode, m.path), file);
     }
-    free(line);
-    fclose(f);
+    proc_maps_close(&maps);
     if (status)
         return error_set(err, ERROR_MEMORY, "out of memory");
     target_regions_done(t);
@@ -324,12 +300,7 @@ static int read_maps(struct target *t, struct error *err)
 
 /* --- the target --- */
 
-int live_open_memory(pid_t pid)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
+int live_open_memory(pid_t pid) { return proc_open(pid, "mem"); }
 
 int live_stop(struct target *t, struct live *live, struct error *err)
 {

@@ -2,6 +2,8 @@
  */
 #include "launch/launch.h"
 
+#include "base/proc.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -174,70 +176,35 @@ void launch_cancel(struct launch *l)
 
 /* ---- who is still to come ---- */
 
-/* A file of a process, from its beginning; its bytes, behind which a NUL is put. -1: unreadable. */
-static ssize_t read_file_of(pid_t pid, const char *name, char *to, size_t room)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    ssize_t n = read(fd, to, room - 1);
-    close(fd);
-    to[n > 0 ? n : 0] = 0;
-    return n;
-}
-
-/* The state of a process and the CPU time that it has used: the third field of its stat, and the
- * 14th with the 15th, in ticks. */
-static bool read_stat(pid_t pid, char *state, uint64_t *cpu_ns)
-{
-    char text[1024];
-    if (read_file_of(pid, "stat", text, sizeof text) <= 0)
-        return false;
-    char *at = strrchr(text, ')'); /* the name may hold anything */
-    if (!at || strlen(at) < 3)
-        return false;
-    *state = at[2];
-    for (int field = 2; at && field < 14; field++)
-        at = strchr(at + 1, ' ');
-    if (!at)
-        return false;
-    const unsigned long user = strtoul(at, &at, 10), system = strtoul(at, NULL, 10);
-    *cpu_ns = (uint64_t)(user + system) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
-    return true;
-}
-
 uint64_t launch_cpu_ns(pid_t pid)
 {
-    char state;
-    uint64_t ns;
-    return read_stat(pid, &state, &ns) ? ns : 0;
+    struct proc_stat s;
+    if (!proc_stat(pid, &s))
+        return 0;
+    return (s.user_ticks + s.system_ticks) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 bool launch_is_starting(pid_t pid, uint64_t before_ns)
 {
     enum { ENOUGH_NS = 1000000000 };
-    char state;
-    uint64_t ns;
-    return read_stat(pid, &state, &ns) && (state == 'R' || state == 'D') &&
-           ns < before_ns + ENOUGH_NS;
+    struct proc_stat s;
+    return proc_stat(pid, &s) && (s.state == 'R' || s.state == 'D') &&
+           launch_cpu_ns(pid) < before_ns + ENOUGH_NS;
 }
 
 /* Arguments and environment are empty until the new program's are there; a thread of the kernel,
  * or who has ended, has no program either. */
 static bool is_within_exec(pid_t pid)
 {
-    char path[64], byte[2];
-    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    return readlink(path, byte, sizeof byte) > 0 &&
-           read_file_of(pid, "cmdline", byte, sizeof byte) == 0;
+    char byte[2];
+    return proc_link(pid, "exe", byte, sizeof byte) > 0 &&
+           proc_read(pid, "cmdline", byte, sizeof byte) == 0;
 }
 
 static bool is_heir(pid_t pid, const char *assignment)
 {
     static char environment[1 << 16];
-    ssize_t n = read_file_of(pid, "environ", environment, sizeof environment);
+    ssize_t n = proc_read(pid, "environ", environment, sizeof environment);
     if (n == 0)
         return is_within_exec(pid);
     /* With its final NUL: not a longer value that begins alike. */

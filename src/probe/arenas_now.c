@@ -1,6 +1,8 @@
 /* arenas_now.c - see arenas_now.h. */
 #include "probe/arenas_now.h"
 
+#include "base/proc.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,21 +23,16 @@ struct heap_header {
 /* Where the file's address 0 lies in the process; 0: nowhere. */
 static uint64_t base_of(pid_t pid, const char *library)
 {
-    char path[64], line[4352];
+    struct proc_maps maps;
+    struct proc_mapping m;
     struct stat st;
     uint64_t base = 0;
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-    FILE *maps = stat(library, &st) ? NULL : fopen(path, "re");
-    while (maps && !base && fgets(line, sizeof line, maps)) {
-        /* start-end mode offset device inode path */
-        char *mode = strchr(line, ' '), *offset = mode ? strchr(mode + 1, ' ') : NULL,
-             *device = offset ? strchr(offset + 1, ' ') : NULL,
-             *inode = device ? strchr(device + 1, ' ') : NULL;
-        if (inode && strtoull(inode, NULL, 10) == st.st_ino && strtoull(offset, NULL, 16) == 0)
-            base = strtoull(line, NULL, 16);
-    }
-    if (maps)
-        fclose(maps);
+    if (stat(library, &st) || !proc_maps_open(&maps, pid))
+        return 0;
+    while (!base && proc_maps_next(&maps, &m))
+        if (m.inode == st.st_ino && !m.offset)
+            base = m.start;
+    proc_maps_close(&maps);
     return base;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "probe/attach.h"
 #include "probe/probe.h"
 
@@ -24,15 +25,10 @@ static const char remedy_swap[] =
 
 static uint64_t effective_capabilities(void)
 {
-    char line[256];
-    unsigned long long bits = 0;
-    FILE *f = fopen("/proc/self/status", "re");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "CapEff:", 7))
-            bits = strtoull(line + 7, NULL, 16);
-    if (f)
-        fclose(f);
-    return bits;
+    char text[8192];
+    const char *bits =
+        proc_read(0, "status", text, sizeof text) > 0 ? proc_status_field(text, "CapEff:") : NULL;
+    return bits ? strtoull(bits, NULL, 16) : 0;
 }
 
 static bool has_rights(void)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "base/text.h"
 #include "probe/caps.h"
 #include "probe/inside.h"
@@ -285,16 +286,10 @@ static int target(struct engine *e, uint32_t pid, uint32_t state)
 }
 
 /* The parent of a process, 0 when it is gone. */
-static uint32_t parent_of(const char *pid)
+static uint32_t parent_of(pid_t pid)
 {
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
-    FILE *f = fopen(path, "re");
-    bool ok = f && fgets(line, sizeof line, f);
-    if (f)
-        fclose(f);
-    const char *behind = ok ? strrchr(line, ')') : NULL; /* the name may hold anything */
-    return behind && strlen(behind) > 4 ? (uint32_t)strtoul(behind + 4, NULL, 10) : 0;
+    struct proc_stat s;
+    return proc_stat(pid, &s) ? (uint32_t)s.ppid : 0;
 }
 
 /* Where the code of a process lies, told before it is asked when the kernel cannot say: within a
@@ -316,7 +311,7 @@ static void target_children(struct engine *e)
         more = false;
         while (proc && (d = readdir(proc))) {
             uint32_t pid = (uint32_t)strtoul(d->d_name, NULL, 10), parent, state;
-            if (!pid || !(parent = parent_of(d->d_name)) ||
+            if (!pid || !(parent = parent_of((pid_t)pid)) ||
                 bpf_map_lookup_elem(fd, &parent, &state) ||
                 bpf_map_lookup_elem(fd, &pid, &state) == 0)
                 continue;

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "symbol/functions.h"
 
 int files_add(struct files *f, const char *path, struct error *err)
@@ -110,28 +111,22 @@ static bool is_c_library(const char *path)
 
 int files_of_process(struct files *f, pid_t pid, struct error *err)
 {
-    char name[64], line[PATH_MAX + 256], path[PATH_MAX + 64];
-    snprintf(name, sizeof name, "/proc/%d/exe", (int)pid);
-    ssize_t n = readlink(name, line, sizeof line - 1);
-    if (n > 0) {
-        line[n] = 0;
-        files_reach(pid, line, path, sizeof path);
+    char exe[PATH_MAX], path[PATH_MAX + 64];
+    struct proc_maps maps;
+    struct proc_mapping m;
+    if (proc_link(pid, "exe", exe, sizeof exe) > 0) {
+        files_reach(pid, exe, path, sizeof path);
         if (files_add(f, path, err))
             return -1;
     }
-    snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
-    FILE *maps = fopen(name, "re");
-    if (!maps)
-        return error_system(err, "cannot read %s", name);
+    if (!proc_maps_open(&maps, pid))
+        return error_system(err, "cannot read /proc/%d/maps", (int)pid);
     int bad = 0;
     struct files mapped = {0};
-    while (!bad && fgets(line, sizeof line, maps)) {
-        line[strcspn(line, "\n")] = 0;
-        char *name_at = strchr(line, '/'), *mode = strchr(line, ' ');
-        if (name_at && mode && mode[3] == 'x')
-            bad = files_add(&mapped, name_at, err);
-    }
-    fclose(maps);
+    while (!bad && proc_maps_next(&maps, &m))
+        if (*m.path == '/' && m.mode[2] == 'x')
+            bad = files_add(&mapped, m.path, err);
+    proc_maps_close(&maps);
     /* The loader maps downwards, so what it found first lies highest. An allocator beside the C
      * library's is there to be used. */
     for (int c_library = 0; c_library < 2; c_library++)

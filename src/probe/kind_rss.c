@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "bpf/rss.h"
 #include "probe/kind.h"
 
@@ -31,24 +32,18 @@ static void seed(struct engine *e)
                  {"RssFile:", RSS_FILE},
                  {"RssShmem:", RSS_SHARED},
                  {"VmSwap:", RSS_SWAP}};
-    char path[64], line[256];
+    char text[8192];
     struct rss_process p = {0};
-    snprintf(path, sizeof path, "/proc/%u/status", e->pid);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f)) {
-        if (!strncmp(line, "Name:\t", 6)) {
-            snprintf(p.command, sizeof p.command, "%.15s", line + 6);
-            p.command[strcspn(p.command, "\n")] = 0;
-        }
-        for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-            size_t n = strlen(lines[i].name);
-            if (!strncmp(line, lines[i].name, n))
-                p.peak[lines[i].kind] = p.pages[lines[i].kind] =
-                    strtoull(line + n, NULL, 10) * 1024 / page_bytes();
-        }
+    if (proc_read((pid_t)e->pid, "status", text, sizeof text) <= 0)
+        return;
+    const char *name = proc_status_field(text, "Name:");
+    if (name)
+        snprintf(p.command, sizeof p.command, "%.*s", (int)strcspn(name, "\n"), name);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        unsigned long kib;
+        if (proc_status_numbers(text, lines[i].name, &kib, 1))
+            p.peak[lines[i].kind] = p.pages[lines[i].kind] = kib * 1024 / page_bytes();
     }
-    if (f)
-        fclose(f);
     p.peak_resident = p.pages[RSS_ANONYMOUS] + p.pages[RSS_FILE] + p.pages[RSS_SHARED];
     if (p.peak_resident)
         bpf_map_update_elem(engine_map(e, "resident"), &e->pid, &p, BPF_NOEXIST);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/proc.h"
 #include "probe/argument.h"
 #include "probe/kind.h"
 #include "probe/stacks.h"
@@ -56,21 +57,20 @@ static void add_copy(struct copies *c, const char *path)
 /* Whether the process carries the library; its copy is added. */
 static bool look_at(struct copies *c, pid_t pid)
 {
-    char name[64], line[PATH_MAX + 256], path[PATH_MAX + 64];
+    char path[PATH_MAX + 64];
+    struct proc_maps maps;
+    struct proc_mapping m;
     bool carries = false;
-    snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
-    FILE *maps = fopen(name, "re");
-    while (maps && fgets(line, sizeof line, maps)) {
-        char *mapped = strchr(line, '/'), *mode = strchr(line, ' ');
-        if (!mapped || !mode || mode[3] != 'x' || !strstr(mapped, "/" LIBRARY))
+    if (!proc_maps_open(&maps, pid))
+        return false;
+    while (proc_maps_next(&maps, &m)) {
+        if (m.mode[2] != 'x' || !strstr(m.path, "/" LIBRARY))
             continue;
-        mapped[strcspn(mapped, "\n")] = 0;
-        files_reach(pid, mapped, path, sizeof path);
+        files_reach(pid, m.path, path, sizeof path);
         add_copy(c, path);
         carries = true;
     }
-    if (maps)
-        fclose(maps);
+    proc_maps_close(&maps);
     return carries;
 }
 
@@ -175,13 +175,9 @@ static int samples_prepare(struct engine *e, struct error *err)
 /* Whether the program that the process has just become is going to carry the library. */
 static bool will_carry(uint32_t pid)
 {
-    char path[64], buffer[65536];
-    snprintf(path, sizeof path, "/proc/%u/environ", pid);
-    FILE *f = fopen(path, "re");
-    size_t n = f ? fread(buffer, 1, sizeof buffer, f) : 0;
-    if (f)
-        fclose(f);
-    return n && memmem(buffer, n, LIBRARY, strlen(LIBRARY));
+    char buffer[65536];
+    const ssize_t n = proc_read((pid_t)pid, "environ", buffer, sizeof buffer);
+    return n > 0 && memmem(buffer, (size_t)n, LIBRARY, strlen(LIBRARY));
 }
 
 static bool is_ours(const struct probe_frame *f) { return f->path && strstr(f->path, "/" LIBRARY); }

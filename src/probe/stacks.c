@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "symbol/functions.h"
 #include "symbol/unwindrows.h"
 
@@ -289,60 +290,39 @@ static long index_of(struct stacks *s, const char *path)
     return index;
 }
 
-struct mapping {
-    struct probe_place place;
-    const char *path; /* within the line; NULL: none */
-    bool code;
-};
-
-/* "START-END MODE OFFSET DEVICE INODE PATH". */
-static bool parse_mapping(char *line, struct mapping *m)
-{
-    char *rest = NULL;
-    *m = (struct mapping){0};
-    line[strcspn(line, "\n")] = 0;
-    m->place.start = strtoull(line, &rest, 16);
-    m->place.end = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;
-    if (strlen(rest) < 6)
-        return false;
-    m->code = rest[3] == 'x';
-    m->place.shift = strtoull(rest + 6, NULL, 16);
-    m->path = strchr(rest, '/');
-    return m->path != NULL;
-}
-
 /* Calls `each` for the mappings of files of a process, until it returns true. */
 static void each_mapping(struct stacks *s, uint32_t pid, const struct probe_event_file *e,
                          bool (*each)(struct stacks *s, uint32_t pid, const char *path,
-                                      struct mapping *m, const struct probe_event_file *e))
+                                      struct probe_place *m, const struct probe_event_file *e))
 {
-    char name[64], line[PATH_MAX + 256], path[PATH_MAX + 64];
-    struct mapping m;
+    char path[PATH_MAX + 64];
+    struct proc_maps maps;
+    struct proc_mapping m;
     bool done = false;
-    snprintf(name, sizeof name, "/proc/%u/maps", pid);
-    FILE *maps = fopen(name, "re");
-    while (maps && !done && fgets(line, sizeof line, maps)) {
-        if (!parse_mapping(line, &m) || !m.code)
+    if (!proc_maps_open(&maps, (pid_t)pid))
+        return;
+    while (!done && proc_maps_next(&maps, &m)) {
+        if (*m.path != '/' || m.mode[2] != 'x')
             continue;
+        struct probe_place place = {.start = m.start, .end = m.end, .shift = m.offset};
         files_reach((pid_t)pid, m.path, path, sizeof path);
-        done = each(s, pid, path, &m, e);
+        done = each(s, pid, path, &place, e);
     }
-    if (maps)
-        fclose(maps);
+    proc_maps_close(&maps);
 }
 
-static bool learn_one(struct stacks *s, uint32_t pid, const char *path, struct mapping *m,
+static bool learn_one(struct stacks *s, uint32_t pid, const char *path, struct probe_place *m,
                       const struct probe_event_file *e)
 {
-    if (e && (e->address < m->place.start || e->address >= m->place.end))
+    if (e && (e->address < m->start || e->address >= m->end))
         return false;
     long index;
     if (e && e->type == PROBE_EVENT_FILE) {
         if ((index = add_file(s, path)) >= 0)
             hand_over(s, (size_t)index, &e->id);
     } else if ((index = index_of(s, path)) >= 0) {
-        m->place.id = s->file[index].id;
-        fill_pages(s, pid, &m->place);
+        m->id = s->file[index].id;
+        fill_pages(s, pid, m);
     }
     return e != NULL;
 }
@@ -352,7 +332,7 @@ void stacks_learn(struct stacks *s, const struct probe_event_file *e)
     each_mapping(s, e->pid, e, learn_one);
 }
 
-static bool learn_file(struct stacks *s, uint32_t pid, const char *path, struct mapping *m,
+static bool learn_file(struct stacks *s, uint32_t pid, const char *path, struct probe_place *m,
                        const struct probe_event_file *e)
 {
     (void)pid, (void)m, (void)e;
@@ -362,15 +342,15 @@ static bool learn_file(struct stacks *s, uint32_t pid, const char *path, struct 
 
 void stacks_learn_all(struct stacks *s, uint32_t pid) { each_mapping(s, pid, NULL, learn_file); }
 
-static bool locate_one(struct stacks *s, uint32_t pid, const char *path, struct mapping *m,
+static bool locate_one(struct stacks *s, uint32_t pid, const char *path, struct probe_place *m,
                        const struct probe_event_file *e)
 {
     (void)pid;
-    if (e->address < m->place.start || e->address >= m->place.end)
+    if (e->address < m->start || e->address >= m->end)
         return false;
     long index = index_of(s, path);
     if (index >= 0)
-        s->located = frame_in(&s->file[index], e->address - m->place.start + m->place.shift);
+        s->located = frame_in(&s->file[index], e->address - m->start + m->shift);
     return true;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "launch/launch.h"
 #include "record/outside.h"
 #include "record/sink.h"
@@ -78,7 +79,7 @@ static void wait_for_end(struct attach *a, int signals)
 /* The path of its program. */
 static const char *name_of(uint32_t pid, char *exe, size_t room)
 {
-    (void)trust_proc_link((pid_t)pid, "exe", exe, room);
+    (void)proc_link((pid_t)pid, "exe", exe, room);
     return exe;
 }
 

@@ -1,4 +1,5 @@
 /* image.c - see image.h. Samples, splits and the end of one program image. */
+#include "base/proc.h"
 #include "image.h"
 
 #include <errno.h>
@@ -51,7 +52,7 @@ void image_look(struct image *m)
     m->gone =
         m->pidfd < 0 && (m->pid <= 0 || errno == ESRCH || (kill(m->pid, 0) && errno == ESRCH));
     if (m->pidfd >= 0 && m->statm < 0)
-        m->statm = trust_proc(m->pid, "statm");
+        m->statm = proc_open(m->pid, "statm");
 }
 
 static struct mlw_chunk head_for(const struct recording *r, const struct image *m, uint16_t type)
@@ -212,21 +213,9 @@ int image_wait_status(int pidfd, pid_t pid)
     struct pidfd_exit_info info = {.mask = PIDFD_EXIT_WANTED};
     if (pidfd >= 0 && !ioctl(pidfd, PIDFD_ASK_INFO, &info) && info.mask & PIDFD_EXIT_WANTED)
         return info.exit_code;
-    /* Older kernels tell as long as it is a zombie: the last field of its stat. */
-    char text[2048];
-    int fd = trust_proc(pid, "stat");
-    if (fd < 0)
-        return -1;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return -1;
-    text[n] = 0;
-    char *state = strrchr(text, ')'), *status = strrchr(text, ' ');
-    if (!state || state[1] != ' ' || state[2] != 'Z' || !status)
-        return -1;
-    int code = (int)strtol(status + 1, NULL, 10);
-    return code ? code : -1; /* 0 also stands for "you may not know" */
+    /* Older kernels say so as long as it is a zombie. 0 also stands for "you may not know". */
+    struct proc_stat stat;
+    return proc_stat(pid, &stat) && stat.state == 'Z' && stat.exit_code ? stat.exit_code : -1;
 }
 
 static void put_lost(struct tlv *t, uint64_t calls, enum mlw_lost_reason reason)

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "record/smaps.h"
 #include "trace/trace.h"
 #include "trust/process.h"
@@ -97,20 +98,6 @@ static void numbers_release(struct numbers *m)
     *m = (struct numbers){0};
 }
 
-/* Reads a small file of /proc; returns its bytes, behind which a NUL is put. */
-static size_t read_proc(uint32_t pid, const char *name, char *to, size_t room)
-{
-    int fd = trust_proc((pid_t)pid, name);
-    size_t n = 0;
-    ssize_t k = 0;
-    while (fd >= 0 && n + 1 < room && (k = read(fd, to + n, room - 1 - n)) > 0)
-        n += (size_t)k;
-    if (fd >= 0)
-        close(fd);
-    to[n] = 0;
-    return n;
-}
-
 static uint64_t since_start(const struct outside *s, uint64_t ns)
 {
     return ns > s->start_ns ? ns - s->start_ns : 0;
@@ -139,15 +126,15 @@ static char *copy(struct outside *s, const char *from, size_t n)
 /* Early: of a process that has ended, none of this is known. */
 static void identify(struct outside *s, struct process *p)
 {
-    char exe[4096], stat[512];
+    char exe[4096];
     static char arguments[ARGUMENTS];
-    read_proc(p->pid, "stat", stat, sizeof stat);
-    const char *behind = strrchr(stat, ')'); /* the name may hold anything */
-    if (behind && strlen(behind) > 4)
-        p->ppid = (uint32_t)strtoul(behind + 4, NULL, 10);
-    const ssize_t length = trust_proc_link((pid_t)p->pid, "exe", exe, sizeof exe);
+    struct proc_stat stat;
+    if (proc_stat((pid_t)p->pid, &stat))
+        p->ppid = (uint32_t)stat.ppid;
+    const ssize_t length = proc_link((pid_t)p->pid, "exe", exe, sizeof exe);
     p->exe = copy(s, exe, length > 0 ? (size_t)length : 0);
-    p->argument_bytes = read_proc(p->pid, "cmdline", arguments, sizeof arguments);
+    const ssize_t bytes = proc_read((pid_t)p->pid, "cmdline", arguments, sizeof arguments);
+    p->argument_bytes = bytes > 0 ? (size_t)bytes : 0;
     p->arguments = copy(s, arguments, p->argument_bytes);
 }
 
@@ -170,7 +157,7 @@ static struct process *new_process(struct outside *s, uint32_t pid)
     }
     struct process *p = &s->process[s->count++];
     *p = (struct process){.pid = pid,
-                          .statm = trust_proc((pid_t)pid, "statm"),
+                          .statm = proc_open((pid_t)pid, "statm"),
                           .sample_ns =
                               s->o->sample_interval_ns ? s->o->sample_interval_ns : FASTEST_NS};
     *at = (uint32_t)s->count;
@@ -341,7 +328,7 @@ static uint32_t thread_of(struct outside *s, struct process *p, uint32_t tid)
     if (!*at) {
         char file[32], name[64];
         snprintf(file, sizeof file, "task/%u/comm", tid);
-        read_proc(p->pid, file, name, sizeof name);
+        (void)proc_read((pid_t)p->pid, file, name, sizeof name);
         name[strcspn(name, "\n")] = 0;
         *at = rows_thread_of(s->rows, p->image, tid, name) + 1;
     }

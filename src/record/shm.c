@@ -1,4 +1,5 @@
 /* shm.c - see shm.h. The only place that maps a session outside the traced program. */
+#include "base/proc.h"
 #include "shm.h"
 
 #include <dirent.h>
@@ -158,23 +159,6 @@ int shm_open_named(struct shm *s, const char *path, struct error *err)
     return fd < 0 ? -1 : adopt(s, fd, err);
 }
 
-/* Copies the value of `name` in /proc/PID/environ to value. */
-static bool find_environ(pid_t pid, const char *name, char *value, size_t room)
-{
-    FILE *f = trust_proc_stream(pid, "environ");
-    if (!f)
-        return false;
-    char *entry = NULL;
-    size_t capacity = 0, length = strlen(name);
-    bool found = false;
-    while (!found && getdelim(&entry, &capacity, 0, f) > 0)
-        if (!strncmp(entry, name, length) && entry[length] == '=')
-            found = snprintf(value, room, "%s", entry + length + 1) < (int)room;
-    free(entry);
-    fclose(f);
-    return found;
-}
-
 static bool names_session(const char *target)
 {
     return !strncmp(target, "/memfd:mallow-session", 21) ||
@@ -182,20 +166,32 @@ static bool names_session(const char *target)
             !strchr(target + sizeof SHARED - 1, '/'));
 }
 
+/* PID of "/proc/PID/fd/NUMBER", 0 of anything else. */
+static pid_t maker_of(const char *path)
+{
+    static const char proc[] = "/proc/", fd[] = "/fd/";
+    const size_t n = sizeof proc - 1,
+                 digits = strspn(path + (strncmp(path, proc, n) ? 0 : n), "0123456789");
+    if (strncmp(path, proc, n) != 0 || !digits || digits > 9 ||
+        strncmp(path + n + digits, fd, sizeof fd - 1) != 0)
+        return 0;
+    const char *number = path + n + digits + sizeof fd - 1;
+    return *number && !number[strspn(number, "0123456789")] ? (pid_t)strtol(path + n, NULL, 10) : 0;
+}
+
 /* The session that the environment of the process names: a file of /dev/shm, or a descriptor of its
  * `mallow record`. Any other path is none of ours. */
 static int try_environment(struct shm *s, const struct trust_process *p, struct error *err)
 {
-    char path[256], end;
-    int maker, number;
-    if (!find_environ(p->pid, MLW_ENV_SESSION, path, sizeof path))
+    char path[256];
+    if (!proc_environ(p->pid, MLW_ENV_SESSION, path, sizeof path))
         return error_set(err, ERROR_USAGE, "its environment names no session");
-    bool held = sscanf(path, "/proc/%d/fd/%d%c", &maker, &number, &end) == 2 && maker > 0;
-    if (!held && !names_session(path))
+    const pid_t maker = maker_of(path);
+    if (!maker && !names_session(path))
         return error_set(err, ERROR_FORMAT, "its environment names no session");
     if (try_path(s, path, p, err))
         return -1;
-    s->maker = held ? maker : p->pid;
+    s->maker = maker ? maker : p->pid;
     return 0;
 }
 
@@ -203,7 +199,7 @@ static int try_environment(struct shm *s, const struct trust_process *p, struct 
 static int try_links(struct shm *s, const struct trust_process *p, const char *dir,
                      struct error *err)
 {
-    int fd = trust_proc(p->pid, dir);
+    int fd = proc_open(p->pid, dir);
     DIR *d = fd < 0 ? NULL : trust_list(fd);
     int result = d ? error_set(err, ERROR_USAGE, "no session in /proc/%d/%s", (int)p->pid, dir)
                    : error_system(err, "cannot read /proc/%d/%s", (int)p->pid, dir);
@@ -212,7 +208,7 @@ static int try_links(struct shm *s, const struct trust_process *p, const char *d
         char name[NAME_MAX + 64], path[sizeof name + 32], target[PATH_MAX];
         snprintf(name, sizeof name, "%s/%s", dir, e->d_name);
         snprintf(path, sizeof path, "/proc/%d/%s", (int)p->pid, name);
-        if (trust_proc_link(p->pid, name, target, sizeof target) > 0 && names_session(target))
+        if (proc_link(p->pid, name, target, sizeof target) > 0 && names_session(target))
             result = try_path(s, path, p, err);
     }
     if (d)
@@ -227,23 +223,19 @@ static int try_links(struct shm *s, const struct trust_process *p, const char *d
 /* A session under /dev/shm by the name that it has among the mappings of the process. */
 static int try_maps(struct shm *s, const struct trust_process *p, bool *mapped, struct error *err)
 {
-    FILE *f = trust_proc_stream(p->pid, "maps");
-    if (!f)
+    struct proc_maps maps;
+    struct proc_mapping m;
+    if (!proc_maps_open(&maps, p->pid))
         return error_system(err, "cannot read /proc/%d/maps", (int)p->pid);
-    char *line = NULL;
-    size_t capacity = 0;
     int result = error_set(err, ERROR_USAGE, "it maps no session");
-    while (result && getline(&line, &capacity, f) > 0) {
-        line[strcspn(line, "\n")] = 0;
-        char *name = strchr(line, '/');
-        if (!name || !names_session(name))
+    while (result && proc_maps_next(&maps, &m)) {
+        if (!names_session(m.path))
             continue;
         *mapped = true;
-        if (!strncmp(name, SHARED, sizeof SHARED - 1))
-            result = try_path(s, name, p, err);
+        if (!strncmp(m.path, SHARED, sizeof SHARED - 1))
+            result = try_path(s, m.path, p, err);
     }
-    free(line);
-    fclose(f);
+    proc_maps_close(&maps);
     if (!result)
         s->maker = p->pid;
     return result;
@@ -265,7 +257,7 @@ int shm_find(struct shm *s, pid_t pid, struct error *err)
             "process %d is recorded, but its session cannot be opened: `mallow record` "
             "is gone, and only root can reach it now",
             (int)pid);
-    int fd = trust_proc(pid, "maps");
+    int fd = proc_open(pid, "maps");
     if (fd < 0)
         return error_system(err, "cannot look into process %d", (int)pid);
     close(fd);

@@ -1,4 +1,5 @@
 /* smaps.c - see smaps.h. Reads one text; asks the kernel for nothing but that text. */
+#include "base/proc.h"
 #include "smaps.h"
 
 #include <errno.h>
@@ -244,7 +245,7 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
 
 int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err)
 {
-    int fd = trust_proc(pid, "smaps");
+    int fd = proc_open(pid, "smaps");
     if (fd < 0)
         return error_system(err, "cannot read /proc/%d/smaps", (int)pid);
     b->n = 0;

@@ -7,42 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/proc.h"
+
 #define PROC_BYTES (64u << 10)
-
-static void name_of(pid_t pid, const char *name, char *path, size_t room)
-{
-    if (pid)
-        snprintf(path, room, "/proc/%d/%s", (int)pid, name);
-    else
-        snprintf(path, room, "/proc/self/%s", name);
-}
-
-int trust_proc(pid_t pid, const char *name)
-{
-    char path[128];
-    name_of(pid, name, path, sizeof path);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-FILE *trust_proc_stream(pid_t pid, const char *name)
-{
-    char path[128];
-    name_of(pid, name, path, sizeof path);
-    return fopen(path, "re");
-}
-
-ssize_t trust_proc_link(pid_t pid, const char *name, char *to, size_t room)
-{
-    char path[128];
-    name_of(pid, name, path, sizeof path);
-    ssize_t n = readlink(path, to, room - 1);
-    to[n > 0 ? n : 0] = 0;
-    return n;
-}
 
 /* The file of the process that dir is of; to be freed. */
 static char *text_of(int dir, const char *name, struct error *err)
@@ -56,38 +26,6 @@ static char *text_of(int dir, const char *name, struct error *err)
     text = trust_read_whole(fd, PROC_BYTES, NULL, err);
     close(fd);
     return text;
-}
-
-/* The numbers behind a name at the start of a line; returns how many there were. */
-static unsigned numbers(const char *text, const char *name, unsigned long *out, unsigned room)
-{
-    size_t length = strlen(name);
-    for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
-        if (strncmp(line, name, length) != 0)
-            continue;
-        unsigned n = 0;
-        const char *at = line + length;
-        for (char *end; n < room && *at != '\n'; at = end) {
-            out[n] = strtoul(at, &end, 10);
-            if (end == at)
-                break;
-            n++;
-        }
-        return n;
-    }
-    return 0;
-}
-
-/* Field 22 of stat. */
-static bool start_of(const char *stat, uint64_t *ticks)
-{
-    const char *at = strrchr(stat, ')'); /* the name in front of it may hold anything */
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (!at)
-        return false;
-    *ticks = strtoull(at + 1, NULL, 10);
-    return true;
 }
 
 static uint64_t monotonic_of(uint64_t ticks)
@@ -105,10 +43,12 @@ static uint64_t monotonic_of(uint64_t ticks)
 static bool parse(struct trust_process *p, const char *status, const char *stat)
 {
     unsigned long uid[4], inner[64], parent;
-    unsigned levels = numbers(status, "NSpid:", inner, 64);
-    if (numbers(status, "Uid:", uid, 4) != 4 || numbers(status, "PPid:", &parent, 1) != 1 ||
-        !start_of(stat, &p->start_ticks))
+    struct proc_stat fields;
+    unsigned levels = proc_status_numbers(status, "NSpid:", inner, 64);
+    if (proc_status_numbers(status, "Uid:", uid, 4) != 4 ||
+        proc_status_numbers(status, "PPid:", &parent, 1) != 1 || !proc_stat_parse(stat, &fields))
         return false;
+    p->start_ticks = fields.start_ticks;
     for (int i = 0; i < 4; i++)
         p->uid[i] = (uid_t)uid[i];
     p->ppid = (pid_t)parent;
@@ -172,7 +112,7 @@ static bool is_for_writing(int infos, const char *name)
 
 bool trust_process_writes(pid_t pid, const struct trust_identity *file)
 {
-    int infos = trust_proc(pid, "fdinfo"), fds = trust_proc(pid, "fd");
+    int infos = proc_open(pid, "fdinfo"), fds = proc_open(pid, "fd");
     DIR *d = infos < 0 || fds < 0 ? NULL : fdopendir(fds);
     bool found = false;
     for (struct dirent *e; d && !found && (e = readdir(d));) {
@@ -194,21 +134,14 @@ bool trust_process_maps(pid_t pid, const struct trust_identity *file)
 {
     struct trust_process p;
     struct error ignored;
-    FILE *f = trust_proc_stream(pid, "maps");
-    if (!f)
+    struct proc_maps maps;
+    struct proc_mapping m;
+    bool found = false;
+    if (!proc_maps_open(&maps, pid))
         return !trust_process(pid, &p, &ignored);
-    char *line = NULL;
-    size_t room = 0;
-    bool found = false, refused = false;
-    errno = 0;
-    while (!found && getline(&line, &room, f) > 0) {
-        unsigned major, minor;
-        unsigned long long inode;
-        found = sscanf(line, "%*s %*s %*s %x:%x %llu", &major, &minor, &inode) == 3 &&
-                makedev(major, minor) == file->device && inode == file->inode;
-    }
-    refused = errno == EACCES || errno == EPERM;
-    free(line);
-    fclose(f);
+    while (!found && proc_maps_next(&maps, &m))
+        found = m.device == file->device && m.inode == file->inode;
+    const bool refused = !found && (errno == EACCES || errno == EPERM);
+    proc_maps_close(&maps);
     return found || refused;
 }

@@ -8,7 +8,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/types.h>
 
 #include "trust/file.h"
@@ -38,12 +37,5 @@ bool trust_process_writes(pid_t pid, const struct trust_identity *file);
 /* Whether the process has this file mapped. True, too, when it lives and its maps may not be read.
  */
 bool trust_process_maps(pid_t pid, const struct trust_identity *file);
-
-/* /proc/PID/NAME for reading; NAME is one of the kernel's ("maps", "status"). -1 with errno. pid 0
- * is this process. */
-int trust_proc(pid_t pid, const char *name);
-FILE *trust_proc_stream(pid_t pid, const char *name);
-/* What the link /proc/PID/NAME names, NUL-terminated; its length, or -1 with errno. */
-ssize_t trust_proc_link(pid_t pid, const char *name, char *to, size_t room);
 
 #endif

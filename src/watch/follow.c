@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "launch/launch.h"
 #include "watch/held.h"
 #include "watch/maps.h"
@@ -192,12 +193,8 @@ void follow_session(struct follow *f, int directory)
 
 static void command_line(pid_t pid, char *out, size_t room)
 {
-    int fd = trust_proc(pid, "cmdline");
-    ssize_t n = fd < 0 ? -1 : read(fd, out, room - 1);
-    if (fd >= 0)
-        close(fd);
+    ssize_t n = proc_read(pid, "cmdline", out, room);
     n = n > 0 ? n : 0;
-    out[n] = 0;
     while (n && !out[n - 1])
         n--;
     for (ssize_t i = 0; i < n; i++)

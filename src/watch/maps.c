@@ -7,35 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "watch/follow.h"
 
 #define DELETED " (deleted)"
 
 /* ---- the mappings ---- */
-
-struct mapping {
-    uint64_t start, end_of, inode;
-    unsigned major, minor;
-    char *path;
-};
-
-/* "start-end perms offset major:minor inode   /path" */
-static bool parse(char *line, struct mapping *m)
-{
-    unsigned long long start, end, inode;
-    m->path = strchr(line, '/');
-    if (!m->path || sscanf(line, "%llx-%llx %*s %*x %x:%x %llu", &start, &end, &m->major, &m->minor,
-                           &inode) != 5)
-        return false;
-    m->path[strcspn(m->path, "\n")] = 0;
-    m->start = start;
-    m->end_of = end;
-    m->inode = inode;
-    return true;
-}
 
 static bool is_memfd(const char *path) { return !strcmp(path, "/memfd:" MLW_WATCH_MEMFD); }
 
@@ -51,39 +30,39 @@ static bool is_segment(const char *path)
            (follow_name("", name, &pid, &clock) && follow_session_maker(directory, &pid));
 }
 
+/* Whether the file has no name any more; the mark of the kernel is removed from its path. */
+static bool take_deleted(char *path)
+{
+    const size_t n = strlen(path), mark = sizeof DELETED - 1;
+    if (n <= mark || strcmp(path + n - mark, DELETED) != 0)
+        return false;
+    path[n - mark] = 0;
+    return true;
+}
+
 int maps_read(pid_t pid, struct maps *m, struct error *err)
 {
-    char *line = NULL;
-    size_t room = 0;
+    struct proc_maps maps;
+    struct proc_mapping of;
     *m = (struct maps){0};
-    FILE *in = trust_proc_stream(pid, "maps");
-    bool refused = !in && (errno == EACCES || errno == EPERM);
-    if (!in && !refused)
+    const bool open = proc_maps_open(&maps, pid);
+    if (!open && errno != EACCES && errno != EPERM)
         return error_system(err, "cannot see the memory of process %d", (int)pid);
-    errno = 0;
-    while (in && getline(&line, &room, in) > 0) {
-        struct mapping of;
-        if (!parse(line, &of))
+    while (open && proc_maps_next(&maps, &of)) {
+        if (*of.path != '/')
             continue;
         m->library |= strstr(of.path, "libmallow-watch.so") != NULL;
-        size_t n = strlen(of.path);
-        const bool deleted =
-            n > sizeof DELETED - 1 && !strcmp(of.path + n - (sizeof DELETED - 1), DELETED);
-        if (deleted)
-            of.path[n - (sizeof DELETED - 1)] = 0;
-        const bool memfd = deleted && is_memfd(of.path);
+        const bool deleted = take_deleted(of.path), memfd = deleted && is_memfd(of.path);
         if (!memfd && !is_segment(of.path))
             continue;
         m->start = of.start;
-        m->end_of = of.end_of;
+        m->end_of = of.end;
         m->nameless = deleted;
-        m->file = (struct trust_identity){makedev(of.major, of.minor), of.inode, 0};
+        m->file = (struct trust_identity){of.device, of.inode, 0};
         snprintf(m->path, sizeof m->path, "%s", of.path);
     }
-    refused |= errno == EACCES || errno == EPERM;
-    free(line);
-    if (in)
-        fclose(in);
+    const bool refused = errno == EACCES || errno == EPERM;
+    proc_maps_close(&maps);
     if (refused)
         return error_set(err, ERROR_UNSUPPORTED,
                          "not allowed to see the memory of process %d; be the user that it belongs "
@@ -94,18 +73,14 @@ int maps_read(pid_t pid, struct maps *m, struct error *err)
 
 bool maps_has(pid_t pid, const struct trust_identity *file)
 {
-    char *line = NULL;
-    size_t room = 0;
-    FILE *in = trust_proc_stream(pid, "maps");
-    bool has = !in && errno != ENOENT && errno != ESRCH;
-    while (in && !has && getline(&line, &room, in) > 0) {
-        struct mapping of;
-        has = parse(line, &of) && of.inode == file->inode &&
-              makedev(of.major, of.minor) == file->device;
-    }
-    free(line);
-    if (in)
-        fclose(in);
+    struct proc_maps maps;
+    struct proc_mapping m;
+    bool has = false;
+    if (!proc_maps_open(&maps, pid))
+        return errno != ENOENT && errno != ESRCH;
+    while (!has && proc_maps_next(&maps, &m))
+        has = m.inode == file->inode && m.device == file->device;
+    proc_maps_close(&maps);
     return has;
 }
 
@@ -127,7 +102,7 @@ static int open_nameless(const struct trust_process *who, const struct maps *m, 
                          struct error *err)
 {
     char path[64 + NAME_MAX];
-    int fds = trust_proc(who->pid, "fd");
+    int fds = proc_open(who->pid, "fd");
     DIR *d = fds < 0 ? NULL : fdopendir(fds);
     bool found = false;
     for (struct dirent *e; d && !found && (e = readdir(d));) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "watch/held.h"
 
 #define Q8 256.0
@@ -36,8 +37,8 @@ static bool is_gone(const struct watch_process *p)
 static bool has_our_clock(pid_t pid)
 {
     char ours[64], its[64];
-    return trust_proc_link(0, "ns/time", ours, sizeof ours) <= 0 ||
-           trust_proc_link(pid, "ns/time", its, sizeof its) <= 0 || !strcmp(ours, its);
+    return proc_link(0, "ns/time", ours, sizeof ours) <= 0 ||
+           proc_link(pid, "ns/time", its, sizeof its) <= 0 || !strcmp(ours, its);
 }
 
 /* Whether what the segment says is so: its file belongs to root, to the caller or to a user of the

@@ -1,0 +1,198 @@
+/* proc.c - see proc.h. */
+#include "base/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 128 };
+
+static void path_of(pid_t pid, const char *name, char path[PATH_BYTES])
+{
+    if (pid)
+        snprintf(path, PATH_BYTES, "/proc/%d/%s", (int)pid, name);
+    else
+        snprintf(path, PATH_BYTES, "/proc/self/%s", name);
+}
+
+int proc_open(pid_t pid, const char *name)
+{
+    char path[PATH_BYTES];
+    path_of(pid, name, path);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+FILE *proc_stream(pid_t pid, const char *name)
+{
+    char path[PATH_BYTES];
+    path_of(pid, name, path);
+    return fopen(path, "re");
+}
+
+ssize_t proc_link(pid_t pid, const char *name, char *to, size_t room)
+{
+    char path[PATH_BYTES];
+    path_of(pid, name, path);
+    ssize_t n = readlink(path, to, room - 1);
+    to[n > 0 ? n : 0] = 0;
+    return n;
+}
+
+ssize_t proc_read(pid_t pid, const char *name, char *to, size_t room)
+{
+    int fd = proc_open(pid, name), number = errno;
+    size_t n = 0;
+    ssize_t got = fd < 0 ? -1 : 0;
+    to[0] = 0;
+    while (fd >= 0 && n + 1 < room && (got = read(fd, to + n, room - 1 - n)) != 0) {
+        if (got > 0)
+            n += (size_t)got;
+        else if (errno != EINTR)
+            break;
+    }
+    if (fd >= 0) {
+        number = errno;
+        close(fd);
+    }
+    to[n] = 0;
+    errno = number;
+    return got < 0 && !n ? -1 : (ssize_t)n;
+}
+
+/* ---- maps ---- */
+
+/* A hexadecimal number and the character behind it. */
+static bool hex(char **at, char behind, uint64_t *value)
+{
+    char *end = *at;
+    if (**at == ' ' || **at == '-' || **at == '+')
+        return false;
+    *value = strtoull(*at, &end, 16);
+    if (end == *at || *end != behind)
+        return false;
+    *at = end + 1;
+    return true;
+}
+
+bool proc_mapping_parse(char *line, struct proc_mapping *m)
+{
+    uint64_t major, minor;
+    char *at = line, *end;
+    line[strcspn(line, "\n")] = 0;
+    if (!hex(&at, '-', &m->start) || !hex(&at, ' ', &m->end) || strlen(at) < 5 || at[4] != ' ')
+        return false;
+    memcpy(m->mode, at, 4);
+    m->mode[4] = 0;
+    at += 5;
+    if (!hex(&at, ' ', &m->offset) || !hex(&at, ':', &major) || !hex(&at, ' ', &minor))
+        return false;
+    m->device = makedev((unsigned)major, (unsigned)minor);
+    m->inode = strtoull(at, &end, 10);
+    if (end == at || (*end && *end != ' '))
+        return false;
+    m->path = end + strspn(end, " ");
+    return true;
+}
+
+bool proc_maps_open(struct proc_maps *maps, pid_t pid)
+{
+    *maps = (struct proc_maps){.in = proc_stream(pid, "maps")};
+    return maps->in != NULL;
+}
+
+bool proc_maps_next(struct proc_maps *maps, struct proc_mapping *m)
+{
+    do {
+        errno = 0;
+        if (getline(&maps->line, &maps->room, maps->in) <= 0)
+            return false;
+    } while (!proc_mapping_parse(maps->line, m));
+    return true;
+}
+
+void proc_maps_close(struct proc_maps *maps)
+{
+    free(maps->line);
+    if (maps->in)
+        fclose(maps->in);
+    *maps = (struct proc_maps){0};
+}
+
+/* ---- stat ---- */
+
+bool proc_stat_parse(const char *text, struct proc_stat *s)
+{
+    enum { STATE = 3, PPID = 4, USER = 14, SYSTEM = 15, START = 22, EXIT_CODE = 52 };
+    const char *at = strrchr(text, ')'); /* the name before it may hold anything */
+    char *end = NULL;
+    *s = (struct proc_stat){0};
+    if (!at || at[1] != ' ' || !at[2])
+        return false;
+    s->state = at[2];
+    for (int field = STATE; (at = strchr(at + 1, ' ')); field++) {
+        const char *value = at + 1;
+        if (field == PPID)
+            s->ppid = (pid_t)strtol(value, NULL, 10);
+        else if (field == USER)
+            s->user_ticks = strtoull(value, NULL, 10);
+        else if (field == SYSTEM)
+            s->system_ticks = strtoull(value, NULL, 10);
+        else if (field == START)
+            s->start_ticks = strtoull(value, &end, 10);
+        else if (field == EXIT_CODE)
+            s->exit_code = (int)strtol(value, NULL, 10);
+    }
+    return end != NULL;
+}
+
+bool proc_stat(pid_t pid, struct proc_stat *s)
+{
+    char text[2048];
+    *s = (struct proc_stat){0};
+    return proc_read(pid, "stat", text, sizeof text) > 0 && proc_stat_parse(text, s);
+}
+
+/* ---- status ---- */
+
+const char *proc_status_field(const char *text, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL)
+        if (!strncmp(line, name, length))
+            return line + length + strspn(line + length, " \t");
+    return NULL;
+}
+
+unsigned proc_status_numbers(const char *text, const char *name, unsigned long *out, unsigned room)
+{
+    unsigned n = 0;
+    const char *at = proc_status_field(text, name);
+    for (char *end; at && n < room && *at != '\n'; at = end) {
+        out[n] = strtoul(at, &end, 10);
+        if (end == at)
+            break;
+        n++;
+    }
+    return n;
+}
+
+/* ---- environ ---- */
+
+bool proc_environ(pid_t pid, const char *name, char *value, size_t room)
+{
+    FILE *in = proc_stream(pid, "environ");
+    char *entry = NULL;
+    size_t capacity = 0;
+    const size_t length = strlen(name);
+    bool found = false;
+    while (in && !found && getdelim(&entry, &capacity, 0, in) > 0)
+        if (!strncmp(entry, name, length) && entry[length] == '=')
+            found = (size_t)snprintf(value, room, "%s", entry + length + 1) < room;
+    free(entry);
+    if (in)
+        fclose(in);
+    return found;
+}
