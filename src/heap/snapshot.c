@@ -387,6 +387,9 @@ void live_end_copy(struct target *t, struct live *live)
         return;
     live->copy = 0;
     live->memory_pid = (pid_t)t->pid;
+    if (live->memory_fd >= 0)
+        close(live->memory_fd);
+    live->memory_fd = live_open_memory((pid_t)t->pid);
     hold_signals(&before);
     kill(copy, SIGKILL);
     while (waitpid(copy, &status, __WALL) == copy && !WIFEXITED(status) && !WIFSIGNALED(status))

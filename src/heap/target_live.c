@@ -34,9 +34,11 @@ static size_t live_read(struct target *t, uint64_t address, void *into, size_t b
     while (done < bytes) {
         struct iovec here = {to + done, bytes - done};
         struct iovec there = {(void *)(uintptr_t)(address + done), bytes - done}; // NOLINT
-        ssize_t n = process_vm_readv(live->memory_pid, &here, 1, &there, 1, 0);
-        if (n <= 0 && live->memory_fd >= 0) /* mappings without PROT_READ can be read so */
-            n = pread(live->memory_fd, to + done, bytes - done, (off_t)(address + done));
+        /* process_vm_readv pins pages. Those that processes share after a fork, the kernel first
+         * copies for it: it would double the memory of a snapshot. */
+        ssize_t n = live->memory_fd >= 0
+                        ? pread(live->memory_fd, to + done, bytes - done, (off_t)(address + done))
+                        : process_vm_readv(live->memory_pid, &here, 1, &there, 1, 0);
         if (n <= 0)
             break;
         done += (size_t)n;

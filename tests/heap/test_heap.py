@@ -1,6 +1,7 @@
 """`mallow heap`: leaks, types, ways, options, targets that cannot be read."""
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -166,6 +167,17 @@ class Refusals(HeapTest):
 
     def test_a_snapshot_is_not_noticed(self):
         self.looked_at(source="snapshot")
+
+    def test_a_snapshot_copies_nothing(self):
+        """Pages that the copy shares with the process stay shared: reading them makes no page fault."""
+        p = self.start(sys.executable, "-c", "import sys; b = [bytes([i]) * (1 << 20) for i in range(1, 97)]\n"
+                       "print('ready', flush=True); sys.stdin.read()")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+        document = self.heap_json(p.pid)
+        faults = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before
+        self.assertEqual(document["source"], "snapshot", document.get("note"))
+        self.assertGreater(document["used_bytes"], 96 << 20)
+        self.assertLess(faults, (96 << 20) // 4096 // 2)
 
     def test_no_snapshot_behind_a_filter(self):
         self.assertIn("seccomp", self.looked_at("seccomp", source="stopped")["note"])
