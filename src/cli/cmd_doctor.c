@@ -104,6 +104,9 @@ static void print_program(const struct findings *s)
         text_printf(stdout,
                     "    it is linked with %s, which is recorded like the C library's malloc\n",
                     p->linked_allocator);
+    if (*p->linked_sanitizer && !inspect_must_be_first(p))
+        text_printf(stdout, "    it is linked with %s, whose malloc is recorded\n",
+                    p->linked_sanitizer);
 }
 
 static void print_text(const struct findings *s)
@@ -152,6 +155,7 @@ static struct json_object *json_of_program(const struct findings *s)
     add_bool(o, "symbols", p->has_symbols);
     add_text(o, "own_allocator", p->own_allocator);
     add_text(o, "linked_allocator", p->linked_allocator);
+    add_text(o, "linked_sanitizer", p->linked_sanitizer);
     struct json_object *reasons = json_object_new_array();
     for (size_t i = 0; i < s->reason_count; i++) {
         struct json_object *r = json_object_new_object();

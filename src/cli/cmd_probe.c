@@ -222,6 +222,9 @@ static void find_preload(const struct probe_kind *kind, const struct inspect *fo
         return;
     if (inspect_judge(found, &reason, 1, &count) == INSPECT_IMPOSSIBLE && count)
         options->no_preload = reason.what;
+    else if (*found->linked_sanitizer)
+        options->no_preload = "it is linked with a sanitizer, whose malloc has no arenas and whose "
+                              "runtime does not start behind another library that replaces malloc";
     else if (inspect_find_library("libmallow-arenas.so", library, &err))
         options->no_preload = err.text;
     else

@@ -185,9 +185,14 @@ static void look_at_needed(const char *library, struct inspect *r)
     static const char *const allocators[] = {"libjemalloc", "libtcmalloc",  "libmimalloc",
                                              "libsnmalloc", "librpmalloc",  "libtbbmalloc",
                                              "libhoard",    "libtcmalloc_", NULL};
+    static const char *const sanitizers[] = {"libasan.",         "libtsan.",         "liblsan.",
+                                             "libclang_rt.asan", "libclang_rt.tsan", NULL};
     for (const char *const *a = allocators; *a; a++)
         if (!strncmp(library, *a, strlen(*a)) && !*r->linked_allocator)
             snprintf(r->linked_allocator, sizeof r->linked_allocator, "%s", library);
+    for (const char *const *a = sanitizers; *a; a++)
+        if (!strncmp(library, *a, strlen(*a)) && !*r->linked_sanitizer)
+            snprintf(r->linked_sanitizer, sizeof r->linked_sanitizer, "%s", library);
 }
 
 /* Reads DT_NEEDED and DT_SONAME. */

@@ -38,6 +38,7 @@ struct inspect {
     char own_allocator[64]; /* a bundled allocator under other names: "jemalloc (_rjem_malloc)", ""
                              */
     char linked_allocator[64]; /* DT_NEEDED allocator library: "libjemalloc.so.2", ""; recorded */
+    char linked_sanitizer[64]; /* DT_NEEDED runtime with a malloc of its own: "libasan.so.8", "" */
 };
 
 /* Finds `name` as execvp would (a name without a slash is looked up in PATH) and inspects it.
@@ -45,6 +46,11 @@ struct inspect {
  * when it is there and may not be executed, another errno when it cannot be read. A file that is
  * neither ELF nor a script is not an error: is_elf stays false. */
 int inspect_program(const char *name, struct inspect *result, struct error *err);
+
+/* Whether the runtime of AddressSanitizer is linked and will end the program at its start because a
+ * library is preloaded. False where ASAN_OPTIONS, in this environment, says
+ * verify_asan_link_order=0. */
+bool inspect_must_be_first(const struct inspect *result);
 
 /* The judgement, and up to `max` reasons: each one line, "what is so; what to do about it",
  * without a full stop, weightiest first. *count is how many were

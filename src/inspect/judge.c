@@ -2,6 +2,8 @@
 #include <elf.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "inspect/inspect.h"
 
@@ -30,6 +32,21 @@ static void add(struct verdicts *v, enum inspect_verdict verdict, const char *re
     r->verdict = verdict;
 }
 
+bool inspect_must_be_first(const struct inspect *result)
+{
+    static const char option[] = "verify_asan_link_order=";
+    const char *set = getenv("ASAN_OPTIONS");
+    bool verifies = true; /* the last of several counts */
+    if (strncmp(result->linked_sanitizer, "libasan.", 8) != 0 &&
+        strncmp(result->linked_sanitizer, "libclang_rt.asan", 16) != 0)
+        return false;
+    while (set && (set = strstr(set, option))) {
+        set += sizeof option - 1;
+        verifies = *set != '0' && *set != 'n' && *set != 'f'; /* 0, no, false */
+    }
+    return verifies;
+}
+
 static void judge_loading(const struct inspect *r, struct verdicts *v)
 {
     if (r->bits == 32)
@@ -51,6 +68,13 @@ static void judge_loading(const struct inspect *r, struct verdicts *v)
     if (r->is_musl)
         add(v, INSPECT_IMPOSSIBLE, "build it against glibc",
             "it runs on musl (%s), and the recording library needs glibc", r->interpreter);
+    if (inspect_must_be_first(r))
+        add(v, INSPECT_IMPOSSIBLE,
+            "start it with ASAN_OPTIONS=verify_asan_link_order=0, or build it without "
+            "-fsanitize=address",
+            "it is built with AddressSanitizer, whose runtime (%s) ends a program into which a "
+            "library is preloaded",
+            r->linked_sanitizer);
 }
 
 static void judge_allocators(const struct inspect *r, struct verdicts *v)

@@ -125,6 +125,48 @@ class NotRecordable(Case):
         os.chmod(copy, 0o4755)
         self.said([copy], [b"setuid"])
 
+    def sanitized(self, kind):
+        source, exe = os.path.join(self.dir, "x.c"), os.path.join(self.dir, "sanitized")
+        with open(source, "w") as f:
+            f.write("#include <stdio.h>\n#include <stdlib.h>\nint main(void) { for (int i = 0; i < 100; i++)\n"
+                    "free(malloc(777)); puts(\"ran\"); return 9; }\n")
+        if subprocess.run([needs("gcc"), "-fno-builtin", f"-fsanitize={kind}", source, "-o", exe],
+                          capture_output=True).returncode:
+            self.skipTest(f"SKIPPED, LOUDLY: gcc has no runtime for -fsanitize={kind} here")
+        return exe
+
+    def test_address_sanitizer(self):
+        """Its runtime ends a program into which a library is preloaded: so it is not run, and the way out is said."""
+        exe = self.sanitized("address")
+        way_out = "ASAN_OPTIONS=verify_asan_link_order=0"
+        for command in (["record", "-o", self.file], ["watch"]):
+            r = run([MALLOW, *command, "--", exe])
+            self.assertEqual((r.rc, r.out), (125, b""), r.err)
+            self.assertIn(b"AddressSanitizer", r.err)
+            self.assertIn(way_out.encode(), r.err)
+        r = run([MALLOW, "doctor", exe])
+        self.assertIn(b"cannot be recorded", r.out)
+        self.assertIn(way_out.encode(), r.out)
+        env = dict([way_out.split("=", 1)])
+        self.untouched([exe], env=env)
+        doc = self.report()
+        self.assertEqual(sum(s["calls"] for s in doc["processes"][0]["sites"]
+                             if s["allocated_bytes"] == 777 * s["calls"] > 0), 100)
+        r = run([MALLOW, "watch", "--guard", "all", "--period", "1K", "--", exe], env=env)
+        self.assertEqual((r.rc, r.out), (9, b"ran\n"), r.err)
+
+    def test_other_sanitizers(self):
+        """Recorded, with their malloc behind; no library that counts arenas goes into them."""
+        for kind in ("thread", "leak", "undefined"):
+            exe = self.sanitized(kind)
+            self.untouched([exe])
+            r = run([MALLOW, "watch", "--guard", "all", "--period", "1K", "--", exe])
+            self.assertEqual((r.rc, r.out), (9, b"ran\n"), r.err)
+            if kind != "undefined":
+                r = run([MALLOW, "probe", "arenas", "--source", "preload", "--", exe])
+                self.assertEqual((r.rc, r.out), (125, b""), r.err)
+                self.assertIn(b"sanitizer", r.err)
+
     def test_own_malloc(self):
         """Said, and run: its mappings and its children can be recorded."""
         plain = run([victim("own_malloc")])
