@@ -94,15 +94,19 @@ struct mlw_process {  /* 1024 bytes */
     uint64_t brk_start;
     uint32_t end_status; /* exit status, when the process said it itself */
     uint32_t
-        unwritten; /* chunks of this process that could not be written: errno of the last one */
-    uint64_t reserved[32];
+        unwritten;  /* chunks of this process that could not be written: errno of the last one */
+    uint32_t slots; /* atomic: buffers at and after were never used; see slots' live bytes */
+    uint32_t marks; /* atomic: calls of mallow_mark so far */
+    uint64_t reserved[31];
     uint32_t window[MLW_PROCESS_WINDOWS]; /* numbers of windows; slot s is in window[s / 64] */
     uint64_t reserved2[49];
 };
 
 /* mlw_chunk.reserved[0] of a buffer in a slot: its state. reserved[1]: the thread pointer (fs base)
  * of the thread that fills it, 0 when not known; the parent tells thread stacks from other memory
- * by it. In a file all of reserved[] is 0. */
+ * by it. reserved[2]: usable bytes of the blocks that the threads of this buffer have allocated
+ * less those that they have released, modulo 2^64; over all buffers in use, what the process has
+ * live, but for blocks of before the recording. In a file all of reserved[] is 0. */
 enum mlw_slot_state {
     MLW_SLOT_FREE = 0,
     MLW_SLOT_USED = 1, /* a thread writes into it (or died while it did) */

@@ -87,5 +87,6 @@ void mallow_mark(const char *label)
     memcpy(head, &clock, 8);
     memcpy(head + 8, &n, 2);
     stream_meta(t, MLW_META_MARK, head, sizeof head, label, n);
+    __atomic_fetch_add(&recorder.process->marks, 1, __ATOMIC_RELEASE);
     thread_leave(t);
 }

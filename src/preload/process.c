@@ -565,6 +565,7 @@ static void join_after_fork(void)
     recorder.image = new_image();
     recorder.ending = false;
     unwind_after_fork();
+    const uint64_t live = stream_live_bytes();
     /* A signal handler may have forked in the midst of one of our calls: its buffer must stay
      * writable for what is left of that call, and must not be the parent's. */
     for (unsigned i = 0; i < MLW_PROCESS_WINDOWS; i++) {
@@ -589,7 +590,7 @@ static void join_after_fork(void)
     say_who(start);
     go_live(start);
     wiped.control = &recorder.process->control;
-    stream_after_fork();
+    stream_after_fork(live);
 }
 
 void process_wake(void)

@@ -44,6 +44,20 @@ static __attribute__((noinline)) unsigned other_heap(struct thread *t, const uin
     return path;
 }
 
+/* Usable bytes of a block that the call is about to release. */
+MLW_INLINE uint64_t held_bytes(void *p)
+{
+    if (!p)
+        return 0;
+    if (unlikely(!next_facts.glibc))
+        return next.malloc_usable_size(p);
+    uint64_t word = ((const uint64_t *)p)[-1];
+    return (word & ~7ul) - (unlikely(word & 2) ? 16 : 8);
+}
+
+/* What is live has changed: modulo 2^64. Only this thread writes to its buffer's head. */
+MLW_INLINE void add_live(struct thread *t, uint64_t bytes) { t->chunk->reserved[2] += bytes; }
+
 /* usable bytes and enum mlw_path of a block of `size` that the call has just made */
 MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t size, uint64_t *usable)
 {
@@ -88,9 +102,11 @@ MLW_INLINE uint32_t take_stack(struct thread *t, uint64_t sp, uint64_t bp)
 
 /* ---- the two shapes that nearly all rows have ---- */
 
-/* After a call that yields a block, or fails to (p NULL). */
-static inline __attribute__((always_inline)) void
-after(unsigned op, void *p, uint64_t size, uint64_t argument, bool failed, uint64_t sp, uint64_t bp)
+/* After a call that yields a block, or fails to (p NULL). released: usable bytes of the block that
+ * it took the place of. */
+static inline __attribute__((always_inline)) void after(unsigned op, void *p, uint64_t size,
+                                                        uint64_t argument, bool failed,
+                                                        uint64_t released, uint64_t sp, uint64_t bp)
 {
     struct thread *t = thread_enter(sp);
     if (unlikely(!t))
@@ -108,12 +124,14 @@ after(unsigned op, void *p, uint64_t size, uint64_t argument, bool failed, uint6
     bool unusual = usable != mlw_usual_usable(size);
     stream_commit(t, mlw_row_encode(t->position, &t->row, op, MLW_F_ALLOC, clock, (uint64_t)p, size,
                                     stack, unusual, (uint32_t)(usable - size), argument, path));
+    add_live(t, (p ? usable : 0) - (failed ? 0 : released));
     thread_leave(t);
 }
 
-/* Before a call that releases a block. */
-static inline __attribute__((always_inline)) void
-before(unsigned op, unsigned fields, void *p, uint64_t size, uint64_t argument, uint64_t sp)
+/* Before a call that releases a block of `released` usable bytes. */
+static inline __attribute__((always_inline)) void before(unsigned op, unsigned fields, void *p,
+                                                         uint64_t size, uint64_t argument,
+                                                         uint64_t released, uint64_t sp)
 {
     struct thread *t = thread_enter(sp);
     if (unlikely(!t))
@@ -122,6 +140,7 @@ before(unsigned op, unsigned fields, void *p, uint64_t size, uint64_t argument, 
     unsigned path = unlikely(t->lane) ? MLW_PATH_NESTED : 0;
     stream_commit(t, mlw_row_encode(t->position, &t->row, op, fields, clock, (uint64_t)p, size, 0,
                                     0, 0, argument, path));
+    add_live(t, -released);
     thread_leave(t);
 }
 
@@ -130,7 +149,7 @@ before(unsigned op, unsigned fields, void *p, uint64_t size, uint64_t argument, 
 void *record_malloc(size_t size, uint64_t sp, uint64_t bp)
 {
     void *p = next.malloc(size);
-    after(MLW_OP_MALLOC, p, size, 0, !p, sp, bp);
+    after(MLW_OP_MALLOC, p, size, 0, !p, 0, sp, bp);
     return p;
 }
 
@@ -143,82 +162,84 @@ static uint64_t product(size_t n, size_t size)
 void *record_calloc(size_t n, size_t size, uint64_t sp, uint64_t bp)
 {
     void *p = next.calloc(n, size);
-    after(MLW_OP_CALLOC, p, product(n, size), 0, !p, sp, bp);
+    after(MLW_OP_CALLOC, p, product(n, size), 0, !p, 0, sp, bp);
     return p;
 }
 
 void *record_realloc(void *old, size_t size, uint64_t sp, uint64_t bp)
 {
+    const uint64_t released = held_bytes(old);
     if (old)
-        before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, sp);
+        before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, 0, sp);
     void *p = next.realloc(old, size);
-    after(MLW_OP_REALLOC, p, size, 0, !p && (size || !old), sp, bp);
+    after(MLW_OP_REALLOC, p, size, 0, !p && (size || !old), released, sp, bp);
     return p;
 }
 
 void *record_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_t bp)
 {
+    const uint64_t released = held_bytes(old);
     if (old)
-        before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, sp);
+        before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, 0, sp);
     void *p = next.reallocarray(old, n, size);
     uint64_t total = product(n, size);
-    after(MLW_OP_REALLOCARRAY, p, total, 0, !p && (total || !old), sp, bp);
+    after(MLW_OP_REALLOCARRAY, p, total, 0, !p && (total || !old), released, sp, bp);
     return p;
 }
 
 void record_free(void *p, uint64_t sp, uint64_t bp)
 {
     (void)bp;
-    before(MLW_OP_FREE, MLW_F_ADDR, p, 0, 0, sp);
+    before(MLW_OP_FREE, MLW_F_ADDR, p, 0, 0, held_bytes(p), sp);
     next.free(p);
 }
 
 int record_posix_memalign(void **to, size_t align, size_t size, uint64_t sp, uint64_t bp)
 {
     int r = next.posix_memalign(to, align, size);
-    after(MLW_OP_POSIX_MEMALIGN, r ? 0 : *to, size, align, r != 0, sp, bp);
+    after(MLW_OP_POSIX_MEMALIGN, r ? 0 : *to, size, align, r != 0, 0, sp, bp);
     return r;
 }
 
 void *record_aligned_alloc(size_t align, size_t size, uint64_t sp, uint64_t bp)
 {
     void *p = next.aligned_alloc(align, size);
-    after(MLW_OP_ALIGNED_ALLOC, p, size, align, !p, sp, bp);
+    after(MLW_OP_ALIGNED_ALLOC, p, size, align, !p, 0, sp, bp);
     return p;
 }
 
 void *record_memalign(size_t align, size_t size, uint64_t sp, uint64_t bp)
 {
     void *p = next.memalign(align, size);
-    after(MLW_OP_MEMALIGN, p, size, align, !p, sp, bp);
+    after(MLW_OP_MEMALIGN, p, size, align, !p, 0, sp, bp);
     return p;
 }
 
 void *record_valloc(size_t size, uint64_t sp, uint64_t bp)
 {
     void *p = next.valloc(size);
-    after(MLW_OP_VALLOC, p, size, 0, !p, sp, bp);
+    after(MLW_OP_VALLOC, p, size, 0, !p, 0, sp, bp);
     return p;
 }
 
 void *record_pvalloc(size_t size, uint64_t sp, uint64_t bp)
 {
     void *p = next.pvalloc(size);
-    after(MLW_OP_PVALLOC, p, size, 0, !p, sp, bp);
+    after(MLW_OP_PVALLOC, p, size, 0, !p, 0, sp, bp);
     return p;
 }
 
 void record_free_sized(void *p, size_t size, uint64_t sp, uint64_t bp)
 {
     (void)bp;
-    before(MLW_OP_FREE_SIZED, MLW_F_ADDR | MLW_F_SIZE, p, size, 0, sp);
+    before(MLW_OP_FREE_SIZED, MLW_F_ADDR | MLW_F_SIZE, p, size, 0, held_bytes(p), sp);
     next.free_sized(p, size);
 }
 
 void record_free_aligned_sized(void *p, size_t align, size_t size, uint64_t sp, uint64_t bp)
 {
     (void)bp;
-    before(MLW_OP_FREE_ALIGNED_SIZED, MLW_F_ADDR | MLW_F_SIZE, p, size, align, sp);
+    before(MLW_OP_FREE_ALIGNED_SIZED, MLW_F_ADDR | MLW_F_SIZE, p, size, align, held_bytes(p), sp);
     next.free_aligned_sized(p, align, size);
 }
 
@@ -226,7 +247,7 @@ size_t record_malloc_usable_size(void *p, uint64_t sp, uint64_t bp)
 {
     (void)bp;
     size_t n = next.malloc_usable_size(p);
-    before(MLW_OP_MALLOC_USABLE_SIZE, MLW_F_ADDR | MLW_F_SIZE, p, n, 0, sp);
+    before(MLW_OP_MALLOC_USABLE_SIZE, MLW_F_ADDR | MLW_F_SIZE, p, n, 0, 0, sp);
     return n;
 }
 
@@ -235,15 +256,16 @@ size_t record_malloc_usable_size(void *p, uint64_t sp, uint64_t bp)
 void *record_mallocx(size_t size, int flags, uint64_t sp, uint64_t bp)
 {
     void *p = next.mallocx(size, flags);
-    after(MLW_OP_MALLOCX, p, size, (unsigned)flags, !p, sp, bp);
+    after(MLW_OP_MALLOCX, p, size, (unsigned)flags, !p, 0, sp, bp);
     return p;
 }
 
 void *record_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp)
 {
-    before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, sp);
+    const uint64_t released = held_bytes(old);
+    before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, 0, sp);
     void *p = next.rallocx(old, size, flags);
-    after(MLW_OP_RALLOCX, p, size, (unsigned)flags, !p, sp, bp);
+    after(MLW_OP_RALLOCX, p, size, (unsigned)flags, !p, released, sp, bp);
     return p;
 }
 
@@ -251,25 +273,26 @@ void *record_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp
  */
 size_t record_xallocx(void *p, size_t size, size_t extra, int flags, uint64_t sp, uint64_t bp)
 {
-    before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, p, 0, 0, sp);
+    const uint64_t released = held_bytes(p);
+    before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, p, 0, 0, 0, sp);
     size_t has = next.xallocx(p, size, extra, flags), most;
     if (__builtin_add_overflow(size, extra, &most) || most > has)
         most = has < size ? size : has;
-    after(MLW_OP_XALLOCX, has < size ? 0 : p, most, (unsigned)flags, has < size, sp, bp);
+    after(MLW_OP_XALLOCX, has < size ? 0 : p, most, (unsigned)flags, has < size, released, sp, bp);
     return has;
 }
 
 void record_dallocx(void *p, int flags, uint64_t sp, uint64_t bp)
 {
     (void)bp;
-    before(MLW_OP_DALLOCX, MLW_F_ADDR, p, 0, (unsigned)flags, sp);
+    before(MLW_OP_DALLOCX, MLW_F_ADDR, p, 0, (unsigned)flags, held_bytes(p), sp);
     next.dallocx(p, flags);
 }
 
 void record_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp)
 {
     (void)bp;
-    before(MLW_OP_SDALLOCX, MLW_F_SIZED, p, size, (unsigned)flags, sp);
+    before(MLW_OP_SDALLOCX, MLW_F_SIZED, p, size, (unsigned)flags, held_bytes(p), sp);
     next.sdallocx(p, size, flags);
 }
 
@@ -320,5 +343,5 @@ void record_mapping(unsigned op, void *p, uint64_t size, uint64_t argument, bool
 
 void record_unmapping(unsigned op, void *p, uint64_t size, uint64_t sp)
 {
-    before(op, MLW_F_ADDR | MLW_F_SIZE, p, size, 0, sp);
+    before(op, MLW_F_ADDR | MLW_F_SIZE, p, size, 0, 0, sp);
 }

@@ -128,7 +128,9 @@ HIDDEN void stream_meta(struct thread *t, unsigned kind, const void *a, size_t n
                         size_t nb);
 HIDDEN void stream_control_row(struct thread *t, unsigned control);
 HIDDEN void stream_key_init(void);
-HIDDEN void stream_after_fork(void);
+HIDDEN uint64_t stream_live_bytes(void); /* usable, by all threads; while there are buffers */
+/* live_bytes: what the parent had live. */
+HIDDEN void stream_after_fork(uint64_t live_bytes);
 HIDDEN int stream_write_chunk(struct mlw_chunk *c, const void *payload);
 HIDDEN void stream_flush_own(void);
 

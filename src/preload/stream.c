@@ -60,6 +60,15 @@ static bool slot_back(uint32_t index)
     return fd >= 0 && !sys_fallocate(fd, 0, (off_t)at, MLW_SLOT_BYTES);
 }
 
+/* Whoever adds up what is live looks at the first `count` buffers. */
+static void slots_publish(uint32_t count)
+{
+    uint32_t known = __atomic_load_n(&recorder.process->slots, __ATOMIC_RELAXED);
+    while (known < count && !__atomic_compare_exchange_n(&recorder.process->slots, &known, count,
+                                                         false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        ;
+}
+
 /* A buffer that nobody uses, marked USED; NULL when there is none. */
 static struct mlw_chunk *slot_take(void)
 {
@@ -84,8 +93,10 @@ static struct mlw_chunk *slot_take(void)
             /* whoever looks for buffers that came back may have been here already */
             uint64_t free_state = MLW_SLOT_FREE;
             if (__atomic_compare_exchange_n(&c->reserved[0], &free_state, MLW_SLOT_USED, false,
-                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+                slots_publish(used + 1);
                 return c;
+            }
             used = __atomic_load_n(&recorder.slots_used, __ATOMIC_RELAXED);
         }
     }
@@ -124,7 +135,6 @@ static void chunk_begin(struct thread *t, uint32_t sequence, uint64_t first_call
     c->pair_clock = 0;
     c->pair_monotonic_ns = 0;
     c->reserved[1] = thread_pointer();
-    c->reserved[2] = 0;
     t->position = (uint8_t *)c + sizeof *c;
     t->limit = (uint8_t *)c + MLW_SLOT_BYTES - MLW_ROW_MAX;
     if (recorder.ending)
@@ -166,7 +176,7 @@ static long write_both(int fd, const struct mlw_chunk *head, const void *payload
 /* Behind the closed door (confine.c): head and payload, which lie together, leave in one. */
 static int write_confined(struct mlw_chunk *c)
 {
-    uint64_t state = c->reserved[0], fs = c->reserved[1];
+    uint64_t state = c->reserved[0], fs = c->reserved[1], live = c->reserved[2];
     struct stat st;
     long r = -EBADF;
     if (recorder.may_not_write || recorder.output.fd < 0 ||
@@ -181,6 +191,7 @@ static int write_confined(struct mlw_chunk *c)
     while (r == -EINTR);
     c->reserved[0] = state;
     c->reserved[1] = fs;
+    c->reserved[2] = live;
     return r < 0 ? (int)r : (size_t)r == sizeof *c + c->payload_bytes ? 0 : -ENOSPC;
 }
 
@@ -210,6 +221,8 @@ static bool hand_over(struct thread *t)
     if (!fresh)
         return false;
     struct mlw_chunk *old = t->chunk;
+    fresh->reserved[2] = old->reserved[2];
+    old->reserved[2] = 0;
     uint32_t sequence = old->sequence;
     uint64_t first = old->first_call + old->calls;
     t->chunk = fresh;
@@ -672,9 +685,18 @@ void stream_flush_own(void)
     t->busy = 0;
 }
 
+uint64_t stream_live_bytes(void)
+{
+    uint64_t sum = 0;
+    for (const struct thread *t = recorder.threads; t; t = t->next)
+        if (t->chunk)
+            sum += t->chunk->reserved[2];
+    return sum;
+}
+
 /* In the child: the other threads are gone, and so are the buffers. This thread's state gets a new
  * one. */
-void stream_after_fork(void)
+void stream_after_fork(uint64_t live_bytes)
 {
     struct thread *t = thread_self;
     recorder.threads = 0;
@@ -687,6 +709,7 @@ void stream_after_fork(void)
             thread_self = 0;
             return;
         }
+        t->chunk->reserved[2] = live_bytes;
         uint32_t tid = (uint32_t)sys_gettid();
         t->owner = tid;
         t->next = 0;

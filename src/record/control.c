@@ -173,7 +173,7 @@ static int snapshot(struct recording *r, uint32_t index, struct error *err)
     struct image *m = image_adopt(r, index, clock_monotonic_ns());
     if (!m)
         return error_set(err, ERROR_MEMORY, "out of memory");
-    int failed = image_split(r, m, err);
+    int failed = split_now(r, m, err);
     image_drop(r, m);
     return failed;
 }
@@ -193,7 +193,13 @@ static int apply(struct recording *r, uint32_t index, const struct order *o, str
         return -1;
     switch (o->action) {
     case CONTROL_SYNC: return sync_buffers(r, e, err);
-    case CONTROL_MARK: return mark(r, e, o->label, err);
+    case CONTROL_MARK: {
+        struct error ignored; /* a mark is one without a measurement, too */
+        if (mark(r, e, o->label, err))
+            return -1;
+        (void)snapshot(r, index, &ignored);
+        return 0;
+    }
     case CONTROL_SNAPSHOT: return snapshot(r, index, err);
     default: return set_control(e, o->action, err);
     }

@@ -1,5 +1,4 @@
-/* image.c - see image.h. Samples, splits and the end of one program image. */
-#include "base/proc.h"
+/* image.c - see image.h. Samples and the end of one program image. */
 #include "image.h"
 
 #include <errno.h>
@@ -10,12 +9,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "format/row.h"
 #include "trust/process.h"
 
@@ -23,9 +22,7 @@
 #define FASTEST_NS     (1u * MS_NS)  /* at first: short programs get samples too */
 #define ACTIVE_NS      (10u * MS_NS) /* of a process whose size changes */
 #define IDLE_NS        (100u * MS_NS)
-#define SETTLED_NS     (50u * MS_NS)
 #define FLUSH_AFTER_NS (2000ull * MS_NS)
-#define MOST_THREADS   4096u
 
 struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns)
 {
@@ -55,7 +52,7 @@ void image_look(struct image *m)
         m->statm = proc_open(m->pid, "statm");
 }
 
-static struct mlw_chunk head_for(const struct recording *r, const struct image *m, uint16_t type)
+struct mlw_chunk image_head(const struct recording *r, const struct image *m, uint16_t type)
 {
     return (struct mlw_chunk){.type = type,
                               .image = m->id,
@@ -67,7 +64,7 @@ void image_flush(struct recording *r, struct image *m)
 {
     if (!m->pending_n)
         return;
-    struct mlw_chunk c = head_for(r, m, MLW_CHUNK_RESIDENT);
+    struct mlw_chunk c = image_head(r, m, MLW_CHUNK_RESIDENT);
     c.base_clock = m->pending[0].clock;
     sink_write(&r->sink, &c, m->pending, m->pending_n * sizeof m->pending[0]);
     m->pending_n = 0;
@@ -83,84 +80,29 @@ static void keep(struct recording *r, struct image *m, const struct mlw_resident
     m->pending[m->pending_n++] = *s;
 }
 
-static uint64_t thread_cpu_ns(void)
+/* What is live, as the recorder counts it. Whether it changed by more than a 64th. Of very many
+ * threads the counts are only added up at one sample in several: each is a line of another
+ * processor's cache. */
+static bool look_at_live(struct recording *r, struct image *m)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000 * MS_NS + (uint64_t)t.tv_nsec;
-}
-
-int image_split(struct recording *r, struct image *m, struct error *err)
-{
-    uint64_t before = thread_cpu_ns();
-    static uint64_t pointers[MOST_THREADS];
+    const uint32_t buffers = __atomic_load_n(&m->entry->slots, __ATOMIC_RELAXED);
+    if (m->live_skipped++ < buffers / 256)
+        return false;
+    m->live_skipped = 0;
     slots_refresh(&m->slots, &r->shm, m->entry);
-    struct stat st;
-    struct smaps_hints hints = {
-        .session_inode = fstat(r->shm.fd, &st) ? 0 : st.st_ino,
-        .thread_pointers = pointers,
-        .threads =
-            slots_thread_pointers(&m->slots, &r->shm, (uint32_t)m->pid, pointers, MOST_THREADS),
-        .private_start = __atomic_load_n(&m->entry->private_start, __ATOMIC_RELAXED),
-        .private_end = __atomic_load_n(&m->entry->private_end, __ATOMIC_RELAXED),
-        .private_bytes = __atomic_load_n(&m->entry->private_bytes, __ATOMIC_RELAXED)};
-    struct mlw_split split = {.clock = clock_read(r->clock_kind)};
-    uint64_t rss = 0;
-    int failed = smaps_read(m->pid, &r->smaps, err) ||
-                 smaps_split(r->smaps.bytes, r->smaps.n, &hints, &split, &rss, err);
-    if (!failed) {
-        uint8_t bytes[128];
-        struct tlv t = {.bytes = bytes, .room = sizeof bytes};
-        tlv_put(&t, MLW_TLV_SPLIT, &split, sizeof split);
-        struct mlw_chunk c = head_for(r, m, MLW_CHUNK_SPLIT);
-        c.base_clock = split.clock;
-        failed = sink_write(&r->sink, &c, t.bytes, t.n);
-        if (failed) {
-            errno = r->sink.last_errno;
-            error_system(err, "cannot append to the recording");
-        }
-        m->split_rss = rss;
-    }
-    r->split_bytes += r->smaps.n;
-    r->split_spent_ns += thread_cpu_ns() - before;
-    return failed ? -1 : 0;
-}
-
-/* A split costs a walk over the page tables, while the program's own mmap calls wait. Within a
- * hundredth of the time that has gone by one is due when the peak rose by a twentieth, and when the
- * size has stayed for a while where it had risen to; within three hundredths, when the peak rose by
- * a seventh: a program that grows quickly must not be left with a split of long before. */
-static bool split_is_due(const struct recording *r, const struct image *m, uint64_t now_ns)
-{
-    const uint64_t rss = m->last.rss, hundredth = 3 * MS_NS + (now_ns - r->started_ns) / 100;
-    if (m->split_refused >= 3 || rss <= m->split_rss || r->split_spent_ns > 3 * hundredth)
+    const uint64_t live = slots_live_bytes(&m->slots, buffers), was = m->live_moved_from;
+    m->split.live_bytes = live;
+    if ((live < was ? was - live : live - was) <= was / 64)
         return false;
-    if (rss == m->peak_rss && rss > m->split_rss + m->split_rss / 7)
-        return true;
-    if (r->split_spent_ns > hundredth)
-        return false;
-    if (rss == m->peak_rss && rss > m->split_rss + m->split_rss / 20)
-        return true;
-    return rss > m->split_rss + m->split_rss / 100 && rss >= m->peak_rss - m->peak_rss / 100 &&
-           now_ns - m->peak_since_ns > SETTLED_NS;
-}
-
-static void split_at_peak(struct recording *r, struct image *m, uint64_t now_ns)
-{
-    struct error ignored;
-    if (m->last.rss > m->peak_rss) {
-        m->peak_rss = m->last.rss;
-        m->peak_since_ns = now_ns;
-    }
-    if (split_is_due(r, m, now_ns) && image_split(r, m, &ignored))
-        m->split_refused++;
+    m->live_moved_from = live;
+    return true;
 }
 
 void image_sample(struct recording *r, struct image *m, uint64_t now_ns)
 {
     if (m->pending_n && now_ns - m->pending_since_ns > FLUSH_AFTER_NS)
         image_flush(r, m);
-    if (m->gone || m->statm < 0 || now_ns < m->next_sample_ns)
+    if (m->gone || m->statm < 0 || (now_ns < m->next_sample_ns && !split_has_mark(m)))
         return;
     struct mlw_resident s;
     if (!statm_read(m->statm, r->page_bytes, &s)) {
@@ -178,16 +120,17 @@ void image_sample(struct recording *r, struct image *m, uint64_t now_ns)
     }
     m->last = s;
     m->last_kept = !same;
+    const bool still = !look_at_live(r, m) && same;
     if (r->sample_interval_ns)
         m->interval_ns = r->sample_interval_ns;
-    else if (same)
+    else if (still)
         m->interval_ns = m->interval_ns * 5 / 4 > IDLE_NS ? IDLE_NS : m->interval_ns * 5 / 4;
     else {
         uint64_t by_age = (now_ns - m->first_seen_ns) / 50;
         m->interval_ns = by_age < FASTEST_NS ? FASTEST_NS : by_age > ACTIVE_NS ? ACTIVE_NS : by_age;
     }
     m->next_sample_ns = now_ns + m->interval_ns;
-    split_at_peak(r, m, now_ns);
+    split_look(r, m, now_ns);
 }
 
 unsigned image_drain(struct recording *r, struct image *m)
@@ -247,7 +190,7 @@ static void write_end(struct recording *r, struct image *m, uint32_t how, int wa
     uint64_t own = __atomic_load_n(&e->private_bytes, __ATOMIC_RELAXED);
     if (own)
         tlv_put(&t, MLW_TLV_OWN, &own, sizeof own);
-    struct mlw_chunk c = head_for(r, m, MLW_CHUNK_END);
+    struct mlw_chunk c = image_head(r, m, MLW_CHUNK_END);
     c.base_clock = end.clock;
     sink_write_surely(&r->sink, &c, t.bytes, t.n);
     r->lost_calls += sink + buffer + nested;
@@ -261,6 +204,7 @@ void image_end(struct recording *r, struct image *m, int wait_status, bool still
     if (m->last.rss && !m->last_kept)
         keep(r, m, &m->last, clock_monotonic_ns());
     image_flush(r, m);
+    split_finish(r, m);
 
     uint64_t failed_before = r->sink.failed_calls;
     slots_refresh(&m->slots, &r->shm, e);

@@ -1,6 +1,6 @@
 /* image.h - one recorded program image (a process between two execs), watched from outside.
  *
- * Owns: its samples of the resident size, its splits at new peaks, its buffers, and its END chunk.
+ * Owns: its samples of the resident size, its buffers, and its END chunk.
  * Everything that it writes goes to the recording's sink; what fails there is counted and never
  * stops the watching. One thread. */
 #ifndef MALLOW_RECORD_IMAGE_H
@@ -14,6 +14,7 @@
 #include "record/sink.h"
 #include "record/slots.h"
 #include "record/smaps.h"
+#include "record/split.h"
 
 #define IMAGE_SAMPLES 256u
 
@@ -59,10 +60,9 @@ struct image {
     uint64_t first_seen_ns, next_sample_ns, interval_ns;
     uint64_t next_look_ns; /* without a pidfd */
 
-    uint64_t peak_rss;      /* that was seen */
-    uint64_t peak_since_ns; /* when it was first seen */
-    uint64_t split_rss;     /* at the last split; 0: none */
-    unsigned split_refused; /* times that smaps could not be read */
+    uint64_t live_moved_from; /* live bytes when they were last seen to have changed */
+    uint32_t live_skipped;    /* samples since they were looked at */
+    struct split_state split;
 };
 
 /* The image that the entry describes. NULL: no memory. */
@@ -71,11 +71,11 @@ struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns);
 /* Without a pidfd: tries again to have one, and asks whether the process is there. */
 void image_look(struct image *m);
 
-/* Takes a sample if one is due, and a split when that is at a new peak. */
+/* Takes a sample if one is due, and a split when that is worth it (split.h). */
 void image_sample(struct recording *r, struct image *m, uint64_t now_ns);
 
-/* A split of the resident size now, appended as a chunk. */
-int image_split(struct recording *r, struct image *m, struct error *err);
+/* The head of a chunk about it, of now. */
+struct mlw_chunk image_head(const struct recording *r, const struct image *m, uint16_t type);
 
 /* Writes out the buffers that it handed over; returns how many. */
 unsigned image_drain(struct recording *r, struct image *m);

@@ -177,6 +177,22 @@ unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t 
     return n;
 }
 
+uint64_t slots_live_bytes(const struct slots *s, uint32_t buffers)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < buffers && i / MLW_WINDOW_SLOTS < s->windows; i++) {
+        struct mlw_chunk *window = s->window[i / MLW_WINDOW_SLOTS];
+        if (!window) {
+            i |= MLW_WINDOW_SLOTS - 1;
+            continue;
+        }
+        const struct mlw_chunk *slot = shm_slot(window, i % MLW_WINDOW_SLOTS);
+        if (state_of(slot) == MLW_SLOT_USED)
+            sum += __atomic_load_n(&slot->reserved[2], __ATOMIC_RELAXED);
+    }
+    return sum >> 63 ? 0 : sum;
+}
+
 void slots_close(struct slots *s, const struct shm *shm, bool punch)
 {
     for (uint32_t w = 0; w < s->windows; w++) {

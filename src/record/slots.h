@@ -50,6 +50,9 @@ void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uin
 unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t pid,
                                uint64_t *pointers, unsigned room);
 
+/* Usable bytes of what is live, as the first `buffers` buffers say: never below 0. */
+uint64_t slots_live_bytes(const struct slots *s, uint32_t buffers);
+
 /* Unmaps; with `punch` the memory of the windows returns to the system. */
 void slots_close(struct slots *s, const struct shm *shm, bool punch);
 

@@ -21,6 +21,7 @@ import chunks
 from mallowtest import MALLOW, run, victim
 
 SPLIT = os.environ.get("SPLIT", "")
+PHASES = os.environ.get("PHASES", "")
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -657,6 +658,71 @@ class Resident(Beside):
         self.assertTrue(76 << 20 <= peak <= 100 << 20, peak)
         for clock, vmsize, rss, shared in samples:
             self.assertTrue(shared <= rss <= vmsize)
+
+
+class Moments(Beside):
+    """When the kernel is asked for the split: at new peaks of what is resident, of what is live and of the gap, at
+    marks, and so late that the end is explained."""
+
+    def begin(self):
+        p = self.start(PHASES)
+        self.pid = self.child_of(p, "phases")
+        return p
+
+    def order(self, p, line):
+        p.stdin.write(line.encode() + b"\n")
+        p.stdin.flush()
+        self.assertEqual(p.stdout.readline(), b"done\n")
+
+    def splits(self):
+        names = "clock heap arenas anonymous stacks files shared recorder other swapped".split()
+        rec = self.recording()
+        image, = rec.image_of(PHASES)
+        return [dict(zip(names, struct.unpack("<10Q", c.tlvs()[chunks.T_SPLIT][0])))
+                for c in rec.of(chunks.SPLIT) if c.image == image]
+
+    def heap(self):
+        """The heap as the kernel sees it now."""
+        with open(f"/proc/{self.pid}/smaps", encoding="ascii") as f:
+            lines = f.read().splitlines()
+        at = next(i for i, line in enumerate(lines) if line.endswith("[heap]"))
+        return next(int(line.split()[1]) << 10 for line in lines[at:] if line.startswith("Rss:"))
+
+    def settled(self, what):
+        """Waits for a split in the file that says what the heap is, within a fiftieth."""
+        heap = self.heap()
+        until(lambda: any(abs(s["heap"] - heap) <= heap / 50 for s in self.splits()), what)
+
+    def test_gap_and_live(self):
+        p = self.begin()
+        self.order(p, "small 300000 96")
+        self.settled("the peak of the resident size")
+        n, heap = len(self.splits()), self.heap()
+        self.order(p, "thin 37")  # what is resident stays, what is live goes: only the gap has a new peak
+        until(lambda: len(self.splits()) > n, "the peak of the gap")
+        self.assertGreater(self.splits()[-1]["heap"], heap * 0.9)
+        n = len(self.splits())
+        self.order(p, "large 100000000")  # live and not resident: a new peak of what is live, and of no other figure
+        until(lambda: len(self.splits()) > n, "the peak of what is live")
+        n = len(self.splits())
+        self.order(p, "mark here")
+        until(lambda: len(self.splits()) > n, "the mark")
+        self.assertEqual(run([MALLOW, "control", str(self.pid), "mark", "outside"]).rc, 0)
+        self.assertGreater(len(self.splits()), n + 1)
+        self.assertLess(len(self.splits()), 200)
+        p.stdin.close()
+        self.assertEqual(p.wait(600), 0)
+
+    def test_in_between(self):
+        """Also when no figure has a new peak, so that the end is never far from an answer."""
+        p = self.begin()
+        self.order(p, "large 60000000")
+        self.order(p, "touch 60000000")
+        until(lambda: any(s["anonymous"] > 55e6 for s in self.splits()), "the peak of the resident size")
+        self.order(p, "drop")
+        until(lambda: self.splits()[-1]["anonymous"] < 5e6, "what is left")
+        p.stdin.close()
+        self.assertEqual(p.wait(600), 0)
 
 
 class Sealed(Beside):

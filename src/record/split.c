@@ -1,0 +1,199 @@
+/* split.c - see split.h. */
+#include "split.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "record/image.h"
+#include "record/smaps.h"
+
+#define MS_NS         1000000ull
+#define MOST_THREADS  4096u
+#define CREDIT_NS     (20 * MS_NS) /* for the beginning, when a hundredth of the time is nothing */
+#define SETTLED_NS    (50 * MS_NS)
+#define RESTING_NS    (20 * MS_NS) /* between answers that no peak calls for */
+#define MARK_WAITS_NS (1000 * MS_NS)
+#define REFUSED_MOST  3u
+/* Answers that no peak calls for reach the file when this share of the image's time has gone by. */
+#define SHARE_OF_TIME 64u
+#define MARKS_SHARE   512u
+
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000 * MS_NS + (uint64_t)t.tv_nsec;
+}
+
+/* Asks the kernel. *split has its clock then. */
+static int ask(struct recording *r, struct image *m, struct mlw_split *split, struct error *err)
+{
+    const uint64_t before = thread_cpu_ns();
+    static uint64_t pointers[MOST_THREADS];
+    slots_refresh(&m->slots, &r->shm, m->entry);
+    struct stat st;
+    struct smaps_hints hints = {
+        .session_inode = fstat(r->shm.fd, &st) ? 0 : st.st_ino,
+        .thread_pointers = pointers,
+        .threads =
+            slots_thread_pointers(&m->slots, &r->shm, (uint32_t)m->pid, pointers, MOST_THREADS),
+        .private_start = __atomic_load_n(&m->entry->private_start, __ATOMIC_RELAXED),
+        .private_end = __atomic_load_n(&m->entry->private_end, __ATOMIC_RELAXED),
+        .private_bytes = __atomic_load_n(&m->entry->private_bytes, __ATOMIC_RELAXED)};
+    split->clock = clock_read(r->clock_kind);
+    uint64_t rss = 0;
+    int failed = smaps_read(m->pid, &r->smaps, err) ||
+                 smaps_split(r->smaps.bytes, r->smaps.n, &hints, split, &rss, err);
+    r->split_bytes += r->smaps.n;
+    m->split.held_cost_ns = thread_cpu_ns() - before;
+    r->split_spent_ns += m->split.held_cost_ns;
+    return failed ? -1 : 0;
+}
+
+static int append(struct recording *r, struct image *m, const struct mlw_split *split,
+                  struct error *err)
+{
+    uint8_t bytes[128];
+    struct tlv t = {.bytes = bytes, .room = sizeof bytes};
+    tlv_put(&t, MLW_TLV_SPLIT, split, sizeof *split);
+    struct mlw_chunk c = image_head(r, m, MLW_CHUNK_SPLIT);
+    c.base_clock = split->clock;
+    if (!sink_write(&r->sink, &c, t.bytes, t.n))
+        return 0;
+    errno = r->sink.last_errno;
+    return error_system(err, "cannot append to the recording");
+}
+
+int split_now(struct recording *r, struct image *m, struct error *err)
+{
+    struct mlw_split split;
+    return ask(r, m, &split, err) || append(r, m, &split, err) ? -1 : 0;
+}
+
+static uint64_t figure(const struct image *m, enum split_figure f)
+{
+    const uint64_t rss = m->last.rss, live = m->split.live_bytes;
+    return f == SPLIT_RSS ? rss : f == SPLIT_LIVE ? live : rss > live ? rss - live : 0;
+}
+
+/* What is left of the hundredth of the time since the recording began. */
+static uint64_t allowance(const struct recording *r, uint64_t now_ns)
+{
+    const uint64_t all = CREDIT_NS + (now_ns - r->started_ns) / 100;
+    return all > r->split_spent_ns ? all - r->split_spent_ns : 0;
+}
+
+/* By how much a figure must have grown since the last split: a tenth, more when there is little
+ * left to spend, so that a program that grows quickly is not left with a split of long before. */
+static uint64_t step(uint64_t had, uint64_t left_ns)
+{
+    return left_ns > CREDIT_NS * 3 / 4 ? had / 10
+           : left_ns > CREDIT_NS / 2   ? had / 7
+           : left_ns > CREDIT_NS / 4   ? had / 3
+                                       : had;
+}
+
+/* A figure is higher than at any split, by a step; or by a hundredth, and it has stayed for a while
+ * where it had risen to. */
+static bool is_new_peak(const struct split_peak *p, uint64_t now_bytes, uint64_t left_ns,
+                        uint64_t cost_ns, uint64_t now_ns)
+{
+    const uint64_t had = p->measured_bytes;
+    if (now_bytes <= had || left_ns < cost_ns)
+        return false;
+    if (now_bytes == p->seen_bytes && now_bytes > had + step(had, left_ns))
+        return true;
+    return now_bytes > had + had / 100 && now_bytes >= p->seen_bytes - p->seen_bytes / 100 &&
+           now_ns - p->since_ns > SETTLED_NS;
+}
+
+static bool differs(uint64_t a, uint64_t b)
+{
+    const uint64_t by = a < b ? b - a : a - b;
+    return by > (a > b ? a : b) / 100;
+}
+
+bool split_has_mark(const struct image *m)
+{
+    return __atomic_load_n(&m->entry->marks, __ATOMIC_ACQUIRE) != m->split.marks;
+}
+
+/* Whether a mark waits, and may be answered: there may be thousands of them. */
+static bool mark_waits(struct image *m, uint64_t now_ns)
+{
+    struct split_state *s = &m->split;
+    const uint32_t marks = __atomic_load_n(&m->entry->marks, __ATOMIC_ACQUIRE);
+    if (marks != s->marks) {
+        s->marks = marks;
+        if (now_ns - s->mark_written_ns >= (now_ns - m->first_seen_ns) / MARKS_SHARE)
+            s->mark_ns = now_ns;
+    }
+    if (s->mark_ns && now_ns - s->mark_ns > MARK_WAITS_NS)
+        s->mark_ns = 0;
+    return s->mark_ns != 0;
+}
+
+/* Nothing special happened since the last answer, but something changed, and there is time. */
+static bool is_due(const struct recording *r, const struct image *m, uint64_t now_ns)
+{
+    const struct split_state *s = &m->split;
+    return now_ns - s->asked_ns > RESTING_NS && now_ns - s->asked_ns > 200 * s->held_cost_ns &&
+           (differs(s->asked_rss, m->last.rss) || differs(s->asked_live, s->live_bytes)) &&
+           allowance(r, now_ns) > CREDIT_NS / 2 + s->held_cost_ns;
+}
+
+/* An answer was had: what it settles. */
+static void note(struct image *m, uint64_t now_ns)
+{
+    struct split_state *s = &m->split;
+    for (enum split_figure f = 0; f < SPLIT_FIGURES; f++)
+        if (figure(m, f) > s->peaks[f].measured_bytes)
+            s->peaks[f].measured_bytes = figure(m, f);
+    s->asked_ns = now_ns;
+    s->asked_rss = m->last.rss;
+    s->asked_live = s->live_bytes;
+}
+
+void split_look(struct recording *r, struct image *m, uint64_t now_ns)
+{
+    struct split_state *s = &m->split;
+    const uint64_t left_ns = allowance(r, now_ns);
+    bool peak = false;
+    for (enum split_figure f = 0; f < SPLIT_FIGURES; f++) {
+        struct split_peak *p = &s->peaks[f];
+        if (figure(m, f) > p->seen_bytes) {
+            p->seen_bytes = figure(m, f);
+            p->since_ns = now_ns;
+        }
+        peak |= is_new_peak(p, figure(m, f), left_ns, s->held_cost_ns, now_ns);
+    }
+    const bool mark = mark_waits(m, now_ns) && left_ns > s->held_cost_ns;
+    if (s->refused >= REFUSED_MOST || !(peak || mark || is_due(r, m, now_ns)))
+        return;
+    struct error ignored;
+    struct mlw_split split;
+    if (ask(r, m, &split, &ignored)) {
+        s->refused++;
+        return;
+    }
+    note(m, now_ns);
+    s->held = split;
+    if (!peak && !mark && now_ns - s->written_ns < (now_ns - m->first_seen_ns) / SHARE_OF_TIME)
+        return;
+    s->written_ns = now_ns;
+    if (mark) {
+        s->mark_ns = 0;
+        s->mark_written_ns = now_ns;
+    }
+    split_finish(r, m);
+}
+
+void split_finish(struct recording *r, struct image *m)
+{
+    struct error ignored; /* the sink has counted it */
+    if (m->split.held.clock)
+        (void)append(r, m, &m->split.held, &ignored);
+    m->split.held.clock = 0;
+}

@@ -1,0 +1,55 @@
+/* split.h - when the kernel is asked for the split of the resident size of a process.
+ *
+ * Owns: which moments are worth the asking, what the asking may cost, and how many answers reach
+ * the file. Asked at new peaks of the resident size, of what is live, and of the gap between them,
+ * at marks, and now and then in between, so that the end is never far from an answer. All of it
+ * together costs at most a hundredth of one processor; the file gets a number that grows with the
+ * logarithm of time and sizes. One thread. */
+#ifndef MALLOW_RECORD_SPLIT_H
+#define MALLOW_RECORD_SPLIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "format/chunk.h"
+
+struct recording;
+struct image;
+
+struct split_peak {
+    uint64_t seen_bytes;     /* the most that was seen */
+    uint64_t since_ns;       /* when it was first seen */
+    uint64_t measured_bytes; /* the most at a split; 0: none */
+};
+
+enum split_figure { SPLIT_RSS, SPLIT_LIVE, SPLIT_GAP, SPLIT_FIGURES };
+
+/* Of an image. All zero at first. Live bytes are usable ones, as the recorder counts them. */
+struct split_state {
+    struct split_peak peaks[SPLIT_FIGURES];
+    uint64_t live_bytes;   /* at the latest sample */
+    struct mlw_split held; /* the latest answer, when it is not in the file; clock 0: it is */
+    uint64_t held_cost_ns; /* of the processor, by the latest asking */
+    uint64_t asked_ns;     /* when, CLOCK_MONOTONIC; 0: never */
+    uint64_t written_ns;   /* when the latest answer in the file was given */
+    uint64_t asked_rss, asked_live; /* then, as sampled */
+    uint64_t mark_ns;               /* since when a mark waits for an answer; 0: none does */
+    uint64_t mark_written_ns;       /* when the latest one got it */
+    uint32_t marks;                 /* of them known */
+    unsigned refused;               /* times that the kernel did not answer */
+};
+
+/* A split now, appended as a chunk. */
+int split_now(struct recording *r, struct image *m, struct error *err);
+
+/* After a sample of image m (m->last): asks when it is worth it. */
+void split_look(struct recording *r, struct image *m, uint64_t now_ns);
+
+/* The program has made a mark that was not looked at yet. */
+bool split_has_mark(const struct image *m);
+
+/* The image is over: its latest answer is appended, if the file does not have it. */
+void split_finish(struct recording *r, struct image *m);
+
+#endif

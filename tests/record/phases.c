@@ -1,0 +1,102 @@
+/* phases.c - does to its heap what it is ordered to, a line on stdin each, and says "done" after
+ * each:
+ *
+ *   small N SIZE   N more blocks of SIZE bytes, written to
+ *   thin K         frees all but every K-th of them
+ *   threads N M    N threads that stay: each has M blocks of 1000 bytes, and frees all but the last
+ *   large N        one more block of N bytes, which is not written to
+ *   touch N        writes to the first N bytes of the latest of them
+ *   mark NAME      mallow_mark(NAME)
+ *   drop           frees the large blocks
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mallow.h"
+
+enum { MOST_SMALL = 1 << 20, MOST_LARGE = 64 };
+
+static char *small[MOST_SMALL], *large[MOST_LARGE];
+static size_t smalls, larges;
+static pthread_barrier_t working;
+
+__attribute__((noinline)) static char *survivor(size_t size) { return malloc(size); }
+__attribute__((noinline)) static char *passing(size_t size) { return malloc(size); }
+
+static void more_small(size_t n, size_t size, size_t every)
+{
+    for (size_t i = 0; i < n && smalls < MOST_SMALL; i++) {
+        char *p = i % every ? passing(size) : survivor(size);
+        memset(p, 1, size);
+        small[smalls++] = p;
+    }
+}
+
+static void thin(size_t every)
+{
+    for (size_t i = 0; i < smalls; i++)
+        if (i % every) {
+            free(small[i]);
+            small[i] = NULL;
+        }
+}
+
+static void *work(void *arg)
+{
+    const size_t n = *(size_t *)arg;
+    char **mine = malloc(n * sizeof *mine);
+    pthread_barrier_wait(&working); /* nobody uses an arena twice who could have one of his own */
+    for (size_t i = 0; i < n; i++)
+        memset(mine[i] = malloc(1000), 1, 1000);
+    pthread_barrier_wait(&working);
+    for (size_t i = 0; i + 1 < n; i++)
+        free(mine[i]);
+    free(mine);
+    pthread_barrier_wait(&working);
+    for (;;)
+        pthread_barrier_wait(&working);
+    return NULL;
+}
+
+static void threads(unsigned n, size_t blocks)
+{
+    static size_t each;
+    pthread_t t;
+    each = blocks;
+    pthread_barrier_init(&working, NULL, n + 1);
+    for (unsigned i = 0; i < n; i++)
+        if (pthread_create(&t, NULL, work, &each))
+            exit(1);
+    for (int i = 0; i < 3; i++)
+        pthread_barrier_wait(&working);
+}
+
+int main(void)
+{
+    char line[256], word[16], name[128];
+    size_t a, b;
+    setvbuf(stdout, NULL, _IONBF, 0);
+    while (fgets(line, sizeof line, stdin)) {
+        if (sscanf(line, "small %zu %zu", &a, &b) == 2)
+            more_small(a, b, 37);
+        else if (sscanf(line, "thin %zu", &a) == 1)
+            thin(a);
+        else if (sscanf(line, "threads %zu %zu", &a, &b) == 2)
+            threads((unsigned)a, b);
+        else if (sscanf(line, "large %zu", &a) == 1 && larges < MOST_LARGE)
+            large[larges++] = malloc(a);
+        else if (sscanf(line, "touch %zu", &a) == 1 && larges)
+            memset(large[larges - 1], 1, a);
+        else if (sscanf(line, "mark %127s", name) == 1)
+            mallow_mark(name);
+        else if (sscanf(line, "%15s", word) == 1 && !strcmp(word, "drop"))
+            while (larges)
+                free(large[--larges]);
+        else
+            return 2;
+        puts("done");
+    }
+    return 0;
+}
