@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../tests/trace/every.h"
 #include "trace/sealed.h"
 #include "trace/trace.h"
 #include "trust/place.h"
@@ -29,7 +30,7 @@ static int fail(const struct error *e)
 static int read_all(const char *path, unsigned columns, const char *name, uint64_t *events)
 {
     struct error err;
-    struct trace_open_options o = {.columns = columns, .only_image = UINT32_MAX};
+    struct trace_open_options o = {.columns = columns};
     struct trace *t = trace_open(path, &o, &err);
     if (!t)
         return fail(&err);
@@ -39,9 +40,10 @@ static int read_all(const char *path, unsigned columns, const char *name, uint64
         double start = now();
         uint64_t n = 0;
         int k;
-        trace_rewind(t);
-        while ((k = trace_next(t, &b, &err)) > 0)
+        struct every all = {.trace = t};
+        while ((k = every_next(&all, &b, &err)) > 0)
             n += b.n;
+        every_rewind(&all);
         if (k < 0)
             return fail(&err);
         double took = now() - start;

@@ -4,7 +4,7 @@
 
 #include <linux/types.h>
 
-/* glibc's probes memory_*, in the order of arenas_names (probe/kind_arenas.c), and what stands for
+/* glibc's probes memory_*, named by arenas_name (probe/arenas.h), and what stands for
  * them when they are found in another way. */
 enum arenas_probe {
     ARENAS_HEAP_NEW, /* and as a third argument the arena, where the source knows it */

@@ -164,7 +164,6 @@ static int convert_recording(const struct command *self, const struct workload_c
     record_recover(path);
     progress_begin(&bar, "reading");
     struct trace_open_options how = {.columns = WORKLOAD_COLUMNS,
-                                     .only_image = UINT32_MAX,
                                      .progress = o->quiet ? NULL : progress_update,
                                      .progress_arg = &bar};
     struct trace *t = trace_open(path, &how, &err);

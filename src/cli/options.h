@@ -4,7 +4,7 @@
  * same table makes `--help`, the completions, and the check that the man page names each option.
  *
  *     struct report_options { const char *filter; uint64_t top; bool json; };
- *     static const struct option_spec report_specs[] = {
+ *     static const struct option_spec specs[] = {
  *         {'n', NULL, OPTION_COUNT, offsetof(struct report_options, top), "N",
  *          "print the first N sites (default 20)"},
  *         {0, "json", OPTION_FLAG, offsetof(struct report_options, json), NULL,

@@ -37,11 +37,8 @@ struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, stru
 {
     struct progress progress;
     progress_begin(&progress, "sealing");
-    const struct trace_open_options open = {.columns = columns,
-                                            .only_image = UINT32_MAX,
-                                            .to_ns = to_ns,
-                                            .progress = progress_update,
-                                            .progress_arg = &progress};
+    const struct trace_open_options open = {
+        .columns = columns, .to_ns = to_ns, .progress = progress_update, .progress_arg = &progress};
     record_recover(path);
     struct trace *t = trace_open(path, &open, err);
     progress_end(&progress);

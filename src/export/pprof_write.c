@@ -261,8 +261,6 @@ void pprof_comment(struct pprof *p, const char *text)
     emit_number(p, P_COMMENT, string(p, text));
 }
 
-void pprof_doc_url(struct pprof *p, const char *url) { emit_number(p, P_DOC_URL, string(p, url)); }
-
 uint64_t pprof_mapping(struct pprof *p, const struct pprof_mapping *m)
 {
     if (failed(p))

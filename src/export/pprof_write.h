@@ -62,7 +62,6 @@ void pprof_period(struct pprof *p, const char *type, const char *unit, int64_t p
 /* When the profile was taken, since 1970, and how long it took. */
 void pprof_time(struct pprof *p, uint64_t realtime_ns, uint64_t duration_ns);
 void pprof_comment(struct pprof *p, const char *text);
-void pprof_doc_url(struct pprof *p, const char *url);
 
 /* Each returns an id, from 1; 0 after a failure. */
 uint64_t pprof_mapping(struct pprof *p, const struct pprof_mapping *m);

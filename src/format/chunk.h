@@ -42,7 +42,7 @@ struct mlw_chunk {
     uint16_t flags;        /* enum mlw_chunk_flags */
     uint32_t header_bytes; /* sizeof(struct mlw_chunk); payload starts there */
     uint32_t payload_bytes;
-    uint64_t checksum; /* mlw_checksum of header (this field 0) then payload */
+    uint64_t checksum; /* mlw_chunk_checksum: of the header (this field 0), then the payload */
     uint64_t image;    /* which program image (a process between two execs); unique in the file;
                           0 in chunks that are about the whole recording */
     uint32_t pid;
@@ -57,7 +57,17 @@ struct mlw_chunk {
     uint64_t base_address; /* rotated right by 4, as in struct mlw_row_state */
     uint64_t pair_clock;   /* one reading of both clocks, for calibration; 0 when not taken */
     uint64_t pair_monotonic_ns;
-    uint64_t reserved[3];
+    /* In a file, reserved[] is 0. The others are for a buffer in a slot of the session: slot_state
+     * is atomic (enum mlw_slot_state). thread_pointer is the fs base of the thread that fills it, 0
+     * when not known. live_bytes is what the threads of this buffer have allocated (usable bytes)
+     * less what they have released, modulo 2^64: over all buffers in use, what the process has
+     * live, but for blocks of before the recording. */
+    union {
+        uint64_t reserved[3];
+        struct {
+            uint64_t slot_state, thread_pointer, live_bytes;
+        };
+    };
 };
 
 _Static_assert(sizeof(struct mlw_chunk) == 128, "the chunk header is 128 bytes");

@@ -3,19 +3,26 @@
  * Owns: the byte layout of a row, its encoder (used inside the traced program, so: no libc, no
  * branches that data decides) and its bounds-checked decoder. docs/format.md specifies the same.
  *
- * A call row is
- *   u16 header | time 1,2,4,8 B | address 1,2,4,8 B | [size 1,2,4,8 B] | [stack 0,1,2,4 B]
- *     | [usable u32] | [argument u64] | [path u8]
- * all little-endian. header: bits 0-4 operation, 5-6 log2 length of time, 7-8 of address,
- * 9-10 of size, 11-12 code of stack length (0,1,2,4), 13 usable present, 14 argument present,
- * 15 path present.
- *   time      clock ticks since the previous row of the stream (first: since the chunk's
- * base_clock) address   zigzag of (ror(address,4) - ror(previous address,4)); previous starts at
- * base_address size      requested bytes (present when the operation has MLW_F_SIZE) stack     id
- * of a stack node, 0 (length 0) for none usable    usable minus requested bytes; absent: what glibc
- * gives, mlw_usual_usable() path      bits of enum mlw_path; absent: 0 A META row (operation 31) is
- * u16 header (only the operation bits) | u8 kind | u16 length | payload; it has no time and no
- * address. */
+ * A call row is a header and these fields, little-endian, in this order:
+ *
+ *   field     bytes      when
+ *   header    2          always; see below
+ *   time      1 2 4 8    always: clock ticks since the previous row of the stream; in the first
+ *                        row, since the base_clock of the chunk
+ *   address   1 2 4 8    always: zigzag(ror(address, 4) - ror(previous address, 4)); the previous
+ *                        one of the first row is base_address
+ *   size      1 2 4 8    the operation has MLW_F_SIZE: requested bytes
+ *   stack     0 1 2 4    id of a node; 0 bytes: none
+ *   usable    4          header bit 13: usable minus requested bytes; absent: what glibc gives,
+ *                        mlw_usual_usable()
+ *   argument  8          header bit 14
+ *   path      1          header bit 15: enum mlw_path; absent: 0
+ *
+ * header: bits 0-4 the operation, 5-6 log2 of the bytes of time, 7-8 of address, 9-10 of size,
+ * 11-12 a code for those of stack (0, 1, 2, 4), 13 to 15 as above.
+ *
+ * A META row (operation 31) is u16 header (the operation only), u8 kind, u16 length, payload. It
+ * has no time and no address. */
 #ifndef MALLOW_FORMAT_ROW_H
 #define MALLOW_FORMAT_ROW_H
 
@@ -36,7 +43,8 @@ enum mlw_meta {
     MLW_META_THREAD_START = 5, /* u64 clock, u16 n, n bytes of name; the chunk says which thread */
     MLW_META_THREAD_END = 6,   /* u64 clock */
     MLW_META_CONTROL = 7,      /* u64 clock, u8 enum mlw_control */
-    MLW_META_LOST = 8          /* u64 clock, u64 calls not recorded since the last one, u8 reason */
+    MLW_META_LOST = 8          /* u64 clock, u64 calls not recorded since the last one, u8 reason;
+                                  a reader takes it, no recorder of this version writes it */
 };
 
 enum mlw_node_flags {

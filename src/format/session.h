@@ -69,12 +69,7 @@ enum mlw_control_bits {
     MLW_CTL_EPOCH = 256
 };
 
-enum mlw_process_state {
-    MLW_PROC_FREE = 0,
-    MLW_PROC_STARTING = 1,
-    MLW_PROC_LIVE = 2,
-    MLW_PROC_ENDED = 3 /* the process said so itself (exit, _exit, exec) and flushed */
-};
+enum mlw_process_state { MLW_PROC_FREE = 0, MLW_PROC_STARTING = 1, MLW_PROC_LIVE = 2 };
 
 struct mlw_process {  /* 1024 bytes */
     uint32_t state;   /* atomic, enum mlw_process_state */
@@ -85,11 +80,11 @@ struct mlw_process {  /* 1024 bytes */
     uint64_t forked_from;
     uint64_t start_clock;
     uint64_t lost_sink, lost_buffer, lost_nested; /* atomic counts of calls */
-    uint64_t private_start, private_end; /* the recorder's own private memory (for the split) */
-    uint64_t private_bytes;              /* of it, in use */
-    uint32_t windows;                    /* atomic: how many of window[] are valid */
-    uint32_t threads;                    /* atomic: next thread number */
-    uint32_t stacks_truncated;           /* atomic */
+    uint64_t reserved0[2];
+    uint64_t private_bytes;    /* the recorder's own private memory, in use (for the split) */
+    uint32_t windows;          /* atomic: how many of window[] are valid */
+    uint32_t threads;          /* atomic: next thread number */
+    uint32_t stacks_truncated; /* atomic */
     uint32_t drain; /* atomic: the process cannot write any more; the parent must empty its slots */
     uint64_t brk_start;
     uint32_t end_status; /* exit status, when the process said it itself */
@@ -102,11 +97,7 @@ struct mlw_process {  /* 1024 bytes */
     uint64_t reserved2[49];
 };
 
-/* mlw_chunk.reserved[0] of a buffer in a slot: its state. reserved[1]: the thread pointer (fs base)
- * of the thread that fills it, 0 when not known; the parent tells thread stacks from other memory
- * by it. reserved[2]: usable bytes of the blocks that the threads of this buffer have allocated
- * less those that they have released, modulo 2^64; over all buffers in use, what the process has
- * live, but for blocks of before the recording. In a file all of reserved[] is 0. */
+/* mlw_chunk.slot_state. The parent recognizes thread stacks by mlw_chunk.thread_pointer. */
 enum mlw_slot_state {
     MLW_SLOT_FREE = 0,
     MLW_SLOT_USED = 1, /* a thread writes into it (or died while it did) */

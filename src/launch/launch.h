@@ -41,7 +41,8 @@ struct launch {
     int go, status; /* pipes: the word to go on, and errno of an exec that failed */
 };
 
-/* Forks; the child waits for launch_exec. */
+/* Forks; the child waits in launch_child_wait until the parent calls launch_go. 0 in both, or -1.
+ */
 int launch_fork(struct launch *l, struct error *err);
 
 /* What the child needs, by pointers that were valid before the fork. */
@@ -51,8 +52,9 @@ struct launch_plan {
     const struct limits_before *limits;
 };
 
-/* In the child of launch_fork (l->pid is 0): waits for the word, sets the environment, executes.
- * environment: NAME, VALUE, NAME, VALUE, ..., NULL. Returns only on failure, after reporting it. */
+/* In the child of launch_fork (l->pid is 0): wait returns once the parent has called launch_go;
+ * exec sets the environment (NAME, VALUE, NAME, VALUE, ..., NULL) and executes, or reports its
+ * errno to the parent and ends the child. */
 void launch_child_wait(struct launch *l);
 void launch_child_exec(struct launch *l, const struct launch_plan *plan,
                        const char *const *environment) __attribute__((noreturn));

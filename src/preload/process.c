@@ -564,7 +564,6 @@ static void join_after_fork(void)
     recorder.forked_from = recorder.image;
     recorder.image = new_image();
     recorder.ending = false;
-    unwind_after_fork();
     const uint64_t live = stream_live_bytes();
     /* A signal handler may have forked in the midst of one of our calls: its buffer must stay
      * writable for what is left of that call, and must not be the parent's. */

@@ -56,7 +56,7 @@ MLW_INLINE uint64_t held_bytes(void *p)
 }
 
 /* What is live has changed: modulo 2^64. Only this thread writes to its buffer's head. */
-MLW_INLINE void add_live(struct thread *t, uint64_t bytes) { t->chunk->reserved[2] += bytes; }
+MLW_INLINE void add_live(struct thread *t, uint64_t bytes) { t->chunk->live_bytes += bytes; }
 
 /* usable bytes and enum mlw_path of a block of `size` that the call has just made */
 MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t size, uint64_t *usable)

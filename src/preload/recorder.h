@@ -11,10 +11,14 @@
  *   own.c       the files that stay open, and which may be opened
  *   settings.c  the MALLOW_ variables
  *   control.c   mallow_start ... mallow_mark, and control from outside
+ *   clock.c     the clock, also where it may not be asked
  *   next.c      the allocator behind us, and what must work before it is known
  *   follow.c    fork, _exit, dlclose: calls that change what we may rely on
+ *   mapping.c   mmap, munmap, mremap, brk and sbrk of the program itself
+ *   cxx.c       C++'s new and delete, seen once whatever library has them
  *   redirect.c  functions of the allocator that must not be exported
  *   exec.c      exec, posix_spawn: what becomes another program
+ *   ending.c    the end of a process without destructors
  *   sandbox.c   seccomp: which calls of ours a program's filter would kill it for
  *   confine.c   what becomes of the recorder then
  *   unwind*.c   the stack as a number

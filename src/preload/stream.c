@@ -78,7 +78,7 @@ static struct mlw_chunk *slot_take(void)
         for (uint32_t i = 0; i < used && i < MLW_WINDOW_SLOTS; i++) {
             struct mlw_chunk *c = slot_at(i);
             uint64_t free_state = MLW_SLOT_FREE;
-            if (c && __atomic_compare_exchange_n(&c->reserved[0], &free_state, MLW_SLOT_USED, false,
+            if (c && __atomic_compare_exchange_n(&c->slot_state, &free_state, MLW_SLOT_USED, false,
                                                  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
                 return c;
         }
@@ -92,7 +92,7 @@ static struct mlw_chunk *slot_take(void)
                 return 0;
             /* whoever looks for buffers that came back may have been here already */
             uint64_t free_state = MLW_SLOT_FREE;
-            if (__atomic_compare_exchange_n(&c->reserved[0], &free_state, MLW_SLOT_USED, false,
+            if (__atomic_compare_exchange_n(&c->slot_state, &free_state, MLW_SLOT_USED, false,
                                             __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
                 slots_publish(used + 1);
                 return c;
@@ -134,7 +134,7 @@ static void chunk_begin(struct thread *t, uint32_t sequence, uint64_t first_call
     c->base_address = t->row.address;
     c->pair_clock = 0;
     c->pair_monotonic_ns = 0;
-    c->reserved[1] = thread_pointer();
+    c->thread_pointer = thread_pointer();
     t->position = (uint8_t *)c + sizeof *c;
     t->limit = (uint8_t *)c + MLW_SLOT_BYTES - MLW_ROW_MAX;
     if (recorder.ending)
@@ -176,22 +176,22 @@ static long write_both(int fd, const struct mlw_chunk *head, const void *payload
 /* Behind the closed door (confine.c): head and payload, which lie together, leave in one. */
 static int write_confined(struct mlw_chunk *c)
 {
-    uint64_t state = c->reserved[0], fs = c->reserved[1], live = c->reserved[2];
+    uint64_t state = c->slot_state, fs = c->thread_pointer, live = c->live_bytes;
     struct stat st;
     long r = -EBADF;
     if (recorder.may_not_write || recorder.output.fd < 0 ||
         sys_decided(SYS_fstat, recorder.output.fd, (long)&st, 0, 0, 0, 0) ||
         st.st_dev != recorder.output.dev || st.st_ino != recorder.output.ino)
         return (int)r;
-    c->reserved[0] = c->reserved[1] = c->reserved[2] = c->checksum = 0;
+    c->slot_state = c->thread_pointer = c->live_bytes = c->checksum = 0;
     c->checksum = mlw_chunk_checksum(c, c + 1);
     do
         r = sys_decided(SYS_write, recorder.output.fd, (long)c,
                         (long)(sizeof *c + c->payload_bytes), 0, 0, 0);
     while (r == -EINTR);
-    c->reserved[0] = state;
-    c->reserved[1] = fs;
-    c->reserved[2] = live;
+    c->slot_state = state;
+    c->thread_pointer = fs;
+    c->live_bytes = live;
     return r < 0 ? (int)r : (size_t)r == sizeof *c + c->payload_bytes ? 0 : -ENOSPC;
 }
 
@@ -201,7 +201,7 @@ int stream_write_chunk(struct mlw_chunk *c, const void *payload)
     if (sys_closed)
         return payload == c + 1 ? write_confined(c) : -EBADF;
     struct mlw_chunk head = *c;
-    head.reserved[0] = head.reserved[1] = head.reserved[2] = 0;
+    head.slot_state = head.thread_pointer = head.live_bytes = 0;
     if (recorder.clock_kind != CLOCK_FROZEN) {
         head.pair_clock = clock_now(recorder.clock_kind);
         head.pair_monotonic_ns = clock_monotonic_ns();
@@ -221,14 +221,14 @@ static bool hand_over(struct thread *t)
     if (!fresh)
         return false;
     struct mlw_chunk *old = t->chunk;
-    fresh->reserved[2] = old->reserved[2];
-    old->reserved[2] = 0;
+    fresh->live_bytes = old->live_bytes;
+    old->live_bytes = 0;
     uint32_t sequence = old->sequence;
     uint64_t first = old->first_call + old->calls;
     t->chunk = fresh;
     chunk_begin(t, sequence + 1, first);
     barrier();
-    __atomic_store_n(&old->reserved[0], MLW_SLOT_FULL, __ATOMIC_RELEASE);
+    __atomic_store_n(&old->slot_state, MLW_SLOT_FULL, __ATOMIC_RELEASE);
     return true;
 }
 
@@ -690,7 +690,7 @@ uint64_t stream_live_bytes(void)
     uint64_t sum = 0;
     for (const struct thread *t = recorder.threads; t; t = t->next)
         if (t->chunk)
-            sum += t->chunk->reserved[2];
+            sum += t->chunk->live_bytes;
     return sum;
 }
 
@@ -709,7 +709,7 @@ void stream_after_fork(uint64_t live_bytes)
             thread_self = 0;
             return;
         }
-        t->chunk->reserved[2] = live_bytes;
+        t->chunk->live_bytes = live_bytes;
         uint32_t tid = (uint32_t)sys_gettid();
         t->owner = tid;
         t->next = 0;

@@ -7,8 +7,9 @@
  * have), no read of an address that is not known to be mapped, no errno. Behind the closed door of
  * sys.h, memory that is not known already is not read: the stack ends there, truncated. Threads:
  * unwind_stack is called by many threads at once, each with its own struct unwind_thread and never
- * re-entered for one (the caller sees to it). Method: shared notes on fast stacks (see
- * ARCHITECTURE.md): whole-stack cache over a prefix cache over table unwinding. */
+ * re-entered for one (the caller sees to it). A fork needs no call: the tables are private memory,
+ * ids go on, and an entry that another thread had half-written stays so. Method: a cache of whole
+ * stacks over a cache of prefixes over table unwinding (ARCHITECTURE.md). */
 #ifndef MALLOW_PRELOAD_UNWIND_H
 #define MALLOW_PRELOAD_UNWIND_H
 
@@ -22,11 +23,6 @@ struct unwind_thread; /* per-thread caches; lives in memory from unwind_host_map
  * _dl_find_object or NULL (older glibc): then only modules that are mapped now are known.
  * stack_end: value of __libc_stack_end. Returns 0, or -1 when no memory could be had. */
 int unwind_init(void *dl_find_object, void *stack_end);
-
-/* In the child of a fork, in the only thread that is left: nothing is shared with the parent any
- * more, ids go on from where they were, entries that another thread had half-written are given up.
- */
-void unwind_after_fork(void);
 
 /* State for the calling thread, or NULL when no memory could be had. A state may be handed to
  * another thread after its owner ended (unwind_thread_reset). */
@@ -49,7 +45,7 @@ uint32_t unwind_caller(struct unwind_thread *t, uint64_t sp, void *ctx);
  * have held a stack: `start`..`end` (0, 0 for dlclose). */
 void unwind_unmapped(uint64_t start, uint64_t end, void *ctx);
 
-/* ---- What the host of the unwinder provides (recorder.c) ---- */
+/* ---- What the host of the unwinder provides (stream.c; watch/stack.c) ---- */
 
 /* Zero-filled private memory for ever, page-aligned; NULL when refused. Async-signal-safe. */
 void *unwind_host_map(size_t bytes);

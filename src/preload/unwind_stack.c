@@ -108,9 +108,6 @@ int unwind_init(void *dl_find_object, void *stack_end)
     return 0;
 }
 
-/* Tables are private memory, ids go on, and a slot that was half-written stays so for ever. */
-void unwind_after_fork(void) {}
-
 static void flush(struct unwind_thread *t)
 {
     t->generation = __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE);

@@ -148,7 +148,7 @@ static int sync_buffers(struct recording *r, struct mlw_process *e, struct error
             for (uint32_t k = 0; s.window[w] && !waiting &&
                                  (k = shm_next_touched(&r->shm, s.number[w], k)) < MLW_WINDOW_SLOTS;
                  k++)
-                waiting = __atomic_load_n(&shm_slot(s.window[w], k)->reserved[0],
+                waiting = __atomic_load_n(&shm_slot(s.window[w], k)->slot_state,
                                           __ATOMIC_ACQUIRE) == MLW_SLOT_FULL;
         if (!waiting)
             break;

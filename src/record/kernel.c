@@ -42,33 +42,12 @@ static void flush(struct kernel_source *k)
     k->n = 0;
 }
 
-/* Whether the address is in memory that the recorder has in the process for itself. */
-static bool is_own(struct kernel_source *k, uint32_t pid, uint64_t address)
-{
-    const struct mlw_process *table = k->r->shm.table;
-    const uint32_t n = shm_entries(&k->r->shm);
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t at = (k->last_entry + i) % n;
-        const struct mlw_process *e = &table[at];
-        if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == MLW_PROC_FREE || e->pid != pid)
-            continue;
-        k->last_entry = at;
-        return address >= __atomic_load_n(&e->private_start, __ATOMIC_RELAXED) &&
-               address < __atomic_load_n(&e->private_end, __ATOMIC_RELAXED);
-    }
-    return false;
-}
-
 static void take(void *arg, const struct mlw_kernel *event, const uint64_t *values)
 {
     struct kernel_source *k = arg;
     struct mlw_kernel e = *event;
     const size_t bytes = e.values * sizeof *values;
     e.clock = clock_at(k, event->clock);
-    if (e.kind == MLW_KERNEL_FAULT &&
-        (e.place == MLW_PLACE_ANONYMOUS || e.place == MLW_PLACE_UNKNOWN) &&
-        is_own(k, e.pid, values[0]))
-        e.place = MLW_PLACE_RECORDER;
     if (k->n + sizeof e + bytes > sizeof k->bytes)
         flush(k);
     memcpy(k->bytes + k->n, &e, sizeof e);

@@ -47,7 +47,9 @@ struct record_result {
 };
 
 /* Runs PROGRAM. Returns 0 when it ran (see result for how the recording fared), -1 with *err and
- * result->exit_status when it did not. */
+ * result->exit_status when it did not. While it runs, SIGINT and its kind are for PROGRAM alone and
+ * the limits of this process are lifted; after success both stay so, after a failure the signals
+ * are as before. One thread, once in a process. */
 int record_run(const struct record_options *options, struct record_result *result,
                struct error *err);
 

@@ -23,7 +23,7 @@ void slots_refresh(struct slots *s, const struct shm *shm, const struct mlw_proc
 
 static uint64_t state_of(const struct mlw_chunk *slot)
 {
-    return __atomic_load_n(&slot->reserved[0], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&slot->slot_state, __ATOMIC_ACQUIRE);
 }
 
 uint32_t slots_whole_rows(const struct mlw_chunk *head, const uint8_t *payload, uint32_t bytes,
@@ -86,7 +86,7 @@ unsigned slots_drain(struct slots *s, const struct shm *shm, struct sink *sink)
                 continue;
             if (take(slot, &c))
                 sink_write(sink, &c.head, c.payload, c.head.payload_bytes);
-            __atomic_store_n(&slot->reserved[0], MLW_SLOT_FREE, __ATOMIC_RELEASE);
+            __atomic_store_n(&slot->slot_state, MLW_SLOT_FREE, __ATOMIC_RELEASE);
             n++;
         }
     }
@@ -155,7 +155,7 @@ void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uin
                 continue;
             c.head.flags = MLW_CHUNK_RECOVERED;
             sink_write(sink, &c.head, c.payload, c.head.payload_bytes);
-            __atomic_store_n(&slot->reserved[0], MLW_SLOT_FREE, __ATOMIC_RELEASE);
+            __atomic_store_n(&slot->slot_state, MLW_SLOT_FREE, __ATOMIC_RELEASE);
         }
     }
 }
@@ -170,8 +170,8 @@ unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t 
         for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
             const struct mlw_chunk *slot = shm_slot(s->window[w], i);
             if (n < room && state_of(slot) != MLW_SLOT_FREE && slot->tid != pid &&
-                slot->reserved[1])
-                pointers[n++] = slot->reserved[1];
+                slot->thread_pointer)
+                pointers[n++] = slot->thread_pointer;
         }
     }
     return n;
@@ -188,7 +188,7 @@ uint64_t slots_live_bytes(const struct slots *s, uint32_t buffers)
         }
         const struct mlw_chunk *slot = shm_slot(window, i % MLW_WINDOW_SLOTS);
         if (state_of(slot) == MLW_SLOT_USED)
-            sum += __atomic_load_n(&slot->reserved[2], __ATOMIC_RELAXED);
+            sum += __atomic_load_n(&slot->live_bytes, __ATOMIC_RELAXED);
     }
     return sum >> 63 ? 0 : sum;
 }

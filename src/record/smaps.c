@@ -162,18 +162,6 @@ static void classify(const struct mapping *m, const struct mapping *next,
         s->recorder += rss;
         return;
     }
-    if (anonymous && !shared && m->start < h->private_end && m->end > h->private_start) {
-        /* Neighbours may have been merged with it by the kernel: in proportion to the overlap. */
-        uint64_t from = m->start > h->private_start ? m->start : h->private_start;
-        uint64_t to = m->end < h->private_end ? m->end : h->private_end;
-        uint64_t part = (uint64_t)((double)rss * (double)(to - from) / (double)(m->end - m->start));
-        if (part > rss)
-            part = rss;
-        s->recorder += part;
-        rss -= part;
-        if (!rss)
-            return;
-    }
     if (name_is(m, "[heap]"))
         s->heap += rss;
     else if (name_begins(m, "[stack"))
@@ -210,7 +198,7 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
     const char *p = text, *end = text + n;
     struct mapping current = {0}, next;
     bool any = false;
-    uint64_t private_left = hints->private_end ? 0 : hints->private_bytes;
+    uint64_t private_left = hints->private_bytes;
     uint64_t clock = split->clock;
     *split = (struct mlw_split){.clock = clock};
     while (p < end) {

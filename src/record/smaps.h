@@ -19,8 +19,7 @@ struct smaps_hints {
     const uint64_t *thread_pointers; /* of all threads but the first: each lies in its stack */
     size_t threads;
     uint64_t session_inode; /* of the shared memory, when it has no name of its own; 0: it has */
-    uint64_t private_start, private_end; /* the recorder's private memory; 0, 0: scattered */
-    uint64_t private_bytes; /* of it; scattered, it is found among anonymous mappings without
+    uint64_t private_bytes; /* the recorder's own: found among anonymous mappings without
                                reservation (MAP_NORESERVE), which it is mapped as */
 };
 

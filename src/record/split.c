@@ -39,8 +39,6 @@ static int ask(struct recording *r, struct image *m, struct mlw_split *split, st
         .thread_pointers = pointers,
         .threads =
             slots_thread_pointers(&m->slots, &r->shm, (uint32_t)m->pid, pointers, MOST_THREADS),
-        .private_start = __atomic_load_n(&m->entry->private_start, __ATOMIC_RELAXED),
-        .private_end = __atomic_load_n(&m->entry->private_end, __ATOMIC_RELAXED),
         .private_bytes = __atomic_load_n(&m->entry->private_bytes, __ATOMIC_RELAXED)};
     split->clock = clock_read(r->clock_kind);
     uint64_t rss = 0;

@@ -148,7 +148,7 @@ static bool look_at_entry(struct watch *w, uint32_t i)
         return false;
     }
     w->starting_since_ns[i] = 0;
-    if (state != MLW_PROC_LIVE && state != MLW_PROC_ENDED)
+    if (state != MLW_PROC_LIVE)
         return false;
     w->images[i] = image_adopt(w->r, i, w->now_ns);
     if (!w->images[i])

@@ -472,15 +472,13 @@ void engine_start_thread(struct engine *e, struct engine_seat *starter, uint32_t
     park_wake(&e->park, seat_key(e, s));
 }
 
-int engine_prepare(struct engine *e, struct error *err)
+void engine_prepare(struct engine *e)
 {
-    (void)err;
     for (uint32_t i = 0; i < e->workload->thread_count; i++) {
         const struct workload_thread *t = &e->workload->threads[i];
         if (t->flags & WORKLOAD_THREAD_BEGIN && !(t->flags & WORKLOAD_THREAD_MAIN))
             engine_start_thread(e, NULL, i);
     }
-    return 0;
 }
 
 void engine_run(struct engine *e)

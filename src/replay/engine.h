@@ -120,8 +120,9 @@ struct engine {
 int engine_init(struct engine *e, const struct workload *w, const struct stages *stages, int fd,
                 const struct engine_options *options, struct error *err);
 
-/* Starts the threads that are there from the beginning; they wait. -1 with *err. */
-int engine_prepare(struct engine *e, struct error *err);
+/* Starts the threads that are there from the beginning; they wait. Ends the replay when one cannot
+ * be made. */
+void engine_prepare(struct engine *e);
 
 /* Runs to the last record; the calling thread plays the main thread. The threads that stayed are
  * still there afterwards. */

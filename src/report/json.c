@@ -112,16 +112,6 @@ void json_signed(struct json *j, const char *key, int64_t value)
     put(j, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)value));
 }
 
-void json_ratio(struct json *j, const char *key, uint64_t part, uint64_t whole)
-{
-    char text[48];
-    uint64_t parts = whole ? (uint64_t)((unsigned __int128)part * 10000 / whole) : 0;
-    begin(j, key, false);
-    put(j, text,
-        (size_t)snprintf(text, sizeof text, "%llu.%04llu", (unsigned long long)(parts / 10000),
-                         (unsigned long long)(parts % 10000)));
-}
-
 void json_bool(struct json *j, const char *key, bool value)
 {
     begin(j, key, false);

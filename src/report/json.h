@@ -28,7 +28,6 @@ void json_open_array(struct json *j, const char *key);
 void json_close_array(struct json *j);
 void json_number(struct json *j, const char *key, uint64_t value);
 void json_signed(struct json *j, const char *key, int64_t value);
-void json_ratio(struct json *j, const char *key, uint64_t part, uint64_t whole); /* 4 places */
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
 void json_text(struct json *j, const char *key, const char *text);               /* NULL: null */

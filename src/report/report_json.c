@@ -1,4 +1,4 @@
-/* report_json.c - the report as one JSON document; CONTRACT fields first, then what else is known.
+/* report_json.c - the report as one JSON document; its keys are in mallow-report(1).
  *
  * Written image by image as the pass goes on: memory is that of one image. */
 #include "report/report.h"

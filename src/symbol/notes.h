@@ -28,10 +28,9 @@ struct static_probes {
 int static_probes_read(const char *path, struct static_probes *p, struct error *err);
 void static_probes_release(struct static_probes *p);
 
-/* The notes alone: `bytes` of them (copied), as read from a section. base_moved: how much further
- * the section .stapsdt.base lies than the notes say is added by the reader of the file, so this
- * gives addresses as they stand there, and the base that each note was written for in *bases, which
- * the caller frees. Returns 0, or -1 when out of memory. */
+/* The notes alone: `bytes` of them (copied), as read from a section. Addresses are as they stand
+ * there; *bases, which the caller frees, is the base that each note was written for. The reader of
+ * the file adds how much further .stapsdt.base lies. Returns 0, or -1 when out of memory. */
 int static_probes_parse(const void *data, size_t bytes, struct static_probes *p, uint64_t **bases);
 
 #endif

@@ -140,8 +140,8 @@ struct pair_map {
     } * entries;
     size_t n, cap;
 };
-/* The place of (a, b)'s value: *found says whether it was there (else the caller must fill it with
- * value + 1). NULL without memory. */
+/* The place of (a, b)'s value, which stands there plus 1; 0: it is new, and the caller fills it.
+ * NULL without memory. */
 uint32_t *pair_map_at(struct pair_map *m, uint64_t a, uint64_t b);
 /* The value of (a, b), or UINT32_MAX. */
 uint32_t pair_map_get(const struct pair_map *m, uint64_t a, uint64_t b);

@@ -201,7 +201,7 @@ static int take_other(struct image_work *g, const struct mlw_row *r, uint32_t th
     return add(g, &e, is_call, err) ? -1 : settle(g, err);
 }
 
-static int forget(struct image_work *g, uint64_t clock, struct error *err)
+static void forget(struct image_work *g, uint64_t clock)
 {
     live_free(&g->live);
     block_writer_forget(g->blocks);
@@ -215,8 +215,6 @@ static int forget(struct image_work *g, uint64_t clock, struct error *err)
         g->threads[i].calls = 0;
     g->start_clock = g->reset_clock = clock;
     faulted_forget(g->faulted);
-    (void)err;
-    return 0;
 }
 
 static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thread,
@@ -297,8 +295,8 @@ static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thr
         }
         if (s.bad)
             return 0;
-        if (r->meta == MLW_META_CONTROL && v == MLW_CONTROL_RESET && forget(g, clock, err))
-            return -1;
+        if (r->meta == MLW_META_CONTROL && v == MLW_CONTROL_RESET)
+            forget(g, clock);
         struct note *n = ARRAY_ADD(g->notes, g->note_count, g->note_cap);
         if (!n)
             return no_memory(err);

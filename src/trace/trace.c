@@ -20,8 +20,6 @@ struct trace {
     int fd;
     struct store store;
     struct trace_open_options options;
-    struct cursor *cursor; /* of trace_next */
-    uint32_t image;        /* that it is in */
 };
 
 struct trace_cursor {
@@ -113,8 +111,6 @@ struct trace *trace_open(const char *path, const struct trace_open_options *opti
     }
     if (options)
         t->options = *options;
-    else
-        t->options.only_image = UINT32_MAX;
     /* Anybody's may be read: nothing of it is believed. */
     const struct trust_rule rule = {.owners = TRUST_ANYBODY, .follow = true};
     struct stat st;
@@ -160,42 +156,12 @@ void trace_close(struct trace *t)
 {
     if (!t)
         return;
-    cursor_close(t->cursor);
     store_close(&t->store);
     close(t->fd);
     free(t);
 }
 
 const struct trace_info *trace_info(const struct trace *t) { return &t->store.info; }
-
-int trace_next(struct trace *t, struct trace_batch *batch, struct error *err)
-{
-    for (;;) {
-        if (!t->cursor) {
-            while (t->options.only_image != UINT32_MAX && t->image != t->options.only_image &&
-                   t->image < t->store.info.image_count)
-                t->image++;
-            if (t->image >= t->store.info.image_count)
-                return 0;
-            t->cursor = cursor_open(&t->store, t->image, t->options.columns, t->options.to_ns, err);
-            if (!t->cursor)
-                return -1;
-        }
-        int k = cursor_next(t->cursor, batch, err);
-        if (k)
-            return k;
-        cursor_close(t->cursor);
-        t->cursor = NULL;
-        t->image++;
-    }
-}
-
-void trace_rewind(struct trace *t)
-{
-    cursor_close(t->cursor);
-    t->cursor = NULL;
-    t->image = 0;
-}
 
 struct trace_cursor *trace_cursor_open(struct trace *t, uint32_t image, struct error *err)
 {

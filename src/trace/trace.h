@@ -54,13 +54,13 @@ enum trace_column {
     TRACE_COL_OTHER_ADDRESS = 256 /* cheap: address[] holds for OTHER and FREE_UNKNOWN only */
 };
 
-/* A run of events of one image, in time order. Arrays belong to the trace and hold until the next
- * trace_next. A column that was not asked for is NULL. A realloc that moves or resizes is two
- * events: the old half (op MLW_OP_REALLOC_OLD, kind FREE) and the new one (op MLW_OP_REALLOC or
- * REALLOCARRAY, kind ALLOC). A realloc that fails leaves one event of kind OTHER (its old half is
- * taken back by the sealer); realloc(p, 0) that frees leaves a FREE and an OTHER. */
+/* A run of events of one image, in time order. Arrays belong to the cursor and hold until its
+ * next trace_cursor_next. A column that was not asked for is NULL. A realloc that moves or resizes
+ * is two events: the old half (op MLW_OP_REALLOC_OLD, kind FREE) and the new one (op MLW_OP_REALLOC
+ * or REALLOCARRAY, kind ALLOC). A realloc that fails leaves one event of kind OTHER (its old half
+ * is taken back by the sealer); realloc(p, 0) that frees leaves a FREE and an OTHER. */
 struct trace_batch {
-    uint32_t image; /* index into trace_images() */
+    uint32_t image; /* index into trace_info.images */
     size_t n;
     uint64_t first_event; /* number of the first event within its image */
     const uint8_t *kind;  /* enum trace_kind */
@@ -68,7 +68,7 @@ struct trace_batch {
     const uint32_t *slot;
     const uint32_t *thread;  /* index into the image's threads[] */
     const uint64_t *size;    /* requested bytes (of the call, also for FREE_SIZED; 0 for free) */
-    const uint32_t *stack;   /* id of a stack, 0 for none; index into trace_stacks of the image */
+    const uint32_t *stack;   /* id of a stack, 0 for none; a node of the image */
     const uint64_t *time_ns; /* since the start of the whole recording */
     const uint64_t *address;
     const uint64_t *usable;
@@ -196,11 +196,10 @@ struct trace_info {
 struct trace;
 
 struct trace_open_options {
-    bool no_seal_in_place;   /* leave the file as it is */
-    unsigned columns;        /* enum trace_column to be read; 0: all */
-    uint32_t only_image;     /* UINT32_MAX: all */
-    uint64_t from_ns, to_ns; /* skip blocks wholly outside, when the live set permits; to_ns 0: end.
-                                Batches still come whole: the caller filters exactly */
+    bool no_seal_in_place; /* leave the file as it is */
+    unsigned columns;      /* enum trace_column to be read; 0: all */
+    uint64_t to_ns;        /* blocks that begin later need not be read; 0: all. Batches still
+                              come whole: the caller filters exactly */
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;
 };
@@ -211,12 +210,8 @@ struct trace *trace_open(const char *path, const struct trace_open_options *opti
 void trace_close(struct trace *t);
 const struct trace_info *trace_info(const struct trace *t);
 
-/* The next batch: image by image, each in time order. Returns 1 with *batch set, 0 at the end, -1
- * with *err set. Batches of different images are not merged by time; see trace_cursor. */
-int trace_next(struct trace *t, struct trace_batch *batch, struct error *err);
-void trace_rewind(struct trace *t);
-
-/* An independent position in one image, for readers that merge images by time themselves. */
+/* A position in the events of one image, in time order. Any number may be open at once. next
+ * returns 1 with *batch set, 0 at the end, -1 with *err set. */
 struct trace_cursor;
 struct trace_cursor *trace_cursor_open(struct trace *t, uint32_t image, struct error *err);
 /* The same with other columns (enum trace_column) than the trace was opened for. */

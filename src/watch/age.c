@@ -27,13 +27,6 @@ void lifetimes_add(struct lifetimes *l, uint64_t lifetime_ns)
     l->total++;
 }
 
-void lifetimes_merge(struct lifetimes *sum, const struct lifetimes *other)
-{
-    for (unsigned i = 0; i < AGE_BINS; i++)
-        sum->count[i] += other->count[i];
-    sum->total += other->total;
-}
-
 struct age_choice age_choose(const struct lifetimes *l)
 {
     struct age_choice c = {.age_ns = AGE_DEFAULT_NS, .lifetimes = l->total};

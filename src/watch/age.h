@@ -19,7 +19,6 @@ struct lifetimes {
 };
 
 void lifetimes_add(struct lifetimes *l, uint64_t lifetime_ns);
-void lifetimes_merge(struct lifetimes *sum, const struct lifetimes *other);
 
 struct age_choice {
     uint64_t age_ns;    /* a block of this age is old */

@@ -5,15 +5,6 @@
 
 #define NORMAL_975 1.959963984540054 /* of the standard normal distribution */
 
-double estimate_weight(uint64_t size_bytes, uint64_t period_bytes)
-{
-    if (period_bytes <= 1)
-        return 1;
-    if (!size_bytes)
-        size_bytes = 1;
-    return -1 / expm1(-(double)size_bytes / (double)period_bytes);
-}
-
 static double largest(double a, double b) { return a > b ? a : b; }
 
 void estimate_add(struct estimate *e, uint64_t size_bytes, uint64_t weight_bytes)

@@ -23,10 +23,6 @@ struct estimate_interval {
     double low, high;
 };
 
-/* 1/p of a block of size_bytes (0 counts as 1) when one byte in period_bytes is sampled; 1 for a
- * period of 0 or 1, where everything is. */
-double estimate_weight(uint64_t size_bytes, uint64_t period_bytes);
-
 /* Adds a sampled block. weight_bytes: the bytes that it stands for, size / p; the size itself when
  * it is smaller or the size is 0. Blocks drawn at different periods may be added up. */
 void estimate_add(struct estimate *e, uint64_t size_bytes, uint64_t weight_bytes);

@@ -4,7 +4,7 @@
  * records that are whole. The layout is format/watch.h. Refuses: to trust. It was written by
  * another process, which may rewrite or truncate it at any moment: nothing of it is mapped; all is
  * read by pread into memory of the reader's own, so that nothing faults. Whose it may be, its
- * caller decides (watch/belief.h). One thread. */
+ * caller decides (watch/process.c). One thread. */
 #ifndef MALLOW_WATCH_SEGMENT_H
 #define MALLOW_WATCH_SEGMENT_H
 

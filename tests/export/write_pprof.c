@@ -21,7 +21,6 @@ int main(int argc, char **argv)
     pprof_period(p, "space", "bytes", 524288);
     pprof_time(p, 1700000000000000000u, 1500000000u);
     pprof_comment(p, "a comment");
-    pprof_doc_url(p, "https://example.org/doc");
     uint64_t program = pprof_mapping(p, &(struct pprof_mapping){.start = 0x400000,
                                                                 .limit = 0x500000,
                                                                 .offset = 0x1000,

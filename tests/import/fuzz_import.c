@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "trace/every.h"
 #include "import/import.h"
 #include "trace/fuzz.h"
 #include "trace/trace.h"
@@ -27,11 +28,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (!status) {
         struct trace *t = trace_open(out, NULL, &err);
         struct trace_batch b;
+        struct every all = {.trace = t};
         uint64_t calls = 0;
         if (!t)
             abort();
-        while (trace_next(t, &b, &err) > 0)
+        while (every_next(&all, &b, &err) > 0)
             calls += b.n;
+        every_rewind(&all);
         if (result.calls && !calls)
             abort();
         trace_close(t);

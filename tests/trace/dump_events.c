@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "every.h"
 #include "trace/raw.h"
 #include "trace/seal.h"
 #include "trace/trace.h"
@@ -76,7 +77,7 @@ int main(int argc, char **argv)
 {
     struct error err;
     struct trace_batch b;
-    struct trace_open_options o = {.no_seal_in_place = true, .only_image = UINT32_MAX};
+    struct trace_open_options o = {.no_seal_in_place = true};
     if (argc == 4 && !strcmp(argv[1], "--stored"))
         return seal_stored(argv[2], argv[3]);
     if (argc == 3 && !strcmp(argv[1], "--seal")) {
@@ -99,7 +100,8 @@ int main(int argc, char **argv)
         return 1;
     }
     int k;
-    while ((k = trace_next(t, &b, &err)) > 0)
+    struct every all = {.trace = t};
+    while ((k = every_next(&all, &b, &err)) > 0)
         for (size_t i = 0; i < b.n; i++) {
             printf("%" PRIu64 " %d %d ", trace_info(t)->images[b.image].id, b.kind[i], b.op[i]);
             if (b.slot[i] == TRACE_NO_SLOT)

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "every.h"
 #include "gen.h"
 #include "trace/trace.h"
 
@@ -476,13 +477,13 @@ static void check_columns(const char *path)
     struct trace *all = trace_open(path, NULL, &err);
     assert_non_null(all);
     for (unsigned bit = 1; bit < 256; bit <<= 1) {
-        struct trace_open_options o = {.columns = bit, .only_image = UINT32_MAX};
+        struct trace_open_options o = {.columns = bit};
         struct trace *one = trace_open(path, &o, &err);
         struct trace_batch a, b;
+        struct every of_all = {.trace = all}, of_one = {.trace = one};
         assert_non_null(one);
-        trace_rewind(all);
-        while (trace_next(all, &a, &err) > 0) {
-            assert_int_equal(trace_next(one, &b, &err), 1);
+        while (every_next(&of_all, &a, &err) > 0) {
+            assert_int_equal(every_next(&of_one, &b, &err), 1);
             assert_int_equal(a.n, b.n);
             assert_int_equal(a.image, b.image);
             assert_memory_equal(a.slot, b.slot, a.n * 4);
@@ -501,7 +502,9 @@ static void check_columns(const char *path)
                     assert_memory_equal(c[k].x, c[k].y, a.n * c[k].width);
             }
         }
-        assert_int_equal(trace_next(one, &b, &err), 0);
+        assert_int_equal(every_next(&of_one, &b, &err), 0);
+        every_rewind(&of_all);
+        every_rewind(&of_one);
         trace_close(one);
     }
     trace_close(all);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "every.h"
 #include "gen.h"
 #include "trace/sealed.h"
 #include "trace/trace.h"
@@ -64,7 +65,8 @@ static void expect(const char *kinds, const char *threads)
     char k[64] = "", w[64] = "";
     size_t n = 0;
     uint64_t last = 0;
-    while (trace_next(t, &batch, &err) > 0)
+    struct every all = {.trace = t};
+    while (every_next(&all, &batch, &err) > 0)
         for (size_t i = 0; i < batch.n; i++, n++) {
             assert_true(n < sizeof k - 1);
             k[n] = letter[batch.kind[i]];
@@ -72,6 +74,7 @@ static void expect(const char *kinds, const char *threads)
             assert_true(batch.time_ns[i] >= last);
             last = batch.time_ns[i];
         }
+    every_rewind(&all);
     assert_string_equal(k, kinds);
     assert_string_equal(w, threads);
     assert_true(trace_info(t)->images[0].complete);

@@ -10,11 +10,13 @@
 
 #include <cmocka.h>
 
+#include "every.h"
 #include "gen.h"
 #include "trace/sealed.h"
 #include "trace/trace.h"
 
 static char path[64];
+static struct every all;
 static struct gen g;
 static struct gen_stream s;
 
@@ -51,6 +53,7 @@ static struct trace *finish(uint32_t how)
 
 static void done(struct trace *t)
 {
+    every_rewind(&all);
     trace_close(t);
     unlink(path);
 }
@@ -61,11 +64,12 @@ static struct trace_batch events(struct trace *t, size_t n)
     struct trace_batch b;
     struct error err;
     uint64_t count = 0;
-    while (trace_next(t, &b, &err) > 0)
+    all = (struct every){.trace = t};
+    while (every_next(&all, &b, &err) > 0)
         count += b.n;
     assert_int_equal(count, n);
-    trace_rewind(t);
-    assert_int_equal(trace_next(t, &b, &err), 1);
+    every_rewind(&all);
+    assert_int_equal(every_next(&all, &b, &err), 1);
     assert_int_equal(b.n, n);
     return b;
 }
@@ -225,7 +229,8 @@ static void a_damaged_block_loses_only_itself(void **unused)
     uint64_t *slot_address = calloc(m->max_slots, sizeof *slot_address);
     struct trace_batch b;
     uint64_t n = 0, unknown = 0, inferred = 0, last_ns = 0, no_address = 0;
-    while (trace_next(t, &b, &err) > 0)
+    all = (struct every){.trace = t};
+    while (every_next(&all, &b, &err) > 0)
         for (size_t i = 0; i < b.n; i++, n++) {
             last_ns = b.time_ns[i];
             no_address += b.kind[i] == TRACE_ALLOC && !b.address[i];
@@ -260,6 +265,7 @@ static void a_damaged_block_loses_only_itself(void **unused)
     assert_true(no_address > 0);
     assert_true(last_ns > 0);
     assert_false(m->complete);
+    every_rewind(&all);
     trace_close(t);
     unlink(path);
 }

@@ -67,7 +67,6 @@ int main(void)
     fflush(0);
     pid_t child = fork();
     if (child == 0) {
-        unwind_after_fork();
         uint32_t known = host_nodes();
         for (unsigned i = 0; i < 300; i++)
             random_calls(90000 + i, 25);

@@ -7,7 +7,8 @@
  * entry points, so it is no judge of other allocators.
  *
  * Each process image gets one file $ORACLE_DIR/PID.N of `key value` lines' worth of numbers, in the
- * order of struct totals. What it counts, and how, is what CONTRACT says of `report --json`. */
+ * order of struct totals. What it counts, and how, is what mallow-report(1) says of `report
+ * --json`. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -263,13 +263,6 @@ struct guard_slot *guard_find(uint64_t address)
     return guard.retreated && g->state == GUARD_FREE ? 0 : g; /* the address is the program's now */
 }
 
-void guard_take_back(struct guard_slot *g)
-{
-    g->state = GUARD_FREE;
-    close_slot(g);
-    put_back(guard_index(g));
-}
-
 void guard_give(struct guard_slot *g)
 {
     __atomic_store_n(&g->state, GUARD_FREED, __ATOMIC_RELEASE);

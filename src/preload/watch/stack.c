@@ -328,7 +328,6 @@ void stack_modules_changed(uint64_t sp)
 
 void stack_after_fork(void)
 {
-    unwind_after_fork();
     for (unsigned i = 0; i < POOL; i++)
         if (pool[i]
                 .busy) { /* by a thread that is not here, or by the call that forked: another one */

@@ -218,7 +218,6 @@ HIDDEN uint32_t guard_index(const struct guard_slot *g);
 /* A guarded block; NULL: none is free, or it is too large. front: against the page before it. The
  * block is filled, or zeroed. */
 HIDDEN struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool zero);
-HIDDEN void guard_take_back(struct guard_slot *g); /* taken, but not used after all */
 /* The slot that holds address; NULL: none. */
 HIDDEN struct guard_slot *guard_find(uint64_t address);
 /* Becomes inaccessible and goes to the end of the queue. The caller has filled what FREED needs. */
