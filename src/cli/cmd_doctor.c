@@ -115,7 +115,9 @@ static void print_text(const struct findings *s)
     static const char *const titles[] = {"Essential", "Useful",
                                          "Optional (for 'probe', 'record --with', 'record -p')"};
     for (int weight = MACHINE_ESSENTIAL; weight <= MACHINE_OPTIONAL; weight++) {
-        text_printf(stdout, "%s%s:\n", weight ? "\n" : "", titles[weight]);
+        if (weight)
+            text_printf(stdout, "\n");
+        text_printf(stdout, "%s:\n", titles[weight]);
         for (size_t i = 0; i < s->fact_count; i++)
             if ((int)s->facts[i].weight == weight)
                 print_fact(&s->facts[i], colour);

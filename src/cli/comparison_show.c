@@ -128,11 +128,12 @@ void comparison_print(const struct comparison *c, const struct comparison_plan *
                     "Behind each figure: how it differs from %s, with a 99%% interval;\n=: no sure "
                     "difference of more than 1%%.",
                     c->baseline ? "the baseline's" : "the first's");
+    if (marks)
+        text_printf(stdout, " *: best, !: worst, where these surely differ.");
+    if (ratios || marks)
+        text_printf(stdout, "\n");
     text_printf(stdout,
-                "%sRSS/ideal: growth of the resident size over the most bytes that were live.\n",
-                marks    ? " *: best, !: worst, where these surely differ.\n"
-                : ratios ? "\n"
-                         : "");
+                "RSS/ideal: growth of the resident size over the most bytes that were live.\n");
 }
 
 /* --- JSON --- */

@@ -34,6 +34,37 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|\bNULL\b')
 
 
+THROUGH = re.compile(r"(?<!\w)(text_printf|text_append_printf|lines_add)\(")
+LINE_END = re.compile(r'"(?:[^"\\]|\\.)*\\n(?:[^"\\]|\\.)*"')
+
+
+def arguments(text, start):
+    """The arguments of the call whose parenthesis opens before start."""
+    depth, found, at = 1, [], start
+    for m in re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|[(),]').finditer(text, start):
+        token = m.group()
+        if token == "(":
+            depth += 1
+        elif token == ")":
+            depth -= 1
+        if depth == 0 or (depth == 1 and token == ","):
+            found.append(text[at:m.start()])
+            at = m.end()
+        if depth == 0:
+            break
+    return found
+
+
+def escaped_line_ends(text):
+    """Line ends that stand in an argument, where the door writes them out as \\n."""
+    for m in THROUGH.finditer(text):
+        behind_format = False
+        for argument in arguments(text, m.end()):
+            if behind_format and LINE_END.search(argument):
+                yield text.count("\n", 0, m.start()) + 1, m.group(1) + ": a line end in an argument is escaped"
+            behind_format |= argument.lstrip().startswith('"')
+
+
 def literal_choice(text):
     """`a ? "x" : "y"`: what is put is one of our own texts."""
     return bool(re.match(r'[^?"]*\?\s*"', text)) or text.startswith(("help_text,", "colour ? on"))
@@ -48,13 +79,15 @@ def faults(text):
             yield text.count("\n", 0, m.start()) + 1, m.group(1)
     for m in WRITE.finditer(text):
         yield text.count("\n", 0, m.start()) + 1, m.group(1)
+    yield from escaped_line_ends(text)
 
 
 def check_itself():
     bad = ['printf("%s", x);', 'fprintf(out, "x");', "puts(name);", "fputs(e->text, out);", "fwrite(a, 1, n, f);",
-           "vfprintf(stderr, f, ap);", "putchar(*s);"]
+           "vfprintf(stderr, f, ap);", "putchar(*s);", 'text_printf(out, "%s", last ? "\\n" : "");']
     good = ['text_printf(out, "%s", x);', 'puts("x");', 'fputs(on ? "a" : "b", out);', "putc('\\n', out);",
-            "/* printf(x) */", 'snprintf(a, n, "%s", b);', "buffer_printf(&b, f);"]
+            "/* printf(x) */", 'snprintf(a, n, "%s", b);', "buffer_printf(&b, f);",
+            'text_printf(out, "a"\n "b\\n", f("x", 1));']
     for line in bad:
         assert list(faults(line)), f"passes: {line}"
     for line in good:
@@ -71,12 +104,13 @@ def main(root):
             continue
         for name in sorted(n for n in names if n.endswith((".c", ".h"))):
             path = f"{relative}/{name}"
-            bad = list(faults(open(os.path.join(directory, name)).read()))
+            text = open(os.path.join(directory, name)).read()
+            bad = list(faults(text))
             if path in free:
                 unused += not bad
                 if not bad:
                     print(f"{path} is in the list of exceptions and needs none")
-                continue
+                bad = list(escaped_line_ends(text))
             for line, what in bad:
                 found += 1
                 print(f"{path}:{line}: {what}: text goes to a terminal through base/text.h")
