@@ -11,7 +11,7 @@
 enum { TOP_DEFAULT = 20 };
 
 struct heap_cli {
-    bool json, leaks;
+    bool json, leaks, free;
     int by; /* enum heap_view less one; -1: not given */
     uint64_t top;
     const char *why, *who, *fail_above;
@@ -23,6 +23,8 @@ static const struct option_spec specs[] = {
     {0, "by", OPTION_CHOICE, AT(by), "type|root|size|arena",
      "one table only, of this (default: roots and types)"},
     {0, "leaks", OPTION_FLAG, AT(leaks), NULL, "list the blocks that nothing refers to any more"},
+    {0, "free", OPTION_FLAG, AT(free), NULL,
+     "list the types that keep free memory from being returned to the system"},
     {0, "why", OPTION_TEXT, AT(why), "ADDR",
      "print the way from a root to the block at this address"},
     {0, "who", OPTION_TEXT, AT(who), "ADDR", "print what refers to the block at this address"},
@@ -107,6 +109,7 @@ static int run(const struct command *self, const void *options, char **operands,
                                        cli->by < 0 ? HEAP_VIEW_ALL : (enum heap_view)(cli->by + 1),
                                    .top = cli->top ? cli->top : TOP_DEFAULT,
                                    .top_given = cli->top != 0,
+                                   .free = cli->free,
                                    .leaks = cli->leaks};
     int status = asked       ? show_one(h, cli, address, &err)
                  : cli->json ? heap_show_json(h, &show, &err)

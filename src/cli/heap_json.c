@@ -45,6 +45,10 @@ static json_object *facts(const struct heap_facts *f)
     put_number(o, "blocks", f->blocks);
     put_number(o, "used_bytes", f->used_bytes);
     put_number(o, "free_bytes", f->free_bytes);
+    put_number(o, "trimmable_bytes", f->trimmable_bytes);
+    put_number(o, "pinned_free_bytes", f->pinned_bytes);
+    put_number(o, "kept_free_bytes", f->kept_bytes);
+    put_bool(o, "resident_known", f->resident_known);
     put_number(o, "cached_bytes", f->cached_bytes);
     put_number(o, "overhead_bytes", f->own_bytes);
     put_number(o, "mapped_blocks", f->mapped_blocks);
@@ -134,6 +138,24 @@ static json_object *leaks(struct heap *h, uint64_t top)
     return list;
 }
 
+static int put_pins(json_object *to, struct heap *h, uint64_t top, struct error *err)
+{
+    size_t count;
+    const struct heap_pin *pins = heap_pins(h, &count, err);
+    if (!pins && err->kind != ERROR_NONE)
+        return -1;
+    json_object *list = json_object_new_array();
+    for (size_t i = 0; i < count && i < top; i++) {
+        json_object *o = json_object_new_object();
+        put_text(o, "type", pins[i].type);
+        put_number(o, "blocks", pins[i].blocks);
+        put_number(o, "free_bytes", pins[i].free_bytes);
+        json_object_array_add(list, o);
+    }
+    json_object_object_add(to, "pinning", list);
+    return 0;
+}
+
 int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err)
 {
     uint64_t top = s->top_given ? s->top : UINT64_MAX;
@@ -144,6 +166,8 @@ int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err)
         status = put_table(o, h, HEAP_BY_ROOT, "roots", top, err);
     if (!status)
         status = put_table(o, h, HEAP_BY_SIZE, "sizes", top, err);
+    if (!status)
+        status = put_pins(o, h, top, err);
     if (!status && heap_facts(h)->verified)
         json_object_object_add(o, "unreachable", leaks(h, top));
     if (!status)

@@ -47,6 +47,12 @@ static void show_facts(const struct heap_facts *f)
     text_printf(stdout, "  in %s blocks of the program\n", human_count(a, f->blocks));
     put_size(f->free_bytes);
     text_printf(stdout, "  free in the arenas\n");
+    put_size(f->trimmable_bytes);
+    text_printf(stdout, "    of these, malloc_trim(0) would return%s\n",
+                f->resident_known ? ""
+                                  : ", at most: a core does not say which pages were in memory");
+    put_size(f->pinned_bytes);
+    text_printf(stdout, "    of these share pages with blocks in use (--free)\n");
     put_size(f->cached_bytes);
     text_printf(stdout, "  free in the caches of %s of %s threads\n", human_count(a, f->caches),
                 human_count(b, f->threads));
@@ -157,12 +163,28 @@ static void show_leaks(struct heap *h, const struct heap_show *s)
     show_cut(count, shown);
 }
 
+static int show_free(struct heap *h, const struct heap_show *s, struct error *err)
+{
+    size_t count, shown = 0;
+    const struct heap_pin *pins = heap_pins(h, &count, err);
+    if (!pins && err->kind != ERROR_NONE)
+        return -1;
+    text_printf(stdout, "\n%10s %13s  %s\n", "free", "blocks", "type that shares the pages");
+    for (; shown < count && shown < s->top; shown++) {
+        put_size(pins[shown].free_bytes);
+        put_count(pins[shown].blocks);
+        text_printf(stdout, "  %s\n", pins[shown].type);
+    }
+    show_cut(count, shown);
+    return 0;
+}
+
 int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err)
 {
     const struct heap_facts *f = heap_facts(h);
     int status = 0;
     show_facts(f);
-    bool all = s->view == HEAP_VIEW_ALL && !s->leaks;
+    bool all = s->view == HEAP_VIEW_ALL && !s->leaks && !s->free;
     if (all || s->view == HEAP_VIEW_ROOT)
         status = show_roots(h, s, err);
     if (!status && (all || s->view == HEAP_VIEW_TYPE))
@@ -171,6 +193,8 @@ int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err)
         status = show_types(h, s, HEAP_BY_SIZE, "size", err);
     if (!status && s->view == HEAP_VIEW_ARENA)
         show_arenas(f, s);
+    if (!status && s->free)
+        status = show_free(h, s, err);
     if (!status && (s->leaks || (all && f->unreachable_blocks)))
         show_leaks(h, s);
     return status;

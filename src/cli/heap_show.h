@@ -15,6 +15,7 @@ struct heap_show {
     enum heap_view view;
     uint64_t top; /* rows of a table */
     bool top_given;
+    bool free;  /* which types keep free memory from being returned */
     bool leaks; /* the list of unreachable groups */
 };
 

@@ -161,6 +161,8 @@ static int look(struct reading *r, struct error *err)
     r->variables = variables_new(&r->modules, r->t->source == TARGET_CORE ? 0 : r->t->pid);
     if (!r->variables || images_make(&r->images, r->t, &r->modules, &r->glibc))
         return error_set(err, ERROR_MEMORY, "out of memory");
+    if (pages_find(&h->pages, r->t, &h->walk, &r->glibc))
+        return error_set(err, ERROR_MEMORY, "out of memory");
     if (roots_find(&h->roots, r->t, &r->modules, &r->glibc, &h->walk, r->variables, err))
         return -1;
     progress(r, 2);
@@ -222,6 +224,10 @@ static int state_facts(struct reading *r)
                              .references = r->scan.references,
                              .arenas = h->arenas,
                              .arena_count = w->arena_count};
+    f->resident_known = h->pages.resident_known;
+    f->trimmable_bytes = h->pages.trimmable_bytes;
+    f->pinned_bytes = h->pages.pinned_bytes;
+    f->kept_bytes = h->pages.kept_bytes;
     f->blocks = w->mapped_blocks;
     f->used_bytes = w->mapped_bytes;
     f->own_bytes = w->mapped_system_bytes - w->mapped_bytes;
@@ -310,6 +316,8 @@ void heap_free(struct heap *h)
     for (size_t i = 0; i < sizeof h->rows / sizeof *h->rows; i++)
         free(h->rows[i]);
     free(h->size_names);
+    free(h->pins);
+    pages_release(&h->pages);
     free(h->by_place);
     free(h->type);
     free(h->arenas);

@@ -45,7 +45,12 @@ struct heap_facts {
     uint64_t blocks, used_bytes; /* the program's; what it may use of them */
     uint64_t free_bytes;         /* as of mallinfo2 */
     uint64_t cached_bytes;       /* in threads' caches */
-    uint64_t own_bytes;          /* headers, and what the allocator keeps for itself */
+    /* Of free_bytes, what is in memory (of a core: what may be, see resident_known): */
+    bool resident_known;
+    uint64_t trimmable_bytes; /* malloc_trim(0) would give this back */
+    uint64_t pinned_bytes;    /* on pages that also hold blocks in use */
+    uint64_t kept_bytes;      /* on pages of their own that malloc_trim leaves */
+    uint64_t own_bytes;       /* headers, and what the allocator keeps for itself */
     uint64_t mapped_blocks, mapped_bytes, mapped_system_bytes;
     uint64_t references;
     uint64_t unreachable_bytes, unreachable_blocks; /* 0 unless verified */
@@ -73,6 +78,15 @@ struct heap_row {
  * there are none, or memory ran out (*err set: kind is not ERROR_NONE). */
 const struct heap_row *heap_table(struct heap *h, enum heap_by by, size_t *count,
                                   struct error *err);
+
+struct heap_pin { /* blocks of a type that share pages with free memory */
+    const char *type;
+    uint64_t blocks, free_bytes; /* their share of the free bytes of those pages */
+};
+
+/* The types that keep free memory from being given back, most first; they belong to h. As
+ * heap_table. */
+const struct heap_pin *heap_pins(struct heap *h, size_t *count, struct error *err);
 
 struct heap_leak {
     uint64_t address, bytes, blocks; /* bytes, blocks: with what only it leads to */

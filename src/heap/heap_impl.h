@@ -4,6 +4,7 @@
 
 #include "heap/graph.h"
 #include "heap/heap.h"
+#include "heap/pages.h"
 #include "heap/roots.h"
 #include "heap/types.h"
 #include "heap/walk.h"
@@ -14,6 +15,7 @@ struct heap {
     char allocator[256];
     struct heap_arena *arenas;
     struct walk walk;
+    struct pages pages;
     struct roots roots;
     struct types types;
     uint32_t *type; /* by block */
@@ -22,6 +24,8 @@ struct heap {
     struct heap_row *rows[3];
     size_t row_count[3];
     char *size_names;
+    struct heap_pin *pins;
+    size_t pin_count;
 };
 
 /* What a number is, for people. */

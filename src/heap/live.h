@@ -8,6 +8,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+#include "heap/resident.h"
 #include "heap/target.h"
 
 struct tracee {
@@ -20,9 +21,10 @@ struct tracee {
 struct live {
     struct tracee *tracees;
     size_t count, room;
-    pid_t memory_pid; /* whose memory is read: the process, or its copy */
-    int memory_fd;    /* /proc/PID/mem, or -1 */
-    pid_t copy;       /* the stopped child of the injected fork; 0: none */
+    pid_t memory_pid;          /* whose memory is read: the process, or its copy */
+    int memory_fd;             /* /proc/PID/mem, or -1 */
+    struct resident *resident; /* of its pages; NULL: not known */
+    pid_t copy;                /* the stopped child of the injected fork; 0: none */
     uint64_t since_ns;
 };
 

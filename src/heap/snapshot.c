@@ -358,6 +358,9 @@ void target_snapshot(struct target *t)
     if (live->memory_fd >= 0)
         close(live->memory_fd);
     live->memory_fd = live_open_memory(j.made);
+    resident_free(live->resident);
+    live->resident = resident_new(j.made);
+    t->knows_pages = live->resident != NULL;
     target_let_go(t);
 }
 

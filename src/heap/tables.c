@@ -164,6 +164,65 @@ const struct heap_row *heap_table(struct heap *h, enum heap_by by, size_t *count
     return h->rows[by];
 }
 
+/* --- free memory --- */
+
+struct sharing {
+    const struct heap *h;
+    struct share {
+        double free_bytes;
+        uint64_t blocks;
+        uint32_t last;
+    } * of; /* by type */
+};
+
+static void add_share(void *arg, uint32_t block, double free_bytes)
+{
+    const struct sharing *s = arg;
+    uint8_t kind = s->h->walk.blocks.kind[block];
+    struct share *share =
+        &s->of[kind == BLOCK_CACHED || kind == BLOCK_OWN ? TYPE_OWN : s->h->type[block]];
+    share->free_bytes += free_bytes;
+    if (!share->blocks || share->last != block)
+        share->blocks++;
+    share->last = block;
+}
+
+static int by_free(const void *a, const void *b)
+{
+    const struct heap_pin *x = a, *y = b;
+    if (x->free_bytes != y->free_bytes)
+        return x->free_bytes > y->free_bytes ? -1 : 1;
+    return strcmp(x->type, y->type);
+}
+
+const struct heap_pin *heap_pins(struct heap *h, size_t *count, struct error *err)
+{
+    *err = (struct error){.kind = ERROR_NONE};
+    *count = 0;
+    if (!h->pins) {
+        struct sharing s = {h, calloc((size_t)h->types.count + 1, sizeof *s.of)};
+        h->pins = calloc((size_t)h->types.count + 1, sizeof *h->pins);
+        if (!s.of || !h->pins) {
+            free(s.of);
+            free(h->pins);
+            h->pins = NULL;
+            error_set(err, ERROR_MEMORY, "out of memory");
+            return NULL;
+        }
+        pages_share_out(&h->pages, &h->walk.blocks, add_share, &s);
+        for (uint32_t i = 0; i < h->types.count; i++)
+            if (s.of[i].blocks)
+                h->pins[h->pin_count++] = (struct heap_pin){
+                    .type = i == TYPE_OWN ? "(cached or glibc's own)" : h->types.name[i],
+                    .blocks = s.of[i].blocks,
+                    .free_bytes = (uint64_t)(s.of[i].free_bytes + 0.5)};
+        free(s.of);
+        qsort(h->pins, h->pin_count, sizeof *h->pins, by_free);
+    }
+    *count = h->pin_count;
+    return h->pins;
+}
+
 /* --- unreachable --- */
 
 size_t heap_leaks(struct heap *h) { return h->facts.verified ? h->graph.leak_count : 0; }

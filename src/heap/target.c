@@ -136,6 +136,13 @@ size_t target_read(struct target *t, uint64_t address, void *into, size_t bytes)
     return t->ops->read(t, address, into, bytes);
 }
 
+bool target_knows_pages(const struct target *t) { return t->knows_pages; }
+
+enum resident_state target_page(struct target *t, uint64_t address)
+{
+    return t->ops->page && !(address >> ADDRESS_BITS) ? t->ops->page(t, address) : RESIDENT_HERE;
+}
+
 /* The page's bytes, or NULL. */
 static const struct target_page *page_of(struct target *t, uint64_t address)
 {

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "heap/resident.h"
 
 enum { TARGET_PAGE_BYTES = 4096, TARGET_REGIONS_MAX = 1 << 20, TARGET_THREADS_MAX = 1 << 16 };
 
@@ -51,6 +52,7 @@ struct target;
 struct target_ops {
     /* At most `bytes` from `address` on into `into`; how many were there. Any thread. */
     size_t (*read)(struct target *t, uint64_t address, void *into, size_t bytes);
+    enum resident_state (*page)(struct target *t, uint64_t address); /* NULL: not known */
     void (*close)(struct target *t);
 };
 
@@ -61,6 +63,7 @@ struct target {
     uint32_t pid;        /* 0: not known */
     uint32_t memory_pid; /* of the live process whose memory is read; 0: none */
     uint64_t stopped_ns; /* how long the process could not run; set when it goes on */
+    bool knows_pages;    /* target_page does */
     const char *refused; /* why there is no snapshot, when there could have been; static */
     struct target_region *regions;
     size_t region_count, region_room;
@@ -104,6 +107,11 @@ size_t target_read(struct target *t, uint64_t address, void *into, size_t bytes)
 
 /* The word at an address; false when it is not there. Keeps some pages; one thread. */
 bool target_peek(struct target *t, uint64_t address, uint64_t *word);
+
+/* Whether the page of an address was there before anything was read. Where that is not known, it
+ * was. Any thread. */
+enum resident_state target_page(struct target *t, uint64_t address);
+bool target_knows_pages(const struct target *t);
 
 /* A text of printable characters at an address, at most room - 1 of them, ended by NUL; its
  * length, 0 when there is none. */

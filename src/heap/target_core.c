@@ -121,7 +121,7 @@ static void core_close(struct target *t)
     free(c);
 }
 
-static const struct target_ops core_ops = {core_read, core_close};
+static const struct target_ops core_ops = {.read = core_read, .close = core_close};
 
 /* --- notes --- */
 

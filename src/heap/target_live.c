@@ -24,7 +24,32 @@
 #include "heap/target.h"
 
 /* Not in every <sys/ptrace.h>. */
-enum { STOP_LIMIT_MS = 5000, ERESTARTNOHAND_RESULT = -514 };
+enum { HOLE_PAGES = 16, STOP_LIMIT_MS = 5000, ERESTARTNOHAND_RESULT = -514 };
+
+/* How many of the bytes are to be read at once. *zeros: they need not be read, because no page was
+ * ever there. */
+static size_t next_run(struct target *t, uint64_t address, size_t bytes, bool *zeros)
+{
+    const struct live *live = t->impl;
+    const struct target_region *r = live->resident ? target_region_at(t, address) : NULL;
+    *zeros = false;
+    if (!r || r->file || r->flags & (REGION_SHARED | REGION_SPECIAL))
+        return r && r->end - address < bytes ? r->end - address : bytes;
+    uint64_t end = r->end - address < bytes ? r->end : address + bytes, at = address, hole = 0;
+    for (; at < end; at = (at | (TARGET_PAGE_BYTES - 1)) + 1) {
+        bool missing = resident_page(live->resident, at) == RESIDENT_NOT;
+        if (at == address)
+            *zeros = missing;
+        if (*zeros && !missing)
+            break;
+        hole = missing ? hole + 1 : 0;
+        if (!*zeros && hole == HOLE_PAGES) { /* shorter ones are not worth a call */
+            at = (at & ~(uint64_t)(TARGET_PAGE_BYTES - 1)) - (HOLE_PAGES - 1) * TARGET_PAGE_BYTES;
+            break;
+        }
+    }
+    return (at < end ? at : end) - address;
+}
 
 static size_t live_read(struct target *t, uint64_t address, void *into, size_t bytes)
 {
@@ -32,12 +57,19 @@ static size_t live_read(struct target *t, uint64_t address, void *into, size_t b
     uint8_t *to = into;
     size_t done = 0;
     while (done < bytes) {
-        struct iovec here = {to + done, bytes - done};
-        struct iovec there = {(void *)(uintptr_t)(address + done), bytes - done}; // NOLINT
+        bool zeros;
+        size_t run = next_run(t, address + done, bytes - done, &zeros);
+        if (zeros) {
+            memset(to + done, 0, run);
+            done += run;
+            continue;
+        }
+        struct iovec here = {to + done, run};
+        struct iovec there = {(void *)(uintptr_t)(address + done), run}; // NOLINT
         /* process_vm_readv pins pages. Those that processes share after a fork, the kernel first
          * copies for it: it would double the memory of a snapshot. */
         ssize_t n = live->memory_fd >= 0
-                        ? pread(live->memory_fd, to + done, bytes - done, (off_t)(address + done))
+                        ? pread(live->memory_fd, to + done, run, (off_t)(address + done))
                         : process_vm_readv(live->memory_pid, &here, 1, &there, 1, 0);
         if (n <= 0)
             break;
@@ -46,12 +78,19 @@ static size_t live_read(struct target *t, uint64_t address, void *into, size_t b
     return done;
 }
 
+static enum resident_state live_page(struct target *t, uint64_t address)
+{
+    struct live *live = t->impl;
+    return live->resident ? resident_page(live->resident, address) : RESIDENT_HERE;
+}
+
 static void live_close(struct target *t)
 {
     struct live *live = t->impl;
     target_finish(t);
     if (live->memory_fd >= 0)
         close(live->memory_fd);
+    resident_free(live->resident);
     free(live->tracees);
     free(live);
 }
@@ -63,7 +102,7 @@ void target_finish(struct target *t)
         live_end_copy(t, t->impl);
 }
 
-static const struct target_ops live_ops = {live_read, live_close};
+static const struct target_ops live_ops = {live_read, live_page, live_close};
 
 /* --- stopping --- */
 
@@ -338,6 +377,8 @@ struct target *target_stop(uint32_t pid, struct error *err)
         target_close(t);
         return NULL;
     }
+    live->resident = resident_new((pid_t)pid);
+    t->knows_pages = live->resident != NULL;
     live->memory_fd = live_open_memory((pid_t)pid); /* -1: process_vm_readv must do */
     return t;
 }

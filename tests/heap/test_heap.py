@@ -117,6 +117,43 @@ class Types(HeapTest):
         self.assertGreaterEqual(types["str (Python)"], 4000)
 
 
+class Free(HeapTest):
+    def anonymous(self, p):
+        """Memory of the mappings in which arenas lie."""
+        total, counts = 0, False
+        with open(f"/proc/{p.pid}/smaps", encoding="ascii") as f:
+            for line in f:
+                words = line.split()
+                if "-" in words[0]:
+                    counts = len(words) == 5 or words[5] == "[heap]"
+                elif words[0] == "Anonymous:" and counts:
+                    total += int(words[1]) * 1024
+        return total
+
+    def test_what_malloc_trim_returns(self):
+        """To the page; and what it leaves is all on pages with blocks in use, or at an arena's end."""
+        for threads in (0, 3):
+            with self.subTest(threads=threads):
+                p = self.start(tool("victim_trim"), str(threads))
+                before, document = self.anonymous(p), self.heap_json(p.pid)
+                self.assertEqual(document["source"], "snapshot", document.get("note"))
+                self.assertTrue(document["resident_known"])
+                self.assertGreater(document["trimmable_bytes"], 1 << 20)
+                p.stdin.write(b"t")
+                p.stdin.flush()
+                self.assertEqual(p.stdout.readline(), b"trimmed\n")
+                self.assertEqual(before - self.anonymous(p), document["trimmable_bytes"])
+                after = self.heap_json(p.pid)
+                self.assertEqual(after["trimmable_bytes"], 0)
+                self.assertEqual(sum(r["blocks"] > 0 for r in after["pinning"]), len(after["pinning"]))
+                self.assertLessEqual(abs(sum(r["free_bytes"] for r in after["pinning"]) - after["pinned_free_bytes"]),
+                                     len(after["pinning"]))
+
+    def test_the_table(self):
+        p = self.start(tool("victim_trim"), "0")
+        self.assertRegex(self.heap("--free", "-n", "3", p.pid).stdout, r"malloc_trim\(0\) would return\n(.*\n)*.* type that")
+
+
 class Refusals(HeapTest):
     def test_usage(self):
         for args in (["--why", "zz", "1"], ["--why", "0x1", "--who", "0x1", "1"], ["--fail-above", "x=1", "1"],

@@ -1,0 +1,29 @@
+/* resident.h - which pages of a live process there are.
+ *
+ * Owns: asking the kernel before the memory is read, because reading a page that is not there makes
+ * the kernel map one of zeros: it would be there afterwards. Asked once for each 128 MB in which
+ * something is read. Any thread. */
+#ifndef MALLOW_HEAP_RESIDENT_H
+#define MALLOW_HEAP_RESIDENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct resident;
+
+/* Of the process, which stands still. NULL when out of memory or when the kernel does not say. */
+struct resident *resident_new(pid_t pid);
+void resident_free(struct resident *r); /* NULL is fine */
+
+enum resident_state {
+    RESIDENT_NOT = 0, /* never written, or given back: reads as zeros if it is anonymous memory */
+    RESIDENT_HERE = 1,
+    RESIDENT_SWAPPED = 2
+};
+
+/* Of the page that holds the address, which is below 2^47. RESIDENT_HERE where it is not known. */
+enum resident_state resident_page(struct resident *r, uint64_t address);
+
+#endif
