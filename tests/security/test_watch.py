@@ -1,0 +1,320 @@
+"""`mallow watch`, run by root, where processes of another user invent what they share, or change it
+meanwhile."""
+import glob
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import threading
+import unittest
+
+import attack
+from attack import MALLOW, OTHER, PATIENCE
+
+SHARED = "/dev/shm"
+WATCHER = os.environ["WATCHER"]
+VICTIM = os.environ["VICTIMS"] + "/control"  # allocates at each byte of its input
+MOST_KB = 200 << 10  # of memory, that no segment may cost
+
+
+class Watching(attack.Attack):
+    """The segments are in /dev/shm, where the library makes them."""
+    where, symlinks = SHARED, "0"
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.sweep, set(os.listdir(SHARED)))
+
+    @staticmethod
+    def sweep(before):
+        for name in set(os.listdir(SHARED)) - before:
+            if name.startswith("mallow-"):
+                path = os.path.join(SHARED, name)
+                subprocess.run(["rm", "-r", path], check=True)
+
+    def liar(self, mode, *more, path=SHARED + "/mallow-watch-%d-1"):
+        p = self.other("false_segment", path, mode, *more)
+        return p, path.replace("%d", str(p.pid))
+
+    def watch(self, *args, reports=3):
+        """So many reports, or all until it ends by itself; (objects, what it said). Never dies of a signal."""
+        p = subprocess.Popen([MALLOW, "watch", "--json", "--every", "100ms", "--old", "1ns", "--no-debuginfod", *args],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        late = threading.Timer(PATIENCE, p.kill)
+        late.start()
+        lines = []
+        while len(lines) < reports:
+            line = p.stdout.readline()
+            if not line:
+                break
+            lines.append(line)
+        if p.poll() is None:
+            p.send_signal(signal.SIGTERM)
+        out, err = p.communicate()
+        late.cancel()
+        self.assertIn(p.returncode, (0, 1), (args, p.returncode, err))
+        lines += out.splitlines()
+        return [json.loads(line) for line in lines if line.strip()], err.decode()
+
+    def left(self, what, *more):
+        done = self.mallow("watch", "--left", what, *more)
+        return done.returncode, done.stdout, done.stderr
+
+    @staticmethod
+    def dead_pid():
+        p = subprocess.Popen(["/bin/true"])
+        p.wait()
+        return p.pid
+
+    def dead(self, mode, *more, **where):
+        """A segment whose process is gone."""
+        p, path = self.liar(mode, *more, **where)
+        p.kill()
+        p.wait()
+        return p.pid, path
+
+    def roots(self):
+        """A process of root's that is watched by the library, and its segment."""
+        p = subprocess.Popen([VICTIM, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             env={"PATH": "/bin:/usr/bin", "LD_PRELOAD": WATCHER, "MALLOW_WATCH_PERIOD": "1"})
+
+        def end():
+            p.kill()
+            p.communicate()
+        self.addCleanup(end)
+        p.stdin.write(b"x")
+        p.stdin.flush()
+        self.assertEqual(p.stdout.read(1), b"x")
+        (path,) = glob.glob(f"{SHARED}/mallow-watch-{p.pid}-*")
+        return p, path
+
+    # ---- of a process that lives ----
+
+    def test_it_is_read(self):
+        """The liar is watched as what it is: without this, the others show nothing."""
+        p, _ = self.liar("hold")
+        found, _ = self.watch("-p", str(p.pid))
+        self.assertEqual({r["pid"] for r in found}, {p.pid})
+        self.assertEqual(found[0]["exe"], "/bin/invented")
+
+    def test_it_loses_its_memory(self):
+        for seed in range(3):
+            p, _ = self.liar("cut", f"seed={seed}")
+            self.watch("-p", str(p.pid), reports=20)
+
+    def test_it_is_rewritten(self):
+        os.mkfifo(self.nb + "/fifo")
+        for seed in range(3):
+            p, _ = self.liar("rewrite", f"seed={seed}")
+            self.watch("-p", str(p.pid), reports=5)
+
+    def test_it_claims_to_be_of_a_process_of_roots(self):
+        """Its id, its time of start, or to be its child: none of it comes into the reports about root's."""
+        victim, path = self.roots()
+        clock = path.rsplit("-", 1)[1]
+        for claim in ([f"pid={victim.pid}", f"start={clock}"], [f"ppid={victim.pid}"], [f"pid={victim.pid}"]):
+            self.liar("hold", *claim)
+            self.liar("hold", *claim, path=f"{SHARED}/mallow-watch-{victim.pid}-7%d")
+        found, _ = self.watch("-p", str(victim.pid))
+        self.assertEqual({r["pid"] for r in found}, {victim.pid})
+        self.assertNotIn("/bin/invented", {r["exe"] for r in found})
+
+    def test_it_is_a_file_of_roots_by_a_hard_link(self):
+        """Mapped by the liar through its other name: settings are written to no file of two names."""
+        p, path = self.liar("hold")
+        os.link(path, self.nb + "/second")
+        with self.untouched(path):
+            self.watch("-p", str(p.pid), "--period", "4K")
+
+    def test_its_directory_becomes_a_link_to_roots(self):
+        """What is removed at the end is the file that was mapped, or nothing."""
+        for name in ("mallow-watch-session-1-x", "mallow-watch-x"):
+            for base in (self.nb, SHARED):
+                directory = f"{base}/{name}"
+                os.mkdir(directory)
+                os.chown(directory, OTHER, OTHER)
+                p, path = self.liar("hold", path=f"{directory}/%d-1")
+                secret = self.secret(os.path.basename(path))
+                watch = subprocess.Popen([MALLOW, "watch", "--json", "--every", "100ms", "-p", str(p.pid)],
+                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                watch.stdout.readline()
+                with self.untouched(secret):
+                    os.rename(directory, self.nb + "/away")
+                    os.symlink(self.root, directory)
+                    p.kill()
+                    p.wait()
+                    watch.communicate(timeout=PATIENCE)
+                    self.assertIn(watch.returncode, (0, 1))
+                os.unlink(directory)
+                subprocess.run(["rm", "-r", self.nb + "/away"], check=True)
+                os.unlink(secret)
+
+    def test_its_tables_are_too_large(self):
+        """A file of holes, as large as one may be and larger."""
+        for megabytes in (16, 256, 1024, 1 << 20):
+            p, _ = self.liar("tables", f"bytes={megabytes << 20}")
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+            self.watch("-p", str(p.pid))
+            after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+            self.assertLess(after, max(before, MOST_KB), f"{megabytes} MB")
+
+    def test_its_name_is_a_path_through_proc(self):
+        """What it maps is called like a file of root's where root looks: another inode, another directory."""
+        unshare = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"]
+        script = f'exec 3<{self.bin}/false_segment && mount -t tmpfs none {SHARED} && exec /proc/self/fd/3 "$1" hold'
+        clock = 5
+        p = subprocess.Popen([*unshare, "sh", "-c", script, "sh", SHARED + "/mallow-watch-%d-5"], user=OTHER, group=OTHER,
+                             extra_groups=[], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(p.stdout.close)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        if not p.stdout.readline():
+            attack.loudly("the other user may make no mount namespace")
+        same = f"{SHARED}/mallow-watch-{p.pid}-{clock}"
+        with open(same, "w", encoding="ascii") as f:
+            f.write("of root's\n")
+        with self.untouched(same):
+            watch = subprocess.Popen([MALLOW, "watch", "--json", "--every", "100ms", "-p", str(p.pid)],
+                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            watch.stdout.readline()
+            p.kill()
+            watch.communicate(timeout=PATIENCE)
+            self.assertIn(watch.returncode, (0, 1))
+
+    def test_names_of_generated_code(self):
+        """/tmp/perf-PID.map of another user names nothing of root's; one of root's does."""
+        p = subprocess.Popen([os.environ["ATTACKERS"] + "/generated"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             env={"LD_PRELOAD": WATCHER, "MALLOW_WATCH_PERIOD": "1"})
+        self.addCleanup(lambda: p.communicate(timeout=PATIENCE))
+        p.stdout.readline()
+        p.stdin.write(b"\n")
+        p.stdin.flush()
+        p.stdout.readline()
+        path = f"/tmp/perf-{p.pid}.map"
+        self.addCleanup(lambda: os.path.lexists(path) and os.unlink(path))
+        for owner, name in ((OTHER, "planted"), (0, "compiled_by_root")):
+            with open(path, "w", encoding="ascii") as f:
+                f.write(f"20000000 1000 {name}\n")
+            os.chown(path, owner, owner)
+            found, _ = self.watch("-p", str(p.pid))
+            self.assertEqual(name in json.dumps(found), owner == 0, name)
+
+    # ---- of processes that are gone ----
+
+    def test_text_for_a_terminal(self):
+        _, path = self.dead("text")
+        status, out, _ = self.left("list")
+        self.assertEqual(status, 0)
+        self.assertIn("\\x1b", out)
+        self.assertNotRegex(out, "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ufffd]")
+        self.assertEqual(len([line for line in out.splitlines() if "line" in line]), 1)
+        status, out, _ = self.left("list", "--json")
+        self.assertIn(path, [json.loads(line)["path"] for line in out.splitlines()])
+
+    def test_dead_ones_cost_little(self):
+        for megabytes in (256, 1 << 20):
+            self.dead("tables", f"bytes={megabytes << 20}")
+        self.left("list")
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, MOST_KB)
+
+    def test_a_dead_one_is_a_link_to_a_file_of_roots(self):
+        secret, link = self.secret(), f"{SHARED}/mallow-watch-{self.dead_pid()}-1"
+        os.symlink(secret, link)
+        os.lchown(link, OTHER, OTHER)
+        with self.untouched(secret):
+            for what in ("list", "clear"):
+                self.assertEqual(self.left(what)[0], 0)
+            self.mallow("watch", "-p", link.split("-")[2])
+
+    def test_a_dead_one_is_a_hard_link_to_a_file_of_roots(self):
+        """The other name may go: the file stays as it is."""
+        secret, link = self.secret(), f"{SHARED}/mallow-watch-{self.dead_pid()}-1"
+        os.link(secret, link)
+        with self.untouched(secret):
+            for what in ("list", "clear"):
+                self.assertEqual(self.left(what)[0], 0)
+            self.mallow("watch", "-p", link.split("-")[2])
+
+    def test_a_dead_one_is_no_file(self):
+        """FIFO, socket, device: nothing waits for it, nothing opens it."""
+        pid = self.dead_pid()
+        os.mkfifo(f"{SHARED}/mallow-watch-{pid}-1", 0o666)
+        os.mkfifo(f"{SHARED}/mallow-watch-session-{pid}-x", 0o666)
+        os.mknod(f"{SHARED}/mallow-watch-{pid}-2", 0o020666, os.makedev(1, 5))
+        os.mkdir(f"{SHARED}/mallow-watch-session-{pid}-y")
+        os.mkfifo(f"{SHARED}/mallow-watch-session-{pid}-y/{pid}-1")
+        for name in glob.glob(f"{SHARED}/mallow-watch-*"):
+            os.chown(name, OTHER, OTHER)
+        for what in ("list", "clear"):
+            self.assertIn(self.left(what)[0], (0, 1))
+        self.assertEqual(self.mallow("watch", "-p", str(pid)).returncode, 1)
+
+    def test_session_of_the_dead_is_a_link_to_a_directory_of_roots(self):
+        pid = self.dead_pid()
+        secret = self.secret(f"{pid}-1")
+        link = f"{SHARED}/mallow-watch-session-{pid}-x"
+        os.symlink(self.root, link)
+        os.lchown(link, OTHER, OTHER)
+        with self.untouched(secret):
+            self.left("clear")
+            self.mallow("watch", "-p", str(pid))
+
+    def test_session_of_the_dead_changes_places(self):
+        """A directory of the other user's and one of root's with files of the same names, while root clears."""
+        pid = self.dead_pid()
+        own, link = (f"{SHARED}/mallow-watch-session-{pid}-{x}" for x in "ab")
+        names = [f"{pid}-{i}" for i in range(40)]
+        secrets = [self.secret(name) for name in names]
+        os.mkdir(own)
+        os.symlink(self.root, link)
+        os.lchown(link, OTHER, OTHER)
+        for path in (own, *(f"{own}/{n}" for n in names)):
+            if path != own:
+                with open(path, "wb"):
+                    pass
+            os.chown(path, OTHER, OTHER)
+        os.chmod(SHARED, 0o777)  # so that names of root's may change, too
+        self.addCleanup(os.chmod, SHARED, 0o1777)
+        self.other("exchange", own, link)
+        with self.untouched(*secrets):
+            for _ in range(20):
+                self.left("clear")
+                for name in names:
+                    with open(f"{self.root}/{name}", "rb"):
+                        pass
+
+    def test_its_process_id_is_another_process_now(self):
+        """A segment that a dead process left says nothing of the one that has its id."""
+        innocent = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(innocent.wait)
+        self.addCleanup(innocent.kill)
+        path = f"{SHARED}/mallow-watch-{innocent.pid}-1"
+        self.dead("hold", f"pid={innocent.pid}", path=path)
+        found, said = self.watch("-p", str(innocent.pid))
+        self.assertEqual(found, [])
+        self.assertIn("runs without libmallow-watch.so", said)
+        self.assertEqual(self.left("clear")[0], 0)
+        self.assertFalse(os.path.exists(path))
+        self.assertIsNone(innocent.poll())
+
+    def test_a_process_of_another_user_removes_nothing_of_roots(self):
+        """The library bounds what the dead have left: what its own user's have."""
+        pid = self.dead_pid()
+        paths = [f"{SHARED}/mallow-watch-{pid}-{i}" for i in range(40)]
+        for path in paths:
+            with open(path, "wb") as f:
+                f.write(bytes(4096))
+        library = shutil.copy(WATCHER, self.bin)
+        p = self.other(shutil.copy(os.environ["ATTACKERS"] + "/generated", self.bin),
+                       env={"LD_PRELOAD": library, "MALLOW_WATCH_PERIOD": "1"})
+        p.stdin.write("\n")
+        p.stdin.flush()
+        self.assertEqual(p.stdout.readline(), "done\n")
+        self.assertEqual(len(glob.glob(f"{SHARED}/mallow-watch-{p.pid}-*")), 1)
+        self.assertEqual([p for p in paths if not os.path.exists(p)], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
