@@ -86,6 +86,19 @@ class Reports(unittest.TestCase):
                 self.assertEqual(rest[0]["process"], "running")
             until(lambda: fake.shown()[4] == 0, "the reader left its name behind")
 
+    def test_what_was_marked_has_not_shrunk(self):
+        """Blocks that are marked as known were not freed: the site grows by what came since."""
+        with Fake() as fake:
+            fake.tell("alloc 10 1000 525000 60000 0 5")
+            with Watch("--every", NEVER, "--old", "1ns", "-p", str(fake.pid)) as watch:
+                attached(fake, watch)
+                watch.signal(signal.SIGUSR1)
+                self.assertEqual(watch.next("old")["sites"][0]["sampled_blocks"], 10)
+                fake.tell("alloc 2 1000 525000 0 0 5")
+                watch.signal(signal.SIGUSR1)
+                (site,) = watch.next("old")["sites"]
+                self.assertEqual((site["sampled_blocks"], site["growth_bytes"]), (2, 2 * 525000))
+
     def test_age_is_chosen_by_lifetimes(self):
         with Fake() as fake:
             fake.tell("alloc 3 1000 525000 50000 0 5", "alloc 199 1000 525000 0 1 5", "free 199 0 10000 5")
