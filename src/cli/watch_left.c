@@ -72,11 +72,13 @@ int watch_left(const struct command *self, bool clear, bool json)
         if (done < left.count)
             status = command_fail(self, &err);
         const size_t sessions = left.count - left.segments;
+        const size_t dead = done > sessions ? done - sessions : 0;
         if (!json)
-            text_printf(stdout, "removed what %zu processes had left, %s",
-                        done > sessions ? done - sessions : 0, human_size(size, left.bytes));
+            text_printf(stdout, "removed what %zu %s had left, %s", dead,
+                        dead == 1 ? "process" : "processes", human_size(size, left.bytes));
         if (!json && sessions)
-            text_printf(stdout, ", and %zu directories of watches that were killed", sessions);
+            text_printf(stdout, ", and %zu %s of watches that were killed", sessions,
+                        sessions == 1 ? "directory" : "directories");
         if (!json)
             putchar('\n');
     }

@@ -81,7 +81,20 @@ static int add(struct left *l, const struct place *at, const char *name, const s
 
 static int scan(struct left *l, const struct place *at, struct error *err);
 
-/* What is in the directory of a session whose maker is gone; and it itself. */
+/* How many entries a directory has. */
+static size_t entries_of(int dir)
+{
+    size_t n = 0;
+    DIR *d = trust_list(dir);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* What is in the directory of a session whose maker is gone; and it itself, if that is all that is
+ * in it: programs may run on that it was made for. */
 static int scan_session(struct left *l, const struct place *at, const char *name, pid_t maker,
                         const struct stat *st, struct error *err)
 {
@@ -96,7 +109,7 @@ static int scan_session(struct left *l, const struct place *at, const char *name
         return 0; /* it may just have been removed */
     if (!held_by_other(in.dir))
         bad = scan(l, &in, err) ||
-              ((l->count > before || !is_fresh(st)) &&
+              (l->count - before == entries_of(in.dir) && (l->count > before || !is_fresh(st)) &&
                add(l, at, name, st, (struct left_item){.pid = maker, .is_session = true}, err));
     close(in.dir);
     return bad ? -1 : 0;

@@ -2,6 +2,7 @@
 (set by meson): MALLOW, SERVER, WATCH_LIBRARY."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -71,6 +72,30 @@ class Left(unittest.TestCase):
             p.communicate("\n", timeout=600)
         self.assertFalse(os.path.exists(path))
         self.assertFalse(os.path.exists(session))
+
+    def test_watch_that_was_killed(self):
+        """Its directory stays as long as a program that it was made for runs; then it is removed with what is
+        in it."""
+        with subprocess.Popen([MALLOW, "watch", "-q", "--period", "4K", "--", SERVER, "hold", "100", "wait"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch:
+            watch.stdout.readline()
+            (session,) = [os.path.join(SHARED, n) for n in os.listdir(SHARED)
+                          if n.startswith(f"{PREFIX}session-{watch.pid}-")]
+            (name,) = os.listdir(session)
+            pid = int(name.split("-")[0])
+            self.addCleanup(lambda: os.path.exists(session) and shutil.rmtree(session))
+            os.kill(watch.pid, signal.SIGKILL)
+            watch.wait(600)
+            self.assertEqual([p for p in listed() if p.startswith(session)], [])
+            self.assertEqual(mallow("watch", "--left", "clear").returncode, 0)
+            self.assertEqual(os.listdir(session), [name])
+            os.kill(pid, signal.SIGKILL)
+            watch.stdout.read()  # until it is gone
+        self.assertEqual(sorted(p for p in listed() if p.startswith(session)), [session, f"{session}/{name}"])
+        out = mallow("watch", "--left", "clear")
+        self.assertEqual((out.returncode, os.path.exists(session)), (0, False), out.stderr)
+        self.assertIn("what 1 process had left", out.stdout)
+        self.assertIn("1 directory of", out.stdout)
 
     def test_bounded(self):
         """A service that crashes again and again leaves a bounded number, the latest ones."""
