@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/baseline.h"
-#include "cli/comparison.h"
-#include "cli/corpus.h"
+#include "cli/comparison_show.h"
 #include "cli/document.h"
+#include "cli/replaying.h"
+#include "compare/baseline.h"
 #include "workload/pack.h"
 
 struct compare_cli {
@@ -83,7 +83,8 @@ static int add(struct comparing *k, const char *spec, size_t n)
     if (k->count == COMPARISON_CANDIDATES)
         return command_usage(k->self, "more than %d allocators", COMPARISON_CANDIDATES);
     struct error err;
-    if (candidate_init(&k->candidates[k->count++], spec, n, &k->o->how.settings, &err))
+    if (candidate_init(&k->candidates[k->count++], spec, n, k->o->how.settings.items,
+                       k->o->how.settings.count, &err))
         return command_fail(k->self, &err);
     return 0;
 }
@@ -163,9 +164,14 @@ static bool gate(const struct comparing *k, const struct comparison *c, bool qui
 static int measure(const struct comparing *k, struct comparison *c)
 {
     struct error err = {0};
+    struct progress bar;
+    progress_begin(&bar, "comparing");
+    c->progress = progress_update;
+    c->progress_arg = &bar;
     int failed = comparison_run(c, &k->plan, &err);
     if (!failed && gate(k, c, true))
         failed = comparison_run(c, &k->plan, &err);
+    progress_end(&bar);
     if (!failed && c->baseline)
         failed = baseline_matches(c->baseline, c->runs[0], &err);
     return failed ? command_fail(k->self, &err) : 0;

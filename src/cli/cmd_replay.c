@@ -8,7 +8,8 @@
 #include "base/human.h"
 #include "base/text.h"
 #include "cli/document.h"
-#include "cli/measured.h"
+#include "cli/replaying.h"
+#include "compare/measured.h"
 #include "stats/stats.h"
 #include "workload/pack.h"
 

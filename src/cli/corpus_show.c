@@ -1,36 +1,9 @@
-/* corpus_show.c - comparisons over the whole corpus as a table and as JSON; see corpus.h. */
+/* corpus_show.c - comparisons over the whole corpus as tables; see comparison_show.h. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/text.h"
-#include "cli/corpus.h"
-
-struct stats_ratio corpus_mean(const struct corpus *c, const struct comparison *all,
-                               size_t candidate, enum comparison_metric metric)
-{
-    static double x[COMPARISON_ROUNDS], y[COMPARISON_ROUNDS], v[COMPARISON_ROUNDS];
-    size_t rounds = COMPARISON_ROUNDS;
-    if (all[0].baseline || !candidate)
-        return (struct stats_ratio){0};
-    for (size_t w = 0; w < c->count; w++)
-        rounds = all[w].rounds < rounds ? all[w].rounds : rounds;
-    for (size_t i = 0; i < rounds; i++)
-        x[i] = y[i] = 0;
-    for (size_t w = 0; w < c->count; w++) {
-        comparison_values(&all[w], candidate, metric, v);
-        for (size_t i = 0; i < rounds; i++)
-            x[i] += log(v[i]) / (double)c->count;
-        comparison_values(&all[w], 0, metric, v);
-        for (size_t i = 0; i < rounds; i++)
-            y[i] += log(v[i]) / (double)c->count;
-    }
-    for (size_t i = 0; i < rounds; i++) {
-        x[i] = exp(x[i]);
-        y[i] = exp(y[i]);
-    }
-    return stats_paired(x, y, rounds);
-}
+#include "cli/comparison_show.h"
 
 static void print_metric(const struct corpus *c, const struct comparison *all,
                          enum comparison_metric metric, bool colour)
@@ -88,33 +61,4 @@ void corpus_print(const struct corpus *c, const struct comparison *all, bool col
         ".\nBehind each: how it differs from %s, with a 99%% interval;\n=: no sure difference of "
         "more than 1%%.\n",
         all[0].baseline ? "the baseline's" : "the first's");
-}
-
-json_object *corpus_json(const struct corpus *c, const struct comparison *all,
-                         const struct comparison_plan *plan)
-{
-    json_object *out = json_object_new_object(), *workloads = json_object_new_array(),
-                *means = json_object_new_array();
-    for (size_t w = 0; w < c->count; w++) {
-        json_object *one = comparison_json(&all[w], plan);
-        json_object_object_del(one, "schema");
-        json_object_object_add(one, "workload", json_object_new_string(c->entry[w].name));
-        json_object_array_add(workloads, one);
-    }
-    for (size_t k = 1; k < all[0].count && !all[0].baseline; k++) {
-        json_object *one = json_object_new_object();
-        json_object_object_add(one, "candidate",
-                               json_object_new_string(all[0].candidates[k].label));
-        for (unsigned m = 0; m < COMPARISON_METRICS; m++) {
-            json_object *v = json_object_new_object();
-            struct stats_ratio r = corpus_mean(c, all, k, m);
-            comparison_ratio_json(v, &r);
-            json_object_object_add(one, comparison_metrics[m].key, v);
-        }
-        json_object_array_add(means, one);
-    }
-    json_object_object_add(out, "schema", json_object_new_int(1));
-    json_object_object_add(out, "corpus", workloads);
-    json_object_object_add(out, "geometric_means", means);
-    return out;
 }

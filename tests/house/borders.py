@@ -30,10 +30,11 @@ MAY_INCLUDE = {
     "workload": {"format", "base", "trace"},
     "replay": {"format", "base", "workload"},
     "stats": set(),
-    "tune": {"base"},
+    "compare": {"base", "replay", "stats"},
+    "tune": {"base", "compare", "replay", "stats"},
     "push": {"base"},
     "cli": {"base", "trust", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "import", "record",
-            "watch", "workload", "replay", "stats", "tune", "push", "probe", "bpf", "heap"},
+            "watch", "workload", "replay", "stats", "compare", "tune", "push", "probe", "bpf", "heap"},
 }
 
 # Folder -> the only headers of another folder that it may use.
@@ -57,6 +58,8 @@ ONLY_THESE = {
     ("report", "probe"): {"probe/probe.h", "probe/arenas.h"},
     ("report", "bpf"): {"bpf/key.h"},
     ("cli", "bpf"): {"bpf/key.h"},
+    ("compare", "replay"): {"replay/run.h"},
+    ("tune", "replay"): {"replay/run.h"},
     ("cli", "probe"): {"probe/probe.h", "probe/caps.h", "probe/samples.h"},
 }
 
@@ -69,7 +72,7 @@ LIBRARIES = [
     (re.compile(r"^zlib"), {"export", "import", "report"}),
     (re.compile(r"^sqlite3"), {"export"}),
     (re.compile(r"^curl/"), {"push"}),
-    (re.compile(r"^json-c/"), {"report", "cli"}),
+    (re.compile(r"^json-c/"), {"compare", "tune", "report", "cli"}),
 ]
 
 # format/ lives inside other people's programs: nothing but types.

@@ -1,17 +1,13 @@
-/* measured.h - a replay's result as the commands use it: options in, one JSON object out.
- *
- * Owns: the options that replay and compare share, and the meaning of the result's fields. */
-#ifndef MALLOW_CLI_MEASURED_H
-#define MALLOW_CLI_MEASURED_H
+/* replaying.h - the options that replay, compare and tune share, and the request that they make. */
+#ifndef MALLOW_CLI_REPLAYING_H
+#define MALLOW_CLI_REPLAYING_H
 
-#include <json-c/json.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "cli/command.h"
 #include "replay/run.h"
 
-/* Options that the commands have in common. */
 struct replaying {
     struct option_texts settings;
     const char *pace;
@@ -60,18 +56,5 @@ struct replaying {
  * option is wrong; said. */
 int replaying_request(const struct command *self, const struct replaying *o,
                       struct replay_request *request);
-
-/* Runs once. The object has every field of `replay --json` but schema. NULL with *err. */
-json_object *replaying_run(const struct replay_request *request, struct error *err);
-
-/* The same of a replay that has been started by replay_start. */
-json_object *replaying_finish(const struct replay_request *request, struct replay_started *started,
-                              struct error *err);
-
-/* A number in the object, by path "calls/malloc/count"; `otherwise` when it is not there. */
-double measured_number(json_object *run, const char *path, double otherwise);
-
-/* The mean resident size over the run's time, from its timeline; 0 when it has none. */
-double measured_average_rss(json_object *run);
 
 #endif

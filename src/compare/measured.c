@@ -1,39 +1,7 @@
 /* measured.c - see measured.h. */
-#include "cli/measured.h"
+#include "compare/measured.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-int replaying_request(const struct command *self, const struct replaying *o,
-                      struct replay_request *request)
-{
-    static const char *const orders[] = {"dependent", "recorded"};
-    static const char *const touches[] = {"none", "pages", "bytes"};
-    static const char *const timings[] = {"sample", "all", "none"};
-    request->order = orders[o->order];
-    request->touch = touches[o->touch];
-    request->timing = timings[o->timing];
-    request->trim_every_ns = o->trim_every_ns;
-    request->dry = o->dry;
-    if (!o->pace || !strcmp(o->pace, "asap")) {
-        request->pace = 0;
-    } else if (!strcmp(o->pace, "recorded")) {
-        request->pace = 1;
-    } else {
-        char *end;
-        request->pace = strtod(o->pace, &end);
-        if (*end || end == o->pace || !(request->pace >= 1e-6 && request->pace <= 1e6))
-            return command_usage(self,
-                                 "'%s' is no pace; asap, recorded, or a number of times as "
-                                 "fast as recorded",
-                                 o->pace);
-    }
-    struct error err;
-    for (size_t i = 0; i < o->settings.count; i++)
-        if (replay_check_setting(o->settings.items[i], &err))
-            return command_usage(self, "%s", err.text);
-    return 0;
-}
 
 json_object *replaying_run(const struct replay_request *request, struct error *err)
 {

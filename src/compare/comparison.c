@@ -1,5 +1,5 @@
 /* comparison.c - see comparison.h. */
-#include "cli/comparison.h"
+#include "compare/comparison.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -31,20 +31,20 @@ double comparison_value(json_object *run, enum comparison_metric metric)
 
 /* --- candidates --- */
 
-int candidate_init(struct candidate *c, const char *spec, size_t n,
-                   const struct option_texts *common, struct error *err)
+int candidate_init(struct candidate *c, const char *spec, size_t n, const char *const *common,
+                   size_t count, struct error *err)
 {
     memset(c, 0, sizeof *c);
     c->spec = strndup(spec, n);
     c->label = strndup(spec, n);
-    size_t most = common->count + 1;
+    size_t most = count + 1;
     for (size_t i = 0; i < n; i++)
         most += spec[i] == '+';
     c->settings = calloc(most, sizeof(char *));
     if (!c->spec || !c->label || !c->settings)
         return error_set(err, ERROR_MEMORY, "out of memory");
-    for (size_t i = 0; i < common->count; i++)
-        c->settings[c->setting_count++] = common->items[i];
+    for (size_t i = 0; i < count; i++)
+        c->settings[c->setting_count++] = common[i];
     c->alloc = c->spec;
     for (char *p = c->spec; (p = strchr(p, '+'));) {
         *p++ = 0;
@@ -168,8 +168,7 @@ static bool can_share(const struct comparison *c, json_object **runs)
            measured_number(runs[0], "threads", 2) == 1 && peaks < all / 4;
 }
 
-static int run_round(struct comparison *c, size_t *order, struct progress *bar, size_t expected,
-                     struct error *err)
+static int run_round(struct comparison *c, size_t *order, size_t expected, struct error *err)
 {
     size_t have = c->rounds * c->count;
     json_object **more = realloc(c->runs, (have + c->count) * sizeof *more);
@@ -178,7 +177,8 @@ static int run_round(struct comparison *c, size_t *order, struct progress *bar, 
     c->runs = more;
     memset(c->runs + have, 0, c->count * sizeof *more);
     arrange(c, order);
-    progress_update(bar, c->rounds, expected);
+    if (c->progress)
+        c->progress(c->progress_arg, c->rounds, expected);
     int failed = (c->side_by_side ? run_side_by_side : run_in_turn)(c, order, c->runs + have, err);
     c->rounds++; /* they are released with the others */
     return failed;
@@ -186,11 +186,10 @@ static int run_round(struct comparison *c, size_t *order, struct progress *bar, 
 
 /* A round in turn, which warms the system's caches and tells whether the candidates can share a
  * processor; if they can, it does not count. */
-static int first_round(struct comparison *c, size_t *order, struct progress *bar, size_t expected,
-                       struct error *err)
+static int first_round(struct comparison *c, size_t *order, size_t expected, struct error *err)
 {
     c->side_by_side = false;
-    if (run_round(c, order, bar, expected, err))
+    if (run_round(c, order, expected, err))
         return -1;
     c->side_by_side = can_share(c, c->runs);
     if (c->side_by_side)
@@ -276,22 +275,19 @@ static void evaluate(struct comparison *c)
 int comparison_run(struct comparison *c, const struct comparison_plan *plan, struct error *err)
 {
     size_t order[COMPARISON_CANDIDATES];
-    struct progress bar = {0};
     forget(c);
     for (size_t i = 0; i < c->count; i++)
         order[i] = i;
-    progress_begin(&bar, "comparing");
     size_t until = plan->least;
-    int failed = first_round(c, order, &bar, until, err);
+    int failed = first_round(c, order, until, err);
     while (c->rounds < until && !failed) {
-        failed = run_round(c, order, &bar, until, err);
+        failed = run_round(c, order, until, err);
         if (failed || c->rounds < until)
             continue;
         evaluate(c);
         if (c->reach > plan->precision && until < plan->most)
             until = until + 2 < plan->most ? until + 2 : plan->most;
     }
-    progress_end(&bar);
     return failed;
 }
 

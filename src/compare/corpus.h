@@ -1,11 +1,11 @@
 /* corpus.h - the recorded workloads that come with mallow, and comparisons over all of them. */
-#ifndef MALLOW_CLI_CORPUS_H
-#define MALLOW_CLI_CORPUS_H
+#ifndef MALLOW_COMPARE_CORPUS_H
+#define MALLOW_COMPARE_CORPUS_H
 
 #include <limits.h>
 #include <stddef.h>
 
-#include "cli/comparison.h"
+#include "compare/comparison.h"
 
 enum { CORPUS_MAX = 64 };
 
@@ -21,14 +21,12 @@ struct corpus {
  * name. -1 with *err. */
 int corpus_find(struct corpus *c, struct error *err);
 
-/* --- corpus_show.c: all[corpus->count] are the comparisons of the same candidates --- */
+/* --- all[corpus->count] are the comparisons of the same candidates --- */
 
 /* The geometric mean over all workloads of a candidate's ratios to the first one, round by round.
  * Not known with a baseline. */
 struct stats_ratio corpus_mean(const struct corpus *c, const struct comparison *all,
                                size_t candidate, enum comparison_metric metric);
-
-void corpus_print(const struct corpus *c, const struct comparison *all, bool colour);
 
 /* The document of --json. The caller owns it. */
 json_object *corpus_json(const struct corpus *c, const struct comparison *all,

@@ -1,5 +1,5 @@
 /* baseline.c - see baseline.h. */
-#include "cli/baseline.h"
+#include "compare/baseline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "cli/measured.h"
+#include "compare/measured.h"
 
 static void make_folders(char *path)
 {

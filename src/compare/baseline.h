@@ -1,7 +1,7 @@
 /* baseline.h - the result of a comparison, kept under a name for the next release to be held
  * against. */
-#ifndef MALLOW_CLI_BASELINE_H
-#define MALLOW_CLI_BASELINE_H
+#ifndef MALLOW_COMPARE_BASELINE_H
+#define MALLOW_COMPARE_BASELINE_H
 
 #include <json-c/json.h>
 

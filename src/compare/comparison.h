@@ -7,11 +7,12 @@
  * while makes all slow, and the ratios of their CPU times are known far better than those of runs
  * one after the other. Owns: the runs and what they say of each candidate; used by compare and by
  * tune's confirmation. */
-#ifndef MALLOW_CLI_COMPARISON_H
-#define MALLOW_CLI_COMPARISON_H
+#ifndef MALLOW_COMPARE_COMPARISON_H
+#define MALLOW_COMPARE_COMPARISON_H
 
-#include "base/buffer.h"
-#include "cli/measured.h"
+#include <stdbool.h>
+
+#include "compare/measured.h"
 #include "stats/stats.h"
 
 enum {
@@ -49,10 +50,11 @@ struct candidate {
     size_t setting_count;
 };
 
-/* Fills *c from NAME, PATH or NAME+K=V+K=V (n bytes of `spec`), with `common` settings first, and
- * proves that allocator and settings exist. -1 with *err; release it in any case. */
-int candidate_init(struct candidate *c, const char *spec, size_t n,
-                   const struct option_texts *common, struct error *err);
+/* Fills *c from NAME, PATH or NAME+K=V+K=V (n bytes of `spec`), with `count` common settings K=V
+ * first, and proves that allocator and settings exist. The common ones are borrowed. -1 with *err;
+ * release it in any case. */
+int candidate_init(struct candidate *c, const char *spec, size_t n, const char *const *common,
+                   size_t count, struct error *err);
 void candidate_release(struct candidate *c);
 
 struct cell {                 /* a candidate's figures of one metric */
@@ -72,11 +74,13 @@ struct comparison {
     struct replay_request request; /* but for allocator and settings */
     const struct candidate *candidates;
     size_t count, rounds;
-    json_object **runs;     /* owned: [round * count + candidate] */
-    json_object *baseline;  /* array of runs to compare with, or NULL; borrowed */
-    bool apart;             /* never side by side: the figures count by themselves */
-    bool side_by_side;      /* how it was run */
-    uint64_t random;        /* seed of the orders; not 0 */
+    json_object **runs;    /* owned: [round * count + candidate] */
+    json_object *baseline; /* array of runs to compare with, or NULL; borrowed */
+    bool apart;            /* never side by side: the figures count by themselves */
+    bool side_by_side;     /* how it was run */
+    uint64_t random;       /* seed of the orders; not 0 */
+    void (*progress)(void *arg, uint64_t done, uint64_t expected); /* in rounds; NULL: none */
+    void *progress_arg;
     double reach;           /* the widest interval of a gated ratio; 0 when there is none */
     size_t reach_candidate; /* whose it is */
     enum comparison_metric reach_metric;
@@ -92,36 +96,10 @@ void comparison_values(const struct comparison *c, size_t candidate, enum compar
 
 void comparison_release(struct comparison *c);
 
-/* --- comparison_show.c --- */
-
-/* A table for people; `colour` for best and worst. With fewer than 120 `columns` it has the CPU
- * time and the peak only. */
-void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour,
-                      unsigned columns);
-
-/* Appends one figure in `unit` with its mark and, when `ratio`, how it differs; 12 or 26 columns.
- */
-void comparison_cell(struct buffer *line, const struct cell *k, enum comparison_metric metric,
-                     double unit, bool ratio, bool colour);
-
-/* Prints and empties a line of a table, without the blanks at its end. */
-void comparison_print_line(struct buffer *line);
-
-/* Columns that a text takes: the bytes that do not continue a character. */
-int comparison_columns(const char *text);
-
 /* The document of --json, which is a baseline's content, too. The caller owns it. */
 json_object *comparison_json(const struct comparison *c, const struct comparison_plan *plan);
 
 /* {ratio, ratio_low, ratio_high, differs} added to an object, where known. */
 void comparison_ratio_json(json_object *into, const struct stats_ratio *r);
-
-/* "-8.3 ±0.8%", or "= ±0.8%" when no difference is sure; empty when nothing is known. */
-#define COMPARISON_TEXT_BYTES 64
-const char *comparison_ratio_text(char out[COMPARISON_TEXT_BYTES], const struct stats_ratio *r);
-
-/* A figure with its unit: "745.0 ms", "92.1 MB", "1.12". */
-const char *comparison_value_text(char out[COMPARISON_TEXT_BYTES], enum comparison_metric metric,
-                                  double value);
 
 #endif
