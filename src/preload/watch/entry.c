@@ -81,8 +81,8 @@ enum fix { FIX_END = 0, FIX_THREAD = 1, FIX_START = 2, FIX_BYTES = 3, FIX_TARGET
     "  mul %rsi\n"                                                                                 \
     "  .byte 0x0f, 0x80\n  .long 0\n" FIX("4", "4") /* jo */ SPEND_FAST("rax")
 
-/* All of them in one page. */
-__asm__(".pushsection .text\n.p2align 9\n.popsection\n"
+/* All of them in one page, which entry_direct makes writable: 1024 bytes, which .org holds to. */
+__asm__(".pushsection .text\n.p2align 10\nentries_code:\n.popsection\n"
         ".pushsection .rodata.entries,\"a\"\n.p2align 2\nentries_first:\n.popsection\n");
 
 #define MAKES(name, size, offset, slow, sp, bp)                                                    \
@@ -104,7 +104,8 @@ TAKES("free_aligned_sized", "88", "watch_free_aligned_sized", "rcx", "r8");
 TAKES("malloc_usable_size", "96", "watch_malloc_usable_size", "rsi", "rdx");
 /* glibc's old name for free, which a few old programs use */
 TAKES("cfree", "32", "watch_free", "rsi", "rdx");
-__asm__(".pushsection .rodata.entries,\"a\"\nentries_end:\n.popsection\n");
+__asm__(".pushsection .rodata.entries,\"a\"\nentries_end:\n.popsection\n"
+        ".pushsection .text\n.org entries_code + 1024, 0xcc\n.popsection\n");
 /* Always in C. */
 #define IN_C(name, slow, sp_register, bp_register)                                                 \
     __asm__(".pushsection .text\n"                                                                 \
