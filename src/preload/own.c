@@ -57,13 +57,12 @@ static const char *judge(int fd)
 
 const char *own_open_output(bool create)
 {
-    static const int flags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK;
     recorder.output.fd = -1;
-    long fd = sys_openat(AT_FDCWD, recorder.output_path, flags, 0);
+    long fd = sys_openat(AT_FDCWD, recorder.output_path, OWN_OUTPUT_FLAGS, 0);
     if (fd == -ENOENT && create)
-        fd = sys_openat(AT_FDCWD, recorder.output_path, flags | O_CREAT | O_EXCL, 0666);
+        fd = sys_openat(AT_FDCWD, recorder.output_path, OWN_OUTPUT_FLAGS | O_CREAT | O_EXCL, 0666);
     if (fd == -EEXIST) /* made by another process just now */
-        fd = sys_openat(AT_FDCWD, recorder.output_path, flags, 0);
+        fd = sys_openat(AT_FDCWD, recorder.output_path, OWN_OUTPUT_FLAGS, 0);
     if (fd < 0)
         return fd == -ELOOP ? "is a symbolic link" : "cannot be opened";
     const char *why = judge((int)fd);
@@ -101,8 +100,7 @@ int process_memory_fd(void)
     if (sys_closed || !recorder.session_path[0])
         return -1;
     recorder.memory.fd = -1;
-    long fd =
-        sys_openat(AT_FDCWD, recorder.session_path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
+    long fd = sys_openat(AT_FDCWD, recorder.session_path, OWN_MEMORY_FLAGS, 0);
     if (fd < 0)
         return -1;
     if (sys_fstat((int)fd, &st) || !S_ISREG(st.st_mode) ||

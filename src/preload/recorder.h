@@ -194,6 +194,8 @@ HIDDEN char *put_number(char *to, uint64_t v);
 HIDDEN int process_output_fd(void);
 HIDDEN int process_memory_fd(void);
 /* Opens recorder.output_path. NULL, or why nothing may be appended to that file. */
+#define OWN_OUTPUT_FLAGS (O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK)
+#define OWN_MEMORY_FLAGS (O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 HIDDEN const char *own_open_output(bool create);
 /* Takes fd over (closes it without success), out of the way of the program's own low numbers. */
 HIDDEN bool own_take(struct own_file *f, long fd);

@@ -11,7 +11,8 @@
  * mallow-record(1) and libmallow-watch(7) list.
  *
  * With MALLOW_FAULTS defined, each call asks `sys_fault` first: when that returns non-zero the
- * kernel is not entered and *result is the answer. A test build makes every call fail once so. */
+ * kernel is not entered and *result is the answer. Test builds make every call fail once so, look
+ * whether it is on the list, and leave the door open to see their tests fail. */
 #ifndef MALLOW_PRELOAD_SYS_H
 #define MALLOW_PRELOAD_SYS_H
 
@@ -34,26 +35,31 @@
 
 #define SYS_INLINE static inline __attribute__((always_inline, unused))
 
+/* Not 0: no system call of ours may be made in this process any more. Written by sandbox.c alone.
+ */
+extern volatile uint32_t sys_closed __attribute__((visibility("hidden")));
+
 #ifdef MALLOW_FAULTS
-/* Given by the test build: non-zero to answer the call `nr` with *result. */
-int sys_fault(long nr, long *result);
-#define SYS_FAULT_CHECK(nr)                                                                        \
+/* Given by the test build: non-zero to answer the call `nr` with *result; whether the door is
+ * closed. */
+int sys_fault(long nr, const long argument[4], long *result);
+int sys_fault_closed(void);
+#define SYS_DOOR_CLOSED sys_fault_closed()
+#define SYS_FAULT_CHECK(nr, a, b, c, d)                                                            \
     do {                                                                                           \
         long sys_fault_result;                                                                     \
-        if (sys_fault((nr), &sys_fault_result))                                                    \
+        if (sys_fault((nr), (const long[4]){a, b, c, d}, &sys_fault_result))                       \
             return sys_fault_result;                                                               \
     } while (0)
 #else
-#define SYS_FAULT_CHECK(nr) ((void)0)
+#define SYS_DOOR_CLOSED                 (sys_closed != 0)
+#define SYS_FAULT_CHECK(nr, a, b, c, d) ((void)0)
 #endif
-
-/* 1: no system call of ours may be made in this process any more. Written by sandbox.c alone. */
-extern volatile uint32_t sys_closed __attribute__((visibility("hidden")));
 
 /* Enters the kernel even when the door is closed. */
 SYS_INLINE long sys_decided(long nr, long a, long b, long c, long d, long e, long f)
 {
-    SYS_FAULT_CHECK(nr);
+    SYS_FAULT_CHECK(nr, a, b, c, d);
     long ret;
     register long r10 __asm__("r10") = d;
     register long r8 __asm__("r8") = e;
@@ -68,7 +74,7 @@ SYS_INLINE long sys_decided(long nr, long a, long b, long c, long d, long e, lon
 /* Every call below passes through this one function. */
 SYS_INLINE long sys_call(long nr, long a, long b, long c, long d, long e, long f)
 {
-    return __builtin_expect(sys_closed != 0, 0) ? -ENOSYS : sys_decided(nr, a, b, c, d, e, f);
+    return __builtin_expect(SYS_DOOR_CLOSED, 0) ? -ENOSYS : sys_decided(nr, a, b, c, d, e, f);
 }
 
 /* True when a pointer-valued or long result is an error (-4095..-1). */

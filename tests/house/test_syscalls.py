@@ -47,6 +47,19 @@ class Tree(unittest.TestCase):
         self.change("mapping.c", "#include <stdarg.h>", "void f(void) { __asm__ volatile(\"syscall\"); }\n#include <stdarg.h>")
         self.complaint("mapping.c", "beside the door")
 
+    def test_a_call_past_the_closed_door(self):
+        self.change("watch/left.c", "sys_call(SYS_kill,", "sys_decided(SYS_kill,")
+        self.complaint("left.c", "SYS_kill passes the closed door")
+
+    def test_a_number_that_is_not_there_to_be_read(self):
+        self.change("stream.c", "#include \"recorder.h\"", "#include \"recorder.h\"\n#define ANY(n) sys_decided(n, 0)\n")
+        self.complaint("stream.c", "without a number")
+
+    def test_instructions(self):
+        code = ["0 <f>:", " 1:\tmov    $0xa2,%eax", " 2:\tsyscall", " 3:\tmov    $0x3,%r14d", " 4:\tmov    %r14,%rax",
+                " 5:\tsyscall", " 6:\txor    %eax,%eax", " 7:\tsyscall", "8 <g>:", " 9:\tsyscall"]
+        self.assertEqual(list(syscalls.numbers_in(code)), [0xa2, 3, 0, None])
+
     def test_no_list(self):
         self.change("confine.c", "guest_calls(unsigned *count)", "guest_list(unsigned *count)")
         self.assertIn("confine.c: guest_calls has no list", syscalls.check_sources(self.root))

@@ -721,8 +721,9 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_gettid, {0}},
         {SYS_madvise, {0, 4096, MADV_WIPEONFORK}},
         {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED}},
-        {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDWR | O_CLOEXEC}},
+        {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK}},
         {SYS_prctl, {PR_GET_TSC}},
+        {SYS_process_vm_writev, {1, 0, 1, 0}},
         {SYS_write, {2, 0, 4096}},
     };
     *count = sizeof calls / sizeof *calls;

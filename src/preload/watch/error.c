@@ -204,7 +204,11 @@ bool error_is_fatal(void)
 
 void error_consequence(void)
 {
-    if (error_is_fatal()) /* also behind the closed door: the process is to end */
-        sys_decided(SYS_tgkill, (long)watcher.pid, sys_decided(SYS_gettid, 0, 0, 0, 0, 0, 0),
-                    SIGABRT, 0, 0, 0);
+    if (!error_is_fatal())
+        return;
+    /* also behind the closed door: the process is to end */
+    long tid = watch_tid();
+    if (!tid)
+        tid = sys_decided(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    sys_decided(SYS_tgkill, (long)watcher.pid, tid, SIGABRT, 0, 0, 0);
 }
