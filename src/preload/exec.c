@@ -15,6 +15,8 @@
 #define FIND(f) ((__typeof__(&f))(uintptr_t)next_symbol(#f))
 
 static char *kept[GUEST_CARRIED_MAX]; /* as they were when we came */
+static char *given;                   /* LD_PRELOAD=... as the kernel put it on the stack */
+static size_t given_bytes;
 
 static __attribute__((constructor(102))) void keep_environment(void)
 {
@@ -29,6 +31,10 @@ static __attribute__((constructor(102))) void keep_environment(void)
             size_t m = strlen(*e) + 1;
             if (strncmp(*e, carried[i], n) || m > sizeof storage - used)
                 continue;
+            if (!i) {
+                given = *e;
+                given_bytes = m;
+            }
             kept[i] = memcpy(storage + used, *e, m);
             used += m;
             break;
@@ -93,6 +99,68 @@ static size_t length(char *const *env)
     return n;
 }
 
+/* ---- no program that is started behind the closed door loads the library ---- */
+
+/* Where our names stood in LD_PRELOAD, and what they were. */
+static struct {
+    unsigned count;
+    size_t used;
+    struct {
+        char *at, *text;
+        size_t bytes;
+    } name[4];
+    char text[4096];
+} left;
+
+/* The program may have made its environment of memory that cannot be written to. */
+static bool write_text(char *at, const char *text, size_t n)
+{
+    struct iovec from = {(void *)(uintptr_t)text, n}, to = {at, n};
+    long r = sys_process_vm_writev((int)sys_gettid(), &from, 1, &to, 1);
+    if (r < 0 && r != -EFAULT && at >= given && at < given + given_bytes) {
+        memcpy(at, text, n); /* the kernel put it on the stack */
+        r = (long)n;
+    }
+    return r == (long)n;
+}
+
+void guest_leave_environment(void)
+{
+    extern char **environ;
+    static const char separators[] = " :";
+    char blank[1024];
+    memset(blank, ':', sizeof blank);
+    for (char **e = environ; e && *e; e++) {
+        if (strncmp(*e, "LD_PRELOAD=", 11) != 0)
+            continue;
+        char *at = *e + 11;
+        while (*(at += strspn(at, separators))) {
+            size_t n = strcspn(at, separators);
+            char *text = left.text + left.used;
+            if (left.count < sizeof left.name / sizeof *left.name && n <= sizeof blank &&
+                n < sizeof left.text - left.used) {
+                memcpy(text, at, n);
+                text[n] = 0;
+                if (strstr(text, guest_library()) && write_text(at, blank, n)) {
+                    left.name[left.count].at = at;
+                    left.name[left.count].text = text;
+                    left.name[left.count++].bytes = n;
+                    left.used += n + 1;
+                }
+            }
+            at += n;
+        }
+    }
+}
+
+void guest_return_to_environment(void)
+{
+    for (; left.count; left.count--)
+        write_text(left.name[left.count - 1].at, left.name[left.count - 1].text,
+                   left.name[left.count - 1].bytes);
+    left.used = 0;
+}
+
 /* A program that replaced LD_PRELOAD by another list keeps what it asked for: then it is not
  * followed. */
 static bool asks_otherwise(char *const *env)
@@ -103,13 +171,18 @@ static bool asks_otherwise(char *const *env)
     return false;
 }
 
-/* Which of ours are to be put back: none of them for a successor that is not to be followed. */
+/* Which of ours are to be put back: none of them for a successor that is not to be followed.
+ * Whether the environment is to be changed at all. */
 static bool to_complete(char *const *env, bool lacks[GUEST_CARRIED_MAX])
 {
-    if (guest_follows() && kept[0] && missing(env, lacks) && !(lacks[0] && asks_otherwise(env)))
+    if (!sys_closed && guest_follows() && kept[0] && missing(env, lacks) &&
+        !(lacks[0] && asks_otherwise(env)))
         return true;
     memset(lacks, 0, GUEST_CARRIED_MAX * sizeof *lacks);
-    return sys_closed; /* whatever is preloaded there must know */
+    for (char *const *e = env; sys_closed && e && *e; e++)
+        if (!strncmp(*e, "LD_PRELOAD=", 11) && strstr(*e, guest_library()))
+            return true; /* a copy of before: the library must know there */
+    return false;
 }
 
 #define WITH_ENVIRONMENT(env)                                                                      \
@@ -165,6 +238,34 @@ int fexecve(int fd, char *const argv[], char *const env[])
     WITH_ENVIRONMENT(env);
     guest_exec();
     int r = real(fd, argv, env);
+    guest_exec_failed();
+    return r;
+}
+
+EXPORT int execveat(int fd, const char *path, char *const argv[], char *const env[], int flags);
+int execveat(int fd, const char *path, char *const argv[], char *const env[], int flags)
+{
+    int (*real)(int, const char *, char *const[], char *const[], int) =
+        (__typeof__(real))(uintptr_t)next_symbol("execveat");
+    if (!real) { /* glibc 2.34 has it */
+        errno = ENOSYS;
+        return -1;
+    }
+    WITH_ENVIRONMENT(env);
+    guest_exec();
+    int r = real(fd, path, argv, env, flags);
+    guest_exec_failed();
+    return r;
+}
+
+long guest_exec_syscall(long (*real)(long, ...), long number, const long a[6])
+{
+    unsigned at = number == SYS_execveat ? 3 : 2;
+    char *const *env = (char *const *)a[at];
+    WITH_ENVIRONMENT(env);
+    guest_exec();
+    long r = number == SYS_execveat ? real(number, a[0], a[1], a[2], env, a[4], a[5])
+                                    : real(number, a[0], a[1], env, a[3], a[4], a[5]);
     guest_exec_failed();
     return r;
 }

@@ -138,6 +138,14 @@ HIDDEN void guest_ending(int status, bool handlers);
 /* The value of a variable of the environment, or NULL; the environment's own text. */
 HIDDEN const char *guest_setting(const char *name);
 
+/* The door of sys.h is about to close: takes this library out of LD_PRELOAD in the program's
+ * environment, in place, since the loader of a program that is started then, by whatever way, makes
+ * the library begin under the filter. The other: puts it back. */
+HIDDEN void guest_leave_environment(void);
+HIDDEN void guest_return_to_environment(void);
+/* execve and execveat by way of syscall(2), whose number and arguments these are. */
+HIDDEN long guest_exec_syscall(long (*real)(long, ...), long number, const long a[6]);
+
 /* ---- sandbox.c, for the library ---- */
 
 /* Whether a system call with these arguments leaves the program alone under the filter: it is made,

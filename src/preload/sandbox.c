@@ -23,7 +23,7 @@
 
 #define STEPS_MAX 4096 /* the kernel's own limit on the length of a filter */
 
-volatile uint32_t sys_closed;
+volatile uint32_t sys_closed; /* how many filters closed it */
 
 /* What the filter answers: classic BPF over struct seccomp_data, which the kernel has not checked
  * yet, so nothing is believed. -1 when it is not a filter, or asks where the call comes from: ours
@@ -124,7 +124,7 @@ bool sandbox_inherited(void)
 {
     if (!guest_setting("MALLOW_CONFINED"))
         return false;
-    sys_closed = 1;
+    __atomic_fetch_add(&sys_closed, 1, __ATOMIC_SEQ_CST);
     return true;
 }
 
@@ -146,15 +146,19 @@ static bool about_to_confine(bool strict, const struct sock_fprog *program)
     if (!strict && all_harmless(program))
         return false;
     guest_confine(strict ? 0 : program);
-    bool was_open = !sys_closed;
-    sys_closed = 1;
-    return was_open;
+    if (!sys_closed)
+        guest_leave_environment();
+    __atomic_fetch_add(&sys_closed, 1, __ATOMIC_SEQ_CST);
+    return true;
 }
 
+/* Another thread's filter may have come into force meanwhile. */
 static void was_refused(void)
 {
-    sys_closed = 0;
+    if (__atomic_sub_fetch(&sys_closed, 1, __ATOMIC_SEQ_CST))
+        return;
     guest_not_confined();
+    guest_return_to_environment();
 }
 
 EXPORT int prctl(int option, ...);
@@ -198,6 +202,8 @@ long syscall(long number, ...)
     if (number == SYS_prctl && a == PR_SET_TSC && b == PR_TSC_SIGSEGV)
         guest_clock_withheld();
     guest_asks(number, a, b, c);
+    if (number == SYS_execve || number == SYS_execveat)
+        return guest_exec_syscall(real, number, (const long[6]){a, b, c, d, e, f});
     long r = real(number, a, b, c, d, e, f);
     if (closed && r < 0)
         was_refused();

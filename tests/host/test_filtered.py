@@ -7,14 +7,17 @@ import unittest
 from mallowtest import Case, LIBRARY, MALLOW, main, run, victim
 
 WATCH = os.path.abspath(os.environ.get("WATCH_LIBRARY", "build/lib/libmallow-watch.so"))
+ARENAS = os.path.join(os.path.dirname(WATCH), "libmallow-arenas.so")
 ALL = {"MALLOW_WATCH_GUARD": "all", "MALLOW_WATCH_PERIOD": "1K"}
 # What a filter lets through, and what the program does then. Where memory that was released before is all
 # that there is, only few blocks.
 KILLING = [("ours", "all"), ("only", "all"), ("only", "sizes"), ("listed", "all"), ("later", "sizes"),
-           ("refused", "sizes"), ("strict", "few"), ("starved", "few")]
+           ("mprotect", "sizes"), ("refused", "sizes"), ("strict", "few"), ("starved", "few")]
 
 
 class Filtered(Case):
+    PLAIN = {}
+
     def setUp(self):
         super().setUp()
         self.session = os.path.join(self.dir, f"mallow-watch-session-{os.getpid()}-test")
@@ -23,12 +26,19 @@ class Filtered(Case):
     def argv(self, *argv):
         return [victim("filtered"), *argv, victim("plug_a.so")]
 
+    def alone(self, *argv):
+        """The victim without a library of mallow's, run once."""
+        if argv not in self.PLAIN:
+            plain = run(self.argv(*argv))
+            self.assertEqual((plain.rc, plain.err), (0, b""), f"the victim itself does not work here: {argv}")
+            self.assertIn(b"done", plain.out)
+            self.PLAIN[argv] = plain
+        return self.PLAIN[argv]
+
     def untouched_by(self, env, filters=KILLING):
         for argv in filters:
             with self.subTest(argv=argv):
-                plain = run(self.argv(*argv))
-                self.assertEqual((plain.rc, plain.err), (0, b""), f"the victim itself does not work here: {argv}")
-                self.assertIn(b"done", plain.out)
+                plain = self.alone(*argv)
                 r = run(self.argv(*argv), env=env)
                 self.assertEqual((r.rc, r.out, r.own_err()), (plain.rc, plain.out, plain.err), r.err)
 
@@ -50,14 +60,14 @@ class Filtered(Case):
     def test_record(self):
         for argv in KILLING:
             with self.subTest(argv=argv):
-                plain = run(self.argv(*argv))
+                plain = self.alone(*argv)
                 r = self.record(self.argv(*argv))
                 self.assertEqual((r.out, r.rc, r.own_err()), (plain.out, plain.status, plain.err), r.err)
 
     def test_probe_arenas(self):
         for argv in KILLING:
             with self.subTest(argv=argv):
-                plain = run(self.argv(*argv))
+                plain = self.alone(*argv)
                 r = run([MALLOW, "probe", "arenas", "--source", "preload", "--json", "-o",
                          os.path.join(self.dir, "arenas.json"), "--", *self.argv(*argv)])
                 self.assertEqual((r.out, r.rc, r.own_err()), (plain.out, plain.status, plain.err), r.err)
@@ -69,6 +79,15 @@ class Filtered(Case):
             with self.subTest(env=env):
                 r = run(self.argv("exec-kill", "exec"), env=env)
                 self.assertEqual((r.rc, r.out, r.own_err()), (0, b"before\ndone\n", b""), r.err)
+
+    def test_programs_that_it_starts(self):
+        """By every way, with the environment as it is and as it was: they begin under the filter."""
+        for env in ({"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": self.session}, {"LD_PRELOAD": LIBRARY,
+                    "MALLOW_OUTPUT": os.path.join(self.dir, "some.mlw")}, {"LD_PRELOAD": ARENAS}):
+            self.untouched_by(env, [("some", "shell")])
+        for command in (["record", "-o", os.path.join(self.dir, "shells.mlw")], ["watch", "--guard", "all"]):
+            r = run([MALLOW, *command, "--", *self.argv("some", "shell")])
+            self.assertEqual((r.rc, r.out), (0, b"done\n"), r.err)
 
     def test_the_recorder_writes_what_it_may(self):
         """Alone, under a filter that lets through what mallow-record(1) lists: nothing is lost."""

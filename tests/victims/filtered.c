@@ -8,11 +8,14 @@
  * called, and what mallow-record(1) lists. `only`: only what WORK itself needs. `later`: as `only`,
  * after a first filter that does no harm. `refused`: as `ours`, but the kernel refuses it first.
  * `strict`: strict mode, where memory that was released before is all that there is. `starved`: the
- * same by a filter. `exec-kill`: what an exec and the loader need as well, no more. `none`.
+ * same by a filter. `exec-kill`: what an exec and the loader need as well, no more. `some`: a few
+ * calls kill that mallow's libraries make at the start of a program, and shells never. `mprotect`:
+ * that one kills. `none`.
  *
  * WORK: `sizes`: one thread, every size class from 1 byte to 8 MB, every function. `all`: the same
  * in threads, and fork, dlopen of PLUGIN, a handler of SIGSEGV, exit handlers. `exec`: becomes
- * `filtered none sizes`. `few`: 20,000 blocks of 20 bytes. */
+ * `filtered none sizes`. `shell`: other programs, by every way there is. `few`: 20,000 blocks of 20
+ * bytes. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -22,6 +25,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -88,6 +92,8 @@ static const short other_calls[] = {SYS_mprotect,
 static const short loader_calls[] = {SYS_execve,          SYS_arch_prctl, SYS_access,
                                      SYS_set_tid_address, SYS_readlink,   -1};
 static const short listed_calls[] = {SYS_fstat, SYS_write, -1};
+static const short some_calls[] = {SYS_madvise, SYS_flock, SYS_process_vm_readv, SYS_prctl, -1};
+static const short mprotect_call[] = {SYS_mprotect, -1};
 static const short starved_calls[] = {SYS_write, SYS_exit, SYS_exit_group, -1};
 
 static void install(int how)
@@ -150,6 +156,16 @@ static void kill_others(int all, const short *more)
     answer(SECCOMP_RET_KILL_PROCESS);
 }
 
+static void kill_for(const short *calls)
+{
+    load(offsetof(struct seccomp_data, nr));
+    for (; *calls >= 0; calls++) {
+        put(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, (unsigned)*calls);
+        answer(SECCOMP_RET_KILL_PROCESS);
+    }
+    answer(SECCOMP_RET_ALLOW);
+}
+
 /* ---- what it does ---- */
 
 static void *volatile sink;
@@ -172,7 +188,7 @@ static void one_size(size_t n)
 {
     enum { KEPT = 8 };
     unsigned char *kept[KEPT] = {0};
-    unsigned rounds = (unsigned)((n <= 64 ? 1u << 18 : 1u << 20) / n) + 6;
+    unsigned rounds = (unsigned)((n <= 64 ? 1u << 16 : 1u << 18) / n) + 6;
     for (unsigned i = 0; i < rounds; i++) {
         unsigned char **at = &kept[i % KEPT], *p = *at;
         if (p)
@@ -259,6 +275,42 @@ static void plugins(const char *path)
     }
 }
 
+static void ended(int status)
+{
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 3)
+        _exit(4);
+}
+
+static void shells(char **environment)
+{
+    char *argv[] = {"sh", "-c", "exit 3", 0};
+    int status = 1;
+    pid_t p;
+    ended(system("exit 3"));
+    FILE *f = popen("exit 3", "r");
+    if (!f)
+        _exit(5);
+    ended(pclose(f));
+    if (posix_spawn(&p, "/bin/sh", 0, 0, argv, environment) || waitpid(p, &status, 0) != p)
+        _exit(5);
+    ended(status);
+    for (int i = 0; i < 4; i++) {
+        p = i == 2 ? vfork() : fork();
+        if (!p) {
+            if (i == 0)
+                execv("/bin/sh", argv);
+            else if (i == 3)
+                syscall(SYS_execve, "/bin/sh", argv, environment);
+            else
+                execve("/bin/sh", argv, environment);
+            _exit(5);
+        }
+        if (waitpid(p, &status, 0) != p)
+            _exit(5);
+        ended(status);
+    }
+}
+
 static void at_end(void) { one_size(300); }
 
 static void few(void)
@@ -280,6 +332,12 @@ int main(int argc, char **argv)
 {
     const char *how = argc > 2 ? argv[1] : "", *work = argc > 2 ? argv[2] : "";
     int all = !strcmp(work, "all"), strict = !strcmp(how, "strict");
+    size_t variables = 0;
+    while (environ[variables])
+        variables++;
+    char **before = calloc(variables + 1, sizeof *before);
+    for (size_t i = 0; i < variables; i++)
+        before[i] = strdup(environ[i]);
     atexit(at_end);
     sizes((void *)(uintptr_t)&medium); /* samples of before */
     few();
@@ -310,6 +368,9 @@ int main(int argc, char **argv)
     } else if (!strcmp(how, "exec-kill")) {
         kill_others(1, loader_calls);
         install(0);
+    } else if (!strcmp(how, "some") || !strcmp(how, "mprotect")) {
+        kill_for(*how == 's' ? some_calls : mprotect_call);
+        install(0);
     } else if (!strcmp(how, "starved")) {
         load(offsetof(struct seccomp_data, nr));
         allow(starved_calls);
@@ -335,6 +396,10 @@ int main(int argc, char **argv)
         say("before\n");
         execv("/proc/self/exe", next);
         return 3;
+    } else if (!strcmp(work, "shell")) {
+        /* as it is, and as it was before the filter came */
+        shells(environ);
+        shells(before);
     } else if (!strcmp(work, "few")) {
         for (int i = 0; i < FEW - 50; i++)
             if (!(sink = malloc(20)))
