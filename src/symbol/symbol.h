@@ -32,6 +32,10 @@ struct symbol_frame {
     uint64_t offset;      /* of the address from the function's start; 0 for inlined ones */
 };
 
+/* Modules of functions that an interpreter names in /tmp/perf-PID.map; of others it is "[jit]". */
+#define SYMBOL_PYTHON     "[python]"
+#define SYMBOL_JAVASCRIPT "[javascript]"
+
 struct symbols;
 
 struct symbol_options {
