@@ -42,9 +42,9 @@ struct frame_source {
     /* The frames at a node, innermost (inlined) first; at least one for a node that is not 0. The
      * ids hold until the next call. */
     size_t (*frames)(void *arg, uint32_t node, const uint32_t **ids);
-    /* Whether a frame is part of the machinery of allocation (operator new, xmalloc), so that the
-     * interesting call site is its caller. NULL: none is. */
-    bool (*is_wrapper)(void *arg, uint32_t frame);
+    /* Where the call site of a stack stands, behind what only allocates on its behalf: the node,
+     * and which of its frames. False: it has none. NULL: each stack's innermost frame is one. */
+    bool (*site)(void *arg, uint32_t stack, uint32_t *node, uint32_t *position);
 };
 
 #endif

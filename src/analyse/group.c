@@ -53,21 +53,14 @@ static uint32_t frame_at(const struct frame_source *source, const struct cursor 
     return c->position < n ? ids[c->position] : NO_FRAME;
 }
 
-void group_skip_wrappers(const struct model *m, const struct frame_source *source,
-                         struct cursor *cursors, size_t count)
+void group_to_sites(const struct frame_source *source, struct cursor *cursors, size_t count)
 {
-    if (!source->is_wrapper)
-        return;
-    for (size_t i = 0; i < count; i++) {
-        struct cursor at = cursors[i];
-        for (unsigned skipped = 0; skipped < 64; skipped++) {
-            uint32_t frame = frame_at(source, &at);
-            if (frame == NO_FRAME || !source->is_wrapper(source->arg, frame))
-                break;
-            step(model_image(m), source, &at);
+    for (size_t i = 0; i < count && source->site; i++) {
+        uint32_t node, position;
+        if (source->site(source->arg, cursors[i].stack, &node, &position)) {
+            cursors[i].node = node;
+            cursors[i].position = position;
         }
-        if (frame_at(source, &at) != NO_FRAME)
-            cursors[i] = at;
     }
 }
 

@@ -26,9 +26,8 @@ struct group {
  * caller's to free. */
 long group_start(const struct model *m, struct cursor **cursors, struct error *err);
 
-/* Moves cursors past the machinery of allocation at their front, unless nothing would be left. */
-void group_skip_wrappers(const struct model *m, const struct frame_source *source,
-                         struct cursor *cursors, size_t count);
+/* Moves cursors at the innermost frames of their stacks to the call sites. */
+void group_to_sites(const struct frame_source *source, struct cursor *cursors, size_t count);
 
 /* Puts the cursors in groups by the frame that they stand at, largest first; groups whose metric is
  * 0 are left out. Returns the number of groups, or -1. *groups is the caller's to free. Cursors are

@@ -41,7 +41,7 @@ static const struct option_spec specs[] = {
     {0, "depth", OPTION_COUNT, AT(depth), "N", "callers shown of each call site (default 8)", 1,
      100000},
     {0, "all-frames", OPTION_FLAG, AT(all_frames), NULL,
-     "wrappers like xmalloc and operator new are call sites like others"},
+     "wrappers like xmalloc and frames of a language's library are call sites like others"},
     {0, "min-lifetime", OPTION_DURATION, AT(min_lifetime_ns), "DURATION",
      "only blocks that lived at least this long; they count from that age on"},
     {0, "only-new", OPTION_FLAG, AT(only_new), NULL,

@@ -26,27 +26,16 @@ static void quote(struct buffer *b, const char *s)
     }
 }
 
-/* The innermost frame of the stack that is not machinery of allocation, as it stands in a row. */
+/* The call site of the stack, as it stands in a row. */
 static const char *site(struct csv *c, uint32_t stack)
 {
-    const struct trace_image *image = names_image(c->names);
     if (c->sites[stack])
         return c->text.data + c->sites[stack] - 1;
-    uint32_t site = NO_FRAME;
-    for (uint32_t node = stack, steps = 0; node && node <= image->stacks && steps < 64;
-         node = image->nodes[node].parent, steps++) {
-        const uint32_t *ids;
-        size_t n = names_of(c->names, node, &ids), i = 0;
-        while (i < n && names_frame(c->names, ids[i])->wrapper)
-            i++;
-        if (n && (site == NO_FRAME || i < n))
-            site = ids[i < n ? i : 0];
-        if (i < n)
-            break;
-    }
+    uint32_t node, position;
+    const uint32_t site = names_site(c->names, stack, &node, &position);
     c->sites[stack] = c->text.size_bytes + 1;
     buffer_append_char(&c->text, '"');
-    if (site != NO_FRAME) {
+    if (site != NO_NAME) {
         const struct name_frame *found = names_frame(c->names, site);
         quote(&c->text, found->function);
         if (found->file) {

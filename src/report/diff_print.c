@@ -59,11 +59,15 @@ static void side_line(const struct page *p, const char *what, const struct diff_
     buffer_release(&b);
 }
 
-/* The frame at which a person would look first: not machinery of allocation. */
+/* The frame at which a person would look first; see names_first. */
 static uint32_t first_frame(const struct diff *d, uint32_t tip)
 {
     uint32_t at = tip;
-    while (at && d->frame[at].wrapper)
+    while (at && (d->frame[at].wrapper || d->frame[at].cut))
+        at = d->parent[at];
+    if (at)
+        return at;
+    for (at = tip; at && (d->frame[at].role == ROLE_ALLOCATOR || d->frame[at].cut);)
         at = d->parent[at];
     return at ? at : tip;
 }

@@ -104,24 +104,14 @@ static int by_frame(const void *a, const void *b)
     return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
-/* The call site of a stack: its innermost frame that is no wrapper of malloc. */
-static uint32_t site_of(const struct trace_image *image, struct names *names, uint32_t stack,
-                        bool all_frames)
+/* The call site of a stack. */
+static uint32_t site_of(struct names *names, uint32_t stack, bool all_frames)
 {
-    uint32_t first = UINT32_MAX;
-    for (uint32_t node = stack, steps = 0; node && node <= image->stacks && steps <= image->stacks;
-         node = image->nodes[node].parent, steps++) {
-        const uint32_t *ids;
-        size_t n = names_of(names, node, &ids);
-        for (size_t i = 0; i < n; i++) {
-            const struct name_frame *f = names_frame(names, ids[i]);
-            if (first == UINT32_MAX)
-                first = ids[i];
-            if (all_frames || (!f->wrapper && !f->cut))
-                return ids[i];
-        }
-    }
-    return first;
+    uint32_t node, position;
+    const uint32_t *ids;
+    if (!all_frames)
+        return names_site(names, stack, &node, &position);
+    return names_of(names, stack, &ids) ? ids[0] : UINT32_MAX;
 }
 
 /* Call sites by their faults; the caller frees them. -1 without memory. */
@@ -135,7 +125,7 @@ static long sites_of(const struct trace_image *image, const struct fault_count *
         return -1;
     for (uint32_t i = 0; i <= image->stacks; i++)
         if (by_stack[i].minor || by_stack[i].major)
-            s[n++] = (struct fault_site){site_of(image, names, i, all_frames), by_stack[i]};
+            s[n++] = (struct fault_site){site_of(names, i, all_frames), by_stack[i]};
     if (n > 1)
         qsort(s, n, sizeof *s, by_frame);
     for (size_t i = 0; i < n; i++) {

@@ -1,6 +1,5 @@
 #include "report/names.h"
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,12 @@ struct span { /* the frames at one address */
 struct names {
     struct symbols *symbols;
     const struct trace_image *image;
-    struct span *spans; /* hash by (module, pc, exact), linear probing */
+    uint32_t *site_of; /* by node: where the first code stands from there on, or one of these: */
+#define SITE_UNKNOWN 0u
+#define SITE_NONE    UINT32_MAX
+    uint32_t site_room, scanned; /* nodes */
+    bool scripts;                /* some frames are functions of scripts */
+    struct span *spans;          /* hash by (module, pc, exact), linear probing */
     size_t span_room, span_count;
     uint32_t *ids;
     size_t id_count, id_room;
@@ -31,91 +35,6 @@ struct names {
     size_t text_count, text_room;
     bool failed;
 };
-
-/* Functions that allocate on behalf of their callers, known by name in common programs. */
-static bool is_wrapper(const struct name_frame *f)
-{
-    static const char *const globs[] = {"operator new*",
-                                        "x[mc]alloc",
-                                        "xrealloc*",
-                                        "xreallocarray",
-                                        "xn[mc]alloc",
-                                        "xstr*dup",
-                                        "xmem*dup*",
-                                        "x2realloc",
-                                        "x2nrealloc",
-                                        "do_xmalloc",
-                                        "[mc]alloc",
-                                        "realloc",
-                                        "reallocarray",
-                                        "posix_memalign",
-                                        "aligned_alloc",
-                                        "memalign",
-                                        "strdup",
-                                        "strndup",
-                                        "__str*dup",
-                                        "g_malloc*",
-                                        "g_try_malloc*",
-                                        "g_realloc*",
-                                        "g_slice_alloc*",
-                                        "z[mc]alloc*", /* redis */
-                                        "ztry*alloc*",
-                                        "zrealloc*",
-                                        "CRYPTO_*[mze]alloc", /* OpenSSL */
-                                        "CRYPTO_strdup",
-                                        "CRYPTO_memdup",
-                                        "sqlite3Malloc*",
-                                        "sqlite3DbMalloc*",
-                                        "sqlite3*Realloc*",
-                                        "sqlite3DbStr*Dup",
-                                        "sqlite3_malloc*",
-                                        "sqlite3_realloc*",
-                                        "palloc*", /* PostgreSQL */
-                                        "repalloc*",
-                                        "MemoryContextAlloc*",
-                                        "_e[mc]alloc*", /* PHP */
-                                        "_erealloc*",
-                                        "ruby_x*alloc*",
-                                        "objspace_x*alloc*",
-                                        "av_malloc*", /* FFmpeg */
-                                        "av_calloc",
-                                        "av_realloc*",
-                                        "uv__[mc]alloc",
-                                        "uv__realloc",
-                                        "v8::internal::AllocAtLeastWithRetry*",
-                                        "v8::internal::Malloced::operator new*",
-                                        "llvm::safe_*alloc*",
-                                        "llvm::allocate_buffer*",
-                                        "Perl_safesys[mc]alloc",
-                                        "Perl_safesysrealloc",
-                                        "_PyMem_*",
-                                        "PyMem_*",
-                                        "_PyObject_Malloc",
-                                        "PyObject_Malloc",
-                                        "PyObject_Calloc",
-                                        "PyObject_Realloc",
-                                        "_PyMem_RawMalloc",
-                                        "std::allocator*::allocate*",
-                                        "std::__new_allocator*::allocate*",
-                                        "__gnu_cxx::new_allocator*::allocate*",
-                                        "std::_Vector_base*::_M_allocate*",
-                                        "std::__detail::_Hashtable_alloc*::_M_allocate*",
-                                        "std::__cxx11::basic_string*::_M_create*",
-                                        "__rust_alloc*",
-                                        "__rust_realloc",
-                                        "__rdl_alloc*",
-                                        "__rdl_realloc",
-                                        "alloc::alloc::*",
-                                        "<alloc::alloc::Global as *",
-                                        "alloc::raw_vec::*",
-                                        NULL};
-    if (!f->known)
-        return false;
-    for (size_t i = 0; globs[i]; i++)
-        if (fnmatch(globs[i], f->function, 0) == 0)
-            return true;
-    return false;
-}
 
 struct names *names_new(struct symbols *symbols, const struct trace_image *image, struct error *err)
 {
@@ -137,6 +56,7 @@ void names_free(struct names *n)
         free(n->texts[i]);
     free(n->texts);
     free(n->spans);
+    free(n->site_of);
     free(n->ids);
     free(n->frames);
     free(n->table);
@@ -190,6 +110,12 @@ static bool same_frame(const struct name_frame *a, const struct name_frame *b)
            same_text(a->file, b->file) && same_text(a->module, b->module);
 }
 
+/* Frames of an interpreter are machinery where the scripts that it runs have frames themselves. */
+static bool hides_site(const struct names *n, const struct name_frame *f)
+{
+    return f->role == ROLE_INTERPRETER ? n->scripts : f->role != ROLE_CODE;
+}
+
 /* The id of a frame; a new one when none reads the same. */
 static uint32_t intern(struct names *n, struct name_frame f)
 {
@@ -218,7 +144,8 @@ static uint32_t intern(struct names *n, struct name_frame f)
         n->failed = true;
         return 0;
     }
-    f.wrapper = is_wrapper(&f);
+    f.role = f.cut ? ROLE_LIBRARY : role_of(f.known ? f.function : NULL, f.module, f.file);
+    f.wrapper = !f.cut && hides_site(n, &f);
     n->frames[n->frame_count++] = f;
     n->table[k] = (uint32_t)n->frame_count;
     return (uint32_t)n->frame_count - 1;
@@ -396,14 +323,133 @@ static size_t source_frames(void *arg, uint32_t node, const uint32_t **ids)
     return names_of(arg, node, ids);
 }
 
-static bool source_is_wrapper(void *arg, uint32_t frame)
+static bool source_site(void *arg, uint32_t stack, uint32_t *node, uint32_t *position)
 {
-    return names_frame(arg, frame)->wrapper;
+    return names_site(arg, stack, node, position) != NO_NAME;
 }
 
 struct frame_source names_source(struct names *n, bool all_frames)
 {
-    return (struct frame_source){n, source_frames, all_frames ? NULL : source_is_wrapper};
+    return (struct frame_source){n, source_frames, all_frames ? NULL : source_site};
+}
+
+/* ---- call sites ---- */
+
+static bool is_script(const struct name_frame *f)
+{
+    return f->known && f->module &&
+           (!strcmp(f->module, SYMBOL_PYTHON) || !strcmp(f->module, SYMBOL_JAVASCRIPT));
+}
+
+/* Looks whether there are scripts, in what has been added to the image. */
+static void find_scripts(struct names *n)
+{
+    const struct trace_image *image = n->image;
+    bool found = n->scripts;
+    for (uint32_t node = n->scanned + 1; node <= image->stacks && !found; node++) {
+        const uint32_t *ids;
+        if (image->nodes[node].module || image->nodes[node].flags & MLW_NODE_TRUNCATED)
+            continue;
+        const size_t count = names_of(n, node, &ids);
+        found = count && is_script(&n->frames[ids[0]]);
+    }
+    n->scanned = image->stacks;
+    if (!found || n->scripts)
+        return;
+    n->scripts = true;
+    for (size_t i = 0; i < n->frame_count; i++)
+        n->frames[i].wrapper = !n->frames[i].cut && hides_site(n, &n->frames[i]);
+    memset(n->site_of, 0, n->site_room * sizeof *n->site_of);
+}
+
+static bool follow_image(struct names *n)
+{
+    const uint32_t nodes = n->image->stacks + 1;
+    if (nodes > n->site_room) {
+        const uint32_t room = n->site_room ? nodes + nodes / 2 : nodes;
+        uint32_t *more = realloc(n->site_of, room * sizeof *more);
+        if (!more) {
+            n->failed = true;
+            return false;
+        }
+        memset(more + n->site_room, 0, (room - n->site_room) * sizeof *more);
+        n->site_of = more;
+        n->site_room = room;
+    }
+    if (n->scanned < n->image->stacks)
+        find_scripts(n);
+    return true;
+}
+
+static uint32_t caller_of(const struct trace_image *image, uint32_t node)
+{
+    const uint32_t parent = image->nodes[node].parent;
+    return parent <= image->stacks ? parent : 0;
+}
+
+static bool is_code(const struct name_frame *f) { return !f->wrapper && !f->cut; }
+
+/* The first frame of a node for which this holds; its count when there is none. */
+static size_t first_code(struct names *n, uint32_t node, const uint32_t **ids, size_t *count)
+{
+    size_t i = 0;
+    *count = names_of(n, node, ids);
+    while (i < *count && !is_code(&n->frames[(*ids)[i]]))
+        i++;
+    return i;
+}
+
+uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *position)
+{
+    const struct trace_image *image = n->image;
+    const uint32_t *ids;
+    size_t count, i;
+    uint32_t at = stack, steps = 0, found;
+    if (!stack || stack > image->stacks || !follow_image(n))
+        return NO_NAME;
+    for (found = SITE_NONE; at; at = caller_of(image, at)) {
+        if (n->site_of[at] != SITE_UNKNOWN)
+            found = n->site_of[at];
+        else if (first_code(n, at, &ids, &count) < count)
+            found = at;
+        else if (steps++ <= image->stacks)
+            continue;
+        break;
+    }
+    for (uint32_t k = stack; k && n->site_of[k] == SITE_UNKNOWN; k = caller_of(image, k)) {
+        n->site_of[k] = found;
+        if (k == at)
+            break;
+    }
+    if (found != SITE_NONE) {
+        i = first_code(n, found, &ids, &count);
+        *node = found;
+        *position = (uint32_t)i;
+        return ids[i];
+    }
+    *node = stack;
+    *position = 0;
+    for (at = stack, steps = 0; at && steps++ <= image->stacks; at = caller_of(image, at)) {
+        count = names_of(n, at, &ids);
+        for (i = 0; i < count; i++)
+            if (n->frames[ids[i]].role != ROLE_ALLOCATOR && !n->frames[ids[i]].cut) {
+                *node = at;
+                *position = (uint32_t)i;
+                return ids[i];
+            }
+    }
+    return names_of(n, stack, &ids) ? ids[0] : NO_NAME;
+}
+
+size_t names_first(const struct names *n, const uint32_t *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_code(&n->frames[ids[i]]))
+            return i;
+    for (size_t i = 0; i < count; i++)
+        if (n->frames[ids[i]].role != ROLE_ALLOCATOR && !n->frames[ids[i]].cut)
+            return i;
+    return 0;
 }
 
 uint8_t *names_cut_stacks(const struct trace_image *image)

@@ -13,6 +13,7 @@
 #include "analyse/figures.h"
 #include "base/buffer.h"
 #include "base/error.h"
+#include "report/role.h"
 #include "symbol/symbol.h"
 #include "trace/trace.h"
 
@@ -25,7 +26,8 @@ struct name_frame {
     bool known;           /* function is a name */
     bool cut;             /* not a frame: says that the stack could not be unwound further */
     bool own;             /* of the program itself, not of a library */
-    bool wrapper;         /* machinery of allocation: its caller is the interesting site */
+    enum role role;
+    bool wrapper; /* allocator's, library's or libc's: its caller is the interesting site */
 };
 
 struct names;
@@ -44,6 +46,14 @@ void names_frame_json(const struct name_frame *f, struct buffer *b);
 const struct trace_image *names_image(const struct names *n);
 uint32_t names_count(const struct names *n); /* ids so far: 0..count-1 */
 bool names_failed(const struct names *n);
+
+/* Where the call site of a stack stands: the node, and which of its frames. It is the innermost
+ * frame of the program's own code; of a stack without one the innermost that is no allocator's, or
+ * else the innermost at all. Returns its id, or NO_NAME for a stack without frames. */
+#define NO_NAME UINT32_MAX
+uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *position);
+/* The same among frames that stand in a row, innermost first: which of them. */
+size_t names_first(const struct names *n, const uint32_t *ids, size_t count);
 
 /* As analyse/ wants it. all_frames: wrappers are sites like others. */
 struct frame_source names_source(struct names *n, bool all_frames);

@@ -30,7 +30,7 @@ struct report_options {
     bool by_given;   /* text: this tree only */
     uint64_t top;    /* sites; 0: text 10, JSON all */
     unsigned depth;  /* text: callers in a tree; 0: 8 */
-    bool all_frames; /* text: wrappers of malloc are call sites like others */
+    bool all_frames; /* text: wrappers and library frames are call sites like others */
     bool heap;       /* JSON: where the free memory of the heap lies, too; reads all of it again */
     bool names;      /* dump: functions, not numbers of stacks */
     /* How to show it. */

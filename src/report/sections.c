@@ -423,19 +423,8 @@ static void threads(const struct page *p, const struct model *m)
 
 uint32_t section_site(struct names *names, uint32_t stack)
 {
-    const uint32_t *ids;
-    const struct trace_image *image = names_image(names);
-    uint32_t best = NO_FRAME;
-    for (uint32_t node = stack, steps = 0; node && node <= image->stacks && steps < 64;
-         node = image->nodes[node].parent, steps++) {
-        size_t n = names_of(names, node, &ids);
-        for (size_t i = 0; i < n; i++) {
-            if (!names_frame(names, ids[i])->wrapper)
-                return ids[i];
-            best = ids[i];
-        }
-    }
-    return best;
+    uint32_t node, position;
+    return names_site(names, stack, &node, &position);
 }
 
 void section_print_site(const struct page *p, struct buffer *b, const struct names *names,

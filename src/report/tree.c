@@ -5,6 +5,7 @@
 
 #include "analyse/group.h"
 #include "base/text.h"
+#include "symbol/spelling.h"
 
 #define CHILDREN  5u  /* callers shown of one function */
 #define CUT_SHARE 100 /* callers with less than 1/100 of the whole are not shown one by one */
@@ -154,16 +155,52 @@ static int callers(const struct tree *t, const char *prefix, struct cursor *curs
     }
 }
 
-/* "via xmalloc, xrealloc": wrappers between the site and the allocation. */
-static void via(const struct tree *t, const struct cursor *c, struct buffer *b)
+/* The frame that the call site called, when it is machinery: NO_FRAME for the allocation itself. */
+static uint32_t called(const struct tree *t, const struct cursor *c)
 {
-    const uint32_t *ids;
-    size_t n = names_of(t->names, c->stack, &ids);
-    if (!t->source.is_wrapper || !c->stack || !n)
-        return;
-    const struct name_frame *f = names_frame(t->names, ids[0]);
-    if (f->wrapper && ids[0] != c->frame)
-        buffer_printf(b, "  via %.60s", f->function);
+    const struct trace_image *image = model_image(t->model);
+    uint32_t before = NO_FRAME, steps = 0;
+    for (uint32_t node = c->stack; node && node <= image->stacks && steps++ <= image->stacks;
+         node = image->nodes[node].parent) {
+        const uint32_t *ids;
+        const size_t n = names_of(t->names, node, &ids);
+        for (size_t i = 0; i < n; i++) {
+            if (node == c->node && i == c->position)
+                return before;
+            before = ids[i];
+        }
+    }
+    return NO_FRAME;
+}
+
+/* "via xmalloc, operator new": what the site called, where that allocates on its behalf. */
+static void via(const struct tree *t, const struct cursor *cursors, size_t count, size_t used,
+                struct buffer *b)
+{
+    enum { FEW = 2, ROOM = 24 };
+    uint32_t shown[FEW];
+    size_t n = 0;
+    bool more = false;
+    for (size_t i = 0; t->source.site && i < count && !more; i++) {
+        const uint32_t frame = called(t, &cursors[i]);
+        bool fresh = frame != NO_FRAME;
+        for (size_t k = 0; k < n; k++)
+            fresh = fresh && strcmp(names_frame(t->names, frame)->function,
+                                    names_frame(t->names, shown[k])->function) != 0;
+        more = fresh && n == FEW;
+        if (fresh && !more)
+            shown[n++] = frame;
+    }
+    const char *dots = t->page->unicode ? "\u2026" : "...";
+    size_t room = t->page->columns > used + 8 ? t->page->columns - used - 8 : 0;
+    room = n && t->page->columns ? room / n : 60;
+    for (size_t i = 0; i < n; i++) {
+        buffer_append_text(b, i ? ", " : "  via ");
+        spelling_fit(names_frame(t->names, shown[i])->function, room > ROOM ? room - 2 : ROOM, dots,
+                     b);
+    }
+    if (more)
+        buffer_printf(b, ", %s", dots);
 }
 
 static void site_figures(const struct tree *t, const struct group *g, unsigned number)
@@ -218,7 +255,7 @@ static long sites_of(struct tree *t, struct known *known, struct cursor **cursor
         (*cursors)[kept++] = (*cursors)[i];
     }
 
-    group_skip_wrappers(t->model, &t->source, *cursors, (size_t)kept);
+    group_to_sites(&t->source, *cursors, (size_t)kept);
     return group_frames(t->model, &t->source, t->by, *cursors, (size_t)kept, groups, t->err);
 }
 
@@ -278,7 +315,7 @@ int tree_print(const struct page *p, const struct model *m, struct names *names,
             else
                 page_frame(p, &line, names_frame(names, g->frame),
                            p->columns > 3 ? p->columns - 3 : 0);
-            via(&t, &cursors[g->first], &line);
+            via(&t, &cursors[g->first], g->count, text_columns(buffer_text(&line)), &line);
             page_line(p, &line);
             buffer_release(&line);
             if (g->frame != NO_FRAME)

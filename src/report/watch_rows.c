@@ -169,9 +169,7 @@ int watch_view_rows(struct watch_view *v, const struct watch_report *r, struct w
     for (size_t i = 0; i < rows->count && !failed; i++) {
         struct watch_row *row = &rows->items[i];
         row->frames = rows->frames + b.offset[i];
-        while (row->first + 1 < row->count &&
-               names_frame(n->names, row->frames[row->first])->wrapper)
-            row->first++;
+        row->first = names_first(n->names, row->frames, row->count);
     }
     sort_order = v->o.order;
     if (!failed)

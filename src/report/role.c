@@ -1,0 +1,288 @@
+#include "report/role.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "symbol/spelling.h"
+
+/* What a row looks at. */
+enum what {
+    FUNCTION, /* its qualified name without template arguments; see spelling_path */
+    LIBC,     /* the same, of libc itself: a plain word that programs use, too */
+    MODULE,   /* its base name */
+    CRATE,    /* of Rust: the first part of a path */
+    SOURCE    /* path of a Rust source: generic code is compiled into the program */
+};
+
+/* The first row that fits decides. Names are globs. */
+static const struct row {
+    enum what what;
+    enum role role;
+    const char *name;
+} table[] = {
+    {FUNCTION, ROLE_START, "_start"},
+    {FUNCTION, ROLE_START, "__libc_start_*"},
+    {FUNCTION, ROLE_START, "start_thread"},
+    {LIBC, ROLE_START, "clone"},
+    {LIBC, ROLE_START, "clone3"},
+    {FUNCTION, ROLE_START, "__clone"},
+    {FUNCTION, ROLE_START, "__clone3"},
+
+    {FUNCTION, ROLE_ALLOCATOR, "operator new*"},
+    {FUNCTION, ROLE_ALLOCATOR, "[mc]alloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "realloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "reallocarray"},
+    {FUNCTION, ROLE_ALLOCATOR, "posix_memalign"},
+    {FUNCTION, ROLE_ALLOCATOR, "aligned_alloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "memalign"},
+    {FUNCTION, ROLE_ALLOCATOR, "strdup"},
+    {FUNCTION, ROLE_ALLOCATOR, "strndup"},
+    {FUNCTION, ROLE_ALLOCATOR, "__str*dup"},
+    /* wrappers of common programs and libraries */
+    {FUNCTION, ROLE_ALLOCATOR, "x[mc]alloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "xrealloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "xn[mc]alloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "xstr*dup"},
+    {FUNCTION, ROLE_ALLOCATOR, "xmem*dup*"},
+    {FUNCTION, ROLE_ALLOCATOR, "x2realloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "x2nrealloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "do_xmalloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "g_malloc*"}, /* GLib */
+    {FUNCTION, ROLE_ALLOCATOR, "g_try_malloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "g_realloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "g_slice_alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "z[mc]alloc*"}, /* redis */
+    {FUNCTION, ROLE_ALLOCATOR, "ztry*alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "zrealloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "CRYPTO_*[mze]alloc"}, /* OpenSSL */
+    {FUNCTION, ROLE_ALLOCATOR, "CRYPTO_strdup"},
+    {FUNCTION, ROLE_ALLOCATOR, "CRYPTO_memdup"},
+    {FUNCTION, ROLE_ALLOCATOR, "sqlite3Malloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "sqlite3DbMalloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "sqlite3*Realloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "sqlite3DbStr*Dup"},
+    {FUNCTION, ROLE_ALLOCATOR, "sqlite3_malloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "sqlite3_realloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "palloc*"}, /* PostgreSQL */
+    {FUNCTION, ROLE_ALLOCATOR, "repalloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "MemoryContextAlloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "_e[mc]alloc*"}, /* PHP */
+    {FUNCTION, ROLE_ALLOCATOR, "_erealloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "ruby_x*alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "objspace_x*alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "av_malloc*"}, /* FFmpeg */
+    {FUNCTION, ROLE_ALLOCATOR, "av_calloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "av_realloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "uv__[mc]alloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "uv__realloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "v8::internal::AllocAtLeastWithRetry*"},
+    {FUNCTION, ROLE_ALLOCATOR, "v8::internal::Malloced::operator new*"},
+    {FUNCTION, ROLE_ALLOCATOR, "llvm::safe_*alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "llvm::allocate_buffer*"},
+    {FUNCTION, ROLE_ALLOCATOR, "Perl_safesys[mc]alloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "Perl_safesysrealloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "_PyMem_*"},
+    {FUNCTION, ROLE_ALLOCATOR, "PyMem_*"},
+    {FUNCTION, ROLE_ALLOCATOR, "_PyObject_Malloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "PyObject_Malloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "PyObject_Calloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "PyObject_Realloc"},
+
+    {MODULE, ROLE_LIBRARY, "libc.so.6"},
+    {MODULE, ROLE_LIBRARY, "libc-2.*.so"},
+    {MODULE, ROLE_LIBRARY, "ld-linux*.so.?"},
+    {MODULE, ROLE_LIBRARY, "ld-2.*.so"},
+    {MODULE, ROLE_LIBRARY, "libpthread[.-]*so*"},
+    {MODULE, ROLE_LIBRARY, "libdl[.-]*so*"},
+    {MODULE, ROLE_LIBRARY, "librt[.-]*so*"},
+    {MODULE, ROLE_LIBRARY, "libresolv[.-]*so*"},
+    {MODULE, ROLE_LIBRARY, "libnss_*.so*"},
+    {MODULE, ROLE_LIBRARY, "ld-musl-*.so*"},
+    {MODULE, ROLE_LIBRARY, "libc.musl-*.so*"},
+    {FUNCTION, ROLE_LIBRARY, "_dl_*"}, /* linked statically */
+    {FUNCTION, ROLE_LIBRARY, "_IO_*"},
+    {FUNCTION, ROLE_LIBRARY, "_nl_*"},
+
+    {MODULE, ROLE_LIBRARY, "libstdc++.so*"},
+    {MODULE, ROLE_LIBRARY, "libc++.so*"},
+    {MODULE, ROLE_LIBRARY, "libc++abi.so*"},
+    {MODULE, ROLE_LIBRARY, "libgcc_s.so*"},
+    {FUNCTION, ROLE_LIBRARY, "std::*"}, /* Rust's, too */
+    {FUNCTION, ROLE_LIBRARY, "__gnu_cxx::*"},
+    {FUNCTION, ROLE_LIBRARY, "__gnu_debug::*"},
+    {FUNCTION, ROLE_LIBRARY, "__cxxabiv1::*"},
+    {FUNCTION, ROLE_LIBRARY, "__cxa_*"},
+
+    {MODULE, ROLE_LIBRARY, "libstd-*.so"},
+    {FUNCTION, ROLE_LIBRARY, "__rust_*"},
+    {FUNCTION, ROLE_LIBRARY, "__rdl_*"},
+    {FUNCTION, ROLE_LIBRARY, "__rg_*"},
+    {FUNCTION, ROLE_LIBRARY, "rust_panic*"},
+    {FUNCTION, ROLE_LIBRARY, "rust_begin_unwind"},
+    {SOURCE, ROLE_LIBRARY, "*/library/alloc/src/*"},
+    {SOURCE, ROLE_LIBRARY, "*/library/core/src/*"},
+    {SOURCE, ROLE_LIBRARY, "*/library/std/src/*"},
+    {SOURCE, ROLE_LIBRARY, "*/hashbrown-*/src/*"},
+    {CRATE, ROLE_LIBRARY, "std"},
+    {CRATE, ROLE_LIBRARY, "core"},
+    {CRATE, ROLE_LIBRARY, "alloc"},
+    {CRATE, ROLE_LIBRARY, "hashbrown"}, /* HashMap */
+    {CRATE, ROLE_LIBRARY, "__rustc"},
+    {CRATE, ROLE_LIBRARY, "addr2line"}, /* the names in a panic's backtrace */
+    {CRATE, ROLE_LIBRARY, "gimli"},
+    {CRATE, ROLE_LIBRARY, "miniz_oxide"},
+    {CRATE, ROLE_LIBRARY, "rustc_demangle"},
+
+    {MODULE, ROLE_LIBRARY, "libgphobos.so*"},
+    {MODULE, ROLE_LIBRARY, "libgdruntime.so*"},
+    {MODULE, ROLE_LIBRARY, "libphobos2*.so*"},
+    {MODULE, ROLE_LIBRARY, "libdruntime*.so*"},
+    {FUNCTION, ROLE_LIBRARY, "std.*"}, /* D */
+    {FUNCTION, ROLE_LIBRARY, "core.*"},
+    {FUNCTION, ROLE_LIBRARY, "object.*"},
+    {FUNCTION, ROLE_LIBRARY, "rt.*"},
+    {FUNCTION, ROLE_LIBRARY, "gc.*"},
+    {FUNCTION, ROLE_LIBRARY, "_D3std*"}, /* what cannot be demangled */
+    {FUNCTION, ROLE_LIBRARY, "_D4core*"},
+    {FUNCTION, ROLE_LIBRARY, "_D6object*"},
+    {FUNCTION, ROLE_LIBRARY, "_D2rt*"},
+    {FUNCTION, ROLE_LIBRARY, "_d_*"},
+    {FUNCTION, ROLE_LIBRARY, "_aa[A-Z]*"},
+    {FUNCTION, ROLE_LIBRARY, "gc_*"},
+
+    {MODULE, ROLE_INTERPRETER, "python[23]*"},
+    {MODULE, ROLE_INTERPRETER, "libpython[23]*.so*"},
+    {MODULE, ROLE_INTERPRETER, "node"},
+    {MODULE, ROLE_INTERPRETER, "nodejs"},
+    {MODULE, ROLE_INTERPRETER, "libnode.so*"},
+};
+
+static bool fits(const char *glob, const char *text)
+{
+    size_t plain = strcspn(glob, "*?["); /* most rows end here */
+    if (strncmp(glob, text, plain) != 0)
+        return false;
+    if (!glob[plain])
+        return !text[plain];
+    return fnmatch(glob + plain, text + plain, 0) == 0;
+}
+
+static enum role search(enum what what, const char *text)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].what == what && fits(table[i].name, text))
+            return table[i].role;
+    return ROLE_CODE;
+}
+
+/* ---- Rust ---- */
+
+/* Where the bracket closes that is opened at s; its end if it never does. */
+static const char *closing(const char *s)
+{
+    unsigned depth = 0;
+    for (; *s; s++) {
+        depth += *s == '<';
+        if (*s == '>' && s[-1] != '-' && depth && --depth == 0)
+            return s;
+    }
+    return s;
+}
+
+/* " as " between the brackets at s, at their own level; NULL when there is none. */
+static const char *as_of(const char *s)
+{
+    unsigned depth = 0;
+    for (; *s; s++) {
+        depth += *s == '<';
+        if (*s == '>' && s[-1] != '-' && depth && --depth == 0)
+            return NULL;
+        if (depth == 1 && !strncmp(s, " as ", 4))
+            return s + 4;
+    }
+    return NULL;
+}
+
+/* Whether a type or a path belongs to the library: its crate does, or it is built in. */
+static bool of_library(const char *s)
+{
+    static const char *const before[] = {"&", "mut ", "dyn ", NULL};
+    for (unsigned nested = 0; nested < 32; nested++) {
+        for (size_t i = 0; before[i];)
+            if (!strncmp(s, before[i], strlen(before[i]))) {
+                s += strlen(before[i]);
+                i = 0;
+            } else
+                i++;
+        if (*s != '<')
+            break;
+        s++;
+    }
+    size_t n = strcspn(s, ":<>,;)] {+=[(*");
+    char crate[64];
+    if (strncmp(s + n, "::", 2) != 0)
+        return true; /* u8, [app::Foo], T */
+    if (!n || n >= sizeof crate)
+        return false;
+    memcpy(crate, s, n);
+    crate[n] = 0;
+    return search(CRATE, crate) == ROLE_LIBRARY;
+}
+
+/* Whether some crate that is named within is not the library's. */
+static bool names_others(const char *from, const char *to)
+{
+    for (const char *s = from; s < to; s++) {
+        const bool starts = s == from || strchr("< (&[,", s[-1]);
+        const size_t n = starts ? strcspn(s, ":<>,;)]&[ (") : 0;
+        if (n && !strncmp(s + n, "::", 2) && !of_library(s))
+            return true;
+    }
+    return false;
+}
+
+/* The program's own: an implementation for its own type, or of its own trait. (What the library
+ * implements for every type is told by its source, where it is known.) */
+static enum role rust_role(const char *name, const char *file)
+{
+    enum role by_source = file ? search(SOURCE, file) : ROLE_CODE;
+    if (by_source != ROLE_CODE)
+        return by_source;
+    if (!of_library(name))
+        return ROLE_CODE;
+    const char *trait = *name == '<' ? as_of(name) : NULL;
+    if (!trait)
+        return *name == '<' || strstr(name, "::") ? ROLE_LIBRARY : ROLE_CODE;
+    if (!of_library(trait))
+        return ROLE_CODE;
+    /* impl From<Own> for String */
+    return file && names_others(trait, closing(name)) ? ROLE_CODE : ROLE_LIBRARY;
+}
+
+/* ---- all ---- */
+
+static bool is_rust(const char *function)
+{
+    const struct spelling s = spelling_parts(function);
+    return !function[s.end] && s.name == 0 && strstr(function, "::");
+}
+
+enum role role_of(const char *function, const char *path, const char *file)
+{
+    enum role role = ROLE_CODE;
+    struct buffer b = {0};
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (function) {
+        spelling_path(function, &b);
+        role = search(FUNCTION, buffer_text(&b));
+    }
+    if (role == ROLE_CODE && path)
+        role = search(MODULE, slash ? slash + 1 : path);
+    if (role == ROLE_LIBRARY && function && search(LIBC, function) == ROLE_START)
+        role = ROLE_START;
+    if (role == ROLE_CODE && function && is_rust(function))
+        role = rust_role(function, file);
+    buffer_release(&b);
+    return role;
+}

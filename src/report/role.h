@@ -1,0 +1,22 @@
+/* role.h - whether a frame is code of the program, or of what allocates on behalf of it.
+ *
+ * Owns: the table of allocators' wrappers, languages' libraries, interpreters and libc, by which a
+ * call site is found: the innermost frame of the program's own code. Pure. Any thread. */
+#ifndef MALLOW_REPORT_ROLE_H
+#define MALLOW_REPORT_ROLE_H
+
+#include <stdbool.h>
+
+enum role {
+    ROLE_CODE = 0,    /* the program, and libraries that a person would call parts of it */
+    ROLE_ALLOCATOR,   /* allocates for whoever calls it: operator new, xmalloc, Vec's growth */
+    ROLE_LIBRARY,     /* of a language (libstdc++, Rust's std, druntime), or libc */
+    ROLE_INTERPRETER, /* runs scripts, which have frames of their own if they have names */
+    ROLE_START        /* of libc: what calls main and the functions of threads */
+};
+
+/* function: demangled, or NULL; path: of the module, or its base name; file: of the source. NULL
+ * where unknown. */
+enum role role_of(const char *function, const char *path, const char *file);
+
+#endif
