@@ -53,10 +53,17 @@ static json_object *facts(const struct heap_facts *f)
     put_number(o, "overhead_bytes", f->own_bytes);
     put_number(o, "mapped_blocks", f->mapped_blocks);
     put_number(o, "mapped_bytes", f->mapped_bytes);
+    if (f->pool_bytes) {
+        put_number(o, "python_pool_blocks", f->pool_blocks);
+        put_number(o, "python_pool_used_bytes", f->pool_used_bytes);
+        put_number(o, "python_pool_bytes", f->pool_bytes);
+    }
     put_number(o, "references", f->references);
     if (f->verified) {
         put_number(o, "unreachable_bytes", f->unreachable_bytes);
         put_number(o, "unreachable_blocks", f->unreachable_blocks);
+        put_number(o, "garbage_bytes", f->garbage_bytes);
+        put_number(o, "garbage_blocks", f->garbage_blocks);
     }
     return o;
 }

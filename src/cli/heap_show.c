@@ -45,6 +45,12 @@ static void show_facts(const struct heap_facts *f)
     text_printf(stdout, "\n");
     put_size(f->used_bytes);
     text_printf(stdout, "  in %s blocks of the program\n", human_count(a, f->blocks));
+    if (f->pool_bytes) {
+        put_size(f->pool_used_bytes);
+        text_printf(stdout,
+                    "    of these in %s blocks of Python's own allocator, whose pools are %s\n",
+                    human_count(a, f->pool_blocks), human_size(b, f->pool_bytes));
+    }
     put_size(f->free_bytes);
     text_printf(stdout, "  free in the arenas\n");
     put_size(f->trimmable_bytes);
@@ -58,6 +64,11 @@ static void show_facts(const struct heap_facts *f)
                 human_count(b, f->threads));
     put_size(f->own_bytes);
     text_printf(stdout, "  headers, and what glibc keeps for itself\n");
+    if (f->garbage_blocks) {
+        put_size(f->garbage_bytes);
+        text_printf(stdout, "  in %s blocks that only Python's collector can free (garbage)\n",
+                    human_count(a, f->garbage_blocks));
+    }
     if (f->verified) {
         put_size(f->unreachable_bytes);
         text_printf(stdout, "  in %s blocks that nothing refers to any more (leaked)\n",

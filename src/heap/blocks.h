@@ -20,6 +20,7 @@ enum { BLOCK_GRANULE = 16 };
 enum block_kind {
     BLOCK_USED = 0,
     BLOCK_MAPPED, /* used, with a mapping of its own in whose end no word is lent */
+    BLOCK_EXACT,  /* used, not glibc's: it has no header and ends where its bytes end */
     BLOCK_FREE,   /* in a list of the arena, or its top */
     BLOCK_FAST,   /* in a fast list */
     BLOCK_CACHED, /* in a thread's cache */
@@ -62,7 +63,7 @@ void blocks_release(struct blocks *b);
 static inline bool blocks_is_used(const struct blocks *b, uint32_t block)
 {
     uint8_t kind = b->kind[block];
-    return kind == BLOCK_USED || kind == BLOCK_MAPPED || kind == BLOCK_OWN;
+    return kind == BLOCK_USED || kind == BLOCK_MAPPED || kind == BLOCK_EXACT || kind == BLOCK_OWN;
 }
 
 /* From header to header. */
@@ -74,8 +75,10 @@ static inline uint64_t blocks_whole_bytes(const struct blocks *b, uint32_t block
 /* What the program may use, as malloc_usable_size says. */
 static inline uint64_t blocks_bytes(const struct blocks *b, uint32_t block)
 {
-    uint64_t whole = blocks_whole_bytes(b, block), lost = b->kind[block] == BLOCK_MAPPED ? 16 : 8;
-    return whole > lost ? whole - lost : 0;
+    static const uint8_t lost[] = {
+        [BLOCK_USED] = 8,   [BLOCK_MAPPED] = 16, [BLOCK_FREE] = 8,  [BLOCK_FAST] = 8,
+        [BLOCK_CACHED] = 8, [BLOCK_OWN] = 8,     [BLOCK_EXACT] = 0, [BLOCK_GAP] = 8};
+    return blocks_whole_bytes(b, block) - lost[b->kind[block]]; /* there are no smaller ones */
 }
 
 static inline const struct blocks_page *blocks_page_of(const struct blocks *b, uint64_t address)

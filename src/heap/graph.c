@@ -16,7 +16,13 @@ struct making {
     uint32_t *parent; /* by number */
     struct waiting *stack;
     size_t depth, room;
+    bool weakly; /* weak references count now */
 };
+
+static bool is_weak(const struct graph_input *in, uint32_t k)
+{
+    return in->weak && in->weak[k / 64] >> k % 64 & 1;
+}
 
 static void *array(size_t n, size_t each)
 {
@@ -70,6 +76,8 @@ static int search(struct making *m, uint32_t start, uint32_t from)
         uint32_t n = give_number(m, w.node, w.from);
         for (uint32_t k = in->first[w.node + 1]; k-- > in->first[w.node];) {
             uint32_t target = in->target[k];
+            if (!m->weakly && is_weak(in, k))
+                continue;
             __builtin_prefetch(&in->first[target]);
             if (push(m, target, n))
                 return -1;
@@ -93,7 +101,25 @@ static int search_roots(struct making *m)
     }
     while (kind < GRAPH_KINDS)
         m->g->end[kind++] = m->g->count;
-    m->g->reached = m->g->count;
+    m->g->held = m->g->count;
+    return 0;
+}
+
+/* What only weak references lead to, and what that leads to. */
+static int search_weak(struct making *m)
+{
+    const struct graph_input *in = m->in;
+    struct graph *g = m->g;
+    m->weakly = true;
+    for (uint32_t n = 1; in->weak && n < g->held; n++) {
+        uint32_t node = g->order[n];
+        if (node >= in->blocks)
+            continue;
+        for (uint32_t k = in->first[node]; k < in->first[node + 1]; k++)
+            if (is_weak(in, k) && !g->number[in->target[k]] && search(m, in->target[k], n))
+                return -1;
+    }
+    g->end[GRAPH_KINDS - 1] = g->reached = g->count;
     return 0;
 }
 
@@ -147,7 +173,10 @@ static int make_predecessors(struct making *m)
             continue;
         for (uint32_t k = in->first[b]; k < in->first[b + 1]; k++) {
             in->target[k] = g->number[in->target[k]];
-            first[in->target[k] + 1]++;
+            if (in->target[k] < g->held && is_weak(in, k))
+                in->target[k] = 0; /* it keeps nothing alive */
+            else
+                first[in->target[k] + 1]++;
         }
     }
     for (uint32_t r = 0; r < in->roots; r++)
@@ -173,7 +202,8 @@ static int make_predecessors(struct making *m)
     for (uint32_t b = 0; b < in->blocks; b++)
         if (g->number[b])
             for (uint32_t k = in->first[b]; k < in->first[b + 1]; k++)
-                g->before[next[in->target[k]]++] = g->number[b];
+                if (in->target[k])
+                    g->before[next[in->target[k]]++] = g->number[b];
     free(next);
     return 0;
 }
@@ -232,6 +262,8 @@ int graph_make(struct graph *g, const struct graph_input *in, struct error *err)
     }
     if (!status)
         status = search_roots(&m);
+    if (!status)
+        status = search_weak(&m);
     if (!status)
         status = search_unreachable(&m);
     free(m.stack);

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-enum { GRAPH_KINDS = 8 };
+enum { GRAPH_KINDS = 8 }; /* the last: what only weak references reach */
 
 /* What is asked: plain numbers, so that any graph can be tested. Nodes are blocks 0..blocks-1 and
  * roots. */
@@ -21,6 +21,8 @@ struct graph_input {
     uint32_t blocks;
     const uint32_t *first; /* blocks + 1: where a block's references begin */
     uint32_t *target;      /* graph_make overwrites it: numbers of `order` */
+    const uint64_t *weak;  /* a bit for each of target: a reference that keeps nothing alive that
+                              others reach, as the links of a list of all objects; NULL: none */
     const uint64_t *bytes; /* of a block; NULL: bytes_of */
     uint64_t (*bytes_of)(const void *arg, uint32_t block);
     bool (*counts)(const void *arg, uint32_t block); /* whether it takes part at all */
@@ -54,6 +56,7 @@ struct graph {
     uint32_t *place; /* of a number in a walk of the dominator tree: what a number retains stands
                         directly behind it, span[number] of them */
     uint32_t *span;
+    uint32_t held;    /* numbers from here on are reached through weak references only */
     uint32_t reached; /* numbers from here on are unreachable */
     /* where the numbers of a kind of root, and of what belongs to it, end */
     uint32_t end[GRAPH_KINDS];

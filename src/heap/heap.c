@@ -78,7 +78,7 @@ static int walk_once(struct reading *r, unsigned try, struct error *err)
         return error_set(err, ERROR_MEMORY, "out of memory");
     if (glibc_find(&r->glibc, r->t, &r->modules, err))
         return error_prefix(err, "%s", r->name);
-    return walk_heap(&r->h->walk, r->t, &r->glibc, err);
+    return walk_heap(&r->h->walk, r->t, &r->glibc, &r->modules, err);
 }
 
 /* A thread that was stopped inside malloc leaves the heap in pieces: it is let go and stopped
@@ -114,7 +114,7 @@ static uint64_t bytes_of(const void *arg, uint32_t block)
 static bool counts(const void *arg, uint32_t block)
 {
     const struct blocks *b = arg;
-    return b->kind[block] == BLOCK_USED || b->kind[block] == BLOCK_MAPPED;
+    return blocks_is_used(b, block) && b->kind[block] != BLOCK_OWN;
 }
 
 static int make_graph(struct reading *r, struct error *err)
@@ -134,6 +134,7 @@ static int make_graph(struct reading *r, struct error *err)
         const struct graph_input in = {.blocks = h->walk.blocks.count,
                                        .first = r->scan.first,
                                        .target = r->scan.target,
+                                       .weak = r->scan.weak,
                                        .bytes_of = bytes_of,
                                        .counts = counts,
                                        .arg = &h->walk.blocks,
@@ -170,7 +171,8 @@ static int look(struct reading *r, struct error *err)
         return -1;
     progress(r, 3);
     if (types_resolve(&h->types, r->scan.mark, r->t, &h->walk, &r->images, &r->modules,
-                      r->variables))
+                      r->variables) ||
+        types_python_links(&h->types, r->scan.mark, r->t, &h->walk, &r->scan))
         return error_set(err, ERROR_MEMORY, "out of memory");
     return 0;
 }
@@ -228,8 +230,11 @@ static int state_facts(struct reading *r)
     f->trimmable_bytes = h->pages.trimmable_bytes;
     f->pinned_bytes = h->pages.pinned_bytes;
     f->kept_bytes = h->pages.kept_bytes;
-    f->blocks = w->mapped_blocks;
-    f->used_bytes = w->mapped_bytes;
+    f->pool_blocks = w->pool_bytes ? w->exact_blocks : 0;
+    f->pool_used_bytes = w->pool_bytes ? w->exact_bytes : 0;
+    f->pool_bytes = w->pool_bytes;
+    f->blocks = w->mapped_blocks + w->exact_blocks;
+    f->used_bytes = w->mapped_bytes + w->exact_bytes;
     f->own_bytes = w->mapped_system_bytes - w->mapped_bytes;
     for (size_t i = 0; i < w->arena_count; i++) {
         const struct walk_arena *a = &w->arenas[i];
@@ -275,6 +280,9 @@ static int finish(struct reading *r, struct error *err)
     if (h->walk.verified) {
         h->facts.unreachable_bytes = h->graph.unreachable_bytes;
         h->facts.unreachable_blocks = h->graph.unreachable_blocks;
+        for (uint32_t n = h->graph.held; n < h->graph.reached; n++)
+            h->facts.garbage_bytes += bytes_of(&h->walk.blocks, h->graph.order[n]);
+        h->facts.garbage_blocks = h->graph.reached - h->graph.held;
     }
     progress(r, 6);
     return 0;

@@ -52,8 +52,12 @@ struct heap_facts {
     uint64_t kept_bytes;      /* on pages of their own that malloc_trim leaves */
     uint64_t own_bytes;       /* headers, and what the allocator keeps for itself */
     uint64_t mapped_blocks, mapped_bytes, mapped_system_bytes;
+    uint64_t pool_blocks, pool_used_bytes, pool_bytes; /* of Python's own allocator; the first two
+                                                          are part of blocks and used_bytes */
     uint64_t references;
     uint64_t unreachable_bytes, unreachable_blocks; /* 0 unless verified */
+    /* Python's garbage that its collector has not yet freed; 0 unless verified */
+    uint64_t garbage_bytes, garbage_blocks;
     const struct heap_arena *arenas;
     size_t arena_count;
 };

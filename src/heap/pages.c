@@ -134,7 +134,7 @@ int pages_find(struct pages *p, struct target *t, const struct walk *w, const st
     struct looking l = {.p = p, .t = t, .w = w, .g = g};
     *p = (struct pages){.resident_known = target_knows_pages(t)};
     for (size_t i = 0; !l.failed && i < w->segment_count; i++)
-        if (w->segments[i].kind != SEGMENT_MAPPED)
+        if (w->segments[i].kind < SEGMENT_MAPPED)
             look_at(&l, &w->segments[i]);
     return l.failed ? -1 : 0;
 }

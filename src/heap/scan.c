@@ -58,18 +58,14 @@ static int cut_segment(struct scanning *g, const struct walk_segment *s)
 {
     const struct blocks *b = g->b;
     uint32_t first = s->first_block;
-    uint64_t bytes = 0;
     for (uint32_t i = s->first_block; i < s->end_block; i++) {
         uint64_t whole = blocks_whole_bytes(b, i);
         bool hole = !blocks_is_used(b, i) && whole >= HOLE_BYTES;
-        if (hole || bytes + whole > PIECE_BYTES) {
+        if (hole || b->address[i] + whole - b->address[first] > PIECE_BYTES) {
             if (add_piece(g, first, i))
                 return -1;
             first = hole ? i + 1 : i;
-            bytes = 0;
         }
-        if (!hole)
-            bytes += whole;
     }
     return add_piece(g, first, s->end_block);
 }
@@ -182,7 +178,9 @@ static int scan_small(struct scanning *g, struct piece *p, struct batch *k, uint
 {
     const struct blocks *b = g->b;
     uint64_t start = b->address[p->first];
-    uint64_t end = b->address[p->end - 1] + blocks_whole_bytes(b, p->end - 1) - 8;
+    uint64_t end = b->address[p->end - 1] + blocks_whole_bytes(b, p->end - 1);
+    if (b->kind[p->end - 1] != BLOCK_EXACT) /* its neighbour's size stands behind */
+        end -= 8;
     size_t have = target_read(g->t, start, room, end - start);
     for (uint32_t i = p->first; i < p->end; i++) {
         uint64_t at = b->address[i] - start, bytes = blocks_bytes(b, i);
@@ -316,5 +314,6 @@ void scan_release(struct scan *s)
     free(s->first);
     free(s->target);
     free(s->mark);
+    free(s->weak);
     *s = (struct scan){0};
 }

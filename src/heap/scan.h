@@ -18,6 +18,7 @@ struct scan {
     uint32_t *target; /* numbers of blocks */
     uint32_t *mark;   /* of count: see images.h */
     uint32_t references;
+    uint64_t *weak; /* a bit for each of target, as of struct graph_input; NULL: none is */
 };
 
 /* threads: how many read at once, at least 1. -1 with *err set when out of memory. */

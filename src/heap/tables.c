@@ -96,7 +96,7 @@ static int make_roots(struct heap *h)
     for (uint32_t i = 0; i < h->roots.count; i++) {
         const struct root *r = &h->roots.at[i];
         uint32_t n = g->number[g->blocks + i];
-        uint32_t end = i + 1 < h->roots.count ? g->number[g->blocks + i + 1] : g->reached;
+        uint32_t end = i + 1 < h->roots.count ? g->number[g->blocks + i + 1] : g->held;
         rows[i] = (struct heap_row){.name = r->name,
                                     .kind = heap_root_kind(r->kind),
                                     .module = r->module,

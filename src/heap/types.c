@@ -162,6 +162,8 @@ int types_resolve(struct types *y, uint32_t *mark, struct target *t, const struc
     }
     free(r.resolved.mark);
     free(r.resolved.type);
+    if (!status)
+        status = types_python_instances(y, mark, t, w);
     y->known = y->count;
     return status;
 }

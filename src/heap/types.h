@@ -13,6 +13,7 @@
 #include "heap/graph.h"
 #include "heap/images.h"
 #include "heap/roots.h"
+#include "heap/scan.h"
 #include "heap/target.h"
 #include "heap/variables.h"
 #include "heap/walk.h"
@@ -49,5 +50,13 @@ bool types_cxx_name(struct target *t, const struct modules *modules, struct vari
                     uint64_t address, char *name, size_t room);
 /* types_python.c: the name of the Python type whose type object this is. */
 bool types_python_name(struct target *t, uint64_t address, char *name, size_t room);
+/* Makes weak the links of the list that every object of Python's garbage collector is in: an object
+ * that only they lead to is garbage that was not yet collected. -1: out of memory. */
+int types_python_links(struct types *y, const uint32_t *type, struct target *t,
+                       const struct walk *w, struct scan *scan);
+
+/* Types the instances, among blocks of TYPE_UNKNOWN, of classes that are blocks themselves. -1: out
+ * of memory. */
+int types_python_instances(struct types *y, uint32_t *type, struct target *t, const struct walk *w);
 
 #endif

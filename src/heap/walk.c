@@ -282,7 +282,7 @@ static void add_up(struct walk *w, const struct glibc *g)
     uint64_t main_bytes = 0;
     for (size_t i = 0; i < w->segment_count; i++) {
         const struct walk_segment *s = &w->segments[i];
-        struct walk_arena *a = s->kind == SEGMENT_MAPPED ? NULL : &w->arenas[s->arena];
+        struct walk_arena *a = s->kind >= SEGMENT_MAPPED ? NULL : &w->arenas[s->arena];
         if (s->kind == SEGMENT_MAIN)
             main_bytes += s->end - s->base;
         for (uint32_t k = s->first_block; k < s->end_block; k++) {
@@ -323,7 +323,8 @@ static void add_up(struct walk *w, const struct glibc *g)
             main_bytes, g->arenas[0].system_bytes);
 }
 
-static int walk_all(struct walk *w, struct target *t, const struct glibc *g)
+static int walk_all(struct walk *w, struct target *t, const struct glibc *g,
+                    const struct modules *modules)
 {
     struct chunk_walk c = {.w = w, .v = {.t = t, .data = malloc(WINDOW_BYTES)}};
     int status = c.v.data ? 0 : -1;
@@ -333,6 +334,8 @@ static int walk_all(struct walk *w, struct target *t, const struct glibc *g)
         status = find_heaps(w, t, g, i);
     if (!status)
         status = walk_find_mapped(w, t, g);
+    if (!status)
+        status = walk_find_pools(w, t, modules);
     if (!status && w->segment_count > 1)
         qsort(w->segments, w->segment_count, sizeof *w->segments, by_first);
     uint64_t until = 0;
@@ -348,6 +351,8 @@ static int walk_all(struct walk *w, struct target *t, const struct glibc *g)
             status = blocks_add(&w->blocks, s->first, s->end - s->first - (s->lent ? 16 : 0),
                                 s->lent ? BLOCK_USED : BLOCK_MAPPED);
             s->end_block = w->blocks.count;
+        } else if (s->kind == SEGMENT_EXACT) {
+            status = walk_exact(w, s);
         } else {
             status = walk_segment(&c, s, g->arenas[s->arena].top);
             until = s->end;
@@ -363,7 +368,8 @@ static int walk_all(struct walk *w, struct target *t, const struct glibc *g)
     return status;
 }
 
-int walk_heap(struct walk *w, struct target *t, const struct glibc *g, struct error *err)
+int walk_heap(struct walk *w, struct target *t, const struct glibc *g,
+              const struct modules *modules, struct error *err)
 {
     *w = (struct walk){.verified = true, .arena_count = g->arena_count};
     w->arenas = calloc(g->arena_count ? g->arena_count : 1, sizeof *w->arenas);
@@ -374,7 +380,7 @@ int walk_heap(struct walk *w, struct target *t, const struct glibc *g, struct er
                                            .system_bytes = g->arenas[i].system_bytes,
                                            .attached_threads = g->arenas[i].attached_threads,
                                            .main = g->arenas[i].main};
-    if (walk_all(w, t, g) || walk_mark_cached(w, t, g))
+    if (walk_all(w, t, g, modules) || walk_mark_cached(w, t, g))
         return error_set(err, ERROR_MEMORY,
                          "out of memory: the heap has %" PRIu32 " blocks and more",
                          w->blocks.count);
@@ -387,6 +393,7 @@ void walk_release(struct walk *w)
 {
     blocks_release(&w->blocks);
     free(w->segments);
+    free(w->exact);
     free(w->arenas);
     *w = (struct walk){0};
 }

@@ -16,7 +16,7 @@
 #include "heap/glibc.h"
 #include "heap/target.h"
 
-enum walk_segment_kind { SEGMENT_MAIN, SEGMENT_HEAP, SEGMENT_MAPPED };
+enum walk_segment_kind { SEGMENT_MAIN, SEGMENT_HEAP, SEGMENT_MAPPED, SEGMENT_EXACT };
 
 struct walk_segment {    /* a run of chunks without a gap */
     uint64_t first, end; /* of the first chunk's header; behind the last */
@@ -24,6 +24,7 @@ struct walk_segment {    /* a run of chunks without a gap */
     uint32_t arena;      /* index; of SEGMENT_MAPPED: none */
     enum walk_segment_kind kind;
     uint32_t first_block, end_block; /* numbers, once walked */
+    size_t exact, exact_end;         /* SEGMENT_EXACT: of walk.exact */
     bool lent; /* SEGMENT_MAPPED: since 2.43, two words at the end are kept back */
 };
 
@@ -46,14 +47,22 @@ struct walk {
     size_t arena_count;
     uint64_t mapped_blocks, mapped_bytes; /* used; bytes: what the program may use */
     uint64_t mapped_system_bytes;
-    uint64_t caches; /* of threads, found */
+    struct walk_exact {
+        uint64_t address, bytes;
+    } * exact; /* blocks without headers: of Python's pools, or all that a recording knows */
+    size_t exact_count, exact_room;
+    uint64_t exact_blocks, exact_bytes;
+    uint64_t exact_left_out; /* that overlap others, or are smaller than this tool looks at */
+    uint64_t pool_bytes;     /* of Python's pools: exact_bytes, free blocks and headers */
+    uint64_t caches;         /* of threads, found */
     bool verified;
     char reason[256]; /* why not verified */
 };
 
 /* Fills *w; walk_release gives it back, after failure, too. Returns 0 also when it could not be
  * verified; -1 with *err set when out of memory or when there is nothing to walk. */
-int walk_heap(struct walk *w, struct target *t, const struct glibc *g, struct error *err);
+int walk_heap(struct walk *w, struct target *t, const struct glibc *g,
+              const struct modules *modules, struct error *err);
 void walk_release(struct walk *w);
 
 /* For the parts of the walk: notes the first reason why the heap is not verified. */
@@ -62,6 +71,15 @@ int walk_add_segment(struct walk *w, const struct walk_segment *s);
 
 /* mapped.c: adds a segment for each block with a mapping of its own. -1: out of memory. */
 int walk_find_mapped(struct walk *w, struct target *t, const struct glibc *g);
+/* exact.c: notes a block without a header. -1: out of memory. */
+int walk_add_exact(struct walk *w, uint64_t address, uint64_t bytes);
+/* exact.c: adds segments for the blocks that were noted. -1: out of memory. */
+int walk_exact_segments(struct walk *w);
+/* exact.c: numbers the blocks of such a segment. -1: out of memory. */
+int walk_exact(struct walk *w, struct walk_segment *s);
+/* python_pools.c: notes the blocks of Python's own allocator, if there is one, and adds their
+ * segments. -1: out of memory. */
+int walk_find_pools(struct walk *w, struct target *t, const struct modules *modules);
 /* cached.c: marks the blocks in fast lists and in threads' caches. -1: out of memory. */
 int walk_mark_cached(struct walk *w, struct target *t, const struct glibc *g);
 

@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     struct glibc glibc = {0};
     struct walk w = {0};
     int status = t && !modules_read(&modules, t) && !glibc_find(&glibc, t, &modules, &err) &&
-                         !walk_heap(&w, t, &glibc, &err)
+                         !walk_heap(&w, t, &glibc, &modules, &err)
                      ? 0
                      : 1;
     if (status) {
@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     } else {
         uint64_t free_bytes = 0;
         for (uint32_t i = 0; i < w.blocks.count; i++)
-            if (w.blocks.kind[i] == BLOCK_USED || w.blocks.kind[i] == BLOCK_MAPPED)
+            if (blocks_is_used(&w.blocks, i) && w.blocks.kind[i] != BLOCK_OWN)
                 printf("0x%" PRIx64 " %" PRIu64 "\n", w.blocks.address[i],
                        blocks_bytes(&w.blocks, i));
         for (size_t i = 0; i < w.arena_count; i++)

@@ -117,6 +117,63 @@ class Types(HeapTest):
         self.assertGreaterEqual(types["str (Python)"], 4000)
 
 
+class Python(HeapTest):
+    """CPython's own allocator, and its collector."""
+    PROGRAM = """
+import gc, sys
+gc.disable()
+class Slot:
+    __slots__ = ("a", "b")
+class Ring:
+    pass
+def fill():
+    for i in range(3000):
+        ring = Ring()
+        ring.me = ring
+registry = {}
+for i in range(2000):
+    registry[i] = slot = Slot()
+    slot.a = "slot number %d" % i
+fill()
+table = [0] * 64
+sys._debugmallocstats()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+    def setUp(self):
+        super().setUp()
+        if sys.implementation.name != "cpython" or not hasattr(sys, "_debugmallocstats"):
+            self.skipTest("this Python has no allocator of its own")
+        with open(os.path.join(self.folder, "stats"), "wb") as stats:
+            self.victim = self.start(sys.executable, "-c", self.PROGRAM, env=dict(os.environ, PYTHONMALLOC="pymalloc"),
+                                     stderr=stats)
+        self.document = self.heap_json(self.victim.pid)
+        if "python_pool_blocks" not in self.document:
+            self.skipTest("this Python's pools are of another kind")
+
+    def test_every_block(self):
+        self.assertTrue(self.document["verified"], self.document.get("reason"))
+        with open(os.path.join(self.folder, "stats"), encoding="utf-8") as f:
+            known = int(re.search(r"bytes in allocated blocks\s*=\s*([\d,]+)", f.read())[1].replace(",", ""))
+        # Between its own count and the look, the victim printed a word.
+        self.assertLessEqual(abs(self.document["python_pool_used_bytes"] - known), 2000)
+
+    def test_types_and_holders(self):
+        types = {t["type"]: t for t in self.document["types"]}
+        self.assertEqual(types["Slot (Python)"]["blocks"], 2000)
+        self.assertEqual(types["Ring (Python)"]["blocks"], 3000)
+        # The objects of `registry` belong to it, although a list that the collector keeps links all objects.
+        self.assertGreaterEqual(types["Slot (Python)"]["retained_bytes"], 2000 * (48 + 64))
+        self.assertGreaterEqual(types["dict (Python)"]["retained_bytes"], 2000 * (48 + 64))
+
+    def test_garbage(self):
+        """What only the collector can free: most of it, as stale words may hold some."""
+        self.assertGreaterEqual(self.document["garbage_blocks"], 2 * 2900)
+        self.assertLess(self.document["unreachable_blocks"], 100)
+        self.assertRegex(self.heap(self.victim.pid).stdout, r"only Python's collector can free")
+
+
 class Free(HeapTest):
     def anonymous(self, p):
         """Memory of the mappings in which arenas lie."""

@@ -1,0 +1,90 @@
+/* exact.c - blocks of which address and size are known, and that have no headers; see walk.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/large.h"
+#include "heap/walk.h"
+
+enum { HOLE_BYTES = 1 << 16, HEADER_BYTES = 16 };
+
+int walk_add_exact(struct walk *w, uint64_t address, uint64_t bytes)
+{
+    if (w->exact_count == w->exact_room) {
+        size_t room = w->exact_room ? w->exact_room * 2 : 4096;
+        struct walk_exact *more =
+            large_grow(w->exact, w->exact_room * sizeof *more, room * sizeof *more);
+        if (!more)
+            return -1;
+        w->exact = more;
+        w->exact_room = room;
+    }
+    w->exact[w->exact_count++] = (struct walk_exact){address, bytes};
+    return 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct walk_exact *x = a, *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* Whole granules, not overlapping; what does not begin at one is left out and counted. */
+static void put_in_order(struct walk *w)
+{
+    size_t kept = 0;
+    uint64_t until = HEADER_BYTES;
+    if (w->exact_count > 1)
+        qsort(w->exact, w->exact_count, sizeof *w->exact, by_address);
+    for (size_t i = 0; i < w->exact_count; i++) {
+        struct walk_exact e = w->exact[i];
+        e.bytes = (e.bytes + BLOCK_GRANULE - 1) & ~(uint64_t)(BLOCK_GRANULE - 1);
+        if (e.address % BLOCK_GRANULE || e.address >> 47 || e.bytes >> 47 || !e.bytes ||
+            e.address < until) {
+            w->exact_left_out++;
+            continue;
+        }
+        until = e.address + e.bytes;
+        w->exact[kept++] = e;
+    }
+    w->exact_count = kept;
+}
+
+int walk_exact_segments(struct walk *w)
+{
+    put_in_order(w);
+    for (size_t i = 0, first = 0; i < w->exact_count; i++) {
+        uint64_t end = w->exact[i].address + w->exact[i].bytes;
+        if (i + 1 < w->exact_count && w->exact[i + 1].address - end < HOLE_BYTES)
+            continue;
+        struct walk_segment s = {.first = w->exact[first].address - HEADER_BYTES,
+                                 .base = w->exact[first].address,
+                                 .end = end,
+                                 .exact = first,
+                                 .exact_end = i + 1,
+                                 .kind = SEGMENT_EXACT};
+        if (walk_add_segment(w, &s))
+            return -1;
+        first = i + 1;
+    }
+    return 0;
+}
+
+/* As walk_segment of walk.c. */
+int walk_exact(struct walk *w, struct walk_segment *s)
+{
+    struct blocks *b = &w->blocks;
+    s->first_block = b->count;
+    for (size_t i = s->exact; i < s->exact_end; i++) {
+        const struct walk_exact *e = &w->exact[i];
+        uint64_t behind = e->address + e->bytes;
+        if (blocks_add(b, e->address - HEADER_BYTES, e->bytes, BLOCK_EXACT))
+            return -1;
+        w->exact_blocks++;
+        w->exact_bytes += e->bytes;
+        if ((i + 1 == s->exact_end || w->exact[i + 1].address != behind) &&
+            blocks_add(b, behind - HEADER_BYTES, BLOCK_GRANULE, BLOCK_GAP))
+            return -1;
+    }
+    s->end_block = b->count;
+    return 0;
+}

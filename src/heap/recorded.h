@@ -1,0 +1,38 @@
+/* recorded.h - what a recording knows of the blocks of a heap: which lived at a moment, and the
+ * call stack that made each.
+ *
+ * Owns: the choice of the process in the recording, and one pass over its events. Needs 24 bytes
+ * for each block that lived at once. One thread. */
+#ifndef MALLOW_HEAP_RECORDED_H
+#define MALLOW_HEAP_RECORDED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "trace/trace.h"
+
+struct recorded_block {
+    uint64_t address;
+    uint64_t bytes; /* usable, where the recording says it; else requested */
+    uint32_t stack; /* node of the image; 0: none */
+};
+
+struct recorded {
+    const struct trace_image *image; /* of the trace */
+    uint32_t image_number;
+    struct recorded_block *at; /* by address, one for each */
+    size_t count;
+};
+
+/* pid: of the process; 0: not known, then the recording must be of one process. until_ns: what
+ * happened later does not count; since the start of the recording. -1 with *err set. */
+int recorded_read(struct recorded *r, struct trace *t, uint32_t pid, uint64_t until_ns,
+                  struct error *err);
+void recorded_release(struct recorded *r);
+
+/* The block that lived at this address, or NULL. */
+const struct recorded_block *recorded_find(const struct recorded *r, uint64_t address);
+
+#endif
