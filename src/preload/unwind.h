@@ -9,7 +9,7 @@
  * unwind_stack is called by many threads at once, each with its own struct unwind_thread and never
  * re-entered for one (the caller sees to it). A fork needs no call: the tables are private memory,
  * ids go on, and an entry that another thread had half-written stays so. Method: a cache of whole
- * stacks over a cache of prefixes over table unwinding (ARCHITECTURE.md). */
+ * stacks over a cache of prefixes over table unwinding (docs/design/recorder.md). */
 #ifndef MALLOW_PRELOAD_UNWIND_H
 #define MALLOW_PRELOAD_UNWIND_H
 

@@ -1,7 +1,7 @@
 """Walks the include graph of src/ and the symbol tables of the preloaded libraries, and fails on a
 border crossed. Usage: borders.py SOURCE_ROOT [BUILD_ROOT]
 
-The tables below are the borders. ARCHITECTURE.md tells why they run where they do."""
+The tables below are the borders. ARCHITECTURE.md shows them; `borders.py --table` prints its table."""
 import os
 import re
 import subprocess
@@ -35,6 +35,36 @@ MAY_INCLUDE = {
     "push": {"base"},
     "cli": {"base", "trust", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "import", "record",
             "watch", "workload", "replay", "stats", "compare", "tune", "push", "probe", "bpf", "heap"},
+}
+
+# The directories, in the order of the way of the data -> what each owns.
+OWNS = {
+    "format": "rows, chunks, operations, shared memory: the bytes that libraries and tools agree on. Headers only, no libc",
+    "preload": "what runs inside other programs: interposing, unwinding, buffers. `watch/`: sampling, guard pages. "
+               "`arenas/`: the state of glibc's arenas",
+    "base": "errors, buffers, large arrays, human units, `/proc`, text on its way to a terminal",
+    "trust": "what another user can influence: whether to believe, open, create, replace or remove it",
+    "trace": "the file: reading both forms, repairing, merging, sealing",
+    "symbol": "addresses to names, with inlined frames; demangling",
+    "model": "batches of events into live blocks, stacks, time",
+    "analyse": "the questions that a report answers",
+    "report": "typed results as text, JSON and the page",
+    "launch": "starting a program under a preloaded library so that it is what it would be alone",
+    "record": "the parent's side of recording, and control",
+    "export": "foreign formats, a file each, and their table",
+    "import": "foreign traces into recordings: raw rows, sealed at the end",
+    "watch": "sampled programs: finding and following them, copies of their segments, estimates, what is old",
+    "bpf": "what runs in the kernel: a `NAME.bpf.c` and its plain data `NAME.h` for each probe; the kernel's types",
+    "probe": "loading, attaching, waiting, adding up; what this machine lacks (`caps.c`)",
+    "workload": "a recording into a workload: calls by thread on numbered slots; its file",
+    "replay": "a workload run against an allocator, measured",
+    "stats": "whether measurements differ, by how much, how surely. Pure functions",
+    "compare": "a workload against several candidates, in rounds; baselines; the corpus",
+    "tune": "the search for settings, and its confirmation; the tables of settings",
+    "push": "a file sent to a store by HTTP",
+    "heap": "the heap of a process or core that was not prepared: reading, proving, references, roots, dominators, types",
+    "inspect": "what can be known before: whether a program can be recorded, what this machine lacks",
+    "cli": "the table of commands; options; everything that is printed about failure",
 }
 
 # Folder -> the only headers of another folder that it may use.
@@ -75,10 +105,43 @@ LIBRARIES = [
     (re.compile(r"^json-c/"), {"compare", "tune", "report", "cli"}),
 ]
 
+LIBRARY_NAMES = ["elfutils", "libbpf", "libbpf's headers for the kernel", "zstd", "zlib", "SQLite",
+                 "libcurl (loaded when something is pushed)", "json-c"]
+
 # format/ lives inside other people's programs: nothing but types.
 FORMAT_SYSTEM_HEADERS = {"stdint.h", "stddef.h", "stdbool.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+
+BEGIN, END = "<!-- borders -->\n", "<!-- /borders -->\n"
+
+
+def table():
+    """The directories as Markdown."""
+    lines = ["| directory | owns | includes |", "| --- | --- | --- |"]
+    for name, owns in OWNS.items():
+        may = []
+        for other in sorted(MAY_INCLUDE[name]):
+            only = ONLY_THESE.get((name, other))
+            may += sorted(f"`{header}`" for header in only) if only else [f"`{other}/`"]
+        shown = ", ".join(may) if name != "cli" else "public headers of all others"
+        lines.append(f"| `src/{name}/` | {owns} | {shown or 'nothing'} |")
+    lines += ["", "Libraries have borders as well.", "", "| library | used by |", "| --- | --- |"]
+    lines += [f"| {LIBRARY_NAMES[i]} | {', '.join(f'`{f}/`' for f in sorted(folders))} |"
+              for i, (_, folders) in enumerate(LIBRARIES)]
+    return "\n".join(lines) + "\n"
+
+
+def check_table(root):
+    """ARCHITECTURE.md shows these tables, and no directory is missing from them."""
+    bad = [f"src/{name} is in no table of borders.py" for name in sorted(os.listdir(os.path.join(root, "src")))
+           if os.path.isdir(os.path.join(root, "src", name)) and (name not in OWNS or name not in MAY_INCLUDE)]
+    with open(os.path.join(root, "ARCHITECTURE.md"), encoding="utf-8") as f:
+        text = f.read()
+    if BEGIN + table() + END not in text:
+        bad.append("ARCHITECTURE.md: its table is another; put in the output of borders.py --table")
+    return bad
 
 
 def sources(root):
@@ -181,8 +244,11 @@ def check_library(library, exports=None, allowed=None):
 
 
 def main():
+    if sys.argv[1:] == ["--table"]:
+        sys.stdout.write(table())
+        return 0
     root = sys.argv[1]
-    bad = check_includes(root)
+    bad = check_includes(root) + check_table(root)
     if len(sys.argv) > 2:
         folder = os.path.join(sys.argv[2], "lib")
         bad += check_library(os.path.join(folder, "libmallow-record.so"))

@@ -37,6 +37,18 @@ class Tree(unittest.TestCase):
         self.write("src/model/live.c", '#include "trace/trace.h"\n')
         self.assertEqual(self.complaints(), [])
 
+    def test_the_table_of_the_architecture(self):
+        for name in borders.OWNS:
+            self.write(f"src/{name}/meson.build")
+        page = f"text\n{borders.BEGIN}{borders.table()}{borders.END}"
+        self.write("ARCHITECTURE.md", page)
+        self.assertEqual(borders.check_table(self.root), [])
+        self.write("ARCHITECTURE.md", page.replace("`src/trace/`", "`src/file/`"))
+        self.assertEqual(len(borders.check_table(self.root)), 1)
+        self.write("ARCHITECTURE.md", page)
+        self.write("src/other/meson.build")
+        self.assertEqual(len(borders.check_table(self.root)), 1)
+
     def test_each_crossing_is_seen(self):
         self.write("src/base/error.h")
         self.write("src/trace/trace.h")
