@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* No stop is to come. A time that is as late, as a damaged file may have, is not stopped at. */
+#define NEVER_NS UINT64_MAX
+
 const uint64_t model_decades[MODEL_LIFETIMES + 1] = {0,
                                                      100ull,
                                                      1000ull,
@@ -45,8 +48,7 @@ static void next_reset(struct model *m)
     const struct trace_image *image = m->image;
     while (m->note < image->note_count && image->event_notes[m->note].control != MLW_CONTROL_RESET)
         m->note++;
-    m->next_reset_ns =
-        m->note < image->note_count ? image->event_notes[m->note].time_ns : UINT64_MAX;
+    m->next_reset_ns = m->note < image->note_count ? image->event_notes[m->note].time_ns : NEVER_NS;
 }
 
 static void next_stop(struct model *m)
@@ -74,7 +76,7 @@ struct model *model_new(const struct trace_image *image, const struct model_filt
     m->young_first = m->young_last = TRACE_NO_SLOT;
     m->inherited_left = image->inherited;
     next_reset(m);
-    m->filtered = has_filter(&m->filter) || m->next_reset_ns != UINT64_MAX;
+    m->filtered = has_filter(&m->filter) || m->next_reset_ns != NEVER_NS;
 
     uint64_t start = image->start_ns, end = image->end_ns;
     if (m->filter.from_ns > start)
@@ -243,7 +245,7 @@ static void reset(struct model *m)
 
 void model_stop(struct model *m, uint64_t time_ns)
 {
-    while (time_ns >= m->next_stop_ns) {
+    while (time_ns >= m->next_stop_ns && m->next_stop_ns != NEVER_NS) {
         uint64_t at = m->next_stop_ns;
         if (m->bin + 1 < m->bin_count && at == m->bin_start_ns + (m->bin + 1) * m->bin_width_ns) {
             m->bins[m->bin] = (struct model_bin){m->totals.live_bytes, m->totals.live_blocks,

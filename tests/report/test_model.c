@@ -545,6 +545,34 @@ static void test_reallocs(void **state)
     free(p);
 }
 
+/* Times of a damaged file: the latest that there is comes to an end, too. */
+static void test_end_of_time(void **state)
+{
+    (void)state;
+    struct program *p = calloc(1, sizeof *p);
+    p->image = (struct trace_image){.max_slots = 1,
+                                    .stacks = 1,
+                                    .thread_count = 1,
+                                    .end_ns = UINT64_MAX,
+                                    .splits = p->splits,
+                                    .split_count = 2,
+                                    .event_notes = p->notes,
+                                    .note_count = 1};
+    p->splits[1].clock = UINT64_MAX;
+    for (int resets = 0; resets < 2; resets++) {
+        p->notes[0] = (struct trace_event_note){.time_ns = resets ? UINT64_MAX : 7,
+                                                .control = MLW_CONTROL_RESET};
+        p->n = 0;
+        put(p, TRACE_ALLOC, MLW_OP_MALLOC, 0, 0, 10, 1, 9, 0);
+        put(p, TRACE_FREE, MLW_OP_FREE, 0, 0, 0, 0, UINT64_MAX, 0);
+        struct model *m = replay(p, NULL, 1000);
+        assert_int_equal(model_totals(m)->calls[MLW_OP_MALLOC], 1);
+        assert_int_equal(model_totals(m)->live_blocks, 0);
+        model_free(m);
+    }
+    free(p);
+}
+
 static void test_nonsense(void **state)
 {
     (void)state;
@@ -586,7 +614,7 @@ int main(void)
         cmocka_unit_test(test_unfiltered), cmocka_unit_test(test_filtered),
         cmocka_unit_test(test_decades),    cmocka_unit_test(test_moments),
         cmocka_unit_test(test_reset),      cmocka_unit_test(test_reallocs),
-        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_nonsense),   cmocka_unit_test(test_end_of_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
