@@ -3,6 +3,8 @@ it ends by itself, with a status of its own, and no sanitizer has anything to sa
 
   MUTANTS   how many (default 300 under a sanitizer, else 60), from number MUTANTS_FROM (default 0) on;
             MUTANTS_SECONDS ends earlier. A mutant that fails is kept, and named."""
+import glob
+import lzma
 import os
 import resource
 import shutil
@@ -24,11 +26,15 @@ SECONDS = float(os.environ.get("MUTANTS_SECONDS", "inf"))
 LIMIT = 2 << 30  # bytes that a command may take
 GOLDEN = os.path.join(ROOT, "tests", "trace", "golden")
 FOREIGN = os.path.join(ROOT, "tests", "import", "corpus", "import")
+CORES = os.path.join(ROOT, "tests", "heap", "corpus", "*.core.xz")
 
 RECORDING = ["report FILE", "report --json FILE", "report --html=OUT FILE", "report --by=end --no-inline FILE", "dump FILE",
+             "report --json --heap --only-new --time=1ns..1ms --size=1..1M --min-lifetime=1ns FILE",
+             "report --plots=always --by=calls --thread=* FILE",
              "dump --json FILE", "diff GOOD FILE", "diff --json FILE GOOD", "workload -q --lossy -o OUT FILE"] + \
             [f"export --format={name} -o OUT FILE" for name in ("pprof", "folded", "speedscope", "heaptrack", "ctf",
                                                                "chrome", "massif", "sqlite", "csv", "mtrace")]
+CORE = ["heap FILE", "heap --json FILE", "heap --leaks FILE", "heap --free --by=size FILE"]
 WORKLOAD = ["workload -q -o OUT FILE", "workload -q --format=wl -o OUT FILE", "replay --dry-run FILE"]
 TRACE = ["import -q -o OUT FILE", "workload -q -o OUT FILE"]
 
@@ -59,6 +65,11 @@ class Mutants(unittest.TestCase):
                 self.seeds.append((os.path.join(GOLDEN, name), RECORDING))
         for name in sorted(os.listdir(FOREIGN)):
             self.seeds.append((os.path.join(FOREIGN, name), TRACE))
+        for packed in sorted(glob.glob(CORES)):
+            core = self.path(os.path.basename(packed)[:-3])
+            with lzma.open(packed) as source, open(core, "wb") as to:
+                shutil.copyfileobj(source, to)
+            self.seeds.append((core, CORE))
         for ending in ("mwl", "wl", "mtrace"):
             made = self.path("seed." + ending)
             self.run_line(f"workload -q --lossy --pid=4100001 -o {made} GOOD")

@@ -1,7 +1,7 @@
 """Changes files as one who means harm would: field by field, with the checksums put right, so that what
 reads them comes further than a flipped bit does.
 
-  mutate(data, seed)   another file: a recording (raw or sealed), or anything else (as bytes)
+  mutate(data, seed)   another file: a recording (raw or sealed), a core file, or anything else (as bytes)
 
 The same data and seed give the same file. Standard library, and libzstd for compressed streams."""
 import ctypes
@@ -267,6 +267,28 @@ def change_sealed(draw, data):
     return write_sections(sections)
 
 
+# --- core files ---
+
+def change_core(draw, data):
+    """Fields of the header, of the segments, of the notes, and words of the memory."""
+    table, size, count = (int.from_bytes(data[at:at + width], "little") for at, width in ((32, 8), (54, 2), (56, 2)))
+    notes = next((at for at in range(table, table + size * count, size or 1) if data[at:at + 4] == b"\4\0\0\0"), 0)
+    start, length = (int.from_bytes(data[notes + at:notes + at + 8], "little") for at in (8, 32))
+    for _ in range(draw.choice([1, 1, 2, 4, 16, 64])):
+        how = draw.random()
+        if how < .1:
+            change_field(draw, data, *draw.choice([(32, 8), (40, 8), (52, 2), (54, 2), (56, 2), (58, 2), (60, 2), (62, 2)]))
+        elif how < .3 and count:
+            change_field(draw, data, table + draw.randrange(count) * size + draw.choice([0, 8, 16, 24, 32, 40, 48]), 8)
+        elif how < .5 and length:
+            change_field(draw, data, start + draw.randrange(length) // 4 * 4, draw.choice([4, 8]))
+        elif how < .99:
+            change_field(draw, data, draw.randrange(len(data)) // 8 * 8, 8)
+        else:
+            del data[draw.randrange(len(data)):]
+            return
+
+
 def mutate(data, seed):
     draw = random.Random(seed)
     if data[:4] == b"MLC1":
@@ -274,5 +296,8 @@ def mutate(data, seed):
     if data[:4] == b"MLS1":
         return change_sealed(draw, data)
     out = bytearray(data)
+    if data[:4] == b"\x7fELF":
+        change_core(draw, out)
+        return bytes(out)
     (change_varint if draw.random() < .2 else change_bytes)(draw, out)
     return bytes(out)
