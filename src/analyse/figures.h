@@ -24,6 +24,17 @@ static inline void figures_add(struct figures *sum, const struct model_stack *s)
     sum->temporary += s->temporary;
 }
 
+static inline void figures_join(struct figures *sum, const struct figures *f)
+{
+    sum->calls += f->calls;
+    sum->allocated_bytes += f->allocated_bytes;
+    sum->peak_bytes += f->peak_bytes;
+    sum->peak_blocks += f->peak_blocks;
+    sum->end_bytes += f->end_bytes;
+    sum->end_blocks += f->end_blocks;
+    sum->temporary += f->temporary;
+}
+
 static inline uint64_t figures_metric(const struct figures *f, enum metric by)
 {
     switch (by) {

@@ -11,16 +11,18 @@
 struct report_cli {
     struct view_options view;
     bool json, only_new, all_frames, heap;
-    int plots;
+    int plots, frames;
     int by; /* enum metric; -1: not given */
     uint64_t top, depth, min_lifetime_ns;
     const char *suppressions;
     const char *html;
 };
 
+enum { FRAMES_INLINE, FRAMES_TABLE };
 enum { PLOTS_AUTO, PLOTS_ALWAYS, PLOTS_NEVER };
 
-#define AT(field) offsetof(struct report_cli, field)
+#define TOP_NOT_GIVEN UINT64_MAX
+#define AT(field)     offsetof(struct report_cli, field)
 
 static const struct option_spec specs[] = {
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
@@ -37,7 +39,11 @@ static const struct option_spec specs[] = {
     {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
      "show the call sites by this figure only (default: peak and end, and the rest in short)"},
     {'n', NULL, OPTION_COUNT, AT(top), "N",
-     "show the N largest call sites (default 10; 20 with --by; all in JSON)", 1, UINT32_MAX},
+     "show the N largest call sites, 0 for all (default 10; 20 with --by; 1000 in JSON)", 0,
+     UINT32_MAX},
+    {0, "frames", OPTION_CHOICE, AT(frames), "inline|table",
+     "with --json: each call site with its frames (inline, the default), or each frame once in a "
+     "table, which is shorter"},
     {0, "depth", OPTION_COUNT, AT(depth), "N", "callers shown of each call site (default 8)", 1,
      100000},
     {0, "all-frames", OPTION_FLAG, AT(all_frames), NULL,
@@ -82,13 +88,16 @@ static int run(const struct command *self, const void *options, char **operands,
     o.suppressions = cli->suppressions;
     o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;
     o.by_given = cli->by >= 0;
-    o.top = cli->top;
+    o.top = cli->top == TOP_NOT_GIVEN ? 0 : cli->top ? cli->top : REPORT_ALL;
     o.depth = (unsigned)cli->depth;
     o.all_frames = cli->all_frames;
     if (cli->html && cli->json)
         return command_usage(self, "--html and --json are two reports; choose one of them");
     if (cli->heap && !cli->json)
         return command_usage(self, "--heap is for --json; the text and the page say it always");
+    if (cli->frames == FRAMES_TABLE && !cli->json)
+        return command_usage(self, "--frames=table is for --json");
+    o.frame_table = cli->frames == FRAMES_TABLE;
     if (!cli->json && !cli->html)
         view_looks(&o);
     o.heap = cli->heap;
@@ -112,7 +121,7 @@ static int run(const struct command *self, const void *options, char **operands,
     return command_finish(self);
 }
 
-static const struct report_cli defaults = {.view = VIEW_DEFAULTS, .by = -1};
+static const struct report_cli defaults = {.view = VIEW_DEFAULTS, .by = -1, .top = TOP_NOT_GIVEN};
 
 const struct command command_report = {
     .name = "report",

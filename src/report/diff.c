@@ -194,17 +194,6 @@ static struct diff_site *site_at(struct diff *d, uint32_t tip)
     return &d->items[d->site_of[tip] - 1];
 }
 
-static void add(struct figures *sum, const struct figures *f)
-{
-    sum->calls += f->calls;
-    sum->allocated_bytes += f->allocated_bytes;
-    sum->peak_bytes += f->peak_bytes;
-    sum->peak_blocks += f->peak_blocks;
-    sum->end_bytes += f->end_bytes;
-    sum->end_blocks += f->end_blocks;
-    sum->temporary += f->temporary;
-}
-
 /* Adds the sites of a process to the forest of both. */
 static int add_sites(struct diff *d, struct names *names, const struct sites *sites, uint8_t side)
 {
@@ -225,8 +214,8 @@ static int add_sites(struct diff *d, struct names *names, const struct sites *si
         struct diff_site *to = site_at(d, map[from->tip]);
         fine = to;
         if (to)
-            add(side == OLD ? &to->old : &to->now, &from->figures);
-        add(totals, &from->figures);
+            figures_join(side == OLD ? &to->old : &to->now, &from->figures);
+        figures_join(totals, &from->figures);
     }
     free(map);
     free(keys);

@@ -11,12 +11,11 @@
 
 /* Fields of an object that is open, as listed in docs/man/mallow-report.1. m: finished. */
 void json_process(struct json *j, const struct model *m);
-/* A field `mapped`: the program's own anonymous mappings, of at most `limit` stacks (0: all). Not
- * to be had of a filtered model, which cannot tell. */
+/* A field `mapped`: the program's own anonymous mappings, of at most `limit` stacks, those with
+ * most at once first. Not to be had of a filtered model, which cannot tell. */
 int json_mapped(struct json *j, const struct model *m, struct names *names, uint64_t limit,
                 struct error *err);
-/* A field `heap_at_peak`: null when it is not known; of at most `limit` heaps and stacks (0: all).
- */
+/* A field `heap_at_peak`: null when it is not known; of at most `limit` heaps and stacks. */
 int json_heap(struct json *j, const struct heap_view *h, struct names *names, uint64_t limit,
               struct error *err);
 /* A field `warnings`: an array of texts. */

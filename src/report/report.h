@@ -14,6 +14,9 @@
 #include "symbol/symbol.h"
 #include "trace/trace.h"
 
+#define REPORT_ALL        UINT32_MAX
+#define REPORT_JSON_SITES 1000u
+
 struct report_options {
     /* What to look at. Zero and NULL: everything. */
     uint32_t pid;
@@ -27,12 +30,13 @@ struct report_options {
     const char *suppressions; /* path of a suppression file */
     /* What to show. */
     enum metric by;
-    bool by_given;   /* text: this tree only */
-    uint64_t top;    /* sites; 0: text 10, JSON all */
-    unsigned depth;  /* text: callers in a tree; 0: 8 */
-    bool all_frames; /* text: wrappers and library frames are call sites like others */
-    bool heap;       /* JSON: where the free memory of the heap lies, too; reads all of it again */
-    bool names;      /* dump: functions, not numbers of stacks */
+    bool by_given;    /* text: this tree only */
+    uint64_t top;     /* sites; 0: text 10, JSON REPORT_JSON_SITES; REPORT_ALL: all */
+    unsigned depth;   /* text: callers in a tree; 0: 8 */
+    bool all_frames;  /* text: wrappers and library frames are call sites like others */
+    bool frame_table; /* JSON: frames[] of a site has places in frame_table[] */
+    bool heap;        /* JSON: where the free memory of the heap lies, too; reads all of it again */
+    bool names;       /* dump: functions, not numbers of stacks */
     /* How to show it. */
     unsigned columns; /* width of the terminal; 0: lines are not cut */
     bool unicode, bold;

@@ -17,12 +17,22 @@
 
 unsigned report_columns(void) { return model_columns(); }
 
+/* Elements of a list that grows with the number of call sites; UINT32_MAX is all. */
+static uint64_t json_limit(const struct report_options *o)
+{
+    return o->top ? o->top : REPORT_JSON_SITES;
+}
+
 /* JSON of each frame, made once. */
 struct frame_texts {
     struct buffer text;
     size_t *start; /* [id], SIZE_MAX: not made yet; [room] */
     size_t *bytes;
     size_t room;
+    /* With a table of frames: a frame stands in it once, in the order of first use. */
+    bool table;
+    struct buffer order; /* of uint32_t: the ids in the table */
+    uint32_t *place;     /* [id], in the table; set where start[id] is; [room] */
 };
 
 static bool frame_text(struct frame_texts *f, const struct names *names, uint32_t id)
@@ -35,7 +45,10 @@ static bool frame_text(struct frame_texts *f, const struct names *names, uint32_
         size_t *bytes = realloc(f->bytes, room * sizeof *bytes);
         if (bytes)
             f->bytes = bytes;
-        if (!start || !bytes)
+        uint32_t *place = realloc(f->place, room * sizeof *place);
+        if (place)
+            f->place = place;
+        if (!start || !bytes || !place)
             return false;
         for (size_t i = f->room; i < room; i++)
             start[i] = SIZE_MAX;
@@ -47,7 +60,41 @@ static bool frame_text(struct frame_texts *f, const struct names *names, uint32_
     f->start[id] = b->size_bytes;
     names_frame_json(names_frame(names, id), b);
     f->bytes[id] = b->size_bytes - f->start[id];
-    return !buffer_failed(b);
+    f->place[id] = (uint32_t)(f->order.size_bytes / sizeof id);
+    buffer_append(&f->order, &id, sizeof id);
+    return !buffer_failed(b) && !buffer_failed(&f->order);
+}
+
+/* An element of frames[]: the frame, or its place in the table. */
+static bool write_frame(struct json *j, struct frame_texts *f, const struct names *names,
+                        uint32_t id)
+{
+    if (!frame_text(f, names, id))
+        return false;
+    if (f->table)
+        json_number(j, NULL, f->place[id]);
+    else
+        json_raw(j, NULL, f->text.data + f->start[id], f->bytes[id]);
+    return true;
+}
+
+/* A field `frame_table`, in the order of the places. */
+static void write_table(struct json *j, const struct frame_texts *f)
+{
+    const uint32_t *ids = (const uint32_t *)(const void *)f->order.data;
+    json_open_array(j, "frame_table");
+    for (size_t i = 0; i < f->order.size_bytes / sizeof *ids; i++)
+        json_raw(j, NULL, f->text.data + f->start[ids[i]], f->bytes[ids[i]]);
+    json_close_array(j);
+}
+
+static void frames_release(struct frame_texts *f)
+{
+    buffer_release(&f->text);
+    buffer_release(&f->order);
+    free(f->start);
+    free(f->bytes);
+    free(f->place);
 }
 
 /* A recursion that allocates at each of its levels has as many sites as levels, and their frames
@@ -66,11 +113,11 @@ static size_t site_depth(const struct sites *sites, uint32_t tip)
     return n;
 }
 
-/* The index of the site with the most frames. */
-static size_t deepest_site(const struct sites *sites)
+/* The index of the site with the most frames, of the first `count`. */
+static size_t deepest_site(const struct sites *sites, size_t count)
 {
     size_t best = 0, most = 0;
-    for (size_t i = 0; i < sites->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t n = site_depth(sites, sites->items[i].tip);
         if (n > most) {
             most = n;
@@ -96,9 +143,8 @@ static bool write_frames(struct json *j, const struct sites *sites, uint32_t tip
         uint32_t id = sites->frame[at];
         if (!whole && at_frame >= DEEP_ENDS && at_frame < depth - DEEP_ENDS)
             continue;
-        if (!frame_text(texts, names, id))
+        if (!write_frame(j, texts, names, id))
             return false;
-        json_raw(j, NULL, texts->text.data + texts->start[id], texts->bytes[id]);
     }
     json_close_array(j);
     if (!whole) {
@@ -132,6 +178,42 @@ static struct fault_count *faults_by_tip(const struct sites *sites, const struct
     return by_tip;
 }
 
+/* The figures of a site, or of several together. faults: NULL when they were not recorded. */
+static void write_figures(struct json *j, const struct figures *f, const struct fault_count *faults)
+{
+    json_number(j, "calls", f->calls);
+    json_number(j, "allocated_bytes", f->allocated_bytes);
+    json_number(j, "peak_bytes", f->peak_bytes);
+    json_number(j, "peak_blocks", f->peak_blocks);
+    json_number(j, "end_live_bytes", f->end_bytes);
+    json_number(j, "end_live_blocks", f->end_blocks);
+    json_number(j, "temporary", f->temporary);
+    if (faults) {
+        json_number(j, "minor_faults", faults->minor);
+        json_number(j, "major_faults", faults->major);
+    }
+}
+
+/* How many sites follow the first `shown`, and their figures. by_tip: as above. */
+static void write_left_out(struct json *j, const struct sites *sites, size_t shown,
+                           const struct fault_count *by_tip)
+{
+    struct figures sum = {0};
+    struct fault_count faults = {0};
+    for (size_t i = shown; i < sites->count; i++) {
+        figures_join(&sum, &sites->items[i].figures);
+        if (by_tip) {
+            faults.minor += by_tip[sites->items[i].tip].minor;
+            faults.major += by_tip[sites->items[i].tip].major;
+        }
+    }
+    json_number(j, "sites_total", sites->count);
+    json_number(j, "sites_left_out", sites->count - shown);
+    json_open_object(j, "left_out");
+    write_figures(j, &sum, by_tip ? &faults : NULL);
+    json_close_object(j);
+}
+
 /* faults: NULL when they were not recorded. */
 static int write_sites(struct json *j, const struct model *m, struct names *names,
                        const struct report_options *o, struct suppressions *suppressions,
@@ -141,13 +223,15 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     struct frame_source source = names_source(names, true);
     if (sites_build(&sites, m, &source, o->by, err))
         return -1;
-    struct frame_texts texts = {0};
+    struct frame_texts texts = {.table = o->frame_table};
     struct known known = {.suppressions = suppressions, .names = names};
     struct buffer stack = {0};
     struct fault_count *by_tip =
         faults ? faults_by_tip(&sites, faults, model_image(m)->stacks) : NULL;
     bool failed = names_failed(names) || (faults && !by_tip);
-    size_t deepest = deepest_site(&sites), allowance = DEEP_ALLOWANCE;
+    const uint64_t limit = json_limit(o);
+    const size_t shown = sites.count < limit ? sites.count : (size_t)limit;
+    size_t deepest = deepest_site(&sites, shown), allowance = DEEP_ALLOWANCE;
     json_open_array(j, "sites");
     for (size_t i = 0; i < sites.count && !failed; i++) {
         const struct site *site = &sites.items[i];
@@ -158,27 +242,19 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
             if (hides)
                 known_count(&known, hides, f->end_blocks, f->end_bytes);
         }
-        if (o->top && i >= o->top)
+        if (i >= shown)
             continue;
         json_open_object(j, NULL);
         failed = !write_frames(j, &sites, site->tip, i == deepest, &allowance, &texts, names);
-        json_number(j, "calls", f->calls);
-        json_number(j, "allocated_bytes", f->allocated_bytes);
-        json_number(j, "peak_bytes", f->peak_bytes);
-        json_number(j, "peak_blocks", f->peak_blocks);
-        json_number(j, "end_live_bytes", f->end_bytes);
-        json_number(j, "end_live_blocks", f->end_blocks);
-        json_number(j, "temporary", f->temporary);
-        if (faults) {
-            json_number(j, "minor_faults", by_tip[site->tip].minor);
-            json_number(j, "major_faults", by_tip[site->tip].major);
-        }
+        write_figures(j, f, by_tip ? &by_tip[site->tip] : NULL);
         if (suppressions)
             json_bool(j, "suppressed", hides != NULL);
         json_close_object(j);
     }
     json_close_array(j);
-    json_number(j, "sites_total", sites.count);
+    write_left_out(j, &sites, shown, by_tip);
+    if (o->frame_table)
+        write_table(j, &texts);
     if (suppressions) {
         json_number(j, "suppressed_end_live_bytes", known.bytes);
         json_number(j, "suppressed_end_live_blocks", known.blocks);
@@ -187,9 +263,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     buffer_release(&stack);
     sites_release(&sites);
     free(by_tip);
-    buffer_release(&texts.text);
-    free(texts.start);
-    free(texts.bytes);
+    frames_release(&texts);
     return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of call sites") : 0;
 }
 
@@ -202,13 +276,35 @@ static bool write_stack(struct json *j, uint32_t stack, struct frame_texts *text
     for (uint32_t node = stack; node && node <= image->stacks; node = image->nodes[node].parent) {
         size_t n = names_of(names, node, &ids);
         for (size_t i = 0; i < n; i++) {
-            if (!frame_text(texts, names, ids[i]))
+            if (!write_frame(j, texts, names, ids[i]))
                 return false;
-            json_raw(j, NULL, texts->text.data + texts->start[ids[i]], texts->bytes[ids[i]]);
         }
     }
     json_close_array(j);
     return !names_failed(names);
+}
+
+static int by_peak(const void *a, const void *b, void *arg)
+{
+    const struct mapped_stack *stacks = arg;
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    if (stacks[x].peak_bytes != stacks[y].peak_bytes)
+        return stacks[x].peak_bytes < stacks[y].peak_bytes ? 1 : -1;
+    return x < y ? -1 : x > y;
+}
+
+/* Numbers of the stacks that mapped anything, those with most at once first; freed by the caller.
+ * NULL without memory. */
+static uint32_t *mapping_stacks(const struct mapped_stack *stacks, uint32_t count, size_t *n)
+{
+    uint32_t *order = malloc(((size_t)count + 1) * sizeof *order);
+    *n = 0;
+    for (uint32_t i = 0; order && stacks && i <= count; i++)
+        if (stacks[i].calls)
+            order[(*n)++] = i;
+    if (order)
+        qsort_r(order, *n, sizeof *order, by_peak, (void *)(uintptr_t)stacks);
+    return order;
 }
 
 int json_mapped(struct json *j, const struct model *m, struct names *names, uint64_t limit,
@@ -218,31 +314,29 @@ int json_mapped(struct json *j, const struct model *m, struct names *names, uint
     const struct mapped_stack *stacks = mapped_stacks(mapped);
     const uint64_t start = model_image(m)->start_ns, peak = mapped_peak_time_ns(mapped);
     struct frame_texts texts = {0};
-    bool failed = false;
-    uint64_t sites = 0;
+    size_t sites;
+    uint32_t *order = mapping_stacks(stacks, model_image(m)->stacks, &sites);
+    bool failed = !order;
     json_open_object(j, "mapped");
     json_number(j, "peak_bytes", mapped_peak_bytes(mapped));
     json_number(j, "peak_time_ns", peak > start ? peak - start : 0);
     json_number(j, "end_bytes", mapped_live_bytes(mapped));
     json_open_array(j, "sites");
-    for (uint32_t i = 0; stacks && i <= model_image(m)->stacks && !failed; i++) {
-        if (!stacks[i].calls || (sites++ >= limit && limit))
-            continue;
+    for (size_t i = 0; i < sites && i < limit && !failed; i++) {
+        const struct mapped_stack *s = &stacks[order[i]];
         json_open_object(j, NULL);
-        failed = !write_stack(j, i, &texts, names);
-        json_number(j, "calls", stacks[i].calls);
-        json_number(j, "mapped_bytes", stacks[i].bytes);
-        json_number(j, "peak_bytes", stacks[i].peak_bytes);
-        json_number(j, "end_bytes", stacks[i].live_bytes);
+        failed = !write_stack(j, order[i], &texts, names);
+        json_number(j, "calls", s->calls);
+        json_number(j, "mapped_bytes", s->bytes);
+        json_number(j, "peak_bytes", s->peak_bytes);
+        json_number(j, "end_bytes", s->live_bytes);
         json_close_object(j);
     }
     json_close_array(j);
-    if (limit)
-        json_number(j, "sites_total", sites);
+    json_number(j, "sites_total", sites);
     json_close_object(j);
-    buffer_release(&texts.text);
-    free(texts.start);
-    free(texts.bytes);
+    free(order);
+    frames_release(&texts);
     return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of mappings") : 0;
 }
 
@@ -269,7 +363,7 @@ static void write_free(struct json *j, const struct heap_view *h, enum pinned_ki
 static void write_heaps(struct json *j, const struct pinned *p, uint64_t limit)
 {
     json_open_array(j, "heaps");
-    for (size_t i = 0; i < p->count && (!limit || i < limit); i++) {
+    for (size_t i = 0; i < p->count && i < limit; i++) {
         const struct pinned_heap *h = &p->heaps[i];
         char address[24];
         snprintf(address, sizeof address, "0x%llx", (unsigned long long)h->address);
@@ -310,7 +404,7 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
             write_free(j, h, (enum pinned_kind)kind);
     write_heaps(j, &h->pinned, limit);
     json_open_array(j, "sites");
-    for (size_t i = 0; i < n && !failed && (!limit || i < limit); i++) {
+    for (size_t i = 0; i < n && !failed && i < limit; i++) {
         const struct pinned_stack *s = &h->pinned.stacks[keepers[i]];
         json_open_object(j, NULL);
         failed = !write_stack(j, keepers[i], &texts, names);
@@ -324,9 +418,7 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
     json_number(j, "sites_total", n);
     json_close_object(j);
     free(keepers);
-    buffer_release(&texts.text);
-    free(texts.start);
-    free(texts.bytes);
+    frames_release(&texts);
     return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of call sites") : 0;
 }
 
@@ -346,9 +438,9 @@ static int write_process(struct json *j, const struct model *m, struct names *na
     json_kernel(j, model_image(m), kernel_kinds, &faults, o);
     int status = json_page_timeline(j, m, kernel_kinds, o, err);
     if (!status && !model_filtered(m))
-        status = json_mapped(j, m, names, 0, err);
+        status = json_mapped(j, m, names, json_limit(o), err);
     if (!status && heap)
-        status = json_heap(j, heap, names, 0, err);
+        status = json_heap(j, heap, names, json_limit(o), err);
     if (!status)
         status = write_sites(j, m, names, o, suppressions, has_faults ? &faults : NULL, err);
     json_close_object(j);

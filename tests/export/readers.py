@@ -52,7 +52,7 @@ class Recordings:
         return path
 
     def report(self, recording, *options):
-        return json.loads(run(self.mallow, "report", "--json", *options, recording))
+        return json.loads(run(self.mallow, "report", "--json", "-n", "0", *options, recording))
 
     def export(self, recording, form, *options, output=None):
         """Path of the exported file."""

@@ -37,16 +37,18 @@ def disagreements(document):
         want(sum(p["calls"].values()) == p["events"], f"{where}: calls add up to events")
         want(sum(p["failed"].values()) == p["failed_calls"], f"{where}: failed calls")
         sites = p["sites"]
-        if len(sites) == p["sites_total"]:
-            for of_site, of_process in (("calls", "allocations"), ("allocated_bytes", "requested_bytes"),
-                                        ("peak_bytes", "peak_live_bytes"), ("peak_blocks", "peak_live_blocks"),
-                                        ("end_live_bytes", "end_live_bytes"), ("end_live_blocks", "end_live_blocks"),
-                                        ("temporary", "temporary_allocations")):
-                want(sum(s[of_site] for s in sites) == p[of_process], f"{where}: sites' {of_site} add up")
+        left_out = p["left_out"]
+        want(len(sites) + p["sites_left_out"] == p["sites_total"], f"{where}: sites that are left out")
+        for of_site, of_process in (("calls", "allocations"), ("allocated_bytes", "requested_bytes"),
+                                    ("peak_bytes", "peak_live_bytes"), ("peak_blocks", "peak_live_blocks"),
+                                    ("end_live_bytes", "end_live_bytes"), ("end_live_blocks", "end_live_blocks"),
+                                    ("temporary", "temporary_allocations")):
+            want(sum(s[of_site] for s in sites) + left_out[of_site] == p[of_process],
+                 f"{where}: sites' {of_site} add up")
         for s in sites:
             fields(s, SITE, where)
             for f in s["frames"]:
-                fields(f, FRAME, where)
+                fields(p["frame_table"][f] if "frame_table" in p else f, FRAME, where)
         seen = [json.dumps(s["frames"]) for s in sites]
         want(len(set(seen)) == len(seen), f"{where}: sites are distinct")
         want(sum(h["calls"] for h in p["size_histogram"]) == p["allocations"], f"{where}: sizes, calls")
