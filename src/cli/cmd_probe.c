@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/view.h"
@@ -98,7 +99,7 @@ static int parse_by(const struct command *self, const struct probe_kind *kind, c
                                  "size, cache, caller, function, mapping, address, access, none",
                                  (int)n, p);
         if (!(probe_kind_may_by(kind) & keys[i].bit))
-            return command_usage(self, "--by %s: '%s' does not tell it", keys[i].name,
+            return command_usage(self, "--by %s is not for '%s'", keys[i].name,
                                  probe_kind_name(kind));
         *by |= keys[i].bit;
         p += n;
@@ -113,7 +114,7 @@ static int no_such_kind(const struct command *self, const char *name)
     for (const struct probe_kind *const *k = probe_kinds; *k; k++)
         n +=
             (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", probe_kind_name(*k));
-    return command_usage(self, "'%s' is no kind of probe; there are %s", name, list);
+    return command_usage(self, "unknown probe kind '%s'; one of %s", name, list);
 }
 
 /* KIND comes first or after options; what is left is options again, then PROGRAM. */
@@ -330,28 +331,23 @@ static int run(const struct command *self, const void *options, char **operands,
 
 static const struct probe_cli defaults = {.top = 20};
 
+static void list_kinds(void)
+{
+    for (const struct probe_kind *const *k = probe_kinds; *k; k++)
+        text_printf(stdout, "  %-8s %s\n", probe_kind_name(*k), probe_kind_summary(*k));
+}
+
 const struct command command_probe = {
     .name = "probe",
     .summary = "ask the kernel what a running program does with memory",
     .operands = "KIND (-p PID | -a | [--] PROGRAM [ARGS...])",
-    .description =
-        "Counts in the kernel, while a program runs, and prints the sums. KIND is\n"
-        "\n"
-        "  sizes    how large the blocks are that malloc and its family are asked for\n"
-        "  calls    how often each function of an allocator, or of a library, is called\n"
-        "  arenas   glibc's allocator from inside: arenas, heaps, lock waits, thresholds\n"
-        "  brk      who makes the heap grow: brk, and with --mmap anonymous mappings\n"
-        "  slab     what the kernel allocates for itself: by command, function and cache\n"
-        "  faults   page faults: minor and major, by stack, mapping and kind of access\n"
-        "  swapin   pages that come back from swap, pages that go there, time waited\n"
-        "  reclaim  how the kernel gets pages back: who was stalled, what kswapd did\n"
-        "  rss      the resident size of a process, exactly, as it changes\n"
-        "\n"
-        "Options stand before or behind KIND, and before PROGRAM. PROGRAM is counted from\n"
-        "its first instruction on, with its threads and children. Needs root, or\n"
-        "CAP_BPF and CAP_PERFMON, and a kernel with type information.\n"
-        "\n"
-        "Exit status: that of PROGRAM; 125 when mallow failed before it ran.",
+    .description = "Counts in the kernel, while a program runs, and prints the sums. KIND is\n",
+    .list = list_kinds,
+    .remarks = "Options stand before or behind KIND, and before PROGRAM. PROGRAM is counted from\n"
+               "its first instruction on, with its threads and children. Needs root, or\n"
+               "CAP_BPF and CAP_PERFMON, and a kernel with type information.\n"
+               "\n"
+               "Exit status: that of PROGRAM; 125 when mallow failed before it ran.",
     .options = specs,
     .defaults = &defaults,
     .options_bytes = sizeof(struct probe_cli),

@@ -52,31 +52,33 @@ static const struct option_spec specs[] = {
      "with -p: end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
      31ull * 86400 * 1000000000},
     {0, "with", OPTION_TEXT, AT(with), "KINDS",
-     "the kernel's events beside the calls, with commas: faults, rss, arenas, swapin, reclaim; "
+     "the kernel's events beside the calls, with commas: arenas, faults, swapin, reclaim, rss; "
      "needs the rights of 'mallow probe'"},
     OPTION_END,
 };
 
-enum { WITH_MAX = 5 };
+enum { WITH_MAX = 16 };
 
 struct with {
     const struct probe_kind *kinds[WITH_MAX];
     size_t count;
 };
 
+/* The kinds that --with takes: "faults, rss". */
+static const char *with_names(char *text, size_t room)
+{
+    size_t n = 0;
+    *text = 0;
+    for (const struct probe_kind *const *k = probe_kinds; *k && n < room; k++)
+        if (probe_kind_stream(*k))
+            n += (size_t)snprintf(text + n, room - n, "%s%s", n ? ", " : "", probe_kind_name(*k));
+    return text;
+}
+
 /* Returns 0, or EXIT_USAGE; said. */
 static int parse_with(const struct command *self, const char *text, struct with *with)
 {
-    static const struct {
-        const char *kind, *why;
-    } refused[] = {
-        {"sizes", "every call is recorded, with its size"},
-        {"calls", "every call of the allocator is recorded, with its stack"},
-        {"brk", "what makes the heap grow is among the events of 'arenas', and how large the "
-                "program is among those of 'rss'"},
-        {"slab", "the kernel's own memory is not the program's, and its events are too many; "
-                 "'mallow probe slab' adds them up"},
-    };
+    char names[128];
     with->count = 0;
     for (const char *p = text; p && *p; p += strspn(p, ",")) {
         char name[16];
@@ -84,11 +86,11 @@ static int parse_with(const struct command *self, const char *text, struct with 
         snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 15, p);
         const struct probe_kind *kind = n < sizeof name ? probe_kind_find(name) : NULL;
         if (!kind)
-            return command_usage(
-                self, "--with: '%.*s' is none of faults, rss, arenas, swapin, reclaim", (int)n, p);
-        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-            if (!strcmp(name, refused[i].kind))
-                return command_usage(self, "--with %s makes no sense: %s", name, refused[i].why);
+            return command_usage(self, "--with: '%.*s' is none of %s", (int)n, p,
+                                 with_names(names, sizeof names));
+        if (!probe_kind_stream(kind))
+            return command_usage(self, "--with %s is not supported: %s", name,
+                                 probe_kind_no_stream(kind));
         bool again = false;
         for (size_t i = 0; i < with->count; i++)
             again |= with->kinds[i] == kind;
@@ -96,10 +98,9 @@ static int parse_with(const struct command *self, const char *text, struct with 
             with->kinds[with->count++] = kind;
         p += n;
     }
-    return text && !with->count
-               ? command_usage(self, "--with: say one or more of faults, rss, arenas, swapin, "
-                                     "reclaim")
-               : 0;
+    return text && !with->count ? command_usage(self, "--with: name one or more of %s",
+                                                with_names(names, sizeof names))
+                                : 0;
 }
 
 struct speaker {

@@ -31,6 +31,8 @@ struct command {
     const char *summary;     /* one line of `mallow help`, lower case, no full stop */
     const char *operands;    /* as in the usage line: "FILE", "[--] PROGRAM [ARGS...]", "" */
     const char *description; /* paragraphs of `--help`, wrapped by hand at 78 columns */
+    void (*list)(void);      /* prints a list behind them; NULL: none */
+    const char *remarks;     /* paragraphs behind the list; NULL: none */
     const struct option_spec *options; /* ends with OPTION_END; never NULL */
     const void *defaults;              /* struct of options before parsing; NULL: all zero */
     size_t options_bytes;              /* sizeof that struct; 0 for none */

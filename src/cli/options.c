@@ -386,7 +386,14 @@ void options_print_help(const struct command *c)
     size_t length = strlen(c->description);
     while (length && c->description[length - 1] == '\n')
         length--;
-    printf("%.*s\n\nOptions:\n", (int)length, c->description);
+    printf("%.*s\n\n", (int)length, c->description);
+    if (c->list) {
+        c->list();
+        printf("\n");
+    }
+    if (c->remarks)
+        printf("%s\n\n", c->remarks);
+    printf("Options:\n");
     for (const struct option_spec *o = c->options; !is_end(o); o++)
         print_option(o);
     static const struct option_spec help = {

@@ -11,8 +11,10 @@ struct engine;
 
 struct probe_kind {
     const char *name, *summary;
-    uint32_t stream;    /* enum mlw_kernel_kind; 0: it has no stream */
-    uint32_t stream_by; /* enum probe_by that it needs for that */
+    uint32_t stream;       /* enum mlw_kernel_kind; 0: it has no stream */
+    uint32_t stream_by;    /* enum probe_by that it needs for that */
+    const char *no_stream; /* why not */
+    struct probe_layout layout;
     uint32_t by, may_by;
     bool uses_library, has_mmap, has_live, has_sizes;
     bool within_faults; /* its programs run where the process's memory map cannot be asked twice */
@@ -94,8 +96,10 @@ void engine_stream(const struct engine *e, const struct mlw_kernel *event, const
 /* A name for each value of key.what. */
 int engine_add_names(struct engine *e, const char *const *names, size_t n, struct error *err);
 
-extern const struct probe_kind probe_kind_arenas, probe_kind_sizes, probe_kind_calls,
-    probe_kind_brk, probe_kind_slab, probe_kind_faults, probe_kind_swapin, probe_kind_reclaim,
-    probe_kind_rss;
+/* All that users can name, in the order in which they are listed. The one list. */
+#define PROBE_KINDS(X)                                                                             \
+    X(sizes) X(calls) X(arenas) X(brk) X(slab) X(faults) X(swapin) X(reclaim) X(rss)
+#define PROBE_KIND_DECLARED(name) extern const struct probe_kind probe_kind_##name;
+PROBE_KINDS(PROBE_KIND_DECLARED)
 
 #endif

@@ -24,6 +24,13 @@ const struct probe_kind probe_kind_brk = {
     .may_by =
         PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK | PROBE_BY_FUNCTION,
     .has_mmap = true,
+    .layout = {.list = "stacks",
+               .value = {"calls", "grown_bytes", "released_bytes"},
+               .title = {"calls", "grown", "given back"},
+               .unit = "nbb",
+               .order = 1},
+    .no_stream = "what makes the heap grow is among the events of 'arenas', and how large the "
+                 "program is among those of 'rss'",
     .object = brk_bpf__elf_bytes,
     .attach = brk_attach,
 };

@@ -114,6 +114,8 @@ const struct probe_kind probe_kind_calls = {
     .may_by =
         PROBE_BY_FUNCTION | PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK,
     .uses_library = true,
+    .layout = {.list = "functions", .value = {"calls"}, .title = {"calls"}, .unit = "n"},
+    .no_stream = "every call of the allocator is recorded, with its stack",
     .object = calls_bpf__elf_bytes,
     .attach = calls_attach,
     .collect = calls_collect,

@@ -38,6 +38,11 @@ const struct probe_kind probe_kind_reclaim = {
     .may_by =
         PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK | PROBE_BY_FUNCTION,
     .stream = MLW_KERNEL_RECLAIM,
+    .layout = {.list = "events",
+               .value = {"count", "reclaimed_pages", "stalled_ns", "scanned_pages"},
+               .title = {"events", "reclaimed", "time", "scanned"},
+               .unit = "nntn",
+               .order = 2},
     .object = reclaim_bpf__elf_bytes,
     .prepare = reclaim_prepare,
     .attach = reclaim_attach,

@@ -65,6 +65,12 @@ const struct probe_kind probe_kind_sizes = {
     .may_by = PROBE_BY_SIZE | PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD |
               PROBE_BY_STACK | PROBE_BY_FUNCTION,
     .uses_library = true,
+    .layout = {.list = "groups",
+               .value = {"calls", "bytes"},
+               .title = {"calls", "asked for"},
+               .unit = "nb",
+               .histogram = 'b'},
+    .no_stream = "every call is recorded, with its size",
     .object = sizes_bpf__elf_bytes,
     .attach = sizes_attach,
     .collect = sizes_collect,

@@ -37,6 +37,13 @@ const struct probe_kind probe_kind_slab = {
     .may_by = PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK |
               PROBE_BY_KSTACK | PROBE_BY_CALLER | PROBE_BY_CACHE,
     .has_live = true,
+    .layout = {.list = "callers",
+               .value = {"calls", "requested_bytes", "allocated_bytes"},
+               .title = {"calls", "requested", "allocated"},
+               .unit = "nbb",
+               .order = 2},
+    .no_stream = "the kernel's own memory is not the program's, and its events are too many; "
+                 "'mallow probe slab' adds them up",
     .object = slab_bpf__elf_bytes,
     .prepare = slab_prepare,
     .attach = slab_attach,

@@ -1,12 +1,10 @@
-/* kinds.c - the table of kinds: one line each. */
+/* kinds.c - the list of kinds, from PROBE_KINDS in kind.h. */
 #include <string.h>
 
 #include "probe/kind.h"
 
-const struct probe_kind *const probe_kinds[] = {
-    &probe_kind_sizes,  &probe_kind_calls,  &probe_kind_arenas,  &probe_kind_brk, &probe_kind_slab,
-    &probe_kind_faults, &probe_kind_swapin, &probe_kind_reclaim, &probe_kind_rss, NULL,
-};
+#define PROBE_KIND_LISTED(name) &probe_kind_##name,
+const struct probe_kind *const probe_kinds[] = {PROBE_KINDS(PROBE_KIND_LISTED) NULL};
 
 const struct probe_kind *probe_kind_find(const char *name)
 {
@@ -26,3 +24,5 @@ unsigned probe_kind_stream(const struct probe_kind *k) { return k->stream; }
 uint32_t probe_kind_stream_by(const struct probe_kind *k) { return k->stream_by; }
 bool probe_kind_has_live(const struct probe_kind *k) { return k->has_live; }
 bool probe_kind_has_sizes(const struct probe_kind *k) { return k->has_sizes; }
+const char *probe_kind_no_stream(const struct probe_kind *k) { return k->no_stream; }
+const struct probe_layout *probe_kind_layout(const struct probe_kind *k) { return &k->layout; }

@@ -24,6 +24,25 @@ struct probe_told;
 /* In the order in which they are listed; NULL at the end. */
 extern const struct probe_kind *const probe_kinds[];
 
+enum { PROBE_VALUES = 4 }; /* calls, bytes, more, extra: struct probe_value */
+
+/* What the rows of a kind are. */
+struct probe_layout {
+    const char *list;                /* name of the array of groups in JSON */
+    const char *value[PROBE_VALUES]; /* name in JSON; NULL: not used */
+    const char *title[PROBE_VALUES]; /* heading in the text */
+    char unit[PROBE_VALUES];         /* 'n' count, 'b' bytes, 't' ns */
+    int order;                       /* the value that groups are sorted by */
+    char histogram;                  /* of 'b' sizes, of 't' times; 0: groups have none */
+    int counted;                     /* the value that it counts */
+    bool gauge;                      /* there is no sense in a total */
+    enum probe_within {
+        PROBE_WITHIN_NOTHING,   /* groups are a list */
+        PROBE_WITHIN_PROCESSES, /* in JSON, below their process */
+        PROBE_WITHIN_TIME       /* in JSON, as samples in time */
+    } within;
+};
+
 const struct probe_kind *probe_kind_find(const char *name); /* NULL when there is none */
 const char *probe_kind_name(const struct probe_kind *k);
 const char *probe_kind_summary(const struct probe_kind *k); /* lower case, no full stop */
@@ -35,6 +54,9 @@ bool probe_kind_has_live(const struct probe_kind *k);
 bool probe_kind_has_sizes(const struct probe_kind *k); /* --sizes and --source */
 /* What its events are in a stream (enum mlw_kernel_kind); 0: it has none. */
 unsigned probe_kind_stream(const struct probe_kind *k);
+/* Why it has no stream, for the user; NULL: it has one. */
+const char *probe_kind_no_stream(const struct probe_kind *k);
+const struct probe_layout *probe_kind_layout(const struct probe_kind *k);
 uint32_t probe_kind_stream_by(const struct probe_kind *k); /* keys that it needs for that */
 
 /* Every call of the allocator of a process that runs, for probe_begin with `call`. Not listed. */

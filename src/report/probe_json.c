@@ -237,9 +237,9 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
         write_histogram(&j, l, g.rows, r->row_count);
     if (r->arenas)
         probe_arenas_json(&j, r);
-    else if (!strcmp(l->kind, "faults"))
+    else if (l->within == PROBE_WITHIN_PROCESSES)
         write_fault_processes(&j, r, how, l, &g);
-    else if (!strcmp(l->kind, "rss"))
+    else if (l->within == PROBE_WITHIN_TIME)
         write_sizes_in_time(&j, r);
     else if (r->by & ~(uint32_t)PROBE_BY_SIZE)
         write_groups(&j, r, how, l, &g);

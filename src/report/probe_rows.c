@@ -5,59 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct probe_layout layouts[] = {
-    {.kind = "sizes",
-     .list = "groups",
-     .value = {"calls", "bytes"},
-     .title = {"calls", "asked for"},
-     .unit = "nb",
-     .histogram = 'b'},
-    {.kind = "calls", .list = "functions", .value = {"calls"}, .title = {"calls"}, .unit = "n"},
-    {.kind = "brk",
-     .list = "stacks",
-     .value = {"calls", "grown_bytes", "released_bytes"},
-     .title = {"calls", "grown", "given back"},
-     .unit = "nbb",
-     .order = 1},
-    {.kind = "slab",
-     .list = "callers",
-     .value = {"calls", "requested_bytes", "allocated_bytes"},
-     .title = {"calls", "requested", "allocated"},
-     .unit = "nbb",
-     .order = 2},
-    {.kind = "faults",
-     .list = "processes",
-     .value = {"minor", NULL, "major"},
-     .title = {"minor", NULL, "major"},
-     .unit = "n n"},
-    {.kind = "swapin",
-     .list = "processes",
-     .value = {"pages_in", "pages_out", "major_faults", "major_fault_ns"},
-     .title = {"pages in", "pages out", "major faults", "waited"},
-     .unit = "nnnt",
-     .histogram = 't',
-     .counted = 2},
-    {.kind = "reclaim",
-     .list = "events",
-     .value = {"count", "reclaimed_pages", "stalled_ns", "scanned_pages"},
-     .title = {"events", "reclaimed", "time", "scanned"},
-     .unit = "nntn",
-     .order = 2},
-    {.kind = "rss",
-     .list = "rows",
-     .value = {"changes", "bytes", "peak_bytes"},
-     .title = {"changes", "size", "peak"},
-     .unit = "nbb",
-     .order = 2,
-     .gauge = true},
-};
-
 const struct probe_layout *probe_layout(const struct probe_result *r)
 {
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-        if (!strcmp(layouts[i].kind, probe_kind_name(r->kind)))
-            return &layouts[i];
-    return &layouts[0];
+    return probe_kind_layout(r->kind);
 }
 
 uint64_t probe_value(const struct probe_value *v, int which)

@@ -5,20 +5,6 @@
 #include "base/buffer.h"
 #include "report/probe.h"
 
-enum { PROBE_VALUES = 4 }; /* calls, bytes, more, extra */
-
-/* What the four values of a kind's rows are. */
-struct probe_layout {
-    const char *kind;
-    const char *list;                /* name of the array of groups in JSON */
-    const char *value[PROBE_VALUES]; /* name in JSON; NULL: not used */
-    const char *title[PROBE_VALUES]; /* heading in the text */
-    char unit[PROBE_VALUES];         /* 'n' count, 'b' bytes, 't' ns */
-    int order;                       /* the value that groups are sorted by */
-    char histogram;                  /* of 'b' sizes, of 't' times; 0: groups have none */
-    int counted;                     /* the value that it counts */
-    bool gauge;                      /* there is no sense in a total */
-};
 const struct probe_layout *probe_layout(const struct probe_result *r);
 
 uint64_t probe_value(const struct probe_value *v, int which);

@@ -16,7 +16,7 @@ BUT_TWO = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", 
 
 
 def kinds():
-    return mallow("probe", "frobnicate").stderr.split("there are ")[1].strip().split(", ")
+    return mallow("probe", "frobnicate").stderr.split("; one of ")[1].strip().split(", ")
 
 
 class Lacking(unittest.TestCase):
