@@ -1,6 +1,7 @@
 /* proc.c - see proc.h. */
 #include "base/proc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,6 +24,53 @@ int proc_open(pid_t pid, const char *name)
     char path[PATH_BYTES];
     path_of(pid, name, path);
     return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Whether a thread still has memory: statm is zeros without. */
+static bool has_memory(int thread)
+{
+    char text[32];
+    int fd = openat(thread, "statm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    return strtoul(text, NULL, 10) != 0;
+}
+
+/* Of a thread below the directory that has memory; -1: there is none. */
+static int open_of_another(int process, const char *name)
+{
+    int tasks = openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC), found = -1;
+    DIR *d = tasks < 0 ? NULL : fdopendir(tasks);
+    for (struct dirent *e; d && found < 0 && (e = readdir(d));) {
+        int thread = e->d_name[0] == '.' ? -1 : openat(tasks, e->d_name, O_PATH | O_CLOEXEC);
+        if (thread >= 0 && has_memory(thread))
+            found = openat(thread, name, O_RDONLY | O_CLOEXEC);
+        if (thread >= 0)
+            close(thread);
+    }
+    if (d)
+        closedir(d);
+    else if (tasks >= 0)
+        close(tasks);
+    return found;
+}
+
+int proc_open_memory(pid_t pid, const char *name)
+{
+    char path[PATH_BYTES];
+    path_of(pid, ".", path);
+    int process = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (process < 0)
+        return -1;
+    int fd = has_memory(process) ? -1 : open_of_another(process, name);
+    if (fd < 0)
+        fd = openat(process, name, O_RDONLY | O_CLOEXEC);
+    int number = errno;
+    close(process);
+    errno = number;
+    return fd;
 }
 
 FILE *proc_stream(pid_t pid, const char *name)
@@ -99,7 +147,10 @@ bool proc_mapping_parse(char *line, struct proc_mapping *m)
 
 bool proc_maps_open(struct proc_maps *maps, pid_t pid)
 {
-    *maps = (struct proc_maps){.in = proc_stream(pid, "maps")};
+    int fd = proc_open_memory(pid, "maps");
+    *maps = (struct proc_maps){.in = fd < 0 ? NULL : fdopen(fd, "r")};
+    if (!maps->in && fd >= 0)
+        close(fd);
     return maps->in != NULL;
 }
 

@@ -19,6 +19,9 @@
 
 /* /proc/PID/NAME for reading; NAME is the kernel's ("maps", "task/12/comm"). -1 with errno. */
 int proc_open(pid_t pid, const char *name);
+/* The same of a file about the memory of the process ("maps", "smaps", "statm"), which is empty for
+ * a first thread that has ended: then it is that of a thread that goes on. */
+int proc_open_memory(pid_t pid, const char *name);
 FILE *proc_stream(pid_t pid, const char *name);
 /* The target of the link /proc/PID/NAME, NUL-terminated and cut at `room` bytes; its length, or -1
  * with errno and an empty text. */

@@ -33,6 +33,9 @@
  * written, absolute when set by mallow record. */
 #define MLW_ENV_SESSION "MALLOW_SESSION"
 #define MLW_ENV_OUTPUT  "MALLOW_OUTPUT"
+/* The number of a descriptor of the session that an exec left open, where the path of
+ * MLW_ENV_SESSION leads elsewhere: /proc of another pid namespace, or another user namespace. */
+#define MLW_ENV_HANDED "MALLOW_SESSION_FD"
 
 struct mlw_session {
     uint64_t magic;
@@ -74,7 +77,7 @@ enum mlw_process_state { MLW_PROC_FREE = 0, MLW_PROC_STARTING = 1, MLW_PROC_LIVE
 struct mlw_process {  /* 1024 bytes */
     uint32_t state;   /* atomic, enum mlw_process_state */
     uint32_t control; /* atomic, enum mlw_control_bits | epoch */
-    uint32_t pid;
+    uint32_t pid;     /* what it calls itself: in a pid namespace of its own, not what others do */
     uint32_t end_how; /* enum mlw_end_how */
     uint64_t image;
     uint64_t forked_from;
@@ -92,7 +95,9 @@ struct mlw_process {  /* 1024 bytes */
         unwritten;  /* chunks of this process that could not be written: errno of the last one */
     uint32_t slots; /* atomic: buffers at and after were never used; see slots' live bytes */
     uint32_t marks; /* atomic: calls of mallow_mark so far */
-    uint64_t reserved[31];
+    uint64_t
+        pid_namespace; /* in which pid is its number: what /proc/self/ns/pid says; 0: unknown */
+    uint64_t reserved[30];
     uint32_t window[MLW_PROCESS_WINDOWS]; /* numbers of windows; slot s is in window[s / 64] */
     uint64_t reserved2[49];
 };

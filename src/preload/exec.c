@@ -74,17 +74,22 @@ static unsigned missing(char *const *env, bool lacks[GUEST_CARRIED_MAX])
 
 static char confined[] = GUEST_CONFINED;
 
-/* env with ours put back, and with what a confined process hands on: at `to`, which has space for
- * all. */
-static char *const *complete(char *const *env, char **to, const bool lacks[GUEST_CARRIED_MAX])
+/* env with ours put back, and with what a process hands on: at `to`, which has space for all. */
+static char *const *complete(char *const *env, char **to, const bool lacks[GUEST_CARRIED_MAX],
+                             const char *handed)
 {
+    size_t name = 0;
+    while (handed && handed[name++] != '=')
+        ;
     unsigned n = 0;
     for (char *const *e = env; e && *e; e++)
-        if (!(lacks[0] && !strncmp(*e, "LD_PRELOAD=", 11)))
+        if (!(lacks[0] && !strncmp(*e, "LD_PRELOAD=", 11)) && !(name && !strncmp(*e, handed, name)))
             to[n++] = *e;
     for (unsigned i = 0; i < GUEST_CARRIED_MAX; i++)
         if (kept[i] && lacks[i])
             to[n++] = kept[i];
+    if (handed)
+        to[n++] = (char *)(uintptr_t)handed;
     if (sys_closed)
         to[n++] = confined;
     to[n] = 0;
@@ -188,10 +193,11 @@ static bool to_complete(char *const *env, bool lacks[GUEST_CARRIED_MAX])
 #define WITH_ENVIRONMENT(env)                                                                      \
     bool lacks[GUEST_CARRIED_MAX];                                                                 \
     size_t env_entries = length(env);                                                              \
-    bool put = env_entries < 16384 && to_complete(env, lacks);                                     \
-    char *copy[put ? env_entries + GUEST_CARRIED_MAX + 2 : 1];                                     \
+    const char *handed = env_entries < 16384 ? guest_hand_on() : 0;                                \
+    bool put = env_entries < 16384 && (to_complete(env, lacks) || handed);                         \
+    char *copy[put ? env_entries + GUEST_CARRIED_MAX + 3 : 1];                                     \
     if (put)                                                                                       \
-    env = (char **)(uintptr_t)complete(env, copy, lacks)
+    env = (char **)(uintptr_t)complete(env, copy, lacks, handed)
 
 #pragma GCC diagnostic ignored "-Wvla"
 
@@ -203,6 +209,7 @@ int execve(const char *path, char *const argv[], char *const env[])
     guest_exec();
     int r = real(path, argv, env);
     guest_exec_failed();
+    guest_not_handed();
     return r;
 }
 
@@ -221,6 +228,7 @@ int execvpe(const char *file, char *const argv[], char *const env[])
     guest_exec();
     int r = real(file, argv, env);
     guest_exec_failed();
+    guest_not_handed();
     return r;
 }
 
@@ -239,6 +247,7 @@ int fexecve(int fd, char *const argv[], char *const env[])
     guest_exec();
     int r = real(fd, argv, env);
     guest_exec_failed();
+    guest_not_handed();
     return r;
 }
 
@@ -319,7 +328,9 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
 {
     spawn_function *real = FIND(posix_spawn);
     WITH_ENVIRONMENT(env);
-    return real(pid, path, actions, attributes, argv, env);
+    int r = real(pid, path, actions, attributes, argv, env);
+    guest_not_handed();
+    return r;
 }
 
 int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
@@ -327,5 +338,7 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
 {
     spawn_function *real = FIND(posix_spawnp);
     WITH_ENVIRONMENT(env);
-    return real(pid, file, actions, attributes, argv, env);
+    int r = real(pid, file, actions, attributes, argv, env);
+    guest_not_handed();
+    return r;
 }

@@ -110,6 +110,10 @@ HIDDEN const char *guest_library(void);
 /* An exec is about to be tried; it failed. */
 HIDDEN void guest_exec(void);
 HIDDEN void guest_exec_failed(void);
+/* Before an exec or a spawn: what the new program must find in its environment besides, a variable
+ * that replaces one of its name; or NULL. Afterwards, if the caller goes on: guest_not_handed. */
+HIDDEN const char *guest_hand_on(void);
+HIDDEN void guest_not_handed(void);
 
 /* sandbox.c: every system call that the library makes, with the arguments that filters look at. A
  * number may stand there more than once. */

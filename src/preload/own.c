@@ -7,6 +7,8 @@
  * recording does, or is empty, or is made by us; never what a link leads to. Opening waits for
  * nothing (a FIFO) and makes no terminal ours. Shared memory is a regular file of the same user's,
  * or root's. */
+#include <string.h>
+
 #include "recorder.h"
 
 static bool still_ours(const struct own_file *f)
@@ -110,4 +112,52 @@ int process_memory_fd(void)
     }
     own_take(&recorder.memory, fd);
     return recorder.memory.fd;
+}
+
+/* ---- from one program to the next ---- */
+
+static bool handed;
+
+bool own_take_handed(void)
+{
+    const char *text = guest_setting(MLW_ENV_HANDED);
+    struct stat st;
+    int fd = 0;
+    if (!text || !*text)
+        return false;
+    for (; *text >= '0' && *text <= '9' && fd < 100000; text++)
+        fd = fd * 10 + (*text - '0');
+    return !*text && !sys_fstat(fd, &st) && S_ISREG(st.st_mode) && own_take(&recorder.memory, fd);
+}
+
+/* Whether a program that is executed now can open the shared memory by its path. */
+static bool is_within_reach(void)
+{
+    struct stat st;
+    long fd = sys_openat(AT_FDCWD, recorder.session_path, O_PATH | O_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    bool same = !sys_fstat((int)fd, &st) && st.st_dev == recorder.memory.dev &&
+                st.st_ino == recorder.memory.ino;
+    sys_close((int)fd);
+    return same;
+}
+
+const char *own_hand_on(void)
+{
+    static char variable[sizeof MLW_ENV_HANDED + 16];
+    int fd = sys_closed || recorder.lone ? -1 : process_memory_fd();
+    if (fd < 0 || is_within_reach() || sys_fcntl(fd, F_SETFD, 0))
+        return 0;
+    handed = true;
+    memcpy(variable, MLW_ENV_HANDED "=", sizeof MLW_ENV_HANDED);
+    *put_number(variable + sizeof MLW_ENV_HANDED, (uint64_t)fd) = 0;
+    return variable;
+}
+
+void own_not_handed(void)
+{
+    if (handed && recorder.memory.fd >= 0)
+        sys_fcntl(recorder.memory.fd, F_SETFD, FD_CLOEXEC);
+    handed = false;
 }

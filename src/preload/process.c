@@ -312,6 +312,16 @@ static struct mlw_session *map_session(void)
     return 0;
 }
 
+/* Says in a session of our own which file the recording is, by which what a kill leaves is saved.
+ */
+static void say_output(struct mlw_session *s)
+{
+    if (recorder.output.fd < 0)
+        return;
+    s->output_device = recorder.output.dev;
+    s->output_inode = recorder.output.ino;
+}
+
 /* Shared memory of our own: nobody waits beside us. */
 static struct mlw_session *make_session(void)
 {
@@ -352,6 +362,7 @@ static struct mlw_session *make_session(void)
     s->options = (setting_on("MALLOW_ENVIRONMENT") ? MLW_OPT_ENVIRONMENT : 0u) |
                  (setting_on("MALLOW_NO_FOLLOW") ? MLW_OPT_NO_FOLLOW : 0u);
     memcpy(s->output, recorder.output_path, sizeof s->output);
+    say_output(s); /* a child of fork has it open already */
     return s;
 }
 
@@ -364,6 +375,12 @@ static bool find_session(const char *output)
     if (path && strlen(path) < sizeof recorder.session_path) {
         strcpy(recorder.session_path, path);
         recorder.session = map_session();
+        if (!recorder.session && recorder.memory.fd >= 0) { /* what the path leads to is not ours */
+            sys_close(recorder.memory.fd);
+            recorder.memory.fd = -1;
+        }
+        if (!recorder.session && own_take_handed())
+            recorder.session = map_session();
     }
     recorder.lone = !recorder.session || !recorder.session->parent_pid;
     if (recorder.session)
@@ -391,8 +408,7 @@ static const char *open_output(void)
         return why;
     if (sys_fstat(recorder.output.fd, &st))
         return "cannot be opened";
-    recorder.session->output_device = st.st_dev;
-    recorder.session->output_inode = st.st_ino;
+    say_output(recorder.session);
     if (!st.st_size)
         say_file();
     return 0;
@@ -422,6 +438,18 @@ static struct mlw_process *claim_entry(struct mlw_session *s, int fd)
     return 0;
 }
 
+/* In which our number is ours; 0: it cannot be seen. */
+static uint64_t pid_namespace(void)
+{
+    char text[64];
+    uint64_t v = 0;
+    long n = sys_readlinkat(AT_FDCWD, "/proc/self/ns/pid", text, sizeof text);
+    for (long i = 0; i < n; i++) /* pid:[4026531836] */
+        if (text[i] >= '0' && text[i] <= '9')
+            v = v * 10 + (uint64_t)(text[i] - '0');
+    return v;
+}
+
 /* Our entry in the table, and the first window of buffers. */
 static bool claim(void)
 {
@@ -442,6 +470,7 @@ static bool claim(void)
     recorder.windows[0] = w;
     recorder.slots_used = 0;
     me->pid = recorder.pid;
+    me->pid_namespace = pid_namespace();
     me->image = recorder.image;
     me->forked_from = recorder.forked_from;
     me->private_bytes = private_bytes;

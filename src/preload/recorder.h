@@ -197,6 +197,12 @@ HIDDEN int process_memory_fd(void);
 #define OWN_OUTPUT_FLAGS (O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK)
 #define OWN_MEMORY_FLAGS (O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 HIDDEN const char *own_open_output(bool create);
+/* The shared memory, of a descriptor that an exec left us. False: there is none. */
+HIDDEN bool own_take_handed(void);
+/* Where a program that is executed now could not open the shared memory by its path, its descriptor
+ * stays open across the exec: NAME=NUMBER for the environment; else NULL. */
+HIDDEN const char *own_hand_on(void);
+HIDDEN void own_not_handed(void);
 /* Takes fd over (closes it without success), out of the way of the program's own low numbers. */
 HIDDEN bool own_take(struct own_file *f, long fd);
 

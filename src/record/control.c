@@ -164,10 +164,10 @@ static int sync_buffers(struct recording *r, struct mlw_process *e, struct error
 static int snapshot(struct recording *r, uint32_t index, struct error *err)
 {
     struct trust_process p;
-    const pid_t pid = (pid_t)r->shm.table[index].pid;
+    if (!find_process(&r->finder, &r->shm, &r->shm.table[index], clock_monotonic_ns(), &p))
+        return error_set(err, ERROR_USAGE, "the process has ended");
+    const pid_t pid = p.pid;
     /* What the caller may see of a third user's process is not for this recording. */
-    if (trust_process(pid, &p, err))
-        return -1;
     if (r->shm.owner != geteuid() && !trust_process_is_of(&p, r->shm.owner))
         return error_set(err, ERROR_UNSUPPORTED, "process %d is another user's", (int)pid);
     struct image *m = image_adopt(r, index, clock_monotonic_ns());
@@ -179,7 +179,7 @@ static int snapshot(struct recording *r, uint32_t index, struct error *err)
 }
 
 struct order {
-    pid_t pid;
+    pid_t pid, inner; /* inner: what the process calls itself */
     enum control_action action;
     const char *label;
 };
@@ -213,6 +213,14 @@ static bool has_written_too_much(const struct recording *r)
            r->sink.bytes > (64u << 20) + (uint64_t)st.st_blocks * 512;
 }
 
+/* Whether the entry is of the process that was named. */
+static bool is_named(struct recording *r, const struct mlw_process *e, const struct order *o)
+{
+    struct trust_process who;
+    return ((pid_t)e->pid == o->pid || (pid_t)e->pid == o->inner) &&
+           find_process(&r->finder, &r->shm, e, clock_monotonic_ns(), &who) && who.pid == o->pid;
+}
+
 /* To the processes of the session that it is about; *reached of them. */
 static int apply_to_all(struct recording *r, const struct order *o, uint32_t *reached,
                         struct error *err)
@@ -230,7 +238,7 @@ static int apply_to_all(struct recording *r, const struct order *o, uint32_t *re
     for (uint32_t i = 0; i < entries && !failed; i++) {
         struct mlw_process *e = &r->shm.table[i];
         if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) != MLW_PROC_LIVE ||
-            (!all && e->pid != (uint32_t)o->pid))
+            (!all && !is_named(r, e, o)))
             continue;
         failed = apply(r, i, o, err);
         ++*reached;
@@ -289,7 +297,10 @@ int control_run(pid_t pid, enum control_action action, const char *label, uint32
 {
     static struct recording recording;
     struct recording *r = &recording;
-    const struct order order = {pid, action, label};
+    struct trust_process who;
+    struct error none;
+    const pid_t inner = trust_process(pid, &who, &none) ? pid : who.inner_pid;
+    const struct order order = {pid, inner, action, label};
     uint32_t count = 0;
     *r = (struct recording){.sink = {.fd = -1, .reserve_fd = -1}};
     int failed = shm_find(&r->shm, pid, err);
@@ -299,6 +310,7 @@ int control_run(pid_t pid, enum control_action action, const char *label, uint32
     if (r->sink.fd >= 0)
         close(r->sink.fd);
     free(r->smaps.bytes);
+    find_release(&r->finder);
     shm_close(&r->shm);
     if (reached)
         *reached = count;

@@ -32,31 +32,42 @@ struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns)
     struct mlw_process *e = &r->shm.table[index];
     m->index = index;
     m->entry = e;
-    m->pid = (pid_t)e->pid;
+    m->inner = (pid_t)e->pid;
     m->id = e->image;
     m->start_clock = e->start_clock;
     m->first_seen_ns = m->next_sample_ns = now_ns;
     m->interval_ns = r->sample_interval_ns ? r->sample_interval_ns : FASTEST_NS;
     m->pidfd = m->statm = -1;
-    image_look(m);
+    image_look(r, m, now_ns);
     slots_refresh(&m->slots, &r->shm, e);
     return m;
 }
 
-void image_look(struct image *m)
+void image_look(struct recording *r, struct image *m, uint64_t now_ns)
 {
-    m->pidfd = m->pid > 0 ? (int)syscall(SYS_pidfd_open, m->pid, 0) : -1;
-    m->gone =
-        m->pidfd < 0 && (m->pid <= 0 || errno == ESRCH || (kill(m->pid, 0) && errno == ESRCH));
-    if (m->pidfd >= 0 && m->statm < 0)
-        m->statm = proc_open(m->pid, "statm");
+    struct trust_process who;
+    m->gone = r->nobody || !find_process(&r->finder, &r->shm, m->entry, now_ns, &who);
+    if (m->gone)
+        return;
+    m->pid = who.pid;
+    m->pidfd = (int)syscall(SYS_pidfd_open, who.pid, 0);
+    m->gone = (m->pidfd < 0 && errno == ESRCH) || !trust_process_lives(&who);
+    if (!m->gone && m->statm < 0)
+        m->statm = proc_open_memory(m->pid, "statm");
+}
+
+bool image_is_of_same(const struct image *a, const struct image *b)
+{
+    if (a->pid && b->pid)
+        return a->pid == b->pid;
+    return a->inner == b->inner && a->entry->pid_namespace == b->entry->pid_namespace;
 }
 
 struct mlw_chunk image_head(const struct recording *r, const struct image *m, uint16_t type)
 {
     return (struct mlw_chunk){.type = type,
                               .image = m->id,
-                              .pid = (uint32_t)m->pid,
+                              .pid = (uint32_t)m->inner,
                               .base_clock = clock_read(r->clock_kind)};
 }
 
@@ -98,6 +109,14 @@ static bool look_at_live(struct recording *r, struct image *m)
     return true;
 }
 
+/* The thread that was asked has ended: others may go on. */
+static bool ask_another(const struct recording *r, struct image *m, struct mlw_resident *s)
+{
+    close(m->statm);
+    m->statm = proc_open_memory(m->pid, "statm");
+    return statm_read(m->statm, r->page_bytes, s);
+}
+
 void image_sample(struct recording *r, struct image *m, uint64_t now_ns)
 {
     if (m->pending_n && now_ns - m->pending_since_ns > FLUSH_AFTER_NS)
@@ -105,7 +124,7 @@ void image_sample(struct recording *r, struct image *m, uint64_t now_ns)
     if (m->gone || m->statm < 0 || (now_ns < m->next_sample_ns && !split_has_mark(m)))
         return;
     struct mlw_resident s;
-    if (!statm_read(m->statm, r->page_bytes, &s)) {
+    if (!statm_read(m->statm, r->page_bytes, &s) && !ask_another(r, m, &s)) {
         m->next_sample_ns = now_ns + IDLE_NS;
         return;
     }
@@ -151,14 +170,29 @@ struct pidfd_exit_info {
 #define PIDFD_EXIT_WANTED 8u
 #define PIDFD_ASK_INFO    _IOWR(0xFF, 11, struct pidfd_exit_info)
 
-int image_wait_status(int pidfd, pid_t pid)
+/* As long as it is a zombie. */
+static int zombie_status(pid_t pid)
 {
-    struct pidfd_exit_info info = {.mask = PIDFD_EXIT_WANTED};
-    if (pidfd >= 0 && !ioctl(pidfd, PIDFD_ASK_INFO, &info) && info.mask & PIDFD_EXIT_WANTED)
-        return info.exit_code;
-    /* Older kernels say so as long as it is a zombie. 0 also stands for "you may not know". */
+    /* 0 also stands for "you may not know". */
     struct proc_stat stat;
     return proc_stat(pid, &stat) && stat.state == 'Z' && stat.exit_code ? stat.exit_code : -1;
+}
+
+/* Once its parent has waited for it. */
+static int reaped_status(int pidfd)
+{
+    struct pidfd_exit_info info = {.mask = PIDFD_EXIT_WANTED};
+    return pidfd >= 0 && !ioctl(pidfd, PIDFD_ASK_INFO, &info) && info.mask & PIDFD_EXIT_WANTED
+               ? info.exit_code
+               : -1;
+}
+
+int image_wait_status(int pidfd, pid_t pid)
+{
+    int status = reaped_status(pidfd);
+    if (status < 0)
+        status = zombie_status(pid);
+    return status < 0 ? reaped_status(pidfd) : status; /* it may have been waited for meanwhile */
 }
 
 static void put_lost(struct tlv *t, uint64_t calls, enum mlw_lost_reason reason)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "record/find.h"
 #include "record/shm.h"
 #include "record/sink.h"
 #include "record/slots.h"
@@ -23,6 +24,8 @@ struct kernel_source;
 /* What all images of a recording share. */
 struct recording {
     struct shm shm;
+    struct finder finder;
+    bool nobody; /* all processes of the session have ended */
     struct sink sink;
     enum mlw_clock_kind clock_kind;
     uint64_t started_ns;         /* CLOCK_MONOTONIC */
@@ -40,7 +43,8 @@ struct recording {
 struct image {
     uint32_t index; /* of its entry in the table */
     struct mlw_process *entry;
-    pid_t pid;
+    pid_t pid;   /* of the process here; 0: it was never seen */
+    pid_t inner; /* what it calls itself */
     uint64_t id;
     uint64_t start_clock;
     int pidfd;     /* readable once the process is gone; -1: gone already, or no descriptors left */
@@ -68,8 +72,11 @@ struct image {
 /* The image that the entry describes. NULL: no memory. */
 struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns);
 
-/* Without a pidfd: tries again to have one, and asks whether the process is there. */
-void image_look(struct image *m);
+/* Without a pidfd: looks again for the process, and whether it is there. */
+void image_look(struct recording *r, struct image *m, uint64_t now_ns);
+
+/* Whether both are images of one process. */
+bool image_is_of_same(const struct image *a, const struct image *b);
 
 /* Takes a sample if one is due, and a split when that is worth it (split.h). */
 void image_sample(struct recording *r, struct image *m, uint64_t now_ns);

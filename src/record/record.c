@@ -19,6 +19,7 @@
 #include "launch/launch.h"
 #include "record/image.h"
 #include "record/kernel.h"
+#include "record/recover.h"
 #include "record/watch.h"
 #include "trace/trace.h"
 #include "trust/place.h"
@@ -225,6 +226,7 @@ int record_run(const struct record_options *o, struct record_result *result, str
 
     r->clock_kind = clock_choose();
     r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    r->finder.began_ns = clock_monotonic_ns();
     r->sample_interval_ns = o->sample_interval_ns;
     if (launch_preload(o->library, &preload, err))
         goto failed;
@@ -277,6 +279,7 @@ int record_run(const struct record_options *o, struct record_result *result, str
     shm_close(&r->shm);
     if (r->sink.reserve_fd >= 0)
         close(r->sink.reserve_fd);
+    (void)record_recover_into(r->sink.fd); /* of processes that could not reach the session */
     struct stat st;
     if (!fstat(r->sink.fd, &st))
         result->file_bytes = (uint64_t)st.st_size;
@@ -286,6 +289,7 @@ int record_run(const struct record_options *o, struct record_result *result, str
     trust_place_close(&place);
     free(preload);
     free(r->smaps.bytes);
+    find_release(&r->finder);
     return 0;
 
 failed:

@@ -95,13 +95,13 @@ static struct named_session *find_sessions(int fd, size_t *count)
     return all;
 }
 
-/* Whether a process that is written in the session still uses it. */
+/* Whether a process still uses it. */
 static bool is_in_use(const struct shm *s)
 {
     struct trust_identity id;
     uint32_t entries = shm_entries(s);
-    bool used = !trust_identify(s->fd, &id);
-    for (uint32_t i = 0; i < entries && !used; i++)
+    bool used = !trust_identify(s->fd, &id) || trust_mapped_anywhere(&id);
+    for (uint32_t i = 0; i < entries && !used; i++) /* maps that may not be read */
         used = s->table[i].state != MLW_PROC_FREE && s->table[i].pid &&
                trust_process_maps((pid_t)s->table[i].pid, &id);
     return used;
@@ -154,12 +154,30 @@ static bool save(struct recording *r, const struct named_session *s)
     return saved;
 }
 
+unsigned record_recover_into(int fd)
+{
+    size_t count = 0;
+    unsigned saved = 0;
+    struct named_session *sessions = find_sessions(fd, &count);
+    struct recording *r = count ? calloc(1, sizeof *r) : NULL;
+    if (r) {
+        r->sink = (struct sink){.fd = fd, .reserve_fd = -1};
+        r->nobody = true;
+        r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+        r->clock_kind = clock_choose();
+        for (size_t i = 0; i < count; i++)
+            saved += save(r, &sessions[i]);
+    }
+    free(r);
+    free(sessions);
+    return saved;
+}
+
 unsigned record_recover(const char *path)
 {
     const struct trust_rule own = {.owners = TRUST_CALLER, .follow = true};
     struct error ignored;
     uint32_t magic = 0;
-    size_t count = 0;
     unsigned saved = 0;
     int fd = trust_open(AT_FDCWD, path, TRUST_APPEND, &own, &ignored);
     if (fd < 0)
@@ -170,17 +188,7 @@ unsigned record_recover(const char *path)
         close(fd);
         return 0;
     }
-    struct named_session *sessions = find_sessions(fd, &count);
-    struct recording *r = count ? calloc(1, sizeof *r) : NULL;
-    if (r) {
-        r->sink = (struct sink){.fd = fd, .reserve_fd = -1};
-        r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-        r->clock_kind = clock_choose();
-        for (size_t i = 0; i < count; i++)
-            saved += save(r, &sessions[i]);
-    }
-    free(r);
-    free(sessions);
+    saved = record_recover_into(fd);
     close(fd);
     return saved;
 }

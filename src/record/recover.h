@@ -11,5 +11,8 @@
  * (sealed, not writable, somebody else at it, no such session any more) is no error: the recording
  * is then what it is. */
 unsigned record_recover(const char *path);
+/* The same of a raw recording that the caller has open for reading and appending, and holds the
+ * lock of. */
+unsigned record_recover_into(int fd);
 
 #endif

@@ -233,7 +233,7 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
 
 int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err)
 {
-    int fd = proc_open(pid, "smaps");
+    int fd = proc_open_memory(pid, "smaps");
     if (fd < 0)
         return error_system(err, "cannot read /proc/%d/smaps", (int)pid);
     b->n = 0;

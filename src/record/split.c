@@ -38,7 +38,7 @@ static int ask(struct recording *r, struct image *m, struct mlw_split *split, st
         .session_inode = fstat(r->shm.fd, &st) ? 0 : st.st_ino,
         .thread_pointers = pointers,
         .threads =
-            slots_thread_pointers(&m->slots, &r->shm, (uint32_t)m->pid, pointers, MOST_THREADS),
+            slots_thread_pointers(&m->slots, &r->shm, (uint32_t)m->inner, pointers, MOST_THREADS),
         .private_bytes = __atomic_load_n(&m->entry->private_bytes, __ATOMIC_RELAXED)};
     split->clock = clock_read(r->clock_kind);
     uint64_t rss = 0;

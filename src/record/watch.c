@@ -94,7 +94,8 @@ static void end_image(struct watch *w, uint32_t index, bool still_running)
 {
     struct image *m = w->images[index];
     int status = -1;
-    if (m->pid == w->program && w->reaped)
+    const bool unseen = !m->pid && m->inner == w->program && find_is_here(&w->r->finder, m->entry);
+    if (w->reaped && (m->pid == w->program || unseen))
         status = w->wait_status;
     else if (m->gone && m->pid > 0)
         status = image_wait_status(m->pidfd, m->pid);
@@ -110,7 +111,7 @@ static void end_older(struct watch *w, const struct image *fresh)
 {
     for (uint32_t i = 0; i < w->reach; i++) {
         struct image *m = w->images[i];
-        if (!m || m == fresh || m->pid != fresh->pid || m->start_clock > fresh->start_clock)
+        if (!m || m == fresh || !image_is_of_same(m, fresh) || m->start_clock > fresh->start_clock)
             continue;
         if (pidfd_gone(m->pidfd)) /* another process was given its number */
             m->gone = true;
@@ -129,8 +130,9 @@ static void look_at_starting(struct watch *w, uint32_t index)
         *since = w->now_ns;
         return;
     }
-    pid_t pid = (pid_t)__atomic_load_n(&e->pid, __ATOMIC_RELAXED);
-    if (w->now_ns - *since < SECOND_NS || pid <= 0 || !kill(pid, 0) || errno != ESRCH)
+    struct trust_process who;
+    if (w->now_ns - *since < SECOND_NS || !__atomic_load_n(&e->pid, __ATOMIC_RELAXED) ||
+        find_process(&w->r->finder, &w->r->shm, e, w->now_ns, &who))
         return;
     *since = 0;
     memset((char *)e + sizeof e->state, 0, sizeof *e - sizeof e->state);
@@ -194,7 +196,7 @@ static void serve_images(struct watch *w)
             continue;
         if (m->pidfd < 0 && !m->gone && w->now_ns >= m->next_look_ns) {
             m->next_look_ns = w->now_ns + LOOK_NS;
-            image_look(m);
+            image_look(w->r, m, w->now_ns);
             epoll_watch(w, m->pidfd, TAG_IMAGE, i);
         }
         if (m->gone) {

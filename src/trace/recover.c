@@ -34,33 +34,21 @@ static int open_session(const struct raw *r, const struct raw_image *m, struct t
         strchr(m->session + sizeof prefix - 1, '/') || !m->pid ||
         !trust_identify(r->fd, &recording))
         return -1;
-    if (!kill((pid_t)m->pid, 0) || errno != ESRCH)
-        return -1;
+    /* Before the session is opened: a process that ends meanwhile takes it away. */
+    const bool alive = !kill((pid_t)m->pid, 0) || errno != ESRCH;
     const struct trust_rule rule = {
         .owners = TRUST_USER, .user = recording.owner, .most_bytes = MOST_BYTES, .one_name = true};
     int fd = trust_open(AT_FDCWD, m->session, TRUST_READ, &rule, &ignored);
     if (fd < 0)
         return -1;
-    if (!trust_identify(fd, id) || !read_at(fd, &s, sizeof s, 0) || s.magic != MLW_SESSION_MAGIC ||
-        s.version != MLW_FORMAT_VERSION || s.parent_pid || s.output_device != recording.device ||
-        s.output_inode != recording.inode) {
+    if (!trust_identify(fd, id) || (alive && trust_process_maps((pid_t)m->pid, id)) ||
+        trust_mapped_anywhere(id) || !read_at(fd, &s, sizeof s, 0) ||
+        s.magic != MLW_SESSION_MAGIC || s.version != MLW_FORMAT_VERSION || s.parent_pid ||
+        s.output_device != recording.device || s.output_inode != recording.inode) {
         close(fd);
         return -1;
     }
     return fd;
-}
-
-/* Whether a process that is written in the session still uses it. */
-static bool in_use(int fd, const struct trust_identity *id)
-{
-    for (uint32_t k = 0; k < MLW_PROCESSES; k++) {
-        struct mlw_process p;
-        if (!read_at(fd, &p, sizeof p, mlw_process_offset(k)) || p.state == MLW_PROC_FREE)
-            return false;
-        if (p.pid && trust_process_maps((pid_t)p.pid, id))
-            return true;
-    }
-    return false;
 }
 
 /* The rows at p that are whole; *calls of them are calls. */
@@ -142,7 +130,7 @@ void recover_remove(const struct raw *r)
         int fd = open_session(r, &r->images[i], &id);
         if (fd < 0)
             continue;
-        if (id.owner == geteuid() && !in_use(fd, &id))
+        if (id.owner == geteuid())
             (void)trust_remove(folder, r->images[i].session + sizeof FOLDER - 1, &id, &ignored);
         close(fd);
     }

@@ -53,6 +53,8 @@ static bool parse(struct trust_process *p, const char *status, const char *stat)
         p->uid[i] = (uid_t)uid[i];
     p->ppid = (pid_t)parent;
     p->inner_pid = levels ? (pid_t)inner[levels - 1] : p->pid;
+    p->levels = levels ? levels : 1;
+    p->leader_ended = fields.state == 'Z' || fields.state == 'X';
     p->start_ns = monotonic_of(p->start_ticks);
     return true;
 }
@@ -130,18 +132,70 @@ bool trust_process_writes(pid_t pid, const struct trust_identity *file)
     return found;
 }
 
-bool trust_process_maps(pid_t pid, const struct trust_identity *file)
+/* Whether the process maps the file: from this offset on, or NULL, anywhere. */
+static enum trust_maps look_at_maps(pid_t pid, const struct trust_identity *file,
+                                    const uint64_t *offset)
 {
-    struct trust_process p;
-    struct error ignored;
     struct proc_maps maps;
     struct proc_mapping m;
-    bool found = false;
+    enum trust_maps found = TRUST_MAPS_NOTHING;
     if (!proc_maps_open(&maps, pid))
-        return !trust_process(pid, &p, &ignored);
-    while (!found && proc_maps_next(&maps, &m))
-        found = m.device == file->device && m.inode == file->inode;
-    const bool refused = !found && (errno == EACCES || errno == EPERM);
+        return errno == ENOENT || errno == ESRCH ? TRUST_MAPS_NOTHING : TRUST_MAPS_UNKNOWN;
+    while (found != TRUST_MAPS_FILE && proc_maps_next(&maps, &m))
+        found =
+            m.device == file->device && m.inode == file->inode && (!offset || *offset == m.offset)
+                ? TRUST_MAPS_FILE
+                : TRUST_MAPS_OTHERS;
+    if (found == TRUST_MAPS_NOTHING && (errno == EACCES || errno == EPERM))
+        found = TRUST_MAPS_UNKNOWN;
     proc_maps_close(&maps);
-    return found || refused;
+    return found;
+}
+
+enum trust_maps trust_process_maps_at(pid_t pid, const struct trust_identity *file, uint64_t offset)
+{
+    return look_at_maps(pid, file, &offset);
+}
+
+bool trust_process_maps(pid_t pid, const struct trust_identity *file)
+{
+    enum trust_maps found = look_at_maps(pid, file, NULL);
+    return found == TRUST_MAPS_FILE || found == TRUST_MAPS_UNKNOWN;
+}
+
+bool trust_mapped_anywhere(const struct trust_identity *file)
+{
+    DIR *d = opendir("/proc");
+    bool found = false;
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
+        struct trust_process who;
+        struct error ignored;
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        enum trust_maps maps =
+            pid > 0 && pid != getpid() ? look_at_maps(pid, file, NULL) : TRUST_MAPS_NOTHING;
+        found = maps == TRUST_MAPS_FILE || (maps == TRUST_MAPS_UNKNOWN &&
+                                            !trust_process(pid, &who, &ignored) && who.levels > 1);
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
+unsigned trust_processes(bool (*each)(void *arg, const struct trust_process *p), void *arg)
+{
+    DIR *d = opendir("/proc");
+    unsigned n = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct trust_process who;
+        struct error ignored;
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        if (pid <= 0 || trust_process(pid, &who, &ignored))
+            continue;
+        n++;
+        if (!each(arg, &who))
+            break;
+    }
+    if (d)
+        closedir(d);
+    return n;
 }

@@ -15,6 +15,8 @@
 struct trust_process {
     pid_t pid;            /* as this process sees it */
     pid_t inner_pid;      /* as it sees itself, in the innermost pid namespace */
+    unsigned levels;      /* of pid namespaces, from this process's own inwards; 1: the same */
+    bool leader_ended;    /* its first thread has ended: others may go on, or it is a zombie */
     pid_t ppid;           /* as this process sees it; 0: not visible here */
     uid_t uid[4];         /* real, effective, saved, of file access */
     uint64_t start_ticks; /* since boot, in clock ticks: tells processes of one id apart */
@@ -23,6 +25,9 @@ struct trust_process {
 
 /* 0, or -1 with *err (ESRCH in err->number when there is none). All fields are of one process. */
 int trust_process(pid_t pid, struct trust_process *p, struct error *err);
+
+/* Every process there is, until each() returns false. Returns how many were shown. */
+unsigned trust_processes(bool (*each)(void *arg, const struct trust_process *p), void *arg);
 
 /* Whether it still runs, or is a zombie: not another process of its id. */
 bool trust_process_lives(const struct trust_process *p);
@@ -37,5 +42,20 @@ bool trust_process_writes(pid_t pid, const struct trust_identity *file);
 /* Whether the process has this file mapped. True, too, when it lives and its maps may not be read.
  */
 bool trust_process_maps(pid_t pid, const struct trust_identity *file);
+
+/* Whether any other process has it mapped, as far as that can be seen: whatever ids it goes by.
+ * True, too, when one in another pid namespace has maps that may not be read. Looks at all
+ * processes. */
+bool trust_mapped_anywhere(const struct trust_identity *file);
+
+enum trust_maps {
+    TRUST_MAPS_NOTHING, /* it has no memory: it has ended, or is within an exec */
+    TRUST_MAPS_UNKNOWN, /* its maps may not be read */
+    TRUST_MAPS_OTHERS,  /* not this one */
+    TRUST_MAPS_FILE
+};
+/* Whether a mapping of the process begins at this offset of the file. */
+enum trust_maps trust_process_maps_at(pid_t pid, const struct trust_identity *file,
+                                      uint64_t offset);
 
 #endif

@@ -1,0 +1,178 @@
+"""Programs in pid, user and mount namespaces, with /proc mounted anew, in a root with its own /dev/shm, and
+with a first thread that has ended (tests/victims/nested.c): the right process is measured, its end is
+reported as it was, mallow ends too, and nothing is left in /dev/shm.
+
+Needs unshare(1), and root for what an ordinary user may not do; what cannot be tried here says SKIPPED."""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from mallowtest import Case, MALLOW, main, victim
+
+MIB = 1 << 20
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+# A root of its own, as a container has: other /proc, other /dev/shm.
+ROOT = ('set -e; mount --rbind / "$0"; mount -t tmpfs none "$0/dev/shm"; mount -t proc proc "$0/proc"; '
+        'exec chroot "$0" "$@"')
+WRAPPERS = {
+    "plain": [],
+    "pid": ["unshare", "-p", "-f"],
+    "pid and proc": ["unshare", "-p", "-f", "--mount-proc"],
+    "user": ["unshare", "-U"],
+    "user, pid and proc": ["unshare", "-U", "-r", "-p", "-f", "--mount-proc"],
+    "two levels": ["unshare", "-p", "-f", "--mount-proc", "unshare", "-p", "-f", "--mount-proc"],
+    "container": ["unshare", "-m", "-p", "-f", "sh", "-c", ROOT, "ROOT"],
+}
+
+
+def status_of(pid):
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    except (OSError, ValueError):
+        return {}
+
+
+def descendants(pid):
+    """Of pid, by /proc."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            parents[int(name)] = int(status_of(name).get("PPid", 0))
+    found = []
+    for p in parents:
+        q = p
+        while q in parents and q != pid:
+            q = parents[q]
+        if q == pid and p != pid:
+            found.append(p)
+    return found
+
+
+def open_files(pid):
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            yield os.readlink(f"/proc/{pid}/fd/{fd}")
+        except OSError:
+            pass  # closed meanwhile
+
+
+def wait_until(what, why):
+    end = time.monotonic() + 120
+    while not (value := what()):
+        if time.monotonic() > end:
+            raise AssertionError(why)
+        time.sleep(0.005)
+    return value
+
+
+def left():
+    return sorted(n for n in os.listdir("/dev/shm") if n.startswith("mallow"))
+
+
+class Namespaces(Case):
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(left(), [], "of before")
+
+    def wrapper(self, name, user=()):
+        argv = [a.replace("ROOT", os.path.join(self.dir, "root")) if a == "ROOT" else a for a in WRAPPERS[name]]
+        os.makedirs(os.path.join(self.dir, "root"), exist_ok=True)
+        alone = subprocess.run([*user, *argv, "true"], capture_output=True, timeout=600)
+        if alone.returncode:
+            print(f"SKIPPED, LOUDLY: {name}: not possible here: {alone.stderr.decode(errors='replace').strip()}")
+            return None
+        return argv
+
+    def nested(self, mallow):
+        """The process that has said that it is ready: the child of another."""
+        def look():
+            for p in descendants(mallow):
+                s = status_of(p)
+                if s.get("Name") == status_of(s["PPid"]).get("Name") == "nested":
+                    return p
+            return None
+        return wait_until(look, "the program did not come up")
+
+    def start(self, command, argv, user=()):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("MALLOW_")}
+        p = subprocess.Popen([*user, MALLOW, *command, "--", *argv], env=env, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        return p
+
+    def one(self, name, options=(), kill=False, user=()):
+        wrapper = self.wrapper(name, user)
+        if wrapper is None:
+            return
+        context = f"{name} {options} {'killed' if kill else ''} {user}"
+        if os.path.exists(self.file):
+            os.unlink(self.file)
+        p = self.start(["record", "-o", self.file], [*wrapper, victim("nested"), *options], user)
+        self.assertEqual(p.stdout.readline(), b"ready 0\n", context)
+        pid = self.nested(p.pid)
+
+        # mallow has its size open, so it is the one that is measured
+        wait_until(lambda: any(name.startswith(f"/proc/{pid}/") for name in open_files(p.pid)), context + ": never looked at")
+        if kill:
+            os.kill(pid, signal.SIGKILL)
+        out, err = p.communicate(timeout=600)
+        self.assertEqual(out, b"", context)
+        # unshare -f says of a child that was killed with which signal, or, in some versions, 1
+        self.assertIn(p.returncode, [137, 1] if kill and "-f" in wrapper else [137] if kill else [7],
+                      context + err.decode(errors="replace"))
+        self.assertNotIn(b"no longer recorded", err, context)
+        self.assertEqual(left(), [], context)
+        doc = self.report()
+        [it] = [q for q in doc["processes"] if os.path.basename(q["exe"]) == "nested"
+                and q["requested_bytes"] < 64 * MIB and q["end"] != "exec"]
+        self.assertEqual((it["complete"], it["end"]), (not kill, "killed" if kill else "exit"), context)
+        self.assertEqual((it.get("signal"), it.get("exit_status")), (9, None) if kill else (None, 7), context)
+        self.assertGreaterEqual(it["peak_rss_bytes"] or 0, 64 * MIB, context)
+        self.assertLess(it["peak_rss_bytes"], 96 * MIB, context)
+        self.assertEqual(doc["lost_events"], 0, context)
+        return doc
+
+    def test_exit(self):
+        for name in WRAPPERS:
+            self.one(name)
+
+    def test_killed(self):
+        for name in WRAPPERS:
+            self.one(name, kill=True)
+
+    def test_own(self):
+        self.one("plain", ["own"])
+        self.one("plain", ["own"], kill=True)
+
+    def test_leader_ended(self):
+        for name in ("plain", "pid and proc", "container"):
+            self.one(name, ["leader"])
+            self.one(name, ["leader"], kill=True)
+
+    def test_session_out_of_reach(self):
+        """It makes a session of its own in /dev/shm; killed, it leaves it to mallow."""
+        p = self.start(["record", "-o", self.file],
+                       ["env", "MALLOW_SESSION=/proc/0/fd/0", victim("nested")])
+        self.assertEqual(p.stdout.readline(), b"ready 2\n")
+        self.assertEqual(len(left()), 2)
+        os.kill(self.nested(p.pid), signal.SIGKILL)
+        out, err = p.communicate(timeout=600)
+        self.assertEqual((p.returncode, out, left()), (137, b"", []), err)
+        for it in self.report()["processes"]:
+            if os.path.basename(it["exe"]) == "nested":
+                self.assertEqual((it["complete"], it["end"]), (False, "killed"))
+                self.assertGreaterEqual(it["requested_bytes"], MIB)
+
+    @unittest.skipIf(os.geteuid(), "SKIPPED, LOUDLY: only root can become somebody else")
+    def test_of_another_user(self):
+        os.chmod(self.dir, 0o777)
+        for name in ("plain", "user", "user, pid and proc"):
+            self.one(name, kill=True, user=NOBODY)
+
+
+if __name__ == "__main__":
+    main()
