@@ -7,6 +7,8 @@
 #include "base/human.h"
 #include "cli/command.h"
 #include "cli/heap_show.h"
+#include "cli/view.h"
+#include "record/control.h"
 
 enum { TOP_DEFAULT = 20 };
 
@@ -14,13 +16,14 @@ struct heap_cli {
     bool json, leaks, free;
     int by; /* enum heap_view less one; -1: not given */
     uint64_t top;
-    const char *why, *who, *fail_above;
+    const char *why, *who, *fail_above, *recording;
+    struct view_options view; /* of names */
 };
 
 #define AT(field) offsetof(struct heap_cli, field)
 
 static const struct option_spec specs[] = {
-    {0, "by", OPTION_CHOICE, AT(by), "type|root|size|arena",
+    {0, "by", OPTION_CHOICE, AT(by), "type|root|site|size|arena",
      "one table only, of this (default: roots and types)"},
     {0, "leaks", OPTION_FLAG, AT(leaks), NULL, "list the blocks that nothing refers to any more"},
     {0, "free", OPTION_FLAG, AT(free), NULL,
@@ -30,6 +33,11 @@ static const struct option_spec specs[] = {
     {0, "who", OPTION_TEXT, AT(who), "ADDR", "print what refers to the block at this address"},
     {0, "fail-above", OPTION_TEXT, AT(fail_above), "unreachable=SIZE",
      "exit 1 when unreachable blocks hold more than this, or cannot be known"},
+    {0, "recording", OPTION_TEXT, AT(recording), "FILE",
+     "join with a recording of the process: who allocated the blocks (--by site)",
+     .completion = VALUE_FILE},
+    {0, "debug-path", OPTION_TEXTS, AT(view.debug_paths), "FOLDER",
+     "look for separate debug information here, too; may be repeated", .completion = VALUE_FOLDER},
     {'n', NULL, OPTION_COUNT, AT(top), "N", "show N rows of a table (default 20; all in JSON)", 1,
      UINT32_MAX},
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
@@ -67,6 +75,40 @@ static bool exceeds(const struct command *self, const struct heap_facts *f, uint
     return true;
 }
 
+struct opened { /* the recording */
+    const struct heap_cli *cli;
+    struct trace *trace;
+    struct symbols *symbols;
+    struct names *names;
+};
+
+static struct trace *open_recording(void *arg, uint32_t pid, bool live, struct error *err)
+{
+    struct opened *o = arg;
+    struct error ignored; /* its recorder may have ended: then all is in the file */
+    if (live && pid)
+        control_run((pid_t)pid, CONTROL_SYNC, NULL, NULL, &ignored);
+    o->trace = view_open(o->cli->recording, 0, 0, err);
+    return o->trace;
+}
+
+static int open_names(struct opened *o, const struct heap *h, struct error *err)
+{
+    if (!o->trace)
+        return 0;
+    o->symbols = view_symbols(&o->cli->view, err);
+    if (o->symbols)
+        o->names = names_new(o->symbols, &trace_info(o->trace)->images[heap_facts(h)->image], err);
+    return o->names ? 0 : -1;
+}
+
+static void close_recording(struct opened *o)
+{
+    names_free(o->names);
+    symbols_free(o->symbols);
+    trace_close(o->trace);
+}
+
 static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address, struct error *err)
 {
     struct heap_step *steps;
@@ -98,17 +140,32 @@ static int run(const struct command *self, const void *options, char **operands,
     if (cli->fail_above && !parse_limit(cli->fail_above, &limit))
         return command_usage(self, "--fail-above: '%s' is not like unreachable=1M",
                              cli->fail_above);
+    if (cli->by == HEAP_VIEW_SITE - 1 && !cli->recording)
+        return command_usage(self,
+                             "--by site needs --recording: a heap does not say who allocated");
+    struct opened opened = {.cli = cli};
     struct progress progress;
     progress_begin(&progress, "reading the heap");
-    const struct heap_options how = {.progress = progress_update, .progress_arg = &progress};
+    const struct heap_options how = {.progress = progress_update,
+                                     .progress_arg = &progress,
+                                     .recording = cli->recording ? open_recording : NULL,
+                                     .recording_arg = &opened};
     struct heap *h = heap_read(operands[0], &how, &err);
     progress_end(&progress);
-    if (!h)
+    if (!h) {
+        close_recording(&opened);
         return command_fail(self, &err);
+    }
+    if (open_names(&opened, h, &err)) {
+        heap_free(h);
+        close_recording(&opened);
+        return command_fail(self, &err);
+    }
     const struct heap_show show = {.view =
                                        cli->by < 0 ? HEAP_VIEW_ALL : (enum heap_view)(cli->by + 1),
                                    .top = cli->top ? cli->top : TOP_DEFAULT,
                                    .top_given = cli->top != 0,
+                                   .names = opened.names,
                                    .free = cli->free,
                                    .leaks = cli->leaks};
     int status = asked       ? show_one(h, cli, address, &err)
@@ -118,13 +175,14 @@ static int run(const struct command *self, const void *options, char **operands,
     if (!status && !heap_facts(h)->verified)
         command_warn(self, "the heap could not be verified: %s", heap_facts(h)->reason);
     heap_free(h);
+    close_recording(&opened);
     if (status)
         return command_fail(self, &err);
     status = command_finish(self);
     return status ? status : above ? EXIT_FAILED : EXIT_DONE;
 }
 
-static const struct heap_cli defaults = {.by = -1};
+static const struct heap_cli defaults = {.by = -1, .view = VIEW_DEFAULTS};
 
 const struct command command_heap = {
     .name = "heap",

@@ -58,6 +58,10 @@ static json_object *facts(const struct heap_facts *f)
         put_number(o, "python_pool_used_bytes", f->pool_used_bytes);
         put_number(o, "python_pool_bytes", f->pool_bytes);
     }
+    if (f->recorded) {
+        put_number(o, "recorded_blocks", f->known_blocks);
+        put_number(o, "recorded_bytes", f->known_bytes);
+    }
     put_number(o, "references", f->references);
     if (f->verified) {
         put_number(o, "unreachable_bytes", f->unreachable_bytes);
@@ -128,7 +132,50 @@ static int put_table(json_object *to, struct heap *h, enum heap_by by, const cha
     return 0;
 }
 
-static json_object *leaks(struct heap *h, uint64_t top)
+/* The frames of a call stack, innermost first. */
+static void put_frames(json_object *to, struct names *names, uint32_t stack)
+{
+    enum { FRAMES_MAX = 512 };
+    uint32_t ids[FRAMES_MAX];
+    size_t count = heap_show_frames(names, stack, ids, FRAMES_MAX);
+    json_object *list = json_object_new_array();
+    for (size_t i = 0; i < count; i++) {
+        struct buffer text = {0};
+        names_frame_json(names_frame(names, ids[i]), &text);
+        json_object *frame = buffer_failed(&text) ? NULL : json_tokener_parse(buffer_text(&text));
+        if (frame)
+            json_object_array_add(list, frame);
+        buffer_release(&text);
+    }
+    json_object_object_add(to, "frames", list);
+}
+
+static int put_sites(json_object *to, struct heap *h, const struct heap_show *s, uint64_t top,
+                     struct error *err)
+{
+    size_t count;
+    const struct heap_site *sites = heap_sites(h, &count, err);
+    if (!sites)
+        return err->kind == ERROR_NONE ? 0 : -1;
+    json_object *list = json_object_new_array();
+    for (size_t i = 0; i < count && i < top; i++) {
+        json_object *o = json_object_new_object();
+        put_frames(o, s->names, sites[i].stack);
+        put_number(o, "blocks", sites[i].blocks);
+        put_number(o, "bytes", sites[i].bytes);
+        put_number(o, "retained_bytes", sites[i].retained_bytes);
+        put_number(o, "retained_blocks", sites[i].retained_blocks);
+        if (heap_facts(h)->verified) {
+            put_number(o, "unreachable_bytes", sites[i].unreachable_bytes);
+            put_number(o, "unreachable_blocks", sites[i].unreachable_blocks);
+        }
+        json_object_array_add(list, o);
+    }
+    json_object_object_add(to, "sites", list);
+    return 0;
+}
+
+static json_object *leaks(struct heap *h, struct names *names, uint64_t top)
 {
     json_object *list = json_object_new_array();
     size_t count = heap_leaks(h);
@@ -140,6 +187,8 @@ static json_object *leaks(struct heap *h, uint64_t top)
         put_number(o, "blocks", leak.blocks);
         put_text(o, "type", leak.type);
         put_address(o, "address", leak.address);
+        if (names)
+            put_frames(o, names, leak.stack);
         json_object_array_add(list, o);
     }
     return list;
@@ -174,9 +223,11 @@ int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err)
     if (!status)
         status = put_table(o, h, HEAP_BY_SIZE, "sizes", top, err);
     if (!status)
+        status = put_sites(o, h, s, top, err);
+    if (!status)
         status = put_pins(o, h, top, err);
     if (!status && heap_facts(h)->verified)
-        json_object_object_add(o, "unreachable", leaks(h, top));
+        json_object_object_add(o, "unreachable", leaks(h, s->names, top));
     if (!status)
         document_print(o);
     json_object_put(o);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/human.h"
 #include "base/text.h"
@@ -27,10 +28,13 @@ static void show_facts(const struct heap_facts *f)
     text_printf(stdout, "%s", f->source);
     if (f->stopped_ns)
         text_printf(stdout, " (it stood still for %s)", human_duration(a, f->stopped_ns));
-    text_printf(stdout, ", heap of glibc in %s\n", f->allocator);
+    text_printf(stdout, ", heap of %s%s\n", f->only_recorded ? "" : "glibc in ", f->allocator);
     if (*f->note)
         text_printf(stdout, "note: %s\n", f->note);
-    if (f->verified)
+    if (f->verified && f->only_recorded)
+        text_printf(stdout,
+                    "verified: the recording lost nothing, and its blocks are what was read\n");
+    else if (f->verified)
         text_printf(
             stdout,
             "verified: all of it was read. %zu arena%s add%s up to the byte, %s blocks with "
@@ -42,6 +46,9 @@ static void show_facts(const struct heap_facts *f)
                     "NOT VERIFIED: %s. What follows is incomplete, and there are no totals "
                     "of leaks\n",
                     f->reason);
+    if (f->recorded)
+        text_printf(stdout, "the recording knows who allocated %s of %s blocks\n",
+                    human_count(a, f->known_blocks), human_count(b, f->blocks));
     text_printf(stdout, "\n");
     put_size(f->used_bytes);
     text_printf(stdout, "  in %s blocks of the program\n", human_count(a, f->blocks));
@@ -154,24 +161,102 @@ static void show_arenas(const struct heap_facts *f, const struct heap_show *s)
     }
 }
 
+size_t heap_show_frames(struct names *names, uint32_t stack, uint32_t *ids, size_t max)
+{
+    size_t count = 0;
+    const struct trace_image *image = names ? names_image(names) : NULL;
+    uint32_t node = stack;
+    for (size_t steps = 0; image && node && node <= image->stacks && count < max && steps < max;
+         steps++, node = image->nodes[node].parent) {
+        const uint32_t *at;
+        size_t n = names_of(names, node, &at);
+        for (size_t i = 0; i < n && count < max; i++)
+            ids[count++] = at[i];
+    }
+    return count;
+}
+
+/* The innermost frame that is not machinery of allocation, and some of its callers. */
+static void show_stack(struct names *names, uint32_t stack)
+{
+    enum { SHOWN = 4, LOOKED_AT = 32 };
+    uint32_t ids[LOOKED_AT];
+    size_t count = heap_show_frames(names, stack, ids, LOOKED_AT), from = 0;
+    while (from + 1 < count && names_frame(names, ids[from])->wrapper)
+        from++;
+    if (!count)
+        text_printf(stdout, "(not in the recording)");
+    for (size_t i = from; i < count && i < from + SHOWN; i++) {
+        const struct name_frame *f = names_frame(names, ids[i]);
+        text_printf(stdout, "%s%s", i > from ? " <- " : "", f->function);
+        if (f->file && i == from) {
+            const char *slash = strrchr(f->file, '/');
+            text_printf(stdout, " (%s:%u)", slash ? slash + 1 : f->file, f->line);
+        }
+    }
+    text_printf(stdout, "\n");
+}
+
+static bool is_like(const struct heap_leak *a, const struct heap_leak *b)
+{
+    return a->bytes == b->bytes && a->blocks == b->blocks && a->stack == b->stack &&
+           !strcmp(a->type, b->type);
+}
+
 static void show_leaks(struct heap *h, const struct heap_show *s)
 {
-    size_t count = heap_leaks(h), shown = 0;
+    size_t count = heap_leaks(h), shown = 0, rest = 0;
+    char text[HUMAN_TEXT_BYTES];
     if (!heap_facts(h)->verified)
         return;
     if (!count) {
         text_printf(stdout, "\nno unreachable blocks\n");
         return;
     }
-    text_printf(stdout, "\n%10s %13s  %s\n", "leaked", "blocks", "first block");
+    text_printf(stdout, "\n%10s %13s  %s\n", "leaked", "blocks", "first block, its type");
+    for (size_t i = 0; i < count && shown < s->top; shown++) {
+        struct heap_leak leak, next;
+        size_t like = 0; /* groups of the same shape are one line */
+        heap_leak(h, i, &leak);
+        for (next = leak; i < count && is_like(&leak, &next); like++)
+            if (++i < count)
+                heap_leak(h, i, &next);
+        put_size(leak.bytes * like);
+        put_count(leak.blocks * like);
+        text_printf(stdout, "  0x%" PRIx64 "  %s", leak.address, leak.type);
+        if (like > 1)
+            text_printf(stdout, ", and %s more like it", human_count(text, like - 1));
+        text_printf(stdout, "\n");
+        if (s->names && leak.stack) {
+            text_printf(stdout, "%26s  allocated by ", "");
+            show_stack(s->names, leak.stack);
+        }
+        rest = count - i;
+    }
+    if (rest)
+        text_printf(stdout, "  ... and %s more (-n)\n", human_count(text, rest));
+}
+
+static int show_sites(struct heap *h, const struct heap_show *s, struct error *err)
+{
+    size_t count, shown = 0;
+    const struct heap_site *sites = heap_sites(h, &count, err);
+    if (!sites)
+        return err->kind == ERROR_NONE ? 0 : -1;
+    text_printf(stdout, "\n%10s %10s %10s %13s  %s\n", "retained", "own", "leaked", "blocks",
+                "call site");
     for (; shown < count && shown < s->top; shown++) {
-        struct heap_leak leak;
-        heap_leak(h, shown, &leak);
-        put_size(leak.bytes);
-        put_count(leak.blocks);
-        text_printf(stdout, "  0x%" PRIx64 "  %s\n", leak.address, leak.type);
+        put_size(sites[shown].retained_bytes);
+        text_printf(stdout, " ");
+        put_size(sites[shown].bytes);
+        text_printf(stdout, " ");
+        put_size(sites[shown].unreachable_bytes);
+        put_count(sites[shown].blocks);
+        text_printf(stdout, "  ");
+        show_stack(s->names, sites[shown].stack);
     }
     show_cut(count, shown);
+    return 0;
 }
 
 static int show_free(struct heap *h, const struct heap_show *s, struct error *err)
@@ -200,6 +285,8 @@ int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err)
         status = show_roots(h, s, err);
     if (!status && (all || s->view == HEAP_VIEW_TYPE))
         status = show_types(h, s, HEAP_BY_TYPE, "type", err);
+    if (!status && s->names && (all || s->view == HEAP_VIEW_SITE))
+        status = show_sites(h, s, err);
     if (!status && s->view == HEAP_VIEW_SIZE)
         status = show_types(h, s, HEAP_BY_SIZE, "size", err);
     if (!status && s->view == HEAP_VIEW_ARENA)

@@ -8,16 +8,29 @@
 
 #include "base/error.h"
 #include "heap/heap.h"
+#include "report/names.h"
 
-enum heap_view { HEAP_VIEW_ALL, HEAP_VIEW_TYPE, HEAP_VIEW_ROOT, HEAP_VIEW_SIZE, HEAP_VIEW_ARENA };
+enum heap_view {
+    HEAP_VIEW_ALL,
+    HEAP_VIEW_TYPE,
+    HEAP_VIEW_ROOT,
+    HEAP_VIEW_SITE,
+    HEAP_VIEW_SIZE,
+    HEAP_VIEW_ARENA
+};
 
 struct heap_show {
     enum heap_view view;
     uint64_t top; /* rows of a table */
     bool top_given;
-    bool free;  /* which types keep free memory from being returned */
-    bool leaks; /* the list of unreachable groups */
+    bool free;           /* which types keep free memory from being returned */
+    struct names *names; /* of the recording's call stacks; NULL: there is none */
+    bool leaks;          /* the list of unreachable groups */
 };
+
+/* The frames of a call stack of the recording, innermost first: ids of names. Returns how many; at
+ * most max. names may be NULL, stack 0: none. */
+size_t heap_show_frames(struct names *names, uint32_t stack, uint32_t *ids, size_t max);
 
 /* On standard output. -1 with *err set when out of memory. */
 int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/large.h"
+#include "heap/recorded.h"
 #include "heap/walk.h"
 
 enum { HOLE_BYTES = 1 << 16, HEADER_BYTES = 16 };
@@ -87,4 +88,18 @@ int walk_exact(struct walk *w, struct walk_segment *s)
     }
     s->end_block = b->count;
     return 0;
+}
+
+int walk_recording(struct walk *w, const struct recorded *recorded)
+{
+    *w = (struct walk){.verified = true};
+    int status = 0;
+    for (size_t i = 0; !status && i < recorded->count; i++)
+        status = walk_add_exact(w, recorded->at[i].address, recorded->at[i].bytes);
+    if (!status)
+        status = walk_exact_segments(w);
+    for (size_t i = 0; !status && i < w->segment_count; i++)
+        status = walk_exact(w, &w->segments[i]);
+    blocks_done(&w->blocks);
+    return status;
 }

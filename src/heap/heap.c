@@ -27,6 +27,9 @@ struct reading {
     struct images images;
     struct scan scan;
     struct variables *variables;
+    struct trace *trace;
+    uint64_t moment_ns;
+    uint32_t pid;
     uint64_t stopped_ns; /* of tries that came to nothing */
 };
 
@@ -66,6 +69,47 @@ static void forget(struct reading *r)
     r->t = NULL;
 }
 
+/* Reads what the recording knows of the moment at which the process stood. */
+static int read_recording(struct reading *r, struct error *err)
+{
+    uint64_t until = r->t ? r->t->moment_ns : r->moment_ns;
+    uint32_t pid = r->t ? r->t->pid : r->pid;
+    bool live = until != UINT64_MAX;
+    if (!r->trace)
+        r->trace = r->options->recording(r->options->recording_arg, pid, live, err);
+    if (!r->trace)
+        return -1;
+    uint64_t start = trace_info(r->trace)->start_realtime_ns;
+    if (live)
+        until = until > start ? until - start : 0;
+    recorded_release(&r->h->recorded);
+    return recorded_read(&r->h->recorded, r->trace, pid, until, err);
+}
+
+/* Whether the recording can have missed no block. */
+static bool is_whole(const struct trace_image *image)
+{
+    if (image->lost_calls)
+        return false;
+    for (uint32_t i = 0; i < image->note_count; i++)
+        if (image->event_notes[i].control && image->event_notes[i].control != MLW_CONTROL_SYNC)
+            return false;
+    return true;
+}
+
+/* Another allocator: its blocks are those of the recording. */
+static int walk_recorded(struct reading *r, struct error *err)
+{
+    struct heap *h = r->h;
+    if (read_recording(r, err))
+        return -1;
+    if (walk_recording(&h->walk, &h->recorded))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    if (!is_whole(h->recorded.image))
+        walk_doubt(&h->walk, "the recording was paused, or lost calls: not all blocks are in it");
+    return 0;
+}
+
 /* One look. Returns 0 with the heap walked, verified or not. */
 static int walk_once(struct reading *r, unsigned try, struct error *err)
 {
@@ -76,8 +120,11 @@ static int walk_once(struct reading *r, unsigned try, struct error *err)
         target_snapshot(r->t);
     if (modules_read(&r->modules, r->t))
         return error_set(err, ERROR_MEMORY, "out of memory");
-    if (glibc_find(&r->glibc, r->t, &r->modules, err))
+    if (glibc_find(&r->glibc, r->t, &r->modules, err)) {
+        if (err->kind == ERROR_UNSUPPORTED && r->options->recording)
+            return walk_recorded(r, err);
         return error_prefix(err, "%s", r->name);
+    }
     return walk_heap(&r->h->walk, r->t, &r->glibc, &r->modules, err);
 }
 
@@ -88,7 +135,7 @@ static int walk(struct reading *r, struct error *err)
     for (unsigned i = 0;; i++) {
         int status = walk_once(r, i, err);
         bool live = r->t && r->t->source != TARGET_CORE;
-        if (!status && (r->h->walk.verified || !live || i + 1 >= TRIES))
+        if (!status && (r->h->walk.verified || !live || !r->glibc.arenas || i + 1 >= TRIES))
             return 0;
         if (status &&
             (!live || i + 1 >= TRIES || err->kind != ERROR_UNSUPPORTED || !r->glibc.arenas))
@@ -210,7 +257,10 @@ static int state_facts(struct reading *r)
     if (r->t->refused)
         target_note(r->t, "no snapshot was taken: %s", r->t->refused);
     keep_text(h->note, sizeof h->note, r->t->note ? r->t->note : "");
-    keep_text(h->allocator, sizeof h->allocator, r->glibc.module ? r->glibc.module->name : "");
+    keep_text(h->allocator, sizeof h->allocator,
+              r->glibc.module     ? r->glibc.module->name
+              : h->recorded.image ? h->recorded.image->allocator
+                                  : "");
     *f = (struct heap_facts){.pid = r->t->pid,
                              .source = sources[r->t->source],
                              .stopped_ns = r->t->stopped_ns + r->stopped_ns,
@@ -260,15 +310,46 @@ static int state_facts(struct reading *r)
     return 0;
 }
 
+/* Gives every block its call stack, where the recording has a block of a size that fits. */
+static int join(struct reading *r, struct error *err)
+{
+    struct heap *h = r->h;
+    const struct blocks *b = &h->walk.blocks;
+    if (!r->options->recording)
+        return 0;
+    if (!h->recorded.image && read_recording(r, err))
+        return -1;
+    h->stack = calloc((size_t)b->count + 1, sizeof *h->stack);
+    if (!h->stack)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < b->count; i++) {
+        const struct recorded_block *k =
+            counts(b, i) ? recorded_find(&h->recorded, b->address[i]) : NULL;
+        if (!k || k->bytes > blocks_bytes(b, i))
+            continue;
+        h->stack[i] = k->stack;
+        h->facts.known_blocks++;
+        h->facts.known_bytes += blocks_bytes(b, i);
+    }
+    h->facts.recorded = true;
+    h->facts.only_recorded = !r->glibc.arenas;
+    h->facts.image = h->recorded.image_number;
+    return 0;
+}
+
 static int finish(struct reading *r, struct error *err)
 {
     struct heap *h = r->h;
     target_finish(r->t);
+    r->moment_ns = r->t->moment_ns;
+    r->pid = r->t->pid;
     if (state_facts(r))
         return error_set(err, ERROR_MEMORY, "out of memory");
     target_close(r->t);
     r->t = NULL;
     progress(r, 4);
+    if (join(r, err))
+        return -1;
     h->type = r->scan.mark;
     r->scan.mark = NULL;
     if (make_graph(r, err))
@@ -325,6 +406,9 @@ void heap_free(struct heap *h)
         free(h->rows[i]);
     free(h->size_names);
     free(h->pins);
+    free(h->sites);
+    free(h->stack);
+    recorded_release(&h->recorded);
     pages_release(&h->pages);
     free(h->by_place);
     free(h->type);

@@ -15,10 +15,15 @@
 #include "base/error.h"
 
 struct heap;
+struct trace; /* trace/trace.h */
 
 struct heap_options {
     bool no_snapshot; /* a process is stopped while it is read, whatever could be done */
     unsigned threads; /* that read the heap at once; 0: as many as there are processors */
+    /* Opens the recording that knows who allocated the blocks of this process (0: a core's, whose
+     * id is not known), up to now; NULL: there is none. It stays open until heap_free. */
+    struct trace *(*recording)(void *arg, uint32_t pid, bool live, struct error *err);
+    void *recording_arg;
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;
 };
@@ -60,6 +65,10 @@ struct heap_facts {
     uint64_t garbage_bytes, garbage_blocks;
     const struct heap_arena *arenas;
     size_t arena_count;
+    bool recorded;      /* a recording says who allocated */
+    bool only_recorded; /* and which blocks there are: the allocator is not glibc's */
+    uint32_t image;     /* number of the process in the recording */
+    uint64_t known_blocks, known_bytes; /* whose allocation it has */
 };
 
 /* target: a process id, or the path of a core file. NULL with *err set. */
@@ -83,6 +92,15 @@ struct heap_row {
 const struct heap_row *heap_table(struct heap *h, enum heap_by by, size_t *count,
                                   struct error *err);
 
+struct heap_site {  /* blocks that one call stack made */
+    uint32_t stack; /* node of the recording's process; 0: not known */
+    uint64_t blocks, bytes, retained_bytes, retained_blocks;
+    uint64_t unreachable_blocks, unreachable_bytes;
+};
+
+/* Most retained first; they belong to h. As heap_table. None without a recording. */
+const struct heap_site *heap_sites(struct heap *h, size_t *count, struct error *err);
+
 struct heap_pin { /* blocks of a type that share pages with free memory */
     const char *type;
     uint64_t blocks, free_bytes; /* their share of the free bytes of those pages */
@@ -95,6 +113,7 @@ const struct heap_pin *heap_pins(struct heap *h, size_t *count, struct error *er
 struct heap_leak {
     uint64_t address, bytes, blocks; /* bytes, blocks: with what only it leads to */
     const char *type;                /* of the block at address */
+    uint32_t stack;                  /* that made it; 0: not known */
 };
 
 /* Groups of unreachable blocks, largest first. 0 unless the heap was verified. */

@@ -5,6 +5,7 @@
 #include "heap/graph.h"
 #include "heap/heap.h"
 #include "heap/pages.h"
+#include "heap/recorded.h"
 #include "heap/roots.h"
 #include "heap/types.h"
 #include "heap/walk.h"
@@ -24,6 +25,10 @@ struct heap {
     struct heap_row *rows[3];
     size_t row_count[3];
     char *size_names;
+    struct recorded recorded;
+    uint32_t *stack; /* by block, of the recording; NULL: there is none */
+    struct heap_site *sites;
+    size_t site_count;
     struct heap_pin *pins;
     size_t pin_count;
 };

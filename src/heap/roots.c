@@ -136,6 +136,20 @@ static void data_root(struct finding *f, uint64_t address, const struct root *ba
     add_root(f, &root);
 }
 
+/* The heap itself is no root, wherever an allocator has its memory from. */
+static bool in_heap(const struct walk *w, uint64_t address)
+{
+    size_t low = 0, high = w->segment_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (w->segments[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < w->segment_count && w->segments[low].base <= address;
+}
+
 static void scan_range(struct finding *f, uint64_t start, uint64_t end, const struct root *base,
                        word_root *root_of)
 {
@@ -150,7 +164,7 @@ static void scan_range(struct finding *f, uint64_t start, uint64_t end, const st
                 continue;
             uint32_t block = blocks_pointed(b, v);
             uint64_t at = start + i * 8;
-            if (block == BLOCK_NONE || glibc_owns(f->g, at))
+            if (block == BLOCK_NONE || glibc_owns(f->g, at) || in_heap(f->w, at))
                 continue;
             root_of(f, at, base);
             if (!f->failed)

@@ -164,6 +164,66 @@ const struct heap_row *heap_table(struct heap *h, enum heap_by by, size_t *count
     return h->rows[by];
 }
 
+/* --- call sites --- */
+
+static uint32_t stack_of(const struct heap *h, uint32_t block) { return h->stack[block]; }
+
+static int by_site(const void *a, const void *b)
+{
+    const struct heap_site *x = a, *y = b;
+    if (x->retained_bytes != y->retained_bytes)
+        return x->retained_bytes > y->retained_bytes ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+static int make_sites(struct heap *h)
+{
+    const struct graph *g = &h->graph;
+    uint32_t stacks = h->recorded.image->stacks + 1;
+    struct heap_row *rows = calloc(stacks, sizeof *rows);
+    struct heap_site *sites = calloc(stacks, sizeof *sites);
+    if (!rows || !sites || add_groups(h, stacks, stack_of, rows)) {
+        free(rows);
+        free(sites);
+        return -1;
+    }
+    for (uint32_t i = 0; i < stacks; i++)
+        sites[i] = (struct heap_site){.stack = i,
+                                      .blocks = rows[i].blocks,
+                                      .bytes = rows[i].bytes,
+                                      .retained_bytes = rows[i].retained_bytes,
+                                      .retained_blocks = rows[i].retained_blocks};
+    for (uint32_t n = g->reached; h->facts.verified && n < g->count; n++)
+        if (is_program_block(h, n)) {
+            struct heap_site *s = &sites[h->stack[g->order[n]]];
+            s->unreachable_blocks++;
+            s->unreachable_bytes += own_bytes(h, g->order[n]);
+        }
+    free(rows);
+    for (uint32_t i = 0; i < stacks; i++)
+        if (sites[i].blocks)
+            sites[h->site_count++] = sites[i];
+    qsort(sites, h->site_count, sizeof *sites, by_site);
+    h->sites = sites;
+    return 0;
+}
+
+const struct heap_site *heap_sites(struct heap *h, size_t *count, struct error *err)
+{
+    *err = (struct error){.kind = ERROR_NONE};
+    *count = 0;
+    if (!h->stack)
+        return NULL;
+    if (!h->sites && make_sites(h)) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    *count = h->site_count;
+    return h->sites;
+}
+
 /* --- free memory --- */
 
 struct sharing {
@@ -233,7 +293,8 @@ void heap_leak(const struct heap *h, size_t index, struct heap_leak *leak)
     *leak = (struct heap_leak){.address = h->walk.blocks.address[l->block],
                                .bytes = l->bytes,
                                .blocks = l->blocks,
-                               .type = h->types.name[h->type[l->block]]};
+                               .type = h->types.name[h->type[l->block]],
+                               .stack = h->stack ? h->stack[l->block] : 0};
 }
 
 /* --- ways --- */

@@ -62,6 +62,7 @@ struct target {
     enum target_source source;
     uint32_t pid;        /* 0: not known */
     uint32_t memory_pid; /* of the live process whose memory is read; 0: none */
+    uint64_t moment_ns;  /* of CLOCK_REALTIME, when all threads stood; UINT64_MAX: of a core */
     uint64_t stopped_ns; /* how long the process could not run; set when it goes on */
     bool knows_pages;    /* target_page does */
     const char *refused; /* why there is no snapshot, when there could have been; static */

@@ -372,6 +372,7 @@ struct target *target_core(int fd, const char *name, struct error *err)
     t->ops = &core_ops;
     t->impl = c;
     t->source = TARGET_CORE;
+    t->moment_ns = UINT64_MAX;
     if (read_core(t, c, name, err)) {
         target_close(t);
         return NULL;

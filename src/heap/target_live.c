@@ -377,6 +377,9 @@ struct target *target_stop(uint32_t pid, struct error *err)
         target_close(t);
         return NULL;
     }
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    t->moment_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     live->resident = resident_new((pid_t)pid);
     t->knows_pages = live->resident != NULL;
     live->memory_fd = live_open_memory((pid_t)pid); /* -1: process_vm_readv must do */

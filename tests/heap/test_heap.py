@@ -211,6 +211,55 @@ class Free(HeapTest):
         self.assertRegex(self.heap("--free", "-n", "3", p.pid).stdout, r"malloc_trim\(0\) would return\n(.*\n)*.* type that")
 
 
+class Recorded(HeapTest):
+    """The heap joined with a recording: who allocated what is held, and what is leaked."""
+
+    def recorded(self, lists, env=None):
+        self.recording = os.path.join(self.folder, "r.mlw")
+        mallow = self.start(os.environ["MALLOW"], "record", "-o", self.recording, "--", tool("victim_leaks"), lists,
+                            env=dict(os.environ, **env or {}))
+        with open(f"/proc/{mallow.pid}/task/{mallow.pid}/children", encoding="ascii") as f:
+            return int(f.read().split()[0])
+
+    def sites(self, document):
+        """By the victim's own function: (blocks, unreachable blocks)."""
+        found = {}
+        for site in document["sites"]:
+            name = next((f["function"] for f in site["frames"] if f["function"] in ("leak", "main")), None)
+            a, b = found.get(name, (0, 0))
+            found[name] = a + site["blocks"], b + site.get("unreachable_blocks", 0)
+        return found
+
+    def test_who_allocated(self):
+        pid = self.recorded("40")
+        document = self.heap_json("--recording", self.recording, pid)
+        self.assertTrue(document["verified"], document.get("reason"))
+        self.assertEqual(document["recorded_blocks"], document["blocks"])
+        sites = self.sites(document)
+        self.assertEqual(sites["leak"][0], 40 * 5)
+        self.assertGreaterEqual(sites["leak"][1], 39 * 5)
+        self.assertEqual(sites["main"], (103, 0))
+        self.assertEqual(document["unreachable"][0]["frames"][0]["function"], "leak")
+        text = self.heap("--recording", self.recording, "--by", "site", pid).stdout
+        self.assertRegex(text, r"leak \(victim_leaks\.c:\d+\) <- main")
+
+    def test_another_allocator(self):
+        pid = self.recorded("40", {"LD_PRELOAD": os.path.join(os.environ["HEAP_TOOLS"], "libother_malloc.so")})
+        self.assertIn("--recording", self.heap(pid, status=1).stderr)
+        document = self.heap_json("--recording", self.recording, pid)
+        self.assertTrue(document["verified"], document.get("reason"))
+        self.assertEqual(document["arenas"], [])
+        roots = {r["root"]: r for r in document["roots"]}
+        self.assertEqual((roots["kept_list"]["retained_blocks"], roots["kept_list"]["retained_bytes"]), (100, 100 * 208))
+        self.assertGreaterEqual(self.sites(document)["leak"][1], 39 * 5)
+
+    def test_of_another_process(self):
+        self.recorded("0")
+        other = self.start(tool("victim_leaks"), "0")
+        self.assertIn("has no process", self.heap("--recording", self.recording, other.pid, status=1).stderr)
+        self.assertIn("needs --recording", self.heap("--by", "site", other.pid, status=2).stderr)
+
+
 class Refusals(HeapTest):
     def test_usage(self):
         for args in (["--why", "zz", "1"], ["--why", "0x1", "--who", "0x1", "1"], ["--fail-above", "x=1", "1"],
