@@ -1,39 +1,9 @@
-#include "model/series.h"
+#include "model/series_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/state.h"
-
 #define NO_ROW UINT32_MAX
-
-struct row_now { /* a row in the bin that is being filled */
-    uint64_t calls, allocated_bytes, temporary;
-    uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
-    uint64_t version; /* of the bin's maximum that peak_bytes was saved for */
-    double weighted;  /* bytes x ns to be added to what was live at the start of the bin */
-    uint64_t before_bytes;
-    bool touched;
-};
-
-struct series {
-    const struct series_plan *plan;
-    struct model_observer observer;
-    uint32_t *row_of; /* [groups x lanes] */
-    struct series_row *rows;
-    struct row_now *now; /* [row_count] */
-    uint32_t *touched;   /* rows, [touched_count] */
-    size_t row_count, row_room, touched_count;
-    struct series_cell *cells;
-    size_t cell_count, cell_room;
-    struct series_bin *bins;
-    struct series_shape *shapes;
-    struct model_count *sizes, *lifetimes, *handovers, *lane_releases;
-    uint64_t bin_end_ns, version;
-    uint64_t live_bytes, live_blocks, usable_bytes;
-    uint32_t bin;
-    bool failed, started;
-};
 
 unsigned series_size_index(uint64_t size_bytes)
 {
@@ -297,6 +267,8 @@ struct series *series_new(const struct series_plan *plan, struct error *err)
     if (!s)
         goto no_memory;
     s->plan = plan;
+    s->groups = plan->groups;
+    s->bin_count = plan->bins;
     s->observer = (struct model_observer){s, began, ended, forget};
     s->row_of = malloc(((size_t)plan->groups * plan->lanes + 1) * sizeof *s->row_of);
     s->bins = calloc(plan->bins + 1, sizeof *s->bins);

@@ -62,6 +62,12 @@ const struct model_observer *series_observer(struct series *s);
 /* After model_finish; puts the cells in the order of rows. Getters are valid after it. */
 int series_finish(struct series *s, struct error *err);
 
+/* After series_finish: puts groups together and neighboring bins, `join` at a time, as if all had
+ * been observed so. to: [groups] the group that each becomes; then there are `groups`. join:
+ * divides the bins. The plan stays as it was: the caller's to change. */
+int series_merge(struct series *s, const uint32_t *to, uint32_t groups, uint32_t join,
+                 struct error *err);
+
 const struct series_row *series_rows(const struct series *s, size_t *count);
 const struct series_cell *series_cells(const struct series *s, size_t *count);
 const struct series_bin *series_bins(const struct series *s);       /* [bins] */

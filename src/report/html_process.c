@@ -146,27 +146,43 @@ static void write_frame_column(struct json *j, const char *key, unsigned column,
     json_close_array(j);
 }
 
-/* The frames that occur, each once, and the forest of callers that they stand in. */
+/* Numbers what occurs, each frame once; returns how many. [number: by id + 1, 0: does not occur] */
+static uint32_t number_frames(const struct page_sites *p, uint32_t *number, uint32_t *ids)
+{
+    const struct sites *s = &p->all;
+    uint32_t n = 0;
+    for (uint32_t i = 1; i <= s->frame_count; i++)
+        if (p->page_frame[i] && !number[s->frame[i] + 1]) {
+            ids[n++] = s->frame[i];
+            number[s->frame[i] + 1] = n;
+        }
+    for (uint32_t i = 0; i < p->group_count; i++) {
+        const uint32_t site = p->groups[i].site;
+        if (site != PAGE_SITE_NONE && site != PAGE_SITE_OTHER && !number[site]) {
+            ids[n++] = site - 1;
+            number[site] = n;
+        }
+    }
+    return n;
+}
+
+/* The frames that occur, each once, and the forest of callers that they stand in. *number: by
+ * id + 1, the caller's to free. */
 static int write_frames(struct json *j, const struct page_sites *p, const struct names *names,
-                        struct error *err)
+                        uint32_t **numbers, struct error *err)
 {
     const struct sites *s = &p->all;
     const uint32_t known = names_count(names);
-    uint32_t *number = calloc((size_t)known + 1, sizeof *number); /* by id: index + 1 */
+    uint32_t *number = calloc((size_t)known + 2, sizeof *number);
     uint32_t *ids = calloc((size_t)known + 1, sizeof *ids);
     struct texts texts = {0};
-    uint32_t n = 0;
     if (!number || !ids || texts_new(&texts, 3 * (size_t)known + 1)) {
         free(number);
         free(ids);
         texts_release(&texts);
         return error_set(err, ERROR_MEMORY, "no memory for the names on the page");
     }
-    for (uint32_t i = 1; i <= s->frame_count; i++)
-        if (p->page_frame[i] && !number[s->frame[i]]) {
-            ids[n++] = s->frame[i];
-            number[s->frame[i]] = n;
-        }
+    const uint32_t n = number_frames(p, number, ids);
     json_open_object(j, "frames");
     write_frame_column(j, "function", FUNCTION, names, ids, n, &texts);
     write_frame_column(j, "file", FILE_NAME, names, ids, n, &texts);
@@ -187,18 +203,20 @@ static int write_frames(struct json *j, const struct page_sites *p, const struct
     json_open_array(j, "frame");
     for (uint32_t i = 1; i <= s->frame_count; i++)
         if (p->page_frame[i])
-            json_number(j, NULL, number[s->frame[i]] - 1);
+            json_number(j, NULL, number[s->frame[i] + 1] - 1);
     json_close_array(j);
     json_close_object(j);
     texts_release(&texts);
-    free(number);
     free(ids);
+    *numbers = number;
     return 0;
 }
 
 /* ---- groups, rows, cells ---- */
 
-static void write_groups(struct json *j, const struct page_sites *p, const struct series *s)
+/* number: of the frames on the page. */
+static void write_groups(struct json *j, const struct page_sites *p, const struct series *s,
+                         const uint32_t *number)
 {
     const struct series_shape *shapes = series_shapes(s);
     json_open_object(j, "groups");
@@ -206,9 +224,20 @@ static void write_groups(struct json *j, const struct page_sites *p, const struc
     for (uint32_t i = 0; i < p->group_count; i++)
         json_number(j, NULL, p->groups[i].tip ? p->page_frame[p->groups[i].tip] : 0);
     json_close_array(j);
-    json_open_array(j, "folded"); /* 0: a site by itself; else how many it stands for, plus 1 */
+    json_open_array(j, "site"); /* frame of the call site, plus 1; 0: none; -1: several others */
     for (uint32_t i = 0; i < p->group_count; i++)
-        json_number(j, NULL, p->groups[i].folded ? p->groups[i].sites + 1 : 0);
+        json_signed(j, NULL,
+                    p->groups[i].site == PAGE_SITE_NONE    ? 0
+                    : p->groups[i].site == PAGE_SITE_OTHER ? -1
+                                                           : (int64_t)number[p->groups[i].site]);
+    json_close_array(j);
+    json_open_array(j, "folded"); /* 0: a stack by itself; else how many it stands for, plus 1 */
+    for (uint32_t i = 0; i < p->group_count; i++)
+        json_number(j, NULL, p->groups[i].folded ? p->groups[i].stacks + 1 : 0);
+    json_close_array(j);
+    json_open_array(j, "gap"); /* 1: frames are left out between the tip and the call site */
+    for (uint32_t i = 0; i < p->group_count; i++)
+        json_number(j, NULL, p->groups[i].gap);
     json_close_array(j);
     json_open_array(j, "min_bytes");
     for (uint32_t i = 0; i < p->group_count; i++)
@@ -478,11 +507,16 @@ int html_process(struct json *j, const struct model *m, const struct series *s,
     json_open_object(j, "page");
     json_number(j, "sites_total", sites->all.count);
     json_number(j, "sites_folded", sites->folded);
+    json_number(j, "call_sites", sites->call_sites);
+    json_number(j, "call_sites_together", sites->others);
     write_bins(j, m, s, plan);
     write_lanes(j, lanes, image);
+    uint32_t *number = NULL;
     if (!status)
-        status = write_frames(j, sites, names, err);
-    write_groups(j, sites, s);
+        status = write_frames(j, sites, names, &number, err);
+    if (!status)
+        write_groups(j, sites, s, number);
+    free(number);
     write_rows(j, s);
     write_cells(j, s);
     write_counts(j, "sizes", series_sizes(s), bins * SERIES_SIZES);

@@ -1,8 +1,10 @@
-/* html_sites.h - which call sites stand on a page by themselves, and where the rest is added up.
+/* html_sites.h - which frames stand on a page, and how call stacks are put together for it.
  *
- * The call sites that matter most by any of the figures are kept. Those that are left out are put
- * together: by the longest part of their stack that a kept one has as well. Nothing is lost but the
- * difference between them. */
+ * A page has no room for a million call stacks. The frames with the largest share of any figure,
+ * with all that they call, are kept: the top of the tree of callers. Stacks that leave this tree at
+ * the same frame are folded into one group if they have the same call site, and only then: the sum
+ * over the groups of a call site is what the call site did, to the byte. Only when the call sites
+ * alone do not fit either (`sites`) are the smallest of them one group, "other". */
 #ifndef MALLOW_REPORT_HTML_SITES_H
 #define MALLOW_REPORT_HTML_SITES_H
 
@@ -10,26 +12,49 @@
 #include "model/model.h"
 #include "report/names.h"
 
-struct page_group { /* a call site, or several that were folded into one */
-    uint32_t tip;   /* of sites.frame[] and of page_frame[]; 0: no frame */
-    uint32_t sites; /* how many it stands for */
-    bool folded;    /* they are left out: what is here is their common callers, and their sum */
+#define PAGE_SITE_NONE  0u         /* no stack was recorded */
+#define PAGE_SITE_OTHER UINT32_MAX /* several, of those that do not fit */
+
+struct page_group {
+    uint32_t tip;     /* the innermost frame that is kept: of sites.frame[]; 0: none is */
+    uint32_t site;    /* id + 1 of the call site's frame, or one of the above */
+    uint32_t site_at; /* where that frame stands in the tree */
+    uint32_t stacks;  /* how many it stands for; 0: blocks that are of no call stack */
+    bool folded;      /* frames are left out behind the tip */
+    bool gap;         /* the call site is behind the tip */
 };
 
 struct page_sites {
     struct sites all;
     struct page_group *groups;
-    uint32_t group_count, kept, folded; /* folded: sites that are left out */
-    uint32_t *group_of;                 /* [stacks + 1] */
-    uint32_t *page_frame;               /* [all.frame_count + 1] number on the page; 0: not on it */
-    uint32_t frame_count;               /* on the page; 1.. */
+    uint32_t group_count;
+    uint32_t *group_of;    /* [stack_count] */
+    uint32_t stack_count;  /* with 0, no stack */
+    uint32_t call_sites;   /* in all */
+    uint32_t others;       /* of them, those without a group of their own */
+    uint32_t folded;       /* call stacks that are not on the page frame by frame */
+    uint32_t kept;         /* frames of the tree that are */
+    uint32_t *page_frame;  /* [all.frame_count + 1] number on the page; 0: not on it */
+    float *weight;         /* [all.frame_count + 1] largest share of any figure, with callees */
+    float *site_weight;    /* [frame_ids + 1] the same of call sites, by frame id + 1; 0: is none */
+    uint32_t *site_number; /* [frame_ids + 1] 0: of those that are "other" */
+    uint32_t frame_ids;
 };
 
-/* names: of the model's image. */
+/* How much is kept. */
+struct page_limit {
+    uint32_t frames; /* of the tree */
+    uint32_t sites;  /* call sites */
+};
+
+/* names: of the model's image. Every call stack is a group of its own then. */
 int page_sites_find(struct page_sites *p, const struct model *m, struct names *names,
                     struct error *err);
-/* Keeps at most `limit`; may be called again with another limit. */
-int page_sites_keep(struct page_sites *p, const struct model *m, size_t limit, struct error *err);
+/* Folds what is there until no more frames and call sites are kept than `limit` says, which must
+ * not be more than those of the call before. *to: [groups before] number of the group that each is
+ * in now; the caller's to free, after an error, too. */
+int page_sites_fold(struct page_sites *p, struct page_limit limit, uint32_t **to,
+                    struct error *err);
 void page_sites_release(struct page_sites *p);
 
 #endif

@@ -71,3 +71,12 @@ def stack(page, group):
         back = page["nodes"]["caller"][node - 1]
         node = node - back if back else 0
     return tuple(out)
+
+
+def call_site(page, group):
+    """The frame that a group has as its call site; None without a stack, -1 for several call sites."""
+    frames, texts, f = page["frames"], page["texts"], page["groups"]["site"][group]
+    if f <= 0:
+        return f or None
+    return (texts[frames["function"][f - 1]], texts[frames["file"][f - 1]], frames["line"][f - 1],
+            texts[frames["module"][f - 1]])

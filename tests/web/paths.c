@@ -1,5 +1,6 @@
-/* paths.c - a program with very many call stacks: a block for each way through a tree of calls.
- * Usage: paths DEPTH: 2^DEPTH stacks; a thread with a name that HTML must not misread. */
+/* paths.c - a program with very many call stacks: blocks for each way through a tree of calls, from
+ * call sites of their own through a wrapper. Usage: paths DEPTH: 2^DEPTH ways; a thread with a name
+ * that HTML must not misread. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -7,6 +8,29 @@ static void *volatile keep[1u << 16];
 static unsigned kept;
 
 __attribute__((noinline)) static void walk(unsigned depth, unsigned path);
+
+/* Its caller is the call site. */
+__attribute__((noinline)) static void *xmalloc(size_t bytes)
+{
+    void *p = malloc(bytes);
+    if (!p)
+        abort();
+    return p;
+}
+
+/* A call site: alike in all paths, so that none of its stacks weighs much by itself. */
+#define SITE(name, bytes)                                                                          \
+    __attribute__((noinline)) static void *name(unsigned path)                                     \
+    {                                                                                              \
+        void *p = xmalloc((bytes) + path % 10);                                                    \
+        __asm__ volatile(""); /* not a tail call */                                                \
+        return p;                                                                                  \
+    }
+SITE(tiny, 1)
+SITE(small, 50)
+SITE(middle, 300)
+SITE(large, 700)
+static void *(*const sites[])(unsigned) = {tiny, small, middle, large, small, small, large, tiny};
 
 __attribute__((noinline)) static void left(unsigned depth, unsigned path)
 {
@@ -23,7 +47,7 @@ __attribute__((noinline)) static void right(unsigned depth, unsigned path)
 static void walk(unsigned depth, unsigned path)
 {
     if (depth == 0) {
-        keep[kept++ & 0xffff] = malloc(16 + path % 1000);
+        keep[kept++ & 0xffff] = sites[path * 2654435761u >> 29](path);
         free(malloc(10));
         return;
     }

@@ -56,8 +56,36 @@ def by_stack(process):
     return +out
 
 
+def of_paths(frame):
+    """The call sites of paths.c; what libraries allocate for themselves is one."""
+    return frame if frame and frame[3] == "paths" and frame[0] != "xmalloc" else "of libraries"
+
+
+def by_call_site(stacks):
+    """The figures of by_stack() by the innermost frame of paths.c that is no wrapper."""
+    out = collections.Counter()
+    for (frames, key), value in stacks.items():
+        out[next((f for f in frames if of_paths(f) == f), "of libraries"), key] += value
+    return out
+
+
 class Data(unittest.TestCase):
     maxDiff = 2000
+
+    def compare_call_sites(self, page, process, first, end):
+        """Every figure of every call site, whatever was folded."""
+        want, have, gone = by_call_site(by_stack(process)), collections.Counter(), 0
+        for group, f in pages.figures(page, first, end).items():
+            site = pages.call_site(page, group)
+            self.assertNotEqual(site, -1)
+            if page["groups"]["folded"][group] == 1:
+                gone += sum(f.values())  # of no call site
+                continue
+            for key, value in f.items():
+                have[of_paths(site), key] += value
+        self.assertEqual(gone, 0)
+        self.assertEqual([(k, have[k], want[k]) for k in have | want if have[k] != want[k]], [])
+        self.assertEqual(page["call_sites_together"], 0)
 
     def compare(self, page, process, first, end):
         """Every figure of every site; what is folded is only in the sums."""
@@ -130,6 +158,32 @@ class Data(unittest.TestCase):
         groups = page["groups"]["folded"]
         self.assertEqual(sum(n - 1 for n in groups if n), page["sites_folded"])
         self.assertEqual(sum(1 for n in groups if not n), page["sites_total"] - page["sites_folded"])
+        # Never across call sites.
+        process = report(recording)["processes"][0]
+        self.compare_call_sites(page, process, 0, page["bins"]["count"])
+        sites = {f for f, _key in by_call_site(by_stack(process)) if f != "of libraries"}
+        self.assertTrue({"tiny", "small", "middle", "large"} <= {f[0] for f in sites}, sites)
+        shown = [pages.call_site(page, g) for g in range(len(page["groups"]["site"])) if page["groups"]["folded"][g] != 1]
+        self.assertEqual({of_paths(f) for f in shown} - {"of libraries"}, sites)
+        self.assertEqual(page["call_sites"], len(set(shown)))
+        bins, start = page["bins"], process["start_ns"]
+        for first, end in ((0, 7), (100, 101), (31, 200)):
+            begin = start + bins["start_ns"] + first * bins["width_ns"]
+            part = report(recording, "--time", f"{begin}ns..{begin + (end - first) * bins['width_ns'] - 1}ns")
+            self.compare_call_sites(page, part["processes"][0], first, end)
+        # The frames that are kept are those that weigh most, and their sums are those of all stacks.
+        weight, stacks = collections.Counter(), by_stack(process)
+        for (frames, key), value in stacks.items():
+            for depth in range(len(frames)):
+                weight[frames[depth:], key] += value
+        shown = collections.Counter()
+        for group, f in pages.figures(page, 0, bins["count"]).items():
+            frames = pages.stack(page, group)
+            for depth in range(len(frames)):
+                for key, value in f.items():
+                    shown[frames[depth:], key] += value
+        self.assertEqual({k: v for k, v in shown.items() if weight[k] != v}, {})
+        self.assertGreater(len(shown), 1000)
 
     def test_forks(self):
         """What a child inherits is there before its first slice."""

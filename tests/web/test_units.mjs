@@ -26,7 +26,7 @@ try {
   assert.deepEqual([units.plural(1, "block"), units.plural(2, "block"), units.plural(0, "process", "processes")], ["1 block", "2 blocks", "0 processes"]);
 
   const state = await load("state");
-  const view = { ...state.START, from: 3, to: 9, by: "end", search: "a&b=c#/x y/", reversed: true, focus: "12-3.4-5" };
+  const view = { ...state.START, from: 3, to: 9, by: "end", search: "a&b=c#/x y/", reversed: true, focus: "12-3.4-5", fn: "12-3" };
   assert.equal(state.toHash(state.START), "");
   assert.deepEqual(state.fromHash(`#${state.toHash(view)}`), view);
   assert.deepEqual(state.fromHash("#by=nonsense&from=x&unknown=1"), state.START);
@@ -43,33 +43,57 @@ try {
   assert.ok(frames.matcher("MALLOC")("xmalloc util.c:3") && !frames.matcher("malloc")("free"));
   assert.ok(frames.matcher("/^x.*:3$/")("xmalloc util.c:3") && !frames.matcher("/(/")("("));
 
-  // Two stacks main > work > {malloc wrapper}, main > lib, and one that stands for three folded ones.
+  // Two stacks main > work > {malloc wrapper}, main > lib, and one that stands for three folded ones of lib below work.
   const OWN = 1, WRAPPER = 4, KNOWN = 8;
   const p = {
     page: {
       texts: ["main", "prog", "work", "lib", "libx.so", "xmalloc", "prog.c"],
       frames: { function: [0, 2, 3, 5], file: [6, 6, 4, 6], line: [1, 2, 0, 3], module: [1, 1, 4, 1], flags: [OWN | KNOWN, OWN | KNOWN, KNOWN, OWN | KNOWN | WRAPPER] },
-      groups: { tip: [3, 4, 2], folded: [0, 0, 4] },
+      groups: { tip: [3, 4, 2], site: [2, 3, 3], folded: [0, 0, 4], gap: [0, 0, 1] },
     },
     caller: [0, 0, 1, 2, 1],
     frame: [0, 0, 1, 3, 2],
   };
+  assert.deepEqual([0, 1, 2].map((g) => frames.siteFrame(p, g)), [1, 2, 2]);
+  assert.deepEqual([0, 1, 2].map((g) => frames.stackCount(p, g)), [1, 1, 3]);
+  assert.deepEqual(frames.stackOf(p, 2), [2, frames.GAP, 1, 0]);
   const tree = await load("tree");
   const plain = { reversed: false, hideLibraries: false, hideWrappers: false, byLine: false };
-  const shape = (n) => [n.frame, n.value, n.self, n.folded, ...n.children.map(shape)];
-  assert.deepEqual(shape(tree.buildTree(p, [50, 30, 20], plain)),
-    [-1, 100, 0, 0, [0, 100, 0, 0, [1, 70, 0, 0, [3, 50, 50, 0], [-2, 20, 20, 3]], [2, 30, 30, 0]]]);
-  assert.deepEqual(shape(tree.buildTree(p, [50, 30, 20], { ...plain, hideWrappers: true })),
-    [-1, 100, 0, 0, [0, 100, 0, 0, [1, 70, 50, 0, [-2, 20, 20, 3]], [2, 30, 30, 0]]]);
-  assert.deepEqual(shape(tree.buildTree(p, [50, 30, 0], { ...plain, hideLibraries: true, hideWrappers: true })),
-    [-1, 80, 0, 0, [0, 80, 30, 0, [1, 50, 50, 0]]]);
-  assert.deepEqual(shape(tree.buildTree(p, [50, 30, -5], { ...plain, reversed: true })),
-    [-1, 80, 0, 0, [3, 50, 0, 0, [1, 50, 0, 0, [0, 50, 50, 0]]], [2, 30, 0, 0, [0, 30, 30, 0]]]);
-  const root = tree.buildTree(p, [50, 30, 20], plain);
-  const node = root.children[0].children[0].children[0];
-  assert.equal(tree.findPath(root, tree.pathOf(node)), node);
-  assert.equal(tree.findPath(root, "nowhere"), root);
-  assert.deepEqual(root.children[0].children.map((n) => n.left), [0, 0.7]);
+  const shape = (t, n = t.root) => {
+    const children = tree.childrenOf(t, n).map((c) => shape(t, c));
+    return [n.frame, n.value, n.self, ...children];
+  };
+  const build = (values, options) => tree.buildTree(p, values, { ...plain, ...options });
+  const lib = (value) => [frames.GAP, value, 0, [2, value, value]];
+  assert.deepEqual(shape(build([50, 30, 20])), [-1, 100, 0, [0, 100, 0, [1, 70, 0, [3, 50, 50], lib(20)], [2, 30, 30]]]);
+  assert.deepEqual(shape(build([50, 30, 20], { hideWrappers: true })), [-1, 100, 0, [0, 100, 0, [1, 70, 50, lib(20)], [2, 30, 30]]]);
+  assert.deepEqual(shape(build([50, 30, 0], { hideLibraries: true, hideWrappers: true })), [-1, 80, 0, [0, 80, 30, [1, 50, 50]]]);
+  assert.deepEqual(shape(build([50, 30, -5], { reversed: true })), [-1, 80, 0, [3, 50, 0, [1, 50, 0, [0, 50, 50]]], [2, 30, 0, [0, 30, 30]]]);
+  // The call site of what was folded is at the root with the others of the same.
+  assert.deepEqual(shape(build([0, 30, 20], { reversed: true })), [-1, 50, 0, [2, 50, 0, [0, 30, 30], [frames.GAP, 20, 0, [1, 20, 0, [0, 20, 20]]]]]);
+  const all = build([50, 30, 20]);
+  const [main] = tree.childrenOf(all, all.root);
+  const [work, other] = tree.childrenOf(all, main);
+  const [leaf] = tree.childrenOf(all, work);
+  assert.equal(tree.findPath(all, tree.pathOf(all, leaf)), leaf);
+  assert.equal(tree.findPath(all, "nowhere"), all.root);
+  assert.deepEqual([work.left, other.left], [0, 0.7]);
+  // A search finds what was folded by its call site, and says what may be among frames that were left out.
+  const gap = (f) => f === frames.GAP;
+  assert.deepEqual(tree.foundIn(all, all.root, (f) => f === 2, gap), { found: 50, perhaps: 0 });
+  assert.deepEqual(tree.foundIn(all, work, (f) => f === 2, gap), { found: 20, perhaps: 0 });
+  assert.deepEqual(tree.foundIn(all, all.root, (f) => f === 3, gap), { found: 50, perhaps: 20 });
+  // Callers and callees of a function, wherever it was called; what was folded counts by its call site.
+  const through = (name, values) => tree.throughFunction(p, values, plain, frames.functionKey(p, name));
+  const libs = through(2, [50, 30, 20]);
+  assert.deepEqual([libs.total, libs.self, libs.perhaps], [50, 50, 0]);
+  assert.deepEqual(shape(libs.callers), [2, 50, 0, [0, 30, 30], [frames.GAP, 20, 0, [1, 20, 0, [0, 20, 20]]]]);
+  assert.deepEqual(shape(libs.callees), [2, 50, 50]);
+  const works = through(1, [50, 30, 20]);
+  assert.deepEqual([works.total, works.self, works.perhaps], [70, 0, 0]);
+  assert.deepEqual(shape(works.callers), [1, 70, 0, [0, 70, 70]]);
+  assert.deepEqual(shape(works.callees), [1, 70, 0, [3, 50, 50], lib(20)]);
+  assert.deepEqual([through(3, [50, 30, 20]).total, through(3, [50, 30, 20]).perhaps], [50, 20]);
 } finally {
   fs.rmSync(out, { recursive: true });
 }

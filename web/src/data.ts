@@ -62,8 +62,12 @@ export interface Split {
 }
 
 interface RawPage {
+  /** Call stacks, and those that were folded. */
   sites_total: number;
   sites_folded: number;
+  call_sites: number;
+  /** Call sites that there was no room for: one group. */
+  call_sites_together: number;
   bins: {
     count: number;
     start_ns: number;
@@ -85,7 +89,9 @@ interface RawPage {
   nodes: { caller: number[]; frame: number[] };
   groups: {
     tip: number[];
+    site: number[];
     folded: number[];
+    gap: number[];
     min_bytes: number[];
     max_bytes: number[];
     sizes: number[][];

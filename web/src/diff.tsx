@@ -94,7 +94,13 @@ function asProcess(d: DiffDocument): Process {
     }
     return at;
   });
-  return { page: { texts, frames, groups: { tip, folded: tip.map(() => 0) } }, caller, frame } as unknown as Process;
+  const siteOf = d.sites.map((s, i) => {
+    const first = s.frames.findIndex((f) => !f.wrapper);
+    let at = tip[i];
+    for (let k = 0; k < first; k++) at = caller[at];
+    return at ? frame[at] + 1 : 0;
+  });
+  return { page: { texts, frames, groups: { tip, site: siteOf, folded: tip.map(() => 0), gap: tip.map(() => 0) } }, caller, frame } as unknown as Process;
 }
 
 export function DiffPage({ d }: { d: DiffDocument }) {
@@ -111,7 +117,7 @@ export function DiffPage({ d }: { d: DiffDocument }) {
   const p = useMemo(() => asProcess(d), [d]);
   const sign = shrunk ? -1 : 1;
   const values = useMemo(() => d.sites.map((s) => Math.max(0, sign * s.growth[figure.key])), [d, figure, sign]);
-  const root = useMemo(() => buildTree(p, values, { reversed, hideLibraries: false, hideWrappers: true, byLine }), [p, values, reversed, byLine]);
+  const tree = useMemo(() => buildTree(p, values, { reversed, hideLibraries: false, hideWrappers: true, byLine }), [p, values, reversed, byLine]);
   const test = useMemo(() => matcher(search), [search]);
   const order = useMemo(() => {
     const all = d.sites.map((s, i) => ({ s, i })).filter(({ s }) => s.growth[figure.key] !== 0);
@@ -155,8 +161,8 @@ export function DiffPage({ d }: { d: DiffDocument }) {
           <Toggle id="reversed" on={reversed} label="Reversed" title="Begin at the functions that allocate" onChange={setReversed} />
           <Toggle id="by-line" on={byLine} label="Source lines" title="The same function at two lines is two frames" onChange={setByLine} />
         </div>
-        <p class="total">{figure.show(root.value)} <span class="muted" id="flame-total" data-exact={root.value}>{shrunk ? "less" : "more"} {figure.what}, where {shrunk ? "it shrank" : "it grew"}</span></p>
-        <Flame p={p} root={root} focus={focus} search={search} icicle={true} byLine={byLine} what={`what ${shrunk ? "shrank" : "grew"}`} human={figure.show} dark={colours.dark} onFocus={setFocus} />
+        <p class="total">{figure.show(tree.root.value)} <span class="muted" id="flame-total" data-exact={tree.root.value}>{shrunk ? "less" : "more"} {figure.what}, where {shrunk ? "it shrank" : "it grew"}</span></p>
+        <Flame p={p} tree={tree} focus={focus} search={search} icicle={true} byLine={byLine} what={`what ${shrunk ? "shrank" : "grew"}`} human={figure.show} dark={colours.dark} onFocus={setFocus} />
         <h3>Call stacks</h3>
         <div class="table-box"><table class="plain" id="sites">
           <thead><tr><th scope="col">Call site</th><th class="number" scope="col">Before</th><th class="number" scope="col">Now</th><th class="number" scope="col">Growth</th></tr></thead>

@@ -2,16 +2,17 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { themeNow, moduleColour } from "./colours";
 import type { Process } from "./data";
-import { foldedName, isInlined, isOwn, namesOf, searchText, matcher } from "./frames";
-import { findPath, pathOf, type TreeNode } from "./tree";
+import { functionKey, GAP, isInlined, isOwn, namesOf, searchText, matcher, specialName } from "./frames";
+import { childrenOf, findPath, foundIn, pathOf, type Tree, type TreeNode } from "./tree";
 import { exact, percent, plural } from "./units";
 
 const ROW = 19;
 const NARROW = 0.7; // px; what is narrower is not drawn
 
 interface Props {
+  id?: string; // of the canvas
   p: Process;
-  root: TreeNode;
+  tree: Tree;
   focus: string;
   search: string;
   icicle: boolean;
@@ -20,6 +21,7 @@ interface Props {
   human: (value: number) => string;
   dark: boolean;
   onFocus: (path: string) => void;
+  onFunction?: (key: string) => void; // callers and callees are asked for
 }
 
 interface Drawn {
@@ -30,16 +32,16 @@ interface Drawn {
 }
 
 export function nodeLabel(p: Process, n: TreeNode, byLine: boolean): string {
-  if (n.frame === -1) return "everything";
-  if (n.frame === -2) return foldedName(n.folded);
-  if (n.frame === -3) return "(no frame of the program itself)";
+  if (!n.parent && n.frame < 0) return "everything";
+  if (n.frame < 0) return specialName(n.frame);
   const names = namesOf(p);
   const place = byLine ? names.place(n.frame) : "";
   return names.fn(n.frame) + (place ? ` ${place}` : "") + (isInlined(p, n.frame) ? " [inlined]" : "");
 }
 
 /** The nodes that are wide enough, left to right, when `focus` fills the width. */
-function layout(root: TreeNode, focus: TreeNode, width: number, icicle: boolean): { drawn: Drawn[]; hidden: number; rows: number } {
+function layout(tree: Tree, focus: TreeNode, width: number, icicle: boolean): { drawn: Drawn[]; hidden: number; rows: number } {
+  const { root } = tree;
   const drawn: Drawn[] = [];
   let hidden = 0;
   let rows = 0;
@@ -54,43 +56,35 @@ function layout(root: TreeNode, focus: TreeNode, width: number, icicle: boolean)
     }
     drawn.push({ node: n, x: (n.left - focus.left) * scale * width, y: 0, w });
     rows = Math.max(rows, n.depth + 1);
-    for (const c of n.children) stack.push(c);
+    for (const c of childrenOf(tree, n)) stack.push(c);
   }
   for (const d of drawn) d.y = (icicle ? d.node.depth : rows - 1 - d.node.depth) * ROW;
   return { drawn, hidden, rows };
 }
 
 export function Flame(props: Props) {
-  const { p, root, search, icicle, byLine, human, dark, onFocus } = props;
+  const { id = "flame", p, tree, search, icicle, byLine, human, dark, onFocus } = props;
+  const { root } = tree;
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [hover, setHover] = useState<{ node: TreeNode; x: number; y: number } | null>(null);
   const [picked, setPicked] = useState<string | null>(null); // by keyboard
   const names = useMemo(() => namesOf(p), [p]);
-  const focus = useMemo(() => findPath(root, props.focus), [root, props.focus]);
-  const { drawn, hidden, rows } = useMemo(() => layout(root, focus, width, icicle), [root, focus, width, icicle]);
+  const focus = useMemo(() => findPath(tree, props.focus), [tree, props.focus]);
+  const { drawn, hidden, rows } = useMemo(() => layout(tree, focus, width, icicle), [tree, focus, width, icicle]);
   const test = useMemo(() => matcher(search), [search]);
   const hit = useMemo(() => {
     const known = new Map<number, boolean>();
-    return (n: TreeNode) => {
-      if (!test || n.frame < 0) return false;
-      let found = known.get(n.frame);
-      if (found === undefined) known.set(n.frame, (found = test(searchText(names, n.frame))));
+    return (frame: number) => {
+      if (!test || frame < 0) return false;
+      let found = known.get(frame);
+      if (found === undefined) known.set(frame, (found = test(searchText(names, frame))));
       return found;
     };
   }, [test, p, names]);
-  /** What is below a frame that was found, each byte once. */
-  const foundValue = useMemo(() => {
-    if (!test) return 0;
-    let sum = 0;
-    const stack = [focus];
-    for (let n = stack.pop(); n; n = stack.pop())
-      if (hit(n)) sum += n.value;
-      else stack.push(...n.children);
-    return sum;
-  }, [test, hit, focus]);
-  const pickedNode = picked === null ? null : findPath(root, picked);
+  const result = useMemo(() => (test ? foundIn(tree, focus, hit, (f) => f === GAP) : null), [tree, test, hit, focus]);
+  const pickedNode = picked === null ? null : findPath(tree, picked);
 
   useEffect(() => {
     const watch = new ResizeObserver(() => setWidth(box.current?.clientWidth ?? 0));
@@ -116,10 +110,10 @@ export function Flame(props: Props) {
     for (const { node, x, y, w } of drawn) {
       const own = node.frame >= 0 && isOwn(p, node.frame);
       const above = node.depth < focus.depth;
-      if (test && hit(node)) g.fillStyle = theme.found;
+      if (test && hit(node.frame)) g.fillStyle = theme.found;
       else if (node.frame < 0) g.fillStyle = theme.line;
       else g.fillStyle = moduleColour(own, names.module(node.frame), (node.frame * 7) % 3 - 1, dark);
-      g.globalAlpha = above ? 0.5 : test && !hit(node) ? 0.45 : 1;
+      g.globalAlpha = above ? 0.5 : test && !hit(node.frame) ? 0.45 : 1;
       g.fillRect(x + 0.25, y + 0.5, Math.max(w - 0.5, 0.5), ROW - 1);
       g.globalAlpha = 1;
       if (w > 28) {
@@ -127,9 +121,9 @@ export function Flame(props: Props) {
         g.beginPath();
         g.rect(x, y, w - 3, ROW);
         g.clip();
-        g.fillStyle = test && hit(node) ? "#111" : theme.text;
+        g.fillStyle = test && hit(node.frame) ? "#111" : theme.text;
         const label = nodeLabel(p, node, byLine);
-        const share = w > 180 && node.frame >= 0 ? `  ${percent(node.value, root.value)}` : "";
+        const share = w > 180 && node.frame >= 0 ? `  ${percent(node.value, above ? root.value : focus.value)}` : "";
         g.fillText(label + share, x + 4, y + ROW / 2 + 1);
         g.restore();
       }
@@ -139,7 +133,7 @@ export function Flame(props: Props) {
         g.strokeRect(x + 1, y + 1.5, Math.max(w - 2, 1), ROW - 3);
       }
     }
-  }, [drawn, width, rows, test, hit, dark, byLine, pickedNode, focus, p, names, root]);
+  }, [drawn, width, rows, test, hit, dark, byLine, pickedNode, focus, p, names, tree]);
 
   const at = (event: MouseEvent): Drawn | null => {
     const rect = canvas.current!.getBoundingClientRect();
@@ -154,7 +148,7 @@ export function Flame(props: Props) {
 
   const zoom = (n: TreeNode) => {
     setHover(null);
-    onFocus(pathOf(n));
+    onFocus(pathOf(tree, n));
   };
 
   const onKey = (event: KeyboardEvent) => {
@@ -162,8 +156,8 @@ export function Flame(props: Props) {
     let next: TreeNode | null | undefined;
     const deeper = icicle ? "ArrowDown" : "ArrowUp";
     const outer = icicle ? "ArrowUp" : "ArrowDown";
-    const siblings = now.parent?.children ?? [];
-    if (event.key === deeper) next = now.children[0];
+    const siblings = now.parent ? childrenOf(tree, now.parent) : [];
+    if (event.key === deeper) next = childrenOf(tree, now)[0];
     else if (event.key === outer) next = now.parent;
     else if (event.key === "ArrowRight") next = siblings[siblings.indexOf(now) + 1];
     else if (event.key === "ArrowLeft") next = siblings[siblings.indexOf(now) - 1];
@@ -173,25 +167,29 @@ export function Flame(props: Props) {
       zoom(root);
     } else return;
     event.preventDefault();
-    if (next) setPicked(pathOf(next));
+    if (next) setPicked(pathOf(tree, next));
   };
 
+  const ofFocus = (n: TreeNode) => (focus !== root && focus.depth <= n.depth ? `, ${percent(n.value, focus.value)} of the focus` : "");
   const describe = (n: TreeNode) =>
-    `${nodeLabel(p, n, byLine)}: ${human(n.value)}, ${percent(n.value, root.value)} of ${props.what}`;
+    `${nodeLabel(p, n, byLine)}: ${human(n.value)}, ${percent(n.value, root.value)} of ${root.frame < 0 ? props.what : "it"}${ofFocus(n)}`;
   const crumbs: TreeNode[] = [];
   for (let n: TreeNode | null = focus; n; n = n.parent) crumbs.unshift(n);
 
   return (
     <div class="flame">
       <div class="crumbs" aria-label="What the flame graph is focused on">
-        {crumbs.length > 1 && <button class="quiet" id="flame-reset" onClick={() => zoom(root)} title="Show everything again (Escape)">⟲ everything</button>}
-        {crumbs.slice(1).slice(-4).map((n) => <button class="quiet crumb" key={pathOf(n)} onClick={() => zoom(n)}>{nodeLabel(p, n, false)}</button>)}
-        {test && <span class="found" id="flame-found" data-exact={foundValue}>
-          “{search}” is in {human(foundValue)}, {percent(foundValue, focus.value) || "0 %"} of what is shown
+        {crumbs.length > 1 && <button class="quiet" id={`${id}-reset`} onClick={() => zoom(root)} title="Show everything again (Escape)">⟲ {root.frame < 0 ? "everything" : "all"}</button>}
+        {crumbs.slice(1).slice(-4).map((n) => <button class="quiet crumb" key={pathOf(tree, n)} onClick={() => zoom(n)}>{nodeLabel(p, n, false)}</button>)}
+        {props.onFunction && focus.frame >= 0 && focus.parent && <button class="quiet link" id={`${id}-function`} onClick={() => props.onFunction!(functionKey(p, focus.frame))}
+          title="All that leads to this function, and all that it calls, wherever it was called">callers and callees of {names.fn(focus.frame)}</button>}
+        {result && <span class="found" id={`${id}-found`} data-exact={result.found}>
+          “{search}” is in {result.perhaps > 0 && "at least "}{human(result.found)}, {percent(result.found, focus.value) || "0 %"} of what is shown
+          {result.perhaps > 0 && <>; {human(result.perhaps)} more have frames that were left out</>}
         </span>}
       </div>
       <div ref={box} class="flame-box">
-        <canvas ref={canvas} tabIndex={0} role="img" id="flame" style={{ width: `${width}px` }}
+        <canvas ref={canvas} class="frames" tabIndex={0} role="img" id={id} style={{ width: `${width}px` }}
           aria-label={`Flame graph of ${props.what}, ${human(root.value)}. Arrow keys move, Enter focuses, Escape shows everything. ${pickedNode ? describe(pickedNode) : ""}`}
           onMouseMove={(e) => {
             const d = at(e);
@@ -213,8 +211,8 @@ export function Flame(props: Props) {
         <b>{nodeLabel(p, hover.node, false)}</b>
         {hover.node.frame >= 0 && <div class="muted">{[names.place(hover.node.frame), names.module(hover.node.frame)].filter(Boolean).join(" · ")}</div>}
         <div>{human(hover.node.value)} <span class="muted">({exact(hover.node.value)})</span></div>
-        <div>{percent(hover.node.value, root.value)} of {props.what}{focus !== root && focus.depth <= hover.node.depth ? `, ${percent(hover.node.value, focus.value)} of the focus` : ""}</div>
-        {hover.node.self > 0 && hover.node.self < hover.node.value && <div class="muted">{human(hover.node.self)} of it directly</div>}
+        <div>{percent(hover.node.value, root.value)} of {root.frame < 0 ? props.what : nodeLabel(p, root, false)}{ofFocus(hover.node)}</div>
+        {hover.node.children && hover.node.self > 0 && hover.node.self < hover.node.value && <div class="muted">{human(hover.node.self)} of it directly</div>}
       </Tip>}
     </div>
   );

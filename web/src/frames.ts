@@ -1,5 +1,4 @@
 /** Names of frames, and the stacks of groups. */
-import { plural } from "./units";
 import { CUT, INLINED, OWN, WRAPPER, type Process } from "./data";
 
 export interface Names {
@@ -35,39 +34,52 @@ export function isCut(p: Process, frame: number): boolean {
   return (p.page.frames.flags[frame] & CUT) !== 0;
 }
 
-/** Frames of a group, innermost first. */
+/** Frames that are none: -1 is the root of a tree. */
+export const GAP = -2; // frames that were left out, between the callers and the call site
+export const HIDDEN = -3; // all frames are hidden
+export const OTHER = -4; // several call sites
+export const GONE = -5; // inherited from a parent process and gone before the peak: of no call site
+
+/** The call site of a group: the innermost frame that is not machinery of allocation; OTHER, GONE, or -1 without a stack. */
+export function siteFrame(p: Process, group: number): number {
+  const { site, folded } = p.page.groups;
+  return site[group] > 0 ? site[group] - 1 : site[group] < 0 ? OTHER : folded[group] === 1 ? GONE : -1;
+}
+
+/** How many call stacks a group stands for. */
+export function stackCount(p: Process, group: number): number {
+  const folded = p.page.groups.folded[group];
+  return folded ? folded - 1 : 1;
+}
+
+export function isFolded(p: Process, group: number): boolean {
+  return p.page.groups.folded[group] !== 0;
+}
+
+/** Frames of a group, innermost first. Of a folded one, the call site, and the callers that all its stacks have in common. */
 export function stackOf(p: Process, group: number): number[] {
   const stack: number[] = [];
   for (let node = p.page.groups.tip[group]; node; node = p.caller[node]) stack.push(p.frame[node]);
-  return stack;
+  if (!isFolded(p, group)) return stack;
+  const site = siteFrame(p, group);
+  if (site === GONE) return [GONE];
+  return p.page.groups.gap[group] ? [site, GAP, ...stack] : stack;
 }
 
-/** The frame that a person calls the call site: the innermost that is not machinery of allocation. */
-export function siteFrame(p: Process, group: number): number {
-  let first = -1;
-  for (let node = p.page.groups.tip[group]; node; node = p.caller[node]) {
-    if (first < 0) first = p.frame[node];
-    if (!isWrapper(p, p.frame[node])) return p.frame[node];
-  }
-  return first;
+/** What a frame that is none is called. */
+export function specialName(frame: number): string {
+  return frame === GAP ? "⋯ frames left out" : frame === HIDDEN ? "(no frame of the program itself)" : frame === OTHER ? "(smaller call sites)"
+    : frame === GONE ? "(inherited, and gone before the peak)" : "(no stack recorded)";
 }
 
-/**
- * How many sites a group stands for, when they were folded; 0 for a site by itself; -1 for what was
- * inherited from a parent process and gone before the peak, which is of no site.
- */
-export function foldedSites(p: Process, group: number): number {
-  const folded = p.page.groups.folded[group];
-  return folded ? folded - 1 || -1 : 0;
-}
-
-/** What folded sites are called. */
-export function foldedName(folded: number): string {
-  return folded < 0 ? "(inherited, and gone before the peak)" : `(${plural(folded, "smaller call site")})`;
+/** A function as the address of the page names it, whatever the line. */
+export function functionKey(p: Process, frame: number): string {
+  return `${p.page.frames.function[frame]}-${p.page.frames.module[frame]}`;
 }
 
 /** Text that frames are searched in. */
 export function searchText(names: Names, frame: number): string {
+  if (frame < 0) return specialName(frame);
   return `${names.fn(frame)} ${names.place(frame)} ${names.module(frame)}`;
 }
 

@@ -6,15 +6,16 @@ import { hasBlock, loadProcess, loadSummary, unpack, type Listed, type Process, 
 import { Faults, hasFaults } from "./faults";
 import { groupFigures, METRICS, metricOf, peakBin, rowFigures, totalFigures, type Figures, type Metric, type Range } from "./figures";
 import { DiffPage, type DiffDocument } from "./diff";
-import { Flame } from "./flame";
+import { Flame, nodeLabel } from "./flame";
 import { Keepers, Mapped, Resident } from "./resident";
 import { Calls, laneName, Lifetimes, Reallocs, Sizes, SizesOverTime, Threads } from "./shape";
 import { Section, Title, Toggle, useColours, useReady } from "./shell";
+import { Sandwich } from "./sandwich";
 import { fromHash, START, toHash, type View } from "./state";
 import { Sites } from "./table";
 import { TunePage, type TuneDocument } from "./tune";
 import { Timeline } from "./timeline";
-import { buildTree } from "./tree";
+import { buildTree, findPath } from "./tree";
 import { bytes, byteSeconds, count, duration, exact, percent, plural } from "./units";
 
 const METRIC: Record<Metric, { name: string; what: string; about: string; show: (v: number) => string }> = {
@@ -122,7 +123,9 @@ function folds(summary: Summary, p: Process): string[] {
   const { page } = p;
   out.push(`The run is shown in ${page.bins.count} slices of ${duration(page.bins.width_ns)}; ranges begin and end at their borders. Within a slice, the highest moment and the end are exact.`);
   if (page.sites_folded)
-    out.push(`${exact(page.sites_folded)} of ${exact(page.sites_total)} call stacks, the smallest by any figure, were added up below the callers that they have in common: "(… smaller call sites)". Totals hold them.`);
+    out.push(`${exact(page.sites_folded)} of ${exact(page.sites_total)} call stacks are not here frame by frame: of the tree of callers, the ${exact(page.nodes.frame.length)} frames with the largest share of any figure are kept; behind "⋯ frames left out" comes the call site. The figures of every frame that is shown, and of every call site, are exact.`);
+  if (page.call_sites_together)
+    out.push(`${exact(page.call_sites_together)} of ${exact(page.call_sites)} call sites, the smallest by any figure, are one row: "smaller call sites". Totals hold them.`);
   const others = page.lanes.find((l) => l.tids.length > 1);
   if (others) out.push(`${exact(others.tids.length)} threads with the fewest calls are shown as one.`);
   if (summary.undetailed_processes)
@@ -144,10 +147,14 @@ function Details({ summary, p, view, change, dark }: { summary: Summary; p: Proc
   const figures = useMemo(() => groupFigures(p, rows, lane), [p, rows, lane]);
   const metric = METRIC[view.by];
   const values = useMemo(() => figures.map((f) => metricOf(f, view.by)), [figures, view.by]);
-  const root = useMemo(
-    () => buildTree(p, values, { reversed: view.reversed, hideLibraries: view.hideLibraries, hideWrappers: !view.showWrappers, byLine: view.byLine }),
-    [p, values, view.reversed, view.hideLibraries, view.showWrappers, view.byLine],
+  const options = useMemo(
+    () => ({ reversed: view.reversed, hideLibraries: view.hideLibraries, hideWrappers: !view.showWrappers, byLine: view.byLine }),
+    [view.reversed, view.hideLibraries, view.showWrappers, view.byLine],
   );
+  const tree = useMemo(() => buildTree(p, values, options), [p, values, options]);
+  const { root } = tree;
+  const focus = useMemo(() => findPath(tree, view.focus), [tree, view.focus]);
+  const focused = focus === root ? null : focus;
   const width = p.page.bins.width_ns;
   const fromNs = p.page.bins.start_ns + from * width;
   const toNs = Math.min(p.page.bins.start_ns + to * width, Math.max(p.raw.duration_ns, fromNs));
@@ -188,18 +195,24 @@ function Details({ summary, p, view, change, dark }: { summary: Summary; p: Proc
           </div>
           <Toggle id="reversed" on={view.reversed} label="Reversed" title="Begin at the functions that allocate, and branch to their callers" onChange={(on) => setTree({ reversed: on })} />
           <Toggle id="hide-libraries" on={view.hideLibraries} label="Hide libraries" title="Only frames of the program itself" onChange={(on) => setTree({ hideLibraries: on })} />
-          <Toggle id="wrappers" on={view.showWrappers} label="Show wrappers" title="Show malloc's wrappers, such as operator new and xmalloc, as frames" onChange={(on) => setTree({ showWrappers: on })} />
+          <Toggle id="wrappers" on={view.showWrappers} label="Show wrappers" title="Show as frames what stands between the call site and malloc: wrappers such as xmalloc and operator new, the library of the language, libc" onChange={(on) => setTree({ showWrappers: on })} />
           <Toggle id="by-line" on={view.byLine} label="Source lines" title="The same function at two lines is two frames" onChange={(on) => setTree({ byLine: on })} />
           <span class="muted small"><i class="swatch own" />the program itself <i class="swatch lib" />libraries, a colour each</span>
         </div>
         <p class="total">{metric.show(root.value)} <span class="muted" id="flame-total" data-exact={Math.round(root.value)}>{metric.what}{lane >= 0 && ` of ${laneName(p, lane)}`}{!whole && " in the range"}{shrunk > 0 && `; ${bytes(shrunk)} were released elsewhere`}</span></p>
-        <Flame p={p} root={root} focus={view.focus} search={view.search} icicle={view.icicle} byLine={view.byLine} what={metric.what} human={metric.show} dark={dark} onFocus={(path) => change({ focus: path })} />
+        <Flame p={p} tree={tree} focus={view.focus} search={view.search} icicle={view.icicle} byLine={view.byLine} what={metric.what} human={metric.show} dark={dark} onFocus={(path) => change({ focus: path, site: "" })} onFunction={(fn) => change({ fn })} />
+        {view.fn && <Sandwich p={p} values={values} whole={root.value} options={options} fn={view.fn} what={metric.what} human={metric.show} dark={dark} onFunction={(fn) => change({ fn })} />}
         <h3>Call sites</h3>
-        <Sites p={p} figures={figures} range={range} whole={whole} lane={lane} by={view.by} stacks={view.stacks} filter={view.filter} sort={view.sort} open={view.site}
+        {focused && <p class="in-focus" id="in-focus">Only what passes through <b>{nodeLabel(p, focused, false)}</b>: {metric.show(focused.value)}, {percent(focused.value, root.value)} of {metric.what}. Shares are of that. <button onClick={() => change({ focus: "" })} id="focus-clear">Show everything</button></p>}
+        <Sites p={p} focus={focused} figures={figures} range={range} whole={whole} lane={lane} by={view.by} stacks={view.stacks} filter={view.filter} sort={view.sort} open={view.site}
           onStacks={(v) => change({ stacks: v, site: "" })} onFilter={(v) => change({ filter: v })} onSort={(v) => change({ sort: v })} onOpen={(v) => change({ site: v })}
           onFind={(text) => {
             change({ search: text, focus: "" });
             document.getElementById("search")?.scrollIntoView({ block: "center" });
+          }}
+          onFunction={(fn) => {
+            change({ fn });
+            requestAnimationFrame(() => document.getElementById("sandwich")?.scrollIntoView({ block: "start" }));
           }} />
       </Section>
       <Section id="why" title="Why is more resident than live?">

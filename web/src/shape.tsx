@@ -4,8 +4,8 @@ import { themeNow } from "./colours";
 import { LIFETIMES, SIZES, type Counts, type Process } from "./data";
 import { Tip } from "./flame";
 import type { Figures, Range } from "./figures";
-import { foldedSites, siteFrame } from "./frames";
-import { siteTitle } from "./table";
+import { siteFrame } from "./frames";
+import { siteTitle } from "./names";
 import { bytes, count, duration, exact, percent, plural } from "./units";
 
 export interface Bar {
@@ -291,7 +291,7 @@ export function Reallocs({ p }: { p: Process }) {
         <h4>Longest, by call site</h4>
         <table class="plain"><tbody>
           {p.page.chains.map((c, i) => <tr key={i}>
-            <td>{siteTitle(p, { frame: siteFrame(p, c.group), folded: foldedSites(p, c.group) })}</td>
+            <td>{siteTitle(p, siteFrame(p, c.group))}</td>
             <td class="number">{exact(c.resizes)} times</td><td class="number" title={`${exact(c.last_bytes)} bytes`}>to {bytes(c.last_bytes)}</td>
           </tr>)}
         </tbody></table>
@@ -367,7 +367,7 @@ export function Calls({ p }: { p: Process }) {
       {p.page.failures.length > 0 && <>
         <h4>Calls that failed: {exact(p.raw.failed_calls)}{p.raw.failed_calls > p.page.failures.length && `, the first ${p.page.failures.length}`}</h4>
         <table class="plain"><tbody>{p.page.failures.map((f, i) => <tr key={i}>
-          <td>{f.call}({exact(f.size_bytes)})</td><td>{siteTitle(p, { frame: siteFrame(p, f.group), folded: foldedSites(p, f.group) })}</td><td class="number">{duration(f.time_ns)}</td>
+          <td>{f.call}({exact(f.size_bytes)})</td><td>{siteTitle(p, siteFrame(p, f.group))}</td><td class="number">{duration(f.time_ns)}</td>
         </tr>)}</tbody></table>
       </>}
     </section>

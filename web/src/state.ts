@@ -14,6 +14,7 @@ export interface View {
   byLine: boolean;
   search: string;
   focus: string; // path in the tree
+  fn: string; // whose callers and callees are shown
   stacks: boolean; // the table lists whole stacks
   filter: string; // of the table
   sort: string; // column, "-" before it: ascending
@@ -22,7 +23,7 @@ export interface View {
 
 export const START: View = {
   process: -1, from: 0, to: 0, by: "peak", lane: -1, reversed: false, icicle: true, hideLibraries: false,
-  showWrappers: false, byLine: false, search: "", focus: "", stacks: false, filter: "", sort: "", site: "",
+  showWrappers: false, byLine: false, search: "", focus: "", fn: "", stacks: false, filter: "", sort: "", site: "",
 };
 
 /** Only what differs from the start. */

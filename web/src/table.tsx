@@ -1,18 +1,20 @@
 /** The table of call sites: sortable, filterable, each with its own course over time. */
-import { createTable, getCoreRowModel, getFilteredRowModel, getSortedRowModel, type ColumnDef, type Table } from "@tanstack/table-core";
 import { useMemo, useState } from "preact/hooks";
 import type { Process } from "./data";
 import { addFigures, liveSeries, metricOf, noFigures, type Figures, type Metric, type Range } from "./figures";
-import { foldedName, foldedSites, isInlined, isOwn, isWrapper, matcher, namesOf, searchText, siteFrame, stackOf } from "./frames";
+import { functionKey, GAP, GONE, isFolded, isInlined, isOwn, isWrapper, matcher, namesOf, OTHER, searchText, siteFrame, specialName, stackCount, stackOf } from "./frames";
+import { Path, siteTitle } from "./names";
 import { Bars } from "./shape";
 import { bytes, byteSeconds, count, duration, exact, percent, plural } from "./units";
 import { LIFETIMES } from "./data";
+import type { TreeNode } from "./tree";
 
 export interface SiteRow {
   key: string;
   groups: number[];
-  frame: number; // -1: no stack
-  folded: number;
+  frame: number; // below 0: see frames.ts
+  folded: boolean; // not a call site by itself, or a call stack by itself
+  stacks: number;
   figures: Figures;
   minBytes: number;
   maxBytes: number;
@@ -37,37 +39,51 @@ export const COLUMNS: ColumnInfo[] = [
   { id: "average", title: "Mean size", about: "Allocated bytes by calls", show: bytes, value: (r) => (r.figures.calls ? r.figures.allocated / r.figures.calls : 0) },
 ];
 
-function rowsOf(p: Process, figures: Figures[], stacks: boolean): SiteRow[] {
-  const found = new Map<string, SiteRow>();
+/** Rows of the groups of the focus, or of all. */
+function rowsOf(p: Process, figures: Figures[], stacks: boolean, focus: TreeNode | null): SiteRow[] {
+  const found = new Map<number, SiteRow>();
   const groups = p.page.groups;
-  figures.forEach((f, g) => {
-    if (p.firstRow[g] === p.firstRow[g + 1]) return;
-    const folded = foldedSites(p, g);
+  const list = focus ? Array.from(focus.groups) : figures.keys();
+  for (const g of list) {
+    if (p.firstRow[g] === p.firstRow[g + 1]) continue;
     const frame = siteFrame(p, g);
-    const key = stacks || folded ? `g${g}` : `f${frame}`;
+    const key = stacks ? g : frame;
     let row = found.get(key);
-    if (!row) found.set(key, (row = { key, groups: [], frame, folded, figures: noFigures(), minBytes: Infinity, maxBytes: 0 }));
+    if (!row) {
+      const folded = frame === OTHER || frame === GONE || (stacks && isFolded(p, g));
+      found.set(key, (row = { key: `${stacks ? "g" : "f"}${key}`, groups: [], frame, folded, stacks: 0, figures: noFigures(), minBytes: Infinity, maxBytes: 0 }));
+    }
     row.groups.push(g);
-    addFigures(row.figures, f);
+    row.stacks += stackCount(p, g);
+    addFigures(row.figures, figures[g]);
     if (groups.max_bytes[g] || groups.sizes[g].length) {
       row.minBytes = Math.min(row.minBytes, groups.min_bytes[g]);
       row.maxBytes = Math.max(row.maxBytes, groups.max_bytes[g]);
     }
-  });
+  }
   return [...found.values()].filter((r) => r.figures.calls || r.figures.peak || r.figures.end || r.figures.start || r.figures.byteNs);
 }
 
-function makeTable(): Table<SiteRow> {
-  const columns: ColumnDef<SiteRow>[] = COLUMNS.map((c) => ({ id: c.id, accessorFn: c.value, sortDescFirst: true, enableGlobalFilter: false }));
-  columns.push({ id: "name", accessorFn: (r) => r.key, enableGlobalFilter: true });
-  return createTable<SiteRow>({
-    data: [], columns, state: {}, onStateChange: () => undefined, renderFallbackValue: null, getRowId: (r) => r.key,
-    getCoreRowModel: getCoreRowModel(), getSortedRowModel: getSortedRowModel(), getFilteredRowModel: getFilteredRowModel(),
-  });
+/** In the order of a column, of equal ones the larger peak, then calls, then as they stand. */
+function sortRows(rows: SiteRow[], sort: string): SiteRow[] {
+  const column = COLUMNS.find((c) => c.id === sort.replace(/^-/, "")) ?? COLUMNS[0];
+  const sign = sort.startsWith("-") ? -1 : 1;
+  const keyed = rows.map((r, i) => ({ r, i, v: sign * column.value(r) }));
+  keyed.sort((a, b) => b.v - a.v || b.r.figures.peak - a.r.figures.peak || b.r.figures.calls - a.r.figures.calls || a.i - b.i);
+  return keyed.map((k) => k.r);
+}
+
+/** How many call sites, or call stacks, rows stand for. */
+export function countOf(p: Process, rows: SiteRow[], stacks: boolean): number {
+  let sum = 0;
+  for (const r of rows)
+    if (r.frame !== GONE) sum += stacks ? r.stacks : r.frame === OTHER ? p.page.call_sites_together : 1;
+  return sum;
 }
 
 interface Props {
   p: Process;
+  focus: TreeNode | null; // only what passes there
   figures: Figures[];
   range: Range;
   whole: boolean;
@@ -82,12 +98,7 @@ interface Props {
   onSort: (v: string) => void;
   onOpen: (v: string) => void;
   onFind: (text: string) => void; // in the flame graph
-}
-
-export function siteTitle(p: Process, row: { frame: number; folded: number }): string {
-  if (row.folded) return foldedName(row.folded);
-  if (row.frame < 0) return "(no stack recorded)";
-  return namesOf(p).fn(row.frame);
+  onFunction: (key: string) => void; // callers and callees are asked for
 }
 
 function rowsOfLane(p: Process, groups: number[], lane: number): number[] {
@@ -98,8 +109,9 @@ function rowsOfLane(p: Process, groups: number[], lane: number): number[] {
   return rows;
 }
 
-function Sparkline({ p, row, range, whole, lane, width = 120, height = 22 }: { p: Process; row: SiteRow; range: Range; whole: boolean; lane: number; width?: number; height?: number }) {
-  const live = useMemo(() => liveSeries(p, rowsOfLane(p, row.groups, lane)), [p, row.key, row.groups.length, lane]);
+function Sparkline({ p, row, range, whole, lane, width = 96, height = 22 }: { p: Process; row: SiteRow; range: Range; whole: boolean; lane: number; width?: number; height?: number }) {
+  const which = row.groups.reduce((hash, g) => (Math.imul(hash, 31) + g) | 0, row.groups.length);
+  const live = useMemo(() => liveSeries(p, rowsOfLane(p, row.groups, lane)), [p, row.key, which, lane]);
   let max = 0;
   for (const v of live) max = Math.max(max, v);
   const x = (b: number) => (b / p.bins) * width;
@@ -114,7 +126,7 @@ function Sparkline({ p, row, range, whole, lane, width = 120, height = 22 }: { p
   );
 }
 
-function Detail({ p, row, by, figures, lane, range, whole, onFind }: { p: Process; row: SiteRow; by: Metric; figures: Figures[]; lane: number; range: Range; whole: boolean; onFind: (text: string) => void }) {
+function Detail({ p, row, by, figures, lane, range, whole, onFind, onFunction }: { p: Process; row: SiteRow; by: Metric; figures: Figures[]; lane: number; range: Range; whole: boolean; onFind: (text: string) => void; onFunction: (key: string) => void }) {
   const [which, setWhich] = useState(0);
   const names = namesOf(p);
   const order = useMemo(() => [...row.groups].sort((a, b) => metricOf(figures[b], by) - metricOf(figures[a], by)), [row, by, figures]);
@@ -141,12 +153,15 @@ function Detail({ p, row, by, figures, lane, range, whole, onFind }: { p: Proces
           <span>Stack {which + 1} of {exact(order.length)}, {percent(metricOf(figures[group], by), metricOf(row.figures, by)) || "0 %"} of this row</span>
           <button class="quiet" disabled={which === order.length - 1} onClick={() => setWhich(which + 1)} aria-label="next stack">▶</button>
         </div>}
-        {row.frame >= 0 && <p><button class="quiet link" onClick={() => onFind(names.fn(row.frame))}>Find {names.fn(row.frame)} in the flame graph</button></p>}
-        {row.folded > 0 && <p class="muted">These call sites are small, and were added up here, below the callers that they have in common.</p>}
+        {row.frame >= 0 && <p class="ways"><button class="quiet link" onClick={() => onFind(names.fn(row.frame))}>Find {names.fn(row.frame)} in the flame graph</button>
+          <button class="quiet link" onClick={() => onFunction(functionKey(p, row.frame))}>Its callers and callees</button></p>}
+        {row.frame === OTHER && <p class="muted">These call sites are small, and there was no room on the page for each of them.</p>}
+        {isFolded(p, group) && row.frame !== GONE && <p class="muted">{plural(stackCount(p, group), "call stack")} of this call site, small ones, with the callers that they have in common.</p>}
         <ol>
-          {stack.map((f, i) => <li key={i} class={isWrapper(p, f) ? "wrapper" : isOwn(p, f) ? "own" : ""}>
+          {stack.map((f, i) => f < 0 ? <li key={i} class="gap muted">{f === GAP ? "⋯ frames left out" : specialName(f)}</li> : <li key={i} class={isWrapper(p, f) ? "wrapper" : isOwn(p, f) ? "own" : ""}>
             <span class="fn">{names.fn(f)}{isInlined(p, f) && <span class="muted"> [inlined]</span>}</span>{" "}
             <span class="muted">{[names.place(f), names.module(f)].filter(Boolean).join(" · ")}</span>
+            {i > 0 && <button class="quiet link way" title="Callers and callees of this function" onClick={() => onFunction(functionKey(p, f))}>⇅</button>}
           </li>)}
           {stack.length === 0 && <li class="muted">no frames</li>}
         </ol>
@@ -168,8 +183,7 @@ export function Sites(props: Props) {
   const { p, figures, stacks, filter, by, open } = props;
   const [shown, setShown] = useState(FIRST);
   const names = useMemo(() => namesOf(p), [p]);
-  const table = useMemo(makeTable, []);
-  const rows = useMemo(() => rowsOf(p, figures, stacks), [p, figures, stacks]);
+  const rows = useMemo(() => rowsOf(p, figures, stacks, props.focus), [p, figures, stacks, props.focus]);
   const sort = props.sort || by;
   const sorting = [{ id: sort.replace(/^-/, ""), desc: !sort.startsWith("-") }];
   const test = useMemo(() => matcher(filter), [filter]);
@@ -183,13 +197,7 @@ export function Sites(props: Props) {
       return yes;
     }));
   }, [test, p, names]);
-  table.setOptions((old) => ({
-    ...old, data: rows,
-    state: { ...table.initialState, sorting, globalFilter: filter },
-    getColumnCanGlobalFilter: () => true,
-    globalFilterFn: (row: { original: SiteRow }) => passes(row.original),
-  }));
-  const list = table.getRowModel().rows.map((r) => r.original);
+  const list = useMemo(() => sortRows(rows.filter(passes), sort), [rows, passes, sort]);
   const sum = useMemo(() => {
     const s = noFigures();
     for (const r of list) addFigures(s, r.figures);
@@ -200,7 +208,8 @@ export function Sites(props: Props) {
     for (const r of rows) addFigures(s, r.figures);
     return s;
   }, [rows]);
-  const extra = stacks && list.length ? 1 : 0;
+  const chosen = COLUMNS.find((c) => c.id === sorting[0].id) ?? COLUMNS[0];
+  const chosenOfAll = chosen.value({ figures: all } as SiteRow);
 
   return (
     <div>
@@ -211,19 +220,20 @@ export function Sites(props: Props) {
           <button aria-pressed={!stacks} onClick={() => props.onStacks(false)} title="Stacks that end in the same function and line are one row">Call sites</button>
           <button aria-pressed={stacks} onClick={() => props.onStacks(true)} id="table-stacks" title="Each call stack is a row">Stacks</button>
         </div>
-        <span class="muted" id="table-count" data-exact={list.length}>{test ? `${exact(list.length)} of ${exact(rows.length)}` : plural(rows.length, stacks ? "stack" : "call site")}</span>
+        <span class="muted" id="table-count" data-exact={countOf(p, list, stacks)}>{test && `${exact(countOf(p, list, stacks))} of `}{plural(countOf(p, rows, stacks), stacks ? "stack" : "call site")}</span>
       </div>
       <div class="table-box">
         <table id="sites">
           <thead>
             <tr>
               <th class="name" scope="col">Call site</th>
-              <th scope="col">Live over time</th>
+              <th scope="col" class="live">Live over time</th>
+              <th scope="col" class="number share" title={`Share of the column by which the table is ordered, ${props.focus ? "of the focus" : "of all"}`}>{props.focus ? "% of focus" : "%"}</th>
               {COLUMNS.map((c) => {
                 const on = sorting[0].id === c.id;
                 return (
-                  <th key={c.id} scope="col" class="number" aria-sort={on ? (sorting[0].desc ? "descending" : "ascending") : "none"}>
-                    <button class="quiet" title={c.about} data-column={c.id} onClick={() => props.onSort(on && sorting[0].desc ? `-${c.id}` : c.id)}>
+                  <th key={c.id} scope="col" class={`number${on ? " by" : ""}`} data-column={c.id} aria-sort={on ? (sorting[0].desc ? "descending" : "ascending") : "none"}>
+                    <button class="quiet" title={c.about} data-by={c.id} onClick={() => props.onSort(on && sorting[0].desc ? `-${c.id}` : c.id)}>
                       {c.title}<span class="arrow">{on ? (sorting[0].desc ? "▼" : "▲") : ""}</span>
                     </button>
                   </th>
@@ -234,10 +244,11 @@ export function Sites(props: Props) {
           <tbody>
             <tr class="sum">
               <td class="name">{test ? "Of those that pass the filter" : "All"}</td>
-              <td />
+              <td class="live" />
+              <td class="number share">{percent(chosen.value({ figures: sum } as SiteRow), chosenOfAll)}</td>
               {COLUMNS.map((c) => {
                 const v = c.value({ figures: sum } as SiteRow);
-                return <td key={c.id} class="number" data-column={c.id} data-exact={Math.round(v)} title={exact(v)}>{c.show(v)}</td>;
+                return <td key={c.id} class={`number${chosen === c ? " by" : ""}`} data-column={c.id} data-exact={Math.round(v)} title={exact(v)}>{c.show(v)}</td>;
               })}
             </tr>
             {list.slice(0, shown).map((r) => <>
@@ -245,24 +256,25 @@ export function Sites(props: Props) {
                 <td class="name">
                   <button class="quiet site" aria-expanded={open === r.key} onClick={() => props.onOpen(open === r.key ? "" : r.key)}>
                     <span class="twist">{open === r.key ? "▾" : "▸"}</span>
-                    <span><span class={r.frame >= 0 && isOwn(p, r.frame) ? "fn own" : "fn"}>{siteTitle(p, r)}</span>
-                      {r.frame >= 0 && <span class="muted where">{[names.place(r.frame), names.module(r.frame)].filter(Boolean).join(" · ")}{extra ? caller(p, r.groups[0]) : r.groups.length > 1 ? ` · ${plural(r.groups.length, "stack")}` : ""}</span>}</span>
+                    <span><span class={r.frame >= 0 && isOwn(p, r.frame) ? "fn own" : "fn"}>{siteTitle(p, r.frame)}</span>
+                      {r.frame >= 0 && <Path place={names.place(r.frame)} module={names.module(r.frame)}>{stacks && !r.folded ? caller(p, r.groups[0]) : r.stacks > 1 ? ` · ${plural(r.stacks, "stack")}` : ""}</Path>}</span>
                   </button>
                 </td>
-                <td><Sparkline p={p} row={r} range={props.range} whole={props.whole} lane={props.lane} /></td>
+                <td class="live"><Sparkline p={p} row={r} range={props.range} whole={props.whole} lane={props.lane} /></td>
+                <td class="number share">{chosen.id === "average" ? "" : percent(chosen.value(r), chosenOfAll)}</td>
                 {COLUMNS.map((c) => {
                   const v = c.value(r);
                   const share = c.id === "average" ? 0 : v / (c.value({ figures: all } as SiteRow) || 1);
                   return (
                     <td key={c.id} class={`number${sorting[0].id === c.id ? " by" : ""}`} data-column={c.id} data-exact={Math.round(v)}
-                      title={`${exact(v)}${c.id === "average" ? "" : `, ${percent(v, c.value({ figures: all } as SiteRow))} of all`}`}
+                      title={`${exact(v)}${c.id === "average" ? "" : `, ${percent(v, c.value({ figures: all } as SiteRow))} of ${props.focus ? "the focus" : "all"}`}`}
                       style={sorting[0].id === c.id && share > 0 ? { backgroundSize: `${Math.min(100, share * 100)}% 100%` } : {}}>
                       {v ? c.show(v) : <span class="muted">·</span>}
                     </td>
                   );
                 })}
               </tr>
-              {open === r.key && <tr key={`${r.key}-detail`} class="detail-row"><td colSpan={COLUMNS.length + 2}><Detail key={r.key} p={p} row={r} by={by} figures={figures} lane={props.lane} range={props.range} whole={props.whole} onFind={props.onFind} /></td></tr>}
+              {open === r.key && <tr key={`${r.key}-detail`} class="detail-row"><td colSpan={COLUMNS.length + 3}><Detail key={r.key} p={p} row={r} by={by} figures={figures} lane={props.lane} range={props.range} whole={props.whole} onFind={props.onFind} onFunction={props.onFunction} /></td></tr>}
             </>)}
           </tbody>
         </table>

@@ -1,6 +1,9 @@
-/** A tree of callers (or callees) for the flame graph, from the figures of groups. */
+/**
+ * A tree of callers (or callees) for the flame graph, from the figures of groups. Children are made when
+ * they are asked for, which is where a node is wide enough to be drawn: a page can hold a million frames.
+ */
 import type { Process } from "./data";
-import { foldedSites, isOwn, isWrapper, stackOf } from "./frames";
+import { functionKey, GAP, HIDDEN, isOwn, siteFrame, stackOf } from "./frames";
 
 export interface TreeOptions {
   reversed: boolean; // innermost frames at the root
@@ -10,97 +13,207 @@ export interface TreeOptions {
 }
 
 export interface TreeNode {
-  key: string;
-  frame: number; // -1: the root; -2: folded sites; -3: hidden altogether
-  folded: number; // sites, of frame -2
+  frame: number; // -1: the root; below: see frames.ts
   value: number;
-  self: number;
+  self: number; // known once the children are
   depth: number;
   left: number; // of the width of everything, 0..1
   parent: TreeNode | null;
-  children: TreeNode[];
-  index: Map<string, TreeNode>;
+  groups: ArrayLike<number>; // those that pass here, with a value
+  children: TreeNode[] | null; // null: not made yet
 }
 
-function node(key: string, frame: number, parent: TreeNode | null): TreeNode {
-  return { key, frame, folded: 0, value: 0, self: 0, depth: parent ? parent.depth + 1 : 0, left: 0, parent, children: [], index: new Map() };
+/** The frames of all groups in the order of drawing, the root's first: of group g, [first[g], first[g + 1]). */
+export interface Stacks {
+  first: Uint32Array;
+  frames: Int32Array;
 }
 
-function child(parent: TreeNode, key: string, frame: number): TreeNode {
-  let found = parent.index.get(key);
-  if (!found) {
-    found = node(key, frame, parent);
-    parent.index.set(key, found);
-    parent.children.push(found);
-  }
+export interface Tree {
+  p: Process;
+  stacks: Stacks;
+  same: Int32Array; // [frames] the first frame that counts as the same
+  byLine: boolean;
+  values: ArrayLike<number>;
+  root: TreeNode;
+}
+
+const madeStacks = new WeakMap<Process, Map<string, Stacks>>();
+const madeSame = new WeakMap<Process, Map<boolean, Int32Array>>();
+
+function remembered<K, V>(all: WeakMap<Process, Map<K, V>>, p: Process, key: K, make: () => V): V {
+  let of = all.get(p);
+  if (!of) all.set(p, (of = new Map<K, V>()));
+  let found = of.get(key);
+  if (found === undefined) of.set(key, (found = make()));
   return found;
 }
 
-function keyOf(p: Process, frame: number, byLine: boolean): string {
-  const { frames } = p.page;
-  return byLine ? `${frame}` : `${frames.function[frame]}-${frames.module[frame]}`;
+export function stacksOf(p: Process, { reversed, hideLibraries, hideWrappers }: Omit<TreeOptions, "byLine">): Stacks {
+  return remembered(madeStacks, p, `${reversed} ${hideLibraries} ${hideWrappers}`, () => {
+    const groups = p.page.groups.tip.length;
+    const first = new Uint32Array(groups + 1);
+    const frames: number[] = [];
+    for (let g = 0; g < groups; g++) {
+      let stack = stackOf(p, g);
+      if (hideWrappers) {
+        const site = stack.indexOf(siteFrame(p, g));
+        if (site > 0) stack = stack.slice(site);
+      }
+      if (hideLibraries) stack = stack.filter((f) => f < 0 || isOwn(p, f));
+      if (!stack.length) stack = [HIDDEN];
+      if (!reversed) stack.reverse();
+      for (const f of stack) frames.push(f);
+      first[g + 1] = frames.length;
+    }
+    return { first, frames: Int32Array.from(frames) };
+  });
+}
+
+/** Frames that are drawn as one: those of the same function, unless lines are told apart. */
+function sameFrames(p: Process, byLine: boolean): Int32Array {
+  return remembered(madeSame, p, byLine, () => {
+    const { function: fn, module } = p.page.frames;
+    const same = new Int32Array(fn.length);
+    const known = new Map<number, number>();
+    for (let f = 0; f < fn.length; f++) {
+      const key = byLine ? f : fn[f] * p.page.texts.length + module[f];
+      let to = known.get(key);
+      if (to === undefined) known.set(key, (to = f));
+      same[f] = to;
+    }
+    return same;
+  });
+}
+
+function node(frame: number, parent: TreeNode | null, groups: ArrayLike<number>): TreeNode {
+  return { frame, value: 0, self: 0, depth: parent ? parent.depth + 1 : 0, left: 0, parent, groups, children: null };
 }
 
 /** values[group]: what is drawn; groups of 0 or less are left out. */
-export function buildTree(p: Process, values: ArrayLike<number>, options: TreeOptions): TreeNode {
-  const root = node("", -1, null);
-  const keys: string[] = [];
-  for (let g = 0; g < values.length; g++) {
-    const value = values[g];
-    if (!(value > 0)) continue;
-    let frames = stackOf(p, g);
-    if (options.hideWrappers) {
-      const site = frames.findIndex((f) => !isWrapper(p, f));
-      if (site > 0) frames = frames.slice(site);
+export function buildTree(p: Process, values: ArrayLike<number>, options: TreeOptions): Tree {
+  const groups: number[] = [];
+  const root = node(-1, null, groups);
+  for (let g = 0; g < values.length; g++)
+    if (values[g] > 0) {
+      groups.push(g);
+      root.value += values[g];
     }
-    if (options.hideLibraries) frames = frames.filter((f) => isOwn(p, f));
-    if (!options.reversed) frames.reverse();
-    const folded = foldedSites(p, g);
-    let at = root;
-    root.value += value;
-    const enter = (key: string, frame: number) => {
-      at = child(at, key, frame);
-      at.value += value;
-    };
-    if (folded && options.reversed) enter(folded < 0 ? "gone" : "folded", -2);
-    if (!folded && frames.length === 0) enter("hidden", -3);
-    for (const f of frames) enter((keys[f] ??= keyOf(p, f, options.byLine)), f);
-    if (folded && !options.reversed) enter(folded < 0 ? "gone" : "folded", -2);
-    if (at.frame === -2) at.folded = folded < 0 ? -1 : at.folded + folded;
-    at.self += value;
-  }
-  place(root);
-  return root;
+  return { p, stacks: stacksOf(p, options), same: sameFrames(p, options.byLine), byLine: options.byLine, values, root };
 }
 
-/** Largest first, and where each begins. */
-function place(root: TreeNode): void {
-  const stack = [root];
-  const whole = root.value || 1;
-  for (let n = stack.pop(); n; n = stack.pop()) {
-    n.children.sort((a, b) => b.value - a.value || (a.key < b.key ? -1 : 1));
-    let left = n.left;
-    for (const c of n.children) {
-      c.left = left;
-      left += c.value / whole;
-      stack.push(c);
+/** The children of a node, largest first. */
+export function childrenOf(t: Tree, n: TreeNode): TreeNode[] {
+  if (n.children) return n.children;
+  const { first, frames } = t.stacks;
+  const found = new Map<number, TreeNode>();
+  n.self = 0;
+  for (let i = 0; i < n.groups.length; i++) {
+    const g = n.groups[i];
+    const at = first[g] + n.depth;
+    if (at >= first[g + 1]) {
+      n.self += t.values[g];
+      continue;
     }
+    const frame = frames[at] < 0 ? frames[at] : t.same[frames[at]];
+    let child = found.get(frame);
+    if (!child) found.set(frame, (child = node(frame, n, [])));
+    (child.groups as number[]).push(g);
+    child.value += t.values[g];
   }
+  n.children = [...found.values()].sort((a, b) => b.value - a.value || a.frame - b.frame);
+  let left = n.left;
+  for (const c of n.children) {
+    c.left = left;
+    left += c.value / (t.root.value || 1);
+  }
+  return n.children;
 }
 
-export function pathOf(n: TreeNode): string {
+/** What a node is called in the address of the page. */
+function keyOf(t: Tree, frame: number): string {
+  const { frames } = t.p.page;
+  return frame < 0 ? `x${-frame}` : t.byLine ? `${frame}` : `${frames.function[frame]}-${frames.module[frame]}`;
+}
+
+export function pathOf(t: Tree, n: TreeNode): string {
   const keys: string[] = [];
-  for (let at: TreeNode | null = n; at?.parent; at = at.parent) keys.push(at.key);
+  for (let at: TreeNode = n; at.parent; at = at.parent) keys.push(keyOf(t, at.frame));
   return keys.reverse().join(".");
 }
 
 /** The node at a path; as far as the path leads. */
-export function findPath(root: TreeNode, path: string): TreeNode {
-  let at = root;
+export function findPath(t: Tree, path: string): TreeNode {
+  let at = t.root;
   if (path) for (const key of path.split(".")) {
-    const next = at.index.get(key);
+    const next = childrenOf(t, at).find((c) => keyOf(t, c.frame) === key);
     if (!next) break;
     at = next;
   }
   return at;
+}
+
+/** How much of a node passes through a frame for which `hit` says so, each byte once; and how much may, in frames that were left out. */
+export function foundIn(t: Tree, n: TreeNode, hit: (frame: number) => boolean, isGap: (frame: number) => boolean): { found: number; perhaps: number } {
+  const { first, frames } = t.stacks;
+  let found = 0;
+  let perhaps = 0;
+  for (let i = 0; i < n.groups.length; i++) {
+    const g = n.groups[i];
+    let gap = false;
+    let yes = false;
+    for (let at = first[g] + Math.max(0, n.depth - 1); at < first[g + 1] && !yes; at++) {
+      gap ||= isGap(frames[at]);
+      yes = frames[at] >= 0 && hit(frames[at]);
+    }
+    if (yes) found += t.values[g];
+    else if (gap) perhaps += t.values[g];
+  }
+  return { found, perhaps };
+}
+
+/** Trees that begin at a function: of its callers and of its callees. In a recursion, its outermost frame counts. */
+export interface Through {
+  callers: Tree;
+  callees: Tree;
+  total: number;
+  self: number; // in its own frame, whatever calls it
+  perhaps: number; // of stacks in which it may be among the frames that were left out
+}
+
+export function throughFunction(p: Process, values: ArrayLike<number>, options: TreeOptions, fn: string): Through {
+  const { first, frames } = stacksOf(p, { ...options, reversed: false });
+  const same = sameFrames(p, options.byLine);
+  const is = new Uint8Array(p.page.frames.function.length);
+  for (let f = 0; f < is.length; f++) is[f] = functionKey(p, f) === fn ? 1 : 0;
+  const groups = values.length;
+  const up = { first: new Uint32Array(groups + 1), frames: [] as number[] };
+  const down = { first: new Uint32Array(groups + 1), frames: [] as number[] };
+  const members: number[] = [];
+  let total = 0;
+  let self = 0;
+  let perhaps = 0;
+  for (let g = 0; g < groups; g++) {
+    if (values[g] > 0) {
+      let at = first[g];
+      let gap = false;
+      while (at < first[g + 1] && !(frames[at] >= 0 && is[frames[at]])) gap = frames[at++] === GAP || gap;
+      if (at < first[g + 1]) {
+        members.push(g);
+        total += values[g];
+        for (let i = at - 1; i >= first[g]; i--) up.frames.push(frames[i]);
+        for (let i = at + 1; i < first[g + 1]; i++) down.frames.push(frames[i]);
+        const last = frames[first[g + 1] - 1];
+        if (last >= 0 && is[last]) self += values[g];
+      } else if (gap) perhaps += values[g];
+    }
+    up.first[g + 1] = up.frames.length;
+    down.first[g + 1] = down.frames.length;
+  }
+  const tree = (stacks: { first: Uint32Array; frames: number[] }): Tree => {
+    const root = node(is.indexOf(1), null, members);
+    root.value = total;
+    return { p, stacks: { first: stacks.first, frames: Int32Array.from(stacks.frames) }, same, byLine: options.byLine, values, root };
+  };
+  return { callers: tree(up), callees: tree(down), total, self, perhaps };
 }

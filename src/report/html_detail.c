@@ -1,0 +1,159 @@
+#include "report/html_detail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/heap.h"
+#include "report/html_process.h"
+#include "report/html_sites.h"
+#include "report/json.h"
+#include "report/select.h"
+
+#define FRAMES_MAX  60000u /* of the tree of callers */
+#define GROUPS_MAX  12000u /* of call stacks */
+#define FRAMES_GOOD 2000u  /* before more are left out, slices of time are joined */
+#define BINS_GOOD   60u
+#define BINS_LEAST  15u
+
+struct detail {
+    const struct detail_plan *plan;
+    struct page_sites sites;
+    struct page_lanes lanes;
+    struct heap_view heap;
+    struct page_limit limit;
+    struct series_plan over;
+    struct series *series; /* NULL: not yet */
+};
+
+static void release(struct detail *d)
+{
+    series_free(d->series);
+    heap_release(&d->heap);
+    page_lanes_release(&d->lanes);
+    page_sites_release(&d->sites);
+}
+
+/* Folds to d->limit, and the figures over time with it, `join` slices at a time. */
+static int fold(struct detail *d, uint32_t join, struct error *err)
+{
+    uint32_t *to = NULL;
+    int status = page_sites_fold(&d->sites, d->limit, &to, err);
+    if (!status && d->series)
+        status = series_merge(d->series, to, d->sites.group_count, join, err);
+    d->over.groups = d->sites.group_count;
+    d->over.group_of = d->sites.group_of;
+    d->over.bins /= join;
+    d->over.width_ns *= join;
+    free(to);
+    return status;
+}
+
+/* Leaves frames out until there are at most so many groups of stacks, or `least` frames. */
+static int fold_to(struct detail *d, uint32_t groups, uint32_t least, struct error *err)
+{
+    do {
+        d->limit.frames = d->limit.frames * 7 / 10 > least ? d->limit.frames * 7 / 10 : least;
+        if (fold(d, 1, err))
+            return -1;
+    } while (d->sites.group_count > groups && d->limit.frames > least);
+    return 0;
+}
+
+/* What every group did in every slice of time. */
+static int observe(struct detail *d, struct error *err)
+{
+    const struct detail_plan *p = d->plan;
+    struct model *again = NULL;
+    size_t bins;
+    d->over.lane_of = d->lanes.lane_of;
+    d->over.lanes = d->lanes.count;
+    model_timeline(p->m, &d->over.start_ns, &d->over.width_ns, &bins);
+    d->over.bins = (uint32_t)bins;
+    struct series *s = series_new(&d->over, err);
+    if (!s)
+        return -1;
+    int status = replay_observed_image(p->t, p->image, p->filter, series_observer(s), &again, err);
+    model_free(again);
+    d->series = s;
+    return status ? -1 : series_finish(s, err);
+}
+
+static int pack(const struct detail *d, struct html_block *block, struct error *err)
+{
+    const struct detail_plan *p = d->plan;
+    char *text = NULL;
+    size_t text_bytes = 0;
+    struct json j = {.out = open_memstream(&text, &text_bytes)};
+    if (!j.out)
+        return error_system(err, "memory for the page");
+    int status = html_process(&j, p->m, d->series, &d->over, &d->sites, &d->lanes, &d->heap,
+                              p->names, trace_info(p->t)->kernel_kinds, p->options, err);
+    if (fclose(j.out) && !status)
+        status = error_system(err, "memory for the page");
+    if (!status)
+        status = html_block_pack(block, text, text_bytes, err);
+    free(text);
+    return status;
+}
+
+/* Says less, to take `share` of what it takes: first with fewer frames of the tree, then with
+ * longer slices of time, at last with fewer call sites. Returns 0 when there is nothing left. */
+static int say_less(struct detail *d, double share, struct error *err)
+{
+    const uint32_t groups = (uint32_t)((double)d->sites.group_count * share * 0.9);
+    const bool divides = d->over.bins % 2 == 0;
+    if (d->limit.frames > FRAMES_GOOD)
+        return fold_to(d, groups, FRAMES_GOOD, err) ? -1 : 1;
+    if (d->over.bins > BINS_GOOD && divides)
+        return fold(d, 2, err) ? -1 : 1;
+    if (d->limit.frames > 0)
+        return fold_to(d, groups, 0, err) ? -1 : 1;
+    if (d->over.bins > BINS_LEAST && divides)
+        return fold(d, 2, err) ? -1 : 1;
+    if (!d->plan->must_fit || !d->limit.sites)
+        return 0;
+    const uint32_t apart = d->sites.call_sites - d->sites.others;
+    d->limit.sites = (uint32_t)((double)apart * (share < 0.9 ? share * 0.9 : 0.8));
+    return fold(d, 1, err) ? -1 : 1;
+}
+
+static int fit(struct detail *d, struct html_block *block, struct error *err)
+{
+    for (;;) {
+        size_t share = d->plan->share_bytes;
+        if (pack(d, block, err))
+            return -1;
+        /* With nothing but the figures of call sites, it may take more than others. */
+        if (d->limit.frames == 0 && d->over.bins <= BINS_GOOD)
+            share = d->plan->most_bytes;
+        if (block->page_bytes <= share)
+            return 1;
+        const int less = say_less(d, (double)share / (double)block->page_bytes, err);
+        if (less <= 0)
+            return less;
+        html_block_release(block);
+    }
+}
+
+int html_detail(const struct detail_plan *plan, struct html_block *block, struct error *err)
+{
+    struct detail d = {.plan = plan, .limit = {FRAMES_MAX, UINT32_MAX}};
+    int status = page_sites_find(&d.sites, plan->m, plan->names, err);
+    if (!status)
+        status = page_lanes_find(&d.lanes, model_image(plan->m), err);
+    if (!status)
+        status = heap_find(plan->t, plan->image, plan->m, &d.heap, err);
+    if (!status) {
+        if (d.limit.frames > d.sites.all.frame_count)
+            d.limit.frames = d.sites.all.frame_count;
+        status = fold(&d, 1, err);
+    }
+    if (!status && d.sites.group_count > GROUPS_MAX)
+        status = fold_to(&d, GROUPS_MAX, 0, err);
+    if (!status)
+        status = observe(&d, err);
+    if (!status)
+        status = fit(&d, block, err);
+    release(&d);
+    return status;
+}
