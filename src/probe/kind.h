@@ -98,7 +98,7 @@ int engine_add_names(struct engine *e, const char *const *names, size_t n, struc
 
 /* All that users can name, in the order in which they are listed. The one list. */
 #define PROBE_KINDS(X)                                                                             \
-    X(sizes) X(calls) X(arenas) X(brk) X(slab) X(faults) X(swapin) X(reclaim) X(rss)
+    X(sizes) X(calls) X(arenas) X(brk) X(purge) X(slab) X(faults) X(swapin) X(reclaim) X(rss)
 #define PROBE_KIND_DECLARED(name) extern const struct probe_kind probe_kind_##name;
 PROBE_KINDS(PROBE_KIND_DECLARED)
 

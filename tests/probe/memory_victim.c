@@ -1,5 +1,6 @@
 /* memory_victim.c - memory in known amounts, one thing for each argument:
  *   brk      grows the heap by stacks of its own, gives some back; anonymous mappings
+ *   purge    gives memory back in each way, by stacks of its own, and fails to four times
  *   faults   touches known pages, each way in a function of its own; waits for a byte before,
  *            and prints getrusage's difference
  *   rss      becomes large, then smaller; prints what the kernel tells in smaps_rollup
@@ -68,6 +69,31 @@ static APART void map_some(void)
         p[i] = pages(256);
     for (int i = 0; i < 10; i++)
         munmap(p[i], 256 * PAGE);
+}
+
+static APART void purge_dontneed(void)
+{
+    char *p = pages(64);
+    for (int i = 0; i < 7; i++)
+        madvise(p + (size_t)i * 8 * PAGE, 8 * PAGE, MADV_DONTNEED);
+    madvise(p, 64 * PAGE, MADV_NORMAL);
+    for (int i = 0; i < 4; i++)
+        madvise(p + 1, PAGE, MADV_DONTNEED); /* it must begin at a page */
+}
+
+static APART void purge_free(void)
+{
+    char *p = pages(64);
+    for (int i = 0; i < 3; i++)
+        madvise(p, 16 * PAGE - 100, MADV_FREE);
+}
+
+static APART void purge_unmap(void)
+{
+    char *p = pages(256);
+    munmap(p, 200 * PAGE);
+    if (mremap(p + 200 * PAGE, 56 * PAGE, 6 * PAGE, 0) == MAP_FAILED)
+        exit(1);
 }
 
 static APART void touch_write(char *p, int n)
@@ -195,6 +221,12 @@ int main(int argc, char **argv)
         grow_b();
         shrink();
         map_some();
+    } else if (!strcmp(what, "purge")) {
+        purge_dontneed();
+        purge_free();
+        purge_unmap();
+        grow_a();
+        shrink();
     } else if (!strcmp(what, "faults"))
         faults();
     else if (!strcmp(what, "rss"))

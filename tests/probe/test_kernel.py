@@ -60,6 +60,17 @@ class Kernel(Case):
         self.assertEqual(grown, {"grow_a": 655360, "map_some": 20 << 20})
         self.assertEqual(self.by_function(document["stacks"], ["map_some"], "released_bytes"), {"map_some": 10 << 20})
 
+    def test_purge(self):
+        document = self.probe("purge", "--", victim("memory_victim"), "purge")
+        names = ["purge_dontneed", "purge_free", "purge_unmap", "shrink"]
+        page = 4096
+        self.assertEqual(self.by_function(document["stacks"], names, "purged_bytes"),
+                         {"purge_dontneed": 56 * page, "purge_free": 48 * page, "purge_unmap": 250 * page, "shrink": 65536})
+        self.assertEqual(self.by_function(document["stacks"], names, "calls"),
+                         {"purge_dontneed": 11, "purge_free": 3, "purge_unmap": 2, "shrink": 2})
+        self.assertEqual(self.by_function(document["stacks"], names, "failed_calls")["purge_dontneed"], 4)
+        self.assertTrue(all(g["time_ns"] > 0 for g in document["stacks"]))
+
     def test_faults(self):
         document, out = self.beside("faults", ["--by", "process,stack"], "faults", self.go)
         minor, major = map(int, out.split())
