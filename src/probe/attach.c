@@ -70,10 +70,10 @@ static int keep_link(struct attachments *a, struct bpf_link *link)
 
 void attach_release(struct attachments *a)
 {
-    for (size_t i = 0; i < a->links; i++)
-        bpf_link__destroy(a->link[i]);
-    for (size_t i = 0; i < a->fds; i++)
+    for (size_t i = a->fds; i-- > 0;)
         close(a->fd[i]);
+    for (size_t i = a->links; i-- > 0;)
+        bpf_link__destroy(a->link[i]);
     free(a->link);
     free(a->fd);
     *a = (struct attachments){0};

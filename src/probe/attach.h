@@ -52,6 +52,7 @@ int attach_program(struct attachments *a, struct bpf_program *program, struct er
 /* Keeps a descriptor whose closing detaches; 0 or -1 when out of memory (it is then closed). */
 int attach_keep(struct attachments *a, int fd);
 
+/* Takes all away: what was attached last goes first. */
 void attach_release(struct attachments *a);
 
 /* The system call itself: a descriptor, or -1 with errno. cookies and semaphores may be NULL. */

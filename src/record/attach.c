@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -33,12 +34,16 @@ struct attach {
     struct probe_options probe;
     struct probe_result result;
     uint64_t start_ns, now_ns, flush_ns;
+    uint64_t end_ns; /* of the recording; 0: not yet */
+    int pidfd;       /* of the process; -1: none to be had */
 };
 
 static void take(void *arg, const struct probe_call *c)
 {
     const struct attach *a = arg;
-    outside_take(a->outside, c);
+    /* Probes are taken away one after the other: what comes meanwhile is only a part. */
+    if (!a->end_ns || c->what == PROBE_UNTOLD || c->time_ns <= a->end_ns)
+        outside_take(a->outside, c);
 }
 
 static void say_waiting(const struct attach *a)
@@ -74,6 +79,12 @@ static void wait_for_end(struct attach *a, int signals)
             said = true;
         }
     }
+}
+
+static bool has_ended(const struct attach *a)
+{
+    struct pollfd gone = {.fd = a->pidfd, .events = POLLIN};
+    return a->pidfd >= 0 && poll(&gone, 1, 0) > 0;
 }
 
 /* The path of its program. */
@@ -118,8 +129,13 @@ static int attach(struct attach *a, const char *exe, struct record_result *resul
                                       .call = take,
                                       .arg = a};
     a->outside = outside_new(&a->options, err);
-    if (!a->outside || probe_begin(&a->probe, &a->result, err))
+    if (!a->outside)
         return -1;
+    int bad = probe_begin(&a->probe, &a->result, err);
+    if (has_ended(a) && (bad || outside_running(a->outside) < 2))
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "process %u ended while the probes were being attached: nothing is recorded", o->pid);
     a->start_ns = a->now_ns = clock_monotonic_ns();
     a->output = record_open(result->output, &a->place, err);
     int fd = a->output < 0 ? -1 : fcntl(a->output, F_DUPFD_CLOEXEC, 0);
@@ -136,8 +152,8 @@ static int attach(struct attach *a, const char *exe, struct record_result *resul
 
 static int finish(struct attach *a, struct record_result *result, struct error *err)
 {
+    const uint64_t now_ns = a->end_ns = clock_monotonic_ns();
     probe_end(&a->result);
-    const uint64_t now_ns = clock_monotonic_ns();
     result->lost_calls = probe_lost(&a->result);
     result->left_running = outside_running(a->outside);
     result->images = outside_images(a->outside);
@@ -172,6 +188,7 @@ int record_attach(const struct attach_options *o, struct record_result *result, 
         return error_set(err, ERROR_MEMORY, "out of memory");
     a->o = o;
     a->output = a->place.dir = -1;
+    a->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)o->pid, 0);
     signals_take(&before);
     sigset_t set;
     sigemptyset(&set);
@@ -190,6 +207,8 @@ int record_attach(const struct attach_options *o, struct record_result *result, 
     }
     if (signals >= 0)
         close(signals);
+    if (a->pidfd >= 0)
+        close(a->pidfd);
     if (a->output >= 0)
         close(a->output);
     trust_place_close(&a->place);

@@ -38,6 +38,7 @@ struct process {
     char *exe, *arguments;
     size_t argument_bytes;
     int statm;
+    struct trust_process who; /* pid 0: it had ended when it was looked at */
     struct mlw_resident last;
     uint64_t next_sample_ns, sample_ns;
 };
@@ -105,9 +106,16 @@ static uint64_t since_start(const struct outside *s, uint64_t ns)
 
 /* ---- which processes ---- */
 
-static bool read_resident(const struct process *p, struct mlw_resident *now)
+static bool read_resident(struct process *p, struct mlw_resident *now)
 {
-    return statm_read(p->statm, (uint64_t)sysconf(_SC_PAGESIZE), now);
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (statm_read(p->statm, page, now))
+        return true;
+    if (p->statm < 0 || !trust_process_lives(&p->who))
+        return false;
+    close(p->statm); /* the thread that was asked has ended: others may go on */
+    p->statm = proc_open_memory(p->who.pid, "statm");
+    return statm_read(p->statm, page, now);
 }
 
 /* A copy of n bytes and a NUL; without memory, NULL. */
@@ -157,9 +165,12 @@ static struct process *new_process(struct outside *s, uint32_t pid)
     }
     struct process *p = &s->process[s->count++];
     *p = (struct process){.pid = pid,
-                          .statm = proc_open((pid_t)pid, "statm"),
+                          .statm = proc_open_memory((pid_t)pid, "statm"),
                           .sample_ns =
                               s->o->sample_interval_ns ? s->o->sample_interval_ns : FASTEST_NS};
+    struct error ignored;
+    if (trust_process((pid_t)pid, &p->who, &ignored))
+        p->who.pid = 0;
     *at = (uint32_t)s->count;
     s->running++;
     return p;
@@ -495,7 +506,8 @@ struct outside *outside_new(const struct outside_options *o, struct error *err)
     }
     identify(s, p);
     if (!read_resident(p, &p->last)) {
-        error_set(err, ERROR_USAGE, "process %u has ended, or has no memory of its own", o->pid);
+        error_set(err, ERROR_UNSUPPORTED, "process %u has ended, or has no memory of its own",
+                  o->pid);
         outside_free(s);
         return NULL;
     }

@@ -4,11 +4,15 @@
  *   exec    becomes itself, as a child that only allocates
  *   fork    forks a child, which frees some of what it has from its parent, allocates, exits with 3
  *   spawn   runs itself by posix_spawn, as a child that only allocates; and one that kills itself
+ *   turns   allocates 400 blocks and frees them, until the second byte
+ *   leader  ends its first thread before the first byte; another does the rest
  *   leave   forks a child that waits for its input's end, and goes before it */
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -112,25 +116,53 @@ static void spawned(char *self, char *how)
     waitpid(pid, NULL, 0);
 }
 
+static APART void *make_turn(void)
+{
+    void *p = malloc(200);
+    STAYS(p);
+    return p;
+}
+
+static void *waits(void *stop)
+{
+    char c;
+    if (read(STDIN_FILENO, &c, 1) >= 0)
+        __atomic_store_n((int *)stop, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static int turns(void)
+{
+    static int stop;
+    pthread_t t;
+    void *p[FREED];
+    if (pthread_create(&t, NULL, waits, &stop))
+        return 1;
+    while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+        for (int i = 0; i < FREED; i++)
+            p[i] = make_turn();
+        for (int i = 0; i < FREED; i++)
+            free(p[i]);
+    }
+    return pthread_join(t, NULL);
+}
+
 static int next_byte(void)
 {
     char c;
     return read(STDIN_FILENO, &c, 1) == 1;
 }
 
-int main(int argc, char **argv)
+static int run(char **argv, const char *how)
 {
     static void *before[BEFORE], *kept[KEPT];
     pthread_t t[THREADS];
-    const char *how = argc > 1 ? argv[1] : "";
-    if (!strcmp(how, "child") || !strcmp(how, "dies")) {
-        child(NULL);
-        return !strcmp(how, "dies") ? raise(SIGKILL) : 0;
-    }
     for (int i = 0; i < BEFORE; i++)
         before[i] = make_before();
     if (!next_byte())
         return 1;
+    if (!strcmp(how, "turns"))
+        return turns();
     for (int i = 0; i < KEPT; i++)
         kept[i] = make_kept();
     for (int i = 0; i < FREED; i++)
@@ -166,4 +198,34 @@ int main(int argc, char **argv)
     if (!strcmp(how, "exec"))
         execl(argv[0], "another", "child", (char *)NULL);
     return 0;
+}
+
+static void *runs(void *argv)
+{
+    char path[64], stat[256], *end = stat;
+    while (end && (end == stat || end[2] != 'Z')) { /* the first thread is there */
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", getpid());
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = read(fd, stat, sizeof stat - 1);
+        close(fd);
+        stat[n > 0 ? n : 0] = 0;
+        end = strrchr(stat, ')');
+        usleep(1000);
+    }
+    exit(run(argv, "leader"));
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "";
+    if (!strcmp(how, "child") || !strcmp(how, "dies")) {
+        child(NULL);
+        return !strcmp(how, "dies") ? raise(SIGKILL) : 0;
+    }
+    pthread_t t;
+    if (strcmp(how, "leader") != 0)
+        return run(argv, how);
+    if (pthread_create(&t, NULL, runs, argv))
+        return 1;
+    pthread_exit(NULL);
 }

@@ -65,7 +65,7 @@ class Attach(Case):
         kept = sites["make_kept"]
         self.assertEqual((kept["calls"], kept["allocated_bytes"], kept["end_live_blocks"]), (1000, 100000, 600))
         self.assertEqual(kept["frames"][0]["function"], "make_kept")
-        self.assertEqual(kept["frames"][1]["function"], "main")
+        self.assertEqual(kept["frames"][1]["function"], "run")
         cleared = sites["make_cleared"]
         self.assertEqual((cleared["calls"], cleared["allocated_bytes"], cleared["end_live_blocks"]), (30, 90000, 0))
         grown = sites["make_grown"]
@@ -189,6 +189,84 @@ class Attach(Case):
             self.assertEqual((sites["make_in_child"]["calls"], sites["make_in_child"]["end_live_blocks"]), (200, 150))
         self.assertEqual((child["end"], child["complete"], child["warnings"]), ("exit", True, []))
         self.assertEqual((dies["end"], dies["complete"]), ("killed", False))
+
+    def test_at_the_end_nothing_looks_leaked(self):
+        """Probes are taken away one after the other, while it allocates 400 blocks and frees them, in turns."""
+        p = self.start("attach_victim", "turns")
+        m = self.record(p)
+        self.go(p)
+        for _ in range(6000):
+            out = mallow("report", "--json", self.file)
+            if out.returncode == 0 and json.loads(out.stdout)["events"] > 1000:
+                break
+            time.sleep(0.1)
+        m.send_signal(signal.SIGINT)
+        self.ended(m)
+        self.go(p)
+        process = self.report()
+        [turn] = [s for s in process["sites"] if s["frames"][0]["function"] == "make_turn"]
+        self.assertGreater(turn["calls"], 1000)
+        self.assertLessEqual(turn["end_live_blocks"], 400)
+        self.assertLessEqual(turn["peak_bytes"], 400 * 200)
+        self.assertLessEqual(process["unknown_frees"], 400 + 100)
+
+    def test_a_first_thread_that_has_ended(self):
+        """Another goes on: it is measured, and its end is the process's."""
+        p = subprocess.Popen([victim("attach_victim"), "leader"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for end in (p.wait, p.kill, p.stdin.close, p.stdout.close):
+            self.addCleanup(end)
+        for _ in range(12000):
+            threads = os.listdir(f"/proc/{p.pid}/task")
+            if len(threads) == 2:
+                with open(f"/proc/{p.pid}/task/{max(threads, key=int)}/syscall", encoding="ascii") as f:
+                    if f.read().split()[:2] == ["0", "0x0"]:
+                        break
+            time.sleep(0.01)
+        m = self.record(p)
+        self.go(p)
+        self.assertEqual(p.stdout.readline(), b"done\n")
+        p.stdin.close()
+        p.wait(600)
+        self.ended(m)
+        process = self.report()
+        self.check(dict(process, threads=5))
+        self.assertTrue(process["complete"])
+        self.assertGreater(process["peak_rss_bytes"], 0)
+
+    def test_a_process_that_ends_meanwhile(self):
+        """mallow stops before it makes its first link to a program in the kernel, until the process is gone."""
+        if not shutil.which("cc"):
+            self.skipTest("SKIPPED, LOUDLY: no compiler here")
+        source, library = os.path.join(self.folder, "slow.c"), os.path.join(self.folder, "slow.so")
+        with open(source, "w", encoding="ascii") as f:
+            f.write("#include <fcntl.h>\n#include <stdarg.h>\n#include <unistd.h>\n"
+                    "long syscall(long n, ...)\n{\n    long a[6], r;\n    va_list ap;\n    va_start(ap, n);\n"
+                    "    for (int i = 0; i < 6; i++)\n        a[i] = va_arg(ap, long);\n    va_end(ap);\n"
+                    "    if (n == 321 && a[0] == 28)\n"
+                    f'        for (close(open("{self.folder}/asked", O_CREAT, 0600)); access("{self.folder}/go", F_OK);)\n'
+                    "            usleep(10000);\n"
+                    "    register long d __asm__(\"r10\") = a[3], e __asm__(\"r8\") = a[4], f __asm__(\"r9\") = a[5];\n"
+                    "    __asm__ volatile(\"syscall\" : \"=a\"(r) : \"0\"(n), \"D\"(a[0]), \"S\"(a[1]), \"d\"(a[2]), "
+                    "\"r\"(d), \"r\"(e), \"r\"(f) : \"rcx\", \"r11\", \"memory\");\n"
+                    "    extern int *__errno_location(void);\n"
+                    "    return r < 0 && r > -4096 ? (*__errno_location() = (int)-r, -1) : r;\n}\n")
+        subprocess.run(["cc", "-shared", "-fPIC", "-w", "-D_GNU_SOURCE", "-o", library, source], check=True)
+        p = self.start("attach_victim")
+        with subprocess.Popen([MALLOW, "record", "-p", str(p.pid), "-o", self.file], stderr=subprocess.PIPE, text=True,
+                              env=dict(os.environ, LD_PRELOAD=library)) as m:
+            self.addCleanup(m.kill)
+            for _ in range(12000):
+                if os.path.exists(os.path.join(self.folder, "asked")):
+                    break
+                time.sleep(0.05)
+            p.kill()
+            p.wait()
+            with open(os.path.join(self.folder, "go"), "wb"):
+                pass
+            err = m.communicate(timeout=600)[1]
+        self.assertEqual((m.returncode, err), (1, f"mallow record: process {p.pid} ended while the probes were being "
+                                                  "attached: nothing is recorded\n"))
+        self.assertFalse(os.path.exists(self.file))
 
     def test_a_child_that_outlives_it(self):
         p = self.start("attach_victim", "leave")
