@@ -3,48 +3,77 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAP_BYTES   ((uint64_t)64 << 20) /* glibc: HEAP_MAX_SIZE on 64-bit machines */
-#define HEADER_BYTES 8u                   /* of a chunk in use: the rest lies in its neighbours */
+#define HEAP_BYTES       ((uint64_t)64 << 20) /* glibc: HEAP_MAX_SIZE on 64-bit machines */
+#define ARENA_HEAD_BYTES 4096u /* what glibc keeps at the start of an arena's heap, about */
+#define HEADER_BYTES     8u    /* of a chunk in use: the rest lies in its neighbours */
 
-struct live { /* 24 bytes */
-    uint64_t address, usable_bytes;
+struct live { /* 32 bytes */
+    uint64_t address, usable_bytes, size_bytes;
     uint32_t stack;
     uint8_t path;
     bool there;
 };
 
+/* A heap of another arena that blocks were seen in. Heaps of one arena are linked: parent leads to
+ * one of them. */
+struct seen_heap {
+    uint64_t number; /* address / HEAP_BYTES; 0: no heap */
+    uint64_t end;    /* of the highest block ever */
+    uint32_t parent; /* index; its own: none */
+};
+
 struct pinned_reader {
     const struct trace_image *image;
-    uint64_t time_ns;
+    const uint64_t *times_ns; /* [count] */
+    struct pinned *results;   /* [count] */
+    size_t count, next;
     struct live *live; /* by slot, [room] */
     uint32_t room;
     bool glibc;
+    struct seen_heap *heaps; /* [heap_count] */
+    uint32_t heap_count, heap_room;
+    uint32_t *by_number; /* hash: index + 1 of the heap; [hash_room], a power of two */
+    uint32_t hash_room;
+    uint64_t main_bottom; /* of the lowest block ever in the break's heap; 0: there was none */
+    uint32_t
+        *heap_of; /* [thread_count]: index + 1 of the heap that the thread allocated from last */
 };
 
 unsigned pinned_columns(void)
 {
     return TRACE_COL_ADDRESS | TRACE_COL_SIZE | TRACE_COL_USABLE | TRACE_COL_PATH |
-           TRACE_COL_STACK | TRACE_COL_TIME;
+           TRACE_COL_STACK | TRACE_COL_TIME | TRACE_COL_THREAD;
 }
 
-struct pinned_reader *pinned_new(const struct trace_image *image, uint64_t time_ns,
-                                 struct error *err)
+struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t *times_ns,
+                                 struct pinned *results, size_t count, struct error *err)
 {
     struct pinned_reader *r = calloc(1, sizeof *r);
-    if (!r) {
+    uint32_t *heap_of = calloc((size_t)image->thread_count + 1, sizeof *heap_of);
+    memset(results, 0, count * sizeof *results);
+    if (!r || !heap_of) {
+        free(r);
+        free(heap_of);
         error_set(err, ERROR_MEMORY, "out of memory");
         return NULL;
     }
     r->image = image;
-    r->time_ns = time_ns;
+    r->times_ns = times_ns;
+    r->results = results;
+    r->count = count;
+    r->heap_of = heap_of;
     r->glibc = image->allocator && !strncmp(image->allocator, "glibc", 5);
     return r;
 }
 
 void pinned_discard(struct pinned_reader *r)
 {
-    if (r)
-        free(r->live);
+    if (!r)
+        return;
+    free(r->live);
+    free(r->heaps);
+    free(r->by_number);
+    free(r->heap_of);
     free(r);
 }
 
@@ -62,13 +91,93 @@ static int room_for(struct pinned_reader *r, uint32_t slot, struct error *err)
     return 0;
 }
 
+/* ---- arenas ---- */
+
+static uint32_t *hash_place(const struct pinned_reader *r, uint64_t number)
+{
+    uint32_t at = (uint32_t)(number * 0x9e3779b97f4a7c15u >> 32);
+    for (;; at++) {
+        uint32_t *place = &r->by_number[at & (r->hash_room - 1)];
+        if (!*place || r->heaps[*place - 1].number == number)
+            return place;
+    }
+}
+
+static bool more_heaps(struct pinned_reader *r)
+{
+    const uint32_t room = r->heap_room ? r->heap_room * 2 : 64;
+    struct seen_heap *heaps = realloc(r->heaps, room * sizeof *heaps);
+    if (heaps)
+        r->heaps = heaps;
+    uint32_t *by_number = heaps ? calloc((size_t)room * 2, sizeof *by_number) : NULL;
+    if (!by_number)
+        return false;
+    free(r->by_number);
+    r->by_number = by_number;
+    r->heap_room = room;
+    r->hash_room = room * 2;
+    for (uint32_t i = 0; i < r->heap_count; i++)
+        *hash_place(r, r->heaps[i].number) = i + 1;
+    return true;
+}
+
+/* Index of the heap, which may be new; UINT32_MAX without memory. */
+static uint32_t heap_index(struct pinned_reader *r, uint64_t number)
+{
+    if (r->heap_count == r->heap_room && !more_heaps(r))
+        return UINT32_MAX;
+    uint32_t *place = hash_place(r, number);
+    if (!*place) {
+        r->heaps[r->heap_count] = (struct seen_heap){number, 0, r->heap_count};
+        *place = ++r->heap_count;
+    }
+    return *place - 1;
+}
+
+static uint32_t arena_root(const struct pinned_reader *r, uint32_t heap)
+{
+    while (r->heaps[heap].parent != heap) {
+        struct seen_heap *h = &r->heaps[heap];
+        heap = h->parent = r->heaps[h->parent].parent; /* the way is half as long the next time */
+    }
+    return heap;
+}
+
+/* A block in a heap of another arena. inherited: no thread of this process made it. */
+static bool note_heap(struct pinned_reader *r, uint64_t address, uint64_t usable_bytes,
+                      uint32_t thread, bool inherited)
+{
+    const uint64_t number = address / HEAP_BYTES, end = address + usable_bytes;
+    uint32_t *mine = inherited || thread >= r->image->thread_count ? NULL : &r->heap_of[thread];
+    if (!number)
+        return true;
+    uint32_t heap =
+        mine && *mine && r->heaps[*mine - 1].number == number ? *mine - 1 : heap_index(r, number);
+    if (heap == UINT32_MAX)
+        return false;
+    if (end > r->heaps[heap].end)
+        r->heaps[heap].end = end;
+    if (!mine || *mine == heap + 1)
+        return true;
+    if (*mine)
+        r->heaps[arena_root(r, *mine - 1)].parent = arena_root(r, heap);
+    *mine = heap + 1;
+    return true;
+}
+
+static int take_moment(struct pinned_reader *r, struct error *err);
+
 int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct error *err)
 {
     for (size_t i = 0; i < b->n; i++) {
         const uint32_t slot = b->slot[i];
         const unsigned kind = b->kind[i];
         /* what a fork handed on is there from the start */
-        if (b->time_ns[i] >= r->time_ns && b->first_event + i >= r->image->inherited)
+        const bool inherited = b->first_event + i < r->image->inherited;
+        while (!inherited && r->next < r->count && b->time_ns[i] >= r->times_ns[r->next])
+            if (take_moment(r, err))
+                return -1;
+        if (r->next == r->count)
             return 0;
         if (slot == TRACE_NO_SLOT)
             continue;
@@ -76,15 +185,25 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
             return error_set(err, ERROR_FORMAT, "an event of a block or stack that does not exist");
         if (slot >= r->room && room_for(r, slot, err))
             return -1;
-        if (kind == TRACE_ALLOC)
-            r->live[slot] =
-                (struct live){.address = b->address[i],
-                              .usable_bytes = b->usable[i] > b->size[i] ? b->usable[i] : b->size[i],
-                              .stack = b->stack[i],
-                              .path = b->path[i],
-                              .there = true};
-        else
+        if (kind != TRACE_ALLOC) {
             r->live[slot].there = false;
+            continue;
+        }
+        const uint64_t usable = b->usable[i] > b->size[i] ? b->usable[i] : b->size[i];
+        r->live[slot] = (struct live){.address = b->address[i],
+                                      .usable_bytes = usable,
+                                      .size_bytes = b->size[i],
+                                      .stack = b->stack[i],
+                                      .path = b->path[i],
+                                      .there = true};
+        const uint64_t bottom = b->address[i] - HEADER_BYTES;
+        if (!(b->path[i] & (MLW_PATH_NON_MAIN | MLW_PATH_MMAPPED)) &&
+            b->address[i] > HEADER_BYTES && (!r->main_bottom || bottom < r->main_bottom))
+            r->main_bottom = bottom;
+        if (r->glibc &&
+            (b->path[i] & (MLW_PATH_NON_MAIN | MLW_PATH_MMAPPED)) == MLW_PATH_NON_MAIN &&
+            !note_heap(r, b->address[i], usable, b->thread[i], inherited))
+            return error_set(err, ERROR_MEMORY, "no memory for %u heaps", r->heap_count);
     }
     return 1;
 }
@@ -100,18 +219,27 @@ static int by_address(const void *a, const void *b)
     return (x->address > y->address) - (x->address < y->address);
 }
 
-/* Keeps the blocks that lie in heaps, by address; returns how many. */
-static size_t sort(struct pinned_reader *r)
+/* Copies the blocks that lie in heaps, by address, and adds up all; *n of them. NULL without
+ * memory.
+ */
+static struct live *sorted(const struct pinned_reader *r, struct pinned *p, size_t *n)
 {
-    size_t n = 0;
-    for (uint32_t i = 0; i < r->room; i++) {
+    for (uint32_t i = 0; i < r->room; i++)
+        p->live_blocks += r->live[i].there;
+    struct live *list = malloc((p->live_blocks + 1) * sizeof *list);
+    *n = 0;
+    for (uint32_t i = 0; list && i < r->room; i++) {
         const struct live *l = &r->live[i];
-        if (l->there && l->address && !(r->glibc && l->path & MLW_PATH_MMAPPED))
-            r->live[n++] = *l;
+        if (!l->there)
+            continue;
+        p->requested_bytes += l->size_bytes;
+        p->usable_bytes[r->glibc ? l->path >> 1 & (PINNED_PLACES - 1) : 0] += l->usable_bytes;
+        if (l->address && !(r->glibc && l->path & MLW_PATH_MMAPPED))
+            list[(*n)++] = *l;
     }
-    if (n)
-        qsort(r->live, n, sizeof *r->live, by_address);
-    return n;
+    if (*n)
+        qsort(list, *n, sizeof *list, by_address);
+    return list;
 }
 
 /* A walk over the blocks of a heap: the page that is being filled, and the blocks on it. */
@@ -185,11 +313,12 @@ static void add_to_sum(struct pinned *p, const struct pinned_heap *h)
     s->span_bytes += h->span_bytes;
     s->pinned_bytes += h->pinned_bytes;
     s->between_bytes += h->between_bytes;
+    s->before_bytes += h->before_bytes;
 }
 
-/* Blocks [from, to) are those of one heap. */
+/* Blocks [from, to) are those of one heap, which has begun at `bottom` or above (0: not known). */
 static void add_heap(struct pinned *p, const struct live *live, size_t from, size_t to,
-                     enum pinned_kind kind)
+                     enum pinned_kind kind, uint64_t bottom)
 {
     struct pinned_heap *h = &p->heaps[p->count++];
     struct walk w = {.p = p, .heap = h, .live = live};
@@ -201,45 +330,140 @@ static void add_heap(struct pinned *p, const struct live *live, size_t from, siz
     for (size_t i = from; i < to; i++)
         add_block(&w, i);
     close_page(&w, to);
+    const uint64_t low = (start - HEADER_BYTES) / PINNED_PAGE_BYTES,
+                   first = (bottom + PINNED_PAGE_BYTES - 1) / PINNED_PAGE_BYTES;
+    if (bottom && first < low) {
+        h->before_bytes = (low - first) * PINNED_PAGE_BYTES;
+        p->stacks[live[from].stack].below_bytes += h->before_bytes;
+    }
     h->span_bytes = (w.page + 1) * PINNED_PAGE_BYTES - (start & ~(uint64_t)(PINNED_PAGE_BYTES - 1));
     add_to_sum(p, h);
 }
 
 /* Whether block i begins another heap than the one before it. */
-static bool begins_heap(const struct pinned_reader *r, size_t i)
+static bool begins_heap(const struct pinned_reader *r, const struct live *list, size_t i)
 {
-    const struct live *l = &r->live[i];
+    const struct live *l = &list[i];
     const enum pinned_kind kind = kind_of(r, l);
     return i == 0 || kind != kind_of(r, l - 1) ||
            (kind == PINNED_ARENA && (l->address ^ l[-1].address) >= HEAP_BYTES);
 }
 
-int pinned_finish(struct pinned_reader *r, struct pinned *p, struct error *err)
+static void add_to_arena(struct pinned_arena *a, const struct pinned_heap *h)
 {
-    const size_t n = sort(r);
-    size_t heaps = 0;
-    *p = (struct pinned){.time_ns = r->time_ns, .glibc = r->glibc};
-    for (size_t i = 0; i < n; i++)
-        heaps += begins_heap(r, i);
+    a->live_blocks += h->live_blocks;
+    a->live_bytes += h->live_bytes;
+    a->header_bytes += h->header_bytes;
+    a->pinned_bytes += h->pinned_bytes;
+    a->between_bytes += h->between_bytes;
+    a->before_bytes += h->before_bytes;
+    a->span_bytes += h->span_bytes;
+}
+
+struct arena_place { /* of a root */
+    uint64_t address;
+    uint32_t root;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct arena_place *x = a, *y = b;
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+/* Puts the heaps together to arenas. False without memory. */
+static bool add_arenas(const struct pinned_reader *r, struct pinned *p)
+{
+    struct arena_place *places = calloc((size_t)r->heap_count + 1, sizeof *places);
+    uint32_t *arena = calloc((size_t)r->heap_count + 1, sizeof *arena); /* of a heap; 0: not yet */
+    size_t n = 0;
+    for (uint32_t i = 0; places && arena && i < r->heap_count; i++) {
+        const uint32_t root = arena_root(r, i);
+        const uint64_t address = r->heaps[i].number * HEAP_BYTES;
+        if (!arena[root]) {
+            places[n] = (struct arena_place){address, root};
+            arena[root] = (uint32_t)++n;
+        } else if (address < places[arena[root] - 1].address) {
+            places[arena[root] - 1].address = address;
+        }
+    }
+    if (places && n)
+        qsort(places, n, sizeof *places, by_place);
+    p->arenas = calloc(n + 1, sizeof *p->arenas);
+    p->arena_of = calloc((size_t)r->image->thread_count + 1, sizeof *p->arena_of);
+    const bool done = places && arena && p->arenas && p->arena_of;
+    if (done) {
+        p->arena_count = n + 1;
+        for (uint32_t i = 0; i < n; i++) {
+            arena[places[i].root] = i + 1;
+            p->arenas[i + 1].address = places[i].address;
+        }
+        for (uint32_t i = 0; i < r->heap_count; i++) {
+            struct pinned_arena *a = &p->arenas[arena[arena_root(r, i)]];
+            a->heaps++;
+            a->extent_bytes += r->heaps[i].end - r->heaps[i].number * HEAP_BYTES;
+        }
+        for (size_t i = 0; i < p->count; i++) {
+            const struct pinned_heap *h = &p->heaps[i];
+            const uint32_t seen = h->kind == PINNED_ARENA && r->hash_room
+                                      ? *hash_place(r, h->address / HEAP_BYTES)
+                                      : 0;
+            add_to_arena(&p->arenas[seen ? arena[arena_root(r, seen - 1)] : 0], h);
+        }
+        for (uint32_t i = 0; i < r->image->thread_count; i++) {
+            p->arena_of[i] = r->heap_of[i] ? arena[arena_root(r, r->heap_of[i] - 1)] : 0;
+            p->arenas[p->arena_of[i]].threads++;
+        }
+        p->arenas[0].heaps = p->sum[PINNED_MAIN].address;
+    }
+    free(places);
+    free(arena);
+    return done;
+}
+
+/* The next moment has come. */
+static int take_moment(struct pinned_reader *r, struct error *err)
+{
+    struct pinned *p = &r->results[r->next];
+    size_t n, heaps = 0;
+    p->time_ns = r->times_ns[r->next++];
+    p->glibc = r->glibc;
+    struct live *list = sorted(r, p, &n);
+    for (size_t i = 0; list && i < n; i++)
+        heaps += begins_heap(r, list, i);
     p->heaps = calloc(heaps + 1, sizeof *p->heaps);
     p->stacks = calloc((size_t)r->image->stacks + 1, sizeof *p->stacks);
-    if (!p->heaps || !p->stacks) {
-        pinned_release(p);
-        pinned_discard(r);
-        return error_set(err, ERROR_MEMORY, "no memory for what lies between live blocks");
-    }
-    for (size_t from = 0, to; from < n; from = to) {
-        for (to = from + 1; to < n && !begins_heap(r, to);)
+    bool done = list && p->heaps && p->stacks;
+    for (size_t from = 0, to; done && from < n; from = to) {
+        for (to = from + 1; to < n && !begins_heap(r, list, to);)
             to++;
-        add_heap(p, r->live, from, to, kind_of(r, &r->live[from]));
+        const enum pinned_kind kind = kind_of(r, &list[from]);
+        const uint64_t bottom = kind == PINNED_MAIN ? r->main_bottom
+                                : kind == PINNED_ARENA
+                                    ? (list[from].address & ~(HEAP_BYTES - 1)) + ARENA_HEAD_BYTES
+                                    : 0;
+        add_heap(p, list, from, to, kind, bottom);
     }
+    free(list);
+    if (done && r->glibc)
+        done = add_arenas(r, p);
+    return done ? 0 : error_set(err, ERROR_MEMORY, "no memory for what lies between live blocks");
+}
+
+int pinned_finish(struct pinned_reader *r, struct error *err)
+{
+    int status = 0;
+    while (r->next < r->count && !status)
+        status = take_moment(r, err);
     pinned_discard(r);
-    return 0;
+    return status;
 }
 
 void pinned_release(struct pinned *p)
 {
     free(p->heaps);
     free(p->stacks);
+    free(p->arenas);
+    free(p->arena_of);
     memset(p, 0, sizeof *p);
 }

@@ -9,7 +9,10 @@
  * With glibc, heaps are told apart: the program break's, and those of other arenas, which begin at
  * multiples of 64 MiB. Of other allocators nothing is known but pages: all is one heap, and
  * free pages between blocks are not counted. Blocks with a mapping of their own are left out.
- * Memory: 24 bytes for each block live at one time, 32 for each stack. One thread. */
+ * Heaps that the same thread allocated from are of one arena: a thread keeps to its arena. An arena
+ * is known from its first block on, whether any of its blocks are live or not.
+ * Memory: 32 bytes for each block live at one time, twice while a moment is worked out; 32 for each
+ * stack and moment. One thread. */
 #ifndef MALLOW_ANALYSE_PINNED_H
 #define MALLOW_ANALYSE_PINNED_H
 
@@ -28,7 +31,8 @@ struct pinned_heap {
     uint64_t header_bytes;  /* of these blocks: 8 each with glibc */
     uint64_t span_bytes;    /* of the pages from the lowest to the highest block */
     uint64_t pinned_bytes;  /* free on pages with live blocks */
-    uint64_t between_bytes; /* whole free pages below the highest block */
+    uint64_t between_bytes; /* whole free pages between blocks */
+    uint64_t before_bytes;  /* and below the lowest block, as far down as there ever was one */
 };
 
 struct pinned_stack {
@@ -36,9 +40,27 @@ struct pinned_stack {
     uint64_t pinned_bytes, below_bytes;
 };
 
+struct pinned_arena {                 /* glibc */
+    uint64_t address;                 /* of its first heap; 0: the main arena */
+    uint64_t heaps;                   /* that it has had */
+    uint64_t live_blocks, live_bytes; /* usable */
+    uint64_t header_bytes, pinned_bytes, between_bytes, before_bytes,
+        span_bytes;        /* sums of its heaps */
+    uint64_t extent_bytes; /* to the end of the highest block that was ever in each of its heaps */
+    uint64_t threads;      /* that allocated from it last */
+};
+
+#define PINNED_PLACES 4u /* see enum mlw_path: 1 a mapping of its own, 2 not the main arena */
+
 struct pinned {
     uint64_t time_ns;
     bool glibc;
+    uint64_t live_blocks, requested_bytes; /* of all blocks, those with their own mapping too */
+    uint64_t usable_bytes[PINNED_PLACES];  /* of them, by place */
+    struct pinned_arena *arenas; /* [arena_count], the main arena first, then by address */
+    size_t arena_count;
+    uint32_t *arena_of;        /* [image->thread_count]: its arena's index; the main arena's for
+                                  those that never had another */
     struct pinned_heap *heaps; /* [count], by address */
     size_t count;
     struct pinned_heap sum[PINNED_KINDS]; /* of the heaps of a kind; address: how many */
@@ -49,13 +71,15 @@ struct pinned {
 unsigned pinned_columns(void);
 
 struct pinned_reader;
-/* The moment is just before the events of time_ns. NULL with *err set. */
-struct pinned_reader *pinned_new(const struct trace_image *image, uint64_t time_ns,
-                                 struct error *err);
-/* The next batch of the image. 1: go on; 0: the moment has come; -1 with *err set. */
+/* Moments, in the order of time, each just before the events of its times_ns[i]. What is pointed to
+ * must outlive the reader; results[i] is filled when its moment has come, and to be released by the
+ * caller, on failure too: they begin zeroed. NULL with *err set. */
+struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t *times_ns,
+                                 struct pinned *results, size_t count, struct error *err);
+/* The next batch of the image. 1: go on; 0: the last moment has come; -1 with *err set. */
 int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct error *err);
-/* Gives the reader back and fills *p, which is to be released. */
-int pinned_finish(struct pinned_reader *r, struct pinned *p, struct error *err);
+/* Fills what is left, as of the end, and gives the reader back. */
+int pinned_finish(struct pinned_reader *r, struct error *err);
 void pinned_discard(struct pinned_reader *r); /* NULL is fine */
 void pinned_release(struct pinned *p);
 

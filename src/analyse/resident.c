@@ -43,16 +43,21 @@ void resident_at(const struct model *m, size_t moment, struct resident_view *vie
 
 /* Of the moments whose live bytes come closest to the peak's, give or take a twentieth of it, the
  * nearest in time: what was measured soon after the peak, when all was freed, is no answer. */
-static size_t moment_of_peak(const struct model_moment *moments, size_t count, uint64_t peak_bytes,
-                             uint64_t peak_ns)
+static size_t moment_of_peak(const struct model *m, const struct model_moment *moments,
+                             size_t count)
 {
-    uint64_t closest = UINT64_MAX;
+    const uint64_t peak_bytes = model_totals(m)->peak_bytes,
+                   peak_ns = model_totals(m)->peak_time_ns;
+    uint64_t closest = UINT64_MAX, from_ns, to_ns;
     size_t best = count;
+    model_window(m, &from_ns, &to_ns);
     for (size_t i = 0; i < count; i++)
-        if (distance(moments[i].live_bytes, peak_bytes) < closest)
+        if (moments[i].time_ns >= from_ns && moments[i].time_ns < to_ns &&
+            distance(moments[i].live_bytes, peak_bytes) < closest)
             closest = distance(moments[i].live_bytes, peak_bytes);
     for (size_t i = 0; i < count; i++)
-        if (distance(moments[i].live_bytes, peak_bytes) - closest <= peak_bytes / 20 &&
+        if (moments[i].time_ns >= from_ns && moments[i].time_ns < to_ns &&
+            distance(moments[i].live_bytes, peak_bytes) - closest <= peak_bytes / 20 &&
             (best == count ||
              distance(moments[i].time_ns, peak_ns) < distance(moments[best].time_ns, peak_ns)))
             best = i;
@@ -65,9 +70,13 @@ void resident_at_peak(const struct model *m, struct resident_view *view)
     const uint64_t peak_ns = model_totals(m)->peak_time_ns;
     size_t count;
     const struct model_moment *moments = model_moments(m, &count);
+    uint64_t from_ns, to_ns;
     memset(view, 0, sizeof *view);
+    model_window(m, &from_ns, &to_ns);
     for (uint32_t i = 0; i < image->resident_count; i++) {
         const struct mlw_resident *r = &image->resident[i];
+        if (r->clock < from_ns || r->clock >= to_ns)
+            continue;
         if (r->rss > view->largest_bytes) {
             view->largest_bytes = r->rss;
             view->largest_time_ns = r->clock;
@@ -78,6 +87,7 @@ void resident_at_peak(const struct model *m, struct resident_view *view)
         }
         view->sampled = true;
     }
-    if (count)
-        resident_at(m, moment_of_peak(moments, count, model_totals(m)->peak_bytes, peak_ns), view);
+    const size_t moment = moment_of_peak(m, moments, count);
+    if (moment < count)
+        resident_at(m, moment, view);
 }

@@ -44,7 +44,8 @@ struct resident_view {
 
 /* The split with this number, below the count of model_moments. What is sampled is left unset. */
 void resident_at(const struct model *m, size_t moment, struct resident_view *view);
-/* The split at the peak of live bytes, as nearly as there is one: in live bytes, then in time. */
+/* The split at the peak of live bytes, as nearly as there is one in the range of time that the
+ * model is about: in live bytes, then in time. */
 void resident_at_peak(const struct model *m, struct resident_view *view);
 
 #endif

@@ -15,6 +15,7 @@ struct report_cli {
     int by; /* enum metric; -1: not given */
     uint64_t top, depth, min_lifetime_ns;
     const char *suppressions;
+    const char *at;
     const char *html;
 };
 
@@ -52,6 +53,8 @@ static const struct option_spec specs[] = {
      "only blocks that lived at least this long; they count from that age on"},
     {0, "only-new", OPTION_FLAG, AT(only_new), NULL,
      "with --time: leave out blocks from before the range"},
+    {0, "at", OPTION_TEXT, AT(at), "peak|rss|gap|end|TIME|MARK",
+     "the moment whose resident size is explained (default: those of the first four that differ)"},
     {0, "suppressions", OPTION_TEXT, AT(suppressions), "FILE",
      "leave out known leaks, listed as for LeakSanitizer, from what is live at the end",
      .completion = VALUE_FILE},
@@ -86,6 +89,7 @@ static int run(const struct command *self, const void *options, char **operands,
     o.min_lifetime_ns = cli->min_lifetime_ns;
     o.only_new = cli->only_new;
     o.suppressions = cli->suppressions;
+    o.at = cli->at;
     o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;
     o.by_given = cli->by >= 0;
     o.top = cli->top == TOP_NOT_GIVEN ? 0 : cli->top ? cli->top : REPORT_ALL;

@@ -526,6 +526,17 @@ const struct model_moment *model_moments(const struct model *m, size_t *count)
 
 const struct mapped *model_mapped(const struct model *m) { return m->mapped; }
 const struct threshold *model_threshold(const struct model *m) { return &m->threshold; }
+void model_window(const struct model *m, uint64_t *from_ns, uint64_t *to_ns)
+{
+    *from_ns = m->filter.from_ns;
+    *to_ns = m->filter.to_ns ? m->filter.to_ns : UINT64_MAX;
+    for (uint32_t i = 0; i < m->image->note_count; i++) {
+        const struct trace_event_note *n = &m->image->event_notes[i];
+        if (n->control == MLW_CONTROL_RESET && n->time_ns > *from_ns && n->time_ns < *to_ns)
+            *from_ns = n->time_ns;
+    }
+}
+
 bool model_filtered(const struct model *m) { return has_filter(&m->filter); }
 
 const struct model_failure *model_failures(const struct model *m, size_t *count)

@@ -197,6 +197,9 @@ const struct model_moment *model_moments(const struct model *m, size_t *count);
 const struct mapped *model_mapped(const struct model *m);
 /* glibc's mmap threshold over time; filters do not change it. */
 const struct threshold *model_threshold(const struct model *m);
+/* The time that it is about: from the filter's start or the last reset (0: there was neither) to
+ * before *to_ns (UINT64_MAX: the end). */
+void model_window(const struct model *m, uint64_t *from_ns, uint64_t *to_ns);
 bool model_filtered(const struct model *m);                                       /* by anything */
 const struct model_failure *model_failures(const struct model *m, size_t *count); /* the first */
 

@@ -15,9 +15,11 @@
 #define SETTLED_NS    (50 * MS_NS)
 #define RESTING_NS    (20 * MS_NS) /* between answers that no peak calls for */
 #define MARK_WAITS_NS (1000 * MS_NS)
+#define STEP_LEAST    (1ull << 20)
 #define REFUSED_MOST  3u
 /* Answers that no peak calls for reach the file when this share of the image's time has gone by. */
 #define SHARE_OF_TIME 64u
+#define SHARE_AT_REST 32u
 #define MARKS_SHARE   512u
 
 static uint64_t thread_cpu_ns(void)
@@ -87,6 +89,8 @@ static uint64_t allowance(const struct recording *r, uint64_t now_ns)
  * left to spend, so that a program that grows quickly is not left with a split of long before. */
 static uint64_t step(uint64_t had, uint64_t left_ns)
 {
+    if (had < STEP_LEAST * 10)
+        return STEP_LEAST;
     return left_ns > CREDIT_NS * 3 / 4 ? had / 10
            : left_ns > CREDIT_NS / 2   ? had / 7
            : left_ns > CREDIT_NS / 4   ? had / 3
@@ -133,13 +137,15 @@ static bool mark_waits(struct image *m, uint64_t now_ns)
     return s->mark_ns != 0;
 }
 
-/* Nothing special happened since the last answer, but something changed, and there is time. */
+/* Nothing special happened since the last answer, but something changed, or it was long ago; and
+ * there is time. */
 static bool is_due(const struct recording *r, const struct image *m, uint64_t now_ns)
 {
     const struct split_state *s = &m->split;
     return now_ns - s->asked_ns > RESTING_NS && now_ns - s->asked_ns > 200 * s->held_cost_ns &&
-           (differs(s->asked_rss, m->last.rss) || differs(s->asked_live, s->live_bytes)) &&
-           allowance(r, now_ns) > CREDIT_NS / 2 + s->held_cost_ns;
+           (differs(s->asked_rss, m->last.rss) || differs(s->asked_live, s->live_bytes) ||
+            now_ns - s->asked_ns > (now_ns - m->first_seen_ns) / SHARE_AT_REST) &&
+           allowance(r, now_ns) > CREDIT_NS / 4 + s->held_cost_ns;
 }
 
 /* An answer was had: what it settles. */

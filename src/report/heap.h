@@ -36,6 +36,6 @@ struct heap_free heap_free_of(const struct heap_view *h, enum pinned_kind kind);
 
 /* What keeps most first: stacks whose blocks keep anything, by pinned and below together. The
  * caller frees the array; NULL without memory. */
-uint32_t *heap_keepers(const struct heap_view *h, uint32_t stacks, size_t *count);
+uint32_t *heap_keepers(const struct pinned *p, uint32_t stacks, size_t *count);
 
 #endif

@@ -28,6 +28,7 @@ struct report_options {
     const char *function;     /* pattern: of a function in the stack */
     const char *module;       /* pattern: of a module in the stack */
     const char *suppressions; /* path of a suppression file */
+    const char *at; /* whose resident size is explained: see explained_wish; NULL: by itself */
     /* What to show. */
     enum metric by;
     bool by_given;    /* text: this tree only */

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "analyse/sites.h"
+#include "report/explained.h"
+#include "report/frame_texts.h"
 #include "report/json.h"
 #include "report/json_process.h"
 #include "report/kernel.h"
@@ -21,80 +23,6 @@ unsigned report_columns(void) { return model_columns(); }
 static uint64_t json_limit(const struct report_options *o)
 {
     return o->top ? o->top : REPORT_JSON_SITES;
-}
-
-/* JSON of each frame, made once. */
-struct frame_texts {
-    struct buffer text;
-    size_t *start; /* [id], SIZE_MAX: not made yet; [room] */
-    size_t *bytes;
-    size_t room;
-    /* With a table of frames: a frame stands in it once, in the order of first use. */
-    bool table;
-    struct buffer order; /* of uint32_t: the ids in the table */
-    uint32_t *place;     /* [id], in the table; set where start[id] is; [room] */
-};
-
-static bool frame_text(struct frame_texts *f, const struct names *names, uint32_t id)
-{
-    if (id >= f->room) {
-        size_t room = names_count(names) + 64;
-        size_t *start = realloc(f->start, room * sizeof *start);
-        if (start)
-            f->start = start;
-        size_t *bytes = realloc(f->bytes, room * sizeof *bytes);
-        if (bytes)
-            f->bytes = bytes;
-        uint32_t *place = realloc(f->place, room * sizeof *place);
-        if (place)
-            f->place = place;
-        if (!start || !bytes || !place)
-            return false;
-        for (size_t i = f->room; i < room; i++)
-            start[i] = SIZE_MAX;
-        f->room = room;
-    }
-    if (f->start[id] != SIZE_MAX)
-        return true;
-    struct buffer *b = &f->text;
-    f->start[id] = b->size_bytes;
-    names_frame_json(names_frame(names, id), b);
-    f->bytes[id] = b->size_bytes - f->start[id];
-    f->place[id] = (uint32_t)(f->order.size_bytes / sizeof id);
-    buffer_append(&f->order, &id, sizeof id);
-    return !buffer_failed(b) && !buffer_failed(&f->order);
-}
-
-/* An element of frames[]: the frame, or its place in the table. */
-static bool write_frame(struct json *j, struct frame_texts *f, const struct names *names,
-                        uint32_t id)
-{
-    if (!frame_text(f, names, id))
-        return false;
-    if (f->table)
-        json_number(j, NULL, f->place[id]);
-    else
-        json_raw(j, NULL, f->text.data + f->start[id], f->bytes[id]);
-    return true;
-}
-
-/* A field `frame_table`, in the order of the places. */
-static void write_table(struct json *j, const struct frame_texts *f)
-{
-    const uint32_t *ids = (const uint32_t *)(const void *)f->order.data;
-    json_open_array(j, "frame_table");
-    for (size_t i = 0; i < f->order.size_bytes / sizeof *ids; i++)
-        json_raw(j, NULL, f->text.data + f->start[ids[i]], f->bytes[ids[i]]);
-    json_close_array(j);
-}
-
-static void frames_release(struct frame_texts *f)
-{
-    buffer_release(&f->text);
-    buffer_release(&f->order);
-    free(f->start);
-    free(f->bytes);
-    free(f->place);
 }
 
 /* A recursion that allocates at each of its levels has as many sites as levels, and their frames
@@ -143,7 +71,7 @@ static bool write_frames(struct json *j, const struct sites *sites, uint32_t tip
         uint32_t id = sites->frame[at];
         if (!whole && at_frame >= DEEP_ENDS && at_frame < depth - DEEP_ENDS)
             continue;
-        if (!write_frame(j, texts, names, id))
+        if (!frame_texts_frame(j, texts, names, id))
             return false;
     }
     json_close_array(j);
@@ -254,7 +182,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     json_close_array(j);
     write_left_out(j, &sites, shown, by_tip);
     if (o->frame_table)
-        write_table(j, &texts);
+        frame_texts_table(j, &texts);
     if (suppressions) {
         json_number(j, "suppressed_end_live_bytes", known.bytes);
         json_number(j, "suppressed_end_live_blocks", known.blocks);
@@ -263,25 +191,8 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     buffer_release(&stack);
     sites_release(&sites);
     free(by_tip);
-    frames_release(&texts);
+    frame_texts_release(&texts);
     return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of call sites") : 0;
-}
-
-static bool write_stack(struct json *j, uint32_t stack, struct frame_texts *texts,
-                        struct names *names)
-{
-    const struct trace_image *image = names_image(names);
-    const uint32_t *ids;
-    json_open_array(j, "frames");
-    for (uint32_t node = stack; node && node <= image->stacks; node = image->nodes[node].parent) {
-        size_t n = names_of(names, node, &ids);
-        for (size_t i = 0; i < n; i++) {
-            if (!write_frame(j, texts, names, ids[i]))
-                return false;
-        }
-    }
-    json_close_array(j);
-    return !names_failed(names);
 }
 
 static int by_peak(const void *a, const void *b, void *arg)
@@ -325,7 +236,7 @@ int json_mapped(struct json *j, const struct model *m, struct names *names, uint
     for (size_t i = 0; i < sites && i < limit && !failed; i++) {
         const struct mapped_stack *s = &stacks[order[i]];
         json_open_object(j, NULL);
-        failed = !write_stack(j, order[i], &texts, names);
+        failed = !frame_texts_stack(j, order[i], &texts, names);
         json_number(j, "calls", s->calls);
         json_number(j, "mapped_bytes", s->bytes);
         json_number(j, "peak_bytes", s->peak_bytes);
@@ -336,7 +247,7 @@ int json_mapped(struct json *j, const struct model *m, struct names *names, uint
     json_number(j, "sites_total", sites);
     json_close_object(j);
     free(order);
-    frames_release(&texts);
+    frame_texts_release(&texts);
     return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of mappings") : 0;
 }
 
@@ -376,6 +287,7 @@ static void write_heaps(struct json *j, const struct pinned *p, uint64_t limit)
         json_number(j, "header_bytes", h->header_bytes);
         json_number(j, "pinned_bytes", h->pinned_bytes);
         json_number(j, "between_bytes", h->between_bytes);
+        json_number(j, "before_bytes", h->before_bytes);
         json_close_object(j);
     }
     json_close_array(j);
@@ -393,7 +305,7 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
         json_null(j, "heap_at_peak");
         return 0;
     }
-    uint32_t *keepers = heap_keepers(h, image->stacks, &n);
+    uint32_t *keepers = heap_keepers(&h->pinned, image->stacks, &n);
     if (!keepers)
         return error_set(err, ERROR_MEMORY, "no memory for who keeps the heap");
     json_open_object(j, "heap_at_peak");
@@ -407,7 +319,7 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
     for (size_t i = 0; i < n && !failed && i < limit; i++) {
         const struct pinned_stack *s = &h->pinned.stacks[keepers[i]];
         json_open_object(j, NULL);
-        failed = !write_stack(j, keepers[i], &texts, names);
+        failed = !frame_texts_stack(j, keepers[i], &texts, names);
         json_number(j, "live_blocks", s->live_blocks);
         json_number(j, "live_bytes", s->live_bytes);
         json_number(j, "pinned_bytes", s->pinned_bytes);
@@ -418,14 +330,14 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
     json_number(j, "sites_total", n);
     json_close_object(j);
     free(keepers);
-    frames_release(&texts);
+    frame_texts_release(&texts);
     return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of call sites") : 0;
 }
 
 static int write_process(struct json *j, const struct model *m, struct names *names,
-                         const struct heap_view *heap, const struct report_options *o,
-                         uint32_t kernel_kinds, struct suppressions *suppressions,
-                         struct error *err)
+                         const struct heap_view *heap, const struct explained_list *explained,
+                         const struct report_options *o, uint32_t kernel_kinds,
+                         struct suppressions *suppressions, struct error *err)
 {
     struct fault_sums faults;
     const bool has_faults = kernel_kinds & 1u << MLW_KERNEL_FAULT && kernel_shown(o);
@@ -439,6 +351,8 @@ static int write_process(struct json *j, const struct model *m, struct names *na
     int status = json_page_timeline(j, m, kernel_kinds, o, err);
     if (!status && !model_filtered(m))
         status = json_mapped(j, m, names, json_limit(o), err);
+    if (!status)
+        status = json_explained(j, m, explained, names, o->top, err);
     if (!status && heap)
         status = json_heap(j, heap, names, json_limit(o), err);
     if (!status)
@@ -487,11 +401,15 @@ static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols
         sums->lost += image->lost_calls;
         struct heap_view heap = {0};
         const bool with_heap = s->options->heap;
+        struct explained_list explained = {0};
         status = with_heap ? heap_find(t, i, m, &heap, err) : 0;
         if (!status)
-            status = write_process(j, m, names, with_heap ? &heap : NULL, s->options,
+            status = explained_find(t, i, m, s->options, &explained, err);
+        if (!status)
+            status = write_process(j, m, names, with_heap ? &heap : NULL, &explained, s->options,
                                    trace_info(t)->kernel_kinds, suppressions, err);
         heap_release(&heap);
+        explained_release(&explained);
     }
     model_free(m);
     names_free(names);
@@ -508,7 +426,8 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
     struct sums sums = {0, 0};
     struct warnings w = {0};
     int status = 0;
-    if (selection_open(&s, o, info, err))
+    struct explain_wish wish;
+    if (explained_wish(o->at, info, &wish, err) || selection_open(&s, o, info, err))
         return -1;
     if (o->suppressions && suppressions_read(&suppressions, o->suppressions, err)) {
         selection_close(&s);

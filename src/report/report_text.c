@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "report/heap.h"
+#include "report/explained.h"
 #include "report/kernel.h"
 #include "report/known.h"
 #include "report/names.h"
@@ -363,14 +363,14 @@ static int add_image(struct run *r, struct trace *t, uint32_t i, struct symbols 
     return 0;
 }
 
-/* Reads the biggest again, up to its peak. */
-static int print_heap(const struct run *r, struct trace *t, struct error *err)
+/* Reads the biggest again, up to the last moment that is explained. */
+static int print_explained(const struct run *r, struct trace *t, struct error *err)
 {
-    struct heap_view heap;
-    if (heap_find(t, r->biggest_image, r->biggest, &heap, err))
+    struct explained_list list;
+    if (explained_find(t, r->biggest_image, r->biggest, r->o, &list, err))
         return -1;
-    section_heap(r->page, &heap, r->names);
-    heap_release(&heap);
+    section_explained(r->page, r->biggest, &list, r->names);
+    explained_release(&list);
     return 0;
 }
 
@@ -395,8 +395,9 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
     if (selection_open(&selection, o, info, err))
         return -1;
     struct run r = {.page = &page, .o = o, .info = info, .selection = &selection};
-    int status = 0;
-    if (o->suppressions)
+    struct explain_wish wish; /* whether there is such a moment is said before anything else */
+    int status = explained_wish(o->at, info, &wish, err);
+    if (!status && o->suppressions)
         status = suppressions_read(&suppressions, o->suppressions, err);
     r.summaries = calloc((size_t)info->image_count + 1, sizeof *r.summaries);
     if (!status && !r.summaries)
@@ -414,7 +415,7 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
             if (!o->by_given && has_anything(model_totals(r.biggest))) {
                 section_timeline(&page, r.biggest);
                 section_resident(&page, r.biggest);
-                status = print_heap(&r, t, err);
+                status = print_explained(&r, t, err);
                 section_mapped(&page, r.biggest, r.names);
             }
             if (!status)

@@ -90,25 +90,10 @@ void section_timeline(const struct page *p, const struct model *m)
     buffer_release(&b);
 }
 
-static void part(const struct page *p, int64_t bytes, const char *what)
-{
-    char n[HUMAN_TEXT_BYTES], text[HUMAN_TEXT_BYTES + 4];
-    struct buffer b = {0};
-    if (!bytes)
-        return;
-    snprintf(text, sizeof text, "%s%s", bytes < 0 ? "-" : "",
-             human_size(n, human_magnitude(bytes)));
-    page_right(&b, text, 14);
-    buffer_printf(&b, "  %s", what);
-    page_wrap(p, &b, 16);
-    buffer_release(&b);
-}
-
 void section_resident(const struct page *p, const struct model *m)
 {
     struct resident_view v;
     const struct trace_image *image = model_image(m);
-    const uint64_t peak_ns = model_totals(m)->peak_time_ns;
     char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     resident_at_peak(m, &v);
@@ -120,49 +105,6 @@ void section_resident(const struct page *p, const struct model *m)
         buffer_append_text(&b, " (with the recorder's own memory)");
         page_wrap(p, &b, 16);
         buffer_clear(&b);
-    }
-    if (!v.known) {
-        buffer_release(&b);
-        return;
-    }
-    int64_t above = (int64_t)(v.resident_bytes - v.live_bytes);
-    page_heading(p, "Resident against live, measured %s %s the peak",
-                 human_duration(n, v.time_ns > peak_ns ? v.time_ns - peak_ns : peak_ns - v.time_ns),
-                 v.time_ns >= peak_ns ? "after" : "before");
-    page_right(&b, human_size(n, v.live_bytes), 14);
-    buffer_printf(&b, "  live in %s blocks (bytes the program had asked for)",
-                  human_count(n, v.live_blocks));
-    page_wrap(p, &b, 16);
-    buffer_clear(&b);
-    part(p, v.parts[RESIDENT_ROUNDING], "the allocator's rounding up of those blocks");
-    part(p, v.parts[RESIDENT_HEAP_FREE],
-         v.parts[RESIDENT_HEAP_FREE] < 0
-             ? "blocks in the heap and the arenas whose pages were not touched, at least"
-             : "free chunks and headers in the heap and the arenas");
-    part(p, v.parts[RESIDENT_MMAPPED],
-         v.parts[RESIDENT_MMAPPED] < 0
-             ? "blocks with a mapping of their own that were not touched, at least"
-             : "anonymous mappings that are not blocks");
-    part(p, v.parts[RESIDENT_ALLOCATOR],
-         v.parts[RESIDENT_ALLOCATOR] < 0
-             ? "blocks whose pages were not touched, at least"
-             : "free memory of the allocator, and anonymous mappings that are not blocks");
-    part(p, v.parts[RESIDENT_STACKS], "stacks");
-    part(p, v.parts[RESIDENT_FILES],
-         "code and data of the program and its libraries, mapped files");
-    part(p, v.parts[RESIDENT_SHARED], "shared memory");
-    part(p, v.parts[RESIDENT_OTHER], "other");
-    page_right(&b, human_size(n, v.resident_bytes), 14);
-    buffer_printf(&b, "  resident, %s %s live", human_size(n, human_magnitude(above)),
-                  above < 0 ? "below" : "above");
-    if (v.recorder_bytes)
-        buffer_printf(&b, "; the recorder's own %s are taken off", human_size(n, v.recorder_bytes));
-    page_wrap(p, &b, 16);
-    buffer_clear(&b);
-    if (v.swapped_bytes) {
-        page_right(&b, human_size(n, v.swapped_bytes), 14);
-        buffer_append_text(&b, "  swapped out, not counted here");
-        page_wrap(p, &b, 16);
     }
     buffer_release(&b);
 }

@@ -3,15 +3,12 @@
 #define MALLOW_REPORT_SECTIONS_H
 
 #include "model/model.h"
-#include "report/heap.h"
 #include "report/page.h"
 
 /* Live bytes over time, as a line of bars. */
 void section_timeline(const struct page *p, const struct model *m);
-/* How far the resident size was above the live heap at the peak, and why. */
+/* The largest resident size; why it was above what was live says section_explained. */
 void section_resident(const struct page *p, const struct model *m);
-/* The free memory of the heap at that moment, and whose blocks keep it (in heap.c). */
-void section_heap(const struct page *p, const struct heap_view *h, struct names *names);
 /* Anonymous memory that the program mapped by itself, and where. */
 void section_mapped(const struct page *p, const struct model *m, struct names *names);
 /* Calls, sizes, lifetimes, threads, realloc chains, failed calls. */

@@ -1,0 +1,97 @@
+/* explain.h - which moments of a process are worth an explanation of its resident size, and the
+ * parts that it consists of.
+ *
+ * A moment is explained by a measurement: a split of the resident size that the kernel gave. In a
+ * range of time only measurements of that range count. Where there is none, what is known without
+ * one is told: what is live, and where. Pure functions of a finished model and of what pinned.h
+ * found. */
+#ifndef MALLOW_ANALYSE_EXPLAIN_H
+#define MALLOW_ANALYSE_EXPLAIN_H
+
+#include "analyse/pinned.h"
+#include "model/model.h"
+
+enum explain_at {
+    EXPLAIN_PEAK, /* of live bytes */
+    EXPLAIN_RSS,  /* the largest resident size */
+    EXPLAIN_GAP,  /* the most resident above live */
+    EXPLAIN_END,
+    EXPLAIN_FOUR, /* those of the first four that differ */
+    EXPLAIN_TIME, /* a time that was asked for */
+    EXPLAIN_MARK
+};
+
+enum explain_part {
+    EXPLAIN_LIVE,          /* bytes asked for */
+    EXPLAIN_ROUNDING,      /* of those blocks, by the allocator */
+    EXPLAIN_HEADERS,       /* glibc: of those blocks */
+    EXPLAIN_FRAGMENTATION, /* free on pages that hold live blocks, too */
+    EXPLAIN_FREE_PAGES,    /* glibc: whole free pages below live blocks */
+    EXPLAIN_TOPS,      /* glibc: above the highest live block of each heap, and heaps without one */
+    EXPLAIN_ALLOCATOR, /* other allocators: free memory, and private mappings that are no blocks */
+    EXPLAIN_NOT_RESIDENT, /* at most 0: so much of the above is not: never touched, or given back */
+    EXPLAIN_UNTOUCHED, /* at most 0: of blocks with a mapping of their own, at least, not resident
+                        */
+    EXPLAIN_MAPPINGS,  /* glibc: private mappings that are no blocks */
+    EXPLAIN_STACKS,
+    EXPLAIN_FILES, /* code and data of the program and its libraries, mapped files */
+    EXPLAIN_SHARED,
+    EXPLAIN_RECORDER, /* mallow's own memory in the process */
+    EXPLAIN_OTHER,
+    EXPLAIN_PARTS
+};
+
+#define EXPLAIN_NONE SIZE_MAX
+
+/* A moment that was chosen. Times are since the start of the recording. */
+struct explain_moment {
+    enum explain_at at;
+    unsigned also;     /* those of the first four that do not differ from it: a bit each, 1 << at */
+    const char *label; /* EXPLAIN_MARK: the mark's; belongs to the image */
+    uint64_t time_ns;  /* of what is explained */
+    size_t split;      /* of the image: the measurement; EXPLAIN_NONE: there is none */
+    size_t nearest;    /* without one: the nearest of the image, of whatever time; EXPLAIN_NONE: the
+                          kernel was never asked */
+};
+
+/* What was asked for. */
+struct explain_wish {
+    enum explain_at at;
+    uint64_t time_ns;  /* EXPLAIN_TIME: since the start of the recording */
+    const char *label; /* EXPLAIN_MARK */
+};
+
+/* An explanation. The parts add up to resident_bytes; without a measurement to what is known. */
+struct explained {
+    struct explain_moment moment;
+    uint64_t measured_ns; /* 0: not */
+    uint64_t resident_bytes, swapped_bytes;
+    uint64_t live_bytes, live_blocks;
+    bool glibc;
+    int64_t parts[EXPLAIN_PARTS];
+    struct pinned pinned; /* at the measurement, or at the moment without one */
+};
+
+/* "peak", "rss", ... as in the option and in JSON; of the first four. */
+const char *explain_at_name(enum explain_at at);
+const char *explain_part_name(enum explain_part part); /* as in JSON */
+
+#define EXPLAIN_MOST 4u
+/* The moments of a wish, in the order of enum explain_at; fewer than four where they do not
+ * differ by more than a twentieth of the resident size. None when the process has no such mark, is
+ * not there at that time, or did nothing in the range. */
+size_t explain_choose(const struct model *m, const struct explain_wish *wish,
+                      struct explain_moment moments[EXPLAIN_MOST]);
+
+/* Whether the measurement stands for the moment, of which pinned `here` was found, and `there` of
+ * the measurement: a TIME or MARK that another state was measured near is without a measurement. */
+bool explain_holds(const struct trace_image *image, const struct explain_moment *moment,
+                   const struct pinned *here, const struct pinned *there);
+
+/* Fills e, whose moment and pinned are set. */
+void explain_parts(const struct trace_image *image, struct explained *e);
+
+/* The resident bytes of a split, the recorder's included. */
+uint64_t explain_resident(const struct mlw_split *s);
+
+#endif

@@ -1,0 +1,176 @@
+/* explained.c - see explained.h: the pass. */
+#include "report/explained.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+
+#define MARK_PREFIX "mark:"
+
+static bool has_mark(const struct trace_info *info, const char *label)
+{
+    for (uint32_t i = 0; i < info->image_count; i++)
+        for (uint32_t k = 0; k < info->images[i].note_count; k++) {
+            const struct trace_event_note *n = &info->images[i].event_notes[k];
+            if (!n->control && n->label && !strcmp(n->label, label))
+                return true;
+        }
+    return false;
+}
+
+static int no_such_mark(const struct trace_info *info, const char *label, struct error *err)
+{
+    struct buffer known = {0};
+    for (uint32_t i = 0; i < info->image_count && known.size_bytes < 200; i++)
+        for (uint32_t k = 0; k < info->images[i].note_count && known.size_bytes < 200; k++) {
+            const struct trace_event_note *n = &info->images[i].event_notes[k];
+            if (!n->control && n->label)
+                buffer_printf(&known, "%s'%s'", known.size_bytes ? ", " : "", n->label);
+        }
+    error_set(
+        err, ERROR_USAGE,
+        "--at: '%s' is none of peak, rss, gap and end, no time such as 1.5s, and no mark; the "
+        "recording has %s%s",
+        label, known.size_bytes ? "the marks " : "no marks", buffer_text(&known));
+    buffer_release(&known);
+    return -1;
+}
+
+int explained_wish(const char *at, const struct trace_info *info, struct explain_wish *wish,
+                   struct error *err)
+{
+    *wish = (struct explain_wish){.at = EXPLAIN_FOUR};
+    if (!at)
+        return 0;
+    for (enum explain_at i = 0; i < EXPLAIN_FOUR; i++)
+        if (!strcmp(at, explain_at_name(i))) {
+            wish->at = i;
+            return 0;
+        }
+    const bool prefixed = !strncmp(at, MARK_PREFIX, sizeof MARK_PREFIX - 1);
+    const char *label = prefixed ? at + sizeof MARK_PREFIX - 1 : at;
+    if (!prefixed && !has_mark(info, label) && human_parse_duration(at, &wish->time_ns)) {
+        wish->at = EXPLAIN_TIME;
+        return 0;
+    }
+    if (!has_mark(info, label))
+        return no_such_mark(info, label, err);
+    wish->at = EXPLAIN_MARK;
+    wish->label = label;
+    return 0;
+}
+
+static bool filters_blocks(const struct report_options *o)
+{
+    return o->min_bytes || o->below_bytes || o->min_lifetime_ns || o->only_new || o->thread ||
+           o->function || o->module;
+}
+
+/* What the pass looks at: each moment, and each measurement. */
+struct look {
+    uint64_t time_ns;
+    size_t item;
+    bool measurement;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct look *x = a, *y = b;
+    return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+static size_t looks_of(const struct trace_image *image, const struct explained_list *list,
+                       struct look *looks)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct explain_moment *o = &list->items[i].moment;
+        if (o->split != EXPLAIN_NONE)
+            looks[n++] = (struct look){image->splits[o->split].clock, i, true};
+        if (o->split == EXPLAIN_NONE || o->at >= EXPLAIN_FOUR)
+            looks[n++] = (struct look){o->time_ns, i, false};
+    }
+    qsort(looks, n, sizeof *looks, by_time);
+    return n;
+}
+
+static int read_image(struct trace *t, uint32_t image, const uint64_t *times,
+                      struct pinned *results, size_t count, struct error *err)
+{
+    struct trace_batch batch;
+    struct pinned_reader *r = pinned_new(&trace_info(t)->images[image], times, results, count, err);
+    struct trace_cursor *c = r ? trace_cursor_open_columns(t, image, pinned_columns(), err) : NULL;
+    int more = c ? 1 : -1;
+    while (more > 0 && (more = trace_cursor_next(c, &batch, err)) > 0)
+        more = pinned_add(r, &batch, err);
+    trace_cursor_close(c);
+    if (more >= 0)
+        return pinned_finish(r, err);
+    pinned_discard(r);
+    return -1;
+}
+
+/* Of a moment that was asked for, both states were found: the measurement's stands for it, or not.
+ */
+static void settle(const struct trace_image *image, struct explained *e, struct pinned *here)
+{
+    if (explain_holds(image, &e->moment, here, &e->pinned)) {
+        pinned_release(here);
+        return;
+    }
+    e->moment.split = EXPLAIN_NONE;
+    pinned_release(&e->pinned);
+    e->pinned = *here;
+}
+
+int explained_find(struct trace *t, uint32_t image, const struct model *m,
+                   const struct report_options *o, struct explained_list *list, struct error *err)
+{
+    const struct trace_image *of = model_image(m);
+    struct explain_wish wish;
+    struct explain_moment moments[EXPLAIN_MOST];
+    struct look looks[2 * EXPLAIN_MOST];
+    struct pinned results[2 * EXPLAIN_MOST], here[EXPLAIN_MOST];
+    uint64_t times[2 * EXPLAIN_MOST];
+    memset(list, 0, sizeof *list);
+    memset(here, 0, sizeof here);
+    if (filters_blocks(o))
+        return 0;
+    if (explained_wish(o->at, trace_info(t), &wish, err))
+        return -1;
+    list->count = explain_choose(m, &wish, moments);
+    for (size_t i = 0; i < list->count; i++)
+        list->items[i].moment = moments[i];
+    const size_t n = looks_of(of, list, looks);
+    for (size_t i = 0; i < n; i++)
+        times[i] = looks[i].time_ns;
+    if (!n)
+        return 0;
+    if (read_image(t, image, times, results, n, err)) {
+        for (size_t i = 0; i < n; i++)
+            pinned_release(&results[i]);
+        list->count = 0;
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct explained *e = &list->items[looks[i].item];
+        *(looks[i].measurement || e->moment.split == EXPLAIN_NONE ? &e->pinned
+                                                                  : &here[looks[i].item]) =
+            results[i];
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        struct explained *e = &list->items[i];
+        if (e->moment.at >= EXPLAIN_FOUR && e->moment.split != EXPLAIN_NONE)
+            settle(of, e, &here[i]);
+        explain_parts(of, e);
+    }
+    return 0;
+}
+
+void explained_release(struct explained_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        pinned_release(&list->items[i].pinned);
+    memset(list, 0, sizeof *list);
+}

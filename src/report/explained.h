@@ -1,0 +1,34 @@
+/* explained.h - why a process had more resident than live, at the moments that matter or were asked
+ * for: found with a second pass over the image, told as text and as JSON. Private to report/. */
+#ifndef MALLOW_REPORT_EXPLAINED_H
+#define MALLOW_REPORT_EXPLAINED_H
+
+#include "analyse/explain.h"
+#include "report/json.h"
+#include "report/names.h"
+#include "report/page.h"
+#include "report/report.h"
+
+struct explained_list {
+    struct explained items[EXPLAIN_MOST];
+    size_t count;
+};
+
+/* What `--at` says (NULL: nothing), for a recording that has such a mark. */
+int explained_wish(const char *at, const struct trace_info *info, struct explain_wish *wish,
+                   struct error *err);
+
+/* Of a finished model of the image. Nothing is explained under a filter of anything but time. */
+int explained_find(struct trace *t, uint32_t image, const struct model *m,
+                   const struct report_options *o, struct explained_list *list, struct error *err);
+void explained_release(struct explained_list *list);
+
+/* A field `explained`: an array. */
+int json_explained(struct json *j, const struct model *m, const struct explained_list *list,
+                   struct names *names, uint64_t limit, struct error *err);
+
+/* A heading and lines for each. */
+void section_explained(const struct page *p, const struct model *m,
+                       const struct explained_list *list, struct names *names);
+
+#endif

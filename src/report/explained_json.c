@@ -1,0 +1,159 @@
+/* explained_json.c - see explained.h: the array `explained` of a process. */
+#include <stdlib.h>
+
+#include "analyse/advice.h"
+#include "report/explained.h"
+#include "report/frame_texts.h"
+#include "report/heap.h"
+
+#define PINNING_SHOWN 100u /* without a limit */
+
+static void time_or_null(struct json *j, const char *key, const struct trace_image *image,
+                         bool known, uint64_t time_ns)
+{
+    if (known)
+        json_signed(j, key, (int64_t)(time_ns - image->start_ns));
+    else
+        json_null(j, key);
+}
+
+static void write_head(struct json *j, const struct trace_image *image, const struct explained *e)
+{
+    const struct explain_moment *o = &e->moment;
+    const bool measured = o->split != EXPLAIN_NONE;
+    char time[HUMAN_TEXT_BYTES];
+    json_text(j, "at",
+              o->at == EXPLAIN_MARK   ? o->label
+              : o->at == EXPLAIN_TIME ? human_duration(time, o->time_ns)
+                                      : explain_at_name(o->at));
+    json_open_array(j, "also");
+    for (enum explain_at i = 0; i < EXPLAIN_FOUR; i++)
+        if (o->also & 1u << i)
+            json_text(j, NULL, explain_at_name(i));
+    json_close_array(j);
+    time_or_null(j, "time_ns", image, true, o->time_ns);
+    time_or_null(j, "measured_ns", image, measured, e->measured_ns);
+    if (measured) {
+        json_number(j, "rss_bytes", e->resident_bytes);
+        json_number(j, "swapped_bytes", e->swapped_bytes);
+    } else {
+        const bool near = o->nearest != EXPLAIN_NONE;
+        json_null(j, "rss_bytes");
+        time_or_null(j, "nearest_measured_ns", image, near,
+                     near ? image->splits[o->nearest].clock : 0);
+    }
+    json_number(j, "live_bytes", e->live_bytes);
+    json_number(j, "live_blocks", e->live_blocks);
+}
+
+/* Parts that are 0 are left out. */
+static void write_parts(struct json *j, const struct explained *e)
+{
+    json_open_array(j, "parts");
+    for (enum explain_part i = 0; i < EXPLAIN_PARTS; i++) {
+        if (!e->parts[i])
+            continue;
+        json_open_object(j, NULL);
+        json_text(j, "name", explain_part_name(i));
+        json_signed(j, "bytes", e->parts[i]);
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
+static void write_arenas(struct json *j, const struct trace_image *image, const struct pinned *p)
+{
+    json_open_array(j, "arenas");
+    for (size_t i = 0; i < p->arena_count; i++) {
+        const struct pinned_arena *a = &p->arenas[i];
+        json_open_object(j, NULL);
+        json_address(j, "address", a->address);
+        json_bool(j, "main", i == 0);
+        json_number(j, "heaps", a->heaps);
+        json_number(j, "live_blocks", a->live_blocks);
+        json_number(j, "live_bytes", a->live_bytes);
+        json_number(j, "header_bytes", a->header_bytes);
+        json_number(j, "free_on_shared_pages_bytes", a->pinned_bytes);
+        json_number(j, "free_below_bytes", a->between_bytes + a->before_bytes);
+        json_number(j, "extent_bytes", i ? a->extent_bytes : a->span_bytes);
+        json_open_array(j, "threads");
+        for (uint32_t k = 0; k < image->thread_count; k++)
+            if (p->arena_of[k] == i)
+                json_number(j, NULL, image->threads[k].tid);
+        json_close_array(j);
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
+static bool write_pinning(struct json *j, const struct trace_image *image,
+                          const struct explained *e, struct frame_texts *texts, struct names *names,
+                          uint64_t limit)
+{
+    size_t n;
+    uint32_t *keepers = heap_keepers(&e->pinned, image->stacks, &n);
+    bool done = keepers != NULL;
+    json_open_array(j, "pinning");
+    for (size_t i = 0; done && i < n && i < (limit ? limit : PINNING_SHOWN); i++) {
+        const struct pinned_stack *s = &e->pinned.stacks[keepers[i]];
+        json_open_object(j, NULL);
+        done = frame_texts_stack(j, keepers[i], texts, names);
+        json_number(j, "free_on_shared_pages_bytes", s->pinned_bytes);
+        json_number(j, "free_below_bytes", s->below_bytes);
+        json_number(j, "live_bytes", s->live_bytes);
+        json_number(j, "live_blocks", s->live_blocks);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_number(j, "pinning_total", n);
+    free(keepers);
+    return done;
+}
+
+static bool write_advice(struct json *j, const struct model *m, const struct explained *e,
+                         struct frame_texts *texts, struct names *names)
+{
+    struct advice list[ADVICE_KINDS];
+    const size_t n = advice_find(model_image(m), e, model_threshold(m), list);
+    bool done = true;
+    json_open_array(j, "advice");
+    for (size_t i = 0; i < n && done; i++) {
+        json_open_object(j, NULL);
+        json_text(j, "text", advice_text(list[i].kind));
+        json_text(j, "setting", advice_setting(list[i].kind));
+        if (list[i].saves_bytes)
+            json_number(j, "saves_bytes", list[i].saves_bytes);
+        else
+            json_null(j, "saves_bytes");
+        json_bool(j, "measured", false);
+        json_text(j, "command", advice_environment(list[i].kind));
+        if (list[i].kind == ADVICE_POOL)
+            done = frame_texts_stack(j, list[i].stack, texts, names);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    return done;
+}
+
+int json_explained(struct json *j, const struct model *m, const struct explained_list *list,
+                   struct names *names, uint64_t limit, struct error *err)
+{
+    const struct trace_image *image = model_image(m);
+    struct frame_texts texts = {0};
+    bool done = true;
+    json_open_array(j, "explained");
+    for (size_t i = 0; i < list->count && done; i++) {
+        const struct explained *e = &list->items[i];
+        json_open_object(j, NULL);
+        write_head(j, image, e);
+        write_parts(j, e);
+        if (e->glibc)
+            write_arenas(j, image, &e->pinned);
+        done = write_pinning(j, image, e, &texts, names, limit) &&
+               write_advice(j, m, e, &texts, names);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    frame_texts_release(&texts);
+    return done ? 0 : error_set(err, ERROR_MEMORY, "no memory for the names of call sites");
+}

@@ -1,0 +1,210 @@
+"""Why more is resident than live, at the moments that matter, of a program that does to its heap what it is told
+(tests/record/phases.c): against what /proc said at that moment.
+
+test_explain.py MALLOW PHASES"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+MALLOW, PHASES = sys.argv[1:3]
+FOLDER = tempfile.TemporaryDirectory(prefix="mallow-explain-")
+ENVIRONMENT = {**{k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_TUNABLES"))},
+               "LC_ALL": "C", "DEBUGINFOD_URLS": ""}
+
+
+def mallow(*arguments, status=0):
+    done = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == status, (arguments, done.returncode, done.stderr)
+    return done.stdout if not status else done.stderr
+
+
+def until(what, name):
+    """Waits for a condition; the time is only the patience of the test."""
+    end = time.monotonic() + 300
+    while not (value := what()):
+        assert time.monotonic() < end, f"waited in vain: {name}"
+        time.sleep(0.01)
+    return value
+
+
+class Program:
+    """A recording of phases."""
+
+    def __init__(self, name):
+        self.path = os.path.join(FOLDER.name, name + ".mlw")
+        self.process = subprocess.Popen([MALLOW, "record", "-q", "-o", self.path, "--", PHASES], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, env=ENVIRONMENT)
+        self.order("large 0")  # it runs
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as f:
+            self.pid = int(f.read().split()[0])
+
+    def order(self, line):
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == b"done\n"
+
+    def rss(self):
+        with open(f"/proc/{self.pid}/smaps_rollup", encoding="ascii") as f:
+            return next(int(line.split()[1]) << 10 for line in f if line.startswith("Rss:"))
+
+    def explained(self, *options):
+        mallow("control", str(self.pid), "sync")
+        return json.loads(mallow("report", "--json", *options, self.path))["processes"][0]["explained"]
+
+    def settle(self, at):
+        """Waits until the report explains that moment by a measurement of what is resident now."""
+        rss = self.rss()
+
+        def found():
+            for e in self.explained("--at", at):
+                if e["rss_bytes"] and abs(e["rss_bytes"] - rss) < rss / 50:
+                    return e
+            return None
+        return until(found, f"a measurement of {rss} for {at}")
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait() == 0
+        self.process.stdout.close()
+        return json.loads(mallow("report", "--json", self.path))["processes"][0]
+
+
+def parts(e):
+    return {p["name"]: p["bytes"] for p in e["parts"]}
+
+
+class Explain(unittest.TestCase):
+    def adds_up(self, e):
+        self.assertEqual(sum(parts(e).values()), e["rss_bytes"])
+        self.assertEqual(parts(e)["live"], e["live_bytes"])
+
+    def at(self, process, name):
+        """The explanation that stands for it."""
+        found = [e for e in process["explained"] if name in (e["at"], *e["also"])]
+        self.assertEqual(len(found), 1, (name, process["explained"]))
+        self.adds_up(found[0])
+        return found[0]
+
+    def test_survivors(self):
+        """Many small blocks, and all but one in 37 freed: the gap is explained without asking, by who keeps it."""
+        p = Program("survivors")
+        p.order("small 200000 96")
+        full = p.rss()
+        p.settle("rss")
+        p.order("thin 37")
+        rss = p.rss()
+        self.assertGreater(rss, full * 0.95)
+        until(lambda: p.explained("--at", "gap")[0]["live_bytes"] < full / 10, "a measurement after the frees")
+        process = p.end()
+        e = self.at(process, "gap")
+        self.assertLess(abs(e["rss_bytes"] - rss), rss / 50)
+        gap = e["rss_bytes"] - e["live_bytes"]
+        self.assertGreater(gap, 0.7 * rss)
+        self.assertGreater(parts(e)["fragmentation"], 0.7 * gap)
+        self.assertGreater(self.at(process, "peak")["live_bytes"], 8 * e["live_bytes"])
+        self.assertEqual(self.at(process, "end"), e)
+        top = e["pinning"][0]
+        self.assertEqual(top["frames"][0]["function"], "survivor")
+        self.assertEqual(top["live_blocks"], 200000 // 37 + 1)
+        self.assertGreater(top["free_on_shared_pages_bytes"], 0.95 * parts(e)["fragmentation"])
+        self.assertIn("pool", [a["setting"] for a in e["advice"]])
+        text = mallow("report", p.path)
+        self.assertIn("where most is resident above what is live", text)
+        self.assertRegex(text, r"pool of their own.*: survivor \(phases.c")
+
+    def test_arenas(self):
+        """Threads that have freed nearly all that they had: their arenas, one by one, and what would help."""
+        p = Program("arenas")
+        p.order("threads 6 4000")
+        p.settle("gap")
+        process = p.end()
+        e = self.at(process, "gap")
+        mine = [a for a in e["arenas"] if not a["main"]]
+        self.assertEqual(len(mine), 6)
+        for a in mine:
+            self.assertEqual((a["heaps"], a["live_blocks"], len(a["threads"])), (1, 1, 1))
+            self.assertGreater(a["extent_bytes"], 4000 * 1000)
+        self.assertEqual(len({a["threads"][0] for a in mine}), 6)
+        free = parts(e)["free_pages"] + parts(e)["tops"]
+        self.assertGreater(free, 0.9 * 6 * 4000 * 1000)
+        advice = {a["setting"]: a for a in e["advice"]}
+        self.assertAlmostEqual(advice["malloc_trim"]["saves_bytes"], free, delta=free / 100)
+        self.assertGreater(advice["glibc.malloc.arena_max=1"]["saves_bytes"], 0.7 * free)
+        self.assertEqual(advice["glibc.malloc.arena_max=1"]["command"], "GLIBC_TUNABLES=glibc.malloc.arena_max=1")
+
+    def test_untouched(self):
+        p = Program("untouched")
+        p.order("large 200000000")
+        p.order("touch 30000000")
+        p.settle("rss")
+        process = p.end()
+        e = self.at(process, "rss")
+        self.assertAlmostEqual(-parts(e)["untouched"], 170000000, delta=3000000)
+
+    def test_marks_and_snapshots(self):
+        p = Program("marks")
+        p.order("small 50000 96")
+        p.settle("rss")
+        p.order("mark full")
+        until(lambda: p.explained("--at", "full")[0]["rss_bytes"], "a measurement at the mark")
+        p.order("thin 37")
+        mallow("control", str(p.pid), "mark", "thin ned")
+        outside = p.explained("--at", "thin ned")[0]
+        process = p.end()
+        full, = json.loads(mallow("report", "--json", "--at", "full", p.path))["processes"][0]["explained"]
+        self.assertEqual(full["at"], "full")
+        self.assertGreater(full["live_bytes"], 50000 * 96)
+        self.assertGreaterEqual(full["measured_ns"], full["time_ns"])
+        self.adds_up(full)
+        self.adds_up(outside)
+        self.assertLess(outside["live_bytes"], full["live_bytes"] / 5)
+        self.assertIn("at the mark 'full'", mallow("report", "--at", "mark:full", p.path))
+        wrong = mallow("report", "--at", "nowhere", p.path, status=2)
+        self.assertIn("'full', 'thin ned'", wrong)
+        self.assertEqual(process["pid"], p.pid)
+
+    def test_ranges(self):
+        """A range of time shows no measurement of another time; what is known without one, it shows."""
+        p = Program("ranges")
+        p.order("small 100000 96")
+        p.settle("rss")
+        p.order("thin 37")
+        process = p.end()
+        start, length = process["start_ns"], process["duration_ns"]
+        measured = without = 0
+        for i in range(40):
+            first, last = start + length * i // 40, start + length * (i + 1) // 40 - 1
+            inside, = json.loads(mallow("report", "--json", "--time", f"{first}ns..{last}ns", p.path))["processes"]
+            for e in inside["explained"]:
+                if e["measured_ns"] is None:
+                    without += 1
+                    self.assertIsNone(e["rss_bytes"])
+                    self.assertIn("nearest_measured_ns", e)
+                    self.assertFalse(first <= e["nearest_measured_ns"] + start <= last)
+                    self.assertLessEqual({"live"}, set(parts(e)))
+                    self.assertLessEqual(set(parts(e)), {"live", "rounding", "headers", "fragmentation", "free_pages"})
+                else:
+                    measured += 1
+                    self.assertTrue(first <= e["measured_ns"] + start <= last)
+                    self.adds_up(e)
+            peak = inside["resident_at_peak"]
+            self.assertTrue(peak is None or first <= peak["time_ns"] + start <= last)
+        self.assertTrue(measured and without, (measured, without))
+
+    def test_filters(self):
+        p = Program("filters")
+        p.order("small 1000 96")
+        self.assertEqual(p.end()["pid"], p.pid)
+        for options in (("--size", "1..100"), ("--function", "main"), ("--thread", "phases")):
+            self.assertEqual(json.loads(mallow("report", "--json", *options, p.path))["processes"][0]["explained"], [])
+
+
+if __name__ == "__main__":
+    try:
+        unittest.main(argv=sys.argv[:1])
+    finally:
+        FOLDER.cleanup()
