@@ -55,13 +55,13 @@ class Program:
         mallow("control", str(self.pid), "sync")
         return json.loads(mallow("report", "--json", *options, self.path))["processes"][0]["explained"]
 
-    def settle(self, at):
-        """Waits until the report explains that moment by a measurement of what is resident now."""
+    def settle(self, at, live_below=1 << 62):
+        """Waits until the report explains that moment by a measurement of what is resident now, with no more live."""
         rss = self.rss()
 
         def found():
             for e in self.explained("--at", at):
-                if e["rss_bytes"] and abs(e["rss_bytes"] - rss) < rss / 50:
+                if e["rss_bytes"] and abs(e["rss_bytes"] - rss) < rss / 50 and e["live_bytes"] < live_below:
                     return e
             return None
         return until(found, f"a measurement of {rss} for {at}")
@@ -120,7 +120,7 @@ class Explain(unittest.TestCase):
         """Threads that have freed nearly all that they had: their arenas, one by one, and what would help."""
         p = Program("arenas")
         p.order("threads 6 4000")
-        p.settle("gap")
+        p.settle("gap", 100000)
         process = p.end()
         e = self.at(process, "gap")
         mine = [a for a in e["arenas"] if not a["main"]]
