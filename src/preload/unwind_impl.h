@@ -84,6 +84,11 @@ uw_rule uw_cfi_rule(const struct uw_cfi *cfi, uint64_t address);
  * every module that is mapped now. *module: its id (0: could not be registered). */
 bool uw_rules_get(uint64_t address, uw_rule *rule, uint32_t *module, void *ctx);
 int uw_rules_init(void);
+/* Remembers a rule for an address outside every module, until the next generation. */
+void uw_rules_put(uint64_t address, uw_rule rule);
+/* The rule of a return address in generated code that has no tables and keeps no frame pointer, but
+ * is known by its instructions. False for any other code. */
+bool uw_generated_rule(uint64_t pc, uw_rule *rule);
 
 /* ---- modules ---- */
 
@@ -120,6 +125,8 @@ bool uw_region_foreign(struct uw_region *r, uint64_t address);
 /* Makes `r` cover address..address+8 by extending it upwards, if it can. */
 bool uw_region_extend(struct uw_region *r, uint64_t address);
 void uw_region_init(void *stack_end);
+/* Copies memory of which nothing is known. False when it cannot be read. */
+bool uw_region_copy(uint64_t address, void *to, size_t bytes);
 /* sp is where the kernel put it for the program's first instruction: nothing called this frame. */
 bool uw_region_is_first(uint64_t sp);
 /* Widens the hull of addresses whose unmapping voids the caches: other stacks, generated code. */

@@ -61,6 +61,24 @@ static uint64_t readable(uint64_t page, uint64_t n)
     return done;
 }
 
+bool uw_region_copy(uint64_t address, void *to, size_t bytes)
+{
+    int self = (int)sys_gettid();
+    struct iovec local = {to, bytes}, from = {(void *)address, bytes};
+    if (self < 0 || address >= UW_ADDRESS_END - bytes)
+        return false;
+    long got = sys_process_vm_readv(self, &local, 1, &from, 1);
+    if (got == -EPERM || got == -ENOSYS || got == -EACCES) {
+        uint64_t page = address & ~(UW_PAGE - 1), last = (address + bytes - 1) & ~(UW_PAGE - 1);
+        uint64_t pages = (last - page) / UW_PAGE + 1;
+        if (readable(page, pages) != pages)
+            return false;
+        __builtin_memcpy(to, (const void *)address, bytes);
+        return true;
+    }
+    return got == (long)bytes;
+}
+
 bool uw_region_own(struct uw_region *own, uint64_t address)
 {
     if (UW_LIKELY(address - own->lo < own->hi - own->lo))

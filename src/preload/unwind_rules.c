@@ -39,6 +39,25 @@ int uw_rules_init(void)
     return rules ? 0 : -1;
 }
 
+static void put(struct bucket *b, uint64_t address, uw_rule rule, uint32_t module,
+                uint32_t generation)
+{
+    uint64_t where = module | (uint64_t)generation << 32;
+    /* the way of an older generation, else one that the address chooses */
+    unsigned w = address >> 5 & 1;
+    for (unsigned i = 0; i < WAYS; i++)
+        if (__atomic_load_n(&b->way[i].where, __ATOMIC_RELAXED) >> 32 != generation)
+            w = i;
+    __atomic_store_n(&b->way[w].rule, rule, __ATOMIC_RELAXED);
+    __atomic_store_n(&b->way[w].where, where, __ATOMIC_RELAXED);
+    __atomic_store_n(&b->way[w].check, mix(address, rule, where), __ATOMIC_RELAXED);
+}
+
+void uw_rules_put(uint64_t address, uw_rule rule)
+{
+    put(bucket_of(address), address, rule, 0, __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE));
+}
+
 static bool read_tables(struct bucket *b, uint64_t address, uw_rule *rule, uint32_t *module,
                         void *ctx)
 {
@@ -47,15 +66,7 @@ static bool read_tables(struct bucket *b, uint64_t address, uw_rule *rule, uint3
         return false;
     uint32_t generation = __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE);
     *rule = uw_cfi_rule(&cfi, address);
-    uint64_t where = *module | (uint64_t)generation << 32;
-    /* the way of an older generation, else one that the address chooses */
-    unsigned w = address >> 5 & 1;
-    for (unsigned i = 0; i < WAYS; i++)
-        if (__atomic_load_n(&b->way[i].where, __ATOMIC_RELAXED) >> 32 != generation)
-            w = i;
-    __atomic_store_n(&b->way[w].rule, *rule, __ATOMIC_RELAXED);
-    __atomic_store_n(&b->way[w].where, where, __ATOMIC_RELAXED);
-    __atomic_store_n(&b->way[w].check, mix(address, *rule, where), __ATOMIC_RELAXED);
+    put(b, address, *rule, *module, generation);
     return true;
 }
 

@@ -28,6 +28,7 @@
 #define CUT_FRAMES      256u /* kept of a stack that is deeper than FRAMES_MAX when first met */
 #define WORDS_PER_FRAME 3u
 #define CALLERS         64u
+#define PLAIN           64u
 #define NEAR_BYTES      (1ul << 20) /* a frame that is larger is not believed */
 
 #define PC_EXACT (1ul << 62)
@@ -85,6 +86,7 @@ struct unwind_thread {
         uint64_t pc;
         uint32_t node, generation;
     } caller[CALLERS];
+    uint64_t plain[PLAIN]; /* return addresses in generated code that says nothing by itself */
     struct set set[1u << SETS_BITS];
 };
 
@@ -114,6 +116,7 @@ static void flush(struct unwind_thread *t)
     t->frames = 0;
     t->ring_head = 0;
     __builtin_memset(t->set, 0, sizeof t->set);
+    __builtin_memset(t->plain, 0, sizeof t->plain);
 }
 
 static bool map_frames(struct unwind_thread *t, uint32_t n)
@@ -394,6 +397,23 @@ static bool keeps_frame(struct walk *w, uint64_t sp, uint64_t rbp, void *ctx)
     return outer > rbp && (outer & 7) == 0 && outer - rbp < NEAR_BYTES && readable_here(w, outer);
 }
 
+/* The rule of generated code. Returns false when it is only hoped to keep a frame pointer. The
+ * kernel is asked for its instructions once. */
+static bool generated(struct unwind_thread *t, uint64_t pc, uint64_t address, uw_rule *rule)
+{
+    uint64_t *plain = &t->plain[pc * 0x9e3779b97f4a7c15 >> 58];
+    *rule = UW_RULE_FP;
+    uw_region_remember(address, address + 1);
+    if (*plain == pc || pc & PC_EXACT)
+        return false;
+    if (uw_generated_rule(pc & PC_BITS, rule)) {
+        uw_rules_put(address, *rule);
+        return true;
+    }
+    *plain = pc;
+    return false;
+}
+
 /* Fills t->step from the innermost frame outwards. */
 static void walk(struct unwind_thread *t, struct walk *w, uint64_t rbp, void *ctx)
 {
@@ -420,10 +440,9 @@ static void walk(struct unwind_thread *t, struct walk *w, uint64_t rbp, void *ct
         s->rbp = rbp;
         uint64_t address = (pc & PC_BITS) - (pc & PC_EXACT ? 0 : 1);
         bool fp = !uw_rules_get(address, &s->rule, &s->module, ctx);
-        if (UW_UNLIKELY(fp)) { /* generated code: it may keep a frame pointer */
-            s->rule = UW_RULE_FP;
+        if (UW_UNLIKELY(fp)) {
             s->module = 0;
-            uw_region_remember(address, address + 1);
+            fp = !generated(t, pc, address, &s->rule);
         } else if (UW_UNLIKELY(s->rule == UW_RULE_UNCOVERED) && keeps_frame(w, sp, rbp, ctx)) {
             s->rule = UW_RULE_FP;
             fp = true;

@@ -15,7 +15,7 @@ COMMON = ["next.c", "exec.c", "ending.c", "sandbox.c"]
 LIBRARIES = {
     "record": (["confine.c", "control.c", "cxx.c", "entry.c", "follow.c", "mapping.c", "own.c", "process.c", "record.c",
                 "redirect.c", "settings.c", "stream.c", "unwind*.c"], "confine.c"),
-    "watch": (["clock.c", "cxx.c", "redirect.c", "unwind_cfi.c", "unwind_module.c", "unwind_region.c", "unwind_rules.c",
+    "watch": (["clock.c", "cxx.c", "redirect.c", "unwind_cfi.c", "unwind_generated.c", "unwind_module.c", "unwind_region.c", "unwind_rules.c",
                "unwind_stack.c", "watch/*.c"], "watch/confine.c"),
     "arenas": (["arenas/*.c", "clock.c"], "arenas/arenas.c"),
 }

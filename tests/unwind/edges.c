@@ -327,6 +327,9 @@ static void no_rules(void)
 static const unsigned char with_frame[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
 static const unsigned char without_frame[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd7,
                                               0x48, 0x83, 0xc4, 0x08, 0xc3};
+/* sub $24,%rsp; call *%rdi; add $24,%rsp; ret */
+static const unsigned char unknown[] = {0x48, 0x83, 0xec, 0x18, 0xff, 0xd7,
+                                        0x48, 0x83, 0xc4, 0x18, 0xc3};
 typedef void (*generated)(void (*)(void));
 static generated inner_code;
 NOINLINE static void call_inner(void)
@@ -343,9 +346,12 @@ static void generated_code(void)
         abort();
     memcpy(page, with_frame, sizeof with_frame);
     memcpy(page + 64, without_frame, sizeof without_frame);
-    generated framed, bare;
+    memcpy(page + 128, unknown, sizeof unknown);
+    generated framed, bare, odd;
     void *at = page + 64;
     memcpy(&bare, &at, sizeof at);
+    at = page + 128;
+    memcpy(&odd, &at, sizeof at);
     at = page;
     memcpy(&framed, &at, sizeof at);
     probe_once();
@@ -362,9 +368,20 @@ static void generated_code(void)
         EXPECT(probe_depth == here + 3);
         EXPECT(frames_with(probe_node, MLW_NODE_FP) == 2);
     }
-    for (int i = 0; i < 3; i++) {
+    EXPECT(!frames_with(probe_node, MLW_NODE_TRUNCATED));
+    for (int i = 0; i < 3; i++) { /* known by its instructions: rbp may hold anything */
         bare(probe_once);
-        EXPECT(probe_depth >= 2); /* the frames up to the generated one are right */
+        EXPECT(!probe_cut);
+        EXPECT(probe_depth == here + 1);
+        EXPECT(frames_with(probe_node, MLW_NODE_FP) == 0);
+        inner_code = bare;
+        bare(call_inner);
+        EXPECT(!probe_cut);
+        EXPECT(probe_depth == here + 3);
+        EXPECT(frames_with(probe_node, MLW_NODE_FP) == 0);
+        inner_code = odd;
+        bare(call_inner);
+        EXPECT(probe_depth >= 4); /* the frames up to the odd one are right */
     }
     probe_may_be_cut = 0;
     munmap(page, 4096);
