@@ -27,7 +27,7 @@ struct symbol_frame {
     const char *function; /* demangled; NULL when no name is known */
     const char *file;     /* NULL when unknown */
     unsigned line;        /* 0 when unknown */
-    const char *module;   /* basename of the module, "[jit]", "[vdso]", or NULL */
+    const char *module;   /* basename of the module, "[jit]", "[python]", "[vdso]", or NULL */
     bool inlined;         /* inlined into the next frame of the result */
     uint64_t offset;      /* of the address from the function's start; 0 for inlined ones */
 };

@@ -22,6 +22,7 @@
 #include "symbol/intern.h"
 #include "symbol/locate.h"
 #include "symbol/perfmap.h"
+#include "symbol/script.h"
 
 /* How much of decoded DWARF all modules may hold at once; past it all are closed, to be opened
  * again when needed. */
@@ -71,6 +72,7 @@ struct symbols {
     struct intern strings;
     struct module **module;
     size_t modules, module_room;
+    struct scripts scripts;
     struct jit *jit;
     size_t jits, jit_room;
     struct answer *slot; /* open addressing, a power of two */
@@ -124,6 +126,7 @@ void symbols_free(struct symbols *s)
         perfmap_free(&s->jit[i].map);
     free(s->module);
     free(s->jit);
+    scripts_free(&s->scripts);
     free(s->slot);
     free(s->problem);
     free(s->scratch);
@@ -481,9 +484,11 @@ static int resolve_jit(struct symbols *s, uint32_t pid, uint64_t address, struct
     a->count = 1;
     a->start = UINT64_MAX;
     if (name) {
+        a->start = start;
+        if (script_frame(&s->scripts, &s->strings, name, a->frame))
+            return 0;
         a->frame->function = readable(s, name, false);
         a->frame->module = "[jit]";
-        a->start = start;
     }
     return 0;
 }

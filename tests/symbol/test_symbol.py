@@ -621,13 +621,96 @@ class Memory(Case):
               0xfffffffffffffff8]
         frames, problems = symbolise(at, '-p', str(pid))
         self.assertEqual([f[0].function for f in frames],
-                         ['py::load:/a b.py', 'py::load:/a b.py', '??', 'new', '??', '??', '??',
+                         ['load', 'load', '??', 'new', '??', '??', '??',
                           'prefixed', 'shop::Till::Till(int)', 'last line without end', '??'])
-        self.assertEqual([f[0].module for f in frames][:3], ['[jit]', '[jit]', '-'])
+        self.assertEqual([f[0].module for f in frames][:3], ['[python]', '[python]', '-'])
+        self.assertEqual(frames[3][0].module, '[jit]')
+        self.assertEqual((frames[0][0].file, frames[0][0].line), ('/a b.py', 0))
         self.assertEqual(frames[1][0].offset, 0xff)
         self.assertEqual(problems, [])
         frames, _ = symbolise([0x1100], '-R', '-p', str(pid))
-        self.assertEqual(frames[0][0].function, 'py::load:/a b.py')
+        self.assertEqual(frames[0][0].function, 'load')
+
+    def scripts(self, names):
+        """[(function, file, line, module)] of names in a map."""
+        pid = os.getpid()
+        place = '/tmp/perf-%d.map' % pid
+        with open(place, 'w') as f:
+            f.writelines('%x 10 %s\n' % (0x1000 + 16 * i, name) for i, name in enumerate(names))
+        try:
+            frames, _ = symbolise([0x1000 + 16 * i for i in range(len(names))], '-p', str(pid))
+        finally:
+            os.unlink(place)
+        return [(f[0].function, f[0].file, f[0].line, f[0].module) for f in frames]
+
+    def test_javascript_names(self):
+        wanted = {'JS:~fill /a/index.js:3:14': ('fill', '/a/index.js', 3, '[javascript]'),
+                  'JS:*get size /a b/index.js:3:14': ('get size', '/a b/index.js', 3, '[javascript]'),
+                  'JS:^ /a/index.js:1:1': ('(anonymous)', '/a/index.js', 1, '[javascript]'),
+                  'LazyCompile:*alloc node:buffer:391:30': ('alloc', 'node:buffer', 391, '[javascript]'),
+                  'JS:~m file:///a/m.mjs:7:1': ('m', '/a/m.mjs', 7, '[javascript]'),
+                  'JS:~f /a/index.js': ('f', '/a/index.js', 0, '[javascript]'),
+                  'JS:': ('JS:', '??', 0, '[jit]'),
+                  'JS:~': ('JS:~', '??', 0, '[jit]'),
+                  'py::': ('py::', '??', 0, '[jit]'),
+                  'py::f': ('py::f', '??', 0, '[jit]'),
+                  'py:::/x': ('py:::/x', '??', 0, '[jit]'),
+                  'BytecodeHandler:Construct': ('BytecodeHandler:Construct', '??', 0, '[jit]')}
+        self.assertEqual(self.scripts(list(wanted)), list(wanted.values()))
+
+    PYTHON = r"""# def a(): in a comment
+'''
+def a(): in a text
+'''
+text = "\
+def a(): in another"
+call(1,
+def_a=2)
+class C:
+    x = (1,
+def_b)
+    def a(self): return "def a(): '''"
+
+    async  def b(self):
+        def inner(): pass
+        class Local:
+            def a(self): pass
+        return inner
+
+    @property
+    def twice(self): pass
+    @twice.setter
+    def twice(self, v): pass
+if text:
+    def under_if(): pass
+def a(): pass
+define = 3
+defx = 4
+class	E(C): pass
+def über(): pass
+def last("""
+
+    def test_lines_of_python_functions(self):
+        place = self.path('script.py')
+        with open(place, 'w', encoding='utf-8') as f:
+            f.write(self.PYTHON)
+        wanted = {'a': 26, 'C': 9, 'C.a': 12, 'C.b': 14, 'C.b.<locals>.inner': 15, 'C.b.<locals>.Local': 16,
+                  'C.b.<locals>.Local.a': 17, 'C.twice': 0, 'under_if': 25, 'E': 29, 'über': 30, 'last': 31,
+                  '<module>': 0, '<lambda>': 0, 'missing': 0}
+        got = self.scripts(['py::%s:%s' % (name, place) for name in wanted])
+        self.assertEqual({name: line for name, _, line, _ in got}, wanted)
+        # Neither a directory nor what is not there nor a relative path is an error.
+        got = self.scripts(['py::f:%s' % p for p in ('/', '/nonexistent/x.py', 'script.py', '<frozen os>')])
+        self.assertEqual([line for _, _, line, _ in got], [0, 0, 0, 0])
+
+    def test_damaged_scripts(self):
+        """Nothing that a file holds is more than a wrong line."""
+        place = self.path('script.py')
+        for text in (b'', b'def', b'def ', b'class C:\n' * 3000, b'"""', b"'''" * 99999, b'((((' * 9999, b'\\',
+                     b'\0def a(): pass', b''.join(b' ' * i + b'def a():\n' for i in range(500)), b'\xff' * 4096):
+            with open(place, 'wb') as f:
+                f.write(text)
+            self.assertEqual(len(self.scripts(['py::a:' + place, 'py::C:' + place])), 2)
 
     def test_no_perf_map(self):
         frames, _ = symbolise([0x1000], '-p', '4194303')
