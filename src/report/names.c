@@ -328,11 +328,6 @@ static bool source_site(void *arg, uint32_t stack, uint32_t *node, uint32_t *pos
     return names_site(arg, stack, node, position) != NO_NAME;
 }
 
-struct frame_source names_source(struct names *n, bool all_frames)
-{
-    return (struct frame_source){n, source_frames, all_frames ? NULL : source_site};
-}
-
 /* ---- call sites ---- */
 
 static bool is_script(const struct name_frame *f)
@@ -439,6 +434,12 @@ uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *p
             }
     }
     return names_of(n, stack, &ids) ? ids[0] : NO_NAME;
+}
+
+struct frame_source names_source(struct names *n, bool all_frames)
+{
+    follow_image(n);
+    return (struct frame_source){n, source_frames, all_frames ? NULL : source_site};
 }
 
 size_t names_first(const struct names *n, const uint32_t *ids, size_t count)

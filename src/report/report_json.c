@@ -82,6 +82,20 @@ static bool write_frames(struct json *j, const struct sites *sites, uint32_t tip
     return true;
 }
 
+/* Which of the frames is the call site; see names_first. */
+static size_t call_site(const struct sites *sites, uint32_t tip, const struct names *names)
+{
+    size_t i = 0, fallback = SIZE_MAX;
+    for (uint32_t at = tip; at; at = sites->parent[at], i++) {
+        const struct name_frame *f = names_frame(names, sites->frame[at]);
+        if (!f->wrapper && !f->cut)
+            return i;
+        if (fallback == SIZE_MAX && f->role != ROLE_ALLOCATOR && !f->cut)
+            fallback = i;
+    }
+    return fallback == SIZE_MAX ? 0 : fallback;
+}
+
 /* The suppression that matches a site. stack: room for its frames, used again. */
 static struct suppression *known_site(struct known *known, const struct sites *sites, uint32_t tip,
                                       struct buffer *stack)
@@ -174,6 +188,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
             continue;
         json_open_object(j, NULL);
         failed = !write_frames(j, &sites, site->tip, i == deepest, &allowance, &texts, names);
+        json_number(j, "call_site", call_site(&sites, site->tip, names));
         write_figures(j, f, by_tip ? &by_tip[site->tip] : NULL);
         if (suppressions)
             json_bool(j, "suppressed", hides != NULL);

@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "symbol/spelling.h"
+#include "symbol/symbol.h"
 
 /* What a row looks at. */
 enum what {
@@ -12,7 +13,8 @@ enum what {
     LIBC,     /* the same, of libc itself: a plain word that programs use, too */
     MODULE,   /* its base name */
     CRATE,    /* of Rust: the first part of a path */
-    SOURCE    /* path of a Rust source: generic code is compiled into the program */
+    SOURCE,   /* path of a Rust source: generic code is compiled into the program */
+    SCRIPT    /* path of a script */
 };
 
 /* The first row that fits decides. Names are globs. */
@@ -151,6 +153,15 @@ static const struct row {
     {FUNCTION, ROLE_LIBRARY, "_aa[A-Z]*"},
     {FUNCTION, ROLE_LIBRARY, "gc_*"},
 
+    {SCRIPT, ROLE_LIBRARY, "<frozen *"}, /* Python's own */
+    {SCRIPT, ROLE_CODE, "*/site-packages/*"},
+    {SCRIPT, ROLE_CODE, "*/dist-packages/*"},
+    {SCRIPT, ROLE_LIBRARY, "*/lib/python3.*"},
+    {SCRIPT, ROLE_LIBRARY, "node:*"},
+
+    {FUNCTION, ROLE_INTERPRETER, "Builtin:*"}, /* V8's generated code */
+    {FUNCTION, ROLE_INTERPRETER, "BytecodeHandler:*"},
+    {FUNCTION, ROLE_INTERPRETER, "Stub:*"},
     {MODULE, ROLE_INTERPRETER, "python[23]*"},
     {MODULE, ROLE_INTERPRETER, "libpython[23]*.so*"},
     {MODULE, ROLE_INTERPRETER, "node"},
@@ -272,10 +283,16 @@ enum role role_of(const char *function, const char *path, const char *file)
 {
     enum role role = ROLE_CODE;
     struct buffer b = {0};
+    if (!function && !path)
+        return ROLE_INTERPRETER; /* generated code without a name, as of V8's built-in functions */
     const char *slash = path ? strrchr(path, '/') : NULL;
     if (function) {
         spelling_path(function, &b);
         role = search(FUNCTION, buffer_text(&b));
+    }
+    if (path && (!strcmp(path, SYMBOL_PYTHON) || !strcmp(path, SYMBOL_JAVASCRIPT))) {
+        buffer_release(&b);
+        return file ? search(SCRIPT, file) : ROLE_CODE;
     }
     if (role == ROLE_CODE && path)
         role = search(MODULE, slash ? slash + 1 : path);

@@ -11,7 +11,8 @@ enum role {
     ROLE_CODE = 0,    /* the program, and libraries that a person would call parts of it */
     ROLE_ALLOCATOR,   /* allocates for whoever calls it: operator new, xmalloc, Vec's growth */
     ROLE_LIBRARY,     /* of a language (libstdc++, Rust's std, druntime), or libc */
-    ROLE_INTERPRETER, /* runs scripts, which have frames of their own if they have names */
+    ROLE_INTERPRETER, /* runs scripts, or is code that it generated; scripts that have names have
+                         frames of their own */
     ROLE_START        /* of libc: what calls main and the functions of threads */
 };
 

@@ -155,51 +155,78 @@ static int callers(const struct tree *t, const char *prefix, struct cursor *curs
     }
 }
 
-/* The frame that the call site called, when it is machinery: NO_FRAME for the allocation itself. */
+/* The frame that the call site called, when it is machinery: NO_FRAME for the allocation itself. Of
+ * an interpreter, which every script calls, the function that made the object. */
 static uint32_t called(const struct tree *t, const struct cursor *c)
 {
     const struct trace_image *image = model_image(t->model);
-    uint32_t before = NO_FRAME, steps = 0;
+    uint32_t before = NO_FRAME, inner = NO_FRAME, steps = 0;
     for (uint32_t node = c->stack; node && node <= image->stacks && steps++ <= image->stacks;
          node = image->nodes[node].parent) {
         const uint32_t *ids;
         const size_t n = names_of(t->names, node, &ids);
         for (size_t i = 0; i < n; i++) {
             if (node == c->node && i == c->position)
-                return before;
+                return before != NO_FRAME && names_frame(t->names, before)->role == ROLE_INTERPRETER
+                           ? inner
+                           : before;
             before = ids[i];
+            if (inner == NO_FRAME && names_frame(t->names, before)->role != ROLE_ALLOCATOR)
+                inner = before;
         }
     }
     return NO_FRAME;
+}
+
+struct via {
+    const char *function;
+    uint64_t weight;
+};
+
+/* What the stacks of a site called, the most first. Returns how many functions there are. */
+static size_t called_by(const struct tree *t, const struct cursor *cursors, size_t count,
+                        struct via *list, size_t room)
+{
+    size_t n = 0;
+    for (size_t i = 0; t->source.site && i < count; i++) {
+        const uint32_t frame = called(t, &cursors[i]);
+        size_t k = 0;
+        if (frame == NO_FRAME)
+            continue;
+        struct figures f = {0};
+        const char *function = names_frame(t->names, frame)->function;
+        figures_add(&f, &model_stacks(t->model)[cursors[i].stack]);
+        while (k < n && strcmp(list[k].function, function) != 0)
+            k++;
+        if (k == n && n < room)
+            list[n++] = (struct via){function, 0};
+        if (k == n)
+            continue;
+        list[k].weight += figures_metric(&f, t->by);
+        for (; k && list[k].weight > list[k - 1].weight; k--) {
+            const struct via more = list[k];
+            list[k] = list[k - 1];
+            list[k - 1] = more;
+        }
+    }
+    return n;
 }
 
 /* "via xmalloc, operator new": what the site called, where that allocates on its behalf. */
 static void via(const struct tree *t, const struct cursor *cursors, size_t count, size_t used,
                 struct buffer *b)
 {
-    enum { FEW = 2, ROOM = 24 };
-    uint32_t shown[FEW];
-    size_t n = 0;
-    bool more = false;
-    for (size_t i = 0; t->source.site && i < count && !more; i++) {
-        const uint32_t frame = called(t, &cursors[i]);
-        bool fresh = frame != NO_FRAME;
-        for (size_t k = 0; k < n; k++)
-            fresh = fresh && strcmp(names_frame(t->names, frame)->function,
-                                    names_frame(t->names, shown[k])->function) != 0;
-        more = fresh && n == FEW;
-        if (fresh && !more)
-            shown[n++] = frame;
-    }
+    enum { FEW = 2, LEAST = 24, MOST = 60, KNOWN = 32 };
+    struct via list[KNOWN];
+    const size_t n = called_by(t, cursors, count, list, KNOWN), shown = n < FEW ? n : FEW;
     const char *dots = t->page->unicode ? "\u2026" : "...";
     size_t room = t->page->columns > used + 8 ? t->page->columns - used - 8 : 0;
-    room = n && t->page->columns ? room / n : 60;
-    for (size_t i = 0; i < n; i++) {
+    room = shown && t->page->columns ? room / shown : MOST;
+    for (size_t i = 0; i < shown; i++) {
         buffer_append_text(b, i ? ", " : "  via ");
-        spelling_fit(names_frame(t->names, shown[i])->function, room > ROOM ? room - 2 : ROOM, dots,
-                     b);
+        spelling_fit(list[i].function, room > LEAST ? room : LEAST, dots, b);
     }
-    if (more)
+    if (n > shown)
         buffer_printf(b, ", %s", dots);
 }
 

@@ -16,7 +16,8 @@ static const struct {
 } frames[] = {
     {ROLE_CODE, "main", "prog", NULL},
     {ROLE_CODE, NULL, "libuser.so", NULL},
-    {ROLE_CODE, NULL, NULL, NULL},
+    {ROLE_INTERPRETER, NULL, NULL, NULL},
+    {ROLE_INTERPRETER, "BytecodeHandler:Construct", "[jit]", NULL},
     {ROLE_START, "_start", "prog", NULL},
     {ROLE_START, "clone3", "libc.so.6", NULL},
     {ROLE_CODE, "clone", "prog", NULL},
@@ -81,6 +82,14 @@ static const struct {
     {ROLE_ALLOCATOR, "_PyObject_Malloc", "libpython3.12.so.1.0", NULL},
     {ROLE_CODE, "array_new", "_multiarray_umath.cpython-312-x86_64-linux-gnu.so", NULL},
     {ROLE_INTERPRETER, "v8::internal::Zone::New(unsigned long)", "node", NULL},
+    {ROLE_CODE, "Parser.row", "[python]", "/home/u/app/parser.py"},
+    {ROLE_CODE, "malloc", "[python]", "/home/u/app/parser.py"},
+    {ROLE_CODE, "DataFrame.__init__", "[python]",
+     "/usr/lib/python3.12/site-packages/pandas/core/frame.py"},
+    {ROLE_LIBRARY, "JSONDecoder.decode", "[python]", "/usr/lib/python3.12/json/decoder.py"},
+    {ROLE_LIBRARY, "_find_and_load", "[python]", "<frozen importlib._bootstrap>"},
+    {ROLE_LIBRARY, "alloc", "[javascript]", "node:buffer"},
+    {ROLE_CODE, "fill", "[javascript]", "/home/u/app/index.js"},
 };
 
 static void test_roles(void **state)
