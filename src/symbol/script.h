@@ -15,8 +15,8 @@ struct scripts { /* zero-filled at first */
     unsigned count, room;
 };
 
-/* Fills in function, file, line and module of a frame from a name like "py::Class.method:/path.py"
- * (CPython with -X perf) or "JS:~method /path.js:10:5" (V8 with --perf-basic-prof). Returns false,
+/* Fills in function, file, line and module of a frame from a name like "py::Class.method:/dir/FILE"
+ * (CPython with -X perf) or "JS:~method /dir/FILE:10:5" (V8 with --perf-basic-prof). Returns false,
  * and changes nothing, for any other name, or out of memory. */
 bool script_frame(struct scripts *s, struct intern *strings, const char *name,
                   struct symbol_frame *frame);
