@@ -8,6 +8,7 @@
 
 #include "cli/comparison_show.h"
 #include "cli/document.h"
+#include "cli/gate.h"
 #include "cli/replaying.h"
 #include "compare/baseline.h"
 #include "workload/pack.h"
@@ -16,6 +17,7 @@ struct compare_cli {
     struct replaying how;
     struct option_texts alloc;
     const char *save, *against, *fail_above, *precision, *html;
+    struct gate_options gate;
     bool json, corpus;
     uint64_t repeat, max_repeat;
 };
@@ -41,7 +43,9 @@ static const struct option_spec specs[] = {
     {0, "against", OPTION_TEXT, AT(against), "NAME",
      "compare each candidate with the same one in the baseline NAME, not with the first"},
     {0, "fail-above", OPTION_TEXT, AT(fail_above), "P%",
-     "exit 1 when time or peak memory of a candidate is surely worse by more than P%"},
+     "exit 1 when time or peak memory of a candidate is surely worse by more than P%, 3 when that "
+     "is not known"},
+    GATE_SPECS(struct compare_cli, gate),
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
     {0, "html", OPTION_TEXT, AT(html), "OUT",
      "write a page for a browser to OUT, too: one file that needs nothing else",
@@ -141,21 +145,52 @@ static int plan(struct comparing *k)
 
 /* --- one comparison --- */
 
-/* Whether a candidate is worse by more than the gate allows; said unless quiet. */
-static bool gate(const struct comparing *k, const struct comparison *c, bool quiet)
+/* Whether a figure is worse by more than the gate allows. It is not known when the limit lies
+ * within the interval and the interval reaches further than the limit allows. */
+static enum gate_outcome outcome_of(const struct stats_ratio *q, double limit)
+{
+    const double least = limit > STATS_MATTERS ? limit : STATS_MATTERS;
+    if (q->method == STATS_NONE)
+        return GATE_UNKNOWN;
+    if (q->differs && q->ratio > 1 + limit)
+        return GATE_ABOVE;
+    const double reach =
+        q->high - q->ratio > q->ratio - q->low ? q->high - q->ratio : q->ratio - q->low;
+    return q->high > 1 + limit && reach > least ? GATE_UNKNOWN : GATE_BELOW;
+}
+
+/* Judges the gated figures of all candidates; the first is what others are compared with, unless
+ * there is a baseline. Returns whether one is above. g NULL: says nothing. */
+static bool gate(const struct comparing *k, const struct comparison *c, const char *workload,
+                 struct gate *g)
 {
     bool failed = false;
-    for (size_t i = 0; i < c->count && k->fail_above >= 0; i++)
+    for (size_t i = c->baseline ? 0 : 1; i < c->count && k->fail_above >= 0; i++)
         for (unsigned m = 0; m < COMPARISON_METRICS; m++) {
             const struct stats_ratio *q = &c->cells[i][m].ratio;
-            if (!comparison_metrics[m].gate || !q->differs || q->ratio <= 1 + k->fail_above)
+            if (!comparison_metrics[m].gate)
                 continue;
-            failed = true;
-            if (quiet)
+            const enum gate_outcome outcome = outcome_of(q, k->fail_above);
+            failed |= outcome == GATE_ABOVE;
+            if (!g)
                 continue;
-            command_warn(k->self, "%s: %s is %.1f%% worse (between %.1f%% and %.1f%%), above %g%%",
-                         c->candidates[i].label, comparison_metrics[m].title, 100 * (q->ratio - 1),
-                         100 * (q->low - 1), 100 * (q->high - 1), 100 * k->fail_above);
+            char name[300], between[100] = "it was not measured";
+            snprintf(name, sizeof name, "%.100s%s%.100s: %s", workload ? workload : "",
+                     workload ? ": " : "", c->candidates[i].label, comparison_metrics[m].title);
+            if (q->method != STATS_NONE)
+                snprintf(between, sizeof between, "between %+.1f%% and %+.1f%%", 100 * (q->low - 1),
+                         100 * (q->high - 1));
+            if (outcome == GATE_ABOVE)
+                gate_judge(g, outcome, name, NULL, 0, "%s is %.1f%% worse (%s), above %g%%", name,
+                           100 * (q->ratio - 1), between, 100 * k->fail_above);
+            else
+                gate_judge(g, outcome, name, NULL, 0,
+                           outcome == GATE_BELOW
+                               ? "%s is not worse (%s) by more than %g%%"
+                               : "%s: not known whether it is worse (%s) by more than %g%%; "
+                                 "measure longer (--max-repeat), or on a machine that does "
+                                 "nothing else",
+                           name, between, 100 * k->fail_above);
         }
     return failed;
 }
@@ -169,7 +204,7 @@ static int measure(const struct comparing *k, struct comparison *c)
     c->progress = progress_update;
     c->progress_arg = &bar;
     int failed = comparison_run(c, &k->plan, &err);
-    if (!failed && gate(k, c, true))
+    if (!failed && gate(k, c, NULL, NULL))
         failed = comparison_run(c, &k->plan, &err);
     progress_end(&bar);
     if (!failed && c->baseline)
@@ -177,8 +212,8 @@ static int measure(const struct comparing *k, struct comparison *c)
     return failed ? command_fail(k->self, &err) : 0;
 }
 
-/* Prints, saves, and says whether the gate is shut. */
-static int finish(const struct comparing *k, json_object *json, bool shut)
+/* Prints, saves, and says what was judged of `subject`; releases g. */
+static int finish(const struct comparing *k, json_object *json, struct gate *g, const char *subject)
 {
     struct error err;
     int status = 0;
@@ -190,7 +225,8 @@ static int finish(const struct comparing *k, json_object *json, bool shut)
         status = command_fail(k->self, &err);
     if (!status)
         status = command_finish(k->self);
-    return !status && shut ? EXIT_FAILED : status;
+    const int judged = gate_finish(g, subject);
+    return status ? status : judged;
 }
 
 /* Runs one workload into *c. `name`: of the corpus; NULL otherwise. 0 or an exit status. */
@@ -228,7 +264,9 @@ static int compare_file(const struct comparing *k, const char *path, json_object
         json_object *json = comparison_json(&c, &k->plan);
         if (!k->o->json)
             comparison_print(&c, &k->plan, terminal_colour(1), terminal_columns(1, 160));
-        status = finish(k, json, gate(k, &c, false));
+        struct gate g = {.self = k->self, .options = &k->o->gate};
+        gate(k, &c, NULL, &g);
+        status = finish(k, json, &g, path);
         json_object_put(json);
     }
     comparison_release(&c);
@@ -244,7 +282,6 @@ static int compare_corpus(const struct comparing *k, json_object *document)
     struct comparison *all = calloc(corpus.count, sizeof *all);
     int status = all ? 0 : command_usage(k->self, "out of memory");
     size_t done = 0;
-    bool shut = false;
     for (; done < corpus.count && !status; done++) {
         const struct corpus_entry *e = &corpus.entry[done];
         status = compare_one(k, &all[done], e->path, e->name, document);
@@ -253,9 +290,10 @@ static int compare_corpus(const struct comparing *k, json_object *document)
         json_object *json = corpus_json(&corpus, all, &k->plan);
         if (!k->o->json)
             corpus_print(&corpus, all, terminal_colour(1));
+        struct gate g = {.self = k->self, .options = &k->o->gate};
         for (size_t i = 0; i < corpus.count; i++)
-            shut |= gate(k, &all[i], false);
-        status = finish(k, json, shut);
+            gate(k, &all[i], corpus.entry[i].name, &g);
+        status = finish(k, json, &g, "corpus");
         json_object_put(json);
     }
     for (size_t i = 0; i < done; i++)
@@ -275,9 +313,14 @@ static int run(const struct command *self, const void *options, char **operands,
                            : command_usage(self, "say which workload: OUT.mwl, or --corpus");
     if (k.o->corpus && k.o->html)
         return command_usage(self, "--html shows one workload; with --corpus there is --json");
-    int status = plan(&k);
+    int status = gate_check(self, &k.o->gate, k.o->fail_above);
+    if (!status)
+        status = plan(&k);
     if (!status)
         status = collect(&k);
+    if (!status && k.o->fail_above && !k.o->against && k.count == 1)
+        status = command_usage(self, "--fail-above needs something to compare with: a second "
+                                     "--alloc, or --against");
     if (!status && k.o->against) {
         document = baseline_load(k.o->against, &err);
         if (!document)

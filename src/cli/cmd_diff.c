@@ -6,6 +6,8 @@
 
 #include "base/human.h"
 #include "cli/command.h"
+#include "cli/gate.h"
+#include "cli/limits.h"
 #include "cli/output.h"
 #include "cli/view.h"
 #include "report/diff.h"
@@ -16,6 +18,7 @@ struct diff_cli {
     int by; /* enum metric; -1: not given */
     uint64_t top, depth;
     const char *fail_above, *html;
+    struct gate_options gate;
 };
 
 #define AT(field) offsetof(struct diff_cli, field)
@@ -32,51 +35,49 @@ static const struct option_spec specs[] = {
      UINT32_MAX},
     {0, "depth", OPTION_COUNT, AT(depth), "N", "callers shown of each call site (default 8)", 1,
      100000},
-    {0, "fail-above", OPTION_TEXT, AT(fail_above), "SIZE|P%",
-     "exit 1 when the sum of the figure of --by (default peak) grew by more than this"},
+    {0, "fail-above", OPTION_TEXT, AT(fail_above), "[FIGURE=]SIZE|P%,...",
+     "exit 1 when a figure grew by more than this, 3 when that is not known: peak, end, allocated, "
+     "temporary, calls, rss, gap (without a name: that of --by, default peak)"},
+    GATE_SPECS(struct diff_cli, gate),
     VIEW_OTHER_SPECS(struct diff_cli, view),
     OPTION_END,
 };
 
-/* A limit of growth: a share of the old figure, or a number. */
-struct limit {
-    bool given, percent;
-    double share;
-    uint64_t amount;
-};
-
-static bool parse_limit(const char *text, struct limit *l)
+/* The growth of one figure against its limit. */
+static void judge_one(struct gate *g, const struct gate_limit *l, const struct diff *d)
 {
-    memset(l, 0, sizeof *l);
-    if (!text)
-        return true;
-    l->given = true;
-    size_t n = strlen(text);
-    if (!n || text[n - 1] != '%')
-        return human_parse_size(text, &l->amount);
-    char *end;
-    l->percent = true;
-    l->share = strtod(text, &end) / 100;
-    return end != text && !strcmp(end, "%") && l->share >= 0 && l->share < 1e6;
+    const uint64_t old = d->old.gate.value[l->figure], now = d->now.gate.value[l->figure];
+    const uint64_t growth = now > old ? now - old : 0;
+    const bool above = l->percent ? (double)growth > l->share * (double)old : growth > l->amount;
+    const char *unknown = d->old.gate.unknown[l->figure] ? d->old.gate.unknown[l->figure]
+                                                         : d->now.gate.unknown[l->figure];
+    const struct name_frame *at =
+        above && (unsigned)l->figure < METRICS ? diff_grown_most(d, (enum metric)l->figure) : NULL;
+    char text[HUMAN_TEXT_BYTES];
+    if (gate_in_bytes(l->figure))
+        human_size(text, growth);
+    else
+        human_count(text, growth);
+    if (unknown)
+        gate_judge(g, GATE_UNKNOWN, l->text, NULL, 0,
+                   "%s: not known whether it grew by more than %s: %s", gate_words(l->figure),
+                   l->text, unknown);
+    else if (at)
+        gate_judge(g, GATE_ABOVE, l->text, at->file, at->line,
+                   "%s: grew by %s, more than %s; most of it at %s", gate_words(l->figure), text,
+                   l->text, at->function);
+    else
+        gate_judge(g, above ? GATE_ABOVE : GATE_BELOW, l->text, NULL, 0, "%s: grew by %s, %s %s",
+                   gate_words(l->figure), text, above ? "more than" : "not more than", l->text);
 }
 
-/* Says so, and returns true, when the figure grew too much. */
-static bool exceeds(const struct command *self, const struct diff *d, enum metric by,
-                    const struct limit *l, const char *limit_text)
+static int judge(const struct command *self, const struct diff_cli *cli,
+                 const struct gate_limits *limits, const struct diff *d)
 {
-    static const char *const names[METRICS] = {"what is live at the peak",
-                                               "what is live at the end", "what is allocated",
-                                               "temporary allocations", "calls that allocate"};
-    uint64_t old = figures_metric(&d->old.totals, by), now = figures_metric(&d->now.totals, by);
-    char n[HUMAN_TEXT_BYTES];
-    if (!l->given || now <= old)
-        return false;
-    if (l->percent ? (double)(now - old) <= l->share * (double)old : now - old <= l->amount)
-        return false;
-    bool bytes = by != BY_TEMPORARY && by != BY_CALLS;
-    command_warn(self, "%s grew by %s, more than %s", names[by],
-                 bytes ? human_size(n, now - old) : human_count(n, now - old), limit_text);
-    return true;
+    struct gate g = {.self = self, .options = &cli->gate};
+    for (size_t i = 0; i < limits->count; i++)
+        judge_one(&g, &limits->items[i], d);
+    return gate_finish(&g, d->now.path);
 }
 
 static int write_page(const char *path, const struct diff *d, struct symbols *symbols,
@@ -92,20 +93,19 @@ static int write_page(const char *path, const struct diff *d, struct symbols *sy
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
     const struct diff_cli *cli = options;
-    struct limit limit;
+    struct gate_limits limits;
     struct error err;
     struct diff d = {0};
     (void)operand_count;
-    if (!parse_limit(cli->fail_above, &limit))
-        return command_usage(self,
-                             "--fail-above: '%s' is neither a size like 10M nor a share like "
-                             "5%%",
-                             cli->fail_above);
     struct report_options o = view_filters(&cli->view);
     o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;
     o.by_given = cli->by >= 0;
     o.top = cli->top;
     o.depth = (unsigned)cli->depth;
+    if (gate_check(self, &cli->gate, cli->fail_above))
+        return EXIT_USAGE;
+    if (gate_parse(&limits, cli->fail_above, true, (enum gate_figure)o.by, &err))
+        return command_fail(self, &err);
     if (cli->html && cli->json)
         return command_usage(self, "--html and --json are two reports; choose one of them");
     if (!cli->json && !cli->html)
@@ -116,30 +116,24 @@ static int run(const struct command *self, const void *options, char **operands,
     int status = -1;
     if (now)
         status = diff_build(&d, operands[0], old, operands[1], now, symbols, &o, &err);
-    bool above = false;
     if (!status && cli->html)
         status = write_page(cli->html, &d, symbols, &o, &err);
-    if (!status) {
-        if (cli->html)
-            ; /* written */
-        else if (cli->json)
-            diff_json(stdout, &d, symbols, &o);
-        else
-            diff_text(stdout, &d, symbols, &o);
-        above = exceeds(self, &d, o.by, &limit, cli->fail_above);
-    }
+    else if (!status && cli->json)
+        diff_json(stdout, &d, symbols, &o);
+    else if (!status)
+        diff_text(stdout, &d, symbols, &o);
     if (!status) {
         view_tell_losses(self, operands[0], old);
         view_tell_losses(self, operands[1], now);
     }
+    status = status ? command_fail(self, &err) : command_finish(self);
+    if (!status && limits.count)
+        status = judge(self, cli, &limits, &d);
     diff_release(&d);
     trace_close(old);
     trace_close(now);
     symbols_free(symbols);
-    if (status)
-        return command_fail(self, &err);
-    status = command_finish(self);
-    return status ? status : above ? EXIT_FAILED : EXIT_DONE;
+    return status;
 }
 
 static const struct diff_cli defaults = {.view = VIEW_DEFAULTS, .by = -1};

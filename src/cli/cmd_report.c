@@ -2,7 +2,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/human.h"
 #include "cli/command.h"
+#include "cli/gate.h"
+#include "cli/limits.h"
 #include "cli/output.h"
 #include "cli/view.h"
 #include "report/report.h"
@@ -15,8 +18,8 @@ struct report_cli {
     int by; /* enum metric; -1: not given */
     uint64_t top, depth, min_lifetime_ns;
     const char *suppressions;
-    const char *at;
-    const char *html;
+    const char *at, *html, *fail_above;
+    struct gate_options gate;
 };
 
 enum { FRAMES_INLINE, FRAMES_TABLE };
@@ -58,6 +61,10 @@ static const struct option_spec specs[] = {
     {0, "suppressions", OPTION_TEXT, AT(suppressions), "FILE",
      "leave out known leaks, listed as for LeakSanitizer, from what is live at the end",
      .completion = VALUE_FILE},
+    {0, "fail-above", OPTION_TEXT, AT(fail_above), "FIGURE=SIZE,...",
+     "exit 1 when a figure of a process is above its limit, 3 when one is not known: peak, end, "
+     "allocated, temporary, calls, rss, gap"},
+    GATE_SPECS(struct report_cli, gate),
     VIEW_SPECS(struct report_cli, view),
     OPTION_END,
 };
@@ -76,6 +83,50 @@ static int write_page(const char *path, const char *recording, struct trace *t,
     int status = report_html(output.file, recording, t, symbols, o, err);
     progress_end(&progress);
     return output_close(&output, status == 0, err) ? -1 : status;
+}
+
+/* One figure of one process against its limit. */
+static void judge_one(struct gate *g, const struct gate_limit *l, const struct gate_process *p,
+                      bool several)
+{
+    const uint64_t value = p->values.value[l->figure];
+    const bool above = value > l->amount;
+    const char *unknown = above ? NULL : p->values.unknown[l->figure];
+    const struct gate_place *at =
+        (unsigned)l->figure < METRICS ? &p->place[l->figure] : &(struct gate_place){0};
+    char whose[300] = "", text[HUMAN_TEXT_BYTES], name[sizeof l->text + sizeof whose];
+    if (several)
+        snprintf(whose, sizeof whose, " of process %u (%.200s)", p->pid, p->exe ? p->exe : "");
+    snprintf(name, sizeof name, "%s%s", l->text, whose);
+    if (gate_in_bytes(l->figure))
+        human_size(text, value);
+    else
+        human_count(text, value);
+    if (unknown)
+        gate_judge(g, GATE_UNKNOWN, name, NULL, 0, "%s%s: not known whether it is above %s: %s",
+                   gate_words(l->figure), whose, l->text, unknown);
+    else if (above && at->function)
+        gate_judge(g, GATE_ABOVE, name, at->file, at->line, "%s%s: %s, above %s; most of it at %s",
+                   gate_words(l->figure), whose, text, l->text, at->function);
+    else
+        gate_judge(g, above ? GATE_ABOVE : GATE_BELOW, name, NULL, 0, "%s%s: %s, %s %s",
+                   gate_words(l->figure), whose, text, above ? "above" : "not above", l->text);
+}
+
+/* The exit status of what was read against the limits. */
+static int judge(const struct command *self, const struct report_cli *cli,
+                 const struct gate_limits *limits, const struct gate_processes *read,
+                 const char *path)
+{
+    struct gate g = {.self = self, .options = &cli->gate};
+    for (size_t i = 0; i < read->count; i++)
+        for (size_t k = 0; k < limits->count; k++)
+            judge_one(&g, &limits->items[k], &read->items[i], read->count > 1);
+    for (size_t k = 0; k < limits->count && !read->count; k++)
+        gate_judge(&g, GATE_UNKNOWN, limits->items[k].text, NULL, 0,
+                   "%s: not known, there is no process in the recording",
+                   gate_words(limits->items[k].figure));
+    return gate_finish(&g, path);
 }
 
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
@@ -109,6 +160,14 @@ static int run(const struct command *self, const void *options, char **operands,
               (cli->plots == PLOTS_AUTO && o.unicode && terminal_draws(STDOUT_FILENO));
     o.numbers = cli->plots == PLOTS_NEVER;
 
+    struct gate_limits limits;
+    struct gate_processes read = {.places = cli->gate.annotate == GATE_GITHUB};
+    if (gate_check(self, &cli->gate, cli->fail_above))
+        return EXIT_USAGE;
+    if (gate_parse(&limits, cli->fail_above, false, GATE_FIGURES, &err))
+        return command_fail(self, &err);
+    o.gate = limits.count ? &read : NULL;
+
     struct trace *t = view_open(operands[0], report_columns(), o.to_ns, &err);
     if (!t)
         return command_fail(self, &err);
@@ -119,10 +178,15 @@ static int run(const struct command *self, const void *options, char **operands,
                  : cli->json ? report_json(stdout, operands[0], t, symbols, &o, &err)
                              : report_text(stdout, operands[0], t, symbols, &o, &err);
     symbols_free(symbols);
-    trace_close(t);
     if (status)
-        return command_fail(self, &err);
-    return command_finish(self);
+        status = command_fail(self, &err);
+    else
+        status = command_finish(self);
+    if (!status && limits.count)
+        status = judge(self, cli, &limits, &read, operands[0]);
+    gate_release(&read);
+    trace_close(t);
+    return status;
 }
 
 static const struct report_cli defaults = {.view = VIEW_DEFAULTS, .by = -1, .top = TOP_NOT_GIVEN};

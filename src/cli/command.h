@@ -15,6 +15,7 @@ enum {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
+    EXIT_UNKNOWN = 3,          /* a limit of --fail-above could not be judged */
     EXIT_MALLOW_FAILED = 125,  /* mallow itself failed before the program ran */
     EXIT_CANNOT_EXECUTE = 126, /* the program was found and could not be executed */
     EXIT_NOT_FOUND = 127

@@ -248,6 +248,9 @@ static int add_recording(struct diff *d, struct diff_side *to, uint8_t side, str
             status = error_set(err, ERROR_MEMORY, "no memory for the call sites of process %u",
                                image->pid);
         if (!status) {
+            struct gate_values values;
+            gate_values_of(m, o, &values);
+            gate_values_add(&to->gate, &values);
             to->processes++;
             to->events += model_totals(m)->events;
             to->lost_events += image->lost_calls;
@@ -275,6 +278,23 @@ static int by_growth(const void *a, const void *b, void *arg)
     if (u != v)
         return u < v ? 1 : -1;
     return x->tip < y->tip ? -1 : x->tip > y->tip;
+}
+
+const struct name_frame *diff_grown_most(const struct diff *d, enum metric by)
+{
+    int64_t most = 0;
+    uint32_t tip = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        const int64_t growth = diff_growth(&d->items[i].old, &d->items[i].now, by);
+        if (growth > most) {
+            most = growth;
+            tip = d->items[i].tip;
+        }
+    }
+    uint32_t at = tip;
+    while (at && d->frame[at].wrapper)
+        at = d->parent[at];
+    return at ? &d->frame[at] : tip ? &d->frame[tip] : NULL;
 }
 
 void diff_sort(struct diff *d, enum metric by)

@@ -10,6 +10,7 @@
 #define MALLOW_REPORT_DIFF_H
 
 #include "base/strings.h"
+#include "report/gate.h"
 #include "report/names.h"
 #include "report/report.h"
 #include "symbol/intern.h"
@@ -18,7 +19,8 @@ struct diff_side { /* a recording */
     const char *path;
     uint32_t processes;
     uint64_t events, lost_events;
-    struct figures totals; /* peaks: the sum of those of each process */
+    struct figures totals;   /* peaks: the sum of those of each process */
+    struct gate_values gate; /* the same, with what was resident */
 };
 
 struct diff_site {
@@ -53,6 +55,9 @@ void diff_release(struct diff *d);
 void diff_sort(struct diff *d, enum metric by);
 /* now - old of a site or total. */
 int64_t diff_growth(const struct figures *old, const struct figures *now, enum metric by);
+
+/* The frame at which a person would look first of the call site that grew most; NULL: none grew. */
+const struct name_frame *diff_grown_most(const struct diff *d, enum metric by);
 
 void diff_text(FILE *out, const struct diff *d, struct symbols *symbols,
                const struct report_options *options);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/gate.h"
 #include "report/html_pack.h"
 #include "report/html_page.h"
 #include "report/html_detail.h"
@@ -122,6 +123,8 @@ static int one_process(struct page *p, uint32_t i, bool detailed, struct error *
             status = write_detail(p, i, &filter, m, names, err);
         selection_release(&filter);
     }
+    if (!status)
+        status = gate_add(p->options->gate, m, names, p->options, err);
     if (!status) {
         const struct model_totals *t = model_totals(m);
         struct listed *l = &p->of[i];

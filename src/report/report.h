@@ -17,6 +17,8 @@
 #define REPORT_ALL        UINT32_MAX
 #define REPORT_JSON_SITES 1000u
 
+struct gate_processes;
+
 struct report_options {
     /* What to look at. Zero and NULL: everything. */
     uint32_t pid;
@@ -43,6 +45,8 @@ struct report_options {
     bool unicode, bold;
     bool plots;   /* text: time as a plot of several lines, where there is a line of bars else */
     bool numbers; /* text: no bars at all */
+    /* What to fill on the way: figures of each process (report/gate.h); NULL: none. */
+    struct gate_processes *gate;
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;
 };

@@ -9,6 +9,7 @@
 #include "analyse/sites.h"
 #include "report/explained.h"
 #include "report/frame_texts.h"
+#include "report/gate.h"
 #include "report/json.h"
 #include "report/json_process.h"
 #include "report/kernel.h"
@@ -411,6 +412,8 @@ static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols
         status = replay_image(t, i, &filter.filter, &m, err);
         selection_release(&filter);
     }
+    if (!status)
+        status = gate_add(s->options->gate, m, names, s->options, err);
     if (!status) {
         sums->events += model_totals(m)->events;
         sums->lost += image->lost_calls;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "report/explained.h"
+#include "report/gate.h"
 #include "report/kernel.h"
 #include "report/known.h"
 #include "report/names.h"
@@ -337,7 +338,10 @@ static int add_image(struct run *r, struct trace *t, uint32_t i, struct symbols 
         status = replay_image(t, i, &filter.filter, &m, err);
         selection_release(&filter);
     }
+    if (!status)
+        status = gate_add(r->o->gate, m, names, r->o, err);
     if (status) {
+        model_free(m);
         names_free(names);
         return -1;
     }

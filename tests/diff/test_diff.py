@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 MALLOW, LEAKY, FIXED = sys.argv[1:4]
 ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
@@ -122,8 +123,27 @@ class Gate(unittest.TestCase):
         mallow("diff", "--by=end", "--fail-above=0", leaky, fixed)
         mallow("diff", "--fail-above=0", leaky, again)
 
+    def test_several_figures(self):
+        said = mallow("diff", "--fail-above", "end=0,allocated=1G,peak=1%,calls=0", fixed, leaky, status=1).stderr
+        self.assertEqual([line.split(": ")[1] for line in said.splitlines()], ["live at the end", "live at the peak"])
+        self.assertIn("most of it at copy", said)
+        mallow("diff", "--fail-above", "end=0,peak=0,calls=0,temporary=0,allocated=0", leaky, again)
+        said = mallow("diff", "--fail-above", "rss=1G,end=1M", "--size", "1..", fixed, leaky, status=3).stderr
+        self.assertIn("largest resident size: not known", said)
+        said = mallow("diff", "--fail-above", "gap=1G,end=0", "--size", "1..", fixed, leaky, status=1).stderr
+        self.assertEqual(said.count("\n"), 2)
+
+    def test_annotations_and_junit(self):
+        out = os.path.join(FOLDER.name, "junit.xml")
+        said = mallow("diff", "--fail-above", "end=0,calls=0", "--annotate=github", "--junit", out, fixed, leaky,
+                      status=1).stderr
+        self.assertRegex(said, r"(?m)^::error file=.*leaky\.c,line=\d+,title=mallow diff::live at the end: grew by 9\.3 KB")
+        suite = xml.etree.ElementTree.parse(out).getroot().find("testsuite")
+        self.assertEqual({c.get("name"): [e.tag for e in c] for c in suite},
+                         {"end=0": ["failure"], "calls=0": ["system-out"]})
+
     def test_usage(self):
-        for bad in ("much", "%", "-5%", ""):
+        for bad in ("much", "%", "-5%", "", "end=", "end=1,end=2", "1M,peak=2M"):
             mallow("diff", "--fail-above=" + bad, fixed, leaky, status=2)
         mallow("diff", fixed, status=2)
         mallow("diff", fixed, "/etc/passwd", status=2)

@@ -194,6 +194,26 @@ class Compares(unittest.TestCase):
     def test_gate_closes(self):
         self.assertIn("peak RSS is ", self.gate("half", 0.5, 1).stderr)
 
+    def test_gate_that_is_not_known(self):
+        home = self.edited("wild", 1)
+        path = os.path.join(home, "mallow", "baselines", "wild.json")
+        with open(path, encoding="utf-8") as f:
+            document = json.load(f)
+        for i, run in enumerate(document["runs"]):  # from a tenth to a thousand times as much
+            run["peak_rss_bytes"] = int(run["peak_rss_bytes"] * 10 ** (i - 1))
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(document, f)
+        out = os.path.join(self.folder.name, "junit.xml")
+        said = mallow("compare", "--repeat", "4", "--alloc", "glibc", "--against", "wild", "--fail-above", "50%",
+                      "--annotate=github", "--junit", out, self.workload, status=3, XDG_DATA_HOME=home).stderr
+        self.assertIn("glibc: peak RSS: not known whether it is worse (between ", said)
+        self.assertIn("::error title=mallow compare::glibc: peak RSS", said.replace("%3A", ":"))
+        with open(out, encoding="utf-8") as f:
+            text = f.read()
+        self.assertIn('tests="2" failures="0" errors="1"', text)
+        self.assertIn("second --alloc", mallow("compare", "--alloc", "glibc", "--fail-above", "5%", self.workload,
+                                               status=2).stderr)
+
     def test_messages(self):
         self.assertIn("no baseline", mallow("compare", "--against", "never", self.workload, status=2,
                                             XDG_DATA_HOME=self.folder.name).stderr)

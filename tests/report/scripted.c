@@ -3,8 +3,10 @@
  *   mark "start"
  *   2^LEVELS blocks of BLOCK bytes from as many call stacks, all kept
  *   mark "done"
- *   TOUCHED bytes, touched, held until standard input ends, and released
+ *   TOUCHED bytes, touched, held until standard input ends, and released; its process id is printed
+ *   when they are there
  *   SHORT temporary blocks */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,9 +33,12 @@ static __attribute__((noipa)) void branch(int depth)
 
 static __attribute__((noipa)) void hold(void)
 {
-    char byte;
+    char byte, pid[16];
     last = malloc(TOUCHED);
     memset(last, 1, TOUCHED);
+    int n = snprintf(pid, sizeof pid, "%d\n", (int)getpid());
+    if (write(1, pid, (size_t)n) != n)
+        abort();
     while (read(0, &byte, 1) > 0)
         ;
     free(last);

@@ -1,12 +1,14 @@
-"""What scripts ask a recording for: a JSON report of bounded length, with figures of what it leaves out.
+"""What scripts ask a recording for: a JSON report of bounded length, with figures of what it leaves out; limits.
 
 test_scripted.py MALLOW SCRIPTED"""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MALLOW, SCRIPTED = sys.argv[1:3]
@@ -28,7 +30,12 @@ def mallow(*arguments, status=0, **more):
 
 
 def setUpModule():
-    mallow("record", "-q", "-o", RECORDING, "--", SCRIPTED)
+    """Records; while the large block is held, what is resident is measured."""
+    with subprocess.Popen([MALLOW, "record", "-q", "-o", RECORDING, "--", SCRIPTED], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as program:
+        mallow("control", program.stdout.readline().strip(), "snapshot")
+        program.stdin.close()
+        assert program.wait() == 0
 
 
 def tearDownModule():
@@ -70,6 +77,83 @@ class Bounded(unittest.TestCase):
         one, every = (mallow("report", n, "--by", "allocated", RECORDING).stdout for n in ("-n1", "-n0"))
         self.assertEqual([one.count("hold ("), one.count("\n 2 ")], [1, 0])
         self.assertEqual([every.count("hold ("), every.count("temporary (")], [1, 1])
+
+
+class Gates(unittest.TestCase):
+    def gate(self, limits, status, *options, recording=RECORDING):
+        """The lines on stderr."""
+        return mallow("report", "--fail-above", limits, *options, recording, status=status).stderr.splitlines()
+
+    def test_each_figure(self):
+        process = report()["processes"][0]
+        for figure, key in (("peak", "peak_live_bytes"), ("end", "end_live_bytes"), ("allocated", "requested_bytes"),
+                            ("temporary", "temporary_allocations"), ("calls", "allocations")):
+            with self.subTest(figure):
+                self.assertEqual(self.gate(f"{figure}={process[key]}", 0), [])
+                above = self.gate(f"{figure}={process[key] - 1}", 1)
+                self.assertEqual(len(above), 1)
+                self.assertIn(f"above {figure}={process[key] - 1}", above[0])
+        self.assertEqual((process["end_live_bytes"], process["temporary_allocations"]), (STACKS * BLOCK, SHORT + 1))
+
+    def test_what_is_resident(self):
+        self.gate(f"rss={TOUCHED}", 1)
+        self.assertEqual(self.gate("rss=1G,gap=1G", 0), [])
+        self.gate("gap=0", 1)
+        self.assertIn("not known", self.gate("rss=1G,peak=1G", 3, "--size", "1..")[0])
+        self.assertIn("not known", self.gate("gap=1G", 3, "--time", "1h..")[0])
+        self.assertEqual(len(self.gate("gap=1G,peak=1", 1, "--size", "1..")), 2)  # above outweighs not known
+
+    def test_several_at_once(self):
+        above = self.gate("peak=1M,end=1K,allocated=1G,temporary=500,calls=1", 1)
+        self.assertEqual([re.search("above ([a-z]+)=", line)[1] for line in above],
+                         ["peak", "end", "temporary", "calls"])
+        for output in (["--json"], ["--html", os.path.join(FOLDER.name, "page.html")]):
+            self.assertEqual(self.gate("peak=1M,end=1K,allocated=1G,temporary=500,calls=1", 1, *output), above)
+
+    def test_each_process(self):
+        forked = os.path.join(FOLDER.name, "forked.mlw")
+        script = f"{SCRIPTED}; {SCRIPTED}; true"
+        mallow("record", "-q", "-o", forked, "--", "/bin/sh", "-c", script)
+        above = self.gate(f"end={STACKS * BLOCK - 1},peak=1G", 1, recording=forked)
+        self.assertEqual([bool(re.search(r"of process \d+ \(.*scripted\): 96.0 KB", line)) for line in above],
+                         [True, True])
+
+    def test_known_leaks_do_not_count(self):
+        known = os.path.join(FOLDER.name, "known")
+        with open(known, "w", encoding="utf-8") as f:
+            f.write("leak:branch\n")
+        for output in ([], ["--json"]):
+            self.assertEqual(self.gate("end=0", 0, "--suppressions", known, *output), [])
+        self.gate("end=0,peak=1", 1, "--suppressions", known)
+
+    def test_annotations(self):
+        lines = self.gate("peak=1M,end=0,calls=1G", 1, "--annotate", "github")
+        found = [re.fullmatch(r"::error file=(.*),line=(\d+),title=mallow report::(.*)", line) for line in lines]
+        found = [m for m in found if m]
+        self.assertEqual([os.path.basename(m[1]) for m in found], ["scripted.c", "scripted.c"])
+        self.assertTrue(all("/../" not in m[1] for m in found))
+        self.assertEqual([m[3].split(";")[1] for m in found], [" most of it at hold", " most of it at branch"])
+        with open(os.path.join(HERE, "scripted.c"), encoding="utf-8") as f:
+            source = f.read().splitlines()
+        self.assertIn("malloc(TOUCHED)", source[int(found[0][2]) - 1])
+        self.assertIn("malloc(BLOCK)", source[int(found[1][2]) - 1])
+
+    def test_junit(self):
+        out = os.path.join(FOLDER.name, "junit.xml")
+        odd = os.path.join(FOLDER.name, 'a<b>&"\x01.mlw')
+        os.link(RECORDING, odd)
+        self.gate("peak=1M,calls=1G,gap=1G", 1, "--size", "1..", "--junit", out, recording=odd)
+        suite = xml.etree.ElementTree.parse(out).getroot().find("testsuite")
+        self.assertEqual([suite.get(k) for k in ("tests", "failures", "errors")], ["3", "1", "1"])
+        self.assertIn('a<b>&"', suite.get("name"))
+        cases = {c.get("name"): [e.tag for e in c] for c in suite}
+        self.assertEqual(cases, {"peak=1M": ["failure"], "calls=1G": ["system-out"], "gap=1G": ["error"]})
+
+    def test_usage(self):
+        for bad in ("", "much", "peak", "peak=", "peak=x", "peak=5%", "peak=1,peak=2", "weight=1", "peak=1,"):
+            self.assertEqual(len(self.gate(bad, 2)), 1, bad)
+        self.assertIn("--fail-above", mallow("report", "--junit", "/dev/null", RECORDING, status=2).stderr)
+        self.assertIn("--fail-above", mallow("report", "--annotate", "github", RECORDING, status=2).stderr)
 
 
 if __name__ == "__main__":
