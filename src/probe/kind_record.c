@@ -10,6 +10,7 @@
 
 #include "bpf/record.h"
 #include "format/op.h"
+#include "probe/cost.h"
 #include "probe/kind.h"
 #include "probe/stacks.h"
 #include "symbol/functions.h"
@@ -97,6 +98,20 @@ static int attach_all(struct engine *e, const char *program, const char *path, s
     return 0;
 }
 
+/* What the probes at these places will cost; the first of each is malloc and free. */
+static void foresee(struct engine *e, const char *path, const struct place *made,
+                    const struct place *released)
+{
+    struct cost cost;
+    if (!e->multi || !cost_measure(bpf_object__find_program_by_name(e->object, "releases"),
+                                   bpf_object__find_program_by_name(e->object, "leaves"), &cost))
+        return;
+    e->result->malloc_cost_ns =
+        cost.return_ns + (cost_is_aside(path, made->offset) ? cost.entry_aside_ns : cost.entry_ns);
+    e->result->free_cost_ns =
+        cost_is_aside(path, released->offset) ? cost.entry_aside_ns : cost.entry_ns;
+}
+
 static int record_attach_calls(struct engine *e, struct error *err)
 {
     char path[PATH_MAX];
@@ -111,6 +126,7 @@ static int record_attach_calls(struct engine *e, struct error *err)
     if (!makes || !releases)
         return error_set(err, ERROR_UNSUPPORTED, "%.200s has no functions malloc and free", path);
     engine_source(e, "%s", path);
+    foresee(e, path, made, released);
     /* What allocates comes last, or blocks would seem to live on whose release was not seen; and
      * whatever is seen to enter a function must be seen to leave it. */
     if (engine_attach_tracepoints(e, err) ||

@@ -171,6 +171,9 @@ struct probe_result {
     size_t name_count;
     struct probe_sample *samples; /* of kinds that follow a size through time; by time */
     size_t sample_count, sample_room;
+    /* Of `mallow record -p`: what malloc and free take longer, without looking at the stack, in the
+     * process itself; measured, as by now. 0: not known. */
+    uint64_t malloc_cost_ns, free_cost_ns;
     const struct arenas *arenas; /* probe/arenas.h; NULL for other kinds */
     /* With arenas: each row is a number of requests, by pid, mmap threshold at that time
      * (key.site), whether it reached it (key.what 1), and class of size. */

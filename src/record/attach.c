@@ -2,6 +2,7 @@
 #include "record/attach.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -94,23 +95,46 @@ static const char *name_of(uint32_t pid, char *exe, size_t room)
     return exe;
 }
 
+/* "1.9 us", of a cost; room for it in `to`. */
+static const char *microseconds(char to[32], uint64_t ns)
+{
+    snprintf(to, 32, "%" PRIu64 ".%" PRIu64 " us", (ns + 50) / 1000, (ns + 50) / 100 % 10);
+    return to;
+}
+
+/* What it costs, before anything is recorded: a server may not be able to afford it. */
+static void say_cost(const struct attach *a, char *to, size_t room)
+{
+    const struct probe_result *r = &a->result;
+    char malloc_cost[32], free_cost[32];
+    if (r->malloc_cost_ns)
+        snprintf(
+            to, room,
+            "each malloc takes at least %s longer meanwhile, each free %s (measured just now)%s",
+            microseconds(malloc_cost, r->malloc_cost_ns), microseconds(free_cost, r->free_cost_ns),
+            a->o->stacks == MLW_STACKS_NONE
+                ? ""
+                : ", and a malloc up to 5 us more where call stacks keep changing");
+    else
+        snprintf(to, room, "each call of its allocator takes about 1 to 12 us longer meanwhile");
+}
+
 static void say_begun(const struct attach *a, const char *exe)
 {
-    char line[1024];
+    char line[1536], cost[512];
     const struct attach_options *o = a->o;
     const char *slash = strrchr(exe, '/');
     const char *name = slash ? slash + 1 : exe;
+    say_cost(a, cost, sizeof cost);
     if (o->no_follow)
-        snprintf(line, sizeof line,
-                 "recording process %u (%.200s): each call of its allocator takes about 1 to 4 us "
-                 "longer meanwhile; Ctrl-C ends the recording",
-                 o->pid, name);
+        snprintf(line, sizeof line, "recording process %u (%.200s): %s; Ctrl-C ends the recording",
+                 o->pid, name, cost);
     else
         snprintf(line, sizeof line,
-                 "recording process %u (%.200s) and its children: each call of its allocator takes "
-                 "about 1 to 4 us longer meanwhile, and 1 to 2 us in every other process that uses "
-                 "%.500s (--no-follow spares them); Ctrl-C ends the recording",
-                 o->pid, name, a->result.source);
+                 "recording process %u (%.200s) and its children: %s; calls of every other process "
+                 "that uses %.500s take nearly as long (--no-follow spares them); Ctrl-C ends the "
+                 "recording",
+                 o->pid, name, cost, a->result.source);
     o->say(o->arg, false, line);
 }
 

@@ -1,0 +1,28 @@
+/* cost.h - how long a probe of a function keeps the program, measured on this machine.
+ *
+ * The kernel executes some instructions itself (push, for one); others it lets the program execute
+ * aside, which takes a second trap and, in a virtual machine, ten times as long. So what a probe
+ * costs depends on the instruction that it stands on. Measured are probes of two functions of this
+ * program, which nobody else calls. Tools only; one thread. */
+#ifndef MALLOW_PROBE_COST_H
+#define MALLOW_PROBE_COST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bpf_program;
+
+struct cost {
+    uint64_t entry_ns;       /* at an instruction that the kernel executes itself */
+    uint64_t entry_aside_ns; /* at another one */
+    uint64_t return_ns;      /* what a probe of the return adds */
+};
+
+/* Attaches both programs, which are loaded and look for other processes than this one, for some
+ * milliseconds. False: it cannot be measured here. */
+bool cost_measure(struct bpf_program *entry, struct bpf_program *on_return, struct cost *cost);
+
+/* Whether the kernel has the instruction at this offset of a file executed aside. */
+bool cost_is_aside(const char *path, uint64_t offset);
+
+#endif
