@@ -6,17 +6,19 @@
 
 #include "base/human.h"
 #include "cli/command.h"
+#include "cli/heap_diff.h"
 #include "cli/heap_show.h"
+#include "cli/output.h"
 #include "cli/view.h"
 #include "record/control.h"
 
 enum { TOP_DEFAULT = 20 };
 
 struct heap_cli {
-    bool json, leaks, free;
+    bool json, leaks, free, diff;
     int by; /* enum heap_view less one; -1: not given */
     uint64_t top;
-    const char *why, *who, *fail_above, *recording;
+    const char *why, *who, *fail_above, *recording, *output;
     struct view_options view; /* of names */
 };
 
@@ -33,6 +35,11 @@ static const struct option_spec specs[] = {
     {0, "who", OPTION_TEXT, AT(who), "ADDR", "print what refers to the block at this address"},
     {0, "fail-above", OPTION_TEXT, AT(fail_above), "unreachable=SIZE",
      "exit 1 when unreachable blocks hold more than this, or cannot be known"},
+    {'o', "output", OPTION_TEXT, AT(output), "FILE",
+     "save the heap, too: sizes, references and types, no contents; FILE.mlh can be read anywhere",
+     .completion = VALUE_FILE},
+    {0, "diff", OPTION_FLAG, AT(diff), NULL,
+     "what changed between two heaps (OLD NEW: saved ones, cores, processes)"},
     {0, "recording", OPTION_TEXT, AT(recording), "FILE",
      "join with a recording of the process: who allocated the blocks (--by site)",
      .completion = VALUE_FILE},
@@ -126,51 +133,94 @@ static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address
     return status;
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static struct heap *read_heap(const struct heap_cli *cli, const char *target, FILE *save,
+                              struct opened *opened, struct error *err)
 {
-    const struct heap_cli *cli = options;
-    const char *asked = cli->why ? cli->why : cli->who;
-    uint64_t address = 0, limit = 0;
-    struct error err;
-    (void)operand_count;
-    if (cli->why && cli->who)
-        return command_usage(self, "--why and --who are two questions; ask one of them");
-    if (asked && !parse_address(asked, &address))
-        return command_usage(self, "'%s' is not an address like 0x55d0c8a01230", asked);
-    if (cli->fail_above && !parse_limit(cli->fail_above, &limit))
-        return command_usage(self, "--fail-above: '%s' is not like unreachable=1M",
-                             cli->fail_above);
-    if (cli->by == HEAP_VIEW_SITE - 1 && !cli->recording)
-        return command_usage(self,
-                             "--by site needs --recording: a heap does not say who allocated");
-    struct opened opened = {.cli = cli};
     struct progress progress;
     progress_begin(&progress, "reading the heap");
     const struct heap_options how = {.progress = progress_update,
                                      .progress_arg = &progress,
                                      .recording = cli->recording ? open_recording : NULL,
-                                     .recording_arg = &opened};
-    struct heap *h = heap_read(operands[0], &how, &err);
+                                     .recording_arg = opened,
+                                     .save = save};
+    struct heap *h = heap_read(target, &how, err);
     progress_end(&progress);
-    if (!h) {
-        close_recording(&opened);
-        return command_fail(self, &err);
-    }
-    if (open_names(&opened, h, &err)) {
-        heap_free(h);
-        close_recording(&opened);
-        return command_fail(self, &err);
-    }
+    return h;
+}
+
+static int show_diff(const struct heap_cli *cli, struct heap *h, const char *target,
+                     struct opened *opened, struct error *err)
+{
+    uint64_t top = cli->top ? cli->top : cli->json ? UINT64_MAX : TOP_DEFAULT;
+    struct heap *old = read_heap(cli, target, NULL, opened, err);
+    int status = old ? (cli->json ? heap_diff_json : heap_diff_text)(old, h, top, err) : -1;
+    heap_free(old);
+    return status;
+}
+
+static int show(const struct heap_cli *cli, struct heap *h, struct opened *opened, uint64_t address,
+                char **operands, struct error *err)
+{
+    if (cli->diff)
+        return show_diff(cli, h, operands[0], opened, err);
+    if (open_names(opened, h, err))
+        return -1;
+    if (cli->why || cli->who)
+        return show_one(h, cli, address, err);
     const struct heap_show show = {.view =
                                        cli->by < 0 ? HEAP_VIEW_ALL : (enum heap_view)(cli->by + 1),
                                    .top = cli->top ? cli->top : TOP_DEFAULT,
                                    .top_given = cli->top != 0,
-                                   .names = opened.names,
+                                   .names = opened->names,
                                    .free = cli->free,
                                    .leaks = cli->leaks};
-    int status = asked       ? show_one(h, cli, address, &err)
-                 : cli->json ? heap_show_json(h, &show, &err)
-                             : heap_show_text(h, &show, &err);
+    return (cli->json ? heap_show_json : heap_show_text)(h, &show, err);
+}
+
+/* -1: said what is wrong. */
+static int check(const struct command *self, const struct heap_cli *cli, int operand_count,
+                 uint64_t *address, uint64_t *limit)
+{
+    const char *asked = cli->why ? cli->why : cli->who;
+    if (cli->why && cli->who)
+        return command_usage(self, "--why and --who are two questions; ask one of them");
+    if (asked && !parse_address(asked, address))
+        return command_usage(self, "'%s' is not an address like 0x55d0c8a01230", asked);
+    if (cli->fail_above && !parse_limit(cli->fail_above, limit))
+        return command_usage(self, "--fail-above: '%s' is not like unreachable=1M",
+                             cli->fail_above);
+    if (cli->by == HEAP_VIEW_SITE - 1 && !cli->recording)
+        return command_usage(self,
+                             "--by site needs --recording: a heap does not say who allocated");
+    if (cli->diff && operand_count != 2)
+        return command_usage(self, "--diff needs two heaps: OLD NEW");
+    if (!cli->diff && operand_count != 1)
+        return command_usage(self, "one process or file at a time; --diff compares two");
+    if (cli->diff &&
+        (asked || cli->by >= 0 || cli->leaks || cli->free || cli->recording || cli->output))
+        return command_usage(self, "--diff goes with -n, --json and --fail-above only");
+    return 0;
+}
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    const struct heap_cli *cli = options;
+    uint64_t address = 0, limit = 0;
+    struct error err;
+    struct output output = {0};
+    struct opened opened = {.cli = cli};
+    int status = check(self, cli, operand_count, &address, &limit);
+    if (status)
+        return status;
+    if (cli->output && (output_must_be_regular(cli->output, "a heap", &err) ||
+                        output_open(&output, cli->output, &err)))
+        return command_fail(self, &err);
+    struct heap *h = read_heap(cli, operands[operand_count - 1], output.file, &opened, &err);
+    status = h ? 0 : -1;
+    if (output.file && output_close(&output, h != NULL, &err))
+        status = -1;
+    if (!status)
+        status = show(cli, h, &opened, address, operands, &err);
     bool above = !status && cli->fail_above && exceeds(self, heap_facts(h), limit);
     if (!status && !heap_facts(h)->verified)
         command_warn(self, "the heap could not be verified: %s", heap_facts(h)->reason);
@@ -187,7 +237,7 @@ static const struct heap_cli defaults = {.by = -1, .view = VIEW_DEFAULTS};
 const struct command command_heap = {
     .name = "heap",
     .summary = "say who keeps the blocks of a running program, or of a core, alive",
-    .operands = "PID|CORE",
+    .operands = "PID|CORE|SAVED",
     .description = "Reads the heap of a process that nobody prepared, or of its core file: every\n"
                    "block of glibc's malloc, without symbols. Says which variables, stacks and\n"
                    "other roots hold how much (retained: what would be freed if they let go), of\n"
@@ -200,7 +250,7 @@ const struct command command_heap = {
     .defaults = &defaults,
     .options_bytes = sizeof(struct heap_cli),
     .min_operands = 1,
-    .max_operands = 1,
+    .max_operands = 2,
     .flags = COMMAND_FILES | COMMAND_PIDS,
     .run = run,
 };

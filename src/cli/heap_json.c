@@ -28,7 +28,7 @@ static void put_address(json_object *to, const char *name, uint64_t address)
     put_text(to, name, text);
 }
 
-static json_object *facts(const struct heap_facts *f)
+json_object *heap_show_facts(const struct heap_facts *f)
 {
     json_object *o = json_object_new_object();
     put_number(o, "schema", 1);
@@ -40,6 +40,8 @@ static json_object *facts(const struct heap_facts *f)
         put_text(o, "reason", f->reason);
     if (*f->note)
         put_text(o, "note", f->note);
+    if (f->moment_ns)
+        put_number(o, "time_ns", f->moment_ns);
     put_text(o, "allocator", f->allocator);
     put_number(o, "threads", f->threads);
     put_number(o, "blocks", f->blocks);
@@ -215,7 +217,7 @@ static int put_pins(json_object *to, struct heap *h, uint64_t top, struct error 
 int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err)
 {
     uint64_t top = s->top_given ? s->top : UINT64_MAX;
-    json_object *o = facts(heap_facts(h));
+    json_object *o = heap_show_facts(heap_facts(h));
     json_object_object_add(o, "arenas", arenas(heap_facts(h)));
     int status = put_table(o, h, HEAP_BY_TYPE, "types", top, err);
     if (!status)
@@ -241,7 +243,7 @@ int heap_show_steps_json(const struct heap *h, const struct heap_step *steps, si
                                         [HEAP_FREE] = "free",
                                         [HEAP_OUTSIDE] = "outside",
                                         [HEAP_UNREACHABLE] = "unreachable"};
-    json_object *o = facts(heap_facts(h)), *list = json_object_new_array();
+    json_object *o = heap_show_facts(heap_facts(h)), *list = json_object_new_array();
     (void)err;
     put_address(o, "address", address);
     put_text(o, "found", names[found]);

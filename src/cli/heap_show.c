@@ -25,7 +25,7 @@ static void show_facts(const struct heap_facts *f)
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     if (f->pid)
         text_printf(stdout, "process %" PRIu32 ", ", f->pid);
-    text_printf(stdout, "%s", f->source);
+    text_printf(stdout, "%s%s", f->loaded ? "saved: " : "", f->source);
     if (f->stopped_ns)
         text_printf(stdout, " (it stood still for %s)", human_duration(a, f->stopped_ns));
     text_printf(stdout, ", heap of %s%s\n", f->only_recorded ? "" : "glibc in ", f->allocator);

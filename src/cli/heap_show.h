@@ -36,6 +36,9 @@ size_t heap_show_frames(struct names *names, uint32_t stack, uint32_t *ids, size
 int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err);
 int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err);
 
+/* The figures of a heap as one object, without its tables. The caller owns it. */
+struct json_object *heap_show_facts(const struct heap_facts *f);
+
 /* A way (--why) or the referrers (--who) of an address. */
 void heap_show_steps(const struct heap_step *steps, size_t count, enum heap_found found,
                      uint64_t address, bool why, uint64_t top);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "heap/heap_impl.h"
+#include "heap/saved.h"
 #include "heap/scan.h"
 #include "trust/file.h"
 
@@ -337,7 +338,8 @@ static int join(struct reading *r, struct error *err)
     return 0;
 }
 
-static int finish(struct reading *r, struct error *err)
+/* The end of what needs the target: it goes on, and is forgotten. */
+static int leave(struct reading *r, struct error *err)
 {
     struct heap *h = r->h;
     target_finish(r->t);
@@ -345,11 +347,19 @@ static int finish(struct reading *r, struct error *err)
     r->pid = r->t->pid;
     if (state_facts(r))
         return error_set(err, ERROR_MEMORY, "out of memory");
+    h->facts.moment_ns = r->moment_ns == UINT64_MAX ? 0 : r->moment_ns;
     target_close(r->t);
     r->t = NULL;
     progress(r, 4);
-    if (join(r, err))
+    return join(r, err);
+}
+
+static int finish(struct reading *r, struct error *err)
+{
+    struct heap *h = r->h;
+    if (r->options->save && saved_write(r->options->save, h, &r->scan, r->scan.mark, err))
         return -1;
+    h->facts.references = r->scan.references;
     h->type = r->scan.mark;
     r->scan.mark = NULL;
     if (make_graph(r, err))
@@ -369,6 +379,28 @@ static int finish(struct reading *r, struct error *err)
     return 0;
 }
 
+/* 1 when the target is a saved heap, which is then read. */
+static int load(struct reading *r, struct error *err)
+{
+    static const struct trust_rule rule = {
+        .what = "the saved heap", .owners = TRUST_ANYBODY, .follow = true};
+    struct error ignored;
+    if (!r->name[strspn(r->name, "0123456789")])
+        return 0;
+    int fd = trust_open(AT_FDCWD, r->name, TRUST_READ, &rule, &ignored);
+    int status = 0;
+    if (fd >= 0 && saved_is(fd))
+        status = saved_read(fd, r->name, r->h, &r->scan, err) ? -1 : 1;
+    if (fd >= 0)
+        close(fd);
+    if (status == 1 && r->options->recording)
+        return error_set(
+            err, ERROR_USAGE,
+            "a saved heap cannot be joined with a recording; save it with --recording");
+    r->h->facts.loaded = status == 1;
+    return status;
+}
+
 struct heap *heap_read(const char *target, const struct heap_options *options, struct error *err)
 {
     static const struct heap_options none = {0};
@@ -380,10 +412,15 @@ struct heap *heap_read(const char *target, const struct heap_options *options, s
         return NULL;
     }
     progress(&r, 0);
-    int status = walk(&r, err);
-    if (!status)
-        status = look(&r, err);
-    if (!status)
+    int status = load(&r, err);
+    if (!status) {
+        status = walk(&r, err);
+        if (!status)
+            status = look(&r, err);
+        if (!status)
+            status = leave(&r, err);
+    }
+    if (status >= 0)
         status = finish(&r, err);
     scan_release(&r.scan);
     variables_free(r.variables);

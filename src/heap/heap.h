@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
@@ -24,6 +25,7 @@ struct heap_options {
      * id is not known), up to now; NULL: there is none. It stays open until heap_free. */
     struct trace *(*recording)(void *arg, uint32_t pid, bool live, struct error *err);
     void *recording_arg;
+    FILE *save; /* what is read is written there, too (saved.h); NULL: no */
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;
 };
@@ -59,6 +61,8 @@ struct heap_facts {
     uint64_t mapped_blocks, mapped_bytes, mapped_system_bytes;
     uint64_t pool_blocks, pool_used_bytes, pool_bytes; /* of Python's own allocator; the first two
                                                           are part of blocks and used_bytes */
+    uint64_t moment_ns; /* of CLOCK_REALTIME, when the process was looked at; 0: not known */
+    bool loaded;        /* from a saved heap */
     uint64_t references;
     uint64_t unreachable_bytes, unreachable_blocks; /* 0 unless verified */
     /* Python's garbage that its collector has not yet freed; 0 unless verified */
@@ -71,7 +75,7 @@ struct heap_facts {
     uint64_t known_blocks, known_bytes; /* whose allocation it has */
 };
 
-/* target: a process id, or the path of a core file. NULL with *err set. */
+/* target: a process id, or the path of a core file or of a saved heap. NULL with *err set. */
 struct heap *heap_read(const char *target, const struct heap_options *options, struct error *err);
 void heap_free(struct heap *h); /* NULL is fine */
 const struct heap_facts *heap_facts(const struct heap *h);

@@ -70,11 +70,12 @@ class Ways(HeapTest):
 
     def test_roots(self):
         p = self.start(tool("victim_leaks"), "0")
-        roots = {r["root"]: r for r in self.heap_json(p.pid)["roots"]}
+        document = self.heap_json(p.pid)
+        roots = {r["root"]: r for r in document["roots"]}
         self.assertEqual(roots["kept_list"]["retained_bytes"], 100 * 200)
         self.assertEqual(roots["kept_list"]["retained_blocks"], 100)
         self.assertEqual(roots["kept_inside"]["retained_bytes"], 5000)
-        threads = [r for r in roots.values() if r["kind"] == "thread-local"]
+        threads = [r for r in document["roots"] if r["kind"] == "thread-local"]  # a stack may have the same name
         self.assertEqual([r["retained_bytes"] for r in threads if r["retained_bytes"] >= 7000], [7000])
 
 
@@ -258,6 +259,45 @@ class Recorded(HeapTest):
         other = self.start(tool("victim_leaks"), "0")
         self.assertIn("has no process", self.heap("--recording", self.recording, other.pid, status=1).stderr)
         self.assertIn("needs --recording", self.heap("--by", "site", other.pid, status=2).stderr)
+
+
+class Saved(HeapTest):
+    """-o FILE.mlh, and --diff."""
+
+    def save(self, lists):
+        p, path = self.start(tool("victim_leaks"), lists), os.path.join(self.folder, f"{lists}.mlh")
+        return p, path, self.heap_json("-o", path, p.pid)
+
+    def test_read_again(self):
+        p, path, live = self.save("20")
+        self.assertEqual(self.heap_json(path), live)
+        kept = p.line.split()[2]
+        self.assertEqual(self.heap("--why", kept, path).stdout, self.heap("--why", kept, p.pid).stdout)
+        self.assertEqual(self.heap("--who", kept, path).stdout, self.heap("--who", kept, p.pid).stdout)
+        with open(path, "rb") as f:
+            whole = f.read()
+        self.assertLess(len(whole), 20000)
+        for size in (8, 20, len(whole) // 2, len(whole) - 1):
+            with open(path, "wb") as f:
+                f.write(whole[:size])
+            self.assertRegex(self.heap(path, status=1).stderr, r"\Amallow heap: .*section \d.*\n\Z")
+
+    def test_difference(self):
+        _, old, _ = self.save("10")
+        q, new, _ = self.save("30")
+        for last in (new, q.pid):
+            document = self.heap_json("--diff", old, last)
+            grown = document["new"]["unreachable_bytes"] - document["old"]["unreachable_bytes"]
+            self.assertIn(grown // (RING + CHAIN), (19, 20, 21))
+            rows = {r["root"]: r for r in document["roots"]}
+            self.assertEqual(rows["kept_list"]["old_retained_bytes"], rows["kept_list"]["new_retained_bytes"])
+            self.assertEqual(sum(t["new_bytes"] for t in document["types"]), document["new"]["used_bytes"])
+            self.assertEqual(sum(t["old_bytes"] for t in document["types"]), document["old"]["used_bytes"])
+        self.assertRegex(self.heap("--diff", old, new).stdout, r"\+\S+ \S+  unreachable \(")
+        self.assertIn("no change", self.heap("--diff", new, new).stdout)
+        self.heap("--diff", "--fail-above", "unreachable=1K", old, new, status=1)
+        for args in (["--diff", old], [old, new], ["--diff", "--leaks", old, new]):
+            self.heap(*args, status=2)
 
 
 class Refusals(HeapTest):

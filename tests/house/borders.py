@@ -98,7 +98,7 @@ LIBRARIES = [
     (re.compile(r"^(elfutils/|libelf|gelf|dwarf|libdw)"), {"symbol", "inspect"}),
     (re.compile(r"^bpf/(bpf|libbpf)\.h"), {"probe"}),
     (re.compile(r"^bpf/bpf_"), {"bpf"}),
-    (re.compile(r"^zstd"), {"import", "trace", "workload"}),
+    (re.compile(r"^zstd"), {"heap", "import", "trace", "workload"}),
     (re.compile(r"^zlib"), {"export", "import", "report"}),
     (re.compile(r"^sqlite3"), {"export"}),
     (re.compile(r"^curl/"), {"push"}),

@@ -16,6 +16,8 @@ FREE = {
     "src/export/ctf.c": "a binary trace, in files",
     "src/export/mtrace.c": "binary records",
     "src/export/pprof_write.c": "a compressed profile",
+    "src/heap/packing.c": "a packed file",
+    "src/heap/saved.c": "the magic of a packed file",
     "src/import/rows.c": "a file",
     "src/replay/main.c": "JSON that mallow reads and prints through text_put_json",
     "src/report/html_pack.c": "a page",

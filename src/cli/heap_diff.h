@@ -1,0 +1,15 @@
+/* heap_diff.h - what changed between two heaps: by type and by holder. */
+#ifndef MALLOW_CLI_HEAP_DIFF_H
+#define MALLOW_CLI_HEAP_DIFF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "heap/heap.h"
+
+/* On standard output; top: rows of a table. -1 with *err set when out of memory. */
+int heap_diff_text(struct heap *old, struct heap *new, uint64_t top, struct error *err);
+int heap_diff_json(struct heap *old, struct heap *new, uint64_t top, struct error *err);
+
+#endif

@@ -1,0 +1,51 @@
+/* saved.h - a heap as a file, to be looked at elsewhere and to be compared with a later one.
+ *
+ * Owns: the bytes of FILE.mlh (docs/heap-file.md): facts, names of types, blocks, references,
+ * roots, pages. No content of the memory is in it. What is read is hostile: everything is checked
+ * before it is used. One thread. */
+#ifndef MALLOW_HEAP_SAVED_H
+#define MALLOW_HEAP_SAVED_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "heap/heap_impl.h"
+#include "heap/scan.h"
+
+/* Before the graph is made, which overwrites the references. type: of blocks, before the rest of
+ * them is named. -1 with *err set. */
+int saved_write(FILE *file, const struct heap *h, const struct scan *scan, const uint32_t *type,
+                struct error *err);
+
+/* Whether the file open at fd is one; the position does not matter. */
+bool saved_is(int fd);
+
+/* Fills what saved_write had of h, and *scan with scan->mark as `type`. name: for messages. -1 with
+ * *err set. */
+int saved_read(int fd, const char *name, struct heap *h, struct scan *scan, struct error *err);
+
+/* packing.c: numbers as varints, into sections that are packed one by one. */
+struct packing { /* bytes of a section, being made or read */
+    uint8_t *data;
+    size_t n, room, at;
+    bool failed; /* out of memory; or: what was read is wrong */
+};
+void packing_number(struct packing *p, uint64_t n);
+void packing_signed(struct packing *p, int64_t n);
+void packing_text(struct packing *p, const char *text);
+uint64_t packing_get(struct packing *p);
+int64_t packing_get_signed(struct packing *p);
+/* As at most `most`; a larger one is a failure, and 0. */
+uint64_t packing_get_below(struct packing *p, uint64_t most);
+/* Into room bytes, of printable characters, ended by NUL. */
+void packing_get_text(struct packing *p, char *text, size_t room);
+void packing_release(struct packing *p);
+/* Writes the section and empties it. -1 with *err set. */
+int packing_write(FILE *file, uint32_t kind, struct packing *p, struct error *err);
+/* Reads the section at *offset, which must be of this kind, and moves the offset behind it. -1 with
+ * *err set. */
+int packing_read(int fd, const char *name, uint64_t *offset, uint32_t kind, struct packing *p,
+                 struct error *err);
+
+#endif
