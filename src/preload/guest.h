@@ -80,18 +80,18 @@ HIDDEN void *next_loaded(const char *library, const char *name);
 struct redirection {
     const char *name;
     const void *to; /* ours */
-    void **from;    /* gets the allocator's; not NULL */
+    void **from;    /* gets the allocator's, when it has one; not NULL */
 };
-#define REDIRECTIONS_MAX 8u
+#define REDIRECTIONS_MAX 64u
 
 enum redirected {
-    REDIRECT_NOTHING, /* the allocator behind us does not have all of them */
+    REDIRECT_NOTHING, /* the allocator behind us has none of them */
     REDIRECT_DONE,
     REDIRECT_REFUSED /* some calls may still reach the allocator directly */
 };
 
 /* Makes the program call ours instead of functions of the allocator that cannot be exported,
- * whatever way it finds them. Sets each *from, unless there is nothing to do. Changes the
+ * whatever way it finds them: of those that it has, and sets their *from. Changes the
  * allocator's symbol table and what is bound; for the start of a process, after next_resolve. */
 HIDDEN enum redirected redirect(const struct redirection *list, unsigned count);
 

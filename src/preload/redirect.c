@@ -156,11 +156,12 @@ static void change_bound(struct work *w, const struct module *m)
             if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64)
                 continue;
             const Elf64_Sym *s = &m->symbols[ELF64_R_SYM(r[i].r_info)];
-            const unsigned k = named(w, m->names + s->st_name);
             const uint64_t at = m->info->dlpi_addr + r[i].r_offset;
             /* a lazy one that is not bound yet will find ours by itself */
-            if (k < w->count && protection(m->info, at) >= 0 &&
-                *(void *const *)at == *w->list[k].from)
+            if (protection(m->info, at) < 0 || !holds(&w->allocator, *(const uint64_t *)at))
+                continue;
+            const unsigned k = named(w, m->names + s->st_name);
+            if (k < w->count && w->symbols[k] && *(void *const *)at == *w->list[k].from)
                 w->failed |= !write_word(m->info, at, (uint64_t)w->list[k].to);
         }
     }
@@ -183,11 +184,15 @@ enum redirected redirect(const struct redirection *list, unsigned count)
     if (next_facts.glibc || count > REDIRECTIONS_MAX)
         return REDIRECT_NOTHING;
     dl_iterate_phdr(find_symbols, &w);
+    unsigned found = 0;
     for (unsigned i = 0; i < count; i++)
-        if (!w.symbols[i])
-            return REDIRECT_NOTHING;
+        found += w.symbols[i] != 0;
+    if (!found)
+        return REDIRECT_NOTHING;
     const uint64_t base = w.allocator.dlpi_addr;
     for (unsigned i = 0; i < count; i++) {
+        if (!w.symbols[i])
+            continue;
         *list[i].from = (void *)(base + w.symbols[i]->st_value);
         w.failed |= !write_word(&w.allocator, (uint64_t)&w.symbols[i]->st_value,
                                 (uint64_t)list[i].to - base);

@@ -302,9 +302,10 @@ static void join_first(void)
                 "watched\n");
         return;
     }
-    if (!entry_jemalloc()) { /* which would be given sampled blocks to free */
-        give_up("mallow: calls of jemalloc's own functions (sdallocx) cannot be seen: this process "
-                "is not watched\n");
+    if (!entry_jemalloc() || !others_redirect()) { /* they would be given sampled blocks to free */
+        give_up(
+            "mallow: calls of the allocator's own functions (sdallocx, mi_free, tc_free) cannot "
+            "be seen: this process is not watched\n");
         return;
     }
     if (s && strlen(s) < sizeof session)

@@ -671,6 +671,53 @@ void watch_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp)
         next.sdallocx(p, size, flags);
 }
 
+/* ---- functions of other allocators ---- */
+
+size_t watch_size(const void *p)
+{
+    struct found f;
+    const struct sample *s = in_range(p) && find(p, &f) ? live(&f) : 0;
+    return s ? s->size : 0;
+}
+
+/* A block of the allocator's with the contents of a sampled one, as aligned as that is, and with
+ * zeros behind them, which functions that clear what they add expect. */
+static void *copy_of(const struct sample *s, uint64_t address)
+{
+    const uint64_t align = address & -address;
+    void *p = next.memalign(align < PAGE ? align : PAGE, s->size ? s->size : 1);
+    if (p) {
+        memcpy(p, (const void *)address, s->size);
+        memset((char *)p + s->size, 0, next.malloc_usable_size(p) - s->size);
+    }
+    return p;
+}
+
+void *watch_moves(watch_move *real, unsigned at, bool releases, uint64_t argument[6], uint64_t sp,
+                  uint64_t bp)
+{
+    struct found f;
+    void *old = (void *)argument[at], *copy = 0;
+    const bool ours = in_range(old) && (watch_ready(), find(old, &f));
+    struct sample *s = ours ? live(&f) : 0;
+    if (s && !(copy = copy_of(s, f.address)))
+        return 0;
+    if (ours && !s)
+        bad_free(&f, sp, bp);
+    if (ours)
+        argument[at] = (uint64_t)copy;
+    void *p = real(argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+    if (!copy)
+        return p;
+    if (!p && !releases) { /* the block stays as it is */
+        next.free(copy);
+        return 0;
+    }
+    if (!end(&f, s, MLW_WATCH_REALLOC, p ? next.malloc_usable_size(p) : 0, sp, bp, false))
+        bad_free(&f, sp, bp);
+    return p;
+}
+
 /* ---- for cxx.c ---- */
 
 void *guest_new(size_t size, uint64_t sp, uint64_t bp)

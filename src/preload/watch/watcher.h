@@ -6,6 +6,7 @@
  *
  *   entry.c    the interposed symbols: one thread-local subtraction, or one address comparison
  *   sample.c   what happens to a call that hit a sampled byte, or touches a sampled block
+ *   others.c   functions of tcmalloc and mimalloc that take a block
  *   draw.c     gaps between samples, and weights, in integers
  *   blocks.c   the range of addresses that sampled blocks live in; recycled memory by size class
  *   guard.c    those of them that sit against guard pages; quarantine
@@ -136,6 +137,11 @@ HIDDEN void entry_direct(void);
 /* Makes the program call ours instead of jemalloc's own functions, where the allocator behind us
  * has them. False: some of its calls may get past us. Once, at the start. */
 HIDDEN bool entry_jemalloc(void);
+
+/* ---- others.c ---- */
+
+/* The same of the functions of tcmalloc and mimalloc that take a block. */
+HIDDEN bool others_redirect(void);
 
 /* ---- draw.c ---- */
 
@@ -342,6 +348,14 @@ HIDDEN size_t watch_xallocx(void *p, size_t size, size_t extra, int flags, uint6
 HIDDEN size_t watch_sallocx(const void *p, int flags, uint64_t sp, uint64_t bp);
 HIDDEN void watch_dallocx(void *p, int flags, uint64_t sp, uint64_t bp);
 HIDDEN void watch_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp);
+/* A function of the allocator that resizes a block and may move it. */
+typedef void *watch_move(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+/* The call real(argument[0], ...), where argument[at] is a block, perhaps of ours: then of a copy,
+ * which takes its place when the call gives one. releases: a call that fails has released it. */
+HIDDEN void *watch_moves(watch_move *real, unsigned at, bool releases, uint64_t argument[6],
+                         uint64_t sp, uint64_t bp);
+/* Of a sampled block, its size; 0: of another. */
+HIDDEN size_t watch_size(const void *p);
 
 /* ---- error.c ---- */
 

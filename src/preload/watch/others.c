@@ -1,0 +1,144 @@
+/* others.c - functions of tcmalloc and mimalloc that take a block, whoever made it.
+ *
+ * A program may give a block of malloc's to mi_free or tc_realloc. A sampled one is no block of the
+ * allocator's: it would crash. Those functions are not exported (programs ask by weak references
+ * which allocator they have) but redirected (redirect.c), and pass on what is not ours. The blocks
+ * that they make are not sampled. */
+#include "watcher.h"
+
+/* RELEASES(name): of any arguments behind the block, which are not looked at. */
+#define ALL_RELEASES                                                                               \
+    RELEASES(mi_free)                                                                              \
+    RELEASES(mi_cfree)                                                                             \
+    RELEASES(mi_free_size)                                                                         \
+    RELEASES(mi_free_size_aligned)                                                                 \
+    RELEASES(mi_free_aligned)                                                                      \
+    RELEASES(tc_free)                                                                              \
+    RELEASES(tc_cfree)                                                                             \
+    RELEASES(tc_free_sized)                                                                        \
+    RELEASES(tc_delete)                                                                            \
+    RELEASES(tc_delete_nothrow)                                                                    \
+    RELEASES(tc_delete_sized)                                                                      \
+    RELEASES(tc_delete_aligned)                                                                    \
+    RELEASES(tc_delete_aligned_nothrow)                                                            \
+    RELEASES(tc_delete_sized_aligned)                                                              \
+    RELEASES(tc_deletearray)                                                                       \
+    RELEASES(tc_deletearray_nothrow)                                                               \
+    RELEASES(tc_deletearray_sized)                                                                 \
+    RELEASES(tc_deletearray_aligned)                                                               \
+    RELEASES(tc_deletearray_aligned_nothrow)                                                       \
+    RELEASES(tc_deletearray_sized_aligned)
+/* MEASURES(name): the usable size of the block. */
+#define ALL_MEASURES                                                                               \
+    MEASURES(mi_usable_size)                                                                       \
+    MEASURES(mi_malloc_size)                                                                       \
+    MEASURES(mi_malloc_usable_size)                                                                \
+    MEASURES(tc_malloc_size)                                                                       \
+    MEASURES(MallocExtension_GetAllocatedSize)
+/* RESIZES(name): as realloc. */
+#define ALL_RESIZES                                                                                \
+    RESIZES(mi_realloc)                                                                            \
+    RESIZES(mi_new_realloc)                                                                        \
+    RESIZES(tc_realloc)
+/* MOVES(name, number of the argument that is the block, whether failure releases it). */
+#define ALL_MOVES                                                                                  \
+    MOVES(mi_reallocf, 0, true)                                                                    \
+    MOVES(mi_reallocn, 0, false)                                                                   \
+    MOVES(mi_reallocarray, 0, false)                                                               \
+    MOVES(mi_new_reallocn, 0, false)                                                               \
+    MOVES(mi_rezalloc, 0, false)                                                                   \
+    MOVES(mi_recalloc, 0, false)                                                                   \
+    MOVES(mi_aligned_recalloc, 0, false)                                                           \
+    MOVES(mi_aligned_offset_recalloc, 0, false)                                                    \
+    MOVES(mi_realloc_aligned, 0, false)                                                            \
+    MOVES(mi_realloc_aligned_at, 0, false)                                                         \
+    MOVES(mi_rezalloc_aligned, 0, false)                                                           \
+    MOVES(mi_rezalloc_aligned_at, 0, false)                                                        \
+    MOVES(mi_recalloc_aligned, 0, false)                                                           \
+    MOVES(mi_recalloc_aligned_at, 0, false)                                                        \
+    MOVES(mi_heap_realloc, 1, false)                                                               \
+    MOVES(mi_heap_reallocn, 1, false)                                                              \
+    MOVES(mi_heap_reallocf, 1, true)                                                               \
+    MOVES(mi_heap_rezalloc, 1, false)                                                              \
+    MOVES(mi_heap_recalloc, 1, false)                                                              \
+    MOVES(mi_heap_realloc_aligned, 1, false)                                                       \
+    MOVES(mi_heap_realloc_aligned_at, 1, false)                                                    \
+    MOVES(mi_heap_rezalloc_aligned, 1, false)                                                      \
+    MOVES(mi_heap_rezalloc_aligned_at, 1, false)                                                   \
+    MOVES(mi_heap_recalloc_aligned, 1, false)                                                      \
+    MOVES(mi_heap_recalloc_aligned_at, 1, false)
+/* EXPANDS(name): in place only. */
+#define ALL_EXPANDS                                                                                \
+    EXPANDS(mi_expand)                                                                             \
+    EXPANDS(mi__expand)
+
+/* The allocator's own, where it has them. */
+#define DECLARE(name)  void *other_##name HIDDEN;
+#define RELEASES(name) DECLARE(name)
+#define MEASURES(name) DECLARE(name)
+#define RESIZES(name)  DECLARE(name)
+ALL_RELEASES ALL_MEASURES ALL_RESIZES
+#undef RELEASES
+#undef MEASURES
+#undef RESIZES
+
+/* A jump to the allocator's own; or, with a block in our range, to ours, with rsp and rbp as
+ * further arguments. */
+#define PASSES(name, slow, sp_register, bp_register)                                               \
+    extern const char entry_##name[] HIDDEN;                                                       \
+    __asm__(".hidden entry_" #name "\n.pushsection .text\n.type entry_" #name                      \
+            ", @function\n.globl entry_" #name "\n.p2align 5\nentry_" #name ":\n.cfi_startproc\n"  \
+            "  mov %rdi, %rax\n"                                                                   \
+            "  sub block_range(%rip), %rax\n"                                                      \
+            "  cmp block_range+8(%rip), %rax\n"                                                    \
+            "  jb 1f\n"                                                                            \
+            "  jmp *other_" #name "(%rip)\n"                                                       \
+            "1:mov %rsp, %" sp_register "\n"                                                       \
+            "  mov %rbp, %" bp_register "\n"                                                       \
+            "  jmp " slow "\n"                                                                     \
+            ".cfi_endproc\n.size entry_" #name ", .-entry_" #name "\n.popsection\n");
+#define RELEASES(name) PASSES(name, "watch_free", "rsi", "rdx")
+#define MEASURES(name) PASSES(name, "watch_malloc_usable_size", "rsi", "rdx")
+#define RESIZES(name)  PASSES(name, "watch_realloc", "rdx", "rcx")
+    ALL_RELEASES ALL_MEASURES ALL_RESIZES
+#undef RELEASES
+#undef MEASURES
+#undef RESIZES
+
+/* In C, with all the registers that arguments may be in. */
+#define WORDS  uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f
+#define CALLER (uint64_t) __builtin_frame_address(0) + 8, *(uint64_t *)__builtin_frame_address(0)
+#define MOVES(name, at, releases)                                                                  \
+    static watch_move *other_##name;                                                               \
+    static void *entry_##name(WORDS)                                                               \
+    {                                                                                              \
+        return watch_moves(other_##name, at, releases, (uint64_t[6]){a, b, c, d, e, f}, CALLER);   \
+    }
+#define EXPANDS(name)                                                                              \
+    static watch_move *other_##name;                                                               \
+    static void *entry_##name(WORDS)                                                               \
+    {                                                                                              \
+        const size_t have = watch_size((void *)a);                                                 \
+        return !have ? other_##name(a, b, c, d, e, f) : b <= have ? (void *)a : 0;                 \
+    }
+        ALL_MOVES ALL_EXPANDS
+#undef MOVES
+#undef EXPANDS
+
+    bool
+    others_redirect(void)
+{
+#define TO_OURS(name)                                                                              \
+    {                                                                                              \
+#name, (const void *)entry_##name, (void **)&other_##name                                  \
+    }
+#define RELEASES(name)            TO_OURS(name),
+#define MEASURES(name)            TO_OURS(name),
+#define RESIZES(name)             TO_OURS(name),
+#define MOVES(name, at, releases) TO_OURS(name),
+#define EXPANDS(name)             TO_OURS(name),
+    static const struct redirection list[] = {
+        ALL_RELEASES ALL_MEASURES ALL_RESIZES ALL_MOVES ALL_EXPANDS};
+    _Static_assert(sizeof list / sizeof *list <= REDIRECTIONS_MAX, "redirect has room for them");
+    return redirect(list, sizeof list / sizeof *list) != REDIRECT_REFUSED;
+}
