@@ -113,9 +113,12 @@ static int run(const struct command *self, const void *options, char **operands,
     struct symbols *symbols = view_symbols(&cli->view, &err);
     struct trace *old = symbols ? view_open(operands[0], report_columns(), o.to_ns, &err) : NULL;
     struct trace *now = old ? view_open(operands[1], report_columns(), o.to_ns, &err) : NULL;
-    int status = -1;
-    if (now)
-        status = diff_build(&d, operands[0], old, operands[1], now, symbols, &o, &err);
+    struct report_options of_old = o; /* marks have times of their own in each */
+    int status = now ? view_times(&cli->view, old, &of_old, &err) : -1;
+    if (!status)
+        status = view_times(&cli->view, now, &o, &err);
+    if (!status)
+        status = diff_build(&d, operands[0], old, &of_old, operands[1], now, &o, symbols, &err);
     if (!status && cli->html)
         status = write_page(cli->html, &d, symbols, &o, &err);
     else if (!status && cli->json)

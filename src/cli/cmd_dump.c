@@ -32,7 +32,9 @@ static int run(const struct command *self, const void *options, char **operands,
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);
-    int status = symbols ? report_dump(stdout, t, symbols, &o, cli->json, &err) : -1;
+    int status = symbols ? view_times(&cli->view, t, &o, &err) : -1;
+    if (!status)
+        status = report_dump(stdout, t, symbols, &o, cli->json, &err);
     symbols_free(symbols);
     if (!status)
         view_tell_losses(self, operands[0], t);

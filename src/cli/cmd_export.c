@@ -86,8 +86,8 @@ static int run(const struct command *self, const void *options, char **operands,
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);
-    int status = -1;
-    if (symbols)
+    int status = symbols ? view_times(&cli->view, t, &o, &err) : -1;
+    if (!status)
         status = write_out(cli, recording, format, t, symbols, &o, &result, &err);
     symbols_free(symbols);
     if (!status)

@@ -134,7 +134,7 @@ static int run(const struct command *self, const void *options, char **operands,
     const struct report_cli *cli = options;
     struct error err;
     (void)operand_count;
-    if (cli->only_new && !cli->view.time_ns.from)
+    if (cli->only_new && !cli->view.time.range.from && !cli->view.time.marks)
         return command_usage(self, "--only-new needs the start of a range, as in --time 10s..");
     struct report_options o = view_filters(&cli->view);
     o.min_lifetime_ns = cli->min_lifetime_ns;
@@ -172,8 +172,8 @@ static int run(const struct command *self, const void *options, char **operands,
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);
-    int status = -1;
-    if (symbols)
+    int status = symbols ? view_times(&cli->view, t, &o, &err) : -1;
+    if (!status)
         status = cli->html   ? write_page(cli->html, operands[0], t, symbols, &o, &err)
                  : cli->json ? report_json(stdout, operands[0], t, symbols, &o, &err)
                              : report_text(stdout, operands[0], t, symbols, &o, &err);

@@ -135,6 +135,30 @@ static bool parse_range(const char *text, bool (*parse)(const char *, uint64_t *
     return true;
 }
 
+/* A side that is no duration may be a mark, which only the recording knows. */
+static bool parse_span(const char *text, struct option_span *span)
+{
+    const char *dots = strstr(text, "..");
+    struct option_span s = {.range = {0, UINT64_MAX}, .text = text};
+    char from[64];
+    uint64_t ns;
+    if (!dots || (dots == text && !dots[2]))
+        return false;
+    if (!parse_range(text, human_parse_duration, &s.range)) {
+        s.marks = true;
+        if ((size_t)(dots - text) < sizeof from) {
+            memcpy(from, text, (size_t)(dots - text));
+            from[dots - text] = 0;
+            s.marks = (*from && !human_parse_duration(from, &ns)) ||
+                      (dots[2] && !human_parse_duration(dots + 2, &ns));
+        }
+        if (!s.marks)
+            return false; /* backwards */
+    }
+    *span = s;
+    return true;
+}
+
 static int add_text(const struct command *c, struct option_texts *list, const char *text)
 {
     const char **items = realloc(list->items, (list->count + 1) * sizeof *items);
@@ -185,9 +209,10 @@ static int store(const struct command *c, const struct option_spec *o, const cha
                                  spelling(o), text);
         return 0;
     case OPTION_TIME_RANGE:
-        if (!parse_range(text, human_parse_duration, (struct option_range *)field))
+        if (!parse_span(text, (struct option_span *)field))
             return command_usage(c,
-                                 "%s: '%s' is not a range of time such as 1s..2.5s, 10ms.. or ..1m",
+                                 "%s: '%s' is not a range of time such as 1s..2.5s, 10ms.., ..1m, "
+                                 "or START..END with names of marks",
                                  spelling(o), text);
         return 0;
     }

@@ -30,7 +30,7 @@ enum option_kind {
     OPTION_DURATION,   /* uint64_t: nanoseconds; ms s m h */
     OPTION_CHOICE,     /* int: index of the value in option_spec.value, "first|second|third" */
     OPTION_SIZE_RANGE, /* struct option_range: FROM..TO, FROM.., ..TO; sizes */
-    OPTION_TIME_RANGE  /* struct option_range: the same with durations */
+    OPTION_TIME_RANGE  /* struct option_span: the same with durations, or names of marks */
 };
 
 struct option_texts {
@@ -42,6 +42,14 @@ struct option_texts {
  * leaves the command's default: use {0, UINT64_MAX} for everything. */
 struct option_range {
     uint64_t from, to;
+};
+
+/* `range` is all there is to it when both sides are durations or left out. Otherwise it is
+ * everything, and `text` says what: borrowed from argv, NULL when the option was not given. */
+struct option_span {
+    struct option_range range;
+    const char *text;
+    bool marks;
 };
 
 /* What a value is, for completion only. */

@@ -15,8 +15,8 @@ struct report_options view_filters(const struct view_options *v)
 {
     return (struct report_options){
         .pid = (uint32_t)v->pid,
-        .from_ns = v->time_ns.from,
-        .to_ns = v->time_ns.to == UINT64_MAX ? 0 : v->time_ns.to + 1,
+        .from_ns = v->time.range.from,
+        .to_ns = v->time.range.to == UINT64_MAX ? 0 : v->time.range.to + 1,
         .min_bytes = v->sizes.from,
         .below_bytes = v->sizes.to == UINT64_MAX ? 0 : v->sizes.to + 1,
         .thread = v->thread,

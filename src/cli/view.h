@@ -9,7 +9,8 @@
 
 struct view_options {
     uint64_t pid;
-    struct option_range time_ns, sizes;
+    struct option_span time;
+    struct option_range sizes;
     const char *thread, *function, *module;
     struct option_texts debug_paths;
     const char *sysroot;
@@ -19,7 +20,7 @@ struct view_options {
 /* Defaults: everything. */
 #define VIEW_DEFAULTS                                                                              \
     {                                                                                              \
-        .time_ns = {0, UINT64_MAX}, .sizes = { 0, UINT64_MAX }                                     \
+        .time = {.range = {0, UINT64_MAX}}, .sizes = { 0, UINT64_MAX }                             \
     }
 
 /* The options, for a table in which `field` is the struct view_options. */
@@ -36,9 +37,9 @@ struct view_options {
     {0,                                                                                            \
      "time",                                                                                       \
      OPTION_TIME_RANGE,                                                                            \
-     offsetof(type, field.time_ns),                                                                \
+     offsetof(type, field.time),                                                                   \
      "FROM..TO",                                                                                   \
-     "only this part of the recording, counted from its start"},                                   \
+     "only this part of the recording, counted from its start; a side may be the name of a mark"}, \
         {0,                                                                                        \
          "size",                                                                                   \
          OPTION_SIZE_RANGE,                                                                        \
@@ -76,7 +77,7 @@ struct view_options {
             "do not look up inlined functions, which is faster"                                    \
     }
 
-/* The part of struct report_options that these options say. */
+/* The part of struct report_options that these options say; of --time with marks, everything. */
 struct report_options view_filters(const struct view_options *v);
 /* Width, characters and boldness for standard output; call once. */
 void view_looks(struct report_options *o);
@@ -84,6 +85,11 @@ void view_looks(struct report_options *o);
  * left, and shows progress while it is sealed. to_ns: end of the part wanted, 0 for all. NULL with
  * *err set on failure. */
 struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, struct error *err);
+/* Puts the range of --time into o when marks of the recording bound it. The first side is the first
+ * mark of its name, the second the first of its name that is not before; with a process asked for,
+ * only that process's marks count. -1 with *err when there is no such mark. */
+int view_times(const struct view_options *v, const struct trace *t, struct report_options *o,
+               struct error *err);
 /* Says on standard error what the recording at `path` lacks, after it was read: damage, lost
  * calls. */
 void view_tell_losses(const struct command *self, const char *path, const struct trace *t);

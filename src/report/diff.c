@@ -303,15 +303,15 @@ void diff_sort(struct diff *d, enum metric by)
     qsort_r(d->items, d->count, sizeof *d->items, by_growth, &by);
 }
 
-int diff_build(struct diff *d, const char *old_path, struct trace *old, const char *new_path,
-               struct trace *now, struct symbols *symbols, const struct report_options *o,
-               struct error *err)
+int diff_build(struct diff *d, const char *old_path, struct trace *old,
+               const struct report_options *of_old, const char *new_path, struct trace *now,
+               const struct report_options *o, struct symbols *symbols, struct error *err)
 {
     memset(d, 0, sizeof *d);
     d->old.path = old_path;
     d->now.path = new_path;
     if (note_builds(d, trace_info(old), '0', err) || note_builds(d, trace_info(now), '1', err) ||
-        add_recording(d, &d->old, OLD, old, symbols, o, err) ||
+        add_recording(d, &d->old, OLD, old, symbols, of_old, err) ||
         add_recording(d, &d->now, NEW, now, symbols, o, err))
         return -1;
     size_t n = 0;

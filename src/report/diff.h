@@ -45,10 +45,11 @@ struct diff {
     struct intern texts;
 };
 
-/* Reads both to their ends. d is released by diff_release, also after a failure. */
-int diff_build(struct diff *d, const char *old_path, struct trace *old, const char *new_path,
-               struct trace *now, struct symbols *symbols, const struct report_options *options,
-               struct error *err);
+/* Reads both to their ends. of_old: the options for the old one, which differ in times only. d is
+ * released by diff_release, also after a failure. */
+int diff_build(struct diff *d, const char *old_path, struct trace *old,
+               const struct report_options *of_old, const char *new_path, struct trace *now,
+               const struct report_options *options, struct symbols *symbols, struct error *err);
 void diff_release(struct diff *d);
 
 /* Brings items into the order of another figure. */

@@ -431,30 +431,6 @@ static void write_splits(struct json *j, const struct model *m)
     json_number(j, "splits_total", count);
 }
 
-#define MARKS_SHOWN 500u
-
-static void write_marks(struct json *j, const struct trace_image *image)
-{
-    static const char *const controls[] = {"",        "start", "stop", "pause",
-                                           "unpause", "sync",  "reset"};
-    uint32_t shown = image->note_count < MARKS_SHOWN ? image->note_count : MARKS_SHOWN;
-    json_open_array(j, "marks");
-    for (uint32_t i = 0; i < shown; i++) {
-        const struct trace_event_note *n = &image->event_notes[i];
-        json_open_object(j, NULL);
-        json_signed(j, "time_ns", (int64_t)(n->time_ns - image->start_ns));
-        if (n->control)
-            json_text(j, "control",
-                      n->control < sizeof controls / sizeof *controls ? controls[n->control]
-                                                                      : "control");
-        else
-            json_text(j, "label", n->label);
-        json_close_object(j);
-    }
-    json_close_array(j);
-    json_number(j, "marks_total", image->note_count);
-}
-
 static void write_chains(struct json *j, const struct model *m, const struct page_sites *p)
 {
     const struct model_reallocs *r = model_reallocs(m);
@@ -524,7 +500,7 @@ int html_process(struct json *j, const struct model *m, const struct series *s,
     write_counts(j, "lane_releases", series_lane_releases(s), bins * lanes->count);
     write_counts(j, "handovers", series_handovers(s), (size_t)lanes->count * lanes->count);
     write_splits(j, m);
-    write_marks(j, image);
+    json_marks(j, image);
     write_chains(j, m, sites);
     write_failures(j, m, sites);
     json_close_object(j);

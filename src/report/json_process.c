@@ -224,6 +224,32 @@ static void write_reallocs(struct json *j, const struct model *m)
     json_number(j, "longest_chain", r->longest[0].resizes);
     json_close_object(j);
 }
+
+const char *mark_control(const struct trace_event_note *n)
+{
+    static const char *const controls[] = {"",        "start", "stop", "pause",
+                                           "unpause", "sync",  "reset"};
+    return n->control < sizeof controls / sizeof *controls ? controls[n->control] : "control";
+}
+
+void json_marks(struct json *j, const struct trace_image *image)
+{
+    uint32_t shown = image->note_count < MARKS_SHOWN ? image->note_count : MARKS_SHOWN;
+    json_open_array(j, "marks");
+    for (uint32_t i = 0; i < shown; i++) {
+        const struct trace_event_note *n = &image->event_notes[i];
+        json_open_object(j, NULL);
+        json_signed(j, "time_ns", (int64_t)(n->time_ns - image->start_ns));
+        if (n->control)
+            json_text(j, "control", mark_control(n));
+        else
+            json_text(j, "label", n->label);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_number(j, "marks_total", image->note_count);
+}
+
 void json_warnings(struct json *j, const struct warnings *w)
 {
     const char *text = buffer_text(&w->text);

@@ -18,6 +18,11 @@ int json_mapped(struct json *j, const struct model *m, struct names *names, uint
 /* A field `heap_at_peak`: null when it is not known; of at most `limit` heaps and stacks. */
 int json_heap(struct json *j, const struct heap_view *h, struct names *names, uint64_t limit,
               struct error *err);
+/* Fields `marks`, the first MARKS_SHOWN, and `marks_total`. */
+#define MARKS_SHOWN 500u
+void json_marks(struct json *j, const struct trace_image *image);
+/* "pause": of a note that is no mark but a control. */
+const char *mark_control(const struct trace_event_note *n);
 /* A field `warnings`: an array of texts. */
 void json_warnings(struct json *j, const struct warnings *w);
 

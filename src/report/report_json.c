@@ -363,6 +363,7 @@ static int write_process(struct json *j, const struct model *m, struct names *na
     }
     json_open_object(j, NULL);
     json_process(j, m);
+    json_marks(j, model_image(m));
     json_kernel(j, model_image(m), kernel_kinds, &faults, o);
     int status = json_page_timeline(j, m, kernel_kinds, o, err);
     if (!status && !model_filtered(m))

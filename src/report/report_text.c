@@ -421,6 +421,7 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
                 section_resident(&page, r.biggest);
                 status = print_explained(&r, t, err);
                 section_mapped(&page, r.biggest, r.names);
+                section_marks(&page, &info->images[r.biggest_image], o);
             }
             if (!status)
                 status = print_trees(&r, o->suppressions ? &suppressions : NULL, err);

@@ -6,6 +6,7 @@
 #include "analyse/group.h"
 #include "analyse/resident.h"
 #include "base/text.h"
+#include "report/json_process.h"
 #include "report/report.h"
 
 /* The most that was resident in each column of time; between samples what the last one said. */
@@ -87,6 +88,40 @@ void section_timeline(const struct page *p, const struct model *m)
     struct page wide = *p;
     wide.columns = 0;
     page_line(&wide, &b);
+    buffer_release(&b);
+}
+
+void section_marks(const struct page *p, const struct trace_image *image,
+                   const struct report_options *o)
+{
+    const uint64_t limit = o->top ? o->top : 12;
+    uint64_t shown = 0, more = 0;
+    char n[HUMAN_TEXT_BYTES];
+    struct buffer b = {0};
+    for (uint32_t i = 0; i < image->note_count; i++) {
+        const struct trace_event_note *note = &image->event_notes[i];
+        if (note->time_ns < o->from_ns || (o->to_ns && note->time_ns >= o->to_ns))
+            continue;
+        if (shown == limit) {
+            more++;
+            continue;
+        }
+        if (!shown++)
+            page_heading(p, "Marks, after the start (--time START..END takes their names)");
+        const uint64_t at = note->time_ns > image->start_ns ? note->time_ns - image->start_ns : 0;
+        page_right(&b, human_duration(n, at), 13);
+        buffer_append_text(&b, "  ");
+        if (note->control)
+            buffer_printf(&b, "[%s]", mark_control(note));
+        else
+            buffer_append_text(&b, note->label ? note->label : "");
+        page_line(p, &b);
+        buffer_clear(&b);
+    }
+    if (more) {
+        buffer_printf(&b, "               and %s more (-n shows more)", human_count(n, more));
+        page_line(p, &b);
+    }
     buffer_release(&b);
 }
 

@@ -4,10 +4,14 @@
 
 #include "model/model.h"
 #include "report/page.h"
+#include "report/report.h"
 
 /* Live bytes over time, as a line of bars. */
 void section_timeline(const struct page *p, const struct model *m);
 /* The largest resident size; why it was above what was live says section_explained. */
+/* Marks and controls within the range of time, at most `limit` (0: 12). */
+void section_marks(const struct page *p, const struct trace_image *image,
+                   const struct report_options *o);
 void section_resident(const struct page *p, const struct model *m);
 /* Anonymous memory that the program mapped by itself, and where. */
 void section_mapped(const struct page *p, const struct model *m, struct names *names);

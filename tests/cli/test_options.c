@@ -16,7 +16,8 @@ struct values {
     struct option_texts filters;
     uint64_t top, size_bytes, period_ns;
     int stacks;
-    struct option_range sizes, time;
+    struct option_range sizes;
+    struct option_span time;
 };
 
 static const struct option_spec specs[] = {
@@ -113,8 +114,8 @@ static void test_values(void **state)
     assert_int_equal(parse("--sizes 64..4K --time=1s.."), OPTIONS_OK);
     assert_int_equal(v.sizes.from, 64);
     assert_int_equal(v.sizes.to, 4096);
-    assert_int_equal(v.time.from, 1000000000);
-    assert_true(v.time.to == UINT64_MAX);
+    assert_int_equal(v.time.range.from, 1000000000);
+    assert_true(v.time.range.to == UINT64_MAX);
     assert_int_equal(parse("--sizes ..16"), OPTIONS_OK);
     assert_int_equal(v.sizes.from, 0);
     assert_int_equal(v.sizes.to, 16);
@@ -123,32 +124,13 @@ static void test_values(void **state)
 static void test_wrong(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"--jsn",
-                                        "-x",
-                                        "--json=1",
-                                        "-o",
-                                        "--output",
-                                        "--output=",
-                                        "-n x",
-                                        "-n -1",
-                                        "-n 1.5",
-                                        "-n 0",
-                                        "-n 1001",
-                                        "--size 12Q",
-                                        "--size 4095",
-                                        "--every 5min",
-                                        "--stacks all",
-                                        "--stacks ful",
-                                        "--stacks f",
-                                        "--stacks=",
-                                        "--sizes 5",
-                                        "--sizes ..",
-                                        "--sizes 9..3",
-                                        "--sizes a..",
-                                        "--time 1s..1s..2s",
-                                        "--time 1K..",
-                                        "--jso",
-                                        "--output-file=x"};
+    static const char *const lines[] = {
+        "--jsn",          "-x",          "--json=1",      "-o",           "--output",
+        "--output=",      "-n x",        "-n -1",         "-n 1.5",       "-n 0",
+        "-n 1001",        "--size 12Q",  "--size 4095",   "--every 5min", "--stacks all",
+        "--stacks ful",   "--stacks f",  "--stacks=",     "--sizes 5",    "--sizes ..",
+        "--sizes 9..3",   "--sizes a..", "--time 2s..1s", "--time 1K",    "--jso",
+        "--output-file=x"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         if (parse(lines[i]) != OPTIONS_BAD)
             fail_msg("'%s' was accepted", lines[i]);

@@ -156,5 +156,41 @@ class Gates(unittest.TestCase):
         self.assertIn("--fail-above", mallow("report", "--annotate", "github", RECORDING, status=2).stderr)
 
 
+class Marks(unittest.TestCase):
+    def calls(self, time, *options):
+        return report("--time", time, *options)["processes"][0]["allocations"]
+
+    def test_a_range_between_marks(self):
+        everything = report()["processes"][0]["allocations"]
+        before = self.calls("..start")
+        self.assertEqual(self.calls("start..done"), STACKS)
+        self.assertEqual(self.calls("start.."), everything - before)
+        self.assertEqual(self.calls("..done"), before + STACKS)
+        self.assertEqual(self.calls("mark:done.."), everything - before - STACKS)
+        self.assertEqual(self.calls("start..1h", "--only-new"), everything - before)
+        lines = mallow("dump", "--time", "start..done", RECORDING).stdout
+        self.assertEqual(lines.count("malloc("), STACKS, lines[:500])
+        out = os.path.join(FOLDER.name, "between.folded")
+        mallow("export", "--format=folded", "--by=calls", "--time=start..done", "-o", out, RECORDING)
+        with open(out, encoding="utf-8") as f:
+            self.assertEqual(sum(int(line.split()[-1]) for line in f), STACKS)
+        document = json.loads(mallow("diff", "--json", "--time", "start..done", RECORDING, RECORDING).stdout)
+        self.assertEqual([document[side]["totals"]["calls"] for side in ("old", "new")], [STACKS, STACKS])
+
+    def test_what_is_no_range(self):
+        for time in ("done..start", "nope..", "..nope", "mark:1s..", "start"):
+            said = mallow("report", "--time", time, RECORDING, status=2).stderr
+            self.assertEqual(said.count("\n"), 1, said)
+        self.assertIn("the marks 'start', 'done'", mallow("report", "--time", "nope..", RECORDING, status=2).stderr)
+
+    def test_marks_are_shown(self):
+        process = report()["processes"][0]
+        self.assertEqual([m["label"] for m in process["marks"]], ["start", "done"])
+        self.assertEqual(process["marks_total"], 2)
+        text = mallow("report", RECORDING).stdout
+        self.assertRegex(text, r"(?m)^Marks, .*\n +\d\S* [num]?s  start\n +\d\S* [num]?s  done\n")
+        self.assertNotIn("  done\n", mallow("report", "--time", "..start", RECORDING).stdout)
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
