@@ -2,6 +2,7 @@
  * the value. */
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/text.h"
 #include "export/job.h"
 #include "report/lines.h"
@@ -40,15 +41,9 @@ static int process(void *arg, const struct model *m, struct names *names, struct
         if (!value)
             break; /* they are in order */
         for (uint32_t at = sites.items[i].tip; at; at = sites.parent[at]) {
-            if (depth == f->room) {
-                size_t room = f->room ? f->room * 2 : 256;
-                uint32_t *more = realloc(f->path, room * sizeof *more);
-                if (!more) {
-                    status = error_set(err, ERROR_MEMORY, "no memory for a stack");
-                    break;
-                }
-                f->path = more;
-                f->room = room;
+            if (!ARRAY_ROOM(f->path, depth + 1, f->room)) {
+                status = error_set(err, ERROR_MEMORY, "no memory for a stack");
+                break;
             }
             f->path[depth++] = sites.frame[at];
         }

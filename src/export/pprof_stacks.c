@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "export/job.h"
 
 static uint64_t mapping_of(struct pprof_stacks *p, const struct trace_image *image, uint32_t module)
@@ -82,14 +83,8 @@ int pprof_stacks_of(struct pprof_stacks *p, struct names *names, uint32_t stack,
     *count = 0;
     for (uint32_t node = stack; node && node <= image->stacks && *count <= image->stacks;
          node = image->nodes[node].parent) {
-        if (*count == p->stack_room) {
-            size_t room = p->stack_room ? p->stack_room * 2 : 256;
-            uint64_t *more = realloc(p->stack, room * sizeof *more);
-            if (!more)
-                return error_set(err, ERROR_MEMORY, "no memory for a stack");
-            p->stack = more;
-            p->stack_room = room;
-        }
+        if (!ARRAY_ROOM(p->stack, *count + 1, p->stack_room))
+            return error_set(err, ERROR_MEMORY, "no memory for a stack");
         if (location_of(p, names, node, &p->stack[*count], err))
             return -1;
         ++*count;

@@ -2,6 +2,7 @@
  * frames that all share. */
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "export/job.h"
 #include "report/json.h"
 
@@ -22,14 +23,8 @@ static int sample(struct scope *s, const struct sites *sites, uint32_t tip, stru
 {
     size_t depth = 0;
     for (uint32_t at = tip; at; at = sites->parent[at]) {
-        if (depth == s->room) {
-            size_t room = s->room ? s->room * 2 : 256;
-            uint32_t *more = realloc(s->path, room * sizeof *more);
-            if (!more)
-                return error_set(err, ERROR_MEMORY, "no memory for a stack");
-            s->path = more;
-            s->room = room;
-        }
+        if (!ARRAY_ROOM(s->path, depth + 1, s->room))
+            return error_set(err, ERROR_MEMORY, "no memory for a stack");
         s->path[depth++] = sites->frame[at];
     }
     json_open_array(&s->j, NULL);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "heap/walk.h"
 
 enum { LAYOUTS = 3, BINS_MAX = 76, SMALL_BINS = 64, TLS_BYTES = 4096, SMALL_MAX = 1040 };
@@ -51,14 +52,8 @@ static uint32_t block_at(const struct blocks *b, uint64_t address)
 
 static int add_member(struct caching *c, uint32_t block)
 {
-    if (c->member_count == c->member_room) {
-        size_t room = c->member_room ? c->member_room * 2 : 1024;
-        uint32_t *more = reallocarray(c->members, room, sizeof *more);
-        if (!more)
-            return -1;
-        c->members = more;
-        c->member_room = room;
-    }
+    if (!ARRAY_ROOM(c->members, c->member_count + 1, c->member_room))
+        return -1;
     c->members[c->member_count++] = block;
     return 0;
 }

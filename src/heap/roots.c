@@ -1,6 +1,8 @@
 /* roots.c - see roots.h. */
 #include "heap/roots.h"
 
+#include "base/array.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,15 +37,9 @@ static void take(struct finding *f, uint64_t start, uint64_t end)
 {
     if (start >= end)
         return;
-    if (f->taken_count == f->taken_room) {
-        size_t room = f->taken_room ? f->taken_room * 2 : 256;
-        struct span *more = reallocarray(f->taken, room, sizeof *more);
-        if (!more) {
-            f->failed = true;
-            return;
-        }
-        f->taken = more;
-        f->taken_room = room;
+    if (!ARRAY_ROOM(f->taken, f->taken_count + 1, f->taken_room)) {
+        f->failed = true;
+        return;
     }
     f->taken[f->taken_count++] = (struct span){start, end};
 }

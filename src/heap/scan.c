@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/large.h"
 
 enum { PIECE_BYTES = 1 << 20, HOLE_BYTES = 1 << 14, BATCH = 64, TEXT_MIN = 4, TEXT_LOOK = 32 };
@@ -41,14 +42,8 @@ static int add_piece(struct scanning *g, uint32_t first, uint32_t end)
 {
     if (first >= end)
         return 0;
-    if (g->piece_count == g->piece_room) {
-        size_t room = g->piece_room ? g->piece_room * 2 : 256;
-        struct piece *more = reallocarray(g->pieces, room, sizeof *more);
-        if (!more)
-            return -1;
-        g->pieces = more;
-        g->piece_room = room;
-    }
+    if (!ARRAY_ROOM(g->pieces, g->piece_count + 1, g->piece_room))
+        return -1;
     g->pieces[g->piece_count++] = (struct piece){.first = first, .end = end};
     return 0;
 }

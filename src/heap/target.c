@@ -1,6 +1,8 @@
 /* target.c - what live processes and cores have in common; see target.h. */
 #include "heap/target.h"
 
+#include "base/array.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,14 +34,8 @@ static const char *keep_file(struct target *t, const char *path)
          i-- > 0;) /* the latest first: mappings of a file are neighbours */
         if (!strcmp(t->files[i], path))
             return t->files[i];
-    if (t->file_count == t->file_room) {
-        size_t room = t->file_room ? t->file_room * 2 : 64;
-        char **more = reallocarray(t->files, room, sizeof *more);
-        if (!more)
-            return NULL;
-        t->files = more;
-        t->file_room = room;
-    }
+    if (!ARRAY_ROOM(t->files, t->file_count + 1, t->file_room))
+        return NULL;
     char *copy = strdup(path);
     if (copy)
         t->files[t->file_count++] = copy;
@@ -51,14 +47,8 @@ int target_add_region(struct target *t, uint64_t start, uint64_t end, uint64_t o
 {
     if (start >= end || end > (uint64_t)1 << ADDRESS_BITS || t->region_count >= TARGET_REGIONS_MAX)
         return 0;
-    if (t->region_count == t->region_room) {
-        size_t room = t->region_room ? t->region_room * 2 : 64;
-        struct target_region *more = reallocarray(t->regions, room, sizeof *more);
-        if (!more)
-            return -1;
-        t->regions = more;
-        t->region_room = room;
-    }
+    if (!ARRAY_ROOM(t->regions, t->region_count + 1, t->region_room))
+        return -1;
     const char *kept = file ? keep_file(t, file) : NULL;
     if (file && !kept)
         return -1;
@@ -99,14 +89,8 @@ struct target_thread *target_add_thread(struct target *t, uint32_t tid)
 {
     if (t->thread_count >= TARGET_THREADS_MAX)
         return NULL;
-    if (t->thread_count == t->thread_room) {
-        size_t room = t->thread_room ? t->thread_room * 2 : 16;
-        struct target_thread *more = reallocarray(t->threads, room, sizeof *more);
-        if (!more)
-            return NULL;
-        t->threads = more;
-        t->thread_room = room;
-    }
+    if (!ARRAY_ROOM(t->threads, t->thread_count + 1, t->thread_room))
+        return NULL;
     struct target_thread *thread = &t->threads[t->thread_count++];
     *thread = (struct target_thread){.tid = tid};
     return thread;

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "heap/live.h"
@@ -116,14 +117,8 @@ static struct tracee *tracee_of(struct live *live, pid_t tid)
 
 static struct tracee *add_tracee(struct live *live, pid_t tid)
 {
-    if (live->count == live->room) {
-        size_t room = live->room ? live->room * 2 : 16;
-        struct tracee *more = reallocarray(live->tracees, room, sizeof *more);
-        if (!more)
-            return NULL;
-        live->tracees = more;
-        live->room = room;
-    }
+    if (!ARRAY_ROOM(live->tracees, live->count + 1, live->room))
+        return NULL;
     struct tracee *tracee = &live->tracees[live->count++];
     *tracee = (struct tracee){.tid = tid};
     return tracee;

@@ -1,6 +1,8 @@
 /* walk.c - the chunks of the arenas; see walk.h. */
 #include "heap/walk.h"
 
+#include "base/array.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,14 +39,8 @@ void walk_doubt(struct walk *w, const char *format, ...)
 
 int walk_add_segment(struct walk *w, const struct walk_segment *s)
 {
-    if (w->segment_count == w->segment_room) {
-        size_t room = w->segment_room ? w->segment_room * 2 : 64;
-        struct walk_segment *more = reallocarray(w->segments, room, sizeof *more);
-        if (!more)
-            return -1;
-        w->segments = more;
-        w->segment_room = room;
-    }
+    if (!ARRAY_ROOM(w->segments, w->segment_count + 1, w->segment_room))
+        return -1;
     w->segments[w->segment_count++] = *s;
     return 0;
 }

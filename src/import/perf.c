@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/strings.h"
 #include "import/readers.h"
 #include "import/source.h"
@@ -228,14 +229,8 @@ static struct thread *thread_of(struct reader *r, uint64_t tid)
     for (size_t i = 0; i < r->thread_count; i++)
         if (r->threads[i].tid == tid)
             return &r->threads[i];
-    if (r->thread_count == r->thread_room) {
-        size_t room = r->thread_room ? r->thread_room * 2 : 16;
-        struct thread *more = realloc(r->threads, room * sizeof *more);
-        if (!more)
-            return NULL;
-        r->threads = more;
-        r->thread_room = room;
-    }
+    if (!ARRAY_ROOM(r->threads, r->thread_count + 1, r->thread_room))
+        return NULL;
     struct thread *t = &r->threads[r->thread_count++];
     memset(t, 0, sizeof *t);
     t->tid = tid;

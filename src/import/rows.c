@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/buffer.h"
 #include "trace/trace.h"
 #include "trust/place.h"
@@ -95,15 +96,9 @@ static void tlv_chunk(struct rows *r, struct mlw_chunk *h, struct buffer *b)
 
 static struct part *new_part(struct rows *r)
 {
-    if (r->part_count == r->part_room) {
-        const uint32_t more = r->part_room ? r->part_room * 2 : 4;
-        struct part *fresh = realloc(r->parts, more * sizeof *fresh);
-        if (!fresh) {
-            r->no_memory = true;
-            return NULL;
-        }
-        r->parts = fresh;
-        r->part_room = more;
+    if (!ARRAY_ROOM(r->parts, r->part_count + 1, r->part_room)) {
+        r->no_memory = true;
+        return NULL;
     }
     r->parts[r->part_count] = (struct part){.pid = 1, .end_how = MLW_END_EXIT};
     return &r->parts[r->part_count++];
@@ -292,15 +287,9 @@ uint32_t rows_thread(struct rows *r, uint32_t tid, const char *name)
 
 uint32_t rows_thread_of(struct rows *r, uint32_t image, uint32_t tid, const char *name)
 {
-    if (r->stream_count == r->stream_room) {
-        uint32_t more = r->stream_room ? r->stream_room * 2 : 16;
-        struct stream *fresh = realloc(r->streams, more * sizeof *fresh);
-        if (!fresh) {
-            r->no_memory = true;
-            return 0;
-        }
-        r->streams = fresh;
-        r->stream_room = more;
+    if (!ARRAY_ROOM(r->streams, r->stream_count + 1, r->stream_room)) {
+        r->no_memory = true;
+        return 0;
     }
     uint32_t thread = r->stream_count++;
     struct stream *s = &r->streams[thread];
@@ -379,15 +368,9 @@ void rows_name(struct rows *r, const struct rows_name *n)
 {
     const char *function = n->function ? n->function : "", *file = n->file ? n->file : "";
     uint8_t inlined = n->inlined;
-    if (r->name_count == r->name_room) {
-        size_t more = r->name_room ? r->name_room * 2 : 256;
-        struct name *fresh = realloc(r->index, more * sizeof *fresh);
-        if (!fresh) {
-            r->no_memory = true;
-            return;
-        }
-        r->index = fresh;
-        r->name_room = more;
+    if (!ARRAY_ROOM(r->index, r->name_count + 1, r->name_room)) {
+        r->no_memory = true;
+        return;
     }
     size_t offset = r->names.size_bytes;
     buffer_append(&r->names, &n->pc, 8);

@@ -1,5 +1,7 @@
 #include "model/threshold.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,15 +14,9 @@ static void add_step(struct threshold *t, uint64_t bytes, uint64_t time_ns)
         t->steps[t->count - 1].bytes = bytes;
         return;
     }
-    if (t->count == t->room) {
-        size_t room = t->room ? t->room * 2 : 8;
-        struct threshold_step *more = realloc(t->steps, room * sizeof *more);
-        if (!more) {
-            t->doubt = THRESHOLD_NO_MEMORY;
-            return;
-        }
-        t->steps = more;
-        t->room = room;
+    if (!ARRAY_ROOM(t->steps, t->count + 1, t->room)) {
+        t->doubt = THRESHOLD_NO_MEMORY;
+        return;
     }
     t->steps[t->count++] = (struct threshold_step){time_ns, bytes};
 }

@@ -1,6 +1,8 @@
 /* attach.c - see attach.h. */
 #include "probe/attach.h"
 
+#include "base/array.h"
+
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -38,15 +40,9 @@ int attach_link(int program, const char *path, const uint64_t *offsets, const ui
 
 int attach_keep(struct attachments *a, int fd)
 {
-    if (a->fds == a->fd_room) {
-        size_t room = a->fd_room ? a->fd_room * 2 : 16;
-        int *more = reallocarray(a->fd, room, sizeof *more);
-        if (!more) {
-            close(fd);
-            return -1;
-        }
-        a->fd = more;
-        a->fd_room = room;
+    if (!ARRAY_ROOM(a->fd, a->fds + 1, a->fd_room)) {
+        close(fd);
+        return -1;
     }
     a->fd[a->fds++] = fd;
     return 0;
@@ -54,15 +50,9 @@ int attach_keep(struct attachments *a, int fd)
 
 static int keep_link(struct attachments *a, struct bpf_link *link)
 {
-    if (a->links == a->link_room) {
-        size_t room = a->link_room ? a->link_room * 2 : 16;
-        struct bpf_link **more = reallocarray(a->link, room, sizeof(struct bpf_link *));
-        if (!more) {
-            bpf_link__destroy(link);
-            return -1;
-        }
-        a->link = more;
-        a->link_room = room;
+    if (!ARRAY_ROOM(a->link, a->links + 1, a->link_room)) {
+        bpf_link__destroy(link);
+        return -1;
     }
     a->link[a->links++] = link;
     return 0;

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/text.h"
@@ -79,28 +80,16 @@ static int print(enum libbpf_print_level level, const char *format, va_list ap)
 
 int engine_add_row(struct engine *e, const struct probe_row *row, struct error *err)
 {
-    if (e->row_count == e->row_room) {
-        size_t room = e->row_room ? e->row_room * 2 : 256;
-        struct probe_row *more = reallocarray(e->rows, room, sizeof *more);
-        if (!more)
-            return error_set(err, ERROR_MEMORY, "out of memory");
-        e->rows = more;
-        e->row_room = room;
-    }
+    if (!ARRAY_ROOM(e->rows, e->row_count + 1, e->row_room))
+        return error_set(err, ERROR_MEMORY, "out of memory");
     e->rows[e->row_count++] = *row;
     return 0;
 }
 
 int engine_add_name(struct engine *e, const char *name, struct error *err)
 {
-    if (e->name_count == e->name_room) {
-        size_t room = e->name_room ? e->name_room * 2 : 64;
-        char **more = reallocarray(e->names, room, sizeof *more);
-        if (!more)
-            return error_set(err, ERROR_MEMORY, "out of memory");
-        e->names = more;
-        e->name_room = room;
-    }
+    if (!ARRAY_ROOM(e->names, e->name_count + 1, e->name_room))
+        return error_set(err, ERROR_MEMORY, "out of memory");
     if (!(e->names[e->name_count] = strdup(name)))
         return error_set(err, ERROR_MEMORY, "out of memory");
     e->name_count++;

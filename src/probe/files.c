@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/proc.h"
 #include "symbol/functions.h"
 
@@ -20,14 +21,8 @@ int files_add(struct files *f, const char *path, struct error *err)
     for (size_t i = 0; i < f->count; i++)
         if (!strcmp(f->path[i], path))
             return 0;
-    if (f->count == f->room) {
-        size_t room = f->room ? f->room * 2 : 16;
-        char **more = reallocarray(f->path, room, sizeof *more);
-        if (!more)
-            return error_set(err, ERROR_MEMORY, "out of memory");
-        f->path = more;
-        f->room = room;
-    }
+    if (!ARRAY_ROOM(f->path, f->count + 1, f->room))
+        return error_set(err, ERROR_MEMORY, "out of memory");
     if (!(f->path[f->count] = strdup(path)))
         return error_set(err, ERROR_MEMORY, "out of memory");
     f->count++;

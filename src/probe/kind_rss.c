@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/proc.h"
 #include "bpf/rss.h"
 #include "probe/kind.h"
@@ -82,14 +83,8 @@ static void rss_event(struct engine *e, const void *data, size_t size)
         engine_stream(e, &k, bytes);
         return;
     }
-    if (r->sample_count == r->sample_room) {
-        size_t room = r->sample_room ? r->sample_room * 2 : 1024;
-        struct probe_sample *more = reallocarray(r->samples, room, sizeof *more);
-        if (!more)
-            return;
-        r->samples = more;
-        r->sample_room = room;
-    }
+    if (!ARRAY_ROOM(r->samples, r->sample_count + 1, r->sample_room))
+        return;
     r->samples[r->sample_count++] = (struct probe_sample){
         .time_ns = event.time_ns > r->start_ns ? event.time_ns - r->start_ns : 0,
         .pid = event.pid,

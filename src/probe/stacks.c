@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/proc.h"
 #include "symbol/functions.h"
 #include "symbol/unwindrows.h"
@@ -100,15 +101,9 @@ static long add_file(struct stacks *s, const char *path)
     struct stat st;
     if (stat(path, &st) || unwind_rows_read(path, &rows, &count, &ignored))
         return -1;
-    if (s->files == s->room) {
-        size_t room = s->room ? s->room * 2 : 16;
-        struct known_file *more = reallocarray(s->file, room, sizeof *more);
-        if (!more) {
-            free(rows);
-            return -1;
-        }
-        s->file = more;
-        s->room = room;
+    if (!ARRAY_ROOM(s->file, s->files + 1, s->room)) {
+        free(rows);
+        return -1;
     }
     struct known_file *k = &s->file[s->files];
     *k = (struct known_file){
@@ -503,13 +498,8 @@ static void read_kernel_names(struct stacks *s)
         uint64_t address = strtoull(p, &rest, 16);
         if (!address || *rest != ' ' || !rest[1] || !strchr("tTwW", rest[1]) || rest[2] != ' ')
             continue;
-        if (s->kernel_name_count == room) {
-            room = room ? room * 2 : 65536;
-            struct kernel_name *more = reallocarray(s->kernel_names, room, sizeof *more);
-            if (!more)
-                break;
-            s->kernel_names = more;
-        }
+        if (!ARRAY_ROOM(s->kernel_names, s->kernel_name_count + 1, room))
+            break;
         char *name = rest + 3;
         name[strcspn(name, "\t")] = 0; /* before the module's */
         s->kernel_names[s->kernel_name_count++] = (struct kernel_name){address, name};

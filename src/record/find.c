@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/proc.h"
 
 #define TICK_NS 10000000u /* to which /proc knows when a process started */
@@ -61,14 +62,8 @@ static bool take(void *arg, const struct trust_process *who)
     struct finder *f = arg;
     if (who->levels < 2)
         return true;
-    if (f->count == f->room) {
-        size_t room = f->room ? f->room * 2 : 64;
-        struct trust_process *more = reallocarray(f->all, room, sizeof *more);
-        if (!more)
-            return false;
-        f->all = more;
-        f->room = room;
-    }
+    if (!ARRAY_ROOM(f->all, f->count + 1, f->room))
+        return false;
     f->all[f->count++] = *who;
     return true;
 }

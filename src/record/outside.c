@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/proc.h"
 #include "record/smaps.h"
 #include "trace/trace.h"
@@ -148,15 +149,9 @@ static void identify(struct outside *s, struct process *p)
 
 static struct process *new_process(struct outside *s, uint32_t pid)
 {
-    if (s->count == s->room) {
-        const size_t room = s->room ? s->room * 2 : 8;
-        struct process *more = reallocarray(s->process, room, sizeof *more);
-        if (!more) {
-            s->failed = true;
-            return NULL;
-        }
-        s->process = more;
-        s->room = room;
+    if (!ARRAY_ROOM(s->process, s->count + 1, s->room)) {
+        s->failed = true;
+        return NULL;
     }
     uint32_t *at = number_of(&s->by_pid, pid);
     if (!at) {

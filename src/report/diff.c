@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyse/sites.h"
+#include "base/array.h"
 #include "report/select.h"
 
 enum { OLD = 1, NEW = 2 };
@@ -180,14 +181,8 @@ static struct diff_site *site_at(struct diff *d, uint32_t tip)
     if (tip >= d->room && !grow(d))
         return NULL;
     if (!d->site_of[tip]) {
-        if (d->count == d->item_room) {
-            size_t room = d->item_room ? d->item_room * 2 : 256;
-            struct diff_site *more = realloc(d->items, room * sizeof *more);
-            if (!more)
-                return NULL;
-            d->items = more;
-            d->item_room = room;
-        }
+        if (!ARRAY_ROOM(d->items, d->count + 1, d->item_room))
+            return NULL;
         d->items[d->count++] = (struct diff_site){.tip = tip};
         d->site_of[tip] = (uint32_t)d->count;
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "symbol/interval.h"
 
 enum { SCAN_DEPTH_MAX = 48 };
@@ -63,14 +64,8 @@ struct dwarf_index {
 
 static int add_unit(struct dwarf_index *x, Dwarf_Off die, uint64_t size_bytes)
 {
-    if (x->units == x->room) {
-        size_t room = x->room ? x->room * 2 : 64;
-        struct unit *unit = reallocarray(x->unit, room, sizeof *unit);
-        if (!unit)
-            return -1;
-        x->unit = unit;
-        x->room = room;
-    }
+    if (!ARRAY_ROOM(x->unit, x->units + 1, x->room))
+        return -1;
     x->unit[x->units++] = (struct unit){.die = die, .size_bytes = size_bytes};
     x->size_bytes += sizeof(struct unit) + 256; /* and what libdw keeps */
     return 0;
@@ -223,14 +218,8 @@ static int add_function(struct dwarf_index *x, struct unit *u, Dwarf_Die *die)
     long found = add_ranges(&u->map, die, u->functions, FUNCTION_RANGES_MAX);
     if (found <= 0)
         return (int)found;
-    if (u->functions == u->room) {
-        uint32_t room = u->room ? u->room * 2 : 32;
-        struct function *function = reallocarray(u->function, room, sizeof *function);
-        if (!function)
-            return -1;
-        u->function = function;
-        u->room = room;
-    }
+    if (!ARRAY_ROOM(u->function, u->functions + 1, u->room))
+        return -1;
     u->function[u->functions++] = (struct function){.die = dwarf_dieoffset(die)};
     x->size_bytes += sizeof(struct function) + (size_t)found * sizeof(struct interval);
     return 0;
@@ -327,14 +316,8 @@ static int add_inlined(struct inlined_scan *s, Dwarf_Die *die, uint32_t parent)
     Dwarf_Addr base, lo, hi;
     ptrdiff_t offset = 0;
 
-    if (f->inlines == s->inlined_room) {
-        uint32_t room = s->inlined_room ? s->inlined_room * 2 : 8;
-        struct inlined *inlined = reallocarray(f->inlined, room, sizeof *inlined);
-        if (!inlined)
-            return -1;
-        f->inlined = inlined;
-        s->inlined_room = room;
-    }
+    if (!ARRAY_ROOM(f->inlined, f->inlines + 1, s->inlined_room))
+        return -1;
     f->inlined[f->inlines] =
         (struct inlined){.die = dwarf_dieoffset(die),
                          .parent = parent,
@@ -346,14 +329,8 @@ static int add_inlined(struct inlined_scan *s, Dwarf_Die *die, uint32_t parent)
             break;
         if (lo >= hi)
             continue;
-        if (f->ranges == s->range_room) {
-            uint32_t room = s->range_room ? s->range_room * 2 : 8;
-            struct inlined_range *range = reallocarray(f->range, room, sizeof *range);
-            if (!range)
-                return -1;
-            f->range = range;
-            s->range_room = room;
-        }
+        if (!ARRAY_ROOM(f->range, f->ranges + 1, s->range_room))
+            return -1;
         f->range[f->ranges++] = (struct inlined_range){lo, hi, f->inlines};
     }
     f->inlines++;
@@ -415,14 +392,8 @@ static int scan_scopes(struct dwarf_index *x, struct unit *u, Dwarf_Die *parent_
         uint32_t inside = parent;
         int tag = dwarf_tag(&die);
         if (is_scope(tag)) {
-            if (u->scopes == u->scope_room) {
-                uint32_t room = u->scope_room ? u->scope_room * 2 : 64;
-                struct scope *scope = reallocarray(u->scope, room, sizeof *scope);
-                if (!scope)
-                    return -1;
-                u->scope = scope;
-                u->scope_room = room;
-            }
+            if (!ARRAY_ROOM(u->scope, u->scopes + 1, u->scope_room))
+                return -1;
             inside = u->scopes;
             u->scope[u->scopes++] = (struct scope){dwarf_dieoffset(&die), parent};
             x->size_bytes += sizeof(struct scope);

@@ -1,6 +1,8 @@
 /* elfnames.c - see elfnames.h. */
 #include "symbol/elfnames.h"
 
+#include "base/array.h"
+
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +22,8 @@ struct candidates {
 
 static int add(struct candidates *c, struct candidate one)
 {
-    if (c->count == c->room) {
-        size_t room = c->room ? c->room * 2 : 1024;
-        struct candidate *at = reallocarray(c->at, room, sizeof *at);
-        if (!at)
-            return -1;
-        c->at = at;
-        c->room = room;
-    }
+    if (!ARRAY_ROOM(c->at, c->count + 1, c->room))
+        return -1;
     c->at[c->count++] = one;
     return 0;
 }
@@ -177,14 +173,8 @@ static int put(struct elf_names *names, const struct candidate *one, uint64_t hi
 {
     if (names->count == UINT32_MAX)
         return 0;
-    if (names->count == names->room) {
-        size_t room = names->room ? names->room * 2 : 1024;
-        struct elf_name *at = reallocarray(names->at, room, sizeof *at);
-        if (!at)
-            return -1;
-        names->at = at;
-        names->room = room;
-    }
+    if (!ARRAY_ROOM(names->at, names->count + 1, names->room))
+        return -1;
     if (interval_add(&names->ranges, one->lo, hi, (uint32_t)names->count) != 0)
         return -1;
     names->at[names->count++] = (struct elf_name){one->text, one->lo, one->is_plt};

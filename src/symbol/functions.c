@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "symbol/locate.h"
 
 struct reading {
@@ -48,15 +49,9 @@ static void put(struct reading *r, const char *name, const GElf_Sym *symbol, uin
         f->text = more;
         f->text_room = room;
     }
-    if (f->count == f->room) {
-        size_t room = f->room ? f->room * 2 : 256;
-        struct function *more = reallocarray(f->at, room, sizeof *more);
-        if (!more) {
-            r->no_memory = true;
-            return;
-        }
-        f->at = more;
-        f->room = room;
+    if (!ARRAY_ROOM(f->at, f->count + 1, f->room)) {
+        r->no_memory = true;
+        return;
     }
     memcpy(f->text + f->text_bytes, name, length);
     f->text[f->text_bytes + length] = 0;

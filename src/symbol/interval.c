@@ -1,20 +1,16 @@
 /* interval.c - see interval.h. */
 #include "symbol/interval.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 
 int interval_add(struct interval_map *m, uint64_t lo, uint64_t hi, uint32_t value)
 {
     if (lo >= hi)
         return 0;
-    if (m->count == m->room) {
-        size_t room = m->room ? m->room * 2 : 64;
-        struct interval *at = reallocarray(m->at, room, sizeof *at);
-        if (!at)
-            return -1;
-        m->at = at;
-        m->room = room;
-    }
+    if (!ARRAY_ROOM(m->at, m->count + 1, m->room))
+        return -1;
     m->at[m->count++] = (struct interval){lo, hi, value};
     return 0;
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
+
 enum { NOTE_TYPE = 3, HEADER_BYTES = 12, ADDRESSES = 3 };
 
 static uint32_t word32(const char *p)
@@ -40,18 +42,9 @@ static int put(struct static_probes *p, uint64_t **bases, const char *descriptio
     const char *arguments = name ? take_string(&at, end) : NULL;
     if (!arguments)
         return 0;
-    if (p->count == p->room) {
-        size_t room = p->room ? p->room * 2 : 64;
-        struct static_probe *more = reallocarray(p->at, room, sizeof *more);
-        if (more)
-            p->at = more;
-        uint64_t *more_bases = reallocarray(*bases, room, sizeof *more_bases);
-        if (more_bases)
-            *bases = more_bases;
-        if (!more || !more_bases)
-            return -1;
-        p->room = room;
-    }
+    size_t base_room = p->room;
+    if (!ARRAY_ROOM(*bases, p->count + 1, base_room) || !ARRAY_ROOM(p->at, p->count + 1, p->room))
+        return -1;
     (*bases)[p->count] = address[1];
     p->at[p->count++] = (struct static_probe){.provider = provider,
                                               .name = name,

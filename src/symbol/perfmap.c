@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "trust/process.h"
 
 /* Reads up to 16 hex digits (after an optional 0x) at *at; needs at least one. */
@@ -67,14 +68,8 @@ static int read_line(struct perfmap *map, size_t begin, size_t end)
     }
     if (map->entries == UINT32_MAX)
         return 0;
-    if (map->entries == map->room) {
-        size_t room = map->room ? map->room * 2 : 256;
-        struct perfmap_entry *entry = reallocarray(map->entry, room, sizeof *entry);
-        if (!entry)
-            return -1;
-        map->entry = entry;
-        map->room = room;
-    }
+    if (!ARRAY_ROOM(map->entry, map->entries + 1, map->room))
+        return -1;
     map->entry[map->entries++] = (struct perfmap_entry){start, size, at};
     text[end] = '\0';
     return 0;

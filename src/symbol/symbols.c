@@ -4,6 +4,7 @@
  * each (module, address of the ELF file). For code of a module DWARF is asked first, then its
  * symbol tables; for code outside all modules the process's perf map.
  */
+#include "base/array.h"
 #include "symbol/symbol.h"
 
 #include <errno.h>
@@ -161,14 +162,8 @@ static struct module *module_for(struct symbols *s, const struct symbol_module *
             return m;
         }
     }
-    if (s->modules == s->module_room) {
-        size_t room = s->module_room ? s->module_room * 2 : 16;
-        struct module **more = reallocarray(s->module, room, sizeof *more);
-        if (!more)
-            return NULL;
-        s->module = more;
-        s->module_room = room;
-    }
+    if (!ARRAY_ROOM(s->module, s->modules + 1, s->module_room))
+        return NULL;
     struct module *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
@@ -459,14 +454,8 @@ static struct jit *jit_for(struct symbols *s, uint32_t pid)
     for (size_t i = 0; i < s->jits; i++)
         if (s->jit[i].pid == pid)
             return &s->jit[i];
-    if (s->jits == s->jit_room) {
-        size_t room = s->jit_room ? s->jit_room * 2 : 4;
-        struct jit *more = reallocarray(s->jit, room, sizeof *more);
-        if (!more)
-            return NULL;
-        s->jit = more;
-        s->jit_room = room;
-    }
+    if (!ARRAY_ROOM(s->jit, s->jits + 1, s->jit_room))
+        return NULL;
     struct jit *j = &s->jit[s->jits++];
     j->pid = pid;
     perfmap_read(&j->map, pid); /* none: an empty map */

@@ -2,6 +2,8 @@
  * sorted; the rows of each from libdw. */
 #include "symbol/unwindrows.h"
 
+#include "base/array.h"
+
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <fcntl.h>
@@ -47,15 +49,9 @@ static void put(struct reading *r, uint64_t address, struct unwind_row row)
             last->bp_offset == row.bp_offset && last->offset < row.offset)
             return; /* goes on as before */
     }
-    if (r->rows == r->room) {
-        size_t room = r->room ? r->room * 2 : 1024;
-        struct unwind_row *more = reallocarray(r->row, room, sizeof *more);
-        if (!more) {
-            r->no_memory = true;
-            return;
-        }
-        r->row = more;
-        r->room = room;
+    if (!ARRAY_ROOM(r->row, r->rows + 1, r->room)) {
+        r->no_memory = true;
+        return;
     }
     r->row[r->rows++] = row;
 }
@@ -206,14 +202,9 @@ static uint64_t *listed_starts(struct reading *r, const GElf_Shdr *section, cons
         int32_t relative;
         if (!p || entry.fde.end - p < (ptrdiff_t)sizeof relative)
             continue;
-        if (n == room) {
-            room = room ? room * 2 : 1024;
-            uint64_t *more = reallocarray(start, room, sizeof *more);
-            if (!more) {
-                r->no_memory = true;
-                break;
-            }
-            start = more;
+        if (!ARRAY_ROOM(start, n + 1, room)) {
+            r->no_memory = true;
+            break;
         }
         memcpy(&relative, p, sizeof relative);
         start[n++] = section->sh_addr + (uint64_t)(p - bytes) + (uint64_t)(int64_t)relative;

@@ -142,11 +142,9 @@ static uint32_t local_thread(struct block_writer *b, uint32_t thread)
     if (m >> 32 == b->stamp)
         return (uint32_t)m;
     uint32_t local = b->threads;
-    uint32_t *last = array_grow(b->thread_last, local, &b->thread_last_cap, sizeof *last);
-    if (!last)
+    if (!ARRAY_ROOM(b->thread_last, (size_t)local + 1, b->thread_last_cap))
         return UINT32_MAX;
-    b->thread_last = last;
-    last[local] = LIVE_NONE;
+    b->thread_last[local] = LIVE_NONE;
     bytes_put_varint(&b->threads_text, thread);
     b->thread_mark[thread] = (uint64_t)b->stamp << 32 | local;
     b->threads++;

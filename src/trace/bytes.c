@@ -44,19 +44,6 @@ void bytes_put_text(struct bytes *b, const void *data, size_t n)
     bytes_put(b, data, n);
 }
 
-void *array_grow(void *array, size_t n, size_t *cap, size_t element_bytes)
-{
-    if (n < *cap)
-        return array;
-    size_t c = *cap ? *cap * 2 : 8;
-    if (c > SIZE_MAX / element_bytes)
-        return NULL;
-    void *p = realloc(array, c * element_bytes);
-    if (p)
-        *cap = c;
-    return p;
-}
-
 struct arena_piece {
     struct arena_piece *next;
     size_t pad;

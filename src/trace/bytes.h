@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 struct bytes {
     uint8_t *data;
     size_t n, cap;
@@ -103,20 +105,6 @@ static inline const uint8_t *span_text(struct span *s, size_t *n)
     *n = p ? (size_t)m : 0;
     return p;
 }
-
-/* An array that grows by doubling: makes room for one element more than *n. Returns the (possibly
- * moved) array, or NULL without memory (the old one then still stands). */
-void *array_grow(void *array, size_t n, size_t *cap, size_t element_bytes);
-
-/* Grows `array` (with fields array, n, cap named as given) and yields a pointer to a zeroed new
- * element, or NULL. */
-#define ARRAY_ADD(array, n, cap)                                                                   \
-    __extension__({                                                                                \
-        void *grown_ = array_grow(array, n, &(cap), sizeof *(array));                              \
-        if (grown_)                                                                                \
-            (array) = grown_;                                                                      \
-        grown_ ? memset(&(array)[(n)++], 0, sizeof *(array)) : NULL;                               \
-    })
 
 /* Memory that is released all at once. */
 struct arena {

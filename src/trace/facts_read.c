@@ -341,12 +341,9 @@ static int read_early_threads(struct span *s, struct arena *a, struct early_fact
         if (s->bad || index >= SEAL_THREADS_MAX)
             return -1;
         while (m->thread_count <= index) {
-            struct trace_thread *k =
-                array_grow(e->threads, m->thread_count, &e->threads_cap, sizeof *k);
-            if (!k)
+            if (!ARRAY_ROOM(e->threads, (size_t)m->thread_count + 1, e->threads_cap))
                 return -1;
-            e->threads = k;
-            k[m->thread_count++] = (struct trace_thread){.name = ""};
+            e->threads[m->thread_count++] = (struct trace_thread){.name = ""};
         }
         e->threads[index] = t;
     }
@@ -383,12 +380,9 @@ int facts_read_early(int fd, const struct section_head *h, ZSTD_DCtx *z, struct 
     while (span_left(&s)) {
         struct trace_module k;
         take_module(&s, a, &k);
-        struct trace_module *to =
-            array_grow(e->modules, m->module_count, &e->modules_cap, sizeof *to);
-        if (s.bad || !to)
+        if (s.bad || !ARRAY_ROOM(e->modules, (size_t)m->module_count + 1, e->modules_cap))
             goto bad;
-        e->modules = to;
-        to[m->module_count++] = k;
+        e->modules[m->module_count++] = k;
     }
     if (!load(fd, h, SEAL_FACT_EARLY_THREADS, z, &scratch, &b, &s, err))
         goto out;
@@ -399,12 +393,9 @@ int facts_read_early(int fd, const struct section_head *h, ZSTD_DCtx *z, struct 
     while (span_left(&s)) {
         struct trace_event_note k;
         take_note(&s, a, &k);
-        struct trace_event_note *to =
-            array_grow(e->notes, m->note_count, &e->notes_cap, sizeof *to);
-        if (s.bad || !to)
+        if (s.bad || !ARRAY_ROOM(e->notes, (size_t)m->note_count + 1, e->notes_cap))
             goto bad;
-        e->notes = to;
-        to[m->note_count++] = k;
+        e->notes[m->note_count++] = k;
     }
     status = 0;
     goto out;

@@ -213,10 +213,9 @@ static void sift_down(struct merge *m, size_t i)
 
 static int push(struct merge *m, struct merge_stream *s)
 {
-    struct merge_stream **h = array_grow(m->heap, m->open, &m->heap_cap, sizeof *m->heap);
-    if (!h)
+    if (!ARRAY_ROOM(m->heap, m->open + 1, m->heap_cap))
         return -1;
-    m->heap = h;
+    struct merge_stream **h = m->heap;
     size_t i = m->open++;
     while (i && before(s, h[(i - 1) / 2])) {
         h[i] = h[(i - 1) / 2];

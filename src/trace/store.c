@@ -29,18 +29,11 @@ static size_t image_at(struct opening *o, uint32_t number)
         return SIZE_MAX;
     if (!*at) {
         size_t k = o->n;
-        struct store_image *d = array_grow(o->details, k, &o->details_cap, sizeof *d);
-        if (d)
-            o->details = d;
-        struct trace_image *m = array_grow(o->images, k, &o->images_cap, sizeof *m);
-        if (m)
-            o->images = m;
-        if (!d || !m)
+        if (!ARRAY_ROOM(o->details, k + 1, o->details_cap) ||
+            !ARRAY_ROOM(o->images, k + 1, o->images_cap))
             return SIZE_MAX;
-        memset(&d[k], 0, sizeof *d);
-        memset(&m[k], 0, sizeof *m);
-        d[k].number = number;
-        m[k].forked_from = UINT32_MAX;
+        o->details[k] = (struct store_image){.number = number};
+        o->images[k] = (struct trace_image){.forked_from = UINT32_MAX};
         o->n++;
         *at = (uint32_t)o->n;
     }

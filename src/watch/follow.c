@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "launch/launch.h"
@@ -31,15 +32,9 @@ static struct watch_process *find(const struct follow *f, pid_t pid, uint64_t st
 
 static int add(struct follow *f, struct watch_process *p, struct error *err)
 {
-    if (f->count == f->room) {
-        uint32_t room = f->room ? f->room * 2 : 64;
-        struct watch_process **items = realloc(f->items, room * sizeof(struct watch_process *));
-        if (!items) {
-            process_close(p);
-            return error_set(err, ERROR_MEMORY, "out of memory");
-        }
-        f->items = items;
-        f->room = room;
+    if (!ARRAY_ROOM(f->items, f->count + 1, f->room)) {
+        process_close(p);
+        return error_set(err, ERROR_MEMORY, "out of memory");
     }
     f->items[f->count++] = p;
     p->outside = f->outside;

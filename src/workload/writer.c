@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/large.h"
 #include "workload/writer_impl.h"
 
@@ -153,15 +154,9 @@ static void flush(struct workload_writer *w, struct stream *s)
     size_t n = (size_t)(p - w->out) - sizeof c;
     c.checksum = workload_checksum(&c, w->out + sizeof c, n);
     memcpy(w->out, &c, sizeof c);
-    if (s->offset_count == s->offset_cap) {
-        size_t cap = s->offset_cap ? s->offset_cap * 2 : 8;
-        uint64_t *o = realloc(s->offsets, cap * sizeof *o);
-        if (!o) {
-            no_memory(w);
-            return;
-        }
-        s->offsets = o;
-        s->offset_cap = cap;
+    if (!ARRAY_ROOM(s->offsets, s->offset_count + 1, s->offset_cap)) {
+        no_memory(w);
+        return;
     }
     s->offsets[s->offset_count++] = w->offset;
     put_out(w, w->out, sizeof c + n);

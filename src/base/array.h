@@ -1,0 +1,38 @@
+/* array.h - arrays that grow by doubling.
+ *
+ * An array is three variables of its owner: a pointer (NULL at first), how many elements it has,
+ * and how many it has room for (any unsigned type). The owner frees the pointer. Tools only; any
+ * thread, no state. */
+#ifndef MALLOW_BASE_ARRAY_H
+#define MALLOW_BASE_ARRAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Room for `needed` elements, at most `most`: the array, perhaps moved, with *room as it is now.
+ * NULL without memory, or when more are needed: the old array then stands as it was. */
+void *array_room(void *array, size_t needed, size_t *room, size_t most, size_t element_bytes);
+
+/* Whether there is room for `needed` elements of `array` now; makes it. */
+#define ARRAY_ROOM(array, needed, room)                                                            \
+    __extension__({                                                                                \
+        size_t room_ = (room);                                                                     \
+        void *grown_ =                                                                             \
+            array_room(array, needed, &room_, (__typeof__(room))SIZE_MAX, sizeof *(array));        \
+        if (grown_) {                                                                              \
+            (array) = grown_;                                                                      \
+            (room) = (__typeof__(room))room_;                                                      \
+        }                                                                                          \
+        grown_ != NULL;                                                                            \
+    })
+
+/* Appends a zeroed element and yields a pointer to it, or NULL. */
+#define ARRAY_ADD(array, n, room)                                                                  \
+    __extension__({                                                                                \
+        ARRAY_ROOM(array, (size_t)(n) + 1, room)                                                   \
+        ? memset(&(array)[(n)++], 0, sizeof *(array)) : NULL;                                      \
+    })
+
+#endif
