@@ -288,8 +288,9 @@ const struct command command_record = {
         "\n"
         "With -p, a process that runs already is recorded from outside, by probes of the\n"
         "kernel on its allocator's functions: also one into which no library can be\n"
-        "preloaded. Each call takes longer meanwhile, by 1 to 12 us, which is measured and\n"
-        "said at the start. Blocks from before are not known. Its children are recorded as well.\n",
+        "preloaded. Each call takes longer meanwhile, by 1 to 12 us, which is measured\n"
+        "and said at the start. Blocks from before are not known. Its children are\n"
+        "recorded as well.\n",
     .options = specs,
     .options_bytes = sizeof(struct record_cli),
     .min_operands = 0,

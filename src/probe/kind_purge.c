@@ -21,7 +21,7 @@ static int purge_attach(struct engine *e, struct error *err)
 
 const struct probe_kind probe_kind_purge = {
     .name = "purge",
-    .summary = "who gives memory back: madvise, munmap and brk, with the time that it takes",
+    .summary = "who gives memory back, and how long that takes: madvise, munmap",
     .by = PROBE_BY_PROCESS | PROBE_BY_STACK | PROBE_BY_FUNCTION,
     .may_by =
         PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK | PROBE_BY_FUNCTION,

@@ -33,7 +33,7 @@ static int reclaim_attach(struct engine *e, struct error *err)
 
 const struct probe_kind probe_kind_reclaim = {
     .name = "reclaim",
-    .summary = "how the kernel gets pages back: who was stalled, what kswapd did, who was killed",
+    .summary = "how the kernel gets pages back: who was stalled, what kswapd did",
     .by = PROBE_BY_PROCESS | PROBE_BY_FUNCTION,
     .may_by =
         PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK | PROBE_BY_FUNCTION,

@@ -133,7 +133,7 @@ static int rss_collect(struct engine *e, struct error *err)
 
 const struct probe_kind probe_kind_rss = {
     .name = "rss",
-    .summary = "the resident size of a process, exactly, as it changes, by kind of page",
+    .summary = "the resident size of a process, exactly, as it changes",
     .by = PROBE_BY_PROCESS | PROBE_BY_FUNCTION,
     .may_by = PROBE_BY_PROCESS | PROBE_BY_FUNCTION,
     .gauge = true,

@@ -34,7 +34,7 @@ static int swapin_attach(struct engine *e, struct error *err)
 
 const struct probe_kind probe_kind_swapin = {
     .name = "swapin",
-    .summary = "pages that come back from swap, pages that go there, time spent waiting",
+    .summary = "pages that come back from swap, pages that go there, time waited",
     .by = PROBE_BY_PROCESS,
     .may_by = PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK,
     .stream = MLW_KERNEL_SWAP,

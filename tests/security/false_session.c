@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "format/row.h"
@@ -39,7 +40,10 @@ static void fill(char *p, int argc, char **argv)
                               .output_inode = number(argc, argv, "inode=", 0)};
     snprintf(s->output, sizeof s->output, "%s", argv[2]);
     struct mlw_process *e = (void *)(p + mlw_process_offset(0));
+    struct stat namespace = {0};
+    stat("/proc/self/ns/pid", &namespace);
     *e = (struct mlw_process){.state = MLW_PROC_LIVE,
+                              .pid_namespace = namespace.st_ino,
                               .control = MLW_CTL_STARTED,
                               .pid = (uint32_t)number(argc, argv, "pid=", (unsigned long)getpid()),
                               .image = 1,
@@ -81,6 +85,10 @@ int main(int argc, char **argv)
         return 1;
     char *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
+        return 1;
+    /* By itself, as the library has it: so it is known to be of this session. */
+    if (mmap(NULL, MLW_WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+             (off_t)mlw_window_offset(0)) == MAP_FAILED)
         return 1;
     fill(p, argc, argv);
     printf("%d\n", (int)getpid());

@@ -139,7 +139,8 @@ class Control:
         with self.untouched(recording):
             done = self.mallow("control", str(p.pid), "snapshot")
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("another user's", done.stderr)
+        # It has not mapped the session, or belongs to another user: either is enough.
+        self.assertRegex(done.stderr, "another user's|has ended")
 
     def test_what_is_true_works(self):
         """Another user's lone recording is controlled by root: the bytes go to that user's file."""
