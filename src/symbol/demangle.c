@@ -11,8 +11,9 @@
  * it): names longer than NAME_BYTES_MAX stay as they are. C++ and Rust text goes through a callback
  * that leaves the library at TEXT_BYTES_MAX; these variants of libiberty's keep their state on the
  * stack (but for the letters of one punycode identifier of Rust), so that leaving them is safe.
- * Searching a C++ name for its argument packs takes work that makes no text, and D has no callback:
- * there the work is estimated from above first. What is over a bound stays mangled.
+ * Searching a C++ name for its argument packs takes work that makes no text, as does skipping a
+ * part of a Rust name, and D has no callback: there the work is estimated from above first. What is
+ * over a bound stays mangled.
  */
 #include <libiberty/demangle.h>
 #include <setjmp.h>
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbol/rust_work.h"
 #include "symbol/symbol.h"
 
 enum {
@@ -194,7 +196,9 @@ char *symbol_demangle(const char *name)
     if (!name || name[0] != '_' || (length = strlen(name)) > NAME_BYTES_MAX)
         return NULL;
     switch (name[1]) {
-    case 'R': return run(rust_demangle_callback, name, options);
+    case 'R':
+        return rust_work_is_bounded(name, length) ? run(rust_demangle_callback, name, options)
+                                                  : NULL;
     case 'D': return demangle_d(name, length);
     case 'Z':
         if (name[2] == 'N')

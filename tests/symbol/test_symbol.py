@@ -835,6 +835,17 @@ class Names(Case):
             else:
                 self.assertEqual([text for text in said[:2] + said[-2:]], ['?'] * 4)
 
+    def test_binders(self):
+        """The number of lifetimes that a type is for is counted to, by the library that reads names: also
+        where it makes no text, and where a back reference leads into the middle of an identifier."""
+        hidden = 'XIC1aFGzzzzzzzzz_EuEuC1a'
+        large = ['_RXYFGFD' + 'A' * 60 + '_', '_RXYFGzzzzzzzz_EuC1aC1b', '_RXIC1aFGzzzzzzzz_EuEuC1b',
+                 '_RXIC1aDGzzzzzzzz_C1bEL_EuC1b', '_RIC%d%sB3_E' % (len(hidden), hidden)]
+        small = ['_RXIC1aFG_EuEuC1b', '_RIC1aFG0_RL1_hEuE', '_RIC3abcB1_E']
+        said = run('sh', '-c', 'ulimit -t 20; exec "$0" -D', TOOLS.symbolise,
+                   text=''.join(n + '\n' for n in large + small)).splitlines()
+        self.assertEqual(said, ['?'] * len(large) + ['<() as b>', "a::<for<'a, 'b> fn(&'a u8)>", '?'])
+
     def test_deep(self):
         for unit in ('P', 'N1aI', 'XL', '1aI', 'ps', 'F', 'Dp', 'DT', 'Z1a', 'T_', 'A_'):
             for size in (1000, 8000, 100000):
