@@ -45,7 +45,7 @@ function recordWith(options, name, ...command) {
   assert.equal(done.status, 0, done.stderr);
   run("report", "--html", `${file}.html`, file);
   assert.ok(fs.statSync(`${file}.html`).size <= 5000000);
-  return { file, page: `${file}.html`, report: JSON.parse(run("report", "--json", "--heap", file)) };
+  return { file, page: `${file}.html`, report: JSON.parse(run("report", "--json", "-n", "0", "--heap", file)) };
 }
 
 // ---- reading the page ----
@@ -101,7 +101,7 @@ async function compare(page, process, what) {
 async function reportOfRange(page, recording, process, early = false) {
   const [from, to] = await page.$eval("#range", (e) => [Number(e.dataset.fromNs), Number(e.dataset.toNs)]);
   const time = `${early && from === 0 ? 0 : process.start_ns + from}ns..${process.start_ns + to - 1}ns`;
-  const part = JSON.parse(run("report", "--json", "-p", String(process.pid), "--time", time, recording.file));
+  const part = JSON.parse(run("report", "--json", "-n", "0", "-p", String(process.pid), "--time", time, recording.file));
   return part.processes.find((p) => p.start_ns === process.start_ns);
 }
 
@@ -186,6 +186,37 @@ async function flame(page, process, url, what) {
   await settled(page);
 }
 
+/** Focus filters the table; callers and callees of a function are summed up wherever it was called. */
+async function through(page, process, what) {
+  const sites = process.sites.filter((s) => s.peak_bytes > 0);
+  await show(page, "#wrappers", true);
+  const canvas = await page.$("#flame");
+  await canvas.evaluate((e) => e.closest(".flame").scrollIntoView());
+  const box = await canvas.boundingBox();
+  await page.mouse.click(box.x + box.width * 0.02, box.y + 19 * 3.5);
+  await settled(page);
+  const path = await page.$$eval(".crumbs .crumb", (list) => list.map((c) => c.textContent.replace(/ \[inlined\]$/, "")));
+  assert.equal(path.length, 3, `${what}: the focus is three frames deep`);
+  const outermost = (s) => s.frames.map((f) => f.function).reverse();
+  const inFocus = sites.filter((s) => path.every((f, i) => outermost(s)[i] === f));
+  assert.ok(inFocus.length > 0);
+  assert.equal(await sumOf(page, "peak"), add(inFocus, "peak_bytes"), `${what}: the table of the focus`);
+  const rows = await page.$$eval("#sites tr[data-site]", (list) => list.length);
+  assert.ok(rows > 0 && rows <= inFocus.length);
+  await press(page, "#flame-function");
+  const fn = path[2];
+  assert.equal(await number(page, "#sandwich-total"), add(sites.filter((s) => s.frames.some((f) => f.function === fn)), "peak_bytes"), `${what}: all of ${fn}`);
+  assert.equal(await number(page, "#sandwich-self"), add(sites.filter((s) => s.frames[0].function === fn), "peak_bytes"), `${what}: ${fn} by itself`);
+  assert.match(new URL(page.url()).hash, /fn=/);
+  for (const id of ["#callers", "#callees"]) assert.ok((await (await page.$(id)).boundingBox()).height > 15, `${what}: ${id}`);
+  await press(page, "#sandwich-close");
+  assert.equal(await page.$("#sandwich"), null);
+  await press(page, "#focus-clear");
+  assert.equal(await page.$("#in-focus"), null);
+  assert.equal(await sumOf(page, "peak"), add(sites, "peak_bytes"), `${what}: all again`);
+  await show(page, "#wrappers", false);
+}
+
 async function details(page, process, what) {
   await press(page, "#sites tr[data-site] button.site");
   const frames = await page.$$eval(".detail .stack li .fn", (list) => list.map((e) => e.textContent.replace(/ \[inlined\]$/, "")));
@@ -255,6 +286,7 @@ async function look(browser, recording, name) {
       await searching(page, process, what);
       await sorting(page, process, what);
       await flame(page, process, url, what);
+      await through(page, process, what);
       await details(page, process, what);
     }
     await waterfall(page, process, what);
@@ -333,10 +365,19 @@ async function difference(browser, old, now) {
     for (const [id, key] of [["end", "end_live_bytes"], ["peak", "peak_bytes"], ["allocated", "allocated_bytes"], ["calls", "calls"], ["temporary", "temporary"]]) {
       assert.equal(await number(page, `#totals [data-figure="${id}"]`), document.growth[key], `diff: growth of ${id}`);
       await press(page, `#by-${id}`);
-      const growths = document.sites.map((s) => s.growth[key]).filter((v) => v).sort((a, b) => b - a);
-      const have = await page.$$eval("#sites tr[data-site] [data-exact]", (cells) => cells.map((c) => Number(c.dataset.exact)));
-      assert.deepEqual(have, growths.slice(0, 50), `diff: sites by ${id}`);
-      assert.equal(await number(page, "#flame-total"), growths.filter((v) => v > 0).reduce((a, b) => a + b, 0), `diff: flame graph of ${id}`);
+      const growths = document.sites.map((s) => s.growth[key]).filter((v) => v);
+      const table = () => page.$$eval("#sites tr[data-site] [data-exact]", (cells) => cells.map((c) => Number(c.dataset.exact)));
+      const sum = (list) => list.reduce((a, b) => a + b, 0);
+      const grown = growths.filter((v) => v > 0).sort((a, b) => b - a);
+      const shrunk = growths.filter((v) => v < 0).sort((a, b) => a - b);
+      assert.deepEqual(await table(), [...growths].sort((a, b) => Math.abs(b) - Math.abs(a) || b - a).slice(0, 50), `diff: sites by ${id}`);
+      assert.equal(await number(page, "#flame-grown"), sum(grown), `diff: what grew in the flame graph of ${id}`);
+      assert.equal(await number(page, "#flame-shrunk"), -sum(shrunk), `diff: what shrank in the flame graph of ${id}`);
+      await press(page, "#show-grew");
+      assert.deepEqual(await table(), grown.slice(0, 50), `diff: sites whose ${id} grew`);
+      await press(page, "#show-shrank");
+      assert.deepEqual(await table(), shrunk.slice(0, 50), `diff: sites whose ${id} shrank`);
+      await press(page, "#show-both");
     }
   });
 }
@@ -396,7 +437,7 @@ async function tuning(browser) {
 
 /** Light, dark and narrow: nothing sticks out sideways; pictures for people when a folder is given. */
 async function looks(browser, recording, name) {
-  for (const [theme, width] of [["light", 1300], ["dark", 1300], ["light", 400]]) {
+  for (const [theme, width] of [["light", 1280], ["dark", 1920], ["light", 390]]) {
     const context = await contextOf(browser, { viewport: { width, height: 900 }, colorScheme: theme });
     const page = await context.newPage();
     await page.goto(pathToFileURL(recording.page).href);
@@ -404,6 +445,8 @@ async function looks(browser, recording, name) {
     await settled(page);
     assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), theme);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), `${name} ${theme} ${width}: wider than the window`);
+    const box = await page.$eval("#sites", (t) => [t.scrollWidth, t.parentElement.clientWidth]);
+    assert.ok(box[0] <= box[1], `${name} ${theme} ${width}: the table is ${box[0]} wide in a box of ${box[1]}`);
     if (shots) await page.screenshot({ path: path.join(shots, `${name}-${theme}-${width}.png`), fullPage: true });
     await context.close();
   }

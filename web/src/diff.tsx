@@ -5,7 +5,7 @@ import { Flame } from "./flame";
 import { INLINED, KNOWN, WRAPPER } from "./data";
 import { matcher } from "./frames";
 import { Section, Title, Toggle, useColours, useReady } from "./shell";
-import { buildTree } from "./tree";
+import { buildTree, type TreeNode } from "./tree";
 import { bytes, count, exact, percent, plural } from "./units";
 
 interface DiffFigures {
@@ -107,7 +107,7 @@ export function DiffPage({ d }: { d: DiffDocument }) {
   const colours = useColours();
   const start = FIGURES.find((f) => f.by === new URLSearchParams(location.hash.slice(1)).get("by")) ?? FIGURES.find((f) => d.growth[f.key] !== 0) ?? FIGURES[0];
   const [figure, setFigure] = useState(start);
-  const [shrunk, setShrunk] = useState(false);
+  const [show, setShow] = useState<"both" | "grew" | "shrank">("both");
   const [reversed, setReversed] = useState(false);
   const [byLine, setByLine] = useState(false);
   const [focus, setFocus] = useState("");
@@ -115,15 +115,27 @@ export function DiffPage({ d }: { d: DiffDocument }) {
   const [open, setOpen] = useState(-1);
   const [shown, setShown] = useState(50);
   const p = useMemo(() => asProcess(d), [d]);
-  const sign = shrunk ? -1 : 1;
-  const values = useMemo(() => d.sites.map((s) => Math.max(0, sign * s.growth[figure.key])), [d, figure, sign]);
+  const growths = useMemo(() => d.sites.map((s) => s.growth[figure.key]), [d, figure]);
+  const weigh = show === "both" ? Math.abs : show === "grew" ? (v: number) => Math.max(0, v) : (v: number) => Math.max(0, -v);
+  const values = useMemo(() => growths.map(weigh), [growths, show]);
+  const grown = growths.reduce((sum, v) => sum + Math.max(0, v), 0);
+  const shrunk = growths.reduce((sum, v) => sum + Math.max(0, -v), 0);
   const tree = useMemo(() => buildTree(p, values, { reversed, hideLibraries: false, hideWrappers: true, byLine }), [p, values, reversed, byLine]);
+  /** What passes through a frame, with its sign; and as a share of what changed there, for its colour. */
+  const change = useMemo(() => {
+    const known = new Map<TreeNode, number>();
+    return (n: TreeNode) => {
+      let sum = known.get(n);
+      if (sum === undefined) known.set(n, (sum = Array.from(n.groups).reduce((all, g) => all + growths[g], 0)));
+      return sum;
+    };
+  }, [tree, growths]);
   const test = useMemo(() => matcher(search), [search]);
   const order = useMemo(() => {
-    const all = d.sites.map((s, i) => ({ s, i })).filter(({ s }) => s.growth[figure.key] !== 0);
+    const all = d.sites.map((s, i) => ({ s, i })).filter(({ i }) => (show === "both" ? growths[i] !== 0 : values[i] > 0));
     const pass = test ? all.filter(({ s }) => s.frames.some((f) => test(`${f.function} ${f.file ? `${f.file}:${f.line}` : ""} ${f.module}`))) : all;
-    return pass.sort((a, b) => sign * (b.s.growth[figure.key] - a.s.growth[figure.key]));
-  }, [d, figure, sign, test]);
+    return pass.sort((a, b) => values[b.i] - values[a.i] || growths[b.i] - growths[a.i]);
+  }, [d, growths, values, test]);
   const most = Math.max(1, ...d.sites.map((s) => Math.abs(s.growth[figure.key])));
   useReady(true);
   const choose = (f: (typeof FIGURES)[number]) => {
@@ -154,15 +166,19 @@ export function DiffPage({ d }: { d: DiffDocument }) {
         <div class="controls">
           <div class="segmented" role="group" aria-label="Figure">{FIGURES.map((f) => <button key={f.by} id={`by-${f.by}`} aria-pressed={f === figure} onClick={() => choose(f)}>{f.name}</button>)}</div>
           <div class="segmented" role="group" aria-label="Direction">
-            <button aria-pressed={!shrunk} onClick={() => setShrunk(false)}>Grew</button>
-            <button aria-pressed={shrunk} onClick={() => setShrunk(true)} id="shrunk">Shrank</button>
+            {(["both", "grew", "shrank"] as const).map((m) => <button key={m} id={`show-${m}`} aria-pressed={show === m} onClick={() => { setShow(m); setFocus(""); }}>{m[0].toUpperCase() + m.slice(1)}</button>)}
           </div>
           <input type="search" id="search" placeholder="Search frames; /regex/" aria-label="Search" value={search} onInput={(e) => setSearch(e.currentTarget.value)} />
           <Toggle id="reversed" on={reversed} label="Reversed" title="Begin at the functions that allocate" onChange={setReversed} />
           <Toggle id="by-line" on={byLine} label="Source lines" title="The same function at two lines is two frames" onChange={setByLine} />
         </div>
-        <p class="total">{figure.show(tree.root.value)} <span class="muted" id="flame-total" data-exact={tree.root.value}>{shrunk ? "less" : "more"} {figure.what}, where {shrunk ? "it shrank" : "it grew"}</span></p>
-        <Flame p={p} tree={tree} focus={focus} search={search} icicle={true} byLine={byLine} what={`what ${shrunk ? "shrank" : "grew"}`} human={figure.show} dark={colours.dark} onFocus={setFocus} />
+        <p class="total">
+          {show !== "shrank" && <><i class="swatch grew" /><span id="flame-grown" data-exact={grown}>+{figure.show(grown)}</span> <span class="muted">where it grew</span> </>}
+          {show !== "grew" && <><i class="swatch shrank" /><span id="flame-shrunk" data-exact={shrunk}>-{figure.show(shrunk)}</span> <span class="muted">where it shrank</span> </>}
+          <span class="muted">{figure.what}; a frame is as wide as what changed below it</span>
+        </p>
+        <Flame p={p} tree={tree} focus={focus} search={search} icicle={true} byLine={byLine} what={show === "both" ? "what changed" : `what ${show}`} human={figure.show} dark={colours.dark} onFocus={setFocus}
+          change={{ of: change, show: (v) => signed(v, figure.show) }} />
         <h3>Call stacks</h3>
         <div class="table-box"><table class="plain" id="sites">
           <thead><tr><th scope="col">Call site</th><th class="number" scope="col">Before</th><th class="number" scope="col">Now</th><th class="number" scope="col">Growth</th></tr></thead>

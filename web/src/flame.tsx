@@ -21,6 +21,8 @@ interface Props {
   human: (value: number) => string;
   dark: boolean;
   onFocus: (path: string) => void;
+  /** Of a diff: how much more or less a frame has now, which decides its colour. */
+  change?: { of: (n: TreeNode) => number; show: (v: number) => string };
   onFunction?: (key: string) => void; // callers and callees are asked for
 }
 
@@ -63,7 +65,7 @@ function layout(tree: Tree, focus: TreeNode, width: number, icicle: boolean): { 
 }
 
 export function Flame(props: Props) {
-  const { id = "flame", p, tree, search, icicle, byLine, human, dark, onFocus } = props;
+  const { id = "flame", p, tree, search, icicle, byLine, human, dark, change, onFocus } = props;
   const { root } = tree;
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -112,9 +114,16 @@ export function Flame(props: Props) {
       const above = node.depth < focus.depth;
       if (test && hit(node.frame)) g.fillStyle = theme.found;
       else if (node.frame < 0) g.fillStyle = theme.line;
+      else if (change) g.fillStyle = theme.line;
       else g.fillStyle = moduleColour(own, names.module(node.frame), (node.frame * 7) % 3 - 1, dark);
       g.globalAlpha = above ? 0.5 : test && !hit(node.frame) ? 0.45 : 1;
       g.fillRect(x + 0.25, y + 0.5, Math.max(w - 0.5, 0.5), ROW - 1);
+      if (change && node.value > 0 && !(test && hit(node.frame))) {
+        const share = change.of(node) / node.value;
+        g.fillStyle = share > 0 ? theme.rss : theme.live;
+        g.globalAlpha *= Math.abs(share) * 0.6;
+        g.fillRect(x + 0.25, y + 0.5, Math.max(w - 0.5, 0.5), ROW - 1);
+      }
       g.globalAlpha = 1;
       if (w > 28) {
         g.save();
@@ -123,7 +132,7 @@ export function Flame(props: Props) {
         g.clip();
         g.fillStyle = test && hit(node.frame) ? "#111" : theme.text;
         const label = nodeLabel(p, node, byLine);
-        const share = w > 180 && node.frame >= 0 ? `  ${percent(node.value, above ? root.value : focus.value)}` : "";
+        const share = w > 180 && change ? `  ${change.show(change.of(node))}` : w > 180 && node.frame >= 0 ? `  ${percent(node.value, above ? root.value : focus.value)}` : "";
         g.fillText(label + share, x + 4, y + ROW / 2 + 1);
         g.restore();
       }
@@ -133,7 +142,7 @@ export function Flame(props: Props) {
         g.strokeRect(x + 1, y + 1.5, Math.max(w - 2, 1), ROW - 3);
       }
     }
-  }, [drawn, width, rows, test, hit, dark, byLine, pickedNode, focus, p, names, tree]);
+  }, [drawn, width, rows, test, hit, dark, byLine, pickedNode, focus, p, names, tree, change]);
 
   const at = (event: MouseEvent): Drawn | null => {
     const rect = canvas.current!.getBoundingClientRect();
@@ -210,7 +219,8 @@ export function Flame(props: Props) {
       {hover && <Tip x={hover.x} y={hover.y}>
         <b>{nodeLabel(p, hover.node, false)}</b>
         {hover.node.frame >= 0 && <div class="muted">{[names.place(hover.node.frame), names.module(hover.node.frame)].filter(Boolean).join(" · ")}</div>}
-        <div>{human(hover.node.value)} <span class="muted">({exact(hover.node.value)})</span></div>
+        {change ? <div><b>{change.show(change.of(hover.node))}</b> <span class="muted">({exact(change.of(hover.node))}); {human(hover.node.value)} changed</span></div>
+          : <div>{human(hover.node.value)} <span class="muted">({exact(hover.node.value)})</span></div>}
         <div>{percent(hover.node.value, root.value)} of {root.frame < 0 ? props.what : nodeLabel(p, root, false)}{ofFocus(hover.node)}</div>
         {hover.node.children && hover.node.self > 0 && hover.node.self < hover.node.value && <div class="muted">{human(hover.node.self)} of it directly</div>}
       </Tip>}
