@@ -12,6 +12,7 @@ extern const struct command command_workload;
 extern const struct command command_replay;
 extern const struct command command_compare;
 extern const struct command command_tune;
+extern const struct command command_advise;
 extern const struct command command_probe;
 extern const struct command command_watch;
 extern const struct command command_heap;
@@ -22,10 +23,23 @@ extern const struct command command_push;
 extern const struct command command_help;
 
 const struct command *const commands[] = {
-    &command_record,   &command_report, &command_dump,
-    &command_diff,     &command_export, &command_import,
-    &command_workload, &command_replay, &command_compare,
-    &command_tune,     &command_probe,  &command_watch,
-    &command_heap,     &command_push,   &command_control,
-    &command_doctor,   &command_help,   NULL,
+    &command_record,
+    &command_report,
+    &command_dump,
+    &command_diff,
+    &command_export,
+    &command_import,
+    &command_workload,
+    &command_replay,
+    &command_compare,
+    &command_tune,
+    &command_advise,
+    &command_probe,
+    &command_watch,
+    &command_heap,
+    &command_push,
+    &command_control,
+    &command_doctor,
+    &command_help,
+    NULL,
 };

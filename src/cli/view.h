@@ -33,7 +33,9 @@ struct view_options {
     }
 
 /* All but the process, for commands that read several recordings. */
-#define VIEW_OTHER_SPECS(type, field)                                                              \
+#define VIEW_OTHER_SPECS(type, field) VIEW_FILTER_SPECS(type, field), VIEW_DEBUG_SPECS(type, field)
+
+#define VIEW_FILTER_SPECS(type, field)                                                             \
     {0,                                                                                            \
      "time",                                                                                       \
      OPTION_TIME_RANGE,                                                                            \
@@ -52,16 +54,20 @@ struct view_options {
         {0,           "function",                                                                  \
          OPTION_TEXT, offsetof(type, field.function),                                              \
          "PATTERN",   "only stacks with a function that matches this glob or /REGEX/"},            \
-        {0,           "module",                                                                    \
-         OPTION_TEXT, offsetof(type, field.module),                                                \
-         "PATTERN",   "only stacks with a program or library that matches this glob or /REGEX/"},  \
-        {0,                                                                                        \
-         "debug-path",                                                                             \
-         OPTION_TEXTS,                                                                             \
-         offsetof(type, field.debug_paths),                                                        \
-         "FOLDER",                                                                                 \
-         "look for separate debug information here, too; may be repeated",                         \
-         .completion = VALUE_FOLDER},                                                              \
+    {                                                                                              \
+        0, "module", OPTION_TEXT, offsetof(type, field.module), "PATTERN",                         \
+            "only stacks with a program or library that matches this glob or /REGEX/"              \
+    }
+
+/* Where debug information is looked for. */
+#define VIEW_DEBUG_SPECS(type, field)                                                              \
+    {0,                                                                                            \
+     "debug-path",                                                                                 \
+     OPTION_TEXTS,                                                                                 \
+     offsetof(type, field.debug_paths),                                                            \
+     "FOLDER",                                                                                     \
+     "look for separate debug information here, too; may be repeated",                             \
+     .completion = VALUE_FOLDER},                                                                  \
         {0,                                                                                        \
          "sysroot",                                                                                \
          OPTION_TEXT,                                                                              \

@@ -3,9 +3,9 @@
  * A program of its own, linked with libc only, so that the allocator under test is preloaded into
  * nothing else. `mallow replay` and `mallow compare` run it; the arguments are theirs:
  *     mallow-replay FILE [NAME=VALUE]...
- * with order, pace, touch, timing, trim_ns, dry, verify, mallopt (NUMBER:VALUE, repeated). Prints
- * one JSON object on stdout. Status 0; 1 with a line on stderr. Until the figures are taken it
- * calls nothing that allocates. */
+ * with order, pace, touch, timing, trim_ns, trim_last, dry, verify, mallopt (NUMBER:VALUE,
+ * repeated). Prints one JSON object on stdout. Status 0; 1 with a line on stderr. Until the figures
+ * are taken it calls nothing that allocates. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -26,6 +26,7 @@
 struct settings {
     struct engine_options engine;
     uint64_t trim_ns;
+    bool trim_last; /* once, when the workload is done */
 };
 
 static void fail(const char *text)
@@ -74,6 +75,8 @@ static void parse(struct settings *o, char **arguments)
             o->engine.verify = *v == '1';
         else if ((v = value_of(*arguments, "trim_ns")))
             o->trim_ns = strtoull(v, NULL, 10);
+        else if ((v = value_of(*arguments, "trim_last")))
+            o->trim_last = *v == '1';
         else if ((v = value_of(*arguments, "mallopt"))) {
             char *end;
             int parameter = (int)strtol(v, &end, 10);
@@ -260,8 +263,8 @@ int main(int argc, char **argv)
         fail("usage: mallow-replay FILE [NAME=VALUE]...; mallow replay is the way to run it");
     prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
     parse(&o, argv + 2);
-    if (o.trim_ns && !allocator_is_glibc())
-        fail("malloc_trim at intervals is for glibc's malloc");
+    if ((o.trim_ns || o.trim_last) && !allocator_is_glibc())
+        fail("malloc_trim is for glibc's malloc");
     int fd = open(argv[1], O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         error_system(&err, "cannot open %s", argv[1]);
@@ -298,6 +301,8 @@ int main(int argc, char **argv)
     if (measure_start(m, &err))
         fail(err.text);
     engine_run(&e);
+    if (o.trim_last)
+        malloc_trim(0);
     r.wall_ns = measure_now_ns() - m->start_ns;
     r.cycles = engine_clock() - e.start_tsc;
     measure_stop(m);

@@ -80,7 +80,7 @@ static const struct {
                 {"M_ARENA_TEST", M_ARENA_TEST},
                 {"M_PERTURB", M_PERTURB}};
 
-enum setting { SETTING_BAD, SETTING_MALLOPT, SETTING_TUNABLE, SETTING_ENVIRONMENT };
+enum setting { SETTING_BAD, SETTING_MALLOPT, SETTING_TUNABLE, SETTING_TRIM, SETTING_ENVIRONMENT };
 
 /* For a mallopt, its number and value. */
 static enum setting classify(const char *setting, int *number, uint64_t *value, struct error *err)
@@ -93,6 +93,8 @@ static enum setting classify(const char *setting, int *number, uint64_t *value, 
     }
     if (!strncmp(setting, "glibc.", 6))
         return SETTING_TUNABLE;
+    if (!strcmp(setting, "malloc_trim=end"))
+        return SETTING_TRIM;
     if (!strncmp(setting, "M_", 2)) {
         for (size_t i = 0; i < sizeof mallopts / sizeof *mallopts; i++)
             if (strlen(mallopts[i].name) == n && !strncmp(mallopts[i].name, setting, n)) {
@@ -114,7 +116,7 @@ static enum setting classify(const char *setting, int *number, uint64_t *value, 
         return SETTING_ENVIRONMENT;
     error_set(err, ERROR_USAGE,
               "'%s' is no setting; GLIBC_TUNABLES=..., glibc.malloc.NAME=..., MALLOC_CONF=..., "
-              "MIMALLOC_NAME=... or a mallopt M_NAME=...",
+              "MIMALLOC_NAME=..., a mallopt M_NAME=... or malloc_trim=end",
               setting);
     return SETTING_BAD;
 }
@@ -229,6 +231,7 @@ static int describe(const struct replay_request *r, const char *program, const c
             buffer_printf(&tunables, "%s%s",
                           tunables.size_bytes ? ":" : "GLIBC_TUNABLES=", r->settings[i]);
             break;
+        case SETTING_TRIM: ARGUMENT("trim_last=1"); break;
         case SETTING_ENVIRONMENT: add_text(environment, r->settings[i]); break;
         }
     }

@@ -31,14 +31,16 @@ struct converter {
     uint32_t
         open_thread; /* thread of the trace in a realloc that nobody has interrupted, or NONE */
     bool synthesise;
+    uint64_t to_ns; /* UINT64_MAX: to the end */
 };
 
 static uint32_t writer_thread(struct converter *c, uint32_t thread)
 {
     if (c->threads[thread] == NONE) {
         const struct trace_thread *t = &c->image->threads[thread];
-        c->threads[thread] = workload_writer_thread(c->writer, t->tid == c->image->pid, t->ended,
-                                                    t->ended ? t->end_ns : UINT64_MAX);
+        const bool ended = t->ended && t->end_ns < c->to_ns;
+        c->threads[thread] = workload_writer_thread(c->writer, t->tid == c->image->pid, ended,
+                                                    ended ? t->end_ns : UINT64_MAX);
     }
     return c->threads[thread];
 }
@@ -247,6 +249,18 @@ static int refuse_losses(const struct trace_info *info, const struct trace_image
     return 0;
 }
 
+/* Drops the events that come too late; what a fork handed on is there from the start. Whether there
+ * were any. */
+static bool cut_batch(const struct converter *c, struct trace_batch *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (b->time_ns[i] >= c->to_ns && b->first_event + i >= c->image->inherited) {
+            b->n = i;
+            return true;
+        }
+    return false;
+}
+
 static int convert(struct converter *c, struct trace *t, uint32_t index,
                    const struct workload_options *options,
                    void (*progress)(void *, uint64_t, uint64_t), void *progress_arg,
@@ -264,8 +278,10 @@ static int convert(struct converter *c, struct trace *t, uint32_t index,
         }
     struct trace_batch b;
     uint64_t done = 0, last_ns = image->start_ns;
-    int more;
-    while ((more = trace_cursor_next(cursor, &b, err)) > 0) {
+    int more = 1;
+    bool cut = false;
+    while (!cut && (more = trace_cursor_next(cursor, &b, err)) > 0) {
+        cut = cut_batch(c, &b);
         if (take_batch(c, &b, err)) {
             more = -1;
             break;
@@ -293,8 +309,10 @@ int workload_convert(struct trace *t, uint32_t image, const char *path,
                      struct error *err)
 {
     const struct trace_info *info = trace_info(t);
-    struct converter c = {
-        .image = &info->images[image], .open_thread = NONE, .synthesise = options->synthesise};
+    struct converter c = {.image = &info->images[image],
+                          .open_thread = NONE,
+                          .synthesise = options->synthesise,
+                          .to_ns = options->to_ns ? options->to_ns : UINT64_MAX};
     c.happened = c.image->calls + c.image->lost_calls;
     if (!options->lossy && refuse_losses(info, c.image, c.happened, err))
         return -1;

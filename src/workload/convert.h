@@ -14,6 +14,8 @@ struct workload_options {
     bool synthesise; /* a release of a block from before the recording gets a block made just before
                         it (of workload_unknown_bytes); else it is left out */
     bool lossy;      /* take a recording that lost calls */
+    uint64_t to_ns;  /* events from this time on are left out, since the start of the recording; 0:
+                        none are. Threads that end later stay */
 };
 
 /* Size of a block that nobody saw begin. */

@@ -19,7 +19,8 @@ PUSHES = "built without libcurl" not in mallow("doctor").stdout
 
 OPTIONS = {
     "record": "-o --stacks --paused --no-follow --with -p",
-    "report": "--json --html --by -n --time --pid",
+    "report": "--json --html --by -n --time --pid --at",
+    "advise": "--json",
     "dump": "--json",
     "diff": "--json",
     "export": "--format -o",

@@ -8,7 +8,9 @@
  *   touch N        writes to the first N bytes of the latest of them
  *   mark NAME      mallow_mark(NAME)
  *   drop           frees the large blocks
+ *   trim           malloc_trim(0)
  */
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +77,7 @@ static void threads(unsigned n, size_t blocks)
 
 int main(void)
 {
-    char line[256], word[16], name[128];
+    char line[256], name[128];
     size_t a, b;
     setvbuf(stdout, NULL, _IONBF, 0);
     while (fgets(line, sizeof line, stdin)) {
@@ -91,9 +93,11 @@ int main(void)
             memset(large[larges - 1], 1, a);
         else if (sscanf(line, "mark %127s", name) == 1)
             mallow_mark(name);
-        else if (sscanf(line, "%15s", word) == 1 && !strcmp(word, "drop"))
+        else if (!strcmp(line, "drop\n"))
             while (larges)
                 free(large[--larges]);
+        else if (!strcmp(line, "trim\n"))
+            malloc_trim(0);
         else
             return 2;
         puts("done");

@@ -1,0 +1,69 @@
+"""A recording of a program that does to its heap what it is told (tests/record/phases.c)."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+MALLOW, PHASES = sys.argv[1:3]
+FOLDER = tempfile.TemporaryDirectory(prefix="mallow-phases-")
+ENVIRONMENT = {**{k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_TUNABLES"))},
+               "LC_ALL": "C", "DEBUGINFOD_URLS": ""}
+
+
+def mallow(*arguments, status=0):
+    done = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == status, (arguments, done.returncode, done.stderr)
+    return done.stdout if not status else done.stderr
+
+
+def until(what, name):
+    """Waits for a condition; the time is only the patience of the test."""
+    end = time.monotonic() + 300
+    while not (value := what()):
+        assert time.monotonic() < end, f"waited in vain: {name}"
+        time.sleep(0.01)
+    return value
+
+
+class Program:
+    """A recording of phases."""
+
+    def __init__(self, name, environment=None):
+        self.path = os.path.join(FOLDER.name, name + ".mlw")
+        self.process = subprocess.Popen([MALLOW, "record", "-q", "-o", self.path, "--", PHASES], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, env={**ENVIRONMENT, **(environment or {})})
+        self.order("large 0")  # it runs
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as f:
+            self.pid = int(f.read().split()[0])
+
+    def order(self, line):
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == b"done\n"
+
+    def rss(self):
+        with open(f"/proc/{self.pid}/smaps_rollup", encoding="ascii") as f:
+            return next(int(line.split()[1]) << 10 for line in f if line.startswith("Rss:"))
+
+    def explained(self, *options):
+        mallow("control", str(self.pid), "sync")
+        return json.loads(mallow("report", "--json", *options, self.path))["processes"][0]["explained"]
+
+    def settle(self, at, live_below=1 << 62):
+        """Waits until the report explains that moment by a measurement of what is resident now, with no more live."""
+        rss = self.rss()
+
+        def found():
+            for e in self.explained("--at", at):
+                if e["rss_bytes"] and abs(e["rss_bytes"] - rss) < rss / 50 and e["live_bytes"] < live_below:
+                    return e
+            return None
+        return until(found, f"a measurement of {rss} for {at}")
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait() == 0
+        self.process.stdout.close()
+        return json.loads(mallow("report", "--json", self.path))["processes"][0]

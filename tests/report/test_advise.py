@@ -1,0 +1,107 @@
+"""`mallow advise`: what each setting saves, by replays, against what the program itself saves with it.
+
+test_advise.py MALLOW PHASES"""
+import json
+import os
+import sys
+import unittest
+
+from phases import ENVIRONMENT, FOLDER, Program, mallow
+
+
+class Advise(unittest.TestCase):
+    def advise(self, p, *options):
+        document = json.loads(mallow("advise", "--json", "--rounds", "2", *options, p.path))
+        self.assertEqual((document["schema"], document["pid"], document["rounds"]), (1, p.pid, 2))
+        self.assertAlmostEqual(document["replayed_heap_bytes"], document["recorded_heap_bytes"],
+                               delta=document["recorded_heap_bytes"] / 10)
+        measured = [a for a in document["advice"] if a["measured"]]
+        self.assertEqual(measured, sorted(measured, key=lambda a: -a["saves_bytes"]))
+        for a in measured:
+            self.assertLessEqual(a["saves_low_bytes"], a["saves_bytes"])
+            self.assertLessEqual(a["saves_bytes"], a["saves_high_bytes"])
+        return document, {a["setting"]: a for a in document["advice"]}
+
+    def agrees(self, advice, saved):
+        """Within a tenth of what the program saved, or the interval covers it."""
+        low, high = advice["saves_low_bytes"], advice["saves_high_bytes"]
+        self.assertTrue(low <= saved <= high or abs(advice["saves_bytes"] - saved) < abs(saved) / 10, (advice, saved))
+
+    def test_arenas(self):
+        """Whole free pages in many arenas: malloc_trim gives them back; fewer arenas do not help, all was used at once."""
+        p = Program("arenas")
+        p.order("threads 6 4000")
+        p.settle("gap", 100000)
+        before = p.rss()
+        p.order("trim")
+        saved = before - p.rss()
+        p.end()
+        self.assertGreater(saved, 15000000)
+        _, advice = self.advise(p, "--set", "glibc.malloc.tcache_count=0")
+        self.agrees(advice["malloc_trim"], saved)
+        self.assertIsNone(advice["malloc_trim"]["command"])
+        for n in (1, 2, 4):
+            one = advice[f"glibc.malloc.arena_max={n}"]
+            self.assertLess(abs(one["saves_bytes"]), saved / 10)
+            self.assertEqual(one["command"], f"GLIBC_TUNABLES=glibc.malloc.arena_max={n}")
+        self.assertIn("glibc.malloc.tcache_count=0", advice)
+        text = mallow("advise", "--rounds", "2", p.path)
+        self.assertRegex(text, r" MB  \(.* MB \.\. .* MB\).*: malloc_trim\n")
+
+    def raise_threshold(self, name, environment):
+        p = Program(name, environment)
+        p.order("large 9000000")
+        p.order("drop")  # from here on blocks up to that size come from the heap
+        for i in range(8):
+            p.order("large 6000000")
+            p.order("touch 6000000")
+        p.order("small 1 100")
+        p.order("drop")
+        return p
+
+    def test_mmap_threshold(self):
+        """Large blocks in the heap, below a small one that stays: had each its own mapping, it would be gone."""
+        p = self.raise_threshold("raised", {})
+        p.settle("end")
+        rss = p.rss()
+        p.end()
+        setting = "glibc.malloc.mmap_threshold=131072"
+        other = self.raise_threshold("fixed", {"GLIBC_TUNABLES": setting})
+        saved = rss - other.rss()
+        other.end()
+        self.assertGreater(saved, 40000000)
+        document, advice = self.advise(p)
+        self.agrees(advice[setting], saved)
+        self.assertEqual(advice[setting]["command"], "GLIBC_TUNABLES=" + setting)
+        self.agrees(advice["malloc_trim"], saved)
+        self.assertEqual(document["at"], "gap")
+
+    def test_survivors(self):
+        """Fragmentation: no setting of glibc's helps, and the call site that pins is named, unmeasured."""
+        p = Program("survivors")
+        p.order("small 200000 96")
+        p.order("thin 37")
+        p.settle("end", 2000000)
+        p.end()
+        document = json.loads(mallow("advise", "--json", "--rounds", "2", p.path))
+        pool = next(a for a in document["advice"] if a["setting"] == "pool")
+        self.assertFalse(pool["measured"])
+        self.assertEqual(pool["frames"][0]["function"], "survivor")
+        self.assertFalse([a for a in document["advice"] if a["setting"].startswith(("glibc", "malloc_trim"))])
+
+    def test_refusals(self):
+        p = Program("refusals")
+        p.order("small 1000 96")
+        p.end()
+        self.assertIn("no mark", mallow("advise", "--at", "nowhere", p.path, status=2))
+        self.assertIn("is no setting", mallow("advise", "--set", "nonsense=1", p.path, status=2))
+        self.assertIn("no such process", mallow("advise", "-p", "1", p.path, status=2))
+        mallow("advise", os.path.join(FOLDER.name, "nothing.mlw"), status=1)
+        self.assertTrue(ENVIRONMENT)
+
+
+if __name__ == "__main__":
+    try:
+        unittest.main(argv=sys.argv[:1])
+    finally:
+        FOLDER.cleanup()
