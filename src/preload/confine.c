@@ -42,6 +42,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_PATH | O_CLOEXEC}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
         {SYS_pread64, {0}},
+        {SYS_poll, {0}},
         {SYS_prctl, {PR_GET_NAME}},
         {SYS_prctl, {PR_GET_TSC}},
         {SYS_prlimit64, {0, RLIMIT_FSIZE}},
@@ -81,7 +82,7 @@ void guest_confine(const struct sock_fprog *program)
     if (!wiped.control || recorder.off || !recorder.process)
         return;
     if (!sys_closed)
-        stream_flush_own(); /* while it is allowed */
+        stream_flush_own(false); /* while it is allowed */
     recorder.may_not_write |= !may_write(program);
     if (!program) /* strict mode takes the time stamp counter away, too */
         clock_freeze(true);

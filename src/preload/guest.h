@@ -1,8 +1,8 @@
 /* guest.h - what the preloaded libraries have in common: the allocator behind them, and calls of
  * the program that a guest must hear of.
  *
- * next.c, exec.c, ending.c and sandbox.c are linked into each of them, cxx.c and redirect.c into
- * libmallow-record.so and libmallow-watch.so, clock.c into libmallow-watch.so and
+ * next.c, exec.c, ending.c, sandbox.c and say.c are linked into each of them, cxx.c and redirect.c
+ * into libmallow-record.so and libmallow-watch.so, clock.c into libmallow-watch.so and
  * libmallow-arenas.so. What they need of the library that they are in, they
  * ask through the guest_* functions below. Any thread, any signal handler may be inside any of
  * them. */
@@ -136,6 +136,11 @@ HIDDEN void guest_clock_withheld(void);
 /* ending.c: the process is about to end without destructors; handlers: those of quick_exit are
  * still to run. */
 HIDDEN void guest_ending(int status, bool handlers);
+
+/* ---- say.c ---- */
+
+/* Writes n bytes to standard error as far as that waits for nobody, and raises no signal. */
+HIDDEN void guest_say(const char *text, size_t n);
 
 /* ---- exec.c, for the library ---- */
 

@@ -90,7 +90,14 @@ void process_say(const char *text)
     if (sys_fstat(2, &st) || st.st_dev != recorder.terminal.dev ||
         st.st_ino != recorder.terminal.ino)
         return;
-    sys_write(2, text, strlen(text));
+    guest_say(text, strlen(text));
+}
+
+static void stay_off(const char *why)
+{
+    recorder.off = true;
+    if (why)
+        process_say(why);
 }
 
 /* ---- the PROCESS chunk ---- */
@@ -170,7 +177,8 @@ static void describe(bool with_environment)
     recorder.description_bytes = (uint32_t)(t.at - p);
 }
 
-static void chunk_of_tlvs(unsigned type, const uint8_t *payload, size_t n)
+/* 0, or -errno. */
+static int chunk_of_tlvs(unsigned type, const uint8_t *payload, size_t n)
 {
     struct mlw_chunk c;
     memset(&c, 0, sizeof c);
@@ -181,15 +189,16 @@ static void chunk_of_tlvs(unsigned type, const uint8_t *payload, size_t n)
     c.image = type == MLW_CHUNK_FILE ? 0 : recorder.image;
     c.pid = recorder.pid;
     c.tid = recorder.pid;
-    stream_write_chunk(&c, payload);
+    return stream_write_chunk(&c, payload);
 }
 
-static void say_who(uint64_t start_clock)
+/* False: the recording does not know us; of `mallow record` it learns by that. */
+static bool say_who(uint64_t start_clock)
 {
     size_t room = 8192 + recorder.description_bytes;
     uint8_t *p = (uint8_t *)own_map(room);
     if (!p)
-        return;
+        return !recorder.lone;
     struct tlvs t = {p, p + room};
     uint32_t v;
     uint64_t start[3] = {start_clock, clock_monotonic_ns(), clock_realtime_ns()};
@@ -206,8 +215,16 @@ static void say_who(uint64_t start_clock)
         memcpy(t.at, recorder.description, recorder.description_bytes);
         t.at += recorder.description_bytes;
     }
-    chunk_of_tlvs(MLW_CHUNK_PROCESS, p, (size_t)(t.at - p));
+    int failed = chunk_of_tlvs(MLW_CHUNK_PROCESS, p, (size_t)(t.at - p));
     unwind_host_unmap(p, room);
+    return !failed || !recorder.lone;
+}
+
+/* Nothing can lead to the shared memory of a process of which the recording does not know. */
+static void stay_unknown(void)
+{
+    sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
+    stay_off("mallow: the recording cannot be written: this process is not recorded\n");
 }
 
 static void say_file(void)
@@ -493,13 +510,6 @@ static void go_live(uint64_t start_clock)
     __atomic_store_n(&me->state, MLW_PROC_LIVE, __ATOMIC_RELEASE);
 }
 
-static void stay_off(const char *why)
-{
-    recorder.off = true;
-    if (why)
-        process_say(why);
-}
-
 /* The file is named as it was given. */
 static void say_of_output(const char *what)
 {
@@ -574,7 +584,10 @@ static void join_first(void)
         recorder.stack_mode = MLW_STACKS_NONE;
     recorder.last_break = next_facts.curbrk ? (uint64_t)*next_facts.curbrk : 0;
     describe(recorder.session->options & MLW_OPT_ENVIRONMENT);
-    say_who(start);
+    if (!say_who(start)) {
+        stay_unknown();
+        return;
+    }
     stream_key_init();
     go_live(start);
 }
@@ -606,6 +619,10 @@ static void join_after_fork(void)
     if (ok && recorder.lone) {
         recorder.session = make_session();
         ok = recorder.session != 0;
+        if (ok) { /* by which a reader knows that it is of this recording */
+            recorder.session->output_device = recorder.output.dev;
+            recorder.session->output_inode = recorder.output.ino;
+        }
     }
     if (!ok || !claim()) {
         stay_off(0);
@@ -615,7 +632,10 @@ static void join_after_fork(void)
     }
     sys_munmap((void *)((uint64_t)old & ~4095ul), 4096);
     recorder.process->control = control & ~(uint32_t)MLW_CTL_RESET;
-    say_who(start);
+    if (!say_who(start)) {
+        stay_unknown();
+        return;
+    }
     go_live(start);
     wiped.control = &recorder.process->control;
     stream_after_fork(live);
@@ -670,7 +690,7 @@ void process_ending(unsigned how, uint32_t status)
     if (!sys_closed && (uint32_t)sys_getpid() != recorder.pid)
         return;
     if (!sys_closed)
-        stream_flush_own();
+        stream_flush_own(recorder.lone);
     recorder.process->end_status = status;
     recorder.process->end_how = how;
     if (!recorder.lone || sys_closed)
@@ -680,8 +700,11 @@ void process_ending(unsigned how, uint32_t status)
     struct tlvs t = {buffer, buffer + sizeof buffer};
     uint64_t end[2] = {clock_now(recorder.clock_kind), how | (uint64_t)(status << 8) << 32};
     tlv(&t, MLW_TLV_END, end, sizeof end);
-    chunk_of_tlvs(MLW_CHUNK_END, buffer, (size_t)(t.at - buffer));
-    sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
+    if (chunk_of_tlvs(MLW_CHUNK_END, buffer, (size_t)(t.at - buffer)))
+        /* the first reader finds the rest, and what was lost, in the shared memory */
+        __atomic_store_n(&recorder.process->control, MLW_CTL_DEAD, __ATOMIC_RELEASE);
+    else
+        sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
 }
 
 void process_not_ending(void)

@@ -136,7 +136,9 @@ HIDDEN uint64_t stream_live_bytes(void); /* usable, by all threads; while there 
 /* live_bytes: what the parent had live. */
 HIDDEN void stream_after_fork(uint64_t live_bytes);
 HIDDEN int stream_write_chunk(struct mlw_chunk *c, const void *payload);
-HIDDEN void stream_flush_own(void);
+/* What this thread has recorded leaves; what cannot stays for a reader (keep), or is dropped and
+ * counted. */
+HIDDEN void stream_flush_own(bool keep);
 
 /* ---- record.c: reached while recording is on; sp and bp are the caller's ---- */
 

@@ -274,7 +274,7 @@ static void drop_calls(struct thread *t, int error)
     }
 }
 
-void stream_flush(struct thread *t)
+static void flush(struct thread *t, bool keep)
 {
     struct mlw_chunk *c = t->chunk;
     if (!c->payload_bytes)
@@ -294,8 +294,11 @@ void stream_flush(struct thread *t)
     }
     if ((r == -EBADF || r == -EFBIG || r == -EPERM || r == -EACCES) && hand_over(t))
         return;
-    drop_calls(t, r);
+    if (!keep)
+        drop_calls(t, r);
 }
+
+void stream_flush(struct thread *t) { flush(t, false); }
 
 void stream_make_room(struct thread *t)
 {
@@ -671,16 +674,16 @@ void thread_notice(struct thread *t, uint32_t word)
         stream_flush(t);
 }
 
-void stream_flush_own(void)
+void stream_flush_own(bool keep)
 {
     struct thread *t = thread_self;
     if (!t || t->busy || !wiped.control)
         return;
     t->busy = (uint64_t)&t;
     barrier();
-    stream_flush(t);
+    flush(t, keep);
     if (t->nested && !t->nested->busy)
-        stream_flush(t->nested);
+        flush(t->nested, keep);
     barrier();
     t->busy = 0;
 }

@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -180,6 +181,11 @@ SYS_INLINE long sys_gettid(void) { return sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0)
 SYS_INLINE long sys_tgkill(int pid, int tid, int signal_number)
 {
     return sys_call(SYS_tgkill, pid, tid, signal_number, 0, 0, 0);
+}
+
+SYS_INLINE long sys_poll(struct pollfd *fds, unsigned long n, int timeout_ms)
+{
+    return sys_call(SYS_poll, (long)fds, (long)n, timeout_ms, 0, 0, 0);
 }
 
 /* The kernel's signal set is 8 bytes: bit n-1 for signal n. Either pointer may be NULL. */

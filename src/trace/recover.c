@@ -75,12 +75,12 @@ static int recover_slot(int fd, uint64_t at, const struct raw_image *m, int out,
     struct mlw_chunk c;
     if (!read_at(fd, &c, sizeof c, at) || c.magic != MLW_CHUNK_MAGIC ||
         c.type != MLW_CHUNK_EVENTS || c.header_bytes != sizeof c || c.image != m->id ||
-        c.slot_state == MLW_SLOT_FREE || !c.payload_bytes ||
+        c.slot_state == MLW_SLOT_FREE || !(c.payload_bytes || c.lost_calls) ||
         c.payload_bytes > sizeof buffer - sizeof c ||
         !read_at(fd, buffer + sizeof c, c.payload_bytes, at + sizeof c))
         return 0;
     c.payload_bytes = whole_rows(buffer + sizeof c, c.payload_bytes, &c, &c.calls);
-    if (!c.payload_bytes)
+    if (!c.payload_bytes && !c.lost_calls)
         return 0;
     c.flags = MLW_CHUNK_RECOVERED;
     memset(c.reserved, 0, sizeof c.reserved);

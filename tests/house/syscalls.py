@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-COMMON = ["next.c", "exec.c", "ending.c", "sandbox.c"]
+COMMON = ["next.c", "exec.c", "ending.c", "sandbox.c", "say.c"]
 # Library -> its sources besides the common ones (src/preload/meson.build), and where its list stands.
 LIBRARIES = {
     "record": (["confine.c", "control.c", "cxx.c", "entry.c", "follow.c", "mapping.c", "own.c", "process.c", "record.c",

@@ -85,13 +85,7 @@ void watch_say(const char *text, size_t n)
     struct stat st;
     if (sys_fstat(2, &st) || st.st_dev != watcher.terminal_dev || st.st_ino != watcher.terminal_ino)
         return;
-    while (n) {
-        long done = sys_write(2, text, n);
-        if (done <= 0)
-            return;
-        text += done;
-        n -= (size_t)done;
-    }
+    guest_say(text, n);
 }
 
 static void say(const char *text) { watch_say(text, strlen(text)); }
