@@ -24,8 +24,16 @@ static void retreat(uint64_t allowed, uint64_t most, bool locked)
 
 static void address_limit(int resource, const struct rlimit *limit)
 {
-    if (resource == RLIMIT_AS && limit && limit->rlim_cur != RLIM_INFINITY && watch_ready())
+    if (!limit || limit->rlim_cur == RLIM_INFINITY ||
+        (resource != RLIMIT_AS && resource != RLIMIT_DATA) || !watch_ready())
+        return;
+    if (resource == RLIMIT_AS) {
         retreat(limit->rlim_cur, UINT64_MAX, false);
+    } else if (!sys_closed && guard_bytes() > limit->rlim_cur / PART) {
+        /* of our addresses only those of guarded slots count as data, all that were ever used */
+        guard_retreat();
+        watch_trouble(MLW_WATCH_RETREATED);
+    }
 }
 
 static void locking(void)
