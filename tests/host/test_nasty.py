@@ -4,9 +4,13 @@ under each tool with glibc, and under one of the tools with one of the other all
 MALLOW_LONG everything with everything."""
 import glob
 import os
+import resource
+import subprocess
 
-from mallowtest import Case, MALLOW, main, run, victim, VICTIMS
+from mallowtest import Case, LIBRARY, MALLOW, main, run, victim, VICTIMS
 
+WATCH = os.path.abspath(os.environ.get("WATCH_LIBRARY", "build/lib/libmallow-watch.so"))
+ARENAS = os.path.join(os.path.dirname(WATCH), "libmallow-arenas.so")
 LONG = bool(os.environ.get("MALLOW_LONG"))
 MODES = ["jumps", "timers", "deaf", "fork-in-handler", "stops", "own-faults", "coroutines", "clone-vm", "raw-exit",
          "cancels", "exec-in-thread", "forks", "abort-at-exit", "usable", "pages", "kernel-writes", "extremes",
@@ -60,6 +64,66 @@ class Nasty(Case):
                 for t, tool in enumerate(TOOLS):
                     if LONG or (k == i % 3 and t == i // 3 % 3):
                         self.under(tool, mode, allocator)
+
+
+class Limited(Case):
+    def test_a_child_that_may_write_no_file(self):
+        """Alone with the library: what it could not write is recovered, or counted; its stacks are whole."""
+        argv = [victim("nasty"), "limited-child"]
+        r = self.record(argv)
+        self.assertEqual(r.rc, 34, r.err)
+        doc = self.report()
+        self.assertEqual((len(doc["processes"]), doc["lost_events"], doc["warnings"]), (2, 0, []))
+        alone = os.path.join(self.dir, "alone.mlw")
+        r = run(argv, env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": alone})
+        self.assertEqual(r.rc, 34, r.err)
+        found = self.report(alone)
+        self.assertGreater(found["lost_events"], 0)
+        # a lost call of realloc counts for two: its release and its allocation
+        reallocs = sum(p["calls"].get("realloc", 0) for p in doc["processes"])
+        total = found["events"] + found["lost_events"]
+        self.assertTrue(doc["events"] <= total <= doc["events"] + reallocs, (total, doc["events"], reallocs))
+        self.assertNotIn("could not be unwound", " ".join(found["warnings"]))
+
+
+class Said(Case):
+    """What a library says on standard error neither ends the program nor makes it wait."""
+    LIBRARIES = [{"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": "/dev/null"},
+                 {"LD_PRELOAD": WATCH, "MALLOW_WATCH_PERIOD": "nonsense"},
+                 {"LD_PRELOAD": ARENAS, "MALLOW_ARENAS": "/dev/null"}]
+
+    def said_to(self, stderr, **how):
+        for env in self.LIBRARIES:
+            with self.subTest(env=env):
+                r = subprocess.run([victim("nasty"), "ends"], env={**os.environ, **env}, stderr=stderr, timeout=300,
+                                   check=False, **how)
+                self.assertEqual(r.returncode, 21)
+
+    def test_it_is_said(self):
+        for env in self.LIBRARIES:
+            r = run([victim("nasty"), "ends"], env=env)
+            self.assertTrue(r.err.startswith(b"mallow: "), (env, r.err))
+
+    def test_nobody_reads(self):
+        read, write = os.pipe()
+        os.close(read)
+        self.said_to(write, restore_signals=True)
+        os.close(write)
+
+    def test_a_reader_that_waits(self):
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(write, bytes(4096))
+        os.set_blocking(write, True)
+        self.said_to(write)
+        os.close(read)
+        os.close(write)
+
+    def test_a_file_at_its_limit(self):
+        with open(os.path.join(self.dir, "stderr"), "wb") as f:
+            self.said_to(f, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
 
 
 if __name__ == "__main__":
