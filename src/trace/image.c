@@ -463,9 +463,9 @@ struct image_work *image_begin(const struct raw *r, const struct timebase *t, ui
     return g;
 }
 
-int image_run(struct image_work *g, uint64_t until, struct error *err)
+int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error *err)
 {
-    for (;;) {
+    for (; rows; rows--) {
         const struct ahead_row *a;
         int k = ahead_head(g->ahead, &a, err);
         if (k <= 0)
@@ -478,6 +478,7 @@ int image_run(struct image_work *g, uint64_t until, struct error *err)
         if (k != PUT_OFF)
             ahead_drop(g->ahead);
     }
+    return 2;
 }
 
 int image_suspend(struct image_work *g, struct error *err)

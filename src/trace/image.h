@@ -18,9 +18,9 @@ struct image_work;
 struct image_work *image_begin(const struct raw *r, const struct timebase *t, uint32_t index,
                                uint32_t number, struct image_work *parent, struct seal_writer *w,
                                struct block_writer *b, struct error *err);
-/* Takes rows up to (not including) the clock `until` (UINT64_MAX: all). 1: there are more, 0: the
- * image is done. */
-int image_run(struct image_work *g, uint64_t until, struct error *err);
+/* Takes rows up to (not including) the clock `until` (UINT64_MAX: all), at most so many. 2: there
+ * may be more of them, 1: there are more behind `until`, 0: the image is done. */
+int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error *err);
 /* Between image_run and the work on a child: what is gathered is written, and the block writer is
  * free for use; then back. */
 int image_suspend(struct image_work *g, struct error *err);

@@ -406,8 +406,8 @@ static int scan(struct raw *r, int fd, uint64_t flag, void (*progress)(void *, u
                 mlw_chunk_checksum(&c, p + sizeof c) == c.checksum) {
                 status = read_chunk(r, &c, p + sizeof c, off | flag, err);
                 off += sizeof c + c.payload_bytes;
-                if (progress && off - told > (64u << 20))
-                    progress(arg, told = off, w.size);
+                if (progress && off - told > (16u << 20))
+                    progress(arg, (told = off) / RAW_SCAN_SHARE, w.size);
                 continue;
             }
             p = window_view(&w, off, sizeof c, &have);

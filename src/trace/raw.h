@@ -90,6 +90,10 @@ struct raw {
     struct pair_map image_map, stream_map;
 };
 
+/* Scanning takes about one part in so many of what sealing takes as well; that much of the progress
+ * is its. */
+#define RAW_SCAN_SHARE 10
+
 /* Scans the file open at fd (kept, not closed by raw_close). Returns 0, or -1 with *err when the
  * file cannot be read, is no recording at all, or is of a later version. Damage is no error. */
 int raw_open(struct raw *r, int fd, void (*progress)(void *, uint64_t, uint64_t), void *arg,

@@ -17,6 +17,7 @@ struct sealing {
     uint32_t *children;    /* images in the order of their starts, by image forked from */
     uint32_t *first_child; /* range of children by image */
     uint32_t images;
+    uint64_t bytes_done; /* of the images that are finished */
     struct image_totals totals;
     const struct seal_how *how;
 };
@@ -63,6 +64,20 @@ static bool has_root(const struct raw *r, uint32_t image)
     }
 }
 
+#define ROWS_AT_ONCE (1u << 18) /* between two signs of progress */
+
+/* The images on the stack are done in part. */
+static void tell(const struct sealing *s, const struct level *levels, size_t depth)
+{
+    uint64_t done = s->bytes_done;
+    for (size_t i = 0; i < depth; i++)
+        done += image_bytes_done(levels[i].work);
+    if (s->how->progress)
+        s->how->progress(s->how->arg,
+                         s->raw->file_bytes / RAW_SCAN_SHARE + done - done / RAW_SCAN_SHARE,
+                         s->raw->file_bytes);
+}
+
 static int seal_family(struct sealing *s, uint32_t root, struct error *err)
 {
     struct level *levels = NULL;
@@ -90,11 +105,12 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
         uint64_t until = UINT64_MAX;
         if (l->next < l->end)
             until = start_of(&s->raw->images[s->children[l->next]]);
-        int k = image_run(l->work, until, err);
+        int k = image_run(l->work, until, ROWS_AT_ONCE, err);
         if (k < 0)
             break;
-        if (s->how->progress)
-            s->how->progress(s->how->arg, image_bytes_done(l->work), s->raw->file_bytes);
+        tell(s, levels, depth);
+        if (k == 2)
+            continue;
         if (l->next < l->end) {
             if (image_suspend(l->work, err))
                 break;
@@ -103,6 +119,7 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
         }
         if (image_finish(l->work, &s->totals, err))
             break;
+        s->bytes_done += image_bytes_done(l->work);
         image_free(l->work);
         if (!--depth) {
             status = 0;

@@ -19,6 +19,7 @@ static char path[64];
 static struct every all;
 static struct gen g;
 static struct gen_stream s;
+static struct trace_open_options options; /* of finish() */
 
 static void begin(void)
 {
@@ -46,7 +47,7 @@ static struct trace *finish(uint32_t how)
     uint64_t end = (g.clock + 100000000) & ~(uint64_t)1;
     gen_pair(&g, end, end / 2);
     fclose(g.f);
-    struct trace *t = trace_open(path, NULL, &err);
+    struct trace *t = trace_open(path, &options, &err);
     assert_non_null(t);
     return t;
 }
@@ -270,6 +271,40 @@ static void a_damaged_block_loses_only_itself(void **unused)
     unlink(path);
 }
 
+struct told {
+    uint64_t last, largest_step, total;
+    unsigned times;
+};
+
+static void hear(void *arg, uint64_t done, uint64_t total)
+{
+    struct told *t = arg;
+    assert_true(done >= t->last && done <= total);
+    if (done - t->last > t->largest_step)
+        t->largest_step = done - t->last;
+    t->last = done;
+    t->total = total;
+    t->times++;
+}
+
+/* However few processes a recording has. */
+static void sealing_says_how_far_it_is(void **unused)
+{
+    (void)unused;
+    struct told told = {0};
+    begin();
+    for (uint64_t i = 0; i < 1500000; i++)
+        call(i & 1 ? MLW_OP_FREE : MLW_OP_MALLOC, 0x1000, 10);
+    options = (struct trace_open_options){.progress = hear, .progress_arg = &told};
+    struct trace *t = finish(MLW_END_EXIT);
+    options = (struct trace_open_options){0};
+    assert_true(told.times > 4);
+    assert_true(told.largest_step < told.total / 3);
+    assert_true(told.last > told.total / 10 * 9);
+    trace_close(t);
+    unlink(path);
+}
+
 static void no_recording_is_an_error(void **unused)
 {
     (void)unused;
@@ -300,6 +335,7 @@ int main(void)
         cmocka_unit_test(missing_chunks_are_lost_calls),
         cmocka_unit_test(garbage_between_chunks_is_counted),
         cmocka_unit_test(a_damaged_block_loses_only_itself),
+        cmocka_unit_test(sealing_says_how_far_it_is),
         cmocka_unit_test(no_recording_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
