@@ -18,7 +18,7 @@ struct heap_cli {
     bool json, leaks, free, diff;
     int by; /* enum heap_view less one; -1: not given */
     uint64_t top;
-    const char *why, *who, *fail_above, *recording, *output;
+    const char *why, *who, *fail_above, *recording, *output, *html;
     struct view_options view; /* of names */
 };
 
@@ -47,6 +47,8 @@ static const struct option_spec specs[] = {
      "look for separate debug information here, too; may be repeated", .completion = VALUE_FOLDER},
     {'n', NULL, OPTION_COUNT, AT(top), "N", "show N rows of a table (default 20; all in JSON)", 1,
      UINT32_MAX},
+    {0, "html", OPTION_TEXT, AT(html), "OUT", "write a page for a browser to this file",
+     .completion = VALUE_FILE},
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
     OPTION_END,
 };
@@ -174,6 +176,10 @@ static int show(const struct heap_cli *cli, struct heap *h, struct opened *opene
                                    .names = opened->names,
                                    .free = cli->free,
                                    .leaks = cli->leaks};
+    if (cli->html && heap_show_page(h, &show, operands[0], cli->html, err))
+        return -1;
+    if (cli->html && !cli->json)
+        return 0;
     return (cli->json ? heap_show_json : heap_show_text)(h, &show, err);
 }
 
@@ -196,8 +202,8 @@ static int check(const struct command *self, const struct heap_cli *cli, int ope
         return command_usage(self, "--diff needs two heaps: OLD NEW");
     if (!cli->diff && operand_count != 1)
         return command_usage(self, "one process or file at a time; --diff compares two");
-    if (cli->diff &&
-        (asked || cli->by >= 0 || cli->leaks || cli->free || cli->recording || cli->output))
+    if (cli->diff && (asked || cli->by >= 0 || cli->leaks || cli->free || cli->recording ||
+                      cli->output || cli->html))
         return command_usage(self, "--diff goes with -n, --json and --fail-above only");
     return 0;
 }

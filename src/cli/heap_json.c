@@ -1,6 +1,7 @@
 /* heap_json.c - a heap as JSON; see heap_show.h. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/document.h"
@@ -214,9 +215,9 @@ static int put_pins(json_object *to, struct heap *h, uint64_t top, struct error 
     return 0;
 }
 
-int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err)
+static struct json_object *tables(struct heap *h, const struct heap_show *s, uint64_t top,
+                                  struct error *err)
 {
-    uint64_t top = s->top_given ? s->top : UINT64_MAX;
     json_object *o = heap_show_facts(heap_facts(h));
     json_object_object_add(o, "arenas", arenas(heap_facts(h)));
     int status = put_table(o, h, HEAP_BY_TYPE, "types", top, err);
@@ -231,7 +232,63 @@ int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err)
     if (!status && heap_facts(h)->verified)
         json_object_object_add(o, "unreachable", leaks(h, s->names, top));
     if (!status)
+        return o;
+    json_object_put(o);
+    return NULL;
+}
+
+int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err)
+{
+    json_object *o = tables(h, s, s->top_given ? s->top : UINT64_MAX, err);
+    if (o)
         document_print(o);
+    json_object_put(o);
+    return o ? 0 : -1;
+}
+
+/* The tree as arrays of arrays: [parent, retained bytes, own bytes, name], a holder first. */
+static int put_tree(json_object *to, struct heap *h, struct error *err)
+{
+    enum { NODES_MAX = 4000, NAME_BYTES = 600 };
+    struct heap_node *nodes;
+    size_t count;
+    if (heap_tree(h, NODES_MAX, &nodes, &count))
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    json_object *list = json_object_new_array();
+    for (size_t i = 0; i < count; i++) {
+        char name[NAME_BYTES];
+        const struct heap_step *step = &nodes[i].step;
+        json_object *row = json_object_new_array();
+        if (step->is_root)
+            snprintf(name, sizeof name, "%s %s%s%s%s", step->type, step->name,
+                     *step->module ? " (" : "", step->module, *step->module ? ")" : "");
+        else
+            snprintf(name, sizeof name, "%s%s at 0x%" PRIx64,
+                     nodes[i].unreachable && nodes[i].parent == UINT32_MAX ? "unreachable: " : "",
+                     step->type, step->address);
+        json_object_array_add(
+            row,
+            json_object_new_int64(nodes[i].parent == UINT32_MAX ? -1 : (int64_t)nodes[i].parent));
+        json_object_array_add(row, json_object_new_uint64(step->retained_bytes));
+        json_object_array_add(row, json_object_new_uint64(step->bytes));
+        json_object_array_add(row, json_object_new_string(name));
+        json_object_array_add(list, row);
+    }
+    json_object_object_add(to, "tree", list);
+    free(nodes);
+    return 0;
+}
+
+int heap_show_page(struct heap *h, const struct heap_show *s, const char *target, const char *path,
+                   struct error *err)
+{
+    enum { ROWS_MAX = 1000 };
+    json_object *o = tables(h, s, s->top_given && s->top < ROWS_MAX ? s->top : ROWS_MAX, err);
+    int status = o ? put_tree(o, h, err) : -1;
+    if (!status) {
+        put_text(o, "target", target);
+        status = document_page(path, "heap", "heap", o, err);
+    }
     json_object_put(o);
     return status;
 }

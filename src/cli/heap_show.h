@@ -28,6 +28,10 @@ struct heap_show {
     bool leaks;          /* the list of unreachable groups */
 };
 
+/* As a page for a browser. target: what was asked about. */
+int heap_show_page(struct heap *h, const struct heap_show *s, const char *target, const char *path,
+                   struct error *err);
+
 /* The frames of a call stack of the recording, innermost first: ids of names. Returns how many; at
  * most max. names may be NULL, stack 0: none. */
 size_t heap_show_frames(struct names *names, uint32_t stack, uint32_t *ids, size_t max);

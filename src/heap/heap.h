@@ -150,4 +150,16 @@ int heap_why(struct heap *h, uint64_t address, struct heap_step **steps, size_t 
 int heap_who(struct heap *h, uint64_t address, struct heap_step **steps, size_t *count,
              enum heap_found *found);
 
+struct heap_node {   /* of the tree of who alone holds what */
+    uint32_t parent; /* index of the node; UINT32_MAX: none holds it alone */
+    struct heap_step step;
+    uint64_t retained_blocks;
+    bool unreachable;
+};
+
+/* The largest nodes, a holder before what it holds; at most `most`, at most HEAP_TREE_DEPTH deep.
+ * The caller frees *nodes. -1 when out of memory. */
+enum { HEAP_TREE_DEPTH = 24 };
+int heap_tree(struct heap *h, size_t most, struct heap_node **nodes, size_t *count);
+
 #endif

@@ -412,3 +412,44 @@ int heap_who(struct heap *h, uint64_t address, struct heap_step **steps, size_t 
             heap_describe(h, g->before[k], &(*steps)[(*count)++]);
     return 0;
 }
+
+/* --- the tree --- */
+
+/* How many nodes retain at least so much; with nodes: fills them. */
+static size_t tree_of(const struct heap *h, uint64_t least, struct heap_node *nodes, size_t most)
+{
+    const struct graph *g = &h->graph;
+    uint32_t open[HEAP_TREE_DEPTH + 1] = {UINT32_MAX}, until[HEAP_TREE_DEPTH + 1] = {g->count};
+    unsigned depth = 0;
+    size_t count = 0;
+    for (uint32_t place = 1; place < g->count && count < most;) {
+        uint32_t n = h->by_place[place];
+        while (depth && place >= until[depth])
+            depth--;
+        if (g->retained[n] < least || depth == HEAP_TREE_DEPTH) {
+            place += g->span[n];
+            continue;
+        }
+        if (nodes) {
+            nodes[count] = (struct heap_node){.parent = open[depth],
+                                              .retained_blocks = g->retained_blocks[n],
+                                              .unreachable = n >= g->reached};
+            heap_describe(h, n, &nodes[count].step);
+        }
+        depth++;
+        open[depth] = (uint32_t)count++;
+        until[depth] = place + g->span[n];
+        place++;
+    }
+    return count;
+}
+
+int heap_tree(struct heap *h, size_t most, struct heap_node **nodes, size_t *count)
+{
+    uint64_t least = h->graph.retained[0] / 5000 + 1;
+    while (tree_of(h, least, NULL, most + 1) > most)
+        least *= 2;
+    *nodes = calloc(most + 1, sizeof **nodes);
+    *count = *nodes ? tree_of(h, least, *nodes, most) : 0;
+    return *nodes ? 0 : -1;
+}

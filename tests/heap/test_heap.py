@@ -1,4 +1,5 @@
 """`mallow heap`: leaks, types, ways, options, targets that cannot be read."""
+import json
 import os
 import re
 import resource
@@ -281,6 +282,17 @@ class Saved(HeapTest):
             with open(path, "wb") as f:
                 f.write(whole[:size])
             self.assertRegex(self.heap(path, status=1).stderr, r"\Amallow heap: .*section \d.*\n\Z")
+
+    def test_page(self):
+        p, path, _ = self.save("20")
+        page = os.path.join(self.folder, "heap.html")
+        self.assertEqual(self.heap("--html", page, path).stdout, "")
+        with open(page, encoding="utf-8") as f:
+            text = f.read()
+        self.assertIn('id="heap">', text)
+        self.assertLess(len(text), 5000000)
+        self.assertEqual(json.loads(self.heap("--json", "--html", page, path).stdout), self.heap_json(p.pid) | {
+            "stopped_ns": self.heap_json(path)["stopped_ns"], "time_ns": self.heap_json(path)["time_ns"]})
 
     def test_difference(self):
         _, old, _ = self.save("10")

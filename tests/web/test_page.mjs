@@ -2,7 +2,7 @@
 // Chromium; the test clicks, brushes, searches, and compares every number that it reads with
 // `mallow report --json`. Usage: test_page.mjs MALLOW BUILD_WEB [SCREENSHOT_FOLDER]
 import assert from "node:assert/strict";
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import os from "node:os";
@@ -435,6 +435,37 @@ async function tuning(browser) {
   });
 }
 
+/** mallow heap: figures, the treemap, tables; a look into a holder and back. */
+async function heap(browser) {
+  const file = path.join(folder, "heap.html");
+  const victim = spawn(onPath("perl"), ["-e", "my @a = map { [1 .. $_ % 9] } 1 .. 20000; $| = 1; print 'x'; sleep 600"], { stdio: ["ignore", "pipe", "ignore"] });
+  try {
+    await new Promise((done) => victim.stdout.once("data", done));
+    const document = JSON.parse(run("heap", "--json", "--html", file, String(victim.pid)));
+    assert.ok(fs.statSync(file).size <= 5000000);
+    await other(browser, file, async (page) => {
+      assert.equal(await number(page, "#used"), document.used_bytes);
+      assert.equal(await number(page, "#trimmable"), document.trimmable_bytes);
+      assert.equal(await number(page, "#unreachable-bytes"), document.unreachable_bytes);
+      for (const [id, key] of [["types", "types"], ["roots", "roots"]]) {
+        const have = await page.$$eval(`#${id} tbody tr td:first-child`, (cells) => cells.map((c) => Number(c.dataset.exact)));
+        assert.deepEqual(have, document[key].slice(0, 20).map((r) => r.retained_bytes), `heap: ${id}`);
+      }
+      const names = () => page.$$eval("#path button", (list) => list.map((e) => e.textContent));
+      const held = await page.$$eval("#treemap [data-node]", (list) => list.map((e) => Number(e.dataset.exact)));
+      assert.ok(held.length > 0 && held.reduce((a, b) => a + b) <= document.used_bytes, "heap: the treemap holds no more than there is");
+      await page.$eval("#treemap .holder", (e) => e.dispatchEvent(new MouseEvent("click", { bubbles: true })));
+      await settled(page);
+      assert.equal((await names()).length, 2);
+      await press(page, "#path button");
+      assert.deepEqual(await names(), ["all blocks"]);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "heap: wider than the window");
+    });
+  } finally {
+    victim.kill();
+  }
+}
+
 /** Light, dark and narrow: nothing sticks out sideways; pictures for people when a folder is given. */
 async function looks(browser, recording, name) {
   for (const [theme, width] of [["light", 1280], ["dark", 1920], ["light", 390]]) {
@@ -508,6 +539,7 @@ try {
     await difference(browser, recordings.perl, recordings.gcc);
     await comparison(browser, recordings.perl);
     await tuning(browser);
+    await heap(browser);
     await looks(browser, recordings.gcc, "gcc");
     await looks(browser, recordings.python, "python");
   } finally {

@@ -1,6 +1,7 @@
 /** The page, top to bottom: how much, when, who, why is more resident, what the blocks are like. */
 import { render, type ComponentChildren } from "preact";
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { HeapPage, type HeapDocument } from "./heap";
 import { ComparePage, type CompareDocument } from "./compare";
 import { hasBlock, loadProcess, loadSummary, unpack, type Listed, type Process, type Summary } from "./data";
 import { Faults, hasFaults } from "./faults";
@@ -280,6 +281,7 @@ async function content() {
   if (hasBlock("diff")) return <DiffPage d={(await unpack("diff")) as DiffDocument} />;
   if (hasBlock("compare")) return <ComparePage d={(await unpack("compare")) as CompareDocument} />;
   if (hasBlock("tune")) return <TunePage d={(await unpack("tune")) as TuneDocument} />;
+  if (hasBlock("heap")) return <HeapPage d={(await unpack("heap")) as HeapDocument} />;
   return <Page summary={await loadSummary()} />;
 }
 
