@@ -74,10 +74,13 @@ struct arenas_site {
 
 /* For the way by symbols: distances from a function to variables of its library. */
 struct arenas_places {
-    __s64 main_arena; /* from sysmalloc */
-    __s64 limits_too; /* mp_, from sysmalloc */
-    __s64 free_list;  /* from arena_get2 */
-    __s64 limits;     /* mp_, from munmap_chunk */
+    __s64 main_arena;  /* from sysmalloc */
+    __s64 limits_too;  /* mp_, from sysmalloc */
+    __s64 free_list;   /* from arena_get2 */
+    __s64 limits;      /* mp_, from munmap_chunk */
+    __s64 fixed;       /* in mp_: not 0 when the thresholds do not change by themselves */
+    __s64 double_free; /* what malloc_printerr is given for one in a thread's cache, from it; 0:
+                          unknown */
 };
 
 enum { ARENAS_EVENT = 16 };

@@ -122,6 +122,7 @@ struct printing {
     const struct command *self;
     const struct probe_cli *cli;
     struct probe_report how;
+    struct probe_arenas_lines lines;
     FILE *out;
     bool failed;
     struct error err;
@@ -129,6 +130,8 @@ struct printing {
 
 static void print(struct printing *p, const struct probe_result *r)
 {
+    if (!p->cli->json && !p->cli->folded)
+        probe_arenas_rest(p->out, &p->lines);
     int bad = p->cli->json     ? probe_report_json(p->out, r, &p->how, &p->err)
               : p->cli->folded ? probe_report_folded(p->out, r, &p->how, &p->err)
                                : probe_report_text(p->out, r, &p->how, &p->err);
@@ -154,10 +157,10 @@ static void on_say(void *arg, const char *line)
 
 static void on_moment(void *arg, uint32_t pid, const struct arena_moment *m)
 {
-    const struct printing *p = arg;
+    struct printing *p = arg;
     (void)pid;
     if (!p->cli->json && !p->cli->folded) {
-        probe_arenas_line(p->out, m);
+        probe_arenas_line(p->out, &p->lines, m);
         fflush(p->out);
     }
 }

@@ -294,9 +294,19 @@ static bool from_raw(struct arenas_process *p, struct arenas_event *e)
         return true;
     case ARENAS_HEAP_LESS:
     case ARENAS_HEAP_FREE: return h != NULL;
-    case ARENAS_LIMITS:
+    case ARENAS_LIMITS: {
+        const uint64_t was = p->mmap_threshold_bytes, trim = (uint64_t)e->argument[1];
+        if (was == (uint64_t)e->argument[0])
+            return false;
         e->probe = ARENAS_FREE_DYN_THRESHOLDS;
-        return p->mmap_threshold_bytes != (uint64_t)e->argument[0];
+        if (!e->argument[2])
+            return true;
+        e->probe = ARENAS_MMAP_THRESHOLD; /* it was set, by GLIBC_TUNABLES for instance */
+        p->trim_threshold_bytes = trim;
+        e->argument[1] = (int64_t)was;
+        e->argument[2] = 0;
+        return true;
+    }
     case ARENAS_GOT:
         if (e->argument[2] && e->argument[2] == e->argument[0])
             e->probe = ARENAS_REUSE_FREE_LIST;

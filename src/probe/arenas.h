@@ -60,11 +60,15 @@ enum arenas_waits {
     ARENAS_WAITS_NONE   /* the source cannot see them */
 };
 
+enum { ARENAS_NOT_SEEN_MAX = 4 };
+
 struct arenas {
     struct arenas_process *process;
     size_t processes;
     enum arenas_waits waits;
-    bool failed; /* out of memory: something is missing */
+    const char *const *not_seen; /* what the source cannot see, ARENAS_NOT_SEEN_MAX, NULL behind the
+                                    last; NULL: all is seen */
+    bool failed;                 /* out of memory: something is missing */
 };
 
 /* Takes an event of the kernel side. Raw ones become those of glibc. Returns the moment that it is

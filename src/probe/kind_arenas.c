@@ -223,6 +223,16 @@ static int choose_best(struct engine *e, struct found *f, struct error *err)
     return 0;
 }
 
+/* What only the static probes tell, by source. */
+static const char *const not_seen[][ARENAS_NOT_SEEN_MAX] = {
+    [PROBE_SOURCE_SYMBOLS] = {"the settings arena_max, arena_test and tcache_* of GLIBC_TUNABLES"},
+    [PROBE_SOURCE_PRELOAD] = {"double frees that a thread's cache notices", "waits and retries",
+                              "the settings arena_max, arena_test and tcache_* of GLIBC_TUNABLES"},
+    [PROBE_SOURCE_CALLS] = {"double frees that a thread's cache notices",
+                            "thresholds and other settings by mallopt or GLIBC_TUNABLES",
+                            "reuse of arenas"},
+};
+
 static int arenas_choose(struct engine *e, struct error *err)
 {
     const struct probe_options *o = e->options;
@@ -240,6 +250,7 @@ static int arenas_choose(struct engine *e, struct error *err)
         [PROBE_SOURCE_CALLS] = ARENAS_WAITS_OTHER,
     };
     f->arenas.waits = waits[f->source];
+    f->arenas.not_seen = not_seen[f->source];
     e->result->counts_requests = o->sizes;
     if (f->source != PROBE_SOURCE_PRELOAD)
         return 0;
@@ -249,14 +260,21 @@ static int arenas_choose(struct engine *e, struct error *err)
 
 /* ---- loading and attaching ---- */
 
+/* Where the thresholds' being fixed stands in mp_, which grew by three fields with glibc 2.35. */
+static int64_t fixed_at(const struct found *f) { return address_of(f, "alloc_new_heap") ? 72 : 52; }
+
 static int set_places(struct engine *e, const struct found *f, struct error *err)
 {
+    static const char double_free[] = "free(): double free detected in tcache 2";
+    const uint64_t text = functions_text(f->path, double_free, sizeof double_free);
     struct bpf_map *map = bpf_object__find_map_by_name(e->object, ".rodata.places");
     const struct arenas_places places = {
         .main_arena = (int64_t)(address_of(f, "main_arena") - address_of(f, "sysmalloc")),
         .limits_too = (int64_t)(address_of(f, "mp_") - address_of(f, "sysmalloc")),
         .free_list = (int64_t)(address_of(f, "free_list") - address_of(f, "arena_get2")),
-        .limits = (int64_t)(address_of(f, "mp_") - address_of(f, "munmap_chunk"))};
+        .limits = (int64_t)(address_of(f, "mp_") - address_of(f, "munmap_chunk")),
+        .fixed = fixed_at(f),
+        .double_free = text ? (int64_t)(text - address_of(f, "malloc_printerr")) : 0};
     if (!map || bpf_map__set_initial_value(map, &places, sizeof places))
         return error_system(err, "cannot configure the programs");
     return 0;

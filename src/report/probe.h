@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "probe/arenas.h"
 #include "probe/probe.h"
 #include "symbol/symbol.h"
 
@@ -28,7 +29,13 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
 int probe_report_folded(FILE *out, const struct probe_result *r, const struct probe_report *how,
                         struct error *err);
 
-/* One line for what glibc's allocator just did; nothing for what only the summary tells. */
-void probe_arenas_line(FILE *out, const struct arena_moment *m);
+/* One line for what glibc's allocator just did; nothing for what only the summary tells, nor for
+ * what was told several times already: how often it was in all, probe_arenas_rest says, with which
+ * the counting begins anew. */
+struct probe_arenas_lines {
+    uint64_t seen[ARENAS_PROBES];
+};
+void probe_arenas_line(FILE *out, struct probe_arenas_lines *lines, const struct arena_moment *m);
+void probe_arenas_rest(FILE *out, struct probe_arenas_lines *lines);
 
 #endif

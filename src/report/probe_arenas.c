@@ -1,5 +1,5 @@
 /* probe_arenas.c - see probe_arenas.h. The lines and the summary are those of the SystemTap script
- * that this kind of probe takes the place of. */
+ * that this kind of probe takes the place of, with sizes for people and nothing said twice. */
 #include "report/probe_arenas.h"
 
 #include <inttypes.h>
@@ -10,35 +10,69 @@
 #include "base/text.h"
 #include "report/probe_rows.h"
 
-void probe_arenas_line(FILE *out, const struct arena_moment *m)
+enum { EACH = 8 }; /* lines of one kind */
+
+/* What a line says of each; NULL: only the summary tells it. */
+static const char *words_of(uint32_t probe)
 {
-    switch (m->probe) {
-    case ARENAS_HEAP_NEW: text_printf(out, "%u: New heap\n", m->tid); return;
-    case ARENAS_NEW: text_printf(out, "%u: Created new arena\n", m->tid); return;
-    case ARENAS_REUSE:
-        if (m->argument[1])
-            text_printf(out, "%u: failed to allocate on own arena, trying another\n", m->tid);
-        return;
-    case ARENAS_FREE_DYN_THRESHOLDS:
-        text_printf(out, "%u: New thresholds:: mmap: %" PRId64 " bytes, trim: %" PRId64 " bytes\n",
-                    m->tid, m->argument[0], m->argument[1]);
-        return;
-    case ARENAS_TCACHE_DOUBLE_FREE:
-        text_printf(out, "%u: double free of a block in the thread's cache\n", m->tid);
-        return;
+    switch (probe) {
+    case ARENAS_HEAP_NEW: return "New heap";
+    case ARENAS_NEW: return "Created new arena";
+    case ARENAS_REUSE: return "failed to allocate on own arena, trying another";
+    case ARENAS_TCACHE_DOUBLE_FREE: return "double free of a block in the thread's cache";
     case ARENAS_HEAP_MORE:
     case ARENAS_HEAP_LESS:
     case ARENAS_HEAP_FREE:
     case ARENAS_SBRK_MORE:
     case ARENAS_SBRK_LESS:
     case ARENAS_REUSE_FREE_LIST:
-    case ARENAS_REUSE_WAIT: return; /* the summary has their sums */
-    default: break;
+    case ARENAS_REUSE_WAIT: return NULL;
+    default: return arenas_name(probe);
     }
-    text_printf(out, "%u: %s", m->tid, arenas_name(m->probe));
-    for (unsigned i = 0; i < arenas_argument_count(m->probe) && i < ARENAS_ARGUMENTS; i++)
-        text_printf(out, " %" PRId64, m->argument[i]);
+}
+
+static void print_line(FILE *out, const struct arena_moment *m)
+{
+    const char *words = words_of(m->probe);
+    char mmap[HUMAN_TEXT_BYTES], trim[HUMAN_TEXT_BYTES];
+    if (!words)
+        return;
+    if (m->probe == ARENAS_FREE_DYN_THRESHOLDS) {
+        text_printf(out, "%u: New thresholds:: mmap: %s, trim: %s\n", m->tid,
+                    human_size(mmap, (uint64_t)m->argument[0]),
+                    human_size(trim, (uint64_t)m->argument[1]));
+        return;
+    }
+    text_printf(out, "%u: %s", m->tid, words);
+    if (words == arenas_name(m->probe))
+        for (unsigned i = 0; i < arenas_argument_count(m->probe) && i < ARENAS_ARGUMENTS; i++)
+            text_printf(out, " %" PRId64, m->argument[i]);
     putc('\n', out);
+}
+
+/* Thresholds say something new each time. */
+static bool is_news(uint32_t probe)
+{
+    return probe == ARENAS_FREE_DYN_THRESHOLDS || probe == ARENAS_TCACHE_DOUBLE_FREE;
+}
+
+void probe_arenas_line(FILE *out, struct probe_arenas_lines *lines, const struct arena_moment *m)
+{
+    if (m->probe == ARENAS_REUSE && !m->argument[1])
+        return;
+    if (m->probe >= ARENAS_PROBES || is_news(m->probe) || lines->seen[m->probe]++ < EACH)
+        print_line(out, m);
+}
+
+void probe_arenas_rest(FILE *out, struct probe_arenas_lines *lines)
+{
+    for (uint32_t i = 0; i < ARENAS_PROBES; i++) {
+        char more[HUMAN_TEXT_BYTES];
+        if (lines->seen[i] > EACH && words_of(i))
+            text_printf(out, "%s more: %s\n", human_count(more, lines->seen[i] - EACH),
+                        words_of(i));
+        lines->seen[i] = 0;
+    }
 }
 
 /* Of a process while its threshold was that. */
@@ -75,9 +109,14 @@ static void print_requests(FILE *out, const struct probe_result *r, uint32_t pid
     char below[HUMAN_TEXT_BYTES], from[HUMAN_TEXT_BYTES];
     if (!r->counts_requests)
         return;
+    char threshold[HUMAN_TEXT_BYTES];
+    if (!find_regime(r, pid, 0, &g)) {
+        fputs("Requests and the mmap threshold: none\n", out);
+        return;
+    }
     fputs("Requests and the mmap threshold:\n", out);
     for (uint64_t least = 0; find_regime(r, pid, least, &g); least = g.threshold + 1)
-        text_printf(out, "\t%" PRIu64 " bytes: %s below, %s from it on\n", g.threshold,
+        text_printf(out, "\t%s: %s below, %s from it on\n", human_size(threshold, g.threshold),
                     human_count(below, g.below), human_count(from, g.from));
 }
 
@@ -88,37 +127,90 @@ static const char *const waits_are[] = {
     [ARENAS_WAITS_NONE] = "not known",
 };
 
-void probe_arenas_text(FILE *out, const struct probe_result *r)
+static void print_not_seen(FILE *out, const struct arenas *a)
+{
+    if (!a->not_seen || !a->not_seen[0])
+        return;
+    fputs("Not seen by this source:", out);
+    for (unsigned i = 0; i < ARENAS_NOT_SEEN_MAX && a->not_seen[i]; i++)
+        text_printf(out, "%s %s", i ? ";" : "", a->not_seen[i]);
+    putc('\n', out);
+}
+
+static void print_waits(FILE *out, const struct arenas *a, const struct arenas_process *p)
 {
     static const char *const contention[] = {
-        [ARENAS_WAITS_REUSE] = "Contention:",
-        [ARENAS_WAITS_LOCK] = "Contention (waits for any arena's lock):",
-        [ARENAS_WAITS_OTHER] = "Contention (waits for the lock of any arena but the main one):",
+        [ARENAS_WAITS_REUSE] = "Contention",
+        [ARENAS_WAITS_LOCK] = "Contention (waits for any arena's lock)",
+        [ARENAS_WAITS_OTHER] = "Contention (waits for the lock of any arena but the main one)",
         [ARENAS_WAITS_NONE] = "Contention: not seen from within the program",
     };
+    const bool seen = a->waits != ARENAS_WAITS_NONE;
+    text_printf(out, "%s%s\n", contention[a->waits], !seen ? "" : p->waits ? ":" : ": none");
+    for (size_t k = 0; k < p->waits; k++)
+        text_printf(out, "\t%u: %" PRIu64 " wait%s\n", p->wait[k].tid, p->wait[k].count,
+                    p->wait[k].count == 1 ? "" : "s");
+}
+
+/* A line an arena, with the threads that use it: there may be hundreds. */
+static void print_arenas(FILE *out, const struct arenas_process *p)
+{
+    enum { NAMED = 8 };
+    size_t used = 0;
+    for (size_t k = 0; k < p->arenas; k++) {
+        const struct arena *a = &p->arena[k];
+        char name[32] = "main_arena";
+        if (!a->threads)
+            continue;
+        fputs(used++ ? "" : "Active arenas:\n", out);
+        if (a->address)
+            snprintf(name, sizeof name, "0x%" PRIx64, a->address);
+        text_printf(out, "\t%s <-", name);
+        for (size_t t = 0; t < a->threads && t < NAMED; t++)
+            text_printf(out, " %u", a->thread[t]);
+        if (a->threads > NAMED)
+            text_printf(out, " and %zu threads more", a->threads - NAMED);
+        putc('\n', out);
+    }
+    if (!used)
+        fputs("Active arenas: none\n", out);
+}
+
+static void print_heaps(FILE *out, const struct arenas_process *p)
+{
+    enum { SHOWN = 16 };
+    char size[HUMAN_TEXT_BYTES];
+    uint64_t sum = 0;
+    for (size_t k = 0; k < p->heaps; k++)
+        sum += p->heap[k].bytes;
+    if (!p->heaps)
+        fputs("Allocated heaps: none\n", out);
+    else
+        text_printf(out, "Allocated heaps: %zu, %s\n", p->heaps, human_size(size, sum));
+    for (size_t k = 0; k < p->heaps && k < SHOWN; k++)
+        text_printf(out, "\t0x%" PRIx64 " -> %s\n", p->heap[k].address,
+                    human_size(size, p->heap[k].bytes));
+    if (p->heaps > SHOWN)
+        text_printf(out, "\tand %zu more\n", p->heaps - SHOWN);
+}
+
+void probe_arenas_text(FILE *out, const struct probe_result *r)
+{
     const struct arenas *a = r->arenas;
+    char size[HUMAN_TEXT_BYTES];
+    print_not_seen(out, a);
     for (size_t i = 0; i < a->processes; i++) {
         const struct arenas_process *p = &a->process[i];
+        const uint64_t grown = (uint64_t)(p->sbrk_bytes < 0 ? -p->sbrk_bytes : p->sbrk_bytes);
         if (a->processes > 1)
             text_printf(out, "Process %u:\n", p->pid);
-        text_printf(out, "%s\n", contention[a->waits]);
-        for (size_t k = 0; k < p->waits; k++)
-            text_printf(out, "\t%u: %" PRIu64 " waits\n", p->wait[k].tid, p->wait[k].count);
-        fputs("Active arenas:\n", out);
-        for (size_t k = 0; k < p->arenas; k++)
-            for (size_t t = 0; t < p->arena[k].threads; t++)
-                if (p->arena[k].address)
-                    text_printf(out, "\t%u -> 0x%" PRIx64 "\n", p->arena[k].thread[t],
-                                p->arena[k].address);
-                else
-                    text_printf(out, "\t%u -> main_arena\n", p->arena[k].thread[t]);
-        fputs("Allocated heaps:\n", out);
-        for (size_t k = 0; k < p->heaps; k++)
-            text_printf(out, "\t0x%" PRIx64 " -> %" PRIu64 " bytes\n", p->heap[k].address,
-                        p->heap[k].bytes);
-        text_printf(out, "Total sbrk: %" PRId64 " bytes\n", p->sbrk_bytes);
-        text_printf(out, "Mmap threshold in the end: %" PRIu64 " kb\n",
-                    p->mmap_threshold_bytes / 1024);
+        print_waits(out, a, p);
+        print_arenas(out, p);
+        print_heaps(out, p);
+        text_printf(out, "Total sbrk: %s%s\n", p->sbrk_bytes < 0 ? "-" : "",
+                    human_size(size, grown));
+        text_printf(out, "Mmap threshold in the end: %s\n",
+                    human_size(size, p->mmap_threshold_bytes));
         print_requests(out, r, p->pid);
     }
 }
@@ -215,6 +307,10 @@ void probe_arenas_json(struct json *j, const struct probe_result *r)
     const struct arenas *a = r->arenas;
     write_process(j, r, a->processes ? &a->process[0] : &none);
     json_text(j, "waits_are", waits_are[a->waits]);
+    json_open_array(j, "not_seen");
+    for (unsigned i = 0; a->not_seen && i < ARENAS_NOT_SEEN_MAX && a->not_seen[i]; i++)
+        json_text(j, NULL, a->not_seen[i]);
+    json_close_array(j);
     json_open_array(j, "children");
     for (size_t i = 1; i < a->processes; i++) {
         json_open_object(j, NULL);

@@ -22,11 +22,42 @@ static void put_value(struct buffer *b, char unit, uint64_t value)
     buffer_append_char(b, ' ');
 }
 
-static void put_values(struct buffer *b, const struct probe_layout *l, const struct probe_value *v)
+static void put_values(struct buffer *b, const struct probe_layout *l, const struct probe_value *v,
+                       bool is_part)
 {
-    for (int i = 0; i < PROBE_VALUES; i++)
-        if (l->value[i])
+    for (int i = 0; i < PROBE_VALUES; i++) {
+        if (!l->value[i])
+            continue;
+        if (i || !is_part)
             put_value(b, l->unit[i], probe_value(v, i));
+        else
+            buffer_printf(b, "%*s", VALUE_WIDTH + 1, "");
+    }
+}
+
+/* Of a gauge: a size that is and was nothing. */
+static bool is_nothing(const struct probe_layout *l, const struct probe_group *g)
+{
+    for (int i = 1; i < PROBE_VALUES; i++)
+        if (!l->gauge || (l->value[i] && probe_value(&g->sum.value, i)))
+            return false;
+    return true;
+}
+
+static size_t count_shown(const struct probe_layout *l, const struct probe_groups *g)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->count; i++)
+        n += !is_nothing(l, &g->group[i]);
+    return n;
+}
+
+/* Of a gauge, a kind of page: its process's changes are counted once, with the whole size. */
+static bool is_part(const struct probe_result *r, const struct probe_layout *l,
+                    const struct probe_key *k)
+{
+    return l->gauge && r->by & PROBE_BY_FUNCTION && k->what < r->name_count &&
+           strcmp(r->names[k->what], "resident") != 0;
 }
 
 /* "1,234 calls, 5.6 KB asked for". */
@@ -137,7 +168,14 @@ static void print_groups(const struct page *p, const struct probe_result *r,
                          const struct probe_groups *g)
 {
     struct buffer b = {0};
+    size_t left = count_shown(l, g), shown = 0;
     putc('\n', p->out);
+    if (!left) {
+        buffer_append_text(&b, "nothing of this kind happened");
+        page_line(p, &b);
+        buffer_release(&b);
+        return;
+    }
     for (int i = 0; i < PROBE_VALUES; i++)
         if (l->value[i]) {
             page_right(&b, l->title[i], VALUE_WIDTH);
@@ -146,12 +184,15 @@ static void print_groups(const struct page *p, const struct probe_result *r,
     page_line(p, &b);
     for (size_t i = 0; i < g->count; i++) {
         buffer_clear(&b);
-        if (i == how->top) {
-            buffer_printf(&b, "... and %zu more (-n shows more)", g->count - i);
+        if (is_nothing(l, &g->group[i]))
+            continue;
+        if (shown == how->top) {
+            buffer_printf(&b, "... and %zu more (-n shows more)", left - shown);
             page_line(p, &b);
             break;
         }
-        put_values(&b, l, &g->group[i].sum.value);
+        shown++;
+        put_values(&b, l, &g->group[i].sum.value, is_part(r, l, &g->group[i].sum.key));
         put_label(&b, r, &g->group[i].sum.key);
         page_line(p, &b);
         print_stacks(p, r, how, &g->group[i].sum.key);
@@ -204,7 +245,7 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
     if (probe_groups_make(&g, r, err))
         return -1;
     if (l->gauge)
-        buffer_printf(&b, "%zu sizes", g.count);
+        buffer_printf(&b, "%zu sizes", count_shown(l, &g));
     else
         put_total(&b, l, &g.total);
     fputs(p.bold ? "\033[1m" : "", out);

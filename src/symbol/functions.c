@@ -224,6 +224,31 @@ size_t functions_segments(const char *path, struct elf_segment *segments, size_t
     return n;
 }
 
+uint64_t functions_text(const char *path, const char *text, size_t bytes)
+{
+    struct error ignored;
+    int fd;
+    size_t programs = 0;
+    uint64_t address = 0;
+    GElf_Phdr p;
+    Elf *elf = open_elf(path, &fd, &ignored);
+    if (!elf)
+        return 0;
+    if (elf_getphdrnum(elf, &programs))
+        programs = 0;
+    for (size_t i = 0; i < programs && !address; i++) {
+        if (!gelf_getphdr(elf, (int)i, &p) || p.p_type != PT_LOAD || p.p_flags & PF_W)
+            continue;
+        const Elf_Data *d = elf_getdata_rawchunk(elf, (int64_t)p.p_offset, p.p_filesz, ELF_T_BYTE);
+        const char *at = d && d->d_buf ? memmem(d->d_buf, d->d_size, text, bytes) : NULL;
+        if (at)
+            address = p.p_vaddr + (uint64_t)(at - (const char *)d->d_buf);
+    }
+    elf_end(elf);
+    close(fd);
+    return address;
+}
+
 size_t functions_build_id(const char *path, uint8_t *id, size_t room)
 {
     struct error ignored;

@@ -316,10 +316,12 @@ int follow_pid(struct follow *f, pid_t pid, struct error *err)
         command_line(pid, command, sizeof command);
         return error_set(
             err, ERROR_UNSUPPORTED,
-            "process %d (%.60s) runs without libmallow-watch.so, which has to be "
-            "there from its start: start it again as 'mallow watch -- %.120s', or with "
-            "the library in LD_PRELOAD",
-            (int)pid, command, command);
+            "process %d (%.60s) runs without libmallow-watch.so, which has to be there from its "
+            "start; as it runs, 'mallow record -p %d' records each of its calls, and 'mallow probe "
+            "calls -p %d' counts them by call stack; or start it again as 'mallow watch -- "
+            "%.120s', "
+            "or with the library in LD_PRELOAD",
+            (int)pid, command, (int)pid, (int)pid, command);
     }
     if (status) /* it has not sampled anything yet */
         return wait_for(f, pid, err);

@@ -1,5 +1,6 @@
 /* arenas_family.c - every function that makes or takes blocks, in the main arena and in a thread's,
- * which gets a second heap and loses it again. Prints the bytes of all heaps and those of sbrk. */
+ * which gets a second heap and loses it again. Prints the bytes of all heaps and those of sbrk.
+ * With "twice", it frees a block twice instead. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -59,8 +60,20 @@ static void tell(void)
     _Exit(write(1, out, (size_t)n) != n);
 }
 
-int main(void)
+/* A block freed twice, which the thread's cache notices; a large one between. */
+static void twice(void)
 {
+    void *volatile p = malloc(64), *volatile again = p, *volatile large = malloc(100000);
+    memset(large, 1, 100000);
+    free(large);
+    free(p);
+    free(again);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "twice"))
+        twice();
     pthread_t t;
     static void *large[200];
     mallopt(M_MMAP_THRESHOLD, 1 << 20);

@@ -54,13 +54,13 @@ class Notes(Case):
     def test_the_summary_of_the_founding_script(self):
         out = mallow("probe", "arenas", "--lib", LIBRARY, "--", victim("notes_main"))
         self.assertEqual(out.returncode, 1, out.stderr)
-        text = re.sub(r"\b\d{2,6}\b(?=:| ->)", "TID", out.stdout)
+        text = re.sub(r"\b\d{2,6}\b(?=:|$)", "TID", out.stdout, flags=re.M)
         self.assertIn("TID: New heap\nTID: New heap\nTID: Created new arena\n", text)
-        self.assertIn("TID: New thresholds:: mmap: 65536 bytes, trim: 131072 bytes\n", text)
-        self.assertTrue(text.endswith("Contention:\n\tTID: 1 waits\nActive arenas:\n\tTID -> 0x7f1000000030\n"
-                                      "Allocated heaps:\n\t0x7f1000000000 -> 135168 bytes\n"
-                                      "Total sbrk: 262144 bytes\n"
-                                      f"Mmap threshold in the end: {0x7f1000000000 // 1024} kb\n"), text)
+        self.assertIn("TID: New thresholds:: mmap: 64.0 KB, trim: 128.0 KB\n", text)
+        self.assertTrue(text.endswith("Contention:\n\tTID: 1 wait\nActive arenas:\n\t0x7f1000000030 <- TID\n"
+                                      "Allocated heaps: 1, 132.0 KB\n\t0x7f1000000000 -> 132.0 KB\n"
+                                      "Total sbrk: 256.0 KB\n"
+                                      f"Mmap threshold in the end: {0x7f1000000000 / 2**40:.1f} TB\n"), text)
 
 
 class Agrees:
@@ -274,14 +274,15 @@ class Founding(Case):
         self.assertEqual(out.returncode, 1, out.stderr)  # nothing found
         live, summary = re.split(r"(?m)^arenas: 1 process in .*\n(?:from|  ).*\n(?:  .*\n)*", out.stdout)
         form = r"(\d+: (New heap|Created new arena|failed to allocate on own arena, trying another|" \
-               r"New thresholds:: mmap: \d+ bytes, trim: \d+ bytes)\n)*"
+               r"New thresholds:: mmap: [0-9.]+ [KMG]?B, trim: [0-9.]+ [KMG]?B)\n)*"
         self.assertRegex(live, f"^{form}$")
         made = {m for m in re.findall(r"(?m)^(\d+): Created new arena$", live)}
         self.assertTrue(1 <= len(made) <= 6, live)
         self.assertLessEqual(made, set(re.findall(r"(?m)^(\d+): New heap$", live)))
-        self.assertRegex(summary, r"^Contention.*\n(\t\d+: \d+ waits\n)*Active arenas:\n(\t\d+ -> \w+\n)+"
-                                  rf"Allocated heaps:\n(\t0x[0-9a-f]+ -> \d+ bytes\n){{{len(made)}}}"
-                                  r"Total sbrk: \d+ bytes\nMmap threshold in the end: \d+ kb\n$")
+        self.assertRegex(summary, r"^(Not seen by this source: .*\n)?Contention.*\n(\t\d+: \d+ waits?\n)*"
+                                  r"Active arenas:\n(\t\w+ <-( \d+)+\n)+"
+                                  rf"Allocated heaps: {len(made)}, [0-9.]+ [KMG]?B\n(\t0x[0-9a-f]+ -> [0-9.]+ [KMG]?B\n){{{len(made)}}}"
+                                  r"Total sbrk: [0-9.]+ [KMG]?B\nMmap threshold in the end: [0-9.]+ [KMG]?B\n$")
 
 
 class Losses(Case):
@@ -328,6 +329,39 @@ class Losses(Case):
             self.assertEqual(probe.returncode, 0)
             with open(path, encoding="utf-8") as f:
                 self.assertRegex(f.read(), r"(?m)^[0-9,]+ events lost: the ring buffer was full$")
+
+
+class NotSeen(Case):
+    """What a source cannot see is said, in JSON and in the text; what it can is told as it is."""
+
+    def probe(self, source, *options, **env):
+        out = mallow("probe", "arenas", "--source", source, *options, "--", victim("arenas_family"), "twice", env=env)
+        if "apt-get install libc6-dbg" in out.stderr:
+            self.skipTest("SKIPPED, LOUDLY: the C library has no debug symbols here (libc6-dbg)")
+        return out
+
+    def test_a_double_free(self):
+        out = self.probe("symbols", "--json")
+        self.assertEqual(out.returncode, 134, out.stderr)
+        document = json.loads(out.stdout)
+        self.assertEqual([e["event"] for e in document["events"] if "double" in e["event"]], ["tcache_double_free"])
+        self.assertEqual(len(document["not_seen"]), 1)
+
+    def test_a_threshold_that_is_set(self):
+        out = self.probe("symbols", "--json", GLIBC_TUNABLES="glibc.malloc.mmap_threshold=70000")
+        document = json.loads(out.stdout)
+        self.assertEqual([e["arguments"] for e in document["events"] if e["event"] == "mallopt_mmap_threshold"],
+                         [[70000, 131072, 0]])
+        self.assertNotIn("mallopt_free_dyn_thresholds", [e["event"] for e in document["events"]])
+        self.assertEqual(document["mmap_threshold_bytes"], 70000)
+
+    def test_it_is_said(self):
+        for source, what in (("symbols", "tcache_*"), ("preload", "double frees"), ("calls", "GLIBC_TUNABLES")):
+            text = self.probe(source).stdout
+            [line] = [x for x in text.splitlines() if x.startswith("Not seen by this source: ")]
+            self.assertIn(what, line)
+            self.assertNotRegex(text, r":\n(?!\t)")  # no heading with nothing behind it
+            self.assertTrue(any(what in x for x in json.loads(self.probe(source, "--json").stdout)["not_seen"]))
 
 
 class Sources(Case):

@@ -146,6 +146,18 @@ class Kernel(Case):
         # A step of less than a thirty-second is not in the timeline if nothing happens later.
         self.assertGreaterEqual(max(s["resident_bytes"] for s in document["timeline"]), (40 << 20) * 31 // 32)
 
+    def test_rss_as_text(self):
+        """The changes of a process stand once, and what is nothing does not stand there."""
+        out = subprocess.run([MALLOW, "probe", "rss", "--", "/bin/true"], capture_output=True, text=True, timeout=600,
+                             check=True)
+        head, *rows = out.stdout.split("\n\n")[1].splitlines()
+        self.assertRegex(head, r"^ +changes +size +peak$")
+        self.assertRegex(rows[0], r"^ +[0-9,]+ +[0-9.]+ [KM]B +[0-9.]+ [KM]B  true pid \d+ resident$")
+        self.assertGreater(len(rows), 1)
+        for row in rows[1:]:
+            self.assertRegex(row, r"^ {14,}[0-9.]+ [KM]?B +[0-9.]+ [KM]?B  true pid \d+ \w+$")
+            self.assertNotIn(" 0 B ", row)
+
     def test_rss_of_a_process_that_does_nothing(self):
         with idle() as p:
             document = self.probe("rss", "-d", "200ms", "-p", p.pid)

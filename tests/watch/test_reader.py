@@ -324,6 +324,7 @@ class Usage(unittest.TestCase):
                 sleep.kill()
         self.assertEqual(out.returncode, 1)
         self.assertIn("runs without libmallow-watch.so", out.stderr)
+        self.assertRegex(out.stderr, r"'mallow record -p \d+' records .*'mallow probe calls -p \d+' counts")
         self.assertIn("mallow watch -- sleep 60", out.stderr)
 
 
