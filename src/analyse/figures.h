@@ -56,6 +56,8 @@ struct frame_source {
     /* Where the call site of a stack stands, behind what only allocates on its behalf: the node,
      * and which of its frames. False: it has none. NULL: each stack's innermost frame is one. */
     bool (*site)(void *arg, uint32_t stack, uint32_t *node, uint32_t *position);
+    /* Whether a frame is left out among callers. NULL: none is. */
+    bool (*hidden)(void *arg, uint32_t frame);
 };
 
 #endif

@@ -25,8 +25,8 @@ static uint32_t parent_of(const struct trace_image *image, uint32_t node)
     return parent <= image->stacks ? parent : 0;
 }
 
-static void step(const struct trace_image *image, const struct frame_source *source,
-                 struct cursor *c)
+static void step_one(const struct trace_image *image, const struct frame_source *source,
+                     struct cursor *c)
 {
     const uint32_t *ids;
     if (!c->node)
@@ -37,13 +37,6 @@ static void step(const struct trace_image *image, const struct frame_source *sou
     }
 }
 
-void group_step(const struct model *m, const struct frame_source *source, struct cursor *cursors,
-                size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        step(model_image(m), source, &cursors[i]);
-}
-
 static uint32_t frame_at(const struct frame_source *source, const struct cursor *c)
 {
     const uint32_t *ids;
@@ -51,6 +44,23 @@ static uint32_t frame_at(const struct frame_source *source, const struct cursor 
         return NO_FRAME;
     size_t n = source->frames(source->arg, c->node, &ids);
     return c->position < n ? ids[c->position] : NO_FRAME;
+}
+
+static void step(const struct trace_image *image, const struct frame_source *source,
+                 struct cursor *c)
+{
+    uint32_t frame;
+    do {
+        step_one(image, source, c);
+        frame = frame_at(source, c);
+    } while (frame != NO_FRAME && source->hidden && source->hidden(source->arg, frame));
+}
+
+void group_step(const struct model *m, const struct frame_source *source, struct cursor *cursors,
+                size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        step(model_image(m), source, &cursors[i]);
 }
 
 void group_to_sites(const struct frame_source *source, struct cursor *cursors, size_t count)

@@ -74,6 +74,9 @@ static int tip_of(struct forest *f, const struct trace_image *image,
         const uint32_t *ids;
         size_t n = source->frames(source->arg, path[--depth], &ids);
         for (size_t i = n; i-- > 0;) {
+            const bool last = !depth && !i; /* of what reads as no frame at all, one is kept */
+            if (source->hidden && source->hidden(source->arg, ids[i]) && (t || !last))
+                continue;
             t = child(f, t, ids[i]);
             if (!t)
                 return -1;

@@ -39,6 +39,7 @@ static const struct option_spec specs[] = {
      "exit 1 when a figure grew by more than this, 3 when that is not known: peak, end, allocated, "
      "temporary, calls, rss, gap (without a name: that of --by, default peak)"},
     GATE_SPECS(struct diff_cli, gate),
+    VIEW_LOOK_SPECS(struct diff_cli, view),
     VIEW_OTHER_SPECS(struct diff_cli, view),
     OPTION_END,
 };

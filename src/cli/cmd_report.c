@@ -65,6 +65,7 @@ static const struct option_spec specs[] = {
      "exit 1 when a figure of a process is above its limit, 3 when one is not known: peak, end, "
      "allocated, temporary, calls, rss, gap"},
     GATE_SPECS(struct report_cli, gate),
+    VIEW_LOOK_SPECS(struct report_cli, view),
     VIEW_SPECS(struct report_cli, view),
     OPTION_END,
 };

@@ -84,6 +84,7 @@ static const struct option_spec specs[] = {
      "do not ask the servers of DEBUGINFOD_URLS"},
     {0, "no-inline", OPTION_FLAG, AT(view.no_inline), NULL,
      "do not look up inlined functions, which is faster"},
+    VIEW_LOOK_SPECS(struct watch_cli, view),
     OPTION_END,
 };
 
@@ -275,6 +276,7 @@ static int open_view(struct watching *w, bool program, struct error *err)
     if (!w->symbols)
         return -1;
     const struct watch_view_options options = {.out = w->out,
+                                               .look = view_look(&w->o->view),
                                                .json = o->json,
                                                .symbols = w->symbols,
                                                .known = o->known,

@@ -179,20 +179,18 @@ size_t heap_show_frames(struct names *names, uint32_t stack, uint32_t *ids, size
 /* The innermost frame that is not machinery of allocation, and some of its callers. */
 static void show_stack(struct names *names, uint32_t stack)
 {
-    enum { SHOWN = 4, LOOKED_AT = 32 };
+    enum { SHOWN = 4, LOOKED_AT = 256 };
     uint32_t ids[LOOKED_AT];
-    size_t count = heap_show_frames(names, stack, ids, LOOKED_AT), from = 0;
-    while (from + 1 < count && names_frame(names, ids[from])->wrapper)
-        from++;
+    size_t count = heap_show_frames(names, stack, ids, LOOKED_AT);
+    const size_t from = count ? names_first(names, ids, count) : 0;
+    count = names_shown(names, ids, count);
     if (!count)
         text_printf(stdout, "(not in the recording)");
     for (size_t i = from; i < count && i < from + SHOWN; i++) {
         const struct name_frame *f = names_frame(names, ids[i]);
         text_printf(stdout, "%s%s", i > from ? " <- " : "", f->function);
-        if (f->file && i == from) {
-            const char *slash = strrchr(f->file, '/');
-            text_printf(stdout, " (%s:%u)", slash ? slash + 1 : f->file, f->line);
-        }
+        if (f->place && i == from)
+            text_printf(stdout, " (%s:%u)", f->place, f->line);
     }
     text_printf(stdout, "\n");
 }

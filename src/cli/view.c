@@ -1,7 +1,9 @@
 #include "cli/view.h"
 
 #include <langinfo.h>
+#include <limits.h>
 #include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +12,21 @@
 #include "record/recover.h"
 #include "report/warnings.h"
 #include "trace/trace.h"
+
+struct names_look view_look(const struct view_options *v)
+{
+    static char root[PATH_MAX];
+    struct names_look look = v->look;
+    if (!look.source_root)
+        return look;
+    /* of another machine, it need not be here */
+    if (!realpath(look.source_root, root))
+        snprintf(root, sizeof root, "%s", look.source_root);
+    for (size_t n = strlen(root); n && root[n - 1] == '/';)
+        root[--n] = 0;
+    look.source_root = root;
+    return look;
+}
 
 struct report_options view_filters(const struct view_options *v)
 {
@@ -22,6 +39,7 @@ struct report_options view_filters(const struct view_options *v)
         .thread = v->thread,
         .function = v->function,
         .module = v->module,
+        .look = view_look(v),
     };
 }
 

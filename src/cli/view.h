@@ -15,6 +15,7 @@ struct view_options {
     struct option_texts debug_paths;
     const char *sysroot;
     bool no_debuginfod, no_inline;
+    struct names_look look;
 };
 
 /* Defaults: everything. */
@@ -82,6 +83,24 @@ struct view_options {
         0, "no-inline", OPTION_FLAG, offsetof(type, field.no_inline), NULL,                        \
             "do not look up inlined functions, which is faster"                                    \
     }
+
+/* How names are shown, for commands that print call sites. */
+#define VIEW_LOOK_SPECS(type, field)                                                               \
+    {0,           "full-names",                                                                    \
+     OPTION_FLAG, offsetof(type, field.look.full_names),                                           \
+     NULL,        "names of C++ with all arguments of templates and return types"},                \
+        {0,           "start-frames",                                                              \
+         OPTION_FLAG, offsetof(type, field.look.start_frames),                                     \
+         NULL,        "show libc's frames that call main and the functions of threads, too"},      \
+    {                                                                                              \
+        0, "source-root", OPTION_TEXT, offsetof(type, field.look.source_root), "DIR",              \
+            "show source files relative to DIR (default: the directory that the "                  \
+            "program's own sources have in common)",                                               \
+            .completion = VALUE_FOLDER                                                             \
+    }
+
+/* The look, with an absolute root that lives as long as the process. */
+struct names_look view_look(const struct view_options *v);
 
 /* The part of struct report_options that these options say; of --time with marks, everything. */
 struct report_options view_filters(const struct view_options *v);

@@ -148,9 +148,11 @@ static bool show(struct diff *d, uint32_t node, const struct name_frame *f, uint
     if (!(d->seen[node] & side)) {
         *to = *f;
         to->function = intern_string(&d->texts, f->function);
+        to->full = to->function;
         to->file = intern_string(&d->texts, f->file);
+        to->place = intern_string(&d->texts, f->place);
         to->module = intern_string(&d->texts, f->module);
-        if (!to->function || (f->file && !to->file) || (f->module && !to->module))
+        if (!to->function || (f->file && (!to->file || !to->place)) || (f->module && !to->module))
             return false;
     } else if (to->line != f->line) {
         to->line = 0;
@@ -231,6 +233,8 @@ static int add_recording(struct diff *d, struct diff_side *to, uint8_t side, str
         struct model *m = NULL;
         struct sites sites = {0};
         struct names *names = names_new(symbols, image, err);
+        if (names)
+            names_set_look(names, &o->look);
         status = names ? selection_resolve(&selection, image, names, &filter, err) : -1;
         if (!status) {
             status = replay_image(t, i, &filter.filter, &m, err);

@@ -116,6 +116,7 @@ static int one_process(struct page *p, uint32_t i, bool detailed, struct error *
     struct names *names = names_new(p->symbols, image, err);
     if (!names)
         return -1;
+    names_set_look(names, &p->options->look);
     int status = selection_resolve(p->selection, image, names, &filter, err);
     if (!status) {
         status = replay_image(p->t, i, &filter.filter, &m, err);

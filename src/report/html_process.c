@@ -138,7 +138,7 @@ static void write_frame_column(struct json *j, const char *key, unsigned column,
         const struct name_frame *f = names_frame(names, ids[i]);
         json_number(j, NULL,
                     column == FUNCTION    ? texts_add(texts, f->function)
-                    : column == FILE_NAME ? texts_add(texts, f->file)
+                    : column == FILE_NAME ? texts_add(texts, f->below ? f->place : f->file)
                     : column == LINE      ? f->line
                     : column == MODULE    ? texts_add(texts, f->module)
                                           : frame_flags(f));
@@ -480,6 +480,7 @@ int html_process(struct json *j, const struct model *m, const struct series *s,
         status = json_mapped(j, m, names, STACKS_SHOWN, err);
     if (!status)
         status = json_heap(j, heap, names, STACKS_SHOWN, err);
+    json_text(j, "source_root", names_source_root(names));
     json_open_object(j, "page");
     json_number(j, "sites_total", sites->all.count);
     json_number(j, "sites_folded", sites->folded);

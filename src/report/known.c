@@ -24,7 +24,8 @@ struct suppression *known_frame(struct known *k, uint32_t frame)
             const char *pattern = k->suppressions->items[i].pattern;
             if (k->suppressions->items[i].whole_stack)
                 continue;
-            if (suppression_matches(pattern, f->function) ||
+            if (suppression_matches(pattern, f->full) ||
+                suppression_matches(pattern, f->function) ||
                 suppression_matches(pattern, f->file) || suppression_matches(pattern, f->module))
                 *found = (int32_t)i + 1;
         }
@@ -32,23 +33,35 @@ struct suppression *known_frame(struct known *k, uint32_t frame)
     return *found ? &k->suppressions->items[*found - 1] : NULL;
 }
 
-void known_write_stack(const struct names *names, const uint32_t *frames, size_t count,
-                       struct buffer *text)
+static void write_stack(const struct names *names, const uint32_t *frames, size_t count, bool full,
+                        struct buffer *text)
 {
     for (size_t i = 0; i < count; i++) {
+        const struct name_frame *frame = names_frame(names, frames[i]);
         if (i)
             buffer_append_char(text, ';');
-        for (const char *f = names_frame(names, frames[i])->function; *f; f++)
+        for (const char *f = full ? frame->full : frame->function; *f; f++)
             buffer_append_char(text, (unsigned char)*f < 0x20 ? '?' : *f);
     }
 }
 
-/* Whether this is what known_write_stack makes of the frames. */
+void known_write_stack(const struct names *names, const uint32_t *frames, size_t count,
+                       struct buffer *text)
+{
+    write_stack(names, frames, count, true, text);
+}
+
+/* Whether this is what known_write_stack makes of the frames, or what a report shows of them. */
 static bool reads(const struct known *k, const uint32_t *frames, size_t count, const char *text)
 {
     struct buffer b = {0};
     known_write_stack(k->names, frames, count, &b);
     bool same = count && !buffer_failed(&b) && !strcmp(buffer_text(&b), text);
+    if (!same) {
+        buffer_clear(&b);
+        write_stack(k->names, frames, names_shown(k->names, frames, count), false, &b);
+        same = count && !buffer_failed(&b) && !strcmp(buffer_text(&b), text);
+    }
     buffer_release(&b);
     return same;
 }

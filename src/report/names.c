@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "report/json.h"
+#include "symbol/spelling.h"
 
 #define INLINE_MAX 64
 
@@ -33,6 +34,10 @@ struct names {
     size_t table_room;
     char **texts; /* made here */
     size_t text_count, text_room;
+    struct names_look look;
+    bool looks;       /* look was set */
+    bool root_known;  /* root was looked for */
+    const char *root; /* never NULL */
     bool failed;
 };
 
@@ -45,7 +50,14 @@ struct names *names_new(struct symbols *symbols, const struct trace_image *image
     }
     n->symbols = symbols;
     n->image = image;
+    n->root = "";
     return n;
+}
+
+void names_set_look(struct names *n, const struct names_look *look)
+{
+    n->look = *look;
+    n->looks = true;
 }
 
 void names_free(struct names *n)
@@ -95,7 +107,7 @@ static uint64_t hash_text(uint64_t h, const char *s)
 
 static uint64_t hash_frame(const struct name_frame *f)
 {
-    uint64_t h = hash_text(0xcbf29ce484222325u, f->function);
+    uint64_t h = hash_text(0xcbf29ce484222325u, f->full);
     h = hash_text(h, f->file);
     h = hash_text(h, f->module);
     h = (h ^ f->line ^ (uint64_t)f->inlined << 40) * 0x9e3779b97f4a7c15u;
@@ -106,8 +118,76 @@ static bool same_text(const char *a, const char *b) { return a == b || (a && b &
 
 static bool same_frame(const struct name_frame *a, const struct name_frame *b)
 {
-    return a->line == b->line && a->inlined == b->inlined && same_text(a->function, b->function) &&
+    return a->line == b->line && a->inlined == b->inlined && same_text(a->full, b->full) &&
            same_text(a->file, b->file) && same_text(a->module, b->module);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* The name as it is shown. */
+static const char *shown_name(struct names *n, const char *full)
+{
+    struct buffer b = {0};
+    const char *shown = full;
+    if (!n->looks || n->look.full_names)
+        return full;
+    if (!spelling_short(full, &b) && buffer_failed(&b))
+        n->failed = true;
+    else if (b.size_bytes && strcmp(buffer_text(&b), full) != 0)
+        shown = keep(n, strdup(buffer_text(&b)));
+    buffer_release(&b);
+    return shown;
+}
+
+/* The path without "." and ".." in it, as build systems make them: as a text, links are not looked
+ * at. */
+static const char *normal(struct names *n, const char *path)
+{
+    if (path[0] != '/' || !strstr(path, "/."))
+        return path;
+    char *to = strdup(path);
+    size_t used = 0;
+    for (const char *p = path; to && *p;) {
+        const size_t part = 1 + strcspn(p + 1, "/"); /* with the slash before it */
+        if (part == 3 && p[1] == '.' && p[2] == '.') {
+            while (used && to[--used] != '/')
+                ;
+        } else if (part != 2 || p[1] != '.') {
+            memmove(to + used, p, part);
+            used += part;
+        }
+        p += part;
+    }
+    if (to)
+        to[used] = 0;
+    return keep(n, to);
+}
+
+/* Where the file is, for people. */
+static void show_place(struct names *n, struct name_frame *f)
+{
+    const size_t root = strlen(n->root);
+    f->place = f->file;
+    if (!f->file)
+        return;
+    const char *file = normal(n, f->file);
+    f->below = root && !strncmp(file, n->root, root) && file[root] == '/' && file[root + 1];
+    if (f->below) {
+        f->place = file + root + 1;
+    } else if (f->file[0] == '/') {
+        f->place = base_name(f->file);
+    } else if (!f->own && f->file[0] != '<' && !strchr(f->file, ':')) {
+        f->place = base_name(f->file);
+    } else {
+        while (!strncmp(f->place, "../", 3) || !strncmp(f->place, "./", 2))
+            f->place += f->place[1] == '/' ? 2 : 3;
+        if (!*f->place)
+            f->place = f->file;
+    }
 }
 
 /* Frames of an interpreter are machinery where the scripts that it runs have frames themselves. */
@@ -144,17 +224,14 @@ static uint32_t intern(struct names *n, struct name_frame f)
         n->failed = true;
         return 0;
     }
-    f.role = f.cut ? ROLE_LIBRARY : role_of(f.known ? f.function : NULL, f.module, f.file);
+    f.role = f.cut ? ROLE_LIBRARY : role_of(f.known ? f.full : NULL, f.module, f.file);
     f.wrapper = !f.cut && hides_site(n, &f);
+    f.hidden = f.role == ROLE_START && n->looks && !n->look.start_frames;
+    f.function = f.known ? shown_name(n, f.full) : f.full;
+    show_place(n, &f);
     n->frames[n->frame_count++] = f;
     n->table[k] = (uint32_t)n->frame_count;
     return (uint32_t)n->frame_count - 1;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    return slash && slash[1] ? slash + 1 : path;
 }
 
 /* The functions that the recording itself names at an address; innermost first. */
@@ -185,31 +262,45 @@ static size_t recorded_names(const struct names *n, uint64_t pc, struct symbol_f
     return count;
 }
 
+/* The functions at a node, innermost first; at least one. *from: its module, or NULL. */
+static size_t resolve(const struct names *n, const struct trace_frame_node *node,
+                      struct symbol_frame *found, size_t max, const struct trace_module **from)
+{
+    struct symbol_module module;
+    const struct trace_module *in = node->module && node->module <= n->image->module_count
+                                        ? &n->image->modules[node->module - 1]
+                                        : NULL;
+    *from = in;
+    memset(found, 0, sizeof *found);
+    if (in)
+        module = (struct symbol_module){.path = in->path,
+                                        .build_id = in->build_id,
+                                        .build_id_bytes = in->build_id_bytes,
+                                        .start = in->start,
+                                        .end = in->end,
+                                        .bias = in->bias};
+    if (n->image->name_count)
+        return recorded_names(n, node->pc, found, max);
+    if (n->symbols)
+        return symbols_lookup(n->symbols, in ? &module : NULL, n->image->pid, node->pc,
+                              !(node->flags & MLW_NODE_EXACT), found, max);
+    return 1;
+}
+
+static bool is_own(const struct names *n, const struct trace_module *from)
+{
+    return from && n->image->exe && from->path && !strcmp(from->path, n->image->exe);
+}
+
 static void look_up(struct names *n, const struct trace_frame_node *node, struct span *span)
 {
     struct symbol_frame found[INLINE_MAX];
-    struct symbol_module module;
-    const struct trace_module *from = node->module && node->module <= n->image->module_count
-                                          ? &n->image->modules[node->module - 1]
-                                          : NULL;
-    size_t count = 1;
-    memset(&found[0], 0, sizeof found[0]);
-    if (from)
-        module = (struct symbol_module){.path = from->path,
-                                        .build_id = from->build_id,
-                                        .build_id_bytes = from->build_id_bytes,
-                                        .start = from->start,
-                                        .end = from->end,
-                                        .bias = from->bias};
-    if (n->image->name_count)
-        count = recorded_names(n, node->pc, found, INLINE_MAX);
-    else if (n->symbols)
-        count = symbols_lookup(n->symbols, from ? &module : NULL, n->image->pid, node->pc,
-                               !(node->flags & MLW_NODE_EXACT), found, INLINE_MAX);
+    const struct trace_module *from;
+    const size_t count = resolve(n, node, found, INLINE_MAX, &from);
     span->first = (uint32_t)n->id_count;
     for (size_t i = 0; i < count; i++) {
         const struct symbol_frame *s = &found[i];
-        struct name_frame f = {.function = s->function,
+        struct name_frame f = {.full = s->function,
                                .file = s->file,
                                .module = s->module,
                                .line = s->line,
@@ -217,15 +308,15 @@ static void look_up(struct names *n, const struct trace_frame_node *node, struct
                                .known = s->function != NULL};
         if (!f.module && from)
             f.module = base_name(from->path);
-        f.own = from && n->image->exe && from->path && !strcmp(from->path, n->image->exe);
-        if (!f.function) {
+        f.own = is_own(n, from);
+        if (!f.full) {
             char text[512];
             if (from && f.module)
                 snprintf(text, sizeof text, "%.400s+0x%llx", f.module,
                          (unsigned long long)(node->pc - from->bias));
             else
                 snprintf(text, sizeof text, "0x%llx", (unsigned long long)node->pc);
-            f.function = keep(n, strdup(text));
+            f.full = keep(n, strdup(text));
         }
         uint32_t id = intern(n, f);
         if (!room_for_one((void **)&n->ids, n->id_count, &n->id_room, sizeof *n->ids)) {
@@ -239,7 +330,7 @@ static void look_up(struct names *n, const struct trace_frame_node *node, struct
 
 static void look_up_cut(struct names *n, struct span *span)
 {
-    struct name_frame f = {.function = "[stack not unwound further]", .cut = true};
+    struct name_frame f = {.full = "[stack not unwound further]", .cut = true};
     span->first = (uint32_t)n->id_count;
     uint32_t id = intern(n, f);
     if (!room_for_one((void **)&n->ids, n->id_count, &n->id_room, sizeof *n->ids)) {
@@ -260,12 +351,90 @@ static size_t span_place(const struct names *n, uint64_t pc, uint32_t module, ui
     return k;
 }
 
+/* ---- the root of the sources ---- */
+
+/* Sources that are not the program's own, although code of theirs is in it. */
+static bool is_foreign(const char *file)
+{
+    static const char *const parts[] = {
+        "/usr/",          "/rustc/", "/.cargo/registry/", "/.cargo/git/", "/site-packages/",
+        "/node_modules/", NULL};
+    for (size_t i = 0; parts[i]; i++)
+        if (i < 2 ? !strncmp(file, parts[i], strlen(parts[i])) : strstr(file, parts[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* Length of the directory that both paths have in common. */
+static size_t common(const char *a, size_t length, const char *b)
+{
+    size_t slash = 0, i = 0;
+    while (i < length && a[i] == b[i]) {
+        if (a[i] == '/')
+            slash = i;
+        i++;
+    }
+    return i == length && b[i] == '/' ? length : slash;
+}
+
+/* The directory that the program's own sources have in common, of a part of its code. */
+static void find_root(struct names *n)
+{
+    enum { LOOKED_AT = 256 };
+    const struct trace_image *image = n->image;
+    const uint32_t step = image->stacks / (LOOKED_AT * 4) + 1;
+    const char *first = NULL;
+    size_t length = 0;
+    unsigned looked = 0;
+    n->root_known = true;
+    if (n->look.source_root) {
+        n->root = n->look.source_root;
+        return;
+    }
+    for (uint32_t node = 1; node <= image->stacks && looked < LOOKED_AT; node += step) {
+        const struct trace_frame_node *at = &image->nodes[node];
+        struct symbol_frame found[INLINE_MAX];
+        const struct trace_module *from = at->module && at->module <= image->module_count
+                                              ? &image->modules[at->module - 1]
+                                              : NULL;
+        if (at->flags & MLW_NODE_TRUNCATED || (at->module && !is_own(n, from)))
+            continue;
+        looked++;
+        const size_t count = resolve(n, at, found, INLINE_MAX, &from);
+        for (size_t i = 0; i < count; i++) {
+            const char *file = found[i].file;
+            const char *module = found[i].module ? found[i].module : from ? from->path : NULL;
+            if (!file || file[0] != '/' || is_foreign(file) ||
+                role_of(found[i].function, module, file) != ROLE_CODE)
+                continue;
+            file = normal(n, file);
+            if (!first) {
+                first = file;
+                length = (size_t)(strrchr(file, '/') - file);
+            } else {
+                length = common(first, length, file);
+            }
+        }
+    }
+    if (first && length && memchr(first + 1, '/', length - 1)) /* not "/home" */
+        n->root = keep(n, strndup(first, length));
+}
+
+const char *names_source_root(struct names *n)
+{
+    if (!n->root_known)
+        find_root(n);
+    return n->root;
+}
+
 size_t names_of(struct names *n, uint32_t node, const uint32_t **ids)
 {
     *ids = NULL;
     if (!node || node > n->image->stacks)
         return 0;
     const struct trace_frame_node *frame = &n->image->nodes[node];
+    if (n->looks && !n->root_known)
+        find_root(n);
     bool cut = frame->flags & MLW_NODE_TRUNCATED;
     uint64_t pc = cut ? 0 : frame->pc;
     uint32_t module = cut ? 0 : frame->module,
@@ -436,10 +605,30 @@ uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *p
     return names_of(n, stack, &ids) ? ids[0] : NO_NAME;
 }
 
+static bool source_hides(void *arg, uint32_t frame)
+{
+    const struct names *n = arg;
+    return n->frames[frame].hidden;
+}
+
+static bool source_hides_more(void *arg, uint32_t frame)
+{
+    const struct names *n = arg;
+    return n->frames[frame].hidden || (n->scripts && n->frames[frame].role == ROLE_INTERPRETER);
+}
+
 struct frame_source names_source(struct names *n, bool all_frames)
 {
     follow_image(n);
-    return (struct frame_source){n, source_frames, all_frames ? NULL : source_site};
+    return (struct frame_source){n, source_frames, all_frames ? NULL : source_site,
+                                 all_frames ? source_hides : source_hides_more};
+}
+
+size_t names_shown(const struct names *n, const uint32_t *ids, size_t count)
+{
+    while (count > 1 && n->frames[ids[count - 1]].hidden)
+        count--;
+    return count;
 }
 
 size_t names_first(const struct names *n, const uint32_t *ids, size_t count)

@@ -13,13 +13,17 @@
 #include "analyse/figures.h"
 #include "base/buffer.h"
 #include "base/error.h"
+#include "report/look.h"
 #include "report/role.h"
 #include "symbol/symbol.h"
 #include "trace/trace.h"
 
 struct name_frame {
     const char *function; /* never NULL; without a name "libx.so+0x1234" or "0x7f..." */
+    const char *full;     /* the same, unless the look shortens names */
     const char *file;     /* NULL when unknown */
+    const char *place;    /* the file, relative to the root of the sources; below no root its base
+                             name */
     const char *module;   /* basename; NULL when unknown */
     unsigned line;        /* 0 when unknown */
     bool inlined;         /* into the next frame */
@@ -27,6 +31,8 @@ struct name_frame {
     bool cut;             /* not a frame: says that the stack could not be unwound further */
     bool own;             /* of the program itself, not of a library */
     enum role role;
+    bool hidden;  /* the look leaves it out where others are outside of it */
+    bool below;   /* place is relative to the root of the sources */
     bool wrapper; /* allocator's, library's or libc's: its caller is the interesting site */
 };
 
@@ -36,6 +42,10 @@ struct names;
 struct names *names_new(struct symbols *symbols, const struct trace_image *image,
                         struct error *err);
 void names_free(struct names *n); /* NULL is fine */
+/* How names are shown, before the first one is; without it as they are, with everything. */
+void names_set_look(struct names *n, const struct names_look *look);
+/* The root of the sources in use, without a slash at its end; "" when there is none. */
+const char *names_source_root(struct names *n);
 
 /* Ids of the frames at node (1..image->stacks), innermost first; valid until the next call. Out of
  * memory gives no frames and makes names_failed true. */
@@ -55,7 +65,11 @@ uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *p
 /* The same among frames that stand in a row, innermost first: which of them. */
 size_t names_first(const struct names *n, const uint32_t *ids, size_t count);
 
-/* As analyse/ wants it. all_frames: wrappers are sites like others. */
+/* How many of the frames are shown: without the hidden ones at the outer end. */
+size_t names_shown(const struct names *n, const uint32_t *ids, size_t count);
+
+/* As analyse/ wants it. all_frames: wrappers are sites like others, and the frames of an
+ * interpreter stand between those of its scripts. */
 struct frame_source names_source(struct names *n, bool all_frames);
 
 /* Bit set for nodes whose stack ends in a note that it was cut. Caller frees [stacks + 1]. */

@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "analyse/pattern.h"
 #include "base/text.h"
+#include "symbol/spelling.h"
 
 void page_heading(const struct page *p, const char *format, ...)
 {
@@ -236,57 +236,40 @@ void page_plot(const struct page *p, const struct page_plot *plot)
     buffer_release(&b);
 }
 
-/* The bytes of text that take the first `n` columns. */
-static size_t bytes_of(const char *text, size_t n)
+/* Where a frame is, with its file as `file`. */
+static void append_where(struct buffer *b, const struct name_frame *f, const char *file)
 {
-    size_t i = 0, columns = 0;
-    while (text[i]) {
-        struct text_shown c;
-        const size_t bytes = text_shown(text + i, &c);
-        columns += c.columns;
-        if (columns > n)
-            break;
-        i += bytes;
-    }
-    return i;
+    if (f->inlined)
+        buffer_append_text(b, " [inlined]");
+    if (file && f->line)
+        buffer_printf(b, " (%s:%u)", file, f->line);
+    else if (file)
+        buffer_printf(b, " (%s)", file);
+    if (!file && f->module && f->known && !f->own)
+        buffer_printf(b, " (%s)", f->module);
 }
 
 void page_frame(const struct page *p, struct buffer *b, const struct name_frame *f, size_t room)
 {
+    enum { LEAST = 24 }; /* of a name */
     struct buffer where = {0};
-    const char *file = f->file ? strrchr(f->file, '/') : NULL;
-    file = file && file[1] ? file + 1 : f->file;
+    const char *slash = f->place ? strrchr(f->place, '/') : NULL;
     if (f->cut) {
         buffer_append_text(b, f->function);
         return;
     }
-    if (f->inlined)
-        buffer_append_text(&where, " [inlined]");
-    if (file && f->line)
-        buffer_printf(&where, " (%s:%u)", file, f->line);
-    else if (file)
-        buffer_printf(&where, " (%s)", file);
-    if (!file && f->module && f->known && !f->own)
-        buffer_printf(&where, " (%s)", f->module);
+    append_where(&where, f, f->place);
     size_t name = text_columns(f->function), rest = text_columns(buffer_text(&where));
-    size_t bare = f->known ? pattern_bare_length(f->function) : 0;
-    if (!room || name + rest <= room) {
-        buffer_append_text(b, f->function);
-    } else if (bare && f->function[bare] && bytes_of(f->function, room) >= bare + rest + 5) {
-        buffer_append(b, f->function, bare); /* parameters go first */
-        buffer_append_text(b, p->unicode ? "(\u2026)" : "(...)");
-    } else { /* the middle of a name says least */
-        size_t keep = room > rest + 24 ? room - rest : 24;
-        if (keep >= name) {
-            buffer_append_text(b, f->function);
-        } else {
-            size_t tail = (keep - 1) / 3, head = keep - 1 - tail;
-            size_t skip = bytes_of(f->function, name - tail);
-            buffer_append(b, f->function, bytes_of(f->function, head));
-            buffer_append_text(b, p->unicode ? "\u2026" : "~");
-            buffer_append_text(b, f->function + skip);
-        }
+    if (room && name + rest > room && slash && slash[1]) { /* directories go first */
+        buffer_clear(&where);
+        append_where(&where, f, slash + 1);
+        rest = text_columns(buffer_text(&where));
     }
+    if (!room || name + rest <= room)
+        buffer_append_text(b, f->function);
+    else
+        spelling_fit(f->function, room > rest + LEAST ? room - rest : LEAST,
+                     p->unicode ? "\u2026" : "...", b);
     buffer_append_text(b, buffer_text(&where));
     buffer_release(&where);
 }

@@ -11,6 +11,7 @@
 
 #include "analyse/figures.h"
 #include "base/error.h"
+#include "report/look.h"
 #include "symbol/symbol.h"
 #include "trace/trace.h"
 
@@ -41,6 +42,7 @@ struct report_options {
     bool heap;        /* JSON: where the free memory of the heap lies, too; reads all of it again */
     bool names;       /* dump: functions, not numbers of stacks */
     /* How to show it. */
+    struct names_look look;
     unsigned columns; /* width of the terminal; 0: lines are not cut */
     bool unicode, bold;
     bool plots;   /* text: time as a plot of several lines, where there is a line of bars else */

@@ -70,6 +70,8 @@ static bool write_frames(struct json *j, const struct sites *sites, uint32_t tip
     json_open_array(j, "frames");
     for (uint32_t at = tip; at; at = sites->parent[at], at_frame++) {
         uint32_t id = sites->frame[at];
+        if (at != tip && names_frame(names, id)->hidden)
+            continue;
         if (!whole && at_frame >= DEEP_ENDS && at_frame < depth - DEEP_ENDS)
             continue;
         if (!frame_texts_frame(j, texts, names, id))
@@ -164,6 +166,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
 {
     struct sites sites;
     struct frame_source source = names_source(names, true);
+    source.hidden = NULL; /* suppressions know whole stacks */
     if (sites_build(&sites, m, &source, o->by, err))
         return -1;
     struct frame_texts texts = {.table = o->frame_table};
@@ -373,7 +376,8 @@ static int write_process(struct json *j, const struct model *m, struct names *na
     if (!status && heap)
         status = json_heap(j, heap, names, json_limit(o), err);
     if (!status)
-        status = write_sites(j, m, names, o, suppressions, has_faults ? &faults : NULL, err);
+        json_text(j, "source_root", names_source_root(names));
+    status = write_sites(j, m, names, o, suppressions, has_faults ? &faults : NULL, err);
     json_close_object(j);
     fault_sums_release(&faults);
     return status;
@@ -408,6 +412,7 @@ static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols
     struct names *names = names_new(symbols, image, err);
     if (!names)
         return -1;
+    names_set_look(names, &s->options->look);
     int status = selection_resolve(s, image, names, &filter, err);
     if (!status) {
         status = replay_image(t, i, &filter.filter, &m, err);

@@ -333,6 +333,7 @@ static int add_image(struct run *r, struct trace *t, uint32_t i, struct symbols 
     struct names *names = names_new(symbols, image, err);
     if (!names)
         return -1;
+    names_set_look(names, &r->o->look);
     int status = selection_resolve(r->selection, image, names, &filter, err);
     if (!status) {
         status = replay_image(t, i, &filter.filter, &m, err);

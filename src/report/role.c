@@ -26,6 +26,7 @@ static const struct row {
     {FUNCTION, ROLE_START, "_start"},
     {FUNCTION, ROLE_START, "__libc_start_*"},
     {FUNCTION, ROLE_START, "start_thread"},
+    {FUNCTION, ROLE_START, "_dl_start_user"},
     {LIBC, ROLE_START, "clone"},
     {LIBC, ROLE_START, "clone3"},
     {FUNCTION, ROLE_START, "__clone"},

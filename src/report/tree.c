@@ -39,7 +39,7 @@ static void print_frame(const struct tree *t, const char *prefix, const char *be
     buffer_append_text(&line, before);
     size_t used = text_columns(buffer_text(&line));
     if (frame == NO_FRAME)
-        buffer_append_text(&line, "(no caller known)");
+        buffer_append_text(&line, "(outermost frame)");
     else
         page_frame(t->page, &line, names_frame(t->names, frame),
                    t->page->columns > used ? t->page->columns - used : 0);
@@ -216,12 +216,12 @@ static size_t called_by(const struct tree *t, const struct cursor *cursors, size
 static void via(const struct tree *t, const struct cursor *cursors, size_t count, size_t used,
                 struct buffer *b)
 {
-    enum { FEW = 2, LEAST = 24, MOST = 60, KNOWN = 32 };
+    enum { FEW = 2, LEAST = 24, KNOWN = 32 };
     struct via list[KNOWN];
     const size_t n = called_by(t, cursors, count, list, KNOWN), shown = n < FEW ? n : FEW;
     const char *dots = t->page->unicode ? "\u2026" : "...";
     size_t room = t->page->columns > used + 8 ? t->page->columns - used - 8 : 0;
-    room = shown && t->page->columns ? room / shown : MOST;
+    room = !t->page->columns ? SIZE_MAX : shown ? room / shown : 0; /* 0: never cut */
     for (size_t i = 0; i < shown; i++) {
         buffer_append_text(b, i ? ", " : "  via ");
         spelling_fit(list[i].function, room > LEAST ? room : LEAST, dots, b);

@@ -9,6 +9,7 @@ static void write_frames(struct json *j, const char *key, const struct names *na
 {
     struct buffer b = {0};
     json_open_array(j, key);
+    count = names_shown(names, frames, count);
     for (size_t i = 0; i < count; i++) {
         buffer_clear(&b);
         names_frame_json(names_frame(names, frames[i]), &b);

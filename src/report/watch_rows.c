@@ -26,6 +26,7 @@ struct watch_named *watch_named_of(struct watch_view *v, const struct watch_proc
         free(n);
         return NULL;
     }
+    names_set_look(n->names, &v->o.look);
     n->known = (struct known){.suppressions = &v->suppressions, .names = n->names};
     return v->named[v->named_count++] = n;
 }

@@ -42,6 +42,7 @@ static void print_stack(const struct watch_view *v, const struct page *p, const 
                         const uint32_t *frames, size_t count, size_t first)
 {
     size_t most = v->o.depth ? v->o.depth : FRAMES;
+    count = names_shown(names, frames, count);
     for (size_t i = first; i < count; i++) {
         struct buffer line = {0};
         buffer_append_text(&line, "    ");

@@ -20,6 +20,7 @@ struct watch_view_options {
     unsigned columns;        /* as struct page */
     bool unicode, bold;
     enum watch_order order;
+    struct names_look look;
 };
 
 struct watch_view;

@@ -369,11 +369,17 @@ static bool shorten(const char *text, size_t length, unsigned depth, struct buff
     return true;
 }
 
-/* A name of C++ with a template's arguments, or of a library's version; Rust writes a generic
- * function's with "::" before them, a type's within <>, and no parameters at all. */
+/* A name of C++: it has parameters, which those of Rust have not (DWARF's have none either, but are
+ * known by what they are made of), and D writes templates with !(). */
 static bool is_cxx(const char *text, const struct spelling *s)
 {
-    return text[s->end] == '(' && !strstr(text, "!(");
+    static const char *const signs[] = {"::__cxx11::", "::__1::", "std::allocator<", "> >", NULL};
+    if (text[s->end] == '(')
+        return !strstr(text, "!(");
+    for (size_t i = 0; signs[i]; i++)
+        if (strstr(text, signs[i]))
+            return true;
+    return false;
 }
 
 bool spelling_short(const char *text, struct buffer *out)
@@ -388,8 +394,13 @@ bool spelling_short(const char *text, struct buffer *out)
     if ((from >= 4 && !strncmp(text + from - 4, " to ", 4)) ||
         (from >= 5 && !strncmp(text + from - 5, " for ", 5)))
         from = 0; /* "virtual thunk to f()" is not f */
-    if (shorten(text + from, strlen(text + from), 0, out))
+    /* The halves of a coroutine have its frame as their only parameter. */
+    const char *half = strstr(text + s.end, " [clone .actor]");
+    half = half ? half : strstr(text + s.end, " [clone .destroy]");
+    if (shorten(text + from, half ? s.end - from : strlen(text + from), 0, out)) {
+        buffer_append_text(out, half ? half : "");
         return true;
+    }
     cut_to(out, since);
     return false;
 }

@@ -90,7 +90,7 @@ class Sound(unittest.TestCase):
         parts = [report("-p", pid, "--size", r) for r in ("..100", "101..1000", "1001..")]
         def total(of, key):
             return sum(p[key] for p in of["processes"])
-        whole = report("-p", pid)
+        whole = report("-p", pid, "--start-frames")
         for key in ("allocations", "requested_bytes", "end_live_bytes"):
             self.assertEqual(sum(total(p, key) for p in parts), total(whole, key), key)
         self.assertEqual(total(report("-p", pid, "--module", "libc.so.6"), "allocations"),

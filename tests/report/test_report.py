@@ -144,7 +144,7 @@ class Filters(unittest.TestCase):
         sites = self.one()["sites"]
         for arguments, key, match in ((["function=load_*"], "function", "load_table"),
                                       (["function=/vector.*back/"], "function",
-                                       "std::vector<int, std::allocator<int> >::push_back(int&&)"),
+                                       "std::vector<int>::push_back(int&&)"),
                                       (["function=cache_get"], "function", "cache_get"),
                                       (["module=libgone*"], "module", "libgone.so")):
             with self.subTest(arguments):
@@ -154,7 +154,9 @@ class Filters(unittest.TestCase):
                 self.assertEqual({json.dumps(s["frames"]) for s in p["sites"]},
                                  {json.dumps(s["frames"]) for s in expected})
                 self.assertEqual(p["allocations"], sum(s["calls"] for s in expected))
-        # without parameters, too
+        # without parameters, and shortened, too
+        self.assertEqual(self.one("function=std::vector<int>::push_back")["allocations"],
+                         self.one("function=/push_back/")["allocations"])
         self.assertEqual(self.one("function=std::vector<int, std::allocator<int> >::push_back")["allocations"],
                          self.one("function=/push_back/")["allocations"])
         self.assertEqual(self.one("function=load")["allocations"], 0)  # the whole name

@@ -108,6 +108,10 @@ static void test_short(void **state)
         {"alloc::vec::Vec<T,A>::push", "alloc::vec::Vec<T,A>::push"},
         {"<alloc::vec::Vec<u32> as core::clone::Clone>::clone",
          "<alloc::vec::Vec<u32> as core::clone::Clone>::clone"},
+        {"app::coro(app::coro(int)::_ZN3app4coroEi.Frame*) [clone .actor]",
+         "app::coro [clone .actor]"},
+        {"std::__invoke_impl<std::__cxx11::basic_string<char>*, app::f(int)::<lambda()>&>",
+         "std::__invoke_impl<std::string*, app::f(int)::<lambda()>&>"},
         {"plain", "plain"},
         {"std::vector<", "std::vector<"},
     };

@@ -120,8 +120,10 @@ class Case(unittest.TestCase):
     def oracle(self):
         return Oracle(self.oracle_dir)
 
+    report_options = ()  # of every report, in tests that need them
+
     def report(self, file=None, options=()):
-        r = run([MALLOW, "report", "--json", "-n0", *options, file or self.file])
+        r = run([MALLOW, "report", "--json", "-n0", *self.report_options, *options, file or self.file])
         self.assertEqual(r.rc, 0, f"report failed: {r.err.decode(errors='replace')[-2000:]}")
         doc = json.loads(r.out)
         self.assertEqual(doc["schema"], 1)

@@ -14,6 +14,8 @@ SUPPLIED = ("malloc", "calloc", "realloc", "aligned_alloc", "memalign", "posix_m
 
 
 class Cxx(Case):
+    report_options = ("--start-frames",)
+
     def test_operators_over_glibc(self):
         p = self.process(self.recorded([victim("cxx"), "operators"]), "cxx")
         base = self.process(self.recorded([victim("cxx")]), "cxx")  # what the runtime itself does

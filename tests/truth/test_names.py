@@ -74,8 +74,8 @@ class Names(Case):
                   (r"app::fill_map\(int\)", "map", 48000),
                   (r"app::fill_table\(int\)", "table", 16000),
                   (r"(void )?app::share<app::Big>\(app::Big const&\)", "shared", 50000),
-                  (r"app::coroutine\(.*\).*", "before", 30000),
-                  (r"app::coroutine\(.*\).*", "after", 60000)]
+                  (r"app::coroutine \[clone \.actor\]", "before", 30000),
+                  (r"app::coroutine \[clone \.actor\]", "after", 60000)]
         self.expect(program, [(f, at[word] if with_lines else None, least) for f, word, least in wanted])
         if with_lines:
             self.expect(program, [(r".*", at["lambda"], 70000), (r".*", at["thread"], 90000)])
@@ -97,6 +97,41 @@ class Names(Case):
         text = run([MALLOW, "report", "--all-frames", "--by", "allocated", "-n", "30", self.file]).out.decode()
         self.assertRegex(text, r"\n   std::__new_allocator<long>::allocate\(")
         self.assertNotIn("  via ", text)
+
+    def test_looks(self):
+        """Short names, no frames of libc's start, paths below the sources; options for the rest."""
+        def text(*options):
+            return run([MALLOW, "report", "--by", "allocated", "-n", "30", "--depth", "50", *options,
+                        self.file]).out.decode()
+        program = self.process(self.recorded([victim("names_cxx")]), "names_cxx")
+        plain = text()
+        self.assertNotRegex(plain, r"std::allocator<long>|__cxx11|\[abi:|_start\b|_start_|clone3|start_thread")
+        self.assertRegex(plain, r"\(names\.cpp:\d+\)")
+        self.assertIn("std::string::operator+=(char const*)", plain)
+        self.assertRegex(text("--full-names"), r"std::__cxx11::basic_string<char, std::char_traits<char>, ")
+        self.assertRegex(text("--start-frames"), r"(?s)__libc_start_.*clone")
+        # the documents agree
+        self.assertEqual(program["source_root"], os.path.dirname(source("names.cpp")))
+        functions = {f["function"] for s in program["sites"] for f in s["frames"]}
+        self.assertEqual([f for f in functions if re.search(r"\b_start|__libc_start|clone3", f)], [])
+        more = self.report(options=["--start-frames", "--full-names"])["processes"][0]
+        everything = {f["function"] for s in more["sites"] for f in s["frames"]}
+        self.assertIn("_start", everything)
+        self.assertTrue(any("std::allocator<long>" in f for f in everything))
+        parent = os.path.dirname(os.path.dirname(source("names.cpp")))
+        self.assertRegex(text("--source-root", parent), r"\(victims/names\.cpp:\d+\)")
+        self.assertRegex(text("--source-root", "/nonexistent"), r"\(names\.cpp:\d+\)")
+        # stacks are known by what is shown of them, and by their whole names
+        keeps = [s for s in program["sites"] if s["end_live_blocks"]][0]
+        whole = [f["function"] for f in more["sites"][program["sites"].index(keeps)]["frames"]]
+        for names in ([f["function"] for f in keeps["frames"]], whole):
+            known = os.path.join(self.dir, "known")
+            with open(known, "w") as f:
+                f.write("stack:" + ";".join(names) + "\n")
+            sites = self.report(options=["--suppressions", known])["processes"][0]["sites"]
+            self.assertEqual(sum(s["suppressed"] for s in sites), 1, names)
+        for pattern in ("std::vector<long>::push_back", "std::vector<long, std::allocator<long> >::push_back*"):
+            self.assertGreater(self.report(options=["--function", pattern])["processes"][0]["requested_bytes"], 190000)
 
     # ---- Rust ----
 

@@ -33,6 +33,8 @@ def short(function):
 
 
 class Sites(Case):
+    report_options = ("--start-frames",)
+
     def setUp(self):
         super().setUp()
         self.program = self.process(self.recorded([victim("sites")]), "sites")

@@ -45,10 +45,15 @@ def report(recording, *arguments):
 
 
 def by_stack(process):
-    """The sites of a report, as the page names them."""
+    """The sites of a report, as the page names them: files relative to the program's sources."""
     out = collections.Counter()
+    root = process["source_root"] + "/"
+
+    def place(file):
+        normal = os.path.normpath(file) if file.startswith("/") else file
+        return normal[len(root):] if len(root) > 1 and normal.startswith(root) else file
     for s in process["sites"]:
-        frames = tuple((f["function"], f["file"], f["line"], f["module"]) for f in s["frames"])
+        frames = tuple((f["function"], place(f["file"]), f["line"], f["module"]) for f in s["frames"])
         for key, name in (("calls", "calls"), ("allocated", "allocated_bytes"), ("temporary", "temporary"),
                           ("peak", "peak_bytes"), ("peak_blocks", "peak_blocks"), ("end", "end_live_bytes"),
                           ("end_blocks", "end_live_blocks")):
