@@ -47,6 +47,7 @@ struct page {
     uint32_t listed, unlisted, undetailed, blocks;
     struct listed rest; /* of those that are not listed */
     uint64_t events, lost;
+    uint64_t calls, calls_done, calls_now; /* of all, of processes done, of the one at hand */
 };
 
 static double weight_of(const struct trace_image *image) { return sqrt((double)image->calls + 1); }
@@ -73,7 +74,19 @@ static int rank(struct page *p, const struct trace_info *info, struct error *err
     qsort(p->candidates, p->candidate_count, sizeof *p->candidates, by_calls);
     for (uint32_t i = 0; i < p->candidate_count && i < DETAILED_MAX; i++)
         p->weight += weight_of(&info->images[p->candidates[i].image]);
+    for (uint32_t i = 0; i < p->candidate_count; i++)
+        p->calls += p->candidates[i].calls + 1;
     return 0;
+}
+
+/* `part` of DETAIL_PARTS of the process at hand are done. */
+static void tell(void *arg, unsigned part)
+{
+    const struct page *p = arg;
+    if (p->options->progress)
+        p->options->progress(p->options->progress_arg,
+                             p->calls_done * DETAIL_PARTS + p->calls_now * part,
+                             p->calls * DETAIL_PARTS);
 }
 
 /* ---- one process ---- */
@@ -94,6 +107,8 @@ static int write_detail(struct page *p, uint32_t image, struct image_filter *fil
                                      .options = p->options,
                                      .share_bytes = share,
                                      .most_bytes = most,
+                                     .progress = tell,
+                                     .progress_arg = p,
                                      .must_fit = !p->blocks};
     p->weight -= weight;
     const int fits = html_detail(&plan, &block, err);
@@ -245,9 +260,10 @@ static int write_processes(struct page *p, char **processes, size_t *processes_b
     const struct trace_info *info = trace_info(p->t);
     int status = 0;
     for (uint32_t i = 0; i < p->candidate_count && !status; i++) {
-        if (p->options->progress)
-            p->options->progress(p->options->progress_arg, i, p->candidate_count);
+        p->calls_now = p->candidates[i].calls + 1;
+        tell(p, 0);
         status = one_process(p, p->candidates[i].image, i < DETAILED_MAX, err);
+        p->calls_done += p->calls_now;
     }
     p->list = (struct json){.out = open_memstream(processes, processes_bytes)};
     if (!p->list.out)

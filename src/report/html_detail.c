@@ -135,9 +135,16 @@ static int fit(struct detail *d, struct html_block *block, struct error *err)
     }
 }
 
+static void tell(const struct detail_plan *plan, unsigned part)
+{
+    if (plan->progress)
+        plan->progress(plan->progress_arg, part);
+}
+
 int html_detail(const struct detail_plan *plan, struct html_block *block, struct error *err)
 {
     struct detail d = {.plan = plan, .limit = {FRAMES_MAX, UINT32_MAX}};
+    tell(plan, 1);
     int status = page_sites_find(&d.sites, plan->m, plan->names, err);
     if (!status)
         status = page_lanes_find(&d.lanes, model_image(plan->m), err);
@@ -150,8 +157,10 @@ int html_detail(const struct detail_plan *plan, struct html_block *block, struct
     }
     if (!status && d.sites.group_count > GROUPS_MAX)
         status = fold_to(&d, GROUPS_MAX, 0, err);
+    tell(plan, 2);
     if (!status)
         status = observe(&d, err);
+    tell(plan, 4);
     if (!status)
         status = fit(&d, block, err);
     release(&d);

@@ -8,6 +8,9 @@
 #include "report/names.h"
 #include "report/report.h"
 
+/* What making a detail consists of, about as long each; a first pass by the caller is the first. */
+#define DETAIL_PARTS 5u
+
 struct detail_plan {
     struct trace *t;
     uint32_t image;
@@ -17,6 +20,8 @@ struct detail_plan {
     const struct report_options *options;
     size_t share_bytes; /* of the page: what it may take */
     size_t most_bytes;  /* at most, when otherwise its figures would be wrong */
+    void (*progress)(void *arg, unsigned part); /* of DETAIL_PARTS; may be NULL */
+    void *progress_arg;
     bool must_fit; /* then the smallest call sites are put together rather than nothing shown */
 };
 
