@@ -1,5 +1,6 @@
 """Reading a recording as root that another user owns, changes or names things in."""
 import os
+import shutil
 import signal
 import subprocess
 import unittest
@@ -82,6 +83,34 @@ class Recording:
         os.mkfifo(self.nb + "/fifo")
         for path in (self.nb + "/fifo", "/dev/zero", "/dev/tty", self.nb):
             self.assertEqual(self.mallow("report", path).returncode, 2)
+
+    def test_program_is_something_else_by_now(self):
+        """Names come from the program's file: its owner put a FIFO, a device, a hole or a file of root's there."""
+        program, path = self.nb + "/program", self.nb + "/run.mlw"
+        shutil.copy("/bin/true", program)
+        subprocess.run([attack.MALLOW, "record", "-q", "-o", path, "--", program], check=True, timeout=PATIENCE,
+                       stdin=subprocess.DEVNULL)
+        os.chown(path, OTHER, OTHER)
+        secret = self.secret(text="a secret line\n")
+
+        def hole():
+            with open(program, "wb") as f:
+                f.write(b"\x7fELF\2\1\1")
+                f.truncate(1 << 33)
+        for make in (lambda: os.mkfifo(program), lambda: os.symlink("/dev/zero", program), lambda: os.mkdir(program),
+                     lambda: os.symlink(secret, program), lambda: os.link(secret, program), hole):
+            os.unlink(program)
+            make()
+            with self.untouched(secret):
+                for line in (("report", path), ("export", "--format=folded", "-o", self.root + "/out", path)):
+                    done = self.mallow(*line)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertNotIn("secret line", done.stdout + done.stderr)
+                os.unlink(self.root + "/out")
+            if os.path.isdir(program) and not os.path.islink(program):
+                os.rmdir(program)
+                with open(program, "wb"):
+                    pass
 
     def test_sparse_file_of_a_terabyte(self):
         """A raw recording with a hole behind it is read as far as there is something."""

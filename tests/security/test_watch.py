@@ -7,6 +7,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import unittest
 
@@ -40,23 +41,27 @@ class Watching(attack.Attack):
 
     def watch(self, *args, reports=3):
         """So many reports, or all until it ends by itself; (objects, what it said). Never dies of a signal."""
-        p = subprocess.Popen([MALLOW, "watch", "--json", "--every", "100ms", "--old", "1ns", "--no-debuginfod", *args],
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        late = threading.Timer(PATIENCE, p.kill)
-        late.start()
-        lines = []
-        while len(lines) < reports:
-            line = p.stdout.readline()
-            if not line:
-                break
-            lines.append(line)
-        if p.poll() is None:
-            p.send_signal(signal.SIGTERM)
-        out, err = p.communicate()
-        late.cancel()
+        with tempfile.TemporaryFile() as said:
+            p = subprocess.Popen([MALLOW, "watch", "--json", "--every", "100ms", "--old", "1ns", "--no-debuginfod", *args],
+                                 stdout=subprocess.PIPE, stderr=said, stdin=subprocess.DEVNULL)
+            late = threading.Timer(PATIENCE, p.kill)
+            late.start()
+            lines = []
+            while len(lines) < reports:
+                line = p.stdout.readline()
+                if not line:
+                    break
+                lines.append(line)
+            if p.poll() is None:
+                p.send_signal(signal.SIGTERM)
+            lines += p.stdout.readlines()
+            p.wait()
+            late.cancel()
+            p.stdout.close()
+            said.seek(0)
+            err = said.read().decode(errors="replace")
         self.assertIn(p.returncode, (0, 1), (args, p.returncode, err))
-        lines += out.splitlines()
-        return [json.loads(line) for line in lines if line.strip()], err.decode()
+        return [json.loads(line) for line in lines if line.strip()], err
 
     def left(self, what, *more):
         done = self.mallow("watch", "--left", what, *more)
@@ -200,6 +205,10 @@ class Watching(attack.Attack):
             os.chown(path, owner, owner)
             found, _ = self.watch("-p", str(p.pid))
             self.assertEqual(name in json.dumps(found), owner == 0, name)
+        os.unlink(path)
+        os.mkfifo(path, 0o666)
+        os.chown(path, OTHER, OTHER)
+        self.assertNotEqual(self.watch("-p", str(p.pid))[0], [])
 
     # ---- of processes that are gone ----
 
