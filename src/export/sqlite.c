@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "export/job.h"
+#include "export/sqlite_schema.h"
+#include "report/known.h"
 
 struct open_block { /* 40 bytes */
     uint64_t size, address, time_ns;
@@ -41,38 +43,6 @@ struct database {
     size_t row_count;
     bool failed;
 };
-
-static const char schema[] =
-    "CREATE TABLE recording(file TEXT, host TEXT, recorded_by TEXT, start_realtime_ns INTEGER);"
-    "CREATE TABLE process(id INTEGER PRIMARY KEY, pid INTEGER, ppid INTEGER, exe TEXT, command "
-    "TEXT,"
-    " allocator TEXT, start_ns INTEGER, end_ns INTEGER, complete INTEGER, calls INTEGER,"
-    " lost_calls INTEGER);"
-    "CREATE TABLE thread(process INTEGER, id INTEGER, tid INTEGER, name TEXT, start_ns INTEGER,"
-    " end_ns INTEGER, calls INTEGER, PRIMARY KEY(process, id)) WITHOUT ROWID;"
-    "CREATE TABLE module(process INTEGER, id INTEGER, path TEXT, build_id TEXT, start INTEGER,"
-    " end INTEGER, bias INTEGER, PRIMARY KEY(process, id)) WITHOUT ROWID;"
-    "CREATE TABLE stack(process INTEGER, id INTEGER, parent INTEGER, pc INTEGER, module INTEGER,"
-    " PRIMARY KEY(process, id)) WITHOUT ROWID;"
-    "CREATE TABLE frame(process INTEGER, stack INTEGER, depth INTEGER, function TEXT, file TEXT,"
-    " line INTEGER, module TEXT, inlined INTEGER, PRIMARY KEY(process, stack, depth)) WITHOUT "
-    "ROWID;"
-    "CREATE TABLE site(process INTEGER, stack INTEGER, calls INTEGER, allocated_bytes INTEGER,"
-    " peak_bytes INTEGER, peak_blocks INTEGER, end_live_bytes INTEGER, end_live_blocks INTEGER,"
-    " temporary INTEGER, PRIMARY KEY(process, stack)) WITHOUT ROWID;"
-    "CREATE TABLE block(process INTEGER, call TEXT, thread INTEGER, size_bytes INTEGER,"
-    " usable_bytes INTEGER, address INTEGER, stack INTEGER, allocated_ns INTEGER, freed_ns INTEGER,"
-    " freed_by INTEGER, temporary INTEGER);"
-    "CREATE TABLE other_call(process INTEGER, time_ns INTEGER, thread INTEGER, call TEXT,"
-    " kind TEXT, address INTEGER, size_bytes INTEGER, argument INTEGER, stack INTEGER, failed "
-    "INTEGER);"
-    "CREATE TABLE mark(process INTEGER, time_ns INTEGER, thread INTEGER, label TEXT);"
-    "CREATE TABLE resident(process INTEGER, time_ns INTEGER, vmsize_bytes INTEGER, rss_bytes "
-    "INTEGER,"
-    " shared_bytes INTEGER);"
-    /* the innermost frame of each stack, to join with */
-    "CREATE VIEW place AS SELECT process, stack, function, file, line, module FROM frame WHERE "
-    "depth = 0;";
 
 static int complain(struct database *d, struct error *err)
 {
@@ -317,6 +287,27 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
 
 /* --- tables of a process --- */
 
+static void put_classes(struct database *d)
+{
+    sqlite3_stmt *s = prepare(d, "INSERT INTO size_class VALUES(?,?)");
+    for (unsigned bits = 0; bits < 64; bits++) {
+        number(s, 1, bits ? (uint64_t)1 << (bits - 1) : 0);
+        number(s, 2, ((uint64_t)1 << bits) - 1);
+        row(d, s);
+    }
+    sqlite3_finalize(s);
+    s = prepare(d, "INSERT INTO lifetime_class VALUES(?,?)");
+    for (unsigned i = 0; i < MODEL_LIFETIMES; i++) {
+        number(s, 1, model_lifetime_min_ns(i));
+        if (i + 1 < MODEL_LIFETIMES)
+            number(s, 2, model_lifetime_min_ns(i + 1) - 1);
+        else
+            sqlite3_bind_null(s, 2);
+        row(d, s);
+    }
+    sqlite3_finalize(s);
+}
+
 static void put_process(struct database *d)
 {
     const struct trace_image *m = d->image;
@@ -399,13 +390,68 @@ static void put_modules(struct database *d)
     sqlite3_finalize(s);
 }
 
+/* A stack with more frames has the innermost and outermost half of as many in its text. */
+#define TEXT_FRAMES 1024u
+
+struct site_names {
+    sqlite3_stmt *call_site;
+    struct buffer frames, text; /* used again for each stack */
+};
+
+/* The functions of a stack, innermost first, as a line `stack:` of suppressions has them. */
+static const char *stack_text(struct site_names *s, uint32_t stack, struct names *names)
+{
+    const struct trace_image *image = names_image(names);
+    buffer_clear(&s->frames);
+    buffer_clear(&s->text);
+    for (uint32_t node = stack; node && node <= image->stacks; node = image->nodes[node].parent) {
+        const uint32_t *ids;
+        const size_t n = names_of(names, node, &ids);
+        buffer_append(&s->frames, ids, n * sizeof *ids);
+    }
+    const uint32_t *frames = (const uint32_t *)(const void *)s->frames.data;
+    const size_t n = s->frames.size_bytes / sizeof *frames, half = TEXT_FRAMES / 2;
+    if (n <= TEXT_FRAMES) {
+        known_write_stack(names, frames, n, &s->text);
+    } else {
+        known_write_stack(names, frames, half, &s->text);
+        buffer_printf(&s->text, ";[%zu frames left out];", n - 2 * half);
+        known_write_stack(names, frames + n - half, half, &s->text);
+    }
+    return buffer_text(&s->text);
+}
+
+/* The last two columns of a row of `site`: its call site, which is made, and its text. */
+static void bind_names(struct database *d, sqlite3_stmt *site, struct site_names *s, uint32_t stack,
+                       struct names *names)
+{
+    uint32_t node, position;
+    const uint32_t id = stack ? names_site(names, stack, &node, &position) : NO_NAME;
+    sqlite3_bind_null(site, 10);
+    sqlite3_bind_null(site, 11);
+    if (id == NO_NAME)
+        return;
+    const struct name_frame *f = names_frame(names, id);
+    sqlite3_bind_int(s->call_site, 1, (int)d->index);
+    number(s->call_site, 2, id);
+    text(s->call_site, 3, f->function);
+    text(s->call_site, 4, f->file);
+    number(s->call_site, 5, f->line);
+    text(s->call_site, 6, f->module);
+    row(d, s->call_site);
+    number(site, 10, id);
+    text(site, 11, stack_text(s, stack, names));
+}
+
 /* Stacks with their frames, and what each allocated. */
 static int put_stacks(void *arg, const struct model *m, struct names *names, struct error *err)
 {
     struct database *d = arg;
     const struct trace_image *image = d->image;
     const struct model_stack *stacks = model_stacks(m);
-    sqlite3_stmt *site = prepare(d, "INSERT INTO site VALUES(?,?,?,?,?,?,?,?,?)");
+    sqlite3_stmt *site = prepare(d, "INSERT INTO site VALUES(?,?,?,?,?,?,?,?,?,?,?)");
+    struct site_names more = {.call_site = prepare(d, "INSERT OR IGNORE INTO call_site "
+                                                      "VALUES(?,?,?,?,?,?)")};
     for (uint32_t i = 0; i <= image->stacks && !d->failed; i++) {
         const struct model_stack *s = &stacks[i];
         if (i) {
@@ -445,9 +491,14 @@ static int put_stacks(void *arg, const struct model *m, struct names *names, str
         sqlite3_bind_int(site, 1, (int)d->index);
         for (int k = 0; k < 8; k++)
             number(site, k + 2, values[k]);
+        bind_names(d, site, &more, i, names);
         row(d, site);
     }
     sqlite3_finalize(site);
+    sqlite3_finalize(more.call_site);
+    buffer_release(&more.frames);
+    buffer_release(&more.text);
+    d->failed |= names_failed(names);
     return d->failed ? complain(d, err) : 0;
 }
 
@@ -490,7 +541,7 @@ static int fill(struct database *d, struct error *err)
                 "PRAGMA page_size=16384; "
                 "PRAGMA cache_size=-1024; BEGIN;",
                 err) ||
-        run_sql(d, schema, err))
+        run_sql(d, sqlite_tables, err))
         return -1;
     d->rows = malloc(ROWS * sizeof *d->rows);
     if (!d->rows)
@@ -506,12 +557,17 @@ static int fill(struct database *d, struct error *err)
     number(s, 4, info->start_realtime_ns);
     row(d, s);
     sqlite3_finalize(s);
+    put_classes(d);
     int status = d->failed ? complain(d, err) : 0;
     for (uint32_t i = 0; i < info->image_count && !status; i++)
         if (job_has(d->job, &info->images[i]))
             status = one_image(d, i, err);
     for (int i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(d->add[i]);
+    if (!status)
+        status = run_sql(d, sqlite_indexes, err);
+    if (!status)
+        status = run_sql(d, sqlite_views, err);
     return status ? status : run_sql(d, "COMMIT", err);
 }
 

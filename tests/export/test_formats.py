@@ -386,6 +386,72 @@ class Sqlite(unittest.TestCase):
         build_id = re.search(r"Build ID: ([0-9a-f]+)", run("readelf", "-n", VICTIM)).group(1)
         self.assertIn([build_id], self.ask(path, "select build_id from module"))
 
+    def test_ten_questions(self):
+        """Each view of the man page, against the report of the same recording."""
+        for recording in (made.single, made.forked):
+            path = made.export(recording, "sqlite")
+            for p in made.report(recording, "--full-names", "--start-frames")["processes"]:
+                with self.subTest(recording=recording, exe=p["exe"]):
+                    self.questions(path, recording, p)
+
+    def questions(self, path, recording, p):
+        def rows(columns, view):
+            return self.ask(path, f"select {columns} from {view} where pid = {p['pid']}")
+
+        def numbers(columns, view):
+            return [[int(v or -1) for v in r] for r in rows(columns, view)]
+
+        sites = p["sites"]
+        for view, figure, column in (("leaks", "end_live_bytes", "bytes"), ("at_peak", "peak_bytes", "bytes"),
+                                     ("allocators", "allocated_bytes", "bytes"), ("temporaries", "temporary", "blocks")):
+            want = {}
+            for s in sites:
+                first = next(f for f in s["frames"] if f["module"] == os.path.basename(p["exe"]))  # its own code
+                key = (first["function"], str(first["line"]))
+                want[key] = want.get(key, 0) + s[figure]
+            found = {(r[0], r[1]): int(r[2]) for r in rows(f"function, line, {column}", view)}
+            self.assertEqual(found, {k: v for k, v in want.items() if v}, view)
+            self.assertEqual(list(found.values()), sorted(found.values(), reverse=True), view)
+        want = {}
+        for s in sites:
+            if s["end_live_blocks"]:
+                text = ";".join(f["function"] for f in s["frames"])
+                before = want.get(text, (0, 0))
+                want[text] = (before[0] + s["end_live_bytes"], before[1] + s["end_live_blocks"])
+        self.assertEqual({r[0]: (int(r[1]), int(r[2])) for r in
+                          rows("text, sum(bytes), sum(blocks)", f"leaking_stacks where pid = {p['pid']} group by text -- ")},
+                         want)
+        self.assertEqual(numbers("min_bytes, max_bytes, calls, bytes", "sizes"),
+                         [[h[k] for k in ("min_bytes", "max_bytes", "calls", "bytes")] for h in p["size_histogram"]])
+        if not p["inherited_blocks"]:
+            self.assertEqual(numbers("min_ns, max_ns, blocks, bytes", "lifetimes"),
+                             [[-1 if h[k] is None else h[k] for k in ("min_ns", "max_ns", "blocks", "bytes")]
+                              for h in p["lifetime_histogram"]])
+        self.assertEqual(sorted(numbers("tid, allocations, bytes, temporary, released_by_others", "threads")),
+                         sorted([t[k] for k in ("tid", "allocations", "allocated_bytes", "temporary_allocations",
+                                                "released_by_other_threads")]
+                                for t in p["thread_figures"] if t["allocations"]))
+        self.assertEqual({r[0]: int(r[1]) for r in rows("call, calls", "failures")}, p["failed"])
+        for label, size, blocks in rows("label, bytes, blocks", "live_at_marks"):
+            then, = made.report(recording, "--time", f"..{label}", "-p", str(p["pid"]))["processes"]
+            self.assertEqual([label, int(size), int(blocks)],
+                             ["leaked", then["end_live_bytes"], then["end_live_blocks"]])
+        self.assertEqual(len(rows("label", "live_at_marks")), p["marks_total"])
+
+    def test_a_stack_is_a_suppression(self):
+        path = made.export(made.single, "sqlite")
+        known = made.path("known.supp")
+        with open(known, "w", encoding="utf-8") as f:
+            f.writelines(f"stack:{text}\n" for text, in self.ask(path, "select text from leaking_stacks"))
+        p, = made.report(made.single, "--suppressions", known)["processes"]
+        self.assertEqual(p["suppressed_end_live_bytes"], p["end_live_bytes"])
+
+    def test_indexes_are_used(self):
+        path = made.export(made.single, "sqlite")
+        for where, index in (("stack = 5", "block_by_stack"), ("allocated_ns between 1 and 2", "block_by_time")):
+            plan = run("sqlite3", path, f"explain query plan select * from block where process = 0 and {where}")
+            self.assertIn(index, plan)
+
     def test_needs_a_file(self):
         self.assertIn("-o OUT", run(MALLOW, "export", "--format=sqlite", made.single, status=2))
         said = run(MALLOW, "export", "--format=sqlite", "-o", "/nonexistent/x.db", made.single, status=1)

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "mallow.h"
+
 #define NOINLINE __attribute__((noinline, noclone))
 
 static void *volatile keep[4096];
@@ -83,6 +85,7 @@ int main(int argc, char **argv)
     volatile size_t huge = PTRDIFF_MAX;
     for (int i = 0; i < 200; i++)
         leak((size_t)i * 3 + 1);
+    mallow_mark("leaked");
     grow();
     recurse(40);
     if (argc > 1 && !strcmp(argv[1], "callers")) {
