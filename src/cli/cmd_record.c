@@ -153,6 +153,13 @@ static void say_losses(const struct command *self, const struct record_result *r
                      human_count(lost, r->lost_stacks), r->lost_stacks == 1 ? " is" : "s are");
     if (r->unrecorded)
         command_warn(self, "%u processes could not be recorded", r->unrecorded);
+    if (r->unjoined)
+        command_warn(
+            self,
+            "%u program%s did not load the recorder and %s not recorded (static, setuid or "
+            "32-bit?): %s; 'mallow record -p PID' records such a process from outside",
+            r->unjoined, r->unjoined == 1 ? "" : "s", r->unjoined == 1 ? "is" : "are",
+            r->unjoined_names);
     if (r->left_running)
         command_warn(self, "%u processes are still running; they are no longer recorded",
                      r->left_running);

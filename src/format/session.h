@@ -28,6 +28,7 @@
 #define MLW_PROCESS_WINDOWS 64u
 #define MLW_WINDOW_BYTES    (MLW_SLOT_BYTES * MLW_WINDOW_SLOTS)
 #define MLW_PATH_BYTES      3072u
+#define MLW_EXEC_BYTES      256u
 
 /* Environment variables: /proc/PID/fd/N of the session (set by mallow record), and the file that is
  * written, absolute when set by mallow record. */
@@ -99,7 +100,11 @@ struct mlw_process {  /* 1024 bytes */
         pid_namespace; /* in which pid is its number: what /proc/self/ns/pid says; 0: unknown */
     uint64_t reserved[30];
     uint32_t window[MLW_PROCESS_WINDOWS]; /* numbers of windows; slot s is in window[s / 64] */
-    uint64_t reserved2[49];
+    char exec_path[MLW_EXEC_BYTES]; /* with end_how MLW_END_EXEC: of what, as it was given; cut */
+    uint32_t unjoined; /* atomic: programs that a child in the same memory ran, and that do not load
+                          the library */
+    char unjoined_path[124]; /* of the first; cut */
+    uint64_t reserved2;
 };
 
 /* mlw_chunk.slot_state. The parent recognizes thread stacks by mlw_chunk.thread_pointer. */

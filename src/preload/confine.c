@@ -40,6 +40,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, OWN_MEMORY_FLAGS}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_PATH | O_CLOEXEC}},
+        {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
         {SYS_pread64, {0}},
         {SYS_poll, {0}},

@@ -206,7 +206,7 @@ int execve(const char *path, char *const argv[], char *const env[])
 {
     __typeof__(&execve) real = FIND(execve);
     WITH_ENVIRONMENT(env);
-    guest_exec();
+    guest_exec(path);
     int r = real(path, argv, env);
     guest_exec_failed();
     guest_not_handed();
@@ -225,7 +225,7 @@ int execvpe(const char *file, char *const argv[], char *const env[])
 {
     __typeof__(&execvpe) real = FIND(execvpe);
     WITH_ENVIRONMENT(env);
-    guest_exec();
+    guest_exec(file);
     int r = real(file, argv, env);
     guest_exec_failed();
     guest_not_handed();
@@ -244,7 +244,7 @@ int fexecve(int fd, char *const argv[], char *const env[])
 {
     __typeof__(&fexecve) real = FIND(fexecve);
     WITH_ENVIRONMENT(env);
-    guest_exec();
+    guest_exec("");
     int r = real(fd, argv, env);
     guest_exec_failed();
     guest_not_handed();
@@ -261,9 +261,10 @@ int execveat(int fd, const char *path, char *const argv[], char *const env[], in
         return -1;
     }
     WITH_ENVIRONMENT(env);
-    guest_exec();
+    guest_exec(path);
     int r = real(fd, path, argv, env, flags);
     guest_exec_failed();
+    guest_not_handed();
     return r;
 }
 
@@ -272,10 +273,11 @@ long guest_exec_syscall(long (*real)(long, ...), long number, const long a[6])
     unsigned at = number == SYS_execveat ? 3 : 2;
     char *const *env = (char *const *)a[at];
     WITH_ENVIRONMENT(env);
-    guest_exec();
+    guest_exec((const char *)a[number == SYS_execveat]);
     long r = number == SYS_execveat ? real(number, a[0], a[1], a[2], env, a[4], a[5])
                                     : real(number, a[0], a[1], env, a[3], a[4], a[5]);
     guest_exec_failed();
+    guest_not_handed();
     return r;
 }
 
@@ -330,6 +332,8 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
     WITH_ENVIRONMENT(env);
     int r = real(pid, path, actions, attributes, argv, env);
     guest_not_handed();
+    if (!r)
+        guest_spawned(path);
     return r;
 }
 
@@ -340,5 +344,7 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
     WITH_ENVIRONMENT(env);
     int r = real(pid, file, actions, attributes, argv, env);
     guest_not_handed();
+    if (!r)
+        guest_spawned(file);
     return r;
 }

@@ -51,10 +51,11 @@ const char *const *guest_carried(unsigned *count)
 }
 
 const char *guest_library(void) { return "libmallow-record"; }
-void guest_exec(void) { process_ending(MLW_END_EXEC, 0); }
+void guest_exec(const char *path) { process_executing(path); }
 void guest_exec_failed(void) { process_not_ending(); }
 const char *guest_hand_on(void) { return guest_follows() ? own_hand_on() : 0; }
 void guest_not_handed(void) { own_not_handed(); }
+void guest_spawned(const char *path) { joins_note(path); }
 
 /* ---- the end, in ending.c ---- */
 

@@ -107,9 +107,11 @@ HIDDEN const char *const *guest_carried(unsigned *count);
 #define GUEST_CARRIED_MAX 12u
 /* Part of the library's file name, by which LD_PRELOAD is known to have it. */
 HIDDEN const char *guest_library(void);
-/* An exec is about to be tried; it failed. */
-HIDDEN void guest_exec(void);
+/* An exec of this file ("": not by its name) is about to be tried; it failed. */
+HIDDEN void guest_exec(const char *path);
 HIDDEN void guest_exec_failed(void);
+/* A program was started from this file, by posix_spawn. */
+HIDDEN void guest_spawned(const char *path);
 /* Before an exec or a spawn: what the new program must find in its environment besides, a variable
  * that replaces one of its name; or NULL. Afterwards, if the caller goes on: guest_not_handed. */
 HIDDEN const char *guest_hand_on(void);

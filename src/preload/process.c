@@ -707,6 +707,18 @@ void process_ending(unsigned how, uint32_t status)
         sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
 }
 
+void process_executing(const char *path)
+{
+    if (!wiped.control || recorder.off || !recorder.process || sys_closed)
+        return process_ending(MLW_END_EXEC, 0);
+    if ((uint32_t)sys_getpid() != recorder.pid)
+        return joins_note(path); /* vfork's child shares our memory: it is not who joined */
+    size_t n = path ? strnlen(path, MLW_EXEC_BYTES - 1) : 0;
+    memcpy(recorder.process->exec_path, path, n);
+    recorder.process->exec_path[n] = 0;
+    process_ending(MLW_END_EXEC, 0);
+}
+
 void process_not_ending(void)
 {
     if (wiped.control && recorder.process && !recorder.off)

@@ -9,6 +9,7 @@
  *   stream.c    threads and their buffers; chunks leave with one write
  *   process.c   joining the session, fork, the end of the process
  *   own.c       the files that stay open, and which may be opened
+ *   joins.c     programs that will not load us
  *   settings.c  the MALLOW_ variables
  *   control.c   mallow_start ... mallow_mark, and control from outside
  *   clock.c     the clock, also where it may not be asked
@@ -181,8 +182,9 @@ HIDDEN void process_wake(void);
 HIDDEN void process_after_fork_child(void);
 /* The process is about to end by itself (MLW_END_EXIT) or become another program (MLW_END_EXEC). */
 HIDDEN void process_ending(unsigned how, uint32_t status);
-HIDDEN void process_not_ending(void);      /* the exec failed */
-HIDDEN void process_say(const char *text); /* one line on stderr, if it is still ours */
+HIDDEN void process_executing(const char *path); /* the latter, and what it is */
+HIDDEN void process_not_ending(void);            /* the exec failed */
+HIDDEN void process_say(const char *text);       /* one line on stderr, if it is still ours */
 /* A window of buffers of the shared memory; NULL when it has no such one, or cannot be mapped. */
 HIDDEN void *process_map_window(uint32_t number);
 extern HIDDEN TLS uint64_t process_fork_clock;
@@ -208,6 +210,11 @@ HIDDEN const char *own_hand_on(void);
 HIDDEN void own_not_handed(void);
 /* Takes fd over (closes it without success), out of the way of the program's own low numbers. */
 HIDDEN bool own_take(struct own_file *f, long fd);
+
+/* ---- joins.c ---- */
+
+/* A child that shares our memory runs that file: counts it if it will not load us. */
+HIDDEN void joins_note(const char *path);
 
 /* ---- settings.c ---- */
 

@@ -205,10 +205,47 @@ static void put_lost(struct tlv *t, uint64_t calls, enum mlw_lost_reason reason)
         tlv_put(t, MLW_TLV_LOST, &lost, sizeof lost);
 }
 
+static void keep_name(struct unjoined *u, uint32_t programs, const char *path)
+{
+    u->programs += programs;
+    for (uint32_t i = 0; i < u->names; i++)
+        if (!strcmp(u->name[i], path))
+            return;
+    if (u->names < sizeof u->name / sizeof *u->name)
+        strcpy(u->name[u->names++], path);
+}
+
+#define NOT_LOADED "did not load the recorder (static, setuid or 32-bit?)"
+
+/* What the image became, or ran in a child that shares its memory, and that could not be recorded:
+ * keeps the names, and puts them into its notes. */
+static void say_unjoined(struct recording *r, const struct image *m, uint32_t how, struct tlv *t)
+{
+    const struct mlw_process *e = m->entry;
+    char path[MLW_EXEC_BYTES], note[MLW_EXEC_BYTES + 160];
+    if (r->nobody || r->shm.session->options & MLW_OPT_NO_FOLLOW)
+        return;
+    snprintf(path, sizeof path, "%.*s", (int)sizeof e->exec_path - 1, e->exec_path);
+    if (how == MLW_END_EXEC && m->gone && !m->replaced && !m->followed && *path) {
+        keep_name(&r->unjoined, 1, path);
+        snprintf(note, sizeof note, "it became %s, which " NOT_LOADED ": what that did is missing",
+                 path);
+        tlv_put_text(t, MLW_TLV_NOTE, note);
+    }
+    const uint32_t programs = __atomic_load_n(&e->unjoined, __ATOMIC_RELAXED);
+    snprintf(path, sizeof path, "%.*s", (int)sizeof e->unjoined_path - 1, e->unjoined_path);
+    if (programs && *path) {
+        keep_name(&r->unjoined, programs, path);
+        snprintf(note, sizeof note, "it ran %s%s, %u time%s, which " NOT_LOADED, path,
+                 programs > 1 ? " or the like" : "", programs, programs == 1 ? "" : "s");
+        tlv_put_text(t, MLW_TLV_NOTE, note);
+    }
+}
+
 static void write_end(struct recording *r, struct image *m, uint32_t how, int wait_status)
 {
     struct mlw_process *e = m->entry;
-    uint8_t bytes[512];
+    uint8_t bytes[1024];
     struct tlv t = {.bytes = bytes, .room = sizeof bytes};
     struct {
         uint64_t clock;
@@ -221,6 +258,7 @@ static void write_end(struct recording *r, struct image *m, uint32_t how, int wa
     put_lost(&t, sink, MLW_LOST_SINK);
     put_lost(&t, buffer, MLW_LOST_BUFFER);
     put_lost(&t, nested, MLW_LOST_NESTED);
+    say_unjoined(r, m, how, &t);
     uint64_t own = __atomic_load_n(&e->private_bytes, __ATOMIC_RELAXED);
     if (own)
         tlv_put(&t, MLW_TLV_OWN, &own, sizeof own);

@@ -36,6 +36,11 @@ struct recording {
     struct smaps_buffer smaps;
     struct kernel_source *kernel; /* NULL: no events of the kernel are recorded */
     uint32_t images_ended;
+    struct unjoined {
+        uint32_t programs;            /* that a recorded process became, and that did not join */
+        char name[4][MLW_EXEC_BYTES]; /* the first of them, each once; NUL-terminated */
+        uint32_t names;
+    } unjoined;
     uint64_t lost_calls; /* of images that ended */
     int unwritten_errno; /* the last reason for which a process could not write; 0: none */
 };
@@ -51,6 +56,7 @@ struct image {
     int statm;     /* /proc/PID/statm, -1: not readable */
     bool gone;     /* the process has ended */
     bool replaced; /* by the next image of the same process */
+    bool followed; /* the same, but the process has ended meanwhile */
     uint64_t exec_seen_ns; /* when it was first seen to have ended by an exec; 0: not so */
     uint64_t exec_cpu_ns;  /* what the process had used of the processor by then */
     struct slots slots;

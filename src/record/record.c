@@ -273,6 +273,10 @@ int record_run(const struct record_options *o, struct record_result *result, str
     result->images = watched.images;
     result->left_running = watched.left_running;
     result->unrecorded = o->no_follow ? 0 : watched.unrecorded; /* children count as such */
+    result->unjoined = r->unjoined.programs;
+    for (uint32_t i = 0, n = 0; i < r->unjoined.names; i++)
+        n += (uint32_t)snprintf(result->unjoined_names + n, sizeof result->unjoined_names - n,
+                                "%s%s", i ? ", " : "", r->unjoined.name[i]);
     result->lost_calls = watched.lost_calls;
     result->unwritten_errno = watched.unwritten_errno;
     result->lost_kernel_events = kernel_close(r->kernel);

@@ -44,6 +44,10 @@ struct record_result {
     uint64_t lost_stacks; /* of calls that are recorded without */
     int unwritten_errno;  /* why something could not be written; 0: all was */
     uint32_t images, left_running, unrecorded;
+    /* Programs that recorded processes became and that did not load the library, and the names of
+     * the first, with commas. */
+    uint32_t unjoined;
+    char unjoined_names[4 * MLW_EXEC_BYTES];
 };
 
 /* Runs PROGRAM. Returns 0 when it ran (see result for how the recording fared), -1 with *err and

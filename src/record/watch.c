@@ -113,10 +113,12 @@ static void end_older(struct watch *w, const struct image *fresh)
         struct image *m = w->images[i];
         if (!m || m == fresh || !image_is_of_same(m, fresh) || m->start_clock > fresh->start_clock)
             continue;
-        if (pidfd_gone(m->pidfd)) /* another process was given its number */
-            m->gone = true;
-        else
+        if (!pidfd_gone(m->pidfd))
             m->replaced = true;
+        else { /* or another process was given its number */
+            m->gone = true;
+            m->followed = true;
+        }
         end_image(w, i, false);
     }
 }

@@ -32,8 +32,8 @@ static uint64_t monotonic_of(uint64_t ticks)
 {
     struct timespec boot, mono;
     const uint64_t second = 1000000000u;
-    clock_gettime(CLOCK_BOOTTIME, &boot);
     clock_gettime(CLOCK_MONOTONIC, &mono);
+    clock_gettime(CLOCK_BOOTTIME, &boot); /* afterwards, so that it is never behind */
     uint64_t at = ticks * (second / (uint64_t)sysconf(_SC_CLK_TCK));
     uint64_t suspended = ((uint64_t)boot.tv_sec * second + (uint64_t)boot.tv_nsec) -
                          ((uint64_t)mono.tv_sec * second + (uint64_t)mono.tv_nsec);

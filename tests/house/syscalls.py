@@ -13,7 +13,7 @@ import sys
 COMMON = ["next.c", "exec.c", "ending.c", "sandbox.c", "say.c"]
 # Library -> its sources besides the common ones (src/preload/meson.build), and where its list stands.
 LIBRARIES = {
-    "record": (["confine.c", "control.c", "cxx.c", "entry.c", "follow.c", "mapping.c", "own.c", "process.c", "record.c",
+    "record": (["confine.c", "control.c", "cxx.c", "entry.c", "follow.c", "joins.c", "mapping.c", "own.c", "process.c", "record.c",
                 "redirect.c", "settings.c", "stream.c", "unwind*.c"], "confine.c"),
     "watch": (["clock.c", "cxx.c", "redirect.c", "unwind_cfi.c", "unwind_generated.c", "unwind_module.c", "unwind_region.c", "unwind_rules.c",
                "unwind_stack.c", "watch/*.c"], "watch/confine.c"),

@@ -701,8 +701,9 @@ const char *const *guest_carried(unsigned *count)
 
 const char *guest_library(void) { return "libmallow-arenas"; }
 
-void guest_exec(void)
+void guest_exec(const char *path)
 {
+    (void)path;
     if (watching())
         look_at_all();
 }
@@ -710,6 +711,7 @@ void guest_exec(void)
 void guest_exec_failed(void) {}
 const char *guest_hand_on(void) { return 0; }
 void guest_not_handed(void) {}
+void guest_spawned(const char *path) { (void)path; }
 
 const struct guest_call *guest_calls(unsigned *count)
 {

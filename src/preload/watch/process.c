@@ -436,10 +436,15 @@ const char *const *guest_carried(unsigned *n)
 }
 
 const char *guest_library(void) { return "libmallow-watch"; }
-void guest_exec(void) { watch_ending(MLW_WATCH_EXEC, 0); }
+void guest_exec(const char *path)
+{
+    (void)path;
+    watch_ending(MLW_WATCH_EXEC, 0);
+}
 
 const char *guest_hand_on(void) { return 0; }
 void guest_not_handed(void) {}
+void guest_spawned(const char *path) { (void)path; }
 void guest_exec_failed(void)
 {
     if (watch_wiped.joined && !watcher.off && watcher.segment &&
