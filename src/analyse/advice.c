@@ -21,6 +21,8 @@ static const struct {
                                "which they have a mapping of their own"},
     [ADVICE_ARENA_MAX] = {"glibc.malloc.arena_max=1", "GLIBC_TUNABLES=glibc.malloc.arena_max=1",
                           "let threads share arenas: what is free in one cannot serve another"},
+    [ADVICE_TCACHE] = {"glibc.malloc.tcache_count=0", "GLIBC_TUNABLES=glibc.malloc.tcache_count=0",
+                       "keep no freed chunks in the caches of threads; calls take longer"},
     [ADVICE_POOL] = {"pool", NULL,
                      "allocate the blocks of this call site from a pool of their own: they keep "
                      "pages that others have left"},
@@ -97,6 +99,9 @@ size_t advice_find(const struct trace_image *image, const struct explained *e,
         list[n++] = (struct advice){ADVICE_MMAP_THRESHOLD, pages + tops, 0};
     if (e->pinned.arena_count > 2 && idle >= worth && free_bytes >= worth)
         list[n++] = (struct advice){ADVICE_ARENA_MAX, idle < free_bytes ? idle : free_bytes, 0};
+    const uint64_t cached = positive(e->parts[EXPLAIN_TCACHE]);
+    if (cached >= worth)
+        list[n++] = (struct advice){ADVICE_TCACHE, cached, 0};
     if (kept >= worth && k->live_bytes * 4 < kept)
         list[n++] = (struct advice){ADVICE_POOL, kept, keeper};
     if (shared >= worth)

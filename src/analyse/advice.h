@@ -12,6 +12,7 @@ enum advice_kind {
     ADVICE_TRIM_THRESHOLD, /* glibc: keeps the trim threshold where it is at the start */
     ADVICE_MMAP_THRESHOLD, /* the same for the mmap threshold */
     ADVICE_ARENA_MAX,      /* fewer arenas */
+    ADVICE_TCACHE,         /* no caches of threads */
     ADVICE_POOL,           /* the blocks of a call site by themselves */
     ADVICE_ALLOCATOR,      /* another one */
     ADVICE_KINDS

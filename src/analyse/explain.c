@@ -11,9 +11,9 @@ const char *explain_at_name(enum explain_at at)
 const char *explain_part_name(enum explain_part part)
 {
     static const char *const names[EXPLAIN_PARTS] = {
-        "live",   "rounding",       "headers",      "fragmentation", "free_pages",
-        "tops",   "allocator_free", "not_resident", "untouched",     "mappings",
-        "stacks", "code_and_data",  "shared",       "recorder",      "other"};
+        "live",          "rounding",       "headers",      "fragmentation", "free_pages", "tcache",
+        "tops",          "allocator_free", "not_resident", "untouched",     "mappings",   "stacks",
+        "code_and_data", "shared",         "recorder",     "other"};
     return names[part];
 }
 
@@ -242,15 +242,15 @@ static void add_heaps(struct explained *e, enum pinned_kind kind, const uint64_t
 {
     const struct pinned_heap *sum = &e->pinned.sum[kind];
     const int64_t below = (int64_t)(sum->between_bytes + sum->before_bytes);
-    int64_t rest =
-        resident_bytes
-            ? (int64_t)(*resident_bytes - usable_bytes - sum->header_bytes - sum->pinned_bytes)
-            : below;
+    int64_t rest = resident_bytes ? (int64_t)(*resident_bytes - usable_bytes - sum->header_bytes -
+                                              sum->pinned_bytes - sum->cached_bytes)
+                                  : below;
     const int64_t pages = rest < 0 ? 0 : rest < below ? rest : below;
     rest -= pages;
     add(e, EXPLAIN_HEADERS, (int64_t)sum->header_bytes);
     add(e, EXPLAIN_FRAGMENTATION, (int64_t)sum->pinned_bytes);
     add(e, EXPLAIN_FREE_PAGES, pages);
+    add(e, EXPLAIN_TCACHE, (int64_t)sum->cached_bytes);
     add(e, rest < 0 ? EXPLAIN_NOT_RESIDENT : EXPLAIN_TOPS, rest);
 }
 

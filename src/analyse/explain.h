@@ -27,6 +27,7 @@ enum explain_part {
     EXPLAIN_HEADERS,       /* glibc: of those blocks */
     EXPLAIN_FRAGMENTATION, /* free on pages that hold live blocks, too */
     EXPLAIN_FREE_PAGES,    /* glibc: whole free pages below live blocks */
+    EXPLAIN_TCACHE,        /* glibc: freed chunks that the caches of threads keep, with headers */
     EXPLAIN_TOPS,      /* glibc: above the highest live block of each heap, and heaps without one */
     EXPLAIN_ALLOCATOR, /* other allocators: free memory, and private mappings that are no blocks */
     EXPLAIN_NOT_RESIDENT, /* at most 0: so much of the above is not: never touched, or given back */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/tcache.h"
+
 #define HEAP_BYTES       ((uint64_t)64 << 20) /* glibc: HEAP_MAX_SIZE on 64-bit machines */
 #define ARENA_HEAD_BYTES 4096u /* what glibc keeps at the start of an arena's heap, about */
 #define HEADER_BYTES     8u    /* of a chunk in use: the rest lies in its neighbours */
@@ -12,6 +14,7 @@ struct live { /* 32 bytes */
     uint32_t stack;
     uint8_t path;
     bool there;
+    bool cached; /* not live: in a thread's cache */
 };
 
 /* A heap of another arena that blocks were seen in. Heaps of one arena are linked: parent leads to
@@ -30,6 +33,7 @@ struct pinned_reader {
     struct live *live; /* by slot, [room] */
     uint32_t room;
     bool glibc;
+    struct tcache *caches;   /* NULL: there are none, or they are not asked for */
     struct seen_heap *heaps; /* [heap_count] */
     uint32_t heap_count, heap_room;
     uint32_t *by_number; /* hash: index + 1 of the heap; [hash_room], a power of two */
@@ -46,12 +50,16 @@ unsigned pinned_columns(void)
 }
 
 struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t *times_ns,
-                                 struct pinned *results, size_t count, struct error *err)
+                                 struct pinned *results, size_t count, bool caches,
+                                 struct error *err)
 {
     struct pinned_reader *r = calloc(1, sizeof *r);
     uint32_t *heap_of = calloc((size_t)image->thread_count + 1, sizeof *heap_of);
+    bool failed = !r || !heap_of;
     memset(results, 0, count * sizeof *results);
-    if (!r || !heap_of) {
+    if (!failed && caches)
+        r->caches = tcache_new(image, &failed);
+    if (failed) {
         free(r);
         free(heap_of);
         error_set(err, ERROR_MEMORY, "out of memory");
@@ -74,6 +82,7 @@ void pinned_discard(struct pinned_reader *r)
     free(r->heaps);
     free(r->by_number);
     free(r->heap_of);
+    tcache_free(r->caches);
     free(r);
 }
 
@@ -167,6 +176,17 @@ static bool note_heap(struct pinned_reader *r, uint64_t address, uint64_t usable
 
 static int take_moment(struct pinned_reader *r, struct error *err);
 
+/* A block ends. False without memory. */
+static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t i)
+{
+    struct live *l = &r->live[b->slot[i]];
+    const bool freed = l->there && r->caches && b->kind[i] != TRACE_FREE_INFERRED &&
+                       !mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD);
+    const struct tcache_chunk chunk = {l->address, l->usable_bytes, l->stack, l->path};
+    l->there = false;
+    return !freed || tcache_freed(r->caches, b->thread[i], &chunk);
+}
+
 int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct error *err)
 {
     for (size_t i = 0; i < b->n; i++) {
@@ -186,7 +206,8 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
         if (slot >= r->room && room_for(r, slot, err))
             return -1;
         if (kind != TRACE_ALLOC) {
-            r->live[slot].there = false;
+            if (!release(r, b, i))
+                return error_set(err, ERROR_MEMORY, "no memory for the caches of threads");
             continue;
         }
         const uint64_t usable = b->usable[i] > b->size[i] ? b->usable[i] : b->size[i];
@@ -196,6 +217,8 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
                                       .stack = b->stack[i],
                                       .path = b->path[i],
                                       .there = true};
+        if (r->caches && !inherited)
+            tcache_allocated(r->caches, b->thread[i], b->op[i], b->address[i], usable);
         const uint64_t bottom = b->address[i] - HEADER_BYTES;
         if (!(b->path[i] & (MLW_PATH_NON_MAIN | MLW_PATH_MMAPPED)) &&
             b->address[i] > HEADER_BYTES && (!r->main_bottom || bottom < r->main_bottom))
@@ -219,16 +242,52 @@ static int by_address(const void *a, const void *b)
     return (x->address > y->address) - (x->address < y->address);
 }
 
-/* Copies the blocks that lie in heaps, by address, and adds up all; *n of them. NULL without
- * memory.
- */
+/* Appends what lies in the caches of threads. */
+static void add_cached(const struct pinned_reader *r, struct live *list, size_t *n,
+                       struct tcache_chunk *chunks, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct tcache_chunk *c = &chunks[i];
+        if (c->address && c->stack <= r->image->stacks)
+            list[(*n)++] = (struct live){.address = c->address,
+                                         .usable_bytes = c->usable_bytes,
+                                         .stack = c->stack,
+                                         .path = c->path,
+                                         .cached = true};
+    }
+}
+
+/* What overlaps a live block, or is there twice, is not in a cache after all. */
+static size_t drop_overlaps(struct live *list, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct live *l = &list[i], *before = kept ? &list[kept - 1] : NULL;
+        const bool below = before && before->address + before->usable_bytes > l->address,
+                   above = i + 1 < n && !list[i + 1].cached &&
+                           l->address + l->usable_bytes > list[i + 1].address;
+        if (!l->cached || !(below || above))
+            list[kept++] = *l;
+    }
+    return kept;
+}
+
+/* Copies the blocks that lie in heaps, by address, and what is cached of them, and adds up all; *n
+ * of them. NULL without memory. */
 static struct live *sorted(const struct pinned_reader *r, struct pinned *p, size_t *n)
 {
+    const size_t cached = r->caches ? tcache_count(r->caches, p->time_ns) : 0;
     for (uint32_t i = 0; i < r->room; i++)
         p->live_blocks += r->live[i].there;
-    struct live *list = malloc((p->live_blocks + 1) * sizeof *list);
+    struct live *list = malloc((p->live_blocks + cached + 1) * sizeof *list);
+    struct tcache_chunk *chunks = malloc((cached + 1) * sizeof *chunks);
     *n = 0;
-    for (uint32_t i = 0; list && i < r->room; i++) {
+    if (!list || !chunks) {
+        free(list);
+        free(chunks);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < r->room; i++) {
         const struct live *l = &r->live[i];
         if (!l->there)
             continue;
@@ -237,8 +296,15 @@ static struct live *sorted(const struct pinned_reader *r, struct pinned *p, size
         if (l->address && !(r->glibc && l->path & MLW_PATH_MMAPPED))
             list[(*n)++] = *l;
     }
+    if (cached) {
+        tcache_list(r->caches, p->time_ns, chunks);
+        add_cached(r, list, n, chunks, cached);
+    }
+    free(chunks);
     if (*n)
         qsort(list, *n, sizeof *list, by_address);
+    if (cached)
+        *n = drop_overlaps(list, *n);
     return list;
 }
 
@@ -247,6 +313,7 @@ struct walk {
     struct pinned *p;
     struct pinned_heap *heap;
     const struct live *live;
+    bool begun;                /* there was a block */
     size_t first;              /* block on the page */
     uint64_t page, used_bytes; /* of it */
 };
@@ -272,12 +339,17 @@ static void add_block(struct walk *w, size_t i)
     const uint64_t last = to > from ? (to - 1) / PINNED_PAGE_BYTES : page;
     struct pinned_heap *h = w->heap;
     struct pinned_stack *s = &w->p->stacks[l->stack];
-    h->live_blocks++;
-    h->live_bytes += l->usable_bytes;
-    h->header_bytes += header;
-    s->live_blocks++;
-    s->live_bytes += l->usable_bytes;
-    if (h->live_blocks == 1) {
+    if (l->cached) {
+        h->cached_bytes += l->usable_bytes + header;
+    } else {
+        h->live_blocks++;
+        h->live_bytes += l->usable_bytes;
+        h->header_bytes += header;
+        s->live_blocks++;
+        s->live_bytes += l->usable_bytes;
+    }
+    if (!w->begun) {
+        w->begun = true;
         w->page = page;
         w->used_bytes = 0;
         w->first = i;
@@ -314,6 +386,7 @@ static void add_to_sum(struct pinned *p, const struct pinned_heap *h)
     s->pinned_bytes += h->pinned_bytes;
     s->between_bytes += h->between_bytes;
     s->before_bytes += h->before_bytes;
+    s->cached_bytes += h->cached_bytes;
 }
 
 /* Blocks [from, to) are those of one heap, which has begun at `bottom` or above (0: not known). */
@@ -357,6 +430,7 @@ static void add_to_arena(struct pinned_arena *a, const struct pinned_heap *h)
     a->pinned_bytes += h->pinned_bytes;
     a->between_bytes += h->between_bytes;
     a->before_bytes += h->before_bytes;
+    a->cached_bytes += h->cached_bytes;
     a->span_bytes += h->span_bytes;
 }
 

@@ -33,6 +33,8 @@ struct pinned_heap {
     uint64_t pinned_bytes;  /* free on pages with live blocks */
     uint64_t between_bytes; /* whole free pages between blocks */
     uint64_t before_bytes;  /* and below the lowest block, as far down as there ever was one */
+    uint64_t
+        cached_bytes; /* of chunks in the caches of threads, headers included: see pinned_new */
 };
 
 struct pinned_stack {
@@ -45,7 +47,8 @@ struct pinned_arena {                 /* glibc */
     uint64_t heaps;                   /* that it has had */
     uint64_t live_blocks, live_bytes; /* usable */
     uint64_t header_bytes, pinned_bytes, between_bytes, before_bytes,
-        span_bytes;        /* sums of its heaps */
+        span_bytes; /* sums of its heaps */
+    uint64_t cached_bytes;
     uint64_t extent_bytes; /* to the end of the highest block that was ever in each of its heaps */
     uint64_t threads;      /* that allocated from it last */
 };
@@ -73,9 +76,11 @@ unsigned pinned_columns(void);
 struct pinned_reader;
 /* Moments, in the order of time, each just before the events of its times_ns[i]. What is pointed to
  * must outlive the reader; results[i] is filled when its moment has come, and to be released by the
- * caller, on failure too: they begin zeroed. NULL with *err set. */
+ * caller, on failure too: they begin zeroed. caches: chunks in the caches of glibc's threads
+ * (tcache.h) count as in use, not as free. NULL with *err set. */
 struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t *times_ns,
-                                 struct pinned *results, size_t count, struct error *err);
+                                 struct pinned *results, size_t count, bool caches,
+                                 struct error *err);
 /* The next batch of the image. 1: go on; 0: the last moment has come; -1 with *err set. */
 int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct error *err);
 /* Fills what is left, as of the end, and gives the reader back. */

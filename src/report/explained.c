@@ -99,7 +99,8 @@ static int read_image(struct trace *t, uint32_t image, const uint64_t *times,
                       struct pinned *results, size_t count, struct error *err)
 {
     struct trace_batch batch;
-    struct pinned_reader *r = pinned_new(&trace_info(t)->images[image], times, results, count, err);
+    struct pinned_reader *r =
+        pinned_new(&trace_info(t)->images[image], times, results, count, true, err);
     struct trace_cursor *c = r ? trace_cursor_open_columns(t, image, pinned_columns(), err) : NULL;
     int more = c ? 1 : -1;
     while (more > 0 && (more = trace_cursor_next(c, &batch, err)) > 0)

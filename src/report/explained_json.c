@@ -73,6 +73,7 @@ static void write_arenas(struct json *j, const struct trace_image *image, const 
         json_number(j, "live_blocks", a->live_blocks);
         json_number(j, "live_bytes", a->live_bytes);
         json_number(j, "header_bytes", a->header_bytes);
+        json_number(j, "tcache_bytes", a->cached_bytes);
         json_number(j, "free_on_shared_pages_bytes", a->pinned_bytes);
         json_number(j, "free_below_bytes", a->between_bytes + a->before_bytes);
         json_number(j, "extent_bytes", i ? a->extent_bytes : a->span_bytes);

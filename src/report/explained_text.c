@@ -35,6 +35,8 @@ static const char *part_text(const struct explained *e, enum explain_part part)
         [EXPLAIN_HEADERS] = "headers of those blocks",
         [EXPLAIN_FRAGMENTATION] = "free on pages that hold live blocks, too: fragmentation",
         [EXPLAIN_FREE_PAGES] = "whole free pages below live blocks: malloc_trim(3) gives them back",
+        [EXPLAIN_TCACHE] =
+            "freed chunks in the caches of threads (tcache), which only they get again",
         [EXPLAIN_TOPS] =
             "above the highest live block of each heap: the tops, and what glibc itself keeps",
         [EXPLAIN_ALLOCATOR] =

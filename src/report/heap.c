@@ -13,7 +13,7 @@ int heap_find(struct trace *t, uint32_t image, const struct model *m, struct hea
     resident_at_peak(m, &h->at);
     if (!h->at.known)
         return 0;
-    struct pinned_reader *r = pinned_new(model_image(m), &h->at.time_ns, &h->pinned, 1, err);
+    struct pinned_reader *r = pinned_new(model_image(m), &h->at.time_ns, &h->pinned, 1, false, err);
     struct trace_cursor *c = r ? trace_cursor_open_columns(t, image, pinned_columns(), err) : NULL;
     int more = c ? 1 : -1;
     while (more > 0 && (more = trace_cursor_next(c, &batch, err)) > 0)

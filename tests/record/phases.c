@@ -9,6 +9,8 @@
  *   mark NAME      mallow_mark(NAME)
  *   drop           frees the large blocks
  *   trim           malloc_trim(0)
+ *   hoard N        N threads that stay: each has seven blocks of each size up to 1032, and frees
+ * them
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -62,14 +64,30 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void threads(unsigned n, size_t blocks)
+static void *hoard(void *arg)
+{
+    enum { KINDS = 64, EACH = 7 };
+    static __thread char *mine[KINDS * EACH];
+    pthread_barrier_wait(&working);
+    for (size_t i = 0; i < KINDS * EACH; i++)
+        memset(mine[i] = malloc(24 + i / EACH * 16), 1, 24);
+    pthread_barrier_wait(&working);
+    for (size_t i = 0; i < KINDS * EACH; i++)
+        free(mine[i]);
+    pthread_barrier_wait(&working);
+    for (;;)
+        pthread_barrier_wait(&working);
+    return arg;
+}
+
+static void threads(unsigned n, void *(*work_of)(void *), size_t blocks)
 {
     static size_t each;
     pthread_t t;
     each = blocks;
     pthread_barrier_init(&working, NULL, n + 1);
     for (unsigned i = 0; i < n; i++)
-        if (pthread_create(&t, NULL, work, &each))
+        if (pthread_create(&t, NULL, work_of, &each))
             exit(1);
     for (int i = 0; i < 3; i++)
         pthread_barrier_wait(&working);
@@ -86,7 +104,9 @@ int main(void)
         else if (sscanf(line, "thin %zu", &a) == 1)
             thin(a);
         else if (sscanf(line, "threads %zu %zu", &a, &b) == 2)
-            threads((unsigned)a, b);
+            threads((unsigned)a, work, b);
+        else if (sscanf(line, "hoard %zu", &a) == 1)
+            threads((unsigned)a, hoard, 0);
         else if (sscanf(line, "large %zu", &a) == 1 && larges < MOST_LARGE)
             large[larges++] = malloc(a);
         else if (sscanf(line, "touch %zu", &a) == 1 && larges)

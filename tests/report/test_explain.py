@@ -72,6 +72,19 @@ class Explain(unittest.TestCase):
         self.assertGreater(advice["glibc.malloc.arena_max=1"]["saves_bytes"], 0.7 * free)
         self.assertEqual(advice["glibc.malloc.arena_max=1"]["command"], "GLIBC_TUNABLES=glibc.malloc.arena_max=1")
 
+    def test_tcache(self):
+        """What threads have freed and keep in their caches: seven chunks of each of 64 sizes."""
+        p = Program("tcache")
+        p.order("hoard 40")
+        p.settle("gap", 1000000)
+        process = p.end()
+        e = self.at(process, "gap")
+        each = 7 * sum(range(32, 1041, 16))
+        self.assertAlmostEqual(parts(e)["tcache"], 40 * each, delta=each)
+        self.assertEqual(sum(a["tcache_bytes"] for a in e["arenas"]), parts(e)["tcache"])
+        self.assertIn("glibc.malloc.tcache_count=0", [a["setting"] for a in e["advice"]])
+        self.assertLess(parts(e).get("free_pages", 0) + parts(e).get("tops", 0), parts(e)["tcache"])
+
     def test_untouched(self):
         p = Program("untouched")
         p.order("large 200000000")

@@ -1,0 +1,38 @@
+/* tcache.h - what glibc's per-thread caches hold: freed chunks that only their thread gets again,
+ * and that malloc_trim leaves alone.
+ *
+ * Follows the calls as glibc 2.26 to 2.41 does with its defaults: a free puts a chunk of up to
+ * 1,040 bytes on the stack of its size, of up to 7, and malloc takes the latest. What malloc moves
+ * there from other lists, and what a realloc frees, is not known: a little more may be in them. A
+ * thread's end empties its cache. Memory: 9 KB a thread that frees. One thread. */
+#ifndef MALLOW_ANALYSE_TCACHE_H
+#define MALLOW_ANALYSE_TCACHE_H
+
+#include <stdbool.h>
+
+#include "trace/trace.h"
+
+struct tcache;
+
+struct tcache_chunk {
+    uint64_t address; /* of the block that it was */
+    uint64_t usable_bytes;
+    uint32_t stack; /* of the call that made the block */
+    uint8_t path;   /* enum mlw_path, of that call */
+};
+
+/* NULL with *failed clear: the allocator has no such caches, or not these. */
+struct tcache *tcache_new(const struct trace_image *image, bool *failed);
+void tcache_free(struct tcache *t); /* NULL is fine */
+
+/* A block begins; by `op` of enum mlw_op. */
+void tcache_allocated(struct tcache *t, uint32_t thread, unsigned op, uint64_t address,
+                      uint64_t usable_bytes);
+/* A block was freed by `thread`; not by a realloc. False without memory. */
+bool tcache_freed(struct tcache *t, uint32_t thread, const struct tcache_chunk *chunk);
+
+/* How many chunks are in the caches of the threads that live at that time, and these, [count]. */
+size_t tcache_count(const struct tcache *t, uint64_t time_ns);
+void tcache_list(const struct tcache *t, uint64_t time_ns, struct tcache_chunk *list);
+
+#endif
