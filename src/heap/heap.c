@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "heap/containers.h"
 #include "heap/heap_impl.h"
 #include "heap/saved.h"
 #include "heap/scan.h"
@@ -220,7 +221,9 @@ static int look(struct reading *r, struct error *err)
     progress(r, 3);
     if (types_resolve(&h->types, r->scan.mark, r->t, &h->walk, &r->images, &r->modules,
                       r->variables) ||
-        types_python_links(&h->types, r->scan.mark, r->t, &h->walk, &r->scan))
+        types_python_links(&h->types, r->scan.mark, r->t, &h->walk, &r->scan) ||
+        containers_find(&h->types, r->scan.mark, r->t, &h->walk, &r->modules, r->variables,
+                        &r->scan, &h->roots))
         return error_set(err, ERROR_MEMORY, "out of memory");
     return 0;
 }

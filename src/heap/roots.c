@@ -117,7 +117,7 @@ static void data_root(struct finding *f, uint64_t address, const struct root *ba
     root.address = v ? v->start : address;
     root.kind = v ? ROOT_VARIABLE : ROOT_DATA;
     if (v)
-        root.name = v->name;
+        root.name = v->shown;
     else if (f->unnamed++ < UNNAMED_MAX) {
         snprintf(text, sizeof text, "data+0x%" PRIx64, address - f->module->bias);
         root.name = text;

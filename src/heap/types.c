@@ -106,7 +106,7 @@ static bool named_after(struct resolving *r, uint64_t address, char *name, size_
     const struct variable *v = m ? variables_find(r->variables, m, address) : NULL;
     if (!v || v->start != address)
         return false;
-    snprintf(name, room, "-> %s (%s)", v->name, m->name);
+    snprintf(name, room, "-> %s (%s)", v->shown, m->name);
     return true;
 }
 

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "symbol/functions.h"
+#include "symbol/intern.h"
+#include "symbol/symbol.h"
 #include "trust/file.h"
 
 #define FILE_BYTES_MAX ((uint64_t)4 << 30)
@@ -22,6 +24,7 @@ struct of_module {
 };
 
 struct variables {
+    struct intern names; /* demangled ones */
     const struct modules *modules;
     struct of_module *of;
     uint32_t pid;
@@ -49,6 +52,7 @@ void variables_free(struct variables *v)
         free(v->of[i].at);
         functions_release(&v->of[i].functions);
     }
+    intern_free(&v->names);
     free(v->of);
     free(v);
 }
@@ -107,10 +111,23 @@ static void read_variables(struct variables *v, size_t index)
         const struct function *f = &of->functions.at[i];
         uint64_t start = m->bias + f->address;
         if (f->data && f->bytes && start >= m->start && f->bytes <= m->end - start)
-            of->at[of->count++] = (struct variable){f->name, start, start + f->bytes};
+            of->at[of->count++] = (struct variable){f->name, NULL, start, start + f->bytes};
     }
     if (of->count > 1)
         qsort(of->at, of->count, sizeof *of->at, by_start);
+}
+
+/* Names are demangled when they are first asked for. */
+static const struct variable *shown(struct variables *v, struct variable *found)
+{
+    if (!found->shown) {
+        char *text = symbol_demangle(found->name);
+        found->shown = text ? intern_string(&v->names, text) : found->name;
+        if (!found->shown)
+            found->shown = found->name;
+        free(text);
+    }
+    return found;
 }
 
 const struct variable *variables_find(struct variables *v, const struct module *m, uint64_t address)
@@ -130,6 +147,6 @@ const struct variable *variables_find(struct variables *v, const struct module *
     /* Aliases and members of unions overlap: the nearest that still holds the address. */
     for (size_t i = low; i > 0 && low - i < 8; i--)
         if (of->at[i - 1].end > address)
-            return &of->at[i - 1];
+            return shown(v, &of->at[i - 1]);
     return NULL;
 }

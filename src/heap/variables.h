@@ -11,6 +11,7 @@
 
 struct variable {
     const char *name;    /* as in the file; belongs to the struct variables */
+    const char *shown;   /* demangled; belongs to it, too */
     uint64_t start, end; /* in the target */
 };
 

@@ -106,6 +106,23 @@ class Types(HeapTest):
         subprocess.run(["strip", "-s", "-o", stripped, tool("victim_types")], check=True)
         self.check(stripped)
 
+    def test_containers(self):
+        """They hold their nodes, whoever else points at these."""
+        p = self.start(tool("victim_containers"))
+        document = self.heap_json(p.pid)
+        roots = {r["root"].split("[")[0]: r for r in document["roots"] if r["kind"] == "variable"}
+        self.assertEqual(roots["names"]["retained_blocks"], 2000)
+        self.assertEqual(roots["orders"]["retained_blocks"], 1000)
+        self.assertEqual(roots["inside"]["retained_blocks"], 201)
+        self.assertEqual(roots["stale"]["retained_blocks"], 1)
+        types = {t["type"].split("[")[0]: t["blocks"] for t in document["types"]}
+        self.assertEqual(types["std::map or set node of names"], 1000)
+        self.assertEqual(types["std::list node of orders"], 500)
+        self.assertEqual([n for t, n in types.items() if t.startswith("std::map or set node, ")], [200])
+        self.assertEqual(document["unreachable_blocks"], 0)
+        why = self.heap("--why", p.line.split()[1], p.pid).stdout
+        self.assertIn("variable names", why)
+
     def test_python(self):
         program = ("import sys\nclass Knot:\n  __slots__ = ('rope',)\n"
                    "k = [Knot() for _ in range(100)]\nd = [{i: str(i)} for i in range(5000)]\n"

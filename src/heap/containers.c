@@ -1,0 +1,267 @@
+/* containers.c - see containers.h.
+ *
+ * A tree's header is {color, root, leftmost, rightmost, count}; a node is {color, parent, left,
+ * right, value}. A list's header is {first, last, count}; a node is {next, previous, value}. */
+#include "heap/containers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD = 8, TREE_NODE_MIN = 40, LIST_NODE_MIN = 24, NAME_ROOM = 4096, BLACK = 1 };
+
+struct container {
+    uint32_t top;    /* the node that the header refers to */
+    uint32_t header; /* the block that the header lies in; BLOCK_NONE: it is no block's */
+    bool rooted;     /* a root refers to the top */
+};
+
+struct finding {
+    struct types *y;
+    uint32_t *type;
+    struct target *t;
+    const struct blocks *b;
+    const struct modules *modules;
+    struct variables *variables;
+    uint32_t *next[2]; /* by block: the nodes that a node leads to, + 1 */
+    uint32_t *of;      /* by block: its container, + 1; 0: it is no node */
+    struct container *at;
+    uint32_t count, room;
+    uint32_t *nodes; /* of the container at hand */
+    size_t node_count, node_room;
+};
+
+static bool word(struct finding *f, uint64_t address, uint64_t *value)
+{
+    return target_peek(f->t, address, value);
+}
+
+static bool word_is(struct finding *f, uint64_t address, uint64_t value)
+{
+    uint64_t have;
+    return target_peek(f->t, address, &have) && have == value;
+}
+
+/* The used block that begins at the address. */
+static uint32_t block_at(const struct finding *f, uint64_t address)
+{
+    uint32_t block = address & 15 ? BLOCK_NONE : blocks_pointed(f->b, address);
+    return block != BLOCK_NONE && f->b->address[block] == address ? block : BLOCK_NONE;
+}
+
+static int note_node(struct finding *f, uint32_t block, uint32_t first, uint32_t second)
+{
+    if (f->node_count == f->node_room) {
+        size_t room = f->node_room ? f->node_room * 2 : 1024;
+        uint32_t *more = reallocarray(f->nodes, room, sizeof *more);
+        if (!more)
+            return -1;
+        f->nodes = more;
+        f->node_room = room;
+    }
+    f->nodes[f->node_count++] = block;
+    f->next[0][block] = first == BLOCK_NONE ? 0 : first + 1;
+    f->next[1][block] = second == BLOCK_NONE ? 0 : second + 1;
+    f->of[block] = f->count + 1;
+    return 0;
+}
+
+/* Not a container after all. */
+static void forget_nodes(struct finding *f)
+{
+    for (size_t i = 0; i < f->node_count; i++)
+        f->of[f->nodes[i]] = 0;
+    f->node_count = 0;
+}
+
+static int keep(struct finding *f, uint32_t top, uint64_t header, const char *what)
+{
+    char name[NAME_ROOM];
+    const struct module *m = modules_at(f->modules, header);
+    const struct variable *v = m ? variables_find(f->variables, m, header) : NULL;
+    if (f->count == f->room) {
+        uint32_t room = f->room ? f->room * 2 : 64;
+        struct container *more = reallocarray(f->at, room, sizeof *more);
+        if (!more)
+            return -1;
+        f->at = more;
+        f->room = room;
+    }
+    uint32_t number = 0;
+    for (size_t i = 0; i < f->node_count; i++) {
+        uint32_t node = f->nodes[i];
+        if (!number) {
+            if (v)
+                snprintf(name, sizeof name, "%s node of %s", what, v->shown);
+            else
+                snprintf(name, sizeof name, "%s node, %" PRIu64 " B", what,
+                         blocks_bytes(f->b, node));
+            number = types_number(f->y, name);
+            if (!number)
+                return -1;
+        }
+        f->type[node] = number;
+    }
+    f->at[f->count++] = (struct container){.top = top, .header = blocks_pointed(f->b, header)};
+    f->node_count = 0;
+    return 0;
+}
+
+/* --- trees --- */
+
+/* Notes a node whose parent is at `parent`. 1: it is none. */
+static int add_tree_node(struct finding *f, uint32_t block, uint64_t parent)
+{
+    uint64_t at = f->b->address[block], color, child[2];
+    uint32_t next[2] = {BLOCK_NONE, BLOCK_NONE};
+    if (f->of[block] || blocks_bytes(f->b, block) < TREE_NODE_MIN || !word(f, at, &color) ||
+        (uint32_t)color > BLACK || !word_is(f, at + WORD, parent) ||
+        !word(f, at + 2 * WORD, &child[0]) || !word(f, at + 3 * WORD, &child[1]))
+        return 1;
+    for (int i = 0; i < 2; i++)
+        if (child[i] && (next[i] = block_at(f, child[i])) == BLOCK_NONE)
+            return 1;
+    return note_node(f, block, next[0], next[1]);
+}
+
+/* Whether `top` is the root of a tree whose header is at `header`. -1: out of memory. */
+static int try_tree(struct finding *f, uint32_t top, uint64_t header)
+{
+    uint64_t color, count, ends[2];
+    if (!word(f, header, &color) || (uint32_t)color || !word(f, header + 4 * WORD, &count) ||
+        !count || count > f->b->count || !word(f, header + 2 * WORD, &ends[0]) ||
+        !word(f, header + 3 * WORD, &ends[1]))
+        return 0;
+    int status = add_tree_node(f, top, header);
+    for (size_t i = 0; !status && i < f->node_count && f->node_count <= count; i++)
+        for (int k = 0; !status && k < 2; k++) {
+            uint32_t node = f->nodes[i], child = f->next[k][node];
+            if (child)
+                status = add_tree_node(f, child - 1, f->b->address[node]);
+        }
+    for (int k = 0; !status && k < 2; k++) {
+        uint32_t end = block_at(f, ends[k]);
+        status = end == BLOCK_NONE || f->of[end] != f->count + 1 || f->next[k][end];
+    }
+    if (!status && f->node_count == count)
+        return keep(f, top, header, "std::map or set");
+    forget_nodes(f);
+    return status < 0 ? -1 : 0;
+}
+
+/* --- lists --- */
+
+static int try_list(struct finding *f, uint32_t first, uint64_t header)
+{
+    uint64_t count, at = f->b->address[first], previous = header, next = 0;
+    int status = 0;
+    if (!word(f, header + 2 * WORD, &count) || !count || count > f->b->count)
+        return 0;
+    for (uint32_t node = first; !status && f->node_count < count;) {
+        if (f->of[node] || blocks_bytes(f->b, node) < LIST_NODE_MIN ||
+            !word_is(f, at + WORD, previous) || !word(f, at, &next))
+            break;
+        uint32_t other = next == header ? BLOCK_NONE : block_at(f, next);
+        status = note_node(f, node, other, BLOCK_NONE);
+        if (other == BLOCK_NONE)
+            break;
+        previous = at;
+        at = next;
+        node = other;
+    }
+    if (!status && f->node_count == count && next == header && word_is(f, header + WORD, at))
+        return keep(f, first, header, "std::list");
+    forget_nodes(f);
+    return status;
+}
+
+/* A block that a header could refer to: the word in which it refers back is no block's beginning.
+ */
+static int look_at(struct finding *f, uint32_t block)
+{
+    uint64_t at = f->b->address[block], bytes = blocks_bytes(f->b, block), header;
+    if (f->of[block] || !word(f, at + WORD, &header) || !header || header & 7 || header >> 47 ||
+        block_at(f, header) != BLOCK_NONE)
+        return 0;
+    uint64_t color;
+    if (bytes >= TREE_NODE_MIN && word(f, at, &color) && (uint32_t)color == BLACK &&
+        word_is(f, header + WORD, at))
+        return try_tree(f, block, header);
+    return word_is(f, header, at) ? try_list(f, block, header) : 0;
+}
+
+/* --- references --- */
+
+static bool leads_to(const struct finding *f, uint32_t from, uint32_t to)
+{
+    const struct container *c = &f->at[f->of[to] - 1];
+    if (f->of[from] == f->of[to] && (f->next[0][from] == to + 1 || f->next[1][from] == to + 1))
+        return true;
+    return c->top == to && c->header == from;
+}
+
+static void weaken(struct finding *f, struct scan *s)
+{
+    for (uint32_t i = 0; i < f->b->count; i++)
+        for (uint32_t k = s->first[i]; k < s->first[i + 1]; k++)
+            if (f->of[s->target[k]] && !leads_to(f, i, s->target[k]))
+                s->weak[k / 64] |= (uint64_t)1 << k % 64;
+}
+
+/* Roots keep their references to tops. Those to other nodes go, where the container itself is
+ * reached from what was looked at. */
+static void take_out(struct finding *f, struct roots *r)
+{
+    uint32_t kept = 0;
+    for (size_t k = 0; k < r->references; k++)
+        if (f->of[r->target[k]] && f->at[f->of[r->target[k]] - 1].top == r->target[k])
+            f->at[f->of[r->target[k]] - 1].rooted = true;
+    for (uint32_t i = 0; i < r->count; i++) {
+        uint32_t first = r->at[i].first;
+        r->at[i].first = kept;
+        for (uint32_t k = first; k < r->at[i + 1].first; k++) {
+            uint32_t to = r->target[k];
+            const struct container *c = f->of[to] ? &f->at[f->of[to] - 1] : NULL;
+            if (!c || c->top == to || (c->header == BLOCK_NONE && !c->rooted))
+                r->target[kept++] = to;
+        }
+    }
+    r->at[r->count].first = kept;
+    r->references = kept;
+}
+
+int containers_find(struct types *y, uint32_t *type, struct target *t, const struct walk *w,
+                    const struct modules *modules, struct variables *variables, struct scan *scan,
+                    struct roots *roots)
+{
+    struct finding f = {
+        .y = y, .type = type, .t = t, .b = &w->blocks, .modules = modules, .variables = variables};
+    bool cxx = false;
+    for (size_t i = 0; i < modules->count; i++)
+        cxx |= strstr(modules->at[i].name, "libstdc++") != NULL;
+    if (!cxx)
+        return 0;
+    size_t n = (size_t)w->blocks.count + 1;
+    f.next[0] = calloc(n, sizeof *f.next[0]);
+    f.next[1] = calloc(n, sizeof *f.next[1]);
+    f.of = calloc(n, sizeof *f.of);
+    int status = f.next[0] && f.next[1] && f.of ? 0 : -1;
+    for (uint32_t i = 0; !status && i < w->blocks.count; i++)
+        if (blocks_is_used(&w->blocks, i) && blocks_bytes(&w->blocks, i) >= LIST_NODE_MIN)
+            status = look_at(&f, i);
+    if (!status && f.count && !scan->weak &&
+        !(scan->weak = calloc((size_t)scan->references / 64 + 1, sizeof *scan->weak)))
+        status = -1;
+    if (!status && f.count) {
+        weaken(&f, scan);
+        take_out(&f, roots);
+    }
+    y->known = y->count;
+    free(f.next[0]);
+    free(f.next[1]);
+    free(f.of);
+    free(f.at);
+    free(f.nodes);
+    return status;
+}
