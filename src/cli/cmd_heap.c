@@ -108,6 +108,8 @@ static int open_names(struct opened *o, const struct heap *h, struct error *err)
     o->symbols = view_symbols(&o->cli->view, err);
     if (o->symbols)
         o->names = names_new(o->symbols, &trace_info(o->trace)->images[heap_facts(h)->image], err);
+    if (o->names)
+        names_set_look(o->names, &o->cli->view.look);
     return o->names ? 0 : -1;
 }
 

@@ -113,6 +113,25 @@ class Attach(Case):
     def test_static_program(self):
         self.whole("attach_victim_static")
 
+    def test_trampolines(self):
+        """CPython's, with -X perf: no tables, and nothing in rbp that leads on."""
+        p = self.start("trampoline_victim", "/app/script.py", "200", "wait")
+        self.addCleanup(os.unlink, f"/tmp/perf-{p.pid}.map")
+        m = self.record(p)
+        self.go(p)
+        self.assertEqual(p.stdout.readline(), b"done\n")
+        p.stdin.close()
+        p.wait(600)
+        self.ended(m)
+        blocks = [s for s in self.report()["sites"] if s["frames"][0]["function"] == "evaluate"]
+        self.assertEqual(sum(s["calls"] for s in blocks), 200)
+        blocks = [s for s in blocks if len(s["frames"]) < 60]  # the kernel's side takes 64 frames
+        self.assertEqual([s for s in blocks if any(f.get("cut") for f in s["frames"])], [])
+        self.assertEqual(sorted(len([f for f in s["frames"] if f["module"] == "[python]"]) for s in blocks),
+                         list(range(1, 30)))
+        for s in blocks:
+            self.assertEqual(s["frames"][-1]["function"], "main")
+
     def test_another_allocator(self):
         """In the order of addresses, the C library comes before it."""
         library = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"

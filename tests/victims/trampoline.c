@@ -1,6 +1,7 @@
 /* trampoline.c - what CPython does with -X perf: calls functions through copies of a trampoline in
  * generated code without unwind tables, and names them in /tmp/perf-PID.map. Takes the path of a
- * script, whose functions the map names, and a number of calls. */
+ * script, whose functions the map names, and a number of calls; waits for a letter before them when
+ * there is a third argument, and for the end of its input after them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,8 @@ __attribute__((noinline)) static void *evaluate(size_t depth, size_t bytes, void
 
 int main(int argc, char **argv)
 {
-    if (argc != 3)
+    char letter;
+    if (argc < 3)
         return 2;
     char path[64];
     snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
@@ -58,7 +60,11 @@ int main(int argc, char **argv)
     if (fclose(map) || mprotect(page, 4096, PROT_READ | PROT_EXEC))
         return 2;
     const size_t calls = (size_t)atoi(argv[2]);
+    if (argc > 3 && read(0, &letter, 1) != 1)
+        return 2;
     for (size_t i = 0; i < calls && i < sizeof keep / sizeof *keep; i++)
         keep[i] = copy(0)(i % 50, 1000 + i, NULL, evaluate);
+    if (argc > 3 && (write(1, "done\n", 5) != 5 || read(0, &letter, 1) != 0))
+        return 2;
     return 0;
 }
