@@ -13,7 +13,7 @@
 
 struct report_cli {
     struct view_options view;
-    bool json, only_new, all_frames, heap;
+    bool json, only_new, all_frames, heap, source_text;
     int plots, frames;
     int by; /* enum metric; -1: not given */
     uint64_t top, depth, min_lifetime_ns;
@@ -33,6 +33,8 @@ static const struct option_spec specs[] = {
     {0, "html", OPTION_TEXT, AT(html), "OUT",
      "write a page for a browser to OUT: one file that needs nothing else",
      .completion = VALUE_FILE},
+    {0, "source-text", OPTION_FLAG, AT(source_text), NULL,
+     "with --html and --source-root: put the source lines around the call sites onto the page"},
     {0, "heap", OPTION_FLAG, AT(heap), NULL,
      "with --json: where the free memory of the heap lies, too, and whose blocks keep it; reads "
      "the "
@@ -147,6 +149,11 @@ static int run(const struct command *self, const void *options, char **operands,
     o.top = cli->top == TOP_NOT_GIVEN ? 0 : cli->top ? cli->top : REPORT_ALL;
     o.depth = (unsigned)cli->depth;
     o.all_frames = cli->all_frames;
+    if (cli->source_text && (!cli->html || !o.look.source_root))
+        return command_usage(self,
+                             "--source-text needs --html, and --source-root with the directory "
+                             "below which sources may be read");
+    o.sources = cli->source_text ? o.look.source_root : NULL;
     if (cli->html && cli->json)
         return command_usage(self, "--html and --json are two reports; choose one of them");
     if (cli->heap && !cli->json)

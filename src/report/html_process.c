@@ -5,6 +5,7 @@
 
 #include "analyse/resident.h"
 #include "report/json_process.h"
+#include "report/html_source.h"
 #include "report/kernel.h"
 
 #define STACKS_SHOWN 200u /* that mapped memory themselves, or keep free memory */
@@ -491,6 +492,8 @@ int html_process(struct json *j, const struct model *m, const struct series *s,
     uint32_t *number = NULL;
     if (!status)
         status = write_frames(j, sites, names, &number, err);
+    if (!status)
+        status = html_sources(j, sites, names, number, o->sources, err);
     if (!status)
         write_groups(j, sites, s, number);
     free(number);

@@ -41,6 +41,7 @@ struct report_options {
     bool frame_table; /* JSON: frames[] of a site has places in frame_table[] */
     bool heap;        /* JSON: where the free memory of the heap lies, too; reads all of it again */
     bool names;       /* dump: functions, not numbers of stacks */
+    const char *sources; /* page: text of sources below this directory, absolute; NULL: none */
     /* How to show it. */
     struct names_look look;
     unsigned columns; /* width of the terminal; 0: lines are not cut */

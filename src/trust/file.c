@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int broken(struct error *err, const char *path, const char *what, const char *why)
@@ -88,6 +90,22 @@ int trust_open(int dir, const char *path, enum trust_access access, const struct
         close(seen);
         errno = saved;
     }
+    return fd;
+}
+
+int trust_open_below(int dir, const char *path, const struct trust_rule *rule, struct error *err)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC | (rule->follow ? 0 : O_NOFOLLOW),
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    struct stat st;
+    const int seen = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
+    int fd = -1;
+    if (seen < 0 || fstat(seen, &st))
+        error_system(err, "cannot open %s", path);
+    else if (!judge(&st, path, rule, err) && (fd = trust_again(seen, TRUST_READ)) < 0)
+        error_system(err, "cannot open %s", path);
+    if (seen >= 0)
+        close(seen);
     return fd;
 }
 

@@ -48,6 +48,10 @@ enum trust_access {
 int trust_open(int dir, const char *path, enum trust_access access, const struct trust_rule *rule,
                struct error *err);
 
+/* The same for reading a file below the directory `dir`, whatever the path says: no "..", absolute
+ * path or symbolic link on the way leads out of it. For names that a file holds. */
+int trust_open_below(int dir, const char *path, const struct trust_rule *rule, struct error *err);
+
 /* The same question about a descriptor. 0, or -1 with *err. */
 int trust_check(int fd, const struct trust_rule *rule, struct error *err);
 

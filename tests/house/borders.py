@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "analyse": {"model", "trace", "base"},
     "bpf": set(),
     "probe": {"bpf", "format", "symbol", "launch", "base"},
-    "report": {"analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "base"},
+    "report": {"analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "trust", "base"},
     "heap": {"trust", "format", "trace", "symbol", "base"},
     "launch": {"base"},
     "record": {"format", "trust", "base", "trace", "launch", "probe", "import"},

@@ -79,6 +79,32 @@ static void test_only_regular_files_are_opened(void **state)
     assert_int_equal(opened("/dev/zero", &anybody, &err), -1);
 }
 
+static void test_names_stay_below_a_directory(void **state)
+{
+    (void)state;
+    struct error err;
+    const struct trust_rule any = {.owners = TRUST_ANYBODY, .follow = true};
+    make("secret", "text");
+    assert_int_equal(mkdir("root", 0755), 0);
+    assert_int_equal(mkdir("root/sub", 0755), 0);
+    make("root/sub/file", "text");
+    assert_int_equal(symlink("sub/file", "root/inside"), 0);
+    assert_int_equal(symlink("../secret", "root/outside"), 0);
+    assert_int_equal(symlink("..", "root/up"), 0);
+    assert_int_equal(mkfifo("root/fifo", 0600), 0);
+    const char *good[] = {"sub/file", "inside", "sub/../sub/file"};
+    const char *bad[] = {"../secret", "outside", "up/secret", "/etc/passwd", "sub", "fifo", "gone"};
+    const int root = open("root", O_PATH | O_DIRECTORY);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        const int fd = trust_open_below(root, good[i], &any, &err);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(trust_open_below(root, bad[i], &any, &err), -1);
+    close(root);
+}
+
 static void test_links_and_sizes_are_bounded(void **state)
 {
     (void)state;
@@ -291,6 +317,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         EACH(test_only_regular_files_are_opened),
+        EACH(test_names_stay_below_a_directory),
         EACH(test_links_and_sizes_are_bounded),
         EACH(test_owners),
         EACH(test_what_may_shrink_is_copied),

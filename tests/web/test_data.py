@@ -192,6 +192,28 @@ class Data(unittest.TestCase):
         self.assertEqual({k: v for k, v in shown.items() if weight[k] != v}, {})
         self.assertGreater(len(shown), 1000)
 
+    def test_sources(self):
+        """Only where they are asked for, and only below the directory that was named."""
+        recording = record("sources", PATHS, "3")
+        self.assertIsNone(page_of(recording)[1][0]["page"]["sources"])
+        paths = next(f["file"] for s in report(recording)["processes"][0]["sites"] for f in s["frames"] if f["function"] == "walk")
+        with open(paths, encoding="utf-8") as f:
+            lines = f.read().splitlines()
+        page = page_of(recording, "--source-text", "--source-root", os.path.dirname(paths))[1][0]["page"]
+        frames, texts = page["frames"], page["texts"]
+        seen = set()
+        for item in page["sources"]["items"]:
+            self.assertEqual((texts[frames["file"][item["frame"]]], frames["line"][item["frame"]]), ("paths.c", item["line"]))
+            first = item["first"]
+            self.assertEqual(first, max(1, item["line"] - 3))
+            self.assertEqual(item["lines"], [l[:200] for l in lines[first - 1:item["line"] + 3]])
+            seen.add(texts[frames["function"][item["frame"]]])
+        self.assertTrue({"walk", "left", "right", "run", "tiny"} <= seen, seen)
+        elsewhere = page_of(recording, "--source-text", "--source-root", FOLDER.name)[1][0]["page"]["sources"]
+        self.assertEqual(elsewhere["items"], [])
+        self.assertEqual(mallow("report", "--html", at("no"), "--source-text", recording).returncode, 2)
+        self.assertEqual(mallow("report", "--html", at("no"), "--source-text", "--source-root", at("gone"), recording).returncode, 1)
+
     def test_forks(self):
         """What a child inherits is there before its first slice."""
         recording = record("forks", "/bin/sh", "-c", "(echo a; echo b) | cat | wc -l; ls -lR /usr/share/doc | sort | tail -1")
@@ -257,4 +279,4 @@ class Data(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

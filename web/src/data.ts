@@ -86,6 +86,8 @@ interface RawPage {
   lanes: Lane[];
   texts: string[];
   frames: { function: number[]; file: number[]; line: number[]; module: number[]; flags: number[] };
+  /** Lines of the sources, where they were asked for and could be read. */
+  sources: { root: string; items: { frame: number; line: number; first: number; lines: string[] }[] } | null;
   nodes: { caller: number[]; frame: number[] };
   groups: {
     tip: number[];

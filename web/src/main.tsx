@@ -127,6 +127,7 @@ function folds(summary: Summary, p: Process): string[] {
     out.push(`${exact(page.sites_folded)} of ${exact(page.sites_total)} call stacks are not here frame by frame: of the tree of callers, the ${exact(page.nodes.frame.length)} frames with the largest share of any figure are kept; behind "⋯ frames left out" comes the call site. The figures of every frame that is shown, and of every call site, are exact.`);
   if (page.call_sites_together)
     out.push(`${exact(page.call_sites_together)} of ${exact(page.call_sites)} call sites, the smallest by any figure, are one row: "smaller call sites". Totals hold them.`);
+  if (page.sources && !page.sources.items.length) out.push(`No source of this program could be read below ${page.sources.root}.`);
   const others = page.lanes.find((l) => l.tids.length > 1);
   if (others) out.push(`${exact(others.tids.length)} threads with the fewest calls are shown as one.`);
   if (summary.undetailed_processes)

@@ -162,6 +162,7 @@ function Detail({ p, row, by, figures, lane, range, whole, onFind, onFunction }:
             <span class="fn">{names.fn(f)}{isInlined(p, f) && <span class="muted"> [inlined]</span>}</span>{" "}
             <span class="muted">{[names.place(f), names.module(f)].filter(Boolean).join(" · ")}</span>
             {i > 0 && <button class="quiet link way" title="Callers and callees of this function" onClick={() => onFunction(functionKey(p, f))}>⇅</button>}
+            <Source p={p} frame={f} open={f === row.frame} />
           </li>)}
           {stack.length === 0 && <li class="muted">no frames</li>}
         </ol>
@@ -174,6 +175,18 @@ function Detail({ p, row, by, figures, lane, range, whole, onFind, onFunction }:
         {lifeBars.length > 0 && <><h4>Lifetimes, by blocks <span class="muted">whole run</span></h4><Bars bars={lifeBars} show={count} /></>}
       </div>
     </div>
+  );
+}
+
+/** The lines around a frame, where the page has them. */
+function Source({ p, frame, open }: { p: Process; frame: number; open: boolean }) {
+  const item = p.page.sources?.items.find((s) => s.frame === frame);
+  if (!item) return null;
+  return (
+    <details class="source" open={open}>
+      <summary>source</summary>
+      <pre>{item.lines.map((text, i) => <span key={i} class={item.first + i === item.line ? "line at" : "line"}><span class="muted">{String(item.first + i).padStart(5)} </span>{text}{"\n"}</span>)}</pre>
+    </details>
   );
 }
 
