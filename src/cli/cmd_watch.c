@@ -55,7 +55,8 @@ static const struct option_spec specs[] = {
      "leave out stacks that FILE lists (suppressions of LeakSanitizer too); SIGUSR1 adds to it",
      .completion = VALUE_FILE},
     {0, "guard", OPTION_TEXT, AT(guard), "off|SHARE|all",
-     "put this share of the samples (0.1, 10%) against guard pages to catch memory errors"},
+     "put this share of the samples (0.1, 10%) against guard pages to catch memory errors; all "
+     "without --period guards every block"},
     {0, "on-error", OPTION_CHOICE, AT(on_error), "continue|die",
      "what the program does after a memory error was reported"},
     {0, "by", OPTION_CHOICE, AT(by), "bytes|growth|age|byte-seconds|allocated|other-thread",
@@ -354,6 +355,8 @@ static int run(const struct command *self, const void *parsed, char **operands, 
                              "--guard: '%s' is none of off, all, or a share such as 0.1 or "
                              "10%%",
                              o->guard);
+    /* Who guards all blocks means all blocks, not all of the few that are sampled. */
+    const uint64_t period = o->period || !o->guard || strcmp(o->guard, "all") != 0 ? o->period : 1;
     pid_t *pids = calloc(o->pids.count + 1, sizeof *pids);
     if (!pids || parse_pids(self, &o->pids, pids)) {
         free(pids);
@@ -382,7 +385,7 @@ static int run(const struct command *self, const void *parsed, char **operands, 
         .old_ns = o->old_ns,
         .high_water = o->high_water || o->high_water_min,
         .high_water_bytes = o->high_water_min,
-        .period_bytes = o->period ? &o->period : NULL,
+        .period_bytes = period ? &period : NULL,
         .guard_share = o->guard ? &guard : NULL,
         .on_error = o->on_error < 0 ? NULL : &on_error,
         .order = (enum watch_order)o->by,

@@ -227,11 +227,18 @@ static int store(const struct command *c, const struct option_spec *o, const cha
 struct arguments {
     int argc, next;
     char **argv;
+    const struct option_spec *took; /* whose file was the last argument, standing by itself */
 };
 
-static int missing_value(const struct command *c, const struct option_spec *o)
+/* Stores the next argument as the value. */
+static int store_next(const struct command *c, const struct option_spec *o, struct arguments *a,
+                      void *into)
 {
-    return command_usage(c, "%s needs a value: %s %s", spelling(o), spelling(o), o->value);
+    if (a->next == a->argc)
+        return command_usage(c, "%s needs a value: %s %s", spelling(o), spelling(o), o->value);
+    if (a->next + 1 == a->argc && o->completion == VALUE_FILE)
+        a->took = o;
+    return store(c, o, a->argv[a->next++], into);
 }
 
 /* One argument that starts with `--` and has more behind it. */
@@ -251,9 +258,7 @@ static int parse_long(const struct command *c, struct arguments *a, void *into)
     }
     if (name[length])
         return store(c, o, name + length + 1, into);
-    if (a->next == a->argc)
-        return missing_value(c, o);
-    return store(c, o, a->argv[a->next++], into);
+    return store_next(c, o, a, into);
 }
 
 /* One argument that starts with a single `-`: flags, and at the end one option with a value. */
@@ -275,10 +280,8 @@ static int parse_letters(const struct command *c, struct arguments *a, void *int
             bad = store(c, o, NULL, into);
         else if (p[1])
             return store(c, o, p + 1, into);
-        else if (a->next == a->argc)
-            return missing_value(c, o);
         else
-            return store(c, o, a->argv[a->next++], into);
+            return store_next(c, o, a, into);
         if (bad)
             return bad;
     }
@@ -286,8 +289,15 @@ static int parse_letters(const struct command *c, struct arguments *a, void *int
 }
 
 /* Checks the number of operands; says what is missing or too much. */
-static enum options_result check_operands(const struct command *c, char **operands, int count)
+static enum options_result check_operands(const struct command *c, const struct option_spec *took,
+                                          const char *last, char **operands, int count)
 {
+    if (count < c->min_operands && took) {
+        command_usage(c,
+                      "%s takes '%s' as its %s, and %s is missing; usage: mallow %s [OPTIONS] %s",
+                      spelling(took), last, took->value, c->operands, c->name, c->operands);
+        return OPTIONS_BAD;
+    }
     if (count < c->min_operands) {
         command_usage(c, "usage: mallow %s [OPTIONS] %s", c->name, c->operands);
         return OPTIONS_BAD;
@@ -303,8 +313,9 @@ static enum options_result check_operands(const struct command *c, char **operan
 enum options_result options_parse(const struct command *c, int argc, char **argv, void *into,
                                   char ***operands, int *operand_count)
 {
-    struct arguments a = {argc, 1, argv};
-    int count = 0; /* operands gathered at argv[1..count] */
+    struct arguments a = {argc, 1, argv, NULL};
+    char *last = argc > 1 ? argv[argc - 1] : NULL; /* argv is reordered */
+    int count = 0;                                 /* operands gathered at argv[1..count] */
     bool help = false;
     while (a.next < argc) {
         char *arg = argv[a.next];
@@ -333,7 +344,7 @@ enum options_result options_parse(const struct command *c, int argc, char **argv
     argv[1 + count] = NULL;
     *operands = argv + 1;
     *operand_count = count;
-    return check_operands(c, argv + 1, count);
+    return check_operands(c, a.took, last, argv + 1, count);
 }
 
 void options_release(const struct command *c, void *into)

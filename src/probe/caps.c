@@ -18,10 +18,23 @@
 
 enum { CAPABILITY_SYS_ADMIN = 21, CAPABILITY_PERFMON = 38, CAPABILITY_BPF = 39 };
 
-static const char remedy_rights[] =
-    "run it as root (sudo), or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep $(readlink -f MALLOW)";
 static const char remedy_swap[] =
     "fallocate -l 1G /swapfile && chmod 600 /swapfile && mkswap /swapfile && swapon /swapfile";
+
+/* With the path of this program, as a shell takes it. Into a static buffer. */
+static const char *remedy_rights(void)
+{
+    static char text[256];
+    char own[160];
+    if (proc_link(0, "exe", own, sizeof own) < 0 || strlen(own) + 1 == sizeof own ||
+        strchr(own, '\''))
+        snprintf(text, sizeof text, "run it as root (sudo)");
+    else
+        snprintf(text, sizeof text,
+                 "run it as root (sudo), or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep '%s'",
+                 own);
+    return text;
+}
 
 static uint64_t effective_capabilities(void)
 {
@@ -79,7 +92,7 @@ int caps_require(struct error *err)
         return error_set(err, ERROR_UNSUPPORTED,
                          "programs are loaded into the kernel, which needs root or the "
                          "capabilities CAP_BPF and CAP_PERFMON; to fix it: %s",
-                         remedy_rights);
+                         remedy_rights());
     if (!has_types())
         return error_set(err, ERROR_UNSUPPORTED,
                          "the kernel does not describe its types (/sys/kernel/btf/vmlinux): use a "
@@ -134,7 +147,7 @@ size_t probe_caps(struct probe_cap *caps, size_t max)
         !rights        ? "neither root nor CAP_BPF and CAP_PERFMON"
         : program >= 0 ? "programs can be loaded into the kernel"
                        : "the kernel refuses programs",
-        "`mallow probe` cannot load its programs into the kernel", remedy_rights);
+        "`mallow probe` cannot load its programs into the kernel", remedy_rights());
     put(&c[n++], "probe-types", types,
         types ? "/sys/kernel/btf/vmlinux is there" : "no /sys/kernel/btf/vmlinux",
         "`mallow probe` cannot find its way in this kernel's structures",

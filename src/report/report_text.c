@@ -43,6 +43,9 @@ static void print_command(struct buffer *b, const struct trace_image *image, siz
 {
     size_t before = b->size_bytes;
     for (const char *const *arg = image->command; arg && *arg; arg++) {
+        /* A program that writes its state over its command line leaves many empty arguments. */
+        if (arg != image->command && !**arg && (!arg[1] || !*arg[1]))
+            continue;
         if (arg != image->command)
             buffer_append_char(b, ' ');
         const char *slash = brief && arg == image->command ? strrchr(*arg, '/') : NULL;

@@ -60,6 +60,8 @@ STATUSES = [
     ("report run.mwl", 2, "not a recording"),
     ("report --by=size run.mlw", 2, "peak|end|allocated|temporary|calls"),
     ("report -n x run.mlw", 2, "'x'"),
+    ("report --html run.mlw", 2, "--html takes 'run.mlw' as its OUT, and FILE is missing"),
+    ("report --json", 2, "usage: mallow report"),
     ("report --time 3 run.mlw", 2, "range of time"),
     ("report --pid 1 run.mlw", 2, "no process 1"),
     ("dump text", 2, "text is not a recording"),
@@ -296,6 +298,14 @@ class Contract(unittest.TestCase):
         self.assertEqual(error["error"], "heap-use-after-free")
         self.assertEqual(found[-1]["kind"], "final")
         self.assertEqual(deviations(WATCHED, found[-1]), [])
+
+    def test_guard_all_guards_every_block(self):
+        out = self.run_line(f"watch --json -q --guard all -o every.json -- {VICTIMS}/misuse use-after-free-write")
+        self.assertEqual((out.returncode, out.stdout), (0, "survived\n"), out.stderr)
+        with open(os.path.join(self.folder, "every.json"), encoding="utf-8") as f:
+            found = [strictly(line) for line in f]
+        self.assertEqual([d["error"] for d in found if d["kind"] == "error"], ["heap-use-after-free"])
+        self.assertEqual(found[-1]["period_bytes"], 1)
 
     def test_probes(self):
         rights = {c["name"]: c for c in json.loads(mallow("doctor", "--json").stdout)["checks"]}["probe-rights"]

@@ -117,6 +117,7 @@ class Lacking(unittest.TestCase):
             self.assertEqual(check["status"], "missing")
             self.assertIn("CAP_BPF and CAP_PERFMON", check["why"])
             self.assertIn("setcap cap_bpf,cap_perfmon", check["remedy"])
+            self.assertIn(f"+ep '{os.path.realpath(MALLOW)}'", check["remedy"])
 
 
 if __name__ == "__main__":

@@ -156,6 +156,17 @@ class Gates(unittest.TestCase):
         self.assertIn("--fail-above", mallow("report", "--annotate", "github", RECORDING, status=2).stderr)
 
 
+class Commands(unittest.TestCase):
+    def test_empty_arguments_at_the_end(self):
+        """As of a program that writes its state over its command line."""
+        path = os.path.join(FOLDER.name, "empty.mlw")
+        mallow("record", "-q", "-o", path, "--", SCRIPTED, "a", "", "", "b", *[""] * 20)
+        lines = mallow("report", path).stdout.splitlines()
+        self.assertIn(f"{SCRIPTED} a '' b", lines)
+        document = json.loads(mallow("report", "--json", path).stdout)
+        self.assertEqual(len(document["processes"][0]["command"]), 25)
+
+
 class Marks(unittest.TestCase):
     def calls(self, time, *options):
         return report("--time", time, *options)["processes"][0]["allocations"]
