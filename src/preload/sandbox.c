@@ -194,7 +194,8 @@ long syscall(long number, ...)
     va_end(ap);
     if (!real)
         real = (long (*)(long, ...))(uintptr_t)next_symbol("syscall");
-    bool strict = (number == SYS_seccomp && a == SECCOMP_SET_MODE_STRICT) ||
+    /* libseccomp asks for strict mode with flags, which are refused, to learn what the kernel has */
+    bool strict = (number == SYS_seccomp && a == SECCOMP_SET_MODE_STRICT && !b && !c) ||
                   (number == SYS_prctl && a == PR_SET_SECCOMP && b == SECCOMP_MODE_STRICT),
          filter = (number == SYS_seccomp && a == SECCOMP_SET_MODE_FILTER && c) ||
                   (number == SYS_prctl && a == PR_SET_SECCOMP && b == SECCOMP_MODE_FILTER && c),

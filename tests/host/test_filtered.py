@@ -97,6 +97,17 @@ class Filtered(Case):
         doc = json.loads(run([MALLOW, "report", "--json", file]).out)
         self.assertEqual(doc["lost_events"], 0)
 
+    def test_a_question_changes_nothing(self):
+        """libseccomp asks for what the kernel refuses: guards and samples stay as they are."""
+        import sys
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "watchlib"))
+        from segment import Segment
+        r = run(self.argv("asks", "sizes"), env={"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": self.session, **ALL})
+        self.assertEqual((r.rc, r.out), (0, b"done\n"), r.err)
+        [name] = os.listdir(self.session)
+        s = Segment(os.path.join(self.session, name))
+        self.assertEqual(s.trouble, 0)
+
     def test_samples_after_the_filter(self):
         """Smaller classes were made ready: they go on being sampled."""
         import sys
