@@ -53,6 +53,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_readlinkat, {(uint64_t)AT_FDCWD}},
         {SYS_rt_sigprocmask, {SIG_BLOCK}},
         {SYS_rt_sigtimedwait, {0}},
+        {SYS_sched_yield, {0}},
         {SYS_sigaltstack, {0}},
         {SYS_tgkill, {1, 1, 0}},
         {SYS_uname, {0}},

@@ -24,6 +24,7 @@
 #define STEPS_MAX 4096 /* the kernel's own limit on the length of a filter */
 
 volatile uint32_t sys_closed; /* how many filters closed it */
+volatile uint32_t sys_inside;
 
 /* What the filter answers: classic BPF over struct seccomp_data, which the kernel has not checked
  * yet, so nothing is believed. -1 when it is not a filter, or asks where the call comes from: ours
@@ -138,8 +139,18 @@ static bool all_harmless(const struct sock_fprog *program)
     return true;
 }
 
-/* Strict mode, or the filter, is about to be installed. Whether the door was closed for it. */
-static bool about_to_confine(bool strict, const struct sock_fprog *program)
+/* Other threads that have looked at the door before it closed make their calls first. Such a thread
+ * is ready to run; one that is not has entered the kernel. This thread may be one of them itself,
+ * in a signal handler. */
+static void wait_for_calls(void)
+{
+    for (unsigned i = 0; i < 2000 && sys_inside; i++)
+        sys_decided(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+/* Strict mode, or the filter, is about to be installed; everywhere: in all threads. Whether the
+ * door was closed for it. */
+static bool about_to_confine(bool strict, bool everywhere, const struct sock_fprog *program)
 {
     if (!strict && (!program->filter || !program->len || program->len > STEPS_MAX))
         return false; /* refused by the kernel */
@@ -148,7 +159,8 @@ static bool about_to_confine(bool strict, const struct sock_fprog *program)
     guest_confine(strict ? 0 : program);
     if (!sys_closed)
         guest_leave_environment();
-    __atomic_fetch_add(&sys_closed, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_fetch_add(&sys_closed, 1, __ATOMIC_SEQ_CST) && everywhere)
+        wait_for_calls();
     return true;
 }
 
@@ -176,7 +188,8 @@ int prctl(int option, ...)
         guest_clock_withheld();
     bool strict = option == PR_SET_SECCOMP && a == SECCOMP_MODE_STRICT,
          filter = option == PR_SET_SECCOMP && a == SECCOMP_MODE_FILTER && b,
-         closed = (strict || filter) && about_to_confine(strict, (const struct sock_fprog *)b);
+         closed =
+             (strict || filter) && about_to_confine(strict, false, (const struct sock_fprog *)b);
     int r = real(option, a, b, c, d);
     if (closed && r)
         was_refused();
@@ -194,12 +207,15 @@ long syscall(long number, ...)
     va_end(ap);
     if (!real)
         real = (long (*)(long, ...))(uintptr_t)next_symbol("syscall");
-    /* libseccomp asks for strict mode with flags, which are refused, to learn what the kernel has */
+    /* libseccomp asks for strict mode with flags, which are refused, to learn what the kernel has
+     */
     bool strict = (number == SYS_seccomp && a == SECCOMP_SET_MODE_STRICT && !b && !c) ||
                   (number == SYS_prctl && a == PR_SET_SECCOMP && b == SECCOMP_MODE_STRICT),
          filter = (number == SYS_seccomp && a == SECCOMP_SET_MODE_FILTER && c) ||
                   (number == SYS_prctl && a == PR_SET_SECCOMP && b == SECCOMP_MODE_FILTER && c),
-         closed = (strict || filter) && about_to_confine(strict, (const struct sock_fprog *)c);
+         everywhere = number == SYS_seccomp && b & SECCOMP_FILTER_FLAG_TSYNC,
+         closed = (strict || filter) &&
+                  about_to_confine(strict, everywhere, (const struct sock_fprog *)c);
     if (number == SYS_prctl && a == PR_SET_TSC && b == PR_TSC_SIGSEGV)
         guest_clock_withheld();
     guest_asks(number, a, b, c);

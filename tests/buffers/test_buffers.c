@@ -29,7 +29,7 @@ enum { GOODBYE = 1 };
 
 struct recorder recorder;
 struct wiped_state wiped;
-volatile uint32_t sys_closed;
+volatile uint32_t sys_closed, sys_inside;
 static volatile uint32_t control_word = MLW_CTL_STARTED | MLW_CTL_ACTIVE;
 static struct mlw_session session;
 static struct mlw_process process;

@@ -11,7 +11,7 @@ ARENAS = os.path.join(os.path.dirname(WATCH), "libmallow-arenas.so")
 ALL = {"MALLOW_WATCH_GUARD": "all", "MALLOW_WATCH_PERIOD": "1K"}
 # What a filter lets through, and what the program does then. Where memory that was released before is all
 # that there is, only few blocks.
-KILLING = [("ours", "all"), ("only", "all"), ("only", "sizes"), ("listed", "all"), ("later", "sizes"),
+KILLING = [("ours", "all"), ("only", "all"), ("only", "sizes"), ("listed", "all"), ("later", "sizes"), ("threads", "sizes"),
            ("mprotect", "sizes"), ("refused", "sizes"), ("strict", "few"), ("starved", "few")]
 
 

@@ -10,7 +10,7 @@
 
 #include "format/row.h"
 
-volatile uint32_t sys_closed;
+volatile uint32_t sys_closed, sys_inside;
 
 #define NODES   (1u << 22)
 #define MODULES 4096u

@@ -22,7 +22,7 @@ static uint32_t announced;
 static int wrong;
 static size_t mapped; /* bytes of tables, the old ones among them */
 
-volatile uint32_t sys_closed;
+volatile uint32_t sys_closed, sys_inside;
 
 void *unwind_host_map(size_t bytes)
 {

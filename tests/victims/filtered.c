@@ -10,7 +10,8 @@
  * `strict`: strict mode, where memory that was released before is all that there is. `starved`: the
  * same by a filter. `exec-kill`: what an exec and the loader need as well, no more. `some`: a few
  * calls kill that mallow's libraries make at the start of a program, and shells never. `mprotect`:
- * that one kills. `asks`: what is refused at once. `none`.
+ * that one kills. `threads`: as `only`, for all threads at once, of which three allocate meanwhile.
+ * `asks`: what is refused at once. `none`.
  *
  * WORK: `sizes`: one thread, every size class from 1 byte to 8 MB, every function. `all`: the same
  * in threads, and fork, dlopen of PLUGIN, a handler of SIGSEGV, exit handlers. `exec`: becomes
@@ -103,6 +104,8 @@ static void install(int how)
         _exit(8);
     long r = how == 0   ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)
              : how == 1 ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)
+             : how == 3 ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
+                                  &program)
                         : syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
     if (r)
         _exit(8);
@@ -275,6 +278,13 @@ static void plugins(const char *path)
     }
 }
 
+static void *never_ends(void *arg)
+{
+    for (;;)
+        sizes((void *)(uintptr_t)&medium);
+    return arg;
+}
+
 static void ended(int status)
 {
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 3)
@@ -371,6 +381,14 @@ int main(int argc, char **argv)
     } else if (!strcmp(how, "listed") || !strcmp(how, "only") || !strcmp(how, "later")) {
         kill_others(all, !strcmp(how, "listed") ? listed_calls : 0);
         install(*how == 'l' ? 1 : 2);
+    } else if (!strcmp(how, "threads")) {
+        pthread_t t;
+        for (int i = 0; i < 3; i++)
+            if (pthread_create(&t, 0, never_ends, 0))
+                return 8;
+        sizes((void *)(uintptr_t)&medium);
+        kill_others(1, 0);
+        install(3);
     } else if (!strcmp(how, "exec-kill")) {
         kill_others(1, loader_calls);
         install(0);

@@ -731,6 +731,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_process_vm_writev, {1, 0, 1, 0}},
         {SYS_rt_sigprocmask, {SIG_BLOCK}},
         {SYS_rt_sigtimedwait, {0}},
+        {SYS_sched_yield, {0}},
         {SYS_write, {2, 0, 4096}},
     };
     *count = sizeof calls / sizeof *calls;

@@ -67,6 +67,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_rt_sigaction, {SIGSEGV}},
         {SYS_rt_sigprocmask, {SIG_BLOCK}},
         {SYS_rt_sigtimedwait, {0}},
+        {SYS_sched_yield, {0}},
         {SYS_tgkill, {1, 1, 0}},
         {SYS_unlinkat, {(uint64_t)AT_FDCWD}},
         {SYS_write, {2, 0, 4096}},

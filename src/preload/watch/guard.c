@@ -38,9 +38,11 @@ static struct {
     volatile uint64_t put, taken;
     volatile uint32_t refused;
     volatile uint32_t retreated;
-    volatile uint32_t disarmed;
-    volatile uint32_t mappings; /* no markers here */
-    volatile uint8_t *group;    /* 0 untouched, 1 being prepared, 2 ready */
+    volatile uint32_t disarming; /* no slot is taken or closed any more */
+    volatile uint32_t disarmed;  /* all are open: they can be taken again */
+    volatile uint32_t inside;    /* threads that take or close one */
+    volatile uint32_t mappings;  /* no markers here */
+    volatile uint8_t *group;     /* 0 untouched, 1 being prepared, 2 ready */
 } guard;
 
 static void enqueue(uint32_t slot)
@@ -199,7 +201,7 @@ static bool open_pages(uint64_t at, uint64_t bytes)
 /* Takes the memory and the access, of every page that was opened, too. */
 static void close_slot(struct guard_slot *g)
 {
-    if (unlikely(guard.disarmed))
+    if (unlikely(guard.disarming))
         return;
     bool whole = g->told; /* guard_open may have opened other pages of the slot */
     uint64_t at = whole ? slot_start(g) : g->first, bytes = whole ? SLOT_BYTES : g->pages * PAGE;
@@ -214,10 +216,12 @@ static void close_slot(struct guard_slot *g)
 
 /* ---- blocks ---- */
 
-struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool zero)
+static void enter(void) { __atomic_fetch_add(&guard.inside, 1, __ATOMIC_SEQ_CST); }
+static void leave(void) { __atomic_fetch_sub(&guard.inside, 1, __ATOMIC_SEQ_CST); }
+
+static struct guard_slot *take(uint64_t size, uint64_t align, bool front, bool zero)
 {
-    if (!guard.slots || size > ROOM || align > PAGE || guard.refused ||
-        (sys_closed && !guard.disarmed))
+    if (guard.refused || ((sys_closed || guard.disarming) && !guard.disarmed))
         return 0;
     uint32_t slot = dequeue();
     if (slot == NO_INDEX)
@@ -254,6 +258,16 @@ struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool ze
     return g;
 }
 
+struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool zero)
+{
+    if (!guard.slots || size > ROOM || align > PAGE || guard.refused)
+        return 0;
+    enter();
+    struct guard_slot *g = take(size, align, front, zero);
+    leave();
+    return g;
+}
+
 struct guard_slot *guard_find(uint64_t address)
 {
     uint64_t slot = (address - guard.start) / SLOT_BYTES;
@@ -266,7 +280,9 @@ struct guard_slot *guard_find(uint64_t address)
 void guard_give(struct guard_slot *g)
 {
     __atomic_store_n(&g->state, GUARD_FREED, __ATOMIC_RELEASE);
+    enter();
     close_slot(g);
+    leave();
     put_back(guard_index(g));
 }
 
@@ -302,12 +318,27 @@ bool guard_open(uint64_t address) { return open_pages(address & ~(PAGE - 1), PAG
 
 bool guard_is_armed(void) { return !guard.disarmed; }
 
+void guard_after_fork(void) { guard.inside = 0; }
+
+/* Whether no thread is about to close a slot, or in one that is not open yet. False where that
+ * thread is this one, in a signal handler, or was cancelled there. */
+static bool others_have_left(void)
+{
+    for (unsigned i = 0; i < 2000 && guard.inside; i++)
+        sys_sched_yield();
+    return !guard.inside;
+}
+
 void guard_disarm(void)
 {
     uint64_t bytes = guard.slots * SLOT_BYTES, limit[2];
-    if (!bytes || guard.disarmed)
+    if (!bytes || __atomic_exchange_n(&guard.disarming, 1, __ATOMIC_SEQ_CST))
         return;
     watch_trouble(MLW_WATCH_NO_GUARD);
+    if (!others_have_left()) {
+        guard.refused = 1;
+        return;
+    }
     bool all = !guard.retreated && !sys_getrlimit(RLIMIT_DATA, limit) && limit[0] == RLIM_INFINITY;
     if (all) {
         sys_madvise((void *)guard.start, bytes, MADV_GUARD_REMOVE);

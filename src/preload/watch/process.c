@@ -352,6 +352,7 @@ static void join_after_fork(void)
     sys_munmap(old, file_bytes);
     stack_after_fork();
     error_after_fork();
+    guard_after_fork();
     tables_after_fork();
     go_live();
 }

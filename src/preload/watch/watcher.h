@@ -219,6 +219,7 @@ HIDDEN void guard_retreat(void);
 /* No page can be opened or closed soon. Nothing is guarded any more; the slots that can be had
  * become memory like any other, and no access to them faults. */
 HIDDEN void guard_disarm(void);
+HIDDEN void guard_after_fork(void); /* in the child: other threads are gone */
 HIDDEN bool guard_is_armed(void);
 HIDDEN uint32_t guard_index(const struct guard_slot *g);
 /* A guarded block; NULL: none is free, or it is too large. front: against the page before it. The
