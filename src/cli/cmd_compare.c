@@ -11,6 +11,7 @@
 #include "cli/gate.h"
 #include "cli/replaying.h"
 #include "compare/baseline.h"
+#include "compare/shards.h"
 #include "workload/pack.h"
 
 struct compare_cli {
@@ -18,7 +19,8 @@ struct compare_cli {
     struct option_texts alloc;
     const char *save, *against, *fail_above, *precision, *html;
     struct gate_options gate;
-    bool json, corpus;
+    const char *shard;
+    bool json, corpus, merge;
     uint64_t repeat, max_repeat;
 };
 
@@ -38,6 +40,11 @@ static const struct option_spec specs[] = {
      "go on until CPU time and peak memory are known to P percent (default 1%)"},
     {0, "corpus", OPTION_FLAG, AT(corpus), NULL,
      "run the workloads that come with mallow, all of them, instead of OUT.mwl"},
+    {0, "shard", OPTION_TEXT, AT(shard), "K/N",
+     "of the corpus: run the K-th of N parts only; with --json, for --merge"},
+    {0, "merge", OPTION_FLAG, AT(merge), NULL,
+     "put the results of all N shards together: FILEs that --shard --json printed",
+     .completion = VALUE_FILE},
     {0, "save", OPTION_TEXT, AT(save), "NAME",
      "keep the result as the baseline NAME (a path when it has a slash)"},
     {0, "against", OPTION_TEXT, AT(against), "NAME",
@@ -77,6 +84,7 @@ struct comparing {
     const struct command *self;
     const struct compare_cli *o;
     struct comparison_plan plan;
+    struct shard shard;
     double fail_above; /* a share; negative for no gate */
     struct candidate candidates[COMPARISON_CANDIDATES];
     size_t count;
@@ -273,11 +281,49 @@ static int compare_file(const struct comparing *k, const char *path, json_object
     return status;
 }
 
+/* Prints the comparisons of a corpus, and asks the gate. */
+static int show_corpus(const struct comparing *k, const struct corpus *corpus,
+                       const struct comparison *all)
+{
+    json_object *json = corpus_json(corpus, all, &k->plan);
+    if (k->shard.count)
+        json_object_object_add(json, "shard", json_object_new_string(k->o->shard));
+    if (!k->o->json)
+        corpus_print(corpus, all, terminal_colour(1));
+    struct gate g = {.self = k->self, .options = &k->o->gate};
+    for (size_t i = 0; i < corpus->count; i++)
+        gate(k, &all[i], corpus->entry[i].name, &g);
+    int status = finish(k, json, &g, "corpus");
+    json_object_put(json);
+    return status;
+}
+
+/* The files of all shards as one. */
+static int merge_shards(const struct comparing *k, char **files, int count)
+{
+    static struct shards_merged merged;
+    struct error err;
+    json_object **documents = calloc((size_t)count, sizeof(json_object *));
+    int status = documents ? 0 : command_usage(k->self, "out of memory");
+    for (int i = 0; i < count && !status; i++)
+        if (!(documents[i] = json_object_from_file(files[i])))
+            status = command_usage(k->self, "%s cannot be read, or is no JSON", files[i]);
+    if (!status && shards_merge(documents, (size_t)count, &merged, &err))
+        status = command_fail(k->self, &err);
+    if (!status)
+        status = show_corpus(k, &merged.corpus, merged.all);
+    shards_release(&merged);
+    for (int i = 0; documents && i < count; i++)
+        json_object_put(documents[i]);
+    free(documents);
+    return status;
+}
+
 static int compare_corpus(const struct comparing *k, json_object *document)
 {
     static struct corpus corpus;
     struct error err;
-    if (corpus_find(&corpus, &err))
+    if (corpus_find(&corpus, &err) || (k->shard.count && shard_select(&k->shard, &corpus, &err)))
         return command_fail(k->self, &err);
     struct comparison *all = calloc(corpus.count, sizeof *all);
     int status = all ? 0 : command_usage(k->self, "out of memory");
@@ -286,16 +332,8 @@ static int compare_corpus(const struct comparing *k, json_object *document)
         const struct corpus_entry *e = &corpus.entry[done];
         status = compare_one(k, &all[done], e->path, e->name, document);
     }
-    if (!status) {
-        json_object *json = corpus_json(&corpus, all, &k->plan);
-        if (!k->o->json)
-            corpus_print(&corpus, all, terminal_colour(1));
-        struct gate g = {.self = k->self, .options = &k->o->gate};
-        for (size_t i = 0; i < corpus.count; i++)
-            gate(k, &all[i], corpus.entry[i].name, &g);
-        status = finish(k, json, &g, "corpus");
-        json_object_put(json);
-    }
+    if (!status)
+        status = show_corpus(k, &corpus, all);
     for (size_t i = 0; i < done; i++)
         comparison_release(&all[i]);
     free(all);
@@ -308,6 +346,21 @@ static int run(const struct command *self, const void *options, char **operands,
     k = (struct comparing){.self = self, .o = options};
     struct error err;
     json_object *document = NULL;
+    if (k.o->merge) {
+        if (k.o->corpus || k.o->shard || k.o->against || k.o->html || !operand_count)
+            return command_usage(self, "--merge takes the FILEs of all shards, and neither "
+                                       "--corpus, --shard, --against nor --html");
+        int failed = gate_check(self, &k.o->gate, k.o->fail_above);
+        if (!failed)
+            failed = plan(&k);
+        return failed ? failed : merge_shards(&k, operands, operand_count);
+    }
+    if (operand_count > 1)
+        return command_usage(self, "one workload at a time");
+    if (k.o->shard && !k.o->corpus)
+        return command_usage(self, "--shard is for --corpus");
+    if (k.o->shard && shard_parse(k.o->shard, &k.shard, &err))
+        return command_usage(self, "%s", err.text);
     if (k.o->corpus == (operand_count > 0))
         return k.o->corpus ? command_usage(self, "either a workload or --corpus, not both")
                            : command_usage(self, "say which workload: OUT.mwl, or --corpus");
@@ -338,7 +391,7 @@ static int run(const struct command *self, const void *options, char **operands,
 const struct command command_compare = {
     .name = "compare",
     .summary = "run a workload against several allocators, side by side",
-    .operands = "(OUT.mwl | --corpus)",
+    .operands = "(OUT.mwl | --corpus | --merge FILE...)",
     .description =
         "Runs the workload OUT.mwl against several allocators and settings, interleaved\n"
         "and repeated until the figures are known well enough, and prints medians and\n"
@@ -348,7 +401,7 @@ const struct command command_compare = {
     .defaults = &defaults,
     .options_bytes = sizeof(struct compare_cli),
     .min_operands = 0,
-    .max_operands = 1,
+    .max_operands = -1,
     .flags = COMMAND_FILES,
     .run = run,
 };

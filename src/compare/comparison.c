@@ -261,7 +261,7 @@ static void mark_best_and_worst(struct comparison *c, enum comparison_metric m)
         c->cells[best][m].best = c->cells[worst][m].worst = true;
 }
 
-static void evaluate(struct comparison *c)
+void comparison_evaluate(struct comparison *c)
 {
     memset(c->cells, 0, sizeof c->cells);
     c->reach = 0;
@@ -284,7 +284,7 @@ int comparison_run(struct comparison *c, const struct comparison_plan *plan, str
         failed = run_round(c, order, until, err);
         if (failed || c->rounds < until)
             continue;
-        evaluate(c);
+        comparison_evaluate(c);
         if (c->reach > plan->precision && until < plan->most)
             until = until + 2 < plan->most ? until + 2 : plan->most;
     }

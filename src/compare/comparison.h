@@ -90,6 +90,9 @@ struct comparison {
 /* Runs all the rounds of a plan, discarding earlier ones, and evaluates them. -1 with *err. */
 int comparison_run(struct comparison *c, const struct comparison_plan *plan, struct error *err);
 
+/* Fills cells and reach from the runs that are there. */
+void comparison_evaluate(struct comparison *c);
+
 /* The figures of one candidate, a round each, into values[rounds]. */
 void comparison_values(const struct comparison *c, size_t candidate, enum comparison_metric metric,
                        double *values);

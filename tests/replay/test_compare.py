@@ -108,8 +108,59 @@ class Compares(unittest.TestCase):
         mean = out["geometric_means"][0]["peak_rss_bytes"]
         self.assertTrue(mean["ratio_low"] <= mean["ratio"] <= mean["ratio_high"])
         self.assertTrue(0.8 < mean["ratio"] < 1.25, mean)
+        self.check_shards(out)
         self.assertIn("either", mallow("compare", "--corpus", self.workload, status=2).stderr)
         self.assertIn("which workload", mallow("compare", status=2).stderr)
+
+    def shard_files(self, whole, n):
+        """What n machines would have printed, had they measured just this."""
+        files = []
+        for k in range(n):
+            part = dict(whole, shard=f"{k + 1}/{n}", corpus=whole["corpus"][k::n])
+            files.append(os.path.join(self.folder.name, f"shard-{k}.json"))
+            with open(files[-1], "w", encoding="utf-8") as f:
+                json.dump(part, f)
+        return files
+
+    def check_shards(self, whole):
+        """Merged, shards are the whole: every figure, in any order of the files."""
+        files = self.shard_files(whole, 3)
+        merged = json.loads(mallow("compare", "--merge", "--json", *reversed(files)).stdout)
+        self.assertEqual(merged, whole)
+        self.assertIn("geometric mean", mallow("compare", "--merge", *files).stdout)
+        for wrong, why in ((files[:2], "shard 3 of 3 is missing"), (files + files[:1], "is there twice"),
+                           ([files[0], self.workload], "is no JSON"), ([], "takes the FILEs")):
+            self.assertIn(why, mallow("compare", "--merge", *wrong, status=2).stderr)
+        with open(files[1], encoding="utf-8") as f:
+            document = json.load(f)
+        for spoil, why in ((lambda d: d["corpus"][0]["runs"].pop(), "not whole"),
+                           (lambda d: d["corpus"][0]["runs"].reverse(), "order"),
+                           (lambda d: d["corpus"][0]["candidates"].pop(), "different allocators"),
+                           (lambda d: d["corpus"][0].update(workload=whole["corpus"][0]["workload"]), "is there twice"),
+                           (lambda d: d.update(shard="0/3"), "it is no result"), (lambda d: d.update(shard="2/4"), "shard of 4"),
+                           (lambda d: d.update(corpus=[1, None, {}]), "without a workload")):
+            bad = json.loads(json.dumps(document))
+            for c in bad["corpus"]:
+                for r, run in enumerate(c["runs"]):
+                    run["candidate"] = c["candidates"][r % 2]["candidate"] = f"glibc{r % 2}"
+            spoil(bad)
+            one = json.loads(json.dumps(whole))
+            for c in one["corpus"]:
+                for r, run in enumerate(c["runs"]):
+                    run["candidate"] = c["candidates"][r % 2]["candidate"] = f"glibc{r % 2}"
+            others = self.shard_files(one, 3)
+            with open(others[1], "w", encoding="utf-8") as f:
+                json.dump(bad, f)
+            self.assertIn(why, mallow("compare", "--merge", *others, status=2).stderr)
+
+    def test_a_shard(self):
+        out = json.loads(mallow("compare", "--corpus", "--shard", "2/8", "--json", "--repeat", "2", "--alloc", "glibc").stdout)
+        self.assertEqual(out["shard"], "2/8")
+        self.assertTrue(0 < len(out["corpus"]) < 4)
+        for text in ("0/2", "3/2", "2", "1/", "/2", "a/b", "1/2x", "-1/2", "1/99999"):
+            self.assertIn("no shard", mallow("compare", "--corpus", f"--shard={text}", status=2).stderr)
+        self.assertIn("has no workload", mallow("compare", "--corpus", "--shard", "4000/4000", status=2).stderr)
+        self.assertIn("for --corpus", mallow("compare", "--shard", "1/2", self.workload, status=2).stderr)
 
     def test_corpus_against_a_baseline(self):
         path = os.path.join(self.folder.name, "corpus.json")
