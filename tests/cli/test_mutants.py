@@ -35,6 +35,7 @@ RECORDING = ["report FILE", "report --json FILE", "report --html=OUT FILE", "rep
             [f"export --format={name} -o OUT FILE" for name in ("pprof", "folded", "speedscope", "heaptrack", "ctf",
                                                                "chrome", "massif", "sqlite", "csv", "mtrace")]
 CORE = ["heap FILE", "heap --json FILE", "heap --leaks FILE", "heap --free --by=size FILE"]
+SAVED = ["heap FILE", "heap --json FILE", "heap --leaks FILE", "heap --diff FILE SAVED", "heap --html=OUT FILE"]
 WORKLOAD = ["workload -q -o OUT FILE", "workload -q --format=wl -o OUT FILE", "replay --dry-run FILE"]
 TRACE = ["import -q -o OUT FILE", "workload -q -o OUT FILE"]
 
@@ -59,6 +60,7 @@ class Mutants(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         self.good = self.path("good.mlw")
         shutil.copy(os.path.join(GOLDEN, "early.sealed"), self.good)
+        self.saved = ""
         self.seeds = []
         for name in sorted(os.listdir(GOLDEN)):
             if name.endswith((".raw", ".sealed", ".stored")):
@@ -70,6 +72,9 @@ class Mutants(unittest.TestCase):
             with lzma.open(packed) as source, open(core, "wb") as to:
                 shutil.copyfileobj(source, to)
             self.seeds.append((core, CORE))
+            self.saved = core + ".mlh"
+            self.run_line("heap -o SAVED FILE", core)
+            self.seeds.append((self.saved, SAVED))
         for ending in ("mwl", "wl", "mtrace"):
             made = self.path("seed." + ending)
             self.run_line(f"workload -q --lossy --pid=4100001 -o {made} GOOD")
@@ -79,7 +84,7 @@ class Mutants(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def run_line(self, line, file=""):
-        words = [w.replace("FILE", file).replace("GOOD", self.good).replace("OUT", self.path("out"))
+        words = [w.replace("FILE", file).replace("GOOD", self.good).replace("OUT", self.path("out")).replace("SAVED", self.saved)
                  for w in line.split()]
         return subprocess.run([MALLOW, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, env=environment(), preexec_fn=bounded, timeout=240, check=False)

@@ -1,7 +1,7 @@
 """Changes files as one who means harm would: field by field, with the checksums put right, so that what
 reads them comes further than a flipped bit does.
 
-  mutate(data, seed)   another file: a recording (raw or sealed), a core file, or anything else (as bytes)
+  mutate(data, seed)   another file: a recording (raw or sealed), a core file, a saved heap, or anything else (as bytes)
 
 The same data and seed give the same file. Standard library, and libzstd for compressed streams."""
 import ctypes
@@ -289,6 +289,34 @@ def change_core(draw, data):
             return
 
 
+# --- saved heaps ---
+
+def change_saved(draw, data):
+    """Numbers in the sections, unpacked, and the heads of these."""
+    sections, at = [], 8
+    while at + 24 <= len(data):
+        kind, zero, raw, packed = struct.unpack_from("<IIQQ", data, at)
+        sections.append([kind, zero, None, bytearray(decompress(data[at + 24:at + 24 + packed], raw))])
+        at += 24 + packed
+    for _ in range(draw.choice([1, 1, 2, 4])):
+        section, how = draw.choice(sections), draw.randrange(12)
+        if how == 0:
+            section[draw.randrange(2)] = number(draw, 32, section[0])
+        elif how == 1:
+            section[2] = number(draw, 64, len(section[3]))
+        elif how == 2:
+            sections[draw.randrange(len(sections))] = list(section[:3]) + [bytearray(section[3])]
+        elif how < 9:
+            change_varint(draw, section[3])
+        else:
+            change_bytes(draw, section[3])
+    out = bytearray(data[:8])
+    for kind, zero, raw, text in sections:
+        packed = compress(text)
+        out += struct.pack("<IIQQ", kind, zero, len(text) if raw is None else raw, len(packed)) + packed
+    return bytes(out)
+
+
 def mutate(data, seed):
     draw = random.Random(seed)
     if data[:4] == b"MLC1":
@@ -299,5 +327,7 @@ def mutate(data, seed):
     if data[:4] == b"\x7fELF":
         change_core(draw, out)
         return bytes(out)
+    if data[:6] == b"MLHEAP":
+        return change_saved(draw, data)
     (change_varint if draw.random() < .2 else change_bytes)(draw, out)
     return bytes(out)
