@@ -269,6 +269,8 @@ int graph_make(struct graph *g, const struct graph_input *in, struct error *err)
     free(m.stack);
     if (!status)
         status = make_predecessors(&m);
+    if (in->done)
+        in->done(in->done_arg);
     if (!status)
         status = graph_dominate(g, m.parent);
     free(m.parent);

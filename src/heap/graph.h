@@ -27,6 +27,9 @@ struct graph_input {
     uint64_t (*bytes_of)(const void *arg, uint32_t block);
     bool (*counts)(const void *arg, uint32_t block); /* whether it takes part at all */
     const void *arg;
+    void (*done)(void *done_arg); /* called when first, target and weak are needed no more: they may
+                                     go before the rest is computed; NULL: nobody waits for it */
+    void *done_arg;
     uint32_t roots;
     const uint32_t *root_first;  /* roots + 1 */
     const uint32_t *root_target; /* blocks */

@@ -166,6 +166,8 @@ static bool counts(const void *arg, uint32_t block)
     return blocks_is_used(b, block) && b->kind[block] != BLOCK_OWN;
 }
 
+static void forget_references(void *arg) { scan_release(arg); }
+
 static int make_graph(struct reading *r, struct error *err)
 {
     struct heap *h = r->h;
@@ -187,6 +189,8 @@ static int make_graph(struct reading *r, struct error *err)
                                        .bytes_of = bytes_of,
                                        .counts = counts,
                                        .arg = &h->walk.blocks,
+                                       .done = forget_references,
+                                       .done_arg = &r->scan,
                                        .roots = roots->count,
                                        .root_first = first,
                                        .root_target = roots->target,
