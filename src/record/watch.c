@@ -95,6 +95,8 @@ static void end_image(struct watch *w, uint32_t index, bool still_running)
     struct image *m = w->images[index];
     int status = -1;
     const bool unseen = !m->pid && m->inner == w->program && find_is_here(&w->r->finder, m->entry);
+    if (m->pid == w->program || unseen)
+        reap(w); /* it may have ended since the last look */
     if (w->reaped && (m->pid == w->program || unseen))
         status = w->wait_status;
     else if (m->gone && m->pid > 0)
