@@ -333,6 +333,54 @@ int follow_pid(struct follow *f, pid_t pid, struct error *err)
     return add(f, p, err);
 }
 
+/* ---- out of sight ---- */
+
+static bool is_known(const struct follow *f, const struct trust_identity *file)
+{
+    for (uint32_t i = 0; i < f->count; i++)
+        if (trust_same(&f->items[i]->segment.identity, file))
+            return true;
+    return false;
+}
+
+static void look_at(struct follow *f, pid_t pid)
+{
+    struct maps m;
+    struct trust_process who;
+    struct watch_process *p;
+    struct error err = {0};
+    if (trust_process(pid, &who, &err) || maps_read(pid, &m, &err) || !*m.path ||
+        is_known(f, &m.file) || open_mapped(f, &who, &m, &p, &err))
+        return;
+    if (p->dir >= 0 || find(f, p->pid, p->start_ns)) /* its file is seen from here: by others */
+        process_close(p);
+    else
+        (void)add(f, p, &err);
+}
+
+enum { DEEPEST = 16 };
+
+static void look_below(struct follow *f, pid_t pid, unsigned depth)
+{
+    char name[32], text[4096];
+    snprintf(name, sizeof name, "task/%d/children", (int)pid);
+    if (depth == DEEPEST || proc_read(pid, name, text, sizeof text) <= 0)
+        return;
+    for (char *at = text, *end;; at = end) {
+        const pid_t child = (pid_t)strtol(at, &end, 10);
+        if (end == at || child <= 0)
+            return;
+        look_at(f, child);
+        look_below(f, child, depth + 1);
+    }
+}
+
+void follow_below(struct follow *f, pid_t pid)
+{
+    look_at(f, pid);
+    look_below(f, pid, 0);
+}
+
 /* ---- rounds ---- */
 
 static void look_at_waited(struct follow *f)

@@ -45,6 +45,11 @@ int follow_pid(struct follow *f, pid_t pid, struct error *err);
  * for those that ended. */
 void follow_round(struct follow *f, bool find_new);
 
+/* Looks below a process for some that sample where follow_round does not see it: in a container
+ * with a /dev/shm of its own. A few reads of /proc for each process of the tree; once a second is
+ * enough. */
+void follow_below(struct follow *f, pid_t pid);
+
 /* Lets go of all; removes what ended. keep: files of processes that still run stay where they are.
  */
 void follow_release(struct follow *f);

@@ -165,7 +165,9 @@ int maps_open(const struct trust_process *who, const struct maps *m, struct segm
         place->ours = false;
         snprintf(path, sizeof path, "/proc/%d/root%.*s", (int)who->pid, (int)length, m->path);
         place->dir = trust_directory(AT_FDCWD, path, &any, err);
-        status = place->dir < 0 ? -1 : open_same(s, place->dir, name, false, m, err);
+        /* A chroot lies between: then by the mapping itself. */
+        status = place->dir < 0 ? open_nameless(who, m, s, err)
+                                : open_same(s, place->dir, name, false, m, err);
     }
     if (status && place->dir >= 0) {
         close(place->dir);

@@ -20,6 +20,7 @@
 #define MINUTE_NS     (60 * 1000 * MS_NS)
 #define ROUND_MS      50
 #define FIND_NS       (100 * MS_NS) /* between looks for new processes */
+#define BELOW_NS      500000000ull  /* between looks for processes in containers */
 #define JOIN_GRACE_NS (300 * MS_NS) /* for processes that have not joined yet, at the end */
 #define FREES_TOLD    64u           /* of the latest */
 #define SCREEN_NS     (10000 * MS_NS)
@@ -34,7 +35,7 @@ struct watch_run {
     bool paused;
     int session_dir; /* locked; -1: none */
     char session[PATH_MAX], assignment[PATH_MAX + 64];
-    uint64_t started_ns, next_old_ns, next_find_ns, next_tick_ns;
+    uint64_t started_ns, next_old_ns, next_find_ns, next_below_ns, next_tick_ns;
     unsigned reports; /* of old blocks, by the clock */
     uint32_t processes;
 };
@@ -584,6 +585,10 @@ static void loop(struct watch_run *r)
         if (find)
             r->next_find_ns = now + FIND_NS;
         follow_round(&r->follow, find);
+        if (r->launch.pid && !r->reaped && now >= r->next_below_ns) {
+            r->next_below_ns = now + BELOW_NS;
+            follow_below(&r->follow, r->launch.pid);
+        }
         serve_processes(r);
         if (now >= r->next_old_ns) {
             schedule(r, now);

@@ -3,7 +3,9 @@ with a first thread that has ended (tests/victims/nested.c): the right process i
 reported as it was, mallow ends too, and nothing is left in /dev/shm.
 
 Needs unshare(1), and root for what an ordinary user may not do; what cannot be tried here says SKIPPED."""
+import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -57,6 +59,10 @@ def open_files(pid):
             yield os.readlink(f"/proc/{pid}/fd/{fd}")
         except OSError:
             pass  # closed meanwhile
+
+
+def sleeps(pid):
+    return int(status_of(pid).get("voluntary_ctxt_switches", 0))
 
 
 def wait_until(what, why):
@@ -115,8 +121,11 @@ class Namespaces(Case):
         self.assertEqual(p.stdout.readline(), b"ready 0\n", context)
         pid = self.nested(p.pid)
 
-        # mallow has its size open, so it is the one that is measured
-        wait_until(lambda: any(name.startswith(f"/proc/{pid}/") for name in open_files(p.pid)), context + ": never looked at")
+        # mallow has its size open, so it is the one that is measured; and it has slept since, so it was
+        wait_until(lambda: any(name.startswith(f"/proc/{pid}/") and name.endswith("/statm") for name in open_files(p.pid)),
+                   context + ": never looked at")
+        slept = sleeps(p.pid)
+        wait_until(lambda: sleeps(p.pid) >= slept + 2, context + ": mallow does not go on")
         if kill:
             os.kill(pid, signal.SIGKILL)
         out, err = p.communicate(timeout=600)
@@ -152,6 +161,40 @@ class Namespaces(Case):
         for name in ("plain", "pid and proc", "container"):
             self.one(name, ["leader"])
             self.one(name, ["leader"], kill=True)
+
+    def watched(self, name, options=()):
+        """Killed under `mallow watch`: it is watched, its end is what it was, and nothing stays."""
+        wrapper = self.wrapper(name)
+        if wrapper is None:
+            return
+        context = f"{name} {options}"
+        file = os.path.join(self.dir, f"watched {context}")
+        p = self.start(["watch", "--json", "-o", file, "--period", "1K"], [*wrapper, victim("nested"), *options])
+        self.assertRegex(p.stdout.readline(), rb"^ready [0-9]+\n$", context)
+        pid = self.nested(p.pid)
+        if name == "container":  # where it is looked for once in a while
+            wait_until(lambda: sum(bool(re.search(r"/mallow-watch-[0-9]+-[0-9]+$", n)) for n in open_files(p.pid)) > 1,
+                       context + ": never found")
+            slept = sleeps(p.pid)
+            wait_until(lambda: sleeps(p.pid) >= slept + 4, context + ": mallow does not go on")
+        os.kill(pid, signal.SIGKILL)
+        out, err = p.communicate(timeout=600)
+        self.assertEqual(out, b"", context + err.decode(errors="replace"))
+        self.assertIn(p.returncode, [137, 1] if "-f" in wrapper else [137], context)
+        self.assertEqual(left(), [], context)
+        with open(file, encoding="utf-8") as f:
+            reports = [json.loads(line) for line in f]
+        ends = [r for r in reports if r["kind"] == "final" and os.path.basename(r["exe"]) == "nested"
+                and r["process"] == "ended"]
+        self.assertEqual([r["killed"] for r in ends if r.get("killed")], [True], context)
+        [it] = [r for r in ends if r.get("killed")]
+        self.assertGreaterEqual(it["estimated_bytes"], 65 * MIB, context)
+
+    def test_watched(self):
+        for name in WRAPPERS:
+            self.watched(name)
+        self.watched("pid and proc", ["leader"])
+        self.watched("plain", ["own"])
 
     def test_session_out_of_reach(self):
         """It makes a session of its own in /dev/shm; killed, it leaves it to mallow."""
