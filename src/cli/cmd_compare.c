@@ -9,6 +9,7 @@
 #include "cli/comparison_show.h"
 #include "cli/document.h"
 #include "cli/gate.h"
+#include "cli/recorded.h"
 #include "cli/replaying.h"
 #include "compare/baseline.h"
 #include "compare/shards.h"
@@ -21,7 +22,7 @@ struct compare_cli {
     struct gate_options gate;
     const char *shard;
     bool json, corpus, merge;
-    uint64_t repeat, max_repeat;
+    uint64_t repeat, max_repeat, pid;
 };
 
 #define AT(field) offsetof(struct compare_cli, field)
@@ -38,6 +39,8 @@ static const struct option_spec specs[] = {
      "at most N rounds (default 100, of the corpus 16)", 2, COMPARISON_ROUNDS},
     {0, "precision", OPTION_TEXT, AT(precision), "P%",
      "go on until CPU time and peak memory are known to P percent (default 1%)"},
+    {'p', "pid", OPTION_COUNT, AT(pid), "PID",
+     "of a recording: the process to take (default: the only one that allocated)", 1, UINT32_MAX},
     {0, "corpus", OPTION_FLAG, AT(corpus), NULL,
      "run the workloads that come with mallow, all of them, instead of OUT.mwl"},
     {0, "shard", OPTION_TEXT, AT(shard), "K/N",
@@ -267,7 +270,21 @@ static int compare_one(const struct comparing *k, struct comparison *c, const ch
 static int compare_file(const struct comparing *k, const char *path, json_object *document)
 {
     static struct comparison c;
-    int status = compare_one(k, &c, path, NULL, document);
+    char name[32];
+    const char *workload = path;
+    int fd = -1, status = 0;
+    if (recorded_is(path)) {
+        const struct recorded how = {.pid = k->o->pid};
+        status = recorded_unnamed(k->self, &how, path, &fd);
+        if (status)
+            return status;
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        workload = name;
+    } else if (k->o->pid) {
+        return command_usage(k->self, "--pid chooses a process of a recording, and %s is none",
+                             path);
+    }
+    status = compare_one(k, &c, workload, NULL, document);
     if (!status) {
         json_object *json = comparison_json(&c, &k->plan);
         if (!k->o->json)
@@ -278,6 +295,8 @@ static int compare_file(const struct comparing *k, const char *path, json_object
         json_object_put(json);
     }
     comparison_release(&c);
+    if (fd >= 0)
+        close(fd);
     return status;
 }
 
@@ -362,8 +381,9 @@ static int run(const struct command *self, const void *options, char **operands,
     if (k.o->shard && shard_parse(k.o->shard, &k.shard, &err))
         return command_usage(self, "%s", err.text);
     if (k.o->corpus == (operand_count > 0))
-        return k.o->corpus ? command_usage(self, "either a workload or --corpus, not both")
-                           : command_usage(self, "say which workload: OUT.mwl, or --corpus");
+        return k.o->corpus
+                   ? command_usage(self, "either a workload or --corpus, not both")
+                   : command_usage(self, "say which workload: OUT.mwl, RUN.mlw, or --corpus");
     if (k.o->corpus && k.o->html)
         return command_usage(self, "--html shows one workload; with --corpus there is --json");
     int status = gate_check(self, &k.o->gate, k.o->fail_above);
@@ -391,9 +411,10 @@ static int run(const struct command *self, const void *options, char **operands,
 const struct command command_compare = {
     .name = "compare",
     .summary = "run a workload against several allocators, side by side",
-    .operands = "(OUT.mwl | --corpus | --merge FILE...)",
+    .operands = "(OUT.mwl | RUN.mlw | --corpus | --merge FILE...)",
     .description =
-        "Runs the workload OUT.mwl against several allocators and settings, interleaved\n"
+        "Runs the workload OUT.mwl (or makes one of the recording RUN.mlw, for this\n"
+        "time only, and runs that) against several allocators and settings, interleaved\n"
         "and repeated until the figures are known well enough, and prints medians and\n"
         "how they differ from the first's (or from a baseline's) with 99% intervals. A\n"
         "difference is only called one when the interval excludes none.\n",

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "record/recover.h"
+#include "cli/recorded.h"
 #include "workload/convert.h"
 #include "workload/djmalloc.h"
 #include "workload/pack.h"
@@ -43,47 +43,6 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-/* The image to take: the only one with calls, or the one of --pid (its last, after its execs).
- * Returns its index; -1 when the user must choose, and has been told. */
-static int64_t choose(const struct command *self, const struct trace_info *info, uint64_t pid)
-{
-    int64_t found = -1;
-    unsigned several = 0;
-    for (uint32_t i = 0; i < info->image_count; i++) {
-        const struct trace_image *m = &info->images[i];
-        if (!m->calls || (pid && m->pid != pid))
-            continue;
-        if (found >= 0)
-            several++;
-        /* of several images of a process the one that called most */
-        if (found < 0 || m->calls > info->images[found].calls)
-            found = i;
-    }
-    if (found < 0) {
-        if (pid)
-            command_usage(self, "no process %" PRIu64 " that allocated is in this recording", pid);
-        else
-            command_usage(self, "no process in this recording allocated anything");
-        return -1;
-    }
-    if (!several)
-        return found;
-    if (pid) {
-        command_warn(self, "process %" PRIu64 " ran %u programs; taking %s (%" PRIu64 " calls)",
-                     pid, several + 1, info->images[found].exe, info->images[found].calls);
-        return found;
-    }
-    command_usage(self, "the recording has several processes; choose one with --pid:");
-    for (uint32_t i = 0; i < info->image_count; i++) {
-        const struct trace_image *m = &info->images[i];
-        char calls[HUMAN_TEXT_BYTES];
-        if (m->calls)
-            text_printf(stderr, "  %7u  %s, %s calls\n", m->pid, m->exe,
-                        human_count(calls, m->calls));
-    }
-    return -1;
-}
-
 static void report(const struct workload_written *w, const char *path)
 {
     char operations[HUMAN_TEXT_BYTES], bytes[HUMAN_TEXT_BYTES], peak[HUMAN_TEXT_BYTES];
@@ -95,35 +54,6 @@ static void report(const struct workload_written *w, const char *path)
         path, human_count(operations, calls), w->threads, w->threads == 1 ? "" : "s",
         w->facts[WORKLOAD_FACT_SLOTS], human_size(peak, w->facts[WORKLOAD_FACT_PEAK_BYTES]),
         human_size(bytes, w->file_bytes), calls ? (double)w->file_bytes / (double)calls : 0.0);
-}
-
-static void tell_limits(const struct command *self, const struct workload_written *w,
-                        const struct workload_cli *o, const struct trace_image *image)
-{
-    char n[HUMAN_TEXT_BYTES];
-    if (w->facts[WORKLOAD_FACT_UNKNOWN_FREES])
-        command_warn(self, "%s frees were of blocks from before the recording: %s",
-                     human_count(n, w->facts[WORKLOAD_FACT_UNKNOWN_FREES]),
-                     o->unknown ? "each got a block made just before it"
-                                : "left out (--unknown=synthesise keeps them)");
-    if (w->facts[WORKLOAD_FACT_PRESENT] && !o->unknown)
-        command_warn(self,
-                     "%s blocks were there before it began (inherited at a fork); they are "
-                     "made before the replay, uncounted",
-                     human_count(n, w->facts[WORKLOAD_FACT_PRESENT]));
-    if (w->facts[WORKLOAD_FACT_NOT_REPLAYED])
-        command_warn(self,
-                     "%s calls do not concern the allocator and are left out (mmap, munmap, "
-                     "mremap, brk, sbrk, malloc_usable_size)",
-                     human_count(n, w->facts[WORKLOAD_FACT_NOT_REPLAYED]));
-    if (w->facts[WORKLOAD_FACT_LOST_CALLS])
-        command_warn(self, "%s calls are missing: the recording lost them",
-                     human_count(n, w->facts[WORKLOAD_FACT_LOST_CALLS]));
-    if (!image->complete)
-        command_warn(self,
-                     "process %u did not end by itself; the workload ends where the "
-                     "recording does",
-                     image->pid);
 }
 
 /* A trace or workload of dj/malloc into `target`, a workload of ours. */
@@ -155,43 +85,20 @@ static int convert_foreign(const struct command *self, const struct workload_cli
     return command_finish(self);
 }
 
-/* A recording into `target`. */
+/* A process of a recording into `target`, a workload of ours. */
 static int convert_recording(const struct command *self, const struct workload_cli *o,
                              const char *path, const char *target)
 {
-    struct error err = {0};
-    struct progress bar = {0};
-    record_recover(path);
-    progress_begin(&bar, "reading");
-    struct trace_open_options how = {.columns = WORKLOAD_COLUMNS,
-                                     .progress = o->quiet ? NULL : progress_update,
-                                     .progress_arg = &bar};
-    struct trace *t = trace_open(path, &how, &err);
-    progress_end(&bar);
-    if (!t)
-        return command_fail(self, &err);
-    int64_t image = choose(self, trace_info(t), o->pid);
-    if (image < 0) {
-        trace_close(t);
-        return EXIT_USAGE;
-    }
-    const struct workload_options how_to = {.synthesise = o->unknown == 1, .lossy = o->lossy};
+    const struct recorded how = {.pid = o->pid,
+                                 .workload = {.synthesise = o->unknown == 1, .lossy = o->lossy},
+                                 .quiet = o->quiet};
     struct workload_written written;
-    progress_begin(&bar, "converting");
-    int failed = workload_convert(t, (uint32_t)image, target, &how_to, &written,
-                                  o->quiet ? NULL : progress_update, &bar, &err);
-    progress_end(&bar);
-    int status = EXIT_DONE;
-    if (failed) {
-        status = command_fail(self, &err);
-    } else {
-        tell_limits(self, &written, o, &trace_info(t)->images[image]);
-        if (!o->quiet)
-            report(&written, o->output);
-        status = command_finish(self);
-    }
-    trace_close(t);
-    return status;
+    const int status = recorded_workload(self, &how, path, target, &written);
+    if (status)
+        return status;
+    if (!o->quiet)
+        report(&written, o->output);
+    return command_finish(self);
 }
 
 /* One of dj/malloc's formats from a workload of ours. */

@@ -265,6 +265,24 @@ class Compares(unittest.TestCase):
         self.assertIn("second --alloc", mallow("compare", "--alloc", "glibc", "--fail-above", "5%", self.workload,
                                                status=2).stderr)
 
+    def test_a_recording(self):
+        """It becomes a workload by itself: the same as one made by hand; of several processes one is chosen."""
+        trace, mwl = (os.path.join(self.folder.name, n) for n in ("itself.mlw", "itself.mwl"))
+        mallow("record", "-q", "-o", trace, "--", "/bin/sh", "-c", f"{HEAP} 0 100; {RING} 5")
+        said = mallow("compare", "--repeat", "2", "--alloc", "glibc", trace, status=2).stderr
+        self.assertIn("--pid", said)
+        self.assertIn("--pid", mallow("compare", "--pid", "1", self.workload, status=2).stderr)
+        pid = next(p["pid"] for p in json.loads(mallow("report", "--json", trace).stdout)["processes"]
+                   if p["exe"] == os.path.realpath(HEAP))
+        mallow("workload", "-q", "--pid", str(pid), "-o", mwl, trace)
+        before = sorted(os.listdir(self.folder.name))
+        runs = [json.loads(mallow("compare", "--json", "--repeat", "2", "--alloc", "glibc,glibc", *options,
+                                  TMPDIR=self.folder.name).stdout)["runs"]
+                for options in ((mwl,), ("-p", str(pid), trace))]
+        keys = ("threads", "operations", "peak_ideal_rss_bytes")
+        self.assertEqual(*[[[r[k] for k in keys] for r in run] for run in runs])
+        self.assertEqual(sorted(os.listdir(self.folder.name)), before)
+
     def test_messages(self):
         self.assertIn("no baseline", mallow("compare", "--against", "never", self.workload, status=2,
                                             XDG_DATA_HOME=self.folder.name).stderr)

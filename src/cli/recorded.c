@@ -1,0 +1,143 @@
+#include "cli/recorded.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/human.h"
+#include "base/text.h"
+#include "record/recover.h"
+
+/* The image to take: the only one with calls, or the one of --pid (its last, after its execs).
+ * Returns its index; -1 when the user must choose, and has been told. */
+static int64_t choose(const struct command *self, const struct trace_info *info, uint64_t pid)
+{
+    int64_t found = -1;
+    unsigned several = 0;
+    for (uint32_t i = 0; i < info->image_count; i++) {
+        const struct trace_image *m = &info->images[i];
+        if (!m->calls || (pid && m->pid != pid))
+            continue;
+        if (found >= 0)
+            several++;
+        /* of several images of a process the one that called most */
+        if (found < 0 || m->calls > info->images[found].calls)
+            found = i;
+    }
+    if (found < 0) {
+        if (pid)
+            command_usage(self, "no process %" PRIu64 " that allocated is in this recording", pid);
+        else
+            command_usage(self, "no process in this recording allocated anything");
+        return -1;
+    }
+    if (!several)
+        return found;
+    if (pid) {
+        command_warn(self, "process %" PRIu64 " ran %u programs; taking %s (%" PRIu64 " calls)",
+                     pid, several + 1, info->images[found].exe, info->images[found].calls);
+        return found;
+    }
+    command_usage(self, "the recording has several processes; choose one with --pid:");
+    for (uint32_t i = 0; i < info->image_count; i++) {
+        const struct trace_image *m = &info->images[i];
+        char calls[HUMAN_TEXT_BYTES];
+        if (m->calls)
+            text_printf(stderr, "  %7u  %s, %s calls\n", m->pid, m->exe,
+                        human_count(calls, m->calls));
+    }
+    return -1;
+}
+
+static void tell_limits(const struct command *self, const struct workload_written *w,
+                        bool synthesised, const struct trace_image *image)
+{
+    char n[HUMAN_TEXT_BYTES];
+    if (w->facts[WORKLOAD_FACT_UNKNOWN_FREES])
+        command_warn(self, "%s frees were of blocks from before the recording: %s",
+                     human_count(n, w->facts[WORKLOAD_FACT_UNKNOWN_FREES]),
+                     synthesised ? "each got a block made just before it"
+                                 : "left out (mallow workload --unknown=synthesise keeps them)");
+    if (w->facts[WORKLOAD_FACT_PRESENT] && !synthesised)
+        command_warn(self,
+                     "%s blocks were there before it began (inherited at a fork); they are "
+                     "made before the replay, uncounted",
+                     human_count(n, w->facts[WORKLOAD_FACT_PRESENT]));
+    if (w->facts[WORKLOAD_FACT_NOT_REPLAYED])
+        command_warn(self,
+                     "%s calls do not concern the allocator and are left out (mmap, munmap, "
+                     "mremap, brk, sbrk, malloc_usable_size)",
+                     human_count(n, w->facts[WORKLOAD_FACT_NOT_REPLAYED]));
+    if (w->facts[WORKLOAD_FACT_LOST_CALLS])
+        command_warn(self, "%s calls are missing: the recording lost them",
+                     human_count(n, w->facts[WORKLOAD_FACT_LOST_CALLS]));
+    if (!image->complete)
+        command_warn(self,
+                     "process %u did not end by itself; the workload ends where the "
+                     "recording does",
+                     image->pid);
+}
+
+int recorded_workload(const struct command *self, const struct recorded *how, const char *path,
+                      const char *target, struct workload_written *written)
+{
+    struct error err = {0};
+    struct progress bar = {0};
+    record_recover(path);
+    progress_begin(&bar, "reading");
+    const struct trace_open_options open = {.columns = WORKLOAD_COLUMNS,
+                                            .progress = how->quiet ? NULL : progress_update,
+                                            .progress_arg = &bar};
+    struct trace *t = trace_open(path, &open, &err);
+    progress_end(&bar);
+    if (!t)
+        return command_fail(self, &err);
+    const int64_t image = choose(self, trace_info(t), how->pid);
+    if (image < 0) {
+        trace_close(t);
+        return EXIT_USAGE;
+    }
+    progress_begin(&bar, "converting");
+    int status = workload_convert(t, (uint32_t)image, target, &how->workload, written,
+                                  how->quiet ? NULL : progress_update, &bar, &err);
+    progress_end(&bar);
+    if (status)
+        status = command_fail(self, &err);
+    else
+        tell_limits(self, written, how->workload.synthesise, &trace_info(t)->images[image]);
+    trace_close(t);
+    return status;
+}
+
+bool recorded_is(const char *path)
+{
+    char magic[4] = "";
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const bool is = fd >= 0 && pread(fd, magic, sizeof magic, 0) == sizeof magic &&
+                    (!memcmp(magic, "MLC1", 4) || !memcmp(magic, "MLS1", 4));
+    if (fd >= 0)
+        close(fd);
+    return is;
+}
+
+int recorded_unnamed(const struct command *self, const struct recorded *how, const char *path,
+                     int *fd)
+{
+    const char *set = getenv("TMPDIR"), *folder = set && *set ? set : "/tmp";
+    struct workload_written written;
+    struct error err;
+    char name[32];
+    *fd = open(folder, O_TMPFILE | O_RDWR, 0600);
+    if (*fd < 0) {
+        error_system(&err, "cannot write a workload in %s", folder);
+        return command_fail(self, &err);
+    }
+    snprintf(name, sizeof name, "/proc/self/fd/%d", *fd);
+    const int status = recorded_workload(self, how, path, name, &written);
+    if (status)
+        close(*fd);
+    return status;
+}
