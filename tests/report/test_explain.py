@@ -135,7 +135,7 @@ class Explain(unittest.TestCase):
                     self.assertIn("nearest_measured_ns", e)
                     self.assertFalse(first <= e["nearest_measured_ns"] + start <= last)
                     self.assertLessEqual({"live"}, set(parts(e)))
-                    self.assertLessEqual(set(parts(e)), {"live", "rounding", "headers", "fragmentation", "free_pages"})
+                    self.assertLessEqual(set(parts(e)), {"live", "rounding", "headers", "fragmentation", "free_pages", "tcache"})
                 else:
                     measured += 1
                     self.assertTrue(first <= e["measured_ns"] + start <= last)
