@@ -60,8 +60,9 @@ static size_t largest(const struct range *r, uint64_t (*figure)(const struct ran
     return best;
 }
 
-/* Of the splits whose live bytes come closest to the peak's, give or take a twentieth of it, the
- * nearest in time: what was measured soon after the peak, when all was freed, is no answer. */
+/* Of the splits whose live bytes come closest to the peak's, give or take a hundredth of it, the
+ * one with the most resident, then the nearest in time: what was measured soon after the peak, when
+ * all was freed, is no answer, nor what was measured before all of it had been touched. */
 static size_t nearest_peak(const struct range *r)
 {
     const uint64_t bytes = model_totals(r->m)->peak_bytes, at = model_totals(r->m)->peak_time_ns;
@@ -71,9 +72,10 @@ static size_t nearest_peak(const struct range *r)
         if (is_in(r, i) && distance(r->moments[i].live_bytes, bytes) < closest)
             closest = distance(r->moments[i].live_bytes, bytes);
     for (size_t i = 0; i < r->count; i++)
-        if (is_in(r, i) && distance(r->moments[i].live_bytes, bytes) - closest <= bytes / 20 &&
-            (best == EXPLAIN_NONE ||
-             distance(r->moments[i].time_ns, at) < distance(r->moments[best].time_ns, at)))
+        if (is_in(r, i) && distance(r->moments[i].live_bytes, bytes) - closest <= bytes / 100 &&
+            (best == EXPLAIN_NONE || resident(r, i) > resident(r, best) ||
+             (resident(r, i) == resident(r, best) &&
+              distance(r->moments[i].time_ns, at) < distance(r->moments[best].time_ns, at))))
             best = i;
     return best;
 }

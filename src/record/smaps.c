@@ -133,6 +133,18 @@ static bool is_arena_heap(const struct mapping *m, const struct mapping *next)
            next->end > (m->end | (ARENA_HEAP_BYTES - 1)); /* more of the kind may follow */
 }
 
+#define GUARD_MOST  ((uint64_t)64 << 10)
+#define STACK_LEAST ((uint64_t)16 << 10)
+
+/* A thread that makes no call is not known by its descriptor; but its stack has the guard before it
+ * that pthread_create puts there, and is no heap. */
+static bool is_guarded_stack(const struct mapping *m, const struct mapping *before)
+{
+    return before && before->end == m->start && !memcmp(before->perms, "---p", 4) &&
+           !before->name_bytes && before->end - before->start <= GUARD_MOST &&
+           !memcmp(m->perms, "rw-p", 4) && m->end - m->start >= STACK_LEAST;
+}
+
 /* glibc puts a thread's descriptor at the upper end of its stack. A mapping in which much more lies
  * above the descriptor than below it is something else that a stack was merged with. */
 static bool is_thread_stack(const struct mapping *m, const struct smaps_hints *h)
@@ -145,10 +157,11 @@ static bool is_thread_stack(const struct mapping *m, const struct smaps_hints *h
     return false;
 }
 
-/* Adds the mapping to the kind that it is of. next: the mapping behind it, or NULL. *private_left:
- * bytes of the recorder's scattered memory that were not found yet. */
-static void classify(const struct mapping *m, const struct mapping *next,
-                     const struct smaps_hints *h, struct mlw_split *s, uint64_t *private_left)
+/* Adds the mapping to the kind that it is of. before, next: the mappings before and behind it, or
+ * NULL. *private_left: bytes of the recorder's scattered memory that were not found yet. */
+static void classify(const struct mapping *m, const struct mapping *before,
+                     const struct mapping *next, const struct smaps_hints *h, struct mlw_split *s,
+                     uint64_t *private_left)
 {
     s->swapped += m->swapped;
     uint64_t rss = m->rss;
@@ -178,7 +191,8 @@ static void classify(const struct mapping *m, const struct mapping *next,
     } else if (anonymous) {
         if (name_has(m, "glibc: malloc arena") || is_arena_heap(m, next))
             s->arenas += rss;
-        else if (name_has(m, "glibc: pthread stack") || is_thread_stack(m, h))
+        else if (name_has(m, "glibc: pthread stack") || is_thread_stack(m, h) ||
+                 is_guarded_stack(m, before))
             s->stacks += rss;
         else {
             uint64_t ours = !m->no_reserve ? 0 : rss < *private_left ? rss : *private_left;
@@ -196,7 +210,7 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
                 struct mlw_split *split, uint64_t *rss, struct error *err)
 {
     const char *p = text, *end = text + n;
-    struct mapping current = {0}, next;
+    struct mapping before = {0}, current = {0}, next;
     bool any = false;
     uint64_t private_left = hints->private_bytes;
     uint64_t clock = split->clock;
@@ -211,7 +225,8 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
                 return error_set(err, ERROR_FORMAT, "smaps: a line is no mapping: %.*s",
                                  (int)(line_end - line > 60 ? 60 : line_end - line), line);
             if (any)
-                classify(&current, &next, hints, split, &private_left);
+                classify(&current, &before, &next, hints, split, &private_left);
+            before = current;
             current = next;
             any = true;
         } else if (!any)
@@ -224,7 +239,7 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
             current.no_reserve = memmem(line, (size_t)(line_end - line), " nr", 3) != NULL;
     }
     if (any)
-        classify(&current, NULL, hints, split, &private_left);
+        classify(&current, &before, NULL, hints, split, &private_left);
     if (rss)
         *rss = split->heap + split->arenas + split->anonymous + split->stacks + split->files +
                split->shared + split->recorder + split->other;

@@ -101,9 +101,16 @@ static void test_thread_stacks(void **state)
     struct mlw_split s = split_of(text, &hints, NULL);
     assert_int_equal(s.stacks, 100 * KIB);
     assert_int_equal(s.anonymous, 500 * KIB);
+    /* of a thread that was never seen to call: by the guard before it */
+    add(text, "7f3000000000-7f3000001000", "rw-p", "", 7, 0, "ac"); /* nothing before it */
+    add(text, "7f3000001000-7f3001000000", "---p", "", 0, 0, "");
+    add(text, "7f3001000000-7f3001800000", "rw-p", "", 20, 0, "ac"); /* too much before it */
+    add(text, "7f3001801000-7f3001802000", "---p", "", 0, 0, "");
+    add(text, "7f3001802000-7f3001804000", "rw-p", "", 3, 0, "ac"); /* too small for a stack */
     hints.threads = 0;
     s = split_of(text, &hints, NULL);
-    assert_int_equal(s.stacks, 0);
+    assert_int_equal(s.stacks, 100 * KIB);
+    assert_int_equal(s.anonymous, (500 + 7 + 20 + 3) * KIB);
 }
 
 static void test_own_memory(void **state)
