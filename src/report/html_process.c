@@ -125,7 +125,8 @@ static void texts_release(struct texts *t)
 
 static unsigned frame_flags(const struct name_frame *f)
 {
-    return f->own | f->inlined << 1 | f->wrapper << 2 | f->known << 3 | f->cut << 4;
+    const bool own = f->own && f->role == ROLE_CODE;
+    return own | f->inlined << 1 | f->wrapper << 2 | f->known << 3 | f->cut << 4;
 }
 
 enum { FUNCTION, FILE_NAME, LINE, MODULE, FLAGS };

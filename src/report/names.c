@@ -287,6 +287,12 @@ static size_t resolve(const struct names *n, const struct trace_frame_node *node
     return 1;
 }
 
+static bool is_script(const struct name_frame *f)
+{
+    return f->known && f->module &&
+           (!strcmp(f->module, SYMBOL_PYTHON) || !strcmp(f->module, SYMBOL_JAVASCRIPT));
+}
+
 static bool is_own(const struct names *n, const struct trace_module *from)
 {
     return from && n->image->exe && from->path && !strcmp(from->path, n->image->exe);
@@ -308,7 +314,7 @@ static void look_up(struct names *n, const struct trace_frame_node *node, struct
                                .known = s->function != NULL};
         if (!f.module && from)
             f.module = base_name(from->path);
-        f.own = is_own(n, from);
+        f.own = is_own(n, from) || is_script(&f);
         if (!f.full) {
             char text[512];
             if (from && f.module)
@@ -498,12 +504,6 @@ static bool source_site(void *arg, uint32_t stack, uint32_t *node, uint32_t *pos
 }
 
 /* ---- call sites ---- */
-
-static bool is_script(const struct name_frame *f)
-{
-    return f->known && f->module &&
-           (!strcmp(f->module, SYMBOL_PYTHON) || !strcmp(f->module, SYMBOL_JAVASCRIPT));
-}
 
 /* Looks whether there are scripts, in what has been added to the image. */
 static void find_scripts(struct names *n)

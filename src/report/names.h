@@ -29,7 +29,7 @@ struct name_frame {
     bool inlined;         /* into the next frame */
     bool known;           /* function is a name */
     bool cut;             /* not a frame: says that the stack could not be unwound further */
-    bool own;             /* of the program itself, not of a library */
+    bool own;             /* of the program itself or its scripts, not of a library's file */
     enum role role;
     bool hidden;  /* the look leaves it out where others are outside of it */
     bool below;   /* place is relative to the root of the sources */

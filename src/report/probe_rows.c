@@ -1,5 +1,6 @@
 /* probe_rows.c - see probe_rows.h. */
 #include "report/probe_rows.h"
+#include "symbol/spelling.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -137,7 +138,8 @@ void probe_function_text(struct buffer *b, const struct symbol_frame *f)
         buffer_printf(b, "%s+0x%" PRIx64, f->module, f->offset);
         return;
     }
-    buffer_append_text(b, f->function);
+    if (!spelling_short(f->function, b))
+        buffer_append_text(b, f->function);
     if (f->file) {
         const char *slash = strrchr(f->file, '/');
         buffer_printf(b, " (%s:%u)", slash ? slash + 1 : f->file, f->line);
