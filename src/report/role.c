@@ -87,7 +87,7 @@ static const struct row {
     {FUNCTION, ROLE_ALLOCATOR, "Perl_safesysrealloc"},
     {FUNCTION, ROLE_ALLOCATOR, "_PyMem_*"},
     {FUNCTION, ROLE_ALLOCATOR, "PyMem_*"},
-    {FUNCTION, ROLE_ALLOCATOR, "_PyObject_Malloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "_PyObject_Malloc*"},
     {FUNCTION, ROLE_ALLOCATOR, "PyObject_Malloc"},
     {FUNCTION, ROLE_ALLOCATOR, "PyObject_Calloc"},
     {FUNCTION, ROLE_ALLOCATOR, "PyObject_Realloc"},

@@ -74,8 +74,8 @@ class Names(Case):
                   (r"app::fill_map\(int\)", "map", 48000),
                   (r"app::fill_table\(int\)", "table", 16000),
                   (r"(void )?app::share<app::Big>\(app::Big const&\)", "shared", 50000),
-                  (r"app::coroutine \[clone \.actor\]", "before", 30000),
-                  (r"app::coroutine \[clone \.actor\]", "after", 60000)]
+                  (r"app::coroutine.* \[clone \.(actor|resume)\]", "before", 30000),
+                  (r"app::coroutine.* \[clone \.(actor|resume)\]", "after", 60000)]
         self.expect(program, [(f, at[word] if with_lines else None, least) for f, word, least in wanted])
         if with_lines:
             self.expect(program, [(r".*", at["lambda"], 70000), (r".*", at["thread"], 90000)])
@@ -89,6 +89,9 @@ class Names(Case):
 
     def test_cxx_without_debug_information(self):
         self.cxx("names_cxx_bare", False)
+
+    def test_libcxx(self):
+        self.cxx("names_libcxx", True)
 
     def test_cxx_says_what_was_called(self):
         self.record([victim("names_cxx")])
