@@ -31,6 +31,16 @@ static const char *words_of(uint32_t probe)
     }
 }
 
+/* A parameter of mallopt(3) by its name; NULL: it has none. */
+static const char *parameter_name(int64_t parameter)
+{
+    static const char *const names[] = {
+        "M_MXFAST",         NULL,         "M_TRIM_THRESHOLD", "M_TOP_PAD",
+        "M_MMAP_THRESHOLD", "M_MMAP_MAX", "M_CHECK_ACTION",   "M_PERTURB",
+        "M_ARENA_TEST",     "M_ARENA_MAX"};
+    return parameter <= 1 && parameter >= -8 ? names[1 - parameter] : NULL;
+}
+
 static void print_line(FILE *out, const struct arena_moment *m)
 {
     const char *words = words_of(m->probe);
@@ -44,7 +54,9 @@ static void print_line(FILE *out, const struct arena_moment *m)
         return;
     }
     text_printf(out, "%u: %s", m->tid, words);
-    if (words == arenas_name(m->probe))
+    if (m->probe == ARENAS_MALLOPT && parameter_name(m->argument[0]))
+        text_printf(out, " %s %" PRId64, parameter_name(m->argument[0]), m->argument[1]);
+    else if (words == arenas_name(m->probe))
         for (unsigned i = 0; i < arenas_argument_count(m->probe) && i < ARENAS_ARGUMENTS; i++)
             text_printf(out, " %" PRId64, m->argument[i]);
     putc('\n', out);

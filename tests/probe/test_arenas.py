@@ -56,6 +56,7 @@ class Notes(Case):
         self.assertEqual(out.returncode, 1, out.stderr)
         text = re.sub(r"\b\d{2,6}\b(?=:|$)", "TID", out.stdout, flags=re.M)
         self.assertIn("TID: New heap\nTID: New heap\nTID: Created new arena\n", text)
+        self.assertIn("TID: mallopt M_MMAP_THRESHOLD TID\n", text)  # as the number is six digits long
         self.assertIn("TID: New thresholds:: mmap: 64.0 KB, trim: 128.0 KB\n", text)
         self.assertTrue(text.endswith("Contention:\n\tTID: 1 wait\nActive arenas:\n\t0x7f1000000030 <- TID\n"
                                       "Allocated heaps: 1, 132.0 KB\n\t0x7f1000000000 -> 132.0 KB\n"
