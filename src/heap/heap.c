@@ -120,6 +120,15 @@ static int walk_once(struct reading *r, unsigned try, struct error *err)
         return -1;
     if (r->t->source == TARGET_STOPPED && !r->options->no_snapshot && try < SNAPSHOTS)
         target_snapshot(r->t);
+    if (target_copy_lacks(r->t)) { /* once more, without a copy */
+        target_finish(r->t);
+        r->stopped_ns += r->t->stopped_ns;
+        target_close(r->t);
+        r->t = open_target(r->name, err);
+        if (!r->t)
+            return -1;
+        r->t->refused = "parts of its memory are not copied when it forks (MADV_DONTFORK)";
+    }
     if (modules_read(&r->modules, r->t))
         return error_set(err, ERROR_MEMORY, "out of memory");
     if (glibc_find(&r->glibc, r->t, &r->modules, err)) {

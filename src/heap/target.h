@@ -94,6 +94,10 @@ void target_finish(struct target *t);
  * what is read. Otherwise `refused` says why and the process stands still. */
 void target_snapshot(struct target *t);
 
+/* Whether the copy lacks memory that the process has, because the process asked for that
+ * (MADV_DONTFORK): then it is of no use. */
+bool target_copy_lacks(struct target *t);
+
 /* Opens a core file (x86-64, of the kernel or of gdb). fd is taken over. name: for messages. */
 struct target *target_core(int fd, const char *name, struct error *err);
 

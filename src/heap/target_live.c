@@ -312,13 +312,13 @@ static uint32_t flags_of(const char *perms, const char *name)
     return flags;
 }
 
-static int read_maps(struct target *t, struct error *err)
+static int read_maps(struct target *t, uint32_t pid, struct error *err)
 {
     struct proc_maps maps;
     struct proc_mapping m;
     int status = 0;
-    if (!proc_maps_open(&maps, (pid_t)t->pid))
-        return error_system(err, "open /proc/%" PRIu32 "/maps", t->pid);
+    if (!proc_maps_open(&maps, (pid_t)pid))
+        return error_system(err, "open /proc/%" PRIu32 "/maps", pid);
     while (!status && proc_maps_next(&maps, &m)) {
         const char *file = *m.path && *m.path != '[' ? m.path : NULL;
         status = target_add_region(t, m.start, m.end, m.offset, flags_of(m.mode, m.path), file);
@@ -332,6 +332,23 @@ static int read_maps(struct target *t, struct error *err)
                          "process %" PRIu32 " has no memory: it is the kernel's, or has ended",
                          t->pid);
     return 0;
+}
+
+bool target_copy_lacks(struct target *t)
+{
+    struct target *copy = t->source == TARGET_SNAPSHOT ? target_new() : NULL;
+    struct error ignored;
+    bool lacks = false;
+    if (!copy)
+        return false;
+    if (read_maps(copy, t->memory_pid, &ignored) == 0)
+        for (size_t i = 0; i < t->region_count && !lacks; i++) {
+            const struct target_region *r = &t->regions[i];
+            if (r->flags & REGION_WRITE && !(r->flags & (REGION_SHARED | REGION_SPECIAL)))
+                lacks = !target_region_at(copy, r->start) || !target_region_at(copy, r->end - 1);
+        }
+    target_close(copy);
+    return lacks;
 }
 
 /* --- the target --- */
@@ -368,7 +385,7 @@ struct target *target_stop(uint32_t pid, struct error *err)
     t->impl = live;
     t->source = TARGET_STOPPED;
     t->pid = t->memory_pid = pid;
-    if (live_stop(t, live, err) || read_maps(t, err)) {
+    if (live_stop(t, live, err) || read_maps(t, pid, err)) {
         target_close(t);
         return NULL;
     }

@@ -1,5 +1,6 @@
 """`mallow heap`: leaks, types, ways, options, targets that cannot be read."""
 import json
+import mmap
 import os
 import re
 import resource
@@ -390,6 +391,28 @@ class Refusals(HeapTest):
         self.assertEqual(document["source"], "snapshot", document.get("note"))
         self.assertGreater(document["used_bytes"], 96 << 20)
         self.assertLess(faults, (96 << 20) // 4096 // 2)
+
+    def test_no_snapshot_that_lacks_memory(self):
+        """What the process does not hand on when it forks holds blocks all the same."""
+        program = """
+import ctypes, mmap, struct, sys
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+own = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+own.madvise(mmap.MADV_DONTFORK)
+for i in range(200):
+    own[8 * i:8 * i + 8] = struct.pack("Q", libc.malloc(5432))
+print("ready", flush=True)
+sys.stdin.read()
+"""
+        if not hasattr(mmap, "MADV_DONTFORK"):
+            self.skipTest("this Python does not know MADV_DONTFORK")
+        document = self.heap_json(self.start(sys.executable, "-c", program).pid)
+        self.assertEqual(document["source"], "stopped")
+        self.assertIn("MADV_DONTFORK", document["note"])
+        self.assertEqual([g for g in document["unreachable"] if g["bytes"] >= 5432], [])
+        self.assertGreaterEqual(max(r["retained_blocks"] for r in document["roots"] if r["kind"] == "memory"), 190)
 
     def test_no_snapshot_behind_a_filter(self):
         self.assertIn("seccomp", self.looked_at("seccomp", source="stopped")["note"])
