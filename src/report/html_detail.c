@@ -9,9 +9,11 @@
 #include "report/json.h"
 #include "report/select.h"
 
-#define FRAMES_MAX  60000u /* of the tree of callers */
-#define GROUPS_MAX  12000u /* of call stacks */
-#define FRAMES_GOOD 2000u  /* before more are left out, slices of time are joined */
+#define FRAMES_MAX  200000u /* of the tree of callers */
+#define GROUPS_MAX  24000u  /* of call stacks; of more, only so many are observed: */
+#define GROUPS_MANY 12000u
+#define FRAMES_GOOD 2000u /* before more are left out, slices of time are joined */
+#define FRAMES_FEW  500u
 #define BINS_GOOD   60u
 #define BINS_LEAST  15u
 
@@ -52,7 +54,9 @@ static int fold(struct detail *d, uint32_t join, struct error *err)
 static int fold_to(struct detail *d, uint32_t groups, uint32_t least, struct error *err)
 {
     do {
-        d->limit.frames = d->limit.frames * 7 / 10 > least ? d->limit.frames * 7 / 10 : least;
+        const unsigned tenths = d->sites.group_count / 2 > groups ? 6 : 9;
+        const uint32_t fewer = (uint32_t)((uint64_t)d->limit.frames * tenths / 10);
+        d->limit.frames = fewer > least ? fewer : least;
         if (fold(d, 1, err))
             return -1;
     } while (d->sites.group_count > groups && d->limit.frames > least);
@@ -104,6 +108,8 @@ static int say_less(struct detail *d, double share, struct error *err)
     const bool divides = d->over.bins % 2 == 0;
     if (d->limit.frames > FRAMES_GOOD)
         return fold_to(d, groups, FRAMES_GOOD, err) ? -1 : 1;
+    if (d->limit.frames > FRAMES_FEW && share > 0.7) /* a little less will do */
+        return fold_to(d, groups, FRAMES_FEW, err) ? -1 : 1;
     if (d->over.bins > BINS_GOOD && divides)
         return fold(d, 2, err) ? -1 : 1;
     if (d->limit.frames > 0)
@@ -156,7 +162,7 @@ int html_detail(const struct detail_plan *plan, struct html_block *block, struct
         status = fold(&d, 1, err);
     }
     if (!status && d.sites.group_count > GROUPS_MAX)
-        status = fold_to(&d, GROUPS_MAX, 0, err);
+        status = fold_to(&d, GROUPS_MANY, 0, err);
     tell(plan, 2);
     if (!status)
         status = observe(&d, err);

@@ -74,11 +74,16 @@ export function rowFigures(p: Process, range: Range): Figures[] {
     const f = noFigures();
     let live = start_bytes[r];
     let blocks = start_blocks[r];
-    let i = firstCell[r];
     const end = firstCell[r + 1];
-    for (; i < end && cells.bin[i] < range.from; i++) {
-      live = cells.live[i];
-      blocks = cells.blocks[i];
+    let i = firstCell[r];
+    for (let after = end; i < after;) { // the first cell of the range, by halving
+      const middle = (i + after) >> 1;
+      if (cells.bin[middle] < range.from) i = middle + 1;
+      else after = middle;
+    }
+    if (i > firstCell[r]) {
+      live = cells.live[i - 1];
+      blocks = cells.blocks[i - 1];
     }
     f.start = f.peak = live;
     f.startBlocks = f.peakBlocks = blocks;

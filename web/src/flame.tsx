@@ -144,6 +144,12 @@ export function Flame(props: Props) {
     }
   }, [drawn, width, rows, test, hit, dark, byLine, pickedNode, focus, p, names, tree, change]);
 
+  /** The root is in view at first, where that is at the bottom, too. */
+  useEffect(() => {
+    const scrolled = canvas.current?.parentElement;
+    if (scrolled) scrolled.scrollTop = icicle ? 0 : scrolled.scrollHeight;
+  }, [icicle, rows]);
+
   const at = (event: MouseEvent): Drawn | null => {
     const rect = canvas.current!.getBoundingClientRect();
     const x = event.clientX - rect.left;

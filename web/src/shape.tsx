@@ -68,7 +68,7 @@ export function Sizes({ p, range }: { p: Process; range: Range }) {
     }
     const min = bits ? 2 ** (bits - 1) : 0;
     if (calls || (bars.length && bits < 65))
-      bars.push({ label: bits ? (min === 2 ** bits - 1 ? bytes(min) : `${bytes(min)} – ${bytes(2 ** bits - 1)}`) : "0 B", title: `${exact(min)} to ${exact(bits ? 2 ** bits - 1 : 0)} bytes`, value });
+      bars.push({ label: bits ? (min === 2 ** bits - 1 ? bytes(min) : `${bytes(min)} – ${bytes(bits > 10 ? 2 ** bits : 2 ** bits - 1)}`) : "0 B", title: `${exact(min)} to ${exact(bits ? 2 ** bits - 1 : 0)} bytes`, value });
   }
   while (bars.length && !bars[bars.length - 1].value) bars.pop();
   return (

@@ -293,7 +293,7 @@ export function Sites(props: Props) {
         </table>
       </div>
       {list.length === 0 && <p class="muted">{rows.length ? "No call site passes the filter." : "Nothing was allocated or live here."}</p>}
-      {list.length > shown && <p><button onClick={() => setShown(shown + 100)}>Show 100 more of {exact(list.length - shown)}</button></p>}
+      {list.length > shown && <p><button onClick={() => setShown(shown + 50)}>Show 50 more of {exact(list.length - shown)}</button></p>}
     </div>
   );
 }
