@@ -246,7 +246,7 @@ static int write_early(struct image_work *g, struct error *err)
             .tid = k->tid, .name = k->name, .start_ns = timebase_ns(g->time, k->start)};
         k->due = false;
     }
-    f.image.modules = g->modules + e->modules;
+    f.image.modules = g->modules ? g->modules + e->modules : NULL;
     f.image.module_count = (uint32_t)(g->module_count - e->modules);
     f.image.threads = threads;
     f.image.thread_count = n;
