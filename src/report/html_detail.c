@@ -10,7 +10,7 @@
 #include "report/select.h"
 
 #define FRAMES_MAX  200000u /* of the tree of callers */
-#define GROUPS_MAX  24000u  /* of call stacks; of more, only so many are observed: */
+#define GROUPS_MAX  16000u  /* of call stacks; of more, only so many are observed: */
 #define GROUPS_MANY 12000u
 #define FRAMES_GOOD 2000u /* before more are left out, slices of time are joined */
 #define FRAMES_FEW  500u

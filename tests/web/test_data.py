@@ -159,7 +159,7 @@ class Data(unittest.TestCase):
     def test_folding(self):
         """More stacks than the page has room for: sums stay, and how many were folded is said."""
         recording = record("folded", PATHS, "14")
-        _, processes = self.check(recording, ((30, 200),))
+        _, processes = self.check(recording, ())
         page = processes[0]["page"]
         self.assertGreater(page["sites_folded"], 1000)
         groups = page["groups"]["folded"]
@@ -174,7 +174,7 @@ class Data(unittest.TestCase):
         self.assertEqual({of_paths(f) for f in shown} - {"of libraries"}, sites)
         self.assertEqual(page["call_sites"], len(set(shown)))
         bins, start = page["bins"], process["start_ns"]
-        for first, end in ((0, 7), (100, 101), (31, 200)):
+        for first, end in ((0, 7), (31, 200)):
             begin = start + bins["start_ns"] + first * bins["width_ns"]
             part = report(recording, "--time", f"{begin}ns..{begin + (end - first) * bins['width_ns'] - 1}ns")
             self.compare_call_sites(page, part["processes"][0], first, end)
