@@ -4,6 +4,7 @@
 #define MALLOW_REPORT_EXPLAINED_H
 
 #include "analyse/explain.h"
+#include "report/frame_texts.h"
 #include "report/json.h"
 #include "report/names.h"
 #include "report/page.h"
@@ -23,9 +24,10 @@ int explained_find(struct trace *t, uint32_t image, const struct model *m,
                    const struct report_options *o, struct explained_list *list, struct error *err);
 void explained_release(struct explained_list *list);
 
-/* A field `explained`: an array. */
+/* A field `explained`: an array. texts: of the frames, used again for others of this process. */
 int json_explained(struct json *j, const struct model *m, const struct explained_list *list,
-                   struct names *names, uint64_t limit, struct error *err);
+                   struct frame_texts *texts, struct names *names, uint64_t limit,
+                   struct error *err);
 
 /* A heading and lines for each. */
 void section_explained(const struct page *p, const struct model *m,

@@ -137,10 +137,10 @@ static bool write_advice(struct json *j, const struct model *m, const struct exp
 }
 
 int json_explained(struct json *j, const struct model *m, const struct explained_list *list,
-                   struct names *names, uint64_t limit, struct error *err)
+                   struct frame_texts *texts, struct names *names, uint64_t limit,
+                   struct error *err)
 {
     const struct trace_image *image = model_image(m);
-    struct frame_texts texts = {0};
     bool done = true;
     json_open_array(j, "explained");
     for (size_t i = 0; i < list->count && done; i++) {
@@ -150,11 +150,10 @@ int json_explained(struct json *j, const struct model *m, const struct explained
         write_parts(j, e);
         if (e->glibc)
             write_arenas(j, image, &e->pinned);
-        done = write_pinning(j, image, e, &texts, names, limit) &&
-               write_advice(j, m, e, &texts, names);
+        done =
+            write_pinning(j, image, e, texts, names, limit) && write_advice(j, m, e, texts, names);
         json_close_object(j);
     }
     json_close_array(j);
-    frame_texts_release(&texts);
     return done ? 0 : error_set(err, ERROR_MEMORY, "no memory for the names of call sites");
 }

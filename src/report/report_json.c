@@ -161,15 +161,15 @@ static void write_left_out(struct json *j, const struct sites *sites, size_t sho
 
 /* faults: NULL when they were not recorded. */
 static int write_sites(struct json *j, const struct model *m, struct names *names,
-                       const struct report_options *o, struct suppressions *suppressions,
-                       const struct fault_sums *faults, struct error *err)
+                       struct frame_texts *texts, const struct report_options *o,
+                       struct suppressions *suppressions, const struct fault_sums *faults,
+                       struct error *err)
 {
     struct sites sites;
     struct frame_source source = names_source(names, true);
     source.hidden = NULL; /* suppressions know whole stacks */
     if (sites_build(&sites, m, &source, o->by, err))
         return -1;
-    struct frame_texts texts = {.table = o->frame_table};
     struct known known = {.suppressions = suppressions, .names = names};
     struct buffer stack = {0};
     struct fault_count *by_tip =
@@ -191,7 +191,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
         if (i >= shown)
             continue;
         json_open_object(j, NULL);
-        failed = !write_frames(j, &sites, site->tip, i == deepest, &allowance, &texts, names);
+        failed = !write_frames(j, &sites, site->tip, i == deepest, &allowance, texts, names);
         json_number(j, "call_site", call_site(&sites, site->tip, names));
         write_figures(j, f, by_tip ? &by_tip[site->tip] : NULL);
         if (suppressions)
@@ -201,7 +201,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     json_close_array(j);
     write_left_out(j, &sites, shown, by_tip);
     if (o->frame_table)
-        frame_texts_table(j, &texts);
+        frame_texts_table(j, texts);
     if (suppressions) {
         json_number(j, "suppressed_end_live_bytes", known.bytes);
         json_number(j, "suppressed_end_live_blocks", known.blocks);
@@ -210,7 +210,6 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     buffer_release(&stack);
     sites_release(&sites);
     free(by_tip);
-    frame_texts_release(&texts);
     return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of call sites") : 0;
 }
 
@@ -359,6 +358,7 @@ static int write_process(struct json *j, const struct model *m, struct names *na
                          struct suppressions *suppressions, struct error *err)
 {
     struct fault_sums faults;
+    struct frame_texts texts = {.table = o->frame_table};
     const bool has_faults = kernel_kinds & 1u << MLW_KERNEL_FAULT && kernel_shown(o);
     if (fault_sums_of(&faults, model_image(m), o->from_ns, o->to_ns, err)) {
         fault_sums_release(&faults);
@@ -372,12 +372,15 @@ static int write_process(struct json *j, const struct model *m, struct names *na
     if (!status && !model_filtered(m))
         status = json_mapped(j, m, names, json_limit(o), err);
     if (!status)
-        status = json_explained(j, m, explained, names, o->top, err);
+        status = json_explained(j, m, explained, &texts, names, o->top, err);
     if (!status && heap)
         status = json_heap(j, heap, names, json_limit(o), err);
     if (!status)
         json_text(j, "source_root", names_source_root(names));
-    status = write_sites(j, m, names, o, suppressions, has_faults ? &faults : NULL, err);
+    if (!status)
+        status =
+            write_sites(j, m, names, &texts, o, suppressions, has_faults ? &faults : NULL, err);
+    frame_texts_release(&texts);
     json_close_object(j);
     fault_sums_release(&faults);
     return status;

@@ -69,6 +69,9 @@ class Bounded(unittest.TestCase):
         frames = table["frame_table"]
         self.assertEqual(len({json.dumps(f) for f in frames}), len(frames))
         self.assertEqual([dict(s, frames=[frames[f] for f in s["frames"]]) for s in table["sites"]], inline["sites"])
+        pinning = [[p for e in process["explained"] for p in e["pinning"]] for process in (inline, table)]
+        self.assertTrue(pinning[0])
+        self.assertEqual([dict(p, frames=[frames[f] for f in p["frames"]]) for p in pinning[1]], pinning[0])
         self.assertEqual(disagreements(report("--frames=table")), [])
         self.assertLess(len(json.dumps(table)), 0.3 * len(json.dumps(inline)))
         self.assertIn("--json", mallow("report", "--frames=table", RECORDING, status=2).stderr)
