@@ -420,16 +420,20 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
         print_processes(&r);
         if (r.biggest) {
             print_totals(&r);
-            if (!o->by_given && has_anything(model_totals(r.biggest))) {
+            const bool any = has_anything(model_totals(r.biggest));
+            if (!o->by_given && any) {
                 section_timeline(&page, r.biggest);
                 section_resident(&page, r.biggest);
+            }
+            if (any && (!o->by_given || o->at))
                 status = print_explained(&r, t, err);
+            if (!o->by_given && any) {
                 section_mapped(&page, r.biggest, r.names);
                 section_marks(&page, &info->images[r.biggest_image], o);
             }
             if (!status)
                 status = print_trees(&r, o->suppressions ? &suppressions : NULL, err);
-            if (!status && !o->by_given && has_anything(model_totals(r.biggest)))
+            if (!status && !o->by_given && any)
                 section_rest(&page, r.biggest, r.names);
             if (!status && !o->by_given)
                 status = section_kernel(&page, &info->images[r.biggest_image], info->kernel_kinds,

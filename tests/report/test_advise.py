@@ -31,7 +31,7 @@ class Advise(unittest.TestCase):
         """Whole free pages in many arenas: malloc_trim gives them back; fewer arenas do not help, all was used at once."""
         p = Program("arenas")
         p.order("threads 6 4000")
-        p.settle("gap", 100000)
+        p.settle("gap", 20000)
         before = p.rss()
         p.order("trim")
         saved = before - p.rss()
