@@ -46,12 +46,12 @@ static void write_head(struct json *j, const struct trace_image *image, const st
     json_number(j, "live_blocks", e->live_blocks);
 }
 
-/* Parts that are 0 are left out. */
+/* Parts that are 0 are left out, but for what is live. */
 static void write_parts(struct json *j, const struct explained *e)
 {
     json_open_array(j, "parts");
     for (enum explain_part i = 0; i < EXPLAIN_PARTS; i++) {
-        if (!e->parts[i])
+        if (!e->parts[i] && i != EXPLAIN_LIVE)
             continue;
         json_open_object(j, NULL);
         json_text(j, "name", explain_part_name(i));

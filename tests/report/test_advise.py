@@ -81,7 +81,7 @@ class Advise(unittest.TestCase):
         p = Program("survivors")
         p.order("small 200000 96")
         p.order("thin 37")
-        p.settle("end", 2000000)
+        p.settle("end", (200000 // 37 + 1) * 96 + 20000)
         p.end()
         document = json.loads(mallow("advise", "--json", "--rounds", "2", p.path))
         pool = next(a for a in document["advice"] if a["setting"] == "pool")

@@ -2,6 +2,7 @@
 (tests/record/phases.c): against what /proc said at that moment.
 
 test_explain.py MALLOW PHASES"""
+import collections
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from phases import FOLDER, Program, mallow, until
 
 
 def parts(e):
-    return {p["name"]: p["bytes"] for p in e["parts"]}
+    return collections.Counter({p["name"]: p["bytes"] for p in e["parts"]})  # 0 where there is none
 
 
 class Explain(unittest.TestCase):
@@ -36,7 +37,7 @@ class Explain(unittest.TestCase):
         p.order("thin 37")
         rss = p.rss()
         self.assertGreater(rss, full * 0.95)
-        until(lambda: p.explained("--at", "gap")[0]["live_bytes"] < full / 10, "a measurement after the frees")
+        p.settle("gap", (blocks // 37 + 1) * 96 + 20000)
         process = p.end()
         e = self.at(process, "gap")
         self.assertLess(abs(e["rss_bytes"] - rss), rss / 50)
@@ -109,7 +110,6 @@ class Explain(unittest.TestCase):
         full, = json.loads(mallow("report", "--json", "--at", "full", p.path))["processes"][0]["explained"]
         self.assertEqual(full["at"], "full")
         self.assertGreater(full["live_bytes"], 50000 * 96)
-        self.assertGreaterEqual(full["measured_ns"], full["time_ns"])
         self.adds_up(full)
         self.adds_up(outside)
         self.assertLess(outside["live_bytes"], full["live_bytes"] / 5)
