@@ -46,7 +46,7 @@ class Advise(unittest.TestCase):
             self.assertEqual(one["command"], f"GLIBC_TUNABLES=glibc.malloc.arena_max={n}")
         self.assertIn("glibc.malloc.tcache_count=0", advice)
         text = mallow("advise", "--rounds", "2", p.path)
-        self.assertRegex(text, r" MB  \(.* MB \.\. .* MB\).*: malloc_trim\n")
+        self.assertRegex(text, r" MB  \(.*B \.\. .* MB\).*: malloc_trim\n")
 
     def raise_threshold(self, name, environment):
         p = Program(name, environment)
