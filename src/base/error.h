@@ -29,7 +29,12 @@ struct error {
 int error_set(struct error *e, enum error_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same with `: ` and the text of errno behind it; keeps errno. */
+/* ERROR_MEMORY with "out of memory", and for the second with `: ` and what the memory was for. */
+int error_memory(struct error *e);
+int error_memory_for(struct error *e, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ERROR_SYSTEM with `: ` and the text of errno behind the formatted text; keeps errno. */
 int error_system(struct error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Puts `context: ` before the text that is there. Returns -1. */

@@ -42,7 +42,7 @@ int candidate_init(struct candidate *c, const char *spec, size_t n, const char *
         most += spec[i] == '+';
     c->settings = calloc(most, sizeof(char *));
     if (!c->spec || !c->label || !c->settings)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < count; i++)
         c->settings[c->setting_count++] = common[i];
     c->alloc = c->spec;
@@ -173,7 +173,7 @@ static int run_round(struct comparison *c, size_t *order, size_t expected, struc
     size_t have = c->rounds * c->count;
     json_object **more = realloc(c->runs, (have + c->count) * sizeof *more);
     if (!more)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     c->runs = more;
     memset(c->runs + have, 0, c->count * sizeof *more);
     arrange(c, order);

@@ -174,7 +174,7 @@ static int one_image(struct chrome *c, uint32_t index, struct error *err)
     c->counts = calloc((size_t)image->max_slots + 1, 1);
     struct names *names = names_new(c->job->symbols, image, err);
     if (!c->size || !c->counts) {
-        error_set(err, ERROR_MEMORY, "no memory for live blocks");
+        error_memory_for(err, "live blocks");
     } else if (names) {
         beside(c, o);
         status = job_events(c->job, index, names, batch, c, err);

@@ -137,7 +137,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         c->job->result->samples++;
     }
     if (buffer_failed(&c->calls.packet))
-        return error_set(err, ERROR_MEMORY, "no memory for a packet");
+        return error_memory_for(err, "a packet");
     return ferror(c->calls.out) ? error_system(err, "cannot write into %s", c->job->output) : 0;
 }
 
@@ -170,7 +170,7 @@ static int finish(struct stream *s, uint64_t lost, const char *folder, int statu
     if (status)
         return -1;
     if (memory)
-        return error_set(err, ERROR_MEMORY, "no memory for a packet");
+        return error_memory_for(err, "a packet");
     return bad ? error_system(err, "cannot write into %s", folder) : 0;
 }
 
@@ -182,7 +182,7 @@ static int write_calls(struct ctf *c, uint32_t index, struct error *err)
     c->described = calloc((size_t)image->stacks + 1, 1);
     c->names = names_new(c->job->symbols, image, err);
     if (!c->described)
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
     else if (c->names)
         c->calls.out = create(c->job->output, err, "calls-%u-%u", index, image->pid);
     if (c->calls.out)
@@ -256,7 +256,7 @@ static int write_state(struct ctf *c, uint32_t index, struct error *err)
     struct moment *m = calloc(
         (size_t)image->thread_count + image->note_count + image->resident_count + 2, sizeof *m);
     if (!m)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     s.out = create(c->job->output, err, "state-%u-%u", index, image->pid);
     if (!s.out) {
         free(m);

@@ -516,7 +516,7 @@ static int one_image(struct database *d, uint32_t index, struct error *err)
     struct names *names = names_new(d->job->symbols, d->image, err);
     int status = -1;
     if (!d->blocks)
-        error_set(err, ERROR_MEMORY, "no memory for live blocks");
+        error_memory_for(err, "live blocks");
     else if (names)
         status = job_events(d->job, index, names, batch, d, err);
     for (uint32_t i = 0; i < d->image->max_slots && !status && !d->failed; i++)
@@ -545,7 +545,7 @@ static int fill(struct database *d, struct error *err)
         return -1;
     d->rows = malloc(ROWS * sizeof *d->rows);
     if (!d->rows)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (sqlite3_create_module(d->db, "ended", &rows_module, d) != SQLITE_OK)
         return complain(d, err);
     for (int i = 0; i < STATEMENTS; i++)
@@ -584,7 +584,7 @@ int export_sqlite(struct export_job *job, struct error *err)
     sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     if (buffer_failed(&path))
-        status = error_set(err, ERROR_MEMORY, "out of memory");
+        status = error_memory(err);
     else if (sqlite3_open_v2(part, &d.db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                              NULL) != SQLITE_OK)

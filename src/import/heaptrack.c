@@ -59,7 +59,7 @@ static bool one_more(void **items, size_t count, size_t *room, size_t item_bytes
     return true;
 }
 
-static int no_memory(struct error *err) { return error_set(err, ERROR_MEMORY, "out of memory"); }
+static int no_memory(struct error *err) { return error_memory(err); }
 
 /* A number in hex; false when there is none, or it does not fit. */
 static bool hex(char **p, uint64_t *v)

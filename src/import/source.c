@@ -32,7 +32,7 @@ struct source *source_open(const char *path, struct error *err)
     if (s)
         s->text = malloc(s->room = CHUNK + 1);
     if (!s || !s->text) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         source_close(s);
         return NULL;
     }
@@ -153,7 +153,7 @@ int source_line(struct source *s, char **line, size_t *bytes, struct error *err)
         if (s->room < n + CHUNK + 1) {
             char *fresh = realloc(s->text, n + 2 * CHUNK + 1);
             if (!fresh)
-                return error_set(err, ERROR_MEMORY, "out of memory");
+                return error_memory(err);
             s->text = fresh;
             s->room = n + 2 * CHUNK + 1;
         }

@@ -201,8 +201,7 @@ int series_merge(struct series *s, const uint32_t *to, uint32_t groups, uint32_t
         .s = s, .to = to, .groups = groups, .join = join, .bins = s->bin_count / join};
     if (prepare(&g)) {
         release(&g);
-        return error_set(err, ERROR_MEMORY, "no memory for the figures of %u call sites over time",
-                         groups);
+        return error_memory_for(err, "the figures of %u call sites over time", groups);
     }
     join_rows(&g);
     merge_rows(&g);

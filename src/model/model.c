@@ -103,8 +103,7 @@ struct model *model_new(const struct trace_image *image, const struct model_filt
     next_stop(m);
     return m;
 no_memory:
-    error_set(err, ERROR_MEMORY, "no memory for the figures of process %u (%u stacks)", image->pid,
-              image->stacks);
+    error_memory_for(err, "the figures of process %u (%u stacks)", image->pid, image->stacks);
     model_free(m);
     return NULL;
 }
@@ -168,8 +167,7 @@ static int room_for(struct model *m, uint32_t slots, struct error *err)
             blocks = NULL;
     }
     if (!blocks)
-        return error_set(err, ERROR_MEMORY, "no memory for %u live blocks of process %u", slots,
-                         m->image->pid);
+        return error_memory_for(err, "%u live blocks of process %u", slots, m->image->pid);
     m->block_room = room;
     return 0;
 }
@@ -433,8 +431,7 @@ int model_finish(struct model *m, struct error *err)
                          m->image->pid, (unsigned long long)m->inherited_left);
 
     if (m->mapped_failed)
-        return error_set(err, ERROR_MEMORY, "no memory for the mappings of process %u",
-                         m->image->pid);
+        return error_memory_for(err, "the mappings of process %u", m->image->pid);
     mapped_finish(m->mapped);
 
     struct model_totals *t = &m->totals;

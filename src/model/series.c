@@ -286,8 +286,7 @@ struct series *series_new(const struct series_plan *plan, struct error *err)
     return s;
 no_memory:
     series_free(s);
-    error_set(err, ERROR_MEMORY, "no memory for the figures of %u call sites over time",
-              plan->groups);
+    error_memory_for(err, "the figures of %u call sites over time", plan->groups);
     return NULL;
 }
 
@@ -341,8 +340,7 @@ int series_finish(struct series *s, struct error *err)
     if (!s->failed)
         close_bin(s);
     if (s->failed || sort_cells(s))
-        return error_set(err, ERROR_MEMORY, "no memory for the figures of %u call sites over time",
-                         s->plan->groups);
+        return error_memory_for(err, "the figures of %u call sites over time", s->plan->groups);
     for (size_t i = 0; i < s->row_count; i++)
         s->shapes[s->rows[i].group].lifetimes[MODEL_LIFETIMES] += s->now[i].live_blocks;
     return 0;

@@ -75,7 +75,7 @@ int attach_program(struct attachments *a, struct bpf_program *program, struct er
     if (!link)
         return error_system(err, "cannot attach to %s", bpf_program__section_name(program));
     if (keep_link(a, link))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     return 0;
 }
 

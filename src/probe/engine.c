@@ -81,7 +81,7 @@ static int print(enum libbpf_print_level level, const char *format, va_list ap)
 int engine_add_row(struct engine *e, const struct probe_row *row, struct error *err)
 {
     if (!ARRAY_ROOM(e->rows, e->row_count + 1, e->row_room))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     e->rows[e->row_count++] = *row;
     return 0;
 }
@@ -89,9 +89,9 @@ int engine_add_row(struct engine *e, const struct probe_row *row, struct error *
 int engine_add_name(struct engine *e, const char *name, struct error *err)
 {
     if (!ARRAY_ROOM(e->names, e->name_count + 1, e->name_room))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (!(e->names[e->name_count] = strdup(name)))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     e->name_count++;
     return 0;
 }
@@ -261,7 +261,7 @@ int engine_attach_perf(struct engine *e, const char *program, uint64_t event, st
             return -1;
         }
         if (attach_keep(&e->attachments, fd))
-            return error_set(err, ERROR_MEMORY, "out of memory");
+            return error_memory(err);
         done++;
     }
     return done ? 0 : error_set(err, ERROR_UNSUPPORTED, "no processor has perf events");
@@ -474,7 +474,7 @@ static int subtract(struct probe_state *s, struct error *err)
     struct engine *e = &s->e;
     struct probe_row *copy = calloc(e->row_count + 1, sizeof *copy);
     if (!copy)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (e->row_count)
         memcpy(copy, e->rows, e->row_count * sizeof *copy);
     size_t kept = 0, count = e->row_count;
@@ -568,7 +568,7 @@ int probe_begin(const struct probe_options *o, struct probe_result *result, stru
     *result = (struct probe_result){.kind = o->kind, .by = o->by};
     struct probe_state *s = calloc(1, sizeof *s);
     if (!s)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     result->state = s;
     s->e = (struct engine){.options = o, .result = result, .pid = o->waiting ? o->waiting : o->pid};
     result->start_ns = clock_monotonic_ns();
@@ -606,7 +606,7 @@ int probe_run(const struct probe_options *o, struct probe_result *result, struct
     *result = (struct probe_result){.kind = o->kind, .by = o->by};
     struct probe_state *s = calloc(1, sizeof *s);
     if (!s)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     result->state = s;
     s->e = (struct engine){.options = o, .result = result, .pid = o->pid};
     signals_take(&s->signals);

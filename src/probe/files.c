@@ -22,9 +22,9 @@ int files_add(struct files *f, const char *path, struct error *err)
         if (!strcmp(f->path[i], path))
             return 0;
     if (!ARRAY_ROOM(f->path, f->count + 1, f->room))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (!(f->path[f->count] = strdup(path)))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     f->count++;
     return 0;
 }

@@ -52,7 +52,7 @@ int inside_make(struct inside **made, const char *library, bool no_follow, bool 
     struct inside *in = calloc(1, sizeof *in);
     *made = in;
     if (!in)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (launch_preload(library, &in->preload, err) || make_file(in, err))
         return -1;
     in->shared->no_follow = no_follow;

@@ -238,7 +238,7 @@ static int arenas_choose(struct engine *e, struct error *err)
     const struct probe_options *o = e->options;
     struct found *f = calloc(1, sizeof *f);
     if (!f)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     e->own = f;
     e->result->arenas = &f->arenas;
     if (o->source ? choose_this(e, f, err) : choose_best(e, f, err))

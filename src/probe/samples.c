@@ -79,7 +79,7 @@ static int samples_files(struct engine *e, struct error *err)
     struct copies *c = calloc(1, sizeof *c);
     e->own = c;
     if (!c)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (files_of_machine(&e->files, err))
         return -1;
     add_copy(c, e->options->library);

@@ -172,7 +172,7 @@ static int snapshot(struct recording *r, uint32_t index, struct error *err)
         return error_set(err, ERROR_UNSUPPORTED, "process %d is another user's", (int)pid);
     struct image *m = image_adopt(r, index, clock_monotonic_ns());
     if (!m)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     int failed = split_now(r, m, err);
     image_drop(r, m);
     return failed;

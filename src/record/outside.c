@@ -495,7 +495,7 @@ struct outside *outside_new(const struct outside_options *o, struct error *err)
         p = new_process(s, o->pid);
     }
     if (!p) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         outside_free(s);
         return NULL;
     }

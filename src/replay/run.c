@@ -248,7 +248,7 @@ static int describe(const struct replay_request *r, const char *program, const c
     if (bad)
         return -1;
     if (!finish_texts(arguments) || !finish_texts(environment))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     return 0;
 }
 

@@ -155,5 +155,5 @@ int json_explained(struct json *j, const struct model *m, const struct explained
         json_close_object(j);
     }
     json_close_array(j);
-    return done ? 0 : error_set(err, ERROR_MEMORY, "no memory for the names of call sites");
+    return done ? 0 : error_memory_for(err, "the names of call sites");
 }

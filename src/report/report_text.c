@@ -322,7 +322,7 @@ static int print_trees(const struct run *r, struct suppressions *suppressions, s
             status = tree_list(r->page, m, r->names, o, by, few, titles[by], err);
     }
     if (!status && names_failed(r->names))
-        status = error_set(err, ERROR_MEMORY, "no memory for the names of call sites");
+        status = error_memory_for(err, "the names of call sites");
     return status;
 }
 
@@ -409,7 +409,7 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
         status = suppressions_read(&suppressions, o->suppressions, err);
     r.summaries = calloc((size_t)info->image_count + 1, sizeof *r.summaries);
     if (!status && !r.summaries)
-        status = error_set(err, ERROR_MEMORY, "out of memory");
+        status = error_memory(err);
     for (uint32_t i = 0; i < info->image_count && !status; i++)
         if (selection_has_image(&selection, &info->images[i]))
             status = add_image(&r, t, i, symbols, err);

@@ -86,7 +86,7 @@ struct cursor {
 
 static inline int no_memory(struct error *err)
 {
-    return error_set(err, ERROR_MEMORY, "out of memory reading the recording");
+    return error_memory_for(err, "reading the recording");
 }
 
 static inline bool wants(const struct cursor *c, unsigned column)

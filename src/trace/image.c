@@ -1,9 +1,6 @@
 #include "image_impl.h"
 
-static int no_memory(struct error *err)
-{
-    return error_set(err, ERROR_MEMORY, "out of memory sealing");
-}
+static int no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
 
 /* The recorder's table of nodes is bounded, and its threads do not wait for each other: it may make
  * a node twice. The id of the first one with the same meaning. */

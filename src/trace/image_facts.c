@@ -1,9 +1,6 @@
 #include "image_impl.h"
 
-static int no_memory(struct error *err)
-{
-    return error_set(err, ERROR_MEMORY, "out of memory sealing");
-}
+static int no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
 
 /* --- what names the events, written before them --- */
 

@@ -358,7 +358,7 @@ static int read_chunk(struct raw *r, const struct mlw_chunk *c, const uint8_t *p
         break;
     default: break; /* of a later writer: nothing that we must know */
     }
-    return ok ? 0 : error_set(err, ERROR_MEMORY, "out of memory indexing the recording");
+    return ok ? 0 : error_memory_for(err, "indexing the recording");
 }
 
 /* Is there a sound chunk at the start of p? */
@@ -513,7 +513,7 @@ static int assign_kernel(struct raw *r, struct error *err)
 {
     struct kernel_image *at = calloc(r->image_count + 1, sizeof *at);
     if (!at)
-        return error_set(err, ERROR_MEMORY, "out of memory indexing the recording");
+        return error_memory_for(err, "indexing the recording");
     for (size_t i = 0; i < r->image_count; i++) {
         const struct raw_image *im = &r->images[i];
         at[i] = (struct kernel_image){
@@ -533,7 +533,7 @@ int raw_finish(struct raw *r, struct error *err)
     /* Streams by image, thread, lane; chunks refer to them by index, so keep a map. */
     uint32_t *place = calloc(n ? n : 1, sizeof *place);
     if (!place)
-        return error_set(err, ERROR_MEMORY, "out of memory indexing the recording");
+        return error_memory_for(err, "indexing the recording");
     for (size_t i = 0; i < n; i++)
         r->streams[i].first_chunk = (uint32_t)i;
     sort(r->streams, n, sizeof *r->streams, by_stream);

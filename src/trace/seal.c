@@ -88,7 +88,7 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
         if (enter != UINT32_MAX) {
             struct level *l = ARRAY_ADD(levels, depth, cap);
             if (!l) {
-                error_set(err, ERROR_MEMORY, "out of memory sealing");
+                error_memory_for(err, "sealing");
                 break;
             }
             l->image = enter;
@@ -165,7 +165,7 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
     s.children = calloc((size_t)n + 1, sizeof *s.children);
     s.first_child = calloc((size_t)n + 2, sizeof *s.first_child);
     if (!order || !s.children || !s.first_child) {
-        error_set(err, ERROR_MEMORY, "out of memory sealing");
+        error_memory_for(err, "sealing");
         goto out;
     }
     if (seal_writer_open(&s.writer, out, err))

@@ -68,10 +68,7 @@ static int take_file(struct opening *o, const struct section_head *h, struct err
     return 0;
 }
 
-static int no_memory(struct error *err)
-{
-    return error_set(err, ERROR_MEMORY, "out of memory opening the recording");
-}
+static int no_memory(struct error *err) { return error_memory_for(err, "opening the recording"); }
 
 static int take_section(struct opening *o, const struct section_head *h, struct error *err)
 {

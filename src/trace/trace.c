@@ -106,7 +106,7 @@ struct trace *trace_open(const char *path, const struct trace_open_options *opti
 {
     struct trace *t = calloc(1, sizeof *t);
     if (!t) {
-        error_set(err, ERROR_MEMORY, "out of memory opening %s", path);
+        error_memory_for(err, "opening %s", path);
         return NULL;
     }
     if (options)
@@ -177,7 +177,7 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
     }
     struct trace_cursor *c = calloc(1, sizeof *c);
     if (!c) {
-        error_set(err, ERROR_MEMORY, "out of memory reading the recording");
+        error_memory_for(err, "reading the recording");
         return NULL;
     }
     c->cursor = cursor_open(&t->store, image, columns, t->options.to_ns, err);

@@ -34,7 +34,7 @@ static int add(struct follow *f, struct watch_process *p, struct error *err)
 {
     if (!ARRAY_ROOM(f->items, f->count + 1, f->room)) {
         process_close(p);
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     }
     f->items[f->count++] = p;
     p->outside = f->outside;
@@ -262,7 +262,7 @@ static int wait_for(struct follow *f, pid_t pid, struct error *err)
 {
     pid_t *more = realloc(f->waited, (f->waited_count + 1) * sizeof *more);
     if (!more)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     f->waited = more;
     f->waited[f->waited_count++] = pid;
     return 0;

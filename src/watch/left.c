@@ -65,7 +65,7 @@ static int add(struct left *l, const struct place *at, const char *name, const s
 {
     struct left_item *more = realloc(l->items, (l->count + 1) * sizeof *more);
     if (!more)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     l->items = more;
     item.bytes = item.is_session ? 0 : (uint64_t)st->st_blocks * 512;
     item.file = identity_of(st);

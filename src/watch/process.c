@@ -62,7 +62,7 @@ static int begin(struct watch_process **process, const struct segment *s, int di
     if (!p) {
         struct segment left = *s;
         segment_close(&left);
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     }
     p->segment = *s;
     p->dir = dir < 0 ? -1 : fcntl(dir, F_DUPFD_CLOEXEC, 3);
@@ -322,7 +322,7 @@ int process_look(struct watch_process *p, struct error *err)
     }
     free(l.node);
     free(l.version);
-    return l.no_memory || p->stacks.failed ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
+    return l.no_memory || p->stacks.failed ? error_memory(err) : 0;
 }
 
 /* ---- what ended ---- */

@@ -117,7 +117,7 @@ static int collect_frees(struct watch_process *p, struct watch_report *out, stru
     out->freed = calloc(most + 1, sizeof *out->freed);
     out->sites.items = calloc(most + 1, sizeof *out->sites.items);
     if (!out->freed || !out->sites.items)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     struct collecting c = {p, out, most};
     segment_each_free(&p->segment, from, end, collect_free, &c, &missed);
     qsort(out->freed, out->freed_count, sizeof *out->freed, by_number);
@@ -634,7 +634,7 @@ struct watch_run *watch_run_new(const struct watch_options *options, struct erro
 {
     struct watch_run *r = calloc(1, sizeof *r);
     if (!r) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     r->o = *options;

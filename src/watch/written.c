@@ -63,7 +63,7 @@ struct written *written_new(const char *directory, struct error *err)
 {
     struct written *w = calloc(1, sizeof *w);
     if (!w) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     snprintf(w->directory, sizeof w->directory, "%s", directory);

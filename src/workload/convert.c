@@ -172,7 +172,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
     for (; i < b->n && b->first_event + i < c->image->inherited; i++) { /* before the fork */
         uint32_t thread = writer_thread(c, b->thread[i]);
         if (b->slot[i] == NONE || !room(c, b->slot[i]))
-            return error_set(err, ERROR_MEMORY, "out of memory for the live blocks");
+            return error_memory_for(err, "the live blocks");
         c->slots[b->slot[i]] = workload_writer_allocate(c->writer, thread, WORKLOAD_PRESENT,
                                                         b->size[i], 0, b->time_ns[i]);
     }
@@ -191,7 +191,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
         switch (kind) {
         case TRACE_ALLOC: {
             if (slot == NONE || !room(c, slot))
-                return error_set(err, ERROR_MEMORY, "out of memory for the live blocks");
+                return error_memory_for(err, "the live blocks");
             uint32_t thread = writer_thread(c, b->thread[i]);
             struct pending *p = &c->pending[b->thread[i]];
             if (workload_reallocates(code) && p->depth) {
@@ -320,7 +320,7 @@ int workload_convert(struct trace *t, uint32_t image, const char *path,
     c.threads = malloc(threads * sizeof *c.threads);
     c.pending = calloc(threads, sizeof *c.pending);
     if (!c.threads || !c.pending) {
-        error_set(err, ERROR_MEMORY, "out of memory for %zu threads", threads);
+        error_memory_for(err, "%zu threads", threads);
         free(c.threads);
         free(c.pending);
         return -1;

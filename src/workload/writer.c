@@ -21,7 +21,7 @@
 static void no_memory(struct workload_writer *w)
 {
     if (!w->failed)
-        error_set(&w->error, ERROR_MEMORY, "out of memory while making a workload");
+        error_memory_for(&w->error, "while making a workload");
     w->failed = true;
 }
 
@@ -48,7 +48,7 @@ struct workload_writer *workload_writer_new(const char *path, struct error *err)
     struct workload_writer *w = calloc(1, sizeof *w);
     if (!w || !(w->path = strdup(path))) {
         free(w);
-        error_set(err, ERROR_MEMORY, "out of memory while making a workload");
+        error_memory_for(err, "while making a workload");
         return NULL;
     }
     w->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
