@@ -74,7 +74,9 @@ struct model *model_new(const struct trace_image *image, const struct model_filt
         m->filter = *filter;
     m->in_window = m->filter.from_ns == 0;
     m->young_first = m->young_last = TRACE_NO_SLOT;
-    m->inherited_left = image->inherited;
+    /* A process that begins after the range has nothing in it, and none of its events are read. */
+    m->ended = m->filter.to_ns && image->start_ns >= m->filter.to_ns;
+    m->inherited_left = m->ended ? 0 : image->inherited;
     next_reset(m);
     m->filtered = has_filter(&m->filter) || m->next_reset_ns != NEVER_NS;
 
