@@ -19,8 +19,8 @@ enum error_kind {
 struct error {
     enum error_kind kind;
     int number;     /* errno, when kind is ERROR_SYSTEM */
-    char text[512]; /* one line, no newline, fit for a terminal (base/text.h); says what was tried,
-                     * on what, and why it failed */
+    char text[512]; /* one line, no newline, fit for a terminal (base/text.h); names the action, its
+                       object, and why it failed */
 };
 
 /* Sets the error, formatted as by text_printf; returns -1, so that `return error_set(...)` reads

@@ -86,7 +86,7 @@ static void join_rows(struct merge *g)
     }
 }
 
-/* Adds an old row to the new one: in bins without a cell of its own, what was live stays so. */
+/* Adds an old row to the new one: in bins without a cell of its own, live bytes stay the same. */
 static void add_row(struct merge *g, const struct series_row *old)
 {
     const struct series_cell *cell = &g->s->cells[old->first_cell], *end = cell + old->cells;

@@ -219,7 +219,7 @@ int model_add(struct model *m, const struct trace_batch *b, struct error *err)
     return 0;
 }
 
-/* The program asked to forget what was before: blocks that live now do not count any more. */
+/* The program asked to forget the past: blocks that live now do not count any more. */
 static void reset(struct model *m)
 {
     for (uint32_t i = 0; i < m->block_room; i++)

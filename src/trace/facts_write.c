@@ -221,7 +221,7 @@ int facts_write_nodes(struct seal_writer *w, uint32_t image, const struct trace_
         *pc = nodes[i].pc;
     }
     section_put_u64(w, &s, SEAL_FACT_PC, v, n, &scratch);
-    /* The flags tell how many nodes there are: one byte each, never left out. */
+    /* The flags give the number of nodes: one byte each, never left out. */
     uint8_t *flags = (uint8_t *)v;
     for (uint32_t i = 0; i < n; i++)
         flags[i] = (uint8_t)nodes[i].flags;

@@ -69,7 +69,7 @@ static int settle(struct image_work *g, struct error *err)
     return block_writer_full(g->blocks) ? flush(g, err) : 0;
 }
 
-/* The row at the head does not fit what is live, and makes room for one that mends that. */
+/* The row at the head does not fit the live blocks, and makes room for one that repairs that. */
 static bool put_off(struct image_work *g)
 {
     return g->raw->threads > 1 && ahead_put_off(g->ahead, g->time);

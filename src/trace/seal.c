@@ -67,7 +67,7 @@ static bool has_root(const struct raw *r, uint32_t image)
 #define ROWS_AT_ONCE (1u << 18) /* between two signs of progress */
 
 /* The images on the stack are done in part. */
-static void tell(const struct sealing *s, const struct level *levels, size_t depth)
+static void report_progress(const struct sealing *s, const struct level *levels, size_t depth)
 {
     uint64_t done = s->bytes_done;
     for (size_t i = 0; i < depth; i++)
@@ -108,7 +108,7 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
         int k = image_run(l->work, until, ROWS_AT_ONCE, err);
         if (k < 0)
             break;
-        tell(s, levels, depth);
+        report_progress(s, levels, depth);
         if (k == 2)
             continue;
         if (l->next < l->end) {

@@ -179,7 +179,7 @@ static int read_nodes(struct opening *o, struct error *err)
             t->raw_bytes > SEAL_NODES_MAX || h.header.number > UINT32_MAX / 2)
             continue;
         uint32_t last = (uint32_t)h.header.number + t->raw_bytes - 1;
-        /* sections come in order; a lost one may leave a gap no longer than what was lost */
+        /* sections come in order; a lost one may leave a gap no longer than itself */
         uint32_t *c = &count[o->nodes[i].image];
         if (last > *c && (h.header.number <= (uint64_t)*c + 1 ||
                           h.header.number <= (uint64_t)*c + 1 + s->info.damaged_bytes * 16))
@@ -265,7 +265,7 @@ static const char *const *with_note(struct arena *a, const char *const *notes, c
     return t;
 }
 
-/* An image whose facts are lost: what the EARLY sections and its blocks tell. */
+/* An image whose facts are lost: rebuilt from the EARLY sections and its blocks. */
 static int make_up(struct opening *o, size_t i, struct error *err)
 {
     struct store *s = o->s;
@@ -327,7 +327,7 @@ static int make_up(struct opening *o, size_t i, struct error *err)
     return 0;
 }
 
-/* Drops void and doubled blocks, counts what is missing between the others, and the slots. The
+/* Drops void and doubled blocks, counts the events missing between the others, and the slots. The
  * first events are the inherited ones: as many as there are. */
 static void check_blocks(struct store *s, struct trace_image *m, struct store_image *d)
 {

@@ -99,8 +99,8 @@ static bool same_namespace(const struct watch_process *a, const struct watch_pro
 }
 
 /* Whether `p` is another image of a process that is watched, or a child of it: by what /proc says;
- * or, when its parent ended before, or is not seen from here, by what it says itself, if it belongs
- * to the user who could have put that into the parent's memory as well. */
+ * or, when its parent ended before, or is not seen from here, by its own claim, if it belongs to
+ * the user who could have put that into the parent's memory as well. */
 static bool is_relative(const struct watch_process *of, const struct watch_process *p)
 {
     if (of->who.pid && p->who.pid &&

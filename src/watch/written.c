@@ -382,7 +382,7 @@ static uint32_t take_sample(struct image *i)
     return index;
 }
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
 static uint64_t blocks_q8(uint64_t size, uint64_t weight)
 {
