@@ -1,4 +1,5 @@
-/* brk.bpf.c - who makes the heap grow: the system calls brk, and with --mmap anonymous mappings. */
+/* brk.bpf.c - call sites that grow the heap: the system calls brk, and with --mmap anonymous
+ * mappings. */
 #include "bpf/vmlinux.h"
 
 #include "bpf/target.inc"

@@ -1,4 +1,4 @@
-/* purge.bpf.c - who gives memory back to the kernel: madvise, munmap, mremap and brk. */
+/* purge.bpf.c - call sites that return memory to the kernel: madvise, munmap, mremap and brk. */
 #include "bpf/vmlinux.h"
 
 #include "bpf/target.inc"

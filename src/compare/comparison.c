@@ -147,7 +147,7 @@ static int run_side_by_side(const struct comparison *c, const size_t *order, jso
     }
     for (size_t k = 0; k < n; k++) {
         const struct replay_request request = request_of(c, order[k]);
-        struct error own; /* the first error is the one to tell */
+        struct error own; /* the first error is the one to report */
         runs[order[k]] = replaying_finish(&request, &started[k], failed ? &own : err);
         if (!runs[order[k]] && !failed)
             failed = error_prefix(err, "%s", c->candidates[order[k]].label);
@@ -184,7 +184,7 @@ static int run_round(struct comparison *c, size_t *order, size_t expected, struc
     return failed;
 }
 
-/* A round in turn, which warms the system's caches and tells whether the candidates can share a
+/* A round in turn, which warms the system's caches and shows whether the candidates can share a
  * processor; if they can, it does not count. */
 static int first_round(struct comparison *c, size_t *order, size_t expected, struct error *err)
 {

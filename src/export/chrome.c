@@ -1,5 +1,5 @@
-/* chrome.c - the trace event format of Chrome and Perfetto: counters of the heap and of what is
- * resident over time, threads as long as they lived, marks.
+/* chrome.c - the trace event format of Chrome and Perfetto: counters of the heap and of RSS over
+ * time, threads as long as they lived, marks.
  *
  * Time is cut into slices of equal length, so the file is as large for a day as for a second. In
  * each the counter shows the most that was live. */

@@ -1,4 +1,4 @@
-/* ctf.c - a trace in the Common Trace Format 1.8: a folder with a description (metadata) and two
+/* ctf.c - a trace in the Common Trace Format 1.8: a directory with a description (metadata) and two
  * files for each process, its calls and what happened beside them.
  *
  * A stack is described by `frame` events just before the first call that names it. Packets are made
@@ -364,7 +364,7 @@ int export_ctf(struct export_job *job, struct error *err)
     const struct trace_info *info = trace_info(job->trace);
     struct ctf c = {.job = job};
     if (mkdir(job->output, 0777))
-        return error_system(err, "cannot make the folder %s", job->output);
+        return error_system(err, "cannot make the directory %s", job->output);
     int status = write_metadata(&c, err);
     for (uint32_t i = 0; i < info->image_count && !status; i++)
         if (job_has(job, &info->images[i]) && (write_calls(&c, i, err) || write_state(&c, i, err)))

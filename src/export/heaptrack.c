@@ -191,7 +191,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         if (!before)
             put_time(w, b->time_ns[i]);
         if (b->kind[i] == TRACE_ALLOC) {
-            /* of before the window only what is still live at its start will be written */
+            /* of blocks before the window only those live at its start will be written */
             if (!job_call_passes(f, b, i))
                 continue;
             if (!number_pair(w, b->size[i], b->stack[i], &w->live[slot]))

@@ -1,7 +1,7 @@
 /* massif.c - the output format of valgrind's massif: snapshots of the heap over time, the one at
  * the peak with the call sites that held it.
  *
- * "Extra" bytes are what the allocator gave beyond what was asked for. */
+ * "Extra" bytes are usable bytes beyond the requested ones. */
 #include <stdlib.h>
 #include <string.h>
 

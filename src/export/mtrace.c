@@ -2,7 +2,7 @@
  * workload/djmalloc_record.h. It has neither times nor stacks.
  *
  * A realloc is one record, at the place of its new half. Frees that were missed (the address came
- * back from an allocation) are written as what they were. */
+ * back from an allocation) are written as frees. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -535,7 +535,7 @@ static int fill(struct database *d, struct error *err)
         "INSERT INTO other_call VALUES(?,?,?,?,?,?,?,?,?,?)",
         "INSERT INTO frame VALUES(?,?,?,?,?,?,?,?)", "INSERT INTO stack VALUES(?,?,?,?,?)"};
     const struct trace_info *info = trace_info(d->job->trace);
-    /* nobody else reads it before it is whole, and a half one is thrown away */
+    /* no other process reads it before it is whole, and a partial one is discarded */
     if (run_sql(d,
                 "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; "
                 "PRAGMA page_size=16384; "
@@ -579,8 +579,8 @@ int export_sqlite(struct export_job *job, struct error *err)
     const char *part = buffer_text(&path);
     int status;
     unlink(part);
-    /* one thread, nobody asks how much memory; refused when the library is in use already, which
-     * only costs time */
+    /* one thread, memory statistics unused; refused when the library is in use already, which only
+     * costs time */
     sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     if (buffer_failed(&path))

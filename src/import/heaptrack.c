@@ -174,7 +174,7 @@ static int read_trace(struct reader *r, char *p, struct error *err)
     if (!hex(&p, &place) || !hex(&p, &parent) || *p)
         return bad(r, err, "a trace is not an instruction pointer and a parent");
     if (!place || place > r->place_count || parent > r->traces)
-        return bad(r, err, "a trace names what was not there before");
+        return bad(r, err, "a trace names an entry that was not defined before");
     const struct place *k = &r->places[place - 1];
     rows_node(r->rows, r->thread, ++r->traces, (uint32_t)parent, k->pc, k->module);
     return 0;

@@ -40,7 +40,7 @@ struct name { /* a record of rows->names */
 struct rows {
     FILE *out;
     char *path;
-    struct trust_place place; /* of rows_new: where the sealed file goes, and what it is made of */
+    struct trust_place place; /* of rows_new: the sealed file's path, and its source */
     struct trust_draft raw;
     bool beside;
     struct stream *streams; /* by thread */
@@ -498,7 +498,7 @@ static void write_end(struct rows *r, uint32_t image)
     tlv_chunk(r, &end, &b);
 }
 
-/* Writes what is left, and the ends. */
+/* Writes the rest, and the ends. */
 static int complete(struct rows *r, uint64_t end_ns, struct error *err)
 {
     uint64_t clock = CLOCK_START + end_ns;

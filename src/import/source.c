@@ -12,12 +12,12 @@ enum { CHUNK = 1 << 16 };
 
 struct source {
     const char *path;
-    gzFile gz; /* reads what is not compressed as well */
+    gzFile gz; /* reads uncompressed files as well */
     FILE *file;
     ZSTD_DStream *zstd;
     char packed[CHUNK]; /* of zstd */
     ZSTD_inBuffer in;
-    char *text; /* what has been read and not yet given */
+    char *text; /* bytes read and not yet returned */
     size_t at, have, room;
     uint64_t lines;
     bool ended;

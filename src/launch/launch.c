@@ -174,7 +174,7 @@ void launch_cancel(struct launch *l)
     waitpid(l->pid, NULL, 0);
 }
 
-/* ---- who is still to come ---- */
+/* ---- processes that have not joined ---- */
 
 uint64_t launch_cpu_ns(pid_t pid)
 {

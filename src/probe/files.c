@@ -218,6 +218,6 @@ int files_find_library(const struct files *f, const char *library, char *path, s
         globfree(&g);
     }
     return error_set(err, ERROR_USAGE,
-                     "no library '%s' in the program or in the folders of libraries; give its path",
+                     "no library '%s' in the program or in the library directories; give its path",
                      library);
 }

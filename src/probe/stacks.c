@@ -29,7 +29,7 @@ enum {
     BUILD_ID_BYTES_MAX = 32
 };
 
-/* A file whose frames can be told. */
+/* A file whose frames can be sent to the kernel. */
 struct known_file {
     char *path;
     struct probe_file_id id;

@@ -188,7 +188,7 @@ static void release_texts(struct texts *t)
     free(t->array);
 }
 
-/* Settings of the caller's environment would be settings that the result does not tell. */
+/* Settings of the caller's environment would be settings that the result does not show. */
 static bool is_allocator_variable(const char *variable)
 {
     static const char *const prefixes[] = {"LD_PRELOAD=", "GLIBC_TUNABLES=", "MALLOC_",

@@ -9,7 +9,7 @@
 
 enum { DEFAULT_EVERY = 6 }; /* runs of the search to one of the default */
 
-/* Of what is nearly the best the simplest wins. */
+/* Among nearly best points the simplest wins. */
 #define NEARLY 0.03
 
 /* --- one run --- */
@@ -254,7 +254,7 @@ static int prepare(struct tuning *t, struct error *err)
                              o->settings[i]);
     if (replay_find_allocator(o->alloc, t->library, err))
         return -1;
-    /* The first run tells how many threads there are; it is of the default. */
+    /* The first run shows how many threads there are; it is of the default. */
     t->request.alloc = o->alloc;
     t->request.settings = o->settings;
     t->request.setting_count = o->setting_count;

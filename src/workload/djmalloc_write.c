@@ -193,7 +193,7 @@ static void flush(struct tracer *t)
     t->used = 0;
 }
 
-/* Blocks have addresses that a trace's reader can tell apart: a page for each slot. */
+/* Blocks have distinct addresses for a trace's reader: a page for each slot. */
 static uint64_t address_of(uint32_t slot) { return ((uint64_t)slot + 16) << 12; }
 
 static void put_record(void *arg, const struct workload_event *e)
