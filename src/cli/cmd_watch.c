@@ -13,6 +13,7 @@
 #include "cli/view.h"
 #include "cli/watch_left.h"
 #include "cli/watch_screen.h"
+#include "cli/watch_serve.h"
 #include "cli/watch_system.h"
 #include "export/watch_pprof.h"
 #include "inspect/library.h"
@@ -23,7 +24,7 @@
 
 struct watch_cli {
     struct option_texts pids;
-    const char *guard, *known, *output, *pprof;
+    const char *guard, *known, *output, *pprof, *listen;
     uint64_t period, every_ns, old_ns, high_water_min, top, depth;
     int on_error, by, left;
     bool all, high_water, json, plain, quiet, force;
@@ -71,6 +72,9 @@ static const struct option_spec specs[] = {
     {0, "pprof", OPTION_TEXT, AT(pprof), "FILE",
      "write a pprof profile with each report and at the end; %p in FILE is the process id",
      .completion = VALUE_FILE},
+    {0, "listen", OPTION_TEXT, AT(listen), "ADDR:PORT",
+     "serve /report.json, /metrics and /debug/pprof by HTTP on this loopback address (port 0: "
+     "any)"},
     {0, "plain", OPTION_FLAG, AT(plain), NULL, "reports one after the other on a terminal, too"},
     {0, "left", OPTION_CHOICE, AT(left), "list|clear",
      "say what processes that died left in /dev/shm, or remove it, and watch nothing"},
@@ -97,6 +101,7 @@ struct watching {
     struct watch_view *view;
     struct watch_run *run;
     struct watch_screen *screen; /* NULL: none */
+    struct watch_serve *serve;   /* NULL: nothing listens */
     struct symbols *symbols;
     FILE *out, *kept; /* kept: what is printed when the screen is given back; NULL without it */
     char *kept_text;
@@ -152,7 +157,7 @@ static int replace_profile(struct watching *w, struct watch_process *p, const ch
         return -1;
     }
     if (!output_open(&output, path, err)) {
-        status = watch_pprof_write(output.file, p, &all.sites, w->symbols, err);
+        status = watch_pprof_write(output.file, p, &all.sites, w->symbols, NULL, err);
         if (output_close(&output, status == 0, err))
             status = -1;
     }
@@ -222,6 +227,12 @@ static void key(void *arg)
     struct watching *w = arg;
     if (w->screen)
         watch_screen_keys(w->screen);
+}
+
+static void serve(void *arg)
+{
+    struct watching *w = arg;
+    watch_serve_round(w->serve);
 }
 
 /* ---- options ---- */
@@ -303,9 +314,17 @@ static int watch(struct watching *w, struct watch_options *options, struct watch
         options->input = STDIN_FILENO;
         options->tick_ns = TICK_NS;
     }
+    if (o->listen) {
+        w->serve = watch_serve_open(o->listen, w->view, w->symbols, err);
+        if (!w->serve)
+            return -1;
+        options->served = watch_serve_descriptor(w->serve);
+    }
     w->run = watch_run_new(options, err);
     if (!w->run)
         return -1;
+    if (w->serve)
+        watch_serve_run(w->serve, w->run);
     if (live && !output_named(o->output))
         w->kept = open_memstream(&w->kept_text, &w->kept_bytes);
     if (live)
@@ -319,6 +338,7 @@ static void close_all(struct watching *w)
 {
     watch_screen_end(w->screen);
     w->screen = NULL;
+    watch_serve_close(w->serve);
     watch_run_free(w->run);
     watch_view_free(w->view);
     symbols_free(w->symbols);
@@ -375,30 +395,35 @@ static int run(const struct command *self, const void *parsed, char **operands, 
     }
     struct watch_system system = {.command = self, .library = library};
     const struct watch_source source = watch_system_source(&system);
-    struct watch_options options = {
-        .pids = pids,
-        .pid_count = o->pids.count,
-        .source = o->all ? &source : NULL,
-        .argv = operand_count ? operands : NULL,
-        .library = library,
-        .every_ns = o->every_ns,
-        .old_ns = o->old_ns,
-        .high_water = o->high_water || o->high_water_min,
-        .high_water_bytes = o->high_water_min,
-        .period_bytes = period ? &period : NULL,
-        .guard_share = o->guard ? &guard : NULL,
-        .on_error = o->on_error < 0 ? NULL : &on_error,
-        .order = (enum watch_order)o->by,
-        .input = -1,
-        .listener = {
-            .arg = &w, .report = report, .caught = caught, .say = say, .tick = tick, .key = key}};
+    struct watch_options options = {.pids = pids,
+                                    .pid_count = o->pids.count,
+                                    .source = o->all ? &source : NULL,
+                                    .argv = operand_count ? operands : NULL,
+                                    .library = library,
+                                    .every_ns = o->every_ns,
+                                    .old_ns = o->old_ns,
+                                    .high_water = o->high_water || o->high_water_min,
+                                    .high_water_bytes = o->high_water_min,
+                                    .period_bytes = period ? &period : NULL,
+                                    .guard_share = o->guard ? &guard : NULL,
+                                    .on_error = o->on_error < 0 ? NULL : &on_error,
+                                    .order = (enum watch_order)o->by,
+                                    .input = -1,
+                                    .served = -1,
+                                    .listener = {.arg = &w,
+                                                 .report = report,
+                                                 .caught = caught,
+                                                 .say = say,
+                                                 .tick = tick,
+                                                 .key = key,
+                                                 .serve = serve}};
     struct watch_result result = {.exit_status = operand_count ? EXIT_MALLOW_FAILED : EXIT_FAILED};
     int bad = watch(&w, &options, &result, &err);
     close_all(&w);
     free(pids);
     if (bad) {
         command_warn(self, "%s", err.text);
-        return result.exit_status;
+        return o->listen && !w.serve && err.kind == ERROR_USAGE ? EXIT_USAGE : result.exit_status;
     }
     if (!result.processes)
         command_warn(self, o->all ? "no process that carries libmallow-watch.so was heard of: "

@@ -1,8 +1,10 @@
 #include "export/watch_pprof.h"
 
+#include <stdlib.h>
+
 #include "export/pprof_stacks.h"
 
-enum { VALUES = 4 };
+enum { VALUES = WATCH_PPROF_VALUES };
 
 static int64_t whole(double v)
 {
@@ -12,8 +14,46 @@ static int64_t whole(double v)
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
+static void values_of(const struct watch_site *s, int64_t values[VALUES])
+{
+    /* What a fork inherited was allocated, too, and so it counts. */
+    values[0] = whole(larger(s->sums.allocated_blocks, s->live.blocks));
+    values[1] = whole(larger(s->sums.allocated_bytes, s->live.bytes));
+    values[2] = whole(s->live.blocks);
+    values[3] = whole(s->live.bytes);
+}
+
+int watch_pprof_base(struct watch_pprof_base *base, const struct watch_process *p,
+                     const struct watch_sites *sites, struct error *err)
+{
+    *base = (struct watch_pprof_base){.time_ns = p->time_ns};
+    for (uint32_t i = 0; i < sites->count; i++)
+        if (sites->items[i].stack >= base->count)
+            base->count = sites->items[i].stack + 1;
+    base->values = calloc((size_t)base->count + 1, sizeof *base->values);
+    if (!base->values)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < sites->count; i++)
+        values_of(&sites->items[i], base->values[sites->items[i].stack]);
+    return 0;
+}
+
+/* Sums of stacks that made room for others in the process's table are gone: allocations do not
+ * fall. */
+static void subtract(int64_t values[VALUES], const struct watch_pprof_base *base, uint32_t stack)
+{
+    if (!base || stack >= base->count)
+        return;
+    for (size_t i = 0; i < VALUES; i++)
+        values[i] -= base->values[stack][i];
+    for (size_t i = 0; i < 2; i++)
+        if (values[i] < 0)
+            values[i] = 0;
+}
+
 static int write_samples(struct pprof *out, const struct watch_process *p,
-                         const struct watch_sites *sites, struct names *names, struct error *err)
+                         const struct watch_sites *sites, struct names *names,
+                         const struct watch_pprof_base *base, struct error *err)
 {
     struct pprof_stacks stacks;
     if (pprof_stacks_begin(&stacks, out, &p->stacks.image, err))
@@ -23,11 +63,10 @@ static int write_samples(struct pprof *out, const struct watch_process *p,
         const struct watch_site *s = &sites->items[i];
         const uint64_t *locations;
         size_t depth;
-        /* What a fork inherited was allocated, too, and so it counts. */
-        const int64_t values[VALUES] = {whole(larger(s->sums.allocated_blocks, s->live.blocks)),
-                                        whole(larger(s->sums.allocated_bytes, s->live.bytes)),
-                                        whole(s->live.blocks), whole(s->live.bytes)};
-        if (!values[0] && !values[1])
+        int64_t values[VALUES];
+        values_of(s, values);
+        subtract(values, base, s->stack);
+        if (!values[0] && !values[1] && !values[2] && !values[3])
             continue;
         status = pprof_stacks_of(&stacks, names, s->stack, &locations, &depth, err);
         if (!status)
@@ -38,7 +77,8 @@ static int write_samples(struct pprof *out, const struct watch_process *p,
 }
 
 int watch_pprof_write(FILE *file, const struct watch_process *p, const struct watch_sites *sites,
-                      struct symbols *symbols, struct error *err)
+                      struct symbols *symbols, const struct watch_pprof_options *options,
+                      struct error *err)
 {
     static const char *const types[VALUES][2] = {{"alloc_objects", "count"},
                                                  {"alloc_space", "bytes"},
@@ -52,12 +92,15 @@ int watch_pprof_write(FILE *file, const struct watch_process *p, const struct wa
     }
     for (size_t i = 0; i < VALUES; i++)
         pprof_value_type(out, types[i][0], types[i][1]);
-    pprof_default_type(out, "inuse_space");
+    pprof_default_type(out,
+                       options && options->default_type ? options->default_type : "inuse_space");
     pprof_period(out, "space", "bytes", (int64_t)p->segment.head.settings.period);
-    pprof_time(out, p->segment.head.start_realtime_ns,
-               p->time_ns > p->start_ns ? p->time_ns - p->start_ns : 0);
+    const struct watch_pprof_base *base = options ? options->base : NULL;
+    const uint64_t from_ns = base && base->time_ns > p->start_ns ? base->time_ns : p->start_ns;
+    pprof_time(out, p->segment.head.start_realtime_ns + (from_ns - p->start_ns),
+               p->time_ns > from_ns ? p->time_ns - from_ns : 0);
     pprof_comment(out, "mallow " MALLOW_VERSION ": estimated from sampled blocks");
-    int status = write_samples(out, p, sites, names, err);
+    int status = write_samples(out, p, sites, names, base, err);
     if (status)
         pprof_abandon(out);
     else

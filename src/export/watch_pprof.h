@@ -7,9 +7,29 @@
 #include "symbol/symbol.h"
 #include "watch/sites.h"
 
-/* Writes what the sites say: alloc_objects, alloc_space, inuse_objects, inuse_space, estimated from
- * the samples, with the period. sites: of all live blocks, known ones too. symbols may be NULL. */
+enum { WATCH_PPROF_VALUES = 4 }; /* alloc_objects, alloc_space, inuse_objects, inuse_space */
+
+struct watch_pprof_base { /* the values of a moment, by node of a stack */
+    int64_t (*values)[WATCH_PPROF_VALUES];
+    uint32_t count;
+    uint64_t time_ns; /* CLOCK_MONOTONIC */
+};
+
+struct watch_pprof_options {
+    const char *default_type;            /* NULL: inuse_space */
+    const struct watch_pprof_base *base; /* what is taken from the values; NULL: nothing */
+};
+
+/* Writes what the sites say: the four values, estimated from the samples, with the period. sites:
+ * of all live blocks, known ones too. symbols and options may be NULL. With a base, the values in
+ * use are negative where they fell; those allocated never are. */
 int watch_pprof_write(FILE *out, const struct watch_process *p, const struct watch_sites *sites,
-                      struct symbols *symbols, struct error *err);
+                      struct symbols *symbols, const struct watch_pprof_options *options,
+                      struct error *err);
+
+/* The values of now, to be the base of a later profile of the same process. The caller frees
+ * base->values. -1: no memory. */
+int watch_pprof_base(struct watch_pprof_base *base, const struct watch_process *p,
+                     const struct watch_sites *sites, struct error *err);
 
 #endif

@@ -10,7 +10,7 @@ struct watch_view *watch_view_new(const struct watch_view_options *o, struct err
 {
     struct watch_view *v = calloc(1, sizeof *v);
     if (!v) {
-        error_memory(err);
+        error_set(err, ERROR_MEMORY, "out of memory");
         return NULL;
     }
     v->o = *o;
@@ -106,6 +106,20 @@ int watch_view_report(struct watch_view *v, const struct watch_report *r, bool m
     watch_rows_free(&rows);
     if (r->kind == WATCH_FINAL)
         watch_named_forget(v, r->process);
+    return status;
+}
+
+int watch_view_json(struct watch_view *v, FILE *out, const struct watch_report *r,
+                    struct error *err)
+{
+    struct watch_rows rows = {0};
+    FILE *before = v->o.out;
+    if (watch_view_rows(v, r, &rows, err))
+        return -1;
+    v->o.out = out;
+    int status = watch_json_report(v, r, &rows, err);
+    v->o.out = before;
+    watch_rows_free(&rows);
     return status;
 }
 

@@ -40,6 +40,10 @@ void watch_view_order(struct watch_view *v, struct watch_run *run, enum watch_or
  * known list. The names of a process are let go of with its last report (FINAL). */
 int watch_view_report(struct watch_view *v, const struct watch_report *r, bool marking,
                       struct error *err);
+/* Writes the report to `out` as the JSON object that a view with .json prints, whatever this one
+ * does. */
+int watch_view_json(struct watch_view *v, FILE *out, const struct watch_report *r,
+                    struct error *err);
 int watch_view_caught(struct watch_view *v, const struct watch_caught *c, struct error *err);
 
 /* --- for those who draw their own --- */

@@ -26,7 +26,6 @@ MAY_INCLUDE = {
     "record": {"format", "trust", "base", "trace", "launch", "probe", "import"},
     "import": {"format", "workload", "trace", "trust", "base"},
     "export": {"report", "watch", "analyse", "model", "trace", "symbol", "workload", "base"},
-    "fleet": {"report", "analyse", "model", "trace", "symbol", "trust", "base"},
     "watch": {"format", "launch", "trace", "trust", "base"},
     "workload": {"format", "base", "trace"},
     "replay": {"format", "base", "workload"},
@@ -34,8 +33,9 @@ MAY_INCLUDE = {
     "compare": {"base", "replay", "stats"},
     "tune": {"base", "compare", "replay", "stats"},
     "push": {"base"},
+    "serve": {"base"},
     "cli": {"base", "trust", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "import", "record",
-            "watch", "workload", "replay", "stats", "compare", "tune", "push", "probe", "bpf", "heap", "fleet"},
+            "watch", "workload", "replay", "stats", "compare", "tune", "push", "serve", "probe", "bpf", "heap"},
 }
 
 # The directories, in the order of the way of the data -> what each owns.
@@ -53,7 +53,6 @@ OWNS = {
     "launch": "starting a program under a preloaded library so that it is what it would be alone",
     "record": "the parent's side of recording, and control",
     "export": "foreign formats, a file each, and their table",
-    "fleet": "recordings of many hosts in one store; what is the same in all of them; questions about all",
     "import": "foreign traces into recordings: raw rows, sealed at the end",
     "watch": "sampled programs: finding and following them, copies of their segments, estimates, what is old",
     "bpf": "what runs in the kernel: a `NAME.bpf.c` and its plain data `NAME.h` for each probe; the kernel's types",
@@ -64,6 +63,7 @@ OWNS = {
     "compare": "a workload against several candidates, in rounds; baselines; the corpus",
     "tune": "the search for settings, and its confirmation; the tables of settings",
     "push": "a file sent to a store by HTTP",
+    "serve": "HTTP on a loopback address, answered between other work: who may ask, and bounds",
     "heap": "the heap of a process or core that was not prepared: reading, proving, references, roots, dominators, types",
     "inspect": "what can be known before: whether a program can be recorded, what this machine lacks",
     "cli": "the table of commands; options; everything that is printed about failure",
@@ -84,8 +84,6 @@ ONLY_THESE = {
     ("watch", "trace"): {"trace/trace.h"},
     ("heap", "trace"): {"trace/trace.h"},
     ("cli", "heap"): {"heap/heap.h"},
-    ("fleet", "trace"): {"trace/trace.h"},
-    ("cli", "fleet"): {"fleet/fleet.h"},
     ("workload", "trace"): {"trace/trace.h"},
     ("cli", "trace"): {"trace/trace.h"},
     ("probe", "format"): {"format/arenas.h", "format/chunk.h", "format/op.h"},
@@ -104,13 +102,15 @@ LIBRARIES = [
     (re.compile(r"^bpf/bpf_"), {"bpf"}),
     (re.compile(r"^zstd"), {"heap", "import", "trace", "workload"}),
     (re.compile(r"^zlib"), {"export", "import", "report"}),
-    (re.compile(r"^sqlite3"), {"export", "fleet"}),
+    (re.compile(r"^sqlite3"), {"export"}),
     (re.compile(r"^curl/"), {"push"}),
-    (re.compile(r"^json-c/"), {"compare", "fleet", "tune", "report", "cli"}),
+    (re.compile(r"^microhttpd"), {"serve"}),
+    (re.compile(r"^json-c/"), {"compare", "tune", "report", "cli"}),
 ]
 
 LIBRARY_NAMES = ["elfutils", "libbpf", "libbpf's headers for the kernel", "zstd", "zlib", "SQLite",
-                 "libcurl (loaded when something is pushed)", "json-c"]
+                 "libcurl (loaded when something is pushed)", "libmicrohttpd (loaded when something listens)",
+                 "json-c"]
 
 # format/ lives inside other people's programs: nothing but types.
 FORMAT_SYSTEM_HEADERS = {"stdint.h", "stddef.h", "stdbool.h"}

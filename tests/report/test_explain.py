@@ -2,9 +2,7 @@
 (tests/record/phases.c): against what /proc said at that moment.
 
 test_explain.py MALLOW PHASES"""
-import collections
 import json
-import os
 import sys
 import unittest
 
@@ -12,7 +10,7 @@ from phases import FOLDER, Program, mallow, until
 
 
 def parts(e):
-    return collections.Counter({p["name"]: p["bytes"] for p in e["parts"]})  # 0 where there is none
+    return {p["name"]: p["bytes"] for p in e["parts"]}
 
 
 class Explain(unittest.TestCase):
@@ -29,15 +27,14 @@ class Explain(unittest.TestCase):
 
     def test_survivors(self):
         """Many small blocks, and all but one in 37 freed: the gap is explained without asking, by who keeps it."""
-        blocks = 2000000 if os.environ.get("MALLOW_LONG") else 200000
         p = Program("survivors")
-        p.order(f"small {blocks} 96")
+        p.order("small 200000 96")
         full = p.rss()
         p.settle("rss")
         p.order("thin 37")
         rss = p.rss()
         self.assertGreater(rss, full * 0.95)
-        p.settle("gap", (blocks // 37 + 1) * 96 + 20000)
+        until(lambda: p.explained("--at", "gap")[0]["live_bytes"] < full / 10, "a measurement after the frees")
         process = p.end()
         e = self.at(process, "gap")
         self.assertLess(abs(e["rss_bytes"] - rss), rss / 50)
@@ -48,7 +45,7 @@ class Explain(unittest.TestCase):
         self.assertEqual(self.at(process, "end"), e)
         top = e["pinning"][0]
         self.assertEqual(top["frames"][0]["function"], "survivor")
-        self.assertEqual(top["live_blocks"], blocks // 37 + 1)
+        self.assertEqual(top["live_blocks"], 200000 // 37 + 1)
         self.assertGreater(top["free_on_shared_pages_bytes"], 0.95 * parts(e)["fragmentation"])
         self.assertIn("pool", [a["setting"] for a in e["advice"]])
         text = mallow("report", p.path)
@@ -59,7 +56,7 @@ class Explain(unittest.TestCase):
         """Threads that have freed nearly all that they had: their arenas, one by one, and what would help."""
         p = Program("arenas")
         p.order("threads 6 4000")
-        p.settle("gap", 20000)
+        p.settle("gap", 100000)
         process = p.end()
         e = self.at(process, "gap")
         mine = [a for a in e["arenas"] if not a["main"]]
@@ -79,7 +76,7 @@ class Explain(unittest.TestCase):
         """What threads have freed and keep in their caches: seven chunks of each of 64 sizes."""
         p = Program("tcache")
         p.order("hoard 40")
-        p.settle("gap", 60000)
+        p.settle("gap", 1000000)
         process = p.end()
         e = self.at(process, "gap")
         each = 7 * sum(range(32, 1041, 16))
@@ -110,6 +107,7 @@ class Explain(unittest.TestCase):
         full, = json.loads(mallow("report", "--json", "--at", "full", p.path))["processes"][0]["explained"]
         self.assertEqual(full["at"], "full")
         self.assertGreater(full["live_bytes"], 50000 * 96)
+        self.assertGreaterEqual(full["measured_ns"], full["time_ns"])
         self.adds_up(full)
         self.adds_up(outside)
         self.assertLess(outside["live_bytes"], full["live_bytes"] / 5)
@@ -117,8 +115,6 @@ class Explain(unittest.TestCase):
         wrong = mallow("report", "--at", "nowhere", p.path, status=2)
         self.assertIn("'full', 'thin ned'", wrong)
         self.assertEqual(process["pid"], p.pid)
-        self.assertIn("at the mark 'full'", mallow("report", "--at", "full", "--by", "peak", p.path))
-        self.assertIn("--at is for", mallow("report", "--at", "full", "--html", p.path + ".html", p.path, status=2))
 
     def test_ranges(self):
         """A range of time shows no measurement of another time; what is known without one, it shows."""

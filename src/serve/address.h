@@ -1,0 +1,18 @@
+/* address.h - loopback addresses, as they are written and as clients name them. Pure functions. */
+#ifndef MALLOW_SERVE_ADDRESS_H
+#define MALLOW_SERVE_ADDRESS_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+
+/* "127.0.0.1:80", "[::1]:80", "localhost:0". -1: *err says what is wrong with it. */
+int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *bytes,
+                  struct error *err);
+
+/* Whether a Host header names this machine: a loopback address or localhost, with any port (one may
+ * have been forwarded). A page of another site reaches this server under that site's name only. */
+bool address_is_own_host(const char *host);
+
+#endif

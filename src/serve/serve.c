@@ -1,0 +1,364 @@
+#include "serve/serve.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "serve/address.h"
+#include "serve/library.h"
+
+#define SECOND_NS      1000000000ull
+#define EXCHANGE_NS    (10 * SECOND_NS) /* for a request and its answer, and between two */
+#define MOST_CLIENTS   32u              /* one more: the longest without a request goes */
+#define ROOM           (MOST_CLIENTS + 16)
+#define MOST_WAITING   8u
+#define REQUEST_BYTES  (16u << 10) /* line and headers of a request, and those of the answer */
+#define PASSES         64          /* of the library in a round, as long as it has more to do */
+#define NOTHING_POLICY "default-src 'none'; frame-ancestors 'none'"
+
+struct client {       /* a connection */
+    bool used, asked; /* asked: a request is there, whole */
+    bool over;        /* it was shut down, and will be closed */
+    int fd;
+    uint64_t since_ns; /* it came, or its last request was done */
+    struct MHD_Connection *waiting;
+    uint64_t until_ns;
+};
+
+struct exchange { /* a request */
+    struct serve_request request;
+    bool began;
+};
+
+struct serve {
+    struct serve_owner owner;
+    struct MHD_Daemon *daemon;
+    int epoll;
+    char address[SERVE_ADDRESS_BYTES];
+    struct client clients[ROOM];
+    unsigned count, waiting;
+    bool closing;
+};
+
+/* ---- connections ---- */
+
+static void hang_up(struct client *c)
+{
+    if (!c->over)
+        (void)shutdown(c->fd, SHUT_RDWR);
+    c->over = true;
+}
+
+static void make_room(struct serve *s)
+{
+    struct client *oldest = NULL;
+    for (unsigned i = 0; i < ROOM; i++) {
+        struct client *c = &s->clients[i];
+        if (c->used && !c->asked && !c->over && (!oldest || c->since_ns < oldest->since_ns))
+            oldest = c;
+    }
+    if (oldest)
+        hang_up(oldest);
+}
+
+static void on_connection(void *arg, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct serve *s = arg;
+    struct client *c = *context;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (c) {
+            *c = (struct client){.used = false};
+            s->count--;
+        }
+        *context = NULL;
+        return;
+    }
+    const union MHD_ConnectionInfo *fd =
+        mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    for (unsigned i = 0; fd && !c && i < ROOM; i++)
+        if (!s->clients[i].used)
+            c = &s->clients[i];
+    if (!c)
+        return;
+    if (s->count >= MOST_CLIENTS)
+        make_room(s);
+    *c = (struct client){.used = true, .fd = fd->connect_fd, .since_ns = clock_monotonic_ns()};
+    s->count++;
+    *context = c;
+}
+
+static struct client *client_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        mhd.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct serve *s = arg;
+    struct exchange *e = *state;
+    struct client *c = client_of(connection);
+    (void)code;
+    if (c) {
+        c->asked = false;
+        c->since_ns = clock_monotonic_ns();
+    }
+    if (e && e->request.state)
+        s->owner.forget(s->owner.arg, e->request.state);
+    free(e);
+    *state = NULL;
+}
+
+static void look_after(struct serve *s)
+{
+    const uint64_t now = clock_monotonic_ns();
+    for (unsigned i = 0; i < ROOM; i++) {
+        struct client *c = &s->clients[i];
+        if (!c->used)
+            continue;
+        if (c->waiting && now >= c->until_ns) {
+            struct MHD_Connection *connection = c->waiting;
+            c->waiting = NULL;
+            c->since_ns = now;
+            s->waiting--;
+            mhd.resume_connection(connection);
+        } else if (!c->waiting && now - c->since_ns > EXCHANGE_NS) {
+            hang_up(c);
+        }
+    }
+}
+
+/* ---- requests ---- */
+
+static enum MHD_Result send_reply(struct MHD_Connection *connection, struct serve_reply *reply)
+{
+    const bool failed = buffer_failed(&reply->body);
+    const unsigned status = failed ? MHD_HTTP_INTERNAL_SERVER_ERROR : reply->status;
+    char *body = failed ? NULL : reply->body.data;
+    struct MHD_Response *response =
+        mhd.create_response_from_buffer(body ? reply->body.size_bytes : 0, body,
+                                        body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+    if (!response || failed)
+        buffer_release(&reply->body);
+    if (!response)
+        return MHD_NO;
+    const char *const headers[][2] = {
+        {"Content-Type", reply->type},
+        {"Content-Encoding", reply->coding},
+        {"Content-Security-Policy", reply->policy ? reply->policy : NOTHING_POLICY},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cache-Control", "no-store"},
+        {"Allow", status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL}};
+    enum MHD_Result result = MHD_YES;
+    for (size_t i = 0; result == MHD_YES && i < sizeof headers / sizeof *headers; i++)
+        if (headers[i][1])
+            result = mhd.add_response_header(response, headers[i][0], headers[i][1]);
+    if (result == MHD_YES)
+        result = mhd.queue_response(connection, status, response);
+    mhd.destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *why)
+{
+    struct serve_reply reply = {.status = status, .type = "text/plain; charset=utf-8"};
+    buffer_append_text(&reply.body, why);
+    return send_reply(connection, &reply);
+}
+
+struct hosts {
+    unsigned count;
+    bool own;
+};
+
+static enum MHD_Result count_host(void *arg, enum MHD_ValueKind kind, const char *key,
+                                  const char *value)
+{
+    struct hosts *h = arg;
+    (void)kind;
+    if (!strcasecmp(key, "Host")) {
+        h->count++;
+        h->own = value && address_is_own_host(value);
+    }
+    return MHD_YES;
+}
+
+/* The answer of the owner, now or later. */
+static enum MHD_Result ask_owner(struct serve *s, struct MHD_Connection *connection,
+                                 struct client *c, struct exchange *e)
+{
+    struct serve_reply reply = {.status = MHD_HTTP_OK, .type = "text/plain; charset=utf-8"};
+    s->owner.answer(s->owner.arg, &e->request, &reply);
+    if (!reply.wait_ns)
+        return send_reply(connection, &reply);
+    buffer_release(&reply.body);
+    if (s->waiting >= MOST_WAITING)
+        return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                      "too many requests wait for their answers\n");
+    s->waiting++;
+    c->waiting = connection;
+    c->until_ns = clock_monotonic_ns() + reply.wait_ns;
+    e->request.again = true;
+    mhd.suspend_connection(connection);
+    return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_bytes, void **state)
+{
+    struct serve *s = arg;
+    struct client *c = client_of(connection);
+    struct exchange *e = *state;
+    struct hosts hosts = {0};
+    (void)version, (void)upload, (void)upload_bytes;
+    if (!c || s->closing)
+        return MHD_NO;
+    if (!e) {
+        *state = e = calloc(1, sizeof *e);
+        c->asked = true;
+        if (!e)
+            return MHD_NO;
+        if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+            return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+        return MHD_YES; /* it comes again when the headers are dealt with */
+    }
+    if (!e->began) {
+        e->began = true;
+        mhd.get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
+        if (hosts.count != 1 || !hosts.own)
+            return refuse(connection, MHD_HTTP_MISDIRECTED_REQUEST,
+                          "the Host header must name this machine: localhost or a loopback "
+                          "address\n");
+    }
+    if (*upload_bytes) /* a GET needs none */
+        return MHD_NO;
+    e->request.path = url;
+    e->request.connection = connection;
+    return ask_owner(s, connection, c, e);
+}
+
+const char *serve_argument(const struct serve_request *request, const char *name)
+{
+    return mhd.lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+const char *serve_header(const struct serve_request *request, const char *name)
+{
+    return mhd.lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+/* ---- the server ---- */
+
+static int name_address(struct serve *s, int fd, struct error *err)
+{
+    struct sockaddr_storage bound;
+    socklen_t bytes = sizeof bound;
+    char host[INET6_ADDRSTRLEN];
+    const struct sockaddr_in *v4 = (const void *)&bound;
+    const struct sockaddr_in6 *v6 = (const void *)&bound;
+    if (getsockname(fd, (struct sockaddr *)&bound, &bytes))
+        return error_system(err, "cannot ask for the address of the socket");
+    if (bound.ss_family == AF_INET6)
+        snprintf(s->address, sizeof s->address, "[%s]:%u",
+                 inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host), ntohs(v6->sin6_port));
+    else
+        snprintf(s->address, sizeof s->address, "%s:%u",
+                 inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host), ntohs(v4->sin_port));
+    return 0;
+}
+
+/* A listening socket, or -1. */
+static int open_socket(const char *text, struct error *err)
+{
+    struct sockaddr_storage address;
+    socklen_t bytes;
+    const int on = 1;
+    if (address_parse(text, &address, &bytes, err))
+        return -1;
+    int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) &&
+        !bind(fd, (struct sockaddr *)&address, bytes) && !listen(fd, SOMAXCONN))
+        return fd;
+    error_system(err, "cannot listen on %s", text);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+struct serve *serve_open(const char *address, const struct serve_owner *owner, struct error *err)
+{
+    int fd = open_socket(address, err);
+    if (fd < 0)
+        return NULL;
+    const char *why = microhttpd_load();
+    struct serve *s = why ? NULL : calloc(1, sizeof *s);
+    if (why)
+        error_set(err, ERROR_UNSUPPORTED,
+                  "cannot load libmicrohttpd (%s); 'apt-get install libmicrohttpd12'", why);
+    else if (!s)
+        error_set(err, ERROR_MEMORY, "out of memory");
+    if (!s || name_address(s, fd, err)) {
+        free(s);
+        close(fd);
+        return NULL;
+    }
+    s->owner = *owner;
+    s->daemon = mhd.start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, ROOM,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)0, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_END);
+    const union MHD_DaemonInfo *info =
+        s->daemon ? mhd.get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+    if (!info) {
+        error_set(err, ERROR_UNSUPPORTED, "libmicrohttpd cannot be started on %s", address);
+        if (s->daemon)
+            mhd.stop_daemon(s->daemon);
+        else
+            close(fd);
+        free(s);
+        return NULL;
+    }
+    s->epoll = info->epoll_fd;
+    return s;
+}
+
+void serve_close(struct serve *s)
+{
+    if (!s)
+        return;
+    s->closing = true;
+    for (unsigned i = 0; i < ROOM; i++)
+        if (s->clients[i].waiting)
+            mhd.resume_connection(s->clients[i].waiting);
+    mhd.run(s->daemon);
+    mhd.stop_daemon(s->daemon);
+    free(s);
+}
+
+const char *serve_address(const struct serve *s) { return s->address; }
+
+int serve_descriptor(const struct serve *s) { return s->epoll; }
+
+void serve_round(struct serve *s)
+{
+    MHD_UNSIGNED_LONG_LONG soon;
+    int passes = 0;
+    look_after(s);
+    do
+        mhd.run(s->daemon);
+    while (++passes < PASSES && mhd.get_timeout(s->daemon, &soon) == MHD_YES && !soon);
+}
