@@ -200,7 +200,8 @@ size_t explain_choose(const struct model *m, const struct explain_wish *wish,
         moments[0] = one_of_four(&r, wish->at);
         return 1;
     }
-    struct explain_moment o = {.at = wish->at, .time_ns = wish->time_ns, .nearest = EXPLAIN_NONE};
+    struct explain_moment o = {
+        .at = wish->at, .label = wish->label, .time_ns = wish->time_ns, .nearest = EXPLAIN_NONE};
     if (wish->at == EXPLAIN_MARK && !find_mark(&r, wish->label, &o))
         return 0;
     if (wish->at == EXPLAIN_TIME && (o.time_ns < image->start_ns || o.time_ns > image->end_ns ||

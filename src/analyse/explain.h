@@ -48,7 +48,7 @@ enum explain_part {
 struct explain_moment {
     enum explain_at at;
     unsigned also;     /* those of the first four that do not differ from it: a bit each, 1 << at */
-    const char *label; /* EXPLAIN_MARK: the mark's; belongs to the image */
+    const char *label; /* EXPLAIN_MARK: the mark's, of the image; EXPLAIN_TIME: of the wish */
     uint64_t time_ns;  /* of what is explained */
     size_t split;      /* of the image: the measurement; EXPLAIN_NONE: there is none */
     size_t nearest;    /* without one: the nearest of the image, of whatever time; EXPLAIN_NONE: the
@@ -59,7 +59,7 @@ struct explain_moment {
 struct explain_wish {
     enum explain_at at;
     uint64_t time_ns;  /* EXPLAIN_TIME: since the start of the recording */
-    const char *label; /* EXPLAIN_MARK */
+    const char *label; /* EXPLAIN_MARK: its name; EXPLAIN_TIME: as it was written */
 };
 
 /* An explanation. The parts add up to resident_bytes; without a measurement to what is known. */

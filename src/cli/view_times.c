@@ -37,14 +37,14 @@ static bool side(const struct times *t, const char *text, size_t n, uint64_t lea
     char duration[64];
     if (!n)
         return true;
+    if (!marked && n < sizeof duration) {
+        memcpy(duration, text, n);
+        duration[n] = 0;
+        if (human_parse_duration(duration, ns))
+            return true;
+    }
     *ns = marked ? find_mark(t, text + prefix, n - prefix, least) : find_mark(t, text, n, least);
-    if (*ns != UINT64_MAX)
-        return true;
-    if (marked || n >= sizeof duration)
-        return false;
-    memcpy(duration, text, n);
-    duration[n] = 0;
-    return human_parse_duration(duration, ns);
+    return *ns != UINT64_MAX;
 }
 
 /* Names of marks, as many as fit a line. */

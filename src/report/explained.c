@@ -37,6 +37,24 @@ static int no_such_mark(const struct trace_info *info, const char *label, struct
     return -1;
 }
 
+/* A moment at which something ran: of any other there is nothing to explain. */
+static int check_time(const struct trace_info *info, const struct explain_wish *wish,
+                      struct error *err)
+{
+    uint64_t first = UINT64_MAX, last = 0;
+    for (uint32_t i = 0; i < info->image_count; i++) {
+        const struct trace_image *image = &info->images[i];
+        first = image->start_ns < first ? image->start_ns : first;
+        last = image->end_ns > last ? image->end_ns : last;
+    }
+    if (!info->image_count || (wish->time_ns >= first && wish->time_ns <= last))
+        return 0;
+    char from[HUMAN_TEXT_BYTES], to[HUMAN_TEXT_BYTES];
+    return error_set(err, ERROR_USAGE,
+                     "--at: nothing ran at '%s'; the recording's processes ran from %s to %s",
+                     wish->label, human_duration(from, first), human_duration(to, last));
+}
+
 int explained_wish(const char *at, const struct trace_info *info, struct explain_wish *wish,
                    struct error *err)
 {
@@ -52,7 +70,8 @@ int explained_wish(const char *at, const struct trace_info *info, struct explain
     const char *label = prefixed ? at + sizeof MARK_PREFIX - 1 : at;
     if (!prefixed && !has_mark(info, label) && human_parse_duration(at, &wish->time_ns)) {
         wish->at = EXPLAIN_TIME;
-        return 0;
+        wish->label = at;
+        return check_time(info, wish, err);
     }
     if (!has_mark(info, label))
         return no_such_mark(info, label, err);

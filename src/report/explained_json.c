@@ -21,11 +21,7 @@ static void write_head(struct json *j, const struct trace_image *image, const st
 {
     const struct explain_moment *o = &e->moment;
     const bool measured = o->split != EXPLAIN_NONE;
-    char time[HUMAN_TEXT_BYTES];
-    json_text(j, "at",
-              o->at == EXPLAIN_MARK   ? o->label
-              : o->at == EXPLAIN_TIME ? human_duration(time, o->time_ns)
-                                      : explain_at_name(o->at));
+    json_text(j, "at", o->at >= EXPLAIN_FOUR ? o->label : explain_at_name(o->at));
     json_open_array(j, "also");
     for (enum explain_at i = 0; i < EXPLAIN_FOUR; i++)
         if (o->also & 1u << i)

@@ -77,9 +77,11 @@ static void resident_values(const struct model *m, const struct report_options *
         v->unknown[GATE_RSS] = "the resident size was not measured";
     if (!split)
         v->unknown[GATE_GAP] = "the resident size was not measured by kind of mapping";
-    if (filters_blocks(o))
+    if (filters_blocks(o)) {
+        v->value[GATE_RSS] = v->value[GATE_GAP] = 0; /* unknown is not above */
         v->unknown[GATE_RSS] = v->unknown[GATE_GAP] =
             "what is resident cannot be told apart by a filter of blocks";
+    }
 }
 
 void gate_values_of(const struct model *m, const struct report_options *o, struct gate_values *v)

@@ -112,6 +112,9 @@ class Explain(unittest.TestCase):
         self.adds_up(outside)
         self.assertLess(outside["live_bytes"], full["live_bytes"] / 5)
         self.assertIn("at the mark 'full'", mallow("report", "--at", "mark:full", p.path))
+        time = f"{process['duration_ns'] // 2}ns"
+        self.assertEqual([e["at"] for e in json.loads(mallow("report", "--json", "--at", time, p.path))["processes"][0]
+                          ["explained"]], [time])
         wrong = mallow("report", "--at", "nowhere", p.path, status=2)
         self.assertIn("'full', 'thin ned'", wrong)
         self.assertEqual(process["pid"], p.pid)

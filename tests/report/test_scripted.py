@@ -104,6 +104,7 @@ class Gates(unittest.TestCase):
         self.gate("gap=0", 1)
         self.assertIn("not known", self.gate("rss=1G,peak=1G", 3, "--size", "1..")[0])
         self.assertIn("not known", self.gate("gap=1G", 3, "--time", "1h..")[0])
+        self.assertIn("not known", self.gate("rss=1,gap=1", 3, "--function", "main")[0])  # nor above
         self.assertEqual(len(self.gate("gap=1G,peak=1", 1, "--size", "1..")), 2)  # above outweighs not known
 
     def test_several_at_once(self):
@@ -191,11 +192,31 @@ class Marks(unittest.TestCase):
         document = json.loads(mallow("diff", "--json", "--time", "start..done", RECORDING, RECORDING).stdout)
         self.assertEqual([document[side]["totals"]["calls"] for side in ("old", "new")], [STACKS, STACKS])
 
+    def test_a_mark_that_reads_like_a_time(self):
+        path = os.path.join(FOLDER.name, "time.mlw")
+        with subprocess.Popen([MALLOW, "record", "-q", "-o", path, "--", SCRIPTED], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, env=ENVIRONMENT) as p:
+            pid = p.stdout.readline().decode().strip()
+            mallow("control", pid, "mark", "0")
+            p.stdin.close()
+        self.assertEqual(p.returncode, 0)
+
+        def calls(time):
+            return json.loads(mallow("report", "--json", "--time", time, path).stdout)["processes"][0]["allocations"]
+        self.assertEqual(calls("0..done"), calls("..done"))
+        self.assertLess(calls("mark:0.."), STACKS)
+
     def test_what_is_no_range(self):
         for time in ("done..start", "nope..", "..nope", "mark:1s..", "start"):
             said = mallow("report", "--time", time, RECORDING, status=2).stderr
             self.assertEqual(said.count("\n"), 1, said)
         self.assertIn("the marks 'start', 'done'", mallow("report", "--time", "nope..", RECORDING, status=2).stderr)
+
+    def test_a_moment_at_which_nothing_ran(self):
+        for at in ("0", "10h"):
+            said = mallow("report", "--at", at, RECORDING, status=2).stderr
+            self.assertIn(f"nothing ran at '{at}'", said)
+            self.assertEqual(said.count("\n"), 1, said)
 
     def test_marks_are_shown(self):
         process = report()["processes"][0]
