@@ -16,7 +16,7 @@ int fault_sums_of(struct fault_sums *s, const struct trace_image *image, uint64_
     s->block = calloc((size_t)image->stacks + 1, sizeof *s->block);
     s->mapping = calloc((size_t)image->stacks + 1, sizeof *s->mapping);
     if (!s->block || !s->mapping)
-        return error_set(err, ERROR_MEMORY, "no memory for the faults of process %u", image->pid);
+        return error_memory_for(err, "the faults of process %u", image->pid);
     for (uint32_t i = 0; i < image->fault_count; i++) {
         const struct trace_fault *f = &image->faults[i];
         const bool major = f->what & MLW_FAULT_MAJOR;

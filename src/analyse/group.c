@@ -9,8 +9,7 @@ long group_start(const struct model *m, struct cursor **cursors, struct error *e
     size_t n = 0;
     *cursors = malloc((model_distinct_stacks(m) + 1) * sizeof **cursors);
     if (!*cursors)
-        return error_set(err, ERROR_MEMORY, "no memory for the call sites of process %u",
-                         image->pid);
+        return error_memory_for(err, "the call sites of process %u", image->pid);
     for (uint32_t i = 0; i <= image->stacks; i++) {
         if (stacks[i].calls || stacks[i].peak_blocks || stacks[i].live_blocks ||
             stacks[i].temporary)
@@ -108,7 +107,7 @@ long group_frames(const struct model *m, const struct frame_source *source, enum
         n += i == 0 || cursors[i].frame != cursors[i - 1].frame;
     *groups = calloc(n + 1, sizeof **groups);
     if (!*groups)
-        return error_set(err, ERROR_MEMORY, "no memory for %zu groups of stacks", n);
+        return error_memory_for(err, "%zu groups of stacks", n);
     struct group *g = *groups - 1;
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || cursors[i].frame != cursors[i - 1].frame)

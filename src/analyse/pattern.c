@@ -15,7 +15,7 @@ int pattern_compile(struct pattern *p, const char *text, struct error *err)
         return 0;
     char *inner = strndup(text + 1, n - 2);
     if (!inner)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     int bad = regcomp(&p->regex, inner, REG_EXTENDED | REG_NOSUB);
     free(inner);
     if (bad) {

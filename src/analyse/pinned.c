@@ -62,7 +62,7 @@ struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t
     if (failed) {
         free(r);
         free(heap_of);
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     r->image = image;
@@ -93,7 +93,7 @@ static int room_for(struct pinned_reader *r, uint32_t slot, struct error *err)
         room = room > UINT32_MAX / 2 ? UINT32_MAX : room * 2;
     struct live *live = realloc(r->live, room * sizeof *live);
     if (!live)
-        return error_set(err, ERROR_MEMORY, "no memory for %u live blocks", slot);
+        return error_memory_for(err, "%u live blocks", slot);
     memset(live + r->room, 0, (room - r->room) * sizeof *live);
     r->live = live;
     r->room = room;
@@ -207,7 +207,7 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
             return -1;
         if (kind != TRACE_ALLOC) {
             if (!release(r, b, i))
-                return error_set(err, ERROR_MEMORY, "no memory for the caches of threads");
+                return error_memory_for(err, "the caches of threads");
             continue;
         }
         const uint64_t usable = b->usable[i] > b->size[i] ? b->usable[i] : b->size[i];
@@ -226,7 +226,7 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
         if (r->glibc &&
             (b->path[i] & (MLW_PATH_NON_MAIN | MLW_PATH_MMAPPED)) == MLW_PATH_NON_MAIN &&
             !note_heap(r, b->address[i], usable, b->thread[i], inherited))
-            return error_set(err, ERROR_MEMORY, "no memory for %u heaps", r->heap_count);
+            return error_memory_for(err, "%u heaps", r->heap_count);
     }
     return 1;
 }
@@ -521,7 +521,7 @@ static int take_moment(struct pinned_reader *r, struct error *err)
     free(list);
     if (done && r->glibc)
         done = add_arenas(r, p);
-    return done ? 0 : error_set(err, ERROR_MEMORY, "no memory for what lies between live blocks");
+    return done ? 0 : error_memory_for(err, "what lies between live blocks");
 }
 
 int pinned_finish(struct pinned_reader *r, struct error *err)

@@ -152,7 +152,7 @@ no_memory:
     free(site_of);
     free(f.table);
     sites_release(s);
-    return error_set(err, ERROR_MEMORY, "no memory for the call sites of process %u", image->pid);
+    return error_memory_for(err, "the call sites of process %u", image->pid);
 }
 
 void sites_release(struct sites *s)

@@ -55,7 +55,7 @@ int suppressions_read(struct suppressions *s, const char *path, struct error *er
             status = error_set(err, ERROR_FORMAT, "%s:%u: no pattern behind %.*s", path, line,
                                (int)(pattern - p), p);
         else if (add(s, pattern, whole_stack, line))
-            status = error_set(err, ERROR_MEMORY, "out of memory");
+            status = error_memory(err);
     }
     if (!status && ferror(f))
         status = error_system(err, "cannot read suppressions from %s", path);

@@ -12,7 +12,7 @@
 
 struct buffer {
     char *data;            /* never NULL after buffer_text; a NUL stands behind size_bytes */
-    size_t size_bytes;     /* what has been appended, without the NUL */
+    size_t size_bytes;     /* the appended text, without the NUL */
     size_t capacity_bytes; /* private */
     bool failed;           /* private */
 };

@@ -2,6 +2,7 @@
 #include "error.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -26,6 +27,20 @@ static void append(struct error *e, size_t n, const char *format, ...)
     va_start(ap, format);
     text_format(e->text + n, sizeof e->text - n, format, ap);
     va_end(ap);
+}
+
+int error_memory(struct error *e) { return error_set(e, ERROR_MEMORY, "out of memory"); }
+
+int error_memory_for(struct error *e, const char *format, ...)
+{
+    va_list ap;
+    e->kind = ERROR_MEMORY;
+    e->number = 0;
+    int n = snprintf(e->text, sizeof e->text, "out of memory: ");
+    va_start(ap, format);
+    text_format(e->text + n, sizeof e->text - (size_t)n, format, ap);
+    va_end(ap);
+    return -1;
 }
 
 int error_system(struct error *e, const char *format, ...)

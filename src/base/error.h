@@ -19,8 +19,8 @@ enum error_kind {
 struct error {
     enum error_kind kind;
     int number;     /* errno, when kind is ERROR_SYSTEM */
-    char text[512]; /* one line, no newline, fit for a terminal (base/text.h); says what was tried,
-                     * on what, and why it failed */
+    char text[512]; /* one line, no newline, fit for a terminal (base/text.h); names the action, its
+                       object, and why it failed */
 };
 
 /* Sets the error, formatted as by text_printf; returns -1, so that `return error_set(...)` reads
@@ -29,7 +29,12 @@ struct error {
 int error_set(struct error *e, enum error_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same with `: ` and the text of errno behind it; keeps errno. */
+/* ERROR_MEMORY with "out of memory", and for the second with `: ` and what the memory was for. */
+int error_memory(struct error *e);
+int error_memory_for(struct error *e, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ERROR_SYSTEM with `: ` and the text of errno behind the formatted text; keeps errno. */
 int error_system(struct error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Puts `context: ` before the text that is there. Returns -1. */

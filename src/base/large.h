@@ -10,7 +10,7 @@
 
 /* realloc to `new_bytes` for an array of `old_bytes` (NULL and 0: a first one), in large pages once
  * it fills some; shrinks nothing. The result goes to free. NULL without memory: then the old array
- * is what it was. */
+ * is unchanged. */
 void *large_grow(void *old, size_t old_bytes, size_t new_bytes);
 
 #endif

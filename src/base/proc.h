@@ -1,8 +1,9 @@
 /* proc.h - the files of /proc/PID, opened and parsed in one place.
  *
- * Owns: the names and the text formats of maps, stat, status and environ. Refuses: to decide whom
- * to believe (trust/process.h checks owners and start times). What a process chooses itself (its
- * name, its paths, its environment) is returned as it stands: it goes to a terminal through text.h.
+ * Owns: the names and the text formats of maps, stat, status and environ. Refuses: to decide which
+ * process to trust (trust/process.h checks owners and start times). What a process chooses itself
+ * (its name, its paths, its environment) is returned as it stands: it goes to a terminal through
+ * text.h.
  *
  * A pid of 0 is the caller's own process. Descriptors are closed on exec. Tools only; any thread,
  * and no state but that of the objects below. */

@@ -116,7 +116,7 @@ size_t text_columns(const char *s)
 struct sink { /* one of the three */
     FILE *file;
     struct buffer *buffer;
-    char *at; /* with room for a NUL behind what is left */
+    char *at; /* with room for a NUL after the rest */
     size_t left;
     bool full;
 };

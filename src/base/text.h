@@ -48,7 +48,7 @@ size_t text_format(char *to, size_t room, const char *format, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
 /* JSON as it was serialized: the same characters as \uNNNN, which no terminal obeys and every
- * parser undoes; what is not UTF-8 becomes U+FFFD. A line end follows. */
+ * parser undoes; invalid UTF-8 becomes U+FFFD. A line end follows. */
 void text_put_json(FILE *out, const char *json);
 /* One character of a JSON string, as text_shown; quotes and backslashes are escaped as well. */
 size_t text_shown_json(const char *s, struct text_shown *out);

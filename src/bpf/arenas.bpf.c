@@ -54,7 +54,7 @@ static __always_inline void set_threshold(u64 bytes)
         lose(PROBE_LOST_TARGETS);
 }
 
-static __always_inline void tell(u32 probe, s64 a, s64 b, s64 c)
+static __always_inline void emit(u32 probe, s64 a, s64 b, s64 c)
 {
     struct arenas_event *e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
     u64 id = bpf_get_current_pid_tgid();
@@ -128,7 +128,7 @@ int at_site(struct pt_regs *ctx)
             value[i] = argument(registers, &site->argument[i]);
     if (site->probe == ARENAS_FREE_DYN_THRESHOLDS || site->probe == ARENAS_MMAP_THRESHOLD)
         set_threshold(value[0]);
-    tell(site->probe, value[0], value[1], value[2]);
+    emit(site->probe, value[0], value[1], value[2]);
     return 0;
 }
 
@@ -176,9 +176,9 @@ int sbrk_leave(struct pt_regs *ctx)
         return 0;
     s64 by = e.first;
     if (by > 0)
-        tell(ARENAS_SBRK_MORE, ctx->ax, by, 0);
+        emit(ARENAS_SBRK_MORE, ctx->ax, by, 0);
     else
-        tell(ARENAS_SBRK_LESS, ctx->ax + by, -by, 0);
+        emit(ARENAS_SBRK_LESS, ctx->ax + by, -by, 0);
     return 0;
 }
 
@@ -186,7 +186,7 @@ SEC("uprobe")
 int heap_made(struct pt_regs *ctx)
 {
     if (wanted() && ctx->ax)
-        tell(ARENAS_HEAP_NEW, ctx->ax, user_word(ctx->ax + SIZE_OF_HEAP), 0);
+        emit(ARENAS_HEAP_NEW, ctx->ax, user_word(ctx->ax + SIZE_OF_HEAP), 0);
     return 0;
 }
 
@@ -197,7 +197,7 @@ static __always_inline void look_at_limits(u64 limits)
     if (now == threshold())
         return;
     set_threshold(now);
-    tell(ARENAS_LIMITS, now, user_word(limits), (u32)user_word(limits + places.fixed) != 0);
+    emit(ARENAS_LIMITS, now, user_word(limits), (u32)user_word(limits + places.fixed) != 0);
 }
 
 SEC("uprobe")
@@ -207,7 +207,7 @@ int sysmalloc_enter(struct pt_regs *ctx)
         return 0;
     look_at_limits(ctx->ip + places.limits_too);
     if (ctx->si == ctx->ip + places.main_arena)
-        tell(ARENAS_MAIN, ctx->si, 0, 0);
+        emit(ARENAS_MAIN, ctx->si, 0, 0);
     else
         enter(IN_SYSMALLOC, ctx->si, 0, 0);
     return 0;
@@ -221,7 +221,7 @@ int sysmalloc_leave(struct pt_regs *ctx)
         return 0;
     u64 heap = user_word(e.first + TOP_OF_ARENA) & ~(HEAP_BYTES - 1ull);
     if (heap)
-        tell(ARENAS_GROWN, heap, user_word(heap + SIZE_OF_HEAP), 0);
+        emit(ARENAS_GROWN, heap, user_word(heap + SIZE_OF_HEAP), 0);
     return 0;
 }
 
@@ -238,7 +238,7 @@ int get_leave(struct pt_regs *ctx)
 {
     struct entered e;
     if (leave(IN_GET, &e) && ctx->ax)
-        tell(ARENAS_GOT, ctx->ax, e.first, e.second);
+        emit(ARENAS_GOT, ctx->ax, e.first, e.second);
     return 0;
 }
 
@@ -246,7 +246,7 @@ SEC("uprobe")
 int retry(struct pt_regs *ctx)
 {
     if (wanted())
-        tell(ARENAS_RETRY, ctx->si, ctx->di, 0);
+        emit(ARENAS_RETRY, ctx->si, ctx->di, 0);
     return 0;
 }
 
@@ -254,7 +254,7 @@ SEC("uprobe")
 int lock_wait(struct pt_regs *ctx)
 {
     if (wanted())
-        tell(ARENAS_WAITED, ctx->di, 0, 0);
+        emit(ARENAS_WAITED, ctx->di, 0, 0);
     return 0;
 }
 
@@ -270,7 +270,7 @@ SEC("uprobe")
 int option_set(struct pt_regs *ctx)
 {
     if (wanted())
-        tell(ARENAS_MALLOPT, (s32)ctx->di, (s32)ctx->si, 0);
+        emit(ARENAS_MALLOPT, (s32)ctx->di, (s32)ctx->si, 0);
     return 0;
 }
 
@@ -280,7 +280,7 @@ int complaint(struct pt_regs *ctx)
     /* By its address: the text itself may not have been read into memory yet. */
     if (!places.double_free || ctx->di != ctx->ip + places.double_free || !wanted())
         return 0;
-    tell(ARENAS_TCACHE_DOUBLE_FREE, 0, 0, 0);
+    emit(ARENAS_TCACHE_DOUBLE_FREE, 0, 0, 0);
     return 0;
 }
 
@@ -309,11 +309,11 @@ int BPF_PROG(memory_call, struct pt_regs *regs, long id)
     u64 heap = address & ~(HEAP_BYTES - 1ull);
     if (id == CALL_MUNMAP) {
         if (address == heap && bytes == HEAP_BYTES)
-            tell(ARENAS_HEAP_FREE, heap, 0, 0);
+            emit(ARENAS_HEAP_FREE, heap, 0, 0);
     } else if (advice == ADVICE_DONTNEED && address != heap &&
                address + bytes == heap + user_word(heap + SIZE_OF_HEAP))
         /* malloc_trim gives back what lies inside; only a heap's end is its end */
-        tell(ARENAS_HEAP_LESS, heap, address - heap, 0);
+        emit(ARENAS_HEAP_LESS, heap, address - heap, 0);
     return 0;
 }
 
@@ -328,7 +328,7 @@ struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 65536);
     __type(key, struct heap_key);
-    __type(value, u64); /* the bytes last told */
+    __type(value, u64); /* the bytes last reported */
 } heaps SEC(".maps");
 
 static __always_inline bool begins_arena(u64 address)
@@ -350,9 +350,9 @@ static __always_inline void look_at_new_heap(void)
     struct heap_key key = {.heap = e.first, .pid = bpf_get_current_pid_tgid() >> 32};
     if (bpf_map_update_elem(&heaps, &key, &bytes, BPF_ANY))
         lose(PROBE_LOST_EVENTS);
-    tell(ARENAS_HEAP_NEW, e.first, bytes, arena);
+    emit(ARENAS_HEAP_NEW, e.first, bytes, arena);
     if ((arena & ~(HEAP_BYTES - 1ull)) == e.first)
-        tell(ARENAS_GOT, arena, 0, 0);
+        emit(ARENAS_GOT, arena, 0, 0);
 }
 
 struct bpf_map;
@@ -366,7 +366,7 @@ static long look_at_heap(struct bpf_map *map, struct heap_key *key, u64 *told, v
     if (bpf_probe_read_user(&now, sizeof now, (void *)(key->heap + SIZE_OF_HEAP)) || now == *told)
         return 0;
     *told = now;
-    tell(ARENAS_GROWN, key->heap, now, 0);
+    emit(ARENAS_GROWN, key->heap, now, 0);
     return 0;
 }
 
@@ -395,7 +395,7 @@ int BPF_PROG(call_enter, struct pt_regs *regs, long id)
         if (second && chunk == (second | 2)) {
             if (second > threshold() && second < DYNAMIC_MAX)
                 set_threshold(second);
-            tell(ARENAS_UNMAPPED, second, 0, 0);
+            emit(ARENAS_UNMAPPED, second, 0, 0);
         }
         struct heap_key key = {.heap = first, .pid = bpf_get_current_pid_tgid() >> 32};
         if (second == HEAP_BYTES)
@@ -404,7 +404,7 @@ int BPF_PROG(call_enter, struct pt_regs *regs, long id)
     }
     case CALL_FUTEX:
         if (begins_arena(first) && !(second & 0x7f))
-            tell(ARENAS_WAITED, first, 0, 0);
+            emit(ARENAS_WAITED, first, 0, 0);
         break;
     case CALL_EXIT:
     case CALL_EXIT_GROUP: bpf_for_each_map_elem(&heaps, look_at_heap, NULL, 0); break;
@@ -423,11 +423,11 @@ int BPF_PROG(call_leave, struct pt_regs *regs, long result)
         u64 now = result;
         if (now == e.second)
             return 0;
-        tell(ARENAS_MAIN, 0, 0, 0);
+        emit(ARENAS_MAIN, 0, 0, 0);
         if (now > e.second)
-            tell(ARENAS_SBRK_MORE, now, now - e.second, 0);
+            emit(ARENAS_SBRK_MORE, now, now - e.second, 0);
         else
-            tell(ARENAS_SBRK_LESS, now, e.second - now, 0);
+            emit(ARENAS_SBRK_LESS, now, e.second - now, 0);
         return 0;
     }
     u64 heap = e.second & ~(HEAP_BYTES - 1ull);
@@ -435,7 +435,7 @@ int BPF_PROG(call_leave, struct pt_regs *regs, long result)
     u64 *told = bpf_map_lookup_elem(&heaps, &key);
     if (told) {
         *told = e.second + e.third - heap;
-        tell(ARENAS_GROWN, heap, *told, 0);
+        emit(ARENAS_GROWN, heap, *told, 0);
     } else if (heap == e.second)
         enter(IN_HEAP, heap, 0, 0);
     return 0;
@@ -465,7 +465,7 @@ int BPF_PROG(thread_ends, struct task_struct *task)
 {
     enum { GROUP_EXIT = 4 };
     if (task->pid != task->tgid && !(task->signal->flags & GROUP_EXIT) && wanted())
-        tell(ARENAS_THREAD_END, 0, 0, 0);
+        emit(ARENAS_THREAD_END, 0, 0, 0);
     return 0;
 }
 
@@ -476,6 +476,6 @@ int BPF_PROG(executes, struct task_struct *task)
     if (config.filter && !bpf_map_lookup_elem(&targets, &pid))
         return 0;
     bpf_map_delete_elem(&thresholds, &pid);
-    tell(ARENAS_EXEC, 0, 0, 0);
+    emit(ARENAS_EXEC, 0, 0, 0);
     return 0;
 }

@@ -66,7 +66,7 @@ static __always_inline u32 take_access(void)
     return found;
 }
 
-static __always_inline int tell(struct bpf_perf_event_data *ctx, u64 major)
+static __always_inline int emit(struct bpf_perf_event_data *ctx, u64 major)
 {
     u64 id = bpf_get_current_pid_tgid();
     u32 place = FAULTS_BUSY, how = take_access();
@@ -94,7 +94,7 @@ static __always_inline int fault(struct bpf_perf_event_data *ctx, u64 minor, u64
     if (!wanted())
         return 0;
     if (config.stream)
-        return tell(ctx, major);
+        return emit(ctx, major);
     struct probe_key k = {};
     key_who(&k);
     if (config.by & PROBE_BY_ADDRESS)

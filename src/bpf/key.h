@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-/* By what rows are told apart; a part of the key that is not asked for is zero in every row. */
+/* The key of a row; parts that are not asked for are zero in every row. */
 enum probe_by {
     PROBE_BY_PROCESS = 1,
     PROBE_BY_COMMAND = 2,
@@ -51,7 +51,7 @@ struct probe_config {
     __u32 max_depth; /* frames of a user stack */
     __u32 detail;    /* what the kind says */
     __u32 live;      /* net of frees */
-    __u32 pages;     /* what is known of a page goes before asking the process's map */
+    __u32 pages;     /* known pages come before a look-up in the process's map */
     __u32 stream;    /* every event goes to the ring buffer, and nothing is added up */
     __u64 own_inode; /* of a file that the recorder maps into the process; 0: none */
 };

@@ -1,4 +1,4 @@
-/* reclaim.bpf.c - what the kernel does to get pages back, and who waits for it. */
+/* reclaim.bpf.c - how the kernel reclaims pages, and which threads wait for it. */
 #include "bpf/vmlinux.h"
 
 #include "bpf/target.inc"
@@ -22,7 +22,7 @@ static __always_inline void count(u32 what, u64 calls, u64 pages, u64 ns, u64 sc
     if (config.stream) {
         /* What the kernel's own thread does belongs to no process. */
         if (calls && (what == RECLAIM_DIRECT || what == RECLAIM_GROUP))
-            tell_pages(what == RECLAIM_DIRECT ? PROBE_PAGES_RECLAIMED : PROBE_PAGES_GROUP, 0, pages,
+            emit_pages(what == RECLAIM_DIRECT ? PROBE_PAGES_RECLAIMED : PROBE_PAGES_GROUP, 0, pages,
                        ns);
         return;
     }
@@ -90,14 +90,14 @@ int BPF_PROG(scanned, int node, unsigned long pages, unsigned long reclaimed)
         bpf_get_current_comm(name, sizeof name);
         bool daemon = name[0] == 'k' && name[1] == 's' && name[2] == 'w' && name[3] == 'a' &&
                       name[4] == 'p' && name[5] == 'd';
-        if (daemon) /* it was awake before anybody looked */
+        if (daemon) /* it was awake before the probe began */
             begin(RECLAIM_DAEMON);
         if (daemon || wanted())
             count(daemon ? RECLAIM_DAEMON : RECLAIM_OTHER, 0, reclaimed, 0, pages);
     } else if (u->what == RECLAIM_DAEMON)
         count(u->what, 0, reclaimed, 0, pages);
     else
-        count(u->what, 0, 0, 0, pages); /* the end tells what was reclaimed */
+        count(u->what, 0, 0, 0, pages); /* the end carries the reclaimed pages */
     return 0;
 }
 
@@ -108,7 +108,7 @@ int BPF_PROG(kill, struct task_struct *task)
     if (!wanted_pid(pid))
         return 0;
     if (config.stream) {
-        tell_pages(PROBE_PAGES_KILLED, pid, 0, 0);
+        emit_pages(PROBE_PAGES_KILLED, pid, 0, 0);
         return 0;
     }
     struct probe_key k = {.what = RECLAIM_KILL};

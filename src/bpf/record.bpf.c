@@ -8,7 +8,8 @@
 
 /* A call between its entry and its return. */
 struct entered {
-    u64 sp; /* at the entry, which tells it from calls that it makes itself; 0: there is none */
+    u64 sp; /* at the entry, which distinguishes it from calls that it makes itself; 0: there is
+               none */
     u64 size, argument, stack;
     u64 result; /* where the block's address will stand; 0: it is returned */
     u32 op;
@@ -38,7 +39,7 @@ static __always_inline u64 product(u64 a, u64 b)
     return a * b;
 }
 
-/* What each process did that could not be told. */
+/* Losses of each process. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 16384);
@@ -74,7 +75,7 @@ static __always_inline struct record_event *new_event(u32 type, u64 address, u64
     return e;
 }
 
-static __always_inline void tell(u32 what, u32 op, u64 address, const struct entered *call)
+static __always_inline void emit(u32 what, u32 op, u64 address, const struct entered *call)
 {
     struct record_event *e = new_event(RECORD_EVENT, address, call ? call->size : 0);
     if (!e) {
@@ -135,7 +136,7 @@ int enters(struct pt_regs *ctx)
     if (config.by & PROBE_BY_STACK)
         call->stack = user_stack_of(ctx->ip, ctx->sp, ctx->bp);
     if (resizes && old)
-        tell(RECORD_RESIZES, cookie >> 8, old, NULL);
+        emit(RECORD_RESIZES, cookie >> 8, old, NULL);
     return 0;
 }
 
@@ -153,7 +154,7 @@ int leaves(struct pt_regs *ctx)
         if (!failed)
             bpf_probe_read_user(&address, sizeof address, (void *)call->result);
     }
-    tell(RECORD_ALLOCATED, call->op, address, call);
+    emit(RECORD_ALLOCATED, call->op, address, call);
     return 0;
 }
 
@@ -167,7 +168,7 @@ int releases(struct pt_regs *ctx)
         return 0;
     if (outer && ctx->sp < outer->sp && ++outer->inner < INNER_MAX)
         return 0; /* realloc moves the block */
-    tell(RECORD_RELEASED, bpf_get_attach_cookie(ctx) >> 8, ctx->di, NULL);
+    emit(RECORD_RELEASED, bpf_get_attach_cookie(ctx) >> 8, ctx->di, NULL);
     return 0;
 }
 

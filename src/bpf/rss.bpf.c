@@ -14,8 +14,8 @@ struct {
     __type(value, struct rss_process);
 } resident SEC(".maps");
 
-/* Shows where each processor's own data begins, which the kernel tells nobody: the distance from
- * the address that stands for a value on all of them to the value on one. */
+/* Shows where each processor's own data begins, which the kernel does not publish: the distance
+ * from the address that stands for a value on all of them to the value on one. */
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
@@ -24,7 +24,7 @@ struct {
 } ruler SEC(".maps");
 
 /* By way of memory, the verifier takes its address for a number, which may be added to. */
-static volatile u64 ruler_at, ruler_on[CPUS_MAX]; /* the same whoever writes them */
+static volatile u64 ruler_at, ruler_on[CPUS_MAX]; /* the same for every writer */
 
 static __always_inline u64 ruler_all(void)
 {
@@ -89,7 +89,7 @@ static __always_inline u64 size_of(const struct rss_process *p)
     return p->pages[RSS_FILE] + p->pages[RSS_ANONYMOUS] + p->pages[RSS_SHARED];
 }
 
-static __always_inline void tell(struct rss_process *p, u32 pid, u64 now, u64 size)
+static __always_inline void emit(struct rss_process *p, u32 pid, u64 now, u64 size)
 {
     struct rss_event *e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
     if (!e) {
@@ -139,9 +139,9 @@ int BPF_PROG(changed, struct mm_struct *mm, int member)
     } else {
         u64 pages = count_of(mm, member);
         u32 which = member & 3;
-        /* A peak must not fall through between two events: it is told when it is left. */
+        /* A peak must not fall through between two events: it is reported when it is left. */
         if (was > p->peak_told && which != RSS_SWAP && pages < p->pages[which])
-            tell(p, pid, now, was);
+            emit(p, pid, now, was);
         set(p, member, pages);
     }
     bpf_probe_read_kernel_str(p->command, sizeof p->command, owner->comm);
@@ -152,6 +152,6 @@ int BPF_PROG(changed, struct mm_struct *mm, int member)
     u64 moved = size > p->told ? size - p->told : p->told - size;
     if (moved < STEP_PAGES + (p->told >> 5) && now - p->told_ns < STEP_NS)
         return 0;
-    tell(p, pid, now, size);
+    emit(p, pid, now, size);
     return 0;
 }

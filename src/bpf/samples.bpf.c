@@ -12,7 +12,7 @@ struct {
     __type(value, struct samples_site);
 } sites SEC(".maps");
 
-/* Processes that told something: their ends are told, too. */
+/* Processes with events: their ends are reported, too. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 16384);
@@ -72,7 +72,7 @@ int at_site(struct pt_regs *ctx)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(becomes_another, struct task_struct *task)
 {
-    struct samples_event *e = begin(SAMPLES_EXEC); /* of everybody: it may be going to tell */
+    struct samples_event *e = begin(SAMPLES_EXEC); /* of all processes: it may be about to report */
     if (e)
         bpf_ringbuf_submit(e, 0);
     return 0;

@@ -16,7 +16,7 @@ enum sizes_form {
 
 enum { SIZES_CLASSES = 65 };
 
-/* One for each CPU; used when rows are told apart by size alone. */
+/* One for each CPU; used when the key of rows is the size alone. */
 struct sizes_class {
     __u64 calls, bytes;
 };

@@ -14,7 +14,7 @@ struct {
 static __always_inline void count(u64 in, u64 out, u64 major, u64 ns)
 {
     if (config.stream) {
-        tell_pages(in ? PROBE_PAGES_IN : out ? PROBE_PAGES_OUT : PROBE_PAGES_WAIT, 0, in + out, ns);
+        emit_pages(in ? PROBE_PAGES_IN : out ? PROBE_PAGES_OUT : PROBE_PAGES_WAIT, 0, in + out, ns);
         return;
     }
     struct probe_key k = {};

@@ -128,7 +128,7 @@ static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address
     bool why = cli->why != NULL;
     int status = (why ? heap_why : heap_who)(h, address, &steps, &count, &found);
     if (status)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (cli->json)
         status = heap_show_steps_json(h, steps, count, found, address, why, err);
     else

@@ -61,7 +61,7 @@ static int list_add(struct list *list, const char *text, size_t length, struct e
     if (more)
         list->text = more;
     if (!copy)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     list->text[list->count++] = copy;
     const char *fault = push_header_fault(copy);
     /* The value may be a secret: it is not repeated. */

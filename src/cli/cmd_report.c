@@ -156,6 +156,9 @@ static int run(const struct command *self, const void *options, char **operands,
     o.sources = cli->source_text ? o.look.source_root : NULL;
     if (cli->html && cli->json)
         return command_usage(self, "--html and --json are two reports; choose one of them");
+    if (cli->html && cli->at)
+        return command_usage(self,
+                             "--at is for the text and --json; on the page the time axis chooses");
     if (cli->heap && !cli->json)
         return command_usage(self, "--heap is for --json; the text and the page say it always");
     if (cli->frames == FRAMES_TABLE && !cli->json)

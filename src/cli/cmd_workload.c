@@ -222,7 +222,7 @@ static int gather(const struct workload_cli *o, char **files, int count, struct 
     char *text = strdup(buffer_text(&name));
     buffer_release(&name);
     if (!text)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     int fd = mkostemp(text, O_CLOEXEC);
     if (fd < 0)
         error_system(err, "cannot create %s", text);

@@ -178,8 +178,7 @@ static int write_junit(const struct gate *g, const char *subject, struct error *
                   of[GATE_ABOVE], of[GATE_UNKNOWN]);
     for (size_t i = 0; i < g->count; i++)
         append_case(&b, g, &g->cases[i]);
-    int status = buffer_failed(&b) ? error_set(err, ERROR_MEMORY, "out of memory")
-                                   : output_open(&o, g->options->junit, err);
+    int status = buffer_failed(&b) ? error_memory(err) : output_open(&o, g->options->junit, err);
     if (!status) {
         text_printf(o.file, JUNIT_HEAD "%s" JUNIT_TAIL, buffer_text(&b));
         status = output_close(&o, true, err);
@@ -193,7 +192,7 @@ int gate_finish(struct gate *g, const char *subject)
     struct error err;
     int status = EXIT_DONE;
     if (g->failed) {
-        error_set(&err, ERROR_MEMORY, "out of memory");
+        error_memory(&err);
         status = command_fail(g->self, &err);
     } else if (g->options->junit && write_junit(g, subject, &err)) {
         status = command_fail(g->self, &err);

@@ -57,7 +57,7 @@ static struct change *make_changes(struct heap *old, struct heap *new, enum heap
     const struct heap_row *after = before ? heap_table(new, by, &news, err) : NULL;
     struct change *c = before && after ? calloc(olds + news + 1, sizeof *c) : NULL;
     if (!c) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     for (size_t i = 0; i < olds; i++) {

@@ -253,7 +253,7 @@ static int put_tree(json_object *to, struct heap *h, struct error *err)
     struct heap_node *nodes;
     size_t count;
     if (heap_tree(h, NODES_MAX, &nodes, &count))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     json_object *list = json_object_new_array();
     for (size_t i = 0; i < count; i++) {
         char name[NAME_BYTES];

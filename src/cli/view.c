@@ -87,7 +87,7 @@ struct symbols *view_symbols(const struct view_options *v, struct error *err)
     if (v->debug_paths.count) {
         paths = calloc(v->debug_paths.count + 2, sizeof *paths);
         if (!paths) {
-            error_set(err, ERROR_MEMORY, "out of memory");
+            error_memory(err);
             return NULL;
         }
         memcpy(paths, v->debug_paths.items, v->debug_paths.count * sizeof *paths);

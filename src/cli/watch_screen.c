@@ -103,7 +103,7 @@ struct watch_screen *watch_screen_begin(struct watch_view *view, struct watch_ru
         s->out = open_memstream(&s->text, &s->text_bytes);
     if (!s || !s->out) {
         free(s);
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     s->view = view;

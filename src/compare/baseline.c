@@ -14,7 +14,7 @@ static void make_folders(char *path)
     for (char *p = path + 1; *p; p++)
         if (*p == '/') {
             *p = 0;
-            mkdir(path, 0777); /* what cannot be made is told when the file is opened */
+            mkdir(path, 0777); /* a failure is reported when the file is opened */
             *p = '/';
         }
 }

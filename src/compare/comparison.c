@@ -42,7 +42,7 @@ int candidate_init(struct candidate *c, const char *spec, size_t n, const char *
         most += spec[i] == '+';
     c->settings = calloc(most, sizeof(char *));
     if (!c->spec || !c->label || !c->settings)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < count; i++)
         c->settings[c->setting_count++] = common[i];
     c->alloc = c->spec;
@@ -147,7 +147,7 @@ static int run_side_by_side(const struct comparison *c, const size_t *order, jso
     }
     for (size_t k = 0; k < n; k++) {
         const struct replay_request request = request_of(c, order[k]);
-        struct error own; /* the first error is the one to tell */
+        struct error own; /* the first error is the one to report */
         runs[order[k]] = replaying_finish(&request, &started[k], failed ? &own : err);
         if (!runs[order[k]] && !failed)
             failed = error_prefix(err, "%s", c->candidates[order[k]].label);
@@ -173,7 +173,7 @@ static int run_round(struct comparison *c, size_t *order, size_t expected, struc
     size_t have = c->rounds * c->count;
     json_object **more = realloc(c->runs, (have + c->count) * sizeof *more);
     if (!more)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     c->runs = more;
     memset(c->runs + have, 0, c->count * sizeof *more);
     arrange(c, order);
@@ -184,7 +184,7 @@ static int run_round(struct comparison *c, size_t *order, size_t expected, struc
     return failed;
 }
 
-/* A round in turn, which warms the system's caches and tells whether the candidates can share a
+/* A round in turn, which warms the system's caches and shows whether the candidates can share a
  * processor; if they can, it does not count. */
 static int first_round(struct comparison *c, size_t *order, size_t expected, struct error *err)
 {

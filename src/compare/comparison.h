@@ -20,7 +20,7 @@ enum {
     COMPARISON_ROUNDS = 1000,
 };
 
-/* What is compared; all of them are better when smaller. */
+/* The figures compared; all are better when smaller. */
 enum comparison_metric {
     COMPARISON_CPU,
     COMPARISON_WALL,

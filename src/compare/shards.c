@@ -84,7 +84,7 @@ static int take_runs(struct shards_merged *m, json_object *one, struct compariso
     c->count = m->count;
     c->runs = calloc(n, sizeof(json_object *));
     if (!c->runs)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < n; i++) {
         json_object *run = json_object_array_get_idx(runs, i);
         if (strcmp(text_of(run, "candidate"), m->candidates[i % m->count].label) != 0)
@@ -152,7 +152,7 @@ int shards_merge(json_object *const *documents, size_t n, struct shards_merged *
     memset(seen, 0, sizeof seen);
     *m = (struct shards_merged){.count = 0};
     if (!(m->all = calloc(CORPUS_MAX + 1, sizeof *m->all)))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (size_t d = 0; d < n; d++) {
         json_object *corpus = array_of(documents[d], "corpus");
         if (take_shard(documents[d], seen, &of, err))

@@ -1,7 +1,7 @@
 /* shards.h - a corpus that is compared on several machines, a part on each, and put together again.
  *
  * Owns: which workloads a shard runs, and the merging of documents of `compare --corpus --json`.
- * What is merged was written elsewhere: every field is checked. One thread. */
+ * The documents were written elsewhere: every field is checked. One thread. */
 #ifndef MALLOW_COMPARE_SHARDS_H
 #define MALLOW_COMPARE_SHARDS_H
 

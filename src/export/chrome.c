@@ -1,5 +1,5 @@
-/* chrome.c - the trace event format of Chrome and Perfetto: counters of the heap and of what is
- * resident over time, threads as long as they lived, marks.
+/* chrome.c - the trace event format of Chrome and Perfetto: counters of the heap and of RSS over
+ * time, threads as long as they lived, marks.
  *
  * Time is cut into slices of equal length, so the file is as large for a day as for a second. In
  * each the counter shows the most that was live. */
@@ -174,7 +174,7 @@ static int one_image(struct chrome *c, uint32_t index, struct error *err)
     c->counts = calloc((size_t)image->max_slots + 1, 1);
     struct names *names = names_new(c->job->symbols, image, err);
     if (!c->size || !c->counts) {
-        error_set(err, ERROR_MEMORY, "no memory for live blocks");
+        error_memory_for(err, "live blocks");
     } else if (names) {
         beside(c, o);
         status = job_events(c->job, index, names, batch, c, err);

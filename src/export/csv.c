@@ -105,7 +105,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         lines_char(l, '\n');
         c->job->result->samples++;
     }
-    return buffer_failed(&c->text) ? error_set(err, ERROR_MEMORY, "no memory for call sites") : 0;
+    return buffer_failed(&c->text) ? error_memory_for(err, "call sites") : 0;
 }
 
 int export_csv(struct export_job *job, struct error *err)
@@ -115,7 +115,7 @@ int export_csv(struct export_job *job, struct error *err)
     int status = 0;
     c.lines = malloc(sizeof *c.lines);
     if (!c.lines)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     c.lines->out = job->out;
     c.lines->used = 0;
     lines_put(c.lines,
@@ -128,7 +128,7 @@ int export_csv(struct export_job *job, struct error *err)
         c.names = names_new(job->symbols, &info->images[i], err);
         c.sites = calloc((size_t)info->images[i].stacks + 1, sizeof *c.sites);
         status = !c.names   ? -1
-                 : !c.sites ? error_set(err, ERROR_MEMORY, "no memory for call sites")
+                 : !c.sites ? error_memory_for(err, "call sites")
                             : job_events(job, i, c.names, batch, &c, err);
         names_free(c.names);
         free(c.sites);

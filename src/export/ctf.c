@@ -1,4 +1,4 @@
-/* ctf.c - a trace in the Common Trace Format 1.8: a folder with a description (metadata) and two
+/* ctf.c - a trace in the Common Trace Format 1.8: a directory with a description (metadata) and two
  * files for each process, its calls and what happened beside them.
  *
  * A stack is described by `frame` events just before the first call that names it. Packets are made
@@ -137,7 +137,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         c->job->result->samples++;
     }
     if (buffer_failed(&c->calls.packet))
-        return error_set(err, ERROR_MEMORY, "no memory for a packet");
+        return error_memory_for(err, "a packet");
     return ferror(c->calls.out) ? error_system(err, "cannot write into %s", c->job->output) : 0;
 }
 
@@ -170,7 +170,7 @@ static int finish(struct stream *s, uint64_t lost, const char *folder, int statu
     if (status)
         return -1;
     if (memory)
-        return error_set(err, ERROR_MEMORY, "no memory for a packet");
+        return error_memory_for(err, "a packet");
     return bad ? error_system(err, "cannot write into %s", folder) : 0;
 }
 
@@ -182,7 +182,7 @@ static int write_calls(struct ctf *c, uint32_t index, struct error *err)
     c->described = calloc((size_t)image->stacks + 1, 1);
     c->names = names_new(c->job->symbols, image, err);
     if (!c->described)
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
     else if (c->names)
         c->calls.out = create(c->job->output, err, "calls-%u-%u", index, image->pid);
     if (c->calls.out)
@@ -256,7 +256,7 @@ static int write_state(struct ctf *c, uint32_t index, struct error *err)
     struct moment *m = calloc(
         (size_t)image->thread_count + image->note_count + image->resident_count + 2, sizeof *m);
     if (!m)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     s.out = create(c->job->output, err, "state-%u-%u", index, image->pid);
     if (!s.out) {
         free(m);
@@ -364,7 +364,7 @@ int export_ctf(struct export_job *job, struct error *err)
     const struct trace_info *info = trace_info(job->trace);
     struct ctf c = {.job = job};
     if (mkdir(job->output, 0777))
-        return error_system(err, "cannot make the folder %s", job->output);
+        return error_system(err, "cannot make the directory %s", job->output);
     int status = write_metadata(&c, err);
     for (uint32_t i = 0; i < info->image_count && !status; i++)
         if (job_has(job, &info->images[i]) && (write_calls(&c, i, err) || write_state(&c, i, err)))

@@ -1,7 +1,8 @@
 /* export.h - a recording in the formats of other tools.
  *
- * Owns: the table of formats, one file of this folder each. All stream: memory is that of a report
- * of one process at a time. Refuses: options, the opening of recordings, messages (see cli/). */
+ * Owns: the table of formats, one file of this directory each. All stream: memory is that of a
+ * report of one process at a time. Refuses: options, the opening of recordings, messages (see
+ * cli/). */
 #ifndef MALLOW_EXPORT_EXPORT_H
 #define MALLOW_EXPORT_EXPORT_H
 
@@ -18,7 +19,7 @@ enum export_flags {
     EXPORT_BY = 2,          /* has one value, which report_options.by chooses */
     EXPORT_ONE_PROCESS = 4, /* has no word for processes */
     EXPORT_BINARY = 8,      /* not for a terminal */
-    EXPORT_FOLDER = 16,     /* writes a new folder, not a stream */
+    EXPORT_FOLDER = 16,     /* writes a new directory, not a stream */
     EXPORT_DATABASE = 32    /* writes a file that it must be able to go back in */
 };
 
@@ -39,9 +40,9 @@ unsigned export_columns(const struct export_format *f);
 
 struct export_request {
     const struct export_format *format;
-    FILE *out;             /* for streams; the caller's. NULL for folders and databases */
-    const char *output;    /* for folders (made here, must not exist) and databases (replaced) */
-    const char *recording; /* path, to be named in the output */
+    FILE *out;          /* for streams; the caller's. NULL for directories and databases */
+    const char *output; /* for directories (made here, must not exist) and databases (replaced) */
+    const char *recording;                /* path, to be named in the output */
     const struct report_options *options; /* filters; by, by_given */
 };
 

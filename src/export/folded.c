@@ -42,7 +42,7 @@ static int process(void *arg, const struct model *m, struct names *names, struct
             break; /* they are in order */
         for (uint32_t at = sites.items[i].tip; at; at = sites.parent[at]) {
             if (!ARRAY_ROOM(f->path, depth + 1, f->room)) {
-                status = error_set(err, ERROR_MEMORY, "no memory for a stack");
+                status = error_memory_for(err, "a stack");
                 break;
             }
             f->path[depth++] = sites.frame[at];
@@ -74,7 +74,7 @@ int export_folded(struct export_job *job, struct error *err)
     struct folded f = {.job = job, .several = job_processes(job) > 1};
     f.lines = malloc(sizeof *f.lines);
     if (!f.lines)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     f.lines->out = job->out;
     f.lines->used = 0;
     int status = job_models(job, process, &f, err);

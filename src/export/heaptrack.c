@@ -191,11 +191,11 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         if (!before)
             put_time(w, b->time_ns[i]);
         if (b->kind[i] == TRACE_ALLOC) {
-            /* of before the window only what is still live at its start will be written */
+            /* of blocks before the window only those live at its start will be written */
             if (!job_call_passes(f, b, i))
                 continue;
             if (!number_pair(w, b->size[i], b->stack[i], &w->live[slot]))
-                return error_set(err, ERROR_MEMORY, "no memory for traces");
+                return error_memory_for(err, "traces");
             if (!before)
                 put_event(w, '+', w->live[slot]);
         } else if (w->live[slot]) {
@@ -231,7 +231,7 @@ int export_heaptrack(struct export_job *job, struct error *err)
     w.live = calloc((size_t)w.image->max_slots + 1, sizeof *w.live);
     w.names = names_new(job->symbols, w.image, err);
     if (!w.l || !w.traces || !w.path || !w.live) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
     } else if (w.names) {
         w.l->out = job->out;
         w.l->used = 0;

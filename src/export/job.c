@@ -75,7 +75,7 @@ int job_model(struct export_job *job, uint32_t image,
     if (!status)
         status = process(arg, m, names, err);
     if (!status && names_failed(names))
-        status = error_set(err, ERROR_MEMORY, "no memory for names");
+        status = error_memory_for(err, "names");
     model_free(m);
     names_free(names);
     job->result->processes++;

@@ -27,7 +27,7 @@ bool job_has(const struct export_job *job, const struct trace_image *image);
  * that lists them. */
 int64_t job_one_process(const struct export_job *job, struct error *err);
 
-/* The program's name without its folder, for people; never NULL. */
+/* The program's name without its directory, for people; never NULL. */
 const char *job_program(const struct trace_image *image);
 
 /* Calls `process` with the finished model of each process chosen. */

@@ -1,7 +1,7 @@
 /* massif.c - the output format of valgrind's massif: snapshots of the heap over time, the one at
  * the peak with the call sites that held it.
  *
- * "Extra" bytes are what the allocator gave beyond what was asked for. */
+ * "Extra" bytes are usable bytes beyond the requested ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -218,7 +218,7 @@ int export_massif(struct export_job *job, struct error *err)
     m.blocks = calloc((size_t)m.image->max_slots + 1, sizeof *m.blocks);
     struct names *names = names_new(job->symbols, m.image, err);
     if (!m.l || !m.blocks) {
-        error_set(err, ERROR_MEMORY, "no memory for live blocks");
+        error_memory_for(err, "live blocks");
     } else if (names) {
         m.l->out = job->out;
         m.l->used = 0;

@@ -2,7 +2,7 @@
  * workload/djmalloc_record.h. It has neither times nor stacks.
  *
  * A realloc is one record, at the place of its new half. Frees that were missed (the address came
- * back from an allocation) are written as what they were. */
+ * back from an allocation) are written as frees. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,7 +131,7 @@ int export_mtrace(struct export_job *job, struct error *err)
     }
     struct names *names = names_new(job->symbols, of, err);
     if (!m || !m->threads || !m->usable) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
     } else if (names) {
         struct djmalloc_record *r = next(m);
         r->type_path = DJ_MAGIC;

@@ -43,7 +43,7 @@ static int location_of(struct pprof_stacks *p, struct names *names, uint32_t nod
         }
     }
     if (!id)
-        return error_set(err, ERROR_MEMORY, "no memory for the places of a profile");
+        return error_memory_for(err, "the places of a profile");
     if (fresh) {
         struct pprof_line lines[64];
         const uint32_t *ids;
@@ -69,7 +69,7 @@ int pprof_stacks_begin(struct pprof_stacks *p, struct pprof *out, const struct t
     *p = (struct pprof_stacks){.out = out};
     p->mappings = calloc((size_t)image->module_count + 1, sizeof *p->mappings);
     if (!p->mappings)
-        return error_set(err, ERROR_MEMORY, "no memory for mappings");
+        return error_memory_for(err, "mappings");
     for (uint32_t i = 0; i < image->module_count; i++) /* the program itself comes first */
         if (image->exe && image->modules[i].path && !strcmp(image->modules[i].path, image->exe))
             mapping_of(p, image, i + 1);
@@ -84,7 +84,7 @@ int pprof_stacks_of(struct pprof_stacks *p, struct names *names, uint32_t stack,
     for (uint32_t node = stack; node && node <= image->stacks && *count <= image->stacks;
          node = image->nodes[node].parent) {
         if (!ARRAY_ROOM(p->stack, *count + 1, p->stack_room))
-            return error_set(err, ERROR_MEMORY, "no memory for a stack");
+            return error_memory_for(err, "a stack");
         if (location_of(p, names, node, &p->stack[*count], err))
             return -1;
         ++*count;

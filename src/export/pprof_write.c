@@ -215,7 +215,7 @@ struct pprof *pprof_new(FILE *out, struct error *err)
     /* 16 more than the window's bits: with gzip's head and tail */
     if (!p || deflateInit2(&p->zip, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
         free(p);
-        error_set(err, ERROR_MEMORY, "out of memory for a profile");
+        error_memory_for(err, "a profile");
         return NULL;
     }
     p->zipping = true;

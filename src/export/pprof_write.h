@@ -55,7 +55,7 @@ struct pprof *pprof_new(FILE *out, struct error *err);
 /* What a value of each sample means, in their order: ("alloc_objects", "count"). The first mapping
  * that is added should be the program itself. */
 void pprof_value_type(struct pprof *p, const char *type, const char *unit);
-/* What is shown when the reader does not choose; one of the types above. */
+/* Shown when the reader does not choose; one of the types above. */
 void pprof_default_type(struct pprof *p, const char *type);
 /* How the program was sampled: every `period` units of `type` ("space", "bytes"). */
 void pprof_period(struct pprof *p, const char *type, const char *unit, int64_t period);

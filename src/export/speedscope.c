@@ -24,7 +24,7 @@ static int sample(struct scope *s, const struct sites *sites, uint32_t tip, stru
     size_t depth = 0;
     for (uint32_t at = tip; at; at = sites->parent[at]) {
         if (!ARRAY_ROOM(s->path, depth + 1, s->room))
-            return error_set(err, ERROR_MEMORY, "no memory for a stack");
+            return error_memory_for(err, "a stack");
         s->path[depth++] = sites->frame[at];
     }
     json_open_array(&s->j, NULL);
@@ -102,7 +102,7 @@ static int process(void *arg, const struct model *m, struct names *names, struct
         buffer_append_char(&s->frames, '}');
     }
     s->frame_count += names_count(names);
-    return buffer_failed(&s->frames) ? error_set(err, ERROR_MEMORY, "no memory for frames") : 0;
+    return buffer_failed(&s->frames) ? error_memory_for(err, "frames") : 0;
 }
 
 int export_speedscope(struct export_job *job, struct error *err)

@@ -516,7 +516,7 @@ static int one_image(struct database *d, uint32_t index, struct error *err)
     struct names *names = names_new(d->job->symbols, d->image, err);
     int status = -1;
     if (!d->blocks)
-        error_set(err, ERROR_MEMORY, "no memory for live blocks");
+        error_memory_for(err, "live blocks");
     else if (names)
         status = job_events(d->job, index, names, batch, d, err);
     for (uint32_t i = 0; i < d->image->max_slots && !status && !d->failed; i++)
@@ -535,7 +535,7 @@ static int fill(struct database *d, struct error *err)
         "INSERT INTO other_call VALUES(?,?,?,?,?,?,?,?,?,?)",
         "INSERT INTO frame VALUES(?,?,?,?,?,?,?,?)", "INSERT INTO stack VALUES(?,?,?,?,?)"};
     const struct trace_info *info = trace_info(d->job->trace);
-    /* nobody else reads it before it is whole, and a half one is thrown away */
+    /* no other process reads it before it is whole, and a partial one is discarded */
     if (run_sql(d,
                 "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; "
                 "PRAGMA page_size=16384; "
@@ -545,7 +545,7 @@ static int fill(struct database *d, struct error *err)
         return -1;
     d->rows = malloc(ROWS * sizeof *d->rows);
     if (!d->rows)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (sqlite3_create_module(d->db, "ended", &rows_module, d) != SQLITE_OK)
         return complain(d, err);
     for (int i = 0; i < STATEMENTS; i++)
@@ -579,12 +579,12 @@ int export_sqlite(struct export_job *job, struct error *err)
     const char *part = buffer_text(&path);
     int status;
     unlink(part);
-    /* one thread, nobody asks how much memory; refused when the library is in use already, which
-     * only costs time */
+    /* one thread, memory statistics unused; refused when the library is in use already, which only
+     * costs time */
     sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     if (buffer_failed(&path))
-        status = error_set(err, ERROR_MEMORY, "out of memory");
+        status = error_memory(err);
     else if (sqlite3_open_v2(part, &d.db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                              NULL) != SQLITE_OK)

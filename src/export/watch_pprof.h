@@ -17,7 +17,7 @@ struct watch_pprof_base { /* the values of a moment, by node of a stack */
 
 struct watch_pprof_options {
     const char *default_type;            /* NULL: inuse_space */
-    const struct watch_pprof_base *base; /* what is taken from the values; NULL: nothing */
+    const struct watch_pprof_base *base; /* subtracted from the values; NULL: nothing */
 };
 
 /* Writes what the sites say: the four values, estimated from the samples, with the period. sites:

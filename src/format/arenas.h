@@ -1,11 +1,11 @@
-/* arenas.h - the shared memory through which libmallow-arenas.so tells `mallow probe arenas` what
- * glibc's allocator does.
+/* arenas.h - the shared memory through which libmallow-arenas.so reports to `mallow probe arenas`
+ * what glibc's allocator does.
  *
  * A file that mallow makes, as large as it will ever be, and names in MALLOW_ARENAS; every process
  * of the tree maps it. Events go round in it: a writer claims the next slot unless the reader has
  * not taken its last content yet (then the event is counted as lost), fills it, and stores its
  * number plus one into `ready`. The reader takes slots in the order of their numbers. Integers are
- * little-endian; what changes is read and written by atomic operations. */
+ * little-endian; fields that change are read and written by atomic operations. */
 #ifndef MALLOW_FORMAT_ARENAS_H
 #define MALLOW_FORMAT_ARENAS_H
 
@@ -61,7 +61,7 @@ struct mlw_arenas_regime {
 struct mlw_arenas {
     uint64_t magic;
     uint32_t program_pid; /* of the program that was started */
-    uint32_t no_follow;   /* 1: of its children nothing is told */
+    uint32_t no_follow;   /* 1: its children report nothing */
     uint32_t sizes;       /* 1: requests are counted */
     uint32_t zero;
     uint64_t claimed, taken; /* numbers of slots */

@@ -1,8 +1,8 @@
 /* chunk.h - the chunks of a raw (unsealed) recording.
  *
  * A raw recording is a sequence of chunks, appended by the recorder (one `write` each) and by
- * `mallow record`. A chunk stands alone: whoever finds its magic at any offset, with a length that
- * fits and a checksum that holds, can read it. Bytes between sound chunks are damage; they are
+ * `mallow record`. A chunk stands alone: a reader that finds its magic at any offset, with a length
+ * that fits and a checksum that holds, can read it. Bytes between sound chunks are damage; they are
  * skipped and counted. All numbers are little-endian. No libc calls here. */
 #ifndef MALLOW_FORMAT_CHUNK_H
 #define MALLOW_FORMAT_CHUNK_H
@@ -135,7 +135,7 @@ struct mlw_split {
     uint64_t swapped; /* not resident; not part of the sum */
 };
 
-/* What the kernel did, as `mallow record --with` was told; `values` u64 follow. */
+/* Actions of the kernel, as `mallow record --with` received them; `values` u64 follow. */
 struct mlw_kernel {
     uint64_t clock;
     uint32_t pid, tid;

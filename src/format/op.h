@@ -1,7 +1,7 @@
 /* op.h - the operations that a recording knows: what each is, and which fields its rows carry.
  *
- * Owns: the numbers of the operations (they are in files: never renumber) and the one table of what
- * is known of each. Whoever needs to know what an operation is asks the functions below; nothing
+ * Owns: the numbers of the operations (they are in files: never renumber) and the one table of
+ * their properties. Code that needs the class of an operation calls the functions below; nothing
  * compares numbers by order. Any thread, any signal handler. Refuses: any libc call; this header
  * lives inside other people's programs. */
 #ifndef MALLOW_FORMAT_OP_H
@@ -155,7 +155,7 @@ MLW_OP_INLINE const char *mlw_op_name(unsigned op)
     }
 }
 
-/* What is known of the code path inside the allocator, and of the outcome: one byte in a row. */
+/* The code path inside the allocator, and the outcome: one byte in a row. */
 enum mlw_path {
     MLW_PATH_FAILED = 1,     /* the call returned NULL or an error (not free(NULL), realloc to 0) */
     MLW_PATH_MMAPPED = 2,    /* glibc: the block has its own mapping */

@@ -60,7 +60,7 @@ enum mlw_control {
     MLW_CONTROL_PAUSE = 3,
     MLW_CONTROL_UNPAUSE = 4,
     MLW_CONTROL_SYNC = 5,
-    MLW_CONTROL_RESET = 6 /* what was recorded before is to be forgotten */
+    MLW_CONTROL_RESET = 6 /* discard everything recorded before */
 };
 
 enum mlw_lost_reason {

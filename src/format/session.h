@@ -5,15 +5,15 @@
  * that was preloaded by hand) holds, in this order: struct mlw_session (one page), MLW_PROCESSES
  * entries of struct mlw_process, then windows of MLW_WINDOW_SLOTS buffers of MLW_SLOT_BYTES. A
  * buffer is a struct mlw_chunk with its rows behind it, so it leaves with one write. The file is
- * sparse: what is not touched costs nothing. It outlives the traced program: rows whose bytes are
- * below payload_bytes are recovered after kill -9.
+ * sparse: untouched parts cost nothing. It outlives the traced program: rows whose bytes are below
+ * payload_bytes are recovered after kill -9.
  *
  * Who may write what: an entry of the process table belongs to its process, except `control`, which
  * controllers change, and the fields marked (parent). The parent gives an entry back (all zeros,
  * state FREE last) once its process is gone or a newer entry of the same pid is LIVE, never before:
  * an exec that fails may turn ENDED into LIVE again. It punches the windows of that entry out of
  * the file; their numbers are not used again. There are as many windows as the size of the file has
- * room for: whoever is given a number beyond has no window. */
+ * room for: a thread with a number beyond has no window. */
 #ifndef MALLOW_FORMAT_SESSION_H
 #define MALLOW_FORMAT_SESSION_H
 
@@ -63,11 +63,11 @@ enum mlw_session_options {
 };
 
 /* mlw_process.control: recording is on when STARTED is set and PAUSED is not. The upper 24 bits are
- * an epoch: whoever raises it makes every thread look up, at its next call, what changed. */
+ * an epoch: after it was raised, each thread rereads the settings at its next call. */
 enum mlw_control_bits {
     MLW_CTL_STARTED = 1,
     MLW_CTL_PAUSED = 2,
-    MLW_CTL_ACTIVE = 4, /* = STARTED and not PAUSED, kept by whoever changes those */
+    MLW_CTL_ACTIVE = 4, /* = STARTED and not PAUSED, kept by the writer of those */
     MLW_CTL_DEAD = 8,   /* recording failed for good in this process */
     MLW_CTL_RESET = 16, /* the next thread that looks up writes a RESET row and clears this */
     MLW_CTL_EPOCH = 256

@@ -7,24 +7,24 @@
  *      last component is MLW_WATCH_SESSION_PREFIX, the pid of the maker in decimal, '-', anything
  *      ("/dev/shm/mallow-watch-session-4711-9f3c"). Every process of the tree makes its segment in
  *      it, called PID-CLOCK (two decimal numbers; CLOCK is start_ns). The maker looks into the
- *      directory to find new ones, and removes each when it has told the last of it. While the
+ *      directory to find new ones, and removes each after its last report. While the
  * maker is alive no process removes its own.
  *   2. Without that variable, or where the directory cannot be written to (another user, another
  *      root), /dev/shm/mallow-watch-PID-CLOCK; `mallow watch -p PID` finds it in /proc/PID/maps
  *      (open it under /proc/PID/root). The process removes it at its normal end, unless a living
  *      reader has entered itself (reader_pid). After kill -9 or a crash it stays, to be read, and
- * to be removed by whoever read it.
+ * to be removed by its reader.
  *   3. Where /dev/shm cannot be used, memfd "mallow-watch": /proc/PID/fd/N links to
  *      "/memfd:mallow-watch (deleted)"; so does /proc/PID/map_files/START-END (root).
  * The child of a fork makes a segment of its own at the first sampled call of its; it begins with
- * what was live at the fork. An exec ends one image and begins another under the same pid: the
+ * the blocks live at the fork. An exec ends one image and begins another under the same pid: the
  * image with the larger start_ns is the one that lives.
  *
  * HOW TO READ IT. At any moment, without locks; nothing that a reader does can stop the process,
  * and the process never waits. Every integer is little-endian and naturally aligned; read fields
  * that change as whole aligned words (relaxed atomic loads). All tables are bounded; counts and
- * offsets are in the header and never change after magic is set, except that pages beyond what was
- * used are holes (zeros). The file may be shorter or damaged in the hands of a stranger: check
+ * offsets are in the header and never change after magic is set, except that pages beyond the used
+ * part are holes (zeros). The file may be shorter or damaged in the hands of a stranger: check
  * offsets. Records that can be rewritten carry a `version`, a sequence lock: even = whole, odd =
  * being written (for ever, when the process died in the midst of it: then the record is torn, skip
  * and count it), 0 = never used. Read version (acquire), copy, fence (acquire), read version again:
@@ -37,11 +37,10 @@
  * rounded: the sum of weights is an unbiased estimate of bytes, the sum of weight / size one of
  * blocks. The variance of the estimate of bytes is estimated by sum(weight * (weight - size)), of
  * blocks by sum (b * (b - 1)), b = weight / size. weight == size: always sampled. Blocks of 0 bytes
- * never are. Times are CLOCK_MONOTONIC in nanoseconds.
- * The table of samples is bounded. When it is half full, the period that gaps are drawn with is
- * doubled, and again with each further 32nd of the table (period_now says where it stands); when
- * samples end it comes down again. A weight belongs to the period that its gap was drawn with, so
- * sums stay unbiased; their variance grows.
+ * never are. Times are CLOCK_MONOTONIC in nanoseconds. The table of samples is bounded. When it is
+ * half full, the period that gaps are drawn with is doubled, and again with each further 32nd of
+ * the table (period_now says where it stands); when samples end it comes down again. A weight
+ * belongs to the period that its gap was drawn with, so sums stay unbiased; their variance grows.
  *
  * WHO MAY WRITE WHAT. Everything belongs to the process, except struct mlw_watch_settings, which
  * any reader may change while the process runs: store the new values, then add 1 to `epoch`
@@ -86,8 +85,8 @@
 #define MLW_WATCH_SHARE_ALL     (1u << 16) /* guard_share: of 65,536 samples so many are guarded */
 
 enum mlw_watch_on_error {
-    MLW_WATCH_CONTINUE = 0, /* tell, let the access through, go on */
-    MLW_WATCH_DIE = 1       /* tell, then the program's own handler or the signal's default */
+    MLW_WATCH_CONTINUE = 0, /* report, let the access through, go on */
+    MLW_WATCH_DIE = 1       /* report, then the program's own handler or the signal's default */
 };
 
 /* Written by readers. */
@@ -97,7 +96,7 @@ struct mlw_watch_settings { /* 64 bytes */
     uint64_t period;        /* MLW_WATCH_PERIOD_MIN..MAX; others are taken as the nearest */
     uint32_t guard_share;   /* 0..MLW_WATCH_SHARE_ALL */
     uint32_t on_error;      /* enum mlw_watch_on_error */
-    uint32_t reader_pid;    /* a reader that is attached, else 0: who reads errors tells them */
+    uint32_t reader_pid;    /* an attached reader, else 0: it reports the errors */
     uint32_t reserved0;
     uint64_t reserved[4];
 };
@@ -107,7 +106,7 @@ enum mlw_watch_state {
     MLW_WATCH_LIVE = 1,
     MLW_WATCH_EXITED = 2, /* the process said so itself; exit_status */
     MLW_WATCH_EXEC = 3,   /* it is becoming another program; LIVE again if that fails */
-    MLW_WATCH_KILLED = 4  /* by the signal exit_status: only who writes from outside can say so */
+    MLW_WATCH_KILLED = 4  /* by the signal exit_status: only a writer from outside can know */
 };
 
 enum mlw_watch_trouble { /* bits: why the library does less than it should */
@@ -142,7 +141,7 @@ struct mlw_watch_counters { /* 256 bytes */
     uint64_t dropped_nested; /* samples not taken: the process was joining or forking */
     uint64_t dropped_weight; /* weights of all those */
     uint64_t no_stack;       /* samples with the caller only (every unwinder was busy) */
-    uint64_t errors;         /* memory errors found, told or not; entries of the error table */
+    uint64_t errors;         /* memory errors found, reported or not; entries of the error table */
     uint64_t evicted_sites;  /* sites that made room for others: their sums left the table */
     uint64_t own_bytes;      /* not a count: the library's private memory now, mapped, bytes */
     uint64_t kept_bytes;     /* not a count: freed blocks kept for the next sample, bytes */
@@ -267,7 +266,7 @@ struct mlw_watch_sample { /* 64 bytes */
 };
 _Static_assert(sizeof(struct mlw_watch_sample) == 64, "a cache line");
 
-/* A recent release of a sampled block. Number n is entry n % frees; `number` tells which. Sites may
+/* A recent release of a sampled block. Number n is entry n % frees; `number` says which. Sites may
  * have gone to other stacks since: compare their versions. */
 enum mlw_watch_free_kind { MLW_WATCH_FREE = 0, MLW_WATCH_REALLOC = 1 };
 struct mlw_watch_free { /* 96 bytes */
@@ -285,7 +284,7 @@ struct mlw_watch_free { /* 96 bytes */
 _Static_assert(sizeof(struct mlw_watch_free) == 96, "no holes");
 
 /* A memory error. Number n is entry n % errors. Never rewritten by an equal one: each block is
- * told once. */
+ * reported once. */
 enum mlw_watch_error_kind {
     MLW_WATCH_OVERFLOW = 1,       /* heap-buffer-overflow */
     MLW_WATCH_UNDERFLOW = 2,      /* heap-buffer-underflow */

@@ -136,7 +136,7 @@ static int find_arenas(struct glibc *g, struct target *t, uint64_t bins, struct 
     for (uint64_t head = 16; head <= HEAD_MAX; head += 8) {
         int closes = follow_ring(g, t, bins, head);
         if (closes < 0)
-            return error_set(err, ERROR_MEMORY, "out of memory");
+            return error_memory(err);
         if (!closes)
             continue;
         g->head_bytes = head;
@@ -204,7 +204,7 @@ static int search_range(struct glibc *g, struct target *t, uint64_t start, uint6
     uint64_t bytes = end - start > DATA_BYTES_MAX ? DATA_BYTES_MAX : end - start;
     uint64_t *words = calloc(1, bytes);
     if (!words)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     size_t got = target_read(t, start, words, bytes);
     struct search s = {t, words, got / 8, start};
     size_t found = find_bins(&s, 0);

@@ -106,7 +106,7 @@ static int walk_recorded(struct reading *r, struct error *err)
     if (read_recording(r, err))
         return -1;
     if (walk_recording(&h->walk, &h->recorded))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (!is_whole(h->recorded.image))
         walk_doubt(&h->walk, "the recording was paused, or lost calls: not all blocks are in it");
     return 0;
@@ -130,7 +130,7 @@ static int walk_once(struct reading *r, unsigned try, struct error *err)
         r->t->refused = "parts of its memory are not copied when it forks (MADV_DONTFORK)";
     }
     if (modules_read(&r->modules, r->t))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (glibc_find(&r->glibc, r->t, &r->modules, err)) {
         if (err->kind == ERROR_UNSUPPORTED && r->options->recording)
             return walk_recorded(r, err);
@@ -185,7 +185,7 @@ static int make_graph(struct reading *r, struct error *err)
     uint8_t *kind = calloc((size_t)roots->count + 1, 1);
     int status = -1;
     if (!first || !kind) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
     } else {
         for (uint32_t i = 0; i <= roots->count; i++) {
             first[i] = roots->at[i].first;
@@ -223,9 +223,9 @@ static int look(struct reading *r, struct error *err)
     progress(r, 1);
     r->variables = variables_new(&r->modules, r->t->source == TARGET_CORE ? 0 : r->t->pid);
     if (!r->variables || images_make(&r->images, r->t, &r->modules, &r->glibc))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (pages_find(&h->pages, r->t, &h->walk, &r->glibc))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (roots_find(&h->roots, r->t, &r->modules, &r->glibc, &h->walk, r->variables, err))
         return -1;
     progress(r, 2);
@@ -237,7 +237,7 @@ static int look(struct reading *r, struct error *err)
         types_python_links(&h->types, r->scan.mark, r->t, &h->walk, &r->scan) ||
         containers_find(&h->types, r->scan.mark, r->t, &h->walk, &r->modules, r->variables,
                         &r->scan, &h->roots))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     return 0;
 }
 
@@ -338,7 +338,7 @@ static int join(struct reading *r, struct error *err)
         return -1;
     h->stack = calloc((size_t)b->count + 1, sizeof *h->stack);
     if (!h->stack)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (uint32_t i = 0; i < b->count; i++) {
         const struct recorded_block *k =
             counts(b, i) ? recorded_find(&h->recorded, b->address[i]) : NULL;
@@ -362,7 +362,7 @@ static int leave(struct reading *r, struct error *err)
     r->moment_ns = r->t->moment_ns;
     r->pid = r->t->pid;
     if (state_facts(r))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     h->facts.moment_ns = r->moment_ns == UINT64_MAX ? 0 : r->moment_ns;
     target_close(r->t);
     r->t = NULL;
@@ -383,7 +383,7 @@ static int finish(struct reading *r, struct error *err)
     progress(r, 5);
     scan_release(&r->scan);
     if (types_rest(&h->types, h->type, &h->walk, &h->graph, &h->roots) || order_places(h))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (h->walk.verified) {
         h->facts.unreachable_bytes = h->graph.unreachable_bytes;
         h->facts.unreachable_blocks = h->graph.unreachable_blocks;
@@ -424,7 +424,7 @@ struct heap *heap_read(const char *target, const struct heap_options *options, s
     *err = (struct error){.kind = ERROR_NONE};
     r.h = calloc(1, sizeof *r.h);
     if (!r.h) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     progress(&r, 0);

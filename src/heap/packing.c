@@ -117,7 +117,7 @@ int packing_write(FILE *file, uint32_t kind, struct packing *p, struct error *er
     size_t room = ZSTD_compressBound(p->n), n = 0;
     void *packed = p->failed ? NULL : malloc(room);
     ZSTD_CCtx *c = ZSTD_createCCtx();
-    int status = packed && c ? 0 : error_set(err, ERROR_MEMORY, "out of memory");
+    int status = packed && c ? 0 : error_memory(err);
     if (!status) {
         ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, LEVEL);
         ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
@@ -168,7 +168,7 @@ int packing_read(int fd, const char *name, uint64_t *offset, uint32_t kind, stru
         return damaged(name, kind, err);
     void *packed = malloc(head.packed_bytes ? head.packed_bytes : 1);
     p->data = large_grow(NULL, 0, head.raw_bytes ? head.raw_bytes : 1);
-    int status = packed && p->data ? 0 : error_set(err, ERROR_MEMORY, "out of memory");
+    int status = packed && p->data ? 0 : error_memory(err);
     if (!status &&
         (!read_all(fd, packed, head.packed_bytes, *offset) ||
          ZSTD_decompress(p->data, head.raw_bytes, packed, head.packed_bytes) != head.raw_bytes))

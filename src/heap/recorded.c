@@ -47,7 +47,7 @@ static int add_batch(struct recorded *r, size_t *room, const struct trace_batch 
                 more *= 2;
             struct recorded_block *at = large_grow(r->at, *room * sizeof *at, more * sizeof *at);
             if (!at)
-                return error_set(err, ERROR_MEMORY, "out of memory");
+                return error_memory(err);
             memset(at + *room, 0, (more - *room) * sizeof *at);
             r->at = at;
             *room = more;

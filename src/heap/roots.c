@@ -350,7 +350,7 @@ int roots_find(struct roots *r, struct target *t, const struct modules *modules,
     free(f.taken);
     if (f.failed || sort_roots(r)) {
         roots_release(r);
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     }
     return 0;
 }

@@ -392,7 +392,7 @@ int saved_read(int fd, const char *name, struct heap *h, struct scan *scan, stru
         bool failed = p.failed;
         packing_release(&p);
         if (status)
-            return error_set(err, ERROR_MEMORY, "out of memory");
+            return error_memory(err);
         if (failed)
             return error_set(err, ERROR_FORMAT, "%s: section %u does not make sense", name,
                              section);

@@ -157,7 +157,7 @@ const struct heap_row *heap_table(struct heap *h, enum heap_by by, size_t *count
     *err = (struct error){.kind = ERROR_NONE};
     *count = 0;
     if (!h->rows[by] && make[by](h)) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     *count = h->row_count[by];
@@ -217,7 +217,7 @@ const struct heap_site *heap_sites(struct heap *h, size_t *count, struct error *
     if (!h->stack)
         return NULL;
     if (!h->sites && make_sites(h)) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     *count = h->site_count;
@@ -266,7 +266,7 @@ const struct heap_pin *heap_pins(struct heap *h, size_t *count, struct error *er
             free(s.of);
             free(h->pins);
             h->pins = NULL;
-            error_set(err, ERROR_MEMORY, "out of memory");
+            error_memory(err);
             return NULL;
         }
         pages_share_out(&h->pages, &h->walk.blocks, add_share, &s);

@@ -341,7 +341,7 @@ static int read_core(struct target *t, struct core *c, const char *name, struct 
         }
     free(p);
     if (status)
-        return error_set(err, ERROR_MEMORY, "out of memory reading %s", name);
+        return error_memory_for(err, "reading %s", name);
     qsort(c->segments, c->segment_count, sizeof *c->segments, by_segment_start);
     size_t kept = 0; /* overlapping ones cannot be of the kernel */
     for (size_t i = 0; i < c->segment_count; i++)
@@ -351,7 +351,7 @@ static int read_core(struct target *t, struct core *c, const char *name, struct 
     c->segment_count = kept;
     target_regions_done(t);
     if (add_left_out(t, c))
-        return error_set(err, ERROR_MEMORY, "out of memory reading %s", name);
+        return error_memory_for(err, "reading %s", name);
     find_stack(t);
     return 0;
 }
@@ -365,7 +365,7 @@ struct target *target_core(int fd, const char *name, struct error *err)
         free(t);
         free(c);
         close(fd);
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     *c = (struct core){.fd = fd, .size = st.st_size > 0 ? (uint64_t)st.st_size : 0};

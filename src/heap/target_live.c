@@ -325,7 +325,7 @@ static int read_maps(struct target *t, uint32_t pid, struct error *err)
     }
     proc_maps_close(&maps);
     if (status)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     target_regions_done(t);
     if (!t->region_count)
         return error_set(err, ERROR_UNSUPPORTED,
@@ -364,7 +364,7 @@ int live_stop(struct target *t, struct live *live, struct error *err)
     while (!status && (found = seize_new(live, t->pid, &number)) != 0)
         status = found < 0 ? why_not(t->pid, number, err) : await_stops(live, t->pid, err);
     if (!status && read_threads(t, live))
-        status = error_set(err, ERROR_MEMORY, "out of memory");
+        status = error_memory(err);
     if (status)
         target_let_go(t);
     return status;
@@ -377,7 +377,7 @@ struct target *target_stop(uint32_t pid, struct error *err)
     if (!t || !live) {
         free(t);
         free(live);
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     *live = (struct live){.memory_fd = -1, .memory_pid = (pid_t)pid};

@@ -370,7 +370,7 @@ int walk_heap(struct walk *w, struct target *t, const struct glibc *g,
     *w = (struct walk){.verified = true, .arena_count = g->arena_count};
     w->arenas = calloc(g->arena_count ? g->arena_count : 1, sizeof *w->arenas);
     if (!w->arenas)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < g->arena_count; i++)
         w->arenas[i] = (struct walk_arena){.address = g->arenas[i].start,
                                            .system_bytes = g->arenas[i].system_bytes,

@@ -59,7 +59,7 @@ static bool one_more(void **items, size_t count, size_t *room, size_t item_bytes
     return true;
 }
 
-static int no_memory(struct error *err) { return error_set(err, ERROR_MEMORY, "out of memory"); }
+static int no_memory(struct error *err) { return error_memory(err); }
 
 /* A number in hex; false when there is none, or it does not fit. */
 static bool hex(char **p, uint64_t *v)
@@ -174,7 +174,7 @@ static int read_trace(struct reader *r, char *p, struct error *err)
     if (!hex(&p, &place) || !hex(&p, &parent) || *p)
         return bad(r, err, "a trace is not an instruction pointer and a parent");
     if (!place || place > r->place_count || parent > r->traces)
-        return bad(r, err, "a trace names what was not there before");
+        return bad(r, err, "a trace names an entry that was not defined before");
     const struct place *k = &r->places[place - 1];
     rows_node(r->rows, r->thread, ++r->traces, (uint32_t)parent, k->pc, k->module);
     return 0;

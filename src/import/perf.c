@@ -356,7 +356,7 @@ static int finish_event(struct reader *r, struct error *err)
     r->last_ns = e->time_ns;
     struct thread *t = thread_of(r, e->tid);
     if (!t || !stack_of(r, t, &stack))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     return e->returns ? returned(r, t, stack, err) : entered(r, t, stack, err);
 }
 
@@ -373,7 +373,7 @@ static int place(struct reader *r, const char *file, uint64_t *pc, uint32_t *mod
     *module = strings_id(&r->modules, file, strlen(file), &fresh);
     const struct thread *t = thread_of(r, r->event.tid);
     if (!*module || !t)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     const uint64_t bias = relative ? *module * OFFSETS_BELOW : 0;
     if (fresh)
         rows_module(r->rows, t->number, *module, file, bias);
@@ -408,7 +408,7 @@ static int read_frame(struct reader *r, char *line, struct error *err)
     const char *name = strcmp(p, "[unknown]") != 0 ? p : "";
     if (file && !strcmp(file, "inlined")) { /* into the frame that follows */
         buffer_append(&r->inlined, name, strlen(name) + 1);
-        return buffer_failed(&r->inlined) ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
+        return buffer_failed(&r->inlined) ? error_memory(err) : 0;
     }
     const char *bare = !strncmp(name, "__libc_", 7) ? name + 7 : name;
     const bool own = !e->frame_count && !strcmp(bare, mlw_op_name(e->probe->op));
@@ -421,7 +421,7 @@ static int read_frame(struct reader *r, char *line, struct error *err)
     if (place(r, file, &pc, &module, err))
         return -1;
     if (!strings_id(&r->places, &pc, sizeof pc, &fresh))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (size_t at = 0; fresh && at < r->inlined.size_bytes;) {
         const char *function = r->inlined.data + at;
         rows_name(r->rows, &(struct rows_name){.pc = pc, .function = function, .inlined = true});
@@ -478,7 +478,7 @@ int import_perf(const char *path, struct rows *rows, struct import_result *resul
     size_t n;
     int more = -1;
     if (!r)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     r->rows = rows;
     r->result = result;
     r->source = source_open(path, err);

@@ -40,7 +40,7 @@ struct name { /* a record of rows->names */
 struct rows {
     FILE *out;
     char *path;
-    struct trust_place place; /* of rows_new: where the sealed file goes, and what it is made of */
+    struct trust_place place; /* of rows_new: the sealed file's path, and its source */
     struct trust_draft raw;
     bool beside;
     struct stream *streams; /* by thread */
@@ -117,7 +117,7 @@ static struct rows *begin(struct rows *r, struct error *err)
     r->last_clock = CLOCK_START;
     if (new_part(r))
         return r;
-    error_set(err, ERROR_MEMORY, "out of memory");
+    error_memory(err);
     rows_abandon(r);
     return NULL;
 }
@@ -130,7 +130,7 @@ static struct rows *make(const char *out, struct error *err)
         r = NULL;
     }
     if (!r)
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
     else
         r->place.dir = r->raw.fd = -1;
     return r;
@@ -170,7 +170,7 @@ struct rows *rows_new_on(int fd, const char *out, struct error *err)
     struct rows *r = make(out, err);
     if (r && (r->out = fdopen(fd, "ab")))
         return begin(r, err);
-    error_set(err, ERROR_MEMORY, "out of memory");
+    error_memory(err);
     close(fd);
     rows_abandon(r);
     return NULL;
@@ -498,7 +498,7 @@ static void write_end(struct rows *r, uint32_t image)
     tlv_chunk(r, &end, &b);
 }
 
-/* Writes what is left, and the ends. */
+/* Writes the rest, and the ends. */
 static int complete(struct rows *r, uint64_t end_ns, struct error *err)
 {
     uint64_t clock = CLOCK_START + end_ns;
@@ -516,7 +516,7 @@ static int complete(struct rows *r, uint64_t end_ns, struct error *err)
         bad = true;
     r->out = NULL;
     int status = bad ? error_system(err, "cannot write %s", r->path) : 0;
-    return r->no_memory ? error_set(err, ERROR_MEMORY, "out of memory") : status;
+    return r->no_memory ? error_memory(err) : status;
 }
 
 int rows_finish(struct rows *r, uint64_t end_ns, struct error *err)

@@ -2,7 +2,7 @@
  * process, which is image 0, or of others as well.
  *
  * Owns: the temporary file, which is sealed into the wanted one at the end. Errors of writing are
- * sticky and told by rows_finish. */
+ * sticky and returned by rows_finish. */
 #ifndef MALLOW_IMPORT_ROWS_H
 #define MALLOW_IMPORT_ROWS_H
 
@@ -48,9 +48,9 @@ struct rows_name {
     bool inlined;
 };
 
-/* Makes OUT's temporary neighbour. */
+/* Makes OUT's temporary neighbor. */
 struct rows *rows_new(const char *out, struct error *err);
-/* Writes to the file at fd itself, which is empty and from then on belongs to it: what was flushed
+/* Writes to the file at fd itself, which is empty and from then on belongs to it: the flushed part
  * is a recording that can be read. out: its path. NULL: fd is closed. */
 struct rows *rows_new_on(int fd, const char *out, struct error *err);
 /* Once, at any time before rows_finish. */

@@ -12,12 +12,12 @@ enum { CHUNK = 1 << 16 };
 
 struct source {
     const char *path;
-    gzFile gz; /* reads what is not compressed as well */
+    gzFile gz; /* reads uncompressed files as well */
     FILE *file;
     ZSTD_DStream *zstd;
     char packed[CHUNK]; /* of zstd */
     ZSTD_inBuffer in;
-    char *text; /* what has been read and not yet given */
+    char *text; /* bytes read and not yet returned */
     size_t at, have, room;
     uint64_t lines;
     bool ended;
@@ -32,7 +32,7 @@ struct source *source_open(const char *path, struct error *err)
     if (s)
         s->text = malloc(s->room = CHUNK + 1);
     if (!s || !s->text) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         source_close(s);
         return NULL;
     }
@@ -153,7 +153,7 @@ int source_line(struct source *s, char **line, size_t *bytes, struct error *err)
         if (s->room < n + CHUNK + 1) {
             char *fresh = realloc(s->text, n + 2 * CHUNK + 1);
             if (!fresh)
-                return error_set(err, ERROR_MEMORY, "out of memory");
+                return error_memory(err);
             s->text = fresh;
             s->room = n + 2 * CHUNK + 1;
         }

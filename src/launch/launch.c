@@ -79,7 +79,7 @@ int launch_preload(const char *library, char **value, struct error *err)
     const char *before = getenv("LD_PRELOAD");
     int n = before && *before ? asprintf(value, "%s:%s", library, before)
                               : asprintf(value, "%s", library);
-    return n < 0 ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
+    return n < 0 ? error_memory(err) : 0;
 }
 
 int launch_fork(struct launch *l, struct error *err)
@@ -174,7 +174,7 @@ void launch_cancel(struct launch *l)
     waitpid(l->pid, NULL, 0);
 }
 
-/* ---- who is still to come ---- */
+/* ---- processes that have not joined ---- */
 
 uint64_t launch_cpu_ns(pid_t pid)
 {

@@ -1,7 +1,7 @@
 /* launch.h - starting the program so that it is what it would be without mallow.
  *
- * Owns: fork and exec, and what was changed in this process and must be as before in the program
- * (signals, limits). Nothing here prints. */
+ * Owns: fork and exec, and restoring the state of this process that mallow changed (signals,
+ * limits) in the program. Nothing here prints. */
 #ifndef MALLOW_LAUNCH_LAUNCH_H
 #define MALLOW_LAUNCH_LAUNCH_H
 
@@ -32,8 +32,8 @@ struct limits_before {
 void limits_lift(struct limits_before *before);
 void limits_restore(const struct limits_before *before);
 
-/* A value of LD_PRELOAD with the library (an absolute path) before what is there already; the
- * caller frees *value. -1: the loader could not be told this path, or no memory. */
+/* A value of LD_PRELOAD with the library (an absolute path) before its present content; the caller
+ * frees *value. -1: the loader cannot take this path, or no memory. */
 int launch_preload(const char *library, char **value, struct error *err);
 
 struct launch {
@@ -63,10 +63,10 @@ void launch_child_exec(struct launch *l, const struct launch_plan *plan,
  * has been waited for). */
 int launch_go(struct launch *l);
 
-/* Nobody is waited for longer than this who has not joined. */
+/* The longest wait for a process that has not joined. */
 #define LAUNCH_LATEST_NS 10000000000ull
 
-/* CPU time that a process has used so far; 0 when nobody can tell. */
+/* CPU time that a process has used so far; 0 when unknown. */
 uint64_t launch_cpu_ns(pid_t pid);
 
 /* Whether a process may still be on its way to the first instruction of the library, however long

@@ -1,8 +1,8 @@
 /* fast.c - the loop for the common question: everything, no filter.
  *
- * What can be derived afterwards is not counted here: what a stack or a thread holds is what it
- * allocated less what was released of it, so an event touches only one of the two (model_finish
- * puts them together). Blocks and stacks of later events are fetched ahead. */
+ * What can be derived afterwards is not counted here: a stack or a thread holds its allocated bytes
+ * less the released ones, so an event touches only one of the two (model_finish puts them
+ * together). Blocks and stacks of later events are fetched ahead. */
 #include "model/state.h"
 
 /* Those figures that change with every event, in registers if there is room. */
@@ -106,7 +106,7 @@ add_all(struct model *m, const struct trace_batch *b, size_t from, const bool ma
         } else if (__builtin_expect(kind <= TRACE_FREE_TEMP || kind == TRACE_FREE_INFERRED, 1)) {
             struct block *const block = &blocks[slots[i]];
             const uint64_t size_bytes = block->size_bytes;
-            const uint64_t one = block->state; /* 0 for what was no block: size is 0 then, too */
+            const uint64_t one = block->state; /* 0 when there was no block: size is 0 then, too */
             const bool temp = kind == TRACE_FREE_TEMP;
             struct model_stack *const s = model_touch(&stacks[block->stack], h.version);
             struct model_count *const count =

@@ -2,8 +2,8 @@
  * them.
  *
  * Owns: the set of live mappings as intervals, cut as munmap, mremap and MAP_FIXED cut them, and
- * the sums by stack. What is mapped is address space: how much of it is resident is not known here.
- * Memory: a node of 40 bytes a mapping, 40 bytes a stack once something was mapped. One thread. */
+ * the sums by stack. Mapped bytes are address space: how much is resident is unknown here. Memory:
+ * a node of 40 bytes a mapping, 40 bytes a stack after the first mapping. One thread. */
 #ifndef MALLOW_MODEL_MAPPED_H
 #define MALLOW_MODEL_MAPPED_H
 
@@ -19,9 +19,8 @@ struct mapped_stack {
 
 struct mapped; /* NULL where nothing was mapped yet */
 
-/* A mapping begins: what was in its place ends. *m is made at the first one; stacks: how many ids
- * there are, from 1. file: it is not anonymous, and only ends what was there. False without memory.
- */
+/* A mapping begins: older ones in its place end. *m is made at the first one; stacks: how many ids
+ * there are, from 1. file: it is not anonymous, and only ends older ones. False without memory. */
 bool mapped_add(struct mapped **m, uint32_t stacks, uint64_t start, uint64_t bytes, uint32_t stack,
                 bool file, uint64_t time_ns);
 /* [start, start + bytes) is not mapped any more. The bytes of known mappings that were there;

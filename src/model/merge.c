@@ -86,7 +86,7 @@ static void join_rows(struct merge *g)
     }
 }
 
-/* Adds an old row to the new one: in bins without a cell of its own, what was live stays so. */
+/* Adds an old row to the new one: in bins without a cell of its own, live bytes stay the same. */
 static void add_row(struct merge *g, const struct series_row *old)
 {
     const struct series_cell *cell = &g->s->cells[old->first_cell], *end = cell + old->cells;
@@ -201,8 +201,7 @@ int series_merge(struct series *s, const uint32_t *to, uint32_t groups, uint32_t
         .s = s, .to = to, .groups = groups, .join = join, .bins = s->bin_count / join};
     if (prepare(&g)) {
         release(&g);
-        return error_set(err, ERROR_MEMORY, "no memory for the figures of %u call sites over time",
-                         groups);
+        return error_memory_for(err, "the figures of %u call sites over time", groups);
     }
     join_rows(&g);
     merge_rows(&g);

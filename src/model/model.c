@@ -74,7 +74,9 @@ struct model *model_new(const struct trace_image *image, const struct model_filt
         m->filter = *filter;
     m->in_window = m->filter.from_ns == 0;
     m->young_first = m->young_last = TRACE_NO_SLOT;
-    m->inherited_left = image->inherited;
+    /* A process that begins after the range has nothing in it, and none of its events are read. */
+    m->ended = m->filter.to_ns && image->start_ns >= m->filter.to_ns;
+    m->inherited_left = m->ended ? 0 : image->inherited;
     next_reset(m);
     m->filtered = has_filter(&m->filter) || m->next_reset_ns != NEVER_NS;
 
@@ -103,8 +105,7 @@ struct model *model_new(const struct trace_image *image, const struct model_filt
     next_stop(m);
     return m;
 no_memory:
-    error_set(err, ERROR_MEMORY, "no memory for the figures of process %u (%u stacks)", image->pid,
-              image->stacks);
+    error_memory_for(err, "the figures of process %u (%u stacks)", image->pid, image->stacks);
     model_free(m);
     return NULL;
 }
@@ -168,8 +169,7 @@ static int room_for(struct model *m, uint32_t slots, struct error *err)
             blocks = NULL;
     }
     if (!blocks)
-        return error_set(err, ERROR_MEMORY, "no memory for %u live blocks of process %u", slots,
-                         m->image->pid);
+        return error_memory_for(err, "%u live blocks of process %u", slots, m->image->pid);
     m->block_room = room;
     return 0;
 }
@@ -219,7 +219,7 @@ int model_add(struct model *m, const struct trace_batch *b, struct error *err)
     return 0;
 }
 
-/* The program asked to forget what was before: blocks that live now do not count any more. */
+/* The program asked to forget the past: blocks that live now do not count any more. */
 static void reset(struct model *m)
 {
     for (uint32_t i = 0; i < m->block_room; i++)
@@ -433,8 +433,7 @@ int model_finish(struct model *m, struct error *err)
                          m->image->pid, (unsigned long long)m->inherited_left);
 
     if (m->mapped_failed)
-        return error_set(err, ERROR_MEMORY, "no memory for the mappings of process %u",
-                         m->image->pid);
+        return error_memory_for(err, "the mappings of process %u", m->image->pid);
     mapped_finish(m->mapped);
 
     struct model_totals *t = &m->totals;

@@ -131,12 +131,12 @@ struct model_totals {
     uint64_t unknown_frees;
     uint64_t inferred_frees;
     uint64_t mapped_bytes, unmapped_bytes; /* by the program's own mmap and munmap calls */
-    uint64_t resets;                       /* the program asked to forget what was before */
+    uint64_t resets;                       /* the program asked to forget the past */
 };
 
 struct model;
 
-/* A block that counts, as an observer is told of it. */
+/* A counted block, as passed to observers. */
 struct model_life {
     uint64_t size_bytes, usable_bytes;
     uint64_t born_ns; /* since the start of the recording */
@@ -145,7 +145,7 @@ struct model_life {
     uint8_t place;   /* enum model_place */
 };
 
-/* Who wants to see every life, in the order of time. */
+/* An observer of every block's life, in time order. */
 struct model_observer {
     void *arg;
     /* A block begins to count. carried: it is no call (inherited, or made before the window). */
@@ -153,7 +153,7 @@ struct model_observer {
     /* It ends, released by `thread`. call: this release counts (its thread and time pass). */
     void (*ended)(void *arg, const struct model_life *life, uint64_t time_ns, uint32_t thread,
                   bool call, bool temporary);
-    /* The program asked to forget what was before: nothing is live now. */
+    /* The program asked to forget the past: nothing is live now. */
     void (*reset)(void *arg, uint64_t time_ns);
 };
 
@@ -168,8 +168,8 @@ struct model *model_new(const struct trace_image *image, const struct model_filt
 void model_observe(struct model *m, const struct model_observer *observer);
 /* Adds the next batch of the image, in order. */
 int model_add(struct model *m, const struct trace_batch *batch, struct error *err);
-/* To be called once, after the last batch: settles what is only known at the end, and gives back
- * the live blocks. Getters below are valid after it. */
+/* To be called once, after the last batch: settles figures that are only known at the end, and
+ * releases the live blocks. Getters below are valid after it. */
 int model_finish(struct model *m, struct error *err);
 void model_free(struct model *m); /* NULL is fine */
 

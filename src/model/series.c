@@ -121,7 +121,7 @@ static void close_bin(struct series *s)
     s->touched_count = 0;
 }
 
-/* Before the first bin: what is live there is where the rows start. */
+/* Before the first bin: the rows start with the bytes live there. */
 static void start(struct series *s)
 {
     s->started = true;
@@ -145,7 +145,7 @@ static void reach(struct series *s, uint64_t time_ns)
     }
 }
 
-/* Bytes that came (or went) at time_ns, times what is left of the bin. */
+/* Bytes that came (or went) at time_ns, times the rest of the bin. */
 static double weight(const struct series *s, uint64_t bytes, uint64_t time_ns)
 {
     return time_ns < s->bin_end_ns ? (double)bytes * (double)(s->bin_end_ns - time_ns) : 0;
@@ -154,7 +154,7 @@ static double weight(const struct series *s, uint64_t bytes, uint64_t time_ns)
 static void began(void *arg, const struct model_life *life, uint64_t time_ns, bool carried)
 {
     struct series *s = arg;
-    /* What is inherited is there before the first bin begins. */
+    /* Inherited blocks are live before the first bin begins. */
     if (s->started || !carried || time_ns > s->plan->start_ns)
         reach(s, time_ns);
     struct row_now *r = row_of(s, life->stack, life->thread);
@@ -240,7 +240,7 @@ static void ended(void *arg, const struct model_life *life, uint64_t time_ns, ui
         count_release(s, life, time_ns, thread, r, temporary);
 }
 
-/* What was before is forgotten, as the model forgets it. */
+/* Forgets the past, as the model does. */
 static void forget(void *arg, uint64_t time_ns)
 {
     struct series *s = arg;
@@ -286,8 +286,7 @@ struct series *series_new(const struct series_plan *plan, struct error *err)
     return s;
 no_memory:
     series_free(s);
-    error_set(err, ERROR_MEMORY, "no memory for the figures of %u call sites over time",
-              plan->groups);
+    error_memory_for(err, "the figures of %u call sites over time", plan->groups);
     return NULL;
 }
 
@@ -341,8 +340,7 @@ int series_finish(struct series *s, struct error *err)
     if (!s->failed)
         close_bin(s);
     if (s->failed || sort_cells(s))
-        return error_set(err, ERROR_MEMORY, "no memory for the figures of %u call sites over time",
-                         s->plan->groups);
+        return error_memory_for(err, "the figures of %u call sites over time", s->plan->groups);
     for (size_t i = 0; i < s->row_count; i++)
         s->shapes[s->rows[i].group].lifetimes[MODEL_LIFETIMES] += s->now[i].live_blocks;
     return 0;

@@ -10,7 +10,7 @@ struct row_now { /* a row in the bin that is being filled */
     uint64_t calls, allocated_bytes, temporary;
     uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
     uint64_t version; /* of the bin's maximum that peak_bytes was saved for */
-    double weighted;  /* bytes x ns to be added to what was live at the start of the bin */
+    double weighted;  /* bytes x ns to add to the bytes live at the start of the bin */
     uint64_t before_bytes;
     bool touched;
 };

@@ -43,7 +43,7 @@ struct model {
     const struct trace_image *image;
     struct model_filter filter;
     bool filtered;                         /* needs the careful loop */
-    const struct model_observer *observer; /* NULL: nobody looks */
+    const struct model_observer *observer; /* NULL: no observer */
     bool in_window, ended;                 /* of the time filter */
     struct block *blocks;
     struct link *links; /* NULL unless there is a minimum lifetime */
@@ -100,7 +100,7 @@ static inline unsigned model_place_of(unsigned path)
 }
 
 /* Saves what the stack held at the peak of this version, before it changes. While events are added,
- * live_bytes and live_blocks lack what was allocated: see struct model. */
+ * live_bytes and live_blocks lack the allocations: see struct model. */
 static inline struct model_stack *model_touch(struct model_stack *s, uint64_t version)
 {
     if (s->version != version) {

@@ -1,10 +1,9 @@
-/* threshold.h - glibc's mmap threshold over time, as far as a recording tells.
+/* threshold.h - glibc's mmap threshold over time, as far as a recording shows.
  *
  * A block of this size or more that no free memory serves gets a mapping of its own. It is 128 KiB
  * at the start; freeing a block with a mapping of its own raises it to that block's size, up to 32
- * MiB, unless the environment set one of the settings that end this. What the program set by
- * mallopt is not recorded: it shows when a block with a mapping of its own is too small. One
- * thread. */
+ * MiB, unless the environment set one of the settings that end this. Settings by mallopt are not
+ * recorded: they show when a block with a mapping of its own is too small. One thread. */
 #ifndef MALLOW_MODEL_THRESHOLD_H
 #define MALLOW_MODEL_THRESHOLD_H
 

@@ -1,9 +1,9 @@
 /* confine.c - the recorder in a program that locks itself in: what sandbox.c asks of us.
  *
  * Behind the closed door rows leave through `mallow record`, which empties the shared buffers.
- * Where nobody does, a full buffer is appended to the file, which takes an fstat (is the descriptor
- * still ours?) and a write: if the filter lets both through. Else what the buffers do not hold is
- * lost, and counted. */
+ * Without `mallow record`, a full buffer is appended to the file, which takes an fstat (is the
+ * descriptor still ours?) and a write: if the filter lets both through. Else rows that do not fit
+ * into the buffers are lost and counted. */
 #include <linux/filter.h>
 #include <sys/prctl.h>
 

@@ -1,8 +1,8 @@
 /* exec.c - the program becomes another one, or starts one; what its environment says.
  *
- * Each call does what it is asked, by the function behind us. exec with an environment that was
- * cleared or rewritten gets our variables back, so that the chain is followed; nothing else in it
- * is touched. */
+ * Each call is forwarded to the real function. exec with an environment that was cleared or
+ * rewritten gets our variables back, so that the chain is followed; nothing else in it is
+ * touched. */
 #include <errno.h>
 #include <spawn.h>
 #include <stdarg.h>

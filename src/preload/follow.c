@@ -1,6 +1,6 @@
 /* follow.c - calls that change what we may rely on: fork, the end of the process, dlclose.
  *
- * Each does what it is asked, by the function behind us. Here too is what exec.c asks of us. */
+ * Each is forwarded to the real function. The callbacks of exec.c are here, too. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>

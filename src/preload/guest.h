@@ -53,11 +53,11 @@ struct next_functions {
 /* Before next_resolve has run these point to a small allocator of our own (never freed). */
 extern HIDDEN struct next_functions next;
 
-/* Finds the functions behind us. Safe to be re-entered: whoever comes in while it runs is served by
- * the small allocator. Returns true once they are known. */
+/* Finds the functions behind us. Safe to be re-entered: calls that come in while it runs are served
+ * by the small allocator. Returns true once they are known. */
 HIDDEN bool next_resolve(void);
 
-/* What is known of the allocator behind us. */
+/* Facts about the allocator behind us. */
 struct next_facts {
     bool glibc;           /* blocks have glibc's chunk headers */
     unsigned glibc_minor; /* of 2.MINOR, when glibc */
@@ -91,16 +91,16 @@ enum redirected {
 };
 
 /* Makes the program call ours instead of functions of the allocator that cannot be exported,
- * whatever way it finds them: of those that it has, and sets their *from. Changes the
- * allocator's symbol table and what is bound; for the start of a process, after next_resolve. */
+ * whatever way it finds them: of those that it has, and sets their *from. Changes the allocator's
+ * symbol table and its bindings; for the start of a process, after next_resolve. */
 HIDDEN enum redirected redirect(const struct redirection *list, unsigned count);
 
 /* ---- asked of the library ---- */
 
 struct sock_fprog;
 
-/* exec.c: whether children and successors are to be followed: the process has joined, and was not
- * told otherwise. */
+/* exec.c: whether children and successors are to be followed: the process has joined, and its
+ * settings do not say otherwise. */
 HIDDEN bool guest_follows(void);
 /* The variables that an exec must carry over, "NAME=" each, LD_PRELOAD= first; count entries. */
 HIDDEN const char *const *guest_carried(unsigned *count);
@@ -141,7 +141,7 @@ HIDDEN void guest_ending(int status, bool handlers);
 
 /* ---- say.c ---- */
 
-/* Writes n bytes to standard error as far as that waits for nobody, and raises no signal. */
+/* Writes n bytes to standard error as far as possible without blocking; raises no signal. */
 HIDDEN void guest_say(const char *text, size_t n);
 
 /* ---- exec.c, for the library ---- */
@@ -163,8 +163,9 @@ HIDDEN long guest_exec_syscall(long (*real)(long, ...), long number, const long 
  * or fails. NULL, strict mode: never. */
 HIDDEN bool sandbox_harmless(const struct sock_fprog *program, int number,
                              const uint64_t argument[4]);
-/* An exec from a process whose door was closed leads here, under a filter of which nothing else is
- * known: the library stays off. Closes the door then. To be asked before the first system call. */
+/* An exec from a process whose door was closed leads here, under a filter that is otherwise
+ * unknown: the library stays off. Closes the door then. To be asked before the first system
+ * call. */
 HIDDEN bool sandbox_inherited(void);
 #define GUEST_CONFINED "MALLOW_CONFINED=1" /* put into the environment of such an exec */
 

@@ -1,7 +1,7 @@
 /* joins.c - whether a program that is about to run will load us.
  *
  * Looked at are programs that a child runs which shares our memory (vfork, posix_spawn): it never
- * joins the recording, so nobody would miss it. */
+ * joins the recording, so its rows would not be missed. */
 #include <elf.h>
 #include <string.h>
 

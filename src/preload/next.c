@@ -240,7 +240,7 @@ static int visit_loaded(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
-/* dlopen is asked by the path of what is loaded: for a name it would look for the file. */
+/* dlopen gets the path of the loaded library: for a name it would search for the file. */
 void *next_loaded(const char *library, const char *name)
 {
     struct loaded l = {library, 0};

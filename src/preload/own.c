@@ -2,8 +2,8 @@
  *
  * The program may close any descriptor, and open another file that gets its number: so before each
  * use the descriptor is asked whether it still is our file. The paths come from the environment, of
- * a program that may run with more rights than whoever can write to the directories on the way.
- * So a recording is a regular file of the process's own user with one name, which begins as a
+ * a program that may run with more rights than the users who can write to the directories on the
+ * way. So a recording is a regular file of the process's own user with one name, which begins as a
  * recording does, or is empty, or is made by us; never what a link leads to. Opening waits for
  * nothing (a FIFO) and makes no terminal ours. Shared memory is a regular file of the same user's,
  * or root's. */

@@ -339,7 +339,7 @@ static void say_output(struct mlw_session *s)
     s->output_inode = recorder.output.ino;
 }
 
-/* Shared memory of our own: nobody waits beside us. */
+/* Shared memory of our own: no `mallow record` runs beside us. */
 static struct mlw_session *make_session(void)
 {
     char *to = recorder.session_path;
@@ -431,8 +431,8 @@ static const char *open_output(void)
     return 0;
 }
 
-/* An entry of the table that nobody has, marked STARTING; NULL when there is none. Tickets go
- * round: a recording may have any number of processes one after the other. */
+/* A free entry of the table, marked STARTING; NULL when there is none. Tickets go round: a
+ * recording may have any number of processes one after the other. */
 static struct mlw_process *claim_entry(struct mlw_session *s, int fd)
 {
     uint32_t ticket = __atomic_fetch_add(&s->next_process, 1, __ATOMIC_RELAXED);
@@ -547,8 +547,8 @@ static void join_first(void)
                  "write)\n");
         return;
     }
-    /* A page that fork empties tells a child that it is one; without it we must not record at all.
-     */
+    /* A page that fork empties shows a child that it is one; without it we must not record at
+     * all. */
     if (sys_madvise(&wiped, 4096, MADV_WIPEONFORK)) {
         stay_off("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): nothing is recorded\n");
         return;
@@ -608,7 +608,7 @@ static void join_after_fork(void)
     recorder.ending = false;
     const uint64_t live = stream_live_bytes();
     /* A signal handler may have forked in the midst of one of our calls: its buffer must stay
-     * writable for what is left of that call, and must not be the parent's. */
+     * writable for the rest of that call, and must not be the parent's. */
     for (unsigned i = 0; i < MLW_PROCESS_WINDOWS; i++) {
         if (recorder.windows[i])
             sys_mmap(recorder.windows[i], MLW_WINDOW_BYTES, PROT_READ | PROT_WRITE,
@@ -670,7 +670,7 @@ void process_wake(void)
 
 /* ---- the end ---- */
 
-/* Copies of what other threads still hold, for a process that nobody waits for. */
+/* Copies the rows that other threads still hold, for a process without `mallow record`. */
 static void write_interim(void)
 {
     for (struct thread *t = recorder.threads; t; t = t->next) {
@@ -694,14 +694,14 @@ void process_ending(unsigned how, uint32_t status)
     recorder.process->end_status = status;
     recorder.process->end_how = how;
     if (!recorder.lone || sys_closed)
-        return; /* what is left in the buffers is found there */
+        return; /* the remaining rows are found there */
     write_interim();
     uint8_t buffer[64];
     struct tlvs t = {buffer, buffer + sizeof buffer};
     uint64_t end[2] = {clock_now(recorder.clock_kind), how | (uint64_t)(status << 8) << 32};
     tlv(&t, MLW_TLV_END, end, sizeof end);
     if (chunk_of_tlvs(MLW_CHUNK_END, buffer, (size_t)(t.at - buffer)))
-        /* the first reader finds the rest, and what was lost, in the shared memory */
+        /* the first reader finds the rest, and the loss counters, in the shared memory */
         __atomic_store_n(&recorder.process->control, MLW_CTL_DEAD, __ATOMIC_RELEASE);
     else
         sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
@@ -712,7 +712,7 @@ void process_executing(const char *path)
     if (!wiped.control || recorder.off || !recorder.process || sys_closed)
         return process_ending(MLW_END_EXEC, 0);
     if ((uint32_t)sys_getpid() != recorder.pid)
-        return joins_note(path); /* vfork's child shares our memory: it is not who joined */
+        return joins_note(path); /* vfork's child shares our memory: it did not join */
     size_t n = path ? strnlen(path, MLW_EXEC_BYTES - 1) : 0;
     memcpy(recorder.process->exec_path, path, n);
     recorder.process->exec_path[n] = 0;

@@ -5,7 +5,7 @@
  * release between. Reached from entry.c only while recording is on; sp and bp are the caller's. */
 #include "recorder.h"
 
-/* ---- what glibc's chunk header tells ---- */
+/* ---- glibc's chunk header ---- */
 
 #define HEAP_BYTES (64ul << 20)
 #define SEEN_SLOTS 8192u
@@ -55,7 +55,7 @@ MLW_INLINE uint64_t held_bytes(void *p)
     return (word & ~7ul) - (unlikely(word & 2) ? 16 : 8);
 }
 
-/* What is live has changed: modulo 2^64. Only this thread writes to its buffer's head. */
+/* The live sums have changed: modulo 2^64. Only this thread writes to its buffer's head. */
 MLW_INLINE void add_live(struct thread *t, uint64_t bytes) { t->chunk->live_bytes += bytes; }
 
 /* usable bytes and enum mlw_path of a block of `size` that the call has just made */
@@ -269,8 +269,8 @@ void *record_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp
     return p;
 }
 
-/* In place, so that nothing changes when it fails. What counts as asked for is what was had of it.
- */
+/* In place, so that nothing changes when it fails. The size obtained counts as the size
+ * requested. */
 size_t record_xallocx(void *p, size_t size, size_t extra, int flags, uint64_t sp, uint64_t bp)
 {
     const uint64_t released = held_bytes(p);

@@ -45,7 +45,7 @@
  * this process has not joined the session yet, whatever the rest of our memory remembers. */
 struct wiped_state {
     volatile uint32_t *control; /* MLW_CTL_*; never NULL once joined: a word of zeros when off */
-    volatile uint32_t waking;   /* somebody is inside process_wake */
+    volatile uint32_t waking;   /* a thread is inside process_wake */
 };
 extern HIDDEN struct wiped_state wiped;
 
@@ -61,8 +61,8 @@ struct recorder {
     uint32_t clock_kind;
     bool lone; /* no `mallow record` beside us */
     bool wipes_on_fork;
-    bool misses_jemalloc; /* some calls of jemalloc's own API may get past us */
-    bool ending;          /* our destructor has run, and nobody collects what comes after it */
+    bool misses_jemalloc;           /* some calls of jemalloc's own API may get past us */
+    bool ending;                    /* our destructor has run, and later rows are not collected */
     volatile bool may_not_write;    /* behind the closed door of sys.h: not even a full buffer */
     volatile uint64_t frozen_clock; /* see clock_freeze */
     struct mlw_session *session;    /* first page of the shared memory */
@@ -110,7 +110,7 @@ struct thread {
     uint64_t lost;                /* calls of this stream not recorded */
     struct thread *nested;        /* lane 1 of the same thread */
     struct thread *next;          /* in recorder.threads */
-    volatile uint32_t owner;      /* tid; 0 while nobody owns it */
+    volatile uint32_t owner;      /* tid; 0 without an owner */
     volatile uint32_t ended;      /* its thread's last destructor has run */
     uint32_t tid;
     uint32_t number;
@@ -220,7 +220,8 @@ HIDDEN void joins_note(const char *path);
 
 HIDDEN bool setting_on(const char *name); /* set, and neither empty nor "0" */
 HIDDEN uint32_t settings_stacks(void);    /* enum mlw_stack_mode */
-/* This process is a child that MALLOW_NO_FOLLOW leaves out, and nobody waits who would know. */
+/* This process is a child that MALLOW_NO_FOLLOW leaves out, and there is no parent to decide for
+ * it. */
 HIDDEN bool settings_leave_out(void);
 
 /* ---- memory of our own ---- */

@@ -1,9 +1,9 @@
 /* say.c - a line of ours on standard error, of a program that did not ask for it.
  *
- * Standard error may be a pipe that nobody reads, or whose reader is gone, a file at its size
- * limit, or the terminal of another job. The program alone writes nothing there: so it must not
- * wait for us, and the signals that such a write raises (SIGPIPE, SIGXFSZ, SIGTTOU) must not reach
- * it. What cannot be written at once is left unsaid. */
+ * Standard error may be a pipe without a reader at work, or whose reader is gone, a file at its
+ * size limit, or the terminal of another job. The program alone writes nothing there: so it must
+ * not wait for us, and the signals that such a write raises (SIGPIPE, SIGXFSZ, SIGTTOU) must not
+ * reach it. Text that cannot be written at once is dropped. */
 #include "guest.h"
 #include "sys.h"
 

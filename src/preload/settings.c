@@ -22,9 +22,9 @@ bool setting_on(const char *name)
     return v && *v && strcmp(v, "0") != 0;
 }
 
-/* Children that nobody waits for and that are not to be recorded. The first process of those that
- * have MALLOW_NO_FOLLOW leaves its number there: whoever finds another's is a child after an exec.
- */
+/* Children without `mallow record` that are not to be recorded. The first process of those that
+ * have MALLOW_NO_FOLLOW leaves its number there: a process that finds another number is a child
+ * after an exec. */
 bool settings_leave_out(void)
 {
     static const char name[] = "MALLOW_NO_FOLLOW=", number[] = "pid:";

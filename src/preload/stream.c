@@ -60,7 +60,7 @@ static bool slot_back(uint32_t index)
     return fd >= 0 && !sys_fallocate(fd, 0, (off_t)at, MLW_SLOT_BYTES);
 }
 
-/* Whoever adds up what is live looks at the first `count` buffers. */
+/* Readers of the live sums look at the first `count` buffers. */
 static void slots_publish(uint32_t count)
 {
     uint32_t known = __atomic_load_n(&recorder.process->slots, __ATOMIC_RELAXED);
@@ -69,7 +69,7 @@ static void slots_publish(uint32_t count)
         ;
 }
 
-/* A buffer that nobody uses, marked USED; NULL when there is none. */
+/* A free buffer, marked USED; NULL when there is none. */
 static struct mlw_chunk *slot_take(void)
 {
     uint32_t used = __atomic_load_n(&recorder.slots_used, __ATOMIC_RELAXED);
@@ -90,7 +90,7 @@ static struct mlw_chunk *slot_take(void)
             struct mlw_chunk *c = slot_at(used);
             if (!c || !slot_back(used))
                 return 0;
-            /* whoever looks for buffers that came back may have been here already */
+            /* a thread that looks for returned buffers may have been here already */
             uint64_t free_state = MLW_SLOT_FREE;
             if (__atomic_compare_exchange_n(&c->slot_state, &free_state, MLW_SLOT_USED, false,
                                             __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
@@ -138,7 +138,7 @@ static void chunk_begin(struct thread *t, uint32_t sequence, uint64_t first_call
     t->position = (uint8_t *)c + sizeof *c;
     t->limit = (uint8_t *)c + MLW_SLOT_BYTES - MLW_ROW_MAX;
     if (recorder.ending)
-        t->limit = t->position + 1; /* nobody waits for what comes after our destructor */
+        t->limit = t->position + 1; /* rows after our destructor are not collected */
 }
 
 /* ---- the way out ---- */

@@ -1,14 +1,14 @@
 /* unwind.h - the call stack of an allocation, as the id of a node, at the price of a few loads.
  *
  * Owns: unwind rules read from .eh_frame (through _dl_find_object: no lock, async-signal-safe), the
- * per-thread caches, and the process-wide trie of (parent, pc, module) -> id. Runs inside somebody
- * else's program, on the path of an allocation, possibly in a signal handler: no libc call that
- * locks or allocates, no large locals (a 64 KiB alternate signal stack is all that some hosts
- * have), no read of an address that is not known to be mapped, no errno. Behind the closed door of
- * sys.h, memory that is not known already is not read: the stack ends there, truncated. Threads:
- * unwind_stack is called by many threads at once, each with its own struct unwind_thread and never
- * re-entered for one (the caller sees to it). A fork needs no call: the tables are private memory,
- * ids go on, and an entry that another thread had half-written stays so. Method: a cache of whole
+ * per-thread caches, and the process-wide trie of (parent, pc, module) -> id. Runs inside another
+ * program, on the path of an allocation, possibly in a signal handler: no libc call that locks or
+ * allocates, no large locals (a 64 KiB alternate signal stack is all that some hosts have), no read
+ * of an address that is not known to be mapped, no errno. Behind the closed door of sys.h, memory
+ * that is not known already is not read: the stack ends there, truncated. Threads: unwind_stack is
+ * called by many threads at once, each with its own struct unwind_thread and never re-entered for
+ * one (the caller sees to it). A fork needs no call: the tables are private memory, ids go on, and
+ * an entry that another thread had half-written remains half-written. Method: a cache of whole
  * stacks over a cache of prefixes over table unwinding (docs/design/recorder.md). */
 #ifndef MALLOW_PRELOAD_UNWIND_H
 #define MALLOW_PRELOAD_UNWIND_H
@@ -28,7 +28,7 @@ int unwind_init(void *dl_find_object, void *stack_end);
  * another thread after its owner ended (unwind_thread_reset). */
 struct unwind_thread *unwind_thread_new(void);
 void unwind_thread_reset(struct unwind_thread *t);
-/* The same for one that was left amid a call: forgets what may be half-written, too. */
+/* The same for one that was left in the middle of a call: forgets what may be half-written, too. */
 void unwind_thread_clear(struct unwind_thread *t);
 
 /* The stack whose innermost frame is the return address at *sp (sp = rsp at the entry of the

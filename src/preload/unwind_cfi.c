@@ -170,8 +170,8 @@ static bool binary(uint8_t op, struct value *a, struct value b)
     return true;
 }
 
-/* Evaluates with rsp and rbp unknown and the pc known. That covers what is in use: the PLT's
- * (rsp + 8 or 16, by pc), realigned frames (*(rbp + k)), signal frames (*(rsp + k)). */
+/* Evaluates with rsp and rbp unknown and the pc known. That covers the expressions in use: the
+ * PLT's (rsp + 8 or 16, by pc), realigned frames (*(rbp + k)), signal frames (*(rsp + k)). */
 static bool evaluate(const uint8_t *p, const uint8_t *end, uint64_t pc, struct value *result)
 {
     struct in in = {p, end, false};

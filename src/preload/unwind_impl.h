@@ -1,7 +1,7 @@
-/* unwind_impl.h - what the files of the unwinder share among themselves; nobody else includes it.
+/* unwind_impl.h - what the files of the unwinder share; no other file includes it.
  *
- * A frame is (pc, sp, rbp): the code address, and rsp and rbp as that code sees them. A rule,
- * 8 bytes for one pc, says how to get the next outer frame from it. Looked-up addresses are pc - 1
+ * A frame is (pc, sp, rbp): the code address, and rsp and rbp as that code sees them. A rule, 8
+ * bytes for one pc, says how to get the next outer frame from it. Looked-up addresses are pc - 1
  * for a return address (the call may be the last instruction of its function) and pc for an
  * interrupted instruction. */
 #ifndef MALLOW_PRELOAD_UNWIND_IMPL_H
@@ -62,7 +62,7 @@ UW_INLINE uw_rule uw_rule_make(unsigned cfa, int64_t k, unsigned rbp, int64_t rb
            ((uint64_t)(rbp_off >> 3) & 0xfff) << 8 | (signal_frame ? UW_RULE_SIGNAL : 0) | ra << 5 |
            rbp << 3 | cfa;
 }
-/* Of code in a module whose tables say nothing of it: assembly, a snapshot of generated code. */
+/* Code that the tables of its module do not cover: assembly, a snapshot of generated code. */
 #define UW_RULE_UNCOVERED (1ul << 32 | UW_CFA_NONE)
 /* The rule of code outside any module, which is hoped to keep a frame pointer, and of code that no
  * table covers when it looks as if it kept one. */

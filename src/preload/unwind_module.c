@@ -1,13 +1,12 @@
 /* unwind_module.c - the files mapped into the process, each with an id that is never given twice.
  *
  * Owns: the table of modules, found through _dl_find_object (no lock, async-signal-safe) when one
- * of their addresses is first unwound; their build-ids, read from the mapped headers; telling the
+ * of their addresses is first unwound; their build-ids, read from the mapped headers; notifying the
  * host of new and vanished ones. A module that comes back just as it was (file, build-id, place)
  * gets its old id back, announced anew. Threads: any, at the same time, and signal handlers; a slot
  * is claimed by a counter and published by its state, so that two threads which meet the same new
- * module may both register it: two ids for one module, which readers cannot tell from one. The
- * reads of a module's headers are safe because one of its addresses is on the caller's own stack.
- */
+ * module may both register it: two ids for one module, which readers treat as one. The reads of a
+ * module's headers are safe because one of its addresses is on the caller's own stack. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -76,7 +75,7 @@ static bool starts_with(const char *s, const char *prefix)
 }
 
 /* The program headers: the kernel's word for the executable (when its segments have gaps between
- * them, the loader tells of the one that holds the code only), else what the first mapped page
+ * them, the loader reports only the one that holds the code), else what the first mapped page
  * holds, when it begins with an ELF header. */
 static const Elf64_Phdr *headers(const struct object *o, unsigned *n)
 {
@@ -176,7 +175,7 @@ static struct module *slot(uint32_t i)
     return b ? &b[i % PER_BLOCK] : 0;
 }
 
-/* A slot that nobody else has; NULL when there are too many or no memory. */
+/* A free slot; NULL when there are too many or no memory. */
 static struct module *claim(void)
 {
     uint32_t i = __atomic_load_n(&modules.count, __ATOMIC_RELAXED);
@@ -295,7 +294,7 @@ bool uw_module_find(uint64_t address, struct uw_cfi *cfi, uint32_t *id, void *ct
     uint32_t n = claimed();
     uint32_t generation = __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE);
     uint32_t guess = __atomic_load_n(&modules.last, __ATOMIC_RELAXED);
-    if (!modules.find_object) { /* only what was mapped at the start is known */
+    if (!modules.find_object) { /* only mappings of the start are known */
         for (uint32_t i = 0; i < n; i++) {
             struct module *c = slot(i);
             if (!c || address < c->start || address >= c->end)

@@ -3,8 +3,8 @@
  * Owns: one table of fixed size for all threads. An entry is three words whose mix gives back the
  * address (the trick of lockless transposition tables, Hyatt and Mann 2002): one that is torn by
  * concurrent writers, or interrupted by a signal or a fork, just does not match, so neither readers
- * nor writers lock, wait or retry. Entries of an older generation do not match either. What is
- * missing is read again from .eh_frame (a few hundred ns) and overwrites a neighbour. */
+ * nor writers lock, wait or retry. Entries of an older generation do not match either. A missing
+ * rule is read again from .eh_frame (a few hundred ns) and overwrites a neighbor. */
 #include "unwind_impl.h"
 
 #ifndef UNWIND_RULES_BITS

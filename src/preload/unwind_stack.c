@@ -1,13 +1,13 @@
 /* unwind_stack.c - from rsp to the id of a stack: two caches over a walk by unwind rules.
  *
- * Owns: the state of a thread. A stack is the same as a remembered one when every word that the
- * walk read is what it was, so both caches keep those words and their addresses, and compare them:
+ * Owns: the state of a thread. A stack equals a remembered one when every word that the walk read
+ * is unchanged, so both caches keep those words and their addresses, and compare them:
  *   - the whole-stack cache finds candidates by (return address, rsp): a set-associative table of
  *     tags over a ring of entries, each with all the words of one stack;
  *   - the prefix cache is the last stack walked, outermost frame first: a new walk goes outwards
  *     until it meets a frame whose outer words still hold.
- * rbp is data in most frames: it is compared only where an older frame's rule needs it.
- * Threads: a state belongs to one thread and is not re-entered. */
+ * rbp is data in most frames: it is compared only where an older frame's rule needs it. Threads: a
+ * state belongs to one thread and is not re-entered. */
 #include <emmintrin.h>
 
 #include "unwind_impl.h"
@@ -470,8 +470,8 @@ static unsigned node_flags(uint64_t pc)
     return (pc & PC_EXACT ? MLW_NODE_EXACT : 0u) | (pc & PC_FP ? MLW_NODE_FP : 0u);
 }
 
-/* Appends the words that were read to get from step s to the frame outside it. Returns whether
- * rbp of s matters. outer_pc: 0 when that is what was read. */
+/* Appends the words that were read to get from step s to the frame outside it. Returns whether rbp
+ * of s matters. outer_pc: 0 when 0 was read. */
 static bool words_of(struct unwind_thread *t, const struct step *s, uint64_t outer_pc, uint64_t cfa,
                      uint64_t outer_rbp, bool outer_rbp_matters, uint32_t *n)
 {

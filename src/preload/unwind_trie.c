@@ -4,13 +4,13 @@
  * before its id can be seen by others, so an id that was handed out is always explained somewhere
  * in the recording. Threads: any, at the same time, and signal handlers at any point: a slot is
  * claimed by one compare-and-swap of its key and published by one store of its value. A claimed
- * slot without a value is passed over: whoever meets it makes a second node of the same meaning,
- * which readers merge. Nobody waits for anybody. A table that is full is followed by one of twice
- * the size; whoever made that copies the nodes over, while all others already use it, and then
- * gives the old memory (not its addresses, which others may be reading) back to the kernel. A node
- * that slips through is made a second time.
- * A table of LAST_BITS is not doubled but followed by an empty one of its size: memory stays within
- * a few MB however many stacks a program has, and nodes that come again are announced again. */
+ * slot without a value is skipped: a thread that meets it makes a second node of the same meaning,
+ * which readers merge. No thread waits for another. A table that is full is followed by one of
+ * twice the size; the thread that made it copies the nodes over, while all others already use it,
+ * and then returns the old memory (not its addresses, which others may be reading) to the kernel. A
+ * node that slips through is made a second time. A table of LAST_BITS is not doubled but followed
+ * by an empty one of its size: memory stays within a few MB however many stacks a program has, and
+ * nodes that come again are announced again. */
 #include "sys.h"
 #include "unwind_impl.h"
 

@@ -277,7 +277,7 @@ static void set_option(struct arenas_process *p, int64_t option, int64_t value)
         p->trim_threshold_bytes = (uint64_t)value;
 }
 
-/* Turns what the functions tell into what the probes would have told; false: nothing happened. */
+/* Turns events of the functions into those of the static probes; false: nothing happened. */
 static bool from_raw(struct arenas_process *p, struct arenas_event *e)
 {
     const struct arena_heap *h = arenas_find_heap(p, (uint64_t)e->argument[0]);

@@ -46,7 +46,7 @@ struct arenas_process {
     size_t heaps;
     struct arena_waits *wait;
     size_t waits;
-    uint64_t lock_waits;         /* for any lock of an arena; 0 where the source cannot tell */
+    uint64_t lock_waits;         /* for any lock of an arena; 0 where the source does not say */
     struct arena_moment *moment; /* what changed, in the order of time */
     size_t moments;
     uint64_t main_arena; /* 0: not known */
@@ -77,7 +77,7 @@ const struct arena_moment *arenas_take(struct arenas *a, const struct arenas_eve
                                        uint64_t start_ns);
 void arenas_release(struct arenas *a);
 
-/* What is known of a process, which is entered if it was not there; NULL: out of memory. */
+/* The entry of a process, added if it was missing; NULL: out of memory. */
 struct arenas_process *arenas_process(struct arenas *a, uint32_t pid);
 /* Nothing is known of it, as when it has just begun. */
 void arenas_forget(struct arenas *a, uint32_t pid);

@@ -46,8 +46,8 @@ static bool word_at(int memory, uint64_t address, uint64_t *word)
     return peek(memory, address, word, sizeof *word);
 }
 
-static void tell(struct arenas *a, pid_t pid, uint32_t probe, uint64_t first, uint64_t second,
-                 uint64_t third)
+static void report(struct arenas *a, pid_t pid, uint32_t probe, uint64_t first, uint64_t second,
+                   uint64_t third)
 {
     const struct arenas_event e = {.pid = (uint32_t)pid,
                                    .tid = (uint32_t)pid,
@@ -67,7 +67,7 @@ static bool read_heaps(int memory, struct arenas *a, pid_t pid, uint64_t arena)
     for (unsigned n = 0; heap && n < HEAPS_MAX; n++) {
         if (!peek(memory, heap, &h, sizeof h) || h.arena != arena || h.bytes > HEAP_BYTES)
             return false;
-        tell(a, pid, ARENAS_HEAP_NEW, heap, h.bytes, arena);
+        report(a, pid, ARENAS_HEAP_NEW, heap, h.bytes, arena);
         sum += h.bytes;
         if (h.previous & (HEAP_BYTES - 1))
             return false;

@@ -1,4 +1,4 @@
-/* arenas_now.h - what glibc's arenas are in a process that runs already. Private to this folder.
+/* arenas_now.h - what glibc's arenas are in a process that runs already. Private to this directory.
  *
  * Owns: reading the structures of glibc 2.27 to 2.42 out of the process's memory, and not believing
  * them unless they add up. */

@@ -13,8 +13,8 @@
 /* The address of a symbol in the ELF file of the probe; false when there is none. */
 typedef bool (*argument_symbol)(void *arg, const char *name, uint64_t *address);
 
-/* Reads the first argument of `text`, of a probe at `address` in the ELF file. Returns what is
- * behind it and its blanks, NULL when it cannot be understood. */
+/* Reads the first argument of `text`, of a probe at `address` in the ELF file. Returns the text
+ * behind it and its blanks, NULL when it cannot be parsed. */
 const char *argument_parse(const char *text, uint64_t address, argument_symbol symbol, void *arg,
                            struct arenas_argument *argument);
 

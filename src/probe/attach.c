@@ -75,7 +75,7 @@ int attach_program(struct attachments *a, struct bpf_program *program, struct er
     if (!link)
         return error_system(err, "cannot attach to %s", bpf_program__section_name(program));
     if (keep_link(a, link))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     return 0;
 }
 
@@ -181,7 +181,7 @@ static long attach_single(struct attachments *a, struct bpf_program *program, co
     return done;
 }
 
-/* A function's counter must be the same for all who probe it, and that of somebody who names none
+/* A function's counter must be the same for all who probe it, and that of a tool that names none
  * (bpf_attach_uprobe of bcc 0.26, as memleak calls it) may be anything. */
 static const char counted_elsewhere[] =
     "another tool's probe on it keeps its count elsewhere (memleak of bcc does): end that first";

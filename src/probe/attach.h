@@ -17,7 +17,7 @@ struct bpf_link;
 
 enum { ATTACH_UPROBE_MULTI = 48 }; /* BPF_TRACE_UPROBE_MULTI of enum bpf_attach_type */
 
-/* What is attached, to be taken away together. */
+/* Attached programs, to be detached together. */
 struct attachments {
     struct bpf_link **link;
     int *fd;
@@ -52,7 +52,7 @@ int attach_program(struct attachments *a, struct bpf_program *program, struct er
 /* Keeps a descriptor whose closing detaches; 0 or -1 when out of memory (it is then closed). */
 int attach_keep(struct attachments *a, int fd);
 
-/* Takes all away: what was attached last goes first. */
+/* Detaches all, in reverse order. */
 void attach_release(struct attachments *a);
 
 /* The system call itself: a descriptor, or -1 with errno. cookies and semaphores may be NULL. */

@@ -11,7 +11,7 @@
 
 struct probe_cap {
     const char *name;   /* short and stable, for scripts */
-    bool works, partly; /* partly: not all of it; why tells */
+    bool works, partly; /* partly: not all of it; why names the rest */
     char detail[256];   /* how it is here */
     char why[320];      /* what does not work because of it; "" when all is well */
     char remedy[256];   /* the command that fixes it; "" when there is none */
@@ -20,7 +20,7 @@ struct probe_cap {
 /* Fills up to `max` and returns how many. */
 enum { PROBE_CAPS_MAX = 10 };
 size_t probe_caps(struct probe_cap *caps, size_t max);
-/* The same of what a recording may have the kernel tell: each is begun on this very process. */
+/* The same for the kernel's parts of a recording: each is begun on this very process. */
 size_t probe_caps_recording(struct probe_cap *caps, size_t max);
 
 /* Returns 0 when programs can be loaded at all; -1 with *err, one line with the reason and the

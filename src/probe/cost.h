@@ -3,7 +3,7 @@
  * The kernel executes some instructions itself (push, for one); others it lets the program execute
  * aside, which takes a second trap and, in a virtual machine, ten times as long. So what a probe
  * costs depends on the instruction that it stands on. Measured are probes of two functions of this
- * program, which nobody else calls. Tools only; one thread. */
+ * program, which no other code calls. Tools only; one thread. */
 #ifndef MALLOW_PROBE_COST_H
 #define MALLOW_PROBE_COST_H
 

@@ -61,7 +61,7 @@ void engine_source(struct engine *e, const char *format, ...)
 
 static bool verbose;
 
-/* Events that are taken before whoever waits looks round, and such turns in probe_consume. */
+/* Max events per wakeup; max wakeups per probe_consume(). */
 enum { EVENTS_A_TURN = 4096, TURNS = 64 };
 
 static int print(enum libbpf_print_level level, const char *format, va_list ap)
@@ -81,7 +81,7 @@ static int print(enum libbpf_print_level level, const char *format, va_list ap)
 int engine_add_row(struct engine *e, const struct probe_row *row, struct error *err)
 {
     if (!ARRAY_ROOM(e->rows, e->row_count + 1, e->row_room))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     e->rows[e->row_count++] = *row;
     return 0;
 }
@@ -89,9 +89,9 @@ int engine_add_row(struct engine *e, const struct probe_row *row, struct error *
 int engine_add_name(struct engine *e, const char *name, struct error *err)
 {
     if (!ARRAY_ROOM(e->names, e->name_count + 1, e->name_room))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (!(e->names[e->name_count] = strdup(name)))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     e->name_count++;
     return 0;
 }
@@ -261,7 +261,7 @@ int engine_attach_perf(struct engine *e, const char *program, uint64_t event, st
             return -1;
         }
         if (attach_keep(&e->attachments, fd))
-            return error_set(err, ERROR_MEMORY, "out of memory");
+            return error_memory(err);
         done++;
     }
     return done ? 0 : error_set(err, ERROR_UNSUPPORTED, "no processor has perf events");
@@ -281,9 +281,9 @@ static uint32_t parent_of(pid_t pid)
     return proc_stat(pid, &s) ? (uint32_t)s.ppid : 0;
 }
 
-/* Where the code of a process lies, told before it is asked when the kernel cannot say: within a
- * fault, and while another thread changes the memory map. */
-static void tell_code(const struct engine *e, uint32_t pid)
+/* Sends the places of a process's code to the kernel in advance, for when it cannot look them up:
+ * within a fault, and while another thread changes the memory map. */
+static void send_code(const struct engine *e, uint32_t pid)
 {
     if (e->stacks && (e->options->kind->within_faults || e->options->by & PROBE_BY_STACK))
         stacks_fill(e->stacks, pid);
@@ -308,7 +308,7 @@ static void target_children(struct engine *e)
             if (more && e->stacks)
                 stacks_learn_all(e->stacks, pid);
             if (more)
-                tell_code(e, pid);
+                send_code(e, pid);
             const struct probe_call found = {.pid = pid, .what = PROBE_FOUND};
             if (more && e->options->call)
                 e->options->call(e->options->arg, &found);
@@ -411,7 +411,7 @@ static int load(struct engine *e, struct error *err)
     int bad = bpf_object__load(e->object);
     if (bad) {
         errno = -bad;
-        return error_system(err, "the kernel refuses the programs of '%s' (--verbose tells more)",
+        return error_system(err, "the kernel refuses the programs of '%s' (--verbose shows more)",
                             kind->name);
     }
     return e->stacks ? stacks_install(e->stacks, err) : 0;
@@ -436,7 +436,7 @@ static int on_event(void *arg, void *data, size_t size)
     memcpy(&type, data, sizeof type);
     if ((type == PROBE_EVENT_FILE || type == PROBE_EVENT_PAGE) &&
         size >= sizeof(struct probe_event_file)) {
-        /* A large file takes a while: whoever waits looks round after each. */
+        /* A large file takes a while: the caller regains control after each. */
         if (e->stacks && !e->over) {
             stacks_learn(e->stacks, data);
             return -EAGAIN;
@@ -445,7 +445,7 @@ static int on_event(void *arg, void *data, size_t size)
         stream_pages(e, data);
     } else if (e->options->kind->event)
         e->options->kind->event(e, data, size);
-    /* Where more comes than can be taken, whoever waits must hear of other things, too. */
+    /* When events come faster than they are taken, the caller must regain control now and then. */
     return !e->draining && ++e->taken % EVENTS_A_TURN == 0 ? -EAGAIN : 0;
 }
 
@@ -463,7 +463,7 @@ static int attach(struct probe_state *s, struct error *err)
     if (o->pid && !o->no_follow)
         target_children(e);
     if (o->pid)
-        tell_code(e, o->pid);
+        send_code(e, o->pid);
     return o->kind->attach(e, err);
 }
 
@@ -474,7 +474,7 @@ static int subtract(struct probe_state *s, struct error *err)
     struct engine *e = &s->e;
     struct probe_row *copy = calloc(e->row_count + 1, sizeof *copy);
     if (!copy)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (e->row_count)
         memcpy(copy, e->rows, e->row_count * sizeof *copy);
     size_t kept = 0, count = e->row_count;
@@ -522,7 +522,7 @@ static int interval(void *arg, struct error *err)
     return 0;
 }
 
-/* What the library inside has told. */
+/* Events of the library inside. */
 static void tick(void *arg)
 {
     struct probe_state *s = arg;
@@ -568,7 +568,7 @@ int probe_begin(const struct probe_options *o, struct probe_result *result, stru
     *result = (struct probe_result){.kind = o->kind, .by = o->by};
     struct probe_state *s = calloc(1, sizeof *s);
     if (!s)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     result->state = s;
     s->e = (struct engine){.options = o, .result = result, .pid = o->waiting ? o->waiting : o->pid};
     result->start_ns = clock_monotonic_ns();
@@ -606,7 +606,7 @@ int probe_run(const struct probe_options *o, struct probe_result *result, struct
     *result = (struct probe_result){.kind = o->kind, .by = o->by};
     struct probe_state *s = calloc(1, sizeof *s);
     if (!s)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     result->state = s;
     s->e = (struct engine){.options = o, .result = result, .pid = o->pid};
     signals_take(&s->signals);

@@ -85,7 +85,7 @@ int family_find(const struct probe_options *o, const char *path, struct family *
         family->place[n] = (struct place){.offset = at->offset, .cookie = n << 8 | (uint64_t)form};
         if (!(family->name[n] = strdup(at->name))) {
             functions_release(&f);
-            return error_set(err, ERROR_MEMORY, "out of memory");
+            return error_memory(err);
         }
         family->count++;
     }

@@ -22,9 +22,9 @@ int files_add(struct files *f, const char *path, struct error *err)
         if (!strcmp(f->path[i], path))
             return 0;
     if (!ARRAY_ROOM(f->path, f->count + 1, f->room))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (!(f->path[f->count] = strdup(path)))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     f->count++;
     return 0;
 }
@@ -218,6 +218,6 @@ int files_find_library(const struct files *f, const char *library, char *path, s
         globfree(&g);
     }
     return error_set(err, ERROR_USAGE,
-                     "no library '%s' in the program or in the folders of libraries; give its path",
+                     "no library '%s' in the program or in the library directories; give its path",
                      library);
 }

@@ -12,14 +12,14 @@
 
 #include "base/error.h"
 
-/* Paths in the order in which symbols are looked up: the program, what is preloaded, libraries. Of
- * a process, whose loader is not asked, as far as the order of its mappings tells. */
+/* Paths in the order in which symbols are looked up: the program, preloaded libraries, libraries.
+ * Of a process, whose loader is not asked, as far as the order of its mappings shows. */
 struct files {
     char **path;
     size_t count, room;
 };
 
-/* Each returns 0, or -1 with *err; files_release gives back what was found so far. */
+/* Each returns 0, or -1 with *err; files_release frees the files found so far. */
 int files_of_program(struct files *f, const char *program, struct error *err);
 int files_of_process(struct files *f, pid_t pid, struct error *err);
 /* What most programs here are linked with: this machine's C library and loader. */
@@ -29,7 +29,7 @@ int files_add(struct files *f, const char *path, struct error *err);
 void files_release(struct files *f);
 
 /* The file for --lib: a path, or one of the files whose name is `library` or begins with it
- * ("jemalloc" finds libjemalloc.so.2), or such a file in the folders of libraries. NULL: the first
+ * ("jemalloc" finds libjemalloc.so.2), or such a file in the library directories. NULL: the first
  * of the files with a function named malloc; `path` receives it. */
 int files_find_library(const struct files *f, const char *library, char *path, size_t room,
                        struct error *err);

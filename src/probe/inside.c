@@ -52,7 +52,7 @@ int inside_make(struct inside **made, const char *library, bool no_follow, bool 
     struct inside *in = calloc(1, sizeof *in);
     *made = in;
     if (!in)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (launch_preload(library, &in->preload, err) || make_file(in, err))
         return -1;
     in->shared->no_follow = no_follow;
@@ -91,16 +91,16 @@ const char *inside_trouble(const struct inside *in)
 {
     if (in->unknown >> MLW_ARENAS_NOT_GLIBC & 1)
         return "a process has another allocator than glibc's, or a glibc whose arenas are not "
-               "known: nothing is told of it";
+               "known: it is not reported";
     if (in->unknown >> MLW_ARENAS_LAYOUT & 1)
-        return "the arenas of a process do not look as those of its glibc should: what is told of "
+        return "the arenas of a process do not look as those of its glibc should: its report "
                "it ends there";
     if (!__atomic_load_n(&in->shared->joined, __ATOMIC_RELAXED))
-        return "no process loaded libmallow-arenas.so: there is nothing to tell";
+        return "no process loaded libmallow-arenas.so: there is nothing to report";
     return NULL;
 }
 
-/* ---- what the library tells, in glibc's words ---- */
+/* ---- the library's events, as those of glibc's probes ---- */
 
 struct telling {
     struct engine *e;
@@ -138,7 +138,7 @@ static void level(struct telling *t, uint64_t arena, uint64_t top, uint64_t byte
             others += p->heap[i].bytes;
     }
     if (bytes <= others)
-        return; /* it is being changed: more will be told */
+        return; /* it is being changed: more events will come */
     if (is_new)
         emit(t, ARENAS_HEAP_NEW, heap, bytes - others, arena);
     else
@@ -158,7 +158,7 @@ static void uses(struct telling *t, uint64_t arena)
             return;
         }
     }
-    /* Nobody has it any more: then it came from the list of free ones. */
+    /* It is no longer in use: then it came from the list of free ones. */
     const struct arena *at = arenas_find(p, arena);
     emit(t, ARENAS_GOT, arena, 0, at && !at->threads ? arena : 0);
 }

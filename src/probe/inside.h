@@ -1,8 +1,8 @@
 /* inside.h - glibc's arenas as a library inside the program sees them: needs no rights.
  *
  * Owns: the shared memory (format/arenas.h) from its making to its removal, the program's
- * environment, and turning what the library tells into what glibc's own probes would have told.
- * Private to this folder. One thread. */
+ * environment, and turning the library's events into those of glibc's own probes. Private to this
+ * directory. One thread. */
 #ifndef MALLOW_PROBE_INSIDE_H
 #define MALLOW_PROBE_INSIDE_H
 
@@ -23,7 +23,8 @@ int inside_make(struct inside **in, const char *library, bool no_follow, bool si
 const char *const *inside_environment(const struct inside *in);
 /* Before the program runs. */
 void inside_begin(struct inside *in, pid_t program);
-/* Takes what has been told. last: nobody tells any more, so what is not whole never will be. */
+/* Takes the events so far. last: no process writes any more, so an incomplete event stays
+ * incomplete. */
 void inside_drain(struct inside *in, struct engine *e, struct arenas *a, bool last);
 uint64_t inside_lost(const struct inside *in);
 /* Why nothing is known of some process, in words; NULL: nothing is missing. */

@@ -1,4 +1,4 @@
-/* kind.h - what a kind of probe is to the engine. Private to this folder. */
+/* kind.h - the engine's view of a kind of probe. Private to this directory. */
 #ifndef MALLOW_PROBE_KIND_H
 #define MALLOW_PROBE_KIND_H
 
@@ -41,7 +41,7 @@ struct probe_kind {
 struct inside;
 struct stacks;
 
-/* What is kept from start to end of one probe. */
+/* State of one probe from start to end. */
 struct engine {
     const struct probe_options *options;
     struct probe_result *result;
@@ -49,10 +49,10 @@ struct engine {
     struct files files;
     struct attachments attachments;
     struct stacks *stacks; /* NULL: no user or kernel stacks are kept */
-    struct inside *inside; /* NULL: the kernel is asked; else a library in the program tells */
+    struct inside *inside; /* NULL: events come from the kernel, else from a library */
     bool multi;            /* uprobe_multi works here */
     bool over;             /* nothing more is learned: the waiting has ended */
-    bool draining;         /* nothing more comes: what is there is taken in one go */
+    bool draining;         /* no more events will come: the rest is taken at once */
     uint64_t taken;        /* events */
     uint32_t pid;          /* -p, or the program that was started; 0: all */
     struct probe_row *rows;
@@ -75,7 +75,7 @@ int engine_attach_tracepoints(struct engine *e, struct error *err);
 /* Attaches `program` to n places of path; e->multi and the process decide how. */
 long engine_attach_places(struct engine *e, const char *program, const char *path,
                           struct place *places, size_t n, bool on_return, struct error *err);
-/* Tells which of the places have no probe, and why. */
+/* Reports which of the places have no probe, and why. */
 void engine_say_refused(struct engine *e, const char *path, const struct place *places, size_t n);
 int engine_map(const struct engine *e, const char *name); /* descriptor */
 /* A new descriptor of a software perf event for one processor, with the program behind it. */

@@ -24,7 +24,7 @@
 /* Made from the program when it is built; wants the types above. */
 #include <probe/arenas.skel.h>
 
-/* What is found in the library before anything is loaded. */
+/* Places in the library, found before anything is loaded. */
 struct found {
     struct arenas arenas; /* first: the result points here */
     char path[PATH_MAX];
@@ -125,7 +125,7 @@ static int attach_symbols(struct engine *e, struct found *f, struct error *err)
         struct place place = {.offset = at ? at->offset : 0};
         if (!at) {
             missing++;
-            engine_say(e, "%s has no function %s: what it would tell is missing", f->path, name);
+            engine_say(e, "%s has no function %s: its events are missing", f->path, name);
         } else if (engine_attach_places(e, by_symbol[i].program, f->path, &place, 1,
                                         by_symbol[i].on_return, err) < 0)
             return -1;
@@ -146,7 +146,7 @@ static bool has_notes(const struct found *f)
     return false;
 }
 
-/* The library and what it tells of itself. */
+/* The library and the facts that it states itself. */
 static int look_into(struct engine *e, struct found *f, struct error *err)
 {
     return engine_find_files(e, err) ||
@@ -177,7 +177,7 @@ static int no_preload(const struct probe_options *o, struct error *err)
                      o->argv ? o->no_preload : "the process runs already");
 }
 
-/* What was asked for, or -1 with *err when it is not to be had. */
+/* The requested source, or -1 with *err when it is not available. */
 static int choose_this(struct engine *e, struct found *f, struct error *err)
 {
     const struct probe_options *o = e->options;
@@ -223,7 +223,7 @@ static int choose_best(struct engine *e, struct found *f, struct error *err)
     return 0;
 }
 
-/* What only the static probes tell, by source. */
+/* Events of the static probes alone, by source. */
 static const char *const not_seen[][ARENAS_NOT_SEEN_MAX] = {
     [PROBE_SOURCE_SYMBOLS] = {"the settings arena_max, arena_test and tcache_* of GLIBC_TUNABLES"},
     [PROBE_SOURCE_PRELOAD] = {"double frees that a thread's cache notices", "waits and retries",
@@ -238,7 +238,7 @@ static int arenas_choose(struct engine *e, struct error *err)
     const struct probe_options *o = e->options;
     struct found *f = calloc(1, sizeof *f);
     if (!f)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     e->own = f;
     e->result->arenas = &f->arenas;
     if (o->source ? choose_this(e, f, err) : choose_best(e, f, err))
@@ -325,11 +325,11 @@ static int know_past(struct engine *e, struct found *f, struct error *err)
     }
     const struct arenas_process *p = arenas_process(&f->arenas, pid);
     if (bpf_map_update_elem(engine_map(e, "thresholds"), &pid, &p->mmap_threshold_bytes, BPF_ANY))
-        return error_system(err, "cannot tell the thresholds to the kernel");
+        return error_system(err, "cannot pass the thresholds to the kernel");
     for (size_t i = 0; i < p->heaps && f->source == PROBE_SOURCE_CALLS; i++) {
         const uint64_t key[2] = {p->heap[i].address, pid};
         if (bpf_map_update_elem(engine_map(e, "heaps"), key, &p->heap[i].bytes, BPF_ANY))
-            return error_system(err, "cannot tell the heaps to the kernel");
+            return error_system(err, "cannot pass the heaps to the kernel");
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* kind_brk.c - `probe brk`: who makes the heap grow. */
+/* kind_brk.c - `probe brk`: call sites that grow the heap. */
 #include "bpf/brk.h"
 #include "probe/kind.h"
 
@@ -19,7 +19,7 @@ static int brk_attach(struct engine *e, struct error *err)
 
 const struct probe_kind probe_kind_brk = {
     .name = "brk",
-    .summary = "who makes the heap grow: brk, and with --mmap anonymous mappings",
+    .summary = "call sites that grow the heap: brk, with --mmap anonymous mappings",
     .by = PROBE_BY_PROCESS | PROBE_BY_STACK | PROBE_BY_FUNCTION,
     .may_by =
         PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK | PROBE_BY_FUNCTION,

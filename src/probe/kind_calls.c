@@ -55,7 +55,7 @@ static int calls_attach(struct engine *e, struct error *err)
         return -1;
     struct place *places = calloc(f.count + 1, sizeof *places);
     size_t n = 0, kept = 0;
-    int bad = places ? 0 : error_set(err, ERROR_MEMORY, "out of memory");
+    int bad = places ? 0 : error_memory(err);
     for (size_t i = 0; i < f.count && !bad; i++)
         if (!f.at[i].data && is_wanted(o, f.at[i].name))
             f.at[kept++] = f.at[i];
@@ -93,7 +93,7 @@ static int calls_collect(struct engine *e, struct error *err)
     int cpus = libbpf_num_possible_cpus(), fd = engine_map(e, "counts"), bad = 0;
     uint64_t *values = calloc((size_t)cpus, sizeof *values);
     if (!values)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (uint32_t i = 0; i < e->name_count && !bad; i++) {
         struct probe_row row = {.key.what = i};
         if (bpf_map_lookup_elem(fd, &i, values))

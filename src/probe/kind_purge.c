@@ -1,4 +1,4 @@
-/* kind_purge.c - `probe purge`: who gives memory back. */
+/* kind_purge.c - `probe purge`: call sites that return memory. */
 #include "bpf/purge.h"
 #include "probe/kind.h"
 
@@ -21,7 +21,7 @@ static int purge_attach(struct engine *e, struct error *err)
 
 const struct probe_kind probe_kind_purge = {
     .name = "purge",
-    .summary = "who gives memory back, and how long that takes: madvise, munmap",
+    .summary = "call sites that return memory, and the time it takes: madvise, munmap",
     .by = PROBE_BY_PROCESS | PROBE_BY_STACK | PROBE_BY_FUNCTION,
     .may_by =
         PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK | PROBE_BY_FUNCTION,

@@ -1,4 +1,4 @@
-/* kind_reclaim.c - `probe reclaim`: what the kernel does to get pages back, and who waits. */
+/* kind_reclaim.c - `probe reclaim`: how the kernel reclaims pages, and which threads wait. */
 #include "bpf/reclaim.h"
 #include "probe/kind.h"
 
@@ -11,7 +11,7 @@ static int reclaim_prepare(struct engine *e, struct error *err)
     if (!engine_has_tracepoint(e, "mark_victim", 2)) { /* before Linux 6.9 it had the id alone */
         engine_skip(e, "kill");
         engine_say(e, "processes killed for lack of memory are not shown: this kernel's tracepoint "
-                      "mark_victim does not tell which");
+                      "mark_victim does not say which");
     }
     return 0;
 }
@@ -33,7 +33,7 @@ static int reclaim_attach(struct engine *e, struct error *err)
 
 const struct probe_kind probe_kind_reclaim = {
     .name = "reclaim",
-    .summary = "how the kernel gets pages back: who was stalled, what kswapd did",
+    .summary = "how the kernel reclaims pages: stalled threads, work of kswapd",
     .by = PROBE_BY_PROCESS | PROBE_BY_FUNCTION,
     .may_by =
         PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK | PROBE_BY_FUNCTION,

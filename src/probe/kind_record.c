@@ -127,8 +127,8 @@ static int record_attach_calls(struct engine *e, struct error *err)
         return error_set(err, ERROR_UNSUPPORTED, "%.200s has no functions malloc and free", path);
     engine_source(e, "%s", path);
     foresee(e, path, made, released);
-    /* What allocates comes last, or blocks would seem to live on whose release was not seen; and
-     * whatever is seen to enter a function must be seen to leave it. */
+    /* Allocating functions come last, or blocks whose release was not seen would seem to live on;
+     * and a call that was seen to enter a function must be seen to leave it. */
     if (engine_attach_tracepoints(e, err) ||
         attach_all(e, "releases", path, released, releases, false, err) ||
         attach_all(e, "leaves", path, made, makes, true, err))

@@ -23,7 +23,7 @@ static uint64_t page_bytes(void)
     return bytes;
 }
 
-/* What a process that runs already has: the kernel tells changes only. */
+/* The current size of a running process: the kernel reports changes only. */
 static void seed(struct engine *e)
 {
     static const struct {

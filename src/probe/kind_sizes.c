@@ -42,7 +42,7 @@ static int sizes_collect(struct engine *e, struct error *err)
     int cpus = libbpf_num_possible_cpus(), fd = engine_map(e, "classes"), bad = 0;
     struct sizes_class *values = calloc((size_t)cpus, sizeof *values);
     if (!values)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (uint32_t class = 0; class < SIZES_CLASSES && !bad; class ++) {
         struct probe_row row = {.key.size_class = class};
         if (bpf_map_lookup_elem(fd, &class, values))

@@ -11,10 +11,11 @@
 static int swapin_prepare(struct engine *e, struct error *err)
 {
     if (!engine_has_tracepoint(e, "count_memcg_events", 3))
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "this kernel has no tracepoint count_memcg_events, which tells pages that "
-                         "come from swap: use a newer one, or 'mallow probe faults' for all major "
-                         "faults");
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "this kernel has no tracepoint count_memcg_events, which reports pages that "
+            "come from swap: use a newer one, or 'mallow probe faults' for all major "
+            "faults");
     if (!caps_any_swap())
         engine_say(e, "no swap is configured: anonymous pages cannot be paged in, and major faults "
                       "can only be of files");

@@ -120,8 +120,8 @@ struct probe_options {
     void (*say)(void *arg, const char *line);
     /* What glibc's allocator just did (kind arenas). */
     void (*moment)(void *arg, uint32_t pid, const struct arena_moment *m);
-    /* What a process that carries libmallow-watch.so just told (kind samples, probe/samples.h);
-     * and that it is listened to from now on. */
+    /* An event of a process that carries libmallow-watch.so (kind samples, probe/samples.h); and
+     * that its probes have a reader from now on. */
     void (*told)(void *arg, const struct probe_told *t);
     void (*attached)(void *arg);
     void *arg;
@@ -159,10 +159,10 @@ struct probe_sample {
 struct probe_result {
     const struct probe_kind *kind;
     uint32_t by;
-    char source[512];     /* what it was attached to */
+    char source[512];     /* the files that it was attached to */
     uint64_t start_ns;    /* CLOCK_MONOTONIC */
     uint64_t duration_ns; /* that the figures are of: of an interval its own, but since the start of
-                             sizes (a gauge) and of the arenas, which are told whole */
+                             sizes (a gauge) and of the arenas, which are reported whole */
     uint64_t interval;    /* its number, from 1; 0: this is the whole */
     uint64_t losses[PROBE_LOSSES];
     struct probe_row *rows; /* sorted by key */
@@ -193,12 +193,12 @@ void probe_release(struct probe_result *result);
  * time. Options must outlive the result. */
 int probe_begin(const struct probe_options *o, struct probe_result *result, struct error *err);
 int probe_descriptor(const struct probe_result *r); /* readable when events are there */
-/* Takes what is there; where more comes all the time, a part, so that the caller can look round. */
+/* Takes the available events; of a steady flow a part, so that the caller regains control. */
 void probe_consume(struct probe_result *r);
-void probe_end(struct probe_result *r); /* detaches, takes the last events, counts what was lost */
+void probe_end(struct probe_result *r); /* detaches, takes the last events, counts the lost ones */
 
-/* Events that were lost, whatever the reason; one whose stack was lost, or is cut, is told all the
- * same. */
+/* Events that were lost, whatever the reason; one whose stack was lost, or is cut, is reported all
+ * the same. */
 uint64_t probe_lost(const struct probe_result *r);
 
 /* The frames of a user stack (probe_key.stack), innermost first; how many were written. */

@@ -88,7 +88,8 @@ static void take_signals(struct waiting *w)
     }
 }
 
-/* The program outlived the probe, by time or by Ctrl-C: it is told to end, and its status taken. */
+/* The program outlived the probe, by time or by Ctrl-C: it is asked to end, and its status
+ * taken. */
 static void end_child(struct waiting *w)
 {
     pid_t pid = (pid_t)w->plan->pid;

@@ -79,7 +79,7 @@ static int samples_files(struct engine *e, struct error *err)
     struct copies *c = calloc(1, sizeof *c);
     e->own = c;
     if (!c)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     if (files_of_machine(&e->files, err))
         return -1;
     add_copy(c, e->options->library);
@@ -170,7 +170,7 @@ static int samples_prepare(struct engine *e, struct error *err)
     return engine_resize(e, "events", 1 << 23, err);
 }
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
 /* Whether the program that the process has just become is going to carry the library. */
 static bool will_carry(uint32_t pid)
@@ -189,7 +189,7 @@ static void samples_event(struct engine *e, const void *data, size_t size)
     if (size < sizeof event)
         return;
     memcpy(&event, data, sizeof event);
-    /* Its files: the program when it begins, the libraries when it first tells something. */
+    /* Its files: the program when it begins, the libraries at its first event. */
     uint64_t *seen = &((struct copies *)e->own)->seen[event.pid % SEEN];
     if (event.what == SAMPLES_EXEC) {
         *seen = 0;

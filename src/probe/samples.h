@@ -1,9 +1,9 @@
-/* samples.h - what all processes that carry libmallow-watch.so tell by its static probes.
+/* samples.h - events of the static probes of libmallow-watch.so, from all processes that carry it.
  *
  * Owns: finding copies of the library on this machine, attaching to the probes `sample`, `free`,
  * `realloc` and `error` of each in every process at once (which raises their semaphores), and the
- * stacks at them. Refuses: to keep what was told. A copy of the library that nobody carries when
- * it begins is not found later. One thread. */
+ * stacks at them. Refuses: to keep events. A copy of the library that no process carries at the
+ * start is not found later. One thread. */
 #ifndef MALLOW_PROBE_SAMPLES_H
 #define MALLOW_PROBE_SAMPLES_H
 
@@ -17,7 +17,7 @@ struct probe_told {
 };
 
 /* Not among probe_kinds: to be given to probe_run with `all`, PROBE_BY_STACK, `told` and
- * `attached`; `library` is the path of a copy that is attached to in any case. */
+ * `attached`; `library` is the path of a copy to attach to in any case. */
 extern const struct probe_kind probe_kind_samples;
 
 #endif

@@ -29,7 +29,7 @@ enum {
     BUILD_ID_BYTES_MAX = 32
 };
 
-/* A file whose frames can be told. */
+/* A file whose frames can be sent to the kernel. */
 struct known_file {
     char *path;
     struct probe_file_id id;
@@ -143,7 +143,7 @@ struct stacks *stacks_new(struct bpf_object *object, const struct files *files, 
 {
     struct stacks *s = calloc(1, sizeof *s);
     if (!s) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     s->object = object;
@@ -379,7 +379,7 @@ static int keep_kernel(struct stacks *s, const struct probe_row *rows, size_t n,
     free(s->kernel);
     s->kernel_count = 0;
     if (!(s->kernel = calloc(n + 1, sizeof *s->kernel)))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < n; i++) {
         struct kept_kernel *k = &s->kernel[s->kernel_count];
         uint32_t id = (uint32_t)(rows[i].key.kstack - 1);
@@ -398,7 +398,7 @@ int stacks_keep(struct stacks *s, const struct probe_row *rows, size_t n, struct
     free(s->kept);
     s->kept_count = 0;
     if (!(s->kept = calloc(n + 1, sizeof *s->kept)))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (size_t i = 0; i < n; i++) {
         struct kept *k = &s->kept[s->kept_count];
         if (!rows[i].key.stack || bpf_map_lookup_elem(fd, &rows[i].key.stack, &k->stack))

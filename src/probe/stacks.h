@@ -27,7 +27,7 @@ void stacks_locate(struct stacks *s, uint32_t pid, struct probe_frame *frame);
 /* Reads the tables of all files that a process maps now, so that they need not be met first. */
 void stacks_learn_all(struct stacks *s, uint32_t pid);
 
-/* Tells where the code of a process that runs lies, page by page. */
+/* Sends the places of a running process's code to the kernel, page by page. */
 void stacks_fill(struct stacks *s, uint32_t pid);
 
 /* The frames of a stack, copied from the kernel's map once at the end. */
@@ -39,7 +39,7 @@ size_t stacks_look(const struct stacks *s, uint64_t id, struct probe_frame *fram
 /* Copies what the kernel holds, so that frames can be had after it is gone. */
 int stacks_keep(struct stacks *s, const struct probe_row *rows, size_t n, struct error *err);
 
-/* The names of the kernel's functions; "" tables when /proc/kallsyms tells no addresses. */
+/* The names of the kernel's functions; "" tables when /proc/kallsyms shows no addresses. */
 const char *stacks_kernel_name(struct stacks *s, uint64_t address);
 size_t stacks_kernel(struct stacks *s, uint64_t id, const char **names, size_t max);
 

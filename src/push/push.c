@@ -122,7 +122,7 @@ static char *address(const char *url, const char *name, char *shown, struct erro
     snprintf(shown, PUSH_URL_BYTES, "%s", plain);
     goto out;
 no_memory:
-    error_set(err, ERROR_MEMORY, "out of memory");
+    error_memory(err);
 out:
     curl.free(scheme);
     curl.free(path);
@@ -423,7 +423,7 @@ int push_file(int fd, const char *name, const struct push_options *o, struct pus
     struct curl_slist *list = headers(o, fd);
     int status = -1;
     if (!s.curl || !list) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
     } else {
         configure(&s, url, list);
         status = send_all(&s, err);

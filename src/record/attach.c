@@ -187,7 +187,7 @@ static int finish(struct attach *a, struct record_result *result, struct error *
     if (outside_failed(a->outside)) {
         rows_abandon(a->rows);
         record_unmake(&a->place, a->output);
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     }
     if (rows_finish_raw(a->rows, now_ns - a->start_ns, err))
         return -1;
@@ -209,7 +209,7 @@ int record_attach(const struct attach_options *o, struct record_result *result, 
     struct attach *a = calloc(1, sizeof *a);
     *result = (struct record_result){.program_pid = (int)o->pid};
     if (!a)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     a->o = o;
     a->output = a->place.dir = -1;
     a->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)o->pid, 0);

@@ -2,7 +2,7 @@
  * preloaded into, and its children.
  *
  * Owns: the loop beside it, and the file, which is a recording that can be read at any moment. The
- * kernel tells the calls (probe/). Blocks from before are not known: their releases are. One
+ * kernel reports the calls (probe/). Blocks from before are not known: their releases are. One
  * thread. */
 #ifndef MALLOW_RECORD_ATTACH_H
 #define MALLOW_RECORD_ATTACH_H

@@ -141,7 +141,7 @@ static int sync_buffers(struct recording *r, struct mlw_process *e, struct error
     uint64_t failed = r->sink.failed;
     slots_refresh(&s, &r->shm, e);
     slots_interim(&s, &r->shm, &r->sink, clock_monotonic_ns(), true);
-    /* What was handed over meanwhile and waits for the parent: it has a second. */
+    /* Buffers that were handed over meanwhile and wait for the parent: it has a second. */
     for (int i = 0; i < 1000 && __atomic_load_n(&e->drain, __ATOMIC_ACQUIRE); i++) {
         bool waiting = false;
         for (uint32_t w = 0; w < s.windows && !waiting; w++)
@@ -172,7 +172,7 @@ static int snapshot(struct recording *r, uint32_t index, struct error *err)
         return error_set(err, ERROR_UNSUPPORTED, "process %d is another user's", (int)pid);
     struct image *m = image_adopt(r, index, clock_monotonic_ns());
     if (!m)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     int failed = split_now(r, m, err);
     image_drop(r, m);
     return failed;
@@ -261,8 +261,8 @@ struct outcome { /* shared with the child that does it */
     struct error err;
 };
 
-/* The same by a child. Another user may cut the session off at any moment: whoever has it mapped
- * then dies. */
+/* The same by a child. Another user may truncate the session at any moment: a process that has it
+ * mapped then dies. */
 static int apply_in_child(struct recording *r, const struct order *o, uint32_t *reached,
                           struct error *err)
 {

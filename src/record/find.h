@@ -1,8 +1,8 @@
 /* find.h - which process an entry of a session is about.
  *
  * A process writes into its entry what it calls itself. In a pid namespace of its own that number
- * is another process's here, or nobody's. So it is looked for in /proc: it maps the entry's window
- * of the session, which no other process does, and calls itself by that number. One thread. */
+ * is another process's here, or unused. So it is looked for in /proc: it maps the entry's window of
+ * the session, which no other process does, and calls itself by that number. One thread. */
 #ifndef MALLOW_RECORD_FIND_H
 #define MALLOW_RECORD_FIND_H
 
@@ -13,7 +13,7 @@
 #include "trust/process.h"
 
 struct finder {
-    uint64_t began_ns; /* of the recording, CLOCK_MONOTONIC: nobody in it is older; 0: unknown */
+    uint64_t began_ns;         /* of the recording, CLOCK_MONOTONIC: no older process; 0: unknown */
     uint64_t pid_namespace;    /* this process's own; 0: not known yet */
     struct trust_process *all; /* who calls itself otherwise than here, at looked_ns; by number */
     size_t count, room;
@@ -21,8 +21,8 @@ struct finder {
 };
 
 /* The process of the entry, which is STARTING, LIVE or ENDED. now_ns: of this look; with an equal
- * one, /proc is not listed again. False: it has ended (it may be a zombie that nobody can tell from
- * another process). */
+ * one, /proc is not listed again. False: it has ended (it may be a zombie, which cannot be
+ * distinguished from another process). */
 bool find_process(struct finder *f, const struct shm *shm, const struct mlw_process *entry,
                   uint64_t now_ns, struct trust_process *who);
 

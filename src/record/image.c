@@ -91,9 +91,9 @@ static void keep(struct recording *r, struct image *m, const struct mlw_resident
     m->pending[m->pending_n++] = *s;
 }
 
-/* What is live, as the recorder counts it. Whether it changed by more than a 64th. Of very many
- * threads the counts are only added up at one sample in several: each is a line of another
- * processor's cache. */
+/* The live sums, as the recorder counts them. Returns whether they changed by more than a 64th. Of
+ * very many threads the counts are only added up at one sample in several: each is a line of
+ * another processor's cache. */
 static bool look_at_live(struct recording *r, struct image *m)
 {
     const uint32_t buffers = __atomic_load_n(&m->entry->slots, __ATOMIC_RELAXED);

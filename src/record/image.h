@@ -96,15 +96,15 @@ unsigned image_drain(struct recording *r, struct image *m);
 /* Samples that were not written yet are appended. */
 void image_flush(struct recording *r, struct image *m);
 
-/* The image is over, or (still_running) the recording is: what is left is appended, then END. The
- * entry is given back unless it still runs. wait_status: as of waitpid, -1 when not known. The
- * image is freed. */
+/* The image is over, or (still_running) the recording is: the rest is appended, then END. The entry
+ * is given back unless it still runs. wait_status: as of waitpid, -1 when not known. The image is
+ * freed. */
 void image_end(struct recording *r, struct image *m, int wait_status, bool still_running);
 
-/* Lets go of an image that somebody else watches: nothing is written, the entry stays. */
+/* Releases an image that another process watches: nothing is written, the entry stays. */
 void image_drop(struct recording *r, struct image *m);
 
-/* How the process of a pidfd ended, as of waitpid; -1 when nobody knows any more. */
+/* How the process of a pidfd ended, as of waitpid; -1 when it is no longer known. */
 int image_wait_status(int pidfd, pid_t pid);
 
 #endif

@@ -68,7 +68,7 @@ struct kernel_source *kernel_open(struct recording *r, const struct record_optio
     struct kernel_source *k = calloc(1, sizeof *k);
     struct stat st;
     if (!k) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     k->r = r;

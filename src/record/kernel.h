@@ -10,8 +10,8 @@
 
 struct kernel_source;
 
-/* Attaches to what `child`, which waits in front of its exec, will be. r and o must outlive it.
- * NULL with *err, one line with what is missing. */
+/* Attaches to `child`, which waits in front of its exec. r and o must outlive it. NULL with *err,
+ * one line that names the missing part. */
 struct kernel_source *kernel_open(struct recording *r, const struct record_options *o,
                                   uint32_t child, struct error *err);
 uint32_t kernel_kinds(const struct kernel_source *k); /* bits 1 << enum mlw_kernel_kind */
@@ -21,7 +21,7 @@ size_t kernel_descriptors(const struct kernel_source *k);
 int kernel_descriptor(const struct kernel_source *k, size_t i); /* readable: kernel_take */
 /* Appends what came since the last time. */
 void kernel_take(struct kernel_source *k);
-/* Detaches and appends what is left. Returns how many events were lost. */
+/* Detaches and appends the remaining events. Returns how many events were lost. */
 uint64_t kernel_close(struct kernel_source *k);
 
 #endif

@@ -171,7 +171,7 @@ static struct process *new_process(struct outside *s, uint32_t pid)
     return p;
 }
 
-/* What is written of it; forked_from: 1 + an image, 0 none. */
+/* Its PROCESS chunk; forked_from: 1 + an image, 0 none. */
 static struct rows_process description(const struct outside *s, const struct process *p,
                                        uint32_t forked_from, const char *note)
 {
@@ -189,7 +189,7 @@ static struct rows_process description(const struct outside *s, const struct pro
 }
 
 #define FROM_OUTSIDE                                                                               \
-    "recorded from outside, while it ran: what was allocated before is not known, its releases "   \
+    "recorded from outside, while it ran: earlier allocations are unknown, their releases "        \
     "are counted as unknown"
 
 static const char *note_of(const struct outside *s)
@@ -495,7 +495,7 @@ struct outside *outside_new(const struct outside_options *o, struct error *err)
         p = new_process(s, o->pid);
     }
     if (!p) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         outside_free(s);
         return NULL;
     }
@@ -533,7 +533,7 @@ void outside_end(struct outside *s, uint64_t now_ns, uint64_t lost)
 {
     for (size_t i = 0; i < s->count; i++)
         end(s, &s->process[i], now_ns, MLW_END_UNKNOWN, 0);
-    if (lost > s->told_lost) /* what was not a call of one of them */
+    if (lost > s->told_lost) /* losses other than calls of one of them */
         rows_lost(s->rows, 0, lost - s->told_lost);
 }
 

@@ -1,4 +1,4 @@
-/* outside.h - the processes of a recording that is made from outside: from what the kernel tells of
+/* outside.h - the processes of a recording that is made from outside: from the kernel's reports on
  * each to rows, and how large each is meanwhile.
  *
  * Owns: which program image each process is at the moment; numbers of its threads, stacks and
@@ -36,9 +36,9 @@ unsigned outside_running(const struct outside *s);
 bool outside_has_ended(const struct outside *s); /* the process that was named */
 unsigned outside_images(const struct outside *s);
 bool outside_failed(const struct outside *s); /* no memory */
-/* How many calls were told without the stack that they should have. */
+/* How many calls came without the stack that they should have. */
 uint64_t outside_lost_stacks(const struct outside *s);
-/* When everything was taken: what is known of the ends. lost: calls of all together. */
+/* When everything was taken: writes the known ends. lost: calls of all together. */
 void outside_end(struct outside *s, uint64_t now_ns, uint64_t lost);
 void outside_free(struct outside *s); /* NULL is fine */
 

@@ -50,7 +50,7 @@ int record_output(const char *output, const char *name, int pid, char *out, size
     size_t used = 0;
     if (pattern[0] != '/') {
         if (!getcwd(out, room))
-            return error_system(err, "cannot tell the current folder");
+            return error_system(err, "cannot determine the current directory");
         used = strlen(out);
         if (used + 1 < room)
             out[used++] = '/';

@@ -58,7 +58,7 @@ int record_run(const struct record_options *options, struct record_result *resul
                struct error *err);
 
 /* The absolute path of a recording: `output`, in which %p becomes the process id and %% a percent
- * sign; NULL: mallow.NAME.%p.mlw in the current folder. */
+ * sign; NULL: mallow.NAME.%p.mlw in the current directory. */
 int record_output(const char *output, const char *name, int pid, char *out, size_t room,
                   struct error *err);
 struct trust_place;

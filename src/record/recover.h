@@ -7,9 +7,9 @@
 #ifndef MALLOW_RECORD_RECOVER_H
 #define MALLOW_RECORD_RECOVER_H
 
-/* Returns how many processes' buffers were saved into the recording at path. What cannot be done
- * (sealed, not writable, somebody else at it, no such session any more) is no error: the recording
- * is then what it is. */
+/* Returns how many processes' buffers were saved into the recording at path. A recording that
+ * cannot be completed (sealed, not writable, in use by another process, session gone) is no error:
+ * it stays as it is. */
 unsigned record_recover(const char *path);
 /* The same of a raw recording that the caller has open for reading and appending, and holds the
  * lock of. */

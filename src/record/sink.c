@@ -95,8 +95,8 @@ int sink_write_surely(struct sink *s, struct mlw_chunk *c, const void *payload,
     if (s->reserve_fd < 0 || whole + sizeof *c > left)
         return -1;
     struct iovec parts[2] = {{c, sizeof *c}, {unconst(payload), payload_bytes}};
-    /* What is left becomes a SPACE chunk of its own first, so that no moment leaves more than the
-     * one chunk unreadable. */
+    /* The rest becomes a SPACE chunk of its own first, so that no moment leaves more than the one
+     * chunk unreadable. */
     if (write_space(s->reserve_fd, s->reserve_at + whole, left - whole) ||
         pwritev(s->reserve_fd, parts, 2, (off_t)s->reserve_at) != (ssize_t)whole)
         return -1;

@@ -1,7 +1,7 @@
 /* sink.h - appending chunks to a recording from outside the traced program.
  *
  * Owns: building chunks of TLVs, and the one write that a chunk leaves with. Refuses: to continue a
- * chunk that was written in part (others append to the same file in between): what was torn is
+ * chunk that was written in part (others append to the same file in between): a torn chunk is
  * damage that readers skip, and it is counted here. One thread; no signals. */
 #ifndef MALLOW_RECORD_SINK_H
 #define MALLOW_RECORD_SINK_H
@@ -20,7 +20,7 @@ struct sink {
     uint64_t failed_calls;            /* call rows in them, INTERIM ones not counted */
     int last_errno;                   /* of the last failure */
     int reserve_fd;                   /* the same file without O_APPEND; -1: there is no reserve */
-    uint64_t reserve_at, reserve_end; /* what is left of the reserve */
+    uint64_t reserve_at, reserve_end; /* the rest of the reserve */
 };
 
 /* Completes *c (magic, header_bytes, payload_bytes, checksum; reserved[] becomes 0) and appends it
@@ -28,8 +28,8 @@ struct sink {
 int sink_write(struct sink *s, struct mlw_chunk *c, const void *payload, size_t payload_bytes);
 
 /* Sets `bytes` of the file aside, in a SPACE chunk at its end, for chunks that must arrive although
- * the disk is full. Nobody else may be writing yet. fd: the file, not O_APPEND; the sink owns it
- * from then on. Without a reserve (-1 is returned) the recording goes on. */
+ * the disk is full. No other process may be writing yet. fd: the file, not O_APPEND; the sink owns
+ * it from then on. Without a reserve (-1 is returned) the recording goes on. */
 int sink_reserve(struct sink *s, int fd, size_t bytes);
 
 /* As sink_write, but what cannot be appended goes into the reserve while that lasts. */

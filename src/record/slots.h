@@ -1,9 +1,9 @@
 /* slots.h - the buffers of one recorded process, read and emptied from outside.
  *
  * Owns: mapping a process's windows, writing out buffers that it handed over (FULL), copying those
- * still in use (INTERIM), and saving what is left when it is gone. Rows are decoded before they are
+ * still in use (INTERIM), and saving the rest when it is gone. Rows are decoded before they are
  * written: a chunk ends at its last whole row, and its calls are counted. Nothing in a buffer is
- * trusted: it was written by somebody else's program, possibly killed in the middle. One thread. */
+ * trusted: it was written by a foreign program, possibly killed in the middle. One thread. */
 #ifndef MALLOW_RECORD_SLOTS_H
 #define MALLOW_RECORD_SLOTS_H
 
@@ -13,7 +13,7 @@
 #include "record/shm.h"
 #include "record/sink.h"
 
-/* What is known of a slot from the last interim copy. */
+/* The state of a slot at the last interim copy. */
 struct slot_copied {
     uint64_t next_ns; /* not copied again before */
     uint32_t thread, lane, sequence;
@@ -42,7 +42,7 @@ unsigned slots_drain(struct slots *s, const struct shm *shm, struct sink *sink);
 uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t now_ns,
                        bool now_all);
 
-/* The process `image` is gone or replaced: appends what is left in its buffers. */
+/* The process `image` is gone or replaced: appends the remaining content of its buffers. */
 void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t image);
 
 /* Thread pointers of the threads other than the first one (tid == pid); returns how many, at most
@@ -50,7 +50,7 @@ void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uin
 unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t pid,
                                uint64_t *pointers, unsigned room);
 
-/* Usable bytes of what is live, as the first `buffers` buffers say: never below 0. */
+/* Usable bytes of the live blocks, as the first `buffers` buffers say: never below 0. */
 uint64_t slots_live_bytes(const struct slots *s, uint32_t buffers);
 
 /* Unmaps; with `punch` the memory of the windows returns to the system. */

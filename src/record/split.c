@@ -78,7 +78,7 @@ static uint64_t figure(const struct image *m, enum split_figure f)
     return f == SPLIT_RSS ? rss : f == SPLIT_LIVE ? live : rss > live ? rss - live : 0;
 }
 
-/* What is left of the hundredth of the time since the recording began. */
+/* The rest of one percent of the time since the recording began. */
 static uint64_t allowance(const struct recording *r, uint64_t now_ns)
 {
     const uint64_t all = CREDIT_NS + (now_ns - r->started_ns) / 100;

@@ -1,10 +1,10 @@
 /* split.h - when the kernel is asked for the split of the resident size of a process.
  *
  * Owns: which moments are worth the asking, what the asking may cost, and how many answers reach
- * the file. Asked at new peaks of the resident size, of what is live, and of the gap between them,
- * at marks, and now and then in between, so that the end is never far from an answer. All of it
- * together costs at most a hundredth of one processor; the file gets a number that grows with the
- * logarithm of time and sizes. One thread. */
+ * the file. Asked at new peaks of the resident size, of the live bytes, and of the gap between
+ * them, at marks, and now and then in between, so that the end is never far from an answer. All of
+ * it together costs at most a hundredth of one processor; the file gets a number that grows with
+ * the logarithm of time and sizes. One thread. */
 #ifndef MALLOW_RECORD_SPLIT_H
 #define MALLOW_RECORD_SPLIT_H
 

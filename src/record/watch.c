@@ -125,7 +125,7 @@ static void end_older(struct watch *w, const struct image *fresh)
     }
 }
 
-/* A process that died while it joined leaves an entry behind that nobody else gives back. */
+/* A process that died while it joined leaves an entry behind that no other process gives back. */
 static void look_at_starting(struct watch *w, uint32_t index)
 {
     struct mlw_process *e = &w->r->shm.table[index];
@@ -285,8 +285,8 @@ static pid_t first_of_interest(const struct watch *w)
 static bool is_known(void *arg, pid_t pid) { return is_watched(arg, pid); }
 
 /* Whether there are processes of this recording that have not joined it: just forked, or between
- * exec and the first instruction of the library. Who has not joined when nobody else has been there
- * for a while never will, unless it could hardly run until now. */
+ * exec and the first instruction of the library. A process that has not joined after all others
+ * were gone for a while never will, unless it could hardly run until now. */
 static bool strangers(struct watch *w, uint64_t alone_ns)
 {
     char wanted[256];
@@ -393,7 +393,7 @@ void watch_run(struct recording *r, pid_t program, const char *session_path,
                 alone_ns = w->now_ns;
             scan_table(w, true);
             if (!count_running(w) && !strangers(w, w->now_ns - alone_ns)) {
-                scan_table(w, true); /* whoever joined while we looked */
+                scan_table(w, true); /* processes that joined during the scan */
                 if (!count_running(w))
                     break;
             }

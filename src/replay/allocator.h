@@ -14,7 +14,7 @@ const char *allocator_file(void);
 
 bool allocator_is_glibc(void);
 
-/* Bytes that the allocator holds from the system and has given to nobody: glibc's mallinfo2
+/* Bytes that the allocator holds from the system and has not handed out: glibc's mallinfo2
  * (fordblks), jemalloc's active less allocated, tcmalloc's heap less allocated. Takes the
  * allocator's locks and, with glibc, a step for each free chunk. False when the allocator does not
  * say. */

@@ -18,7 +18,7 @@
 #define HUGE_BYTES    (2u << 20)
 #define STEP_MIN      (16 << 10)
 #define NEAR_SLOTS    (1u << 15) /* so many lie in a processor's own cache */
-#define SLICE         1024u      /* records between two looks at what is due */
+#define SLICE         1024u      /* records between two checks for due work */
 #define IDLE_NS       10e6       /* the longest sleep between two such looks */
 
 void engine_die(const char *what)
@@ -42,7 +42,7 @@ static void *own_end(struct engine *e, size_t bytes, size_t touched, struct erro
         error_system(err, "no memory for the replay (%zu bytes)", bytes);
         return NULL;
     }
-    /* Large pages only where all of them is touched, so that what is counted is what is there. */
+    /* Large pages only where all of each is touched, so that the counted memory is resident. */
     uintptr_t from =
                   ((uintptr_t)p + bytes - touched + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1),
               to = ((uintptr_t)p + bytes) & ~(uintptr_t)(HUGE_BYTES - 1);
@@ -216,8 +216,8 @@ static bool is_open(void *arg)
     return atomic_load_explicit(&b->engine->bound, memory_order_acquire) > b->place;
 }
 
-/* Adds what the thread has done to what all have done. Whoever finds the stage complete opens the
- * next; all others wait or have ended then, so the sum of live bytes is exact. */
+/* Adds what the thread has done to what all have done. The thread that completes the stage opens
+ * the next; all others wait or have ended then, so the sum of live bytes is exact. */
 static void report(struct engine_seat *s)
 {
     struct engine *e = s->engine;
@@ -433,9 +433,9 @@ static bool has_sat_down(void *arg)
     return atomic_load_explicit(&w->seat->occupant, memory_order_acquire) == w->thread + 1;
 }
 
-/* Threads on one seat follow each other in the order of their numbers, but in dependent order
- * whoever starts the later one may come first: it waits for the thread before it on this seat, not
- * for whoever sits there now. */
+/* Threads on one seat follow each other in the order of their numbers, but in dependent order the
+ * later one may be started first: it waits for the thread before it on this seat, not for the one
+ * that sits there now. */
 static void await_former(struct engine *e, struct engine_seat *starter, struct engine_seat *s,
                          uint32_t thread)
 {
@@ -444,7 +444,7 @@ static void await_former(struct engine *e, struct engine_seat *starter, struct e
         if (t[before].seat != t[thread].seat)
             continue;
         struct seat_wait w = {s, before};
-        if (!has_sat_down(&w)) /* then somebody starts threads: there is a starter */
+        if (!has_sat_down(&w)) /* then a thread starts others: there is a starter */
             engine_wait(starter, ENGINE_SLEEP_THREAD, seat_key(e, s), has_sat_down, &w);
         pthread_join(s->pthread, NULL);
         return;

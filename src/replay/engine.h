@@ -76,7 +76,7 @@ struct engine_seat {
     uint64_t records_left, next_chunk;
     uint64_t place, run_left, undone; /* of its next record; of the run; done, and not reported */
     /* counting of live bytes: exact (peak) when one thread runs at a time, else in steps */
-    int64_t live, high, low;    /* live: in dependent order what is not in engine.live yet */
+    int64_t live, high, low;    /* live: in dependent order the bytes not in engine.live yet */
     volatile uint64_t *rseq_cs; /* of its thread; NULL when the kernel or libc has none */
     long waits;                 /* voluntary switches of its thread when last looked */
     uint64_t sleeps[ENGINE_SLEEPS];
@@ -95,7 +95,7 @@ struct engine {
     bool many;                   /* threads */
     bool far_away;               /* so many slots of one thread that few of them are in a cache */
     struct measure *measure;     /* the caller's, whose chores the threads do */
-    const struct stages *stages; /* the caller's; NULL when nobody has to wait for them */
+    const struct stages *stages; /* the caller's; NULL when no thread has to wait for them */
     uint64_t overhead_cycles, start_tsc;
     double cycles_per_ns;
     struct engine_slot *slots;

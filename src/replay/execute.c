@@ -56,7 +56,7 @@ uint64_t execute_overhead(void)
  *
  * The kernel clears a thread's rseq_cs when it switches the thread out while that names a critical
  * section that the thread is not in. So a section that nothing ever enters, set before the call and
- * gone after it, tells of a switch, for two stores and a load. A call during which the thread was
+ * gone after it, reveals a switch, for two stores and a load. A call during which the thread was
  * switched out against its will (not because it waited for something) says nothing about the
  * allocator and is left out of the times. */
 extern const char replay_never_begin[], replay_never_abort[];
@@ -390,8 +390,8 @@ static inline __attribute__((always_inline)) const uint8_t *release(struct engin
         slots[slot].size_bytes = s->own;
         s->own = slot;
     }
-    /* Somebody may wait for a slot that is kept, too: it is everybody's when this thread has ended.
-     */
+    /* A thread may wait for a slot that is kept, too: it is free for all when this thread has
+     * ended. */
     publish(s, slot, word, word & ~POINTER_MASK, mode);
     return p;
 }

@@ -187,8 +187,7 @@ static void print(const struct settings *o, const struct engine *e, const struct
         engine_sum(e, code, &t);
         operations += t.count;
     }
-    /* The count may be ahead where threads have not yet told what they freed; the plan knows
-     * better. */
+    /* The count may be ahead where threads have not yet reported their frees; the plan is exact. */
     int64_t ideal = atomic_load(&e->peak);
     if (e->stages && (uint64_t)ideal > e->stages->limit_bytes)
         ideal = (int64_t)e->stages->limit_bytes;

@@ -233,7 +233,7 @@ void measure_stop(struct measure *m)
     uint64_t high = m->peak_is_exact ? status_bytes(m, "VmHWM:") : 0;
     if (high > m->peak.rss_bytes)
         m->peak.rss_bytes = high;
-    /* this mark cannot be reset: it tells something when it has risen */
+    /* this mark cannot be reset: only a rise counts */
     high = status_bytes(m, "VmPeak:");
     if (high > m->peak_before && high > m->peak.vmsize_bytes)
         m->peak.vmsize_bytes = high;

@@ -37,7 +37,7 @@ struct measure {
     int64_t (*ideal)(const void *arg); /* live bytes now */
     const void *ideal_arg;
     _Atomic uint32_t due;              /* enum measure_due: what a thread of the replay is to do */
-    _Atomic uint64_t answer;           /* free bytes, MEASURE_UNKNOWN until somebody has looked */
+    _Atomic uint64_t answer;           /* free bytes, MEASURE_UNKNOWN until first measured */
     _Atomic uint64_t trims, chores_ns; /* done, and the CPU time that all chores took */
     _Atomic uint64_t next_look_ns;     /* not before, so that looking stays below a hundredth */
     _Atomic uint32_t begun, stop;
@@ -45,9 +45,9 @@ struct measure {
     uint8_t stack[64 << 10] __attribute__((aligned(64)));
 };
 
-/* The struct must be mapped and zeroed by the caller; this touches it. `ideal` tells live bytes, to
- * any thread, the helper's process among them.
- * malloc_trim is called every trim_every_ns, when that is not 0. -1 with *err. */
+/* The struct must be mapped and zeroed by the caller; this touches it. `ideal` returns the live
+ * bytes, to any thread, the helper's process among them. malloc_trim is called every trim_every_ns,
+ * when that is not 0. -1 with *err. */
 int measure_init(struct measure *m, int64_t (*ideal)(const void *arg), const void *ideal_arg,
                  uint64_t trim_every_ns, struct error *err);
 
@@ -57,7 +57,7 @@ int measure_start(struct measure *m, struct error *err);
 /* Until here. */
 void measure_stop(struct measure *m);
 
-/* Does what is due; for threads of the replay, between calls. Its time is not the replay's. */
+/* Does the due work; for threads of the replay, between calls. Its time is not the replay's. */
 void measure_chores(struct measure *m);
 
 uint64_t measure_now_ns(void);

@@ -28,8 +28,8 @@ struct park {
 /* Before there is a second thread. `threads`: how many will run at once. */
 void park_init(struct park *park, unsigned threads);
 
-/* Returns when ready(arg) is true; whoever makes it so calls park_wake with the same key after.
- * True when the thread slept for it. */
+/* Returns when ready(arg) is true; the thread that makes it so calls park_wake with the same key
+ * after. True when the thread slept for it. */
 bool park_wait(struct park *park, uint64_t key, bool (*ready)(void *arg), void *arg);
 
 void park_wake_sleepers(struct park *park, uint64_t key);

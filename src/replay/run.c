@@ -188,7 +188,7 @@ static void release_texts(struct texts *t)
     free(t->array);
 }
 
-/* Settings of the caller's environment would be settings that the result does not tell. */
+/* Settings of the caller's environment would be settings that the result does not show. */
 static bool is_allocator_variable(const char *variable)
 {
     static const char *const prefixes[] = {"LD_PRELOAD=", "GLIBC_TUNABLES=", "MALLOC_",
@@ -248,7 +248,7 @@ static int describe(const struct replay_request *r, const char *program, const c
     if (bad)
         return -1;
     if (!finish_texts(arguments) || !finish_texts(environment))
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     return 0;
 }
 

@@ -12,7 +12,7 @@
 #define STAGES_MAX (1u << 19)
 
 struct stages {
-    uint64_t *cuts; /* places, ascending: nobody executes a record at or behind a cut before all
+    uint64_t *cuts; /* places, ascending: no thread executes a record at or behind a cut before all
                        records before it are done */
     uint32_t count;
     size_t map_bytes;

@@ -71,7 +71,7 @@ static int note_builds(struct diff *d, const struct trace_info *info, char side,
             bool bad = buffer_failed(&b) || !strings_id(&d->builds, b.data, b.size_bytes, &fresh);
             buffer_release(&b);
             if (bad)
-                return error_set(err, ERROR_MEMORY, "out of memory");
+                return error_memory(err);
         }
     return 0;
 }
@@ -244,8 +244,7 @@ static int add_recording(struct diff *d, struct diff_side *to, uint8_t side, str
         if (!status)
             status = sites_build(&sites, m, &source, o->by, err);
         if (!status && (add_sites(d, names, &sites, side) || names_failed(names)))
-            status = error_set(err, ERROR_MEMORY, "no memory for the call sites of process %u",
-                               image->pid);
+            status = error_memory_for(err, "the call sites of process %u", image->pid);
         if (!status) {
             struct gate_values values;
             gate_values_of(m, o, &values);

@@ -485,7 +485,7 @@ static int begin(struct dump *d, struct source *s, struct error *err)
                       sizeof *s->sides);
     s->names = names_new(d->symbols, image, err);
     if (!s->sides || !s->names)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     s->sides[s->side_count++] = (struct side){image->start_ns, 0, SIDE_START};
     for (uint32_t i = 0; i < image->thread_count; i++) {
         const struct trace_thread *t = &image->threads[i];
@@ -637,7 +637,7 @@ int report_dump(FILE *out, struct trace *t, struct symbols *symbols, const struc
     struct dump *d = calloc(1, sizeof *d);
     int status = -1;
     if (!d)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     d->lines.out = out;
     d->trace = t;
     d->symbols = symbols;
@@ -651,7 +651,7 @@ int report_dump(FILE *out, struct trace *t, struct symbols *symbols, const struc
     d->heap = calloc((size_t)info->image_count + 1, sizeof *d->heap);
     d->keys = calloc((size_t)info->image_count + 1, sizeof *d->keys);
     if (!d->sources || !d->heap || !d->keys) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
     } else {
         for (uint32_t i = 0; i < info->image_count; i++) {
             d->sources[i].image = &info->images[i];

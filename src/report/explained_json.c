@@ -42,12 +42,12 @@ static void write_head(struct json *j, const struct trace_image *image, const st
     json_number(j, "live_blocks", e->live_blocks);
 }
 
-/* Parts that are 0 are left out. */
+/* Parts that are 0 are left out, but for what is live. */
 static void write_parts(struct json *j, const struct explained *e)
 {
     json_open_array(j, "parts");
     for (enum explain_part i = 0; i < EXPLAIN_PARTS; i++) {
-        if (!e->parts[i])
+        if (!e->parts[i] && i != EXPLAIN_LIVE)
             continue;
         json_open_object(j, NULL);
         json_text(j, "name", explain_part_name(i));
@@ -151,5 +151,5 @@ int json_explained(struct json *j, const struct model *m, const struct explained
         json_close_object(j);
     }
     json_close_array(j);
-    return done ? 0 : error_set(err, ERROR_MEMORY, "no memory for the names of call sites");
+    return done ? 0 : error_memory_for(err, "the names of call sites");
 }

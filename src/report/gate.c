@@ -131,7 +131,7 @@ static int find_places(struct gate_process *p, const struct model *m, struct nam
             struct figures *grown = realloc(sums, more * sizeof *grown);
             if (!grown) {
                 free(sums);
-                return error_set(err, ERROR_MEMORY, "no memory for call sites");
+                return error_memory_for(err, "call sites");
             }
             memset(grown + room, 0, (more - room) * sizeof *grown);
             sums = grown;
@@ -154,9 +154,9 @@ static int find_places(struct gate_process *p, const struct model *m, struct nam
         const struct name_frame *f = names_frame(names, best[by]);
         p->place[by] = (struct gate_place){copied(f->function), copied(f->file), f->line};
         if (!p->place[by].function || (f->file && !p->place[by].file))
-            return error_set(err, ERROR_MEMORY, "no memory for call sites");
+            return error_memory_for(err, "call sites");
     }
-    return names_failed(names) ? error_set(err, ERROR_MEMORY, "no memory for call sites") : 0;
+    return names_failed(names) ? error_memory_for(err, "call sites") : 0;
 }
 
 /* Takes suppressed blocks off the end; *hidden: by stack, whether it is. */
@@ -170,7 +170,7 @@ static int suppress(struct gate_processes *g, struct gate_process *p, const stru
     g->suppressions_read = true;
     *hidden = calloc((size_t)stacks + 1, 1);
     if (!*hidden)
-        return error_set(err, ERROR_MEMORY, "no memory for known leaks");
+        return error_memory_for(err, "known leaks");
     struct known known = {.suppressions = &g->suppressions, .names = names};
     for (uint32_t i = 1; i <= stacks; i++) {
         const struct model_stack *s = &model_stacks(m)[i];
@@ -180,7 +180,7 @@ static int suppress(struct gate_processes *g, struct gate_process *p, const stru
         p->values.value[GATE_END] -= s->live_bytes;
     }
     known_release(&known);
-    return names_failed(names) ? error_set(err, ERROR_MEMORY, "no memory for known leaks") : 0;
+    return names_failed(names) ? error_memory_for(err, "known leaks") : 0;
 }
 
 int gate_add(struct gate_processes *g, const struct model *m, struct names *names,
@@ -190,7 +190,7 @@ int gate_add(struct gate_processes *g, const struct model *m, struct names *name
         return 0;
     struct gate_process *items = realloc(g->items, (g->count + 1) * sizeof *items);
     if (!items)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     g->items = items;
     struct gate_process *p = &items[g->count++];
     *p = (struct gate_process){.pid = model_image(m)->pid, .exe = model_image(m)->exe};

@@ -66,8 +66,7 @@ static int rank(struct page *p, const struct trace_info *info, struct error *err
     p->candidates = malloc(((size_t)info->image_count + 1) * sizeof *p->candidates);
     p->of = calloc((size_t)info->image_count + 1, sizeof *p->of);
     if (!p->candidates || !p->of)
-        return error_set(err, ERROR_MEMORY, "no memory for a list of %u processes",
-                         info->image_count);
+        return error_memory_for(err, "a list of %u processes", info->image_count);
     for (uint32_t i = 0; i < info->image_count; i++)
         if (selection_has_image(p->selection, &info->images[i]))
             p->candidates[p->candidate_count++] = (struct candidate){info->images[i].calls, i};

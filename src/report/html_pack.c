@@ -13,8 +13,7 @@ int html_block_pack(struct html_block *block, const char *text, size_t text_byte
     if (!block->data || compress2(block->data, &room, (const unsigned char *)text, text_bytes,
                                   Z_DEFAULT_COMPRESSION) != Z_OK) {
         html_block_release(block);
-        return error_set(err, ERROR_MEMORY, "no memory to compress %zu bytes of the page",
-                         text_bytes);
+        return error_memory_for(err, "to compress %zu bytes of the page", text_bytes);
     }
     block->data_bytes = room;
     block->page_bytes = (block->data_bytes + 2) / 3 * 4 + ELEMENT_BYTES;

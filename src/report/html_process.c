@@ -32,7 +32,7 @@ int page_lanes_find(struct page_lanes *l, const struct trace_image *image, struc
     if (!busy || !l->lane_of) {
         free(busy);
         page_lanes_release(l);
-        return error_set(err, ERROR_MEMORY, "no memory for %u threads", n);
+        return error_memory_for(err, "%u threads", n);
     }
     for (uint32_t i = 0; i < n; i++)
         busy[i] = (struct busy){image->threads[i].calls, i};
@@ -182,7 +182,7 @@ static int write_frames(struct json *j, const struct page_sites *p, const struct
         free(number);
         free(ids);
         texts_release(&texts);
-        return error_set(err, ERROR_MEMORY, "no memory for the names on the page");
+        return error_memory_for(err, "the names on the page");
     }
     const uint32_t n = number_frames(p, number, ids);
     json_open_object(j, "frames");

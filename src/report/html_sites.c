@@ -122,7 +122,7 @@ static void count_folded(struct page_sites *p)
 
 static int no_memory(struct error *err)
 {
-    return error_set(err, ERROR_MEMORY, "no memory for the call sites of the page");
+    return error_memory_for(err, "the call sites of the page");
 }
 
 int page_sites_fold(struct page_sites *p, struct page_limit limit, uint32_t **to, struct error *err)

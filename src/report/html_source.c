@@ -148,7 +148,7 @@ int html_sources(struct json *j, const struct page_sites *sites, const struct na
     if (!r || !wishes) {
         free(r);
         free(wishes);
-        return error_set(err, ERROR_MEMORY, "no memory for the sources on the page");
+        return error_memory_for(err, "the sources on the page");
     }
     r->root_path = root;
     r->root = trust_directory(AT_FDCWD, *root ? root : "/",

@@ -166,7 +166,7 @@ static int sites_text(const struct page *p, const struct trace_image *image,
     }
     free(sites);
     buffer_release(&b);
-    return count < 0 ? error_set(err, ERROR_MEMORY, "no memory for the call sites of faults") : 0;
+    return count < 0 ? error_memory_for(err, "the call sites of faults") : 0;
 }
 
 static int faults_text(const struct page *p, const struct trace_image *image, struct names *names,
@@ -419,7 +419,7 @@ int json_page_timeline(struct json *j, const struct model *m, uint32_t kinds,
     model_timeline(m, &slices.start_ns, &slices.width_ns, &slices.bins);
     struct fault_slice *series = calloc(slices.bins + 1, sizeof *series);
     if (!series)
-        return error_set(err, ERROR_MEMORY, "no memory for the faults of a timeline");
+        return error_memory_for(err, "the faults of a timeline");
     if (slices.bins)
         fault_series(series, &slices, image, o->from_ns, o->to_ns);
     json_open_array(j, "page_timeline");

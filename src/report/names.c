@@ -45,7 +45,7 @@ struct names *names_new(struct symbols *symbols, const struct trace_image *image
 {
     struct names *n = calloc(1, sizeof *n);
     if (!n) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     n->symbols = symbols;

@@ -64,7 +64,7 @@ int probe_groups_make(struct probe_groups *g, const struct probe_result *r, stru
     g->group = calloc(r->row_count + 1, sizeof *g->group);
     if (!g->rows || !g->group) {
         probe_groups_release(g);
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     }
     if (r->row_count) {
         memcpy(g->rows, r->rows, r->row_count * sizeof *g->rows);

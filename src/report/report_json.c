@@ -210,7 +210,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     buffer_release(&stack);
     sites_release(&sites);
     free(by_tip);
-    return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of call sites") : 0;
+    return failed ? error_memory_for(err, "the names of call sites") : 0;
 }
 
 static int by_peak(const void *a, const void *b, void *arg)
@@ -266,7 +266,7 @@ int json_mapped(struct json *j, const struct model *m, struct names *names, uint
     json_close_object(j);
     free(order);
     frame_texts_release(&texts);
-    return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of mappings") : 0;
+    return failed ? error_memory_for(err, "the names of mappings") : 0;
 }
 
 static void write_free(struct json *j, const struct heap_view *h, enum pinned_kind kind)
@@ -325,7 +325,7 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
     }
     uint32_t *keepers = heap_keepers(&h->pinned, image->stacks, &n);
     if (!keepers)
-        return error_set(err, ERROR_MEMORY, "no memory for who keeps the heap");
+        return error_memory_for(err, "who keeps the heap");
     json_open_object(j, "heap_at_peak");
     json_signed(j, "time_ns", (int64_t)(h->pinned.time_ns - image->start_ns));
     json_number(j, "page_bytes", PINNED_PAGE_BYTES);
@@ -349,7 +349,7 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
     json_close_object(j);
     free(keepers);
     frame_texts_release(&texts);
-    return failed ? error_set(err, ERROR_MEMORY, "no memory for the names of call sites") : 0;
+    return failed ? error_memory_for(err, "the names of call sites") : 0;
 }
 
 static int write_process(struct json *j, const struct model *m, struct names *names,

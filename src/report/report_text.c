@@ -322,7 +322,7 @@ static int print_trees(const struct run *r, struct suppressions *suppressions, s
             status = tree_list(r->page, m, r->names, o, by, few, titles[by], err);
     }
     if (!status && names_failed(r->names))
-        status = error_set(err, ERROR_MEMORY, "no memory for the names of call sites");
+        status = error_memory_for(err, "the names of call sites");
     return status;
 }
 
@@ -409,7 +409,7 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
         status = suppressions_read(&suppressions, o->suppressions, err);
     r.summaries = calloc((size_t)info->image_count + 1, sizeof *r.summaries);
     if (!status && !r.summaries)
-        status = error_set(err, ERROR_MEMORY, "out of memory");
+        status = error_memory(err);
     for (uint32_t i = 0; i < info->image_count && !status; i++)
         if (selection_has_image(&selection, &info->images[i]))
             status = add_image(&r, t, i, symbols, err);
@@ -420,16 +420,20 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
         print_processes(&r);
         if (r.biggest) {
             print_totals(&r);
-            if (!o->by_given && has_anything(model_totals(r.biggest))) {
+            const bool any = has_anything(model_totals(r.biggest));
+            if (!o->by_given && any) {
                 section_timeline(&page, r.biggest);
                 section_resident(&page, r.biggest);
+            }
+            if (any && (!o->by_given || o->at))
                 status = print_explained(&r, t, err);
+            if (!o->by_given && any) {
                 section_mapped(&page, r.biggest, r.names);
                 section_marks(&page, &info->images[r.biggest_image], o);
             }
             if (!status)
                 status = print_trees(&r, o->suppressions ? &suppressions : NULL, err);
-            if (!status && !o->by_given && has_anything(model_totals(r.biggest)))
+            if (!status && !o->by_given && any)
                 section_rest(&page, r.biggest, r.names);
             if (!status && !o->by_given)
                 status = section_kernel(&page, &info->images[r.biggest_image], info->kernel_kinds,

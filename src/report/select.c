@@ -100,7 +100,7 @@ static int pass_stacks(const struct selection *s, const struct trace_image *imag
 {
     uint32_t *path = malloc(((size_t)image->stacks + 1) * sizeof *path);
     if (!path)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (uint32_t i = 1; i <= image->stacks; i++) {
         size_t depth = 0;
         uint32_t node = i;
@@ -136,7 +136,7 @@ int selection_resolve(const struct selection *s, const struct trace_image *image
     if (s->has_thread) {
         f->thread_pass = calloc((size_t)image->thread_count + 1, 1);
         if (!f->thread_pass)
-            return error_set(err, ERROR_MEMORY, "out of memory");
+            return error_memory(err);
         for (uint32_t i = 0; i < image->thread_count; i++)
             f->thread_pass[i] = s->thread_is_tid
                                     ? image->threads[i].tid == s->tid
@@ -147,7 +147,7 @@ int selection_resolve(const struct selection *s, const struct trace_image *image
         f->stack_pass = calloc((size_t)image->stacks + 1, 1);
         if (!f->stack_pass || pass_stacks(s, image, names, f->stack_pass, err)) {
             selection_release(f);
-            return error_set(err, ERROR_MEMORY, "out of memory");
+            return error_memory(err);
         }
         f->filter.stack_pass = f->stack_pass;
     }

@@ -17,7 +17,7 @@ struct watch_named *watch_named_of(struct watch_view *v, const struct watch_proc
         v->named = more;
     if (!more || !n) {
         free(n);
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     n->process = p;
@@ -180,7 +180,7 @@ int watch_view_rows(struct watch_view *v, const struct watch_report *r, struct w
     if (!failed)
         return 0;
     watch_rows_free(rows);
-    return error_set(err, ERROR_MEMORY, "out of memory");
+    return error_memory(err);
 }
 
 void watch_rows_free(struct watch_rows *rows)

@@ -10,7 +10,7 @@ struct watch_view *watch_view_new(const struct watch_view_options *o, struct err
 {
     struct watch_view *v = calloc(1, sizeof *v);
     if (!v) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     v->o = *o;

@@ -171,7 +171,7 @@ int functions_read(const char *path, unsigned which, struct functions *f, struct
     close(fd);
     if (r.no_memory) {
         functions_release(f);
-        return error_set(err, ERROR_MEMORY, "out of memory for the symbols of %s", path);
+        return error_memory_for(err, "the symbols of %s", path);
     }
     for (size_t i = 0; i < f->count; i++)
         f->at[i].name = f->text + (size_t)f->at[i].name;

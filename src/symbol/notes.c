@@ -137,7 +137,7 @@ int static_probes_read(const char *path, struct static_probes *p, struct error *
     Elf_Data *data = notes ? elf_rawdata(notes, NULL) : NULL;
     int bad = 0;
     if (data && data->d_buf && static_probes_parse(data->d_buf, data->d_size, p, &bases))
-        bad = error_set(err, ERROR_MEMORY, "out of memory for the probes of %s", path);
+        bad = error_memory_for(err, "the probes of %s", path);
     for (size_t i = 0; i < p->count; i++) {
         uint64_t by = moved ? base - bases[i] : 0;
         p->at[i].address += by;

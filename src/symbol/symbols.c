@@ -97,7 +97,7 @@ struct symbols *symbols_new(const struct symbol_options *options, struct error *
     if (s)
         free(s->scratch);
     free(s);
-    error_set(err, ERROR_MEMORY, "out of memory for the table of symbols");
+    error_memory_for(err, "the table of symbols");
     return NULL;
 }
 

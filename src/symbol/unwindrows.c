@@ -295,7 +295,7 @@ int unwind_rows_read(const char *path, struct unwind_row **rows, size_t *count, 
     close(fd);
     if (r.no_memory) {
         free(r.row);
-        return error_set(err, ERROR_MEMORY, "out of memory for the unwind tables of %s", path);
+        return error_memory_for(err, "the unwind tables of %s", path);
     }
     *rows = r.row;
     *count = r.rows;

@@ -37,7 +37,7 @@ struct ahead *ahead_open(const struct raw *r, uint32_t image, const struct live 
 {
     struct ahead *a = calloc(1, sizeof *a);
     if (!a) {
-        error_set(err, ERROR_MEMORY, "out of memory merging threads");
+        error_memory_for(err, "merging threads");
         return NULL;
     }
     a->live = live;

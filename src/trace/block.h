@@ -7,7 +7,7 @@
  *   address        ALLOC: a code of predict.h, with differences aside; others by MLW_F_ADDR, as
  *                  varints, except releases of a known slot, whose address the slot knows
  * The predictor starts afresh in each block; a release of a slot that was allocated before the last
- * block with address_epoch set is not told to it, so that a damaged block harms addresses only up
+ * block with address_epoch set is not shown to it, so that a damaged block harms addresses only up
  * to the next such block. */
 #ifndef MALLOW_TRACE_BLOCK_H
 #define MALLOW_TRACE_BLOCK_H

@@ -30,7 +30,7 @@ struct block_writer *block_writer_new(struct seal_writer *w, uint64_t calls, str
 {
     struct block_writer *b = calloc(1, sizeof *b);
     if (!b) {
-        error_set(err, ERROR_MEMORY, "out of memory sealing");
+        error_memory_for(err, "sealing");
         return NULL;
     }
     b->w = w;
@@ -176,7 +176,7 @@ int block_writer_add(struct block_writer *b, const struct block_event *e, bool i
         begin(b, e);
     uint32_t i = b->n++, local = local_thread(b, e->thread);
     if (local == UINT32_MAX)
-        return error_set(err, ERROR_MEMORY, "out of memory sealing");
+        return error_memory_for(err, "sealing");
     unsigned kind = e->kind;
     const struct live_block *block = e->slot == TRACE_NO_SLOT ? NULL : &l->blocks[e->slot];
     switch (kind) {
@@ -242,7 +242,7 @@ static int keep_resync(struct block_writer *b, struct error *err)
     size_t n = 1 + (l->top - l->least_top);
     uint32_t *r = realloc(b->at.resync, n * sizeof *r);
     if (!r)
-        return error_set(err, ERROR_MEMORY, "out of memory sealing");
+        return error_memory_for(err, "sealing");
     r[0] = l->least_top;
     if (n > 1)
         memcpy(r + 1, l->free_slots + l->least_top, (n - 1) * sizeof *r);
@@ -260,7 +260,7 @@ static int keep_resync(struct block_writer *b, struct error *err)
         }
     }
     if (b->at.begun.failed)
-        return error_set(err, ERROR_MEMORY, "out of memory sealing");
+        return error_memory_for(err, "sealing");
     return 0;
 }
 
@@ -333,7 +333,7 @@ int block_writer_flush(struct block_writer *b, struct error *err)
     section_put_u32(w, s, SEAL_COL_RESYNC, b->at.resync, b->at.resync_n, &b->scratch);
     section_put(w, s, SEAL_COL_BEGUN, SEAL_PART_BYTES, b->at.begun.data, b->at.begun.n);
     if (b->far.failed || b->other.failed || b->argument.failed || b->threads_text.failed)
-        return error_set(err, ERROR_MEMORY, "out of memory sealing");
+        return error_memory_for(err, "sealing");
     if (section_write(w, s, err) || keep_resync(b, err))
         return -1;
     b->at.blocks++;

@@ -256,7 +256,7 @@ static bool take_slots(struct cursor *c, const uint8_t *code, const uint32_t *th
     return !(bad & 1) && least >= 0 && c->top <= used;
 }
 
-/* A call of this block that cannot be told; counted once, however often the block is read. */
+/* A call of this block that cannot be decoded; counted once, however often the block is read. */
 static void lose(struct cursor *c, unsigned calls)
 {
     if (!c->block->counted)
@@ -289,7 +289,7 @@ static int64_t take_slots_degraded(struct cursor *c, const uint8_t *code, const 
             }
             if (s >= c->used)
                 return -1;
-            if (c->known[s]) { /* the release of who had it was in what is lost */
+            if (c->known[s]) { /* the previous owner's free is in the lost range */
                 c->b.kind[m] = TRACE_FREE_INFERRED;
                 c->b.slot[m] = s;
                 out[m++] = i | 0x80000000u;
@@ -623,7 +623,7 @@ int cursor_next(struct cursor *c, struct trace_batch *batch, struct error *err)
         if (c->degraded && !c->keep && !(c->keep = calloc(BATCH, 1)))
             return no_memory(err);
         if (!take_events(c, n, &a, &given)) {
-            /* Its checksums hold, but it cannot be: what is left of it is not used. */
+            /* Its checksums hold, but its content is impossible: the rest is not used. */
             count_damaged(c, c->block);
             c->at = c->head.block.events;
             c->state_number = UINT64_MAX; /* it is not known */

@@ -1,5 +1,5 @@
 /* cursor_impl.h - what the parts of the reader of one image share: cursor.c turns the columns of a
- * block into batches, cursor_block.c reads them. Nobody else includes it. One thread a cursor. */
+ * block into batches, cursor_block.c reads them. No other file includes it. One thread a cursor. */
 #ifndef MALLOW_TRACE_CURSOR_IMPL_H
 #define MALLOW_TRACE_CURSOR_IMPL_H
 
@@ -62,7 +62,7 @@ struct cursor {
 
     /* after damage */
     uint64_t state_number; /* of the block that the mirror is the state before of */
-    uint32_t *ended;       /* blocks that the caller knows and that ended in what is lost */
+    uint32_t *ended;       /* blocks that the caller knows and that ended in a lost range */
     size_t ended_n, ended_cap;
     bool degraded;
     uint8_t *known; /* by slot: the caller saw it begin, and not end */
@@ -86,7 +86,7 @@ struct cursor {
 
 static inline int no_memory(struct error *err)
 {
-    return error_set(err, ERROR_MEMORY, "out of memory reading the recording");
+    return error_memory_for(err, "reading the recording");
 }
 
 static inline bool wants(const struct cursor *c, unsigned column)
@@ -110,7 +110,7 @@ bool cursor_known_room(struct cursor *c, size_t slots);
 /* The mirror is not the state before the current block (its head is read): makes it so, as far as
  * that can be known. exact: only the one block before is missing. 0 or -1. */
 int cursor_resync(struct cursor *c, bool exact, struct error *err);
-/* A batch of inferred releases, of blocks that ended in what is lost. */
+/* A batch of inferred releases, of blocks that ended in a lost range. */
 void cursor_give_ended(struct cursor *c, struct trace_batch *batch);
 
 #endif

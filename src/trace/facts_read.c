@@ -93,7 +93,7 @@ int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct a
         goto out;                                                                                  \
     (ptr) = arena_alloc(a, (span_left(&s) / (least_bytes) + 1) * sizeof *(ptr));                   \
     if (!(ptr)) {                                                                                  \
-        error_set(err, ERROR_MEMORY, "out of memory reading facts");                               \
+        error_memory_for(err, "reading facts");                                                    \
         goto out;                                                                                  \
     }                                                                                              \
     for ((count) = 0; span_left(&s) >= (least_bytes) && !s.bad; (count)++)
@@ -457,7 +457,7 @@ int facts_read_nodes(int fd, const struct section_head *h, ZSTD_DCtx *z,
         goto out;
     }
     if (!(v = malloc((n + 1) * sizeof *v))) {
-        error_set(err, ERROR_MEMORY, "out of memory reading facts");
+        error_memory_for(err, "reading facts");
         goto out;
     }
     struct trace_frame_node *to = nodes + first;

@@ -206,7 +206,7 @@ int facts_write_nodes(struct seal_writer *w, uint32_t image, const struct trace_
     struct bytes scratch = {0};
     uint64_t *v = malloc(((size_t)n + 1) * sizeof *v);
     if (!v)
-        return error_set(err, ERROR_MEMORY, "out of memory sealing");
+        return error_memory_for(err, "sealing");
     section_begin(&s, SEAL_NODES, image, first);
     for (uint32_t i = 0; i < n; i++)
         v[i] = nodes[i].parent ? 1 + mlw_zigzag((uint64_t)first + i - nodes[i].parent) : 0;
@@ -221,7 +221,7 @@ int facts_write_nodes(struct seal_writer *w, uint32_t image, const struct trace_
         *pc = nodes[i].pc;
     }
     section_put_u64(w, &s, SEAL_FACT_PC, v, n, &scratch);
-    /* The flags tell how many nodes there are: one byte each, never left out. */
+    /* The flags give the number of nodes: one byte each, never left out. */
     uint8_t *flags = (uint8_t *)v;
     for (uint32_t i = 0; i < n; i++)
         flags[i] = (uint8_t)nodes[i].flags;

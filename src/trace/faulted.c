@@ -111,7 +111,7 @@ static bool ordered_add(struct ordered *o, uint64_t start, uint64_t end, uint32_
     return true;
 }
 
-/* Takes [start, end) out of what is there, which may leave two ends of one. */
+/* Removes [start, end) from the ranges, which may split one in two. */
 static bool ordered_cut(struct ordered *o, uint64_t start, uint64_t end)
 {
     size_t i = before(o, start);

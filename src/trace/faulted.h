@@ -1,11 +1,11 @@
-/* faulted.h - which block or mapping a page fault hit, told while an image is sealed.
+/* faulted.h - which block or mapping a page fault hit, found while an image is sealed.
  *
- * Owns: the live blocks on pages that are still to fault, and the mappings that the program made.
- * A fault belongs to the block that holds its address, with the 16 bytes in front of it where
+ * Owns: the live blocks on pages that are still to fault, and the mappings that the program made. A
+ * fault belongs to the block that holds its address, with the 16 bytes in front of it where
  * allocators keep notes; if there is none, to the next block that its thread allocates, when the
  * address is in that one: malloc touches a block before it returns it. Else to a mapping. Memory
- * and time grow with faults to come, not with calls: what is on pages that will not fault is
- * passed by. One thread. */
+ * and time grow with faults to come, not with calls: blocks on pages that will not fault are
+ * skipped. One thread. */
 #ifndef MALLOW_TRACE_FAULTED_H
 #define MALLOW_TRACE_FAULTED_H
 

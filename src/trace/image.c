@@ -1,9 +1,6 @@
 #include "image_impl.h"
 
-static int no_memory(struct error *err)
-{
-    return error_set(err, ERROR_MEMORY, "out of memory sealing");
-}
+static int no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
 
 /* The recorder's table of nodes is bounded, and its threads do not wait for each other: it may make
  * a node twice. The id of the first one with the same meaning. */
@@ -72,7 +69,7 @@ static int settle(struct image_work *g, struct error *err)
     return block_writer_full(g->blocks) ? flush(g, err) : 0;
 }
 
-/* The row at the head does not fit what is live, and makes room for one that mends that. */
+/* The row at the head does not fit the live blocks, and makes room for one that repairs that. */
 static bool put_off(struct image_work *g)
 {
     return g->raw->threads > 1 && ahead_put_off(g->ahead, g->time);

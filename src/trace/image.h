@@ -21,8 +21,8 @@ struct image_work *image_begin(const struct raw *r, const struct timebase *t, ui
 /* Takes rows up to (not including) the clock `until` (UINT64_MAX: all), at most so many. 2: there
  * may be more of them, 1: there are more behind `until`, 0: the image is done. */
 int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error *err);
-/* Between image_run and the work on a child: what is gathered is written, and the block writer is
- * free for use; then back. */
+/* Between image_run and the work on a child: the gathered events are written, and the block writer
+ * is free for use; then back. */
 int image_suspend(struct image_work *g, struct error *err);
 void image_resume(struct image_work *g);
 struct image_totals {

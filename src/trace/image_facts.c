@@ -1,9 +1,6 @@
 #include "image_impl.h"
 
-static int no_memory(struct error *err)
-{
-    return error_set(err, ERROR_MEMORY, "out of memory sealing");
-}
+static int no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
 
 /* --- what names the events, written before them --- */
 
@@ -65,8 +62,7 @@ static int describe_node(struct image_work *g, uint32_t dense, struct trace_fram
     return !n->module || t->module;
 }
 
-/* Nodes that were written before it was known what they are: of two with one id, the later counts.
- */
+/* Nodes that were written before their content was known: of two with one id, the later counts. */
 static int rewrite_nodes(struct image_work *g, struct error *err)
 {
     struct image_early *e = &g->early;

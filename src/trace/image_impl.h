@@ -1,6 +1,6 @@
 /* image_impl.h - what the parts of the work on one image share: image.c turns rows into events,
- * image_facts.c writes what names them and what the image says of itself. Nobody else includes it.
- * One thread an image. */
+ * image_facts.c writes what names them and what the image says of itself. No other file includes
+ * it. One thread an image. */
 #ifndef MALLOW_TRACE_IMAGE_IMPL_H
 #define MALLOW_TRACE_IMAGE_IMPL_H
 
@@ -71,7 +71,7 @@ struct image_work {
     size_t note_count, note_cap;
     struct kernel_run kernel;
     struct faulted *faulted; /* NULL: there are no faults */
-    uint32_t tid;            /* whose row is taken; 0: nobody's */
+    uint32_t tid;            /* whose row is taken; 0: none */
     uint32_t **dense;        /* pages by the recorder's id: dense id, 0 not yet */
     uint32_t dense_pages;
     uint32_t *used; /* by dense id: the recorder's id */

@@ -4,7 +4,7 @@
 #include "faulted.h"
 #include "trace.h"
 
-/* An image has at most this many of each; what is more counts as lost. A stream of a sealed file
+/* An image has at most this many of each; the excess counts as lost. A stream of a sealed file
  * holds as many. */
 #define EVENTS_MAX ((size_t)8 << 20)
 
@@ -65,7 +65,7 @@ bool kernel_read(struct kernel_events *k, struct span s)
         memcpy(&r, span_take(&s, sizeof r), sizeof r);
         const uint8_t *values = r.values <= MLW_KERNEL_VALUES ? span_take(&s, r.values * 8u) : NULL;
         if (!values)
-            return true; /* where the next record begins, nobody knows */
+            return true; /* the start of the next record is unknown */
         memcpy(v, values, r.values * 8u);
         switch (r.kind) {
         case MLW_KERNEL_FAULT: ok = add_fault(k, &r, v); break;

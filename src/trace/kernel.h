@@ -1,4 +1,4 @@
-/* kernel.h - what the kernel told of all processes, on its way from chunks to images.
+/* kernel.h - records of the kernel about all processes, on their way from chunks to images.
  *
  * Owns: reading the records of KERNEL chunks, and which image each belongs to. Memory: 32 bytes a
  * fault, 48 to 56 bytes for others. One thread. */

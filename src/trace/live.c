@@ -5,7 +5,7 @@
 
 #include "base/large.h"
 
-#define PLACES_MAX ((size_t)1 << 32) /* as many as hashes tell apart */
+#define PLACES_MAX ((size_t)1 << 32) /* as many as hashes can distinguish */
 
 void live_free(struct live *l)
 {

@@ -28,7 +28,7 @@ struct live {
     size_t mask, cap;
     uint32_t used;      /* slots ever used */
     uint32_t top;       /* height of the stack */
-    uint32_t least_top; /* since somebody set it */
+    uint32_t least_top; /* since it was set */
     bool from_stack;    /* whether the last live_add took a slot from the stack */
     uint32_t count;     /* live */
     uint64_t bytes;     /* requested, live */
@@ -38,7 +38,7 @@ void live_free(struct live *l);
 /* The slot of the block at the address (not 0), or LIVE_NONE. */
 uint32_t live_find(const struct live *l, uint64_t address);
 
-/* A place of the table: the slot, and of the address's hash as much as tells blocks apart nearly
+/* A place of the table: the slot, and enough of the address's hash to distinguish blocks nearly
  * always. The hash says where the place would be best, so places move without a look at blocks. */
 #define LIVE_PLACE(slot, hash) (((uint64_t)(slot) + 1) << 32 | (hash))
 #define LIVE_PLACE_SLOT(place) ((uint32_t)((place) >> 32) - 1)

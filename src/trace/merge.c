@@ -46,7 +46,7 @@ static int load(struct merge *m, struct merge_stream *s, struct payload *to, str
             free(to->data);
             to->cap = 0;
             if (!(to->data = malloc(n)))
-                return error_set(err, ERROR_MEMORY, "out of memory reading a chunk");
+                return error_memory_for(err, "reading a chunk");
             to->cap = n;
         }
         size_t done = 0;
@@ -248,7 +248,7 @@ struct merge *merge_open(const struct raw *r, uint32_t image, struct error *err)
     if (!m || !o || !m->order) {
         free(o);
         merge_close(m);
-        error_set(err, ERROR_MEMORY, "out of memory merging threads");
+        error_memory_for(err, "merging threads");
         return NULL;
     }
     m->raw = r;
@@ -284,7 +284,7 @@ static int start_due(struct merge *m, struct error *err)
             m->spare = s->next_free;
             s->now.loaded = s->ahead.loaded = false;
         } else if (!(s = calloc(1, sizeof *s))) {
-            return error_set(err, ERROR_MEMORY, "out of memory merging threads");
+            return error_memory_for(err, "merging threads");
         }
         s->stream = st;
         s->number = m->order[m->started++];
@@ -295,7 +295,7 @@ static int start_due(struct merge *m, struct error *err)
             s->next_free = m->spare;
             m->spare = s;
             if (k)
-                return k < 0 ? -1 : error_set(err, ERROR_MEMORY, "out of memory merging threads");
+                return k < 0 ? -1 : error_memory_for(err, "merging threads");
         }
     }
     return 0;

@@ -1,4 +1,4 @@
-/* predict.h - guessing the address that an allocation gets, from what was released lately.
+/* predict.h - guessing the address that an allocation gets, from recent releases.
  *
  * Owns: the state that the writer and the reader of an address column keep alike. Tuned to an
  * allocator that reuses by size class, last in first out, and else cuts from the end of what it cut

@@ -220,9 +220,9 @@ static void read_image_chunk(struct raw *r, struct raw_image *im, const struct m
         case MLW_TLV_FORKED_FROM: im->forked_from = tlv_number(&t, 0, 8); break;
         case MLW_TLV_PAGE_BYTES: im->page_bytes = (uint32_t)tlv_number(&t, 0, 4); break;
         case MLW_TLV_END: {
-            /* The process's own word and that of whoever waited for it may both be there: the
-             * later chunk has the exit status; an exec or exit that the process announced itself
-             * is not undone by an unknown one. */
+            /* An end may be written by the process itself and by its parent: the later chunk has
+             * the exit status; an exec or exit that the process announced itself is not undone by
+             * an unknown one. */
             uint32_t how = (uint32_t)tlv_number(&t, 8, 4);
             im->end_clock = tlv_number(&t, 0, 8);
             if (how != MLW_END_UNKNOWN) {
@@ -358,7 +358,7 @@ static int read_chunk(struct raw *r, const struct mlw_chunk *c, const uint8_t *p
         break;
     default: break; /* of a later writer: nothing that we must know */
     }
-    return ok ? 0 : error_set(err, ERROR_MEMORY, "out of memory indexing the recording");
+    return ok ? 0 : error_memory_for(err, "indexing the recording");
 }
 
 /* Is there a sound chunk at the start of p? */
@@ -508,12 +508,12 @@ static void sort(void *a, size_t n, size_t size, int (*f)(const void *, const vo
         qsort(a, n, size, f);
 }
 
-/* What the kernel told goes to the images that were there then. */
+/* Records of the kernel go to the images of that time. */
 static int assign_kernel(struct raw *r, struct error *err)
 {
     struct kernel_image *at = calloc(r->image_count + 1, sizeof *at);
     if (!at)
-        return error_set(err, ERROR_MEMORY, "out of memory indexing the recording");
+        return error_memory_for(err, "indexing the recording");
     for (size_t i = 0; i < r->image_count; i++) {
         const struct raw_image *im = &r->images[i];
         at[i] = (struct kernel_image){
@@ -533,7 +533,7 @@ int raw_finish(struct raw *r, struct error *err)
     /* Streams by image, thread, lane; chunks refer to them by index, so keep a map. */
     uint32_t *place = calloc(n ? n : 1, sizeof *place);
     if (!place)
-        return error_set(err, ERROR_MEMORY, "out of memory indexing the recording");
+        return error_memory_for(err, "indexing the recording");
     for (size_t i = 0; i < n; i++)
         r->streams[i].first_chunk = (uint32_t)i;
     sort(r->streams, n, sizeof *r->streams, by_stream);

@@ -47,7 +47,7 @@ struct raw_image {
     bool ended;
     uint32_t end_how, end_status, stack_mode, page_bytes;
     uint64_t start_clock, start_monotonic_ns, start_realtime_ns, end_clock;
-    uint64_t lost_reported; /* by the process itself or whoever waited for it, in END */
+    uint64_t lost_reported; /* by the process itself or its parent, in END */
     uint64_t own_bytes;
     uint64_t first_clock, last_clock; /* seen anywhere; first UINT64_MAX when nothing was */
     const char *command, *environment, *exe, *allocator, *session;
@@ -108,7 +108,7 @@ void raw_close(struct raw *r);
  * 1 yes, 0 no, -1 error. */
 int raw_probe(int fd, struct error *err);
 
-/* Whether somebody may still write to it: an image without an end whose process lives here. */
+/* Whether a process may still write to it: an image without an end whose process lives here. */
 bool raw_is_live(const struct raw *r);
 
 #endif

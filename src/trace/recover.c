@@ -19,7 +19,7 @@ static bool read_at(int fd, void *to, size_t n, uint64_t off)
 #define FOLDER "/dev/shm/"
 /* A recorder alone makes no larger one. */
 #define MOST_BYTES (mlw_window_offset(MLW_PROCESS_WINDOWS))
-/* What is saved at most: a session that changes while it is read could be read without end. */
+/* The most bytes to save: a session that changes while it is read could be read without end. */
 #define MOST_CHUNKS ((1u << 30) / MLW_SLOT_BYTES)
 
 /* The session of an image whose process is gone, where the recording has reason to name it: it is

@@ -67,7 +67,7 @@ static bool has_root(const struct raw *r, uint32_t image)
 #define ROWS_AT_ONCE (1u << 18) /* between two signs of progress */
 
 /* The images on the stack are done in part. */
-static void tell(const struct sealing *s, const struct level *levels, size_t depth)
+static void report_progress(const struct sealing *s, const struct level *levels, size_t depth)
 {
     uint64_t done = s->bytes_done;
     for (size_t i = 0; i < depth; i++)
@@ -88,7 +88,7 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
         if (enter != UINT32_MAX) {
             struct level *l = ARRAY_ADD(levels, depth, cap);
             if (!l) {
-                error_set(err, ERROR_MEMORY, "out of memory sealing");
+                error_memory_for(err, "sealing");
                 break;
             }
             l->image = enter;
@@ -108,7 +108,7 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
         int k = image_run(l->work, until, ROWS_AT_ONCE, err);
         if (k < 0)
             break;
-        tell(s, levels, depth);
+        report_progress(s, levels, depth);
         if (k == 2)
             continue;
         if (l->next < l->end) {
@@ -165,7 +165,7 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
     s.children = calloc((size_t)n + 1, sizeof *s.children);
     s.first_child = calloc((size_t)n + 2, sizeof *s.first_child);
     if (!order || !s.children || !s.first_child) {
-        error_set(err, ERROR_MEMORY, "out of memory sealing");
+        error_memory_for(err, "sealing");
         goto out;
     }
     if (seal_writer_open(&s.writer, out, err))

@@ -1,8 +1,8 @@
 /* sealed.h - the layout of a sealed recording: sections of compressed streams.
  *
  * Owns: the bytes (docs/format.md has them in words), writing a section and finding and reading
- * one. Refuses: to know what the streams mean (block.h, facts.h). A section stands alone: whoever
- * finds its magic, with a header that is sound, can read it; a damaged one loses only itself. All
+ * one. Refuses: to know what the streams mean (block.h, facts.h). A section stands alone: a reader
+ * that finds its magic, with a sound header, can read it; a damaged one loses only itself. All
  * numbers are little-endian. One thread for each writer or reader. */
 #ifndef MALLOW_TRACE_SEALED_H
 #define MALLOW_TRACE_SEALED_H

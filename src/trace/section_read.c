@@ -124,7 +124,7 @@ int section_read(int fd, const struct section_head *h, unsigned id, unsigned par
     in->n = 0;
     if (!bytes_reserve(in, (size_t)t->stored_bytes + 16) ||
         !bytes_reserve(to, (size_t)t->raw_bytes + 16))
-        return error_set(err, ERROR_MEMORY, "out of memory reading a sealed section");
+        return error_memory_for(err, "reading a sealed section");
     ssize_t k = read_at(fd, in->data, t->stored_bytes, at);
     if (k < 0)
         return error_system(err, "cannot read the recording");

@@ -10,7 +10,7 @@ int seal_writer_open(struct seal_writer *w, int fd, struct error *err)
     w->fd = fd;
     w->zstd = ZSTD_createCCtx();
     if (!w->zstd)
-        return error_set(err, ERROR_MEMORY, "out of memory sealing");
+        return error_memory_for(err, "sealing");
     ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, 1);
     ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_contentSizeFlag, 0);
     return 0;
@@ -146,7 +146,7 @@ int section_write(struct seal_writer *w, struct section *s, struct error *err)
 {
     uint8_t head[sizeof s->header + sizeof s->block + sizeof s->streams];
     if (s->data.failed)
-        return error_set(err, ERROR_MEMORY, "out of memory sealing");
+        return error_memory_for(err, "sealing");
     size_t n = sizeof s->header;
     if (s->header.type == SEAL_BLOCK) {
         memcpy(head + n, &s->block, sizeof s->block);

@@ -68,10 +68,7 @@ static int take_file(struct opening *o, const struct section_head *h, struct err
     return 0;
 }
 
-static int no_memory(struct error *err)
-{
-    return error_set(err, ERROR_MEMORY, "out of memory opening the recording");
-}
+static int no_memory(struct error *err) { return error_memory_for(err, "opening the recording"); }
 
 static int take_section(struct opening *o, const struct section_head *h, struct error *err)
 {
@@ -182,7 +179,7 @@ static int read_nodes(struct opening *o, struct error *err)
             t->raw_bytes > SEAL_NODES_MAX || h.header.number > UINT32_MAX / 2)
             continue;
         uint32_t last = (uint32_t)h.header.number + t->raw_bytes - 1;
-        /* sections come in order; a lost one may leave a gap no longer than what was lost */
+        /* sections come in order; a lost one may leave a gap no longer than itself */
         uint32_t *c = &count[o->nodes[i].image];
         if (last > *c && (h.header.number <= (uint64_t)*c + 1 ||
                           h.header.number <= (uint64_t)*c + 1 + s->info.damaged_bytes * 16))
@@ -268,7 +265,7 @@ static const char *const *with_note(struct arena *a, const char *const *notes, c
     return t;
 }
 
-/* An image whose facts are lost: what the EARLY sections and its blocks tell. */
+/* An image whose facts are lost: rebuilt from the EARLY sections and its blocks. */
 static int make_up(struct opening *o, size_t i, struct error *err)
 {
     struct store *s = o->s;
@@ -330,7 +327,7 @@ static int make_up(struct opening *o, size_t i, struct error *err)
     return 0;
 }
 
-/* Drops void and doubled blocks, counts what is missing between the others, and the slots. The
+/* Drops void and doubled blocks, counts the events missing between the others, and the slots. The
  * first events are the inherited ones: as many as there are. */
 static void check_blocks(struct store *s, struct trace_image *m, struct store_image *d)
 {

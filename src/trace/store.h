@@ -12,7 +12,7 @@ struct store_block {
     uint64_t offset, number, first_event, first_tick, last_tick;
     uint32_t events, calls, used_slots, new_slots;
     bool damaged; /* found so when read */
-    bool counted; /* what cannot be told of it is in lost_calls */
+    bool counted; /* its undecodable calls were added to lost_calls */
 };
 
 struct store_image {

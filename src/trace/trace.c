@@ -43,8 +43,7 @@ static int index_all(struct raw *r, int *recovered, struct error *err)
 
 /* The place where the sealed file may take the place of the raw one at fd. Only of a file that is
  * the caller's own: another user's is left as it is, whatever the caller might do to it. Only the
- * bytes that were indexed: whoever was writing may have gone on, and another reader may have sealed
- * it. */
+ * bytes that were indexed: the writer may have gone on, and another reader may have sealed it. */
 static int place_to_seal(struct trust_place *place, const char *path, int fd, const struct raw *r)
 {
     const struct trust_rule own = {.owners = TRUST_CALLER};
@@ -68,7 +67,7 @@ static int seal_first(const char *path, int fd, const struct trace_open_options 
     const struct seal_how how = {.progress = o->progress, .arg = o->progress_arg};
     struct trust_place place;
     struct error ignored;
-    /* Asked before the shared memory is read: who was dead by then has nothing more to say. */
+    /* Checked before the shared memory is read: a process that was dead by then writes no more. */
     bool over = !raw_is_live(&r);
     if (index_all(&r, &recovered, err))
         goto done;
@@ -106,12 +105,12 @@ struct trace *trace_open(const char *path, const struct trace_open_options *opti
 {
     struct trace *t = calloc(1, sizeof *t);
     if (!t) {
-        error_set(err, ERROR_MEMORY, "out of memory opening %s", path);
+        error_memory_for(err, "opening %s", path);
         return NULL;
     }
     if (options)
         t->options = *options;
-    /* Anybody's may be read: nothing of it is believed. */
+    /* A file of any user may be read: nothing in it is trusted. */
     const struct trust_rule rule = {.owners = TRUST_ANYBODY, .follow = true};
     struct stat st;
     t->fd = trust_open(AT_FDCWD, path, TRUST_READ, &rule, err);
@@ -177,7 +176,7 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
     }
     struct trace_cursor *c = calloc(1, sizeof *c);
     if (!c) {
-        error_set(err, ERROR_MEMORY, "out of memory reading the recording");
+        error_memory_for(err, "reading the recording");
         return NULL;
     }
     c->cursor = cursor_open(&t->store, image, columns, t->options.to_ns, err);
@@ -211,7 +210,7 @@ int trace_seal(int raw, const struct trust_place *out, struct trace_seal_result 
     int recovered = -1, sealed = -1;
     if (raw_open(&r, raw, progress, progress_arg, err))
         return error_prefix(err, "%s", out->path);
-    /* sealed in place: what was recovered is nowhere else needed */
+    /* sealed in place: the recovered data is needed nowhere else */
     bool in_place = trust_identify(raw, &id) && trust_is(out->dir, out->name, &id);
     if (!index_all(&r, &recovered, err))
         sealed = seal_beside(&r, out, &how, result ? result : &ignored, err);

@@ -9,8 +9,8 @@
  * per image is the whole live set.
  *
  * A raw recording (still being written, or its recorder died) is sealed first: into the same path
- * when nobody writes it any more and the folder is writable, otherwise into an unlinked temporary
- * file. */
+ * when it has no writer any more and the directory is writable, otherwise into an unlinked
+ * temporary file. */
 #ifndef MALLOW_TRACE_TRACE_H
 #define MALLOW_TRACE_TRACE_H
 
@@ -115,7 +115,7 @@ struct trace_event_note { /* mark or control, in time order */
     const char *label; /* of a mark */
 };
 
-/* What the kernel told (`mallow record --with`), in time order. Times may be a little before the
+/* Records of the kernel (`mallow record --with`), in time order. Times may be a little before the
  * image's start_ns: from its exec to the recorder's first moment. */
 struct trace_fault {
     uint64_t time_ns, address;

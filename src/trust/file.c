@@ -153,7 +153,7 @@ char *trust_read_whole(int fd, size_t most_bytes, size_t *bytes, struct error *e
             room = room ? room * 2 : 1 << 12;
             char *more = realloc(data, room);
             if (!more) {
-                error_set(err, ERROR_MEMORY, "out of memory reading a file");
+                error_memory_for(err, "reading a file");
                 break;
             }
             data = more;

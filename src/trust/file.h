@@ -2,13 +2,14 @@
  *
  * Owns: how a file is opened whose name, or whose content, another user can influence. A file is
  * looked at before it is opened (O_PATH, fstat), and then that very inode is opened: no device,
- * FIFO or terminal is ever opened, nothing blocks, and nobody can swap the file in between. Owns
- * reading without faults, too: what another user may truncate is read by pread, never mapped.
+ * FIFO or terminal is ever opened, nothing blocks, and the file cannot be swapped in between. Owns
+ * reading without faults, too: a file that another user may truncate is read by pread, never
+ * mapped.
  *
  * Descriptors are closed on exec and belong to the caller. A function that returns a descriptor
- * returns -1 with *err set when it fails: ERROR_SYSTEM with the errno in err->number,
- * ERROR_USAGE for what is not a regular file, or ERROR_UNSUPPORTED for one that breaks the rule.
- * Any thread; no state. */
+ * returns -1 with *err set when it fails: ERROR_SYSTEM with the errno in err->number, ERROR_USAGE
+ * for a file that is not regular, or ERROR_UNSUPPORTED for one that breaks the rule. Any thread; no
+ * state. */
 #ifndef MALLOW_TRUST_FILE_H
 #define MALLOW_TRUST_FILE_H
 
@@ -24,7 +25,7 @@ enum trust_owner {                    /* whose a file may be; bits */
                    TRUST_CALLER = 1,  /* the effective user's */
                    TRUST_ROOT = 2,    /* user 0's */
                    TRUST_USER = 4,    /* that of trust_rule.user */
-                   TRUST_ANYBODY = 8, /* whoever reads it believes nothing of it */
+                   TRUST_ANYBODY = 8, /* the reader trusts nothing in it */
 };
 
 struct trust_rule {
@@ -32,7 +33,7 @@ struct trust_rule {
     unsigned owners;     /* enum trust_owner; 0 means TRUST_CALLER */
     uid_t user;          /* of TRUST_USER */
     uint64_t most_bytes; /* 0: no bound */
-    bool one_name;       /* no hard links: what is written through this name is in no other file */
+    bool one_name;       /* no hard links: writes through this name reach no other file */
     bool follow;         /* the last component may be a symbolic link: for a path that the caller's
                             user typed, or a link of /proc */
 };

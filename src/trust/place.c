@@ -182,7 +182,7 @@ bool trust_place_is_shared(const struct trust_place *p)
            st.st_mode & (S_IWGRP | S_IWOTH);
 }
 
-/* ---- what is written ---- */
+/* ---- writing ---- */
 
 int trust_create(const struct trust_place *p, mode_t mode, struct error *err)
 {

@@ -3,9 +3,9 @@
  * Owns: names in directories that another user can change. A place is a directory, held by its
  * descriptor, and a name in it: once it is open, moving the directory or putting a link in its
  * stead changes nothing. The way to it goes through no symbolic link of another user (root's and
- * the caller's own are followed), so an output never lands where somebody else wanted it. What is
- * replaced or removed is an entry of that directory, never what a link there names, and only while
- * it is still the file that was looked at.
+ * the caller's own are followed), so another user cannot redirect an output. Replaced or removed is
+ * an entry of that directory, never what a link there names, and only while it is still the file
+ * that was looked at.
  *
  * Conventions are those of file.h. Any thread; no state. */
 #ifndef MALLOW_TRUST_PLACE_H

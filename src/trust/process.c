@@ -64,7 +64,7 @@ int trust_process(pid_t pid, struct trust_process *p, struct error *err)
     char path[64];
     *p = (struct trust_process){.pid = pid};
     snprintf(path, sizeof path, "/proc/%d", (int)pid);
-    /* Its files are of this process, whoever has the number later. */
+    /* Its files are of this process, even if the number is reused later. */
     int dir = pid > 0 ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     if (dir < 0) {
         error_set(err, ERROR_SYSTEM, "there is no process %d", (int)pid);

@@ -1,8 +1,8 @@
 /* process.h - who is this process?
  *
- * Owns: what /proc says of a process, against which everything is checked that a process says of
- * itself (in an environment, a session, a segment, the name of a file). A process is its id and the
- * time when it started: an id alone may be another process by now. Any thread; no state. */
+ * Owns: facts of /proc about a process, against which the process's own claims are checked (in an
+ * environment, a session, a segment, the name of a file). A process is its id and the time when it
+ * started: an id alone may be another process by now. Any thread; no state. */
 #ifndef MALLOW_TRUST_PROCESS_H
 #define MALLOW_TRUST_PROCESS_H
 
@@ -19,7 +19,7 @@ struct trust_process {
     bool leader_ended;    /* its first thread has ended: others may go on, or it is a zombie */
     pid_t ppid;           /* as this process sees it; 0: not visible here */
     uid_t uid[4];         /* real, effective, saved, of file access */
-    uint64_t start_ticks; /* since boot, in clock ticks: tells processes of one id apart */
+    uint64_t start_ticks; /* since boot, in clock ticks: distinguishes processes of one id */
     uint64_t start_ns;    /* the same on CLOCK_MONOTONIC, to a clock tick */
 };
 
@@ -35,8 +35,8 @@ bool trust_process_lives(const struct trust_process *p);
 /* Whether a file of this owner may be the process's own: one of its users. */
 bool trust_process_is_of(const struct trust_process *p, uid_t owner);
 
-/* Whether some thread of the process has this very file open for writing, so that whoever writes to
- * it on the process's behalf does nothing that it could not do. False when that cannot be known. */
+/* Whether some thread of the process has this very file open for writing, so that writing to it on
+ * the process's behalf does nothing that it could not do. False when that cannot be known. */
 bool trust_process_writes(pid_t pid, const struct trust_identity *file);
 
 /* Whether the process has this file mapped. True, too, when it lives and its maps may not be read.

@@ -5,7 +5,7 @@
  * every dimension keeps its usual level in a fifth of the points. Then each question weighs the
  * objectives anew and takes the point from which a random forest expects most improvement of the
  * augmented Chebyshev norm (J. Knowles, "ParEGO", IEEE Transactions on Evolutionary Computation 10
- * (2006)), looked for near the best points and at random. Of six questions two ask for a neighbour
+ * (2006)), looked for near the best points and at random. Of six questions two ask for a neighbor
  * of the front instead and one for any point, so that no mistake of the model lasts. A point that
  * seems to be on the front races: it is measured again until another is as good, or its runs agree,
  * or there are TUNE_REPEATS of them (the idea of O. Maron and A. Moore, "The racing algorithm",
@@ -21,9 +21,9 @@
 
 enum {
     START_PER_DIMENSION = 2,
-    NEAR = 8,    /* best points whose neighbours are looked at */
+    NEAR = 8,    /* best points whose neighbors are looked at */
     DRAWN = 400, /* random and mixed candidates a question */
-    TURNS = 6,   /* questions: one at random, two neighbours, three by the model */
+    TURNS = 6,   /* questions: one at random, two neighbors, three by the model */
 };
 
 #define AGREE  0.01 /* points that differ by less are alike */
@@ -253,7 +253,7 @@ static void draw(struct tune_search *s, uint8_t *level)
 
 struct hunt {
     const struct forest *forest;
-    double best, most; /* scalar of the best point; improvement of what was found */
+    double best, most; /* scalar of the best point; improvement of the result */
     uint8_t *found;
     bool any;
 };
@@ -268,7 +268,7 @@ static void consider(const struct tune_search *s, struct hunt *h, const uint8_t 
     h->any = true;
 }
 
-static void consider_neighbours(const struct tune_search *s, struct hunt *h, const uint8_t *at)
+static void consider_neighbors(const struct tune_search *s, struct hunt *h, const uint8_t *at)
 {
     uint8_t level[TUNE_DIMENSIONS];
     memcpy(level, at, sizeof level);
@@ -306,7 +306,7 @@ static bool ask_model(struct tune_search *s, uint8_t *level)
     }
     struct hunt h = {.forest = forest, .best = s->scalar[near[0]], .found = level};
     for (size_t i = 0; i < nears; i++)
-        consider_neighbours(s, &h, s->points[near[i]].level);
+        consider_neighbors(s, &h, s->points[near[i]].level);
     for (unsigned i = 0; i < DRAWN; i++) {
         uint8_t mixed[TUNE_DIMENSIONS] = {0};
         draw(s, mixed);
@@ -351,10 +351,10 @@ static bool ask_simpler(struct tune_search *s, uint8_t *level)
     return false;
 }
 
-/* A neighbour of a point of the front, drawn: one level up or down, or the usual one (a step of
+/* A neighbor of a point of the front, drawn: one level up or down, or the usual one (a step of
  * the local search of L. Paquete, M. Chiarandini and T. Stützle, "Pareto local optimum sets in the
  * biobjective traveling salesman problem" (2004)). False when the one drawn is known. */
-static bool ask_neighbour(struct tune_search *s, uint8_t *level)
+static bool ask_neighbor(struct tune_search *s, uint8_t *level)
 {
     const struct tune_point **front;
     size_t n = tune_search_front(s, AGREE, &front);
@@ -420,14 +420,14 @@ bool tune_search_ask(struct tune_search *s, double spent, uint8_t *level)
     if (spent >= POLISH && ask_simpler(s, level))
         return true;
     unsigned turn = s->questions % TURNS;
-    if (turn % 3 == 1 && ask_neighbour(s, level))
+    if (turn % 3 == 1 && ask_neighbor(s, level))
         return true;
     if (turn && ask_model(s, level))
         return true;
     return ask_any(s, level);
 }
 
-/* --- what was found --- */
+/* --- results --- */
 
 /* The number of a value's box: values in one box count as equal; 1 is in the middle of box 0. */
 static double box(double value, double close) { return floor(log(value) / close + 0.5); }

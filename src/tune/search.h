@@ -22,7 +22,7 @@ enum {
 struct tune_dimension {
     unsigned levels; /* 2 .. TUNE_LEVELS */
     unsigned usual;  /* the level that is there when nothing is set */
-    bool ordered;    /* neighbouring levels are alike */
+    bool ordered;    /* neighboring levels are alike */
 };
 
 struct tune_space {
@@ -48,7 +48,7 @@ void tune_search_free(struct tune_search *s);
  * up, 0 to 1. False when every point of the space has been measured, or TUNE_POINTS. */
 bool tune_search_ask(struct tune_search *s, double spent, uint8_t *level);
 
-/* What was measured there: value[objectives], all positive and finite; NULL when it failed. */
+/* The measurement there: value[objectives], all positive and finite; NULL when it failed. */
 void tune_search_tell(struct tune_search *s, const uint8_t *level, const double *value);
 
 /* The points that no other beats in all objectives, in the order of the first objective; points

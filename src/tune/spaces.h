@@ -21,7 +21,7 @@ struct tune_settings {
     struct tune_space space;                      /* without objectives */
 };
 
-/* The settings of the allocator `name` (a name of --alloc, or a path: its file name tells the
+/* The settings of the allocator `name` (a name of --alloc, or a path: its file name shows the
  * family) that its library at `path` knows, on this machine, for a program of so many threads;
  * without those whose names are among the count `fixed` settings K=V. -1 with *err. */
 int tune_settings_find(struct tune_settings *s, const char *name, const char *path,

@@ -9,7 +9,7 @@
 
 enum { DEFAULT_EVERY = 6 }; /* runs of the search to one of the default */
 
-/* Of what is nearly the best the simplest wins. */
+/* Among nearly best points the simplest wins. */
 #define NEARLY 0.03
 
 /* --- one run --- */
@@ -33,7 +33,7 @@ static int run_point(struct tuning *t, const uint8_t *level, double *value, stru
     const char **all = calloc(n + o->setting_count + 1, sizeof *all);
     json_object *run = NULL;
     if (!all || buffer_failed(&texts)) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
     } else {
         for (size_t i = 0; i < o->setting_count; i++)
             all[i] = o->settings[i];
@@ -254,7 +254,7 @@ static int prepare(struct tuning *t, struct error *err)
                              o->settings[i]);
     if (replay_find_allocator(o->alloc, t->library, err))
         return -1;
-    /* The first run tells how many threads there are; it is of the default. */
+    /* The first run shows how many threads there are; it is of the default. */
     t->request.alloc = o->alloc;
     t->request.settings = o->settings;
     t->request.setting_count = o->setting_count;
@@ -272,7 +272,7 @@ static int prepare(struct tuning *t, struct error *err)
     for (unsigned i = 0; i < TUNING_OBJECTIVES; i++)
         space->weight[i] = !o->objective || o->objective == (int)i + 1 ? 1 : 0.05;
     t->search = tune_search_new(space, o->seed);
-    return t->search ? 0 : error_set(err, ERROR_MEMORY, "out of memory");
+    return t->search ? 0 : error_memory(err);
 }
 
 int tuning_run(struct tuning *t, struct error *err)

@@ -20,7 +20,7 @@ enum {
     TUNING_WINNERS = TUNING_OBJECTIVES + 1
 };
 
-/* Of point values: what is closer counts as equal on the front. */
+/* Of point values: closer ones count as equal on the front. */
 #define TUNING_CLOSE 0.01
 
 struct tuning_options {
@@ -37,7 +37,7 @@ struct tuning_winner {
     const struct tune_point *point;
     unsigned claim;           /* an objective, or TUNING_OBJECTIVES: the best of all three */
     size_t candidate;         /* in the confirmation */
-    struct stats_ratio ratio; /* of what is claimed */
+    struct stats_ratio ratio; /* of the claimed improvement */
 };
 
 struct tuning {

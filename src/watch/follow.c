@@ -34,7 +34,7 @@ static int add(struct follow *f, struct watch_process *p, struct error *err)
 {
     if (!ARRAY_ROOM(f->items, f->count + 1, f->room)) {
         process_close(p);
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     }
     f->items[f->count++] = p;
     p->outside = f->outside;
@@ -99,8 +99,8 @@ static bool same_namespace(const struct watch_process *a, const struct watch_pro
 }
 
 /* Whether `p` is another image of a process that is watched, or a child of it: by what /proc says;
- * or, when its parent ended before, or is not seen from here, by what it says itself, if it belongs
- * to the user who could have put that into the parent's memory as well. */
+ * or, when its parent ended before, or is not seen from here, by its own claim, if it belongs to
+ * the user who could have put that into the parent's memory as well. */
 static bool is_relative(const struct watch_process *of, const struct watch_process *p)
 {
     if (of->who.pid && p->who.pid &&
@@ -262,7 +262,7 @@ static int wait_for(struct follow *f, pid_t pid, struct error *err)
 {
     pid_t *more = realloc(f->waited, (f->waited_count + 1) * sizeof *more);
     if (!more)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     f->waited = more;
     f->waited[f->waited_count++] = pid;
     return 0;

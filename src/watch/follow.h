@@ -25,7 +25,7 @@ struct follow {
     int dir;            /* where new ones are looked for; -1: nowhere */
     pid_t keeper;       /* of that directory; 0: this watch, or none */
     bool own;           /* the directory is this watch's: everybody in it is watched */
-    bool outside;       /* what is in it is not written by the processes themselves */
+    bool outside;       /* its content is not written by the processes themselves */
     const char *prefix; /* of the names of files in it */
     pid_t *waited;      /* processes that carry the library and have not joined yet */
     size_t waited_count;

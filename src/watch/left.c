@@ -65,7 +65,7 @@ static int add(struct left *l, const struct place *at, const char *name, const s
 {
     struct left_item *more = realloc(l->items, (l->count + 1) * sizeof *more);
     if (!more)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     l->items = more;
     item.bytes = item.is_session ? 0 : (uint64_t)st->st_blocks * 512;
     item.file = identity_of(st);
@@ -93,8 +93,8 @@ static size_t entries_of(int dir)
     return n;
 }
 
-/* What is in the directory of a session whose maker is gone; and it itself, if that is all that is
- * in it: programs may run on that it was made for. */
+/* The files in the directory of a session whose maker is gone; and the directory itself, if nothing
+ * else is in it: programs that it was made for may still run. */
 static int scan_session(struct left *l, const struct place *at, const char *name, pid_t maker,
                         const struct stat *st, struct error *err)
 {
@@ -146,7 +146,7 @@ static int scan(struct left *l, const struct place *at, struct error *err)
 static int by_time(const void *a, const void *b)
 {
     const struct left_item *x = a, *y = b;
-    if (x->is_session != y->is_session) /* a directory behind what is in it */
+    if (x->is_session != y->is_session) /* a directory after its content */
         return x->is_session ? 1 : -1;
     return (x->realtime_ns > y->realtime_ns) - (x->realtime_ns < y->realtime_ns);
 }

@@ -1,4 +1,4 @@
-/* left.h - the shared memory that processes left behind: they died, and nobody read it.
+/* left.h - the shared memory that processes left behind: they died, and it was not read.
  *
  * Owns: finding it in /dev/shm, of the own user or, for root, of all; removing it. Refuses: to
  * touch what belongs to a process, or to a watch, that lives, in whatever pid namespace. */
@@ -16,9 +16,9 @@
 
 struct left_item {
     char path[PATH_MAX];
-    pid_t pid;       /* of a session: of the watch that made it */
-    bool is_session; /* the directory of a watch that was killed; what is in it stands before */
-    uint64_t bytes;  /* of memory that it takes */
+    pid_t pid;            /* of a session: of the watch that made it */
+    bool is_session;      /* the directory of a watch that was killed; its content stands before */
+    uint64_t bytes;       /* of memory that it takes */
     uint64_t realtime_ns; /* when it was made; 0: not known, as it was never finished */
     char exe[256];        /* "": not known */
     char session[NAME_MAX + 1], name[NAME_MAX + 1]; /* private: where, in /dev/shm */
@@ -35,8 +35,8 @@ struct left {
 int left_find(struct left *l, struct error *err);
 void left_release(struct left *l);
 
-/* Removes what is in the list, as far as it is still what was found. Returns how many are gone, or
- * are in use again; why another is not is in *err. */
+/* Removes the listed files, if they are still the ones found. Returns how many are gone, or are in
+ * use again; why another is not is in *err. */
 size_t left_clear(const struct left *l, struct error *err);
 
 #endif

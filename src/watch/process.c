@@ -62,7 +62,7 @@ static int begin(struct watch_process **process, const struct segment *s, int di
     if (!p) {
         struct segment left = *s;
         segment_close(&left);
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     }
     p->segment = *s;
     p->dir = dir < 0 ? -1 : fcntl(dir, F_DUPFD_CLOEXEC, 3);
@@ -166,7 +166,7 @@ void process_check(struct watch_process *p)
             return;
     }
     p->life = state_of(p) == MLW_WATCH_EXEC ? WATCH_REPLACED : WATCH_ENDED;
-    /* exit() does not tell the library its status, which then says 0 */
+    /* exit() does not pass its status to the library, which then says 0 */
     uint32_t status = p->segment.head.exit_status & 0xff;
     if (state_of(p) == MLW_WATCH_EXITED && status)
         p->wait_status = (int)(status << 8);
@@ -185,7 +185,7 @@ double process_footprint(const struct watch_process *p)
     return made > freed ? (double)(made - freed) : 0;
 }
 
-/* ---- what is live ---- */
+/* ---- live samples ---- */
 
 /* A look at all that a segment holds. */
 struct look {
@@ -194,7 +194,8 @@ struct look {
     bool no_memory;
 };
 
-/* Room for `more` entries in an array that grows to what is there, not to what a head claims. */
+/* Room for `more` entries in an array that grows to the actual count, not to the count that a head
+ * claims. */
 static bool room_for(void **array, uint32_t *room, uint32_t count, size_t bytes)
 {
     if (count < *room)
@@ -322,7 +323,7 @@ int process_look(struct watch_process *p, struct error *err)
     }
     free(l.node);
     free(l.version);
-    return l.no_memory || p->stacks.failed ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
+    return l.no_memory || p->stacks.failed ? error_memory(err) : 0;
 }
 
 /* ---- what ended ---- */

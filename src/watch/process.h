@@ -1,7 +1,7 @@
-/* process.h - one watched process image: what of it is live, what happened lately, what it was.
+/* process.h - one watched process image: its live samples, its latest events, its identity.
  *
- * Owns: its shared memory, its stacks, the copy of its live samples, what was already told of it
- * (growth since the last report, known blocks, errors), the lifetimes seen. Refuses: to wait. The
+ * Owns: its shared memory, its stacks, the copy of its live samples, the state of earlier reports
+ * (growth since the last one, known blocks, errors), the lifetimes seen. Refuses: to wait. The
  * process may be running, dying or dead at any moment. One thread. */
 #ifndef MALLOW_WATCH_PROCESS_H
 #define MALLOW_WATCH_PROCESS_H
@@ -57,14 +57,14 @@ struct watch_process {
     int pidfd; /* -1: none to be had */
     enum watch_life life;
     int wait_status;       /* as of waitpid, once ended; -1: not known */
-    bool remove;           /* the file is removed when the last was told */
-    bool hold;             /* its end is not told while this is set */
+    bool remove;           /* the file is removed after the last report */
+    bool hold;             /* its end is not reported while this is set */
     bool asked;            /* by its id or as the program, not only as a child of such a one */
     bool is_program;       /* what `mallow watch -- PROGRAM` started */
     uint64_t joined_ns;    /* when this reader found it */
-    bool outside;          /* somebody else writes its shared memory, and notes its end there */
+    bool outside;          /* another process writes its shared memory, and notes its end there */
     uint64_t gone_ns;      /* outside: when it was first seen to have ended */
-    bool found_dead;       /* its time stands where it died, as far as that can be told */
+    bool found_dead;       /* its time stands where it died, as far as that is known */
     uint64_t exec_seen_ns; /* when it was first seen to become another program; 0: it is not */
     uint64_t exec_cpu_ns;  /* what the process had used of the processor by then */
 
@@ -75,7 +75,7 @@ struct watch_process {
     uint32_t block_count, block_room;
     struct watch_sums *sums;
     uint32_t sum_count, sum_room;
-    uint32_t torn; /* records that somebody was writing for ever */
+    uint32_t torn; /* records whose writer never finished */
 
     struct lifetimes lifetimes;
     uint64_t next_free, missed_frees; /* read so far; overwritten before they were read */
@@ -105,7 +105,7 @@ void process_check(struct watch_process *p);
 /* Whether the process itself noted its end: it was not killed. */
 bool process_said_goodbye(const struct watch_process *p);
 
-/* Copies what is live now, and the sums. -1: no memory. */
+/* Copies the live samples, and the sums. -1: no memory. */
 int process_look(struct watch_process *p, struct error *err);
 
 /* Reads the releases since the last call for their lifetimes. */

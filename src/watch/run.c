@@ -24,7 +24,7 @@
 #define JOIN_GRACE_NS (300 * MS_NS) /* for processes that have not joined yet, at the end */
 #define FREES_TOLD    64u           /* of the latest */
 #define SCREEN_NS     (10000 * MS_NS)
-#define RISE          1.1 /* a new high-water mark is told when it is so much above the last */
+#define RISE          1.1 /* a new high-water mark is reported once it exceeds the last by this factor */
 
 struct watch_run {
     struct watch_options o;
@@ -117,7 +117,7 @@ static int collect_frees(struct watch_process *p, struct watch_report *out, stru
     out->freed = calloc(most + 1, sizeof *out->freed);
     out->sites.items = calloc(most + 1, sizeof *out->sites.items);
     if (!out->freed || !out->sites.items)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     struct collecting c = {p, out, most};
     segment_each_free(&p->segment, from, end, collect_free, &c, &missed);
     qsort(out->freed, out->freed_count, sizeof *out->freed, by_number);
@@ -160,7 +160,7 @@ void watch_report_free(struct watch_report *r)
     r->freed = NULL;
 }
 
-/* From now on blocks that are old now are left out; so growth is counted from what is left of them,
+/* From now on blocks that are old now are left out; so growth is counted from the remaining ones,
  * or the next report would say that the program had freed them. */
 static int mark_known(struct watch_run *r, struct watch_process *p, uint64_t older_than_ns,
                       struct error *err)
@@ -224,7 +224,7 @@ void watch_run_order(struct watch_run *r, enum watch_order order) { r->o.order =
 
 /* ---- processes ---- */
 
-static void tell_errors(struct watch_run *r, struct watch_process *p)
+static void report_errors(struct watch_run *r, struct watch_process *p)
 {
     const uint64_t end = p->segment.head.next_error, all = p->segment.table[SEGMENT_ERRORS].count;
     if (end < p->next_error || !all)
@@ -287,7 +287,7 @@ static void joined(void *arg, struct watch_process *p)
         r->o.listener.joined(r->o.listener.arg, p);
 }
 
-/* Whether a process died of something that nobody wanted: then what it freed last may say why. */
+/* Whether a process died of a crash: then its latest frees may say why. */
 static bool crashed(const struct watch_process *p)
 {
     if (p->life != WATCH_ENDED)
@@ -303,7 +303,7 @@ static void ended(void *arg, struct watch_process *p)
     struct watch_run *r = arg;
     if (p->is_program && r->reaped && p->life == WATCH_ENDED)
         p->wait_status = r->wait_status;
-    tell_errors(r, p);
+    report_errors(r, p);
     if (crashed(p))
         report(r, p, WATCH_FREES, false);
     report(r, p, WATCH_FINAL, false);
@@ -328,7 +328,7 @@ static void serve_processes(struct watch_run *r)
     for (uint32_t i = 0; i < r->follow.count; i++) {
         struct watch_process *p = r->follow.items[i];
         process_drain(p);
-        tell_errors(r, p);
+        report_errors(r, p);
         look_for_high_water(r, p);
     }
 }
@@ -526,14 +526,14 @@ static void schedule(struct watch_run *r, uint64_t now)
         r->next_old_ns = now + 10 * MINUTE_NS;
 }
 
-/* True when there is nobody left to watch. */
+/* True when no process is left to watch. */
 static bool all_gone(struct watch_run *r, uint64_t now, uint64_t *alone_ns, bool *said)
 {
     uint32_t running = follow_running(&r->follow);
     if (r->o.source) {
         bool works = r->o.source->works(r->o.source->arg);
         if (!works)
-            say(r, true, "who listens to the probes has ended; so does this watch");
+            say(r, true, "the reader of the probes has ended; this watch ends, too");
         return !works;
     }
     if (!r->launch.pid)
@@ -631,13 +631,13 @@ static void finish(struct watch_run *r, struct watch_result *result)
             struct watch_process *p = r->follow.items[i];
             if (p->is_program != (program == 1) || p->life != WATCH_RUNNING)
                 continue;
-            tell_errors(r, p);
+            report_errors(r, p);
             report(r, p, WATCH_FINAL, false);
             segment_change(&p->segment, &(struct segment_change){.reader_pid = &nobody});
         }
     for (uint32_t i = 0; i < r->follow.count; i++) {
         r->follow.items[i]->hold = false;
-        r->follow.items[i]->remove |= r->o.source != NULL; /* nobody writes it any more */
+        r->follow.items[i]->remove |= r->o.source != NULL; /* it has no writer any more */
     }
     follow_round(&r->follow, false);
 }
@@ -646,7 +646,7 @@ struct watch_run *watch_run_new(const struct watch_options *options, struct erro
 {
     struct watch_run *r = calloc(1, sizeof *r);
     if (!r) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     r->o = *options;

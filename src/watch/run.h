@@ -1,8 +1,8 @@
 /* run.h - `mallow watch` from its beginning to its end: the program's start, the loop, the reports.
  *
  * Owns: when something is reported, signals, the session's directory, what old means. Refuses: to
- * print; what is to be said goes to the listener, whose pointers hold for the call only. It never
- * waits for a watched process, and none notices when it goes away. One thread. */
+ * print; all output goes to the listener, whose pointers hold for the call only. It never waits for
+ * a watched process, and none notices when it goes away. One thread. */
 #ifndef MALLOW_WATCH_RUN_H
 #define MALLOW_WATCH_RUN_H
 
@@ -57,7 +57,7 @@ struct watch_listener {
     void (*serve)(void *arg);
 };
 
-/* Somebody who writes the shared memory of processes from outside them, into a directory. */
+/* A writer of the shared memory of processes from outside them, into a directory. */
 struct watch_source {
     void *arg;
     int (*begin)(void *arg, const char *directory, struct error *err); /* 0, or -1 with *err */
@@ -68,14 +68,14 @@ struct watch_source {
 struct watch_options {
     const pid_t *pids; /* watched, or, when pid_count is 0: */
     size_t pid_count;
-    const struct watch_source *source; /* everybody that it tells of; NULL: */
+    const struct watch_source *source; /* all processes that it reports; NULL: */
     char *const *argv;                 /* a program to be run, NULL-terminated, */
     const char *library;               /* with this library preloaded */
     uint64_t every_ns; /* between reports of old blocks; 0: after 1, 2, 5 minutes, then every 10 */
     uint64_t old_ns;   /* 0: chosen by the lifetimes of the program's blocks */
     bool high_water;
     uint64_t high_water_bytes; /* none below this */
-    /* What the processes are told; NULL: nothing. */
+    /* Settings for the processes; NULL: none. */
     const uint64_t *period_bytes;
     const uint32_t *guard_share, *on_error;
     enum watch_order order;

@@ -64,7 +64,7 @@ static void end_strings(struct mlw_watch *h)
 
 static int open_by(struct segment *s, int dir, const char *path, bool link, struct error *err)
 {
-    /* Whose it is, is asked by who believes it. One name: what is written to it is in no other
+    /* The owner is checked by the caller that trusts it. One name: it is not a link to another
      * file; those without a name are read by their link. */
     const struct trust_rule rule = {.what = "the shared memory of a process,",
                                     .owners = TRUST_ANYBODY,

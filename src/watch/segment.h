@@ -27,9 +27,8 @@ enum segment_table {
 };
 
 struct segment {
-    /* A copy. What says who it is and where its tables are is as it was when it was opened; the
-     * rest is of the latest segment_refresh. Aligned as the original is, so that words are whole.
-     */
+    /* A copy. The identity and the places of its tables are those of the opening; the rest is of
+     * the latest segment_refresh. Aligned as the original, so that words are whole. */
     _Alignas(64) struct mlw_watch head;
     int fd;
     bool writable; /* its settings may be changed */
@@ -47,8 +46,8 @@ int segment_open(struct segment *s, int dir, const char *path, struct error *err
 int segment_open_link(struct segment *s, const char *path, struct error *err);
 void segment_close(struct segment *s);
 
-/* Reads what changes in the head. What is missing, of a file that became shorter, stays as it was.
- */
+/* Reads the changing part of the head. Parts missing from a file that became shorter keep their old
+ * values. */
 void segment_refresh(struct segment *s);
 
 enum segment_copy { SEGMENT_NONE, SEGMENT_WHOLE, SEGMENT_TORN };

@@ -90,7 +90,7 @@ int sites_of(struct watch_sites *all, const struct watch_process *p,
     if (!index || !all->items) {
         free(index);
         sites_free(all);
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     }
     for (uint32_t i = 0; i < p->sum_count; i++) {
         const struct watch_sums *s = &p->sums[i];
@@ -136,7 +136,7 @@ int sites_told(const struct watch_sites *all, struct watch_process *p,
     if (room > t->room) {
         double *bytes = realloc(t->bytes, room * sizeof *bytes);
         if (!bytes)
-            return error_set(err, ERROR_MEMORY, "out of memory");
+            return error_memory(err);
         t->bytes = bytes;
         t->room = room;
     }

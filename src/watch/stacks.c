@@ -33,7 +33,7 @@ int stacks_begin(struct stacks *t, const struct segment *s, struct error *err)
     if (t->image.exe && t->command)
         return 0;
     stacks_release(t);
-    return error_set(err, ERROR_MEMORY, "out of memory");
+    return error_memory(err);
 }
 
 void stacks_release(struct stacks *t)

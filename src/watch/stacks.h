@@ -12,8 +12,8 @@
 #include "trace/trace.h"
 #include "watch/segment.h"
 
-/* More frames than any program has: what is beyond them, of memory that somebody fills with ever
- * new stacks, has no stack. */
+/* More frames than any program has: stacks beyond them, from memory that is filled with ever new
+ * stacks, are dropped. */
 #define STACKS_NODES_MAX (1u << 20)
 
 struct stacks {

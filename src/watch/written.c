@@ -63,7 +63,7 @@ struct written *written_new(const char *directory, struct error *err)
 {
     struct written *w = calloc(1, sizeof *w);
     if (!w) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     snprintf(w->directory, sizeof w->directory, "%s", directory);
@@ -382,7 +382,7 @@ static uint32_t take_sample(struct image *i)
     return index;
 }
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
 static uint64_t blocks_q8(uint64_t size, uint64_t weight)
 {

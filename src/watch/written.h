@@ -1,9 +1,9 @@
 /* written.h - shared memory of watched processes, written from outside them.
  *
- * Owns: a segment (format/watch.h) for each process image that something is told of, in a
- * session's directory, as the library inside the process would have written it: who reads such a
- * directory need not know who wrote. For what is told by the library's static probes. Refuses: to
- * wait; what finds no room (in its tables, or in /dev/shm) is counted as dropped. One thread. */
+ * Owns: a segment (format/watch.h) for each process image with events, in a session's directory, as
+ * the library inside the process would have written it: readers of such a directory need not know
+ * the writer. For events of the library's static probes. Refuses: to wait; an event without room
+ * (in its tables, or in /dev/shm) is counted as dropped. One thread. */
 #ifndef MALLOW_WATCH_WRITTEN_H
 #define MALLOW_WATCH_WRITTEN_H
 
@@ -21,8 +21,8 @@ void written_free(struct written *w);
 
 struct written_who {
     uint32_t pid, tid, ppid;
-    uint64_t start_ns; /* of the process; pid and this tell processes apart */
-    uint64_t time_ns;  /* of what is told; both CLOCK_MONOTONIC */
+    uint64_t start_ns; /* of the process; pid and this identify a process */
+    uint64_t time_ns;  /* of the event; both CLOCK_MONOTONIC */
 };
 
 struct written_frame {

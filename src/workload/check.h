@@ -44,7 +44,7 @@ struct workload_event { /* a record, as it is met in recorded order */
 };
 
 /* Goes through every record in recorded order, checks it, and shows it to `visit`. -1 with *err
- * naming the first fault; what was seen before it is sound. */
+ * naming the first fault; the records before it are sound. */
 int workload_visit(const struct workload *w,
                    void (*visit)(void *arg, const struct workload_event *event), void *arg,
                    struct error *err);

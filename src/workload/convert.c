@@ -10,7 +10,7 @@
 #define NONE   UINT32_MAX
 #define NESTED 4u
 
-#define FEW_SLOTS (1u << 14) /* what is known of so many stays in a cache */
+#define FEW_SLOTS (1u << 14) /* so many entries stay in a cache */
 
 /* A realloc whose old half has come and whose new half has not. A signal handler may begin another
  * in its middle. */
@@ -28,8 +28,7 @@ struct converter {
     uint32_t slot_cap;
     uint32_t *threads; /* of the trace -> of the writer, NONE before its first call */
     struct pending *pending;
-    uint32_t
-        open_thread; /* thread of the trace in a realloc that nobody has interrupted, or NONE */
+    uint32_t open_thread; /* thread of the trace in a realloc that was not interrupted, or NONE */
     bool synthesise;
     uint64_t to_ns; /* UINT64_MAX: to the end */
 };
@@ -105,7 +104,7 @@ static unsigned code_of(unsigned op, uint64_t argument, uint64_t *alignment)
     }
 }
 
-/* A release, or the old half of a realloc, of a block that nobody saw begin. */
+/* A release, or the old half of a realloc, of a block whose allocation was not seen. */
 static void unknown_release(struct converter *c, const struct trace_batch *b, size_t i,
                             uint32_t thread)
 {
@@ -172,7 +171,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
     for (; i < b->n && b->first_event + i < c->image->inherited; i++) { /* before the fork */
         uint32_t thread = writer_thread(c, b->thread[i]);
         if (b->slot[i] == NONE || !room(c, b->slot[i]))
-            return error_set(err, ERROR_MEMORY, "out of memory for the live blocks");
+            return error_memory_for(err, "the live blocks");
         c->slots[b->slot[i]] = workload_writer_allocate(c->writer, thread, WORKLOAD_PRESENT,
                                                         b->size[i], 0, b->time_ns[i]);
     }
@@ -191,7 +190,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
         switch (kind) {
         case TRACE_ALLOC: {
             if (slot == NONE || !room(c, slot))
-                return error_set(err, ERROR_MEMORY, "out of memory for the live blocks");
+                return error_memory_for(err, "the live blocks");
             uint32_t thread = writer_thread(c, b->thread[i]);
             struct pending *p = &c->pending[b->thread[i]];
             if (workload_reallocates(code) && p->depth) {
@@ -240,11 +239,11 @@ static int refuse_losses(const struct trace_info *info, const struct trace_image
                          image->lost_calls, happened, image->pid);
     if (info->torn)
         return error_set(err, ERROR_USAGE,
-                         "the end of the recording is missing; --lossy takes what is left");
+                         "the end of the recording is missing; --lossy takes the rest");
     if (info->damaged_bytes || info->damaged_blocks)
         return error_set(err, ERROR_USAGE,
                          "the recording is damaged (%" PRIu64 " bytes, %" PRIu64
-                         " blocks); --lossy takes what is left",
+                         " blocks); --lossy takes the rest",
                          info->damaged_bytes, info->damaged_blocks);
     return 0;
 }
@@ -320,7 +319,7 @@ int workload_convert(struct trace *t, uint32_t image, const char *path,
     c.threads = malloc(threads * sizeof *c.threads);
     c.pending = calloc(threads, sizeof *c.pending);
     if (!c.threads || !c.pending) {
-        error_set(err, ERROR_MEMORY, "out of memory for %zu threads", threads);
+        error_memory_for(err, "%zu threads", threads);
         free(c.threads);
         free(c.pending);
         return -1;

@@ -18,7 +18,7 @@ struct workload_options {
                         none are. Threads that end later stay */
 };
 
-/* Size of a block that nobody saw begin. */
+/* Size of a block whose allocation was not seen. */
 enum { workload_unknown_bytes = 64 };
 
 /* Columns that workload_convert needs from trace_open. */

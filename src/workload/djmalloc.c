@@ -260,7 +260,7 @@ static int read_workload(const struct file *f, struct workload_writer *w,
         r.slots = malloc((r.pointers + 1) * sizeof *r.slots);
         r.locks = calloc(r.lock_count + 1, 1);
         if (!r.slots || !r.locks)
-            bad = error_set(err, ERROR_MEMORY, "out of memory for the pointers");
+            bad = error_memory_for(err, "the pointers");
     }
     if (!bad) {
         memset(r.slots, 0xff, (r.pointers + 1) * sizeof *r.slots);

@@ -13,7 +13,7 @@ struct djmalloc_sink { /* who takes the calls */
     /* A thread appears; the first record of all is the process's first thread's. Returns its number
      * for calls. */
     uint32_t (*thread)(void *arg, int32_t id, bool first);
-    /* slot: what was returned for the block in ptr1, when that is live. vanished: the same of a
+    /* slot: the number returned for the block in ptr1, when that is live. vanished: the same of a
      * block that was at ptr2 and whose free never came. Both DJ_NO_SLOT for none. Returns any
      * number for the block in ptr2. */
     uint32_t (*call)(void *arg, uint32_t thread, const struct djmalloc_record *record,

@@ -30,8 +30,8 @@ enum djmalloc_type {
 struct djmalloc_record {
     int32_t thread;
     uint32_t type_path; /* type in the low 8 bits */
-    uint64_t ptr1;      /* what is released or resized; of posix_memalign the error code */
-    uint64_t ptr2;      /* what was allocated; 0: failed */
+    uint64_t ptr1;      /* the block released or resized; of posix_memalign the error code */
+    uint64_t ptr2;      /* the block allocated; 0: failed */
     uint64_t size;      /* requested */
     uint64_t size2;     /* of the memalign family the alignment, else bytes of the block in ptr1 */
     uint64_t size3;     /* bytes of the block in ptr2 as the allocator counts them */

@@ -266,11 +266,11 @@ static int convert(struct reader *r, const struct djmalloc_record *k, size_t n, 
         }
     next:
         if (!fine)
-            return error_set(err, ERROR_MEMORY, "out of memory for the live blocks");
+            return error_memory_for(err, "the live blocks");
     }
     while (r->held)
         if (!force(r))
-            return error_set(err, ERROR_MEMORY, "out of memory for the live blocks");
+            return error_memory_for(err, "the live blocks");
     return 0;
 }
 

@@ -135,7 +135,7 @@ static int write_file(const char *path, const struct workload *w, struct writer 
     }
     if (failed || buffer_failed(&beginning)) {
         buffer_release(&beginning);
-        return error_set(err, ERROR_MEMORY, "out of memory while writing %s", path);
+        return error_memory_for(err, "while writing %s", path);
     }
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     bool fine = fd >= 0;
@@ -164,7 +164,7 @@ static int write_workload(const struct workload *w, const char *out, uint64_t *c
     struct writer writer = {.threads = calloc((size_t)w->thread_count + 1, sizeof(struct buffer)),
                             .moved_to = NONE};
     if (!writer.threads)
-        return error_set(err, ERROR_MEMORY, "out of memory for %u threads", w->thread_count);
+        return error_memory_for(err, "%u threads", w->thread_count);
     int bad = workload_visit(w, put_operation, &writer, err);
     if (!bad)
         bad = write_file(out, w, &writer, err);
@@ -193,7 +193,7 @@ static void flush(struct tracer *t)
     t->used = 0;
 }
 
-/* Blocks have addresses that a trace's reader can tell apart: a page for each slot. */
+/* Blocks have distinct addresses for a trace's reader: a page for each slot. */
 static uint64_t address_of(uint32_t slot) { return ((uint64_t)slot + 16) << 12; }
 
 static void put_record(void *arg, const struct workload_event *e)
@@ -250,7 +250,7 @@ static int write_trace(const struct workload *w, const char *out, uint64_t *chan
 {
     struct tracer *t = calloc(1, sizeof *t);
     if (!t)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     t->out = fopen(out, "we");
     if (!t->out) {
         free(t);

@@ -37,7 +37,7 @@ int workload_unpack(const void *data, size_t n, int into, uint64_t most, struct 
     char *block = malloc(room);
     ZSTD_inBuffer in = {data, n, 0};
     uint64_t total = 0;
-    int failed = context && block ? 0 : error_set(err, ERROR_MEMORY, "out of memory");
+    int failed = context && block ? 0 : error_memory(err);
     while (!failed && in.pos < in.size) {
         ZSTD_outBuffer out = {block, room, 0};
         left = ZSTD_decompressStream(context, &out, &in);
@@ -82,7 +82,7 @@ int workload_pack(int from, FILE *out, struct error *err)
     ZSTD_CCtx *context = ZSTD_createCCtx();
     const size_t room = ZSTD_CStreamOutSize(), piece = ZSTD_CStreamInSize();
     char *block = malloc(room), *data = malloc(piece);
-    int failed = context && block && data ? 0 : error_set(err, ERROR_MEMORY, "out of memory");
+    int failed = context && block && data ? 0 : error_memory(err);
     if (!failed) {
         ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, PACK_LEVEL);
         ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);

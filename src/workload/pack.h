@@ -1,7 +1,7 @@
 /* pack.h - workload files compressed with zstd (as `zstd run.mwl` makes them).
  *
- * Owns: telling one from a plain file by its first bytes, packing, and unpacking it into memory of
- * the kernel's, which a program that is started inherits. Refuses: files that unpack to more than a
+ * Owns: recognizing them by their first bytes, packing, and unpacking it into memory of the
+ * kernel's, which a program that is started inherits. Refuses: files that unpack to more than a
  * quarter of the machine's memory, so that a small damaged or hostile file cannot fill it. */
 #ifndef MALLOW_WORKLOAD_PACK_H
 #define MALLOW_WORKLOAD_PACK_H
@@ -19,12 +19,12 @@ struct workload_source {
 };
 
 /* Makes a workload file readable by path. A plain file, or one that cannot be opened, is left to
- * whoever reads it. `path` must live as long as *s. -1 with *err for a packed file that is damaged
- * or too large. */
+ * its reader. `path` must live as long as *s. -1 with *err for a packed file that is damaged or too
+ * large. */
 int workload_source_open(struct workload_source *s, const char *path, struct error *err);
 
 /* The same for who reads nothing but workloads: -1 as well when it cannot be opened, and with
- * ERROR_USAGE when it is something else. What is behind its first bytes is not looked at. */
+ * ERROR_USAGE when it is something else. The rest behind its first bytes is not checked. */
 int workload_source_expect(struct workload_source *s, const char *path, struct error *err);
 
 void workload_source_close(struct workload_source *s);

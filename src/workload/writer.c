@@ -21,7 +21,7 @@
 static void no_memory(struct workload_writer *w)
 {
     if (!w->failed)
-        error_set(&w->error, ERROR_MEMORY, "out of memory while making a workload");
+        error_memory_for(&w->error, "while making a workload");
     w->failed = true;
 }
 
@@ -48,7 +48,7 @@ struct workload_writer *workload_writer_new(const char *path, struct error *err)
     struct workload_writer *w = calloc(1, sizeof *w);
     if (!w || !(w->path = strdup(path))) {
         free(w);
-        error_set(err, ERROR_MEMORY, "out of memory while making a workload");
+        error_memory_for(err, "while making a workload");
         return NULL;
     }
     w->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -332,8 +332,8 @@ static __attribute__((noinline)) void put_pace(struct stream *s, uint64_t ns)
     s->since_pace = 0;
 }
 
-/* What is rare before a record: threads that ended, a thread's first record, a chunk that is full
- * or begins. False after a failure. */
+/* Rare work before a record: threads that ended, a thread's first record, a chunk that is full or
+ * begins. False after a failure. */
 static __attribute__((noinline)) bool make_ready(struct workload_writer *w, uint32_t thread,
                                                  uint64_t time_ns)
 {
@@ -725,7 +725,7 @@ int workload_writer_finish(struct workload_writer *w, struct workload_written *w
 {
     for (uint32_t i = 0; i < w->stream_count; i++) {
         struct stream *s = &w->streams[i];
-        if (!s->started) { /* without a call: the process's first thread, or nobody */
+        if (!s->started) { /* without a call: the process's first thread, or none */
             s->seat = w->seat_count;
             if (!grow(w, (void **)&w->seats, &w->seat_cap, w->seat_count + 1, sizeof *w->seats))
                 break;

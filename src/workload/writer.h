@@ -5,7 +5,7 @@
  * to know where the calls come from. Memory: 24 bytes a slot, a chunk a live thread, 8 bytes a
  * chunk written. Not thread-safe.
  *
- * After the first error every function does nothing; workload_writer_finish tells it. */
+ * After the first error every function does nothing; workload_writer_finish returns it. */
 #ifndef MALLOW_WORKLOAD_WRITER_H
 #define MALLOW_WORKLOAD_WRITER_H
 
@@ -43,8 +43,8 @@ uint32_t workload_writer_reallocate(struct workload_writer *w, uint32_t thread, 
 void workload_writer_reallocate_zero(struct workload_writer *w, uint32_t thread, unsigned code,
                                      uint32_t slot, uint64_t time_ns);
 
-/* The block in `slot` will soon be released or reallocated: brings what is known of it nearer. Any
- * number; one that is no slot does nothing. */
+/* The block in `slot` will soon be released or reallocated: prefetches its entry. Any number; one
+ * that is no slot does nothing. */
 void workload_writer_expect(const struct workload_writer *w, uint32_t slot);
 
 /* The block in `slot` is in the middle of a realloc of this thread, and other threads act. */
@@ -60,7 +60,7 @@ struct workload_written {
     uint32_t threads;
 };
 
-/* Writes what is left and closes; frees w. On failure the file is removed, -1 with *err. */
+/* Writes the rest and closes; frees w. On failure the file is removed, -1 with *err. */
 int workload_writer_finish(struct workload_writer *w, struct workload_written *written,
                            struct error *err);
 

@@ -23,6 +23,18 @@ static void test_system(void **state)
     assert_int_equal(e.kind, ERROR_SYSTEM);
 }
 
+static void test_memory(void **state)
+{
+    (void)state;
+    struct error e = {.number = 7};
+    assert_int_equal(error_memory(&e), -1);
+    assert_int_equal(e.kind, ERROR_MEMORY);
+    assert_int_equal(e.number, 0);
+    assert_string_equal(e.text, "out of memory");
+    assert_int_equal(error_memory_for(&e, "%d threads of %s", 3, "x"), -1);
+    assert_string_equal(e.text, "out of memory: 3 threads of x");
+}
+
 static void test_long_texts_are_cut(void **state)
 {
     (void)state;
@@ -43,6 +55,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_system),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_long_texts_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

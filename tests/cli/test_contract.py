@@ -34,6 +34,7 @@ OPTIONS = {
     "control": "",
     "doctor": "--json",
     "push": "--to",
+    "fleet": "--store --host --service --build-id --since --until --by -n --json --sql",
 }
 
 # What is given, the status, and what standard error says. In a folder with: run.mlw, run.mwl, text.

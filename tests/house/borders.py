@@ -26,6 +26,7 @@ MAY_INCLUDE = {
     "record": {"format", "trust", "base", "trace", "launch", "probe", "import"},
     "import": {"format", "workload", "trace", "trust", "base"},
     "export": {"report", "watch", "analyse", "model", "trace", "symbol", "workload", "base"},
+    "fleet": {"report", "analyse", "model", "trace", "symbol", "trust", "base"},
     "watch": {"format", "launch", "trace", "trust", "base"},
     "workload": {"format", "base", "trace"},
     "replay": {"format", "base", "workload"},
@@ -35,7 +36,7 @@ MAY_INCLUDE = {
     "push": {"base"},
     "serve": {"base"},
     "cli": {"base", "trust", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "import", "record",
-            "watch", "workload", "replay", "stats", "compare", "tune", "push", "serve", "probe", "bpf", "heap"},
+            "watch", "workload", "replay", "stats", "compare", "tune", "push", "serve", "probe", "bpf", "heap", "fleet"},
 }
 
 # The directories, in the order of the way of the data -> what each owns.
@@ -53,6 +54,7 @@ OWNS = {
     "launch": "starting a program under a preloaded library so that it is what it would be alone",
     "record": "the parent's side of recording, and control",
     "export": "foreign formats, a file each, and their table",
+    "fleet": "recordings of many hosts in one store; what is the same in all of them; questions about all",
     "import": "foreign traces into recordings: raw rows, sealed at the end",
     "watch": "sampled programs: finding and following them, copies of their segments, estimates, what is old",
     "bpf": "what runs in the kernel: a `NAME.bpf.c` and its plain data `NAME.h` for each probe; the kernel's types",
@@ -84,6 +86,8 @@ ONLY_THESE = {
     ("watch", "trace"): {"trace/trace.h"},
     ("heap", "trace"): {"trace/trace.h"},
     ("cli", "heap"): {"heap/heap.h"},
+    ("fleet", "trace"): {"trace/trace.h"},
+    ("cli", "fleet"): {"fleet/fleet.h"},
     ("workload", "trace"): {"trace/trace.h"},
     ("cli", "trace"): {"trace/trace.h"},
     ("probe", "format"): {"format/arenas.h", "format/chunk.h", "format/op.h"},
@@ -102,10 +106,10 @@ LIBRARIES = [
     (re.compile(r"^bpf/bpf_"), {"bpf"}),
     (re.compile(r"^zstd"), {"heap", "import", "trace", "workload"}),
     (re.compile(r"^zlib"), {"export", "import", "report"}),
-    (re.compile(r"^sqlite3"), {"export"}),
+    (re.compile(r"^sqlite3"), {"export", "fleet"}),
     (re.compile(r"^curl/"), {"push"}),
     (re.compile(r"^microhttpd"), {"serve"}),
-    (re.compile(r"^json-c/"), {"compare", "tune", "report", "cli"}),
+    (re.compile(r"^json-c/"), {"compare", "fleet", "tune", "report", "cli"}),
 ]
 
 LIBRARY_NAMES = ["elfutils", "libbpf", "libbpf's headers for the kernel", "zstd", "zlib", "SQLite",

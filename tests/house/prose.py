@@ -1,5 +1,6 @@
-"""Documents are in plain American technical English. In each: a sentence has 20 words or fewer on
-average, and 45 at most; no word of the list. Usage: prose.py SOURCE_ROOT"""
+"""Documents, man pages, comments and messages are in plain American technical English. No word of
+the list is in any of them. In a document a sentence has 20 words or fewer on average, and 45 at
+most. Usage: prose.py SOURCE_ROOT"""
 import glob
 import os
 import re
@@ -14,10 +15,19 @@ WORDS = {
     r"nobody|somebody|anybody": "no user, a process",
     r"folders?": "directory",
     r"behave like": "behave as",
-    r"colour\w*|behaviour\w*|synchronis\w*|recognis\w*|optimis\w*|organis\w*|initialis\w*": "American spelling",
+    r"colour\w*|behaviour\w*|synchronis\w*|recognis\w*|optimis\w*|organis\w*|initialis\w*|"
+    r"symbolis\w*|neighbour\w*|favour\w*|centre\w*": "American spelling",
     r"thrice|hitherto|thereof|whilst|amid|amidst": "a plain word",
 }
+# In comments and messages, too: "what is ..." as a noun ("what is lost" -> "the lost range").
+NOUN = {r"what (?:is|was|were|has been)": "a noun"}
 BANNED = [(re.compile(rf"(?<![\w`-])({pattern})(?![\w`-])", re.I), instead) for pattern, instead in WORDS.items()]
+BANNED_IN_C = BANNED + [(re.compile(rf"\b{pattern}\b", re.I), instead) for pattern, instead in NOUN.items()]
+
+# Directories of src/ whose comments and messages are clean; the rest follow.
+MANUALS = False
+CLEAN = ("base", "bpf", "compare", "export", "format", "import", "launch", "model", "preload", "probe", "record", "replay", "trace", "trust", "tune",
+         "watch", "workload")
 
 CODE = re.compile(r"```.*?```", re.S)
 INLINE = re.compile(r"`[^`\n]*`")
@@ -56,6 +66,38 @@ def faults(text, end=END):
             yield f"'{m.group()}': say {instead}"
 
 
+# A comment, a string, or a character (which may hold a quote).
+TOKEN = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""", re.S)
+FILL = re.compile(r"\s*\n[ \t]*(?:\*(?!/))?[ \t]*")
+
+
+def texts(source):
+    """(line, text) of each comment and string of C source; a name in quotes or backquotes is left out."""
+    for m in TOKEN.finditer(source):
+        if m.group().startswith("'"):
+            continue
+        text = FILL.sub(" ", m.group())
+        if text.startswith("/"):
+            text = re.sub(r'`[^`]*`|"\w+"', "name", text)
+        yield source.count("\n", 0, m.start()) + 1, text.strip('"')
+
+
+def faults_in_c(source):
+    for line, text in texts(source):
+        for pattern, instead in BANNED_IN_C:
+            for m in pattern.finditer(text):
+                yield f"{line}: '{m.group()}': say {instead}"
+
+
+def faults_in_roff(source):
+    for number, line in enumerate(source.split("\n"), 1):
+        if line.startswith('.\\"'):
+            continue
+        for pattern, instead in BANNED:
+            for m in pattern.finditer(line):
+                yield f"{number}: '{m.group()}': say {instead}"
+
+
 def check_itself():
     long = "word " * 50
     for text in (f"A {long}.", "Whoever reads it.", "The kernel told us.", "A folder.", "One two three. " * 9 + "w " * 46 + "."):
@@ -63,6 +105,12 @@ def check_itself():
     for text in ("The kernel reports it. It is short.", "```\ntold " + long + "\n```", "| told | x |".replace("told", "y"),
                  "`--told` is an option. A directory."):
         assert not list(faults(text)), f"does not pass: {text[:40]}"
+    for text in ("/* The kernel told us. */", "// Whoever reads\n", 'say("it tells x");', "/* What\n * is lost. */",
+                 "c = '\"'; /* a folder */", 'f("cannot make a folder");'):
+        assert list(faults_in_c(text)), f"passes: {text}"
+    for text in ("int told;", "/* `told` and \"nobody\" are names. */", "/* what_is_x */", "c = '\"'; told('\"');"):
+        assert not list(faults_in_c(text)), f"does not pass: {text}"
+    assert list(faults_in_roff(".TH\nin a FOLDER")) and not list(faults_in_roff('.\\" told\nin a directory'))
 
 
 def main(root):
@@ -76,6 +124,15 @@ def main(root):
             for why in faults(f.read(), CLAUSE if name in SPECIFICATIONS else END):
                 bad += 1
                 print(f"{name}: {why}")
+    sources = [p for d in CLEAN for e in ("c", "h", "inc") for p in glob.glob(os.path.join(root, "src", d, "**", "*." + e), recursive=True)
+               if os.path.basename(p) != "vmlinux.h"]
+    assert len(sources) > 100, "the sources are not where they are looked for"
+    manuals = sorted(glob.glob(os.path.join(root, "docs", "man", "*.[1-9]"))) if MANUALS else []
+    for path, check in [(p, faults_in_c) for p in sorted(sources)] + [(p, faults_in_roff) for p in manuals]:
+        with open(path, encoding="utf-8") as f:
+            for why in check(f.read()):
+                bad += 1
+                print(f"{os.path.relpath(path, root)}:{why}")
     return 1 if bad else 0
 
 

@@ -20,7 +20,7 @@
 
 #include "mallow.h"
 
-enum { MOST_SMALL = 1 << 20, MOST_LARGE = 64 };
+enum { MOST_SMALL = 1 << 21, MOST_LARGE = 64 };
 
 static char *small[MOST_SMALL], *large[MOST_LARGE];
 static size_t smalls, larges;

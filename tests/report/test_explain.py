@@ -2,7 +2,9 @@
 (tests/record/phases.c): against what /proc said at that moment.
 
 test_explain.py MALLOW PHASES"""
+import collections
 import json
+import os
 import sys
 import unittest
 
@@ -10,7 +12,7 @@ from phases import FOLDER, Program, mallow, until
 
 
 def parts(e):
-    return {p["name"]: p["bytes"] for p in e["parts"]}
+    return collections.Counter({p["name"]: p["bytes"] for p in e["parts"]})  # 0 where there is none
 
 
 class Explain(unittest.TestCase):
@@ -27,14 +29,15 @@ class Explain(unittest.TestCase):
 
     def test_survivors(self):
         """Many small blocks, and all but one in 37 freed: the gap is explained without asking, by who keeps it."""
+        blocks = 2000000 if os.environ.get("MALLOW_LONG") else 200000
         p = Program("survivors")
-        p.order("small 200000 96")
+        p.order(f"small {blocks} 96")
         full = p.rss()
         p.settle("rss")
         p.order("thin 37")
         rss = p.rss()
         self.assertGreater(rss, full * 0.95)
-        until(lambda: p.explained("--at", "gap")[0]["live_bytes"] < full / 10, "a measurement after the frees")
+        p.settle("gap", (blocks // 37 + 1) * 96 + 20000)
         process = p.end()
         e = self.at(process, "gap")
         self.assertLess(abs(e["rss_bytes"] - rss), rss / 50)
@@ -45,7 +48,7 @@ class Explain(unittest.TestCase):
         self.assertEqual(self.at(process, "end"), e)
         top = e["pinning"][0]
         self.assertEqual(top["frames"][0]["function"], "survivor")
-        self.assertEqual(top["live_blocks"], 200000 // 37 + 1)
+        self.assertEqual(top["live_blocks"], blocks // 37 + 1)
         self.assertGreater(top["free_on_shared_pages_bytes"], 0.95 * parts(e)["fragmentation"])
         self.assertIn("pool", [a["setting"] for a in e["advice"]])
         text = mallow("report", p.path)
@@ -56,7 +59,7 @@ class Explain(unittest.TestCase):
         """Threads that have freed nearly all that they had: their arenas, one by one, and what would help."""
         p = Program("arenas")
         p.order("threads 6 4000")
-        p.settle("gap", 100000)
+        p.settle("gap", 20000)
         process = p.end()
         e = self.at(process, "gap")
         mine = [a for a in e["arenas"] if not a["main"]]
@@ -76,7 +79,7 @@ class Explain(unittest.TestCase):
         """What threads have freed and keep in their caches: seven chunks of each of 64 sizes."""
         p = Program("tcache")
         p.order("hoard 40")
-        p.settle("gap", 1000000)
+        p.settle("gap", 60000)
         process = p.end()
         e = self.at(process, "gap")
         each = 7 * sum(range(32, 1041, 16))
@@ -107,7 +110,6 @@ class Explain(unittest.TestCase):
         full, = json.loads(mallow("report", "--json", "--at", "full", p.path))["processes"][0]["explained"]
         self.assertEqual(full["at"], "full")
         self.assertGreater(full["live_bytes"], 50000 * 96)
-        self.assertGreaterEqual(full["measured_ns"], full["time_ns"])
         self.adds_up(full)
         self.adds_up(outside)
         self.assertLess(outside["live_bytes"], full["live_bytes"] / 5)
@@ -118,6 +120,8 @@ class Explain(unittest.TestCase):
         wrong = mallow("report", "--at", "nowhere", p.path, status=2)
         self.assertIn("'full', 'thin ned'", wrong)
         self.assertEqual(process["pid"], p.pid)
+        self.assertIn("at the mark 'full'", mallow("report", "--at", "full", "--by", "peak", p.path))
+        self.assertIn("--at is for", mallow("report", "--at", "full", "--html", p.path + ".html", p.path, status=2))
 
     def test_ranges(self):
         """A range of time shows no measurement of another time; what is known without one, it shows."""

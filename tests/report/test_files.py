@@ -98,6 +98,22 @@ class Sound(unittest.TestCase):
                              if any(f["module"] == "libc.so.6" for f in s["frames"])))
         self.assertEqual(report("--function", "no such function")["events"], 0)
 
+    def test_processes_that_begin_after_the_range(self):
+        path = os.path.join(FOLDER.name, "late.mlw")
+        script = "import os; b = bytearray(1 << 20); p = os.fork(); p and os.waitpid(p, 0)"
+        done = mallow("record", "-q", "-o", path, "--", sys.executable, "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        whole = json.loads(mallow("report", "--json", path).stdout)["processes"]
+        child = next(p for p in whole if p["inherited_blocks"])
+        begins = next(line["time_ns"] for line in map(json.loads, mallow("dump", "--json", path).stdout.splitlines())
+                      if line["kind"] == "process-start" and line["pid"] == child["pid"])
+        for to in (begins - 1000, begins - 1):
+            done = mallow("report", "--json", "--time", f"..{to}ns", path)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            late = next(p for p in json.loads(done.stdout)["processes"] if p["pid"] == child["pid"])
+            self.assertEqual([late[k] for k in ("inherited_blocks", "peak_live_bytes", "end_live_bytes")], [0, 0, 0])
+        self.assertEqual(mallow("diff", "--time", f"..{begins - 1000}ns", path, path).returncode, 0)
+
     def test_usage_errors(self):
         for arguments in (["--only-new"], ["--by", "weight"], ["--time", "2..1"], ["--size", "x.."], ["-p", "0"]):
             done = mallow("report", *arguments, RECORDING)

@@ -467,7 +467,7 @@ async function heap(browser) {
 }
 
 /** Light, dark and narrow: nothing sticks out sideways; pictures for people when a folder is given. */
-async function looks(browser, recording, name) {
+async function looks(browser, recording, title) {
   for (const [theme, width] of [["light", 1280], ["dark", 1920], ["light", 390]]) {
     const context = await contextOf(browser, { viewport: { width, height: 900 }, colorScheme: theme });
     const page = await context.newPage();
@@ -475,10 +475,13 @@ async function looks(browser, recording, name) {
     await ready(page);
     await settled(page);
     assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), theme);
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), `${name} ${theme} ${width}: wider than the window`);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), `${title} ${theme} ${width}: wider than the window`);
+    await press(page, "#sites tr[data-site] button.site"); // open
+    const name = await page.$eval("#sites tr[data-site] td.name", (cell) => cell.clientWidth);
+    assert.ok(name > 120, `${theme} ${width}: the name of a call site has ${name} pixels`);
     const box = await page.$eval("#sites", (t) => [t.scrollWidth, t.parentElement.clientWidth]);
-    assert.ok(box[0] <= box[1], `${name} ${theme} ${width}: the table is ${box[0]} wide in a box of ${box[1]}`);
-    if (shots) await page.screenshot({ path: path.join(shots, `${name}-${theme}-${width}.png`), fullPage: true });
+    assert.ok(box[0] <= box[1], `${title} ${theme} ${width}: the table is ${box[0]} wide in a box of ${box[1]}`);
+    if (shots) await page.screenshot({ path: path.join(shots, `${title}-${theme}-${width}.png`), fullPage: true });
     await context.close();
   }
 }

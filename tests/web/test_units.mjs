@@ -31,6 +31,13 @@ try {
   assert.deepEqual(state.fromHash(`#${state.toHash(view)}`), view);
   assert.deepEqual(state.fromHash("#by=nonsense&from=x&unknown=1"), state.START);
 
+  // Where slices of time were joined for the page, page faults are, too.
+  const { joinSlices } = await load("data");
+  const slices = [1, 2, 3, 4].map((n) => ({ time_ns: n * 10, minor_faults: n }));
+  assert.deepEqual(joinSlices(slices, 4), slices);
+  assert.deepEqual(joinSlices(slices, 2), [{ time_ns: 10, minor_faults: 3 }, { time_ns: 30, minor_faults: 7 }]);
+  assert.deepEqual([joinSlices(slices, 3), joinSlices([], 4)], [[], []]);
+
   const { splitOfPeak } = await load("figures");
   const moments = (...list) => list.map(([time_ns, live_bytes]) => ({ time_ns, live_bytes }));
   assert.equal(splitOfPeak(moments([50, 500], [190, 1000], [210, 10]), 1000, 100), 1);

@@ -370,6 +370,18 @@ export function decode(raw: RawProcess): Process {
   };
 }
 
+/** Slices of the report, as many of them together as make a bin of the page; none where they do not fit. */
+export function joinSlices<T extends { time_ns: number }>(slices: T[], bins: number): T[] {
+  if (!bins || !slices.length || slices.length % bins) return [];
+  const width = slices.length / bins;
+  return Array.from({ length: bins }, (_v, b) => {
+    const [first, ...more] = slices.slice(b * width, (b + 1) * width);
+    const sum: Record<string, number> = { ...first };
+    for (const s of more) for (const [key, value] of Object.entries(s)) if (key !== "time_ns") sum[key] += value as number;
+    return sum as unknown as T;
+  });
+}
+
 export async function loadProcess(block: number): Promise<Process> {
   return decode((await unpack(`process-${block}`)) as RawProcess);
 }

@@ -2,7 +2,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { useRangePlot, type RangePlot } from "./brush";
-import type { Process } from "./data";
+import { joinSlices, type Process } from "./data";
 import { count, duration, exact } from "./units";
 
 const SERIES = [
@@ -15,13 +15,13 @@ type Columns = Record<Key, number[]>;
 
 /** What was recorded; a kind that was not has no numbers. */
 function columns(p: Process): Columns {
-  const slices = p.raw.page_timeline ?? [];
+  const slices = joinSlices(p.raw.page_timeline ?? [], p.page.bins.count);
   const of = (key: "minor_faults" | "major_faults" | "swapped_in_pages") => (slices.length && slices[0][key] !== undefined ? slices.map((s) => s[key] ?? 0) : []);
   return { minor: of("minor_faults"), major: of("major_faults"), swap: of("swapped_in_pages") };
 }
 
 export function hasFaults(p: Process): boolean {
-  return (p.raw.page_timeline ?? []).length === p.page.bins.count && p.page.bins.count > 0;
+  return joinSlices(p.raw.page_timeline ?? [], p.page.bins.count).length > 0;
 }
 
 export function Faults(props: RangePlot) {

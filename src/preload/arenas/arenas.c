@@ -1,15 +1,16 @@
 /* arenas.c - libmallow-arenas.so: what glibc's allocator does, seen from beside it.
  *
  * Each call is forwarded. After it, two words of the arena that was used (where its top is, how
- * many bytes it has) and the end of the main heap are compared with what they were; what changed is
- * told through shared memory (src/format/arenas.h). Heaps, which glibc may unmap at any moment in
- * another thread, are looked into only while a block of theirs is live; arenas themselves are never
- * unmapped. The rules of the recorder hold (../recorder.h): no malloc, stdio, lock shared with the
- * program, thread; errno is left alone; whatever fails lets the program's call through.
+ * many bytes it has) and the end of the main heap are compared with their last values; changes are
+ * reported through shared memory (src/format/arenas.h). Heaps, which glibc may unmap at any moment
+ * in another thread, are looked into only while a block of theirs is live; arenas themselves are
+ * never unmapped. The rules of the recorder hold (../recorder.h): no malloc, stdio, lock shared
+ * with the program, thread; errno is left alone; whatever fails lets the program's call through.
  *
- * Threads meet in what is known of an arena. Whoever finds it changed stores what it saw, tells it,
- * and looks again: so the last that is told of an arena is how it is. What cannot be told, because
- * the reader is slow, stays a change, and is told together with the next one. */
+ * Threads share the last known values of an arena. A thread that finds a change stores the new
+ * values, reports them, and compares again: so the last report about an arena is current. A change
+ * that cannot be reported, because the reader is slow, stays pending and is reported with the next
+ * one. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ enum {
     OPTION_MMAP_MAX = -4,
 };
 
-/* What was last seen of an arena; arena 0: a free place. */
+/* The last values seen of an arena; arena 0: a free entry. */
 struct known {
     volatile uint64_t arena, heap, bytes;
 };
@@ -74,7 +75,7 @@ static TLS struct {
 
 static uint64_t word_at(uint64_t address) { return *(const volatile uint64_t *)address; }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static void thread_end(void *arg);
 
@@ -93,7 +94,7 @@ static bool know_self(void)
 }
 
 /* False: there is no room. */
-static bool try_to_tell(uint32_t what, uint64_t a, uint64_t b, uint64_t c)
+static bool try_to_report(uint32_t what, uint64_t a, uint64_t b, uint64_t c)
 {
     struct mlw_arenas *s = guest.shared;
     uint64_t at = __atomic_load_n(&s->claimed, __ATOMIC_RELAXED);
@@ -119,9 +120,9 @@ static bool try_to_tell(uint32_t what, uint64_t a, uint64_t b, uint64_t c)
     return true;
 }
 
-static void tell(uint32_t what, uint64_t a, uint64_t b, uint64_t c)
+static void report(uint32_t what, uint64_t a, uint64_t b, uint64_t c)
 {
-    if (!try_to_tell(what, a, b, c))
+    if (!try_to_report(what, a, b, c))
         __atomic_fetch_add(&guest.shared->lost, 1, __ATOMIC_RELAXED);
 }
 
@@ -130,7 +131,7 @@ static void thread_end(void *arg)
     (void)arg;
     int saved = errno;
     if (!guest.off && self.mine)
-        tell(MLW_ARENAS_THREAD_END, 0, 0, 0);
+        report(MLW_ARENAS_THREAD_END, 0, 0, 0);
     self.mine = 0;
     errno = saved;
 }
@@ -209,7 +210,7 @@ static void find_main(uint64_t arena)
             return;
         if ((at & HEAP_MASK) > 4096) {
             guest.main_told = true;
-            tell(MLW_ARENAS_MAIN, at, 0, 0);
+            report(MLW_ARENAS_MAIN, at, 0, 0);
         }
     }
 }
@@ -235,14 +236,14 @@ static inline __attribute__((always_inline)) bool has_changed(const struct known
            (word_at(k->arena + guest.top_at) & ~HEAP_MASK) != k->heap;
 }
 
-static __attribute__((noinline)) void tell_change(struct known *k)
+static __attribute__((noinline)) void report_change(struct known *k)
 {
     for (int i = 0; i < 1000 && has_changed(k); i++) {
         uint64_t top = word_at(k->arena + guest.top_at), bytes = word_at(k->arena + guest.bytes_at);
         uint64_t told = k->bytes;
         k->heap = top & ~HEAP_MASK;
         k->bytes = bytes;
-        if (!try_to_tell(MLW_ARENAS_LEVEL, k->arena, top, bytes)) {
+        if (!try_to_report(MLW_ARENAS_LEVEL, k->arena, top, bytes)) {
             k->bytes = told == bytes ? 0 : told;
             return;
         }
@@ -252,7 +253,7 @@ static __attribute__((noinline)) void tell_change(struct known *k)
 static __attribute__((noinline)) void use(struct known *k)
 {
     self.mine = k;
-    tell(MLW_ARENAS_USES, k->arena, 0, 0);
+    report(MLW_ARENAS_USES, k->arena, 0, 0);
 }
 
 /* A block that is not the thread's usual arena's: from another thread through the cache, or the
@@ -264,12 +265,12 @@ static __attribute__((noinline)) void other_arena(uint64_t arena, uint64_t chunk
     if (!k || guest.off)
         return;
     if (is_new && !looks_right(arena)) {
-        tell(MLW_ARENAS_UNKNOWN, MLW_ARENAS_LAYOUT, 0, 0);
+        report(MLW_ARENAS_UNKNOWN, MLW_ARENAS_LAYOUT, 0, 0);
         guest.off = true;
         return;
     }
     if (has_changed(k))
-        tell_change(k);
+        report_change(k);
     if (is_new || chunk > CACHED_MAX || (!self.mine && !self.freed)) {
         use(k);
         if (!guest.main_told)
@@ -282,7 +283,7 @@ static __attribute__((noinline)) void break_moved(void)
     uint64_t now;
     while ((now = (uint64_t)*next_facts.curbrk) != guest.last_break) {
         uint64_t told = __atomic_exchange_n(&guest.last_break, now, __ATOMIC_ACQ_REL), mine = now;
-        if (told == now || try_to_tell(MLW_ARENAS_BREAK, now, told, 0))
+        if (told == now || try_to_report(MLW_ARENAS_BREAK, now, told, 0))
             continue;
         if (!__atomic_compare_exchange_n(&guest.last_break, &mine, told, false, __ATOMIC_ACQ_REL,
                                          __ATOMIC_RELAXED))
@@ -308,7 +309,7 @@ static inline __attribute__((always_inline)) void made(const void *p)
         if (unlikely(!self.mine || self.mine->arena != arena))
             other_arena(arena, chunk & ~(uint64_t)FLAGS);
         else if (unlikely(has_changed(self.mine)))
-            tell_change(self.mine);
+            report_change(self.mine);
         return;
     }
     if (unlikely(self.mine != &main_known) &&
@@ -317,7 +318,7 @@ static inline __attribute__((always_inline)) void made(const void *p)
     look_at_main();
 }
 
-/* What is looked at once a block is gone. */
+/* Checks after a block was freed. */
 struct going {
     uint64_t arena;   /* 0: none but the main one */
     uint64_t mmapped; /* its chunk's bytes; 0: it is not */
@@ -339,7 +340,7 @@ static inline __attribute__((always_inline)) void after(const struct going *g)
     if (g->arena) {
         struct known *k = self.mine && self.mine->arena == g->arena ? self.mine : find(g->arena, 0);
         if (k && unlikely(has_changed(k)))
-            tell_change(k);
+            report_change(k);
     } else {
         look_at_main();
     }
@@ -351,7 +352,7 @@ static __attribute__((noinline)) void mmapped_freed(uint64_t bytes)
     if (guest.fixed || bytes <= guest.threshold || bytes >= DYNAMIC_MAX)
         return;
     set_threshold(bytes);
-    tell(MLW_ARENAS_LIMITS, bytes, 2 * bytes, 0);
+    report(MLW_ARENAS_LIMITS, bytes, 2 * bytes, 0);
 }
 
 static void look_at_all(void)
@@ -359,7 +360,7 @@ static void look_at_all(void)
     int saved = errno;
     for (uint32_t i = 0; i < ARENAS_MAX; i++)
         if (known[i].arena && has_changed(&known[i]))
-            tell_change(&known[i]);
+            report_change(&known[i]);
     look_at_main();
     errno = saved;
 }
@@ -420,7 +421,7 @@ static void begin_with_settings(void)
         guest.fixed = true;
         if (settings[i].option == OPTION_MMAP_THRESHOLD)
             set_threshold(value);
-        tell(MLW_ARENAS_BEGAN, (uint64_t)settings[i].option, value, settings[i].standard);
+        report(MLW_ARENAS_BEGAN, (uint64_t)settings[i].option, value, settings[i].standard);
     }
 }
 
@@ -457,13 +458,13 @@ static void join(void)
     struct mlw_arenas *s = map_shared();
     guest_clock_begin();
     if (!s) {
-        say("mallow: the memory to tell about arenas (MALLOW_ARENAS) cannot be opened: nothing is "
-            "told of this process\n");
+        say("mallow: the shared memory for arenas (MALLOW_ARENAS) cannot be opened: nothing is "
+            "reported for this process\n");
         return;
     }
     guest.shared = s;
     if (sys_madvise(&wiped, sizeof wiped, MADV_WIPEONFORK)) {
-        say("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): nothing is told of this "
+        say("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): nothing is reported for this "
             "process\n");
         return;
     }
@@ -471,9 +472,9 @@ static void join(void)
     if (is_left_out(s))
         return;
     __atomic_fetch_add(&s->joined, 1, __ATOMIC_RELAXED);
-    tell(MLW_ARENAS_JOINED, 0, 0, 0);
+    report(MLW_ARENAS_JOINED, 0, 0, 0);
     if (!next_facts.glibc || !next_facts.glibc_heaps || !next_facts.curbrk) {
-        tell(MLW_ARENAS_UNKNOWN, MLW_ARENAS_NOT_GLIBC, 0, 0);
+        report(MLW_ARENAS_UNKNOWN, MLW_ARENAS_NOT_GLIBC, 0, 0);
         return;
     }
     /* struct malloc_state; before glibc 2.27 it had no have_fastchunks */
@@ -503,7 +504,8 @@ static void join_after_fork(void)
         return;
     }
     __atomic_fetch_add(&guest.shared->joined, 1, __ATOMIC_RELAXED);
-    tell(MLW_ARENAS_JOINED, (uint64_t)sys_getppid(), 1, self.mine ? self.mine->arena : UINT64_MAX);
+    report(MLW_ARENAS_JOINED, (uint64_t)sys_getppid(), 1,
+           self.mine ? self.mine->arena : UINT64_MAX);
     set_threshold(guest.threshold);
 }
 
@@ -546,7 +548,7 @@ __attribute__((destructor)) static void end(void)
         __atomic_fetch_add(&guest.shared->lost, 1, __ATOMIC_RELAXED);
 }
 
-/* Threads that ended gave back what their caches held after anybody could look. */
+/* Threads that ended freed the contents of their caches after our last check. */
 void guest_ending(int status, bool handlers)
 {
     (void)status, (void)handlers;
@@ -672,7 +674,7 @@ EXPORTED(int, mallopt, int option, int value)
             guest.fixed = true;
         if (option == OPTION_MMAP_THRESHOLD)
             set_threshold((uint64_t)value);
-        tell(MLW_ARENAS_OPTION, (uint64_t)option, (uint64_t)value, 0);
+        report(MLW_ARENAS_OPTION, (uint64_t)option, (uint64_t)value, 0);
     }
     return r;
 }
@@ -738,7 +740,7 @@ const struct guest_call *guest_calls(unsigned *count)
     return calls;
 }
 
-/* Children and new threads cannot be told of any more, what changes in the arenas can. */
+/* Children and new threads can no longer be reported; changes of the arenas can. */
 void guest_confine(const struct sock_fprog *program)
 {
     static const uint64_t monotonic[4] = {CLOCK_MONOTONIC};

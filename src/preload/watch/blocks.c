@@ -2,11 +2,10 @@
  *
  * One range is reserved at the start, without access and without memory, and divided into AREAS
  * areas of equal size, a size class each: four classes to a power of two up to 64 KiB, then powers
- * of two, of which only what is used costs memory. So an address tells its class by a shift and its
- * block by a division. Memory is made accessible as a class first grows, and recycled: what is
- * freed goes to a list of its class, last in first out. It is given back to the kernel only where
- * more is kept than the tables leave of the memory that we may have. The last area belongs to
- * guard.c.
+ * of two, of which only used parts cost memory. So an address gives its class by a shift and its
+ * block by a division. Memory is made accessible as a class first grows, and recycled: a freed
+ * block goes to a list of its class, last in first out. It is returned to the kernel only when more
+ * is kept than our memory limit allows beside the tables. The last area belongs to guard.c.
  *
  * Lists are stacks of indices whose head carries a counter, so that a compare-and-swap fails when
  * anything happened between; they work in signal handlers and between threads alike. */
@@ -113,7 +112,7 @@ bool blocks_reserve(uint32_t blocks_max, uint64_t keep_bytes)
     if (sys_is_error(p))
         return false;
     sys_madvise((void *)p, bytes,
-                MADV_DONTDUMP); /* of no use in a core; what is used is told below */
+                MADV_DONTDUMP); /* useless in a core; the used parts are marked below */
     blocks.area_shift = (unsigned)__builtin_ctzll(bytes / AREAS);
     blocks.blocks_max = blocks_max;
     blocks.keep_bytes = keep_bytes;
@@ -256,7 +255,7 @@ void blocks_give(uint32_t c, uint32_t index, uint64_t used_bytes)
     uint64_t kept = __atomic_add_fetch(&blocks.kept, e->dirty, __ATOMIC_RELAXED);
     if (kept > keep_limit() && give_pages(c, index, e->dirty)) {
         __atomic_fetch_sub(&blocks.kept, e->dirty, __ATOMIC_RELAXED);
-        e->dirty = k->stride & (PAGE - 1) ? PAGE : CLEAN; /* its neighbours keep the outer pages */
+        e->dirty = k->stride & (PAGE - 1) ? PAGE : CLEAN; /* its neighbors keep the outer pages */
     }
     __atomic_store_n(&e->owner, 0, __ATOMIC_RELEASE);
     uint64_t head = __atomic_load_n(&k->list, __ATOMIC_RELAXED), after;
@@ -306,14 +305,14 @@ void blocks_retreat(uint64_t keep)
                                      __ATOMIC_RELAXED))
         return;
     blocks.retreated = true;
-    /* Addresses of the program's own may come to lie between: blocks_find tells them from ours. */
+    /* Addresses of the program's own may lie between: blocks_find distinguishes them from ours. */
     uint64_t each = keep / AREAS & ~(COMMIT - 1);
     for (unsigned c = 0; c < AREAS; c++) {
         struct class *k = &blocks.class_[c];
         uint64_t least = c == AREAS - 1 ? guard_bytes() : each, was = k->reserved;
         if (least >= was)
             continue;
-        /* whoever commits sees this, or is seen */
+        /* a thread that commits sees this, or is seen */
         __atomic_store_n(&k->reserved, least, __ATOMIC_SEQ_CST);
         uint64_t used = __atomic_load_n(&k->committed, __ATOMIC_SEQ_CST);
         if (used > was)

@@ -1,14 +1,15 @@
 /* confine.c - a watched program that locks itself in: what sandbox.c asks of us.
  *
- * Behind the closed door sampling goes on with what is there: the segment is written to as a whole
- * before, memory for the smaller classes and every unwinder are made ready, and nothing is guarded
- * any more, since no page could be opened for an access that is to be let through. Larger blocks
- * are sampled as far as memory of earlier ones is there; the rest is counted as dropped. Memory
- * cannot be given back, stacks beyond what is known of a thread's stack are cut, the segment stays
- * when the process ends, and children are not watched.
+ * Behind the closed door sampling goes on with the memory at hand: the segment is written to as a
+ * whole before, memory for the smaller classes and every unwinder are made ready, and nothing is
+ * guarded any more, since no page could be opened for an access that is to be let through. Larger
+ * blocks are sampled as far as memory of earlier ones is there; the rest is counted as dropped.
+ * Memory cannot be given back, stacks beyond the known part of a thread's stack are cut, the
+ * segment stays when the process ends, and children are not watched.
  *
- * A program that cannot get memory any more counts on what it has released. Some of that are blocks
- * of ours: they are handed out first, by sampling every block as long as there are any. */
+ * A program that cannot get memory any more counts on the memory that it has released. Some of that
+ * are blocks of ours: they are handed out first, by sampling every block as long as there are
+ * any. */
 #include <linux/filter.h>
 #include <sys/prctl.h>
 

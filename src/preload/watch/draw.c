@@ -111,8 +111,8 @@ bool draw_hit(struct watch_thread *t, uint64_t size, uint32_t epoch, uint64_t pe
     }
     if (size <= bytes) {
         if (unlikely(changed)) {
-            /* What is left of a gap has the distribution of a whole one. It is drawn again behind
-             * this block only: this one had its chance, with the period of before. */
+            /* The rest of a gap has the distribution of a whole one. It is drawn again behind this
+             * block only: this one had its chance, with the period of before. */
             draw_next(t, period);
             bytes = t->gap + size;
         }

@@ -27,9 +27,9 @@ AT(free_sized, 80);
 AT(free_aligned_sized, 88);
 AT(malloc_usable_size, 96);
 
-/* What an entry does, in two forms. The one that is assembled into it is a jump to the general
+/* The work of an entry, in two forms. The one that is assembled into it is a jump to the general
  * form, which finds everything through memory. The fast form has the thread-local offset, the range
- * and the allocator in its instructions: a template, and where in it what is to be written. */
+ * and the allocator in its instructions: a template, and the places to fill in. */
 enum fix { FIX_END = 0, FIX_THREAD = 1, FIX_START = 2, FIX_BYTES = 3, FIX_TARGET = 4 };
 #define FIX(kind, back)                                                                            \
     "6:.pushsection .rodata.fixes,\"a\"\n.byte 6b - " back " - 7b, " kind "\n.popsection\n"
@@ -147,9 +147,9 @@ bool entry_jemalloc(void)
  * known only now, as are the range and where a thread has its part of us. So the fast form is
  * written over the entries, once, before there is a second thread: its first word last, by a single
  * store, so that a signal handler finds the one or the other. Whatever speaks against it (a kernel
- * or a filter that lets no code be written, somebody's breakpoint) leaves the entry as it is. */
+ * or a filter that lets no code be written, a breakpoint) leaves the entry as it is. */
 
-#define JUMP     0xe9 /* the first byte of an entry, unless somebody put a breakpoint there */
+#define JUMP     0xe9 /* the first byte of an entry, unless a debugger put a breakpoint there */
 #define FAST_MAX 48u
 #define WORD     8u
 

@@ -1,8 +1,8 @@
-/* error.c - memory errors, told.
+/* error.c - reports of memory errors.
  *
- * Always into the segment; and in words on stderr when nobody reads that, where it is still
- * the stderr that we found. The text names modules and offsets: what a symboliser needs, and what
- * the process itself knows without one. */
+ * Always into the segment; and as text on stderr when the segment has no reader, if it is still the
+ * stderr that we found. The text names modules and offsets: what a symbolizer needs, and what the
+ * process itself knows without one. */
 #include <string.h>
 
 #include "probe.h"
@@ -156,7 +156,7 @@ static void say(const struct error_facts *f, uint64_t now)
     static char buffer[TEXT_BYTES];
     struct text t = {buffer, buffer + sizeof buffer};
     if (watch_claim(&busy) == CLAIM_BUSY)
-        return; /* another thread tells of another error: that one is in the segment */
+        return; /* another thread reports another error: that one is in the segment */
     put(&t, "mallow: ");
     put(&t, kinds[f->kind < sizeof kinds / sizeof *kinds ? f->kind : 0]);
     put(&t, f->flags & MLW_WATCH_ERROR_AT_FREE ? ", found when it was freed, at "
@@ -182,7 +182,7 @@ static void say(const struct error_facts *f, uint64_t now)
     watch_disclaim(&busy);
 }
 
-void error_tell(const struct error_facts *f)
+void error_report(const struct error_facts *f)
 {
     if (watcher.off || !watch_wiped.joined)
         return;

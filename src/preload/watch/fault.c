@@ -1,10 +1,10 @@
 /* fault.c - SIGSEGV: accesses to guard pages, and the program's own handler.
  *
- * Our handler is installed before the first block is guarded. From then on what the program asks
- * for by sigaction and signal is kept here and told back to it, and the kernel is given our handler
+ * Our handler is installed before the first block is guarded. From then on requests of the program
+ * by sigaction and signal are kept here and returned to it, and the kernel is given our handler
  * with the program's mask and flags; so a fault that is none of ours goes on as it would have gone.
- * What a program asks the kernel for itself, by an inline system call, is not seen; nor is anything
- * caught in a thread that blocks SIGSEGV: the kernel ends the process then. */
+ * Requests by an inline system call are not seen; nor is anything caught in a thread that blocks
+ * SIGSEGV: the kernel ends the process then. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -109,8 +109,8 @@ static void go_on(int signal_number, siginfo_t *info, void *context)
 
 /* ---- ours ---- */
 
-static void tell(struct guard_slot *g, uint64_t at, const ucontext_t *context, uint64_t sp,
-                 uint64_t bp)
+static void report(struct guard_slot *g, uint64_t at, const ucontext_t *context, uint64_t sp,
+                   uint64_t bp)
 {
     struct mlw_watch_stack access;
     bool freed = g->state == GUARD_FREED;
@@ -139,7 +139,7 @@ static void tell(struct guard_slot *g, uint64_t at, const ucontext_t *context, u
     e.allocation = site == NO_INDEX ? 0 : tables_stack(site);
     e.release = !freed || g->free_site == NO_INDEX ? 0 : tables_stack(g->free_site);
     stack_take(sp, bp, 1, &access); /* without the frame that the kernel returns through */
-    error_tell(&e);
+    error_report(&e);
 }
 
 static __attribute__((noinline)) bool is_ours(const siginfo_t *info, const ucontext_t *context,
@@ -154,7 +154,7 @@ static __attribute__((noinline)) bool is_ours(const siginfo_t *info, const ucont
     uint32_t no = 0;
     if (__atomic_compare_exchange_n(&g->told, &no, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
         watch_ready())
-        tell(g, at, context, sp, bp);
+        report(g, at, context, sp, bp);
     return !error_is_fatal() && guard_open(at);
 }
 

@@ -2,9 +2,9 @@
  *
  * A slot is SLOT_BYTES of addresses without access. A block begins at the first page after the
  * slot's first, or ends at its last, as it falls; the pages that it touches are made accessible,
- * those before and behind stay as they are. What is left of those pages is filled with PAD, and
- * looked at when the block is freed. A freed slot loses its memory in one system call, and goes to
- * the end of a queue; new blocks take the front, so that all free slots are the quarantine.
+ * those before and behind stay as they are. The rest of those pages is filled with PAD, and checked
+ * when the block is freed. A freed slot loses its memory in one system call, and goes to the end of
+ * a queue; new blocks take the front, so that all free slots are the quarantine.
  *
  * Where the kernel has them (Linux 6.13), pages without access are guard markers: entries of the
  * page tables in one mapping, which are set and taken away without touching the list of mappings,
@@ -12,8 +12,8 @@
  * slots at a time, as slots are first used. Elsewhere access is a matter of mappings: one or two
  * more for each slot in use.
  *
- * The queue is Vyukov's bounded one: a cell carries the number of the turn that it is ready for.
- * Who finds a cell that another is still busy with goes away with nothing. */
+ * The queue is Vyukov's bounded one: a cell carries the number of the turn that it is ready for. A
+ * thread that finds a cell in use by another gives up. */
 #include <string.h>
 
 #include "watcher.h"

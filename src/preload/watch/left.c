@@ -1,8 +1,8 @@
-/* left.c - the segments of processes that died and that nobody has read: how many may stay.
+/* left.c - the segments of processes that died, not read yet: how many may stay.
  *
  * A service that crashes again and again would fill /dev/shm with them. So a process that is about
- * to make a segment there looks at the names of those that are there, and removes the oldest one
- * of a process that is gone when there are more than LEFT_MAX such. */
+ * to make a segment there looks at the names of those that are there, and removes the oldest one of
+ * a process that is gone when there are more than LEFT_MAX such. */
 #include <errno.h>
 #include <string.h>
 

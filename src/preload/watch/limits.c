@@ -11,7 +11,7 @@
 #include "watcher.h"
 
 #define PART        16           /* of what the program allows itself may be ours */
-#define LOCKED_MOST (64ul << 20) /* what is made accessible of locked memory is there at once */
+#define LOCKED_MOST (64ul << 20) /* locked memory is resident as soon as it is accessible */
 
 static void retreat(uint64_t allowed, uint64_t most, bool locked)
 {

@@ -1,9 +1,9 @@
-/* others.c - functions of tcmalloc and mimalloc that take a block, whoever made it.
+/* others.c - functions of tcmalloc and mimalloc that take a block of any allocator.
  *
  * A program may give a block of malloc's to mi_free or tc_realloc. A sampled one is no block of the
  * allocator's: it would crash. Those functions are not exported (programs ask by weak references
- * which allocator they have) but redirected (redirect.c), and pass on what is not ours. The blocks
- * that they make are not sampled. */
+ * which allocator they have) but redirected (redirect.c), and forward blocks that are not ours. The
+ * blocks that they make are not sampled. */
 #include "watcher.h"
 
 /* RELEASES(name): of any arguments behind the block, which are not looked at. */

@@ -26,8 +26,8 @@ static volatile bool clock_withheld;
 /* ---- small things ---- */
 
 /* Not where it would be one of the last mappings that the process may have: the heap could not grow
- * then. Two more than needed are made for a moment, by one page of another kind amid the last ones.
- */
+ * then. Two more than needed are made for a moment, by one page of another kind among the last
+ * ones. */
 void *watch_map(size_t bytes)
 {
     size_t whole = (bytes + PAGE - 1) & ~(PAGE - 1);
@@ -217,8 +217,8 @@ static void read_file(const char *path, char *to, size_t room)
     sys_close((int)fd);
 }
 
-/* Whether code may be written without anybody minding: one thread, no filter of system calls (which
- * may kill for it). */
+/* Whether code may be written safely: one thread, no filter of system calls (which may kill for
+ * it). */
 static bool may_write_code(void)
 {
     extern char __libc_single_threaded __attribute__((weak));
@@ -397,7 +397,7 @@ void watch_ending(uint32_t state, uint32_t status)
         segment_unlink();
 }
 
-/* The handlers of quick_exit cannot add anything that somebody would miss. */
+/* The handlers of quick_exit cannot add anything that matters. */
 void guest_ending(int status, bool handlers)
 {
     (void)handlers;

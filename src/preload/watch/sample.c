@@ -2,8 +2,8 @@
  *
  * Reached from entry.c (rsp and rbp of the caller in sp and bp). A call that makes a block and was
  * not hit after all, or whose sample finds no room, goes on to the allocator behind us as if we
- * were not there. A sampled block ends exactly once: whoever exchanges its address for 0 has ended
- * it. */
+ * were not there. A sampled block ends exactly once: the thread that exchanges its address for 0
+ * has ended it. */
 #include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -115,7 +115,7 @@ static void *dropped(uint64_t *counter, uint64_t weight)
     return 0;
 }
 
-/* Where the block is to be; the sample is told its memory. 0: not guarded. */
+/* Where the block is to be; the sample receives its memory. 0: not guarded. */
 static uint64_t take_guarded(const struct call *c, struct sample *s, uint32_t index)
 {
     uint32_t share = __atomic_load_n(&watcher.segment->settings.guard_share, __ATOMIC_RELAXED);
@@ -164,7 +164,7 @@ static void probes_sample(const struct sample *s, uint64_t address)
 }
 
 /* Fills and enters a sample whose memory is there. The site is held from here on. The address makes
- * it live: a fork copies what is there at that moment, and cancelled threads leave it. */
+ * it live: a fork copies the state of that moment, and cancelled threads leave it. */
 static void enter(struct sample *s, uint32_t index, uint64_t address, const struct call *c,
                   uint32_t site, uint64_t now)
 {
@@ -311,7 +311,7 @@ static void bad_free(const struct found *f, uint64_t sp, uint64_t bp)
         e.freed_ns = last.freed_ns;
         e.freed_tid = last.freed_tid;
     }
-    error_tell(&e);
+    error_report(&e);
     error_consequence();
 }
 
@@ -329,7 +329,7 @@ static void damaged(const struct found *f, const struct sample *s, uint64_t at, 
     e.address = f->address;
     if (f->guard)
         e.flags |= MLW_WATCH_ERROR_GUARDED;
-    error_tell(&e);
+    error_report(&e);
     error_consequence();
 }
 
@@ -381,7 +381,8 @@ static bool end(const struct found *f, struct sample *s, uint32_t kind, uint64_t
                            : pad_damage(f->address + s->size, f->block.start + f->block.room);
     if (unlikely(at))
         damaged(f, s, at, sp, bp);
-    if (unlikely(watcher.off || !watch_wiped.joined)) { /* no segment of its own: nobody counts */
+    if (unlikely(watcher.off ||
+                 !watch_wiped.joined)) { /* no segment of its own: nothing is counted */
         if (!f->guard)
             blocks_give(s->class_, s->index, f->block.room);
         return true;

@@ -4,7 +4,7 @@
  * page is written to only after the kernel has been asked to put it there, CHUNK bytes at a time;
  * what it refuses stays unwritten, and the program goes on. No descriptor is kept, except of a
  * memfd, by which alone readers find it; the program may close that. The mapping alone keeps the
- * lock by which others know that the file is somebody's. */
+ * lock that marks the file as in use. */
 #include <errno.h>
 #include <string.h>
 #include <sys/file.h>
@@ -89,7 +89,7 @@ static void *map_file(long fd, uint64_t bytes, bool keep)
             }
         return (void *)p;
     }
-    /* more than once: somebody may just be asking */
+    /* more than once: another process may be checking the lock */
     for (unsigned i = 0; i < 8 && !sys_is_error(p) && !segment.held; i++)
         segment.held = !sys_flock((int)fd, LOCK_EX | LOCK_NB);
     sys_close((int)fd);

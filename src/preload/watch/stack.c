@@ -5,8 +5,8 @@
  * anew, and every cache is void. An id says in which turn it was made, so a node that is gone is
  * noticed, and the stack is then taken once more.
  *
- * An unwinder keeps caches for one thread. There are POOL of them for all threads: a thread looks
- * first at the one that its address chooses, and takes any that nobody is busy with. */
+ * An unwinder keeps caches for one thread. There are POOL of them for all threads: a thread tries
+ * first the one that its address chooses, then takes any free one. */
 #include <string.h>
 
 #include "../unwind_impl.h"
@@ -156,8 +156,8 @@ void unwind_host_node(void *ctx, uint32_t id, uint32_t parent, uint64_t pc, uint
 
 void unwind_host_truncated(void) {}
 
-/* Modules announced before there is a segment, or in the segment of who forked us, are written
- * again from here. */
+/* Modules announced before there is a segment, or in the segment of our parent, are written again
+ * from here. */
 struct known_module {
     volatile uint32_t state; /* enum mlw_watch_module_state; 0: none */
     uint32_t build_id_bytes;

@@ -3,7 +3,7 @@
  * A site is a call stack that samples share. It is found by its hash in one of two sets of WAYS
  * entries; an entry that nothing live holds can be given to another stack, the longest unused one
  * first. `refs` decides: a lookup holds an entry before it looks at the stack in it, and a writer
- * takes it by turning 0 into WRITING, so nobody ever sees a stack change under a hold. */
+ * takes it by turning 0 into WRITING, so a stack never changes under a hold. */
 #include <string.h>
 
 #include "watcher.h"
@@ -249,7 +249,7 @@ uint32_t tables_site_given(uint32_t index) { return tables.site[index].given; }
 uint32_t tables_rest(void)
 {
     struct site *rest = &tables.site[tables.sites];
-    if (!rest->version) /* whoever is here at the same time writes the same */
+    if (!rest->version) /* concurrent threads write the same value */
         mirror_new_site(tables.sites);
     __atomic_fetch_add(&rest->refs, 1, __ATOMIC_ACQUIRE);
     count(&watcher.segment->counters.crowded, 1);

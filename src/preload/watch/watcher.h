@@ -16,15 +16,15 @@
  *   left.c     files of processes that died: a bound on them
  *   process.c  joining, fork, the end; the environment
  *   limits.c   address space and locked memory, where the program limits them for itself
- *   confine.c  seccomp: what is prepared before no system call may be made any more
+ *   confine.c  seccomp: preparations before system calls are forbidden
  *   fault.c    SIGSEGV: ours and the program's own handler
- *   error.c    memory errors, told through the segment or on stderr
+ *   error.c    memory errors, reported through the segment or on stderr
  *   probe.h    the USDT probes
  *
  * Threads: everything may be called by any thread and in any signal handler, also one that
- * interrupted the same function. Nothing waits: where two meet, one goes another way. What
- * the program sees (which block is live) is decided on private memory, which a fork copies as of
- * one moment; the segment is only written. */
+ * interrupted the same function. Nothing waits: where two meet, one goes another way. What the
+ * program sees (which block is live) is decided on private memory, which a fork copies as of one
+ * moment; the segment is only written. */
 #ifndef MALLOW_PRELOAD_WATCH_WATCHER_H
 #define MALLOW_PRELOAD_WATCH_WATCHER_H
 
@@ -48,7 +48,7 @@
 /* In a page of its own that the kernel wipes in the child of a fork. */
 struct watch_wiped {
     volatile uint32_t joined; /* 0: this process has not joined (or given up) yet */
-    volatile uint32_t waking; /* somebody is inside watch_wake */
+    volatile uint32_t waking; /* a thread is inside watch_wake */
     uint8_t rest[4096 - 8];   /* nothing else may be in that page */
 };
 _Static_assert(sizeof(struct watch_wiped) == 4096, "a page");
@@ -73,7 +73,7 @@ struct watcher {
         uint64_t bytes;
     } plan;
     uint64_t terminal_dev, terminal_ino;
-    uint32_t session_keeper; /* pid of who made the session's directory; 0: none */
+    uint32_t session_keeper; /* pid of the maker of the session's directory; 0: none */
     bool in_session;         /* the segment lies in the session's directory */
 };
 extern HIDDEN struct watcher watcher;
@@ -89,9 +89,9 @@ HIDDEN void watch_say(const char *text, size_t n);
 HIDDEN void watch_trouble(uint32_t bits);
 /* Zero-filled private memory for ever; NULL when refused. */
 HIDDEN void *watch_map(size_t bytes);
-/* Whether somebody will read the error table. */
+/* Whether the error table has a reader. */
 HIDDEN bool watch_has_reader(void);
-/* The end: state EXITED or EXEC; the file goes when nobody waits for it. */
+/* The end: state EXITED or EXEC; the file is removed when no reader waits for it. */
 HIDDEN void watch_ending(uint32_t state, uint32_t status);
 /* A decimal or hexadecimal number at `to`; returns its end. */
 HIDDEN char *watch_decimal(char *to, uint64_t v);
@@ -112,7 +112,7 @@ extern HIDDEN TLS struct watch_thread watch_thread;
 HIDDEN uint32_t watch_tid(void);
 
 /* Takes what one thread may have at a time, if it is free (the word is 0), or if the thread that
- * has it is gone: cancelled amid it. */
+ * has it is gone: cancelled in the middle of it. */
 enum watch_claim { CLAIM_BUSY = 0, CLAIM_FREE, CLAIM_LEFT };
 HIDDEN enum watch_claim watch_claim_left(volatile uint32_t *word, uint32_t holder);
 static inline __attribute__((always_inline, unused)) enum watch_claim
@@ -147,8 +147,8 @@ HIDDEN bool others_redirect(void);
 
 HIDDEN uint64_t draw_random(uint64_t *state);
 /* A call for `size` bytes made `left` borrow: whether it is sampled. Draws the next gap; *gap: the
- * one that led here; *with: the period that this one was drawn with; *drawn: what was allocated
- * since the last look. */
+ * one that led here; *with: the period that this one was drawn with; *drawn: bytes allocated since
+ * the last look. */
 HIDDEN bool draw_hit(struct watch_thread *t, uint64_t size, uint32_t epoch, uint64_t period,
                      uint64_t *gap, uint64_t *with, uint64_t *drawn);
 /* Exponentially distributed with that mean (1..2^40), rounded down; random: 64 random bits. */
@@ -176,7 +176,7 @@ struct block {
 HIDDEN bool blocks_reserve(uint32_t blocks_max, uint64_t keep_bytes);
 /* False: no room. bytes: from the start of the memory, alignment slack included. */
 HIDDEN bool blocks_take(uint64_t bytes, struct block *b);
-/* Nobody uses it any more; used_bytes of it may have been written to. */
+/* It is no longer used; used_bytes of it may have been written to. */
 HIDDEN void blocks_dirty(uint32_t class_, uint32_t index, uint64_t used_bytes);
 HIDDEN void blocks_give(uint32_t class_, uint32_t index, uint64_t used_bytes);
 /* The memory that holds address, which is in the range: false when it is no block's (never handed
@@ -187,8 +187,8 @@ HIDDEN uint32_t blocks_owner(const struct block *b);
 HIDDEN void blocks_own(const struct block *b, uint32_t sample);
 /* The part of the range that guard.c may divide. */
 HIDDEN uint64_t blocks_guard_area(uint64_t *bytes);
-/* The program wants the addresses: what was never used is given back, but for `keep` bytes in all.
- */
+/* The program wants the addresses: memory that was never used is returned, except `keep` bytes in
+ * all. */
 HIDDEN void blocks_retreat(uint64_t keep);
 HIDDEN uint64_t blocks_kept(void);
 /* No more can be had soon: so much of each smaller class is made ready now. */
@@ -199,7 +199,7 @@ HIDDEN void blocks_prepare(void);
 enum guard_state { GUARD_FREE = 0, GUARD_LIVE = 1, GUARD_FREED = 2 };
 struct guard_slot {
     volatile uint32_t state; /* enum guard_state */
-    volatile uint32_t told;  /* an error of this block has been told */
+    volatile uint32_t told;  /* an error of this block has been reported */
     uint32_t sample;         /* while LIVE */
     uint32_t pages;          /* accessible, from `first` */
     uint64_t first;          /* address of the first accessible page */
@@ -295,9 +295,9 @@ HIDDEN void stack_prepare(void); /* every unwinder that there may be, while memo
 /* Makes and maps a segment with the tables of watcher.plan, and sets where they are; NULL: not to
  * be had. */
 HIDDEN struct mlw_watch *segment_make(const char *session);
-/* Whether somebody holds the file or directory: a process its segment, who reads a session that.
- * Ids of processes say nothing of those in other namespaces; locks do, and they end with the
- * process. directory: where the name begins, AT_FDCWD for a whole path. */
+/* Whether the file or directory is held: a process holds its segment, a reader its session's
+ * directory. Process ids mean nothing in other namespaces; locks do, and they end with the process.
+ * directory: where the name begins, AT_FDCWD for a whole path. */
 HIDDEN bool segment_is_held(int directory, const char *name);
 /* Removes the name of the file, when it has one. */
 HIDDEN void segment_unlink(void);
@@ -367,8 +367,8 @@ struct error_facts {
     uint32_t allocated_tid, freed_tid;
     const struct mlw_watch_stack *access, *allocation, *release; /* NULL: not known */
 };
-/* Tells it: the segment, the probe, and stderr where nobody reads. */
-HIDDEN void error_tell(const struct error_facts *f);
+/* Reports it: to the segment, the probe, and stderr if the segment has no reader. */
+HIDDEN void error_report(const struct error_facts *f);
 /* After an error that a call found: dies when that was asked for. */
 HIDDEN void error_consequence(void);
 HIDDEN bool error_is_fatal(void);

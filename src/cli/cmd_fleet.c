@@ -1,0 +1,191 @@
+/* cmd_fleet.c - `mallow fleet`: recordings of many processes on many hosts in one store. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/fleet_load.h"
+
+struct fleet_cli {
+    const char *store, *host, *service, *build_id, *since, *until;
+    struct option_texts labels;
+    int by;
+    uint64_t top;
+    bool json, sql;
+    struct view_options view; /* of names */
+};
+
+#define AT(field) offsetof(struct fleet_cli, field)
+
+static const struct option_spec specs[] = {
+    {0, "store", OPTION_TEXT, AT(store), "FILE", "the store (needed)", .completion = VALUE_FILE},
+    {0, "host", OPTION_TEXT, AT(host), "HOST",
+     "load: what the host is called (default: as recorded); report: only this host"},
+    {0, "service", OPTION_TEXT, AT(service), "SERVICE",
+     "load: what the service is called (default: the program's name); report: only this service"},
+    {0, "label", OPTION_TEXTS, AT(labels), "KEY=VALUE",
+     "load: put this label on each process; report: only processes with it; may be repeated"},
+    {0, "build-id", OPTION_TEXT, AT(build_id), "ID",
+     "report: only programs whose build-id begins with these hexadecimal digits"},
+    {0, "since", OPTION_TEXT, AT(since), "TIME",
+     "report: only processes that started then or later: 2026-11-22, 2026-11-22T20:15 (UTC), "
+     "@SECONDS since 1970, or a duration before now"},
+    {0, "until", OPTION_TEXT, AT(until), "TIME", "report: only processes that started before"},
+    {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
+     "report: order call sites by this figure (default peak)"},
+    {'n', NULL, OPTION_COUNT, AT(top), "N", "report: show N call sites (default 10; in JSON 1000)",
+     1, UINT32_MAX},
+    {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
+    {0, "sql", OPTION_FLAG, AT(sql), NULL, "report: print the query instead of its answer"},
+    VIEW_LOOK_SPECS(struct fleet_cli, view),
+    VIEW_DEBUG_SPECS(struct fleet_cli, view),
+    OPTION_END,
+};
+
+static int run_init(const struct command *self, const struct fleet_cli *cli, char **operands,
+                    int count)
+{
+    struct error err;
+    bool existed;
+    (void)operands, (void)count;
+    if (fleet_create(cli->store, &existed, &err))
+        return command_fail(self, &err);
+    if (existed)
+        command_warn(self, "%s is a store already; it stays as it is", cli->store);
+    return EXIT_DONE;
+}
+
+/* The labels given; to be freed. False: a usage error was said. */
+static bool read_labels(const struct command *self, const struct fleet_cli *cli,
+                        struct fleet_label **labels)
+{
+    *labels = calloc(cli->labels.count + 1, sizeof **labels);
+    for (size_t i = 0; *labels && i < cli->labels.count; i++)
+        if (!fleet_parse_label(cli->labels.items[i], &(*labels)[i])) {
+            command_usage(self, "--label: '%s' is not KEY=VALUE", cli->labels.items[i]);
+            return false;
+        }
+    if (!*labels)
+        command_usage(self, "out of memory");
+    return *labels != NULL;
+}
+
+static int run_load(const struct command *self, const struct fleet_cli *cli, char **paths,
+                    int count)
+{
+    struct error err;
+    struct fleet_label *labels;
+    int status = EXIT_USAGE;
+    if (!count)
+        return command_usage(self, "load needs recordings, or directories of them");
+    if (read_labels(self, cli, &labels)) {
+        struct fleet_store *store = fleet_open(cli->store, &err);
+        const struct fleet_load_cli how = {.view = &cli->view,
+                                           .json = cli->json,
+                                           .load = {.host = cli->host,
+                                                    .service = cli->service,
+                                                    .labels = labels,
+                                                    .label_count = cli->labels.count,
+                                                    .look = view_look(&cli->view)}};
+        status =
+            store ? fleet_load_paths(self, store, &how, paths, count) : command_fail(self, &err);
+        fleet_close(store);
+    }
+    free(labels);
+    return status;
+}
+
+static int read_time(const struct command *self, const char *option, const char *text,
+                     int64_t *time_ns)
+{
+    if (!text || fleet_parse_time(text, time_ns))
+        return 0;
+    return command_usage(self,
+                         "%s: '%s' is no time like 2026-11-22, 2026-11-22T20:15, @1795378500 or "
+                         "24h",
+                         option, text);
+}
+
+static int read_selection(const struct command *self, const struct fleet_cli *cli,
+                          struct fleet_selection *of)
+{
+    *of = (struct fleet_selection){
+        .host = cli->host, .service = cli->service, .build_id = cli->build_id};
+    for (const char *c = cli->build_id; c && *c; c++)
+        if (!isxdigit((unsigned char)*c))
+            return command_usage(self, "--build-id: '%s' are no hexadecimal digits", cli->build_id);
+    if (cli->labels.count > FLEET_LABELS)
+        return command_usage(self, "--label: at most %u of them", FLEET_LABELS);
+    for (; of->label_count < cli->labels.count; of->label_count++)
+        if (!fleet_parse_label(cli->labels.items[of->label_count], &of->labels[of->label_count]))
+            return command_usage(self, "--label: '%s' is not KEY=VALUE",
+                                 cli->labels.items[of->label_count]);
+    const int status = read_time(self, "--since", cli->since, &of->since_ns);
+    return status ? status : read_time(self, "--until", cli->until, &of->until_ns);
+}
+
+static int run_report(const struct command *self, const struct fleet_cli *cli, char **operands,
+                      int count)
+{
+    struct error err;
+    struct fleet_selection of;
+    if (count)
+        return command_usage(self, "report takes no file: '%s'; 'load' does", operands[0]);
+    int status = read_selection(self, cli, &of);
+    if (status)
+        return status;
+    const struct fleet_question q = {
+        .where = cli->store, .by = (enum metric)cli->by, .top = cli->top, .json = cli->json};
+    struct fleet_store *store = fleet_open(cli->store, &err);
+    status =
+        store ? (cli->sql ? fleet_report_sql : fleet_report)(stdout, store, &of, &q, &err) : -1;
+    fleet_close(store);
+    return status ? command_fail(self, &err) : command_finish(self);
+}
+
+static const struct action {
+    const char *name;
+    int (*run)(const struct command *self, const struct fleet_cli *cli, char **operands, int count);
+} actions[] = {{"init", run_init}, {"load", run_load}, {"report", run_report}};
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    const struct fleet_cli *cli = options;
+    if (!cli->store)
+        return command_usage(self, "which store? --store FILE is needed");
+    if (strstr(cli->store, "://"))
+        return command_usage(self,
+                             "--store: '%s' is a server; this build has the embedded store only: "
+                             "give it a file, FILE.sqlite",
+                             cli->store);
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (!strcmp(operands[0], actions[i].name))
+            return actions[i].run(self, cli, operands + 1, operand_count - 1);
+    return command_usage(self, "there is no '%s'; there are init, load and report", operands[0]);
+}
+
+static const struct fleet_cli defaults = {.view = VIEW_DEFAULTS};
+
+const struct command command_fleet = {
+    .name = "fleet",
+    .summary = "keep recordings of many hosts in one store, and ask about all",
+    .operands = "init|load|report [FILE|DIRECTORY]...",
+    .description =
+        "Keeps what 'mallow report' says of each process in a store, one file of SQLite:\n"
+        "\n"
+        "  init    makes the store\n"
+        "  load    adds every process of recordings; what is there already stays\n"
+        "  report  says which call sites hold most, over all processes or some\n"
+        "\n"
+        "Equal call paths are one, whatever the host and the load address. Names are\n"
+        "looked up by 'load', so load where the programs and their debug information are.\n"
+        "A load that was killed is repeated as it was: nothing is counted twice.",
+    .options = specs,
+    .defaults = &defaults,
+    .options_bytes = sizeof(struct fleet_cli),
+    .min_operands = 1,
+    .max_operands = -1,
+    .flags = COMMAND_FILES,
+    .run = run,
+};

@@ -1,0 +1,125 @@
+#include "cli/fleet_load.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/human.h"
+#include "base/text.h"
+
+#define DEEPEST 64u /* directories in each other */
+
+struct loading {
+    const struct command *self;
+    struct fleet_store *store;
+    const struct fleet_load_cli *how;
+    struct symbols *symbols;
+    struct fleet_loaded sum;
+    uint64_t files, failed;
+    bool stop; /* the store is what failed */
+};
+
+static void load_file(struct loading *l, const char *path)
+{
+    struct error err;
+    struct fleet_loaded loaded = {0};
+    struct trace *t = view_open(path, report_columns(), 0, &err);
+    l->files++;
+    if (!t) {
+        l->failed++;
+        command_fail(l->self, &err);
+        return;
+    }
+    if (fleet_load(l->store, t, l->symbols, &l->how->load, &loaded, &err)) {
+        l->failed++;
+        l->stop = fleet_broken(l->store);
+        error_prefix(&err, "%s", path);
+        command_fail(l->self, &err);
+    } else {
+        l->sum.added += loaded.added;
+        l->sum.replaced += loaded.replaced;
+        l->sum.present += loaded.present;
+        if (loaded.added || loaded.replaced)
+            view_tell_losses(l->self, path, t);
+    }
+    trace_close(t);
+}
+
+static int wanted(const struct dirent *e) { return *e->d_name != '.'; }
+
+static bool is_recording(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 4 && !strcmp(name + n - 4, ".mlw");
+}
+
+static void load_directory(struct loading *l, const char *path, unsigned depth)
+{
+    struct dirent **entries;
+    const int n = depth < DEEPEST ? scandir(path, &entries, wanted, alphasort) : -1;
+    if (n < 0) {
+        l->failed++;
+        command_warn(l->self, "cannot read the directory %s: %s", path,
+                     strerror(depth < DEEPEST ? errno : ELOOP));
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        char *name = NULL;
+        struct stat st;
+        if (asprintf(&name, "%s/%s", path, entries[i]->d_name) < 0) {
+            name = NULL;
+            l->stop = true;
+            l->failed++;
+        }
+        /* links below a directory are not followed */
+        if (name && !l->stop && !lstat(name, &st)) {
+            if (S_ISDIR(st.st_mode))
+                load_directory(l, name, depth + 1);
+            else if (S_ISREG(st.st_mode) && is_recording(name))
+                load_file(l, name);
+        }
+        free(name);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+static void say(const struct loading *l)
+{
+    char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], k[HUMAN_TEXT_BYTES];
+    if (l->how->json)
+        text_printf(stdout,
+                    "{\"schema\":1,\"files\":%" PRIu64 ",\"failed_files\":%" PRIu64
+                    ",\"added_processes\":%" PRIu64 ",\"replaced_processes\":%" PRIu64
+                    ",\"present_processes\":%" PRIu64 "}\n",
+                    l->files, l->failed, l->sum.added, l->sum.replaced, l->sum.present);
+    else
+        text_printf(stdout, "%s processes added, %s replaced, %s in the store already\n",
+                    human_count(n, l->sum.added), human_count(m, l->sum.replaced),
+                    human_count(k, l->sum.present));
+}
+
+int fleet_load_paths(const struct command *self, struct fleet_store *store,
+                     const struct fleet_load_cli *how, char **paths, int count)
+{
+    struct error err;
+    struct loading l = {
+        .self = self, .store = store, .how = how, .symbols = view_symbols(how->view, &err)};
+    if (!l.symbols)
+        return command_fail(self, &err);
+    for (int i = 0; i < count && !l.stop; i++) {
+        struct stat st;
+        if (!stat(paths[i], &st) && S_ISDIR(st.st_mode))
+            load_directory(&l, paths[i], 0);
+        else
+            load_file(&l, paths[i]);
+    }
+    symbols_free(l.symbols);
+    say(&l);
+    const int status = command_finish(self);
+    return status ? status : l.failed ? EXIT_FAILED : EXIT_DONE;
+}

@@ -1,0 +1,100 @@
+/* fleet.h - recordings of many processes on many hosts in one store, and questions about all of
+ * them.
+ *
+ * Owns: what a store knows of a process, which stacks of different processes are the same, and the
+ * questions. A stack is the same on every host, in every recording and at every load address: its
+ * frames are compared by build-id and offset. Names are looked up while a recording is loaded.
+ * Refuses: opening recordings, terminals (see cli/), and how rows are kept (see store.h).
+ *
+ * Functions return 0, or -1 with *err set. One thread at a time for a struct fleet_store; any
+ * number of processes may have a store open, of which one loads at a time and others wait. */
+#ifndef MALLOW_FLEET_FLEET_H
+#define MALLOW_FLEET_FLEET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analyse/figures.h"
+#include "base/error.h"
+#include "report/look.h"
+#include "symbol/symbol.h"
+#include "trace/trace.h"
+
+struct fleet_store;
+
+/* A new store at `where`, or one that is there already (*existed). What is there and is no store
+ * stays as it is, and is an error. */
+int fleet_create(const char *where, bool *existed, struct error *err);
+/* NULL with *err: nothing there, no store, or one of another version. */
+struct fleet_store *fleet_open(const char *where, struct error *err);
+void fleet_close(struct fleet_store *store); /* NULL is fine */
+
+/* ---- loading ---- */
+
+struct fleet_label {
+    const char *key, *value; /* neither NULL */
+    size_t key_bytes;        /* of key, which need not end there */
+};
+
+struct fleet_load_options {
+    const char *host;    /* NULL: as recorded */
+    const char *service; /* NULL: the program's base name */
+    const struct fleet_label *labels;
+    size_t label_count;
+    struct names_look look;
+};
+
+struct fleet_loaded { /* processes */
+    uint64_t added, replaced, present;
+};
+
+/* Adds every process of a recording, all of them or none. One that is in the store with the same
+ * content is left as it is; one that has grown since takes the place of its former state. A process
+ * is the same by host, start and process id, however its file is called. The trace must be open
+ * with report_columns(). symbols NULL: no names. */
+int fleet_load(struct fleet_store *store, struct trace *t, struct symbols *symbols,
+               const struct fleet_load_options *options, struct fleet_loaded *loaded,
+               struct error *err);
+
+/* After a failure of fleet_load: it was the store that failed (it is full, it cannot be written),
+ * not the recording. */
+bool fleet_broken(const struct fleet_store *store);
+
+/* ---- questions ---- */
+
+#define FLEET_LABELS 16u
+
+struct fleet_selection { /* NULL and 0: every process. Texts are the caller's */
+    const char *host, *service;
+    const char *build_id; /* its first hexadecimal digits */
+    int64_t since_ns;     /* started then or later, ns since 1970 */
+    int64_t until_ns;     /* started before; 0: no bound */
+    struct fleet_label labels[FLEET_LABELS];
+    size_t label_count;
+};
+
+/* A time as people write it: 2026-11-22, 2026-11-22T20:15[:30] (UTC), @SECONDS since 1970, or a
+ * duration before now. */
+bool fleet_parse_time(const char *text, int64_t *realtime_ns);
+/* KEY=VALUE as a label. */
+bool fleet_parse_label(const char *text, struct fleet_label *label);
+/* TERM,TERM,... with TERM one of host= service= build-id= since= until= label.KEY=; "all": every
+ * process. `text` is cut into pieces, which the selection refers to. */
+int fleet_parse_selection(char *text, struct fleet_selection *s, struct error *err);
+
+struct fleet_question {
+    const char *where; /* the store's name, for the document */
+    enum metric by;
+    uint64_t top; /* sites shown; 0: 10 in text, 1000 in JSON */
+    bool json;
+};
+
+/* Which call sites hold most, over all processes selected. */
+int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                 const struct fleet_question *q, struct error *err);
+/* The query of fleet_report as one statement of SQL, with a line end. */
+int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                     const struct fleet_question *q, struct error *err);
+
+#endif

@@ -1,0 +1,424 @@
+/* load.c - a recording as rows of a store: what is the same everywhere, and what it is called. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/sites.h"
+#include "base/strings.h"
+#include "fleet/hash.h"
+#include "fleet/store.h"
+#include "report/json.h"
+#include "report/names.h"
+#include "report/select.h"
+
+#define NODE_FLAGS (MLW_NODE_EXACT | MLW_NODE_TRUNCATED)
+
+struct site_node {  /* of the forest of sites */
+    uint64_t path;  /* identity of the frames from here outward, without hidden ones */
+    uint64_t named; /* of them, known names */
+};
+
+struct load {
+    struct fleet_store *store;
+    const struct fleet_load_options *options;
+    const struct trace_info *info;
+    const struct trace_image *image;
+    struct names *names;
+    const struct model *model;
+    struct sites sites;
+    struct site_node *site; /* [sites.frame_count + 1] */
+    uint64_t *frame;        /* [names_count] identities; 0: not in the store yet */
+    uint64_t *stack;        /* [image->stacks + 1] the same of nodes */
+    uint32_t *path;         /* [image->stacks + 1] scratch */
+    char **build_id;        /* [image->module_count] digits */
+    struct strings locations;
+    int64_t process;
+};
+
+static int no_memory(struct error *err) { return error_set(err, ERROR_MEMORY, "out of memory"); }
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static const char *program(const struct trace_image *m)
+{
+    return m->exe && *m->exe ? m->exe : m->command && m->command[0] ? m->command[0] : "?";
+}
+
+static uint64_t hash_text(uint64_t h, const char *text)
+{
+    return hash_bytes(h, text ? text : "", text ? strlen(text) : 0);
+}
+
+/* ---- which process ---- */
+
+static const char *host_of(const struct load *l)
+{
+    return l->options->host ? l->options->host : l->info->host ? l->info->host : "";
+}
+
+static const char *service_of(const struct load *l)
+{
+    return l->options->service ? l->options->service : base_name(program(l->image));
+}
+
+static uint64_t process_key(const struct load *l)
+{
+    const struct trace_image *m = l->image;
+    uint64_t h = hash_text(1, host_of(l));
+    h = hash_mix(h, l->info->start_realtime_ns);
+    h = hash_mix(h, m->id);
+    h = hash_mix(h, m->pid);
+    h = hash_mix(h, m->start_ns);
+    for (const char *const *arg = m->command; arg && *arg; arg++)
+        h = hash_text(h, *arg);
+    if (!l->info->start_realtime_ns) { /* a foreign trace: its content is all there is */
+        h = hash_mix(h, m->calls);
+        h = hash_mix(h, m->end_ns);
+    }
+    return hash_end(h);
+}
+
+static uint64_t process_content(const struct load *l)
+{
+    const struct trace_image *m = l->image;
+    uint64_t h = hash_text(2, service_of(l));
+    h = hash_mix(h, m->calls);
+    h = hash_mix(h, m->lost_calls);
+    h = hash_mix(h, m->end_ns);
+    h = hash_mix(h, m->complete);
+    for (size_t i = 0; i < l->options->label_count; i++) {
+        h = hash_bytes(h, l->options->labels[i].key, l->options->labels[i].key_bytes);
+        h = hash_text(h, l->options->labels[i].value);
+    }
+    return hash_end(h);
+}
+
+/* Digits of each module's build-id. */
+static int read_build_ids(struct load *l, struct error *err)
+{
+    l->build_id = calloc((size_t)l->image->module_count + 1, sizeof *l->build_id);
+    for (uint32_t i = 0; l->build_id && i < l->image->module_count; i++) {
+        const struct trace_module *m = &l->image->modules[i];
+        char *digits = malloc(m->build_id_bytes * 2 + 1);
+        l->build_id[i] = digits;
+        if (!digits)
+            return no_memory(err);
+        *digits = 0;
+        for (size_t k = 0; k < m->build_id_bytes; k++)
+            sprintf(digits + 2 * k, "%02x", m->build_id[k]);
+    }
+    return l->build_id ? 0 : no_memory(err);
+}
+
+static int put_process(struct load *l, struct error *err)
+{
+    const struct trace_image *m = l->image;
+    const struct model_totals *t = model_totals(l->model);
+    const char *build = "";
+    struct buffer command = {0};
+    for (uint32_t i = m->module_count; i-- > 0;)
+        if (m->exe && m->modules[i].path && !strcmp(m->modules[i].path, m->exe))
+            build = l->build_id[i];
+    buffer_append_char(&command, '[');
+    for (const char *const *arg = m->command; arg && *arg; arg++) {
+        buffer_append_text(&command, arg == m->command ? "" : ",");
+        json_quote(&command, *arg);
+    }
+    buffer_append_char(&command, ']');
+    const struct store_process p = {
+        .key = process_key(l),
+        .content = process_content(l),
+        .host = host_of(l),
+        .service = service_of(l),
+        .build_id = build,
+        .exe = program(m),
+        .allocator = m->allocator,
+        .command = buffer_text(&command),
+        .start_ns = l->info->start_realtime_ns + m->start_ns,
+        .end_ns = l->info->start_realtime_ns + m->end_ns,
+        .pid = m->pid,
+        .ppid = m->ppid,
+        .complete = m->complete,
+        .events = t->events,
+        .lost_events = m->lost_calls,
+        .requested_bytes = t->requested_bytes,
+        .peak_time_ns = t->peak_time_ns > m->start_ns ? t->peak_time_ns - m->start_ns : 0,
+        .stacks = model_distinct_stacks(l->model),
+        .figures = {.calls = t->allocations,
+                    .allocated_bytes = t->requested_bytes,
+                    .peak_bytes = t->peak_bytes,
+                    .peak_blocks = t->peak_blocks,
+                    .end_bytes = t->live_bytes,
+                    .end_blocks = t->live_blocks,
+                    .temporary = t->temporary}};
+    int status =
+        buffer_failed(&command) ? no_memory(err) : store_process(l->store, &p, &l->process, err);
+    buffer_release(&command);
+    for (size_t i = 0; i < l->options->label_count && !status; i++)
+        status = store_label(l->store, l->process, &l->options->labels[i], err);
+    for (uint32_t i = 0; i < m->module_count && !status; i++)
+        status = store_module(l->store, l->process, l->build_id[i], m->modules[i].path, err);
+    return status;
+}
+
+/* ---- what people read ---- */
+
+static int put_frame(struct load *l, uint32_t id, struct buffer *json, struct error *err)
+{
+    if (l->frame[id])
+        return 0;
+    buffer_clear(json);
+    names_frame_json(names_frame(l->names, id), json);
+    if (buffer_failed(json))
+        return no_memory(err);
+    l->frame[id] = hash_end(hash_bytes(3, json->data, json->size_bytes));
+    return store_frame(l->store, &(struct store_frame){l->frame[id], buffer_text(json)}, err);
+}
+
+static uint64_t site_id(const struct load *l, uint32_t tip)
+{
+    if (!tip)
+        return 0;
+    const uint64_t outer = l->site[l->sites.parent[tip]].path;
+    return hash_end(hash_mix(hash_mix(4, outer), l->frame[l->sites.frame[tip]]));
+}
+
+/* As in report --json: which frame, of those shown, a person would look at. */
+static int64_t call_site(const struct load *l, uint32_t tip)
+{
+    int64_t i = 0, fallback = -1;
+    for (uint32_t at = tip; at; at = l->sites.parent[at]) {
+        const struct name_frame *f = names_frame(l->names, l->sites.frame[at]);
+        if (at != tip && f->hidden)
+            continue;
+        if (!f->wrapper && !f->cut)
+            return i;
+        if (fallback < 0 && f->role != ROLE_ALLOCATOR && !f->cut)
+            fallback = i;
+        i++;
+    }
+    return fallback < 0 ? 0 : fallback;
+}
+
+static int put_sites(struct load *l, struct error *err)
+{
+    const struct sites *s = &l->sites;
+    struct frame_source source = names_source(l->names, true);
+    source.hidden = NULL;
+    if (sites_build(&l->sites, l->model, &source, BY_PEAK, err))
+        return -1;
+    l->frame = calloc((size_t)names_count(l->names) + 1, sizeof *l->frame);
+    l->site = calloc((size_t)s->frame_count + 1, sizeof *l->site);
+    if (!l->frame || !l->site || names_failed(l->names))
+        return no_memory(err);
+    struct buffer json = {0};
+    int status = 0;
+    for (uint32_t i = 1; i <= s->frame_count && !status; i++) { /* callers come first */
+        const struct name_frame *f = names_frame(l->names, s->frame[i]);
+        const struct site_node *outer = &l->site[s->parent[i]];
+        status = put_frame(l, s->frame[i], &json, err);
+        l->site[i].path = outer->path;
+        l->site[i].named = outer->named + f->known;
+        if (f->hidden || status)
+            continue;
+        l->site[i].path = site_id(l, i);
+        status = store_site(
+            l->store, &(struct store_site){l->site[i].path, outer->path, l->frame[s->frame[i]], -1},
+            err);
+    }
+    for (size_t i = 0; i < s->count && !status; i++) {
+        const uint32_t tip = s->items[i].tip;
+        if (tip)
+            status = store_site(l->store,
+                                &(struct store_site){site_id(l, tip), l->site[s->parent[tip]].path,
+                                                     l->frame[s->frame[tip]], call_site(l, tip)},
+                                err);
+    }
+    buffer_release(&json);
+    return status;
+}
+
+/* ---- what is the same everywhere ---- */
+
+/* Where a frame is, whatever was loaded where. Code without a file is known by its name alone. */
+static struct store_location location(struct load *l, uint32_t node)
+{
+    const struct trace_image *m = l->image;
+    const struct trace_frame_node *n = &m->nodes[node];
+    struct store_location at = {.build_id = "", .module = "", .flags = n->flags & NODE_FLAGS};
+    uint64_t h = hash_mix(5, at.flags);
+    if (n->flags & MLW_NODE_TRUNCATED) {
+        h = hash_mix(h, 1);
+    } else if (n->module && n->module <= m->module_count) {
+        const struct trace_module *module = &m->modules[n->module - 1];
+        at.build_id = l->build_id[n->module - 1];
+        at.module = module->path ? module->path : "";
+        at.offset = n->pc - module->bias;
+        h = hash_mix(hash_text(h, *at.build_id ? at.build_id : at.module), at.offset);
+    } else {
+        const uint32_t *ids;
+        const size_t count = names_of(l->names, node, &ids);
+        const struct name_frame *f = count ? names_frame(l->names, ids[0]) : NULL;
+        h = hash_text(h, f && f->known ? f->function : "?");
+        h = hash_mix(h, f && f->known ? f->line : 0);
+    }
+    at.id = hash_end(h);
+    return at;
+}
+
+static int put_node(struct load *l, uint32_t node, struct error *err)
+{
+    const struct store_location at = location(l, node);
+    const uint32_t parent = l->image->nodes[node].parent;
+    const uint64_t outer = parent <= l->image->stacks ? l->stack[parent] : 0;
+    bool fresh;
+    if (!strings_id(&l->locations, &at.id, sizeof at.id, &fresh))
+        return no_memory(err);
+    if (fresh && store_location(l->store, &at, err))
+        return -1;
+    l->stack[node] = hash_end(hash_mix(hash_mix(6, outer), at.id));
+    return store_stack(l->store, &(struct store_stack){l->stack[node], outer, at.id, 0, 0}, err);
+}
+
+/* The node and its callers, as far as they are not there yet. */
+static int put_stack(struct load *l, uint32_t stack, struct error *err)
+{
+    size_t depth = 0;
+    for (uint32_t node = stack;
+         node && node <= l->image->stacks && !l->stack[node] && depth < l->image->stacks;
+         node = l->image->nodes[node].parent)
+        l->path[depth++] = node;
+    while (depth)
+        if (put_node(l, l->path[--depth], err))
+            return -1;
+    const uint32_t tip = l->sites.tip_of[stack];
+    return stack ? store_stack(l->store,
+                               &(struct store_stack){l->stack[stack], 0, 0, site_id(l, tip),
+                                                     l->site[tip].named + 1},
+                               err)
+                 : 0;
+}
+
+static int put_figures(struct load *l, struct error *err)
+{
+    const struct model_stack *stacks = model_stacks(l->model);
+    l->stack = calloc((size_t)l->image->stacks + 1, sizeof *l->stack);
+    l->path = malloc(((size_t)l->image->stacks + 1) * sizeof *l->path);
+    if (!l->stack || !l->path)
+        return no_memory(err);
+    for (uint32_t i = 0; i <= l->image->stacks; i++) {
+        struct figures f = {0};
+        if (!stacks[i].calls && !stacks[i].peak_blocks && !stacks[i].live_blocks &&
+            !stacks[i].temporary)
+            continue;
+        figures_add(&f, &stacks[i]);
+        if (put_stack(l, i, err) || store_figures(l->store, l->process, l->stack[i], &f, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- */
+
+static void release(struct load *l)
+{
+    for (uint32_t i = 0; l->build_id && i < l->image->module_count; i++)
+        free(l->build_id[i]);
+    free(l->build_id);
+    if (l->frame || l->sites.items)
+        sites_release(&l->sites);
+    free(l->site);
+    free(l->frame);
+    free(l->stack);
+    free(l->path);
+    strings_release(&l->locations);
+    names_free(l->names);
+}
+
+static int load_image(struct load *l, struct trace *t, uint32_t index, struct symbols *symbols,
+                      struct error *err)
+{
+    const struct model_filter everything = {0};
+    struct model *m = NULL;
+    l->names = names_new(symbols, l->image, err);
+    if (!l->names)
+        return -1;
+    names_set_look(l->names, &l->options->look);
+    int status = replay_image(t, index, &everything, &m, err);
+    l->model = m;
+    if (!status)
+        status = read_build_ids(l, err);
+    if (!status)
+        status = put_process(l, err);
+    if (!status)
+        status = put_sites(l, err);
+    if (!status)
+        status = put_figures(l, err);
+    model_free(m);
+    return status;
+}
+
+/* What is to be done with a process; `present` is the whole answer when it is nothing. */
+static int plan(struct load *l, bool *present, bool *replaces, struct error *err)
+{
+    struct store_found found;
+    if (store_find(l->store, process_key(l), &found, err))
+        return -1;
+    *present =
+        found.there && (found.content == process_content(l) || found.events > l->image->calls);
+    *replaces = found.there && !*present;
+    return 0;
+}
+
+static int load_all(struct fleet_store *store, struct trace *t, struct symbols *symbols,
+                    const struct fleet_load_options *options, bool dry, struct fleet_loaded *loaded,
+                    struct error *err)
+{
+    const struct trace_info *info = trace_info(t);
+    int status = 0;
+    *loaded = (struct fleet_loaded){0};
+    for (uint32_t i = 0; i < info->image_count && !status; i++) {
+        struct load l = {
+            .store = store, .options = options, .info = info, .image = &info->images[i]};
+        bool present = false, replaces = false;
+        status = plan(&l, &present, &replaces, err);
+        if (!status && present)
+            loaded->present++;
+        else if (!status && replaces)
+            loaded->replaced++;
+        else if (!status)
+            loaded->added++;
+        if (status || present || dry)
+            continue;
+        if (replaces)
+            status = store_remove(store, process_key(&l), err);
+        if (!status)
+            status = load_image(&l, t, i, symbols, err);
+        release(&l);
+    }
+    return status;
+}
+
+int fleet_load(struct fleet_store *store, struct trace *t, struct symbols *symbols,
+               const struct fleet_load_options *options, struct fleet_loaded *loaded,
+               struct error *err)
+{
+    /* what is there already is known without a look at its events, and without the right to write
+     */
+    if (load_all(store, t, symbols, options, true, loaded, err))
+        return -1;
+    if (!loaded->added && !loaded->replaced)
+        return 0;
+    if (store_begin(store, err))
+        return -1;
+    int status = load_all(store, t, symbols, options, false, loaded, err);
+    if (!status)
+        status = store_commit(store, err);
+    if (status)
+        store_rollback(store);
+    return status;
+}

@@ -1,0 +1,261 @@
+/* report.c - which call sites hold most over all processes, as text and as JSON. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "base/text.h"
+#include "fleet/frame.h"
+#include "fleet/store.h"
+#include "report/json.h"
+
+enum { TOP_TEXT = 10, TOP_JSON = 1000 };
+
+/* A site with more frames has the innermost and outermost of them in JSON. */
+#define WHOLE_FRAMES 256u
+#define END_FRAMES   64u
+
+static const char *const metrics[METRICS] = {"peak", "end", "allocated", "temporary", "calls"};
+
+struct rows { /* those that are shown, and the sum of the rest */
+    struct store_row *items;
+    size_t count, room;
+    uint64_t top, total;
+    struct figures left_out;
+};
+
+static int keep(void *arg, const struct store_row *r, struct error *err)
+{
+    struct rows *rows = arg;
+    rows->total++;
+    if (rows->count >= rows->top) {
+        figures_join(&rows->left_out, &r->figures);
+        return 0;
+    }
+    if (rows->count == rows->room) {
+        const size_t room = rows->room ? rows->room * 2 : 64;
+        struct store_row *more = realloc(rows->items, room * sizeof *more);
+        if (!more)
+            return error_set(err, ERROR_MEMORY, "out of memory");
+        rows->items = more;
+        rows->room = room;
+    }
+    rows->items[rows->count++] = *r;
+    return 0;
+}
+
+struct frames {         /* of one site */
+    struct buffer text; /* each with its NUL */
+    size_t count;
+};
+
+static int add_frame(void *arg, const char *json, struct error *err)
+{
+    struct frames *f = arg;
+    buffer_append(&f->text, json, strlen(json) + 1);
+    f->count++;
+    return buffer_failed(&f->text) ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
+}
+
+static void write_figures(struct json *j, const struct figures *f)
+{
+    json_number(j, "calls", f->calls);
+    json_number(j, "allocated_bytes", f->allocated_bytes);
+    json_number(j, "peak_bytes", f->peak_bytes);
+    json_number(j, "peak_blocks", f->peak_blocks);
+    json_number(j, "end_live_bytes", f->end_bytes);
+    json_number(j, "end_live_blocks", f->end_blocks);
+    json_number(j, "temporary", f->temporary);
+}
+
+static int write_frame(struct json *j, const char *text, struct error *err)
+{
+    struct frame f;
+    if (frame_parse(text, &f, err))
+        return -1;
+    json_open_object(j, NULL);
+    json_text(j, "function", f.function);
+    json_text(j, "file", f.file);
+    json_signed(j, "line", f.line);
+    json_text(j, "module", f.module);
+    json_bool(j, "inlined", f.inlined);
+    if (f.unnamed)
+        json_bool(j, "unnamed", true);
+    if (f.cut)
+        json_bool(j, "cut", true);
+    json_close_object(j);
+    frame_release(&f);
+    return 0;
+}
+
+static int write_site(struct json *j, struct fleet_store *store, const struct store_row *r,
+                      struct frames *frames, struct error *err)
+{
+    uint64_t call_site;
+    buffer_clear(&frames->text);
+    frames->count = 0;
+    if (store_frames(store, r->site, &call_site, add_frame, frames, err))
+        return -1;
+    const bool whole = frames->count <= WHOLE_FRAMES;
+    const char *text = buffer_text(&frames->text);
+    int status = 0;
+    json_open_object(j, NULL);
+    json_open_array(j, "frames");
+    for (size_t i = 0; i < frames->count && !status; i++, text += strlen(text) + 1)
+        if (whole || i < END_FRAMES || i >= frames->count - END_FRAMES)
+            status = write_frame(j, text, err);
+    json_close_array(j);
+    if (!whole) {
+        json_number(j, "omitted_frames", frames->count - 2 * (size_t)END_FRAMES);
+        json_number(j, "omitted_after", END_FRAMES);
+    }
+    json_number(j, "call_site", call_site);
+    write_figures(j, &r->figures);
+    json_number(j, "processes", r->processes);
+    json_number(j, "hosts", r->hosts);
+    json_close_object(j);
+    return status;
+}
+
+static int report_as_json(FILE *out, struct fleet_store *store, const struct fleet_question *q,
+                          const struct store_totals *t, const struct rows *rows, struct error *err)
+{
+    struct json j = {.out = out};
+    struct frames frames = {0};
+    int status = 0;
+    json_open_object(&j, NULL);
+    json_number(&j, "schema", 1);
+    json_text(&j, "store", q->where);
+    json_text(&j, "by", metrics[q->by]);
+    json_number(&j, "processes", t->processes);
+    json_number(&j, "incomplete_processes", t->incomplete);
+    json_number(&j, "hosts", t->hosts);
+    json_number(&j, "services", t->services);
+    json_number(&j, "builds", t->builds);
+    json_number(&j, "events", t->events);
+    json_number(&j, "lost_events", t->lost_events);
+    json_number(&j, "requested_bytes", t->requested_bytes);
+    json_number(&j, "peak_live_bytes", t->figures.peak_bytes);
+    json_number(&j, "peak_live_blocks", t->figures.peak_blocks);
+    json_number(&j, "end_live_bytes", t->figures.end_bytes);
+    json_number(&j, "end_live_blocks", t->figures.end_blocks);
+    json_number(&j, "temporary_allocations", t->figures.temporary);
+    json_open_array(&j, "sites");
+    for (size_t i = 0; i < rows->count && !status; i++)
+        status = write_site(&j, store, &rows->items[i], &frames, err);
+    json_close_to(&j, 1);
+    if (status)
+        json_text(&j, "error", err->text);
+    json_number(&j, "sites_total", rows->total);
+    json_number(&j, "sites_left_out", rows->total - rows->count);
+    json_open_object(&j, "left_out");
+    write_figures(&j, &rows->left_out);
+    json_close_object(&j);
+    json_close_object(&j);
+    json_end(&j);
+    buffer_release(&frames.text);
+    return status;
+}
+
+/* "function file:line" of a frame. */
+static int frame_line(const char *text, struct buffer *line, struct error *err)
+{
+    struct frame f;
+    if (frame_parse(text, &f, err))
+        return -1;
+    const char *slash = strrchr(f.file, '/');
+    text_append_printf(line, "%s", f.function);
+    if (*f.file)
+        text_append_printf(line, "  %s:%" PRId64, slash ? slash + 1 : f.file, f.line);
+    else if (*f.module)
+        text_append_printf(line, "  %s", f.module);
+    frame_release(&f);
+    return 0;
+}
+
+static const char *figure_text(char room[HUMAN_TEXT_BYTES], uint64_t value, enum metric by)
+{
+    return by == BY_TEMPORARY || by == BY_CALLS ? human_count(room, value)
+                                                : human_size(room, value);
+}
+
+static int print_site(FILE *out, struct fleet_store *store, const struct store_row *r,
+                      enum metric by, struct frames *frames, struct error *err)
+{
+    uint64_t call_site;
+    struct buffer line = {0};
+    char value[HUMAN_TEXT_BYTES], processes[HUMAN_TEXT_BYTES], hosts[HUMAN_TEXT_BYTES];
+    buffer_clear(&frames->text);
+    frames->count = 0;
+    int status = store_frames(store, r->site, &call_site, add_frame, frames, err);
+    const char *text = buffer_text(&frames->text);
+    for (uint64_t i = 0; i < call_site && i + 1 < frames->count; i++)
+        text += strlen(text) + 1;
+    if (!status && frames->count)
+        status = frame_line(text, &line, err);
+    if (!status)
+        text_printf(out, "%12s  %9s  %7s  %s\n",
+                    figure_text(value, figures_metric(&r->figures, by), by),
+                    human_count(processes, r->processes), human_count(hosts, r->hosts),
+                    frames->count ? buffer_text(&line) : "(no stack recorded)");
+    buffer_release(&line);
+    return status;
+}
+
+static int report_as_text(FILE *out, struct fleet_store *store, const struct fleet_question *q,
+                          const struct store_totals *t, const struct rows *rows, struct error *err)
+{
+    static const char *const headings[METRICS] = {"at the peak", "at the end", "allocated",
+                                                  "temporary", "calls"};
+    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES], c[HUMAN_TEXT_BYTES], d[HUMAN_TEXT_BYTES];
+    struct frames frames = {0};
+    int status = 0;
+    text_printf(out, "%s: %s processes on %s hosts, %s services, %s builds\n", q->where,
+                human_count(a, t->processes), human_count(b, t->hosts), human_count(c, t->services),
+                human_count(d, t->builds));
+    text_printf(out, "sums: peaks %s, live at the end %s, allocated %s in %s calls\n",
+                human_size(a, t->figures.peak_bytes), human_size(b, t->figures.end_bytes),
+                human_size(c, t->requested_bytes), human_count(d, t->figures.calls));
+    if (t->lost_events || t->incomplete)
+        text_printf(out, "%s processes have no end in their recordings; %s calls are missing\n",
+                    human_count(a, t->incomplete), human_count(b, t->lost_events));
+    text_printf(out, "\n%12s  %9s  %7s  call site\n", headings[q->by], "processes", "hosts");
+    for (size_t i = 0; i < rows->count && !status; i++)
+        if (figures_metric(&rows->items[i].figures, q->by))
+            status = print_site(out, store, &rows->items[i], q->by, &frames, err);
+    const uint64_t rest = figures_metric(&rows->left_out, q->by);
+    if (!status && rest)
+        text_printf(out, "%12s  in %s more call sites\n", figure_text(a, rest, q->by),
+                    human_count(b, rows->total - rows->count));
+    buffer_release(&frames.text);
+    return status;
+}
+
+int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                 const struct fleet_question *q, struct error *err)
+{
+    struct store_totals totals;
+    struct rows rows = {.top = q->top ? q->top : q->json ? TOP_JSON : TOP_TEXT};
+    int status = store_totals(store, of, &totals, err);
+    if (!status)
+        status = store_sites(store, of, q->by, keep, &rows, err);
+    if (!status)
+        status = (q->json ? report_as_json : report_as_text)(out, store, q, &totals, &rows, err);
+    free(rows.items);
+    return status;
+}
+
+int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                     const struct fleet_question *q, struct error *err)
+{
+    (void)store;
+    char *sql = store_sites_sql(of, q->by);
+    if (!sql)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    text_printf(out, "%s", sql);
+    if (q->top)
+        text_printf(out, " LIMIT %" PRIu64, q->top);
+    text_printf(out, ";\n");
+    free(sql);
+    return 0;
+}

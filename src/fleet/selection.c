@@ -1,0 +1,105 @@
+/* selection.c - which processes: times, labels and selections as people write them. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/human.h"
+#include "fleet/fleet.h"
+
+#define SECOND_NS 1000000000ll
+#define LATEST    (INT64_MAX / SECOND_NS)
+
+static bool calendar(const char *text, int64_t *seconds)
+{
+    static const char *const shapes[] = {"%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct tm tm = {0};
+        const char *end = strptime(text, shapes[i], &tm);
+        if (end && (!*end || !strcmp(end, "Z"))) {
+            *seconds = timegm(&tm);
+            return *seconds >= 0 && *seconds < LATEST;
+        }
+    }
+    return false;
+}
+
+bool fleet_parse_time(const char *text, int64_t *realtime_ns)
+{
+    uint64_t count;
+    int64_t seconds;
+    if (*text == '@') {
+        if (!human_parse_count(text + 1, &count) || count >= (uint64_t)LATEST)
+            return false;
+        *realtime_ns = (int64_t)count * SECOND_NS;
+        return true;
+    }
+    if (calendar(text, &seconds)) {
+        *realtime_ns = seconds * SECOND_NS;
+        return true;
+    }
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const uint64_t now_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+    if (!human_parse_duration(text, &count) || count > now_ns)
+        return false;
+    *realtime_ns = (int64_t)(now_ns - count);
+    return true;
+}
+
+bool fleet_parse_label(const char *text, struct fleet_label *label)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text)
+        return false;
+    *label = (struct fleet_label){text, equals + 1, (size_t)(equals - text)};
+    return true;
+}
+
+static int parse_term(char *term, struct fleet_selection *s, struct error *err)
+{
+    static const char label[] = "label.";
+    char *equals = strchr(term, '=');
+    int64_t *time = NULL;
+    if (!strcmp(term, "all"))
+        return 0;
+    if (!strncmp(term, label, sizeof label - 1) && s->label_count < FLEET_LABELS &&
+        fleet_parse_label(term + sizeof label - 1, &s->labels[s->label_count])) {
+        s->label_count++;
+        return 0;
+    }
+    if (equals) {
+        *equals++ = 0;
+        if (!strcmp(term, "host"))
+            s->host = equals;
+        else if (!strcmp(term, "service"))
+            s->service = equals;
+        else if (!strcmp(term, "build-id"))
+            s->build_id = equals;
+        else if (!strcmp(term, "since"))
+            time = &s->since_ns;
+        else if (!strcmp(term, "until"))
+            time = &s->until_ns;
+        else
+            equals = NULL;
+    }
+    if (!equals)
+        return error_set(err, ERROR_USAGE,
+                         "'%s' is not part of a selection; host=, service=, build-id=, since=, "
+                         "until=, label.KEY= and all are",
+                         term);
+    if (time && !fleet_parse_time(equals, time))
+        return error_set(err, ERROR_USAGE,
+                         "'%s' is no time like 2026-11-22, 2026-11-22T20:15, @1795378500 or 24h",
+                         equals);
+    return 0;
+}
+
+int fleet_parse_selection(char *text, struct fleet_selection *s, struct error *err)
+{
+    char *rest = text, *term;
+    *s = (struct fleet_selection){0};
+    while ((term = strsep(&rest, ",")))
+        if (parse_term(term, s, err))
+            return -1;
+    return 0;
+}

@@ -1,0 +1,679 @@
+/* sqlite.c - the embedded store: one file of SQLite.
+ *
+ * A recording is one transaction, so a loader that is killed leaves all of it or nothing. A file
+ * that another user wrote is checked before it is believed: it must have exactly the tables that
+ * this version makes, and no trigger; what SQL it holds besides may call nothing that has side
+ * effects. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "fleet/store.h"
+#include "trust/place.h"
+
+#define APPLICATION 0x4d4c464c /* "MLFL" */
+#define VERSION     1
+#define PATIENCE_MS 600000 /* how long to wait for another loader */
+
+/* peak_bytes of a process is its peak; of a figure what its stack held at that moment. */
+static const char schema[] =
+    "CREATE TABLE process(id INTEGER PRIMARY KEY, key INTEGER NOT NULL UNIQUE,"
+    " content INTEGER NOT NULL, host TEXT NOT NULL, service TEXT NOT NULL, build_id TEXT NOT NULL,"
+    " exe TEXT NOT NULL, allocator TEXT NOT NULL, command TEXT NOT NULL, pid INTEGER NOT NULL,"
+    " ppid INTEGER NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL,"
+    " complete INTEGER NOT NULL, events INTEGER NOT NULL, lost_events INTEGER NOT NULL,"
+    " requested_bytes INTEGER NOT NULL, peak_time_ns INTEGER NOT NULL, stacks INTEGER NOT NULL,"
+    " calls INTEGER NOT NULL, allocated_bytes INTEGER NOT NULL, peak_bytes INTEGER NOT NULL,"
+    " peak_blocks INTEGER NOT NULL, end_bytes INTEGER NOT NULL, end_blocks INTEGER NOT NULL,"
+    " temporary INTEGER NOT NULL);"
+    "CREATE INDEX process_by_start ON process(start_ns);"
+    "CREATE TABLE label(process INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
+    " PRIMARY KEY(process, key)) WITHOUT ROWID;"
+    "CREATE TABLE module(id INTEGER PRIMARY KEY, build_id TEXT NOT NULL, path TEXT NOT NULL,"
+    " UNIQUE(build_id, path));"
+    "CREATE TABLE process_module(process INTEGER NOT NULL, module INTEGER NOT NULL,"
+    " PRIMARY KEY(process, module)) WITHOUT ROWID;"
+    "CREATE TABLE location(id INTEGER PRIMARY KEY, build_id TEXT NOT NULL, module TEXT NOT NULL,"
+    " offset INTEGER NOT NULL, flags INTEGER NOT NULL);"
+    "CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, location INTEGER NOT NULL,"
+    " site INTEGER NOT NULL, named INTEGER NOT NULL);"
+    "CREATE TABLE frame(id INTEGER PRIMARY KEY, json TEXT NOT NULL);"
+    "CREATE TABLE site(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, frame INTEGER NOT NULL,"
+    " call_site INTEGER NOT NULL);"
+    "CREATE TABLE figure(process INTEGER NOT NULL, stack INTEGER NOT NULL, calls INTEGER NOT NULL,"
+    " allocated_bytes INTEGER NOT NULL, peak_bytes INTEGER NOT NULL, peak_blocks INTEGER NOT NULL,"
+    " end_bytes INTEGER NOT NULL, end_blocks INTEGER NOT NULL, temporary INTEGER NOT NULL,"
+    " PRIMARY KEY(process, stack)) WITHOUT ROWID;";
+
+enum statement {
+    FIND,
+    PUT_PROCESS,
+    PUT_LABEL,
+    PUT_MODULE,
+    PUT_PROCESS_MODULE,
+    PUT_LOCATION,
+    PUT_STACK,
+    PUT_FRAME,
+    PUT_SITE,
+    PUT_FIGURES,
+    GET_FRAME,
+    STATEMENTS
+};
+
+static const char *const texts[STATEMENTS] = {
+    "SELECT content, events FROM process WHERE key = ?1",
+    "INSERT INTO process "
+    "VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,"
+    "?19,?20,?21,?22,?23,?24,?25)",
+    "INSERT INTO label VALUES(?1,?2,?3) ON CONFLICT DO UPDATE SET value = excluded.value",
+    "INSERT OR IGNORE INTO module(build_id, path) VALUES(?1,?2)",
+    "INSERT OR IGNORE INTO process_module SELECT ?3, id FROM module WHERE build_id = ?1 AND path = "
+    "?2",
+    "INSERT OR IGNORE INTO location VALUES(?1,?2,?3,?4,?5)",
+    "INSERT INTO stack VALUES(?1,?2,?3,?4,?5) ON CONFLICT DO UPDATE SET site = excluded.site,"
+    " named = excluded.named WHERE excluded.site != 0 AND (site = 0 OR excluded.named > named)",
+    "INSERT OR IGNORE INTO frame VALUES(?1,?2)",
+    "INSERT INTO site VALUES(?1,?2,?3,?4) ON CONFLICT DO UPDATE SET call_site = excluded.call_site"
+    " WHERE call_site < 0 AND excluded.call_site >= 0",
+    "INSERT INTO figure VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9) ON CONFLICT DO UPDATE SET"
+    " calls = calls + excluded.calls, allocated_bytes = allocated_bytes + excluded.allocated_bytes,"
+    " peak_bytes = peak_bytes + excluded.peak_bytes,"
+    " peak_blocks = peak_blocks + excluded.peak_blocks,"
+    " end_bytes = end_bytes + excluded.end_bytes, end_blocks = end_blocks + excluded.end_blocks,"
+    " temporary = temporary + excluded.temporary",
+    "SELECT site.parent, site.call_site, frame.json FROM site JOIN frame ON frame.id = site.frame"
+    " WHERE site.id = ?1",
+};
+
+struct fleet_store {
+    sqlite3 *db;
+    char *where;
+    bool broken;
+    sqlite3_stmt *statement[STATEMENTS]; /* NULL: not prepared yet */
+};
+
+static int complain(struct fleet_store *s, const char *what, struct error *err)
+{
+    s->broken = true;
+    const int code = sqlite3_errcode(s->db), number = sqlite3_system_errno(s->db);
+    const bool system = (code == SQLITE_IOERR || code == SQLITE_CANTOPEN) && number;
+    if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
+        return error_set(err, ERROR_FORMAT, "%s is no store of mallow fleet, or it is damaged: %s",
+                         s->where, sqlite3_errmsg(s->db));
+    return error_set(err, ERROR_FORMAT, "cannot %s the store %s: %s%s%s", what, s->where,
+                     sqlite3_errmsg(s->db), system ? ": " : "", system ? strerror(number) : "");
+}
+
+bool fleet_broken(const struct fleet_store *s) { return s->broken; }
+
+static int run_sql(struct fleet_store *s, const char *sql, const char *what, struct error *err)
+{
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : complain(s, what, err);
+}
+
+static sqlite3_stmt *prepared(struct fleet_store *s, enum statement n, struct error *err)
+{
+    if (!s->statement[n] && sqlite3_prepare_v3(s->db, texts[n], -1, SQLITE_PREPARE_PERSISTENT,
+                                               &s->statement[n], NULL) != SQLITE_OK)
+        complain(s, "use", err);
+    return s->statement[n];
+}
+
+static void number(sqlite3_stmt *k, int column, uint64_t v)
+{
+    sqlite3_bind_int64(k, column, (sqlite3_int64)v);
+}
+
+static uint64_t value(sqlite3_stmt *k, int column)
+{
+    return (uint64_t)sqlite3_column_int64(k, column);
+}
+
+static void text(sqlite3_stmt *k, int column, const char *v)
+{
+    sqlite3_bind_text(k, column, v ? v : "", -1, SQLITE_STATIC);
+}
+
+static int done(struct fleet_store *s, sqlite3_stmt *k, struct error *err)
+{
+    const int status = sqlite3_step(k) == SQLITE_DONE ? 0 : complain(s, "write to", err);
+    sqlite3_reset(k);
+    return status;
+}
+
+/* ---- opening ---- */
+
+void fleet_close(struct fleet_store *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < STATEMENTS; i++)
+        sqlite3_finalize(s->statement[i]);
+    sqlite3_close(s->db);
+    free(s->where);
+    free(s);
+}
+
+static int question(sqlite3 *db, const char *sql, int64_t *answer)
+{
+    sqlite3_stmt *k = NULL;
+    int status = sqlite3_prepare_v2(db, sql, -1, &k, NULL);
+    if (status == SQLITE_OK && sqlite3_step(k) == SQLITE_ROW)
+        *answer = sqlite3_column_int64(k, 0);
+    else
+        status = status ? status : SQLITE_ERROR;
+    return sqlite3_finalize(k) == SQLITE_OK && status == SQLITE_OK ? 0 : -1;
+}
+
+/* Whether every table and index of `model` is in db, word by word, and db has no trigger. */
+static bool same_schema(sqlite3 *db, sqlite3 *model)
+{
+    sqlite3_stmt *want = NULL, *have = NULL;
+    int64_t triggers = 1;
+    bool same =
+        !question(db, "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'", &triggers) &&
+        !triggers;
+    same = same &&
+           sqlite3_prepare_v2(model, "SELECT type, name, ifnull(sql, '') FROM sqlite_schema", -1,
+                              &want, NULL) == SQLITE_OK &&
+           sqlite3_prepare_v2(db,
+                              "SELECT 1 FROM sqlite_schema WHERE type = ?1 AND name = ?2 AND"
+                              " ifnull(sql, '') = ?3",
+                              -1, &have, NULL) == SQLITE_OK;
+    int step = SQLITE_DONE;
+    while (same && (step = sqlite3_step(want)) == SQLITE_ROW) {
+        for (int i = 0; i < 3; i++)
+            sqlite3_bind_value(have, i + 1, sqlite3_column_value(want, i));
+        same = sqlite3_step(have) == SQLITE_ROW;
+        sqlite3_reset(have);
+    }
+    sqlite3_finalize(want);
+    sqlite3_finalize(have);
+    return same && step == SQLITE_DONE;
+}
+
+static int check_schema(struct fleet_store *s, struct error *err)
+{
+    sqlite3 *model = NULL;
+    int status = 0;
+    if (sqlite3_open(":memory:", &model) != SQLITE_OK ||
+        sqlite3_exec(model, schema, NULL, NULL, NULL) != SQLITE_OK)
+        status = error_set(err, ERROR_MEMORY, "out of memory");
+    else if (!same_schema(s->db, model))
+        status = error_set(err, ERROR_FORMAT,
+                           "%s is damaged, or not what 'mallow fleet init' made: its tables are "
+                           "not those of a store",
+                           s->where);
+    sqlite3_close(model);
+    return status;
+}
+
+static int check_store(struct fleet_store *s, struct error *err)
+{
+    int64_t application = 0, version = 0;
+    if (question(s->db, "PRAGMA application_id", &application) ||
+        question(s->db, "PRAGMA user_version", &version))
+        return complain(s, "read", err);
+    if (application != APPLICATION)
+        return error_set(
+            err, ERROR_FORMAT,
+            "%s is no store of mallow fleet; 'mallow fleet init --store FILE' makes one", s->where);
+    if (version != VERSION)
+        return error_set(err, ERROR_FORMAT,
+                         "%s is a store of version %" PRId64 "; this mallow has version %d",
+                         s->where, version, VERSION);
+    return check_schema(s, err);
+}
+
+/* The file is a regular one by now. */
+static struct fleet_store *open_file(const char *where, struct error *err)
+{
+    struct fleet_store *s = calloc(1, sizeof *s);
+    if (!s || !(s->where = strdup(where))) {
+        error_set(err, ERROR_MEMORY, "out of memory");
+        free(s);
+        return NULL;
+    }
+    if (sqlite3_open_v2(where, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK) {
+        if (s->db)
+            complain(s, "open", err);
+        else
+            error_set(err, ERROR_MEMORY, "out of memory");
+        fleet_close(s);
+        return NULL;
+    }
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_busy_timeout(s->db, PATIENCE_MS);
+    if (run_sql(s, "PRAGMA cell_size_check = ON; PRAGMA cache_size = -65536;", "read", err)) {
+        fleet_close(s);
+        return NULL;
+    }
+    return s;
+}
+
+/* A path that SQLite takes for nothing but a path; to be freed. */
+static char *plain_path(const char *where)
+{
+    char *path = NULL;
+    return asprintf(&path, "%s%s", *where == '/' ? "" : "./", where) < 0 ? NULL : path;
+}
+
+static const struct trust_rule rule = {
+    .what = "the store", .owners = TRUST_ANYBODY, .follow = true};
+
+struct fleet_store *fleet_open(const char *where, struct error *err)
+{
+    const int fd = trust_open(AT_FDCWD, where, TRUST_READ, &rule, err);
+    if (fd < 0) {
+        if (err->kind == ERROR_SYSTEM && err->number == ENOENT)
+            error_set(err, ERROR_USAGE,
+                      "there is no store %s; 'mallow fleet init --store FILE' makes one", where);
+        return NULL;
+    }
+    close(fd);
+    char *path = plain_path(where);
+    struct fleet_store *s = path ? open_file(path, err) : NULL;
+    if (!path)
+        error_set(err, ERROR_MEMORY, "out of memory");
+    free(path);
+    if (s && check_store(s, err)) {
+        fleet_close(s);
+        s = NULL;
+    }
+    return s;
+}
+
+/* An empty file becomes a store, in one transaction. */
+static int fill(struct fleet_store *s, struct error *err)
+{
+    struct buffer sql = {0};
+    buffer_printf(
+        &sql,
+        "PRAGMA page_size = 8192; BEGIN EXCLUSIVE; PRAGMA application_id = %d;"
+        " PRAGMA user_version = %d; %s"
+        " INSERT INTO stack VALUES(0,0,0,0,0); INSERT INTO site VALUES(0,0,0,-1); COMMIT;",
+        APPLICATION, VERSION, schema);
+    const int status = buffer_failed(&sql) ? error_set(err, ERROR_MEMORY, "out of memory")
+                                           : run_sql(s, buffer_text(&sql), "make", err);
+    buffer_release(&sql);
+    return status;
+}
+
+int fleet_create(const char *where, bool *existed, struct error *err)
+{
+    struct trust_place place;
+    struct stat st;
+    if (trust_place_open(&place, where, err))
+        return -1;
+    int fd = trust_create(&place, 0666, err);
+    const bool there = fd < 0 && err->kind == ERROR_SYSTEM && err->number == EEXIST;
+    trust_place_close(&place);
+    if (there)
+        fd = trust_open(AT_FDCWD, where, TRUST_READ, &rule, err);
+    if (fd < 0)
+        return -1;
+    const bool empty = !fstat(fd, &st) && !st.st_size; /* an earlier init was killed */
+    close(fd);
+    *existed = !empty;
+    struct fleet_store *s = NULL;
+    int status = -1;
+    if (!empty) {
+        s = fleet_open(where, err);
+        status = s ? 0 : -1;
+    } else {
+        char *path = plain_path(where);
+        s = path ? open_file(path, err) : NULL;
+        if (!path)
+            error_set(err, ERROR_MEMORY, "out of memory");
+        free(path);
+        status = s ? fill(s, err) : -1;
+    }
+    fleet_close(s);
+    return status;
+}
+
+/* ---- writing ---- */
+
+int store_begin(struct fleet_store *s, struct error *err)
+{
+    return run_sql(s, "BEGIN IMMEDIATE", "write to", err);
+}
+
+int store_commit(struct fleet_store *s, struct error *err)
+{
+    return run_sql(s, "COMMIT", "write to", err);
+}
+
+void store_rollback(struct fleet_store *s)
+{
+    if (!sqlite3_get_autocommit(s->db))
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+int store_find(struct fleet_store *s, uint64_t key, struct store_found *found, struct error *err)
+{
+    sqlite3_stmt *k = prepared(s, FIND, err);
+    *found = (struct store_found){0};
+    if (!k)
+        return -1;
+    number(k, 1, key);
+    const int step = sqlite3_step(k);
+    if (step == SQLITE_ROW)
+        *found = (struct store_found){true, value(k, 0), value(k, 1)};
+    const int status = step == SQLITE_ROW || step == SQLITE_DONE ? 0 : complain(s, "read", err);
+    sqlite3_reset(k);
+    return status;
+}
+
+int store_remove(struct fleet_store *s, uint64_t key, struct error *err)
+{
+    char *sql = sqlite3_mprintf(
+        "DELETE FROM figure WHERE process = (SELECT id FROM process WHERE key = %lld);"
+        "DELETE FROM label WHERE process = (SELECT id FROM process WHERE key = %lld);"
+        "DELETE FROM process_module WHERE process = (SELECT id FROM process WHERE key = %lld);"
+        "DELETE FROM process WHERE key = %lld;",
+        (long long)key, (long long)key, (long long)key, (long long)key);
+    const int status =
+        sql ? run_sql(s, sql, "write to", err) : error_set(err, ERROR_MEMORY, "out of memory");
+    sqlite3_free(sql);
+    return status;
+}
+
+/* The largest number that an engine can hold is INT64_MAX. */
+static bool fits(const struct figures *f)
+{
+    return !((f->calls | f->allocated_bytes | f->peak_bytes | f->peak_blocks | f->end_bytes |
+              f->end_blocks | f->temporary) >>
+             63);
+}
+
+static void bind_figures(sqlite3_stmt *k, int column, const struct figures *f)
+{
+    const uint64_t v[] = {f->calls,     f->allocated_bytes, f->peak_bytes, f->peak_blocks,
+                          f->end_bytes, f->end_blocks,      f->temporary};
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+        number(k, column + (int)i, v[i]);
+}
+
+static int too_large(struct error *err)
+{
+    return error_set(err, ERROR_UNSUPPORTED, "a figure is larger than a store can hold (2^63)");
+}
+
+int store_process(struct fleet_store *s, const struct store_process *p, int64_t *id,
+                  struct error *err)
+{
+    sqlite3_stmt *k = prepared(s, PUT_PROCESS, err);
+    if (!k)
+        return -1;
+    if (!fits(&p->figures) || p->requested_bytes >> 63)
+        return too_large(err);
+    const char *const words[] = {p->host, p->service,   p->build_id,
+                                 p->exe,  p->allocator, p->command};
+    const uint64_t numbers[] = {p->pid,          p->ppid,   p->start_ns,    p->end_ns,
+                                p->complete,     p->events, p->lost_events, p->requested_bytes,
+                                p->peak_time_ns, p->stacks};
+    number(k, 1, p->key);
+    number(k, 2, p->content);
+    for (int i = 0; i < 6; i++)
+        text(k, 3 + i, words[i]);
+    for (int i = 0; i < 10; i++)
+        number(k, 9 + i, numbers[i]);
+    bind_figures(k, 19, &p->figures);
+    if (done(s, k, err))
+        return -1;
+    *id = sqlite3_last_insert_rowid(s->db);
+    return 0;
+}
+
+int store_label(struct fleet_store *s, int64_t process, const struct fleet_label *l,
+                struct error *err)
+{
+    sqlite3_stmt *k = prepared(s, PUT_LABEL, err);
+    if (!k)
+        return -1;
+    sqlite3_bind_int64(k, 1, process);
+    sqlite3_bind_text(k, 2, l->key, (int)l->key_bytes, SQLITE_STATIC);
+    text(k, 3, l->value);
+    return done(s, k, err);
+}
+
+int store_module(struct fleet_store *s, int64_t process, const char *build_id, const char *path,
+                 struct error *err)
+{
+    for (int n = PUT_MODULE; n <= PUT_PROCESS_MODULE; n++) {
+        sqlite3_stmt *k = prepared(s, (enum statement)n, err);
+        if (!k)
+            return -1;
+        text(k, 1, build_id);
+        text(k, 2, path);
+        if (n == PUT_PROCESS_MODULE)
+            sqlite3_bind_int64(k, 3, process);
+        if (done(s, k, err))
+            return -1;
+    }
+    return 0;
+}
+
+int store_location(struct fleet_store *s, const struct store_location *l, struct error *err)
+{
+    sqlite3_stmt *k = prepared(s, PUT_LOCATION, err);
+    if (!k)
+        return -1;
+    number(k, 1, l->id);
+    text(k, 2, l->build_id);
+    text(k, 3, l->module);
+    number(k, 4, l->offset);
+    number(k, 5, l->flags);
+    return done(s, k, err);
+}
+
+int store_stack(struct fleet_store *s, const struct store_stack *stack, struct error *err)
+{
+    sqlite3_stmt *k = prepared(s, PUT_STACK, err);
+    if (!k)
+        return -1;
+    number(k, 1, stack->id);
+    number(k, 2, stack->parent);
+    number(k, 3, stack->location);
+    number(k, 4, stack->site);
+    number(k, 5, stack->named);
+    return done(s, k, err);
+}
+
+int store_frame(struct fleet_store *s, const struct store_frame *f, struct error *err)
+{
+    sqlite3_stmt *k = prepared(s, PUT_FRAME, err);
+    if (!k)
+        return -1;
+    number(k, 1, f->id);
+    text(k, 2, f->json);
+    return done(s, k, err);
+}
+
+int store_site(struct fleet_store *s, const struct store_site *i, struct error *err)
+{
+    sqlite3_stmt *k = prepared(s, PUT_SITE, err);
+    if (!k)
+        return -1;
+    number(k, 1, i->id);
+    number(k, 2, i->parent);
+    number(k, 3, i->frame);
+    sqlite3_bind_int64(k, 4, i->call_site);
+    return done(s, k, err);
+}
+
+int store_figures(struct fleet_store *s, int64_t process, uint64_t stack, const struct figures *f,
+                  struct error *err)
+{
+    sqlite3_stmt *k = prepared(s, PUT_FIGURES, err);
+    if (!k)
+        return -1;
+    if (!fits(f))
+        return too_large(err);
+    sqlite3_bind_int64(k, 1, process);
+    number(k, 2, stack);
+    bind_figures(k, 3, f);
+    return done(s, k, err);
+}
+
+/* ---- reading ---- */
+
+/* " WHERE ..." about the process p; NULL without memory. To be given to sqlite3_free. */
+static char *condition(const struct fleet_selection *of)
+{
+    sqlite3_str *w = sqlite3_str_new(NULL);
+    sqlite3_str_appendall(w, " WHERE 1");
+    if (of->host)
+        sqlite3_str_appendf(w, " AND p.host = %Q", of->host);
+    if (of->service)
+        sqlite3_str_appendf(w, " AND p.service = %Q", of->service);
+    if (of->build_id)
+        sqlite3_str_appendf(w, " AND substr(p.build_id, 1, %d) = lower(%Q)",
+                            (int)strlen(of->build_id), of->build_id);
+    if (of->since_ns)
+        sqlite3_str_appendf(w, " AND p.start_ns >= %lld", (long long)of->since_ns);
+    if (of->until_ns)
+        sqlite3_str_appendf(w, " AND p.start_ns < %lld", (long long)of->until_ns);
+    for (size_t i = 0; i < of->label_count; i++)
+        sqlite3_str_appendf(w,
+                            " AND EXISTS(SELECT 1 FROM label WHERE process = p.id AND key = '%.*q'"
+                            " AND value = %Q)",
+                            (int)of->labels[i].key_bytes, of->labels[i].key, of->labels[i].value);
+    return sqlite3_str_finish(w);
+}
+
+#define SUMS(t)                                                                                    \
+    "sum(" t ".calls) AS calls, sum(" t ".allocated_bytes) AS allocated_bytes,"                    \
+    " sum(" t ".peak_bytes) AS peak_bytes, sum(" t ".peak_blocks) AS peak_blocks,"                 \
+    " sum(" t ".end_bytes) AS end_bytes, sum(" t ".end_blocks) AS end_blocks,"                     \
+    " sum(" t ".temporary) AS temporary"
+
+static const char *const columns[METRICS] = {"peak_bytes", "end_bytes", "allocated_bytes",
+                                             "temporary", "calls"};
+
+char *store_sites_sql(const struct fleet_selection *of, enum metric by)
+{
+    char *where = condition(of);
+    char *sql = NULL;
+    const char *column = columns[by];
+    if (where &&
+        asprintf(
+            &sql,
+            "SELECT s.site, " SUMS(
+                "f") ", count(DISTINCT CASE WHEN f.%s > 0 THEN p.id END)"
+                     " AS processes, count(DISTINCT CASE WHEN f.%s > 0 THEN p.host END) AS hosts"
+                     " FROM process AS p JOIN figure AS f ON f.process = p.id JOIN stack AS s ON "
+                     "s.id ="
+                     " f.stack%s GROUP BY s.site ORDER BY sum(f.%s) DESC, peak_bytes DESC,"
+                     " allocated_bytes DESC, calls DESC, s.site",
+            column, column, where, column) < 0)
+        sql = NULL;
+    sqlite3_free(where);
+    return sql;
+}
+
+static struct figures figures_at(sqlite3_stmt *k, int column)
+{
+    return (struct figures){.calls = value(k, column),
+                            .allocated_bytes = value(k, column + 1),
+                            .peak_bytes = value(k, column + 2),
+                            .peak_blocks = value(k, column + 3),
+                            .end_bytes = value(k, column + 4),
+                            .end_blocks = value(k, column + 5),
+                            .temporary = value(k, column + 6)};
+}
+
+int store_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                int (*row)(void *arg, const struct store_row *r, struct error *err), void *arg,
+                struct error *err)
+{
+    char *sql = store_sites_sql(of, by);
+    sqlite3_stmt *k = NULL;
+    int status = 0, step = SQLITE_DONE;
+    if (!sql)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    if (sqlite3_prepare_v2(s->db, sql, -1, &k, NULL) != SQLITE_OK)
+        status = complain(s, "read", err);
+    while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
+        const struct store_row r = {.site = value(k, 0),
+                                    .figures = figures_at(k, 1),
+                                    .processes = value(k, 8),
+                                    .hosts = value(k, 9)};
+        status = row(arg, &r, err);
+    }
+    if (!status && step != SQLITE_DONE)
+        status = complain(s, "read", err);
+    sqlite3_finalize(k);
+    free(sql);
+    return status;
+}
+
+int store_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
+                 struct error *err)
+{
+    char *where = condition(of);
+    char *sql =
+        where
+            ? sqlite3_mprintf("SELECT count(*), total(NOT p.complete), count(DISTINCT p.host),"
+                              " count(DISTINCT p.service), count(DISTINCT nullif(p.build_id, '')),"
+                              " sum(p.events), sum(p.lost_events), sum(p.requested_bytes), " SUMS(
+                                  "p") " FROM process AS p%s",
+                              where)
+            : NULL;
+    sqlite3_stmt *k = NULL;
+    int status = 0;
+    if (!sql)
+        status = error_set(err, ERROR_MEMORY, "out of memory");
+    else if (sqlite3_prepare_v2(s->db, sql, -1, &k, NULL) != SQLITE_OK ||
+             sqlite3_step(k) != SQLITE_ROW)
+        status = complain(s, "read", err);
+    else
+        *t = (struct store_totals){.processes = value(k, 0),
+                                   .incomplete = value(k, 1),
+                                   .hosts = value(k, 2),
+                                   .services = value(k, 3),
+                                   .builds = value(k, 4),
+                                   .events = value(k, 5),
+                                   .lost_events = value(k, 6),
+                                   .requested_bytes = value(k, 7),
+                                   .figures = figures_at(k, 8)};
+    sqlite3_finalize(k);
+    sqlite3_free(sql);
+    sqlite3_free(where);
+    return status;
+}
+
+int store_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site,
+                 int (*frame)(void *arg, const char *json, struct error *err), void *arg,
+                 struct error *err)
+{
+    sqlite3_stmt *k = prepared(s, GET_FRAME, err);
+    int status = k ? 0 : -1;
+    *call_site = 0;
+    for (unsigned depth = 0; site && !status; depth++) {
+        number(k, 1, site);
+        const int step = sqlite3_step(k);
+        const char *json = step == SQLITE_ROW ? (const char *)sqlite3_column_text(k, 2) : NULL;
+        if (depth == STORE_DEEPEST || !json) {
+            status = error_set(err, ERROR_FORMAT,
+                               "%s is damaged: the frames of a call site are not there", s->where);
+        } else {
+            if (!depth && sqlite3_column_int64(k, 1) > 0)
+                *call_site = value(k, 1);
+            site = value(k, 0);
+            status = frame(arg, json, err);
+        }
+        sqlite3_reset(k);
+    }
+    return status;
+}

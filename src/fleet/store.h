@@ -1,0 +1,106 @@
+/* store.h - the rows of a store, whatever engine keeps them. Private to fleet/.
+ *
+ * Owns: rows and transactions. What the rows mean is the matter of load.c and report.c. Another
+ * engine is another file with these functions.
+ * Identities of stacks, sites, frames and locations are hashes of their content (hash.h), so that
+ * every loader on every host finds the same ones, and a row that is there already is the same row.
+ * Conventions are those of fleet.h. Texts are borrowed for the call. */
+#ifndef MALLOW_FLEET_STORE_H
+#define MALLOW_FLEET_STORE_H
+
+#include "fleet/fleet.h"
+
+struct store_process {
+    uint64_t key;     /* which process it is */
+    uint64_t content; /* of what is known about it: the same after loading the same again */
+    const char *host, *service, *build_id, *exe, *allocator;
+    const char *command;       /* a JSON array */
+    uint64_t start_ns, end_ns; /* since 1970 */
+    uint32_t pid, ppid;
+    bool complete;
+    uint64_t events, lost_events, requested_bytes, peak_time_ns, stacks;
+    struct figures figures; /* totals; the peak is that of the process */
+};
+
+struct store_location { /* what an address was, wherever it was loaded */
+    uint64_t id;
+    const char *build_id; /* hexadecimal digits; "" for none */
+    const char *module;
+    uint64_t offset; /* address in the module's file */
+    unsigned flags;  /* enum mlw_node_flags */
+};
+
+struct store_stack { /* a frame and its caller */
+    uint64_t id, parent, location;
+    uint64_t site;  /* what it reads as; 0: not the innermost frame of any stack yet */
+    uint64_t named; /* frames whose name is known: names with more of them win */
+};
+
+struct store_frame {
+    uint64_t id;
+    const char *json; /* as in report --json */
+};
+
+struct store_site { /* a frame that people read and its caller */
+    uint64_t id, parent, frame;
+    int64_t call_site; /* frames inward of the call site; -1: no stack ends here */
+};
+
+/* ---- writing, in a transaction ---- */
+
+/* Waits for other loaders. */
+int store_begin(struct fleet_store *s, struct error *err);
+int store_commit(struct fleet_store *s, struct error *err);
+void store_rollback(struct fleet_store *s);
+
+struct store_found {
+    bool there;
+    uint64_t content, events;
+};
+int store_find(struct fleet_store *s, uint64_t key, struct store_found *found, struct error *err);
+/* Takes away a process with its labels, modules and figures. */
+int store_remove(struct fleet_store *s, uint64_t key, struct error *err);
+/* *id: for the rows that belong to it. */
+int store_process(struct fleet_store *s, const struct store_process *p, int64_t *id,
+                  struct error *err);
+int store_label(struct fleet_store *s, int64_t process, const struct fleet_label *l,
+                struct error *err);
+int store_module(struct fleet_store *s, int64_t process, const char *build_id, const char *path,
+                 struct error *err);
+int store_location(struct fleet_store *s, const struct store_location *l, struct error *err);
+int store_stack(struct fleet_store *s, const struct store_stack *k, struct error *err);
+int store_frame(struct fleet_store *s, const struct store_frame *f, struct error *err);
+int store_site(struct fleet_store *s, const struct store_site *i, struct error *err);
+/* Adds to the figures of a stack in a process. */
+int store_figures(struct fleet_store *s, int64_t process, uint64_t stack, const struct figures *f,
+                  struct error *err);
+
+/* ---- reading ---- */
+
+struct store_totals {
+    uint64_t processes, incomplete, hosts, services, builds;
+    uint64_t events, lost_events, requested_bytes;
+    struct figures figures; /* sums */
+};
+int store_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
+                 struct error *err);
+
+struct store_row {
+    uint64_t site;
+    struct figures figures;
+    uint64_t processes, hosts; /* where the figure asked for is not 0 */
+};
+/* Calls `row` for each site, largest first. */
+int store_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                int (*row)(void *arg, const struct store_row *r, struct error *err), void *arg,
+                struct error *err);
+/* The same question as text; to be freed. NULL without memory. */
+char *store_sites_sql(const struct fleet_selection *of, enum metric by);
+
+/* Frames of a site, innermost first. *call_site: which of them. At most STORE_DEEPEST. */
+#define STORE_DEEPEST 1000000u
+int store_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site,
+                 int (*frame)(void *arg, const char *json, struct error *err), void *arg,
+                 struct error *err);
+
+#endif
