@@ -118,6 +118,13 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
     *state = NULL;
 }
 
+/* Its end may have come together with the last bytes, of which the library notices the bytes. */
+static bool has_gone(const struct client *c)
+{
+    char byte;
+    return !c->asked && !recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+}
+
 static void look_after(struct serve *s)
 {
     const uint64_t now = clock_monotonic_ns();
@@ -131,7 +138,7 @@ static void look_after(struct serve *s)
             c->since_ns = now;
             s->waiting--;
             mhd.resume_connection(connection);
-        } else if (!c->waiting && now - c->since_ns > EXCHANGE_NS) {
+        } else if (!c->waiting && (now - c->since_ns > EXCHANGE_NS || has_gone(c))) {
             hang_up(c);
         }
     }
@@ -308,7 +315,7 @@ struct serve *serve_open(const char *address, const struct serve_owner *owner, s
         error_set(err, ERROR_UNSUPPORTED,
                   "cannot load libmicrohttpd (%s); 'apt-get install libmicrohttpd12'", why);
     else if (!s)
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
     if (!s || name_address(s, fd, err)) {
         free(s);
         close(fd);
