@@ -73,7 +73,8 @@ static const struct option_spec specs[] = {
      "write a pprof profile with each report and at the end; %p in FILE is the process id",
      .completion = VALUE_FILE},
     {0, "listen", OPTION_TEXT, AT(listen), "ADDR:PORT",
-     "serve /report.json, /metrics and /debug/pprof by HTTP on this loopback address (port 0: "
+     "serve a live page, /report.json, /metrics and /debug/pprof by HTTP on this loopback address "
+     "(port 0: "
      "any)"},
     {0, "plain", OPTION_FLAG, AT(plain), NULL, "reports one after the other on a terminal, too"},
     {0, "left", OPTION_CHOICE, AT(left), "list|clear",

@@ -7,6 +7,7 @@
 
 #include "base/human.h"
 #include "base/text.h"
+#include "cli/live_page.h"
 #include "export/watch_metrics.h"
 #include "export/watch_pprof.h"
 #include "report/json.h"
@@ -117,7 +118,7 @@ static void answer_report(struct watch_serve *s, const struct serve_request *req
     FILE *stream = open_memstream(&text, &bytes);
     int status = stream ? watch_run_report(s->run, p, old ? WATCH_OLD : WATCH_ALL,
                                            old ? TOLD_SCREEN_OLD : TOLD_SCREEN_ALL, &report, &err)
-                        : error_set(&err, ERROR_MEMORY, "out of memory");
+                        : error_memory(&err);
     if (stream && !status)
         status = watch_view_json(s->view, stream, &report, &err);
     if (stream) {
@@ -169,7 +170,7 @@ static int write_profile(struct watch_serve *s, struct watch_process *p,
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
     if (!stream)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     reply->type = "application/octet-stream";
     int status = watch_pprof_write(stream, p, sites, s->symbols, options, err);
     take_stream(reply, stream, &text, &bytes);
@@ -182,7 +183,7 @@ static int begin_delta(struct serve_request *request, const struct watch_process
 {
     struct delta *d = calloc(1, sizeof *d);
     if (!d)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     d->pid = p->pid;
     d->start_ns = p->start_ns;
     request->state = d;
@@ -242,10 +243,19 @@ static void forget(void *arg, void *state)
     free(d);
 }
 
+static void answer_page(struct serve_reply *reply)
+{
+    reply->type = "text/html; charset=utf-8";
+    reply->policy = live_page_policy;
+    buffer_append(&reply->body, live_page, live_page_bytes);
+}
+
 static void answer(void *arg, struct serve_request *request, struct serve_reply *reply)
 {
     struct watch_serve *s = arg;
-    if (!strcmp(request->path, "/report.json"))
+    if (!strcmp(request->path, "/"))
+        answer_page(reply);
+    else if (!strcmp(request->path, "/report.json"))
         answer_report(s, request, reply);
     else if (!strcmp(request->path, "/metrics"))
         answer_metrics(s, request, reply);
@@ -255,7 +265,7 @@ static void answer(void *arg, struct serve_request *request, struct serve_reply 
         answer_profile(s, request, reply, "alloc_space");
     else
         refuse(reply, NOT_FOUND,
-               "not here; /report.json, /metrics, /debug/pprof/heap, /debug/pprof/allocs");
+               "not here; /, /report.json, /metrics, /debug/pprof/heap, /debug/pprof/allocs");
 }
 
 /* ---- the server ---- */
@@ -265,7 +275,7 @@ struct watch_serve *watch_serve_open(const char *address, struct watch_view *vie
 {
     struct watch_serve *s = calloc(1, sizeof *s);
     if (!s) {
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
         return NULL;
     }
     s->view = view;

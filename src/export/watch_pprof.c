@@ -32,7 +32,7 @@ int watch_pprof_base(struct watch_pprof_base *base, const struct watch_process *
             base->count = sites->items[i].stack + 1;
     base->values = calloc((size_t)base->count + 1, sizeof *base->values);
     if (!base->values)
-        return error_set(err, ERROR_MEMORY, "out of memory");
+        return error_memory(err);
     for (uint32_t i = 0; i < sites->count; i++)
         values_of(&sites->items[i], base->values[sites->items[i].stack]);
     return 0;

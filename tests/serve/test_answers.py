@@ -1,4 +1,6 @@
 """What `mallow watch --listen` answers is what `--json` and `--pprof` say, to real clients."""
+import base64
+import hashlib
 import json
 import os
 import re
@@ -130,6 +132,28 @@ class Answers(unittest.TestCase):
         self.assertEqual(found["mallow_freed_samples"][0], "counter")
         self.assertGreaterEqual(found["mallow_allocated_bytes"][1][labels], report["estimated_bytes"])
         self.assertFalse([n for n in found if not n.startswith("mallow_")])
+
+    def test_the_page_runs_its_own_script_alone(self):
+        status, headers, body = self.watch.get("/")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+        policy = headers["Content-Security-Policy"]
+        self.assertTrue(policy.startswith("default-src 'none'; "), policy)
+        for tag in ("script", "style"):
+            content, = re.findall(f"<{tag}>(.*?)</{tag}>".encode(), body, re.S)
+            digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
+            self.assertIn(f"{tag}-src 'sha256-{digest}';", policy)
+        self.assertNotRegex(body, rb"(?i)https?://|\bsrc=|\bhref=|\bon[a-z]+=|\bstyle=|innerHTML")
+
+    @unittest.skipUnless(shutil.which("chromium"), "no chromium")
+    def test_the_page_shows_the_report(self):
+        with tempfile.TemporaryDirectory() as home:
+            dom = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={home}",
+                                  "--virtual-time-budget=5000", "--dump-dom", self.watch.url], capture_output=True, text=True,
+                                 check=True, timeout=300, env={**os.environ, "HOME": home}).stdout
+        report = self.watch.json()
+        self.assertIn(f"[{report['pid']}]</h1>", dom)
+        self.assertIn(f"<summary>{LEAK} server.c:", dom)
+        self.assertIn("1002 blocks".replace("1002", f"{report['estimated_blocks']:,}"), dom)
 
     def test_other_requests(self):
         self.assertEqual(self.watch.get("/nothing")[0], 404)
