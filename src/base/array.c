@@ -16,7 +16,9 @@ void *array_room(void *array, size_t needed, size_t *room, size_t most, size_t e
         next = needed;
     if (next < FIRST && FIRST <= most)
         next = FIRST;
-    void *grown = reallocarray(array, next, element_bytes);
+    if (next > PTRDIFF_MAX / element_bytes)
+        return NULL;
+    void *grown = realloc(array, next * element_bytes);
     if (grown)
         *room = next;
     return grown;

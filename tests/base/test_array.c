@@ -1,4 +1,4 @@
-/* Arrays that grow by doubling: every size, rooms of narrow types, no memory. */
+/* Arrays that grow by doubling: every size, rooms of narrow types, more than fits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void test_narrow_rooms(void **state)
     free(bytes);
 }
 
-static void test_no_memory(void **state)
+static void test_more_than_fits(void **state)
 {
     struct {
         char bytes[4096];
@@ -72,7 +72,7 @@ static void test_no_memory(void **state)
     void *before = pages;
     const size_t had = room;
     assert_false(ARRAY_ROOM(pages, SIZE_MAX / 4096, room));
-    assert_false(ARRAY_ROOM(pages, SIZE_MAX / 8, room)); /* the bytes do not fit a number */
+    assert_false(ARRAY_ROOM(pages, SIZE_MAX / 8, room));
     assert_ptr_equal(pages, before);
     assert_int_equal(room, had);
     free(pages);
@@ -84,7 +84,7 @@ int main(void)
         cmocka_unit_test(test_grows),
         cmocka_unit_test(test_room_for_many),
         cmocka_unit_test(test_narrow_rooms),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_more_than_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
