@@ -8,7 +8,7 @@
 #include "cli/fleet_load.h"
 
 struct fleet_cli {
-    const char *store, *host, *service, *build_id, *since, *until;
+    const char *store, *host, *service, *build_id, *since, *until, *old, *now;
     struct option_texts labels;
     int by;
     uint64_t top;
@@ -36,6 +36,11 @@ static const struct option_spec specs[] = {
      "report: order call sites by this figure (default peak)"},
     {'n', NULL, OPTION_COUNT, AT(top), "N", "report: show N call sites (default 10; in JSON 1000)",
      1, UINT32_MAX},
+    {0, "old", OPTION_TEXT, AT(old), "SELECTION",
+     "diff: the processes before: all, or host=H, service=S, build-id=B, since=T, until=T, "
+     "label.KEY=V "
+     "with commas between them"},
+    {0, "new", OPTION_TEXT, AT(now), "SELECTION", "diff: the processes after"},
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
     {0, "sql", OPTION_FLAG, AT(sql), NULL, "report: print the query instead of its answer"},
     VIEW_LOOK_SPECS(struct fleet_cli, view),
@@ -144,10 +149,36 @@ static int run_report(const struct command *self, const struct fleet_cli *cli, c
     return status ? command_fail(self, &err) : command_finish(self);
 }
 
+static int run_diff(const struct command *self, const struct fleet_cli *cli, char **operands,
+                    int count)
+{
+    struct error err;
+    struct fleet_selection old, now;
+    if (count)
+        return command_usage(self, "diff takes no file: '%s'; 'load' does", operands[0]);
+    if (!cli->old || !cli->now)
+        return command_usage(self, "diff needs --old SELECTION and --new SELECTION");
+    const struct fleet_question q = {
+        .where = cli->store, .by = (enum metric)cli->by, .top = cli->top, .json = cli->json};
+    struct fleet_store *store = NULL;
+    char *texts[2] = {strdup(cli->old), strdup(cli->now)};
+    int status = -1;
+    if (!texts[0] || !texts[1])
+        error_set(&err, ERROR_MEMORY, "out of memory");
+    else if (!fleet_parse_selection(texts[0], &old, &err) &&
+             !fleet_parse_selection(texts[1], &now, &err) && (store = fleet_open(cli->store, &err)))
+        status = cli->sql ? fleet_diff_sql(stdout, &old, &now, &q, &err)
+                          : fleet_diff(stdout, store, &old, &now, &q, &err);
+    fleet_close(store);
+    free(texts[0]);
+    free(texts[1]);
+    return status ? command_fail(self, &err) : command_finish(self);
+}
+
 static const struct action {
     const char *name;
     int (*run)(const struct command *self, const struct fleet_cli *cli, char **operands, int count);
-} actions[] = {{"init", run_init}, {"load", run_load}, {"report", run_report}};
+} actions[] = {{"init", run_init}, {"load", run_load}, {"report", run_report}, {"diff", run_diff}};
 
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
@@ -162,7 +193,8 @@ static int run(const struct command *self, const void *options, char **operands,
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         if (!strcmp(operands[0], actions[i].name))
             return actions[i].run(self, cli, operands + 1, operand_count - 1);
-    return command_usage(self, "there is no '%s'; there are init, load and report", operands[0]);
+    return command_usage(self, "there is no '%s'; there are init, load, report and diff",
+                         operands[0]);
 }
 
 static const struct fleet_cli defaults = {.view = VIEW_DEFAULTS};
@@ -170,13 +202,14 @@ static const struct fleet_cli defaults = {.view = VIEW_DEFAULTS};
 const struct command command_fleet = {
     .name = "fleet",
     .summary = "keep recordings of many hosts in one store, and ask about all",
-    .operands = "init|load|report [FILE|DIRECTORY]...",
+    .operands = "init|load|report|diff [FILE|DIRECTORY]...",
     .description =
         "Keeps what 'mallow report' says of each process in a store, one file of SQLite:\n"
         "\n"
         "  init    makes the store\n"
         "  load    adds every process of recordings; what is there already stays\n"
         "  report  says which call sites hold most, over all processes or some\n"
+        "  diff    says which hold more in some processes than in others\n"
         "\n"
         "Equal call paths are one, whatever the host and the load address. Names are\n"
         "looked up by 'load', so load where the programs and their debug information are.\n"

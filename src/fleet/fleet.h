@@ -97,4 +97,13 @@ int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_select
 int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                      const struct fleet_question *q, struct error *err);
 
+/* Which call sites hold more or less in the processes of `now` than in those of `old`, as the mean
+ * of a process, with an interval where both have two processes or more. Call sites are the same by
+ * functions and modules, as in report/diff.h, so builds can differ. */
+int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
+               const struct fleet_selection *now, const struct fleet_question *q,
+               struct error *err);
+int fleet_diff_sql(FILE *out, const struct fleet_selection *old, const struct fleet_selection *now,
+                   const struct fleet_question *q, struct error *err);
+
 #endif

@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "fleet/hash.h"
 #include "fleet/store.h"
+#include "report/diff.h"
 #include "report/json.h"
 #include "report/names.h"
 #include "report/select.h"
@@ -14,7 +15,8 @@
 #define NODE_FLAGS (MLW_NODE_EXACT | MLW_NODE_TRUNCATED)
 
 struct site_node {  /* of the forest of sites */
-    uint64_t path;  /* identity of the frames from here outward, without hidden ones */
+    uint64_t site;  /* identity of the frames from here outward, without hidden ones */
+    uint64_t path;  /* the same in any build */
     uint64_t named; /* of them, known names */
 };
 
@@ -183,12 +185,33 @@ static uint64_t site_id(const struct load *l, uint32_t tip)
 {
     if (!tip)
         return 0;
-    const uint64_t outer = l->site[l->sites.parent[tip]].path;
+    const uint64_t outer = l->site[l->sites.parent[tip]].site;
     return hash_end(hash_mix(hash_mix(4, outer), l->frame[l->sites.frame[tip]]));
 }
 
+/* What is the same in another build: functions and modules, without lines. */
+static uint64_t path_id(const struct load *l, uint32_t tip)
+{
+    const struct name_frame *f = names_frame(l->names, l->sites.frame[tip]);
+    const char *function = f->cut ? "cut" : f->known ? f->function : "?";
+    const char *module = f->own || !f->module ? "" : f->module;
+    uint64_t h = hash_mix(7, l->site[l->sites.parent[tip]].path);
+    h = hash_bytes(h, function, f->known ? diff_bare_function(function) : strlen(function));
+    return hash_end(hash_bytes(h, module, diff_bare_module(module)));
+}
+
+static int put_site(struct load *l, uint32_t tip, int64_t call_site, struct error *err)
+{
+    const struct store_site site = {.id = site_id(l, tip),
+                                    .parent = l->site[l->sites.parent[tip]].site,
+                                    .frame = l->frame[l->sites.frame[tip]],
+                                    .path = path_id(l, tip),
+                                    .call_site = call_site};
+    return store_site(l->store, &site, err);
+}
+
 /* As in report --json: which frame, of those shown, a person would look at. */
-static int64_t call_site(const struct load *l, uint32_t tip)
+static int64_t find_call_site(const struct load *l, uint32_t tip)
 {
     int64_t i = 0, fallback = -1;
     for (uint32_t at = tip; at; at = l->sites.parent[at]) {
@@ -221,23 +244,16 @@ static int put_sites(struct load *l, struct error *err)
         const struct name_frame *f = names_frame(l->names, s->frame[i]);
         const struct site_node *outer = &l->site[s->parent[i]];
         status = put_frame(l, s->frame[i], &json, err);
-        l->site[i].path = outer->path;
-        l->site[i].named = outer->named + f->known;
+        l->site[i] = (struct site_node){outer->site, outer->path, outer->named + f->known};
         if (f->hidden || status)
             continue;
-        l->site[i].path = site_id(l, i);
-        status = store_site(
-            l->store, &(struct store_site){l->site[i].path, outer->path, l->frame[s->frame[i]], -1},
-            err);
+        const struct site_node here = {site_id(l, i), path_id(l, i), l->site[i].named};
+        status = put_site(l, i, -1, err);
+        l->site[i] = here;
     }
-    for (size_t i = 0; i < s->count && !status; i++) {
-        const uint32_t tip = s->items[i].tip;
-        if (tip)
-            status = store_site(l->store,
-                                &(struct store_site){site_id(l, tip), l->site[s->parent[tip]].path,
-                                                     l->frame[s->frame[tip]], call_site(l, tip)},
-                                err);
-    }
+    for (size_t i = 0; i < s->count && !status; i++)
+        if (s->items[i].tip)
+            status = put_site(l, s->items[i].tip, find_call_site(l, s->items[i].tip), err);
     buffer_release(&json);
     return status;
 }

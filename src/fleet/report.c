@@ -1,21 +1,13 @@
 /* report.c - which call sites hold most over all processes, as text and as JSON. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/human.h"
 #include "base/text.h"
-#include "fleet/frame.h"
+#include "fleet/show.h"
 #include "fleet/store.h"
-#include "report/json.h"
 
 enum { TOP_TEXT = 10, TOP_JSON = 1000 };
-
-/* A site with more frames has the innermost and outermost of them in JSON. */
-#define WHOLE_FRAMES 256u
-#define END_FRAMES   64u
-
-static const char *const metrics[METRICS] = {"peak", "end", "allocated", "temporary", "calls"};
 
 struct rows { /* those that are shown, and the sum of the rest */
     struct store_row *items;
@@ -44,19 +36,6 @@ static int keep(void *arg, const struct store_row *r, struct error *err)
     return 0;
 }
 
-struct frames {         /* of one site */
-    struct buffer text; /* each with its NUL */
-    size_t count;
-};
-
-static int add_frame(void *arg, const char *json, struct error *err)
-{
-    struct frames *f = arg;
-    buffer_append(&f->text, json, strlen(json) + 1);
-    f->count++;
-    return buffer_failed(&f->text) ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
-}
-
 static void write_figures(struct json *j, const struct figures *f)
 {
     json_number(j, "calls", f->calls);
@@ -68,65 +47,28 @@ static void write_figures(struct json *j, const struct figures *f)
     json_number(j, "temporary", f->temporary);
 }
 
-static int write_frame(struct json *j, const char *text, struct error *err)
-{
-    struct frame f;
-    if (frame_parse(text, &f, err))
-        return -1;
-    json_open_object(j, NULL);
-    json_text(j, "function", f.function);
-    json_text(j, "file", f.file);
-    json_signed(j, "line", f.line);
-    json_text(j, "module", f.module);
-    json_bool(j, "inlined", f.inlined);
-    if (f.unnamed)
-        json_bool(j, "unnamed", true);
-    if (f.cut)
-        json_bool(j, "cut", true);
-    json_close_object(j);
-    frame_release(&f);
-    return 0;
-}
-
 static int write_site(struct json *j, struct fleet_store *store, const struct store_row *r,
-                      struct frames *frames, struct error *err)
+                      struct error *err)
 {
-    uint64_t call_site;
-    buffer_clear(&frames->text);
-    frames->count = 0;
-    if (store_frames(store, r->site, &call_site, add_frame, frames, err))
-        return -1;
-    const bool whole = frames->count <= WHOLE_FRAMES;
-    const char *text = buffer_text(&frames->text);
-    int status = 0;
     json_open_object(j, NULL);
-    json_open_array(j, "frames");
-    for (size_t i = 0; i < frames->count && !status; i++, text += strlen(text) + 1)
-        if (whole || i < END_FRAMES || i >= frames->count - END_FRAMES)
-            status = write_frame(j, text, err);
-    json_close_array(j);
-    if (!whole) {
-        json_number(j, "omitted_frames", frames->count - 2 * (size_t)END_FRAMES);
-        json_number(j, "omitted_after", END_FRAMES);
-    }
-    json_number(j, "call_site", call_site);
+    if (show_frames(j, store, r->site, err))
+        return -1;
     write_figures(j, &r->figures);
     json_number(j, "processes", r->processes);
     json_number(j, "hosts", r->hosts);
     json_close_object(j);
-    return status;
+    return 0;
 }
 
 static int report_as_json(FILE *out, struct fleet_store *store, const struct fleet_question *q,
                           const struct store_totals *t, const struct rows *rows, struct error *err)
 {
     struct json j = {.out = out};
-    struct frames frames = {0};
     int status = 0;
     json_open_object(&j, NULL);
     json_number(&j, "schema", 1);
     json_text(&j, "store", q->where);
-    json_text(&j, "by", metrics[q->by]);
+    json_text(&j, "by", show_metric(q->by));
     json_number(&j, "processes", t->processes);
     json_number(&j, "incomplete_processes", t->incomplete);
     json_number(&j, "hosts", t->hosts);
@@ -142,7 +84,7 @@ static int report_as_json(FILE *out, struct fleet_store *store, const struct fle
     json_number(&j, "temporary_allocations", t->figures.temporary);
     json_open_array(&j, "sites");
     for (size_t i = 0; i < rows->count && !status; i++)
-        status = write_site(&j, store, &rows->items[i], &frames, err);
+        status = write_site(&j, store, &rows->items[i], err);
     json_close_to(&j, 1);
     if (status)
         json_text(&j, "error", err->text);
@@ -153,24 +95,7 @@ static int report_as_json(FILE *out, struct fleet_store *store, const struct fle
     json_close_object(&j);
     json_close_object(&j);
     json_end(&j);
-    buffer_release(&frames.text);
     return status;
-}
-
-/* "function file:line" of a frame. */
-static int frame_line(const char *text, struct buffer *line, struct error *err)
-{
-    struct frame f;
-    if (frame_parse(text, &f, err))
-        return -1;
-    const char *slash = strrchr(f.file, '/');
-    text_append_printf(line, "%s", f.function);
-    if (*f.file)
-        text_append_printf(line, "  %s:%" PRId64, slash ? slash + 1 : f.file, f.line);
-    else if (*f.module)
-        text_append_printf(line, "  %s", f.module);
-    frame_release(&f);
-    return 0;
 }
 
 static const char *figure_text(char room[HUMAN_TEXT_BYTES], uint64_t value, enum metric by)
@@ -180,24 +105,15 @@ static const char *figure_text(char room[HUMAN_TEXT_BYTES], uint64_t value, enum
 }
 
 static int print_site(FILE *out, struct fleet_store *store, const struct store_row *r,
-                      enum metric by, struct frames *frames, struct error *err)
+                      enum metric by, struct error *err)
 {
-    uint64_t call_site;
     struct buffer line = {0};
     char value[HUMAN_TEXT_BYTES], processes[HUMAN_TEXT_BYTES], hosts[HUMAN_TEXT_BYTES];
-    buffer_clear(&frames->text);
-    frames->count = 0;
-    int status = store_frames(store, r->site, &call_site, add_frame, frames, err);
-    const char *text = buffer_text(&frames->text);
-    for (uint64_t i = 0; i < call_site && i + 1 < frames->count; i++)
-        text += strlen(text) + 1;
-    if (!status && frames->count)
-        status = frame_line(text, &line, err);
+    const int status = show_call_site(store, r->site, &line, err);
     if (!status)
-        text_printf(out, "%12s  %9s  %7s  %s\n",
-                    figure_text(value, figures_metric(&r->figures, by), by),
-                    human_count(processes, r->processes), human_count(hosts, r->hosts),
-                    frames->count ? buffer_text(&line) : "(no stack recorded)");
+        text_printf(
+            out, "%12s  %9s  %7s  %s\n", figure_text(value, figures_metric(&r->figures, by), by),
+            human_count(processes, r->processes), human_count(hosts, r->hosts), buffer_text(&line));
     buffer_release(&line);
     return status;
 }
@@ -208,7 +124,6 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
     static const char *const headings[METRICS] = {"at the peak", "at the end", "allocated",
                                                   "temporary", "calls"};
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES], c[HUMAN_TEXT_BYTES], d[HUMAN_TEXT_BYTES];
-    struct frames frames = {0};
     int status = 0;
     text_printf(out, "%s: %s processes on %s hosts, %s services, %s builds\n", q->where,
                 human_count(a, t->processes), human_count(b, t->hosts), human_count(c, t->services),
@@ -222,12 +137,11 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
     text_printf(out, "\n%12s  %9s  %7s  call site\n", headings[q->by], "processes", "hosts");
     for (size_t i = 0; i < rows->count && !status; i++)
         if (figures_metric(&rows->items[i].figures, q->by))
-            status = print_site(out, store, &rows->items[i], q->by, &frames, err);
+            status = print_site(out, store, &rows->items[i], q->by, err);
     const uint64_t rest = figures_metric(&rows->left_out, q->by);
     if (!status && rest)
         text_printf(out, "%12s  in %s more call sites\n", figure_text(a, rest, q->by),
                     human_count(b, rows->total - rows->count));
-    buffer_release(&frames.text);
     return status;
 }
 

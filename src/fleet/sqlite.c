@@ -45,7 +45,7 @@ static const char schema[] =
     " site INTEGER NOT NULL, named INTEGER NOT NULL);"
     "CREATE TABLE frame(id INTEGER PRIMARY KEY, json TEXT NOT NULL);"
     "CREATE TABLE site(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, frame INTEGER NOT NULL,"
-    " call_site INTEGER NOT NULL);"
+    " path INTEGER NOT NULL, call_site INTEGER NOT NULL);"
     "CREATE TABLE figure(process INTEGER NOT NULL, stack INTEGER NOT NULL, calls INTEGER NOT NULL,"
     " allocated_bytes INTEGER NOT NULL, peak_bytes INTEGER NOT NULL, peak_blocks INTEGER NOT NULL,"
     " end_bytes INTEGER NOT NULL, end_blocks INTEGER NOT NULL, temporary INTEGER NOT NULL,"
@@ -79,7 +79,8 @@ static const char *const texts[STATEMENTS] = {
     "INSERT INTO stack VALUES(?1,?2,?3,?4,?5) ON CONFLICT DO UPDATE SET site = excluded.site,"
     " named = excluded.named WHERE excluded.site != 0 AND (site = 0 OR excluded.named > named)",
     "INSERT OR IGNORE INTO frame VALUES(?1,?2)",
-    "INSERT INTO site VALUES(?1,?2,?3,?4) ON CONFLICT DO UPDATE SET call_site = excluded.call_site"
+    "INSERT INTO site VALUES(?1,?2,?3,?4,?5) ON CONFLICT DO UPDATE SET call_site = "
+    "excluded.call_site"
     " WHERE call_site < 0 AND excluded.call_site >= 0",
     "INSERT INTO figure VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9) ON CONFLICT DO UPDATE SET"
     " calls = calls + excluded.calls, allocated_bytes = allocated_bytes + excluded.allocated_bytes,"
@@ -300,7 +301,7 @@ static int fill(struct fleet_store *s, struct error *err)
         &sql,
         "PRAGMA page_size = 8192; BEGIN EXCLUSIVE; PRAGMA application_id = %d;"
         " PRAGMA user_version = %d; %s"
-        " INSERT INTO stack VALUES(0,0,0,0,0); INSERT INTO site VALUES(0,0,0,-1); COMMIT;",
+        " INSERT INTO stack VALUES(0,0,0,0,0); INSERT INTO site VALUES(0,0,0,0,-1); COMMIT;",
         APPLICATION, VERSION, schema);
     const int status = buffer_failed(&sql) ? error_set(err, ERROR_MEMORY, "out of memory")
                                            : run_sql(s, buffer_text(&sql), "make", err);
@@ -508,7 +509,8 @@ int store_site(struct fleet_store *s, const struct store_site *i, struct error *
     number(k, 1, i->id);
     number(k, 2, i->parent);
     number(k, 3, i->frame);
-    sqlite3_bind_int64(k, 4, i->call_site);
+    number(k, 4, i->path);
+    sqlite3_bind_int64(k, 5, i->call_site);
     return done(s, k, err);
 }
 
@@ -610,6 +612,50 @@ int store_sites(struct fleet_store *s, const struct fleet_selection *of, enum me
                                     .processes = value(k, 8),
                                     .hosts = value(k, 9)};
         status = row(arg, &r, err);
+    }
+    if (!status && step != SQLITE_DONE)
+        status = complain(s, "read", err);
+    sqlite3_finalize(k);
+    free(sql);
+    return status;
+}
+
+char *store_held_sql(const struct fleet_selection *old, const struct fleet_selection *now,
+                     enum metric by)
+{
+    char *where[2] = {condition(old), condition(now)};
+    char *sql = NULL;
+    if (where[0] && where[1] &&
+        asprintf(&sql,
+                 "SELECT i.path, max(s.site) AS site, c.newer, sum(f.%s) AS value FROM"
+                 " (SELECT p.id, 0 AS newer FROM process AS p%s UNION ALL"
+                 " SELECT p.id, 1 FROM process AS p%s) AS c"
+                 " JOIN figure AS f ON f.process = c.id JOIN stack AS s ON s.id = f.stack"
+                 " JOIN site AS i ON i.id = s.site"
+                 " GROUP BY i.path, c.newer, c.id ORDER BY i.path, c.newer, c.id",
+                 columns[by], where[0], where[1]) < 0)
+        sql = NULL;
+    sqlite3_free(where[0]);
+    sqlite3_free(where[1]);
+    return sql;
+}
+
+int store_held(struct fleet_store *s, const struct fleet_selection *old,
+               const struct fleet_selection *now, enum metric by,
+               int (*held)(void *arg, const struct store_held *h, struct error *err), void *arg,
+               struct error *err)
+{
+    char *sql = store_held_sql(old, now, by);
+    sqlite3_stmt *k = NULL;
+    int status = 0, step = SQLITE_DONE;
+    if (!sql)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    if (sqlite3_prepare_v2(s->db, sql, -1, &k, NULL) != SQLITE_OK)
+        status = complain(s, "read", err);
+    while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
+        const struct store_held h = {
+            .path = value(k, 0), .site = value(k, 1), .newer = value(k, 2), .value = value(k, 3)};
+        status = held(arg, &h, err);
     }
     if (!status && step != SQLITE_DONE)
         status = complain(s, "read", err);

@@ -43,6 +43,7 @@ struct store_frame {
 
 struct store_site { /* a frame that people read and its caller */
     uint64_t id, parent, frame;
+    uint64_t path;     /* what it is in another build, too: functions and modules */
     int64_t call_site; /* frames inward of the call site; -1: no stack ends here */
 };
 
@@ -96,6 +97,18 @@ int store_sites(struct fleet_store *s, const struct fleet_selection *of, enum me
                 struct error *err);
 /* The same question as text; to be freed. NULL without memory. */
 char *store_sites_sql(const struct fleet_selection *of, enum metric by);
+
+struct store_held { /* what a process holds at a path */
+    uint64_t path, site, value;
+    bool newer; /* the process is of the second selection */
+};
+/* Calls `held` for each process of both selections and each path that it has, by path. */
+int store_held(struct fleet_store *s, const struct fleet_selection *old,
+               const struct fleet_selection *now, enum metric by,
+               int (*held)(void *arg, const struct store_held *h, struct error *err), void *arg,
+               struct error *err);
+char *store_held_sql(const struct fleet_selection *old, const struct fleet_selection *now,
+                     enum metric by);
 
 /* Frames of a site, innermost first. *call_site: which of them. At most STORE_DEEPEST. */
 #define STORE_DEEPEST 1000000u

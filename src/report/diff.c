@@ -16,8 +16,7 @@ int64_t diff_growth(const struct figures *old, const struct figures *now, enum m
 
 /* --- what makes two frames the same --- */
 
-/* Length of a function's name without ".isra.0", ".cold", " [clone .part.0]" and the like. */
-static size_t bare_function(const char *name)
+size_t diff_bare_function(const char *name)
 {
     static const char *const suffixes[] = {".isra",     ".constprop", ".part",       ".cold",
                                            ".lto_priv", ".llvm",      ".localalias", NULL};
@@ -43,8 +42,7 @@ static size_t bare_function(const char *name)
     return n;
 }
 
-/* Length of a library's name without its version: libssl.so.3 and libssl.so.1.1 are the same. */
-static size_t bare_module(const char *module)
+size_t diff_bare_module(const char *module)
 {
     const char *so = strstr(module, ".so");
     return so && (!so[3] || so[3] == '.') ? (size_t)(so + 3 - module) : strlen(module);
@@ -104,14 +102,14 @@ static uint32_t key_of(struct diff *d, const struct name_frame *f)
     if (f->cut)
         buffer_append_text(&b, "cut");
     else if (f->known)
-        buffer_append(&b, f->function, bare_function(f->function));
+        buffer_append(&b, f->function, diff_bare_function(f->function));
     else if (f->module && same_builds(d, f->module))
         buffer_append_text(&b, f->function);
     else
         buffer_append_text(&b, "?");
     buffer_append_char(&b, 0);
     if (!f->own && f->module)
-        buffer_append(&b, f->module, bare_module(f->module));
+        buffer_append(&b, f->module, diff_bare_module(f->module));
     uint32_t key = buffer_failed(&b) ? 0 : strings_id(&d->keys, b.data, b.size_bytes, &fresh);
     buffer_release(&b);
     return key;

@@ -182,6 +182,30 @@ struct stats_ratio stats_paired(const double *x, const double *y, size_t n)
     return r;
 }
 
+/* How far from the difference of two means their interval reaches. */
+static double welch_reach(double u, size_t n, double v, size_t m)
+{
+    const double sum = u + v;
+    const double freedom =
+        sum > 0 ? sum * sum / (u * u / (double)(n - 1) + v * v / (double)(m - 1)) : 1e9;
+    return student(floor(freedom)) * sqrt(sum);
+}
+
+struct stats_difference stats_difference(const double *x, size_t n, const double *y, size_t m)
+{
+    double mean_x, mean_y, var_x, var_y;
+    moments(x, n, &mean_x, &var_x);
+    moments(y, m, &mean_y, &var_y);
+    struct stats_difference d = {.difference = mean_y - mean_x, .known = n > 1 && m > 1};
+    if (!d.known)
+        return d;
+    const double reach = welch_reach(var_x / (double)n, n, var_y / (double)m, m);
+    d.low = d.difference - reach;
+    d.high = d.difference + reach;
+    d.differs = d.low > 0 || d.high < 0;
+    return d;
+}
+
 static struct stats_ratio unpaired(const double *a, size_t n, const double *b, size_t m)
 {
     size_t c = pair_counts(n, m), count = 0;
@@ -197,10 +221,7 @@ static struct stats_ratio unpaired(const double *a, size_t n, const double *b, s
     double mean_a, mean_b, var_a, var_b;
     moments(a, n, &mean_a, &var_a);
     moments(b, m, &mean_b, &var_b);
-    double u = var_a / (double)n, v = var_b / (double)m, sum = u + v;
-    double freedom =
-        sum > 0 ? sum * sum / (u * u / (double)(n - 1) + v * v / (double)(m - 1)) : 1e9;
-    double mean = mean_a - mean_b, reach = student(floor(freedom)) * sqrt(sum);
+    double mean = mean_a - mean_b, reach = welch_reach(var_a / (double)n, n, var_b / (double)m, m);
     return finish(mean, mean - reach, mean + reach, STATS_STUDENT);
 }
 

@@ -34,7 +34,7 @@ OPTIONS = {
     "control": "",
     "doctor": "--json",
     "push": "--to",
-    "fleet": "--store --host --service --build-id --since --until --by -n --json --sql",
+    "fleet": "--store --host --service --build-id --since --until --by -n --json --sql --old --new",
 }
 
 # What is given, the status, and what standard error says. In a folder with: run.mlw, run.mwl, text.

@@ -1,5 +1,6 @@
 """`mallow fleet`: every figure of its report is the sum of those of `mallow report --json`, whatever was loaded
-how often, and whenever a load was killed. Usage: test_fleet.py MALLOW VICTIM PART"""
+how often, and whenever a load was killed. Usage:
+test_fleet.py MALLOW VICTIM OLD_BUILD NEW_BUILD PART"""
 import collections
 import json
 import os
@@ -14,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-MALLOW, VICTIM = sys.argv[1:3]
+MALLOW, VICTIM, OLD_BUILD, NEW_BUILD = sys.argv[1:5]
 FIGURES = ["calls", "allocated_bytes", "peak_bytes", "peak_blocks", "end_live_bytes", "end_live_blocks", "temporary"]
 TOTALS = ["requested_bytes", "peak_live_bytes", "peak_live_blocks", "end_live_bytes", "end_live_blocks",
           "temporary_allocations", "events", "lost_events"]
@@ -156,6 +157,52 @@ class Sums(Case):
         self.assertEqual(self.load(self.recordings[0])["present_processes"], 1)
 
 
+class Diff(Case):
+    def diff(self, old, new, *arguments):
+        return json.loads(run("fleet", "diff", "--json", "--store", self.store, "--old", old, "--new", new,
+                              *arguments).stdout)
+
+    def test_canary(self):
+        """Three processes of a new build against six of the old one: what changed has a name, what varies has not."""
+        path = os.path.join(self.directory, "service.mlw")
+        for build, counts in ((OLD_BUILD, [100, 120, 140, 160, 180, 200]), (NEW_BUILD, [110, 150, 190])):
+            for n in counts:
+                run("record", "-q", "-o", path, "--", build, str(n))
+                self.load("--service", "api", "--label", f"canary={build == NEW_BUILD}", "--host", f"h{n}", path)
+                os.unlink(path)
+        builds = sqlite3.connect(self.store).execute("SELECT count(DISTINCT build_id), min(build_id) FROM process")
+        builds = builds.fetchone()
+        self.assertEqual(builds[0], 2)
+        self.assertTrue(builds[1], "a build without a build-id: nothing was tested")
+        found = self.diff("service=api,label.canary=False", "label.canary=True", "--by", "end")
+        self.assertEqual([found["old"]["processes"], found["new"]["processes"]], [6, 3])
+        sites = {s["frames"][s["call_site"]]["function"]: s for s in found["sites"]}
+        self.assertEqual(set(sites), {"cache"}, "the mean of serve() is the same, and other builds have the same paths")
+        grown = [s for s in found["sites"] if s["differs"]]
+        self.assertEqual(sum(s["growth_bytes"] for s in grown), 10000)
+        self.assertTrue(all(s["growth_low_bytes"] <= s["growth_bytes"] <= s["growth_high_bytes"] for s in grown))
+        text = run("fleet", "diff", "--store", self.store, "--by", "end", "--old", "label.canary=False",
+                   "--new", "label.canary=True").stdout
+        self.assertIn("cache  service.c:", text)
+        self.assertNotIn("serve", text)
+        calls = self.diff("label.canary=False", "label.canary=True", "--by", "calls")
+        self.assertIn("added_by_the_new_build", {s["frames"][s["call_site"]]["function"] for s in calls["sites"]})
+        one = self.diff("host=h100", "host=h110", "--by", "end")["sites"]
+        self.assertEqual({s["differs"] for s in one}, {None})
+        serve = [s for s in one if s["frames"][s["call_site"]]["function"] == "serve"]
+        self.assertEqual([(s["old_mean_bytes"], s["new_mean_bytes"]) for s in serve], [(10000, 11000)])
+        same = self.diff("all", "all")
+        self.assertEqual(same["sites"], [])
+
+    def test_usage(self):
+        for arguments, words in [(["--old", "all"], "needs --old SELECTION and --new"),
+                                 (["--old", "all", "--new", "color=red"], "'color' is not part of a selection"),
+                                 (["--old", "all", "--new", "since=soon"], "'soon' is no time"),
+                                 (["--old", "all", "--new", "all"], "no process is selected by --old")]:
+            out = run("fleet", "diff", "--store", self.store, *arguments, status=2)
+            self.assertIn(words, out.stderr)
+
+
 class Killed(Case):
     def test_killed(self):
         """Killed 20 times at random, the store holds whole recordings; in the end, all of them."""
@@ -273,4 +320,4 @@ class Hostile(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])

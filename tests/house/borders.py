@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "record": {"format", "trust", "base", "trace", "launch", "probe", "import"},
     "import": {"format", "workload", "trace", "trust", "base"},
     "export": {"report", "watch", "analyse", "model", "trace", "symbol", "workload", "base"},
-    "fleet": {"report", "analyse", "model", "trace", "symbol", "trust", "base"},
+    "fleet": {"stats", "report", "analyse", "model", "trace", "symbol", "trust", "base"},
     "watch": {"format", "launch", "trace", "trust", "base"},
     "workload": {"format", "base", "trace"},
     "replay": {"format", "base", "workload"},

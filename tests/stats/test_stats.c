@@ -94,6 +94,23 @@ static void test_critical_values_unpaired(void **state)
     assert_true(sure_of(20, 20, 105) && !sure_of(20, 20, 106));
 }
 
+/* Against figures worked out by hand: 3.707 is Student's 99% point of 6 degrees of freedom. */
+static void test_difference(void **state)
+{
+    (void)state;
+    const double x[] = {1, 2, 3, 4}, y[] = {11, 12, 13, 14}, same[] = {0, 0}, other[] = {5, 5};
+    struct stats_difference d = stats_difference(x, 4, y, 4);
+    assert_true(d.known && d.differs && d.difference == 10);
+    assert_true(fabs(d.high - 10 - 3.707 * sqrt(5.0 / 6)) < 1e-9);
+    assert_true(fabs(10 - d.low - 3.707 * sqrt(5.0 / 6)) < 1e-9);
+    d = stats_difference(x, 4, x, 4);
+    assert_true(d.known && !d.differs && d.difference == 0);
+    d = stats_difference(other, 2, same, 2);
+    assert_true(d.differs && d.low == -5 && d.high == -5);
+    d = stats_difference(x, 4, y, 1);
+    assert_true(!d.known && !d.differs && d.difference == 8.5);
+}
+
 /* Of 1,000 comparisons of a thing with itself about 1% have an interval that excludes 1. */
 static void test_level(void **state)
 {
@@ -216,6 +233,7 @@ int main(void)
         cmocka_unit_test(test_median),
         cmocka_unit_test(test_critical_values),
         cmocka_unit_test(test_critical_values_unpaired),
+        cmocka_unit_test(test_difference),
         cmocka_unit_test(test_level),
         cmocka_unit_test(test_power),
         cmocka_unit_test(test_one_far_off),

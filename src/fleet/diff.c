@@ -1,0 +1,254 @@
+/* diff.c - what call sites hold in some processes against others: per process, with intervals. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/human.h"
+#include "base/text.h"
+#include "fleet/show.h"
+#include "fleet/store.h"
+#include "stats/stats.h"
+
+enum { OLD, NEW, SIDES };
+enum { TOP_TEXT = 10, TOP_JSON = 1000 };
+
+struct change {    /* of a call path */
+    uint64_t site; /* one that reads so: of the new processes where they have it */
+    uint64_t sum[SIDES], processes[SIDES];
+    struct stats_difference difference; /* new less old, per process */
+};
+
+struct changes {
+    const struct fleet_question *question;
+    struct store_totals totals[SIDES];
+    struct change *items;
+    size_t count, room;
+    double *values[SIDES]; /* [totals.processes], of the path at hand */
+    uint64_t path;
+    bool any;
+    struct change now; /* the path at hand */
+};
+
+/* Processes that do not have the path hold 0 there. */
+static int end_path(struct changes *c, struct error *err)
+{
+    if (!c->any)
+        return 0;
+    for (int side = 0; side < SIDES; side++)
+        for (uint64_t i = c->now.processes[side]; i < c->totals[side].processes; i++)
+            c->values[side][i] = 0;
+    c->now.difference = stats_difference(c->values[OLD], c->totals[OLD].processes, c->values[NEW],
+                                         c->totals[NEW].processes);
+    c->any = false;
+    if (c->now.difference.difference == 0)
+        return 0;
+    if (c->count == c->room) {
+        const size_t room = c->room ? c->room * 2 : 256;
+        struct change *more = realloc(c->items, room * sizeof *more);
+        if (!more)
+            return error_set(err, ERROR_MEMORY, "out of memory");
+        c->items = more;
+        c->room = room;
+    }
+    c->items[c->count++] = c->now;
+    return 0;
+}
+
+static int add(void *arg, const struct store_held *h, struct error *err)
+{
+    struct changes *c = arg;
+    const int side = h->newer ? NEW : OLD;
+    if (c->any && h->path != c->path && end_path(c, err))
+        return -1;
+    if (!c->any)
+        c->now = (struct change){.site = h->site};
+    if (side == NEW)
+        c->now.site = h->site;
+    c->any = true;
+    c->path = h->path;
+    if (c->now.processes[side] >= c->totals[side].processes)
+        return error_set(err, ERROR_FORMAT, "the store changed meanwhile");
+    c->now.sum[side] += h->value;
+    c->values[side][c->now.processes[side]++] = (double)h->value;
+    return 0;
+}
+
+static int by_growth(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    if (x->difference.difference != y->difference.difference)
+        return x->difference.difference < y->difference.difference ? 1 : -1;
+    return x->site < y->site ? -1 : x->site > y->site;
+}
+
+static bool in_bytes(enum metric by) { return by != BY_TEMPORARY && by != BY_CALLS; }
+
+static double mean(const struct changes *c, const struct change *k, int side)
+{
+    return (double)k->sum[side] / (double)c->totals[side].processes;
+}
+
+/* ---- JSON ---- */
+
+static void put_real(struct json *j, const char *key, const char *unit, double v)
+{
+    char name[64], text[400];
+    snprintf(name, sizeof name, "%s%s", key, unit);
+    const int n = snprintf(text, sizeof text, "%.3f", v);
+    json_raw(j, name, text, (size_t)n);
+}
+
+static int write_change(struct json *j, struct fleet_store *store, const struct changes *c,
+                        const struct change *k, struct error *err)
+{
+    const char *unit = in_bytes(c->question->by) ? "_bytes" : "";
+    json_open_object(j, NULL);
+    if (show_frames(j, store, k->site, err))
+        return -1;
+    json_number(j, "old_processes", k->processes[OLD]);
+    json_number(j, "new_processes", k->processes[NEW]);
+    put_real(j, "old_mean", unit, mean(c, k, OLD));
+    put_real(j, "new_mean", unit, mean(c, k, NEW));
+    put_real(j, "growth", unit, k->difference.difference);
+    if (k->difference.known) {
+        put_real(j, "growth_low", unit, k->difference.low);
+        put_real(j, "growth_high", unit, k->difference.high);
+        json_bool(j, "differs", k->difference.differs);
+    } else {
+        json_null(j, "differs");
+    }
+    json_close_object(j);
+    return 0;
+}
+
+static int diff_as_json(FILE *out, struct fleet_store *store, const struct changes *c,
+                        struct error *err)
+{
+    static const char *const sides[SIDES] = {"old", "new"};
+    const uint64_t top = c->question->top ? c->question->top : TOP_JSON;
+    struct json j = {.out = out};
+    int status = 0;
+    json_open_object(&j, NULL);
+    json_number(&j, "schema", 1);
+    json_text(&j, "store", c->question->where);
+    json_text(&j, "by", show_metric(c->question->by));
+    for (int side = 0; side < SIDES; side++) {
+        json_open_object(&j, sides[side]);
+        json_number(&j, "processes", c->totals[side].processes);
+        json_number(&j, "hosts", c->totals[side].hosts);
+        json_number(&j, "builds", c->totals[side].builds);
+        json_close_object(&j);
+    }
+    put_real(&j, "confidence", "", STATS_CONFIDENCE);
+    json_open_array(&j, "sites");
+    /* of too many, those that grew most and those that shrank most */
+    for (size_t i = 0; i < c->count && !status; i++)
+        if (i < top || i + top >= c->count)
+            status = write_change(&j, store, c, &c->items[i], err);
+    json_close_to(&j, 1);
+    if (status)
+        json_text(&j, "error", err->text);
+    json_number(&j, "sites_total", c->count);
+    json_close_object(&j);
+    json_end(&j);
+    return status;
+}
+
+/* ---- text ---- */
+
+static const char *signed_text(char room[HUMAN_TEXT_BYTES + 1], double v, enum metric by)
+{
+    char text[HUMAN_TEXT_BYTES];
+    const uint64_t whole = (uint64_t)(fabs(v) + 0.5);
+    snprintf(room, HUMAN_TEXT_BYTES + 1, "%s%s", v < 0 ? "-" : "+",
+             in_bytes(by) ? human_size(text, whole) : human_count(text, whole));
+    return room;
+}
+
+static int print_change(FILE *out, struct fleet_store *store, const struct changes *c,
+                        const struct change *k, struct error *err)
+{
+    const enum metric by = c->question->by;
+    char growth[HUMAN_TEXT_BYTES + 1], low[HUMAN_TEXT_BYTES + 1], high[HUMAN_TEXT_BYTES + 1];
+    struct buffer line = {0};
+    if (show_call_site(store, k->site, &line, err)) {
+        buffer_release(&line);
+        return -1;
+    }
+    text_printf(out, "%12s  %12s  %12s  %s\n", signed_text(growth, k->difference.difference, by),
+                k->difference.known ? signed_text(low, k->difference.low, by) : "?",
+                k->difference.known ? signed_text(high, k->difference.high, by) : "?",
+                buffer_text(&line));
+    buffer_release(&line);
+    return 0;
+}
+
+static int diff_as_text(FILE *out, struct fleet_store *store, const struct changes *c,
+                        struct error *err)
+{
+    const uint64_t top = c->question->top ? c->question->top : TOP_TEXT;
+    uint64_t unsure = 0, shown = 0;
+    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
+    int status = 0;
+    text_printf(out, "%s: %s processes against %s, by %s, mean of a process\n\n",
+                c->question->where, human_count(a, c->totals[NEW].processes),
+                human_count(b, c->totals[OLD].processes), show_metric(c->question->by));
+    text_printf(out, "%12s  %12s  %12s  call site\n", "growth", "at least", "at most");
+    for (size_t i = 0; i < c->count; i++)
+        unsure += c->items[i].difference.known && !c->items[i].difference.differs;
+    for (int grown = 1; grown >= 0 && !status; grown--) {
+        shown = 0;
+        for (size_t k = 0; k < c->count && shown < top && !status; k++) {
+            const struct change *item = &c->items[grown ? k : c->count - 1 - k];
+            if ((item->difference.difference > 0) != grown ||
+                (item->difference.known && !item->difference.differs))
+                continue;
+            shown++;
+            status = print_change(out, store, c, item, err);
+        }
+    }
+    if (!status && unsure)
+        text_printf(out, "%s more call sites may differ by chance alone\n", human_count(a, unsure));
+    return status;
+}
+
+int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
+               const struct fleet_selection *now, const struct fleet_question *q, struct error *err)
+{
+    const struct fleet_selection *of[SIDES] = {old, now};
+    struct changes c = {.question = q};
+    int status = 0;
+    for (int side = 0; side < SIDES && !status; side++) {
+        status = store_totals(store, of[side], &c.totals[side], err);
+        if (!status && !c.totals[side].processes)
+            status = error_set(err, ERROR_USAGE, "no process is selected by --%s",
+                               side == OLD ? "old" : "new");
+        if (!status && !(c.values[side] = calloc(c.totals[side].processes, sizeof *c.values[side])))
+            status = error_set(err, ERROR_MEMORY, "out of memory");
+    }
+    if (!status)
+        status = store_held(store, old, now, q->by, add, &c, err);
+    if (!status)
+        status = end_path(&c, err);
+    if (!status) {
+        if (c.count)
+            qsort(c.items, c.count, sizeof *c.items, by_growth);
+        status = (q->json ? diff_as_json : diff_as_text)(out, store, &c, err);
+    }
+    for (int side = 0; side < SIDES; side++)
+        free(c.values[side]);
+    free(c.items);
+    return status;
+}
+
+int fleet_diff_sql(FILE *out, const struct fleet_selection *old, const struct fleet_selection *now,
+                   const struct fleet_question *q, struct error *err)
+{
+    char *sql = store_held_sql(old, now, q->by);
+    if (!sql)
+        return error_set(err, ERROR_MEMORY, "out of memory");
+    text_printf(out, "%s;\n", sql);
+    free(sql);
+    return 0;
+}

@@ -1,0 +1,103 @@
+#include "fleet/show.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "fleet/frame.h"
+#include "fleet/store.h"
+
+/* A site with more frames has the innermost and outermost of them in JSON. */
+#define WHOLE_FRAMES 256u
+#define END_FRAMES   64u
+
+static const char *const metrics[METRICS] = {"peak", "end", "allocated", "temporary", "calls"};
+
+const char *show_metric(enum metric by) { return metrics[by]; }
+
+struct frames {         /* of one site */
+    struct buffer text; /* each with its NUL */
+    size_t count;
+};
+
+static int add_frame(void *arg, const char *json, struct error *err)
+{
+    struct frames *f = arg;
+    buffer_append(&f->text, json, strlen(json) + 1);
+    f->count++;
+    return buffer_failed(&f->text) ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
+}
+
+static int write_frame(struct json *j, const char *text, struct error *err)
+{
+    struct frame f;
+    if (frame_parse(text, &f, err))
+        return -1;
+    json_open_object(j, NULL);
+    json_text(j, "function", f.function);
+    json_text(j, "file", f.file);
+    json_signed(j, "line", f.line);
+    json_text(j, "module", f.module);
+    json_bool(j, "inlined", f.inlined);
+    if (f.unnamed)
+        json_bool(j, "unnamed", true);
+    if (f.cut)
+        json_bool(j, "cut", true);
+    json_close_object(j);
+    frame_release(&f);
+    return 0;
+}
+
+int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct error *err)
+{
+    uint64_t call_site;
+    struct frames frames = {0};
+    int status = store_frames(store, site, &call_site, add_frame, &frames, err);
+    const bool whole = frames.count <= WHOLE_FRAMES;
+    const char *text = buffer_text(&frames.text);
+    json_open_array(j, "frames");
+    for (size_t i = 0; i < frames.count && !status; i++, text += strlen(text) + 1)
+        if (whole || i < END_FRAMES || i >= frames.count - END_FRAMES)
+            status = write_frame(j, text, err);
+    json_close_array(j);
+    if (!status && !whole) {
+        json_number(j, "omitted_frames", frames.count - 2 * (size_t)END_FRAMES);
+        json_number(j, "omitted_after", END_FRAMES);
+    }
+    if (!status)
+        json_number(j, "call_site", call_site);
+    buffer_release(&frames.text);
+    return status;
+}
+
+/* "function file:line" of a frame. */
+static int frame_line(const char *text, struct buffer *line, struct error *err)
+{
+    struct frame f;
+    if (frame_parse(text, &f, err))
+        return -1;
+    const char *slash = strrchr(f.file, '/');
+    text_append_printf(line, "%s", f.function);
+    if (*f.file)
+        text_append_printf(line, "  %s:%" PRId64, slash ? slash + 1 : f.file, f.line);
+    else if (*f.module)
+        text_append_printf(line, "  %s", f.module);
+    frame_release(&f);
+    return 0;
+}
+
+int show_call_site(struct fleet_store *store, uint64_t site, struct buffer *line, struct error *err)
+{
+    uint64_t call_site;
+    struct frames frames = {0};
+    int status = store_frames(store, site, &call_site, add_frame, &frames, err);
+    const char *text = buffer_text(&frames.text);
+    for (uint64_t i = 0; i < call_site && i + 1 < frames.count; i++)
+        text += strlen(text) + 1;
+    if (!status && frames.count)
+        status = frame_line(text, line, err);
+    else if (!status)
+        buffer_append_text(line, "(no stack recorded)");
+    buffer_release(&frames.text);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* show.h - call sites of a store as people and programs read them. Private to fleet/. */
+#ifndef MALLOW_FLEET_SHOW_H
+#define MALLOW_FLEET_SHOW_H
+
+#include "fleet/fleet.h"
+#include "report/json.h"
+
+/* "peak", "end", ... */
+const char *show_metric(enum metric by);
+
+/* frames[] and call_site; of a deep stack its two ends, with omitted_frames. -1 with *err, and the
+ * document is open inside. */
+int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct error *err);
+
+/* Appends "function  file:line" of the call site. */
+int show_call_site(struct fleet_store *store, uint64_t site, struct buffer *line,
+                   struct error *err);
+
+#endif

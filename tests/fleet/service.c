@@ -1,0 +1,33 @@
+/* A service of which there are two builds: with LEAK, its cache keeps more, and its code has moved.
+ * Usage: service BLOCKS */
+#include <stdlib.h>
+
+#define NOINLINE __attribute__((noinline, noclone))
+
+static void *volatile keep[4096];
+static size_t kept;
+
+#ifdef LEAK
+NOINLINE static void *added_by_the_new_build(size_t n) { return calloc(1, n); }
+
+#endif
+NOINLINE static void serve(size_t n) { keep[kept++ % 4096] = malloc(n); }
+
+NOINLINE static void cache(size_t n)
+{
+    keep[kept++ % 4096] = malloc(n);
+#ifdef LEAK
+    for (int i = 0; i < 10; i++)
+        keep[kept++ % 4096] = malloc(n);
+    free(added_by_the_new_build(n));
+#endif
+}
+
+int main(int argc, char **argv)
+{
+    const size_t blocks = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
+    for (size_t i = 0; i < blocks; i++)
+        serve(100);
+    cache(1000);
+    return 0;
+}
