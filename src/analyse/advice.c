@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#define WORTH 20 /* a remedy is told of when it could save a 20th of the resident size */
+#define WORTH 20 /* a remedy is reported when it could save a 20th of the resident size */
 
 static const struct {
     const char *setting, *environment, *text;
@@ -20,7 +20,7 @@ static const struct {
                                "keep large blocks out of the heap: frees have raised the size from "
                                "which they have a mapping of their own"},
     [ADVICE_ARENA_MAX] = {"glibc.malloc.arena_max=1", "GLIBC_TUNABLES=glibc.malloc.arena_max=1",
-                          "let threads share arenas: what is free in one cannot serve another"},
+                          "let threads share arenas: free memory of one cannot serve another"},
     [ADVICE_TCACHE] = {"glibc.malloc.tcache_count=0", "GLIBC_TUNABLES=glibc.malloc.tcache_count=0",
                        "keep no freed chunks in the caches of threads; calls take longer"},
     [ADVICE_POOL] = {"pool", NULL,

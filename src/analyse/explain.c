@@ -25,7 +25,7 @@ uint64_t explain_resident(const struct mlw_split *s)
            s->other;
 }
 
-/* The splits of the range, and what was live then. */
+/* The splits of the range, and the live bytes then. */
 struct range {
     const struct model *m;
     const struct mlw_split *splits;
@@ -61,8 +61,8 @@ static size_t largest(const struct range *r, uint64_t (*figure)(const struct ran
 }
 
 /* Of the splits whose live bytes come closest to the peak's, give or take a hundredth of it, the
- * one with the most resident, then the nearest in time: what was measured soon after the peak, when
- * all was freed, is no answer, nor what was measured before all of it had been touched. */
+ * one with the most resident, then the nearest in time: a measurement soon after the peak, when all
+ * was freed, is no answer, nor is one before all of it had been touched. */
 static size_t nearest_peak(const struct range *r)
 {
     const uint64_t bytes = model_totals(r->m)->peak_bytes, at = model_totals(r->m)->peak_time_ns;
@@ -238,8 +238,8 @@ static void add(struct explained *e, enum explain_part part, int64_t bytes)
     e->parts[part] = (int64_t)((uint64_t)e->parts[part] + (uint64_t)bytes);
 }
 
-/* What is resident of a kind of heaps, against the blocks in them. resident_bytes: NULL when it was
- * not measured: then what the addresses tell counts. */
+/* RSS of a kind of heaps, against the blocks in them. resident_bytes: NULL when it was not
+ * measured: then the addresses decide. */
 static void add_heaps(struct explained *e, enum pinned_kind kind, const uint64_t *resident_bytes,
                       uint64_t usable_bytes)
 {

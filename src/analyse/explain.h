@@ -2,9 +2,8 @@
  * parts that it consists of.
  *
  * A moment is explained by a measurement: a split of the resident size that the kernel gave. In a
- * range of time only measurements of that range count. Where there is none, what is known without
- * one is told: what is live, and where. Pure functions of a finished model and of what pinned.h
- * found. */
+ * range of time only measurements of that range count. Without one, the known figures are reported:
+ * live bytes, and where. Pure functions of a finished model and of the findings of pinned.h. */
 #ifndef MALLOW_ANALYSE_EXPLAIN_H
 #define MALLOW_ANALYSE_EXPLAIN_H
 
@@ -49,20 +48,20 @@ struct explain_moment {
     enum explain_at at;
     unsigned also;     /* those of the first four that do not differ from it: a bit each, 1 << at */
     const char *label; /* EXPLAIN_MARK: the mark's, of the image; EXPLAIN_TIME: of the wish */
-    uint64_t time_ns;  /* of what is explained */
+    uint64_t time_ns;  /* of the explained moment */
     size_t split;      /* of the image: the measurement; EXPLAIN_NONE: there is none */
     size_t nearest;    /* without one: the nearest of the image, of whatever time; EXPLAIN_NONE: the
                           kernel was never asked */
 };
 
-/* What was asked for. */
+/* The request. */
 struct explain_wish {
     enum explain_at at;
     uint64_t time_ns;  /* EXPLAIN_TIME: since the start of the recording */
     const char *label; /* EXPLAIN_MARK: its name; EXPLAIN_TIME: as it was written */
 };
 
-/* An explanation. The parts add up to resident_bytes; without a measurement to what is known. */
+/* An explanation. The parts add up to resident_bytes; without a measurement to the known bytes. */
 struct explained {
     struct explain_moment moment;
     uint64_t measured_ns; /* 0: not */

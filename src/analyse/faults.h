@@ -1,7 +1,7 @@
 /* faults.h - page faults added up: by the call that made the block which was hit, by place, by kind
  * of access, by slices of time.
  *
- * Owns: the sums over an image's faults. Which block a fault hit is told by the trace. */
+ * Owns: the sums over an image's faults. The trace says which block a fault hit. */
 #ifndef MALLOW_ANALYSE_FAULTS_H
 #define MALLOW_ANALYSE_FAULTS_H
 

@@ -7,7 +7,7 @@
 
 #define HEAP_BYTES       ((uint64_t)64 << 20) /* glibc: HEAP_MAX_SIZE on 64-bit machines */
 #define ARENA_HEAD_BYTES 4096u /* what glibc keeps at the start of an arena's heap, about */
-#define HEADER_BYTES     8u    /* of a chunk in use: the rest lies in its neighbours */
+#define HEADER_BYTES     8u    /* of a chunk in use: the rest lies in its neighbors */
 
 struct live { /* 32 bytes */
     uint64_t address, usable_bytes, size_bytes;
@@ -272,8 +272,8 @@ static size_t drop_overlaps(struct live *list, size_t n)
     return kept;
 }
 
-/* Copies the blocks that lie in heaps, by address, and what is cached of them, and adds up all; *n
- * of them. NULL without memory. */
+/* Copies the blocks that lie in heaps, by address, and their cached chunks, and adds up all; *n of
+ * them. NULL without memory. */
 static struct live *sorted(const struct pinned_reader *r, struct pinned *p, size_t *n)
 {
     const size_t cached = r->caches ? tcache_count(r->caches, p->time_ns) : 0;
@@ -318,7 +318,7 @@ struct walk {
     uint64_t page, used_bytes; /* of it */
 };
 
-/* The page is complete: what is free on it belongs to the blocks [first, end). */
+/* The page is complete: its free bytes belong to the blocks [first, end). */
 static void close_page(struct walk *w, size_t end)
 {
     uint64_t left = w->used_bytes < PINNED_PAGE_BYTES ? PINNED_PAGE_BYTES - w->used_bytes : 0;

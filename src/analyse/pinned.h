@@ -1,18 +1,18 @@
 /* pinned.h - where the free memory between live blocks lies, and which call sites' blocks keep it.
  *
  * Made from the addresses of the blocks that are live at one moment. A page with a live block on it
- * stays resident whatever else was freed there: what is free on it is pinned, in equal shares, by
- * the blocks on it. Whole free pages below a live block are given back only when somebody asks
- * (malloc_trim), or when that block and all above it are gone: they count as below it. Known are
- * addresses, not which pages are resident.
+ * stays resident whatever else was freed there: its free bytes are pinned, in equal shares, by the
+ * blocks on it. Whole free pages below a live block are given back only on request (malloc_trim),
+ * or when that block and all above it are gone: they count as below it. Known are addresses, not
+ * which pages are resident.
  *
- * With glibc, heaps are told apart: the program break's, and those of other arenas, which begin at
- * multiples of 64 MiB. Of other allocators nothing is known but pages: all is one heap, and
- * free pages between blocks are not counted. Blocks with a mapping of their own are left out.
- * Heaps that the same thread allocated from are of one arena: a thread keeps to its arena. An arena
- * is known from its first block on, whether any of its blocks are live or not.
- * Memory: 32 bytes for each block live at one time, twice while a moment is worked out; 32 for each
- * stack and moment. One thread. */
+ * With glibc, heaps are distinguished: the program break's, and those of other arenas, which begin
+ * at multiples of 64 MiB. Of other allocators nothing is known but pages: all is one heap, and free
+ * pages between blocks are not counted. Blocks with a mapping of their own are left out. Heaps that
+ * the same thread allocated from are of one arena: a thread keeps to its arena. An arena is known
+ * from its first block on, whether any of its blocks are live or not. Memory: 32 bytes for each
+ * block live at one time, twice while a moment is worked out; 32 for each stack and moment. One
+ * thread. */
 #ifndef MALLOW_ANALYSE_PINNED_H
 #define MALLOW_ANALYSE_PINNED_H
 
@@ -74,16 +74,16 @@ struct pinned {
 unsigned pinned_columns(void);
 
 struct pinned_reader;
-/* Moments, in the order of time, each just before the events of its times_ns[i]. What is pointed to
- * must outlive the reader; results[i] is filled when its moment has come, and to be released by the
- * caller, on failure too: they begin zeroed. caches: chunks in the caches of glibc's threads
+/* Moments, in the order of time, each just before the events of its times_ns[i]. The pointed-to
+ * arrays must outlive the reader; results[i] is filled when its moment has come, and to be released
+ * by the caller, on failure too: they begin zeroed. caches: chunks in the caches of glibc's threads
  * (tcache.h) count as in use, not as free. NULL with *err set. */
 struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t *times_ns,
                                  struct pinned *results, size_t count, bool caches,
                                  struct error *err);
 /* The next batch of the image. 1: go on; 0: the last moment has come; -1 with *err set. */
 int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct error *err);
-/* Fills what is left, as of the end, and gives the reader back. */
+/* Fills the rest, as of the end, and frees the reader. */
 int pinned_finish(struct pinned_reader *r, struct error *err);
 void pinned_discard(struct pinned_reader *r); /* NULL is fine */
 void pinned_release(struct pinned *p);

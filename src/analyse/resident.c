@@ -42,7 +42,7 @@ void resident_at(const struct model *m, size_t moment, struct resident_view *vie
 }
 
 /* Of the moments whose live bytes come closest to the peak's, give or take a twentieth of it, the
- * nearest in time: what was measured soon after the peak, when all was freed, is no answer. */
+ * nearest in time: a measurement soon after the peak, when all was freed, is no answer. */
 static size_t moment_of_peak(const struct model *m, const struct model_moment *moments,
                              size_t count)
 {

@@ -42,7 +42,7 @@ struct resident_view {
     uint64_t near_bytes, near_time_ns;
 };
 
-/* The split with this number, below the count of model_moments. What is sampled is left unset. */
+/* The split with this number, below the count of model_moments. Sampled fields are left unset. */
 void resident_at(const struct model *m, size_t moment, struct resident_view *view);
 /* The split at the peak of live bytes, as nearly as there is one in the range of time that the
  * model is about: in live bytes, then in time. */

@@ -1,7 +1,8 @@
 /* sites.h - stacks that read the same, put together.
  *
  * Several stacks of return addresses can have the same names from end to end (an unrolled loop, a
- * library loaded twice). A site is all of them: its frames are what a person can tell apart. */
+ * library loaded twice). A site is all of them: its frames are those that a person can
+ * distinguish. */
 #ifndef MALLOW_ANALYSE_SITES_H
 #define MALLOW_ANALYSE_SITES_H
 

@@ -20,7 +20,7 @@ struct tcache {
     struct cache **caches; /* [thread_count], NULL: empty */
 };
 
-/* How many chunks of a size a cache holds, by what was recorded of the environment. */
+/* How many chunks of a size a cache holds, by the recorded environment. */
 static unsigned depth_of(const struct trace_image *image)
 {
     for (const char *const *v = image->environment; v && *v; v++) {

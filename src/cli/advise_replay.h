@@ -1,5 +1,5 @@
-/* advise_replay.h - settings of an allocator, tried on the calls of a recording up to a moment:
- * what is resident then, and what it cost. */
+/* advise_replay.h - settings of an allocator, tried on the calls of a recording up to a moment: the
+ * RSS then, and the cost. */
 #ifndef MALLOW_CLI_ADVISE_REPLAY_H
 #define MALLOW_CLI_ADVISE_REPLAY_H
 

@@ -34,7 +34,7 @@ static const struct option_spec specs[] = {
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
     {0, "at", OPTION_TEXT, AT(at), "peak|rss|gap|end|TIME|MARK",
      "the moment whose resident size is to become smaller (default gap: where most is resident "
-     "above what is live)"},
+     "above the live bytes)"},
     {0, "rounds", OPTION_COUNT, AT(rounds), "N", "replay each setting N times (default 5)", 2,
      REMEDY_ROUNDS},
     {0, "set", OPTION_TEXTS, AT(settings), "K=V",
@@ -63,7 +63,7 @@ struct advising {
     double replayed, recorded; /* resident bytes of the heap, at the moment */
 };
 
-/* ---- what is tried ---- */
+/* ---- the settings tried ---- */
 
 static void try_setting(struct advising *a, const char *setting, const char *text)
 {
@@ -189,7 +189,7 @@ static void remove_workload(struct advising *a)
     rmdir(a->workload);
 }
 
-/* ---- what is said ---- */
+/* ---- output ---- */
 
 static const char *setting_of(const struct remedy *r)
 {
@@ -411,7 +411,7 @@ const struct command command_advise = {
     .operands = "FILE",
     .description =
         "Replays a recording of 'mallow record' up to a moment, by default where most was\n"
-        "resident above what was live, under each setting that its findings suggest:\n"
+        "resident above the live bytes, under each setting that its findings suggest:\n"
         "malloc_trim, fewer arenas, thresholds that stay, other allocators. Says what\n"
         "each saves at that moment, with an interval and its cost in CPU time.",
     .options = specs,

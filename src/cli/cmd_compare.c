@@ -223,7 +223,7 @@ static int measure(const struct comparing *k, struct comparison *c)
     return failed ? command_fail(k->self, &err) : 0;
 }
 
-/* Prints, saves, and says what was judged of `subject`; releases g. */
+/* Prints, saves, and reports the judgment of `subject`; releases g. */
 static int finish(const struct comparing *k, json_object *json, struct gate *g, const char *subject)
 {
     struct error err;
@@ -288,7 +288,7 @@ static int compare_file(const struct comparing *k, const char *path, json_object
     if (!status) {
         json_object *json = comparison_json(&c, &k->plan);
         if (!k->o->json)
-            comparison_print(&c, &k->plan, terminal_colour(1), terminal_columns(1, 160));
+            comparison_print(&c, &k->plan, terminal_color(1), terminal_columns(1, 160));
         struct gate g = {.self = k->self, .options = &k->o->gate};
         gate(k, &c, NULL, &g);
         status = finish(k, json, &g, path);
@@ -308,7 +308,7 @@ static int show_corpus(const struct comparing *k, const struct corpus *corpus,
     if (k->shard.count)
         json_object_object_add(json, "shard", json_object_new_string(k->o->shard));
     if (!k->o->json)
-        corpus_print(corpus, all, terminal_colour(1));
+        corpus_print(corpus, all, terminal_color(1));
     struct gate g = {.self = k->self, .options = &k->o->gate};
     for (size_t i = 0; i < corpus->count; i++)
         gate(k, &all[i], corpus->entry[i].name, &g);

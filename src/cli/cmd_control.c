@@ -46,7 +46,7 @@ const struct command command_control = {
         "  pause, unpause  the same, counted apart: it records when it was started and is\n"
         "                  not paused\n"
         "  sync            everything that was recorded so far is in the file\n"
-        "  reset           what was recorded so far is forgotten\n"
+        "  reset           discard everything recorded so far\n"
         "  mark LABEL      a named moment, for the reports\n"
         "  snapshot        splits the resident size by kind of mapping now\n",
     .options = specs,

@@ -147,7 +147,7 @@ const struct command command_diff = {
     .summary = "say what changed between two recordings, by call stack",
     .operands = "OLD NEW",
     .description =
-        "Compares two recordings of 'mallow record' by call stack: what is live at the\n"
+        "Compares two recordings of 'mallow record' by call stack: bytes live at the\n"
         "end and at the peak, allocated, temporary, call sites that grew first. Addresses\n"
         "may have moved and the program may have been built again: functions and modules\n"
         "are compared, not addresses and line numbers. Processes of a recording are\n"

@@ -66,15 +66,15 @@ static void print_rest(unsigned at, const char *text)
     putchar('\n');
 }
 
-static void print_fact(const struct machine_fact *f, bool colour)
+static void print_fact(const struct machine_fact *f, bool color)
 {
-    static const char *const colours[] = {"\033[32m", "\033[33m", "\033[31m"};
-    /* What is merely optional is no alarm. */
+    static const char *const colors[] = {"\033[32m", "\033[33m", "\033[31m"};
+    /* Optional parts raise no alarm. */
     const char *on =
-        f->weight == MACHINE_OPTIONAL && f->status != MACHINE_OK ? "\033[2m" : colours[f->status];
-    fputs(colour ? on : "", stdout);
+        f->weight == MACHINE_OPTIONAL && f->status != MACHINE_OK ? "\033[2m" : colors[f->status];
+    fputs(color ? on : "", stdout);
     text_printf(stdout, "%-8s", status_names[f->status]);
-    fputs(colour ? "\033[0m " : " ", stdout);
+    fputs(color ? "\033[0m " : " ", stdout);
     text_printf(stdout, "%-15s ", f->name);
     print_rest(25, f->detail);
     if (*f->why) {
@@ -111,7 +111,7 @@ static void print_program(const struct findings *s)
 
 static void print_text(const struct findings *s)
 {
-    bool colour = terminal_colour(STDOUT_FILENO);
+    bool color = terminal_color(STDOUT_FILENO);
     static const char *const titles[] = {"Essential", "Useful",
                                          "Optional (for 'probe', 'record --with', 'record -p')"};
     for (int weight = MACHINE_ESSENTIAL; weight <= MACHINE_OPTIONAL; weight++) {
@@ -120,10 +120,10 @@ static void print_text(const struct findings *s)
         text_printf(stdout, "%s:\n", titles[weight]);
         for (size_t i = 0; i < s->fact_count; i++)
             if ((int)s->facts[i].weight == weight)
-                print_fact(&s->facts[i], colour);
+                print_fact(&s->facts[i], color);
     }
     puts(s->works ? "\nmallow can record on this machine."
-                  : "\nmallow cannot record on this machine: see what is missing above.");
+                  : "\nmallow cannot record on this machine: see the missing parts above.");
     if (s->has_program)
         print_program(s);
 }
@@ -237,7 +237,7 @@ static void add_left_fact(struct findings *s)
     struct error ignored;
     char size[HUMAN_TEXT_BYTES];
     if (left_find(&left, &ignored))
-        return; /* no /dev/shm, of which another fact tells */
+        return; /* no /dev/shm, which another fact reports */
     struct machine_fact *f = &s->facts[s->fact_count++];
     *f = (struct machine_fact){.name = "watch-left",
                                .status = left.segments ? MACHINE_LIMITED : MACHINE_OK,
@@ -289,7 +289,7 @@ const struct command command_doctor = {
     .operands = "[PROGRAM]",
     .description =
         "Looks at what recording and reading need of this machine and says for each\n"
-        "thing how it is, what is lost without it, and the command that fixes it. With\n"
+        "thing how it is, the effect without it, and the command that fixes it. With\n"
         "PROGRAM, also says whether that program can be recorded: a static, setuid or\n"
         "32-bit program, or one that brings its own malloc, cannot, or only in part.\n"
         "\n"

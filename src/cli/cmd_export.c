@@ -23,7 +23,7 @@ struct export_cli {
 static const struct option_spec specs[] = {
     {0, "format", OPTION_CHOICE, AT(format), FORMATS, "write this format (needed)"},
     {'o', "output", OPTION_TEXT, AT(output), "OUT",
-     "write to OUT instead of standard output; ctf makes a folder, sqlite a database, and both "
+     "write to OUT instead of standard output; ctf makes a directory, sqlite a database, and both "
      "need "
      "this",
      .completion = VALUE_FILE},
@@ -45,7 +45,7 @@ static int write_out(const struct export_cli *cli, const char *recording,
                      struct error *err)
 {
     const char *path = output_named(cli->output);
-    const bool to_file = path && !(format->flags & (EXPORT_FOLDER | EXPORT_DATABASE));
+    const bool to_file = path && !(format->flags & (EXPORT_DIRECTORY | EXPORT_DATABASE));
     struct output output = {.file = path ? NULL : stdout};
     if (to_file && output_open(&output, path, err))
         return -1;
@@ -70,7 +70,7 @@ static int run(const struct command *self, const void *options, char **operands,
     if (!format)
         return command_usage(self, "--format is needed: one of %s", FORMATS);
     const char *output = output_named(cli->output);
-    if (format->flags & (EXPORT_FOLDER | EXPORT_DATABASE) && !output)
+    if (format->flags & (EXPORT_DIRECTORY | EXPORT_DATABASE) && !output)
         return command_usage(self, "%s needs -o OUT: it is not a stream", format->name);
     if (format->flags & EXPORT_BINARY && !output && isatty(STDOUT_FILENO))
         return command_usage(self, "%s is not for a terminal; give -o FILE", format->name);

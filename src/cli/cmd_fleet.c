@@ -207,7 +207,7 @@ const struct command command_fleet = {
         "Keeps what 'mallow report' says of each process in a store, one file of SQLite:\n"
         "\n"
         "  init    makes the store\n"
-        "  load    adds every process of recordings; what is there already stays\n"
+        "  load    adds every process of recordings; those already there stay\n"
         "  report  says which call sites hold most, over all processes or some\n"
         "  diff    says which hold more in some processes than in others\n"
         "\n"

@@ -43,8 +43,9 @@ static const struct option_spec specs[] = {
     {0, "recording", OPTION_TEXT, AT(recording), "FILE",
      "join with a recording of the process: who allocated the blocks (--by site)",
      .completion = VALUE_FILE},
-    {0, "debug-path", OPTION_TEXTS, AT(view.debug_paths), "FOLDER",
-     "look for separate debug information here, too; may be repeated", .completion = VALUE_FOLDER},
+    {0, "debug-path", OPTION_TEXTS, AT(view.debug_paths), "DIR",
+     "look for separate debug information here, too; may be repeated",
+     .completion = VALUE_DIRECTORY},
     {'n', NULL, OPTION_COUNT, AT(top), "N", "show N rows of a table (default 20; all in JSON)", 1,
      UINT32_MAX},
     {0, "html", OPTION_TEXT, AT(html), "OUT", "write a page for a browser to this file",
@@ -185,7 +186,7 @@ static int show(const struct heap_cli *cli, struct heap *h, struct opened *opene
     return (cli->json ? heap_show_json : heap_show_text)(h, &show, err);
 }
 
-/* -1: said what is wrong. */
+/* -1: reported the error. */
 static int check(const struct command *self, const struct heap_cli *cli, int operand_count,
                  uint64_t *address, uint64_t *limit)
 {
@@ -246,7 +247,7 @@ const struct command command_heap = {
     .name = "heap",
     .summary = "say who keeps the blocks of a running program, or of a core, alive",
     .operands = "PID|CORE|SAVED",
-    .description = "Reads the heap of a process that nobody prepared, or of its core file: every\n"
+    .description = "Reads the heap of an unprepared process, or of its core file: every\n"
                    "block of glibc's malloc, without symbols. Says which variables, stacks and\n"
                    "other roots hold how much (retained: what would be freed if they let go), of\n"
                    "which types the blocks are, and which blocks nothing refers to any more.\n"

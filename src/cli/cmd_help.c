@@ -32,7 +32,7 @@ static void print_commands(void)
     puts("\n"
          "  --version  print the version\n"
          "\n"
-         "'mallow COMMAND --help' tells the options of a command.");
+         "'mallow COMMAND --help' shows the options of a command.");
 }
 
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
@@ -65,7 +65,7 @@ const struct command command_help = {
     .name = "help",
     .summary = "what the commands are, and what each can do",
     .operands = "[COMMAND]",
-    .description = "Lists the commands, or tells what COMMAND does and which options it takes.",
+    .description = "Lists the commands, or shows what COMMAND does and which options it takes.",
     .options = specs,
     .defaults = &defaults,
     .options_bytes = sizeof(struct help_options),

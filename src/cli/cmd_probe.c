@@ -40,7 +40,7 @@ static const struct option_spec specs[] = {
      "print what came in each DURATION, too", 10000000, 31ull * 86400 * 1000000000},
     {'n', "top", OPTION_COUNT, AT(top), "N", "print the first N groups (default 20)", 1, 100000},
     {0, "by", OPTION_TEXT, AT(by), "KEYS",
-     "what rows are told apart by, with commas: process, command, thread, stack, kstack, size, "
+     "key of the rows, with commas: process, command, thread, stack, kstack, size, "
      "cache, caller, function, mapping, address, access, or none"},
     {0, "lib", OPTION_TEXT, AT(library), "LIBRARY",
      "the library or program whose functions are probed, a path or part of its name (default: "
@@ -117,7 +117,7 @@ static int no_such_kind(const struct command *self, const char *name)
     return command_usage(self, "unknown probe kind '%s'; one of %s", name, list);
 }
 
-/* KIND comes first or after options; what is left is options again, then PROGRAM. */
+/* KIND comes first or after options; then come options again, then PROGRAM. */
 struct printing {
     const struct command *self;
     const struct probe_cli *cli;

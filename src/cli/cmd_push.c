@@ -143,7 +143,7 @@ static int open_file(const char *path, struct error *err)
         return fd;
     close(fd);
     return error_set(err, ERROR_USAGE,
-                     S_ISDIR(st.st_mode) ? "%s is a folder; push sends one file"
+                     S_ISDIR(st.st_mode) ? "%s is a directory; push sends one file"
                                          : "%s is no file; '-' reads standard input",
                      path);
 }
@@ -154,7 +154,7 @@ static void warn_of_raw(const struct command *self, int fd, const char *path)
     char magic[4];
     if (pread(fd, magic, 4, 0) == 4 && !memcmp(magic, "MLC1", 4))
         command_warn(self,
-                     "%s is not sealed: it is still being written, or nobody has read it since; "
+                     "%s is not sealed: it is still being written, or it was not read since; "
                      "what it holds now is sent",
                      path);
 }

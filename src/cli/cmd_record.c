@@ -291,7 +291,7 @@ const struct command command_record = {
         "\n"
         "Afterwards 'mallow report FILE' says where the memory went. While the program\n"
         "runs, 'mallow control PID' pauses and resumes the recording, and 'mallow report'\n"
-        "reads what is there so far.\n"
+        "reads the part recorded so far.\n"
         "\n"
         "With -p, a process that runs already is recorded from outside, by probes of the\n"
         "kernel on its allocator's functions: also one into which no library can be\n"

@@ -1,4 +1,4 @@
-/* cmd_replay.c - `mallow replay`: runs a workload against one allocator and tells what it cost. */
+/* cmd_replay.c - `mallow replay`: runs a workload against one allocator and reports the cost. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -122,7 +122,7 @@ static void print_text(json_object *run)
 #undef N
 }
 
-static void tell(const struct command *self, json_object *run)
+static void print_notes(const struct command *self, json_object *run)
 {
     double n = measured_number(run, "unexpected_results", 0);
     if (n > 0)
@@ -206,7 +206,7 @@ static int run(const struct command *self, const void *options, char **operands,
         status = command_fail(self, &err);
     } else {
         size_t chosen = middle(runs, n);
-        tell(self, runs[chosen]);
+        print_notes(self, runs[chosen]);
         if (o->json)
             print_json(runs, n, chosen);
         else
@@ -222,13 +222,12 @@ static int run(const struct command *self, const void *options, char **operands,
 
 const struct command command_replay = {
     .name = "replay",
-    .summary = "run a workload against an allocator and tell what it cost",
+    .summary = "run a workload against an allocator and report the cost",
     .operands = "OUT.mwl",
-    .description =
-        "Runs the workload OUT.mwl with as many real threads as the recorded program\n"
-        "had, against one allocator, and tells what that cost: time, memory, page faults,\n"
-        "and each function's mean and percentiles. The replayer's own memory is mapped\n"
-        "and touched before the start and taken off every figure.\n",
+    .description = "Runs the workload OUT.mwl with as many real threads as the recorded program\n"
+                   "had, against one allocator, and reports the cost: time, memory, page faults,\n"
+                   "and each function's mean and percentiles. The replayer's own memory is mapped\n"
+                   "and touched before the start and taken off every figure.\n",
     .options = specs,
     .defaults = &defaults,
     .options_bytes = sizeof(struct replay_cli),

@@ -61,7 +61,7 @@ static const struct option_spec specs[] = {
     {0, "at", OPTION_TEXT, AT(at), "peak|rss|gap|end|TIME|MARK",
      "the moment whose resident size is explained (default: those of the first four that differ)"},
     {0, "suppressions", OPTION_TEXT, AT(suppressions), "FILE",
-     "leave out known leaks, listed as for LeakSanitizer, from what is live at the end",
+     "leave out known leaks, listed as for LeakSanitizer, from the blocks live at the end",
      .completion = VALUE_FILE},
     {0, "fail-above", OPTION_TEXT, AT(fail_above), "FIGURE=SIZE,...",
      "exit 1 when a figure of a process is above its limit, 3 when one is not known: peak, end, "
@@ -116,7 +116,7 @@ static void judge_one(struct gate *g, const struct gate_limit *l, const struct g
                    gate_words(l->figure), whose, text, above ? "above" : "not above", l->text);
 }
 
-/* The exit status of what was read against the limits. */
+/* The exit status: the figures against the limits. */
 static int judge(const struct command *self, const struct report_cli *cli,
                  const struct gate_limits *limits, const struct gate_processes *read,
                  const char *path)
@@ -207,7 +207,7 @@ const struct command command_report = {
     .summary = "say where the memory of a recorded program went",
     .operands = "FILE",
     .description = "Reads a recording of 'mallow record' and says how much memory was live at the\n"
-                   "peak and when, what is still live at the end and who allocated it, how sizes\n"
+                   "peak and when, call sites of the blocks live at the end, how sizes\n"
                    "and lifetimes are distributed, and why more was resident than asked for.\n"
                    "\n"
                    "Of several processes, all are listed and the one with the highest peak is\n"

@@ -82,10 +82,11 @@ static const struct option_spec specs[] = {
     {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be watched"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL,
      "say nothing but reports, unless something is wrong"},
-    {0, "debug-path", OPTION_TEXTS, AT(view.debug_paths), "FOLDER",
-     "look for separate debug information here, too; may be repeated", .completion = VALUE_FOLDER},
-    {0, "sysroot", OPTION_TEXT, AT(view.sysroot), "FOLDER",
-     "look for programs and libraries below this folder", .completion = VALUE_FOLDER},
+    {0, "debug-path", OPTION_TEXTS, AT(view.debug_paths), "DIR",
+     "look for separate debug information here, too; may be repeated",
+     .completion = VALUE_DIRECTORY},
+    {0, "sysroot", OPTION_TEXT, AT(view.sysroot), "DIR",
+     "look for programs and libraries below this directory", .completion = VALUE_DIRECTORY},
     {0, "no-debuginfod", OPTION_FLAG, AT(view.no_debuginfod), NULL,
      "do not ask the servers of DEBUGINFOD_URLS"},
     {0, "no-inline", OPTION_FLAG, AT(view.no_inline), NULL,
@@ -104,7 +105,7 @@ struct watching {
     struct watch_screen *screen; /* NULL: none */
     struct watch_serve *serve;   /* NULL: nothing listens */
     struct symbols *symbols;
-    FILE *out, *kept; /* kept: what is printed when the screen is given back; NULL without it */
+    FILE *out, *kept; /* kept: printed when the screen is restored; NULL without it */
     char *kept_text;
     size_t kept_bytes;
     unsigned columns;
@@ -297,7 +298,7 @@ static int open_view(struct watching *w, bool program, struct error *err)
                                                .depth = (unsigned)o->depth,
                                                .columns = w->columns,
                                                .unicode = looks.unicode,
-                                               .bold = !output && terminal_colour(fileno(w->out)),
+                                               .bold = !output && terminal_color(fileno(w->out)),
                                                .order = (enum watch_order)o->by};
     w->view = watch_view_new(&options, err);
     return w->view ? 0 : -1;
@@ -450,7 +451,7 @@ const struct command command_watch = {
         "\n"
         "A program can be watched all the time, in production. On a terminal, -p shows a\n"
         "live table. Signals to mallow: SIGHUP reports all live samples, SIGUSR1 marks\n"
-        "what is old now as known, SIGUSR2 reports what was freed last.\n",
+        "old blocks as known, SIGUSR2 reports the latest frees.\n",
     .options = specs,
     .defaults = &defaults,
     .options_bytes = sizeof(struct watch_cli),

@@ -180,7 +180,7 @@ static int make(const struct command *self, const struct workload_cli *o, const 
             return command_usage(self, "%s is a workload already; OUT.mwl.zst packs it", path);
         return write_foreign(self, o, path, target);
     }
-    /* what is not yet a workload of ours becomes one on the way */
+    /* other formats are converted on the way */
     struct buffer name = {0};
     buffer_printf(&name, "%s%s", o->output, target == DJMALLOC_NEITHER && !packed ? "" : ".mwl~");
     const char *ours = buffer_text(&name);
@@ -206,7 +206,7 @@ static int append(int to, const char *path, struct error *err)
     while (!bad && (n = read(from, block, sizeof block)) > 0)
         for (ssize_t done = 0, m; !bad && done < n; done += m)
             if ((m = write(to, block + done, (size_t)(n - done))) < 0)
-                bad = error_system(err, "cannot put together what is read");
+                bad = error_system(err, "cannot assemble the input");
     if (n < 0)
         bad = error_system(err, "cannot read %s", input ? "standard input" : path);
     if (!input)

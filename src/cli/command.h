@@ -53,8 +53,8 @@ const struct command *command_find(const char *name);
 /* The most similar command's name for a mistyped one, or NULL when nothing is near. */
 const char *command_suggest(const char *name);
 
-/* Prints `mallow NAME: MESSAGE` as one line on stderr; returns EXIT_USAGE. The message says what
- * was wrong and what would be right. */
+/* Prints `mallow NAME: MESSAGE` as one line on stderr; returns EXIT_USAGE. The message names the
+ * mistake and the remedy. */
 int command_usage(const struct command *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -67,7 +67,7 @@ void command_warn(const struct command *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Call before exiting 0 after printing results: flushes stdout and says so, with EXIT_FAILED, when
- * what was printed did not arrive (a full disk, a closed pipe). */
+ * the output did not arrive (a full disk, a closed pipe). */
 int command_finish(const struct command *c);
 
 /* --- terminal.c: what the terminal can do --- */
@@ -75,15 +75,15 @@ int command_finish(const struct command *c);
 /* A terminal that can do more than print letters: TERM is not dumb. */
 bool terminal_draws(int fd);
 
-/* Colour on this descriptor: it draws, and NO_COLOR is unset or empty. */
-bool terminal_colour(int fd);
+/* Color on this descriptor: it draws, and NO_COLOR is unset or empty. */
+bool terminal_color(int fd);
 
 /* Columns of the terminal behind fd, or `otherwise` when it is not one. */
 unsigned terminal_columns(int fd, unsigned otherwise);
 
 /* A progress bar on stderr, only on a terminal, drawn at most ten times a second. */
 struct progress {
-    const char *label; /* what is being done: "sealing" */
+    const char *label; /* the current action: "sealing" */
     uint64_t next_ns;  /* private */
     bool shown;        /* private */
 };

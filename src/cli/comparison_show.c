@@ -44,11 +44,11 @@ const char *comparison_value_text(char out[COMPARISON_TEXT_BYTES], enum comparis
 }
 
 void comparison_cell(struct buffer *line, const struct cell *k, enum comparison_metric metric,
-                     double unit, bool ratio, bool colour)
+                     double unit, bool ratio, bool color)
 {
     char value[COMPARISON_TEXT_BYTES], change[COMPARISON_TEXT_BYTES];
     const char *mark = k->best ? "*" : k->worst ? "!" : " ";
-    const char *paint = !colour ? "" : k->best ? "\033[32m" : k->worst ? "\033[31m" : "";
+    const char *paint = !color ? "" : k->best ? "\033[32m" : k->worst ? "\033[31m" : "";
     comparison_value_text(value, metric, k->median / unit);
     buffer_printf(line, "  %s%9s%s%s", paint, value, mark, *paint ? "\033[0m" : "");
     if (!ratio)
@@ -90,7 +90,7 @@ static void print_rounds(const struct comparison *c, const struct comparison_pla
                         : "without --repeat there are as many rounds as it takes");
 }
 
-void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour,
+void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool color,
                       unsigned columns)
 {
     const enum comparison_metric wide[] = {COMPARISON_CPU, second_time(c), COMPARISON_PEAK,
@@ -116,7 +116,7 @@ void comparison_print(const struct comparison *c, const struct comparison_plan *
         for (size_t m = 0; m < n; m++) {
             const struct cell *k = &c->cells[i][shown[m]];
             comparison_cell(&line, k, shown[m], shown[m] == COMPARISON_CALLS ? cycles : 1,
-                            ratios && m + 1 < n, colour);
+                            ratios && m + 1 < n, color);
             marks |= k->best;
         }
         comparison_print_line(&line);

@@ -6,15 +6,15 @@
 #include "compare/comparison.h"
 #include "compare/corpus.h"
 
-/* A table for people; `colour` for best and worst. With fewer than 120 `columns` it has the CPU
+/* A table for people; `color` for best and worst. With fewer than 120 `columns` it has the CPU
  * time and the peak only. */
-void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool colour,
+void comparison_print(const struct comparison *c, const struct comparison_plan *plan, bool color,
                       unsigned columns);
 
 /* Appends one figure in `unit` with its mark and, when `ratio`, how it differs; 12 or 26 columns.
  */
 void comparison_cell(struct buffer *line, const struct cell *k, enum comparison_metric metric,
-                     double unit, bool ratio, bool colour);
+                     double unit, bool ratio, bool color);
 
 /* Prints and empties a line of a table, without the blanks at its end. */
 void comparison_print_line(struct buffer *line);
@@ -31,6 +31,6 @@ const char *comparison_value_text(char out[COMPARISON_TEXT_BYTES], enum comparis
                                   double value);
 
 /* The same for all workloads of a corpus: a table of the CPU time, and one of the peak. */
-void corpus_print(const struct corpus *c, const struct comparison *all, bool colour);
+void corpus_print(const struct corpus *c, const struct comparison *all, bool color);
 
 #endif

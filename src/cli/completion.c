@@ -38,7 +38,7 @@ static void bash_values(const struct command *c)
             printf("' -- \"$current\"))");
         } else if (o->completion == VALUE_FILE)
             printf("COMPREPLY=($(compgen -f -- \"$current\"))");
-        else if (o->completion == VALUE_FOLDER)
+        else if (o->completion == VALUE_DIRECTORY)
             printf("COMPREPLY=($(compgen -d -- \"$current\"))");
         else if (o->completion == VALUE_PID)
             printf("_mallow_pids");
@@ -140,10 +140,10 @@ static void zsh_value(const struct option_spec *o)
         return;
     }
     zsh_text(o->value);
-    fputs(o->completion == VALUE_FILE     ? ":_files"
-          : o->completion == VALUE_FOLDER ? ":_files -/"
-          : o->completion == VALUE_PID    ? ":_pids"
-                                          : ": ",
+    fputs(o->completion == VALUE_FILE        ? ":_files"
+          : o->completion == VALUE_DIRECTORY ? ":_files -/"
+          : o->completion == VALUE_PID       ? ":_pids"
+                                             : ": ",
           stdout);
 }
 
@@ -250,10 +250,10 @@ static void fish_option(const struct command *c, const struct option_spec *o)
             putchar(*p == '|' ? ' ' : *p);
         putchar('\'');
     } else if (o->kind != OPTION_FLAG)
-        fputs(o->completion == VALUE_FILE     ? " -r -F"
-              : o->completion == VALUE_FOLDER ? " -x -a '(__fish_complete_directories)'"
-              : o->completion == VALUE_PID    ? " -x -a '(__fish_complete_pids)'"
-                                              : " -x",
+        fputs(o->completion == VALUE_FILE        ? " -r -F"
+              : o->completion == VALUE_DIRECTORY ? " -x -a '(__fish_complete_directories)'"
+              : o->completion == VALUE_PID       ? " -x -a '(__fish_complete_pids)'"
+                                                 : " -x",
               stdout);
     fputs(" -d ", stdout);
     fish_text(o->help);

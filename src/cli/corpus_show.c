@@ -6,7 +6,7 @@
 #include "cli/comparison_show.h"
 
 static void print_metric(const struct corpus *c, const struct comparison *all,
-                         enum comparison_metric metric, bool colour)
+                         enum comparison_metric metric, bool color)
 {
     const struct comparison *first = &all[0];
     char text[COMPARISON_TEXT_BYTES];
@@ -19,7 +19,7 @@ static void print_metric(const struct corpus *c, const struct comparison *all,
     for (size_t w = 0; w < c->count; w++) {
         text_append_printf(&line, "%-15s", c->entry[w].name);
         for (size_t k = 0; k < first->count; k++)
-            comparison_cell(&line, &all[w].cells[k][metric], metric, 1, k >= from, colour);
+            comparison_cell(&line, &all[w].cells[k][metric], metric, 1, k >= from, color);
         comparison_print_line(&line);
     }
     buffer_release(&line);
@@ -34,11 +34,11 @@ static void print_metric(const struct corpus *c, const struct comparison *all,
     text_printf(stdout, "\n");
 }
 
-void corpus_print(const struct corpus *c, const struct comparison *all, bool colour)
+void corpus_print(const struct corpus *c, const struct comparison *all, bool color)
 {
-    print_metric(c, all, COMPARISON_CPU, colour);
+    print_metric(c, all, COMPARISON_CPU, color);
     text_printf(stdout, "\n");
-    print_metric(c, all, COMPARISON_PEAK, colour);
+    print_metric(c, all, COMPARISON_PEAK, color);
     size_t least = all[0].rounds, most = all[0].rounds;
     double reach = 0;
     for (size_t w = 0; w < c->count; w++) {

@@ -1,4 +1,4 @@
-/* gate.h - what was judged by limits, and the status that follows: --annotate, --junit.
+/* gate.h - judgments by limits, and the status that follows: --annotate, --junit.
  *
  * Owns: how it is said (a line on stderr each, an annotation, a test case) and which status
  * follows: EXIT_FAILED when something is above its limit, else EXIT_UNKNOWN when something could
@@ -48,7 +48,7 @@ void gate_judge(struct gate *g, enum gate_outcome outcome, const char *name, con
 int gate_check(const struct command *self, const struct gate_options *o, bool given);
 
 /* Writes the JUnit report if asked; returns the exit status, EXIT_DONE when all is below. subject:
- * what was judged, a path. Releases g. */
+ * the judged file, a path. Releases g. */
 int gate_finish(struct gate *g, const char *subject);
 
 #endif

@@ -33,7 +33,7 @@ static void show_facts(const struct heap_facts *f)
         text_printf(stdout, "note: %s\n", f->note);
     if (f->verified && f->only_recorded)
         text_printf(stdout,
-                    "verified: the recording lost nothing, and its blocks are what was read\n");
+                    "verified: the recording lost nothing, and its blocks match the heap\n");
     else if (f->verified)
         text_printf(
             stdout,

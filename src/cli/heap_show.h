@@ -28,7 +28,7 @@ struct heap_show {
     bool leaks;          /* the list of unreachable groups */
 };
 
-/* As a page for a browser. target: what was asked about. */
+/* As a page for a browser. target: the name of the process or file. */
 int heap_show_page(struct heap *h, const struct heap_show *s, const char *target, const char *path,
                    struct error *err);
 

@@ -1,4 +1,4 @@
-/* options.c - see options.h. Prints: what was wrong (one line, stderr) and help (stdout). */
+/* options.c - see options.h. Prints: the error (one line, stderr) and help (stdout). */
 #include "cli/options.h"
 
 #include <stdarg.h>
@@ -288,7 +288,7 @@ static int parse_letters(const struct command *c, struct arguments *a, void *int
     return 0;
 }
 
-/* Checks the number of operands; says what is missing or too much. */
+/* Checks the number of operands; reports a missing or an extra one. */
 static enum options_result check_operands(const struct command *c, const struct option_spec *took,
                                           const char *last, char **operands, int count)
 {

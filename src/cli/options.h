@@ -53,7 +53,7 @@ struct option_span {
 };
 
 /* What a value is, for completion only. */
-enum option_value { VALUE_OTHER = 0, VALUE_FILE, VALUE_FOLDER, VALUE_PID };
+enum option_value { VALUE_OTHER = 0, VALUE_FILE, VALUE_DIRECTORY, VALUE_PID };
 
 struct option_spec {
     char letter;      /* 'o' for -o; 0 for none */
@@ -61,7 +61,7 @@ struct option_spec {
     enum option_kind kind;
     size_t offset;             /* of the field in the command's struct of options */
     const char *value;         /* name of the value in help: "FILE"; the choices of OPTION_CHOICE */
-    const char *help;          /* one sentence, lower case, no full stop; tells the default */
+    const char *help;          /* one sentence, lower case, no period; states the default */
     uint64_t minimum, maximum; /* OPTION_COUNT, _SIZE, _DURATION: bounds; both 0 for none */
     enum option_value completion;
 };
@@ -88,8 +88,8 @@ void options_release(const struct command *command, void *into);
 /* Prints the help of a command on stdout. */
 void options_print_help(const struct command *command);
 
-/* How many single-character edits (insert, delete, replace, swap neighbours) turn a into b; for
- * "did you mean". Texts longer than 63 characters count as far away. */
+/* How many single-character edits (insert, delete, replace, swap neighbors) turn a into b; for "did
+ * you mean". Texts longer than 63 characters count as far away. */
 unsigned options_distance(const char *a, const char *b);
 
 #endif

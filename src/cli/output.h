@@ -1,6 +1,6 @@
 /* output.h - a file that is whole when it has its name: written beside it, then renamed.
  *
- * What is not a regular file (a pipe, /dev/stdout) is written as it is. */
+ * A file that is not regular (a pipe, /dev/stdout) is written directly. */
 #ifndef MALLOW_CLI_OUTPUT_H
 #define MALLOW_CLI_OUTPUT_H
 
@@ -18,9 +18,9 @@ struct output {
 
 /* The path, or NULL for standard output: when it is NULL or "-". */
 const char *output_named(const char *path);
-/* For what is renamed to its name or seeks as it is written: -1 when `path` is "-", or something
- * that is neither a regular file nor a folder (whose error the writer knows), which would be
- * replaced by a file or removed. `what`: "a workload". */
+/* For output that is renamed to its name or seeks as it is written: -1 when `path` is "-", or
+ * something that is neither a regular file nor a directory (whose error the writer knows), which
+ * would be replaced by a file or removed. `what`: "a workload". */
 int output_must_be_regular(const char *path, const char *what, struct error *err);
 int output_open(struct output *o, const char *path, struct error *err);
 /* Closes it, and gives it its name when `keep`; takes it away otherwise. -1 also when not all of it

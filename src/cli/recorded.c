@@ -12,7 +12,7 @@
 #include "record/recover.h"
 
 /* The image to take: the only one with calls, or the one of --pid (its last, after its execs).
- * Returns its index; -1 when the user must choose, and has been told. */
+ * Returns its index; -1 when the user must choose, which was reported. */
 static int64_t choose(const struct command *self, const struct trace_info *info, uint64_t pid)
 {
     int64_t found = -1;
@@ -52,8 +52,8 @@ static int64_t choose(const struct command *self, const struct trace_info *info,
     return -1;
 }
 
-static void tell_limits(const struct command *self, const struct workload_written *w,
-                        bool synthesised, const struct trace_image *image)
+static void report_limits(const struct command *self, const struct workload_written *w,
+                          bool synthesised, const struct trace_image *image)
 {
     char n[HUMAN_TEXT_BYTES];
     if (w->facts[WORKLOAD_FACT_UNKNOWN_FREES])
@@ -107,7 +107,7 @@ int recorded_workload(const struct command *self, const struct recorded *how, co
     if (status)
         status = command_fail(self, &err);
     else
-        tell_limits(self, written, how->workload.synthesise, &trace_info(t)->images[image]);
+        report_limits(self, written, how->workload.synthesise, &trace_info(t)->images[image]);
     trace_close(t);
     return status;
 }

@@ -15,7 +15,7 @@ bool terminal_draws(int fd)
     return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-bool terminal_colour(int fd)
+bool terminal_color(int fd)
 {
     const char *no_color = getenv("NO_COLOR");
     return !(no_color && *no_color) && terminal_draws(fd);
@@ -33,7 +33,7 @@ void progress_begin(struct progress *p, const char *label)
 {
     *p = (struct progress){.label = label, .next_ns = UINT64_MAX};
     if (isatty(STDERR_FILENO))
-        p->next_ns = clock_monotonic_ns() + 300000000; /* what is quickly done needs no bar */
+        p->next_ns = clock_monotonic_ns() + 300000000; /* quick work needs no bar */
 }
 
 void progress_update(void *arg, uint64_t done, uint64_t total)

@@ -48,7 +48,7 @@ void view_looks(struct report_options *o)
     setlocale(LC_CTYPE, "");
     o->unicode = !strcmp(nl_langinfo(CODESET), "UTF-8");
     o->columns = terminal_columns(STDOUT_FILENO, 0);
-    o->bold = terminal_colour(STDOUT_FILENO);
+    o->bold = terminal_color(STDOUT_FILENO);
 }
 
 struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, struct error *err)

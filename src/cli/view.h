@@ -66,16 +66,16 @@ struct view_options {
      "debug-path",                                                                                 \
      OPTION_TEXTS,                                                                                 \
      offsetof(type, field.debug_paths),                                                            \
-     "FOLDER",                                                                                     \
+     "DIR",                                                                                        \
      "look for separate debug information here, too; may be repeated",                             \
-     .completion = VALUE_FOLDER},                                                                  \
+     .completion = VALUE_DIRECTORY},                                                               \
         {0,                                                                                        \
          "sysroot",                                                                                \
          OPTION_TEXT,                                                                              \
          offsetof(type, field.sysroot),                                                            \
-         "FOLDER",                                                                                 \
-         "look for the recorded programs and libraries below this folder",                         \
-         .completion = VALUE_FOLDER},                                                              \
+         "DIR",                                                                                    \
+         "look for the recorded programs and libraries below this directory",                      \
+         .completion = VALUE_DIRECTORY},                                                           \
         {0,           "no-debuginfod",                                                             \
          OPTION_FLAG, offsetof(type, field.no_debuginfod),                                         \
          NULL,        "do not ask the servers of DEBUGINFOD_URLS"},                                \
@@ -96,7 +96,7 @@ struct view_options {
         0, "source-root", OPTION_TEXT, offsetof(type, field.look.source_root), "DIR",              \
             "show source files relative to DIR (default: the directory that the "                  \
             "program's own sources have in common)",                                               \
-            .completion = VALUE_FOLDER                                                             \
+            .completion = VALUE_DIRECTORY                                                          \
     }
 
 /* The look, with an absolute root that lives as long as the process. */

@@ -24,7 +24,7 @@ struct watch_screen {
     uint32_t process; /* index */
     bool paused;
     char said[160];
-    char *text; /* what is drawn */
+    char *text; /* the text drawn */
     size_t text_bytes;
     FILE *out;
 };
@@ -77,7 +77,7 @@ static void on_signal(int number)
     } else if (number == SIGCONT) {
         take();
         changed = 1;
-    } else { /* SIGTSTP, or our own crash. A stop that nobody could undo does not happen. */
+    } else { /* SIGTSTP, or our own crash. A stop that could not be undone does not happen. */
         struct sigaction standard = {.sa_handler = SIG_DFL};
         sigset_t one;
         give_back();
@@ -139,7 +139,7 @@ void watch_screen_say(struct watch_screen *s, const char *line)
     snprintf(s->said, sizeof s->said, "%s", line);
 }
 
-/* ---- what is on it ---- */
+/* ---- its content ---- */
 
 static struct watch_process *current(struct watch_screen *s)
 {
@@ -254,7 +254,7 @@ static void frees(struct watch_screen *s, struct watch_process *p, unsigned colu
 }
 
 static const char help_text[] = "o  blocks that are old          a  all that are live\n"
-                                "k  mark the old ones as known   f  what was freed last\n"
+                                "k  mark the old ones as known   f  the latest frees\n"
                                 "b  order by bytes               g  order by growth\n"
                                 "t  order by age                 s  order by bytes x seconds held\n"
                                 "Tab  the next process           Space  stop and start sampling\n"
@@ -327,7 +327,7 @@ static void press(struct watch_screen *s, char key)
     case '?': s->shown = s->shown == VIEW_HELP ? VIEW_OLD : VIEW_HELP; break;
     case 'k':
         watch_run_command(s->run, WATCH_MARK_KNOWN);
-        watch_screen_say(s, "what is old now is known and no longer reported");
+        watch_screen_say(s, "old blocks are known now and no longer reported");
         break;
     case 'r': watch_run_command(s->run, WATCH_TELL_OLD); break;
     case ' ':

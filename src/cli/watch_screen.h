@@ -15,7 +15,7 @@ struct watch_screen *watch_screen_begin(struct watch_view *view, struct watch_ru
 /* Gives it back. NULL is fine. */
 void watch_screen_end(struct watch_screen *s);
 
-/* Draws what is so now. */
+/* Draws the current state. */
 void watch_screen_draw(struct watch_screen *s);
 /* Reads the keys that were pressed and does what they say. */
 void watch_screen_keys(struct watch_screen *s);

@@ -177,7 +177,7 @@ static int write_profile(struct watch_serve *s, struct watch_process *p,
     return status;
 }
 
-/* The first half of a difference: what is live now. */
+/* The first half of a difference: the samples live now. */
 static int begin_delta(struct serve_request *request, const struct watch_process *p,
                        const struct watch_sites *sites, struct error *err)
 {

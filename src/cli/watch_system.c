@@ -83,7 +83,7 @@ static int listen(struct watch_system *s, const char *directory, int ready)
     int bad = !l.written || probe_run(&options, &result, &err);
     if (bad && l.ready >= 0) {
         ssize_t n = write(l.ready, err.text, strlen(err.text));
-        (void)n; /* then it is the pipe's end that tells */
+        (void)n; /* then the pipe's end reports it */
     } else if (bad) {
         command_warn(s->command, "%s", err.text);
     } else {

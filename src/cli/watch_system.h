@@ -12,7 +12,7 @@
 #include "watch/run.h"
 
 struct watch_system {
-    const struct command *command; /* for what is to be said */
+    const struct command *command; /* for messages */
     const char *library;           /* a copy that is listened to in any case */
     bool verbose;
     pid_t pid; /* of the listener; 0: none */

@@ -12,7 +12,7 @@ const struct export_format export_formats[] = {
     {"heaptrack", "heaptrack's format 3, for heaptrack_print and heaptrack_gui",
      EXPORT_EVENTS | EXPORT_ONE_PROCESS, export_heaptrack},
     {"ctf", "a directory in the Common Trace Format 1.8, for babeltrace2 and Trace Compass",
-     EXPORT_EVENTS | EXPORT_FOLDER, export_ctf},
+     EXPORT_EVENTS | EXPORT_DIRECTORY, export_ctf},
     {"chrome", "heap and resident size over time, for ui.perfetto.dev and chrome://tracing",
      EXPORT_EVENTS, export_chrome},
     {"massif", "massif's format, for ms_print and massif-visualizer",

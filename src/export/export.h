@@ -19,7 +19,7 @@ enum export_flags {
     EXPORT_BY = 2,          /* has one value, which report_options.by chooses */
     EXPORT_ONE_PROCESS = 4, /* has no word for processes */
     EXPORT_BINARY = 8,      /* not for a terminal */
-    EXPORT_FOLDER = 16,     /* writes a new directory, not a stream */
+    EXPORT_DIRECTORY = 16,  /* writes a new directory, not a stream */
     EXPORT_DATABASE = 32    /* writes a file that it must be able to go back in */
 };
 

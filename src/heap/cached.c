@@ -236,7 +236,7 @@ static void mark_fast(struct caching *c)
             uint64_t at = c->g->arenas[i].bins - 96 + (uint64_t)bin * 8, entry;
             if (!target_peek(c->t, at, &entry))
                 entry = 0;
-            while (entry) { /* ends: what is marked is not found again */
+            while (entry) { /* ends: marked chunks are not found again */
                 uint32_t block = block_at(b, entry + 16);
                 uint64_t next, word;
                 if (block == BLOCK_NONE || !fits_bin(b, block, bin) ||

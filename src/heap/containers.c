@@ -210,7 +210,7 @@ static void weaken(struct finding *f, struct scan *s)
 }
 
 /* Roots keep their references to tops. Those to other nodes go, where the container itself is
- * reached from what was looked at. */
+ * reached from the visited nodes. */
 static void take_out(struct finding *f, struct roots *r)
 {
     uint32_t kept = 0;

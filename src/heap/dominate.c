@@ -4,7 +4,7 @@
 #include "base/large.h"
 #include "heap/graph.h"
 
-struct forest { /* what has been linked so far, with its paths compressed */
+struct forest { /* the nodes linked so far, with their paths compressed */
     uint32_t *ancestor, *label, *semi;
     uint32_t *stack;
     size_t room;

@@ -218,7 +218,7 @@ static int search_range(struct glibc *g, struct target *t, uint64_t start, uint6
     return status;
 }
 
-/* Why there may be none, by the names of what is mapped. */
+/* Why there may be none, by the names of the mapped files. */
 static int none_found(const struct modules *modules, struct error *err)
 {
     static const char *const others[][2] = {{"jemalloc", "jemalloc"},

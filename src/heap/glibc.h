@@ -2,8 +2,8 @@
  *
  * Owns: the layouts of glibc 2.26 to 2.43 on x86-64. main_arena is known by its bins: 127 pairs of
  * list heads, each pointing at itself or at chunks that point back. Everything else lies relative
- * to them (the head of the struct differs by version, its tail does not) or hangs from them. What
- * is read is checked by those who walk it. */
+ * to them (the head of the struct differs by version, its tail does not) or hangs from them. The
+ * walkers check the values read. */
 #ifndef MALLOW_HEAP_GLIBC_H
 #define MALLOW_HEAP_GLIBC_H
 

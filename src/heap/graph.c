@@ -208,7 +208,7 @@ static int make_predecessors(struct making *m)
     return 0;
 }
 
-/* --- what is retained --- */
+/* --- retained bytes --- */
 
 /* A dominator's number is lower than those of what it dominates, so one pass downwards adds up,
  * and one upwards gives each its place. */

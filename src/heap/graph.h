@@ -15,7 +15,7 @@
 
 enum { GRAPH_KINDS = 8 }; /* the last: what only weak references reach */
 
-/* What is asked: plain numbers, so that any graph can be tested. Nodes are blocks 0..blocks-1 and
+/* The input: plain numbers, so that any graph can be tested. Nodes are blocks 0..blocks-1 and
  * roots. */
 struct graph_input {
     uint32_t blocks;
@@ -28,7 +28,7 @@ struct graph_input {
     bool (*counts)(const void *arg, uint32_t block); /* whether it takes part at all */
     const void *arg;
     void (*done)(void *done_arg); /* called when first, target and weak are needed no more: they may
-                                     go before the rest is computed; NULL: nobody waits for it */
+                                     go before the rest is computed; NULL: unused */
     void *done_arg;
     uint32_t roots;
     const uint32_t *root_first;  /* roots + 1 */
@@ -39,7 +39,7 @@ struct graph_input {
 };
 
 /* An unreachable group: a strongly connected component that no other unreachable block refers to,
- * and what was reached from it first. */
+ * and the blocks reached from it first. */
 struct graph_leak {
     uint32_t block; /* of the component: the lowest */
     uint32_t blocks;

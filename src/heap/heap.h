@@ -25,7 +25,7 @@ struct heap_options {
      * id is not known), up to now; NULL: there is none. It stays open until heap_free. */
     struct trace *(*recording)(void *arg, uint32_t pid, bool live, struct error *err);
     void *recording_arg;
-    FILE *save; /* what is read is written there, too (saved.h); NULL: no */
+    FILE *save; /* a copy of the result is written there (saved.h); NULL: none */
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;
 };
@@ -52,7 +52,7 @@ struct heap_facts {
     uint64_t blocks, used_bytes; /* the program's; what it may use of them */
     uint64_t free_bytes;         /* as of mallinfo2 */
     uint64_t cached_bytes;       /* in threads' caches */
-    /* Of free_bytes, what is in memory (of a core: what may be, see resident_known): */
+    /* Of free_bytes, the resident part (of a core: at most, see resident_known): */
     bool resident_known;
     uint64_t trimmable_bytes; /* malloc_trim(0) would give this back */
     uint64_t pinned_bytes;    /* on pages that also hold blocks in use */
@@ -84,9 +84,9 @@ enum heap_by { HEAP_BY_TYPE, HEAP_BY_ROOT, HEAP_BY_SIZE };
 
 struct heap_row {
     const char *name;
-    const char *kind;       /* of a root: "variable", "data", ...; else "" */
-    const char *module;     /* of a root; else "" */
-    uint64_t blocks, bytes; /* its own; of a root: what is reached from it first */
+    const char *kind;                         /* of a root: "variable", "data", ...; else "" */
+    const char *module;                       /* of a root; else "" */
+    uint64_t blocks, bytes;                   /* its own; of a root: bytes reached from it first */
     uint64_t retained_bytes, retained_blocks; /* what would go if these went */
     uint64_t size_min, size_max;              /* of HEAP_BY_SIZE */
 };

@@ -1,8 +1,8 @@
 /* mapped.c - blocks with a mapping of their own; see walk.h.
  *
- * The kernel joins neighbouring mappings, so such a block may begin on any page of private
- * anonymous memory: a header that says "mapped", of whole pages that are all there. What is found
- * must agree with the allocator's own count and sum. */
+ * The kernel joins neighboring mappings, so such a block may begin on any page of private anonymous
+ * memory: a header that says "mapped", of whole pages that are all there. The blocks found must
+ * agree with the allocator's own count and sum. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

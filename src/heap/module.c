@@ -55,7 +55,7 @@ static size_t read_headers(struct target *t, int fd, uint64_t at, Elf64_Phdr p[H
     return get(t, fd, at + e.e_phoff, p, e.e_phnum * sizeof *p) ? e.e_phnum : 0;
 }
 
-/* The first mapping of a file begins at `start`, with what is at its offset 0. */
+/* The first mapping of a file begins at `start`, at offset 0 of the file. */
 static bool read_module(struct target *t, int fd, struct module *m)
 {
     Elf64_Phdr p[HEADERS_MAX];

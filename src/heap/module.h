@@ -19,7 +19,7 @@ struct module {
     uint64_t bias;       /* address in the target less address in the file */
     struct module_range {
         uint64_t start, end;
-    } data[MODULE_DATA_MAX]; /* writable segments, what is zero at the start included */
+    } data[MODULE_DATA_MAX]; /* writable segments, including their zero-initialized part */
     size_t data_count;
     uint64_t tls_bytes; /* of its thread-local variables; 0: none */
     uint8_t build_id[MODULE_ID_BYTES_MAX];

@@ -36,8 +36,8 @@ int pages_find(struct pages *p, struct target *t, const struct walk *w, const st
 void pages_release(struct pages *p);
 
 /* Distributes the free bytes of every pinned page over the blocks in use that lie on it, in
- * proportion to their bytes there. What is called `free_bytes` of all calls adds up to
- * pinned_bytes, rounding aside. */
+ * proportion to their bytes there. The `free_bytes` of all calls add up to pinned_bytes, rounding
+ * aside. */
 typedef void pages_share(void *arg, uint32_t block, double free_bytes);
 void pages_share_out(const struct pages *p, const struct blocks *b, pages_share *share, void *arg);
 

@@ -1,7 +1,7 @@
 /* saved.h - a heap as a file, to be looked at elsewhere and to be compared with a later one.
  *
  * Owns: the bytes of FILE.mlh (docs/heap-file.md): facts, names of types, blocks, references,
- * roots, pages. No content of the memory is in it. What is read is hostile: everything is checked
+ * roots, pages. No content of the memory is in it. The input is hostile: everything is checked
  * before it is used. One thread. */
 #ifndef MALLOW_HEAP_SAVED_H
 #define MALLOW_HEAP_SAVED_H
@@ -29,7 +29,7 @@ int saved_read(int fd, const char *name, struct heap *h, struct scan *scan, stru
 struct packing { /* bytes of a section, being made or read */
     uint8_t *data;
     size_t n, room, at;
-    bool failed; /* out of memory; or: what was read is wrong */
+    bool failed; /* out of memory, or the input is wrong */
 };
 void packing_number(struct packing *p, uint64_t n);
 void packing_signed(struct packing *p, int64_t n);

@@ -174,7 +174,7 @@ static int scan_small(struct scanning *g, struct piece *p, struct batch *k, uint
     const struct blocks *b = g->b;
     uint64_t start = b->address[p->first];
     uint64_t end = b->address[p->end - 1] + blocks_whole_bytes(b, p->end - 1);
-    if (b->kind[p->end - 1] != BLOCK_EXACT) /* its neighbour's size stands behind */
+    if (b->kind[p->end - 1] != BLOCK_EXACT) /* its neighbor's size stands behind */
         end -= 8;
     size_t have = target_read(g->t, start, room, end - start);
     for (uint32_t i = p->first; i < p->end; i++) {

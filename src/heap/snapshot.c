@@ -2,8 +2,8 @@
  * threads; see target.h. The process goes on while the copy is read.
  *
  * The copy is a child that never runs. It shares the table of files, so that a descriptor that the
- * process closes is closed; it signals nobody when it ends, and no ordinary wait sees it; when all
- * is read it is killed, and the process is made to reap it.
+ * process closes is closed; it raises no signal when it ends, and no ordinary wait sees it; when
+ * all is read it is killed, and the process is made to reap it.
  *
  * The thread makes system calls that it did not ask for, so everything is prepared for our sudden
  * end: the call is made from libc's own "syscall; ret", on the thread's stack below what it uses,
@@ -205,7 +205,7 @@ static bool prepare_stack(struct injection *j)
         return false;
     }
     uint64_t features;
-    memcpy(&features, state + SW_BYTES_AT, sizeof features); /* where the kernel tells XCR0 */
+    memcpy(&features, state + SW_BYTES_AT, sizeof features); /* where the kernel stores XCR0 */
     struct {
         uint32_t magic, extended;
         uint64_t features;

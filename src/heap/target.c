@@ -31,7 +31,7 @@ void target_close(struct target *t)
 static const char *keep_file(struct target *t, const char *path)
 {
     for (size_t i = t->file_count;
-         i-- > 0;) /* the latest first: mappings of a file are neighbours */
+         i-- > 0;) /* the latest first: mappings of a file are neighbors */
         if (!strcmp(t->files[i], path))
             return t->files[i];
     if (!ARRAY_ROOM(t->files, t->file_count + 1, t->file_room))

@@ -34,7 +34,7 @@ struct target_region {
     const char *file;    /* NULL: anonymous; belongs to the target */
 };
 
-struct target_registers { /* as of struct user_regs_struct, what is needed */
+struct target_registers { /* the fields of struct user_regs_struct that are needed */
     uint64_t ip, sp, bp, fs_base;
     uint64_t general[16]; /* the general registers, in any order */
 };
@@ -91,7 +91,7 @@ void target_let_go(struct target *t);
 void target_finish(struct target *t);
 
 /* Takes a snapshot of the process that stands where that is safe: then it goes on, and the copy is
- * what is read. Otherwise `refused` says why and the process stands still. */
+ * read. Otherwise `refused` says why and the process stands still. */
 void target_snapshot(struct target *t);
 
 /* Whether the copy lacks memory that the process has, because the process asked for that

@@ -68,7 +68,7 @@ static int by_start(const void *a, const void *b)
 }
 
 /* Reads one path's symbols if it is the file that was mapped. The file may be anyone's: it is
- * opened once, and what is mapped of it cannot be cut off meanwhile. */
+ * opened once, and its mapping cannot be truncated meanwhile. */
 static bool read_path(const struct module *m, const char *path, struct functions *f)
 {
     static const struct trust_rule rule = {

@@ -79,7 +79,7 @@ static int walk_segment(struct chunk_walk *c, struct walk_segment *s, uint64_t t
     struct walk *w = c->w;
     struct blocks *b = &w->blocks;
     uint64_t at = s->first, header[2] = {0, PREVIOUS_IN_USE}, size = 0;
-    uint32_t previous = BLOCK_NONE; /* whose use the next header tells */
+    uint32_t previous = BLOCK_NONE; /* whose use the next header shows */
     bool previous_free = false, reached = false;
     s->first_block = b->count;
     c->fenced = false;
@@ -92,9 +92,8 @@ static int walk_segment(struct chunk_walk *c, struct walk_segment *s, uint64_t t
         if (previous != BLOCK_NONE && !in_use) {
             b->kind[previous] = BLOCK_FREE;
             if (header[0] != size || previous_free)
-                walk_doubt(w,
-                           "the free block before 0x%" PRIx64 " does not agree with its neighbours",
-                           at);
+                walk_doubt(
+                    w, "the free block before 0x%" PRIx64 " does not agree with its neighbors", at);
         }
         previous_free = previous != BLOCK_NONE && !in_use;
         size = header[1] & ~(uint64_t)SIZE_BITS;
@@ -102,7 +101,7 @@ static int walk_segment(struct chunk_walk *c, struct walk_segment *s, uint64_t t
             previous != BLOCK_NONE) {
             if (s->kind == SEGMENT_MAIN)
                 s->end = at + 2 * FENCE_BYTES;
-            if (!size && s->kind == SEGMENT_HEAP) /* what was left of the old top is no block */
+            if (!size && s->kind == SEGMENT_HEAP) /* the rest of the old top is no block */
                 b->kind[previous] = BLOCK_OWN;
             reached = at != top;
             c->fenced = reached && s->kind == SEGMENT_MAIN;
@@ -246,7 +245,7 @@ static int find_next_main(struct walk *w, struct window *v, const struct glibc *
     for (size_t i = 0; i < w->segment_count; i++)
         if (w->segments[i].kind == SEGMENT_MAIN)
             covered += w->segments[i].end - w->segments[i].base;
-    uint64_t mapped = end - (a->system_bytes - covered); /* if nobody else's lies between */
+    uint64_t mapped = end - (a->system_bytes - covered); /* if no other mapping lies between */
     if (a->system_bytes > covered && mapped <= a->top && leads_to_top(v, mapped, end, a->top)) {
         struct walk_segment s = {.first = mapped, .base = mapped, .end = end, .kind = SEGMENT_MAIN};
         return walk_add_segment(w, &s);

@@ -1,9 +1,9 @@
 /* walk.h - every block of a glibc heap, and the proof that these are all.
  *
  * Owns: following the chunks of every arena from the first to the top, blocks with a mapping of
- * their own, and taking what lies in fast lists and threads' caches off what is used. The proof:
+ * their own, and taking what lies in fast lists and threads' caches off the used bytes. The proof:
  * each arena's chunks reach its end and add up to what it had from the system, free chunks agree
- * with their neighbours, mapped blocks agree with the allocator's own count. One thread. */
+ * with their neighbors, mapped blocks agree with the allocator's own count. One thread. */
 #ifndef MALLOW_HEAP_WALK_H
 #define MALLOW_HEAP_WALK_H
 

@@ -139,7 +139,7 @@ static int read_place(struct reader *r, char *p, struct error *err)
     if (!hex(&p, &pc) || !hex(&p, &module))
         return bad(r, err, "an instruction pointer without its address and module");
     if (module > r->string_count)
-        return bad(r, err, "an instruction pointer names a string that was not there before");
+        return bad(r, err, "an instruction pointer names a string that was not defined before");
     if (!one_more((void **)&r->places, r->place_count, &r->place_room, sizeof *r->places))
         return no_memory(err);
     k = &r->places[r->place_count++];
@@ -153,7 +153,7 @@ static int read_place(struct reader *r, char *p, struct error *err)
         if (!hex(&p, &v[0]) || (*p && (!hex(&p, &v[1]) || !hex(&p, &v[2]))))
             return bad(r, err, "a frame is not a function, or a function, file and line");
         if (v[0] > r->string_count || v[1] > r->string_count || v[2] > UINT32_MAX)
-            return bad(r, err, "a frame names a string that was not there before");
+            return bad(r, err, "a frame names a string that was not defined before");
         if (any) {
             name.inlined = true; /* into this one */
             rows_name(r->rows, &name);
@@ -186,7 +186,7 @@ static int read_pair(struct reader *r, char *p, struct error *err)
     if (!hex(&p, &size) || !hex(&p, &trace) || *p)
         return bad(r, err, "an allocation's description is not a size and a trace");
     if (trace > r->traces)
-        return bad(r, err, "an allocation's description names a trace that was not there before");
+        return bad(r, err, "an allocation's description names a trace that was not defined before");
     if (!one_more((void **)&r->pairs, r->pair_count, &r->pair_room, sizeof *r->pairs))
         return no_memory(err);
     r->pairs[r->pair_count++] = (struct pair){size, (uint32_t)trace, NONE, NONE};

@@ -72,7 +72,7 @@ static int find(const char *name, struct inspect *r, struct error *err)
     if (!bad)
         return 0;
     if (bad == EISDIR)
-        return refuse(err, EACCES, name, "is a folder, not a program");
+        return refuse(err, EACCES, name, "is a directory, not a program");
     return refuse(err, bad, name,
                   bad == EACCES ? "may not be executed (chmod +x?)" : strerror(bad));
 }

@@ -18,7 +18,7 @@ enum inspect_verdict {
     INSPECT_IMPOSSIBLE      /* the library will not be loaded, or will see nothing */
 };
 
-/* What was found; the findings are of `path`, after following `#!` lines. */
+/* The findings; they are of `path`, after following `#!` lines. */
 struct inspect {
     char path[PATH_MAX];        /* the file that the kernel will execute in the end */
     char script[PATH_MAX];      /* the script named by the user, "" when it is not one */
@@ -52,9 +52,8 @@ int inspect_program(const char *name, struct inspect *result, struct error *err)
  * verify_asan_link_order=0. */
 bool inspect_must_be_first(const struct inspect *result);
 
-/* The judgement, and up to `max` reasons: each one line, "what is so; what to do about it",
- * without a full stop, weightiest first. *count is how many were
- * written. Returns the worst verdict among them. */
+/* The judgment, and up to `max` reasons: each one line, "fact; remedy", without a period,
+ * weightiest first. *count is how many were written. Returns the worst verdict among them. */
 struct inspect_reason {
     enum inspect_verdict verdict; /* of this reason alone */
     char what[512];               /* "it is statically linked, so no library can be preloaded" */

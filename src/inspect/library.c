@@ -8,7 +8,7 @@
 
 #include "base/buffer.h"
 
-/* The folder of the running executable, without a slash at the end. */
+/* The directory of the running executable, without a slash at the end. */
 static int own_folder(char folder[PATH_MAX], struct error *err)
 {
     ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);

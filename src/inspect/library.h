@@ -7,9 +7,9 @@
 #include "base/error.h"
 
 /* Finds `name` ("libmallow-record.so") and puts its absolute path, links resolved, into `path`.
- * Looks beside the running executable in lib/ (a run from the build folder), then in the library
- * folder as it lies relative to the executable (an installation that was moved), then where it was
- * installed. Returns 0; -1 with *err naming every place that was tried. */
+ * Looks beside the running executable in lib/ (a run from the build directory), then in the library
+ * directory as it lies relative to the executable (an installation that was moved), then where it
+ * was installed. Returns 0; -1 with *err naming every place that was tried. */
 int inspect_find_library(const char *name, char path[PATH_MAX], struct error *err);
 
 #endif

@@ -159,7 +159,8 @@ static void fact_wipe_on_fork(struct machine_fact *f)
     detail(f, works ? "MADV_WIPEONFORK works" : "MADV_WIPEONFORK: %s", strerror(saved));
     if (!works)
         trouble(f, MACHINE_LIMITED,
-                "a child made by a bare clone() can only be told from its parent by its process id",
+                "a child made by a bare clone() is distinguished from its parent only by its "
+                "process id",
                 "use Linux 4.14 or newer");
 }
 

@@ -9,7 +9,7 @@
 
 enum machine_status {
     MACHINE_OK,      /* works */
-    MACHINE_LIMITED, /* works, but less well; `why` says what is lost */
+    MACHINE_LIMITED, /* works, but less well; `why` names the loss */
     MACHINE_MISSING  /* does not work; `why` says what cannot be done */
 };
 
@@ -23,7 +23,7 @@ struct machine_fact {
     const char *name; /* short and stable, for scripts: "clock", "memfd", "debuginfod" */
     enum machine_status status;
     enum machine_weight weight;
-    char detail[512]; /* what is there: "glibc 2.36, _dl_find_object present" */
+    char detail[512]; /* the part found: "glibc 2.36, _dl_find_object present" */
     char why[512];    /* what does not work because of it; "" when all is well */
     char remedy[512]; /* the command that fixes it; "" when there is none or no need */
 };

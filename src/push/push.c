@@ -72,8 +72,8 @@ const char *push_header_fault(const char *header)
 
 /* ---- the address ---- */
 
-/* The whole URL, to be freed with curl.free; `shown` (PUSH_URL_BYTES) is the part that may be told.
- * NULL: *err is set. */
+/* The whole URL, to be freed with curl.free; `shown` (PUSH_URL_BYTES) is the part that may be
+ * shown. NULL: *err is set. */
 static char *address(const char *url, const char *name, char *shown, struct error *err)
 {
     const char *why, *remedy;
@@ -86,7 +86,7 @@ static char *address(const char *url, const char *name, char *shown, struct erro
     if (!u)
         goto no_memory;
     if (curl.url_set(u, CURLUPART_URL, url, 0) || curl.url_get(u, CURLUPART_SCHEME, &scheme, 0)) {
-        error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in https://store.example/folder/",
+        error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in https://store.example/directory/",
                   strchr(url, '@') ? "what --to says" : url);
         goto out;
     }
@@ -226,7 +226,7 @@ static int tell(void *arg, curl_off_t down, curl_off_t down_now, curl_off_t up, 
 
 /* ---- one request ---- */
 
-/* What it is, for stores that care: told by its first byte, as no two of ours begin alike. */
+/* What it is, for stores that care: known by its first byte, as no two of ours begin alike. */
 static const char *content_type(int fd)
 {
     char first = 0;

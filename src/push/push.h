@@ -1,9 +1,9 @@
 /* push.h - a file sent to a store on the network, by HTTP.
  *
- * Owns: what may be told to whom (secrets of a URL never come back in a text), which failures are
- * worth another try, and that a server's answer is understood. The only place that knows libcurl.
- * Refuses: other protocols than http and https; following a server elsewhere (the headers that were
- * given for one host are not another's). Threads: one at a time. */
+ * Owns: which parts of a URL may be shown (its secrets never come back in a text), which failures
+ * are worth another try, and that a server's answer is understood. The only place that knows
+ * libcurl. Refuses: other protocols than http and https; following a server elsewhere (the headers
+ * that were given for one host are not another's). Threads: one at a time. */
 #ifndef MALLOW_PUSH_PUSH_H
 #define MALLOW_PUSH_PUSH_H
 
@@ -42,7 +42,7 @@ struct push_result {
 const char *push_library(const char **why, const char **remedy);
 
 /* A line of a header file or of the command line: NULL when it is "NAME: VALUE" as HTTP wants it,
- * else what is wrong with it. */
+ * else its fault. */
 const char *push_header_fault(const char *header);
 
 /* Whether the URL is one that push_file takes; ERROR_USAGE else. name: for a URL that ends in /. */

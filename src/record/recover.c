@@ -13,8 +13,8 @@
 #include "trust/place.h"
 #include "trust/process.h"
 
-#define SESSION_FOLDER "/dev/shm/"
-#define SESSION_PREFIX SESSION_FOLDER "mallow-"
+#define SESSION_DIRECTORY "/dev/shm/"
+#define SESSION_PREFIX    SESSION_DIRECTORY "mallow-"
 
 struct named_session { /* of a PROCESS chunk */
     uint64_t image;
@@ -143,10 +143,10 @@ static bool save(struct recording *r, const struct named_session *s)
         saved = true;
     }
     if (saved && trust_identify(r->shm.fd, &id)) {
-        int folder = trust_directory(AT_FDCWD, SESSION_FOLDER,
+        int folder = trust_directory(AT_FDCWD, SESSION_DIRECTORY,
                                      &(struct trust_rule){.owners = TRUST_ANYBODY}, &ignored);
         if (folder >= 0) {
-            (void)trust_remove(folder, s->path + strlen(SESSION_FOLDER), &id, &ignored);
+            (void)trust_remove(folder, s->path + strlen(SESSION_DIRECTORY), &id, &ignored);
             close(folder);
         }
     }

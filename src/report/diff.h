@@ -20,7 +20,7 @@ struct diff_side { /* a recording */
     uint32_t processes;
     uint64_t events, lost_events;
     struct figures totals;   /* peaks: the sum of those of each process */
-    struct gate_values gate; /* the same, with what was resident */
+    struct gate_values gate; /* the same, with RSS */
 };
 
 struct diff_site {

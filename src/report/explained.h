@@ -1,5 +1,5 @@
 /* explained.h - why a process had more resident than live, at the moments that matter or were asked
- * for: found with a second pass over the image, told as text and as JSON. Private to report/. */
+ * for: found with a second pass over the image, shown as text and as JSON. Private to report/. */
 #ifndef MALLOW_REPORT_EXPLAINED_H
 #define MALLOW_REPORT_EXPLAINED_H
 

@@ -42,7 +42,7 @@ static void write_head(struct json *j, const struct trace_image *image, const st
     json_number(j, "live_blocks", e->live_blocks);
 }
 
-/* Parts that are 0 are left out, but for what is live. */
+/* Parts that are 0 are left out, except the live bytes. */
 static void write_parts(struct json *j, const struct explained *e)
 {
     json_open_array(j, "parts");

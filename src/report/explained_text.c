@@ -9,7 +9,7 @@
 
 enum {
     KEEPERS_SHOWN = 6,
-    KEEPERS_SHARE = 50, /* a fiftieth of what is kept, or more */
+    KEEPERS_SHARE = 50, /* a fiftieth of the kept bytes, or more */
     ARENAS_SHOWN = 6,
     THREADS_SHOWN = 4
 };

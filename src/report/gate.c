@@ -38,7 +38,7 @@ static bool within(const struct report_options *o, uint64_t time_ns)
     return time_ns >= o->from_ns && (!o->to_ns || time_ns < o->to_ns);
 }
 
-/* Filters other than of time and process: what is resident belongs to no block. */
+/* Filters other than of time and process: RSS belongs to no block. */
 static bool filters_blocks(const struct report_options *o)
 {
     return o->min_bytes || o->below_bytes || o->min_lifetime_ns || o->only_new || o->thread ||
@@ -80,7 +80,7 @@ static void resident_values(const struct model *m, const struct report_options *
     if (filters_blocks(o)) {
         v->value[GATE_RSS] = v->value[GATE_GAP] = 0; /* unknown is not above */
         v->unknown[GATE_RSS] = v->unknown[GATE_GAP] =
-            "what is resident cannot be told apart by a filter of blocks";
+            "resident memory cannot be split by a filter of blocks";
     }
 }
 

@@ -41,7 +41,7 @@ struct gate_values {
 
 /* Of one process. m: finished, of these options. */
 void gate_values_of(const struct model *m, const struct report_options *o, struct gate_values *v);
-/* Adds the figures of another process; what is unknown of one is unknown of both. */
+/* Adds the figures of another process; a figure unknown for one is unknown for both. */
 void gate_values_add(struct gate_values *sum, const struct gate_values *v);
 
 struct gate_place { /* the call site with the largest share of a figure */

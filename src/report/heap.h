@@ -30,7 +30,7 @@ int heap_find(struct trace *t, uint32_t image, const struct model *m, struct hea
               struct error *err);
 void heap_release(struct heap_view *h);
 
-/* kind: PINNED_OTHER, where heaps cannot be told apart, has free_bytes with the program's own
+/* kind: PINNED_OTHER, where heaps cannot be distinguished, has free_bytes with the program's own
  * mappings in it. */
 struct heap_free heap_free_of(const struct heap_view *h, enum pinned_kind kind);
 

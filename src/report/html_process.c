@@ -304,8 +304,8 @@ static void write_rows(struct json *j, const struct series *s)
 
 enum cell_column { BIN, CALLS, ALLOCATED, TEMPORARY, LIVE, BLOCKS, PEAK, PEAK_BLOCKS, MEAN };
 
-/* What a column says of a cell: differences to the cell before, or to what was live when the bin
- * began, so that most of it is small. */
+/* What a column says of a cell: differences to the cell before, or to the live bytes at the start
+ * of the bin, so that most of it is small. */
 static int64_t cell_value(enum cell_column column, const struct series_cell *c,
                           const struct series_cell *before)
 {

@@ -50,9 +50,9 @@ struct page_limit {
 /* names: of the model's image. Every call stack is a group of its own then. */
 int page_sites_find(struct page_sites *p, const struct model *m, struct names *names,
                     struct error *err);
-/* Folds what is there until no more frames and call sites are kept than `limit` says, which must
- * not be more than those of the call before. *to: [groups before] number of the group that each is
- * in now; the caller's to free, after an error, too. */
+/* Folds the groups until no more frames and call sites are kept than `limit` says, which must not
+ * be more than those of the call before. *to: [groups before] number of the group that each is in
+ * now; the caller's to free, after an error, too. */
 int page_sites_fold(struct page_sites *p, struct page_limit limit, uint32_t **to,
                     struct error *err);
 void page_sites_release(struct page_sites *p);

@@ -12,7 +12,7 @@
 /* Fields of an object that is open, as listed in docs/man/mallow-report.1. m: finished. */
 void json_process(struct json *j, const struct model *m);
 /* A field `mapped`: the program's own anonymous mappings, of at most `limit` stacks, those with
- * most at once first. Not to be had of a filtered model, which cannot tell. */
+ * most at once first. Absent for a filtered model, which does not know them. */
 int json_mapped(struct json *j, const struct model *m, struct names *names, uint64_t limit,
                 struct error *err);
 /* A field `heap_at_peak`: null when it is not known; of at most `limit` heaps and stacks. */

@@ -246,7 +246,7 @@ static void levels_text(const struct page *p, const struct trace_image *image)
     buffer_clear(&b);
     const struct trace_level *last = &image->levels[image->level_count - 1];
     page_right(&b, human_size(n, level_resident(last)), 14);
-    buffer_printf(&b, "  when it was last told; %s changes are in the file",
+    buffer_printf(&b, "  at the last update; %s updates recorded",
                   human_count(n, image->level_count));
     page_wrap(p, &b, 16);
     buffer_release(&b);

@@ -1,4 +1,4 @@
-/* kernel.h - what the kernel told of a process (`mallow record --with`), in reports and in the
+/* kernel.h - events of the kernel about a process (`mallow record --with`), in reports and in the
  * dump. */
 #ifndef MALLOW_REPORT_KERNEL_H
 #define MALLOW_REPORT_KERNEL_H

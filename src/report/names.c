@@ -505,7 +505,7 @@ static bool source_site(void *arg, uint32_t stack, uint32_t *node, uint32_t *pos
 
 /* ---- call sites ---- */
 
-/* Looks whether there are scripts, in what has been added to the image. */
+/* Looks for scripts among the additions to the image. */
 static void find_scripts(struct names *n)
 {
     const struct trace_image *image = n->image;

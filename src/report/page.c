@@ -20,7 +20,7 @@ void page_heading(const struct page *p, const char *format, ...)
     buffer_release(&b);
 }
 
-/* Of one character: what is put for it. */
+/* The replacement of one character. */
 static size_t take_character(const struct page *p, const char *s, struct text_shown *c)
 {
     const size_t n = text_shown(s, c);

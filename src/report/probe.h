@@ -29,9 +29,9 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
 int probe_report_folded(FILE *out, const struct probe_result *r, const struct probe_report *how,
                         struct error *err);
 
-/* One line for what glibc's allocator just did; nothing for what only the summary tells, nor for
- * what was told several times already: how often it was in all, probe_arenas_rest says, with which
- * the counting begins anew. */
+/* One line for what glibc's allocator just did; nothing for events of the summary alone, nor for
+ * events shown several times already: probe_arenas_rest prints their totals, and the counting
+ * begins anew. */
 struct probe_arenas_lines {
     uint64_t seen[ARENAS_PROBES];
 };

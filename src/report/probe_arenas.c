@@ -12,7 +12,7 @@
 
 enum { EACH = 8 }; /* lines of one kind */
 
-/* What a line says of each; NULL: only the summary tells it. */
+/* What a line says of each; NULL: only the summary shows it. */
 static const char *words_of(uint32_t probe)
 {
     switch (probe) {

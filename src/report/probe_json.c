@@ -123,7 +123,7 @@ static bool same_process(const struct probe_key *a, const struct probe_key *b)
     return a->pid == b->pid && memcmp(a->command, b->command, PROBE_COMMAND_BYTES) == 0;
 }
 
-/* processes[], in each of them stacks[] (or whatever else rows are told apart by). */
+/* processes[], in each of them stacks[] (or another key of rows). */
 static void write_fault_processes(struct json *j, const struct probe_result *r,
                                   const struct probe_report *how, const struct probe_layout *l,
                                   const struct probe_groups *g)

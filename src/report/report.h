@@ -1,7 +1,7 @@
 /* report.h - where the memory of a recorded program went: as text, as JSON, event by event.
  *
- * Owns: what is said and how it looks. Refuses: parsing of options, opening of files, terminals
- * (see cli/). Each function reads the trace from its start to its end once, streaming. */
+ * Owns: the content and its layout. Refuses: parsing of options, opening of files, terminals (see
+ * cli/). Each function reads the trace from its start to its end once, streaming. */
 #ifndef MALLOW_REPORT_REPORT_H
 #define MALLOW_REPORT_REPORT_H
 
@@ -74,7 +74,7 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
                 const struct report_options *options, struct error *err);
 
 /* One page of HTML that needs nothing else and has at most REPORT_HTML_BYTES, however long the
- * recording: what is left out is said on it. Reads each process twice. */
+ * recording: it says what it leaves out. Reads each process twice. */
 #define REPORT_HTML_BYTES 5000000u
 int report_html(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
                 const struct report_options *options, struct error *err);

@@ -1,4 +1,4 @@
-/* report_text.c - the report for people: what is most asked for comes first. */
+/* report_text.c - the report for people: the most wanted figures come first. */
 #include "report/report.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ struct run {
     struct warnings warnings;
 };
 
-/* The command line, cut after `room` bytes; brief: without the folder of the program. */
+/* The command line, cut after `room` bytes; brief: without the directory of the program. */
 static void print_command(struct buffer *b, const struct trace_image *image, size_t room,
                           bool brief)
 {
@@ -382,7 +382,7 @@ static int print_explained(const struct run *r, struct trace *t, struct error *e
     return 0;
 }
 
-/* What is wrong with the whole file, which is only known once it was read. */
+/* Damage of the whole file, which is only known once it was read. */
 static void put_file_first(struct run *r)
 {
     struct warnings w = {0};

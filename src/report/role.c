@@ -254,8 +254,8 @@ static bool names_others(const char *from, const char *to)
     return false;
 }
 
-/* The program's own: an implementation for its own type, or of its own trait. (What the library
- * implements for every type is told by its source, where it is known.) */
+/* The program's own: an implementation for its own type, or of its own trait. (Implementations of
+ * the library for every type show by their source, where it is known.) */
 static enum role rust_role(const char *name, const char *file)
 {
     enum role by_source = file ? search(SOURCE, file) : ROLE_CODE;

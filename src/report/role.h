@@ -9,7 +9,7 @@
 
 enum role {
     ROLE_CODE = 0,    /* the program, and libraries that a person would call parts of it */
-    ROLE_ALLOCATOR,   /* allocates for whoever calls it: operator new, xmalloc, Vec's growth */
+    ROLE_ALLOCATOR,   /* allocates for its caller: operator new, xmalloc, Vec's growth */
     ROLE_LIBRARY,     /* of a language (libstdc++, Rust's std, druntime), or libc */
     ROLE_INTERPRETER, /* runs scripts, or is code that it generated; scripts that have names have
                          frames of their own */

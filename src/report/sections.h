@@ -8,7 +8,7 @@
 
 /* Live bytes over time, as a line of bars. */
 void section_timeline(const struct page *p, const struct model *m);
-/* The largest resident size; why it was above what was live says section_explained. */
+/* The largest resident size; section_explained says why it was above the live bytes. */
 /* Marks and controls within the range of time, at most `limit` (0: 12). */
 void section_marks(const struct page *p, const struct trace_image *image,
                    const struct report_options *o);

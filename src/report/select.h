@@ -37,7 +37,7 @@ void selection_release(struct image_filter *filter);
 /* Replays one image. On failure *m is NULL. */
 int replay_image(struct trace *t, uint32_t image, const struct model_filter *filter,
                  struct model **m, struct error *err);
-/* The same, telling an observer of every block's life. */
+/* The same, with an observer of every block's life. */
 int replay_observed_image(struct trace *t, uint32_t image, const struct model_filter *filter,
                           const struct model_observer *observer, struct model **m,
                           struct error *err);

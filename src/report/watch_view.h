@@ -25,8 +25,7 @@ struct watch_view_options {
 
 struct watch_view;
 
-/* -1 or NULL: *err says what is wrong with the known list. A list that is not there yet is empty.
- */
+/* -1 or NULL: *err says why the known list is wrong. A list that is not there yet is empty. */
 struct watch_view *watch_view_new(const struct watch_view_options *options, struct error *err);
 void watch_view_free(struct watch_view *v);
 

@@ -12,9 +12,8 @@
  * that leaves the library at TEXT_BYTES_MAX; these variants of libiberty's keep their state on the
  * stack (but for the letters of one punycode identifier of Rust), so that leaving them is safe.
  * Searching a C++ name for its argument packs takes work that makes no text, as does skipping a
- * part of a Rust name, and D has no callback: there the work is estimated from above first. What is
- * over a bound stays mangled.
- */
+ * part of a Rust name, and D has no callback: there the work is estimated from above first. Names
+ * over a bound stay mangled. */
 #include <libiberty/demangle.h>
 #include <setjmp.h>
 #include <stdbool.h>

@@ -28,7 +28,7 @@ struct function {
     Dwarf_Off die;
     bool ready; /* the inlined calls have been read */
     struct inlined *inlined;
-    struct inlined_range *range; /* in the order of the tree: what is inside comes later */
+    struct inlined_range *range; /* in the order of the tree: inner ones come later */
     uint32_t inlines, ranges;
 };
 

@@ -1,11 +1,10 @@
 /* dwarfindex.h - from an address to functions, inlined ones included, and source lines.
  *
- * Owns: what is read from DWARF 2 to 5 through libdw. Everything is found lazily: the ranges of all
+ * Owns: data read from DWARF 2 to 5 through libdw. Everything is found lazily: the ranges of all
  * units at first use, the functions of a unit when an address falls into it, the inlined calls of a
  * function when an address falls into that. Walks are bounded by the size of the unit they are in,
- * whatever the bytes say. Strings are libdw's own and live as
- * long as the Dwarf, or stand in the answer itself.
- */
+ * whatever the bytes say. Strings are libdw's own and live as long as the Dwarf, or stand in the
+ * answer itself. */
 #ifndef MALLOW_SYMBOL_DWARFINDEX_H
 #define MALLOW_SYMBOL_DWARFINDEX_H
 
@@ -22,7 +21,7 @@ struct dwarf_frame {
     const char *linkage_name; /* mangled; NULL when DWARF has none */
     const char *name;         /* as in the source; with its scopes where the language has them
                                  and DWARF no linkage name; NULL when unknown */
-    const char *file;         /* NULL when unknown; may be relative to the unit's folder */
+    const char *file;         /* NULL when unknown; may be relative to the unit's directory */
     unsigned line;            /* 0 when unknown */
 };
 
@@ -44,7 +43,7 @@ void dwarf_index_free(struct dwarf_index *x);
 /* Returns whether anything (function, file or line) is known of the address. */
 bool dwarf_index_find(struct dwarf_index *x, uint64_t address, struct dwarf_answer *answer);
 
-/* About how many bytes libdw and the index hold for what has been looked up so far. */
+/* About how many bytes libdw and the index hold for the look-ups so far. */
 size_t dwarf_index_size_bytes(const struct dwarf_index *x);
 
 #endif

@@ -13,7 +13,7 @@
 
 struct reading {
     struct functions *f;
-    Elf *main; /* whose segments tell the offsets */
+    Elf *main; /* whose segments give the offsets */
     unsigned which;
     bool no_memory;
 };

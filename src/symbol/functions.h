@@ -1,8 +1,8 @@
 /* functions.h - the functions that a file has, and where in it they begin.
  *
- * Owns: the list of a file's symbols with file offsets, which is how the kernel wants to be told
- * where to put a probe. Also what else must be known of a file before it runs: the programs and
- * notes in it. One thread per file. */
+ * Owns: the list of a file's symbols with file offsets, which is the form in which the kernel
+ * expects the place of a probe. Also what else must be known of a file before it runs: the programs
+ * and notes in it. One thread per file. */
 #ifndef MALLOW_SYMBOL_FUNCTIONS_H
 #define MALLOW_SYMBOL_FUNCTIONS_H
 

@@ -25,7 +25,7 @@ void *intern_memory(struct intern *in, size_t size_bytes);
 
 void intern_free(struct intern *in);
 
-/* The hash used for the strings; also for other tables of this folder. */
+/* The hash used for the strings; also for other tables of this directory. */
 uint64_t intern_hash(const void *bytes, size_t size_bytes, uint64_t seed);
 
 #endif

@@ -219,7 +219,7 @@ static int take_by_id(const char *path, const uint8_t *id, size_t id_bytes, stru
     return -1;
 }
 
-/* DIR/.build-id/xx/yyyy + suffix in every folder. */
+/* DIR/.build-id/xx/yyyy + suffix in every directory. */
 static int take_from_id_dirs(struct locate *l, const uint8_t *id, size_t id_bytes,
                              const char *suffix, struct located *out, struct locate_notes *notes)
 {
@@ -299,7 +299,7 @@ int locate_module(struct locate *l, const struct symbol_module *m, struct locate
         if (access(path, R_OK) != 0)
             locate_note(notes, "%s: %s", path, strerror(errno));
     by_id:
-        /* A tree of debug folders may hold the whole file under its own path. */
+        /* A tree of debug directories may hold the whole file under its own path. */
         for (size_t i = 0; has_id && l->dir[i]; i++) {
             char *copy = join(l->dir[i], path);
             int rc = copy ? take_by_id(copy, m->build_id, m->build_id_bytes, out, notes) : -1;
@@ -425,7 +425,7 @@ static int search_link(struct locate *l, const char *module_path, const char *na
     const char *full = real ? real : module_path;
     const char *slash = strrchr(full, '/');
     int folder = slash ? (int)(slash - full) : 0;
-    const char *inner = full; /* the folder as the traced program saw it */
+    const char *inner = full; /* the directory as the traced program saw it */
     size_t root = l->sysroot ? strlen(l->sysroot) : 0;
     if (root && strncmp(full, l->sysroot, root) == 0 && root <= (size_t)folder)
         inner += root;
@@ -470,7 +470,7 @@ int locate_debug(struct locate *l, Elf *elf, const char *path, struct located *o
             return 0;
     }
     const char *link = dwelf_elf_gnu_debuglink(elf, &crc);
-    /* A name, not a path: a link must not lead out of the folders searched. */
+    /* A name, not a path: a link must not lead out of the directories searched. */
     if (link && *link && !strchr(link, '/') &&
         search_link(l, path, link, id, id_bytes, crc, out, notes) == 0)
         return 0;

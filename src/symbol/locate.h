@@ -46,7 +46,7 @@ struct located {
 };
 
 /* Finds the module's own file, else a debug file of the same build-id. Returns 0 when found. Fills
- * notes with why not, or with what was passed over on the way. */
+ * notes with why not, or with the files skipped on the way. */
 int locate_module(struct locate *l, const struct symbol_module *m, struct located *out,
                   struct locate_notes *notes);
 

@@ -65,7 +65,7 @@ static void skip_string(struct reader *r)
     }
 }
 
-/* Goes behind the end of the line, or, amid brackets and strings, of the statement. */
+/* Goes behind the end of the line, or, within brackets and strings, of the statement. */
 static void skip_statement(struct reader *r)
 {
     for (char c; (c = r->text[r->at]);) {
@@ -158,8 +158,8 @@ static int read_definitions(struct script_source *s, const char *text)
     return 0;
 }
 
-/* The definitions in a file; none when it cannot be read. Anybody's file will do: all that comes of
- * it are numbers of lines. */
+/* The definitions in a file; none when it cannot be read. A file of any user will do: only line
+ * numbers are taken from it. */
 static void read_source(struct script_source *s)
 {
     const struct trust_rule rule = {.what = "the script",

@@ -407,7 +407,7 @@ bool spelling_short(const char *text, struct buffer *out)
 
 /* ---- fitting ---- */
 
-/* The name from `from` on, with `dots` in place of what is in template arguments deeper than
+/* The name from `from` on, with `dots` in place of the content of template arguments deeper than
  * `depth` and, if they are not wanted, of the parameters. */
 static void outline(const char *text, size_t from, size_t end, unsigned depth, bool parameters,
                     const char *dots, struct buffer *out)

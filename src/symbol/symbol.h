@@ -39,8 +39,8 @@ struct symbol_frame {
 struct symbols;
 
 struct symbol_options {
-    const char *const *search_paths; /* folders with separate debug files, NULL-terminated; NULL:
-                                        the system's own (/usr/lib/debug) */
+    const char *const *search_paths; /* directories with separate debug files, NULL-terminated;
+                                        NULL: the system's own (/usr/lib/debug) */
     const char *sysroot;             /* prefix put before module paths; NULL for none */
     bool no_debuginfod;              /* even if DEBUGINFOD_URLS is set */
     bool no_inline;                  /* names of functions only: much faster */
@@ -50,12 +50,12 @@ struct symbol_options {
 struct symbols *symbols_new(const struct symbol_options *options, struct error *err);
 void symbols_free(struct symbols *s); /* NULL is fine */
 
-/* The functions at `address` of the traced program, innermost (inlined) first.
- * module: what was mapped there, NULL when nothing was (JIT code: then /tmp/perf-PID.map of `pid`
- * is tried, also inside the recorded process's root). is_return: the address is a return address;
- * the call before it is what is named. frames: room for `max`; at least one is always written
- * (function NULL when no name is known). Returns how many were written. Answers are cached by
- * (module, address). Never fails: what cannot be found is counted in symbols_problems. */
+/* The functions at `address` of the traced program, innermost (inlined) first. module: the file
+ * mapped there, NULL when nothing was (JIT code: then /tmp/perf-PID.map of `pid` is tried, also
+ * inside the recorded process's root). is_return: the address is a return address; the call before
+ * it is named. frames: room for `max`; at least one is always written (function NULL when no name
+ * is known). Returns how many were written. Answers are cached by (module, address). Never fails:
+ * what cannot be found is counted in symbols_problems. */
 size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uint32_t pid,
                       uint64_t address, bool is_return, struct symbol_frame *frames, size_t max);
 

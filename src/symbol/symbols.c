@@ -359,7 +359,7 @@ static const char *frame_name(struct symbols *s, const struct dwarf_frame *frame
     return intern_string(&s->strings, frame->name);
 }
 
-/* A source path as the compiler wrote it, from its folder on, without "./" inside. */
+/* A source path as the compiler wrote it, from its directory on, without "./" inside. */
 static const char *source_path(struct symbols *s, const char *folder, const char *file)
 {
     char *path = NULL;

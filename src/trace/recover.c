@@ -16,7 +16,7 @@ static bool read_at(int fd, void *to, size_t n, uint64_t off)
     return trust_read(fd, to, n, off) == n;
 }
 
-#define FOLDER "/dev/shm/"
+#define DIRECTORY "/dev/shm/"
 /* A recorder alone makes no larger one. */
 #define MOST_BYTES (mlw_window_offset(MLW_PROCESS_WINDOWS))
 /* The most bytes to save: a session that changes while it is read could be read without end. */
@@ -26,7 +26,7 @@ static bool read_at(int fd, void *to, size_t n, uint64_t off)
  * of the recording's owner, and was written for this very file. -1 when there is none. */
 static int open_session(const struct raw *r, const struct raw_image *m, struct trust_identity *id)
 {
-    static const char prefix[] = FOLDER "mallow-";
+    static const char prefix[] = DIRECTORY "mallow-";
     struct trust_identity recording;
     struct error ignored;
     struct mlw_session s;
@@ -123,15 +123,15 @@ int recover_rows(const struct raw *r, int out, unsigned *chunks, struct error *e
 void recover_remove(const struct raw *r)
 {
     struct error ignored;
-    int folder =
-        trust_directory(AT_FDCWD, FOLDER, &(struct trust_rule){.owners = TRUST_ANYBODY}, &ignored);
+    int folder = trust_directory(AT_FDCWD, DIRECTORY, &(struct trust_rule){.owners = TRUST_ANYBODY},
+                                 &ignored);
     for (size_t i = 0; i < r->image_count && folder >= 0; i++) {
         struct trust_identity id;
         int fd = open_session(r, &r->images[i], &id);
         if (fd < 0)
             continue;
         if (id.owner == geteuid())
-            (void)trust_remove(folder, r->images[i].session + sizeof FOLDER - 1, &id, &ignored);
+            (void)trust_remove(folder, r->images[i].session + sizeof DIRECTORY - 1, &id, &ignored);
         close(fd);
     }
     if (folder >= 0)

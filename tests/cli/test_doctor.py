@@ -158,7 +158,7 @@ class Doctor(unittest.TestCase):
         with open(plain, "w", encoding="utf-8") as f:
             f.write("x")
         for program, word in (("/nowhere/at-all", "No such file"), ("no-such-program-anywhere", "PATH"),
-                              (plain, "may not be executed"), (self.folder, "folder"), ("", "empty")):
+                              (plain, "may not be executed"), (self.folder, "directory"), ("", "empty")):
             out = mallow("doctor", program)
             self.assertEqual((out.returncode, out.stdout, out.stderr.count("\n")), (1, "", 1))
             self.assertIn(word, out.stderr)

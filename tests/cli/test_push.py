@@ -224,7 +224,7 @@ class Push(unittest.TestCase):
         for url in ("ftp://127.0.0.1/x", "file:///tmp/x", "127.0.0.1", "http://", "http://a b/"):
             with self.subTest(url):
                 self.assertIn("http", self.fails(self.file, "--to", url, status=2))
-        self.assertIn("a folder", self.fails(self.folder, "--to", self.base, status=2))
+        self.assertIn("a directory", self.fails(self.folder, "--to", self.base, status=2))
         self.assertIn("no file", self.fails("/dev/null", "--to", self.base, status=2))
         self.assertIn("not-there", self.fails("not-there", "--to", self.base))
         self.assertEqual(self.server.asked, [])

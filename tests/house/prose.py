@@ -25,9 +25,8 @@ BANNED = [(re.compile(rf"(?<![\w`-])({pattern})(?![\w`-])", re.I), instead) for 
 BANNED_IN_C = BANNED + [(re.compile(rf"\b{pattern}\b", re.I), instead) for pattern, instead in NOUN.items()]
 
 # Directories of src/ whose comments and messages are clean; the rest follow.
-MANUALS = False
-CLEAN = ("base", "bpf", "compare", "export", "format", "import", "launch", "model", "preload", "probe", "record", "replay", "trace", "trust", "tune",
-         "watch", "workload")
+CLEAN = ("analyse", "base", "bpf", "cli", "compare", "export", "format", "heap", "import", "inspect", "launch", "model", "preload",
+         "probe", "push", "record", "replay", "stats", "symbol", "trace", "trust", "tune", "watch", "workload")
 
 CODE = re.compile(r"```.*?```", re.S)
 INLINE = re.compile(r"`[^`\n]*`")
@@ -127,7 +126,7 @@ def main(root):
     sources = [p for d in CLEAN for e in ("c", "h", "inc") for p in glob.glob(os.path.join(root, "src", d, "**", "*." + e), recursive=True)
                if os.path.basename(p) != "vmlinux.h"]
     assert len(sources) > 100, "the sources are not where they are looked for"
-    manuals = sorted(glob.glob(os.path.join(root, "docs", "man", "*.[1-9]"))) if MANUALS else []
+    manuals = sorted(glob.glob(os.path.join(root, "docs", "man", "*.[1-9]")))
     for path, check in [(p, faults_in_c) for p in sorted(sources)] + [(p, faults_in_roff) for p in manuals]:
         with open(path, encoding="utf-8") as f:
             for why in check(f.read()):

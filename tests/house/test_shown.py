@@ -69,7 +69,7 @@ def escaped_line_ends(text):
 
 def literal_choice(text):
     """`a ? "x" : "y"`: what is put is one of our own texts."""
-    return bool(re.match(r'[^?"]*\?\s*"', text)) or text.startswith(("help_text,", "colour ? on"))
+    return bool(re.match(r'[^?"]*\?\s*"', text)) or text.startswith(("help_text,", "color ? on"))
 
 
 def faults(text):

@@ -133,8 +133,8 @@ class Heaptrack(unittest.TestCase):
         for text, line, why in (
                 ("v 10400 2\n", 1, "format"), ("v 10400\n", 1, "version"),
                 (self.HEAD + "s 9 main\n", 4, "as long as"), (self.HEAD + "s main\n", 4, "length"),
-                (self.HEAD + "i 1 7\n", 4, "not there before"), (self.HEAD + "i 1 0 0 0\n", 4, "frame"),
-                (self.HEAD + "t 1 0\n", 4, "not there before"), (self.HEAD + "a 10 1\n", 4, "not there before"),
+                (self.HEAD + "i 1 7\n", 4, "not defined before"), (self.HEAD + "i 1 0 0 0\n", 4, "frame"),
+                (self.HEAD + "t 1 0\n", 4, "not defined before"), (self.HEAD + "a 10 1\n", 4, "not defined before"),
                 (self.HEAD + "+ 0\n", 4, "not described"), (self.HEAD + body + "- 0\n", 8, "not live"),
                 (self.HEAD + body + "+ 0\n- 0\n- 0\n", 10, "not live"), (self.HEAD + body + "+ zz\n", 8, "number"),
                 (self.HEAD + "q\n", 4, "not a line"), (self.HEAD + "c 12345678901234567\n", 4, "time"),

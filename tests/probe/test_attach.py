@@ -104,7 +104,7 @@ class Attach(Case):
         self.check(process)
         self.assertTrue(process["complete"])
         self.assertEqual((process["pid"], process["command"]), (p.pid, [victim(name)]))
-        self.assertTrue(any("allocated before is not known" in w for w in process["warnings"]), process["warnings"])
+        self.assertTrue(any("earlier allocations are unknown" in w for w in process["warnings"]), process["warnings"])
         self.assertGreater(process["peak_rss_bytes"], 0)
 
     def test_until_it_ends(self):
