@@ -563,6 +563,7 @@ static char *condition(const struct fleet_selection *of)
 static const char *const columns[METRICS] = {"peak_bytes", "end_bytes", "allocated_bytes",
                                              "temporary", "calls"};
 
+/* CROSS JOIN is SQLite's word for "in this order": from the processes selected to their figures. */
 char *store_sites_sql(const struct fleet_selection *of, enum metric by)
 {
     char *where = condition(of);
@@ -574,7 +575,8 @@ char *store_sites_sql(const struct fleet_selection *of, enum metric by)
             "SELECT s.site, " SUMS(
                 "f") ", count(DISTINCT CASE WHEN f.%s > 0 THEN p.id END)"
                      " AS processes, count(DISTINCT CASE WHEN f.%s > 0 THEN p.host END) AS hosts"
-                     " FROM process AS p JOIN figure AS f ON f.process = p.id JOIN stack AS s ON "
+                     " FROM process AS p CROSS JOIN figure AS f ON f.process = p.id CROSS JOIN "
+                     "stack AS s ON "
                      "s.id ="
                      " f.stack%s GROUP BY s.site ORDER BY sum(f.%s) DESC, peak_bytes DESC,"
                      " allocated_bytes DESC, calls DESC, s.site",
@@ -626,14 +628,15 @@ char *store_held_sql(const struct fleet_selection *old, const struct fleet_selec
     char *where[2] = {condition(old), condition(now)};
     char *sql = NULL;
     if (where[0] && where[1] &&
-        asprintf(&sql,
-                 "SELECT i.path, max(s.site) AS site, c.newer, sum(f.%s) AS value FROM"
-                 " (SELECT p.id, 0 AS newer FROM process AS p%s UNION ALL"
-                 " SELECT p.id, 1 FROM process AS p%s) AS c"
-                 " JOIN figure AS f ON f.process = c.id JOIN stack AS s ON s.id = f.stack"
-                 " JOIN site AS i ON i.id = s.site"
-                 " GROUP BY i.path, c.newer, c.id ORDER BY i.path, c.newer, c.id",
-                 columns[by], where[0], where[1]) < 0)
+        asprintf(
+            &sql,
+            "SELECT i.path, max(s.site) AS site, c.newer, sum(f.%s) AS value FROM"
+            " (SELECT p.id, 0 AS newer FROM process AS p%s UNION ALL"
+            " SELECT p.id, 1 FROM process AS p%s) AS c"
+            " CROSS JOIN figure AS f ON f.process = c.id CROSS JOIN stack AS s ON s.id = f.stack"
+            " CROSS JOIN site AS i ON i.id = s.site"
+            " GROUP BY i.path, c.newer, c.id ORDER BY i.path, c.newer, c.id",
+            columns[by], where[0], where[1]) < 0)
         sql = NULL;
     sqlite3_free(where[0]);
     sqlite3_free(where[1]);
