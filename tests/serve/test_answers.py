@@ -152,7 +152,7 @@ class Answers(unittest.TestCase):
                                  check=True, timeout=300, env={**os.environ, "HOME": home}).stdout
         report = self.watch.json()
         self.assertIn(f"[{report['pid']}]</h1>", dom)
-        self.assertIn(f"<summary>{LEAK} server.c:", dom)
+        self.assertIn(f">{LEAK} server.c:", dom)
         self.assertIn("1002 blocks".replace("1002", f"{report['estimated_blocks']:,}"), dom)
 
     def test_other_requests(self):
