@@ -32,7 +32,7 @@ static const struct option_spec specs[] = {
      "what to write: mallow's own, or dj/malloc's workload or raw trace (default auto: by the end "
      "of "
      "the output's name, .wl or .mtrace, else mwl)"},
-    {0, "pid", OPTION_COUNT, AT(pid), "PID",
+    {'p', "pid", OPTION_COUNT, AT(pid), "PID",
      "take process PID (needed when the recording has several that allocated)", 1, INT32_MAX},
     {0, "unknown", OPTION_CHOICE, AT(unknown), "drop|synthesise",
      "leave out frees of blocks that the recording did not see begin, or make each of them a block "

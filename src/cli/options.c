@@ -307,6 +307,12 @@ static enum options_result check_operands(const struct command *c, const struct 
                       operands[c->max_operands], c->name, *c->operands ? " " : "", c->operands);
         return OPTIONS_BAD;
     }
+    for (int i = 0; i < count && !(c->flags & COMMAND_PROGRAM); i++)
+        if (!*operands[i]) {
+            command_usage(c, "argument %d is empty; usage: mallow %s [OPTIONS] %s", i + 1, c->name,
+                          c->operands);
+            return OPTIONS_BAD;
+        }
     return OPTIONS_OK;
 }
 

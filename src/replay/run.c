@@ -80,6 +80,48 @@ static const struct {
                 {"M_ARENA_TEST", M_ARENA_TEST},
                 {"M_PERTURB", M_PERTURB}};
 
+/* glibc passes over a name that it does not know, and over the K of 64K: the replay would be of
+ * something else than was asked for. GLIBC_TUNABLES=... takes anything. */
+static const char *const tunable_names[] = {"arena_max",
+                                            "arena_test",
+                                            "check",
+                                            "hugetlb",
+                                            "mmap_max",
+                                            "mmap_threshold",
+                                            "mxfast",
+                                            "perturb",
+                                            "tcache_count",
+                                            "tcache_max",
+                                            "tcache_unsorted_limit",
+                                            "top_pad",
+                                            "trim_threshold"};
+
+static int check_tunable(const char *setting, size_t n, struct error *err)
+{
+    static const char prefix[] = "glibc.malloc.";
+    const size_t skip = sizeof prefix - 1;
+    const char *value = setting + n + 1;
+    uint64_t bytes;
+    bool known = strncmp(setting, prefix, skip) != 0;
+    for (size_t i = 0; i < sizeof tunable_names / sizeof *tunable_names && !known; i++)
+        known = n == skip + strlen(tunable_names[i]) &&
+                !strncmp(setting + skip, tunable_names[i], n - skip);
+    if (!known)
+        return error_set(err, ERROR_USAGE,
+                         "unknown tunable '%.*s'; glibc.malloc. arena_max, arena_test, check, "
+                         "hugetlb, mmap_max, mmap_threshold, mxfast, perturb, tcache_count, "
+                         "tcache_max, tcache_unsorted_limit, top_pad or trim_threshold",
+                         (int)n, setting);
+    char *end;
+    strtoull(value, &end, 0);
+    if (*value >= '0' && *value <= '9' && !*end)
+        return 0;
+    if (human_parse_size(value, &bytes))
+        return error_set(err, ERROR_USAGE, "glibc does not read '%s'; write '%.*s=%llu'", value,
+                         (int)n, setting, (unsigned long long)bytes);
+    return error_set(err, ERROR_USAGE, "'%s' is no number in '%s'", value, setting);
+}
+
 enum setting { SETTING_BAD, SETTING_MALLOPT, SETTING_TUNABLE, SETTING_TRIM, SETTING_ENVIRONMENT };
 
 /* For a mallopt, its number and value. */
@@ -92,7 +134,7 @@ static enum setting classify(const char *setting, int *number, uint64_t *value, 
         return SETTING_BAD;
     }
     if (!strncmp(setting, "glibc.", 6))
-        return SETTING_TUNABLE;
+        return check_tunable(setting, n, err) ? SETTING_BAD : SETTING_TUNABLE;
     if (!strcmp(setting, "malloc_trim=end"))
         return SETTING_TRIM;
     if (!strncmp(setting, "M_", 2)) {

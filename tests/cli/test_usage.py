@@ -40,6 +40,13 @@ class Usage(unittest.TestCase):
                 self.assertIn("unknown option -Z", self.wrong(name, "-Z"))
                 self.assertIn(f"mallow {name}:", self.wrong(name, "--no-such-option=3"))
 
+    def test_empty_operands(self):
+        for arguments in (["report", ""], ["diff", "old.mlw", ""], ["replay", ""], ["workload", "-o", "x.mwl", ""],
+                          ["heap", ""], ["control", str(os.getpid()), "mark", ""]):
+            with self.subTest(arguments):
+                self.assertIn(f"argument {arguments[1:].index('') + 1 - 2 * ('-o' in arguments)} is empty",
+                              self.wrong(*arguments))
+
     def test_a_long_option_that_is_nearly_right(self):
         self.assertIn("did you mean --json?", self.wrong("doctor", "--jsn"))
         self.assertIn("did you mean --json?", self.wrong("doctor", "--js"))

@@ -180,6 +180,15 @@ void *realloc(void *p, size_t n)
         info = self.replay("--set", "M_MMAP_THRESHOLD=32M", "--set", "M_TOP_PAD=8M")["mallinfo"]
         self.assertGreater(info["free_bytes"], 7 * MIB)
 
+    def test_settings_that_glibc_would_pass_over(self):
+        for setting, says in (("glibc.malloc.arenas_max=1", "unknown tunable 'glibc.malloc.arenas_max'"),
+                              ("glibc.malloc.mmap_threshold=64K", "'glibc.malloc.mmap_threshold=65536'"),
+                              ("glibc.malloc.arena_max=", "no number"), ("glibc.malloc.arena_max=two", "no number")):
+            for command in "replay", "compare", "tune":
+                said = mallow(command, "--set", setting, self.big, status=2).stderr
+                self.assertIn(says, said)
+                self.assertEqual(said.count("\n"), 1, said)
+
     def test_repeat(self):
         out = self.replay("--repeat", "3")
         self.assertEqual(len(out["runs"]), 3)
