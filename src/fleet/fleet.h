@@ -23,8 +23,8 @@
 
 struct fleet_store;
 
-/* A new store at `where`, or one that is there already (*existed). What is there and is no store
- * stays as it is, and is an error. */
+/* A new store at `where`, or an existing one (*existed). Anything else at that path stays as it is,
+ * and is an error. */
 int fleet_create(const char *where, bool *existed, struct error *err);
 /* NULL with *err: nothing there, no store, or one of another version. */
 struct fleet_store *fleet_open(const char *where, struct error *err);

@@ -14,7 +14,7 @@ struct frame {
     void *document; /* private */
 };
 
-/* A store may be another user's: -1 with *err for what is no frame. */
+/* A store may be another user's: -1 with *err for bytes that are no frame. */
 int frame_parse(const char *text, struct frame *f, struct error *err);
 void frame_release(struct frame *f);
 

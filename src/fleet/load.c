@@ -1,4 +1,5 @@
-/* load.c - a recording as rows of a store: what is the same everywhere, and what it is called. */
+/* load.c - a recording as rows of a store: identities that are equal on all hosts, and their
+ * names. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,7 +190,7 @@ static uint64_t site_id(const struct load *l, uint32_t tip)
     return hash_end(hash_mix(hash_mix(4, outer), l->frame[l->sites.frame[tip]]));
 }
 
-/* What is the same in another build: functions and modules, without lines. */
+/* Identity across builds: functions and modules, without lines. */
 static uint64_t path_id(const struct load *l, uint32_t tip)
 {
     const struct name_frame *f = names_frame(l->names, l->sites.frame[tip]);
@@ -258,7 +259,7 @@ static int put_sites(struct load *l, struct error *err)
     return status;
 }
 
-/* ---- what is the same everywhere ---- */
+/* ---- identities ---- */
 
 /* Where a frame is, whatever was loaded where. Code without a file is known by its name alone. */
 static struct store_location location(struct load *l, uint32_t node)
@@ -378,7 +379,7 @@ static int load_image(struct load *l, struct trace *t, uint32_t index, struct sy
     return status;
 }
 
-/* What is to be done with a process; `present` is the whole answer when it is nothing. */
+/* The action for a process; `present` is the whole answer when it is nothing. */
 static int plan(struct load *l, bool *present, bool *replaces, struct error *err)
 {
     struct store_found found;
@@ -423,8 +424,8 @@ int fleet_load(struct fleet_store *store, struct trace *t, struct symbols *symbo
                const struct fleet_load_options *options, struct fleet_loaded *loaded,
                struct error *err)
 {
-    /* what is there already is known without a look at its events, and without the right to write
-     */
+    /* processes already there are known without a look at its events, and without the right to
+     * write */
     if (load_all(store, t, symbols, options, true, loaded, err))
         return -1;
     if (!loaded->added && !loaded->replaced)

@@ -12,7 +12,7 @@
 
 struct store_process {
     uint64_t key;     /* which process it is */
-    uint64_t content; /* of what is known about it: the same after loading the same again */
+    uint64_t content; /* of its facts: the same after loading the same again */
     const char *host, *service, *build_id, *exe, *allocator;
     const char *command;       /* a JSON array */
     uint64_t start_ns, end_ns; /* since 1970 */

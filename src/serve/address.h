@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-/* "127.0.0.1:80", "[::1]:80", "localhost:0". -1: *err says what is wrong with it. */
+/* "127.0.0.1:80", "[::1]:80", "localhost:0". -1: *err names its fault. */
 int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *bytes,
                   struct error *err);
 

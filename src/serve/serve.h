@@ -2,7 +2,7 @@
  *
  * Owns: the socket, who may ask (this machine; under a name that no foreign page can take), the
  * bounds on connections, headers and time. Refuses: any address that is not loopback, threads, to
- * wait. What is answered, its owner says. One thread. */
+ * wait. The owner decides the answers. One thread. */
 #ifndef MALLOW_SERVE_SERVE_H
 #define MALLOW_SERVE_SERVE_H
 
@@ -41,8 +41,8 @@ struct serve_owner {
 };
 
 /* Listens on "ADDR:PORT": an IPv4 address, [::1], or localhost; port 0: any. -1 or NULL: *err says
- * why not (ERROR_USAGE: the text names what is wrong with the address). No descriptor of it is
- * inherited by programs that are started later. */
+ * why not (ERROR_USAGE: the text names the fault of the address). No descriptor of it is inherited
+ * by programs that are started later. */
 struct serve *serve_open(const char *address, const struct serve_owner *owner, struct error *err);
 void serve_close(struct serve *s); /* NULL is fine */
 
