@@ -220,7 +220,7 @@ static void print_keepers(const struct page *p, const struct explained *e, struc
     for (size_t i = 0; all && i < count; i++)
         sum += kept(&all[i].sums);
     if (all && count) {
-        buffer_append_text(&b, "   Whose live blocks keep most of what is free");
+        buffer_append_text(&b, "   Call sites whose live blocks keep most free bytes");
         if (e->glibc)
             buffer_append_text(&b, ": on their pages + in whole pages below them");
         page_wrap(p, &b, 6);
@@ -292,8 +292,8 @@ static void print_heading(const struct page *p, const struct trace_image *image,
                           const struct explained *e)
 {
     static const char *const where[EXPLAIN_FOUR] = {
-        "at the peak of what is live", "where most is resident",
-        "where most is resident above what is live", "at the end"};
+        "at the peak of the live bytes", "where most is resident",
+        "where most is resident above the live bytes", "at the end"};
     static const char *const what[EXPLAIN_MARK + 1] = {[EXPLAIN_PEAK] = "the peak",
                                                        [EXPLAIN_RSS] = "the largest sample",
                                                        [EXPLAIN_END] = "the end",

@@ -126,7 +126,7 @@ void warn_about_image(struct warnings *w, const struct trace_image *image, bool 
         name(w, image, named);
         buffer_printf(&w->text, "recording was paused %s time%s", human_count(n, times),
                       times == 1 ? "" : "s");
-        buffer_printf(&w->text, ", %s in all: what was allocated or freed then is not here",
+        buffer_printf(&w->text, ", %s in all: allocations and frees of that time are missing",
                       human_duration(n, paused));
         finish(w);
     }

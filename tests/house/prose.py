@@ -24,9 +24,9 @@ NOUN = {r"what (?:is|was|were|has been)": "a noun"}
 BANNED = [(re.compile(rf"(?<![\w`-])({pattern})(?![\w`-])", re.I), instead) for pattern, instead in WORDS.items()]
 BANNED_IN_C = BANNED + [(re.compile(rf"\b{pattern}\b", re.I), instead) for pattern, instead in NOUN.items()]
 
-# Directories of src/ whose comments and messages are clean; only report is left.
+# Directories of src/ whose comments and messages are clean.
 CLEAN = ("analyse", "base", "bpf", "cli", "compare", "export", "fleet", "format", "heap", "import", "inspect", "launch",
-         "model", "preload", "probe", "push", "record", "replay", "serve", "stats", "symbol", "trace", "trust", "tune", "watch", "workload")
+         "model", "preload", "probe", "push", "record", "replay", "report", "serve", "stats", "symbol", "trace", "trust", "tune", "watch", "workload")
 
 CODE = re.compile(r"```.*?```", re.S)
 INLINE = re.compile(r"`[^`\n]*`")

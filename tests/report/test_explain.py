@@ -52,7 +52,7 @@ class Explain(unittest.TestCase):
         self.assertGreater(top["free_on_shared_pages_bytes"], 0.95 * parts(e)["fragmentation"])
         self.assertIn("pool", [a["setting"] for a in e["advice"]])
         text = mallow("report", p.path)
-        self.assertIn("where most is resident above what is live", text)
+        self.assertIn("where most is resident above the live bytes", text)
         self.assertRegex(text, r"pool of their own.*: survivor \(phases.c")
 
     def test_arenas(self):
