@@ -325,8 +325,14 @@ static int merge_shards(const struct comparing *k, char **files, int count)
     json_object **documents = calloc((size_t)count, sizeof(json_object *));
     int status = documents ? 0 : command_usage(k->self, "out of memory");
     for (int i = 0; i < count && !status; i++)
-        if (!(documents[i] = json_object_from_file(files[i])))
-            status = command_usage(k->self, "%s cannot be read, or is no JSON", files[i]);
+        if (!(documents[i] = json_object_from_file(files[i]))) {
+            if (access(files[i], R_OK)) {
+                error_system(&err, "cannot open %s", files[i]);
+                status = command_fail(k->self, &err);
+            } else {
+                status = command_usage(k->self, "%s is no JSON", files[i]);
+            }
+        }
     if (!status && shards_merge(documents, (size_t)count, &merged, &err))
         status = command_fail(k->self, &err);
     if (!status)

@@ -6,6 +6,8 @@
 #include "cli/command.h"
 #include "record/control.h"
 
+enum { LABEL_BYTES = 4000 };
+
 static const struct option_spec specs[] = {OPTION_END};
 
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
@@ -25,6 +27,8 @@ static int run(const struct command *self, const void *options, char **operands,
         return command_usage(self, "mark needs a label: mallow control %s mark LABEL", operands[0]);
     if (action != CONTROL_MARK && label)
         return command_usage(self, "%s takes no '%s'", operands[1], label);
+    if (label && strlen(label) > LABEL_BYTES)
+        return command_usage(self, "the label is too long: %d bytes at most", LABEL_BYTES);
     struct error err = {0};
     if (control_run((pid_t)pid, (enum control_action)action, label, NULL, &err)) {
         err.kind = ERROR_SYSTEM; /* a process that is not there is no mistake in the command line */

@@ -311,7 +311,8 @@ static int read_core(struct target *t, struct core *c, const char *name, struct 
 {
     Elf64_Ehdr e;
     if (read_at(c->fd, &e, sizeof e, 0) < sizeof e || memcmp(e.e_ident, ELFMAG, SELFMAG))
-        return error_set(err, ERROR_USAGE, "%s is neither a process id nor a core file", name);
+        return error_set(err, ERROR_USAGE,
+                         "%s is neither a process id, a core file nor a saved heap", name);
     if (e.e_type != ET_CORE)
         return error_set(err, ERROR_USAGE, "%s is an ELF file, but not a core file", name);
     if (e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_machine != EM_X86_64)

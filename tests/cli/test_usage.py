@@ -47,6 +47,9 @@ class Usage(unittest.TestCase):
                 self.assertIn(f"argument {arguments[1:].index('') + 1 - 2 * ('-o' in arguments)} is empty",
                               self.wrong(*arguments))
 
+    def test_a_label_that_is_too_long(self):
+        self.assertIn("4000 bytes at most", self.wrong("control", str(os.getpid()), "mark", "x" * 4001))
+
     def test_a_long_option_that_is_nearly_right(self):
         self.assertIn("did you mean --json?", self.wrong("doctor", "--jsn"))
         self.assertIn("did you mean --json?", self.wrong("doctor", "--js"))

@@ -339,7 +339,7 @@ class Refusals(HeapTest):
 
     def test_no_target(self):
         for target, why in (("999999999", "there is no process"), ("/nowhere", "No such file"),
-                            (tool("victim_leaks"), "not a core file"), (__file__, "neither a process id nor a core"),
+                            (tool("victim_leaks"), "not a core file"), (__file__, "neither a process id, a core file nor a saved"),
                             ("/dev/null", "the core file")):
             out = self.heap(target, status=2 if "core" in why else 1)
             self.assertIn(why, out.stderr)

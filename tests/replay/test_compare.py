@@ -128,6 +128,7 @@ class Compares(unittest.TestCase):
         merged = json.loads(mallow("compare", "--merge", "--json", *reversed(files)).stdout)
         self.assertEqual(merged, whole)
         self.assertIn("geometric mean", mallow("compare", "--merge", *files).stdout)
+        self.assertIn("No such file", mallow("compare", "--merge", files[0] + ".gone", status=1).stderr)
         for wrong, why in ((files[:2], "shard 3 of 3 is missing"), (files + files[:1], "is there twice"),
                            ([files[0], self.workload], "is no JSON"), ([], "takes the FILEs")):
             self.assertIn(why, mallow("compare", "--merge", *wrong, status=2).stderr)
