@@ -1,4 +1,4 @@
-/* vmlinux.h - the kernel's types, as far as the programs of this folder look into them.
+/* vmlinux.h - the kernel's types, as far as the programs of this directory look into them.
  *
  * Owns: names of fields, not their places: each access is relocated by libbpf to the running
  * kernel's own layout (CO-RE), so a struct here lists only the fields that are read. The build

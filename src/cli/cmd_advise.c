@@ -168,13 +168,13 @@ static int write_workload(struct advising *a, struct progress *bar, struct error
     const struct workload_options how = {.lossy = a->o->lossy,
                                          .to_ns = a->list.items[0].measured_ns};
     struct workload_written written;
-    const char *folder = getenv("TMPDIR");
+    const char *directory = getenv("TMPDIR");
     char pattern[sizeof a->workload - 16];
-    if (!folder || folder[0] != '/' || strlen(folder) > sizeof pattern - 32)
-        folder = "/tmp";
-    snprintf(pattern, sizeof pattern, "%s/mallow-advise-XXXXXX", folder);
+    if (!directory || directory[0] != '/' || strlen(directory) > sizeof pattern - 32)
+        directory = "/tmp";
+    snprintf(pattern, sizeof pattern, "%s/mallow-advise-XXXXXX", directory);
     if (!mkdtemp(pattern))
-        return error_system(err, "cannot make a directory in %s", folder);
+        return error_system(err, "cannot make a directory in %s", directory);
     snprintf(a->workload, sizeof a->workload, "%s/calls.mwl", pattern);
     return workload_convert(a->trace, a->image, a->workload, &how, &written, progress_update, bar,
                             err);

@@ -126,13 +126,13 @@ bool recorded_is(const char *path)
 int recorded_unnamed(const struct command *self, const struct recorded *how, const char *path,
                      int *fd)
 {
-    const char *set = getenv("TMPDIR"), *folder = set && *set ? set : "/tmp";
+    const char *set = getenv("TMPDIR"), *directory = set && *set ? set : "/tmp";
     struct workload_written written;
     struct error err;
     char name[32];
-    *fd = open(folder, O_TMPFILE | O_RDWR, 0600);
+    *fd = open(directory, O_TMPFILE | O_RDWR, 0600);
     if (*fd < 0) {
-        error_system(&err, "cannot write a workload in %s", folder);
+        error_system(&err, "cannot write a workload in %s", directory);
         return command_fail(self, &err);
     }
     snprintf(name, sizeof name, "/proc/self/fd/%d", *fd);

@@ -15,9 +15,9 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct corpus_entry *)a)->name, ((const struct corpus_entry *)b)->name);
 }
 
-static void list(struct corpus *c, const char *folder)
+static void list(struct corpus *c, const char *directory)
 {
-    DIR *d = opendir(folder);
+    DIR *d = opendir(directory);
     const struct dirent *e;
     while (d && c->count < CORPUS_MAX && (e = readdir(d))) {
         struct corpus_entry *k = &c->entry[c->count];
@@ -26,7 +26,7 @@ static void list(struct corpus *c, const char *folder)
             continue;
         memcpy(k->name, e->d_name, n - end);
         k->name[n - end] = 0;
-        int length = snprintf(k->path, sizeof k->path, "%s/%s", folder, e->d_name);
+        int length = snprintf(k->path, sizeof k->path, "%s/%s", directory, e->d_name);
         if (length > 0 && (size_t)length < sizeof k->path)
             c->count++;
     }
@@ -37,7 +37,7 @@ static void list(struct corpus *c, const char *folder)
 
 int corpus_find(struct corpus *c, struct error *err)
 {
-    char own[PATH_MAX], folder[PATH_MAX + 64];
+    char own[PATH_MAX], directory[PATH_MAX + 64];
     ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
     if (n < 0)
         return error_system(err, "cannot read /proc/self/exe, is /proc mounted?");
@@ -46,15 +46,15 @@ int corpus_find(struct corpus *c, struct error *err)
     if (slash)
         *slash = 0;
     c->count = 0;
-    snprintf(folder, sizeof folder, "%s/corpus", own);
-    list(c, folder);
+    snprintf(directory, sizeof directory, "%s/corpus", own);
+    list(c, directory);
     if (!c->count) {
-        snprintf(folder, sizeof folder, "%s/" MALLOW_DATA_RELATIVE "/corpus", own);
-        list(c, folder);
+        snprintf(directory, sizeof directory, "%s/" MALLOW_DATA_RELATIVE "/corpus", own);
+        list(c, directory);
     }
     if (!c->count)
         return error_set(err, ERROR_UNSUPPORTED,
-                         "no corpus is found beside mallow in %s, nor in %s", own, folder);
+                         "no corpus is found beside mallow in %s, nor in %s", own, directory);
     return 0;
 }
 

@@ -141,13 +141,13 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
     return ferror(c->calls.out) ? error_system(err, "cannot write into %s", c->job->output) : 0;
 }
 
-static FILE *create(const char *folder, struct error *err, const char *format, ...)
+static FILE *create(const char *directory, struct error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static FILE *create(const char *folder, struct error *err, const char *format, ...)
+static FILE *create(const char *directory, struct error *err, const char *format, ...)
 {
     struct buffer path = {0};
     va_list ap;
-    buffer_printf(&path, "%s/", folder);
+    buffer_printf(&path, "%s/", directory);
     va_start(ap, format);
     buffer_vprintf(&path, format, ap);
     va_end(ap);
@@ -158,7 +158,7 @@ static FILE *create(const char *folder, struct error *err, const char *format, .
     return f;
 }
 
-static int finish(struct stream *s, uint64_t lost, const char *folder, int status,
+static int finish(struct stream *s, uint64_t lost, const char *directory, int status,
                   struct error *err)
 {
     bool memory = buffer_failed(&s->packet);
@@ -171,7 +171,7 @@ static int finish(struct stream *s, uint64_t lost, const char *folder, int statu
         return -1;
     if (memory)
         return error_memory_for(err, "a packet");
-    return bad ? error_system(err, "cannot write into %s", folder) : 0;
+    return bad ? error_system(err, "cannot write into %s", directory) : 0;
 }
 
 static int write_calls(struct ctf *c, uint32_t index, struct error *err)

@@ -9,13 +9,13 @@
 #include "base/buffer.h"
 
 /* The directory of the running executable, without a slash at the end. */
-static int own_folder(char folder[PATH_MAX], struct error *err)
+static int own_folder(char directory[PATH_MAX], struct error *err)
 {
-    ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    ssize_t n = readlink("/proc/self/exe", directory, PATH_MAX - 1);
     if (n < 0)
         return error_system(err, "cannot read /proc/self/exe, is /proc mounted?");
-    folder[n] = 0;
-    char *slash = strrchr(folder, '/');
+    directory[n] = 0;
+    char *slash = strrchr(directory, '/');
     if (slash)
         *slash = 0;
     return 0;
@@ -23,15 +23,15 @@ static int own_folder(char folder[PATH_MAX], struct error *err)
 
 int inspect_find_library(const char *name, char path[PATH_MAX], struct error *err)
 {
-    char folder[PATH_MAX] = "";
-    if (own_folder(folder, err))
+    char directory[PATH_MAX] = "";
+    if (own_folder(directory, err))
         return -1;
     static const char *const relative[] = {"lib", MALLOW_LIBDIR_RELATIVE};
     struct buffer tried = {0};
     for (size_t i = 0; i < 3; i++) {
         struct buffer candidate = {0};
         if (i < 2)
-            buffer_printf(&candidate, "%s/%s/%s", folder, relative[i], name);
+            buffer_printf(&candidate, "%s/%s/%s", directory, relative[i], name);
         else
             buffer_printf(&candidate, "%s/%s", MALLOW_LIBDIR, name);
         const char *text = buffer_text(&candidate);

@@ -267,12 +267,12 @@ static void fact_debug_files(struct machine_fact *f)
 
 static void allocator(struct machine_fact *f, const char *const *files, const char *package)
 {
-    static const char *const folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib",
-                                          "/usr/local/lib", "/usr/local/lib64"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+    static const char *const directories[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib",
+                                              "/usr/local/lib", "/usr/local/lib64"};
+    for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
         for (const char *const *name = files; *name; name++) {
             char path[256];
-            snprintf(path, sizeof path, "%s/%s", folders[i], *name);
+            snprintf(path, sizeof path, "%s/%s", directories[i], *name);
             if (!access(path, R_OK)) {
                 detail(f, "%s", path);
                 return;

@@ -197,16 +197,16 @@ int files_find_library(const struct files *f, const char *library, char *path, s
     for (size_t i = 0; i < f->count; i++)
         if (is_named(f->path[i], library))
             return found(f->path[i], path, room);
-    static const char *const folders[] = {"/lib/x86_64-linux-gnu",
-                                          "/usr/lib/x86_64-linux-gnu",
-                                          "/lib64",
-                                          "/usr/lib64",
-                                          "/usr/local/lib",
-                                          "/usr/lib"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    static const char *const directories[] = {"/lib/x86_64-linux-gnu",
+                                              "/usr/lib/x86_64-linux-gnu",
+                                              "/lib64",
+                                              "/usr/lib64",
+                                              "/usr/local/lib",
+                                              "/usr/lib"};
+    for (size_t i = 0; i < sizeof directories / sizeof *directories; i++) {
         char pattern[PATH_MAX];
         glob_t g;
-        snprintf(pattern, sizeof pattern, "%s/*%s*.so*", folders[i], library);
+        snprintf(pattern, sizeof pattern, "%s/*%s*.so*", directories[i], library);
         if (glob(pattern, 0, NULL, &g))
             continue;
         for (size_t k = 0; k < g.gl_pathc; k++)

@@ -143,11 +143,11 @@ static bool save(struct recording *r, const struct named_session *s)
         saved = true;
     }
     if (saved && trust_identify(r->shm.fd, &id)) {
-        int folder = trust_directory(AT_FDCWD, SESSION_DIRECTORY,
-                                     &(struct trust_rule){.owners = TRUST_ANYBODY}, &ignored);
-        if (folder >= 0) {
-            (void)trust_remove(folder, s->path + strlen(SESSION_DIRECTORY), &id, &ignored);
-            close(folder);
+        int directory = trust_directory(AT_FDCWD, SESSION_DIRECTORY,
+                                        &(struct trust_rule){.owners = TRUST_ANYBODY}, &ignored);
+        if (directory >= 0) {
+            (void)trust_remove(directory, s->path + strlen(SESSION_DIRECTORY), &id, &ignored);
+            close(directory);
         }
     }
     shm_close(&r->shm);

@@ -32,8 +32,8 @@ static const struct allocator {
      {"libmimalloc.so.2", "libmimalloc.so.3", "libmimalloc.so", NULL}},
 };
 
-static const char *const folders[] = {"/usr/local/lib", "/usr/local/lib/x86_64-linux-gnu",
-                                      "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"};
+static const char *const directories[] = {"/usr/local/lib", "/usr/local/lib/x86_64-linux-gnu",
+                                          "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"};
 
 int replay_find_allocator(const char *alloc, char path[PATH_MAX], struct error *err)
 {
@@ -50,9 +50,9 @@ int replay_find_allocator(const char *alloc, char path[PATH_MAX], struct error *
         if (!a->files[0])
             return 0;
         for (size_t f = 0; a->files[f]; f++)
-            for (size_t k = 0; k < sizeof folders / sizeof *folders; k++) {
+            for (size_t k = 0; k < sizeof directories / sizeof *directories; k++) {
                 struct buffer b = {0};
-                buffer_printf(&b, "%s/%s", folders[k], a->files[f]);
+                buffer_printf(&b, "%s/%s", directories[k], a->files[f]);
                 bool found = realpath(buffer_text(&b), path) != NULL;
                 buffer_release(&b);
                 if (found)

@@ -557,7 +557,7 @@ static bool find_in_unit(struct dwarf_index *x, struct unit *u, uint64_t address
     if (!unit_die(x, u, &skeleton, &body))
         return false;
     a->scoped = has_scopes(&body);
-    a->folder = unit_folder(&skeleton);
+    a->directory = unit_folder(&skeleton);
     find_line(x, u, &skeleton, address, &a->frame[0]);
     if (!piece)
         return a->frame[0].file != NULL;

@@ -424,20 +424,20 @@ static int search_link(struct locate *l, const char *module_path, const char *na
     char *real = realpath(module_path, NULL);
     const char *full = real ? real : module_path;
     const char *slash = strrchr(full, '/');
-    int folder = slash ? (int)(slash - full) : 0;
+    int directory = slash ? (int)(slash - full) : 0;
     const char *inner = full; /* the directory as the traced program saw it */
     size_t root = l->sysroot ? strlen(l->sysroot) : 0;
-    if (root && strncmp(full, l->sysroot, root) == 0 && root <= (size_t)folder)
+    if (root && strncmp(full, l->sysroot, root) == 0 && root <= (size_t)directory)
         inner += root;
-    int inner_folder = folder - (int)(inner - full);
+    int inner_folder = directory - (int)(inner - full);
 
     for (size_t i = 0; rc != 0; i++) {
         char *path = NULL;
         int n;
         if (i == 0)
-            n = asprintf(&path, "%.*s%s%s", folder, full, slash ? "/" : "", name);
+            n = asprintf(&path, "%.*s%s%s", directory, full, slash ? "/" : "", name);
         else if (i == 1)
-            n = asprintf(&path, "%.*s%s.debug/%s", folder, full, slash ? "/" : "", name);
+            n = asprintf(&path, "%.*s%s.debug/%s", directory, full, slash ? "/" : "", name);
         else if (!l->dir[(i - 2) / 2])
             break;
         else if (i % 2 == 0)

@@ -360,7 +360,7 @@ static const char *frame_name(struct symbols *s, const struct dwarf_frame *frame
 }
 
 /* A source path as the compiler wrote it, from its directory on, without "./" inside. */
-static const char *source_path(struct symbols *s, const char *folder, const char *file)
+static const char *source_path(struct symbols *s, const char *directory, const char *file)
 {
     char *path = NULL;
     const char *result;
@@ -368,8 +368,8 @@ static const char *source_path(struct symbols *s, const char *folder, const char
         return NULL;
     while (file[0] == '.' && file[1] == '/' && file[2])
         file += 2;
-    if (*file == '/' || !folder || !*folder || strcmp(folder, ".") == 0 ||
-        asprintf(&path, "%s/%s", folder, file) < 0)
+    if (*file == '/' || !directory || !*directory || strcmp(directory, ".") == 0 ||
+        asprintf(&path, "%s/%s", directory, file) < 0)
         path = strdup(file);
     if (!path)
         return NULL;
@@ -420,7 +420,7 @@ static int resolve(struct symbols *s, struct module *m, uint64_t address, struct
     for (size_t i = 0; i < count; i++) {
         struct symbol_frame *f = &a->frame[i];
         f->module = m->name && *m->name ? m->name : NULL;
-        f->file = source_path(s, d->folder, d->frame[i].file);
+        f->file = source_path(s, d->directory, d->frame[i].file);
         f->line = d->frame[i].line;
         f->inlined = i + 1 < count;
         f->function = frame_name(s, &d->frame[i]);

@@ -123,17 +123,18 @@ int recover_rows(const struct raw *r, int out, unsigned *chunks, struct error *e
 void recover_remove(const struct raw *r)
 {
     struct error ignored;
-    int folder = trust_directory(AT_FDCWD, DIRECTORY, &(struct trust_rule){.owners = TRUST_ANYBODY},
-                                 &ignored);
-    for (size_t i = 0; i < r->image_count && folder >= 0; i++) {
+    int directory = trust_directory(AT_FDCWD, DIRECTORY,
+                                    &(struct trust_rule){.owners = TRUST_ANYBODY}, &ignored);
+    for (size_t i = 0; i < r->image_count && directory >= 0; i++) {
         struct trust_identity id;
         int fd = open_session(r, &r->images[i], &id);
         if (fd < 0)
             continue;
         if (id.owner == geteuid())
-            (void)trust_remove(folder, r->images[i].session + sizeof DIRECTORY - 1, &id, &ignored);
+            (void)trust_remove(directory, r->images[i].session + sizeof DIRECTORY - 1, &id,
+                               &ignored);
         close(fd);
     }
-    if (folder >= 0)
-        close(folder);
+    if (directory >= 0)
+        close(directory);
 }
