@@ -358,14 +358,15 @@ static __always_inline void look_at_new_heap(void)
 struct bpf_map;
 
 /* Sizes that changed without a call of the kernel. */
-static long look_at_heap(struct bpf_map *map, struct heap_key *key, u64 *told, void *data)
+static long look_at_heap(struct bpf_map *map, struct heap_key *key, u64 *reported, void *data)
 {
     u64 now;
     if (key->pid != bpf_get_current_pid_tgid() >> 32)
         return 0;
-    if (bpf_probe_read_user(&now, sizeof now, (void *)(key->heap + SIZE_OF_HEAP)) || now == *told)
+    if (bpf_probe_read_user(&now, sizeof now, (void *)(key->heap + SIZE_OF_HEAP)) ||
+        now == *reported)
         return 0;
-    *told = now;
+    *reported = now;
     emit(ARENAS_GROWN, key->heap, now, 0);
     return 0;
 }
@@ -432,10 +433,10 @@ int BPF_PROG(call_leave, struct pt_regs *regs, long result)
     }
     u64 heap = e.second & ~(HEAP_BYTES - 1ull);
     struct heap_key key = {.heap = heap, .pid = bpf_get_current_pid_tgid() >> 32};
-    u64 *told = bpf_map_lookup_elem(&heaps, &key);
-    if (told) {
-        *told = e.second + e.third - heap;
-        emit(ARENAS_GROWN, heap, *told, 0);
+    u64 *reported = bpf_map_lookup_elem(&heaps, &key);
+    if (reported) {
+        *reported = e.second + e.third - heap;
+        emit(ARENAS_GROWN, heap, *reported, 0);
     } else if (heap == e.second)
         enter(IN_HEAP, heap, 0, 0);
     return 0;

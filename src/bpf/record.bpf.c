@@ -45,16 +45,16 @@ struct {
     __uint(max_entries, 16384);
     __type(key, u32); /* process */
     __type(value, u64);
-} untold SEC(".maps");
+} lost_calls SEC(".maps");
 
 static __always_inline void lose_call(void)
 {
     u32 pid = bpf_get_current_pid_tgid() >> 32;
-    u64 one = 1, *n = bpf_map_lookup_elem(&untold, &pid);
+    u64 one = 1, *n = bpf_map_lookup_elem(&lost_calls, &pid);
     lose(PROBE_LOST_EVENTS);
-    if (!n && bpf_map_update_elem(&untold, &pid, &one, BPF_NOEXIST) == 0)
+    if (!n && bpf_map_update_elem(&lost_calls, &pid, &one, BPF_NOEXIST) == 0)
         return;
-    n = bpf_map_lookup_elem(&untold, &pid); /* another CPU was quicker */
+    n = bpf_map_lookup_elem(&lost_calls, &pid); /* another CPU was quicker */
     if (n)
         __sync_fetch_and_add(n, 1);
 }

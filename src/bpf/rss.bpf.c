@@ -102,10 +102,10 @@ static __always_inline void emit(struct rss_process *p, u32 pid, u64 now, u64 si
     for (u32 i = 0; i < RSS_KINDS; i++)
         e->pages[i] = p->pages[i];
     bpf_ringbuf_submit(e, wakes());
-    p->told = size;
-    p->told_ns = now;
-    if (size > p->peak_told)
-        p->peak_told = size;
+    p->reported = size;
+    p->reported_ns = now;
+    if (size > p->peak_reported)
+        p->peak_reported = size;
 }
 
 SEC("tp_btf/rss_stat")
@@ -133,14 +133,14 @@ int BPF_PROG(changed, struct mm_struct *mm, int member)
     u64 now = bpf_ktime_get_ns(), was = size_of(p);
     if (p->mm != (u64)mm) {
         p->mm = (u64)mm;
-        p->peak_told = 0;
+        p->peak_reported = 0;
         for (u32 i = 0; i < RSS_KINDS; i++)
             set(p, i, count_of(mm, i));
     } else {
         u64 pages = count_of(mm, member);
         u32 which = member & 3;
         /* A peak must not fall through between two events: it is reported when it is left. */
-        if (was > p->peak_told && which != RSS_SWAP && pages < p->pages[which])
+        if (was > p->peak_reported && which != RSS_SWAP && pages < p->pages[which])
             emit(p, pid, now, was);
         set(p, member, pages);
     }
@@ -149,8 +149,8 @@ int BPF_PROG(changed, struct mm_struct *mm, int member)
     u64 size = size_of(p);
     if (size > p->peak_resident)
         p->peak_resident = size;
-    u64 moved = size > p->told ? size - p->told : p->told - size;
-    if (moved < STEP_PAGES + (p->told >> 5) && now - p->told_ns < STEP_NS)
+    u64 moved = size > p->reported ? size - p->reported : p->reported - size;
+    if (moved < STEP_PAGES + (p->reported >> 5) && now - p->reported_ns < STEP_NS)
         return 0;
     emit(p, pid, now, size);
     return 0;

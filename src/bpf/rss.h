@@ -13,9 +13,9 @@ struct rss_process {
     __u64 pages[RSS_KINDS]; /* now, or when it ended */
     __u64 peak[RSS_KINDS];
     __u64 peak_resident; /* without swap */
-    __u64 peak_told;
+    __u64 peak_reported;
     __u64 changes;
-    __u64 told, told_ns; /* resident when an event was last sent, and when */
+    __u64 reported, reported_ns; /* resident when an event was last sent, and when */
     char command[16];
 };
 

@@ -18,7 +18,7 @@ struct {
     __uint(max_entries, 16384);
     __type(key, u32);
     __type(value, u32);
-} told SEC(".maps");
+} reported SEC(".maps");
 
 enum { REGISTERS = 21 };
 
@@ -55,7 +55,7 @@ int at_site(struct pt_regs *ctx)
         return 0;
     u64 stack = user_stack_of(ctx->ip, ctx->sp, ctx->bp);
     bpf_probe_read_kernel(registers, sizeof registers, ctx);
-    bpf_map_update_elem(&told, &pid, &one, BPF_ANY);
+    bpf_map_update_elem(&reported, &pid, &one, BPF_ANY);
     struct samples_event *e = begin(site->what);
     if (!e)
         return 0;
@@ -82,7 +82,7 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(exits, struct task_struct *task)
 {
     u32 pid = task->tgid;
-    if (task->signal->live.counter || !bpf_map_lookup_elem(&told, &pid))
+    if (task->signal->live.counter || !bpf_map_lookup_elem(&reported, &pid))
         return 0;
     struct samples_event *e = begin(SAMPLES_EXIT);
     if (e) {
@@ -90,6 +90,6 @@ int BPF_PROG(exits, struct task_struct *task)
         e->argument[0] = code ? code : task->exit_code;
         bpf_ringbuf_submit(e, 0);
     }
-    bpf_map_delete_elem(&told, &pid);
+    bpf_map_delete_elem(&reported, &pid);
     return 0;
 }

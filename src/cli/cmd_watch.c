@@ -154,7 +154,7 @@ static int replace_profile(struct watching *w, struct watch_process *p, const ch
     struct watch_report all;
     struct output output;
     int status = -1;
-    if (watch_run_report(w->run, p, WATCH_ALL, TOLD_SCREEN_ALL, &all, err)) {
+    if (watch_run_report(w->run, p, WATCH_ALL, REPORTED_SCREEN_ALL, &all, err)) {
         watch_report_free(&all);
         return -1;
     }

@@ -212,8 +212,8 @@ static void table(struct watch_screen *s, struct watch_process *p, unsigned line
     struct error err = {0};
     char age[HUMAN_TEXT_BYTES], total[HUMAN_TEXT_BYTES];
     enum watch_kind kind = s->shown == VIEW_OLD ? WATCH_OLD : WATCH_ALL;
-    if (watch_run_report(s->run, p, kind, kind == WATCH_OLD ? TOLD_SCREEN_OLD : TOLD_SCREEN_ALL, &r,
-                         &err) ||
+    if (watch_run_report(s->run, p, kind,
+                         kind == WATCH_OLD ? REPORTED_SCREEN_OLD : REPORTED_SCREEN_ALL, &r, &err) ||
         watch_view_rows(s->view, &r, &rows, &err)) {
         text_printf(s->out, "%s\n", err.text);
         watch_report_free(&r);
@@ -242,7 +242,7 @@ static void frees(struct watch_screen *s, struct watch_process *p, unsigned colu
 {
     struct watch_report r;
     struct error err = {0};
-    if (watch_run_report(s->run, p, WATCH_FREES, TOLD_SCREEN_ALL, &r, &err)) {
+    if (watch_run_report(s->run, p, WATCH_FREES, REPORTED_SCREEN_ALL, &r, &err)) {
         text_printf(s->out, "%s\n", err.text);
     } else {
         head(s, p, columns);

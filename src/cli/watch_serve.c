@@ -116,9 +116,10 @@ static void answer_report(struct watch_serve *s, const struct serve_request *req
         return;
     }
     FILE *stream = open_memstream(&text, &bytes);
-    int status = stream ? watch_run_report(s->run, p, old ? WATCH_OLD : WATCH_ALL,
-                                           old ? TOLD_SCREEN_OLD : TOLD_SCREEN_ALL, &report, &err)
-                        : error_memory(&err);
+    int status =
+        stream ? watch_run_report(s->run, p, old ? WATCH_OLD : WATCH_ALL,
+                                  old ? REPORTED_SCREEN_OLD : REPORTED_SCREEN_ALL, &report, &err)
+               : error_memory(&err);
     if (stream && !status)
         status = watch_view_json(s->view, stream, &report, &err);
     if (stream) {
@@ -221,7 +222,7 @@ static void answer_profile(struct watch_serve *s, struct serve_request *request,
         refuse(reply, GONE, "the process ended before the time was over");
     if (!p)
         return;
-    int status = watch_run_report(s->run, p, WATCH_ALL, TOLD_SCREEN_ALL, &all, &err);
+    int status = watch_run_report(s->run, p, WATCH_ALL, REPORTED_SCREEN_ALL, &all, &err);
     const struct watch_pprof_options options = {.default_type = default_type,
                                                 .base = d ? &d->base : NULL};
     if (!status && seconds && !request->again) {

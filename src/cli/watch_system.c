@@ -32,7 +32,7 @@ static void attached(void *arg)
     l->ready = -1;
 }
 
-static void told(void *arg, const struct probe_told *t)
+static void reported(void *arg, const struct probe_reported *t)
 {
     const struct listener *l = arg;
     const struct samples_event *e = t->event;
@@ -76,7 +76,7 @@ static int listen(struct watch_system *s, const char *directory, int ready)
                                           .library = s->library,
                                           .verbose = s->verbose,
                                           .say = say,
-                                          .told = told,
+                                          .reported = reported,
                                           .attached = attached,
                                           .arg = &l};
     l.written = written_new(directory, &err);

@@ -197,7 +197,7 @@ static void record_event_came(struct engine *e, const void *data, size_t size)
 /* Of whom the lost calls were. */
 static void record_finish(struct engine *e)
 {
-    const int fd = engine_map(e, "untold");
+    const int fd = engine_map(e, "lost_calls");
     uint32_t pid, *last = NULL, key;
     uint64_t calls;
     while (bpf_map_get_next_key(fd, last, &key) == 0) {
@@ -205,7 +205,7 @@ static void record_finish(struct engine *e)
         last = &pid;
         if (bpf_map_lookup_elem(fd, &pid, &calls))
             continue;
-        const struct probe_call call = {.pid = pid, .size = calls, .what = PROBE_UNTOLD};
+        const struct probe_call call = {.pid = pid, .size = calls, .what = PROBE_LOST_CALLS};
         e->options->call(e->options->arg, &call);
     }
 }

@@ -19,7 +19,7 @@ struct probe_kind;
 struct probe_result;
 struct arenas;
 struct arena_moment;
-struct probe_told;
+struct probe_reported;
 
 /* In the order in which they are listed; NULL at the end. */
 extern const struct probe_kind *const probe_kinds[];
@@ -64,12 +64,12 @@ extern const struct probe_kind probe_kind_record;
 
 /* What a process did that is recorded from outside. */
 enum probe_call_what {
-    PROBE_CALL,   /* an allocation, when it has returned; a release, when it begins */
-    PROBE_FOUND,  /* a child, or a child's, that was there already; before probe_begin returns */
-    PROBE_FORKED, /* address is the child's pid, size 1 when it has the same memory (vfork) */
-    PROBE_BECAME, /* another program: path, arguments */
-    PROBE_ENDED,  /* size is the status, as of waitpid */
-    PROBE_UNTOLD  /* last of all: size is how many of its calls were lost */
+    PROBE_CALL,      /* an allocation, when it has returned; a release, when it begins */
+    PROBE_FOUND,     /* a child, or a child's, that was there already; before probe_begin returns */
+    PROBE_FORKED,    /* address is the child's pid, size 1 when it has the same memory (vfork) */
+    PROBE_BECAME,    /* another program: path, arguments */
+    PROBE_ENDED,     /* size is the status, as of waitpid */
+    PROBE_LOST_CALLS /* last of all: size is how many of its calls were lost */
 };
 struct probe_call {
     uint64_t time_ns; /* CLOCK_MONOTONIC */
@@ -122,7 +122,7 @@ struct probe_options {
     void (*moment)(void *arg, uint32_t pid, const struct arena_moment *m);
     /* An event of a process that carries libmallow-watch.so (kind samples, probe/samples.h); and
      * that its probes have a reader from now on. */
-    void (*told)(void *arg, const struct probe_told *t);
+    void (*reported)(void *arg, const struct probe_reported *t);
     void (*attached)(void *arg);
     void *arg;
     /* A stream: each event goes here as it comes, its clock CLOCK_MONOTONIC in nanoseconds, and

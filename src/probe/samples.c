@@ -206,8 +206,8 @@ static void samples_event(struct engine *e, const void *data, size_t size)
             stacks_locate(e->stacks, event.pid, &frames[i]);
     while (first < n && is_ours(&frames[first]))
         first++;
-    const struct probe_told told = {&event, frames + first, n - first};
-    e->options->told(e->options->arg, &told);
+    const struct probe_reported reported = {&event, frames + first, n - first};
+    e->options->reported(e->options->arg, &reported);
 }
 
 const struct probe_kind probe_kind_samples = {

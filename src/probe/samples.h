@@ -10,13 +10,13 @@
 #include "bpf/samples.h"
 #include "probe/probe.h"
 
-struct probe_told {
+struct probe_reported {
     const struct samples_event *event;
     const struct probe_frame *frames; /* innermost first, from the caller of the library on */
     size_t frame_count;               /* 0: the stack is not known */
 };
 
-/* Not among probe_kinds: to be given to probe_run with `all`, PROBE_BY_STACK, `told` and
+/* Not among probe_kinds: to be given to probe_run with `all`, PROBE_BY_STACK, `reported` and
  * `attached`; `library` is the path of a copy to attach to in any case. */
 extern const struct probe_kind probe_kind_samples;
 

@@ -43,7 +43,7 @@ static void take(void *arg, const struct probe_call *c)
 {
     const struct attach *a = arg;
     /* Probes are taken away one after the other: what comes meanwhile is only a part. */
-    if (!a->end_ns || c->what == PROBE_UNTOLD || c->time_ns <= a->end_ns)
+    if (!a->end_ns || c->what == PROBE_LOST_CALLS || c->time_ns <= a->end_ns)
         outside_take(a->outside, c);
 }
 

@@ -54,7 +54,7 @@ struct outside {
     uint32_t node_count, module_count;
     unsigned running;
     uint64_t start_ns, start_realtime_ns;
-    uint64_t told_lost, lost_stacks;
+    uint64_t reported_lost, lost_stacks;
     bool failed, named_ended, over; /* over: without children, it has become another program */
 };
 
@@ -434,9 +434,9 @@ void outside_take(struct outside *s, const struct probe_call *c)
                 WIFSIGNALED((int)c->size) ? MLW_END_KILLED : MLW_END_EXIT, (uint32_t)c->size);
         *at = 0; /* the number may be given to another */
         return;
-    case PROBE_UNTOLD:
+    case PROBE_LOST_CALLS:
         rows_lost(s->rows, latest(s, c->pid)->image, c->size);
-        s->told_lost += c->size;
+        s->reported_lost += c->size;
         return;
     default: take_call(s, c);
     }
@@ -533,8 +533,8 @@ void outside_end(struct outside *s, uint64_t now_ns, uint64_t lost)
 {
     for (size_t i = 0; i < s->count; i++)
         end(s, &s->process[i], now_ns, MLW_END_UNKNOWN, 0);
-    if (lost > s->told_lost) /* losses other than calls of one of them */
-        rows_lost(s->rows, 0, lost - s->told_lost);
+    if (lost > s->reported_lost) /* losses other than calls of one of them */
+        rows_lost(s->rows, 0, lost - s->reported_lost);
 }
 
 void outside_free(struct outside *s)

@@ -389,7 +389,7 @@ static int scan(struct raw *r, int fd, uint64_t flag, void (*progress)(void *, u
     struct window w = {.fd = fd, .size = (uint64_t)st.st_size};
     r->file_bytes += w.size;
     int status = 0;
-    uint64_t off = 0, told = 0;
+    uint64_t off = 0, reported = 0;
     while (!status && off < w.size) {
         size_t have;
         struct mlw_chunk c;
@@ -406,8 +406,8 @@ static int scan(struct raw *r, int fd, uint64_t flag, void (*progress)(void *, u
                 mlw_chunk_checksum(&c, p + sizeof c) == c.checksum) {
                 status = read_chunk(r, &c, p + sizeof c, off | flag, err);
                 off += sizeof c + c.payload_bytes;
-                if (progress && off - told > (16u << 20))
-                    progress(arg, (told = off) / RAW_SCAN_SHARE, w.size);
+                if (progress && off - reported > (16u << 20))
+                    progress(arg, (reported = off) / RAW_SCAN_SHARE, w.size);
                 continue;
             }
             p = window_view(&w, off, sizeof c, &have);

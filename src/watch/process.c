@@ -144,8 +144,8 @@ void process_close(struct watch_process *p)
         close(p->pidfd);
     segment_close(&p->segment);
     stacks_release(&p->stacks);
-    for (int i = 0; i < TOLD_KINDS; i++)
-        free(p->told[i].bytes);
+    for (int i = 0; i < REPORTED_KINDS; i++)
+        free(p->reported[i].bytes);
     free(p->blocks);
     free(p->sums);
     free(p);

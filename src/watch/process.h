@@ -34,13 +34,19 @@ struct watch_sums { /* of a stack, since the process began; samples that were fr
 };
 
 /* What a report of the kind said last of each stack, by node. */
-struct watch_told {
+struct watch_reported {
     double *bytes;
     uint32_t room;
     uint64_t time_ns; /* of that report; 0: there was none */
 };
 
-enum watch_told_kind { TOLD_OLD, TOLD_ALL, TOLD_SCREEN_OLD, TOLD_SCREEN_ALL, TOLD_KINDS };
+enum watch_reported_kind {
+    REPORTED_OLD,
+    REPORTED_ALL,
+    REPORTED_SCREEN_OLD,
+    REPORTED_SCREEN_ALL,
+    REPORTED_KINDS
+};
 
 enum watch_life { WATCH_RUNNING, WATCH_ENDED, WATCH_REPLACED /* by an exec */ };
 
@@ -81,9 +87,9 @@ struct watch_process {
     uint64_t next_free, missed_frees; /* read so far; overwritten before they were read */
     uint64_t next_error, missed_errors;
     uint64_t known_before_ns; /* blocks that are older than this are not reported */
-    struct watch_told told[TOLD_KINDS];
+    struct watch_reported reported[REPORTED_KINDS];
     double high_water_bytes; /* the largest estimate that was seen */
-    double high_water_told;
+    double high_water_reported;
 };
 
 /* Opens the segment `name` of the directory dir, which stays the caller's. What it says of itself

@@ -16,15 +16,15 @@
 #include "trust/place.h"
 #include "watch/held.h"
 
-#define MS_NS         1000000ull
-#define MINUTE_NS     (60 * 1000 * MS_NS)
-#define ROUND_MS      50
-#define FIND_NS       (100 * MS_NS) /* between looks for new processes */
-#define BELOW_NS      500000000ull  /* between looks for processes in containers */
-#define JOIN_GRACE_NS (300 * MS_NS) /* for processes that have not joined yet, at the end */
-#define FREES_TOLD    64u           /* of the latest */
-#define SCREEN_NS     (10000 * MS_NS)
-#define RISE          1.1 /* a new high-water mark is reported once it exceeds the last by this factor */
+#define MS_NS          1000000ull
+#define MINUTE_NS      (60 * 1000 * MS_NS)
+#define ROUND_MS       50
+#define FIND_NS        (100 * MS_NS) /* between looks for new processes */
+#define BELOW_NS       500000000ull  /* between looks for processes in containers */
+#define JOIN_GRACE_NS  (300 * MS_NS) /* for processes that have not joined yet, at the end */
+#define FREES_REPORTED 64u           /* of the latest */
+#define SCREEN_NS      (10000 * MS_NS)
+#define RISE           1.1 /* a new high-water mark is reported once it exceeds the last by this factor */
 
 struct watch_run {
     struct watch_options o;
@@ -111,7 +111,7 @@ static int collect_frees(struct watch_process *p, struct watch_report *out, stru
 {
     uint64_t end = p->segment.head.next_free, from = 0, missed;
     const uint32_t all = p->segment.table[SEGMENT_FREES].count;
-    const uint64_t most = all < FREES_TOLD ? all : FREES_TOLD;
+    const uint64_t most = all < FREES_REPORTED ? all : FREES_REPORTED;
     if (end > most)
         from = end - most;
     out->freed = calloc(most + 1, sizeof *out->freed);
@@ -133,24 +133,25 @@ static uint64_t old_age(const struct watch_run *r, const struct watch_process *p
 }
 
 int watch_run_report(struct watch_run *r, struct watch_process *p, enum watch_kind kind,
-                     enum watch_told_kind told, struct watch_report *out, struct error *err)
+                     enum watch_reported_kind reported, struct watch_report *out, struct error *err)
 {
-    *out = (struct watch_report){.kind = kind, .process = p, .since_ns = p->told[told].time_ns};
+    *out = (struct watch_report){
+        .kind = kind, .process = p, .since_ns = p->reported[reported].time_ns};
     process_drain(p);
     out->older_than_ns = old_age(r, p, out);
     struct watch_choice choice = {.older_than_ns = kind == WATCH_OLD ? out->older_than_ns : 0,
                                   .known_too = kind != WATCH_OLD,
                                   .order = r->o.order,
-                                  .told = told};
+                                  .reported = reported};
     if (process_look(p, err))
         return -1;
     if (kind == WATCH_FREES)
         return collect_frees(p, out, err);
     if (sites_of(&out->sites, p, &choice, err))
         return -1;
-    if (told >= TOLD_SCREEN_OLD && out->since_ns && p->time_ns - out->since_ns < SCREEN_NS)
+    if (reported >= REPORTED_SCREEN_OLD && out->since_ns && p->time_ns - out->since_ns < SCREEN_NS)
         return 0; /* growth on the screen is of the last seconds, not of the last look */
-    return sites_told(&out->sites, p, &choice, err);
+    return sites_reported(&out->sites, p, &choice, err);
 }
 
 void watch_report_free(struct watch_report *r)
@@ -167,14 +168,15 @@ static int mark_known(struct watch_run *r, struct watch_process *p, uint64_t old
 {
     int status = 0;
     p->known_before_ns = p->time_ns > older_than_ns ? p->time_ns - older_than_ns : 0;
-    for (int told = 0; told < TOLD_KINDS && !status; told++) {
+    for (int reported = 0; reported < REPORTED_KINDS && !status; reported++) {
         struct watch_sites sites;
         const struct watch_choice choice = {.older_than_ns = older_than_ns,
                                             .order = r->o.order,
-                                            .told = (enum watch_told_kind)told};
-        if ((told != TOLD_OLD && told != TOLD_SCREEN_OLD) || !p->told[told].time_ns)
+                                            .reported = (enum watch_reported_kind)reported};
+        if ((reported != REPORTED_OLD && reported != REPORTED_SCREEN_OLD) ||
+            !p->reported[reported].time_ns)
             continue;
-        status = sites_of(&sites, p, &choice, err) || sites_told(&sites, p, &choice, err);
+        status = sites_of(&sites, p, &choice, err) || sites_reported(&sites, p, &choice, err);
         sites_free(&sites);
     }
     return status ? -1 : 0;
@@ -184,7 +186,7 @@ static void report(struct watch_run *r, struct watch_process *p, enum watch_kind
 {
     struct watch_report out;
     struct error err = {0};
-    if (watch_run_report(r, p, kind, kind == WATCH_OLD ? TOLD_OLD : TOLD_ALL, &out, &err))
+    if (watch_run_report(r, p, kind, kind == WATCH_OLD ? REPORTED_OLD : REPORTED_ALL, &out, &err))
         say(r, true, err.text);
     else
         r->o.listener.report(r->o.listener.arg, &out, marking);
@@ -314,12 +316,12 @@ static void look_for_high_water(struct watch_run *r, struct watch_process *p)
     double now = process_footprint(p);
     if (now > p->high_water_bytes)
         p->high_water_bytes = now;
-    double least = p->high_water_told * RISE;
+    double least = p->high_water_reported * RISE;
     const double one = (double)p->segment.head.settings.period;
-    if (!r->o.high_water || now < least || now < p->high_water_told + 2 * one ||
+    if (!r->o.high_water || now < least || now < p->high_water_reported + 2 * one ||
         now < (double)r->o.high_water_bytes)
         return;
-    p->high_water_told = now;
+    p->high_water_reported = now;
     report(r, p, WATCH_HIGH_WATER, false);
 }
 

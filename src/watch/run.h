@@ -109,7 +109,8 @@ uint32_t watch_run_count(const struct watch_run *r);
 struct watch_process *watch_run_process(const struct watch_run *r, uint32_t index);
 /* A report of now, as the commands make them; free it with watch_report_free. -1: no memory. */
 int watch_run_report(struct watch_run *r, struct watch_process *p, enum watch_kind kind,
-                     enum watch_told_kind told, struct watch_report *out, struct error *err);
+                     enum watch_reported_kind reported, struct watch_report *out,
+                     struct error *err);
 void watch_report_free(struct watch_report *r);
 
 /* "old", "all", "high-water", "frees", "final"; "heap-buffer-overflow", ... */

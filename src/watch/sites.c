@@ -76,7 +76,7 @@ static void add_block(struct watch_sites *all, struct watch_site *s, const struc
     estimate_add(&s->chosen, b->size, b->weight);
 }
 
-static double told_of(const struct watch_told *t, uint32_t stack)
+static double reported_of(const struct watch_reported *t, uint32_t stack)
 {
     return stack < t->room ? t->bytes[stack] : 0;
 }
@@ -112,12 +112,13 @@ int sites_of(struct watch_sites *all, const struct watch_process *p,
         }
         add_block(all, &all->items[index[b->stack] - 1], p, choice, b);
     }
-    const struct watch_told *told = &p->told[choice->told];
-    bool first = !told->time_ns && p->joined_ns > p->start_ns + LATE_NS; /* from when? not known */
+    const struct watch_reported *reported = &p->reported[choice->reported];
+    bool first =
+        !reported->time_ns && p->joined_ns > p->start_ns + LATE_NS; /* from when? not known */
     for (uint32_t i = 0; i < all->count; i++) {
         struct watch_site *s = &all->items[i];
         s->byte_seconds += s->sums.freed_byte_seconds;
-        s->growth_bytes = first ? 0 : s->chosen.bytes - told_of(told, s->stack);
+        s->growth_bytes = first ? 0 : s->chosen.bytes - reported_of(reported, s->stack);
         all->growth_bytes += s->growth_bytes;
         all->chosen += s->chosen.samples != 0;
         estimate_merge(&all->total, &s->chosen);
@@ -128,10 +129,10 @@ int sites_of(struct watch_sites *all, const struct watch_process *p,
     return 0;
 }
 
-int sites_told(const struct watch_sites *all, struct watch_process *p,
-               const struct watch_choice *choice, struct error *err)
+int sites_reported(const struct watch_sites *all, struct watch_process *p,
+                   const struct watch_choice *choice, struct error *err)
 {
-    struct watch_told *t = &p->told[choice->told];
+    struct watch_reported *t = &p->reported[choice->reported];
     uint32_t room = p->stacks.image.stacks + 1;
     if (room > t->room) {
         double *bytes = realloc(t->bytes, room * sizeof *bytes);

@@ -42,15 +42,15 @@ struct watch_choice {
     uint64_t older_than_ns; /* 0: all */
     bool known_too;         /* those marked as known as well */
     enum watch_order order;
-    enum watch_told_kind told; /* growth is counted from the last report that had this */
+    enum watch_reported_kind reported; /* growth is counted from the last report that had this */
 };
 
-/* Of the latest process_look. sites_told makes it the report from which growth is counted next. -1:
- * no memory. */
+/* Of the latest process_look. sites_reported makes it the report from which growth is counted next.
+ * -1: no memory. */
 int sites_of(struct watch_sites *s, const struct watch_process *p,
              const struct watch_choice *choice, struct error *err);
-int sites_told(const struct watch_sites *s, struct watch_process *p,
-               const struct watch_choice *choice, struct error *err);
+int sites_reported(const struct watch_sites *s, struct watch_process *p,
+                   const struct watch_choice *choice, struct error *err);
 void sites_free(struct watch_sites *s);
 
 /* Adds sums of another stack, or of the same one in another entry of the table. */

@@ -33,7 +33,7 @@ static void check(struct watch_process *p)
             abort();
     for (int order = WATCH_BY_BYTES; order <= WATCH_BY_ELSEWHERE; order++) {
         choice.order = (enum watch_order)order;
-        if (sites_of(&sites, p, &choice, &err) || sites_told(&sites, p, &choice, &err))
+        if (sites_of(&sites, p, &choice, &err) || sites_reported(&sites, p, &choice, &err))
             abort();
         for (uint32_t i = 0; i < sites.count; i++) {
             struct estimate_interval in = estimate_bytes_interval(&sites.items[i].chosen);

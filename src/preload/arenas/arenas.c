@@ -61,7 +61,7 @@ static struct {
     uint64_t top_at, bytes_at, next_at; /* in an arena */
     volatile uint64_t last_break, threshold;
     volatile bool fixed; /* thresholds do not move any more */
-    volatile bool main_told;
+    volatile bool main_reported;
     struct mlw_arenas_regime *volatile regime;
     pthread_key_t end_key;
     bool end_key_made;
@@ -204,12 +204,12 @@ static struct known *find(uint64_t arena, bool *is_new)
 static void find_main(uint64_t arena)
 {
     uint64_t at = arena;
-    for (int i = 0; i < ARENAS_MAX && !guest.main_told; i++) {
+    for (int i = 0; i < ARENAS_MAX && !guest.main_reported; i++) {
         at = word_at(at + guest.next_at);
         if (!at || at == arena)
             return;
         if ((at & HEAP_MASK) > 4096) {
-            guest.main_told = true;
+            guest.main_reported = true;
             report(MLW_ARENAS_MAIN, at, 0, 0);
         }
     }
@@ -240,11 +240,11 @@ static __attribute__((noinline)) void report_change(struct known *k)
 {
     for (int i = 0; i < 1000 && has_changed(k); i++) {
         uint64_t top = word_at(k->arena + guest.top_at), bytes = word_at(k->arena + guest.bytes_at);
-        uint64_t told = k->bytes;
+        uint64_t reported = k->bytes;
         k->heap = top & ~HEAP_MASK;
         k->bytes = bytes;
         if (!try_to_report(MLW_ARENAS_LEVEL, k->arena, top, bytes)) {
-            k->bytes = told == bytes ? 0 : told;
+            k->bytes = reported == bytes ? 0 : reported;
             return;
         }
     }
@@ -273,7 +273,7 @@ static __attribute__((noinline)) void other_arena(uint64_t arena, uint64_t chunk
         report_change(k);
     if (is_new || chunk > CACHED_MAX || (!self.mine && !self.freed)) {
         use(k);
-        if (!guest.main_told)
+        if (!guest.main_reported)
             find_main(arena);
     }
 }
@@ -282,11 +282,12 @@ static __attribute__((noinline)) void break_moved(void)
 {
     uint64_t now;
     while ((now = (uint64_t)*next_facts.curbrk) != guest.last_break) {
-        uint64_t told = __atomic_exchange_n(&guest.last_break, now, __ATOMIC_ACQ_REL), mine = now;
-        if (told == now || try_to_report(MLW_ARENAS_BREAK, now, told, 0))
+        uint64_t reported = __atomic_exchange_n(&guest.last_break, now, __ATOMIC_ACQ_REL),
+                 mine = now;
+        if (reported == now || try_to_report(MLW_ARENAS_BREAK, now, reported, 0))
             continue;
-        if (!__atomic_compare_exchange_n(&guest.last_break, &mine, told, false, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_RELAXED))
+        if (!__atomic_compare_exchange_n(&guest.last_break, &mine, reported, false,
+                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             __atomic_fetch_add(&guest.shared->lost, 1, __ATOMIC_RELAXED);
         return;
     }

@@ -152,7 +152,8 @@ static __attribute__((noinline)) bool is_ours(const siginfo_t *info, const ucont
     if (!g || g->state == GUARD_FREE)
         return false;
     uint32_t no = 0;
-    if (__atomic_compare_exchange_n(&g->told, &no, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
+    if (__atomic_compare_exchange_n(&g->reported, &no, 1, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_RELAXED) &&
         watch_ready())
         report(g, at, context, sp, bp);
     return !error_is_fatal() && guard_open(at);

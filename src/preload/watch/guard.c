@@ -203,7 +203,7 @@ static void close_slot(struct guard_slot *g)
 {
     if (unlikely(guard.disarming))
         return;
-    bool whole = g->told; /* guard_open may have opened other pages of the slot */
+    bool whole = g->reported; /* guard_open may have opened other pages of the slot */
     uint64_t at = whole ? slot_start(g) : g->first, bytes = whole ? SLOT_BYTES : g->pages * PAGE;
     bool closed = has_markers(at)
                       ? !sys_madvise((void *)at, bytes, MADV_GUARD_INSTALL)
@@ -232,7 +232,7 @@ static struct guard_slot *take(uint64_t size, uint64_t align, bool front, bool z
         return 0;
     }
     forget(g);
-    if (g->told) /* pages of it may have been opened since its last block was freed */
+    if (g->reported) /* pages of it may have been opened since its last block was freed */
         close_slot(g);
     uint64_t start = slot_start(g), end = start + SLOT_BYTES - PAGE;
     uint64_t pages = (size + PAGE - 1) / PAGE;
@@ -240,7 +240,7 @@ static struct guard_slot *take(uint64_t size, uint64_t align, bool front, bool z
     g->address = front ? g->first : (end - size) & ~((align ? align : 16) - 1);
     g->pages = (uint32_t)pages;
     g->size = size;
-    g->told = 0;
+    g->reported = 0;
     g->zeroed = zero;
     g->sample = NO_INDEX;
     /* whatever was opened of the last block that was here is closed again by guard_give */

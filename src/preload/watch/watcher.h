@@ -198,11 +198,11 @@ HIDDEN void blocks_prepare(void);
 
 enum guard_state { GUARD_FREE = 0, GUARD_LIVE = 1, GUARD_FREED = 2 };
 struct guard_slot {
-    volatile uint32_t state; /* enum guard_state */
-    volatile uint32_t told;  /* an error of this block has been reported */
-    uint32_t sample;         /* while LIVE */
-    uint32_t pages;          /* accessible, from `first` */
-    uint64_t first;          /* address of the first accessible page */
+    volatile uint32_t state;    /* enum guard_state */
+    volatile uint32_t reported; /* an error of this block has been reported */
+    uint32_t sample;            /* while LIVE */
+    uint32_t pages;             /* accessible, from `first` */
+    uint64_t first;             /* address of the first accessible page */
     uint64_t address, size;
     /* while FREED; both sites are held */
     uint32_t site, free_site;
