@@ -160,6 +160,8 @@ static int attach(struct attach *a, const char *exe, struct record_result *resul
         return error_set(
             err, ERROR_UNSUPPORTED,
             "process %u ended while the probes were being attached: nothing is recorded", o->pid);
+    if (bad)
+        return -1;
     a->start_ns = a->now_ns = clock_monotonic_ns();
     a->output = record_open(result->output, &a->place, err);
     int fd = a->output < 0 ? -1 : fcntl(a->output, F_DUPFD_CLOEXEC, 0);
