@@ -183,4 +183,8 @@ HIDDEN void *guest_new(size_t size, uint64_t sp, uint64_t bp);
 HIDDEN void *guest_new_aligned(size_t align, size_t size, uint64_t sp, uint64_t bp);
 HIDDEN void guest_delete(void *p, uint64_t sp, uint64_t bp);
 
+/* The number of the pid namespace in which this process's id is its own, by which readers know
+ * whether ids are theirs; 0: it cannot be seen. */
+HIDDEN uint64_t guest_pid_namespace(void);
+
 #endif

@@ -455,18 +455,6 @@ static struct mlw_process *claim_entry(struct mlw_session *s, int fd)
     return 0;
 }
 
-/* In which our number is ours; 0: it cannot be seen. */
-static uint64_t pid_namespace(void)
-{
-    char text[64];
-    uint64_t v = 0;
-    long n = sys_readlinkat(AT_FDCWD, "/proc/self/ns/pid", text, sizeof text);
-    for (long i = 0; i < n; i++) /* pid:[4026531836] */
-        if (text[i] >= '0' && text[i] <= '9')
-            v = v * 10 + (uint64_t)(text[i] - '0');
-    return v;
-}
-
 /* Our entry in the table, and the first window of buffers. */
 static bool claim(void)
 {
@@ -487,7 +475,7 @@ static bool claim(void)
     recorder.windows[0] = w;
     recorder.slots_used = 0;
     me->pid = recorder.pid;
-    me->pid_namespace = pid_namespace();
+    me->pid_namespace = guest_pid_namespace();
     me->image = recorder.image;
     me->forked_from = recorder.forked_from;
     me->private_bytes = private_bytes;

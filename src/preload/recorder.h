@@ -21,6 +21,7 @@
  *   exec.c      exec, posix_spawn: what becomes another program
  *   ending.c    the end of a process without destructors
  *   say.c       a line on standard error
+ *   namespace.c  the pid namespace of this process
  *   sandbox.c   seccomp: which calls of ours a program's filter would kill it for
  *   confine.c   what becomes of the recorder then
  *   unwind*.c   the stack as a number

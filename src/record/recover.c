@@ -162,7 +162,7 @@ unsigned record_recover_into(int fd)
     struct recording *r = count ? calloc(1, sizeof *r) : NULL;
     if (r) {
         r->sink = (struct sink){.fd = fd, .reserve_fd = -1};
-        r->nobody = true;
+        r->all_ended = true;
         r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
         r->clock_kind = clock_choose();
         for (size_t i = 0; i < count; i++)

@@ -229,18 +229,6 @@ static bool may_write_code(void)
     return strstr(status, "\nSeccomp:\t0\n") != 0;
 }
 
-/* By which others know whether our ids are theirs; 0: it cannot be seen. */
-static uint64_t pid_namespace(void)
-{
-    char text[64];
-    uint64_t v = 0;
-    long n = sys_readlinkat(AT_FDCWD, "/proc/self/ns/pid", text, sizeof text);
-    for (long i = 0; i < n; i++) /* pid:[4026531836] */
-        if (text[i] >= '0' && text[i] <= '9')
-            v = v * 10 + (uint64_t)(text[i] - '0');
-    return v;
-}
-
 static bool make_segment(const struct mlw_watch_settings *settings)
 {
     struct timespec now = {0, 0};
@@ -250,7 +238,7 @@ static bool make_segment(const struct mlw_watch_settings *settings)
         return false;
     w->pid = watcher.pid;
     w->ppid = (uint32_t)sys_getppid();
-    w->pid_namespace = pid_namespace();
+    w->pid_namespace = guest_pid_namespace();
     w->start_ns = watcher.start_ns;
     if (!clock_withheld)
         clock_gettime(CLOCK_REALTIME, &now);
