@@ -1,11 +1,22 @@
 /* guest.h - what the preloaded libraries have in common: the allocator behind them, and calls of
  * the program that a guest must hear of.
  *
- * next.c, exec.c, ending.c, sandbox.c and say.c are linked into each of them, cxx.c and redirect.c
- * into libmallow-record.so and libmallow-watch.so, clock.c into libmallow-watch.so and
+ *   guest/next.c       the allocator behind us, and what must work before it is known
+ *   guest/exec.c       exec, posix_spawn: what becomes another program
+ *   guest/ending.c     the end of a process without destructors
+ *   guest/sandbox.c    seccomp: which calls of ours a program's filter would kill it for
+ *   guest/say.c        a line on standard error
+ *   guest/cxx.c        C++'s new and delete, seen once whatever library has them
+ *   guest/redirect.c   functions of the allocator that must not be exported
+ *   guest/namespace.c  the pid namespace of this process
+ *   guest/clock.c      the clock, also where it may not be asked
+ *
+ * The first five are linked into each library; cxx.c, redirect.c and namespace.c into
+ * libmallow-record.so and libmallow-watch.so, clock.c into libmallow-watch.so and
  * libmallow-arenas.so. What they need of the library that they are in, they
  * ask through the guest_* functions below. Any thread, any signal handler may be inside any of
- * them. */
+ * them.
+ */
 #ifndef MALLOW_PRELOAD_GUEST_H
 #define MALLOW_PRELOAD_GUEST_H
 

@@ -1,7 +1,8 @@
 /* test_buffers.c - threads come, write rows and go, while a reader drains, copies and at last saves
- * their buffers: src/preload/stream.c and src/record/slots.c in one process, with doubles for the
- * rest of the library. Every row must come out once and in order, and every copy of a buffer in use
- * must be a prefix of it. Under ThreadSanitizer, the protocol between them must hold, too. */
+ * their buffers: src/preload/record/stream.c and src/record/slots.c in one process, with doubles
+ * for the rest of the library. Every row must come out once and in order, and every copy of a
+ * buffer in use must be a prefix of it. Under ThreadSanitizer, the protocol between them must hold,
+ * too. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "preload/recorder.h"
+#include "preload/record/recorder.h"
 #include "record/shm.h"
 #include "record/sink.h"
 #include "record/slots.h"

@@ -42,7 +42,8 @@ MAY_INCLUDE = {
 # The directories, in the order of the way of the data -> what each owns.
 OWNS = {
     "format": "rows, chunks, operations, shared memory: the bytes that libraries and tools agree on. Headers only, no libc",
-    "preload": "what runs inside other programs: interposing, unwinding, buffers. `watch/`: sampling, guard pages. "
+    "preload": "what runs inside other programs. `guest/`: what its libraries share: the allocator behind, exec, seccomp. "
+               "`unwind/`: the stack. `record/`: the recorder and its buffers. `watch/`: sampling, guard pages. "
                "`arenas/`: the state of glibc's arenas",
     "base": "errors, buffers, large arrays, human units, `/proc`, text on its way to a terminal",
     "trust": "what another user can influence: whether to believe, open, create, replace or remove it",

@@ -48,15 +48,16 @@ def exists(name, paths):
 
 
 def in_map(path, listed):
-    """Complaints about a header's list of its directory's files."""
-    directory = os.path.dirname(path)
-    here = {n for n in os.listdir(directory) if n.endswith(".c")}
-    for name in listed:
-        if not fnmatch.filter(here, name):
-            yield f"lists {name}, which is not there"
-    for name in sorted(here):
-        if not any(fnmatch.fnmatch(name, pattern) for pattern in listed):
-            yield f"does not list {name}"
+    """Complaints about a header's list of files: whole for its own directory, or for the one that it names."""
+    for part in sorted({os.path.dirname(name) for name in listed}):
+        here = {os.path.join(part, n) for n in os.listdir(os.path.join(os.path.dirname(path), part)) if n.endswith(".c")}
+        names = [name for name in listed if os.path.dirname(name) == part]
+        for name in names:
+            if not fnmatch.filter(here, name):
+                yield f"lists {name}, which is not there"
+        for name in sorted(here):
+            if not any(fnmatch.fnmatch(name, pattern) for pattern in names):
+                yield f"does not list {name}"
 
 
 def faults(text, known, paths):

@@ -10,14 +10,14 @@ import re
 import subprocess
 import sys
 
-COMMON = ["next.c", "exec.c", "ending.c", "sandbox.c", "say.c"]
+COMMON = ["guest/next.c", "guest/exec.c", "guest/ending.c", "guest/sandbox.c", "guest/say.c"]
 # Library -> its sources besides the common ones (src/preload/meson.build), and where its list stands.
 LIBRARIES = {
-    "record": (["confine.c", "control.c", "cxx.c", "entry.c", "follow.c", "joins.c", "mapping.c", "own.c", "process.c", "record.c",
-                "redirect.c", "settings.c", "stream.c", "unwind*.c"], "confine.c"),
-    "watch": (["clock.c", "cxx.c", "redirect.c", "unwind_cfi.c", "unwind_generated.c", "unwind_module.c", "unwind_region.c", "unwind_rules.c",
-               "unwind_stack.c", "watch/*.c"], "watch/confine.c"),
-    "arenas": (["arenas/*.c", "clock.c"], "arenas/arenas.c"),
+    "record": (["record/*.c", "guest/cxx.c", "guest/namespace.c", "guest/redirect.c", "unwind/*.c"], "record/confine.c"),
+    "watch": (["watch/*.c", "guest/clock.c", "guest/cxx.c", "guest/namespace.c", "guest/redirect.c", "unwind/unwind_cfi.c",
+               "unwind/unwind_generated.c", "unwind/unwind_module.c", "unwind/unwind_region.c", "unwind/unwind_rules.c",
+               "unwind/unwind_stack.c"], "watch/confine.c"),
+    "arenas": (["arenas/*.c", "guest/clock.c"], "arenas/arenas.c"),
 }
 # Who enters the kernel behind the closed door: the program's own calls, and what the manuals name.
 DECIDED = {"next.c": {"SYS_mmap", "SYS_munmap", "SYS_mremap"}, "ending.c": {"SYS_exit_group"},

@@ -40,11 +40,11 @@ class Tree(unittest.TestCase):
         self.complaint("segment.c", "SYS_flock")
 
     def test_a_new_call(self):
-        self.change("stream.c", "void stream_key_init(void)\n{", "void stream_key_init(void)\n{ sys_call(SYS_sync, 0);")
+        self.change("record/stream.c", "void stream_key_init(void)\n{", "void stream_key_init(void)\n{ sys_call(SYS_sync, 0);")
         self.complaint("stream.c", "SYS_sync")
 
     def test_a_door_of_its_own(self):
-        self.change("mapping.c", "#include <stdarg.h>", "void f(void) { __asm__ volatile(\"syscall\"); }\n#include <stdarg.h>")
+        self.change("record/mapping.c", "#include <stdarg.h>", "void f(void) { __asm__ volatile(\"syscall\"); }\n#include <stdarg.h>")
         self.complaint("mapping.c", "beside the door")
 
     def test_a_call_past_the_closed_door(self):
@@ -52,7 +52,7 @@ class Tree(unittest.TestCase):
         self.complaint("left.c", "SYS_kill passes the closed door")
 
     def test_a_number_that_is_not_there_to_be_read(self):
-        self.change("stream.c", "#include \"recorder.h\"", "#include \"recorder.h\"\n#define ANY(n) sys_decided(n, 0)\n")
+        self.change("record/stream.c", "#include \"recorder.h\"", "#include \"recorder.h\"\n#define ANY(n) sys_decided(n, 0)\n")
         self.complaint("stream.c", "without a number")
 
     def test_instructions(self):
@@ -61,8 +61,8 @@ class Tree(unittest.TestCase):
         self.assertEqual(list(syscalls.numbers_in(code)), [0xa2, 3, 0, None])
 
     def test_no_list(self):
-        self.change("confine.c", "guest_calls(unsigned *count)", "guest_list(unsigned *count)")
-        self.assertIn("confine.c: guest_calls has no list", syscalls.check_sources(self.root))
+        self.change("record/confine.c", "guest_calls(unsigned *count)", "guest_list(unsigned *count)")
+        self.assertIn("record/confine.c: guest_calls has no list", syscalls.check_sources(self.root))
 
 
 if __name__ == "__main__":

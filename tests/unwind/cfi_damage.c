@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/unwind_impl.h"
+#include "preload/unwind/unwind_impl.h"
 
 static struct uw_cfi original;
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "preload/unwind.h"
+#include "preload/unwind/unwind.h"
 
 /* The door of preload/sys.h, which a test may close. */
 extern volatile uint32_t sys_closed __attribute__((visibility("hidden")));

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "preload/unwind_impl.h"
+#include "preload/unwind/unwind_impl.h"
 
 #define THREADS 4
 #define STACKS  4000

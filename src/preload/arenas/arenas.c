@@ -18,8 +18,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "../guest.h"
-#include "../sys.h"
+#include "preload/guest.h"
+#include "preload/sys.h"
 #include "format/arenas.h"
 
 #define HEAP_MASK (MLW_ARENAS_HEAP_BYTES - 1)

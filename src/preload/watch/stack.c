@@ -9,7 +9,7 @@
  * first the one that its address chooses, then takes any free one. */
 #include <string.h>
 
-#include "../unwind_impl.h"
+#include "preload/unwind/unwind_impl.h"
 #include "watcher.h"
 
 #define NODE_BITS        12u

@@ -28,8 +28,8 @@
 #ifndef MALLOW_PRELOAD_WATCH_WATCHER_H
 #define MALLOW_PRELOAD_WATCH_WATCHER_H
 
-#include "../guest.h"
-#include "../sys.h"
+#include "preload/guest.h"
+#include "preload/sys.h"
 #include "format/watch.h"
 
 #ifndef MADV_POPULATE_WRITE

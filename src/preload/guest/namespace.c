@@ -1,8 +1,8 @@
 /* namespace.c - the pid namespace of this process. See guest.h. */
 #include <fcntl.h>
 
-#include "guest.h"
-#include "sys.h"
+#include "preload/guest.h"
+#include "preload/sys.h"
 
 uint64_t guest_pid_namespace(void)
 {

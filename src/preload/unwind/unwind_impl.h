@@ -4,14 +4,14 @@
  * bytes for one pc, says how to get the next outer frame from it. Looked-up addresses are pc - 1
  * for a return address (the call may be the last instruction of its function) and pc for an
  * interrupted instruction. */
-#ifndef MALLOW_PRELOAD_UNWIND_IMPL_H
-#define MALLOW_PRELOAD_UNWIND_IMPL_H
+#ifndef MALLOW_PRELOAD_UNWIND_UNWIND_IMPL_H
+#define MALLOW_PRELOAD_UNWIND_UNWIND_IMPL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../format/row.h"
+#include "format/row.h"
 #include "unwind.h"
 
 #define UW_PAGE 4096ul

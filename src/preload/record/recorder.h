@@ -4,6 +4,8 @@
  * no lock, starts no thread, and leaves errno alone. What fails turns recording off or is counted
  * as a loss; the program's own call is always made.
  *
+ * These are the files of this directory; guest.h lists those of guest/, unwind.h opens unwind/.
+ *
  *   entry.c     the interposed symbols: one load and one branch when recording is off
  *   record.c    one function per API call: the real call, the clock, the stack, the row
  *   stream.c    threads and their buffers; chunks leave with one write
@@ -12,22 +14,12 @@
  *   joins.c     programs that will not load us
  *   settings.c  the MALLOW_ variables
  *   control.c   mallow_start ... mallow_mark, and control from outside
- *   clock.c     the clock, also where it may not be asked
- *   next.c      the allocator behind us, and what must work before it is known
  *   follow.c    fork, _exit, dlclose: calls that change what we may rely on
  *   mapping.c   mmap, munmap, mremap, brk and sbrk of the program itself
- *   cxx.c       C++'s new and delete, seen once whatever library has them
- *   redirect.c  functions of the allocator that must not be exported
- *   exec.c      exec, posix_spawn: what becomes another program
- *   ending.c    the end of a process without destructors
- *   say.c       a line on standard error
- *   namespace.c  the pid namespace of this process
- *   sandbox.c   seccomp: which calls of ours a program's filter would kill it for
- *   confine.c   what becomes of the recorder then
- *   unwind*.c   the stack as a number
+ *   confine.c   the system calls that it may make, and recording where a filter refuses one
  */
-#ifndef MALLOW_PRELOAD_RECORDER_H
-#define MALLOW_PRELOAD_RECORDER_H
+#ifndef MALLOW_PRELOAD_RECORD_RECORDER_H
+#define MALLOW_PRELOAD_RECORD_RECORDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,9 +28,9 @@
 
 #include "format/row.h"
 #include "format/session.h"
-#include "guest.h"
-#include "sys.h"
-#include "unwind.h"
+#include "preload/guest.h"
+#include "preload/sys.h"
+#include "preload/unwind/unwind.h"
 
 /* ---- the state of the process ---- */
 

@@ -7,8 +7,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "guest.h"
-#include "sys.h"
+#include "preload/guest.h"
+#include "preload/sys.h"
 
 typedef unsigned __int128 u128;
 

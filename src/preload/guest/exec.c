@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "guest.h"
-#include "sys.h"
+#include "preload/guest.h"
+#include "preload/sys.h"
 
 #define FIND(f) ((__typeof__(&f))(uintptr_t)next_symbol(#f))
 

@@ -3,8 +3,8 @@
  * What the library has still to do is done first; then the process ends as it was asked to. */
 #include <sys/syscall.h>
 
-#include "guest.h"
-#include "sys.h"
+#include "preload/guest.h"
+#include "preload/sys.h"
 
 EXPORT void _exit(int status) __attribute__((noreturn));
 void _exit(int status)

@@ -11,7 +11,7 @@
  * node that slips through is made a second time. A table of LAST_BITS is not doubled but followed
  * by an empty one of its size: memory stays within a few MB however many stacks a program has, and
  * nodes that come again are announced again. */
-#include "sys.h"
+#include "preload/sys.h"
 #include "unwind_impl.h"
 
 #define FIRST_BITS 13u /* 8,192 slots of 16 bytes */

@@ -4,7 +4,7 @@
  * for all of them: a block comes from malloc behind us, and only the failure is left to the C++
  * library, which knows how to throw. Compiled with frame pointers, which is how the caller's stack
  * is found. */
-#include "guest.h"
+#include "preload/guest.h"
 
 #define CALLER_SP ((uint64_t)__builtin_frame_address(0) + 8)
 #define CALLER_BP (*(uint64_t *)__builtin_frame_address(0))

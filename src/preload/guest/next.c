@@ -7,8 +7,8 @@
 #include <link.h>
 #include <string.h>
 
-#include "guest.h"
-#include "sys.h"
+#include "preload/guest.h"
+#include "preload/sys.h"
 
 #define BOOT_BYTES       65536u
 #define FREE_SIZED_SINCE 43u /* glibc 2.43 */

@@ -10,8 +10,8 @@
 #include <link.h>
 #include <string.h>
 
-#include "guest.h"
-#include "sys.h"
+#include "preload/guest.h"
+#include "preload/sys.h"
 
 #define PAGE 4096ul
 

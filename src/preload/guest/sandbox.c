@@ -18,8 +18,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "guest.h"
-#include "sys.h"
+#include "preload/guest.h"
+#include "preload/sys.h"
 
 #define STEPS_MAX 4096 /* the kernel's own limit on the length of a filter */
 

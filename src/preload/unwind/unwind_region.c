@@ -9,7 +9,7 @@
  * rt_sigprocmask with an invalid request: the kernel copies the set first, and says EFAULT. */
 #include <errno.h>
 
-#include "sys.h"
+#include "preload/sys.h"
 #include "unwind_impl.h"
 
 #define BATCH          32u            /* pages asked for at once */

@@ -4,8 +4,8 @@
  * size limit, or the terminal of another job. The program alone writes nothing there: so it must
  * not wait for us, and the signals that such a write raises (SIGPIPE, SIGXFSZ, SIGTTOU) must not
  * reach it. Text that cannot be written at once is dropped. */
-#include "guest.h"
-#include "sys.h"
+#include "preload/guest.h"
+#include "preload/sys.h"
 
 #define PIECE       4096ul /* what a pipe that is ready takes without waiting */
 #define BIT(signal) (1ul << ((signal)-1))

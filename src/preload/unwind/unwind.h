@@ -10,8 +10,8 @@
  * one (the caller sees to it). A fork needs no call: the tables are private memory, ids go on, and
  * an entry that another thread had half-written remains half-written. Method: a cache of whole
  * stacks over a cache of prefixes over table unwinding (docs/design/recorder.md). */
-#ifndef MALLOW_PRELOAD_UNWIND_H
-#define MALLOW_PRELOAD_UNWIND_H
+#ifndef MALLOW_PRELOAD_UNWIND_UNWIND_H
+#define MALLOW_PRELOAD_UNWIND_UNWIND_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 #include <link.h>
 #include <sys/auxv.h>
 
-#include "sys.h"
+#include "preload/sys.h"
 #include "unwind_impl.h"
 
 enum {
