@@ -1,7 +1,9 @@
-/* make_raw.c - makes raw recordings of workloads with real malloc addresses and real clocks.
- *   make_raw churn|pairs|xthread|grow EVENTS OUT
- * Each call is really made, timed with the processor's counter, and written as rows; stacks are
- * made up: 80 of them, 14 to 20 deep. */
+/* make_raw.c - makes raw recordings of workloads.
+ *   make_raw churn|pairs|xthread|grow|same|stacks EVENTS OUT
+ * In the first four each call is really made, timed with the processor's counter, and written as
+ * rows; stacks are made up: 80 of them, 12 to 20 deep. In `same` and `stacks` addresses and times
+ * are made up as well, so every run on every machine writes the same bytes; in `stacks` every 16th
+ * allocation has a stack that was never seen before. */
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -74,6 +76,75 @@ static void make_stacks(void)
     }
 }
 
+/* An allocator without memory: what was freed last of a size comes back first. */
+enum { CLASSES = 32, CLASS_BYTES = 16, LIVE = 2000 };
+struct block {
+    uint64_t address;
+    size_t class;
+};
+static struct {
+    uint64_t *address;
+    size_t n;
+} freed[CLASSES];
+static uint64_t made_clock = 1000000, made_end = 0x550000000000u;
+
+static void make_malloc(struct block *b, size_t size, uint32_t stack)
+{
+    b->class = (size + CLASS_BYTES + 7) / CLASS_BYTES;
+    if (freed[b->class].n) {
+        b->address = freed[b->class].address[--freed[b->class].n];
+    } else {
+        b->address = made_end;
+        made_end += b->class * CLASS_BYTES;
+    }
+    made_clock += 40 + next_random() % 64;
+    gen_call(&g, &s[0], MLW_OP_MALLOC, made_clock, b->address, size, stack,
+             b->class * CLASS_BYTES - 8, 0, 0);
+}
+
+static int make_free(const struct block *b)
+{
+    if (!freed[b->class].address) /* no more blocks than LIVE are ever free */
+        freed[b->class].address = calloc(LIVE, sizeof *freed[b->class].address);
+    if (!freed[b->class].address)
+        return -1;
+    made_clock += 40 + next_random() % 64;
+    gen_call(&g, &s[0], MLW_OP_FREE, made_clock, b->address, 0, 0, UINT64_MAX, 0, 0);
+    freed[b->class].address[freed[b->class].n++] = b->address;
+    return 0;
+}
+
+/* The same recording every time. */
+static int make_up(FILE *f, uint64_t events, bool many)
+{
+    static struct block live[LIVE];
+    uint32_t nodes;
+    gen_open(&g, f, made_clock, 1000000000u);
+    gen_process(&g, 1, 4000001, 0, made_clock, 1000000000u);
+    gen_stream_begin(&s[0], 1, 4000001, 4000001, 0, made_clock);
+    make_stacks();
+    nodes = stacks[79];
+    for (uint64_t i = 0; i + 1 < events; i += 2) {
+        uint64_t r = next_random();
+        struct block *b = &live[r % LIVE];
+        uint32_t stack = stacks[(r >> 48) % 80];
+        if (b->address && make_free(b))
+            return 1;
+        if (many && i % 32 == 0) { /* two frames further in */
+            gen_node(&g, &s[0], nodes + 1, stack, 0x440000 + (i * 64 & 0xffff), 1, 0);
+            gen_node(&g, &s[0], nodes + 2, nodes + 1, 0x460000 + (i & 0xfff0), 1, 0);
+            stack = nodes += 2;
+        }
+        make_malloc(b, 16 + (r >> 32) % 257, stack);
+    }
+    gen_flush(&g, &s[0], 0);
+    gen_pair(&g, made_clock, 1000000000u + made_clock / 2);
+    gen_end(&g, 1, 4000001, made_clock, 1, 0);
+    for (size_t i = 0; i < CLASSES; i++)
+        free(freed[i].address);
+    return fclose(f) ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 4)
@@ -84,6 +155,8 @@ int main(int argc, char **argv)
         return 1;
     static char buffer[1 << 20];
     setvbuf(f, buffer, _IOFBF, sizeof buffer);
+    if (!strcmp(argv[1], "same") || !strcmp(argv[1], "stacks"))
+        return make_up(f, events, argv[1][1] == 't');
     uint64_t start_clock = __rdtsc(), start_ns = now_ns();
     gen_open(&g, f, start_clock, start_ns);
     gen_process(&g, 1, 4000001, 0, start_clock, start_ns);
