@@ -6,6 +6,7 @@
 
 #include "base/human.h"
 #include "cli/command.h"
+#include "cli/gate.h"
 #include "cli/heap_diff.h"
 #include "cli/heap_show.h"
 #include "cli/output.h"
@@ -20,6 +21,7 @@ struct heap_cli {
     uint64_t top;
     const char *why, *who, *fail_above, *recording, *output, *html;
     struct view_options view; /* of names */
+    struct gate_options gate;
 };
 
 #define AT(field) offsetof(struct heap_cli, field)
@@ -34,7 +36,8 @@ static const struct option_spec specs[] = {
      "print the way from a root to the block at this address"},
     {0, "who", OPTION_TEXT, AT(who), "ADDR", "print what refers to the block at this address"},
     {0, "fail-above", OPTION_TEXT, AT(fail_above), "unreachable=SIZE",
-     "exit 1 when unreachable blocks hold more than this, or cannot be known"},
+     "exit 1 when unreachable blocks hold more than this, 3 when that is not known"},
+    GATE_SPECS(struct heap_cli, gate),
     {'o', "output", OPTION_TEXT, AT(output), "FILE",
      "save the heap, too: sizes, references and types, no contents; FILE.mlh can be read anywhere",
      .completion = VALUE_FILE},
@@ -69,20 +72,22 @@ static bool parse_limit(const char *text, uint64_t *limit)
            human_parse_size(text + sizeof figure - 1, limit);
 }
 
-/* Says so, and returns true, when there is too much, or it cannot be known. */
-static bool exceeds(const struct command *self, const struct heap_facts *f, uint64_t limit)
+/* Says when there is too much, or that it cannot be known. Returns the exit status. */
+static int judge(const struct command *self, const struct heap_cli *cli, const struct heap_facts *f,
+                 uint64_t limit, const char *target)
 {
     char is[HUMAN_TEXT_BYTES], may[HUMAN_TEXT_BYTES], count[HUMAN_TEXT_BYTES];
-    if (!f->verified) {
-        command_warn(self, "--fail-above: how much is unreachable is not known: %s", f->reason);
-        return true;
-    }
-    if (f->unreachable_bytes <= limit)
-        return false;
-    command_warn(self, "unreachable: %s in %s blocks, more than %s",
-                 human_size(is, f->unreachable_bytes), human_count(count, f->unreachable_blocks),
-                 human_size(may, limit));
-    return true;
+    struct gate g = {.self = self, .options = &cli->gate};
+    const bool above = f->unreachable_bytes > limit;
+    human_size(may, limit);
+    if (!f->verified)
+        gate_judge(&g, GATE_UNKNOWN, cli->fail_above, NULL, 0,
+                   "unreachable: not known whether it is more than %s: %s", may, f->reason);
+    else
+        gate_judge(&g, above ? GATE_ABOVE : GATE_BELOW, cli->fail_above, NULL, 0,
+                   "unreachable: %s in %s blocks, %s than %s", human_size(is, f->unreachable_bytes),
+                   human_count(count, f->unreachable_blocks), above ? "more" : "not more", may);
+    return gate_finish(&g, target);
 }
 
 struct opened { /* the recording */
@@ -208,7 +213,7 @@ static int check(const struct command *self, const struct heap_cli *cli, int ope
     if (cli->diff && (asked || cli->by >= 0 || cli->leaks || cli->free || cli->recording ||
                       cli->output || cli->html))
         return command_usage(self, "--diff goes with -n, --json and --fail-above only");
-    return 0;
+    return gate_check(self, &cli->gate, cli->fail_above != NULL);
 }
 
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
@@ -230,7 +235,9 @@ static int run(const struct command *self, const void *options, char **operands,
         status = -1;
     if (!status)
         status = show(cli, h, &opened, address, operands, &err);
-    bool above = !status && cli->fail_above && exceeds(self, heap_facts(h), limit);
+    int judged = EXIT_DONE;
+    if (!status && cli->fail_above)
+        judged = judge(self, cli, heap_facts(h), limit, operands[operand_count - 1]);
     if (!status && !heap_facts(h)->verified)
         command_warn(self, "the heap could not be verified: %s", heap_facts(h)->reason);
     heap_free(h);
@@ -238,7 +245,7 @@ static int run(const struct command *self, const void *options, char **operands,
     if (status)
         return command_fail(self, &err);
     status = command_finish(self);
-    return status ? status : above ? EXIT_FAILED : EXIT_DONE;
+    return status ? status : judged;
 }
 
 static const struct heap_cli defaults = {.by = -1, .view = VIEW_DEFAULTS};

@@ -53,6 +53,11 @@ class Leaks(HeapTest):
         self.heap("--fail-above", f"unreachable={total}", p.pid)
         out = self.heap("--fail-above", f"unreachable={total - 1}", p.pid, status=1)
         self.assertRegex(out.stderr, "^mallow heap: unreachable: .* more than ")
+        report = os.path.join(self.folder, "junit.xml")
+        self.heap("--fail-above", "unreachable=0", "--junit", report, "--annotate", "github", p.pid, status=1)
+        with open(report, encoding="utf-8") as f:
+            self.assertIn('failures="1"', f.read())
+        self.heap("--junit", report, p.pid, status=2)
 
 
 class Ways(HeapTest):
@@ -425,8 +430,8 @@ sys.stdin.read()
         for name in ("unreachable_bytes", "unreachable_blocks", "unreachable"):
             self.assertNotIn(name, document)
         self.assertIn("NOT VERIFIED", self.heap(p.pid).stdout)
-        out = self.heap("--fail-above", "unreachable=1G", p.pid, status=1)
-        self.assertIn("not known", out.stderr)
+        out = self.heap("--fail-above", "unreachable=1G", p.pid, status=3)
+        self.assertRegex(out.stderr, r"(?m)^mallow heap: unreachable: not known whether it is more than 1\.0 GB: ")
 
 
 if __name__ == "__main__":
