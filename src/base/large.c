@@ -1,6 +1,8 @@
 /* large.c - see large.h. */
 #include "base/large.h"
 
+#include <malloc.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +10,25 @@
 
 #define LARGE_PAGE_BYTES ((size_t)2 << 20)
 
+/* glibc raises its threshold for blocks with mappings of their own to the size of each such block
+ * that is freed, up to 32 MB. The next arrays would lie in the heap, between the holes that smaller
+ * ones left. */
+static void keep_apart(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, (int)LARGE_PAGE_BYTES);
+    mallopt(M_TRIM_THRESHOLD, (int)(16 * LARGE_PAGE_BYTES));
+#endif
+}
+
 void *large_grow(void *old, size_t old_bytes, size_t new_bytes)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (new_bytes < 2 * LARGE_PAGE_BYTES)
         return realloc(old, new_bytes);
     if (new_bytes > SIZE_MAX / 2)
         return NULL;
+    pthread_once(&once, keep_apart);
     new_bytes = (new_bytes + LARGE_PAGE_BYTES - 1) & ~(LARGE_PAGE_BYTES - 1);
     void *p = aligned_alloc(LARGE_PAGE_BYTES, new_bytes);
     if (!p)

@@ -196,10 +196,10 @@ static uint32_t referrer_of(const struct graph *g, uint32_t block)
 
 /* The name of a block that is known by nothing better. */
 static uint32_t name_rest(struct types *y, const uint32_t *type, const struct walk *w,
-                          const struct graph *g, const struct roots *roots, uint32_t block)
+                          const struct graph *g, const struct roots *roots, uint32_t block,
+                          uint32_t referrer)
 {
     char size[HUMAN_TEXT_BYTES + 8], other[HUMAN_TEXT_BYTES + 8], name[NAME_ROOM];
-    uint32_t referrer = referrer_of(g, block);
     size_text(size, blocks_bytes(&w->blocks, block));
     if (!referrer) {
         snprintf(name, sizeof name, "(%s)", size);
@@ -253,7 +253,7 @@ int types_rest(struct types *y, uint32_t *type, const struct walk *w, const stru
         uint64_t hash = (size * 0x9e3779b97f4a7c15u) ^ (referrer * 0xc2b2ae3d27d4eb4fu);
         struct kept *k = &kept[hash >> 52];
         if (!k->type || k->size != size || k->referrer != referrer) {
-            *k = (struct kept){size, referrer, name_rest(y, type, w, g, roots, i)};
+            *k = (struct kept){size, referrer, name_rest(y, type, w, g, roots, i, n)};
             status = k->type ? 0 : -1;
         }
         type[i] = k->type;

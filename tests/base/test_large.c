@@ -1,4 +1,5 @@
 /* Arrays that grow into large pages keep what is in them. */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,8 +30,22 @@ static void test_grows(void **state)
     free(p);
 }
 
+/* What was freed does not make the next ones lie among smaller blocks. */
+static void test_apart(void **state)
+{
+    (void)state;
+#if defined __GLIBC__ && !defined __SANITIZE_ADDRESS__
+    for (size_t bytes = (size_t)4 << 20; bytes <= (size_t)32 << 20; bytes *= 2)
+        free(large_grow(NULL, 0, bytes));
+    size_t before = mallinfo2().hblks;
+    void *p = large_grow(NULL, 0, (size_t)4 << 20);
+    assert_int_equal(mallinfo2().hblks, before + 1);
+    free(p);
+#endif
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_grows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_grows), cmocka_unit_test(test_apart)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -335,6 +335,26 @@ class Saved(HeapTest):
             self.heap(*args, status=2)
 
 
+class Cost(HeapTest):
+    def peak(self, target):
+        """The peak resident size of `mallow heap`, in bytes, and what it said."""
+        with subprocess.Popen([os.environ["MALLOW"], "heap", "--json", str(target)], stdout=subprocess.PIPE) as p:
+            said = p.stdout.read()
+            _, status, usage = os.wait4(p.pid, 0)
+            p.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(p.returncode, 0)
+        return usage.ru_maxrss * 1024, json.loads(said)
+
+    @unittest.skipIf(os.environ.get("SANITIZE", "none") != "none", "sanitizers need memory of their own")
+    def test_memory(self):
+        """At most 100 bytes a block."""
+        few, _ = self.peak(self.start(tool("victim_leaks"), "1").pid)
+        many, document = self.peak(self.start(tool("victim_blocks"), os.path.join(self.folder, "t"), "1", "3000000", "small").pid)
+        self.assertGreater(document["blocks"], 1400000)
+        blocks = document["blocks"] + sum(a["free_blocks"] for a in document["arenas"])
+        self.assertLess(many - few, 100 * blocks)
+
+
 class Refusals(HeapTest):
     def test_usage(self):
         for args in (["--why", "zz", "1"], ["--why", "0x1", "--who", "0x1", "1"], ["--fail-above", "x=1", "1"],
