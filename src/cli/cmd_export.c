@@ -18,14 +18,14 @@ struct export_cli {
 
 #define AT(field) offsetof(struct export_cli, field)
 
-#define FORMATS "pprof|folded|speedscope|heaptrack|ctf|chrome|massif|sqlite|csv|mtrace"
+#define FORMATS "pprof|folded|speedscope|heaptrack|ctf|chrome|massif|sqlite|hdf5|series|csv|mtrace"
 
 static const struct option_spec specs[] = {
     {0, "format", OPTION_CHOICE, AT(format), FORMATS, "write this format (needed)"},
     {'o', "output", OPTION_TEXT, AT(output), "OUT",
-     "write to OUT instead of standard output; ctf makes a directory, sqlite a database, and both "
-     "need "
-     "this",
+     "write to OUT instead of standard output; ctf makes a directory, sqlite and hdf5 a file that "
+     "is "
+     "no stream: they need this",
      .completion = VALUE_FILE},
     {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
      "the figure, for formats that have one value a stack (default peak; speedscope: all of them)"},
@@ -120,6 +120,8 @@ const struct command command_export = {
         "  chrome      memory over time and marks, for chrome://tracing\n"
         "  massif      snapshots for ms_print\n"
         "  sqlite      a database of blocks and call sites\n"
+        "  hdf5        every event as columns of numbers, for h5dump, MATLAB and pandas\n"
+        "  series      RSS, address space, live heap and chunks by size over time, as CSV\n"
         "  csv         a line for each event\n"
         "  mtrace      every event as glibc's dj/malloc traces it, 64 bytes each\n"
         "\n"

@@ -2,11 +2,13 @@
  * time, threads as long as they lived, marks.
  *
  * Time is cut into slices of equal length, so the file is as large for a day as for a second. In
- * each the counter shows the most that was live. */
-#include <stdlib.h>
+ * each the counter shows the most that was live, and how much of it lay in chunks of which sizes.
+ */
 #include <string.h>
 
+#include "base/human.h"
 #include "export/job.h"
+#include "export/slices.h"
 #include "report/json.h"
 
 enum { SLICES = 4000 };
@@ -15,11 +17,8 @@ struct chrome {
     struct export_job *job;
     struct json j;
     const struct trace_image *image;
-    uint64_t *size;  /* by slot */
-    uint8_t *counts; /* by slot: 1 when it is part of the figures */
-    uint64_t start_ns, width_ns, slice_end_ns;
-    uint64_t live, live_most, blocks, calls;
-    uint64_t peak, peak_ns;
+    struct slices slices;
+    uint64_t shown[SLICE_CLASSES]; /* the last figure of each class of chunks */
 };
 
 /* Time is in microseconds, with three places. */
@@ -56,29 +55,34 @@ static void counter(struct chrome *c, const char *name, uint64_t ns, const char 
     c->job->result->samples++;
 }
 
-/* The slice is over. */
-static void close_slice(struct chrome *c)
+/* Chunks of a class, when there are others than at the last time. A counter of its own for each
+ * class: its name says how large they are, and what never was there takes no place. */
+static void chunk_counters(struct chrome *c, const struct slice *s)
 {
-    uint64_t at = c->slice_end_ns - c->width_ns;
-    counter(c, "live heap", at, "bytes", c->live_most, NULL, 0);
-    counter(c, "live blocks", at, "blocks", c->blocks, NULL, 0);
-    counter(c, "calls", at, "calls", c->calls, NULL, 0);
-    c->live_most = c->live;
-    c->calls = 0;
+    for (unsigned k = 0; k < SLICE_CLASSES; k++) {
+        char size[HUMAN_TEXT_BYTES], name[64];
+        if (s->chunk_bytes[k] == c->shown[k])
+            continue;
+        c->shown[k] = s->chunk_bytes[k];
+        if (k + 1 < SLICE_CLASSES)
+            snprintf(name, sizeof name, "chunks to %s", human_size(size, slice_class_bytes(k)));
+        else
+            snprintf(name, sizeof name, "chunks above %s",
+                     human_size(size, slice_class_bytes(k - 1)));
+        counter(c, name, s->start_ns, "bytes", s->chunk_bytes[k], NULL, 0);
+    }
 }
 
-static void come_to(struct chrome *c, uint64_t ns)
+/* The slice is over. One still slice says what all of a run would. */
+static void close_slice(void *arg, const struct slice *s)
 {
-    if (ns < c->slice_end_ns)
+    struct chrome *c = arg;
+    if (s->still)
         return;
-    close_slice(c);
-    uint64_t skip = (ns - c->slice_end_ns) / c->width_ns;
-    if (skip) { /* nothing happened in between: one slice says it */
-        c->slice_end_ns += c->width_ns;
-        close_slice(c);
-        skip--;
-    }
-    c->slice_end_ns += (skip + 1) * c->width_ns;
+    counter(c, "live heap", s->start_ns, "bytes", s->most_bytes, NULL, 0);
+    counter(c, "live blocks", s->start_ns, "blocks", s->live_blocks, NULL, 0);
+    counter(c, "calls", s->start_ns, "calls", s->calls, NULL, 0);
+    chunk_counters(c, s);
 }
 
 static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
@@ -86,34 +90,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
 {
     struct chrome *c = arg;
     (void)err;
-    for (size_t i = 0; i < b->n; i++) {
-        const uint32_t slot = b->slot[i];
-        if (f->f.to_ns && b->time_ns[i] >= f->f.to_ns)
-            continue;
-        if (b->time_ns[i] >= f->f.from_ns)
-            come_to(c, b->time_ns[i]);
-        c->calls += b->time_ns[i] >= f->f.from_ns && job_call_passes(f, b, i);
-        if (slot == TRACE_NO_SLOT)
-            continue;
-        if (b->kind[i] == TRACE_ALLOC) {
-            c->counts[slot] = job_call_passes(f, b, i);
-            if (!c->counts[slot])
-                continue;
-            c->size[slot] = b->size[i];
-            c->blocks++;
-            c->live += b->size[i];
-            if (c->live > c->live_most)
-                c->live_most = c->live;
-            if (c->live > c->peak && b->time_ns[i] >= f->f.from_ns) {
-                c->peak = c->live;
-                c->peak_ns = b->time_ns[i];
-            }
-        } else if (c->counts[slot]) {
-            c->counts[slot] = 0;
-            c->blocks--;
-            c->live -= c->size[slot];
-        }
-    }
+    slices_add(&c->slices, f, b);
     return 0;
 }
 
@@ -163,36 +140,29 @@ static int one_image(struct chrome *c, uint32_t index, struct error *err)
 {
     const struct trace_image *image = &trace_info(c->job->trace)->images[index];
     const struct report_options *o = c->job->options;
-    uint64_t end_ns = o->to_ns && o->to_ns < image->end_ns ? o->to_ns : image->end_ns;
+    struct slices *s = &c->slices;
     int status = -1;
     c->image = image;
-    c->start_ns = o->from_ns > image->start_ns ? o->from_ns : image->start_ns;
-    c->width_ns = end_ns > c->start_ns ? (end_ns - c->start_ns) / SLICES + 1 : 1;
-    c->slice_end_ns = c->start_ns + c->width_ns;
-    c->live = c->live_most = c->blocks = c->calls = c->peak = c->peak_ns = 0;
-    c->size = calloc((size_t)image->max_slots + 1, sizeof *c->size);
-    c->counts = calloc((size_t)image->max_slots + 1, 1);
+    memset(c->shown, 0, sizeof c->shown);
+    *s = (struct slices){.arg = c, .close = close_slice, .count = SLICES};
     struct names *names = names_new(c->job->symbols, image, err);
-    if (!c->size || !c->counts) {
-        error_memory_for(err, "live blocks");
-    } else if (names) {
+    if (names && !slices_begin(s, image, o, err)) {
         beside(c, o);
         status = job_events(c->job, index, names, batch, c, err);
-        close_slice(c);
-        if (c->peak) {
-            open_event(c, "i", "peak of live bytes", c->peak_ns, image->pid);
+        slices_end(s);
+        if (s->peak_bytes) {
+            open_event(c, "i", "peak of live bytes", s->peak_ns, image->pid);
             json_text(&c->j, "s", "p");
             json_open_object(&c->j, "args");
-            json_number(&c->j, "bytes", c->peak);
+            json_number(&c->j, "bytes", s->peak_bytes);
             json_close_object(&c->j);
             json_close_object(&c->j);
         }
-        counter(c, "live heap", end_ns, "bytes", c->live, NULL, 0);
-        counter(c, "live blocks", end_ns, "blocks", c->blocks, NULL, 0);
+        counter(c, "live heap", s->to_ns, "bytes", s->now.live_bytes, NULL, 0);
+        counter(c, "live blocks", s->to_ns, "blocks", s->now.live_blocks, NULL, 0);
     }
+    slices_release(s);
     names_free(names);
-    free(c->size);
-    free(c->counts);
     return status;
 }
 

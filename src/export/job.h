@@ -99,6 +99,8 @@ int export_csv(struct export_job *job, struct error *err);
 int export_chrome(struct export_job *job, struct error *err);
 int export_massif(struct export_job *job, struct error *err);
 int export_sqlite(struct export_job *job, struct error *err);
+int export_series(struct export_job *job, struct error *err);
+int export_hdf5(struct export_job *job, struct error *err);
 int export_mtrace(struct export_job *job, struct error *err);
 
 #endif

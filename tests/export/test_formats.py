@@ -295,6 +295,15 @@ class Chrome(unittest.TestCase):
         self.assertEqual(calls, p["events"] + p["reallocs"]["resized"])
 
 
+    def test_chunks(self):
+        """The last figures of all classes of chunks add up to the usable bytes that are live at the end."""
+        with open(made.export(made.single, "chrome"), encoding="utf-8") as f:
+            events = json.load(f)["traceEvents"]
+        last = {e["name"]: e["args"]["bytes"] for e in events if e["name"].startswith("chunks ")}
+        row = series(made.export(made.single, "series"))[-1]
+        self.assertEqual(sum(last.values()), sum(v for k, v in row.items() if k.startswith("chunk_bytes_")))
+        self.assertIn("chunks to 32 B", last)
+
     def test_model_of_tracerbench(self):
         """The events as a model of Chrome's traces that is not ours understands them."""
         environment = npm_environment(self, "@tracerbench/trace-model")
@@ -492,6 +501,142 @@ class Mtrace(unittest.TestCase):
         self.assertEqual(facts[0], facts[1])
 
 
+def series(path):
+    with open(path, encoding="utf-8", newline="") as f:
+        return [{k: int(v) if v else None for k, v in row.items()} for row in csv.DictReader(f, strict=True)]
+
+
+class Series(unittest.TestCase):
+    def test_rows(self):
+        for recording in (made.single, made.forked):
+            rows = series(made.export(recording, "series"))
+            for p in made.report(recording)["processes"]:
+                own = [r for r in rows if r["pid"] == p["pid"]]
+                self.assertGreater(len(own), 900)
+                self.assertLessEqual(len(own), 1000)
+                times = [r["time_ns"] for r in own]
+                self.assertEqual(times, sorted(set(times)))
+                self.assertEqual(max(r["most_ideal_rss_bytes"] for r in own), p["peak_live_bytes"])
+                self.assertEqual(own[-1]["ideal_rss_bytes"], p["end_live_bytes"])
+                self.assertEqual(own[-1]["live_blocks"], p["end_live_blocks"])
+                self.assertEqual(sum(r["calls"] for r in own), p["events"] + p["reallocs"]["resized"] + p["inherited_blocks"])
+                for r in own:
+                    self.assertEqual(sum(v for k, v in r.items() if re.match(r"chunks_", k)), r["live_blocks"])
+                    usable = sum(v for k, v in r.items() if re.match(r"chunk_bytes_", k))
+                    self.assertGreaterEqual(usable, r["ideal_rss_bytes"])
+                    if r["rss_bytes"] is not None:
+                        self.assertLess(0, r["rss_bytes"])
+                        self.assertLess(r["rss_bytes"], r["vmsize_bytes"])
+
+    def test_chunks_by_size(self):
+        """At the end: each class as the blocks that `dump` leaves live."""
+        rows = series(made.export(made.single, "series"))
+        live = {}
+        for line in run(MALLOW, "dump", "--json", made.single).splitlines():
+            e = json.loads(line)
+            if e["kind"] == "alloc":
+                live[e["slot"]] = e["usable_bytes"]
+            elif "slot" in e:
+                del live[e["slot"]]
+        want = {}
+        for usable in live.values():
+            to = 32
+            while to < usable:
+                to *= 2
+            want[f"chunks_to_{to}"] = want.get(f"chunks_to_{to}", 0) + 1
+        self.assertTrue(want)
+        self.assertEqual({k: v for k, v in rows[-1].items() if k.startswith("chunks_") and v}, want)
+
+    def test_range(self):
+        end = made.report(made.single)["processes"][0]["duration_ns"]
+        rows = series(made.export(made.single, "series", "--time", f"{end // 4}ns..{end // 2}ns"))
+        self.assertLessEqual(end // 4, rows[0]["time_ns"])
+        self.assertLessEqual(rows[-1]["time_ns"], end // 2 + 1)
+
+
+class Hdf5(unittest.TestCase):
+    def column(self, path, name, form):
+        """A dataset, as h5dump reads it."""
+        out = made.path("column.bin")
+        run("h5dump", "-d", name, "-b", "LE", "-o", out, path)
+        with open(out, "rb") as f:
+            data = f.read()
+        return [v for v, in struct.iter_unpack("<" + form, data)]
+
+    def words(self, path, name):
+        text = run("h5dump", "-y", "-w", "0", "-d", name, path).split("DATA {")[1]
+        return re.findall(r'"((?:[^"\\]|\\.)*)"', text)
+
+    def enumeration(self, path, name):
+        text = run("h5dump", "-y", "-w", "0", "-d", name, path)
+        return re.findall(r"[\w-]+", text.split("DATA {")[1])
+
+    def processes(self, recording, path):
+        listed = re.findall(r"(?m)^ group\s+(/process_\d+)$", run("h5dump", "-n", path))
+        self.assertEqual(len(listed), len(made.report(recording)["processes"]))
+        return {int(re.search(r"\(0\): (\d+)", run("h5dump", "-a", f"{g}/pid", path)).group(1)): g for g in listed}
+
+    def test_every_event(self):
+        for recording in (made.single, made.forked):
+            path = made.export(recording, "hdf5")
+            lines = [json.loads(line) for line in run(MALLOW, "dump", "--json", recording).splitlines()]
+            for pid, group in self.processes(recording, path).items():
+                events = [e for e in lines if e["pid"] == pid and "address" in e]
+                for name, form, key in (("time_ns", "Q", "time_ns"), ("size_bytes", "Q", "size_bytes"),
+                                        ("usable_bytes", "Q", "usable_bytes"), ("stack", "I", "stack")):
+                    self.assertEqual(self.column(path, f"{group}/events/{name}", form),
+                                     [e.get(key, 0) for e in events], name)
+                self.assertEqual(self.column(path, f"{group}/events/address", "Q"), [int(e["address"], 16) for e in events])
+                self.assertEqual(self.column(path, f"{group}/events/slot", "I"), [e.get("slot", 0xffffffff) for e in events])
+                for name in ("kind", "call"):
+                    got = self.enumeration(path, f"{group}/events/{name}")
+                    if name == "call":
+                        got = [word.removesuffix("-old") for word in got]
+                    self.assertEqual(got, [e[name] if name == "kind" else e.get("call", "none") for e in events])
+                tids = self.column(path, f"{group}/threads/tid", "I")
+                self.assertEqual([tids[t] for t in self.column(path, f"{group}/events/thread", "I")],
+                                 [e["tid"] for e in events])
+
+    def test_names_of_stacks(self):
+        path = made.export(made.single, "hdf5")
+        names = self.words(path, "/process_0/names/function")
+        frames = {}
+        for stack, name in zip(self.column(path, "/process_0/frames/stack", "I"), self.column(path, "/process_0/frames/name", "I")):
+            frames.setdefault(stack, []).append(names[name])
+        parents = self.column(path, "/process_0/stacks/parent", "I")
+        checked = 0
+        for line in run(MALLOW, "dump", "--json", "--names", made.single).splitlines():
+            e = json.loads(line)
+            if e.get("stack"):
+                stack, have = e["stack"], []
+                while stack:
+                    have += frames[stack]
+                    stack = parents[stack]
+                self.assertEqual(have, e["frames"])
+                checked += 1
+        self.assertGreater(checked, 700)
+
+    def test_series(self):
+        path = made.export(made.single, "hdf5")
+        rows = series(made.export(made.single, "series"))
+        for name in ("time_ns", "live_blocks", "ideal_rss_bytes", "rss_bytes", "vmsize_bytes"):
+            self.assertEqual(self.column(path, f"/process_0/series/{name}", "Q"), [r[name] or 0 for r in rows])
+        bounds = self.column(path, "/process_0/chunk_sizes/to_bytes", "Q")
+        chunks = self.column(path, "/process_0/series/chunks", "Q")
+        self.assertEqual(len(chunks), len(bounds) * len(rows))
+        self.assertEqual(dict(zip(bounds, chunks[-len(bounds):]))[32], rows[-1]["chunks_to_32"])
+        for name in ("rss_bytes", "vmsize_bytes"):
+            measured = self.column(path, f"/process_0/resident/{name}", "Q")
+            if measured:
+                self.assertEqual(rows[-1][name], measured[-1])
+
+    def test_failures(self):
+        self.assertIn("-o OUT", run(MALLOW, "export", "--format", "hdf5", made.single, status=2))
+        said = run(MALLOW, "export", "--format", "hdf5", "-o", made.path("none/x.h5"), made.single, status=1)
+        self.assertIn("none/x.h5", said)
+        self.assertIn("No such file", said)
+
+
 class Any(unittest.TestCase):
     """What holds for all formats."""
 
@@ -513,10 +658,10 @@ class Any(unittest.TestCase):
 
 
 CLASSES = {"pprof": Pprof, "folded": Folded, "speedscope": Speedscope, "heaptrack": Heaptrack, "ctf": Ctf,
-           "chrome": Chrome, "massif": Massif, "sqlite": Sqlite, "csv": Csv, "mtrace": Mtrace, "any": Any}
+           "chrome": Chrome, "massif": Massif, "sqlite": Sqlite, "csv": Csv, "mtrace": Mtrace, "series": Series, "hdf5": Hdf5, "any": Any}
 NEEDS = {"pprof": ("go", "golang-go"), "heaptrack": ("heaptrack_print", "heaptrack"),
          "ctf": ("babeltrace2", "babeltrace2"), "massif": ("ms_print", "valgrind"),
-         "sqlite": ("sqlite3", "sqlite3")}
+         "sqlite": ("sqlite3", "sqlite3"), "hdf5": ("h5dump", "hdf5-tools")}
 
 if __name__ == "__main__":
     if FORMAT in NEEDS:

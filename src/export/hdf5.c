@@ -1,0 +1,393 @@
+/* hdf5.c - a recording as an HDF5 file: each event as a row of numbers, and beside them what they
+ * refer to. A group for each process, in it a group for each table, in it a dataset for each
+ * column.
+ *
+ * The file is made under another name and renamed when it is complete. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "export/hdf5_library.h"
+#include "export/hdf5_table.h"
+#include "export/job.h"
+#include "export/slices.h"
+
+enum { SLICES = 1000 };
+
+struct hdf5_out {
+    struct export_job *job;
+    hdf5_id file, process; /* the group of the process */
+    hdf5_id calls, kinds;  /* enumerations */
+    const struct trace_image *image;
+    struct names *names;
+    struct slices slices;
+    struct hdf5_table events, series;
+    bool failed;
+};
+
+static int complain(const struct hdf5_out *o, struct error *err)
+{
+    return error_set(err, ERROR_FORMAT, "cannot write the HDF5 file %s: %s", o->job->output,
+                     *hdf5_failure() ? hdf5_failure() : "out of memory");
+}
+
+/* --- tables beside the events --- */
+
+static void put_threads(struct hdf5_out *o)
+{
+    static const struct hdf5_column columns[] = {{"tid", HDF5_U32},
+                                                 {"name", HDF5_TEXT},
+                                                 {"start_ns", HDF5_U64},
+                                                 {"end_ns", HDF5_U64},
+                                                 {"calls", HDF5_U64}};
+    struct hdf5_table t;
+    hdf5_table_open(&t, o->process, "threads", columns, 5, o->image->thread_count);
+    for (uint32_t i = 0; i < o->image->thread_count; i++) {
+        const struct trace_thread *thread = &o->image->threads[i];
+        hdf5_put(&t, 0, thread->tid);
+        hdf5_put_text(&t, 1, thread->name);
+        hdf5_put(&t, 2, thread->start_ns);
+        hdf5_put(&t, 3, thread->end_ns);
+        hdf5_put(&t, 4, thread->calls);
+        hdf5_next(&t);
+    }
+    o->failed |= !hdf5_table_close(&t);
+}
+
+static bool in_range(const struct hdf5_out *o, uint64_t ns)
+{
+    const struct report_options *r = o->job->options;
+    return ns >= r->from_ns && (!r->to_ns || ns < r->to_ns);
+}
+
+static void put_resident(struct hdf5_out *o)
+{
+    static const struct hdf5_column columns[] = {{"time_ns", HDF5_U64},
+                                                 {"vmsize_bytes", HDF5_U64},
+                                                 {"rss_bytes", HDF5_U64},
+                                                 {"shared_bytes", HDF5_U64}};
+    struct hdf5_table t;
+    hdf5_table_open(&t, o->process, "resident", columns, 4, o->image->resident_count);
+    for (uint32_t i = 0; i < o->image->resident_count; i++) {
+        const struct mlw_resident *r = &o->image->resident[i];
+        if (!in_range(o, r->clock))
+            continue;
+        hdf5_put(&t, 0, r->clock);
+        hdf5_put(&t, 1, r->vmsize);
+        hdf5_put(&t, 2, r->rss);
+        hdf5_put(&t, 3, r->rss_shared);
+        hdf5_next(&t);
+    }
+    o->failed |= !hdf5_table_close(&t);
+}
+
+static void put_marks(struct hdf5_out *o)
+{
+    static const struct hdf5_column columns[] = {
+        {"time_ns", HDF5_U64}, {"thread", HDF5_U32}, {"label", HDF5_TEXT}};
+    struct hdf5_table t;
+    hdf5_table_open(&t, o->process, "marks", columns, 3, o->image->note_count);
+    for (uint32_t i = 0; i < o->image->note_count; i++) {
+        const struct trace_event_note *n = &o->image->event_notes[i];
+        if (n->control || !in_range(o, n->time_ns))
+            continue;
+        hdf5_put(&t, 0, n->time_ns);
+        hdf5_put(&t, 1, n->thread);
+        hdf5_put_text(&t, 2, n->label);
+        hdf5_next(&t);
+    }
+    o->failed |= !hdf5_table_close(&t);
+}
+
+/* Rows stand by the number of the stack; the first is of none. */
+static void put_stacks(struct hdf5_out *o)
+{
+    static const struct hdf5_column columns[] = {
+        {"parent", HDF5_U32}, {"address", HDF5_U64}, {"module", HDF5_TEXT}};
+    static const struct hdf5_column frame_columns[] = {{"stack", HDF5_U32}, {"name", HDF5_U32}};
+    const struct trace_image *image = o->image;
+    struct hdf5_table t, frames;
+    hdf5_table_open(&t, o->process, "stacks", columns, 3, image->stacks);
+    hdf5_table_open(&frames, o->process, "frames", frame_columns, 2, image->stacks);
+    hdf5_next(&t);
+    for (uint32_t i = 1; i <= image->stacks; i++) {
+        const struct trace_frame_node *node = &image->nodes[i];
+        const uint32_t *ids;
+        const size_t n = names_of(o->names, i, &ids);
+        hdf5_put(&t, 0, node->parent);
+        hdf5_put(&t, 1, node->pc);
+        hdf5_put_text(&t, 2,
+                      node->module && node->module <= image->module_count
+                          ? image->modules[node->module - 1].path
+                          : NULL);
+        hdf5_next(&t);
+        for (size_t k = 0; k < n; k++) {
+            hdf5_put(&frames, 0, i);
+            hdf5_put(&frames, 1, ids[k]);
+            hdf5_next(&frames);
+        }
+    }
+    o->failed |= !hdf5_table_close(&t);
+    o->failed |= !hdf5_table_close(&frames);
+}
+
+/* After put_stacks, which asks for all of them. */
+static void put_names(struct hdf5_out *o)
+{
+    static const struct hdf5_column columns[] = {{"function", HDF5_TEXT},
+                                                 {"file", HDF5_TEXT},
+                                                 {"line", HDF5_U32},
+                                                 {"module", HDF5_TEXT},
+                                                 {"inlined", HDF5_U8}};
+    struct hdf5_table t;
+    const uint32_t n = names_count(o->names);
+    hdf5_table_open(&t, o->process, "names", columns, 5, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct name_frame *f = names_frame(o->names, i);
+        hdf5_put_text(&t, 0, f->function);
+        hdf5_put_text(&t, 1, f->file);
+        hdf5_put(&t, 2, f->line);
+        hdf5_put_text(&t, 3, f->module);
+        hdf5_put(&t, 4, f->inlined);
+        hdf5_next(&t);
+    }
+    o->failed |= !hdf5_table_close(&t);
+}
+
+/* --- events and slices --- */
+
+enum {
+    TIME,
+    THREAD,
+    CALL,
+    KIND,
+    ADDRESS,
+    SIZE,
+    USABLE,
+    SLOT,
+    ARGUMENT,
+    PATH,
+    STACK,
+    EVENT_COLUMNS
+};
+
+static void open_events(struct hdf5_out *o)
+{
+    const struct hdf5_column columns[EVENT_COLUMNS] = {[TIME] = {"time_ns", HDF5_U64},
+                                                       [THREAD] = {"thread", HDF5_U32},
+                                                       [CALL] = {"call", HDF5_U8, 1, o->calls},
+                                                       [KIND] = {"kind", HDF5_U8, 1, o->kinds},
+                                                       [ADDRESS] = {"address", HDF5_U64},
+                                                       [SIZE] = {"size_bytes", HDF5_U64},
+                                                       [USABLE] = {"usable_bytes", HDF5_U64},
+                                                       [SLOT] = {"slot", HDF5_U32},
+                                                       [ARGUMENT] = {"argument", HDF5_U64},
+                                                       [PATH] = {"path", HDF5_U8},
+                                                       [STACK] = {"stack", HDF5_U32}};
+    hdf5_table_open(&o->events, o->process, "events", columns, EVENT_COLUMNS, o->image->events);
+}
+
+static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                 struct error *err)
+{
+    struct hdf5_out *o = arg;
+    struct hdf5_table *t = &o->events;
+    slices_add(&o->slices, f, b);
+    for (size_t i = 0; i < b->n; i++) {
+        if (!job_event_passes(f, b, i))
+            continue;
+        hdf5_put(t, TIME, b->time_ns[i]);
+        hdf5_put(t, THREAD, b->thread[i]);
+        hdf5_put(t, CALL, *report_event_name(b->op[i]) == '?' ? 0 : b->op[i]);
+        hdf5_put(t, KIND, b->kind[i]);
+        hdf5_put(t, ADDRESS, b->address[i]);
+        hdf5_put(t, SIZE, b->size[i]);
+        hdf5_put(t, USABLE, b->kind[i] == TRACE_ALLOC ? b->usable[i] : 0);
+        hdf5_put(t, SLOT, b->slot[i]);
+        hdf5_put(t, ARGUMENT, b->argument[i]);
+        hdf5_put(t, PATH, b->path[i]);
+        hdf5_put(t, STACK, b->stack[i]);
+        hdf5_next(t);
+        o->job->result->samples++;
+    }
+    return t->failed ? complain(o, err) : 0;
+}
+
+static void close_slice(void *arg, const struct slice *s)
+{
+    struct hdf5_out *o = arg;
+    struct hdf5_table *t = &o->series;
+    const uint64_t values[] = {s->end_ns < o->slices.to_ns ? s->end_ns : o->slices.to_ns,
+                               s->calls,
+                               s->live_blocks,
+                               s->live_bytes,
+                               s->most_bytes,
+                               s->rss_bytes,
+                               s->vmsize_bytes};
+    for (unsigned i = 0; i < 7; i++)
+        hdf5_put(t, i, values[i]);
+    hdf5_put_all(t, 7, s->chunks);
+    hdf5_put_all(t, 8, s->chunk_bytes);
+    hdf5_next(t);
+}
+
+static void open_series(struct hdf5_out *o)
+{
+    static const struct hdf5_column columns[] = {{"time_ns", HDF5_U64},
+                                                 {"calls", HDF5_U64},
+                                                 {"live_blocks", HDF5_U64},
+                                                 {"ideal_rss_bytes", HDF5_U64},
+                                                 {"most_ideal_rss_bytes", HDF5_U64},
+                                                 {"rss_bytes", HDF5_U64},
+                                                 {"vmsize_bytes", HDF5_U64},
+                                                 {"chunks", HDF5_U64, SLICE_CLASSES},
+                                                 {"chunk_bytes", HDF5_U64, SLICE_CLASSES}};
+    static const struct hdf5_column bounds[] = {{"to_bytes", HDF5_U64}};
+    struct hdf5_table t;
+    hdf5_table_open(&t, o->process, "chunk_sizes", bounds, 1, SLICE_CLASSES);
+    for (unsigned k = 0; k < SLICE_CLASSES; k++) {
+        hdf5_put(&t, 0, slice_class_bytes(k));
+        hdf5_next(&t);
+    }
+    o->failed |= !hdf5_table_close(&t);
+    hdf5_table_open(&o->series, o->process, "series", columns, 9, SLICES);
+}
+
+static int put_events(struct hdf5_out *o, uint32_t index, struct error *err)
+{
+    open_events(o);
+    open_series(o);
+    o->slices = (struct slices){.arg = o, .close = close_slice, .count = SLICES};
+    int status = slices_begin(&o->slices, o->image, o->job->options, err);
+    if (!status)
+        status = job_events(o->job, index, o->names, batch, o, err);
+    if (!status)
+        slices_end(&o->slices);
+    slices_release(&o->slices);
+    o->failed |= !hdf5_table_close(&o->events);
+    o->failed |= !hdf5_table_close(&o->series);
+    return status;
+}
+
+static void put_process(struct hdf5_out *o)
+{
+    const struct trace_image *m = o->image;
+    struct buffer command = {0};
+    for (const char *const *arg = m->command; arg && *arg; arg++) {
+        buffer_append_text(&command, arg == m->command ? "" : " ");
+        buffer_append_text(&command, *arg);
+    }
+    hdf5_attribute(o->process, "pid", m->pid);
+    hdf5_attribute(o->process, "ppid", m->ppid);
+    hdf5_attribute_text(o->process, "command", buffer_text(&command));
+    hdf5_attribute_text(o->process, "exe", m->exe);
+    hdf5_attribute_text(o->process, "allocator", m->allocator);
+    hdf5_attribute(o->process, "start_ns", m->start_ns);
+    hdf5_attribute(o->process, "end_ns", m->end_ns);
+    hdf5_attribute(o->process, "lost_calls", m->lost_calls);
+    buffer_release(&command);
+}
+
+static int one_image(struct hdf5_out *o, uint32_t index, struct error *err)
+{
+    char name[32];
+    o->image = &trace_info(o->job->trace)->images[index];
+    snprintf(name, sizeof name, "process_%u", index);
+    o->process = hdf5.Gcreate2(o->file, name, HDF5_DEFAULT, HDF5_DEFAULT, HDF5_DEFAULT);
+    if (hdf5_bad(o->process))
+        return complain(o, err);
+    o->names = names_new(o->job->symbols, o->image, err);
+    int status = o->names ? 0 : -1;
+    if (!status) {
+        put_process(o);
+        put_threads(o);
+        put_resident(o);
+        put_marks(o);
+        put_stacks(o);
+        put_names(o);
+        status = put_events(o, index, err);
+        if (!status && names_failed(o->names))
+            status = error_memory_for(err, "names");
+    }
+    names_free(o->names);
+    hdf5.Gclose(o->process);
+    return status || (!o->failed && !*hdf5_failure()) ? status : complain(o, err);
+}
+
+/* --- the file --- */
+
+/* An enumeration; numbers without a meaning are not in it. */
+static hdf5_id names_of_values(const char *(*name)(unsigned), unsigned count)
+{
+    const hdf5_id type = hdf5.Tenum_create(hdf5.u8);
+    for (unsigned i = 0; i < count && type >= 0; i++) {
+        const uint8_t value = (uint8_t)i;
+        if (*name(i) != '?')
+            hdf5_bad(hdf5.Tenum_insert(type, name(i), &value));
+    }
+    hdf5_bad(type);
+    return type;
+}
+
+static const char *call_name(unsigned op) { return op ? report_event_name(op) : "none"; }
+
+static int fill(struct hdf5_out *o, struct error *err)
+{
+    const struct trace_info *info = trace_info(o->job->trace);
+    int status = 0;
+    o->calls = names_of_values(call_name, MLW_OP_COUNT);
+    o->kinds = names_of_values(report_kind_name, TRACE_OTHER + 1);
+    hdf5_attribute_text(o->file, "exporter", "mallow " MALLOW_VERSION);
+    hdf5_attribute_text(o->file, "recording", o->job->recording);
+    hdf5_attribute_text(o->file, "host", info->host);
+    hdf5_attribute(o->file, "start_realtime_ns", info->start_realtime_ns);
+    if (*hdf5_failure())
+        status = complain(o, err);
+    for (uint32_t i = 0; i < info->image_count && !status; i++)
+        if (job_has(o->job, &info->images[i]))
+            status = one_image(o, i, err);
+    if (o->calls >= 0)
+        hdf5.Tclose(o->calls);
+    if (o->kinds >= 0)
+        hdf5.Tclose(o->kinds);
+    return status;
+}
+
+int export_hdf5(struct export_job *job, struct error *err)
+{
+    struct hdf5_out *o = calloc(1, sizeof *o);
+    const char *why = hdf5_load();
+    struct buffer path = {0};
+    int status = -1;
+    if (why) {
+        free(o);
+        return error_set(err, ERROR_FORMAT,
+                         "cannot load libhdf5: %s (on Debian, hdf5-tools has it)", why);
+    }
+    buffer_printf(&path, "%s.%d.part", job->output, (int)getpid());
+    if (!o || buffer_failed(&path)) {
+        buffer_release(&path);
+        free(o);
+        return error_memory(err);
+    }
+    const char *part = buffer_text(&path);
+    o->job = job;
+    unlink(part);
+    o->file = hdf5.Fcreate(part, HDF5_NEW_FILE, HDF5_DEFAULT, HDF5_DEFAULT);
+    if (hdf5_bad(o->file)) {
+        complain(o, err);
+    } else {
+        status = fill(o, err);
+        if (hdf5_bad(hdf5.Fclose(o->file)) && !status)
+            status = complain(o, err);
+    }
+    if (!status && rename(part, job->output))
+        status = error_system(err, "cannot name the file %s", job->output);
+    if (status)
+        unlink(part);
+    buffer_release(&path);
+    free(o);
+    return status;
+}
