@@ -2,6 +2,7 @@
  * the chunks by size, in a thousand slices. */
 #include <inttypes.h>
 
+#include "base/text.h"
 #include "export/job.h"
 #include "export/slices.h"
 
@@ -17,7 +18,7 @@ static void put_measured(FILE *out, bool measured, uint64_t v)
 {
     fputc(',', out);
     if (measured)
-        fprintf(out, "%" PRIu64, v);
+        text_printf(out, "%" PRIu64, v);
 }
 
 static void close_slice(void *arg, const struct slice *s)
@@ -25,14 +26,14 @@ static void close_slice(void *arg, const struct slice *s)
     struct series_out *o = arg;
     FILE *out = o->job->out;
     const uint64_t at_ns = s->end_ns < o->slices.to_ns ? s->end_ns : o->slices.to_ns;
-    fprintf(out, "%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, at_ns,
-            o->image->pid, s->calls, s->live_blocks, s->live_bytes, s->most_bytes);
+    text_printf(out, "%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, at_ns,
+                o->image->pid, s->calls, s->live_blocks, s->live_bytes, s->most_bytes);
     put_measured(out, s->measured, s->rss_bytes);
     put_measured(out, s->measured, s->vmsize_bytes);
     for (unsigned k = 0; k < SLICE_CLASSES; k++)
-        fprintf(out, ",%" PRIu64, s->chunks[k]);
+        text_printf(out, ",%" PRIu64, s->chunks[k]);
     for (unsigned k = 0; k < SLICE_CLASSES; k++)
-        fprintf(out, ",%" PRIu64, s->chunk_bytes[k]);
+        text_printf(out, ",%" PRIu64, s->chunk_bytes[k]);
     fputc('\n', out);
     o->job->result->samples++;
 }
@@ -49,8 +50,8 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
 static void put_classes(FILE *out, const char *what)
 {
     for (unsigned k = 0; k + 1 < SLICE_CLASSES; k++)
-        fprintf(out, ",%s_to_%" PRIu64, what, slice_class_bytes(k));
-    fprintf(out, ",%s_above", what);
+        text_printf(out, ",%s_to_%" PRIu64, what, slice_class_bytes(k));
+    text_printf(out, ",%s_above", what);
 }
 
 int export_series(struct export_job *job, struct error *err)

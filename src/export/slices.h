@@ -1,5 +1,5 @@
-/* slices.h - a process over time in slices of equal length: what was live, in chunks of which
- * sizes, and what the kernel said of the resident size.
+/* slices.h - a process over time in slices of equal length: live bytes, chunks by size, and the
+ * resident size that the kernel measured.
  *
  * Owns: the figures of the slice that is open, for one image. Single-threaded. */
 #ifndef MALLOW_EXPORT_SLICES_H
