@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../tests/trace/every.h"
-#include "trace/sealed.h"
+#include "trace/sealed/sealed.h"
 #include "trace/trace.h"
 #include "trust/place.h"
 

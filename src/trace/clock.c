@@ -1,4 +1,5 @@
 #include "clock.h"
+#include "raw/raw.h"
 
 #include <time.h>
 

@@ -4,7 +4,10 @@
 #ifndef MALLOW_TRACE_CLOCK_H
 #define MALLOW_TRACE_CLOCK_H
 
-#include "raw.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct raw;
 
 struct timebase {
     uint64_t origin;  /* clock at time 0 */

@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cursor.h"
-#include "raw.h"
-#include "recover.h"
-#include "seal.h"
-#include "store.h"
+#include "trace/raw/raw.h"
+#include "trace/raw/recover.h"
+#include "trace/seal/seal.h"
+#include "trace/sealed/cursor.h"
+#include "trace/sealed/store.h"
 #include "trust/file.h"
 #include "trust/place.h"
 

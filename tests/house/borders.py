@@ -47,7 +47,8 @@ OWNS = {
                "`arenas/`: the state of glibc's arenas",
     "base": "errors, buffers, large arrays, human units, `/proc`, text on its way to a terminal",
     "trust": "what another user can influence: whether to believe, open, create, replace or remove it",
-    "trace": "the file: reading both forms, repairing, merging, sealing",
+    "trace": "the file. `raw/`: chunks, recovering, merging. `seal/`: from the raw form to the sealed. `sealed/`: columns, "
+             "reading and repairing them",
     "symbol": "addresses to names, with inlined frames; demangling",
     "model": "batches of events into live blocks, stacks, time",
     "analyse": "the questions that a report answers",

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "every.h"
-#include "trace/raw.h"
-#include "trace/seal.h"
+#include "trace/raw/raw.h"
+#include "trace/seal/seal.h"
 #include "trace/trace.h"
 #include "trust/place.h"
 

@@ -4,7 +4,7 @@
 
 #include "format/chunk.h"
 #include "fuzz.h"
-#include "trace/sealed.h"
+#include "trace/sealed/sealed.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {

@@ -12,7 +12,7 @@
 
 #include "every.h"
 #include "gen.h"
-#include "trace/sealed.h"
+#include "trace/sealed/sealed.h"
 #include "trace/trace.h"
 
 static char path[64];

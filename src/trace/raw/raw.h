@@ -3,13 +3,13 @@
  *
  * Owns: finding chunks among damage, choosing among copies, the facts of the images. Refuses: to
  * decode rows (merge.h does). Memory: 32 bytes a chunk, and the facts. One thread. */
-#ifndef MALLOW_TRACE_RAW_H
-#define MALLOW_TRACE_RAW_H
+#ifndef MALLOW_TRACE_RAW_RAW_H
+#define MALLOW_TRACE_RAW_RAW_H
 
 #include "base/error.h"
-#include "bytes.h"
 #include "format/chunk.h"
 #include "kernel.h"
+#include "trace/bytes.h"
 
 /* An event chunk. In the final order: by image, thread, lane, sequence. */
 struct raw_chunk {

@@ -1,9 +1,9 @@
 /* seal.h - from an indexed raw recording to a sealed file. */
-#ifndef MALLOW_TRACE_SEAL_H
-#define MALLOW_TRACE_SEAL_H
+#ifndef MALLOW_TRACE_SEAL_SEAL_H
+#define MALLOW_TRACE_SEAL_SEAL_H
 
-#include "raw.h"
-#include "trace.h"
+#include "trace/raw/raw.h"
+#include "trace/trace.h"
 #include "trust/place.h"
 
 struct seal_how {

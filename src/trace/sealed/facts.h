@@ -2,11 +2,11 @@
  *
  * Owns: the streams of FILE, END, IMAGE, EARLY and NODES sections, written from and read into the
  * structs of trace.h. */
-#ifndef MALLOW_TRACE_FACTS_H
-#define MALLOW_TRACE_FACTS_H
+#ifndef MALLOW_TRACE_SEALED_FACTS_H
+#define MALLOW_TRACE_SEALED_FACTS_H
 
 #include "sealed.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 enum seal_fact {
     SEAL_FACT_FILE = 1,  /* of FILE and END: varints and texts */

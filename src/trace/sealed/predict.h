@@ -3,8 +3,8 @@
  * Owns: the state that the writer and the reader of an address column keep alike. Tuned to an
  * allocator that reuses by size class, last in first out, and else cuts from the end of what it cut
  * last; with any other allocator it guesses badly and costs bytes, never truth. */
-#ifndef MALLOW_TRACE_PREDICT_H
-#define MALLOW_TRACE_PREDICT_H
+#ifndef MALLOW_TRACE_SEALED_PREDICT_H
+#define MALLOW_TRACE_SEALED_PREDICT_H
 
 #include <stdint.h>
 #include <string.h>

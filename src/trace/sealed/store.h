@@ -2,8 +2,8 @@
  *
  * Owns: finding the sections of a file (whole, torn or damaged) and the structs that
  * trace_info() hands out. Damaged sections are counted, never fatal, unless nothing is left. */
-#ifndef MALLOW_TRACE_STORE_H
-#define MALLOW_TRACE_STORE_H
+#ifndef MALLOW_TRACE_SEALED_STORE_H
+#define MALLOW_TRACE_SEALED_STORE_H
 
 #include "block.h"
 #include "facts.h"

@@ -5,8 +5,8 @@
  * read as chunks marked MLW_CHUNK_RECOVERED. Only files named /dev/shm/mallow-* are looked at that
  * belong to the owner of the recording and say themselves that they were written for this very
  * file: what a file names is no reason to touch any other. */
-#ifndef MALLOW_TRACE_RECOVER_H
-#define MALLOW_TRACE_RECOVER_H
+#ifndef MALLOW_TRACE_RAW_RECOVER_H
+#define MALLOW_TRACE_RAW_RECOVER_H
 
 #include "raw.h"
 

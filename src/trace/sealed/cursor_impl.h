@@ -1,12 +1,12 @@
 /* cursor_impl.h - what the parts of the reader of one image share: cursor.c turns the columns of a
  * block into batches, cursor_block.c reads them. No other file includes it. One thread a cursor. */
-#ifndef MALLOW_TRACE_CURSOR_IMPL_H
-#define MALLOW_TRACE_CURSOR_IMPL_H
+#ifndef MALLOW_TRACE_SEALED_CURSOR_IMPL_H
+#define MALLOW_TRACE_SEALED_CURSOR_IMPL_H
 
 #include "cursor.h"
 
-#include "clock.h"
 #include "numbers.h"
+#include "trace/clock.h"
 
 #define BATCH 4096u
 #define SPARE (BATCH + 16) /* entries below and above the stack that a bad block may touch */

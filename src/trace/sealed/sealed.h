@@ -4,13 +4,13 @@
  * one. Refuses: to know what the streams mean (block.h, facts.h). A section stands alone: a reader
  * that finds its magic, with a sound header, can read it; a damaged one loses only itself. All
  * numbers are little-endian. One thread for each writer or reader. */
-#ifndef MALLOW_TRACE_SEALED_H
-#define MALLOW_TRACE_SEALED_H
+#ifndef MALLOW_TRACE_SEALED_SEALED_H
+#define MALLOW_TRACE_SEALED_SEALED_H
 
 #include <zstd.h>
 
 #include "base/error.h"
-#include "bytes.h"
+#include "trace/bytes.h"
 
 #define SEAL_MAGIC        0x31534c4du /* "MLS1" */
 #define SEAL_VERSION      1u

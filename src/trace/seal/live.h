@@ -3,8 +3,8 @@
  * Owns: the rule of slots, which the reader mirrors: a released slot goes on top of a stack of free
  * ones; a new block takes the top, or, when there is none, the lowest slot never used. Memory:
  * about 80 bytes a slot, in large pages. One thread. */
-#ifndef MALLOW_TRACE_LIVE_H
-#define MALLOW_TRACE_LIVE_H
+#ifndef MALLOW_TRACE_SEAL_LIVE_H
+#define MALLOW_TRACE_SEAL_LIVE_H
 
 #include <stdbool.h>
 #include <stddef.h>

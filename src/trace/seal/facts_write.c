@@ -1,4 +1,4 @@
-#include "facts.h"
+#include "trace/sealed/facts.h"
 #include "format/row.h"
 
 static void put_text(struct bytes *b, const char *t) { bytes_put_text(b, t, t ? strlen(t) : 0); }

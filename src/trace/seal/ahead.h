@@ -3,12 +3,12 @@
  * Owns: a short queue of rows between the merge and what each of them means, so that the memory
  * which they need is on its way, and so that a call can be judged by what comes behind it. One
  * thread. */
-#ifndef MALLOW_TRACE_AHEAD_H
-#define MALLOW_TRACE_AHEAD_H
+#ifndef MALLOW_TRACE_SEAL_AHEAD_H
+#define MALLOW_TRACE_SEAL_AHEAD_H
 
-#include "clock.h"
 #include "live.h"
-#include "merge.h"
+#include "trace/clock.h"
+#include "trace/raw/merge.h"
 
 struct ahead_row {
     struct merge_row r;

@@ -2,8 +2,8 @@
  *
  * A column of n numbers is `width` byte planes (plane b holds bits 8b..8b+7 of every number) and,
  * for the few that do not fit, patches. No streams at all: every number is 0. */
-#ifndef MALLOW_TRACE_NUMBERS_H
-#define MALLOW_TRACE_NUMBERS_H
+#ifndef MALLOW_TRACE_SEALED_NUMBERS_H
+#define MALLOW_TRACE_SEALED_NUMBERS_H
 
 #include "sealed.h"
 

@@ -2,11 +2,11 @@
  *
  * Owns: reading the records of KERNEL chunks, and which image each belongs to. Memory: 32 bytes a
  * fault, 48 to 56 bytes for others. One thread. */
-#ifndef MALLOW_TRACE_KERNEL_H
-#define MALLOW_TRACE_KERNEL_H
+#ifndef MALLOW_TRACE_RAW_KERNEL_H
+#define MALLOW_TRACE_RAW_KERNEL_H
 
-#include "bytes.h"
 #include "format/chunk.h"
+#include "trace/bytes.h"
 
 struct kernel_fault {
     uint64_t clock, address;
@@ -59,18 +59,8 @@ bool kernel_read(struct kernel_events *k, struct span s);
 /* Gives each event its image, the one of its process at that time; those of processes without one
  * are dropped. Sorts `images`. */
 void kernel_assign(struct kernel_events *k, struct kernel_image *images, size_t n);
-struct faulted;
-struct timebase;
-struct trace_image;
 
 struct kernel_run kernel_run_of(const struct kernel_events *k, uint32_t image);
 void kernel_free(struct kernel_events *k);
-
-/* What goes into the facts of the image: its arrays of faults, levels and moments, from a clock on.
- * f: where the faults were, judged to the end; NULL when there are none. False without memory;
- * kernel_facts_free in either case. */
-bool kernel_facts(const struct kernel_run *r, const struct faulted *f, const struct timebase *t,
-                  uint64_t from_clock, struct trace_image *m);
-void kernel_facts_free(const struct trace_image *m);
 
 #endif

@@ -4,8 +4,8 @@
  * memory grows with the threads that live at one time (one chunk each), not with all there were.
  * Equal clocks: a release goes before an allocation, then the stream with the lower number. Within
  * a stream the order is the writer's. One thread. */
-#ifndef MALLOW_TRACE_MERGE_H
-#define MALLOW_TRACE_MERGE_H
+#ifndef MALLOW_TRACE_RAW_MERGE_H
+#define MALLOW_TRACE_RAW_MERGE_H
 
 #include "format/row.h"
 #include "raw.h"

@@ -6,12 +6,12 @@
  * address is in that one: malloc touches a block before it returns it. Else to a mapping. Memory
  * and time grow with faults to come, not with calls: blocks on pages that will not fault are
  * skipped. One thread. */
-#ifndef MALLOW_TRACE_FAULTED_H
-#define MALLOW_TRACE_FAULTED_H
+#ifndef MALLOW_TRACE_SEAL_FAULTED_H
+#define MALLOW_TRACE_SEAL_FAULTED_H
 
 #include <stdbool.h>
 
-#include "kernel.h"
+#include "trace/raw/kernel.h"
 
 struct faulted;
 

@@ -4,8 +4,8 @@
  * block: then it remembers which slots are known to be live, so that no event names a block that
  * the caller never saw begin. Memory: one block's columns, one batch, 4 bytes a slot (16 more when
  * addresses are asked for). One thread a cursor. */
-#ifndef MALLOW_TRACE_CURSOR_H
-#define MALLOW_TRACE_CURSOR_H
+#ifndef MALLOW_TRACE_SEALED_CURSOR_H
+#define MALLOW_TRACE_SEALED_CURSOR_H
 
 #include "store.h"
 

@@ -340,7 +340,7 @@ int image_finish(struct image_work *g, struct image_totals *totals, struct error
     faulted_until(g->faulted, UINT64_MAX);
     if (!threads || !notes || gather_sizes(g, &resident, &splits, m) ||
         faulted_failed(g->faulted) ||
-        !kernel_facts(&g->kernel, g->faulted, g->time, g->reset_clock, m)) {
+        !image_kernel_facts(&g->kernel, g->faulted, g->time, g->reset_clock, m)) {
         no_memory(err);
         goto out;
     }
@@ -358,7 +358,7 @@ out:
     free(notes);
     free(resident);
     free(splits);
-    kernel_facts_free(m);
+    image_kernel_facts_free(m);
     bytes_free(&s.data);
     return status;
 }

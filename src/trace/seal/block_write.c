@@ -1,4 +1,4 @@
-#include "block.h"
+#include "block_write.h"
 
 #define N               SEAL_BLOCK_EVENTS
 #define REFERENCE_TRIES 8u

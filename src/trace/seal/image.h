@@ -3,13 +3,13 @@
  * Owns: what each row means for the live blocks (the kinds of trace.h), the image's nodes, modules,
  * threads and notes, and its facts. Refuses: to know about other images, but for the one that it
  * was forked from. One thread. */
-#ifndef MALLOW_TRACE_IMAGE_H
-#define MALLOW_TRACE_IMAGE_H
+#ifndef MALLOW_TRACE_SEAL_IMAGE_H
+#define MALLOW_TRACE_SEAL_IMAGE_H
 
-#include "block.h"
-#include "clock.h"
-#include "facts.h"
-#include "merge.h"
+#include "block_write.h"
+#include "trace/clock.h"
+#include "trace/raw/merge.h"
+#include "trace/sealed/facts.h"
 
 struct image_work;
 

@@ -1,8 +1,8 @@
 /* image_impl.h - what the parts of the work on one image share: image.c turns rows into events,
  * image_facts.c writes what names them and what the image says of itself. No other file includes
  * it. One thread an image. */
-#ifndef MALLOW_TRACE_IMAGE_IMPL_H
-#define MALLOW_TRACE_IMAGE_IMPL_H
+#ifndef MALLOW_TRACE_SEAL_IMAGE_IMPL_H
+#define MALLOW_TRACE_SEAL_IMAGE_IMPL_H
 
 #include "image.h"
 
@@ -98,5 +98,14 @@ int image_node_changed(struct image_work *g, uint32_t id);
 /* Writes what names the events so far, as far as it is not in the file: for a block that is about
  * to be written and is not the image's last. 0 or -1. */
 int image_names_write(struct image_work *g, struct error *err);
+
+/* ---- image_kernel.c ---- */
+
+/* What goes into the facts of the image: its arrays of faults, levels and moments, from a clock on.
+ * f: where the faults were, judged to the end; NULL when there are none. False without memory;
+ * image_kernel_facts_free in either case. */
+bool image_kernel_facts(const struct kernel_run *r, const struct faulted *f,
+                        const struct timebase *t, uint64_t from_clock, struct trace_image *m);
+void image_kernel_facts_free(const struct trace_image *m);
 
 #endif

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "format/chunk.h"
-#include "sealed.h"
+#include "trace/sealed/sealed.h"
 
 int seal_writer_open(struct seal_writer *w, int fd, struct error *err)
 {
