@@ -13,11 +13,12 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/view.h"
+#include "frames/select.h"
+#include "model/replay.h"
 #include "replay/run.h"
 #include "report/explained.h"
 #include "report/frame_texts.h"
 #include "report/sections.h"
-#include "report/select.h"
 #include "workload/convert.h"
 
 struct advise_cli {
@@ -146,7 +147,7 @@ static int read_recording(struct advising *a, struct error *err)
 {
     const struct model_filter all = {0};
     const struct report_options o = {.at = a->o->at ? a->o->at : "gap"};
-    if (replay_image(a->trace, a->image, &all, &a->model, err) ||
+    if (model_replay(a->trace, a->image, &all, &a->model, err) ||
         explained_find(a->trace, a->image, a->model, &o, &a->list, err))
         return -1;
     if (!a->list.count)

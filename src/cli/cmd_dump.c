@@ -28,7 +28,7 @@ static int run(const struct command *self, const void *options, char **operands,
     struct report_options o = view_filters(&cli->view);
     (void)operand_count;
     o.names = cli->names;
-    struct trace *t = view_open(operands[0], report_dump_columns(), o.to_ns, &err);
+    struct trace *t = view_open(operands[0], report_dump_columns(), o.select.to_ns, &err);
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);

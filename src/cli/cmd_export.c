@@ -82,7 +82,7 @@ static int run(const struct command *self, const void *options, char **operands,
     o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;
     o.by_given = cli->by >= 0;
 
-    struct trace *t = view_open(recording, export_columns(format), o.to_ns, &err);
+    struct trace *t = view_open(recording, export_columns(format), o.select.to_ns, &err);
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);

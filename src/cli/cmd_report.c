@@ -140,8 +140,8 @@ static int run(const struct command *self, const void *options, char **operands,
     if (cli->only_new && !cli->view.time.range.from && !cli->view.time.marks)
         return command_usage(self, "--only-new needs the start of a range, as in --time 10s..");
     struct report_options o = view_filters(&cli->view);
-    o.min_lifetime_ns = cli->min_lifetime_ns;
-    o.only_new = cli->only_new;
+    o.select.min_lifetime_ns = cli->min_lifetime_ns;
+    o.select.only_new = cli->only_new;
     o.suppressions = cli->suppressions;
     o.at = cli->at;
     o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;
@@ -179,7 +179,7 @@ static int run(const struct command *self, const void *options, char **operands,
         return command_fail(self, &err);
     o.gate = limits.count ? &read : NULL;
 
-    struct trace *t = view_open(operands[0], report_columns(), o.to_ns, &err);
+    struct trace *t = view_open(operands[0], report_columns(), o.select.to_ns, &err);
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "frames/names.h"
 #include "heap/heap.h"
-#include "report/names.h"
 
 enum heap_view {
     HEAP_VIEW_ALL,

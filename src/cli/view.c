@@ -31,14 +31,17 @@ struct names_look view_look(const struct view_options *v)
 struct report_options view_filters(const struct view_options *v)
 {
     return (struct report_options){
-        .pid = (uint32_t)v->pid,
-        .from_ns = v->time.range.from,
-        .to_ns = v->time.range.to == UINT64_MAX ? 0 : v->time.range.to + 1,
-        .min_bytes = v->sizes.from,
-        .below_bytes = v->sizes.to == UINT64_MAX ? 0 : v->sizes.to + 1,
-        .thread = v->thread,
-        .function = v->function,
-        .module = v->module,
+        .select =
+            {
+                .pid = (uint32_t)v->pid,
+                .from_ns = v->time.range.from,
+                .to_ns = v->time.range.to == UINT64_MAX ? 0 : v->time.range.to + 1,
+                .min_bytes = v->sizes.from,
+                .below_bytes = v->sizes.to == UINT64_MAX ? 0 : v->sizes.to + 1,
+                .thread = v->thread,
+                .function = v->function,
+                .module = v->module,
+            },
         .look = view_look(v),
     };
 }

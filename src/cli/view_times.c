@@ -72,8 +72,8 @@ int view_times(const struct view_options *v, const struct trace *trace, struct r
         uint64_t from = 0, to = UINT64_MAX;
         if (side(&t, text, (size_t)(dots - text), 0, &from) &&
             side(&t, dots + 2, strlen(dots + 2), from, &to) && from <= to) {
-            o->from_ns = from;
-            o->to_ns = to == UINT64_MAX ? 0 : to + 1;
+            o->select.from_ns = from;
+            o->select.to_ns = to == UINT64_MAX ? 0 : to + 1;
             return 0;
         }
     }

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/live_page.h"
 #include "export/watch_metrics.h"
 #include "export/watch_pprof.h"
-#include "report/json.h"
 #include "serve/serve.h"
 
 #define MOST_SECONDS 600u

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/json.h"
 #include "export/job.h"
 #include "export/slices.h"
-#include "report/json.h"
 
 enum { SLICES = 4000 };
 
@@ -119,7 +119,8 @@ static void beside(struct chrome *c, const struct report_options *o)
     }
     for (uint32_t i = 0; i < image->note_count; i++) {
         const struct trace_event_note *n = &image->event_notes[i];
-        if (n->control || n->time_ns < o->from_ns || (o->to_ns && n->time_ns >= o->to_ns))
+        if (n->control || n->time_ns < o->select.from_ns ||
+            (o->select.to_ns && n->time_ns >= o->select.to_ns))
             continue;
         open_event(c, "i", n->label ? n->label : "mark", n->time_ns,
                    n->thread < image->thread_count ? image->threads[n->thread].tid : image->pid);
@@ -128,7 +129,7 @@ static void beside(struct chrome *c, const struct report_options *o)
     }
     for (uint32_t i = 0; i < image->resident_count; i++) {
         const struct mlw_resident *r = &image->resident[i];
-        if (r->clock >= o->from_ns && (!o->to_ns || r->clock < o->to_ns)) {
+        if (r->clock >= o->select.from_ns && (!o->select.to_ns || r->clock < o->select.to_ns)) {
             counter(c, "resident", r->clock, "private", r->rss - r->rss_shared, "shared",
                     r->rss_shared);
             counter(c, "address space", r->clock, "bytes", r->vmsize, NULL, 0);

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "analyse/group.h"
+#include "base/lines.h"
 #include "base/text.h"
 #include "export/job.h"
-#include "report/lines.h"
 
 struct csv {
     struct export_job *job;

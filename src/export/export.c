@@ -46,7 +46,7 @@ int export_write(struct trace *t, struct symbols *symbols, const struct export_r
                              .options = request->options,
                              .result = result};
     *result = (struct export_result){0};
-    if (selection_open(&job.selection, request->options, trace_info(t), err))
+    if (selection_open(&job.selection, &request->options->select, trace_info(t), err))
         return -1;
     int status = request->format->write(&job, err);
     selection_close(&job.selection);

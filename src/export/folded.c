@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/lines.h"
 #include "base/text.h"
 #include "export/job.h"
-#include "report/lines.h"
 
 struct folded {
     struct export_job *job;

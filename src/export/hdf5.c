@@ -59,7 +59,7 @@ static void put_threads(struct hdf5_out *o)
 static bool in_range(const struct hdf5_out *o, uint64_t ns)
 {
     const struct report_options *r = o->job->options;
-    return ns >= r->from_ns && (!r->to_ns || ns < r->to_ns);
+    return ns >= r->select.from_ns && (!r->select.to_ns || ns < r->select.to_ns);
 }
 
 static void put_resident(struct hdf5_out *o)

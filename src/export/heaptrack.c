@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lines.h"
 #include "base/text.h"
 #include "export/job.h"
-#include "report/lines.h"
 
 /* Pairs remembered; when there are more distinct ones they are numbered anew, which heaptrack adds
  * up again. It bounds memory. */

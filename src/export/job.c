@@ -1,4 +1,5 @@
 #include "export/job.h"
+#include "model/replay.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -69,7 +70,7 @@ int job_model(struct export_job *job, uint32_t image,
     struct names *names = names_new(job->symbols, of, err);
     int status = names ? selection_resolve(&job->selection, of, names, &filter, err) : -1;
     if (!status) {
-        status = replay_image(job->trace, image, &filter.filter, &m, err);
+        status = model_replay(job->trace, image, &filter.filter, &m, err);
         selection_release(&filter);
     }
     if (!status)

@@ -3,11 +3,11 @@
 #define MALLOW_EXPORT_JOB_H
 
 #include "analyse/sites.h"
-#include "export/export.h"
 #include "base/strings.h"
+#include "export/export.h"
+#include "frames/names.h"
+#include "frames/select.h"
 #include "model/model.h"
-#include "report/names.h"
-#include "report/select.h"
 
 struct export_job {
     FILE *out;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "analyse/group.h"
+#include "base/lines.h"
 #include "export/job.h"
-#include "report/lines.h"
 
 enum { SNAPSHOTS = 100 };
 #define THRESHOLD 100u /* a part of the whole below one in so many is put together with others */
@@ -209,8 +209,10 @@ int export_massif(struct export_job *job, struct error *err)
         return -1;
     const struct report_options *o = job->options;
     struct massif m = {.job = job, .image = &trace_info(job->trace)->images[index]};
-    uint64_t end_ns = o->to_ns && o->to_ns < m.image->end_ns ? o->to_ns : m.image->end_ns;
-    uint64_t start_ns = o->from_ns > m.image->start_ns ? o->from_ns : m.image->start_ns;
+    uint64_t end_ns =
+        o->select.to_ns && o->select.to_ns < m.image->end_ns ? o->select.to_ns : m.image->end_ns;
+    uint64_t start_ns =
+        o->select.from_ns > m.image->start_ns ? o->select.from_ns : m.image->start_ns;
     int status = -1;
     m.next_ns = start_ns;
     m.width_ns = end_ns > start_ns ? (end_ns - start_ns) / SNAPSHOTS + 1 : 1;

@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 #include "export/pprof_write.h"
-#include "report/names.h"
+#include "frames/names.h"
 
 struct pprof_stacks {
     struct pprof *out;

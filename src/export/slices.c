@@ -21,8 +21,10 @@ int slices_begin(struct slices *s, const struct trace_image *image,
                  const struct report_options *options, struct error *err)
 {
     const uint64_t from_ns =
-        options->from_ns > image->start_ns ? options->from_ns : image->start_ns;
-    s->to_ns = options->to_ns && options->to_ns < image->end_ns ? options->to_ns : image->end_ns;
+        options->select.from_ns > image->start_ns ? options->select.from_ns : image->start_ns;
+    s->to_ns = options->select.to_ns && options->select.to_ns < image->end_ns
+                   ? options->select.to_ns
+                   : image->end_ns;
     s->image = image;
     s->options = options;
     s->width_ns = s->to_ns > from_ns ? (s->to_ns - from_ns) / s->count + 1 : 1;
@@ -40,10 +42,10 @@ static void close_slice(struct slices *s)
     struct slice *now = &s->now;
     for (; s->resident < s->image->resident_count; s->resident++) {
         const struct mlw_resident *r = &s->image->resident[s->resident];
-        const uint64_t to_ns = s->options->to_ns;
+        const uint64_t to_ns = s->options->select.to_ns;
         if ((r->clock < s->to_ns ? r->clock : s->to_ns) >= now->end_ns)
             break; /* one behind the end of the process belongs to its end */
-        if (r->clock < s->options->from_ns || (to_ns && r->clock >= to_ns))
+        if (r->clock < s->options->select.from_ns || (to_ns && r->clock >= to_ns))
             continue;
         now->rss_bytes = r->rss;
         now->vmsize_bytes = r->vmsize;

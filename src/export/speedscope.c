@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/json.h"
 #include "export/job.h"
-#include "report/json.h"
 
 struct scope {
     struct export_job *job;

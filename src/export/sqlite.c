@@ -13,7 +13,7 @@
 
 #include "export/job.h"
 #include "export/sqlite_schema.h"
-#include "report/known.h"
+#include "frames/known.h"
 
 struct open_block { /* 40 bytes */
     uint64_t size, address, time_ns;

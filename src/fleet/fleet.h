@@ -17,7 +17,7 @@
 
 #include "analyse/figures.h"
 #include "base/error.h"
-#include "report/look.h"
+#include "frames/look.h"
 #include "symbol/symbol.h"
 #include "trace/trace.h"
 

@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "analyse/sites.h"
+#include "base/json.h"
 #include "base/strings.h"
 #include "fleet/hash.h"
 #include "fleet/store.h"
+#include "frames/names.h"
+#include "frames/select.h"
+#include "model/replay.h"
 #include "report/diff.h"
-#include "report/json.h"
-#include "report/names.h"
-#include "report/select.h"
 
 #define NODE_FLAGS (MLW_NODE_EXACT | MLW_NODE_TRUNCATED)
 
@@ -365,7 +366,7 @@ static int load_image(struct load *l, struct trace *t, uint32_t index, struct sy
     if (!l->names)
         return -1;
     names_set_look(l->names, &l->options->look);
-    int status = replay_image(t, index, &everything, &m, err);
+    int status = model_replay(t, index, &everything, &m, err);
     l->model = m;
     if (!status)
         status = read_build_ids(l, err);

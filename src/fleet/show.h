@@ -2,8 +2,8 @@
 #ifndef MALLOW_FLEET_SHOW_H
 #define MALLOW_FLEET_SHOW_H
 
+#include "base/json.h"
 #include "fleet/fleet.h"
-#include "report/json.h"
 
 /* "peak", "end", ... */
 const char *show_metric(enum metric by);

@@ -5,7 +5,8 @@
 
 #include "analyse/sites.h"
 #include "base/array.h"
-#include "report/select.h"
+#include "frames/select.h"
+#include "model/replay.h"
 
 enum { OLD = 1, NEW = 2 };
 
@@ -223,7 +224,7 @@ static int add_recording(struct diff *d, struct diff_side *to, uint8_t side, str
     const struct trace_info *info = trace_info(t);
     struct selection selection;
     int status = 0;
-    if (selection_open(&selection, o, info, err))
+    if (selection_open(&selection, &o->select, info, err))
         return -1;
     for (uint32_t i = 0; i < info->image_count && !status; i++) {
         const struct trace_image *image = &info->images[i];
@@ -235,7 +236,7 @@ static int add_recording(struct diff *d, struct diff_side *to, uint8_t side, str
             names_set_look(names, &o->look);
         status = names ? selection_resolve(&selection, image, names, &filter, err) : -1;
         if (!status) {
-            status = replay_image(t, i, &filter.filter, &m, err);
+            status = model_replay(t, i, &filter.filter, &m, err);
             selection_release(&filter);
         }
         struct frame_source source = names ? names_source(names, true) : (struct frame_source){0};

@@ -10,8 +10,8 @@
 #define MALLOW_REPORT_DIFF_H
 
 #include "base/strings.h"
+#include "frames/names.h"
 #include "report/gate.h"
-#include "report/names.h"
 #include "report/report.h"
 #include "symbol/intern.h"
 

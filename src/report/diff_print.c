@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "report/diff.h"
-#include "report/json.h"
 #include "report/page.h"
 #include "report/sections.h"
 

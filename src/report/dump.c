@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lines.h"
+#include "frames/names.h"
+#include "frames/select.h"
 #include "report/kernel.h"
-#include "report/lines.h"
-#include "report/names.h"
-#include "report/select.h"
 #include "report/warnings.h"
 
 enum side_kind {
@@ -557,7 +557,7 @@ static bool side_passes(const struct dump *d, const struct source *s, const stru
     const struct report_options *o = d->o;
     if (x->time_ns < f->from_ns || (f->to_ns && x->time_ns >= f->to_ns))
         return false;
-    return !o->min_bytes && !o->below_bytes && !f->stack_pass && !f->thread_pass;
+    return !o->select.min_bytes && !o->select.below_bytes && !f->stack_pass && !f->thread_pass;
 }
 
 /* Says what the source has to say until another one is earlier. Returns 1 when it is at its end. */
@@ -643,7 +643,7 @@ int report_dump(FILE *out, struct trace *t, struct symbols *symbols, const struc
     d->symbols = symbols;
     d->o = o;
     d->json = json;
-    if (selection_open(&d->selection, o, info, err)) {
+    if (selection_open(&d->selection, &o->select, info, err)) {
         free(d);
         return -1;
     }

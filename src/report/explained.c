@@ -82,8 +82,8 @@ int explained_wish(const char *at, const struct trace_info *info, struct explain
 
 static bool filters_blocks(const struct report_options *o)
 {
-    return o->min_bytes || o->below_bytes || o->min_lifetime_ns || o->only_new || o->thread ||
-           o->function || o->module;
+    return o->select.min_bytes || o->select.below_bytes || o->select.min_lifetime_ns ||
+           o->select.only_new || o->select.thread || o->select.function || o->select.module;
 }
 
 /* What the pass looks at: each moment, and each measurement. */

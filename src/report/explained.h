@@ -4,9 +4,9 @@
 #define MALLOW_REPORT_EXPLAINED_H
 
 #include "analyse/explain.h"
+#include "base/json.h"
+#include "frames/names.h"
 #include "report/frame_texts.h"
-#include "report/json.h"
-#include "report/names.h"
 #include "report/page.h"
 #include "report/report.h"
 

@@ -3,8 +3,8 @@
 #define MALLOW_REPORT_FRAME_TEXTS_H
 
 #include "base/buffer.h"
-#include "report/json.h"
-#include "report/names.h"
+#include "base/json.h"
+#include "frames/names.h"
 
 struct frame_texts { /* all zero at first, but for `table` */
     struct buffer text;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "analyse/resident.h"
-#include "report/known.h"
-#include "report/names.h"
+#include "frames/known.h"
+#include "frames/names.h"
 #include "report/report.h"
 
 static const struct {
@@ -35,14 +35,14 @@ enum gate_figure gate_find(const char *name, size_t n)
 
 static bool within(const struct report_options *o, uint64_t time_ns)
 {
-    return time_ns >= o->from_ns && (!o->to_ns || time_ns < o->to_ns);
+    return time_ns >= o->select.from_ns && (!o->select.to_ns || time_ns < o->select.to_ns);
 }
 
 /* Filters other than of time and process: RSS belongs to no block. */
 static bool filters_blocks(const struct report_options *o)
 {
-    return o->min_bytes || o->below_bytes || o->min_lifetime_ns || o->only_new || o->thread ||
-           o->function || o->module;
+    return o->select.min_bytes || o->select.below_bytes || o->select.min_lifetime_ns ||
+           o->select.only_new || o->select.thread || o->select.function || o->select.module;
 }
 
 static void resident_values(const struct model *m, const struct report_options *o,

@@ -5,7 +5,7 @@
 
 #include "analyse/pinned.h"
 #include "analyse/resident.h"
-#include "report/names.h"
+#include "frames/names.h"
 
 struct heap_view {
     bool known;              /* else nothing below holds */

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frames/select.h"
+#include "model/replay.h"
 #include "report/gate.h"
+#include "report/html_detail.h"
 #include "report/html_pack.h"
 #include "report/html_page.h"
-#include "report/html_detail.h"
 #include "report/json_process.h"
 #include "report/report.h"
-#include "report/select.h"
 #include "report/warnings.h"
 
 #define DETAILED_MAX 100u  /* processes that can be looked into */
@@ -133,7 +134,7 @@ static int one_process(struct page *p, uint32_t i, bool detailed, struct error *
     names_set_look(names, &p->options->look);
     int status = selection_resolve(p->selection, image, names, &filter, err);
     if (!status) {
-        status = replay_image(p->t, i, &filter.filter, &m, err);
+        status = model_replay(p->t, i, &filter.filter, &m, err);
         if (!status && detailed)
             status = write_detail(p, i, &filter, m, names, err);
         selection_release(&filter);
@@ -286,7 +287,7 @@ int report_html(FILE *out, const char *path, struct trace *t, struct symbols *sy
     struct selection s;
     char *processes = NULL;
     size_t processes_bytes = 0;
-    if (selection_open(&s, o, info, err))
+    if (selection_open(&s, &o->select, info, err))
         return -1;
     struct page p = {.out = out, .t = t, .symbols = symbols, .selection = &s, .options = o};
     p.room = room > LISTED_BYTES * listed ? room - LISTED_BYTES * listed : 0;

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
+#include "frames/select.h"
+#include "model/replay.h"
 #include "report/heap.h"
 #include "report/html_process.h"
 #include "report/html_sites.h"
-#include "report/json.h"
-#include "report/select.h"
 
 #define FRAMES_MAX  200000u /* of the tree of callers */
 #define GROUPS_MAX  16000u  /* of call stacks; of more, only so many are observed: */
@@ -76,7 +77,7 @@ static int observe(struct detail *d, struct error *err)
     struct series *s = series_new(&d->over, err);
     if (!s)
         return -1;
-    int status = replay_observed_image(p->t, p->image, p->filter, series_observer(s), &again, err);
+    int status = model_replay_observed(p->t, p->image, p->filter, series_observer(s), &again, err);
     model_free(again);
     d->series = s;
     return status ? -1 : series_finish(s, err);

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
+#include "frames/names.h"
 #include "report/html_pack.h"
-#include "report/names.h"
 #include "report/report.h"
 
 /* What making a detail consists of, about as long each; a first pass by the caller is the first. */

@@ -2,10 +2,10 @@
 #ifndef MALLOW_REPORT_HTML_PROCESS_H
 #define MALLOW_REPORT_HTML_PROCESS_H
 
+#include "base/json.h"
 #include "model/series.h"
 #include "report/heap.h"
 #include "report/html_sites.h"
-#include "report/json.h"
 #include "report/report.h"
 
 /* Threads put together so that there are not too many of them. */

@@ -9,8 +9,8 @@
 #define MALLOW_REPORT_HTML_SITES_H
 
 #include "analyse/sites.h"
+#include "frames/names.h"
 #include "model/model.h"
-#include "report/names.h"
 
 #define PAGE_SITE_NONE  0u         /* no stack was recorded */
 #define PAGE_SITE_OTHER UINT32_MAX /* several, of those that do not fit */

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
+#include "base/json.h"
 #include "report/html_sites.h"
-#include "report/json.h"
 
 /* The field `sources`: {root, items[]}, each with frame, line, first and lines[]; at most 500, of
  * the call sites that weigh most, then of other frames. number: of the frames on the page, by id +

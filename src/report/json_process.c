@@ -6,7 +6,7 @@
 
 #include "analyse/faults.h"
 #include "analyse/resident.h"
-#include "report/names.h"
+#include "frames/names.h"
 #include "report/report.h"
 
 static void write_calls(struct json *j, const char *key, const uint64_t *counts, bool zeros)
@@ -290,7 +290,7 @@ static void write_end(struct json *j, const struct trace_image *image)
 
 void json_filter(struct json *j, const struct selection *s)
 {
-    const struct report_options *o = s->options;
+    const struct selection_options *o = s->options;
     if (!selection_filters(s) && !o->pid)
         return;
     json_open_object(j, "filter");

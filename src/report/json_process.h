@@ -3,10 +3,10 @@
 #ifndef MALLOW_REPORT_JSON_PROCESS_H
 #define MALLOW_REPORT_JSON_PROCESS_H
 
+#include "base/json.h"
+#include "frames/select.h"
 #include "model/model.h"
 #include "report/heap.h"
-#include "report/json.h"
-#include "report/select.h"
 #include "report/warnings.h"
 
 /* Fields of an object that is open, as listed in docs/man/mallow-report.1. m: finished. */

@@ -63,13 +63,13 @@ static unsigned moment_values(const struct trace_moment *m)
 
 bool kernel_shown(const struct report_options *o)
 {
-    return !o->min_bytes && !o->below_bytes && !o->min_lifetime_ns && !o->thread && !o->function &&
-           !o->module;
+    return !o->select.min_bytes && !o->select.below_bytes && !o->select.min_lifetime_ns &&
+           !o->select.thread && !o->select.function && !o->select.module;
 }
 
 static bool in_time(const struct report_options *o, uint64_t time_ns)
 {
-    return time_ns >= o->from_ns && (!o->to_ns || time_ns < o->to_ns);
+    return time_ns >= o->select.from_ns && (!o->select.to_ns || time_ns < o->select.to_ns);
 }
 
 /* ---- text ---- */
@@ -189,7 +189,7 @@ static int faults_text(const struct page *p, const struct trace_image *image, st
     struct buffer b = {0};
     char n[HUMAN_TEXT_BYTES];
     int status = 0;
-    if (fault_sums_of(&sums, image, o->from_ns, o->to_ns, err)) {
+    if (fault_sums_of(&sums, image, o->select.from_ns, o->select.to_ns, err)) {
         fault_sums_release(&sums);
         return -1;
     }
@@ -421,7 +421,7 @@ int json_page_timeline(struct json *j, const struct model *m, uint32_t kinds,
     if (!series)
         return error_memory_for(err, "the faults of a timeline");
     if (slices.bins)
-        fault_series(series, &slices, image, o->from_ns, o->to_ns);
+        fault_series(series, &slices, image, o->select.from_ns, o->select.to_ns);
     json_open_array(j, "page_timeline");
     for (size_t i = 0; i < slices.bins; i++) {
         json_open_object(j, NULL);

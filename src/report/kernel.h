@@ -4,8 +4,8 @@
 #define MALLOW_REPORT_KERNEL_H
 
 #include "analyse/faults.h"
+#include "base/json.h"
 #include "model/model.h"
-#include "report/json.h"
 #include "report/page.h"
 #include "report/report.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/human.h"
-#include "report/names.h"
+#include "frames/names.h"
 
 struct page {
     FILE *out;

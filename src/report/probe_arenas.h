@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "probe/arenas.h"
-#include "report/json.h"
 #include "report/probe.h"
 
 /* The closing summary, as the founding script prints it, for each process. */

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/text.h"
-#include "report/json.h"
 #include "report/probe_arenas.h"
 #include "report/probe_rows.h"
 

@@ -11,7 +11,8 @@
 
 #include "analyse/figures.h"
 #include "base/error.h"
-#include "report/look.h"
+#include "frames/look.h"
+#include "frames/select.h"
 #include "symbol/symbol.h"
 #include "trace/trace.h"
 
@@ -21,16 +22,8 @@
 struct gate_processes;
 
 struct report_options {
-    /* What to look at. Zero and NULL: everything. */
-    uint32_t pid;
-    uint64_t from_ns, to_ns; /* since the start of the recording; to_ns not included, 0: end */
-    uint64_t min_bytes, below_bytes; /* requested; below_bytes not included, 0: no bound */
-    uint64_t min_lifetime_ns;
-    bool only_new;            /* with from_ns: leave out blocks of before */
-    const char *thread;       /* a thread id, or a pattern of names; see analyse/pattern.h */
-    const char *function;     /* pattern: of a function in the stack */
-    const char *module;       /* pattern: of a module in the stack */
-    const char *suppressions; /* path of a suppression file */
+    struct selection_options select; /* what to look at */
+    const char *suppressions;        /* path of a suppression file */
     const char *at; /* whose resident size is explained: see explained_wish; NULL: by itself */
     /* What to show. */
     enum metric by;

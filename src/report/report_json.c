@@ -7,15 +7,16 @@
 #include <string.h>
 
 #include "analyse/sites.h"
+#include "base/json.h"
+#include "frames/known.h"
+#include "frames/names.h"
+#include "frames/select.h"
+#include "model/replay.h"
 #include "report/explained.h"
 #include "report/frame_texts.h"
 #include "report/gate.h"
-#include "report/json.h"
 #include "report/json_process.h"
 #include "report/kernel.h"
-#include "report/known.h"
-#include "report/names.h"
-#include "report/select.h"
 #include "report/warnings.h"
 
 unsigned report_columns(void) { return model_columns(); }
@@ -360,7 +361,7 @@ static int write_process(struct json *j, const struct model *m, struct names *na
     struct fault_sums faults;
     struct frame_texts texts = {.table = o->frame_table};
     const bool has_faults = kernel_kinds & 1u << MLW_KERNEL_FAULT && kernel_shown(o);
-    if (fault_sums_of(&faults, model_image(m), o->from_ns, o->to_ns, err)) {
+    if (fault_sums_of(&faults, model_image(m), o->select.from_ns, o->select.to_ns, err)) {
         fault_sums_release(&faults);
         return -1;
     }
@@ -401,13 +402,16 @@ static void write_suppressions(struct json *j, const struct suppressions *s)
     json_number(j, "unused_suppressions", suppressions_unused(s));
 }
 
-struct sums {
+/* What holds for all processes of a document. */
+struct whole {
+    const struct report_options *o;
+    struct selection selection;
+    struct suppressions *suppressions; /* NULL: none were asked for */
     uint64_t events, lost;
 };
 
 static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols *symbols,
-                     const struct selection *s, struct suppressions *suppressions,
-                     struct sums *sums, struct error *err)
+                     struct whole *w, struct error *err)
 {
     const struct trace_image *image = &trace_info(t)->images[i];
     struct image_filter filter;
@@ -415,26 +419,26 @@ static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols
     struct names *names = names_new(symbols, image, err);
     if (!names)
         return -1;
-    names_set_look(names, &s->options->look);
-    int status = selection_resolve(s, image, names, &filter, err);
+    names_set_look(names, &w->o->look);
+    int status = selection_resolve(&w->selection, image, names, &filter, err);
     if (!status) {
-        status = replay_image(t, i, &filter.filter, &m, err);
+        status = model_replay(t, i, &filter.filter, &m, err);
         selection_release(&filter);
     }
     if (!status)
-        status = gate_add(s->options->gate, m, names, s->options, err);
+        status = gate_add(w->o->gate, m, names, w->o, err);
     if (!status) {
-        sums->events += model_totals(m)->events;
-        sums->lost += image->lost_calls;
+        w->events += model_totals(m)->events;
+        w->lost += image->lost_calls;
         struct heap_view heap = {0};
-        const bool with_heap = s->options->heap;
+        const bool with_heap = w->o->heap;
         struct explained_list explained = {0};
         status = with_heap ? heap_find(t, i, m, &heap, err) : 0;
         if (!status)
-            status = explained_find(t, i, m, s->options, &explained, err);
+            status = explained_find(t, i, m, w->o, &explained, err);
         if (!status)
-            status = write_process(j, m, names, with_heap ? &heap : NULL, &explained, s->options,
-                                   trace_info(t)->kernel_kinds, suppressions, err);
+            status = write_process(j, m, names, with_heap ? &heap : NULL, &explained, w->o,
+                                   trace_info(t)->kernel_kinds, w->suppressions, err);
         heap_release(&heap);
         explained_release(&explained);
     }
@@ -448,16 +452,16 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
 {
     const struct trace_info *info = trace_info(t);
     struct json j = {.out = out};
-    struct selection s;
     struct suppressions suppressions = {0};
-    struct sums sums = {0, 0};
+    struct whole whole = {.o = o, .suppressions = o->suppressions ? &suppressions : NULL};
     struct warnings w = {0};
     int status = 0;
     struct explain_wish wish;
-    if (explained_wish(o->at, info, &wish, err) || selection_open(&s, o, info, err))
+    if (explained_wish(o->at, info, &wish, err) ||
+        selection_open(&whole.selection, &o->select, info, err))
         return -1;
     if (o->suppressions && suppressions_read(&suppressions, o->suppressions, err)) {
-        selection_close(&s);
+        selection_close(&whole.selection);
         return -1;
     }
     json_open_object(&j, NULL);
@@ -469,18 +473,17 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
     json_text(&j, "host", info->host);
     json_text(&j, "recorded_by", info->tool);
     json_kernel_kinds(&j, info);
-    json_filter(&j, &s);
+    json_filter(&j, &whole.selection);
     json_open_array(&j, "processes");
     for (uint32_t i = 0; i < info->image_count && !status; i++) {
-        if (selection_has_image(&s, &info->images[i]))
-            status = one_image(&j, t, i, symbols, &s, o->suppressions ? &suppressions : NULL, &sums,
-                               err);
+        if (selection_has_image(&whole.selection, &info->images[i]))
+            status = one_image(&j, t, i, symbols, &whole, err);
     }
     json_close_to(&j, 1);
     if (status)
         json_text(&j, "error", err->text);
-    json_number(&j, "events", sums.events);
-    json_number(&j, "lost_events", sums.lost);
+    json_number(&j, "events", whole.events);
+    json_number(&j, "lost_events", whole.lost);
     json_number(&j, "damaged_bytes", info->damaged_bytes);
     json_number(&j, "damaged_blocks", info->damaged_blocks); /* known once all was read */
     warn_about_file(&w, info);
@@ -499,6 +502,6 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
     json_end(&j);
     warnings_release(&w);
     suppressions_release(&suppressions);
-    selection_close(&s);
+    selection_close(&whole.selection);
     return status;
 }

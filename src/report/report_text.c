@@ -6,13 +6,14 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "frames/known.h"
+#include "frames/names.h"
+#include "frames/select.h"
+#include "model/replay.h"
 #include "report/explained.h"
 #include "report/gate.h"
 #include "report/kernel.h"
-#include "report/known.h"
-#include "report/names.h"
 #include "report/page.h"
-#include "report/select.h"
 #include "report/sections.h"
 #include "report/tree.h"
 #include "report/warnings.h"
@@ -106,26 +107,26 @@ static void print_filter(const struct run *r)
     if (!selection_filters(r->selection))
         return;
     buffer_append_text(&b, "only:");
-    if (o->from_ns || o->to_ns) {
-        buffer_printf(&b, " time %s..", human_duration(n, o->from_ns));
-        if (o->to_ns)
-            buffer_append_text(&b, human_duration(n, o->to_ns - 1));
-        if (o->only_new)
+    if (o->select.from_ns || o->select.to_ns) {
+        buffer_printf(&b, " time %s..", human_duration(n, o->select.from_ns));
+        if (o->select.to_ns)
+            buffer_append_text(&b, human_duration(n, o->select.to_ns - 1));
+        if (o->select.only_new)
             buffer_append_text(&b, " (new blocks)");
     }
-    if (o->min_bytes || o->below_bytes) {
-        buffer_printf(&b, " sizes %s..", human_size(n, o->min_bytes));
-        if (o->below_bytes)
-            buffer_append_text(&b, human_size(n, o->below_bytes - 1));
+    if (o->select.min_bytes || o->select.below_bytes) {
+        buffer_printf(&b, " sizes %s..", human_size(n, o->select.min_bytes));
+        if (o->select.below_bytes)
+            buffer_append_text(&b, human_size(n, o->select.below_bytes - 1));
     }
-    if (o->min_lifetime_ns)
-        buffer_printf(&b, " lifetimes from %s on", human_duration(n, o->min_lifetime_ns));
-    if (o->thread)
-        buffer_printf(&b, " thread %s", o->thread);
-    if (o->function)
-        buffer_printf(&b, " function %s", o->function);
-    if (o->module)
-        buffer_printf(&b, " module %s", o->module);
+    if (o->select.min_lifetime_ns)
+        buffer_printf(&b, " lifetimes from %s on", human_duration(n, o->select.min_lifetime_ns));
+    if (o->select.thread)
+        buffer_printf(&b, " thread %s", o->select.thread);
+    if (o->select.function)
+        buffer_printf(&b, " function %s", o->select.function);
+    if (o->select.module)
+        buffer_printf(&b, " module %s", o->select.module);
     page_wrap(r->page, &b, 2);
     buffer_release(&b);
 }
@@ -208,8 +209,9 @@ static bool has_anything(const struct model_totals *t) { return t->events || t->
 /* How long the process ran in the range of time that is looked at. */
 static uint64_t part_ns(const struct report_options *o, const struct trace_image *image)
 {
-    const uint64_t from = o->from_ns > image->start_ns ? o->from_ns : image->start_ns;
-    const uint64_t to = o->to_ns && o->to_ns - 1 < image->end_ns ? o->to_ns - 1 : image->end_ns;
+    const uint64_t from = o->select.from_ns > image->start_ns ? o->select.from_ns : image->start_ns;
+    const uint64_t to = o->select.to_ns && o->select.to_ns - 1 < image->end_ns ? o->select.to_ns - 1
+                                                                               : image->end_ns;
     return to > from ? to - from : 0;
 }
 
@@ -339,7 +341,7 @@ static int add_image(struct run *r, struct trace *t, uint32_t i, struct symbols 
     names_set_look(names, &r->o->look);
     int status = selection_resolve(r->selection, image, names, &filter, err);
     if (!status) {
-        status = replay_image(t, i, &filter.filter, &m, err);
+        status = model_replay(t, i, &filter.filter, &m, err);
         selection_release(&filter);
     }
     if (!status)
@@ -400,7 +402,7 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
     struct page page = {out, o->columns, o->unicode, o->bold, o->plots, o->numbers};
     struct selection selection;
     struct suppressions suppressions = {0};
-    if (selection_open(&selection, o, info, err))
+    if (selection_open(&selection, &o->select, info, err))
         return -1;
     struct run r = {.page = &page, .o = o, .info = info, .selection = &selection};
     struct explain_wish wish; /* whether there is such a moment is said before anything else */

@@ -100,7 +100,8 @@ void section_marks(const struct page *p, const struct trace_image *image,
     struct buffer b = {0};
     for (uint32_t i = 0; i < image->note_count; i++) {
         const struct trace_event_note *note = &image->event_notes[i];
-        if (note->time_ns < o->from_ns || (o->to_ns && note->time_ns >= o->to_ns))
+        if (note->time_ns < o->select.from_ns ||
+            (o->select.to_ns && note->time_ns >= o->select.to_ns))
             continue;
         if (shown == limit) {
             more++;

@@ -2,7 +2,7 @@
 #ifndef MALLOW_REPORT_TREE_H
 #define MALLOW_REPORT_TREE_H
 
-#include "report/known.h"
+#include "frames/known.h"
 #include "report/page.h"
 #include "report/report.h"
 

@@ -2,7 +2,7 @@
 #ifndef MALLOW_REPORT_WATCH_IMPL_H
 #define MALLOW_REPORT_WATCH_IMPL_H
 
-#include "report/known.h"
+#include "frames/known.h"
 #include "report/watch_view.h"
 
 struct watch_named { /* the names of one process */

@@ -1,7 +1,7 @@
 /* watch_json.c - the reports of `mallow watch` as JSON lines. See watch_view.h. */
 #include <sys/wait.h>
 
-#include "report/json.h"
+#include "base/json.h"
 #include "report/watch_impl.h"
 
 static void write_frames(struct json *j, const char *key, const struct names *names,

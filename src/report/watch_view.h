@@ -6,7 +6,7 @@
 #define MALLOW_REPORT_WATCH_VIEW_H
 
 #include "analyse/suppress.h"
-#include "report/names.h"
+#include "frames/names.h"
 #include "report/page.h"
 #include "watch/run.h"
 

@@ -1,4 +1,4 @@
-/* stacks.h - the call stacks and modules of one watched process, as report/names.h wants them.
+/* stacks.h - the call stacks and modules of one watched process, as frames/names.h wants them.
  *
  * Owns: a struct trace_image that only grows: a stack is a node of a trie of (caller, address,
  * module), so that equal stacks are one node, whichever entry of the shared memory they came from.

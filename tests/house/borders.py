@@ -18,15 +18,16 @@ MAY_INCLUDE = {
     "inspect": {"base"},
     "model": {"trace", "base"},
     "analyse": {"model", "trace", "base"},
+    "frames": {"analyse", "model", "trace", "symbol", "base"},
     "bpf": set(),
     "probe": {"bpf", "format", "symbol", "launch", "base"},
-    "report": {"analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "trust", "base"},
+    "report": {"frames", "analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "trust", "base"},
     "heap": {"trust", "format", "trace", "symbol", "base"},
     "launch": {"base"},
     "record": {"format", "trust", "base", "trace", "launch", "probe", "import"},
     "import": {"format", "workload", "trace", "trust", "base"},
-    "export": {"report", "watch", "analyse", "model", "trace", "symbol", "workload", "base"},
-    "fleet": {"stats", "report", "analyse", "model", "trace", "symbol", "trust", "base"},
+    "export": {"report", "frames", "watch", "analyse", "model", "trace", "symbol", "workload", "base"},
+    "fleet": {"stats", "report", "frames", "analyse", "model", "trace", "symbol", "trust", "base"},
     "watch": {"format", "launch", "trace", "trust", "base"},
     "workload": {"format", "base", "trace"},
     "replay": {"format", "base", "workload"},
@@ -35,7 +36,7 @@ MAY_INCLUDE = {
     "tune": {"base", "compare", "replay", "stats"},
     "push": {"base"},
     "serve": {"base"},
-    "cli": {"base", "trust", "trace", "symbol", "inspect", "model", "analyse", "report", "export", "import", "record",
+    "cli": {"base", "trust", "trace", "symbol", "inspect", "model", "analyse", "frames", "report", "export", "import", "record",
             "watch", "workload", "replay", "stats", "compare", "tune", "push", "serve", "probe", "bpf", "heap", "fleet"},
 }
 
@@ -45,13 +46,14 @@ OWNS = {
     "preload": "what runs inside other programs. `guest/`: what its libraries share: the allocator behind, exec, seccomp. "
                "`unwind/`: the stack. `record/`: the recorder and its buffers. `watch/`: sampling, guard pages. "
                "`arenas/`: the state of glibc's arenas",
-    "base": "errors, buffers, large arrays, human units, `/proc`, text on its way to a terminal",
+    "base": "errors, buffers, large arrays, human units, `/proc`, text on its way to a terminal, JSON as it is written",
     "trust": "what another user can influence: whether to believe, open, create, replace or remove it",
     "trace": "the file. `raw/`: chunks, recovering, merging. `seal/`: from the raw form to the sealed. `sealed/`: columns, "
              "reading and repairing them",
     "symbol": "addresses to names, with inlined frames; demangling",
     "model": "batches of events into live blocks, stacks, time",
     "analyse": "the questions that a report answers",
+    "frames": "the frames of a stack as people read them; which are an allocator's; patterns, suppressions",
     "report": "typed results as text, JSON and the page",
     "launch": "starting a program under a preloaded library so that it is what it would be alone",
     "record": "the parent's side of recording, and control",
@@ -77,6 +79,7 @@ OWNS = {
 ONLY_THESE = {
     ("model", "trace"): {"trace/trace.h"},
     ("analyse", "trace"): {"trace/trace.h"},
+    ("frames", "trace"): {"trace/trace.h"},
     ("report", "trace"): {"trace/trace.h"},
     ("export", "trace"): {"trace/trace.h"},
     ("import", "trace"): {"trace/trace.h"},

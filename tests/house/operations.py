@@ -20,7 +20,7 @@ EXCEPT = {
     "src/preload/watch/entry.c": "exports the functions",
     "src/probe/kind_brk.c": "system calls",
     "src/probe/kind_purge.c": "system calls",
-    "src/report/role.c": "globs of functions that allocate for their callers",
+    "src/frames/role.c": "globs of functions that allocate for their callers",
     "src/cli/cmd_replay.c": "those that the text shows first",
 }
 

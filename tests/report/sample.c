@@ -343,26 +343,31 @@ static bool set(struct report_options *o, const char *name, const char *text)
     const struct {
         const char *name;
         uint64_t *to;
-    } numbers[] = {{"from_ns", &o->from_ns},
-                   {"to_ns", &o->to_ns},
-                   {"min_bytes", &o->min_bytes},
-                   {"below_bytes", &o->below_bytes},
-                   {"min_lifetime_ns", &o->min_lifetime_ns},
+    } numbers[] = {{"from_ns", &o->select.from_ns},
+                   {"to_ns", &o->select.to_ns},
+                   {"min_bytes", &o->select.min_bytes},
+                   {"below_bytes", &o->select.below_bytes},
+                   {"min_lifetime_ns", &o->select.min_lifetime_ns},
                    {"top", &o->top},
                    {"fail", &fail_after}};
     const struct {
         const char *name;
         const char **to;
-    } texts[] = {{"thread", &o->thread},
-                 {"function", &o->function},
-                 {"module", &o->module},
+    } texts[] = {{"thread", &o->select.thread},
+                 {"function", &o->select.function},
+                 {"module", &o->select.module},
                  {"suppressions", &o->suppressions}};
     const struct {
         const char *name;
         bool *to;
-    } flags[] = {{"only_new", &o->only_new}, {"names", &o->names}, {"all_frames", &o->all_frames},
-                 {"unicode", &o->unicode},   {"plots", &o->plots}, {"numbers", &o->numbers},
-                 {"heap", &o->heap},         {"bold", &o->bold}};
+    } flags[] = {{"only_new", &o->select.only_new},
+                 {"names", &o->names},
+                 {"all_frames", &o->all_frames},
+                 {"unicode", &o->unicode},
+                 {"plots", &o->plots},
+                 {"numbers", &o->numbers},
+                 {"heap", &o->heap},
+                 {"bold", &o->bold}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(name, numbers[i].name)) {
             *numbers[i].to = v;
@@ -382,7 +387,7 @@ static bool set(struct report_options *o, const char *name, const char *text)
         o->by = (enum metric)v;
         o->by_given = true;
     } else if (!strcmp(name, "pid")) {
-        o->pid = (uint32_t)v;
+        o->select.pid = (uint32_t)v;
     } else if (!strcmp(name, "columns")) {
         o->columns = (unsigned)v;
     } else if (!strcmp(name, "depth")) {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "report/role.h"
+#include "frames/role.h"
 
 #define STD_SOURCE "/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/alloc/src/string.rs"
 

@@ -1,10 +1,10 @@
-#include "report/names.h"
+#include "names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/json.h"
+#include "base/json.h"
 #include "symbol/spelling.h"
 
 #define INLINE_MAX 64

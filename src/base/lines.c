@@ -1,8 +1,8 @@
-#include "report/lines.h"
+#include "lines.h"
 
-#include "base/buffer.h"
-#include "base/text.h"
-#include "report/json.h"
+#include "buffer.h"
+#include "json.h"
+#include "text.h"
 
 void lines_flush(struct lines *l)
 {

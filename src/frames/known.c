@@ -1,4 +1,4 @@
-#include "report/known.h"
+#include "known.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "report/role.h"
+#include "role.h"
 
 #include <fnmatch.h>
 #include <string.h>

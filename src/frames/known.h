@@ -1,10 +1,10 @@
 /* known.h - suppressions applied to the stacks of an image; a name is compared once. */
-#ifndef MALLOW_REPORT_KNOWN_H
-#define MALLOW_REPORT_KNOWN_H
+#ifndef MALLOW_FRAMES_KNOWN_H
+#define MALLOW_FRAMES_KNOWN_H
 
 #include "analyse/suppress.h"
 #include "model/model.h"
-#include "report/names.h"
+#include "names.h"
 
 struct known {
     struct suppressions *suppressions; /* NULL or empty: nothing is known */

@@ -1,8 +1,8 @@
 /* lines.h - text that comes in millions of lines: a buffer before a FILE, numbers without printf.
  *
  * Owns: the bytes not yet given to the FILE. Whether writing worked is asked of the FILE. */
-#ifndef MALLOW_REPORT_LINES_H
-#define MALLOW_REPORT_LINES_H
+#ifndef MALLOW_BASE_LINES_H
+#define MALLOW_BASE_LINES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,14 +4,14 @@
  * harmless on a terminal (base/text.h). Numbers are integers, or decimal fractions with a fixed
  * number of places. Refuses: trees in memory. Whether writing worked is asked of the FILE at the
  * end. */
-#ifndef MALLOW_REPORT_JSON_H
-#define MALLOW_REPORT_JSON_H
+#ifndef MALLOW_BASE_JSON_H
+#define MALLOW_BASE_JSON_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/buffer.h"
+#include "buffer.h"
 
 struct json {
     FILE *out;

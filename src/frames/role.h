@@ -2,8 +2,8 @@
  *
  * Owns: the table of allocators' wrappers, languages' libraries, interpreters and libc, by which a
  * call site is found: the innermost frame of the program's own code. Pure. Any thread. */
-#ifndef MALLOW_REPORT_ROLE_H
-#define MALLOW_REPORT_ROLE_H
+#ifndef MALLOW_FRAMES_ROLE_H
+#define MALLOW_FRAMES_ROLE_H
 
 #include <stdbool.h>
 

@@ -1,22 +1,32 @@
-/* select.h - the filters of the user, turned into what the model understands; and the pass itself.
- */
-#ifndef MALLOW_REPORT_SELECT_H
-#define MALLOW_REPORT_SELECT_H
+/* select.h - the filters of the user, turned into what the model understands. One thread. */
+#ifndef MALLOW_FRAMES_SELECT_H
+#define MALLOW_FRAMES_SELECT_H
 
 #include "analyse/pattern.h"
 #include "model/model.h"
-#include "report/names.h"
-#include "report/report.h"
+#include "names.h"
+
+/* What to look at. Zero and NULL: everything. The texts are the caller's and must outlive it. */
+struct selection_options {
+    uint32_t pid;
+    uint64_t from_ns, to_ns; /* since the start of the recording; to_ns not included, 0: end */
+    uint64_t min_bytes, below_bytes; /* requested; below_bytes not included, 0: no bound */
+    uint64_t min_lifetime_ns;
+    bool only_new;        /* with from_ns: leave out blocks of before */
+    const char *thread;   /* a thread id, or a pattern of names; see analyse/pattern.h */
+    const char *function; /* pattern: of a function in the stack */
+    const char *module;   /* pattern: of a module in the stack */
+};
 
 struct selection { /* patterns, compiled once */
-    const struct report_options *options;
+    const struct selection_options *options;
     struct pattern thread, function, module;
     bool has_thread, thread_is_tid, has_function, has_module;
     uint32_t tid;
 };
 
 /* Fails also when the recording has no process of the id asked for. */
-int selection_open(struct selection *s, const struct report_options *options,
+int selection_open(struct selection *s, const struct selection_options *options,
                    const struct trace_info *info, struct error *err);
 void selection_close(struct selection *s);
 
@@ -33,13 +43,5 @@ struct image_filter {
 int selection_resolve(const struct selection *s, const struct trace_image *image,
                       struct names *names, struct image_filter *filter, struct error *err);
 void selection_release(struct image_filter *filter);
-
-/* Replays one image. On failure *m is NULL. */
-int replay_image(struct trace *t, uint32_t image, const struct model_filter *filter,
-                 struct model **m, struct error *err);
-/* The same, with an observer of every block's life. */
-int replay_observed_image(struct trace *t, uint32_t image, const struct model_filter *filter,
-                          const struct model_observer *observer, struct model **m,
-                          struct error *err);
 
 #endif

@@ -1,8 +1,8 @@
-#include "report/json.h"
+#include "json.h"
 
 #include <string.h>
 
-#include "base/text.h"
+#include "text.h"
 
 static bool plain(char c)
 {

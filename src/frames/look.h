@@ -1,6 +1,6 @@
 /* look.h - how names of frames are shown to people. */
-#ifndef MALLOW_REPORT_LOOK_H
-#define MALLOW_REPORT_LOOK_H
+#ifndef MALLOW_FRAMES_LOOK_H
+#define MALLOW_FRAMES_LOOK_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "report/select.h"
+#include "select.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static int no_such_process(const struct trace_info *info, uint32_t pid, struct e
     return -1;
 }
 
-int selection_open(struct selection *s, const struct report_options *o,
+int selection_open(struct selection *s, const struct selection_options *o,
                    const struct trace_info *info, struct error *err)
 {
     bool found = !o->pid;
@@ -71,7 +71,7 @@ bool selection_has_image(const struct selection *s, const struct trace_image *im
 
 bool selection_filters(const struct selection *s)
 {
-    const struct report_options *o = s->options;
+    const struct selection_options *o = s->options;
     return o->from_ns || o->to_ns || o->min_bytes || o->below_bytes || o->min_lifetime_ns ||
            s->has_thread || s->has_function || s->has_module;
 }
@@ -125,7 +125,7 @@ static int pass_stacks(const struct selection *s, const struct trace_image *imag
 int selection_resolve(const struct selection *s, const struct trace_image *image,
                       struct names *names, struct image_filter *f, struct error *err)
 {
-    const struct report_options *o = s->options;
+    const struct selection_options *o = s->options;
     memset(f, 0, sizeof *f);
     f->filter = (struct model_filter){.from_ns = o->from_ns,
                                       .to_ns = o->to_ns,
@@ -159,36 +159,4 @@ void selection_release(struct image_filter *f)
     free(f->thread_pass);
     free(f->stack_pass);
     memset(f, 0, sizeof *f);
-}
-
-int replay_observed_image(struct trace *t, uint32_t image, const struct model_filter *filter,
-                          const struct model_observer *observer, struct model **m,
-                          struct error *err)
-{
-    struct trace_batch batch;
-    int more = -1;
-    struct trace_cursor *c = NULL;
-    *m = model_new(&trace_info(t)->images[image], filter, err);
-    if (*m && observer)
-        model_observe(*m, observer);
-    if (*m)
-        c = trace_cursor_open(t, image, err);
-    if (c)
-        while ((more = trace_cursor_next(c, &batch, err)) > 0)
-            if (model_add(*m, &batch, err)) {
-                more = -1;
-                break;
-            }
-    trace_cursor_close(c);
-    if (more == 0 && model_finish(*m, err) == 0)
-        return 0;
-    model_free(*m);
-    *m = NULL;
-    return -1;
-}
-
-int replay_image(struct trace *t, uint32_t image, const struct model_filter *filter,
-                 struct model **m, struct error *err)
-{
-    return replay_observed_image(t, image, filter, NULL, m, err);
 }

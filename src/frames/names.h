@@ -3,8 +3,8 @@
  * Owns: the way from a node of a stack to function, file, line and module, through symbol/, done
  * once for every distinct address and only when asked for. Frames that read the same have the same
  * id. Not thread-safe. */
-#ifndef MALLOW_REPORT_NAMES_H
-#define MALLOW_REPORT_NAMES_H
+#ifndef MALLOW_FRAMES_NAMES_H
+#define MALLOW_FRAMES_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,8 +13,8 @@
 #include "analyse/figures.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "report/look.h"
-#include "report/role.h"
+#include "look.h"
+#include "role.h"
 #include "symbol/symbol.h"
 #include "trace/trace.h"
 

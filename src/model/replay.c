@@ -1,0 +1,33 @@
+#include "model/replay.h"
+
+int model_replay_observed(struct trace *t, uint32_t image, const struct model_filter *filter,
+                          const struct model_observer *observer, struct model **m,
+                          struct error *err)
+{
+    struct trace_batch batch;
+    int more = -1;
+    struct trace_cursor *c = NULL;
+    *m = model_new(&trace_info(t)->images[image], filter, err);
+    if (*m && observer)
+        model_observe(*m, observer);
+    if (*m)
+        c = trace_cursor_open(t, image, err);
+    if (c)
+        while ((more = trace_cursor_next(c, &batch, err)) > 0)
+            if (model_add(*m, &batch, err)) {
+                more = -1;
+                break;
+            }
+    trace_cursor_close(c);
+    if (more == 0 && model_finish(*m, err) == 0)
+        return 0;
+    model_free(*m);
+    *m = NULL;
+    return -1;
+}
+
+int model_replay(struct trace *t, uint32_t image, const struct model_filter *filter,
+                 struct model **m, struct error *err)
+{
+    return model_replay_observed(t, image, filter, NULL, m, err);
+}
