@@ -41,7 +41,7 @@ static const struct export_format *format_of(int choice)
 
 static int write_out(const struct export_cli *cli, const char *recording,
                      const struct export_format *format, struct trace *t, struct symbols *symbols,
-                     const struct report_options *o, struct export_result *result,
+                     const struct export_options *o, struct export_result *result,
                      struct error *err)
 {
     const char *path = output_named(cli->output);
@@ -79,8 +79,6 @@ static int run(const struct command *self, const void *options, char **operands,
     if (format->flags & EXPORT_DATABASE && output_must_be_regular(output, "a database", &err))
         return command_fail(self, &err);
     struct report_options o = view_filters(&cli->view);
-    o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;
-    o.by_given = cli->by >= 0;
 
     struct trace *t = view_open(recording, export_columns(format), o.select.to_ns, &err);
     if (!t)
@@ -88,7 +86,13 @@ static int run(const struct command *self, const void *options, char **operands,
     struct symbols *symbols = view_symbols(&cli->view, &err);
     int status = symbols ? view_times(&cli->view, t, &o, &err) : -1;
     if (!status)
-        status = write_out(cli, recording, format, t, symbols, &o, &result, &err);
+        status =
+            write_out(cli, recording, format, t, symbols,
+                      &(struct export_options){.select = o.select,
+                                               .look = o.look,
+                                               .by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by,
+                                               .by_given = cli->by >= 0},
+                      &result, &err);
     symbols_free(symbols);
     if (!status)
         view_tell_losses(self, recording, t);

@@ -103,7 +103,7 @@ static void metadata(struct chrome *c, const char *what, uint32_t tid, const cha
     json_close_object(&c->j);
 }
 
-static void beside(struct chrome *c, const struct report_options *o)
+static void beside(struct chrome *c, const struct export_options *o)
 {
     const struct trace_image *image = c->image;
     metadata(c, "process_name", image->pid, job_program(image));
@@ -140,7 +140,7 @@ static void beside(struct chrome *c, const struct report_options *o)
 static int one_image(struct chrome *c, uint32_t index, struct error *err)
 {
     const struct trace_image *image = &trace_info(c->job->trace)->images[index];
-    const struct report_options *o = c->job->options;
+    const struct export_options *o = c->job->options;
     struct slices *s = &c->slices;
     int status = -1;
     c->image = image;

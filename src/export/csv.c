@@ -1,6 +1,7 @@
 /* csv.c - every event as a row, process by process, each in the order of its time. */
 #include <stdlib.h>
 
+#include "analyse/event_name.h"
 #include "analyse/group.h"
 #include "base/lines.h"
 #include "base/text.h"
@@ -68,9 +69,9 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         lines_number(l, image->threads[b->thread[i]].tid, 0);
         lines_char(l, ',');
         if (b->kind[i] != TRACE_FREE_INFERRED)
-            lines_put(l, report_event_name(b->op[i]));
+            lines_put(l, event_name(b->op[i]));
         lines_char(l, ',');
-        lines_put(l, report_kind_name(b->kind[i]));
+        lines_put(l, event_kind_name(b->kind[i]));
         lines_char(l, ',');
         if (b->address[i])
             lines_hex(l, b->address[i]);
@@ -91,7 +92,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         for (unsigned bit = 0; b->path[i] >> bit; bit++)
             if (b->path[i] >> bit & 1) {
                 lines_put(l, between);
-                lines_put(l, report_path_name(bit));
+                lines_put(l, event_path_name(bit));
                 between = " ";
             }
         lines_char(l, ',');

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyse/event_name.h"
 #include "export/job.h"
 
 #define PACKET_BYTES (1u << 17)
@@ -250,7 +251,7 @@ static void put_moment(struct stream *s, const struct trace_image *image, const 
 static int write_state(struct ctf *c, uint32_t index, struct error *err)
 {
     const struct trace_image *image = &trace_info(c->job->trace)->images[index];
-    const struct report_options *o = c->job->options;
+    const struct export_options *o = c->job->options;
     struct stream s = {.id = STREAM_STATE, .pid = image->pid, .image = index};
     size_t n = 0;
     struct moment *m = calloc(
@@ -323,7 +324,7 @@ static int write_metadata(struct ctf *c, struct error *err)
     for (unsigned op = 0; op < MLW_OP_COUNT; op++) {
         if (op && mlw_op_class(op) == MLW_CLASS_NONE)
             continue;
-        const char *name = op ? report_event_name(op) : "free_unseen";
+        const char *name = op ? event_name(op) : "free_unseen";
         fputs("event {\n\tname = \"", f);
         for (; *name; name++)
             fputc(*name == '-' ? '_' : *name, f);

@@ -32,7 +32,7 @@ const struct export_format export_formats[] = {
 
 unsigned export_columns(const struct export_format *f)
 {
-    return f->flags & EXPORT_EVENTS ? TRACE_COL_ALL : report_columns();
+    return f->flags & EXPORT_EVENTS ? TRACE_COL_ALL : model_columns();
 }
 
 int export_write(struct trace *t, struct symbols *symbols, const struct export_request *request,

@@ -9,14 +9,16 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "analyse/figures.h"
 #include "base/error.h"
-#include "report/report.h"
+#include "frames/look.h"
+#include "frames/select.h"
 #include "symbol/symbol.h"
 #include "trace/trace.h"
 
 enum export_flags {
     EXPORT_EVENTS = 1,      /* all events; without it, sums by call stack or over time */
-    EXPORT_BY = 2,          /* has one value, which report_options.by chooses */
+    EXPORT_BY = 2,          /* has one value, which export_options.by chooses */
     EXPORT_ONE_PROCESS = 4, /* has no word for processes */
     EXPORT_BINARY = 8,      /* not for a terminal */
     EXPORT_DIRECTORY = 16,  /* writes a new directory, not a stream */
@@ -38,12 +40,20 @@ extern const struct export_format export_formats[];
 /* The columns that a trace must be opened with. */
 unsigned export_columns(const struct export_format *f);
 
+/* What goes into the output, and how. */
+struct export_options {
+    struct selection_options select;
+    struct names_look look;
+    enum metric by;
+    bool by_given; /* formats with several values: this one first */
+};
+
 struct export_request {
     const struct export_format *format;
     FILE *out;          /* for streams; the caller's. NULL for directories and databases */
     const char *output; /* for directories (made here, must not exist) and databases (replaced) */
-    const char *recording;                /* path, to be named in the output */
-    const struct report_options *options; /* filters; by, by_given */
+    const char *recording; /* path, to be named in the output */
+    const struct export_options *options;
 };
 
 /* What an export could not say. */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyse/event_name.h"
 #include "export/hdf5_library.h"
 #include "export/hdf5_table.h"
 #include "export/job.h"
@@ -58,7 +59,7 @@ static void put_threads(struct hdf5_out *o)
 
 static bool in_range(const struct hdf5_out *o, uint64_t ns)
 {
-    const struct report_options *r = o->job->options;
+    const struct export_options *r = o->job->options;
     return ns >= r->select.from_ns && (!r->select.to_ns || ns < r->select.to_ns);
 }
 
@@ -200,7 +201,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
             continue;
         hdf5_put(t, TIME, b->time_ns[i]);
         hdf5_put(t, THREAD, b->thread[i]);
-        hdf5_put(t, CALL, *report_event_name(b->op[i]) == '?' ? 0 : b->op[i]);
+        hdf5_put(t, CALL, *event_name(b->op[i]) == '?' ? 0 : b->op[i]);
         hdf5_put(t, KIND, b->kind[i]);
         hdf5_put(t, ADDRESS, b->address[i]);
         hdf5_put(t, SIZE, b->size[i]);
@@ -331,14 +332,14 @@ static hdf5_id names_of_values(const char *(*name)(unsigned), unsigned count)
     return type;
 }
 
-static const char *call_name(unsigned op) { return op ? report_event_name(op) : "none"; }
+static const char *call_name(unsigned op) { return op ? event_name(op) : "none"; }
 
 static int fill(struct hdf5_out *o, struct error *err)
 {
     const struct trace_info *info = trace_info(o->job->trace);
     int status = 0;
     o->calls = names_of_values(call_name, MLW_OP_COUNT);
-    o->kinds = names_of_values(report_kind_name, TRACE_OTHER + 1);
+    o->kinds = names_of_values(event_kind_name, TRACE_OTHER + 1);
     hdf5_attribute_text(o->file, "exporter", "mallow " MALLOW_VERSION);
     hdf5_attribute_text(o->file, "recording", o->job->recording);
     hdf5_attribute_text(o->file, "host", info->host);

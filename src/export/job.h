@@ -15,7 +15,7 @@ struct export_job {
     const char *recording;
     struct trace *trace;
     struct symbols *symbols;
-    const struct report_options *options;
+    const struct export_options *options;
     struct selection selection;
     struct export_result *result;
 };

@@ -207,7 +207,7 @@ int export_massif(struct export_job *job, struct error *err)
     int64_t index = job_one_process(job, err);
     if (index < 0)
         return -1;
-    const struct report_options *o = job->options;
+    const struct export_options *o = job->options;
     struct massif m = {.job = job, .image = &trace_info(job->trace)->images[index]};
     uint64_t end_ns =
         o->select.to_ns && o->select.to_ns < m.image->end_ns ? o->select.to_ns : m.image->end_ns;

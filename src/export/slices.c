@@ -18,7 +18,7 @@ static unsigned class_of(uint64_t bytes)
 }
 
 int slices_begin(struct slices *s, const struct trace_image *image,
-                 const struct report_options *options, struct error *err)
+                 const struct export_options *options, struct error *err)
 {
     const uint64_t from_ns =
         options->select.from_ns > image->start_ns ? options->select.from_ns : image->start_ns;

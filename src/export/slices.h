@@ -36,7 +36,7 @@ struct slices {
     struct slice now;             /* after slices_end: the end */
     /* Private. */
     const struct trace_image *image;
-    const struct report_options *options;
+    const struct export_options *options;
     uint64_t width_ns, to_ns;
     uint64_t *size, *usable; /* by slot */
     uint8_t *counts;         /* by slot: 1 when it is part of the figures */
@@ -46,7 +46,7 @@ struct slices {
 
 /* Begins with an image; -1 when memory runs out. The range of time is that of the options. */
 int slices_begin(struct slices *s, const struct trace_image *image,
-                 const struct report_options *options, struct error *err);
+                 const struct export_options *options, struct error *err);
 /* For each batch of job_events. */
 void slices_add(struct slices *s, const struct job_filter *f, const struct trace_batch *b);
 /* Closes all slices that are left. */

@@ -79,7 +79,7 @@ static int profile(struct scope *s, const struct model *m, struct names *names, 
 static int process(void *arg, const struct model *m, struct names *names, struct error *err)
 {
     struct scope *s = arg;
-    const struct report_options *o = s->job->options;
+    const struct export_options *o = s->job->options;
     for (int by = 0; by < METRICS; by++)
         if ((!o->by_given || o->by == (enum metric)by) &&
             profile(s, m, names, (enum metric)by, err))

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyse/event_name.h"
 #include "export/job.h"
 #include "export/sqlite_schema.h"
 #include "frames/known.h"
@@ -237,8 +238,8 @@ static void put_call(struct database *d, const struct trace_batch *b, size_t i)
     sqlite3_bind_int(s, 1, (int)d->index);
     number(s, 2, b->time_ns[i]);
     number(s, 3, b->thread[i]);
-    text(s, 4, b->op[i] ? report_event_name(b->op[i]) : NULL);
-    text(s, 5, report_kind_name(b->kind[i]));
+    text(s, 4, b->op[i] ? event_name(b->op[i]) : NULL);
+    text(s, 5, event_kind_name(b->kind[i]));
     number(s, 6, b->address[i]);
     number(s, 7, b->size[i]);
     number(s, 8, b->argument[i]);

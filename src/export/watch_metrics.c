@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include "base/text.h"
-#include "report/watch_view.h"
 #include "watch/estimate.h"
 
 struct watched { /* of a process */

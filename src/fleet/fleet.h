@@ -52,7 +52,7 @@ struct fleet_loaded { /* processes */
 /* Adds every process of a recording, all of them or none. One that is in the store with the same
  * content is left as it is; one that has grown since takes the place of its former state. A process
  * is the same by host, start and process id, however its file is called. The trace must be open
- * with report_columns(). symbols NULL: no names. */
+ * with model_columns(). symbols NULL: no names. */
 int fleet_load(struct fleet_store *store, struct trace *t, struct symbols *symbols,
                const struct fleet_load_options *options, struct fleet_loaded *loaded,
                struct error *err);
@@ -99,7 +99,7 @@ int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_se
 
 /* Which call sites hold more or less in the processes of `now` than in those of `old`, as the mean
  * of a process, with an interval where both have two processes or more. Call sites are the same by
- * functions and modules, as in report/diff.h, so builds can differ. */
+ * functions and modules, as in frames/same.h, so builds can differ. */
 int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
                const struct fleet_selection *now, const struct fleet_question *q,
                struct error *err);

@@ -10,9 +10,9 @@
 #include "fleet/hash.h"
 #include "fleet/store.h"
 #include "frames/names.h"
+#include "frames/same.h"
 #include "frames/select.h"
 #include "model/replay.h"
-#include "report/diff.h"
 
 #define NODE_FLAGS (MLW_NODE_EXACT | MLW_NODE_TRUNCATED)
 
@@ -198,8 +198,8 @@ static uint64_t path_id(const struct load *l, uint32_t tip)
     const char *function = f->cut ? "cut" : f->known ? f->function : "?";
     const char *module = f->own || !f->module ? "" : f->module;
     uint64_t h = hash_mix(7, l->site[l->sites.parent[tip]].path);
-    h = hash_bytes(h, function, f->known ? diff_bare_function(function) : strlen(function));
-    return hash_end(hash_bytes(h, module, diff_bare_module(module)));
+    h = hash_bytes(h, function, f->known ? same_function(function) : strlen(function));
+    return hash_end(hash_bytes(h, module, same_module(module)));
 }
 
 static int put_site(struct load *l, uint32_t tip, int64_t call_site, struct error *err)

@@ -5,6 +5,7 @@
 
 #include "analyse/sites.h"
 #include "base/array.h"
+#include "frames/same.h"
 #include "frames/select.h"
 #include "model/replay.h"
 
@@ -16,38 +17,6 @@ int64_t diff_growth(const struct figures *old, const struct figures *now, enum m
 }
 
 /* --- what makes two frames the same --- */
-
-size_t diff_bare_function(const char *name)
-{
-    static const char *const suffixes[] = {".isra",     ".constprop", ".part",       ".cold",
-                                           ".lto_priv", ".llvm",      ".localalias", NULL};
-    const char *clone = strstr(name, " [clone ");
-    size_t n = clone ? (size_t)(clone - name) : strlen(name);
-    for (bool again = true; again;) {
-        again = false;
-        size_t end = n;
-        while (end && name[end - 1] >= '0' && name[end - 1] <= '9')
-            end--;
-        if (end && end < n && name[end - 1] == '.')
-            end--;
-        else
-            end = n;
-        for (size_t i = 0; suffixes[i] && !again; i++) {
-            size_t k = strlen(suffixes[i]);
-            if (end > k && !memcmp(name + end - k, suffixes[i], k)) {
-                n = end - k;
-                again = true;
-            }
-        }
-    }
-    return n;
-}
-
-size_t diff_bare_module(const char *module)
-{
-    const char *so = strstr(module, ".so");
-    return so && (!so[3] || so[3] == '.') ? (size_t)(so + 3 - module) : strlen(module);
-}
 
 static const char *base_name(const char *path)
 {
@@ -103,14 +72,14 @@ static uint32_t key_of(struct diff *d, const struct name_frame *f)
     if (f->cut)
         buffer_append_text(&b, "cut");
     else if (f->known)
-        buffer_append(&b, f->function, diff_bare_function(f->function));
+        buffer_append(&b, f->function, same_function(f->function));
     else if (f->module && same_builds(d, f->module))
         buffer_append_text(&b, f->function);
     else
         buffer_append_text(&b, "?");
     buffer_append_char(&b, 0);
     if (!f->own && f->module)
-        buffer_append(&b, f->module, diff_bare_module(f->module));
+        buffer_append(&b, f->module, same_module(f->module));
     uint32_t key = buffer_failed(&b) ? 0 : strings_id(&d->keys, b.data, b.size_bytes, &fresh);
     buffer_release(&b);
     return key;

@@ -60,11 +60,6 @@ int64_t diff_growth(const struct figures *old, const struct figures *now, enum m
 /* The frame at which a person would look first of the call site that grew most; NULL: none grew. */
 const struct name_frame *diff_grown_most(const struct diff *d, enum metric by);
 
-/* Length of a function's name without ".isra.0", ".cold", " [clone .part.0]" and the like. */
-size_t diff_bare_function(const char *name);
-/* Length of a library's name without its version: libssl.so.3 and libssl.so.1.1 are the same. */
-size_t diff_bare_module(const char *module);
-
 void diff_text(FILE *out, const struct diff *d, struct symbols *symbols,
                const struct report_options *options);
 void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,

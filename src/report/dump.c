@@ -2,6 +2,7 @@
  *
  * Images are merged through a heap keyed by the time of the next thing each has to say. A cursor is
  * open only while its process is alive, so memory grows with processes alive at one time. */
+#include "analyse/event_name.h"
 #include "report/report.h"
 
 #include <errno.h>
@@ -76,30 +77,6 @@ static void put_seconds(struct dump *d, uint64_t ns)
 
 /* --- one event --- */
 
-const char *report_event_name(unsigned op)
-{
-    switch (mlw_op_class(op)) {
-    case MLW_CLASS_RESIZE_OLD: return "realloc-old";
-    case MLW_CLASS_REMAP_OLD: return "mremap-old";
-    case MLW_CLASS_UNMAP_UNDO: return "munmap-failed";
-    default: return mlw_op_name(op);
-    }
-}
-
-const char *report_path_name(unsigned bit)
-{
-    static const char *const names[8] = {"failed",    "mmapped",  "non-main",  "sbrk",
-                                         "arena-new", "heap-new", "heap-grew", "nested"};
-    return bit < 8 ? names[bit] : "?";
-}
-
-const char *report_kind_name(unsigned kind)
-{
-    static const char *const names[] = {"alloc",        "free",          "free-temporary",
-                                        "free-unknown", "free-inferred", "other"};
-    return kind <= TRACE_OTHER ? names[kind] : "?";
-}
-
 static void put_names(struct dump *d, struct source *s, uint32_t stack, bool json)
 {
     const struct trace_image *image = s->image;
@@ -170,7 +147,7 @@ static void put_call(struct dump *d, const struct trace_batch *b, size_t i)
         lines_put(&d->lines, ")");
         return;
     }
-    lines_put(&d->lines, report_event_name(op));
+    lines_put(&d->lines, event_name(op));
     lines_put(&d->lines, "(");
     if (mlw_op_is(op,
                   MLW_CLASS_ENDS | MLW_CLASS_UNMAP | MLW_CLASS_REMAP_OLD | MLW_CLASS_UNMAP_UNDO)) {
@@ -237,7 +214,7 @@ static void event_text(struct dump *d, struct source *s, size_t i)
     for (unsigned bit = 1; bit < 8; bit++)
         if (b->path[i] & 1u << bit) {
             lines_put(&d->lines, "  ");
-            lines_put(&d->lines, report_path_name(bit));
+            lines_put(&d->lines, event_path_name(bit));
         }
     if (b->stack[i]) {
         if (d->o->names) {
@@ -271,7 +248,7 @@ static void event_json(struct dump *d, struct source *s, size_t i)
     key_number(d, ",\"tid\":", image->threads[b->thread[i]].tid);
     key_number(d, ",\"image\":", s->index);
     lines_put(&d->lines, ",\"kind\":\"");
-    lines_put(&d->lines, report_kind_name(kind));
+    lines_put(&d->lines, event_kind_name(kind));
     lines_put(&d->lines, "\"");
     if (call) {
         lines_put(&d->lines, ",\"call\":\"");
@@ -301,7 +278,7 @@ static void event_json(struct dump *d, struct source *s, size_t i)
         for (unsigned bit = 0; bit < 8; bit++)
             if (b->path[i] & 1u << bit) {
                 lines_put(&d->lines, between);
-                lines_put(&d->lines, report_path_name(bit));
+                lines_put(&d->lines, event_path_name(bit));
                 between = "\",\"";
             }
         lines_put(&d->lines, "\"]");

@@ -51,14 +51,6 @@ struct report_options {
 unsigned report_columns(void);
 unsigned report_dump_columns(void);
 
-/* How an event is called: as its operation (mlw_op_name), but "realloc-old" and the like for
- * halves. */
-const char *report_event_name(unsigned op);
-/* "alloc", "free-temporary", ...: of an enum trace_kind. */
-const char *report_kind_name(unsigned kind);
-/* "mmapped", ...: of a bit number (0 to 7) of enum mlw_path. */
-const char *report_path_name(unsigned bit);
-
 /* path: of the file, to be named in the text. symbols NULL: addresses instead of names. */
 int report_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
                 const struct report_options *options, struct error *err);

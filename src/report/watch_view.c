@@ -43,30 +43,6 @@ void watch_view_order(struct watch_view *v, struct watch_run *run, enum watch_or
     watch_run_order(run, order);
 }
 
-uint64_t watch_period(const struct watch_process *p, bool now)
-{
-    const struct mlw_watch *h = &p->segment.head;
-    uint64_t asked = __atomic_load_n(&h->settings.period, __ATOMIC_RELAXED);
-    uint64_t period = __atomic_load_n(&h->period_now, __ATOMIC_RELAXED);
-    return now && period > asked ? period : asked;
-}
-
-uint64_t watch_dropped(const struct watch_process *p)
-{
-    const struct mlw_watch_counters *c = &p->counters;
-    return c->dropped_full + c->dropped_memory + c->dropped_nested;
-}
-
-const char *watch_process_name(const struct watch_process *p)
-{
-    const char *exe = p->stacks.image.exe, *const *command = p->stacks.image.command;
-    /* As it was called: behind a link is a file of another name. But titles are not names. */
-    if (command && *command && **command && !strchr(*command, ' '))
-        exe = *command;
-    const char *slash = strrchr(exe, '/');
-    return slash && slash[1] ? slash + 1 : *exe ? exe : "?";
-}
-
 /* Appends the stacks of the rows to the known list. */
 static int write_known(struct watch_view *v, const struct watch_rows *rows,
                        const struct watch_process *p, struct error *err)

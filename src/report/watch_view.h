@@ -69,13 +69,4 @@ int watch_view_rows(struct watch_view *v, const struct watch_report *r, struct w
                     struct error *err);
 void watch_rows_free(struct watch_rows *rows);
 
-/* Samples that could not be taken, for whatever reason. */
-uint64_t watch_dropped(const struct watch_process *p);
-
-/* The mean number of bytes between two samples, as it was asked for; now: with what the library
- * added to it because many samples are live. */
-uint64_t watch_period(const struct watch_process *p, bool now);
-/* The name by which a process goes: the last part of its program's path. */
-const char *watch_process_name(const struct watch_process *p);
-
 #endif
