@@ -54,6 +54,7 @@ struct probe_config {
     __u32 pages;     /* known pages come before a look-up in the process's map */
     __u32 stream;    /* every event goes to the ring buffer, and nothing is added up */
     __u64 own_inode; /* of a file that the recorder maps into the process; 0: none */
+    __u64 command[PROBE_COMMAND_BYTES / 8]; /* only processes of this name; 0: of any */
 };
 
 /* In the map of targets: a process that is looked at, or will be once it executes PROGRAM. */

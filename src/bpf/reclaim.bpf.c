@@ -105,7 +105,7 @@ SEC("tp_btf/mark_victim")
 int BPF_PROG(kill, struct task_struct *task)
 {
     u32 pid = task->tgid;
-    if (!wanted_pid(pid))
+    if (!wanted_pid(pid) || !named(task))
         return 0;
     if (config.stream) {
         emit_pages(PROBE_PAGES_KILLED, pid, 0, 0);

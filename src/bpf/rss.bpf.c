@@ -118,7 +118,7 @@ int BPF_PROG(changed, struct mm_struct *mm, int member)
             return 0; /* being made by exec, or being taken down */
     }
     u32 pid = BPF_CORE_READ(owner, tgid);
-    if (!wanted_pid(pid))
+    if (!wanted_pid(pid) || !named(owner))
         return 0;
     struct rss_process *p = bpf_map_lookup_elem(&resident, &pid);
     if (!p) {

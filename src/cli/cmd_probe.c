@@ -19,10 +19,11 @@
 
 struct probe_cli {
     uint64_t pid, duration_ns, interval_ns, top;
-    const char *by, *library, *output;
+    const char *by, *library, *output, *command;
+    uint64_t frames;
     struct option_texts functions;
     int source;
-    bool all, no_follow, mmap, live, sizes, json, folded, verbose;
+    bool all, list, no_follow, mmap, live, sizes, json, folded, verbose;
 };
 
 #define AT(field) offsetof(struct probe_cli, field)
@@ -32,6 +33,8 @@ static const struct option_spec specs[] = {
      "a process that runs, with the threads and children it has and will have", 1, INT32_MAX,
      .completion = VALUE_PID},
     {'a', "all", OPTION_FLAG, AT(all), NULL, "every process of this machine"},
+    {0, "comm", OPTION_TEXT, AT(command), "NAME",
+     "with -a: only processes of this name, as ps -C finds them"},
     {0, "no-follow", OPTION_FLAG, AT(no_follow), NULL, "leave out children of the process"},
     {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
      "end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
@@ -42,12 +45,17 @@ static const struct option_spec specs[] = {
     {0, "by", OPTION_TEXT, AT(by), "KEYS",
      "key of the rows, with commas: process, command, thread, stack, kstack, size, "
      "cache, caller, function, mapping, address, access, or none"},
+    {0, "frames", OPTION_COUNT, AT(frames), "N",
+     "the N innermost frames of a user stack make its row (default and most: 64)", 1,
+     PROBE_DEPTH_MAX},
     {0, "lib", OPTION_TEXT, AT(library), "LIBRARY",
      "the library or program whose functions are probed, a path or part of its name (default: "
      "the one with malloc)",
      .completion = VALUE_FILE},
     {0, "function", OPTION_TEXTS, AT(functions), "PATTERN",
      "probe these functions, by a name or a glob; may be repeated"},
+    {0, "list", OPTION_FLAG, AT(list), NULL,
+     "calls: list the functions that would be probed, and probe none"},
     {0, "mmap", OPTION_FLAG, AT(mmap), NULL, "brk: anonymous mappings as well"},
     {0, "live", OPTION_FLAG, AT(live), NULL, "slab: only what has not been freed"},
     {0, "sizes", OPTION_FLAG, AT(sizes), NULL,
@@ -182,7 +190,11 @@ static int check(const struct command *self, const struct probe_cli *o,
                  const struct probe_kind *kind, int operand_count)
 {
     int targets = (o->pid != 0) + o->all + (operand_count > 0);
-    if (targets != 1)
+    if (o->list && !probe_kind_has_list(kind))
+        return command_usage(self, "--list is not for '%s'", probe_kind_name(kind));
+    if (o->command && !o->all)
+        return command_usage(self, "--comm chooses among the processes of -a");
+    if (targets != 1 && !(o->list && !targets))
         return command_usage(self, "%s: say one of -p PID, -a for every process, or a PROGRAM",
                              targets ? "too many targets" : "no target");
     if ((o->library || o->functions.count) && !probe_kind_uses_library(kind))
@@ -235,6 +247,43 @@ static void find_preload(const struct probe_kind *kind, const struct inspect *fo
         options->preload = library;
 }
 
+/* Prints the functions that would be probed: their names, in JSON with where they are. */
+static int run_list(const struct command *self, const struct probe_cli *o,
+                    const struct probe_kind *kind, char **program)
+{
+    static struct inspect found;
+    static struct probe_functions list;
+    struct error err;
+    int status = program ? find_program(self, program[0], &found) : 0;
+    if (status)
+        return status;
+    const struct probe_options options = {.kind = kind,
+                                          .pid = (uint32_t)o->pid,
+                                          .argv = program,
+                                          .program = found.path,
+                                          .all = !o->pid && !program,
+                                          .library = o->library,
+                                          .functions = o->functions.items,
+                                          .function_count = o->functions.count};
+    struct output to = {.file = stdout};
+    const char *output = output_named(o->output);
+    if ((output && output_open(&to, output, &err)) || probe_list(&options, &list, &err)) {
+        if (output && to.file)
+            output_close(&to, false, &(struct error){0});
+        probe_list_release(&list);
+        return command_fail(self, &err);
+    }
+    if (o->json)
+        probe_report_list(to.file, &list);
+    else
+        for (size_t i = 0; i < list.count; i++)
+            text_printf(to.file, "%s\n", list.name[i]);
+    probe_list_release(&list);
+    if (output && output_close(&to, true, &err))
+        return command_fail(self, &err);
+    return command_finish(self);
+}
+
 static int run_kind(const struct command *self, const struct probe_cli *o,
                     const struct probe_kind *kind, char **program)
 {
@@ -272,6 +321,8 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
                                     .duration_ns = o->duration_ns,
                                     .interval_ns = o->interval_ns,
                                     .by = by,
+                                    .command = o->command,
+                                    .frames = (uint32_t)o->frames,
                                     .library = o->library,
                                     .functions = o->functions.items,
                                     .function_count = o->functions.count,
@@ -326,7 +377,7 @@ static int run(const struct command *self, const void *options, char **operands,
     }
     int status = check(self, &o, kind, count);
     if (!status)
-        status = run_kind(self, &o, kind, count ? program : NULL);
+        status = (o.list ? run_list : run_kind)(self, &o, kind, count ? program : NULL);
     if (o.functions.items != ((const struct probe_cli *)options)->functions.items)
         free(o.functions.items);
     return status;

@@ -349,17 +349,20 @@ static int configure(struct engine *e, struct error *err)
 {
     const struct probe_options *o = e->options;
     struct bpf_map *map = bpf_object__find_map_by_name(e->object, ".rodata.config");
-    const struct probe_config config = {.by = o->by,
-                                        .filter = !o->all,
-                                        .follow = !o->no_follow,
-                                        .own_pid = (uint32_t)getpid(),
-                                        .cpus = (uint32_t)libbpf_num_possible_cpus(),
-                                        .max_depth = PROBE_DEPTH_MAX,
-                                        .detail = o->mmap,
-                                        .live = o->live,
-                                        .pages = o->kind->within_faults,
-                                        .stream = o->stream || o->call,
-                                        .own_inode = o->own_inode};
+    struct probe_config config = {.by = o->by,
+                                  .filter = !o->all,
+                                  .follow = !o->no_follow,
+                                  .own_pid = (uint32_t)getpid(),
+                                  .cpus = (uint32_t)libbpf_num_possible_cpus(),
+                                  .max_depth = o->frames ? o->frames : PROBE_DEPTH_MAX,
+                                  .detail = o->mmap,
+                                  .live = o->live,
+                                  .pages = o->kind->within_faults,
+                                  .stream = o->stream || o->call,
+                                  .own_inode = o->own_inode};
+    /* as the kernel keeps it: cut, and with a NUL */
+    if (o->command)
+        memcpy(config.command, o->command, strnlen(o->command, PROBE_COMMAND_BYTES - 1));
     if (!map || bpf_map__set_initial_value(map, &config, sizeof config))
         return error_system(err, "cannot configure the programs");
     if (o->all || o->no_follow)

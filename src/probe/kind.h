@@ -8,6 +8,7 @@
 
 struct bpf_object;
 struct engine;
+struct functions;
 
 struct probe_kind {
     const char *name, *summary;
@@ -21,6 +22,8 @@ struct probe_kind {
     bool gauge;         /* values are levels, not sums: an interval shows them as they are */
     const void *(*object)(size_t *bytes); /* the compiled programs */
 
+    /* The functions that it would probe, and of which file. NULL: it does not say. */
+    int (*list)(struct engine *e, char *path, size_t room, struct functions *f, struct error *err);
     /* First of all, before PROGRAM is forked. NULL: nothing. */
     int (*choose)(struct engine *e, struct error *err);
     /* The files whose stacks are likely to be met, where every process is looked at; NULL: the

@@ -45,22 +45,35 @@ static int read_functions(const char *path, bool named, struct functions *f, str
     return functions_read(path, FUNCTIONS_LOCAL, f, err);
 }
 
-static int calls_attach(struct engine *e, struct error *err)
+static int calls_list(struct engine *e, char *path, size_t room, struct functions *f,
+                      struct error *err)
 {
     const struct probe_options *o = e->options;
+    size_t kept = 0;
+    if (files_find_library(&e->files, o->library, path, room, err) ||
+        read_functions(path, o->function_count > 0, f, err))
+        return -1;
+    for (size_t i = 0; i < f->count; i++)
+        if (!f->at[i].data && is_wanted(o, f->at[i].name))
+            f->at[kept++] = f->at[i];
+    f->count = kept;
+    functions_unique(f);
+    if (f->count)
+        return 0;
+    functions_release(f);
+    return error_set(err, ERROR_USAGE, "%s has none of the functions; --function names others",
+                     path);
+}
+
+static int calls_attach(struct engine *e, struct error *err)
+{
     char path[PATH_MAX];
     struct functions f;
-    if (files_find_library(&e->files, o->library, path, sizeof path, err) ||
-        read_functions(path, o->function_count > 0, &f, err))
+    if (calls_list(e, path, sizeof path, &f, err))
         return -1;
     struct place *places = calloc(f.count + 1, sizeof *places);
-    size_t n = 0, kept = 0;
+    size_t n = 0;
     int bad = places ? 0 : error_memory(err);
-    for (size_t i = 0; i < f.count && !bad; i++)
-        if (!f.at[i].data && is_wanted(o, f.at[i].name))
-            f.at[kept++] = f.at[i];
-    f.count = kept;
-    functions_unique(&f);
     for (size_t i = 0; i < f.count && !bad; i++) {
         bad = engine_add_name(e, f.at[i].name, err);
         places[n] = (struct place){.offset = f.at[i].offset, .cookie = n};
@@ -71,9 +84,6 @@ static int calls_attach(struct engine *e, struct error *err)
         bad = error_set(err, ERROR_USAGE,
                         "%s has %zu such functions, %d are the most; --function chooses", path, n,
                         CALLS_FUNCTIONS_MAX);
-    if (!bad && n == 0)
-        bad = error_set(err, ERROR_USAGE, "%s has none of the functions; --function names others",
-                        path);
     long done = bad ? -1 : engine_attach_places(e, "call", path, places, n, false, err);
     if (done >= 0) {
         engine_source(e, "%s of %s: %ld functions", e->multi ? "uprobe_multi" : "perf uprobes",
@@ -117,6 +127,7 @@ const struct probe_kind probe_kind_calls = {
     .layout = {.list = "functions", .value = {"calls"}, .title = {"calls"}, .unit = "n"},
     .no_stream = "every call of the allocator is recorded, with its stack",
     .object = calls_bpf__elf_bytes,
+    .list = calls_list,
     .attach = calls_attach,
     .collect = calls_collect,
 };

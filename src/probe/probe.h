@@ -51,6 +51,7 @@ uint32_t probe_kind_may_by(const struct probe_kind *k);     /* keys that make se
 bool probe_kind_uses_library(const struct probe_kind *k);
 bool probe_kind_has_mmap(const struct probe_kind *k);
 bool probe_kind_has_live(const struct probe_kind *k);
+bool probe_kind_has_list(const struct probe_kind *k);  /* probe_list */
 bool probe_kind_has_sizes(const struct probe_kind *k); /* --sizes and --source */
 /* What its events are in a stream (enum mlw_kernel_kind); 0: it has none. */
 unsigned probe_kind_stream(const struct probe_kind *k);
@@ -105,6 +106,8 @@ struct probe_options {
     uint64_t duration_ns;         /* 0: until it ends or is interrupted */
     uint64_t interval_ns;         /* 0: only at the end */
     uint32_t by;                  /* enum probe_by */
+    const char *command;          /* with `all`: only processes of this name; NULL: of any */
+    uint32_t frames;              /* of a user stack, at most PROBE_DEPTH_MAX; 0: that many */
     const char *library;          /* path or part of a name; NULL: the one that has malloc */
     const char *const *functions; /* globs; NULL: those of the kind */
     size_t function_count;
@@ -184,6 +187,20 @@ struct probe_result {
     bool interrupted;          /* by the user, before the end */
     struct probe_state *state; /* private: stacks, files */
 };
+
+/* The functions of a library that `kind` would probe. */
+struct probe_functions {
+    char path[4096];   /* the library */
+    const char **name; /* sorted by their place in it; they belong to the list */
+    uint64_t *offset;  /* in the file */
+    size_t count;
+    void *own; /* private */
+};
+/* Lists them without attaching anything, for which no rights are needed: of argv's files, pid's, or
+ * of those that most programs here have. Only of kinds with probe_kind_has_list. Returns 0, or -1
+ * with *err; to be released in either case. */
+int probe_list(const struct probe_options *o, struct probe_functions *list, struct error *err);
+void probe_list_release(struct probe_functions *list);
 
 /* Runs from start to end. Returns 0, or -1 with *err; result is to be released in either case. */
 int probe_run(const struct probe_options *o, struct probe_result *result, struct error *err);

@@ -29,6 +29,9 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
 int probe_report_folded(FILE *out, const struct probe_result *r, const struct probe_report *how,
                         struct error *err);
 
+/* The functions that would be probed, as a document. */
+void probe_report_list(FILE *out, const struct probe_functions *list);
+
 /* One line for what glibc's allocator just did; nothing for events of the summary alone, nor for
  * events shown several times already: probe_arenas_rest prints their totals, and the counting
  * begins anew. */

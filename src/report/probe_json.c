@@ -249,6 +249,24 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
     return 0;
 }
 
+void probe_report_list(FILE *out, const struct probe_functions *list)
+{
+    struct json j = {.out = out};
+    json_open_object(&j, NULL);
+    json_number(&j, "schema", 1);
+    json_text(&j, "library", list->path);
+    json_open_array(&j, "functions");
+    for (size_t i = 0; i < list->count; i++) {
+        json_open_object(&j, NULL);
+        json_text(&j, "function", list->name[i]);
+        json_number(&j, "offset", list->offset[i]);
+        json_close_object(&j);
+    }
+    json_close_array(&j);
+    json_close_object(&j);
+    json_end(&j);
+}
+
 static void put_folded(struct buffer *b, const char *name)
 {
     if (b->size_bytes)

@@ -35,6 +35,28 @@ class Usage(unittest.TestCase):
         self.assertIn("'weather' is none of process", self.wrong("sizes", "--by", "process,weather", "/bin/true"))
         self.assertIn("is not for", self.wrong("sizes", "--by", "cache", "/bin/true"))
 
+    def test_list(self):
+        out = mallow("probe", "calls", "--list", "--", "/bin/true")
+        self.assertEqual((out.returncode, out.stderr), (0, ""))
+        self.assertLessEqual({"malloc", "free", "realloc", "calloc", "posix_memalign"}, set(out.stdout.split()))
+        self.assertNotIn("printf", out.stdout.split())
+        document = json.loads(mallow("probe", "calls", "--list", "--json", "--lib", "libc.so.6", "--function",
+                                     "*printf").stdout)
+        self.assertIn("libc.so.6", document["library"])
+        names = [f["function"] for f in document["functions"]]
+        self.assertIn("printf", names)
+        self.assertTrue(all(n.endswith("printf") for n in names), names)
+        offsets = [f["offset"] for f in document["functions"]]
+        self.assertEqual(offsets, sorted(offsets))
+        self.assertGreater(offsets[0], 0)
+        self.assertIn("--list is not for 'brk'", self.wrong("brk", "--list", "/bin/true"))
+        self.assertIn("none of the functions", self.wrong("calls", "--list", "--function", "no_such_thing", "/bin/true"))
+
+    def test_a_name_is_for_all_processes(self):
+        self.assertIn("--comm", self.wrong("faults", "--comm", "true", "/bin/true"))
+        self.assertIn("is empty", self.wrong("faults", "-a", "--comm", ""))
+        self.assertIn("--frames", self.wrong("faults", "-a", "--frames", "65"))
+
     def test_options_before_and_behind_the_kind(self):
         self.assertIn("exclude each other", self.wrong("--json", "sizes", "--folded", "/bin/true"))
         self.assertIn("--no-such", self.wrong("sizes", "--no-such", "/bin/true"))
