@@ -9,6 +9,7 @@
 struct dump_cli {
     struct view_options view;
     bool json, names;
+    uint64_t every, window_ns;
 };
 
 #define AT(field) offsetof(struct dump_cli, field)
@@ -17,6 +18,11 @@ static const struct option_spec specs[] = {
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON object a line instead of text"},
     {0, "names", OPTION_FLAG, AT(names), NULL,
      "the functions of each stack instead of its number; slower"},
+    {0, "every", OPTION_COUNT, AT(every), "N", "print every N-th call only", 1, UINT32_MAX},
+    {0, "window", OPTION_DURATION, AT(window_ns), "DURATION",
+     "a line for each DURATION with calls: how many, and the least, mean and most of the requested "
+     "size and of the live bytes",
+     1, UINT64_MAX},
     VIEW_SPECS(struct dump_cli, view),
     OPTION_END,
 };
@@ -27,6 +33,12 @@ static int run(const struct command *self, const void *options, char **operands,
     struct error err;
     struct report_options o = view_filters(&cli->view);
     (void)operand_count;
+    if (cli->every && cli->window_ns)
+        return command_usage(self, "--every and --window exclude each other");
+    if (cli->names && cli->window_ns)
+        return command_usage(self, "--names is not for the sums of --window");
+    o.every = cli->every;
+    o.window_ns = cli->window_ns;
     o.names = cli->names;
     struct trace *t = view_open(operands[0], report_dump_columns(), o.select.to_ns, &err);
     if (!t)

@@ -12,6 +12,7 @@
 #include "base/lines.h"
 #include "frames/names.h"
 #include "frames/select.h"
+#include "report/dump_window.h"
 #include "report/kernel.h"
 #include "report/warnings.h"
 
@@ -43,6 +44,8 @@ struct source { /* an image, from its start to its end */
     struct names *names;
     struct image_filter filter;
     bool begun;
+    uint64_t *live;      /* with windows, by slot: size of the block + 1; 0: it does not count */
+    uint64_t live_bytes; /* of these */
 };
 
 struct dump {
@@ -56,6 +59,8 @@ struct dump {
     size_t heap_count;
     bool json;
     struct lines lines;
+    struct dump_window window;
+    uint64_t seen; /* calls that passed, with o->every */
 };
 
 unsigned report_dump_columns(void) { return TRACE_COL_ALL; }
@@ -461,7 +466,9 @@ static int begin(struct dump *d, struct source *s, struct error *err)
                           image->level_count + image->moment_count + 2,
                       sizeof *s->sides);
     s->names = names_new(d->symbols, image, err);
-    if (!s->sides || !s->names)
+    if (d->window.width_ns)
+        s->live = calloc((size_t)image->max_slots + 1, sizeof *s->live);
+    if (!s->sides || !s->names || (d->window.width_ns && !s->live))
         return error_memory(err);
     s->sides[s->side_count++] = (struct side){image->start_ns, 0, SIDE_START};
     for (uint32_t i = 0; i < image->thread_count; i++) {
@@ -495,6 +502,8 @@ static void end(struct source *s)
     selection_release(&s->filter);
     free(s->sides);
     s->sides = NULL;
+    free(s->live);
+    s->live = NULL;
 }
 
 /* Makes sure that batch[at] is the next event, if there is one. */
@@ -514,25 +523,71 @@ static int refill(struct source *s, struct error *err)
     return 0;
 }
 
-static bool event_passes(const struct dump *d, const struct source *s, size_t i)
+static bool time_passes(const struct source *s, size_t i)
+{
+    const struct model_filter *f = &s->filter.filter;
+    return s->batch.time_ns[i] >= f->from_ns && (!f->to_ns || s->batch.time_ns[i] < f->to_ns);
+}
+
+static bool call_passes(const struct source *s, size_t i)
 {
     const struct model_filter *f = &s->filter.filter;
     const struct trace_batch *b = &s->batch;
     const bool sized = b->size[i] || b->kind[i] == TRACE_ALLOC;
-    (void)d;
-    return b->time_ns[i] >= f->from_ns && (!f->to_ns || b->time_ns[i] < f->to_ns) &&
-           (!(f->min_bytes || f->below_bytes) ||
+    return (!(f->min_bytes || f->below_bytes) ||
             (sized && b->size[i] >= f->min_bytes &&
              (!f->below_bytes || b->size[i] < f->below_bytes))) &&
            (!f->thread_pass || f->thread_pass[b->thread[i]]) &&
            (!f->stack_pass || (b->stack[i] && f->stack_pass[b->stack[i]]));
 }
 
+/* The event as part of a window: blocks of before the range of time are live in it. The release of
+ * a block that does not count is no record of the window. */
+static void event_window(struct dump *d, struct source *s, size_t i)
+{
+    const struct trace_batch *b = &s->batch;
+    const uint32_t slot = b->slot[i] < s->image->max_slots ? b->slot[i] : TRACE_NO_SLOT;
+    const bool made = b->kind[i] == TRACE_ALLOC;
+    bool passes = call_passes(s, i);
+    if (s->filter.filter.to_ns && b->time_ns[i] >= s->filter.filter.to_ns)
+        return;
+    if (slot != TRACE_NO_SLOT && s->live[slot]) {
+        s->live_bytes -= s->live[slot] - 1;
+        d->window.live_bytes -= s->live[slot] - 1;
+        s->live[slot] = 0;
+        passes = true;
+    }
+    if (slot != TRACE_NO_SLOT && made && passes) {
+        s->live[slot] = b->size[i] + 1;
+        s->live_bytes += b->size[i];
+        d->window.live_bytes += b->size[i];
+    }
+    if (passes && time_passes(s, i)) {
+        const unsigned class = mlw_op_class(b->op[i]);
+        dump_window_add(&d->window, &d->lines, b->time_ns[i], made, b->size[i],
+                        class != MLW_CLASS_RESIZE_OLD && class != MLW_CLASS_REMAP_OLD);
+    }
+}
+
+static void put_event(struct dump *d, struct source *s, size_t i)
+{
+    if (d->window.width_ns) {
+        event_window(d, s, i);
+        return;
+    }
+    if (!time_passes(s, i) || !call_passes(s, i) || (d->o->every && d->seen++ % d->o->every))
+        return;
+    if (d->json)
+        event_json(d, s, i);
+    else
+        event_text(d, s, i);
+}
+
 static bool side_passes(const struct dump *d, const struct source *s, const struct side *x)
 {
     const struct model_filter *f = &s->filter.filter;
     const struct report_options *o = d->o;
-    if (x->time_ns < f->from_ns || (f->to_ns && x->time_ns >= f->to_ns))
+    if (d->window.width_ns || x->time_ns < f->from_ns || (f->to_ns && x->time_ns >= f->to_ns))
         return false;
     return !o->select.min_bytes && !o->select.below_bytes && !f->stack_pass && !f->thread_pass;
 }
@@ -571,12 +626,7 @@ static int speak(struct dump *d, struct source *s, uint64_t until_ns, struct err
                                  "event %llu of process %u makes no sense: a thread, stack or kind "
                                  "that does not exist",
                                  (unsigned long long)(b->first_event + s->at), s->image->pid);
-            if (!event_passes(d, s, s->at))
-                continue;
-            if (d->json)
-                event_json(d, s, s->at);
-            else
-                event_text(d, s, s->at);
+            put_event(d, s, s->at);
         }
         if (ferror(d->lines.out))
             return error_system(err, "cannot write");
@@ -599,6 +649,7 @@ static int merge(struct dump *d, struct error *err)
         if (done < 0)
             return -1;
         if (done) {
+            d->window.live_bytes -= s->live_bytes; /* they went with the process */
             end(s);
             d->heap[0] = d->heap[--d->heap_count];
         }
@@ -620,6 +671,8 @@ int report_dump(FILE *out, struct trace *t, struct symbols *symbols, const struc
     d->symbols = symbols;
     d->o = o;
     d->json = json;
+    d->window.width_ns = o->window_ns;
+    d->window.json = json;
     if (selection_open(&d->selection, &o->select, info, err)) {
         free(d);
         return -1;
@@ -639,7 +692,10 @@ int report_dump(FILE *out, struct trace *t, struct symbols *symbols, const struc
         }
         for (size_t i = d->heap_count; i-- > 0;)
             sift(d, i);
+        if (o->window_ns)
+            dump_window_title(&d->window, &d->lines);
         status = merge(d, err);
+        dump_window_end(&d->window, &d->lines);
         for (uint32_t i = 0; i < info->image_count; i++)
             end(&d->sources[i]);
     }

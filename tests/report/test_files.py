@@ -76,6 +76,54 @@ class Sound(unittest.TestCase):
             self.assertEqual((len(live), sum(live.values())), (p["end_live_blocks"], p["end_live_bytes"]))
             self.assertLessEqual(peak, p["peak_live_bytes"])
 
+    def test_every_so_many_calls(self):
+        calls = [line for line in dump() if "address" in line]
+        sides = [line for line in dump() if "address" not in line]
+        few = dump("--every", "7")
+        self.assertEqual([line for line in few if "address" in line], calls[::7])
+        self.assertEqual([line for line in few if "address" not in line], sides)
+
+    def test_windows(self):
+        """The figures of each window, worked out again from the events."""
+        width = 5000000
+        want, live, now = {}, {}, 0
+        for line in dump():
+            if line["kind"] == "process-end":
+                now -= sum(live.pop(line["image"], {}).values())
+            if "address" not in line:
+                continue
+            own = live.setdefault(line["image"], {})
+            w = want.setdefault(line["time_ns"] // width * width, {"records": 0, "size": [], "live": []})
+            w["records"] += 1
+            if "slot" in line:
+                now -= own.pop(line["slot"], 0)
+                if line["kind"] == "alloc":
+                    own[line["slot"]] = line["size_bytes"]
+                    now += line["size_bytes"]
+                    w["size"].append(line["size_bytes"])
+            if line.get("half") != "old":
+                w["live"].append(now)
+        rows = dump("--window", "5ms")
+        self.assertEqual([r["time_ns"] for r in rows], sorted(want))
+        self.assertGreater(len(rows), 1)
+        for r in rows:
+            w = want[r["time_ns"]]
+            self.assertEqual((r["window_ns"], r["records"]), (width, w["records"]))
+            for name, values in (("size_bytes", w["size"]), ("live_bytes", w["live"])):
+                if not values:
+                    self.assertIsNone(r[name])
+                    continue
+                self.assertEqual((r[name]["least"], r[name]["most"]), (min(values), max(values)), r)
+                self.assertLessEqual(abs(r[name]["mean"] - sum(values) / len(values)), 0.51)
+        text = mallow("dump", "--window", "5ms", RECORDING).stdout.decode().splitlines()
+        self.assertEqual(len(text), len(rows) + 1)
+        self.assertEqual(text[1].split()[1], str(rows[0]["records"]))
+        size = dump("--window", "5ms", "--size", "100..200")
+        self.assertTrue(all(100 <= r["size_bytes"]["least"] <= r["size_bytes"]["most"] <= 200
+                            for r in size if r["size_bytes"]))
+        for wrong in (["--every", "0"], ["--window", "0s"], ["--every", "2", "--window", "1s"], ["--names", "--window", "1s"]):
+            self.assertEqual(mallow("dump", *wrong, RECORDING).returncode, 2, wrong)
+
     def test_text(self):
         done = mallow("report", RECORDING)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
