@@ -7,27 +7,32 @@
 
 #include <curl/curl.h>
 
-/* What push calls of it; set by library_load. */
-struct library {
-    __typeof__(curl_version_info) *version_info;
-    __typeof__(curl_free) *free;
-    __typeof__(curl_url) *url;
-    __typeof__(curl_url_cleanup) *url_cleanup;
-    __typeof__(curl_url_get) *url_get;
-    __typeof__(curl_url_set) *url_set;
-    __typeof__(curl_slist_append) *slist_append;
-    __typeof__(curl_slist_free_all) *slist_free_all;
-    __typeof__(curl_easy_init) *easy_init;
-    __typeof__(curl_easy_cleanup) *easy_cleanup;
-    __typeof__(curl_easy_setopt) *easy_setopt;
-    __typeof__(curl_easy_perform) *easy_perform;
-    __typeof__(curl_easy_getinfo) *easy_getinfo;
-    __typeof__(curl_easy_strerror) *easy_strerror;
-    __typeof__(curl_easy_escape) *easy_escape;
+/* X(name): what push calls of it, curl_name in the library. */
+#define CURL_FUNCTIONS(X)                                                                          \
+    X(version_info)                                                                                \
+    X(free)                                                                                        \
+    X(url)                                                                                         \
+    X(url_cleanup)                                                                                 \
+    X(url_get)                                                                                     \
+    X(url_set)                                                                                     \
+    X(slist_append)                                                                                \
+    X(slist_free_all)                                                                              \
+    X(easy_init)                                                                                   \
+    X(easy_cleanup)                                                                                \
+    X(easy_setopt)                                                                                 \
+    X(easy_perform)                                                                                \
+    X(easy_getinfo)                                                                                \
+    X(easy_strerror)                                                                               \
+    X(easy_escape)
+
+struct curl_functions {
+#define FUNCTION(name) __typeof__(curl_##name) *name;
+    CURL_FUNCTIONS(FUNCTION)
+#undef FUNCTION
 };
-extern struct library curl;
+extern struct curl_functions curl; /* set by curl_load */
 
 /* NULL when it is loaded, else why it cannot be; may be asked again. One thread. */
-const char *library_load(void);
+const char *curl_load(void);
 
 #endif

@@ -41,7 +41,7 @@ const char *push_library(const char **why, const char **remedy)
 {
     static char text[128];
     *remedy = "apt-get install libcurl4";
-    *why = library_load();
+    *why = curl_load();
     if (*why)
         return NULL;
     const curl_version_info_data *v = curl.version_info(CURLVERSION_NOW);

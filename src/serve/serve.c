@@ -48,6 +48,11 @@ struct serve {
 
 /* ---- connections ---- */
 
+static const union mhd_info *ask(struct MHD_Connection *connection, unsigned what)
+{
+    return (const void *)mhd.get_connection_info(connection, what);
+}
+
 static void hang_up(struct client *c)
 {
     if (!c->over)
@@ -68,11 +73,11 @@ static void make_room(struct serve *s)
 }
 
 static void on_connection(void *arg, struct MHD_Connection *connection, void **context,
-                          enum MHD_ConnectionNotificationCode code)
+                          unsigned code)
 {
     struct serve *s = arg;
     struct client *c = *context;
-    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+    if (code == HTTPD_CONNECTION_NOTIFY_CLOSED) {
         if (c) {
             *c = (struct client){.used = false};
             s->count--;
@@ -80,8 +85,7 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
         *context = NULL;
         return;
     }
-    const union MHD_ConnectionInfo *fd =
-        mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union mhd_info *fd = ask(connection, HTTPD_CONNECTION_INFO_CONNECTION_FD);
     for (unsigned i = 0; fd && !c && i < ROOM; i++)
         if (!s->clients[i].used)
             c = &s->clients[i];
@@ -89,20 +93,18 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
         return;
     if (s->count >= MOST_CLIENTS)
         make_room(s);
-    *c = (struct client){.used = true, .fd = fd->connect_fd, .since_ns = clock_monotonic_ns()};
+    *c = (struct client){.used = true, .fd = fd->fd, .since_ns = clock_monotonic_ns()};
     s->count++;
     *context = c;
 }
 
 static struct client *client_of(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info =
-        mhd.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const union mhd_info *info = ask(connection, HTTPD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
 }
 
-static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
-                         enum MHD_RequestTerminationCode code)
+static void on_completed(void *arg, struct MHD_Connection *connection, void **state, unsigned code)
 {
     struct serve *s = arg;
     struct exchange *e = *state;
@@ -146,18 +148,18 @@ static void look_after(struct serve *s)
 
 /* ---- requests ---- */
 
-static enum MHD_Result send_reply(struct MHD_Connection *connection, struct serve_reply *reply)
+static unsigned send_reply(struct MHD_Connection *connection, struct serve_reply *reply)
 {
     const bool failed = buffer_failed(&reply->body);
-    const unsigned status = failed ? MHD_HTTP_INTERNAL_SERVER_ERROR : reply->status;
+    const unsigned status = failed ? HTTPD_HTTP_INTERNAL_SERVER_ERROR : reply->status;
     char *body = failed ? NULL : reply->body.data;
     struct MHD_Response *response =
         mhd.create_response_from_buffer(body ? reply->body.size_bytes : 0, body,
-                                        body ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+                                        body ? HTTPD_RESPMEM_MUST_FREE : HTTPD_RESPMEM_PERSISTENT);
     if (!response || failed)
         buffer_release(&reply->body);
     if (!response)
-        return MHD_NO;
+        return HTTPD_NO;
     const char *const headers[][2] = {
         {"Content-Type", reply->type},
         {"Content-Encoding", reply->coding},
@@ -166,18 +168,18 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct serv
         {"Cross-Origin-Resource-Policy", "same-origin"},
         {"Referrer-Policy", "no-referrer"},
         {"Cache-Control", "no-store"},
-        {"Allow", status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL}};
-    enum MHD_Result result = MHD_YES;
-    for (size_t i = 0; result == MHD_YES && i < sizeof headers / sizeof *headers; i++)
+        {"Allow", status == HTTPD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL}};
+    unsigned result = HTTPD_YES;
+    for (size_t i = 0; result == HTTPD_YES && i < sizeof headers / sizeof *headers; i++)
         if (headers[i][1])
             result = mhd.add_response_header(response, headers[i][0], headers[i][1]);
-    if (result == MHD_YES)
+    if (result == HTTPD_YES)
         result = mhd.queue_response(connection, status, response);
     mhd.destroy_response(response);
     return result;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *why)
+static unsigned refuse(struct MHD_Connection *connection, unsigned status, const char *why)
 {
     struct serve_reply reply = {.status = status, .type = "text/plain; charset=utf-8"};
     buffer_append_text(&reply.body, why);
@@ -189,8 +191,7 @@ struct hosts {
     bool own;
 };
 
-static enum MHD_Result count_host(void *arg, enum MHD_ValueKind kind, const char *key,
-                                  const char *value)
+static unsigned count_host(void *arg, unsigned kind, const char *key, const char *value)
 {
     struct hosts *h = arg;
     (void)kind;
@@ -198,32 +199,32 @@ static enum MHD_Result count_host(void *arg, enum MHD_ValueKind kind, const char
         h->count++;
         h->own = value && address_is_own_host(value);
     }
-    return MHD_YES;
+    return HTTPD_YES;
 }
 
 /* The answer of the owner, now or later. */
-static enum MHD_Result ask_owner(struct serve *s, struct MHD_Connection *connection,
-                                 struct client *c, struct exchange *e)
+static unsigned ask_owner(struct serve *s, struct MHD_Connection *connection, struct client *c,
+                          struct exchange *e)
 {
-    struct serve_reply reply = {.status = MHD_HTTP_OK, .type = "text/plain; charset=utf-8"};
+    struct serve_reply reply = {.status = HTTPD_HTTP_OK, .type = "text/plain; charset=utf-8"};
     s->owner.answer(s->owner.arg, &e->request, &reply);
     if (!reply.wait_ns)
         return send_reply(connection, &reply);
     buffer_release(&reply.body);
     if (s->waiting >= MOST_WAITING)
-        return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+        return refuse(connection, HTTPD_HTTP_SERVICE_UNAVAILABLE,
                       "too many requests wait for their answers\n");
     s->waiting++;
     c->waiting = connection;
     c->until_ns = clock_monotonic_ns() + reply.wait_ns;
     e->request.again = true;
     mhd.suspend_connection(connection);
-    return MHD_YES;
+    return HTTPD_YES;
 }
 
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_bytes, void **state)
+static unsigned on_request(void *arg, struct MHD_Connection *connection, const char *url,
+                           const char *method, const char *version, const char *upload,
+                           size_t *upload_bytes, void **state)
 {
     struct serve *s = arg;
     struct client *c = client_of(connection);
@@ -231,26 +232,26 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     struct hosts hosts = {0};
     (void)version, (void)upload, (void)upload_bytes;
     if (!c || s->closing)
-        return MHD_NO;
+        return HTTPD_NO;
     if (!e) {
         *state = e = calloc(1, sizeof *e);
         c->asked = true;
         if (!e)
-            return MHD_NO;
+            return HTTPD_NO;
         if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-            return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-        return MHD_YES; /* it comes again when the headers are dealt with */
+            return refuse(connection, HTTPD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+        return HTTPD_YES; /* it comes again when the headers are dealt with */
     }
     if (!e->began) {
         e->began = true;
-        mhd.get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
+        mhd.get_connection_values(connection, HTTPD_HEADER_KIND, count_host, &hosts);
         if (hosts.count != 1 || !hosts.own)
-            return refuse(connection, MHD_HTTP_MISDIRECTED_REQUEST,
+            return refuse(connection, HTTPD_HTTP_MISDIRECTED_REQUEST,
                           "the Host header must name this machine: localhost or a loopback "
                           "address\n");
     }
     if (*upload_bytes) /* a GET needs none */
-        return MHD_NO;
+        return HTTPD_NO;
     e->request.path = url;
     e->request.connection = connection;
     return ask_owner(s, connection, c, e);
@@ -258,12 +259,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 
 const char *serve_argument(const struct serve_request *request, const char *name)
 {
-    return mhd.lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+    return mhd.lookup_connection_value(request->connection, HTTPD_GET_ARGUMENT_KIND, name);
 }
 
 const char *serve_header(const struct serve_request *request, const char *name)
 {
-    return mhd.lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+    return mhd.lookup_connection_value(request->connection, HTTPD_HEADER_KIND, name);
 }
 
 /* ---- the server ---- */
@@ -323,13 +324,14 @@ struct serve *serve_open(const char *address, const struct serve_owner *owner, s
     }
     s->owner = *owner;
     s->daemon = mhd.start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, ROOM,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)0, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_END);
-    const union MHD_DaemonInfo *info =
-        s->daemon ? mhd.get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+        HTTPD_USE_EPOLL | HTTPD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
+        HTTPD_OPTION_LISTEN_SOCKET, fd, HTTPD_OPTION_CONNECTION_LIMIT, ROOM,
+        HTTPD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
+        HTTPD_OPTION_CONNECTION_TIMEOUT, (unsigned)0, HTTPD_OPTION_STRICT_FOR_CLIENT, 1,
+        HTTPD_OPTION_NOTIFY_CONNECTION, on_connection, s, HTTPD_OPTION_NOTIFY_COMPLETED,
+        on_completed, s, HTTPD_OPTION_END);
+    const union mhd_info *info =
+        s->daemon ? (const void *)mhd.get_daemon_info(s->daemon, HTTPD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (!info) {
         error_set(err, ERROR_UNSUPPORTED, "libmicrohttpd cannot be started on %s", address);
         if (s->daemon)
@@ -339,7 +341,7 @@ struct serve *serve_open(const char *address, const struct serve_owner *owner, s
         free(s);
         return NULL;
     }
-    s->epoll = info->epoll_fd;
+    s->epoll = info->fd;
     return s;
 }
 
@@ -362,10 +364,10 @@ int serve_descriptor(const struct serve *s) { return s->epoll; }
 
 void serve_round(struct serve *s)
 {
-    MHD_UNSIGNED_LONG_LONG soon;
+    unsigned long long soon;
     int passes = 0;
     look_after(s);
     do
         mhd.run(s->daemon);
-    while (++passes < PASSES && mhd.get_timeout(s->daemon, &soon) == MHD_YES && !soon);
+    while (++passes < PASSES && mhd.get_timeout(s->daemon, &soon) == HTTPD_YES && !soon);
 }

@@ -1,4 +1,4 @@
-/* without.c - serve.h of a build without libmicrohttpd: says so. */
+/* without.c - serve.h of a build with -Dlisten=disabled: says so. */
 #include <stddef.h>
 
 #include "serve/serve.h"
@@ -7,8 +7,7 @@ struct serve *serve_open(const char *address, const struct serve_owner *owner, s
 {
     (void)address, (void)owner;
     error_set(err, ERROR_UNSUPPORTED,
-              "this mallow was built without libmicrohttpd; 'apt-get install "
-              "libmicrohttpd-dev', and build it again");
+              "this mallow was built without libmicrohttpd (-Dlisten=disabled)");
     return NULL;
 }
 

@@ -113,13 +113,11 @@ LIBRARIES = [
     (re.compile(r"^zlib"), {"export", "import", "report"}),
     (re.compile(r"^sqlite3"), {"export", "fleet"}),
     (re.compile(r"^curl/"), {"push"}),
-    (re.compile(r"^microhttpd"), {"serve"}),
     (re.compile(r"^json-c/"), {"compare", "fleet", "tune", "report", "cli"}),
 ]
 
 LIBRARY_NAMES = ["elfutils", "libbpf", "libbpf's headers for the kernel", "zstd", "zlib", "SQLite",
-                 "libcurl (loaded when something is pushed)", "libmicrohttpd (loaded when something listens)",
-                 "json-c"]
+                 "libcurl (loaded when something is pushed)", "json-c"]
 
 # format/ lives inside other people's programs: nothing but types.
 FORMAT_SYSTEM_HEADERS = {"stdint.h", "stddef.h", "stdbool.h"}
