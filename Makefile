@@ -29,11 +29,12 @@ build: $(BUILD)/build.ninja
 
 $(BUILD)/build.ninja:
 	@scripts/dependencies build
-	@meson setup $(BUILD) --prefix="$(PREFIX)" -Dtests=false
+	@env $$(scripts/compiler) meson setup $(BUILD) --prefix="$(PREFIX)" -Dtests=false
 
 # The same directory with the tests in it.
 tests: $(BUILD)/build.ninja
 	@scripts/dependencies build check
+	@scripts/compiler gcc $(BUILD)
 	@meson configure $(BUILD) -Dtests=true
 	@ninja -C $(BUILD)
 
