@@ -7,7 +7,7 @@
 
 #include <curl/curl.h>
 
-/* X(name): what push calls of it, curl_name in the library. */
+/* X(name): what push calls; the library puts curl_ before the name. */
 #define CURL_FUNCTIONS(X)                                                                          \
     X(version_info)                                                                                \
     X(free)                                                                                        \
