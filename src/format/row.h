@@ -106,11 +106,20 @@ MLW_INLINE uint64_t mlw_rol4(uint64_t v) { return v << 4 | v >> 60; }
 MLW_INLINE uint64_t mlw_zigzag(uint64_t d) { return d << 1 ^ (uint64_t)((int64_t)d >> 63); }
 MLW_INLINE uint64_t mlw_unzigzag(uint64_t z) { return z >> 1 ^ -(z & 1); }
 
-/* log2 of the 1, 2, 4 or 8 bytes that v needs. */
-MLW_INLINE unsigned mlw_len2(uint64_t v)
+/* The bytes of a number, 1, 2, 4 or 8, in the low bits, and their logarithm above: one look at a
+ * table instead of comparisons. */
+#define MLW_WIDTH_LOG2 7
+MLW_INLINE unsigned mlw_width(uint64_t v)
 {
-    return (unsigned)(v > 0xff) + (unsigned)(v > 0xffff) + (unsigned)(v > 0xffffffff);
+#define MLW_WIDTH(log2) (1 << (log2) | (log2) << MLW_WIDTH_LOG2)
+    static const uint16_t by_highest_byte[8] = {MLW_WIDTH(0), MLW_WIDTH(1), MLW_WIDTH(2),
+                                                MLW_WIDTH(2), MLW_WIDTH(3), MLW_WIDTH(3),
+                                                MLW_WIDTH(3), MLW_WIDTH(3)};
+#undef MLW_WIDTH
+    return by_highest_byte[(63 ^ __builtin_clzll(v | 1)) >> 3];
 }
+#define MLW_WIDTH_BYTES 15u
+#define MLW_WIDTH_CODE  (3u << MLW_WIDTH_LOG2)
 
 MLW_INLINE void mlw_put(uint8_t *p, uint64_t v) { __builtin_memcpy(p, &v, 8); }
 
@@ -128,21 +137,29 @@ MLW_INLINE uint8_t *mlw_row_encode(uint8_t *p, struct mlw_row_state *st, unsigne
     uint64_t da = mlw_zigzag(a - st->address);
     /* Two bytes of time nearly always: a branch that is predicted keeps the place of the next row
      * from waiting for the clock. */
-    unsigned tl = __builtin_expect(dt <= 0xffff, 1) ? 1 : mlw_len2(dt), al = mlw_len2(da);
-    unsigned header = op | tl << 5 | al << 7;
+    unsigned time_width = 2 | 1 << MLW_WIDTH_LOG2, address_width = mlw_width(da);
+    if (__builtin_expect(dt > 0xffff, 0))
+        time_width = mlw_width(dt);
+    unsigned header = op | (time_width & MLW_WIDTH_CODE) >> 2 | (address_width & MLW_WIDTH_CODE);
     p += 2;
     mlw_put(p, dt);
-    p += 1u << tl;
+    p += time_width & MLW_WIDTH_BYTES;
     mlw_put(p, da);
-    p += 1u << al;
+    p += address_width & MLW_WIDTH_BYTES;
     if (fields & MLW_F_SIZE) {
-        unsigned sl = mlw_len2(size);
-        header |= sl << 9;
         mlw_put(p, size);
-        p += 1u << sl;
+        if (__builtin_expect(size <= 0xffff, 1)) { /* larger ones are rare */
+            unsigned two = size > 0xff;
+            header |= two << 9;
+            p += 1 + two;
+        } else {
+            unsigned size_width = mlw_width(size);
+            header |= (size_width & MLW_WIDTH_CODE) << 2;
+            p += size_width & MLW_WIDTH_BYTES;
+        }
     }
-    if (fields & MLW_F_STACK) {
-        unsigned kl = (unsigned)(stack > 0) + (unsigned)(stack > 0xff) + (unsigned)(stack > 0xffff);
+    if (fields & MLW_F_STACK && stack) { /* either all rows of a thread have one, or none */
+        unsigned kl = 1 + (unsigned)(stack > 0xff) + (unsigned)(stack > 0xffff);
         header |= kl << 11;
         __builtin_memcpy(p, &stack, 4);
         p += (1u << kl) >> 1;

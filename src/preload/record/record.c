@@ -52,7 +52,7 @@ MLW_INLINE uint64_t held_bytes(void *p)
     if (unlikely(!next_facts.glibc))
         return next.malloc_usable_size(p);
     uint64_t word = ((const uint64_t *)p)[-1];
-    return (word & ~7ul) - (unlikely(word & 2) ? 16 : 8);
+    return (word & ~7ul) - 8 - (word & 2) * 4; /* a block with its own mapping has two words */
 }
 
 /* The live sums have changed: modulo 2^64. Only this thread writes to its buffer's head. */
@@ -128,10 +128,10 @@ static inline __attribute__((always_inline)) void after(unsigned op, void *p, ui
     thread_leave(t);
 }
 
-/* Before a call that releases a block of `released` usable bytes. */
+/* Before a call that releases the block p, or does not touch it (ends false). */
 static inline __attribute__((always_inline)) void before(unsigned op, unsigned fields, void *p,
                                                          uint64_t size, uint64_t argument,
-                                                         uint64_t released, uint64_t sp)
+                                                         bool ends, uint64_t sp)
 {
     struct thread *t = thread_enter(sp);
     if (unlikely(!t))
@@ -140,7 +140,8 @@ static inline __attribute__((always_inline)) void before(unsigned op, unsigned f
     unsigned path = unlikely(t->lane) ? MLW_PATH_NESTED : 0;
     stream_commit(t, mlw_row_encode(t->position, &t->row, op, fields, clock, (uint64_t)p, size, 0,
                                     0, 0, argument, path));
-    add_live(t, -released);
+    if (ends && likely(p != 0))
+        add_live(t, -held_bytes(p));
     thread_leave(t);
 }
 
@@ -170,7 +171,7 @@ void *record_realloc(void *old, size_t size, uint64_t sp, uint64_t bp)
 {
     const uint64_t released = held_bytes(old);
     if (old)
-        before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, 0, sp);
+        before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, false, sp);
     void *p = next.realloc(old, size);
     after(MLW_OP_REALLOC, p, size, 0, !p && (size || !old), released, sp, bp);
     return p;
@@ -180,7 +181,7 @@ void *record_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_
 {
     const uint64_t released = held_bytes(old);
     if (old)
-        before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, 0, sp);
+        before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, false, sp);
     void *p = next.reallocarray(old, n, size);
     uint64_t total = product(n, size);
     after(MLW_OP_REALLOCARRAY, p, total, 0, !p && (total || !old), released, sp, bp);
@@ -190,7 +191,7 @@ void *record_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_
 void record_free(void *p, uint64_t sp, uint64_t bp)
 {
     (void)bp;
-    before(MLW_OP_FREE, MLW_F_ADDR, p, 0, 0, held_bytes(p), sp);
+    before(MLW_OP_FREE, MLW_F_ADDR, p, 0, 0, true, sp);
     next.free(p);
 }
 
@@ -232,14 +233,14 @@ void *record_pvalloc(size_t size, uint64_t sp, uint64_t bp)
 void record_free_sized(void *p, size_t size, uint64_t sp, uint64_t bp)
 {
     (void)bp;
-    before(MLW_OP_FREE_SIZED, MLW_F_ADDR | MLW_F_SIZE, p, size, 0, held_bytes(p), sp);
+    before(MLW_OP_FREE_SIZED, MLW_F_ADDR | MLW_F_SIZE, p, size, 0, true, sp);
     next.free_sized(p, size);
 }
 
 void record_free_aligned_sized(void *p, size_t align, size_t size, uint64_t sp, uint64_t bp)
 {
     (void)bp;
-    before(MLW_OP_FREE_ALIGNED_SIZED, MLW_F_ADDR | MLW_F_SIZE, p, size, align, held_bytes(p), sp);
+    before(MLW_OP_FREE_ALIGNED_SIZED, MLW_F_ADDR | MLW_F_SIZE, p, size, align, true, sp);
     next.free_aligned_sized(p, align, size);
 }
 
@@ -247,7 +248,7 @@ size_t record_malloc_usable_size(void *p, uint64_t sp, uint64_t bp)
 {
     (void)bp;
     size_t n = next.malloc_usable_size(p);
-    before(MLW_OP_MALLOC_USABLE_SIZE, MLW_F_ADDR | MLW_F_SIZE, p, n, 0, 0, sp);
+    before(MLW_OP_MALLOC_USABLE_SIZE, MLW_F_ADDR | MLW_F_SIZE, p, n, 0, false, sp);
     return n;
 }
 
@@ -263,7 +264,7 @@ void *record_mallocx(size_t size, int flags, uint64_t sp, uint64_t bp)
 void *record_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp)
 {
     const uint64_t released = held_bytes(old);
-    before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, 0, sp);
+    before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, false, sp);
     void *p = next.rallocx(old, size, flags);
     after(MLW_OP_RALLOCX, p, size, (unsigned)flags, !p, released, sp, bp);
     return p;
@@ -274,7 +275,7 @@ void *record_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp
 size_t record_xallocx(void *p, size_t size, size_t extra, int flags, uint64_t sp, uint64_t bp)
 {
     const uint64_t released = held_bytes(p);
-    before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, p, 0, 0, 0, sp);
+    before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, p, 0, 0, false, sp);
     size_t has = next.xallocx(p, size, extra, flags), most;
     if (__builtin_add_overflow(size, extra, &most) || most > has)
         most = has < size ? size : has;
@@ -285,14 +286,14 @@ size_t record_xallocx(void *p, size_t size, size_t extra, int flags, uint64_t sp
 void record_dallocx(void *p, int flags, uint64_t sp, uint64_t bp)
 {
     (void)bp;
-    before(MLW_OP_DALLOCX, MLW_F_ADDR, p, 0, (unsigned)flags, held_bytes(p), sp);
+    before(MLW_OP_DALLOCX, MLW_F_ADDR, p, 0, (unsigned)flags, true, sp);
     next.dallocx(p, flags);
 }
 
 void record_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp)
 {
     (void)bp;
-    before(MLW_OP_SDALLOCX, MLW_F_SIZED, p, size, (unsigned)flags, held_bytes(p), sp);
+    before(MLW_OP_SDALLOCX, MLW_F_SIZED, p, size, (unsigned)flags, true, sp);
     next.sdallocx(p, size, flags);
 }
 
@@ -343,5 +344,5 @@ void record_mapping(unsigned op, void *p, uint64_t size, uint64_t argument, bool
 
 void record_unmapping(unsigned op, void *p, uint64_t size, uint64_t sp)
 {
-    before(op, MLW_F_ADDR | MLW_F_SIZE, p, size, 0, 0, sp);
+    before(op, MLW_F_ADDR | MLW_F_SIZE, p, size, 0, false, sp);
 }

@@ -270,13 +270,14 @@ MLW_INLINE void thread_leave(struct thread *t)
 /* Publishes the row that ends at `end`: from here on it survives the process. */
 MLW_INLINE void stream_commit(struct thread *t, uint8_t *end)
 {
+    struct mlw_chunk *const chunk = t->chunk;
     barrier();
     t->position = end;
-    __atomic_store_n(&t->chunk->payload_bytes,
-                     (uint32_t)(end - (uint8_t *)t->chunk - (ptrdiff_t)sizeof(struct mlw_chunk)),
+    __atomic_store_n(&chunk->payload_bytes,
+                     (uint32_t)(end - (uint8_t *)chunk - (ptrdiff_t)sizeof(struct mlw_chunk)),
                      __ATOMIC_RELEASE);
     barrier(); /* a kill between the two must not leave a call without its row: that is a loss */
-    t->chunk->calls++;
+    chunk->calls++;
 }
 
 #endif
