@@ -85,23 +85,37 @@ static bool room(struct converter *c, uint32_t slot)
     return true;
 }
 
-/* The code of the call that a replay makes for this one, and its alignment; 0: none. jemalloc's own
- * functions, whose argument is flags, become those of C that do the same. */
-static unsigned code_of(unsigned op, uint64_t argument, uint64_t *alignment)
+/* The call that a replay makes for this one; code 0: none. */
+struct replayed {
+    unsigned code;
+    uint64_t alignment;
+};
+
+/* jemalloc's own functions, whose argument is flags, become those of C that do the same. */
+static __attribute__((noinline)) struct replayed replayed_jemalloc(unsigned standard,
+                                                                   uint64_t flags)
 {
+    struct replayed r = {standard, MLW_JEMALLOC_ALIGNMENT(flags)};
+    if (standard == MLW_OP_MALLOC && r.alignment)
+        r.code = MLW_OP_MEMALIGN;
+    else if (standard == MLW_OP_MALLOC && flags & MLW_JEMALLOC_ZERO)
+        r.code = MLW_OP_CALLOC;
+    else if (standard == MLW_OP_FREE_SIZED && r.alignment)
+        r.code = MLW_OP_FREE_ALIGNED_SIZED;
+    return r;
+}
+
+static inline struct replayed replayed_as(unsigned op, uint64_t argument)
+{
+#define STANDARD_BIT(sym, num, name, fields, class_, standard)                                     \
+    | (MLW_OP_##standard == (num) ? 1u << (num) : 0)
+    const unsigned themselves = 0 MLW_OPS(STANDARD_BIT);
+#undef STANDARD_BIT
+    if (themselves >> (op & 31) & 1)
+        return (struct replayed){op, argument};
     const unsigned standard = mlw_op_standard(op);
-    *alignment = argument;
-    if (standard == op || !standard)
-        return standard;
-    *alignment = MLW_JEMALLOC_ALIGNMENT(argument);
-    switch (standard) {
-    case MLW_OP_MALLOC:
-        if (*alignment)
-            return MLW_OP_MEMALIGN;
-        return argument & MLW_JEMALLOC_ZERO ? MLW_OP_CALLOC : MLW_OP_MALLOC;
-    case MLW_OP_FREE_SIZED: return *alignment ? MLW_OP_FREE_ALIGNED_SIZED : MLW_OP_FREE_SIZED;
-    default: return standard;
-    }
+    return standard ? replayed_jemalloc(standard, argument)
+                    : (struct replayed){MLW_OP_NONE, argument};
 }
 
 /* A release, or the old half of a realloc, of a block whose allocation was not seen. */
@@ -114,20 +128,20 @@ static void unknown_release(struct converter *c, const struct trace_batch *b, si
     uint64_t size = mlw_op_has(b->op[i], MLW_F_SIZE) ? b->size[i] : workload_unknown_bytes;
     uint32_t slot =
         workload_writer_allocate(c->writer, thread, WORKLOAD_PRESENT, size, 0, b->time_ns[i]);
-    uint64_t alignment;
-    const unsigned code = code_of(b->op[i], b->argument[i], &alignment);
+    const struct replayed as = replayed_as(b->op[i], b->argument[i]);
     if (mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD))
         begin_realloc(c, b->thread[i], thread, slot, b->time_ns[i]);
     else
-        workload_writer_release(c->writer, thread, code, slot, b->size[i], alignment,
+        workload_writer_release(c->writer, thread, as.code, slot, b->size[i], as.alignment,
                                 b->time_ns[i]);
 }
 
 /* Events of kind OTHER. */
 static void other(struct converter *c, const struct trace_batch *b, size_t i)
 {
-    uint64_t size = b->size[i], argument, ns = b->time_ns[i];
-    const unsigned op = code_of(b->op[i], b->argument[i], &argument);
+    const struct replayed as = replayed_as(b->op[i], b->argument[i]);
+    const uint64_t size = b->size[i], argument = as.alignment, ns = b->time_ns[i];
+    const unsigned op = as.code;
     if (!op) {
         if (mlw_op_is_call(b->op[i]))
             workload_writer_count(c->writer, WORKLOAD_FACT_NOT_REPLAYED, 1);
@@ -179,9 +193,9 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
     for (; i < b->n; i++) {
         if (far_away)
             look_ahead(c, b, i);
-        uint64_t alignment;
         const unsigned kind = b->kind[i], op = b->op[i];
-        const unsigned code = code_of(op, b->argument[i], &alignment);
+        const struct replayed as = replayed_as(op, b->argument[i]);
+        const unsigned code = as.code;
         uint32_t slot = b->slot[i];
         uint64_t ns = b->time_ns[i];
         if (c->open_thread != NONE &&
@@ -199,7 +213,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
                 c->open_thread = NONE;
             } else {
                 c->slots[slot] =
-                    workload_writer_allocate(c->writer, thread, code, b->size[i], alignment, ns);
+                    workload_writer_allocate(c->writer, thread, code, b->size[i], as.alignment, ns);
             }
             break;
         }
@@ -217,7 +231,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
             else
                 workload_writer_release(c->writer, thread,
                                         kind == TRACE_FREE_INFERRED ? WORKLOAD_VANISH : code, mine,
-                                        b->size[i], alignment, ns);
+                                        b->size[i], as.alignment, ns);
             break;
         }
         case TRACE_FREE_UNKNOWN: unknown_release(c, b, i, writer_thread(c, b->thread[i])); break;
@@ -252,6 +266,8 @@ static int refuse_losses(const struct trace_info *info, const struct trace_image
  * were any. */
 static bool cut_batch(const struct converter *c, struct trace_batch *b)
 {
+    if (!b->n || b->time_ns[b->n - 1] < c->to_ns) /* they are in the order of time */
+        return false;
     for (size_t i = 0; i < b->n; i++)
         if (b->time_ns[i] >= c->to_ns && b->first_event + i >= c->image->inherited) {
             b->n = i;

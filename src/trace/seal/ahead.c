@@ -18,6 +18,8 @@ static struct ahead_row *at(struct ahead *a, uint32_t i) { return &a->rows[(a->f
 static bool fails(struct merge *m, const struct mlw_row *r)
 {
     struct mlw_row later;
+    if (!mlw_op_is(r->op, MLW_CLASS_RESIZE_OLD | MLW_CLASS_REMAP_OLD | MLW_CLASS_UNMAP))
+        return false;
     switch (mlw_op_class(r->op)) {
     case MLW_CLASS_RESIZE_OLD:
         return merge_peek(m, mlw_op_set(MLW_CLASS_RESIZE_NEW), 1000, &later) &&

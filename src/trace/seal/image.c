@@ -10,7 +10,7 @@ static uint32_t same_node(const struct image_work *g, uint32_t id)
     return i == UINT32_MAX ? id : g->nodes[i].same;
 }
 
-uint32_t image_dense_id(struct image_work *g, uint32_t id)
+uint32_t image_dense_id_new(struct image_work *g, uint32_t id)
 {
     if (!id)
         return 0;
@@ -338,8 +338,11 @@ static int take_call(struct image_work *g, const struct ahead_row *a, uint32_t t
                      struct error *err)
 {
     const struct mlw_row *r = &a->r.row;
+    if (mlw_op_is(r->op, MLW_CLASS_MAKES))
+        return take_allocation(g, r, thread, err);
+    if (mlw_op_is(r->op, MLW_CLASS_RELEASE))
+        return take_release(g, r, thread, true, err);
     switch (mlw_op_class(r->op)) {
-    case MLW_CLASS_RELEASE: return take_release(g, r, thread, true, err);
     case MLW_CLASS_RESIZE_OLD:
         /* A realloc of nothing releases nothing, a realloc that fails neither. */
         return !r->address || a->failed ? 0 : take_release(g, r, thread, false, err);
@@ -347,8 +350,6 @@ static int take_call(struct image_work *g, const struct ahead_row *a, uint32_t t
     case MLW_CLASS_UNMAP:
         return take_other(g, r, thread, a->failed ? MLW_PATH_FAILED : 0, true, err);
     case MLW_CLASS_UNMAP_UNDO: return 0;
-    case MLW_CLASS_ALLOC:
-    case MLW_CLASS_RESIZE_NEW: return take_allocation(g, r, thread, err);
     default: return take_other(g, r, thread, 0, true, err);
     }
 }

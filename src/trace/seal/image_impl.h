@@ -86,7 +86,14 @@ struct image_work {
 
 /* The dense id of the recorder's node `id`, made at its first use; 0 stays 0. UINT32_MAX without
  * memory. */
-uint32_t image_dense_id(struct image_work *g, uint32_t id);
+uint32_t image_dense_id_new(struct image_work *g, uint32_t id);
+static inline uint32_t image_dense_id(struct image_work *g, uint32_t id)
+{
+    const uint32_t page = id >> IMAGE_PAGE_BITS;
+    const uint32_t *ids = page < g->dense_pages ? g->dense[page] : NULL;
+    const uint32_t dense = ids ? ids[id & ((1u << IMAGE_PAGE_BITS) - 1)] : 0;
+    return dense ? dense : image_dense_id_new(g, id);
+}
 
 /* --- image_facts.c --- */
 
