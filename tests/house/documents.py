@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Documents keep one fact in one place.
+
+- ARCHITECTURE.md and docs/design/ hold no measured times or costs; docs/measurements.md does, and each of its
+  sections has a date and a command.
+- docs/glossary.md defines each term once, and the field's words are among them.
+- Each amount in JSON that a man page names is in the glossary's table once, and each name there is in a man
+  page and written by the sources.
+
+Usage: documents.py ROOT"""
+import glob
+import os
+import re
+import sys
+
+# As the manuals of perf, jemalloc and glibc use them.
+FIELD = ["RSS", "live heap", "call site", "fragmentation", "mmap threshold", "trim threshold", "cross-thread free",
+         "unknown free", "peak", "leak", "pinned page", "arena", "tcache", "sample", "mark", "recording", "gap"]
+AMOUNT = re.compile(r"_(?:bytes|blocks|frees|calls|events|allocations|pages|stacks)$")
+MEASURED = re.compile(r"\b(?:takes?|took|costs?|in|after|than|to)\s+(?:about\s+)?\d[\d.,]*\s?(?:ns|us|µs|ms|s|seconds|minutes)\b"
+                      r"|\b\d[\d.,]*\s?(?:ns|us|µs|ms)\b")
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as f:
+        return f.read()
+
+
+def design_faults(name, text):
+    return [f"{name}:{n}: a measurement; docs/measurements.md is its place: {found.group()}"
+            for n, line in enumerate(text.split("\n"), 1) for found in MEASURED.finditer(line)]
+
+
+def measurement_faults(text):
+    bad = []
+    for section in text.split("\n## ")[1:]:
+        title = section.split("\n", 1)[0]
+        if not re.search(r"^20\d\d-\d\d-\d\d\b", section, re.M):
+            bad.append(f"docs/measurements.md: '{title}' has no date")
+        if "```sh\n" not in section:
+            bad.append(f"docs/measurements.md: '{title}' has no command")
+    return bad
+
+
+def terms_of(glossary):
+    """The words in bold at the start of a row; "window, slot" are two, and one "(of a ...)" is another."""
+    terms = []
+    for row in re.findall(r"^\| \*\*([^*]+)\*\*([^|]*)\|", glossary, re.M):
+        extra = re.search(r"\(of [^)]*\)", row[1])
+        words = row[0].split(", ") + [w.strip() for w in re.sub(r"\(.*?\)", "", row[1]).split(",") if w.strip()]
+        terms += [f"{w} {extra.group()}" if extra else w for w in words]
+    return terms
+
+
+def glossary_faults(glossary):
+    terms = terms_of(glossary)
+    bad = [f"docs/glossary.md defines '{t}' {terms.count(t)} times" for t in sorted(set(terms)) if terms.count(t) > 1]
+    return bad + [f"docs/glossary.md does not define '{t}'" for t in FIELD if t not in terms]
+
+
+def amount_faults(glossary, in_pages, written):
+    rows = re.findall(r"^\| `([a-z0-9_]+)` \|", glossary, re.M)
+    wanted = {n for n in in_pages & written if AMOUNT.search(n)}
+    bad = [f"docs/glossary.md has '{n}' {rows.count(n)} times" for n in sorted(set(rows)) if rows.count(n) > 1]
+    bad += [f"docs/glossary.md: the table of figures lacks '{n}', which a man page names" for n in sorted(wanted - set(rows))]
+    bad += [f"docs/glossary.md: '{n}' is in no man page" for n in sorted(set(rows) - in_pages)]
+    return bad + [f"docs/glossary.md: nothing writes '{n}'" for n in sorted(set(rows) - written)]
+
+
+def names_in_pages(root):
+    names = set()
+    for path in glob.glob(os.path.join(root, "docs/man/*.[0-9]")):
+        for line in read(path).split("\n"):
+            if re.match(r"\.[BIR]", line):
+                names |= set(re.findall(r"[a-z][a-z_0-9]+", line.split(" ", 1)[-1].replace("\\-", "-")))
+    return names
+
+
+def names_written(root):
+    names = set()
+    for path in glob.glob(os.path.join(root, "src/**/*.[ch]"), recursive=True):
+        names |= set(re.findall(r'"([a-z][a-z_0-9]*)"', read(path)))
+    return names
+
+
+def main(root):
+    bad = design_faults("ARCHITECTURE.md", read(root, "ARCHITECTURE.md"))
+    for path in sorted(glob.glob(os.path.join(root, "docs/design/*.md"))):
+        bad += design_faults(os.path.relpath(path, root), read(path))
+    bad += measurement_faults(read(root, "docs/measurements.md"))
+    glossary = read(root, "docs/glossary.md")
+    bad += glossary_faults(glossary)
+    bad += amount_faults(glossary, names_in_pages(root), names_written(root))
+    print("\n".join(bad) or f"documents: {len(terms_of(glossary))} terms, each defined once")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
