@@ -2,6 +2,7 @@
 #include "heap/roots.h"
 
 #include "base/array.h"
+#include "heap/frames.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ struct finding {
     const struct glibc *g;
     const struct walk *w;
     struct variables *variables;
+    struct frames *frames;
     uint64_t *window;            /* WINDOW_BYTES */
     const struct module *module; /* of the data at hand */
     uint32_t unnamed;
@@ -222,6 +224,26 @@ static void scan_thread_locals(struct finding *f)
     }
 }
 
+/* A root for each function on the stack; where its callers cannot be followed, one for the rest. */
+static void scan_frames(struct finding *f, const struct target_thread *thread, uint64_t start,
+                        uint64_t end, const struct root *base)
+{
+    struct stack_frame frame[FRAMES_MAX];
+    char text[512];
+    size_t n = frames_of(f->frames, thread, end, frame);
+    for (size_t i = 0; i < n; i++) {
+        struct root root = *base;
+        if (frame[i].function) {
+            snprintf(text, sizeof text, "%s in %s", base->name, frame[i].function);
+            root.name = name_of(f, text);
+            root.module = name_of(f, frame[i].module);
+        }
+        scan_range(f, start, frame[i].end, &root, same_root);
+        start = frame[i].end;
+    }
+    scan_range(f, start, end, base, same_root);
+}
+
 static void scan_stacks(struct finding *f)
 {
     for (size_t i = 0; i < f->t->thread_count; i++) {
@@ -240,7 +262,7 @@ static void scan_stacks(struct finding *f)
         uint32_t within = blocks_covering(&f->w->blocks, sp); /* a program's own kind of thread */
         if (within != BLOCK_NONE)
             end = f->w->blocks.address[within] + blocks_bytes(&f->w->blocks, within);
-        scan_range(f, sp - RED_ZONE, end, &base, same_root);
+        scan_frames(f, thread, sp - RED_ZONE, end, &base);
         if (within == BLOCK_NONE) /* what lies below has been left */
             take(f, r->start, end);
     }
@@ -338,7 +360,8 @@ int roots_find(struct roots *r, struct target *t, const struct modules *modules,
     r->room = 64;
     r->at = calloc(r->room, sizeof *r->at);
     f.window = malloc(WINDOW_BYTES);
-    f.failed = !r->at || !f.window;
+    f.frames = frames_new(t, modules, variables);
+    f.failed = !r->at || !f.window || !f.frames;
     if (!f.failed) {
         scan_modules(&f);
         scan_thread_locals(&f);
@@ -346,6 +369,7 @@ int roots_find(struct roots *r, struct target *t, const struct modules *modules,
         scan_registers(&f);
         scan_memory(&f);
     }
+    frames_free(f.frames);
     free(f.window);
     free(f.taken);
     if (f.failed || sort_roots(r)) {

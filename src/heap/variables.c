@@ -16,11 +16,18 @@
 
 #define FILE_BYTES_MAX ((uint64_t)4 << 30)
 
+struct code { /* a function, in the target */
+    uint64_t start, end;
+    const char *name;
+};
+
 struct of_module {
     bool read;
     struct functions functions;
     struct variable *at; /* by start */
     size_t count;
+    struct code *code; /* by start */
+    size_t code_count;
 };
 
 struct variables {
@@ -50,6 +57,7 @@ void variables_free(struct variables *v)
         return;
     for (size_t i = 0; i < v->modules->count; i++) {
         free(v->of[i].at);
+        free(v->of[i].code);
         functions_release(&v->of[i].functions);
     }
     intern_free(&v->names);
@@ -67,9 +75,9 @@ static int by_start(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Reads one path's symbols if it is the file that was mapped. The file may be anyone's: it is
- * opened once, and its mapping cannot be truncated meanwhile. */
-static bool read_path(const struct module *m, const char *path, struct functions *f)
+/* Opens a path if it is the file that was mapped. The file may be anyone's: it is opened once, and
+ * its mapping cannot be truncated meanwhile. */
+static int open_path(const struct module *m, const char *path)
 {
     static const struct trust_rule rule = {
         .what = "the mapped file", .owners = TRUST_ANYBODY, .follow = true};
@@ -80,23 +88,59 @@ static bool read_path(const struct module *m, const char *path, struct functions
     if (fd >= 0)
         fd = trust_stable(fd, FILE_BYTES_MAX, &err);
     if (fd < 0)
-        return false;
+        return -1;
     snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);
     size_t n = functions_build_id(opened, id, sizeof id);
+    if (n && n == m->build_id_bytes && !memcmp(id, m->build_id, n))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* The file itself, else the same path in the process's own root. */
+int variables_open(const struct variables *v, const struct module *m)
+{
+    char own[PATH_MAX + 32];
+    snprintf(own, sizeof own, "/proc/%" PRIu32 "/root%s", v->pid, m->path);
+    if (!m->build_id_bytes || *m->path != '/')
+        return -1;
+    int fd = open_path(m, m->path);
+    return fd < 0 && v->pid ? open_path(m, own) : fd;
+}
+
+static bool read_file(const struct variables *v, const struct module *m, struct functions *f)
+{
+    struct error err;
+    char opened[64];
+    int fd = variables_open(v, m);
+    if (fd < 0)
+        return false;
+    snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);
     bool read =
-        n && n == m->build_id_bytes && !memcmp(id, m->build_id, n) &&
         !functions_read(opened, FUNCTIONS_EXPORTED | FUNCTIONS_LOCAL | FUNCTIONS_DATA, f, &err);
     close(fd);
     return read;
 }
 
-/* The file itself, else the same path in the process's own root. */
-static bool read_file(const struct variables *v, const struct module *m, struct functions *f)
+static int by_code(const void *a, const void *b)
 {
-    char own[PATH_MAX + 32];
-    snprintf(own, sizeof own, "/proc/%" PRIu32 "/root%s", v->pid, m->path);
-    return m->build_id_bytes && *m->path == '/' &&
-           (read_path(m, m->path, f) || (v->pid && read_path(m, own, f)));
+    const struct code *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static void read_code(struct of_module *of, const struct module *m)
+{
+    of->code = calloc(of->functions.count ? of->functions.count : 1, sizeof *of->code);
+    for (size_t i = 0; of->code && i < of->functions.count; i++) {
+        const struct function *f = &of->functions.at[i];
+        uint64_t start = m->bias + f->address;
+        if (!f->data && f->bytes && start >= m->start && f->bytes <= m->end - start)
+            of->code[of->code_count++] = (struct code){start, start + f->bytes, f->name};
+    }
+    if (of->code_count > 1)
+        qsort(of->code, of->code_count, sizeof *of->code, by_code);
 }
 
 static void read_variables(struct variables *v, size_t index)
@@ -115,6 +159,7 @@ static void read_variables(struct variables *v, size_t index)
     }
     if (of->count > 1)
         qsort(of->at, of->count, sizeof *of->at, by_start);
+    read_code(of, m);
 }
 
 /* Names are demangled when they are first asked for. */
@@ -149,4 +194,26 @@ const struct variable *variables_find(struct variables *v, const struct module *
         if (of->at[i - 1].end > address)
             return shown(v, &of->at[i - 1]);
     return NULL;
+}
+
+const char *variables_function(struct variables *v, const struct module *m, uint64_t address)
+{
+    size_t index = (size_t)(m - v->modules->at);
+    struct of_module *of = &v->of[index];
+    if (!of->read)
+        read_variables(v, index);
+    size_t low = 0, high = of->code_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (of->code[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low || of->code[low - 1].end <= address)
+        return NULL;
+    char *text = symbol_demangle(of->code[low - 1].name);
+    const char *shown = text ? intern_string(&v->names, text) : of->code[low - 1].name;
+    free(text);
+    return shown;
 }

@@ -1,4 +1,4 @@
-/* variables.h - the names of modules' variables, from their symbol tables.
+/* variables.h - the names of modules' variables and functions, from their symbol tables.
  *
  * Owns: reading a module's file when it is first asked about, and the proof that it is the file
  * that was mapped (by build-id). One thread. */
@@ -25,5 +25,13 @@ void variables_free(struct variables *v); /* NULL is fine */
 /* The variable of that module that holds the address, or NULL. */
 const struct variable *variables_find(struct variables *v, const struct module *m,
                                       uint64_t address);
+
+/* The name, demangled, of the function of that module that holds the address; NULL: not known. It
+ * belongs to v. */
+const char *variables_function(struct variables *v, const struct module *m, uint64_t address);
+
+/* Opens the file of a module, if it is the one that was mapped. The caller closes. -1: it is not
+ * there. */
+int variables_open(const struct variables *v, const struct module *m);
 
 #endif

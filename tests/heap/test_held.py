@@ -61,6 +61,16 @@ class Agreement(HeapTest):
                 self.agrees(sum(int(n.replace(",", "")) for n in found), known)
 
 
+class Stacks(HeapTest):
+    def test_function(self):
+        """A root on a stack is named after the function in whose frame it lies."""
+        p = self.start(tool("victim_held"), "stack", "1")
+        roots = {r["root"]: r for r in self.heap_json(p.pid)["roots"] if r["kind"] == "stack"}
+        root = roots["victim_held in hold_on_stack()"]
+        self.assertEqual((root["retained_blocks"], root["module"]), (4, "victim_held"))
+        self.assertIn("stack victim_held in hold_on_stack()", self.heap("--by", "root", p.pid).stdout)
+
+
 class Clean(HeapTest):
     """Programs that wait for their input have leaked nothing."""
     PROGRAMS = (["cat"], ["sort"], ["sed", "s/a/b/"], ["tr", "a", "b"], ["awk", "{ print }"], ["perl", "-ne", "print"], ["bash"],

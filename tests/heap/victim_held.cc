@@ -248,11 +248,8 @@ static void __attribute__((noinline)) run(const char *name, unsigned n)
             way.run(n);
 }
 
-int main(int argc, char **argv)
+static void __attribute__((noinline)) wait_for_end()
 {
-    if (argc < 3)
-        return 2;
-    run(argv[1], static_cast<unsigned>(atoi(argv[2])));
     wipe_stack();
     printf("ready %lu %lu\n", leaked_blocks, leaked_bytes);
     fflush(stdout);
@@ -260,6 +257,26 @@ int main(int argc, char **argv)
     char byte;
     while (read(0, &byte, 1) > 0) {
     }
+}
+
+static void __attribute__((noinline)) hold_on_stack() /* in the frame of this function */
+{
+    void *volatile kept[4] = {};
+    for (auto &block : kept)
+        block = calloc(1, 9000);
+    wait_for_end();
+    if (!kept[0])
+        abort();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3)
+        return 2;
+    if (!strcmp(argv[1], "stack"))
+        hold_on_stack();
+    run(argv[1], static_cast<unsigned>(atoi(argv[2])));
+    wait_for_end();
     if (__lsan_do_recoverable_leak_check)
         __lsan_do_recoverable_leak_check();
     _exit(0);
