@@ -9,14 +9,6 @@
 #define ARENA_HEAD_BYTES 4096u /* what glibc keeps at the start of an arena's heap, about */
 #define HEADER_BYTES     8u    /* of a chunk in use: the rest lies in its neighbors */
 
-struct live { /* 32 bytes */
-    uint64_t address, usable_bytes, size_bytes;
-    uint32_t stack;
-    uint8_t path;
-    bool there;
-    bool cached; /* not live: in a thread's cache */
-};
-
 /* A heap of another arena that blocks were seen in. Heaps of one arena are linked: parent leads to
  * one of them. */
 struct seen_heap {
@@ -25,13 +17,24 @@ struct seen_heap {
     uint32_t parent; /* index; its own: none */
 };
 
+struct place { /* of a block, by address */
+    uint64_t address;
+    uint32_t slot; /* PLACE_CACHED and above: a chunk in a cache */
+};
+#define PLACE_CACHED 0xf0000000u
+
 struct pinned_reader {
     const struct trace_image *image;
     const uint64_t *times_ns; /* [count] */
-    struct pinned *results;   /* [count] */
+    struct pinned *results;   /* [count]; NULL: */
+    pinned_visit *visit;      /* is called with `now` instead */
+    void *visit_arg;
+    struct pinned now;
     size_t count, next;
-    struct live *live; /* by slot, [room] */
+    struct pinned_block *live; /* by slot, [room] */
     uint32_t room;
+    struct place *order; /* [order_count] of the moment before */
+    size_t order_count;
     bool glibc;
     struct tcache *caches;   /* NULL: there are none, or they are not asked for */
     struct seen_heap *heaps; /* [heap_count] */
@@ -56,7 +59,8 @@ struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t
     struct pinned_reader *r = calloc(1, sizeof *r);
     uint32_t *heap_of = calloc((size_t)image->thread_count + 1, sizeof *heap_of);
     bool failed = !r || !heap_of;
-    memset(results, 0, count * sizeof *results);
+    if (results)
+        memset(results, 0, count * sizeof *results);
     if (!failed && caches)
         r->caches = tcache_new(image, &failed);
     if (failed) {
@@ -74,11 +78,25 @@ struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t
     return r;
 }
 
+struct pinned_reader *pinned_visitor(const struct trace_image *image, const uint64_t *times_ns,
+                                     size_t count, pinned_visit *visit, void *arg,
+                                     struct error *err)
+{
+    struct pinned_reader *r = pinned_new(image, times_ns, NULL, count, true, err);
+    if (r) {
+        r->visit = visit;
+        r->visit_arg = arg;
+    }
+    return r;
+}
+
 void pinned_discard(struct pinned_reader *r)
 {
     if (!r)
         return;
+    pinned_release(&r->now);
     free(r->live);
+    free(r->order);
     free(r->heaps);
     free(r->by_number);
     free(r->heap_of);
@@ -91,7 +109,7 @@ static int room_for(struct pinned_reader *r, uint32_t slot, struct error *err)
     uint32_t room = r->room ? r->room : 1024;
     while (room <= slot)
         room = room > UINT32_MAX / 2 ? UINT32_MAX : room * 2;
-    struct live *live = realloc(r->live, room * sizeof *live);
+    struct pinned_block *live = realloc(r->live, room * sizeof *live);
     if (!live)
         return error_memory_for(err, "%u live blocks", slot);
     memset(live + r->room, 0, (room - r->room) * sizeof *live);
@@ -179,7 +197,7 @@ static int take_moment(struct pinned_reader *r, struct error *err);
 /* A block ends. False without memory. */
 static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t i)
 {
-    struct live *l = &r->live[b->slot[i]];
+    struct pinned_block *l = &r->live[b->slot[i]];
     const bool freed = l->there && r->caches && b->kind[i] != TRACE_FREE_INFERRED &&
                        !mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD);
     const struct tcache_chunk chunk = {l->address, l->usable_bytes, l->stack, l->path};
@@ -201,7 +219,7 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
             return 0;
         if (slot == TRACE_NO_SLOT)
             continue;
-        if (slot >= r->image->max_slots || b->stack[i] > r->image->stacks)
+        if (slot >= r->image->max_slots || slot >= PLACE_CACHED || b->stack[i] > r->image->stacks)
             return error_set(err, ERROR_FORMAT, "an event of a block or stack that does not exist");
         if (slot >= r->room && room_for(r, slot, err))
             return -1;
@@ -211,12 +229,12 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
             continue;
         }
         const uint64_t usable = b->usable[i] > b->size[i] ? b->usable[i] : b->size[i];
-        r->live[slot] = (struct live){.address = b->address[i],
-                                      .usable_bytes = usable,
-                                      .size_bytes = b->size[i],
-                                      .stack = b->stack[i],
-                                      .path = b->path[i],
-                                      .there = true};
+        r->live[slot] = (struct pinned_block){.address = b->address[i],
+                                              .usable_bytes = usable,
+                                              .size_bytes = b->size[i],
+                                              .stack = b->stack[i],
+                                              .path = b->path[i],
+                                              .there = true};
         if (r->caches && !inherited)
             tcache_allocated(r->caches, b->thread[i], b->op[i], b->address[i], usable);
         const uint64_t bottom = b->address[i] - HEADER_BYTES;
@@ -231,38 +249,23 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
     return 1;
 }
 
-static enum pinned_kind kind_of(const struct pinned_reader *r, const struct live *l)
+static enum pinned_kind kind_of(const struct pinned_reader *r, const struct pinned_block *l)
 {
     return !r->glibc ? PINNED_OTHER : l->path & MLW_PATH_NON_MAIN ? PINNED_ARENA : PINNED_MAIN;
 }
 
 static int by_address(const void *a, const void *b)
 {
-    const struct live *x = a, *y = b;
+    const struct place *x = a, *y = b;
     return (x->address > y->address) - (x->address < y->address);
 }
 
-/* Appends what lies in the caches of threads. */
-static void add_cached(const struct pinned_reader *r, struct live *list, size_t *n,
-                       struct tcache_chunk *chunks, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct tcache_chunk *c = &chunks[i];
-        if (c->address && c->stack <= r->image->stacks)
-            list[(*n)++] = (struct live){.address = c->address,
-                                         .usable_bytes = c->usable_bytes,
-                                         .stack = c->stack,
-                                         .path = c->path,
-                                         .cached = true};
-    }
-}
-
 /* What overlaps a live block, or is there twice, is not in a cache after all. */
-static size_t drop_overlaps(struct live *list, size_t n)
+static size_t drop_overlaps(struct pinned_block *list, size_t n)
 {
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct live *l = &list[i], *before = kept ? &list[kept - 1] : NULL;
+        const struct pinned_block *l = &list[i], *before = kept ? &list[kept - 1] : NULL;
         const bool below = before && before->address + before->usable_bytes > l->address,
                    above = i + 1 < n && !list[i + 1].cached &&
                            l->address + l->usable_bytes > list[i + 1].address;
@@ -272,39 +275,116 @@ static size_t drop_overlaps(struct live *list, size_t n)
     return kept;
 }
 
-/* Copies the blocks that lie in heaps, by address, and their cached chunks, and adds up all; *n of
- * them. NULL without memory. */
-static struct live *sorted(const struct pinned_reader *r, struct pinned *p, size_t *n)
+static bool in_heap(const struct pinned_reader *r, const struct pinned_block *l)
 {
-    const size_t cached = r->caches ? tcache_count(r->caches, p->time_ns) : 0;
-    for (uint32_t i = 0; i < r->room; i++)
-        p->live_blocks += r->live[i].there;
-    struct live *list = malloc((p->live_blocks + cached + 1) * sizeof *list);
-    struct tcache_chunk *chunks = malloc((cached + 1) * sizeof *chunks);
-    *n = 0;
-    if (!list || !chunks) {
-        free(list);
-        free(chunks);
-        return NULL;
-    }
+    return l->there && l->address && !(r->glibc && l->path & MLW_PATH_MMAPPED);
+}
+
+/* Adds up all blocks; returns how many of them lie in heaps. */
+static size_t add_up(const struct pinned_reader *r, struct pinned *p)
+{
+    size_t n = 0;
     for (uint32_t i = 0; i < r->room; i++) {
-        const struct live *l = &r->live[i];
+        const struct pinned_block *l = &r->live[i];
         if (!l->there)
             continue;
+        p->live_blocks++;
         p->requested_bytes += l->size_bytes;
         p->usable_bytes[r->glibc ? l->path >> 1 & (PINNED_PLACES - 1) : 0] += l->usable_bytes;
-        if (l->address && !(r->glibc && l->path & MLW_PATH_MMAPPED))
-            list[(*n)++] = *l;
+        n += in_heap(r, l);
     }
-    if (cached) {
-        tcache_list(r->caches, p->time_ns, chunks);
-        add_cached(r, list, n, chunks, cached);
+    return n;
+}
+
+/* Drops from the order of the moment before what is not there any more; marks the rest. */
+static void keep_order(struct pinned_reader *r, uint8_t *placed)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->order_count; i++) {
+        const struct place at = r->order[i];
+        if (at.slot >= PLACE_CACHED || r->live[at.slot].address != at.address ||
+            !in_heap(r, &r->live[at.slot]) || placed[at.slot])
+            continue;
+        placed[at.slot] = true;
+        r->order[kept++] = at;
     }
+    r->order_count = kept;
+}
+
+/* What is not in the order: new blocks, and what lies in the caches of threads. */
+static size_t find_fresh(const struct pinned_reader *r, const uint8_t *placed,
+                         const struct tcache_chunk *chunks, size_t cached, struct place *fresh)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < r->room; i++)
+        if (in_heap(r, &r->live[i]) && !placed[i])
+            fresh[n++] = (struct place){r->live[i].address, i};
+    for (size_t i = 0; i < cached; i++)
+        if (chunks[i].address && chunks[i].stack <= r->image->stacks)
+            fresh[n++] = (struct place){chunks[i].address, PLACE_CACHED + (uint32_t)i};
+    if (n)
+        qsort(fresh, n, sizeof *fresh, by_address);
+    return n;
+}
+
+static void merge(const struct place *a, size_t a_count, const struct place *b, size_t b_count,
+                  struct place *all)
+{
+    size_t i = 0, k = 0;
+    while (i < a_count || k < b_count)
+        if (k == b_count || (i < a_count && a[i].address <= b[k].address))
+            *all++ = a[i++];
+        else
+            *all++ = b[k++];
+}
+
+static struct pinned_block *list_order(const struct pinned_reader *r,
+                                       const struct tcache_chunk *chunks)
+{
+    struct pinned_block *list = malloc((r->order_count + 1) * sizeof *list);
+    for (size_t i = 0; list && i < r->order_count; i++) {
+        const uint32_t slot = r->order[i].slot;
+        const struct tcache_chunk *c = slot >= PLACE_CACHED ? &chunks[slot - PLACE_CACHED] : NULL;
+        list[i] = c ? (struct pinned_block){.address = c->address,
+                                            .usable_bytes = c->usable_bytes,
+                                            .stack = c->stack,
+                                            .path = c->path,
+                                            .cached = true}
+                    : r->live[slot];
+    }
+    return list;
+}
+
+/* Copies the blocks that lie in heaps, by address, and their cached chunks, and adds up all; *n of
+ * them. Most blocks of a moment were there at the one before, in the same order. NULL without
+ * memory. */
+static struct pinned_block *sorted(struct pinned_reader *r, struct pinned *p, size_t *n)
+{
+    const size_t there = r->caches ? tcache_count(r->caches, p->time_ns) : 0;
+    const size_t cached = there < UINT32_MAX - PLACE_CACHED ? there : 0;
+    const size_t most = add_up(r, p) + cached + 1;
+    struct place *all = malloc(most * sizeof *all), *fresh = malloc(most * sizeof *fresh);
+    uint8_t *placed = calloc((size_t)r->room + 1, sizeof *placed);
+    struct tcache_chunk *chunks = malloc((cached + 1) * sizeof *chunks);
+    struct pinned_block *list = NULL;
+    *n = 0;
+    if (all && fresh && placed && chunks) {
+        if (cached)
+            tcache_list(r->caches, p->time_ns, chunks);
+        keep_order(r, placed);
+        const size_t more = find_fresh(r, placed, chunks, cached, fresh);
+        merge(r->order, r->order_count, fresh, more, all);
+        free(r->order);
+        r->order = all;
+        r->order_count += more;
+        all = NULL;
+        list = list_order(r, chunks);
+        *n = list && cached ? drop_overlaps(list, r->order_count) : r->order_count;
+    }
+    free(all);
+    free(fresh);
+    free(placed);
     free(chunks);
-    if (*n)
-        qsort(list, *n, sizeof *list, by_address);
-    if (cached)
-        *n = drop_overlaps(list, *n);
     return list;
 }
 
@@ -312,7 +392,7 @@ static struct live *sorted(const struct pinned_reader *r, struct pinned *p, size
 struct walk {
     struct pinned *p;
     struct pinned_heap *heap;
-    const struct live *live;
+    const struct pinned_block *live;
     bool begun;                /* there was a block */
     size_t first;              /* block on the page */
     uint64_t page, used_bytes; /* of it */
@@ -333,7 +413,7 @@ static void close_page(struct walk *w, size_t end)
 static void add_block(struct walk *w, size_t i)
 {
     const uint64_t header = w->p->glibc ? HEADER_BYTES : 0;
-    const struct live *l = &w->live[i];
+    const struct pinned_block *l = &w->live[i];
     const uint64_t from = l->address - header, to = l->address + l->usable_bytes;
     const uint64_t page = from / PINNED_PAGE_BYTES;
     const uint64_t last = to > from ? (to - 1) / PINNED_PAGE_BYTES : page;
@@ -390,7 +470,7 @@ static void add_to_sum(struct pinned *p, const struct pinned_heap *h)
 }
 
 /* Blocks [from, to) are those of one heap, which has begun at `bottom` or above (0: not known). */
-static void add_heap(struct pinned *p, const struct live *live, size_t from, size_t to,
+static void add_heap(struct pinned *p, const struct pinned_block *live, size_t from, size_t to,
                      enum pinned_kind kind, uint64_t bottom)
 {
     struct pinned_heap *h = &p->heaps[p->count++];
@@ -414,9 +494,9 @@ static void add_heap(struct pinned *p, const struct live *live, size_t from, siz
 }
 
 /* Whether block i begins another heap than the one before it. */
-static bool begins_heap(const struct pinned_reader *r, const struct live *list, size_t i)
+static bool begins_heap(const struct pinned_reader *r, const struct pinned_block *list, size_t i)
 {
-    const struct live *l = &list[i];
+    const struct pinned_block *l = &list[i];
     const enum pinned_kind kind = kind_of(r, l);
     return i == 0 || kind != kind_of(r, l - 1) ||
            (kind == PINNED_ARENA && (l->address ^ l[-1].address) >= HEAP_BYTES);
@@ -498,11 +578,12 @@ static bool add_arenas(const struct pinned_reader *r, struct pinned *p)
 /* The next moment has come. */
 static int take_moment(struct pinned_reader *r, struct error *err)
 {
-    struct pinned *p = &r->results[r->next];
+    const size_t moment = r->next;
+    struct pinned *p = r->results ? &r->results[moment] : &r->now;
     size_t n, heaps = 0;
     p->time_ns = r->times_ns[r->next++];
     p->glibc = r->glibc;
-    struct live *list = sorted(r, p, &n);
+    struct pinned_block *list = sorted(r, p, &n);
     for (size_t i = 0; list && i < n; i++)
         heaps += begins_heap(r, list, i);
     p->heaps = calloc(heaps + 1, sizeof *p->heaps);
@@ -518,10 +599,15 @@ static int take_moment(struct pinned_reader *r, struct error *err)
                                     : 0;
         add_heap(p, list, from, to, kind, bottom);
     }
-    free(list);
     if (done && r->glibc)
         done = add_arenas(r, p);
-    return done ? 0 : error_memory_for(err, "what lies between live blocks");
+    int status = done ? 0 : error_memory_for(err, "what lies between live blocks");
+    if (done && r->visit) {
+        status = r->visit(r->visit_arg, moment, p, list, n, err);
+        pinned_release(&r->now);
+    }
+    free(list);
+    return status;
 }
 
 int pinned_finish(struct pinned_reader *r, struct error *err)

@@ -11,8 +11,8 @@
  * pages between blocks are not counted. Blocks with a mapping of their own are left out. Heaps that
  * the same thread allocated from are of one arena: a thread keeps to its arena. An arena is known
  * from its first block on, whether any of its blocks are live or not. Memory: 32 bytes for each
- * block live at one time, twice while a moment is worked out; 32 for each stack and moment. One
- * thread. */
+ * block live at one time, three times while a moment is worked out; 32 for each stack and moment.
+ * One thread. */
 #ifndef MALLOW_ANALYSE_PINNED_H
 #define MALLOW_ANALYSE_PINNED_H
 
@@ -70,6 +70,14 @@ struct pinned {
     struct pinned_stack *stacks;          /* [image->stacks + 1] */
 };
 
+struct pinned_block { /* 32 bytes */
+    uint64_t address, usable_bytes, size_bytes;
+    uint32_t stack;
+    uint8_t path; /* enum mlw_path */
+    bool there;
+    bool cached; /* not live: in a thread's cache */
+};
+
 /* The columns that pinned_add needs. */
 unsigned pinned_columns(void);
 
@@ -81,6 +89,14 @@ struct pinned_reader;
 struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t *times_ns,
                                  struct pinned *results, size_t count, bool caches,
                                  struct error *err);
+/* The state at a moment, and the blocks of which it was made, by address: those in heaps, without
+ * overlaps, and cached chunks. All is valid until it returns. -1 with *err set ends the pass. */
+typedef int pinned_visit(void *arg, size_t moment, const struct pinned *p,
+                         const struct pinned_block *blocks, size_t count, struct error *err);
+/* The same, with caches, for many moments: each is shown and forgotten. */
+struct pinned_reader *pinned_visitor(const struct trace_image *image, const uint64_t *times_ns,
+                                     size_t count, pinned_visit *visit, void *arg,
+                                     struct error *err);
 /* The next batch of the image. 1: go on; 0: the last moment has come; -1 with *err set. */
 int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct error *err);
 /* Fills the rest, as of the end, and frees the reader. */
