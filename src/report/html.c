@@ -11,6 +11,7 @@
 #include "model/replay.h"
 #include "report/gate.h"
 #include "report/html_detail.h"
+#include "report/html_moments.h"
 #include "report/html_pack.h"
 #include "report/html_page.h"
 #include "report/json_process.h"
@@ -21,6 +22,7 @@
 #define LISTED_MAX   2000u /* processes that are listed; the rest is added up */
 #define LISTED_BYTES 160u  /* that a process takes in the list, packed */
 #define SHARES       4     /* that a process may take when it does not fit into its own */
+#define MOMENTS_PART 4     /* of its share: what the moments may take */
 
 struct listed { /* a process in the list */
     uint64_t events, requested_bytes, peak_bytes, end_bytes, allocations, temporary;
@@ -91,35 +93,52 @@ static void tell(void *arg, unsigned part)
 
 /* ---- one process ---- */
 
-/* Writes the block of a process within its share of the page; not at all when it would be wrong. */
+static void write_block(struct page *p, const char *name, const struct html_block *block)
+{
+    char id[32];
+    snprintf(id, sizeof id, "%s-%u", name, p->blocks);
+    html_block_write(p->out, id, block);
+    p->room -= block->page_bytes < p->room ? block->page_bytes : p->room;
+}
+
+/* Writes the blocks of a process within its share of the page; none when it would be wrong. */
 static int write_detail(struct page *p, uint32_t image, struct image_filter *filter,
                         const struct model *m, struct names *names, struct error *err)
 {
     const double weight = weight_of(model_image(m));
     const size_t share = (size_t)((double)p->room * weight / p->weight);
     const size_t most = share > p->room / SHARES ? p->room : share * SHARES;
-    struct html_block block = {0};
+    struct html_block block = {0}, moments = {0};
+    const struct moments_plan why = {.t = p->t,
+                                     .image = image,
+                                     .m = m,
+                                     .names = names,
+                                     .options = p->options,
+                                     .share_bytes = share / MOMENTS_PART};
+    const int explains = html_moments(&why, &moments, err);
+    if (explains < 0)
+        return -1;
     const struct detail_plan plan = {.t = p->t,
                                      .image = image,
                                      .filter = &filter->filter,
                                      .m = m,
                                      .names = names,
                                      .options = p->options,
-                                     .share_bytes = share,
-                                     .most_bytes = most,
+                                     .share_bytes = share - moments.page_bytes,
+                                     .most_bytes = most - moments.page_bytes,
                                      .progress = tell,
                                      .progress_arg = p,
                                      .must_fit = !p->blocks};
     p->weight -= weight;
     const int fits = html_detail(&plan, &block, err);
     if (fits > 0) {
-        char id[32];
-        snprintf(id, sizeof id, "process-%u", p->blocks);
-        html_block_write(p->out, id, &block);
-        p->room -= block.page_bytes < p->room ? block.page_bytes : p->room;
+        write_block(p, "process", &block);
+        if (explains)
+            write_block(p, "moments", &moments);
         p->of[image].block = ++p->blocks;
     }
     html_block_release(&block);
+    html_block_release(&moments);
     return fits < 0 ? -1 : 0;
 }
 

@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "frames/select.h"
 #include "model/replay.h"
-#include "report/heap.h"
 #include "report/html_process.h"
 #include "report/html_sites.h"
 
@@ -22,7 +21,6 @@ struct detail {
     const struct detail_plan *plan;
     struct page_sites sites;
     struct page_lanes lanes;
-    struct heap_view heap;
     struct page_limit limit;
     struct series_plan over;
     struct series *series; /* NULL: not yet */
@@ -31,7 +29,6 @@ struct detail {
 static void release(struct detail *d)
 {
     series_free(d->series);
-    heap_release(&d->heap);
     page_lanes_release(&d->lanes);
     page_sites_release(&d->sites);
 }
@@ -91,8 +88,8 @@ static int pack(const struct detail *d, struct html_block *block, struct error *
     struct json j = {.out = open_memstream(&text, &text_bytes)};
     if (!j.out)
         return error_system(err, "memory for the page");
-    int status = html_process(&j, p->m, d->series, &d->over, &d->sites, &d->lanes, &d->heap,
-                              p->names, trace_info(p->t)->kernel_kinds, p->options, err);
+    int status = html_process(&j, p->m, d->series, &d->over, &d->sites, &d->lanes, p->names,
+                              trace_info(p->t)->kernel_kinds, p->options, err);
     if (fclose(j.out) && !status)
         status = error_system(err, "memory for the page");
     if (!status)
@@ -155,8 +152,6 @@ int html_detail(const struct detail_plan *plan, struct html_block *block, struct
     int status = page_sites_find(&d.sites, plan->m, plan->names, err);
     if (!status)
         status = page_lanes_find(&d.lanes, model_image(plan->m), err);
-    if (!status)
-        status = heap_find(plan->t, plan->image, plan->m, &d.heap, err);
     if (!status) {
         if (d.limit.frames > d.sites.all.frame_count)
             d.limit.frames = d.sites.all.frame_count;

@@ -8,7 +8,7 @@
 #include "report/html_source.h"
 #include "report/kernel.h"
 
-#define STACKS_SHOWN 200u /* that mapped memory themselves, or keep free memory */
+#define STACKS_SHOWN 200u /* that mapped memory themselves */
 #define SINGLE_LANES 15u  /* threads that are shown by themselves */
 
 struct busy {
@@ -470,8 +470,8 @@ static void write_failures(struct json *j, const struct model *m, const struct p
 
 int html_process(struct json *j, const struct model *m, const struct series *s,
                  const struct series_plan *plan, const struct page_sites *sites,
-                 const struct page_lanes *lanes, const struct heap_view *heap, struct names *names,
-                 uint32_t kernel_kinds, const struct report_options *o, struct error *err)
+                 const struct page_lanes *lanes, struct names *names, uint32_t kernel_kinds,
+                 const struct report_options *o, struct error *err)
 {
     const struct trace_image *image = model_image(m);
     const size_t bins = plan->bins;
@@ -480,8 +480,6 @@ int html_process(struct json *j, const struct model *m, const struct series *s,
     int status = json_page_timeline(j, m, kernel_kinds, o, err);
     if (!status && !model_filtered(m))
         status = json_mapped(j, m, names, STACKS_SHOWN, err);
-    if (!status)
-        status = json_heap(j, heap, names, STACKS_SHOWN, err);
     json_text(j, "source_root", names_source_root(names));
     json_open_object(j, "page");
     json_number(j, "sites_total", sites->all.count);

@@ -4,7 +4,6 @@
 
 #include "base/json.h"
 #include "model/series.h"
-#include "report/heap.h"
 #include "report/html_sites.h"
 #include "report/report.h"
 
@@ -22,7 +21,7 @@ void page_lanes_release(struct page_lanes *l);
  * kernel_kinds: of trace_info. */
 int html_process(struct json *j, const struct model *m, const struct series *s,
                  const struct series_plan *plan, const struct page_sites *sites,
-                 const struct page_lanes *lanes, const struct heap_view *heap, struct names *names,
-                 uint32_t kernel_kinds, const struct report_options *o, struct error *err);
+                 const struct page_lanes *lanes, struct names *names, uint32_t kernel_kinds,
+                 const struct report_options *o, struct error *err);
 
 #endif

@@ -5,13 +5,26 @@ import re
 import zlib
 
 
-def read(path):
-    """(summary, {block number: process})"""
+def blocks_of(path):
     with open(path, encoding="utf-8") as f:
         html = f.read()
     found = re.findall(r'<script type="application/octet-stream" id="([\w-]+)">([A-Za-z0-9+/=]*)</script>', html)
-    blocks = {name: json.loads(zlib.decompress(base64.b64decode(text, validate=True))) for name, text in found}
-    return blocks["summary"], {int(k.split("-")[1]): v for k, v in blocks.items() if k != "summary"}
+    return {name: json.loads(zlib.decompress(base64.b64decode(text, validate=True))) for name, text in found}
+
+
+def numbered(blocks, kind):
+    return {int(k.split("-")[1]): v for k, v in blocks.items() if k.startswith(kind + "-")}
+
+
+def read(path):
+    """(summary, {block number: process})"""
+    blocks = blocks_of(path)
+    return blocks["summary"], numbered(blocks, "process")
+
+
+def moments(path):
+    """{block number: moments of that process}"""
+    return numbered(blocks_of(path), "moments")
 
 
 def cells(page):

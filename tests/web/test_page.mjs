@@ -45,7 +45,7 @@ function recordWith(options, name, ...command) {
   assert.equal(done.status, 0, done.stderr);
   run("report", "--html", `${file}.html`, file);
   assert.ok(fs.statSync(`${file}.html`).size <= 5000000);
-  return { file, page: `${file}.html`, report: JSON.parse(run("report", "--json", "-n", "0", "--heap", file)) };
+  return { file, page: `${file}.html`, report: JSON.parse(run("report", "--json", "-n", "0", file)) };
 }
 
 // ---- reading the page ----
@@ -227,19 +227,91 @@ async function details(page, process, what) {
 }
 
 async function waterfall(page, process, what) {
-  const r = process.resident_at_peak;
   const threshold = process.mmap_threshold;
   const last = await page.$eval("#threshold", (e) => e.dataset.exact ?? null);
   assert.equal(last, threshold?.known ? String(threshold.steps[threshold.steps.length - 1].bytes) : null, `${what}: the mmap threshold`);
-  if (!r) return;
-  const values = await page.$$eval("#waterfall td[data-exact]", (cells) => cells.map((c) => Number(c.dataset.exact)));
-  assert.equal(values[0], r.live_bytes, `${what}: live of the waterfall`);
-  assert.equal(values[values.length - 1], r.resident_bytes, `${what}: resident`);
-  assert.equal(values.slice(0, -1).reduce((a, b) => a + b, 0), r.resident_bytes, `${what}: its parts add up`);
-  const heap = process.heap_at_peak;
-  const kept = await page.$$eval("#keepers td[data-exact]", (cells) => cells.map((c) => Number(c.dataset.exact)));
-  assert.deepEqual(kept, (heap?.sites ?? []).slice(0, 12).map((s) => s.pinned_bytes), `${what}: what keeps free memory`);
-  if (heap?.main) assert.ok(values.includes(heap.main.pinned_bytes + heap.arenas.pinned_bytes), `${what}: the waterfall says where free memory lies`);
+  const parts = (id) => page.$$eval(`#${id} td[data-part]`, (cells) => Object.fromEntries(cells.map((c) => [c.dataset.part, Number(c.dataset.exact)])));
+  const place = () => page.$eval("#moment-place", (e) => [Number(e.dataset.ns), e.dataset.measured === "true"]);
+  // Each moment that the report explains has a button; its parts are those of the report.
+  for (const e of process.explained) {
+    const time = e.measured_ns ?? e.time_ns;
+    await press(page, `.moments button[data-at="${time}"]`);
+    assert.deepEqual(await place(), [time, e.measured_ns !== null]);
+    const { rss, known, ...shown } = await parts(e.measured_ns === null ? "known" : "waterfall");
+    assert.deepEqual(shown, Object.fromEntries(e.parts.map((p) => [p.name, p.bytes])), `${what}: the parts of ${e.at}`);
+    if (e.measured_ns !== null) assert.equal(rss, e.rss_bytes, `${what}: resident at ${e.at}`);
+    else assert.equal(known, add(e.parts, "bytes"));
+    assert.deepEqual(await page.$$eval("#advice li", (list) => list.map((l) => l.dataset.setting)), e.advice.map((a) => a.setting), `${what}: advice of ${e.at}`);
+  }
+  await slider(page, process, what, parts, place);
+}
+
+/** The slider moves all of it: to every kind of moment, in the whole run and in a range; the address keeps it. */
+async function slider(page, process, what, parts, place) {
+  const last = await page.$eval("#moment", (e) => Number(e.max));
+  const seen = { true: 0, false: 0 };
+  const maps = new Set();
+  for (let i = 0; i <= 8; i++) {
+    await page.$eval("#moment", (e, value) => {
+      e.value = String(value);
+      e.dispatchEvent(new Event("input", { bubbles: true }));
+    }, Math.round((last * i) / 8));
+    await settled(page);
+    const [ns, measured] = await place();
+    assert.match(new URL(page.url()).hash, new RegExp(`at=${ns}`));
+    seen[measured]++;
+    maps.add(JSON.stringify(await page.$eval("#map-legend", (e) => ({ ...e.dataset }))));
+    if (measured) {
+      const { rss, ...shown } = await parts("waterfall");
+      assert.equal(Object.values(shown).reduce((a, b) => a + b, 0), rss, `${what}: parts add up at ${ns}`);
+      continue;
+    }
+    // What is not measured is said to be so, and the measurement beside it is another moment's.
+    const { known, ...shown } = await parts("known");
+    assert.equal(Object.values(shown).reduce((a, b) => a + b, 0), known);
+    assert.equal(await page.$("#waterfall"), null);
+    if (!process.explained.some((e) => e.measured_ns !== null)) continue;
+    const [away, at] = await page.$eval(".nearest", (e) => [Number(e.dataset.away), Number(e.querySelector("#nearest").dataset.ns)]);
+    assert.ok(away !== 0 && at === ns + away, `${what}: how far away the nearest measurement is`);
+  }
+  assert.ok(seen[false] > 0, `${what}: moments without a measurement`);
+  assert.ok(process.events < 1000 || maps.size > 3, `${what}: the map changes`);
+  // In a range only moments of that range count.
+  await brush(page, 0.4, 0.6);
+  const [from, to] = await page.$eval("#range", (e) => [Number(e.dataset.fromNs), Number(e.dataset.toNs)]);
+  const [ns] = await place();
+  assert.ok(ns >= from && ns <= to, `${what}: ${ns} is in the range ${from} to ${to}`);
+  assert.ok(await page.$("#waterfall") || await page.$("#none-in-range") || await page.$("#nearest"));
+  for (const id of ["#waterfall", "#nearest"]) {
+    const other = await page.$(id) && await page.$eval(id, (e) => Number(e.dataset.ns));
+    if (other) assert.ok(other >= from && other <= to, `${what}: a measurement from outside of the range`);
+  }
+  await press(page, "#range-clear");
+}
+
+/** Live bytes by call site over time add up to what was live, at the end and wherever is pointed at. */
+async function stream(page, process, what) {
+  const read = () => page.$eval("#stream", (e) => ({ bin: Number(e.dataset.bin), total: Number(e.dataset.total), layers: [...e.querySelectorAll("li")].map((l) => Number(l.dataset.exact)) }));
+  const check = async (when) => {
+    const { bin, total, layers } = await read();
+    assert.equal(layers.reduce((a, b) => a + b, 0), total, `${what}: layers ${when}`);
+    assert.equal(total, process.timeline[bin].live_bytes, `${what}: live ${when}`);
+    return bin;
+  };
+  if (!(await page.$("#stream li"))) return;
+  const end = await check("at the end");
+  assert.equal(end, process.timeline.length - 1);
+  const canvas = await page.$("#stream canvas");
+  await canvas.scrollIntoViewIfNeeded();
+  const box = await canvas.boundingBox();
+  for (const at of [0.3, 0.7]) {
+    await page.mouse.move(box.x + box.width * at, box.y + box.height / 2);
+    await settled(page);
+    assert.notEqual(await check(`at ${at}`), end);
+  }
+  await page.mouse.move(0, 0);
+  await press(page, "#stream-stacked");
+  assert.equal(await check("stacked"), end);
 }
 
 async function threads(page, process, what) {
@@ -290,6 +362,7 @@ async function look(browser, recording, name) {
       await details(page, process, what);
     }
     await waterfall(page, process, what);
+    await stream(page, process, what);
     await threads(page, process, what);
     for (const [from, to] of [[0.31, 0.64], [0.0, 0.2]]) {
       await brush(page, from, to);

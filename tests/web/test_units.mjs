@@ -38,12 +38,27 @@ try {
   assert.deepEqual(joinSlices(slices, 2), [{ time_ns: 10, minor_faults: 3 }, { time_ns: 30, minor_faults: 7 }]);
   assert.deepEqual([joinSlices(slices, 3), joinSlices([], 4)], [[], []]);
 
-  const { splitOfPeak } = await load("figures");
-  const moments = (...list) => list.map(([time_ns, live_bytes]) => ({ time_ns, live_bytes }));
-  assert.equal(splitOfPeak(moments([50, 500], [190, 1000], [210, 10]), 1000, 100), 1);
-  assert.equal(splitOfPeak(moments([97, 970], [150, 1000]), 1000, 100), 0);
-  assert.equal(splitOfPeak(moments([90, 900], [110, 10]), 1000, 100), 0);
-  assert.equal(splitOfPeak(moments([90, 0]), 1000, 100), 0);
+  // The moment that explains the peak is measured, where any is; the nearest to what was asked for, of two the later.
+  const { decodeMap, momentOfPeak, momentsIn, nearestMoment } = await load("moments");
+  const moments = (...list) => list.map(([time_ns, live_bytes, measured = true]) => ({ time_ns, live_bytes, measured }));
+  const every = (list) => list.map((_m, i) => i);
+  const ofPeak = (...list) => momentOfPeak(moments(...list), every(list), 1000, 100);
+  assert.equal(ofPeak([50, 500], [190, 1000], [210, 10]), 1);
+  assert.equal(ofPeak([97, 995], [150, 1000]), 0);
+  assert.equal(ofPeak([97, 970], [150, 1000]), 1);
+  assert.equal(ofPeak([90, 900], [100, 1000, false], [110, 10]), 0);
+  assert.equal(ofPeak([90, 0, false], [105, 0, false]), 1);
+  const three = moments([10, 1], [20, 2, false], [30, 3]);
+  assert.equal(nearestMoment(three, [0, 1, 2], 20, (i) => three[i].measured), 2);
+  assert.equal(nearestMoment(three, [0, 1], 29), 1);
+  assert.equal(nearestMoment(three, [1], 20, (i) => three[i].measured), -1);
+  assert.deepEqual([momentsIn({ list: three }, 15, 30, false), momentsIn({ list: three }, 15, 30, true), momentsIn({ list: three }, 31, 40, false)], [[1, 2], [0, 1, 2], []]);
+  // Of a map, what did not change stays as it was.
+  const map = decodeMap({ cell_bytes: 4096, columns: 2, rows: [0, 8192], changes: [[1, 50, 20, 1, 2, 0], [], [0, 9, 8, 3, 0, 0, 0, 0, 0, 0, 0, 0]] });
+  assert.deepEqual([...map.live], [0, 50, 0, 0, 0, 50, 0, 0, 9, 0, 0, 0]);
+  assert.deepEqual([...map.free], [0, 20, 0, 0, 0, 20, 0, 0, 8, 0, 0, 0]);
+  assert.deepEqual([...map.sites.slice(15, 18)], [1, 2, 0]);
+  assert.deepEqual([...map.since], [2, 0, 3, 3]);
 
   const frames = await load("frames");
   assert.equal(frames.matcher("  "), null);

@@ -24,12 +24,31 @@ function draggedRange(u: uPlot, bins: Bins): Range | null {
   return { from, to: Math.max(from + 1, Math.min(bins.count, at(u.select.left + u.select.width))) };
 }
 
+function drawMoment(u: uPlot, moment: number | undefined, color: string): void {
+  if (moment === undefined) return;
+  const x = u.valToPos(moment, "x", true);
+  const size = 5 * (window.devicePixelRatio || 1);
+  const g = u.ctx;
+  g.save();
+  g.fillStyle = color;
+  g.globalAlpha = 0.85;
+  g.fillRect(x - size / 10, u.bbox.top, size / 5, u.bbox.height);
+  g.beginPath();
+  g.moveTo(x - size, u.bbox.top);
+  g.lineTo(x + size, u.bbox.top);
+  g.lineTo(x, u.bbox.top + size * 1.4);
+  g.fill();
+  g.restore();
+}
+
 export interface RangePlot {
   p: Process;
   range: Range;
   whole: boolean;
   dark: boolean;
   onRange: (from: number, to: number) => void;
+  /** The time that is explained below: a line. */
+  moment?: number;
 }
 
 /** What one plot has of its own. */
@@ -42,14 +61,14 @@ export interface Drawing {
 }
 
 /** A plot in the box, as wide as that: dragging chooses a range, a double click the whole. It is made anew when one of `changes` does. */
-export function useRangePlot(box: RefObject<HTMLDivElement>, { p, range, whole, dark, onRange }: RangePlot, height: number,
+export function useRangePlot(box: RefObject<HTMLDivElement>, { p, range, whole, dark, moment, onRange }: RangePlot, height: number,
   drawing: (theme: ReturnType<typeof themeNow>) => Drawing, changes: readonly unknown[]): void {
   const plot = useRef<uPlot | null>(null);
   const bins = p.page.bins;
   const callback = useRef(onRange);
   callback.current = onRange;
-  const current = useRef({ range, whole });
-  current.current = { range, whole };
+  const current = useRef({ range, whole, moment });
+  current.current = { range, whole, moment };
 
   useEffect(() => {
     if (!box.current) return;
@@ -67,7 +86,7 @@ export function useRangePlot(box: RefObject<HTMLDivElement>, { p, range, whole, 
       ],
       cursor: { drag: { x: true, y: false, setScale: false }, points },
       hooks: {
-        draw: draw ? [draw] : [],
+        draw: [...(draw ? [draw] : []), (u) => drawMoment(u, current.current.moment, theme.rss)],
         setSelect: [(u) => {
           const chosen = draggedRange(u, bins);
           if (chosen) callback.current(chosen.from, chosen.to);
@@ -94,4 +113,8 @@ export function useRangePlot(box: RefObject<HTMLDivElement>, { p, range, whole, 
   useEffect(() => {
     if (plot.current) showRange(plot.current, bins, range, whole);
   }, [range.from, range.to, whole, bins]);
+
+  useEffect(() => {
+    plot.current?.redraw(false);
+  }, [moment]);
 }

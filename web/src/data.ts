@@ -184,35 +184,7 @@ export interface RawProcess {
     fixed: boolean;
     steps: { time_ns: number; bytes: number }[];
   } | null;
-  /** Of the moment of the split that stands for the peak; null when it is not known. */
-  heap_at_peak: HeapFree | null;
   page: RawPage;
-}
-
-/** The free memory of heaps of a kind, and where it lies. */
-export interface FreeOf {
-  heaps: number;
-  live_blocks: number;
-  live_bytes: number;
-  span_bytes: number;
-  pinned_bytes: number;
-  free_bytes: number;
-  header_bytes: number;
-  between_bytes: number;
-  top_bytes: number;
-}
-
-export interface HeapFree {
-  time_ns: number;
-  page_bytes: number;
-  main?: FreeOf;
-  arenas?: FreeOf;
-  /** Where heaps cannot be told apart: of all pages with live blocks. */
-  pages?: Pick<FreeOf, "heaps" | "live_blocks" | "live_bytes" | "span_bytes" | "pinned_bytes">;
-  heaps: { address: string; main: boolean; live_blocks: number; live_bytes: number; span_bytes: number; header_bytes: number; pinned_bytes: number; between_bytes: number }[];
-  heaps_total: number;
-  sites: { frames: { function: string; file: string; line: number; module: string }[]; live_blocks: number; live_bytes: number; pinned_bytes: number; below_bytes: number }[];
-  sites_total: number;
 }
 
 /** Bits of a frame's flags. */

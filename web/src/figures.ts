@@ -51,18 +51,6 @@ export function peakBin(p: Process, range: Range): number {
   return best;
 }
 
-/** As resident_at_peak in src/analyse/resident.c: the closest in live bytes, give or take a twentieth, then in time. */
-export function splitOfPeak(splits: { live_bytes: number; time_ns: number }[], peakBytes: number, peakNs: number): number {
-  const differ = splits.map((s) => Math.abs(s.live_bytes - peakBytes));
-  const closest = differ.reduce((a, b) => Math.min(a, b), Infinity);
-  let best = -1;
-  splits.forEach((s, i) => {
-    if (differ[i] - closest > Math.floor(peakBytes / 20)) return;
-    if (best < 0 || Math.abs(s.time_ns - peakNs) < Math.abs(splits[best].time_ns - peakNs)) best = i;
-  });
-  return Math.max(best, 0);
-}
-
 /** Figures of every row. */
 export function rowFigures(p: Process, range: Range): Figures[] {
   const { cells, firstCell } = p;

@@ -8,11 +8,13 @@ import { Faults, hasFaults } from "./faults";
 import { groupFigures, METRICS, metricOf, peakBin, rowFigures, totalFigures, type Figures, type Metric, type Range } from "./figures";
 import { DiffPage, type DiffDocument } from "./diff";
 import { Flame, nodeLabel } from "./flame";
-import { Keepers, Mapped, Resident } from "./resident";
+import { loadMoments, type Moments } from "./moments";
+import { chosenMoment, Mapped, Why } from "./resident";
 import { Calls, laneName, Lifetimes, Reallocs, Sizes, SizesOverTime, Threads } from "./shape";
 import { Section, Title, Toggle, useColours, useReady } from "./shell";
 import { Sandwich } from "./sandwich";
 import { fromHash, START, toHash, type View } from "./state";
+import { Stream } from "./stream";
 import { Sites } from "./table";
 import { TunePage, type TuneDocument } from "./tune";
 import { Timeline } from "./timeline";
@@ -138,7 +140,7 @@ function folds(summary: Summary, p: Process): string[] {
   return out;
 }
 
-function Details({ summary, p, view, change, dark }: { summary: Summary; p: Process; view: View; change: (c: Partial<View>) => void; dark: boolean }) {
+function Details({ summary, p, moments, view, change, dark }: { summary: Summary; p: Process; moments: Moments | null; view: View; change: (c: Partial<View>) => void; dark: boolean }) {
   const bins = p.page.bins.count;
   const from = Math.max(0, Math.min(bins - 1, view.from));
   const to = view.to <= from || view.to > bins ? bins : view.to;
@@ -160,6 +162,9 @@ function Details({ summary, p, view, change, dark }: { summary: Summary; p: Proc
   const width = p.page.bins.width_ns;
   const fromNs = p.page.bins.start_ns + from * width;
   const toNs = Math.min(p.page.bins.start_ns + to * width, Math.max(p.raw.duration_ns, fromNs));
+  const chosen = useMemo(() => chosenMoment(p, moments, range, whole, view.at), [p, moments, range, whole, view.at]);
+  const momentNs = chosen.index < 0 ? undefined : moments!.list[chosen.index].time_ns;
+  const setAt = useCallback((at: number) => change({ at }), [change]);
   const setRange = (a: number, b: number) => change(a === 0 && (b === 0 || b === bins) ? { from: 0, to: 0 } : { from: a, to: b });
   const setTree = (c: Partial<View>) => change({ ...c, focus: "" });
   const lanes = p.page.lanes.map((_l, i) => i).filter((i) => !p.page.lanes[i].inherited || p.page.rows.lane.includes(i));
@@ -176,8 +181,9 @@ function Details({ summary, p, view, change, dark }: { summary: Summary; p: Proc
           {whole ? <>The whole run, {duration(p.raw.duration_ns)}</>
             : <>{duration(fromNs)} to {duration(toNs)}, {duration(toNs - fromNs)} <button onClick={() => setRange(0, 0)} id="range-clear">Show the whole run</button></>}
         </div>
-        <Timeline p={p} range={range} whole={whole} dark={dark} onRange={setRange} />
+        <Timeline p={p} range={range} whole={whole} dark={dark} moment={momentNs} onRange={setRange} />
         {hasFaults(p) && <Faults p={p} range={range} whole={whole} dark={dark} onRange={setRange} />}
+        <Stream p={p} range={range} whole={whole} lane={lane} dark={dark} />
       </Section>
       <Section id="who" title="Who?" question={metric.about}>
         <div class="controls">
@@ -217,8 +223,8 @@ function Details({ summary, p, view, change, dark }: { summary: Summary; p: Proc
             requestAnimationFrame(() => document.getElementById("sandwich")?.scrollIntoView({ block: "start" }));
           }} />
       </Section>
-      <Section id="why" title="Why is more resident than live?">
-        <div class="card"><Resident p={p} range={range} /><Keepers p={p} /><Mapped p={p} /></div>
+      <Section id="why" title="Why is more resident than live?" question="at any moment: move the slider, or choose a range above">
+        <div class="card"><Why p={p} m={moments} among={chosen.among} index={chosen.index} dark={dark} onAt={setAt} /><Mapped p={p} /></div>
       </Section>
       <Section id="shape" title="What are the blocks like?">
         <div class="grid">
@@ -246,11 +252,11 @@ function Page({ summary }: { summary: Summary }) {
   const detailed = useMemo(() => summary.processes.filter((l) => l.block !== undefined), [summary]);
   const largest = useMemo(() => detailed.reduce<Listed | null>((best, l) => (!best || l.peak_live_bytes > best.peak_live_bytes ? l : best), null), [detailed]);
   const block = detailed.some((l) => l.block === view.process) ? view.process : (largest?.block ?? -1);
-  const [loaded, setLoaded] = useState<{ block: number; p: Process } | null>(null);
+  const [loaded, setLoaded] = useState<{ block: number; p: Process; moments: Moments | null } | null>(null);
   const [failure, setFailure] = useState("");
   useEffect(() => {
     let stale = false;
-    if (block >= 0) loadProcess(block).then((p) => !stale && setLoaded({ block, p }), (e) => setFailure(String(e)));
+    if (block >= 0) Promise.all([loadProcess(block), loadMoments(block)]).then(([p, moments]) => !stale && setLoaded({ block, p, moments }), (e) => setFailure(String(e)));
     return () => { stale = true; };
   }, [block]);
   const listed = detailed.find((l) => l.block === block);
@@ -270,7 +276,7 @@ function Page({ summary }: { summary: Summary }) {
         <Processes summary={summary} block={block} onProcess={(b) => change({ ...START, process: b })} />
       </header>
       {failure && <p class="warnings">This page could not be read: {failure}</p>}
-      {p ? <Details key={block} summary={summary} p={p} view={view} change={change} dark={dark} />
+      {p ? <Details key={block} summary={summary} p={p} moments={loaded!.moments} view={view} change={change} dark={dark} />
         : block >= 0 ? !failure && <p class="muted">Unpacking…</p> : <Warnings list={["No process is in this recording, or none passes the filter.", ...summary.warnings]} />}
       <footer class="muted small">Made by mallow {summary.mallow} from {summary.file}. This page needs nothing but itself.</footer>
     </main>

@@ -5,6 +5,7 @@ import { LIFETIMES, SIZES, type Counts, type Process } from "./data";
 import { Tip } from "./flame";
 import type { Figures, Range } from "./figures";
 import { siteFrame } from "./frames";
+import { drawLevels, levelAt, levelPoints, LEVELS, type Level } from "./levels";
 import { siteTitle } from "./names";
 import { bytes, count, duration, exact, percent, plural } from "./units";
 
@@ -100,7 +101,9 @@ export function Lifetimes({ p, range, whole }: { p: Process; range: Range; whole
   );
 }
 
-const PLOT = { height: 260, left: 64, bottom: 22, top: 6, right: 6 };
+const PLOT = { height: 260, left: 64, bottom: 6, top: 6, right: 6 };
+/** Below it: what is resident, then the time. */
+const STRIP = { height: 110, axis: 22 };
 
 const NO_STEPS: { time_ns: number; bytes: number }[] = [];
 
@@ -118,12 +121,14 @@ function thresholdText(p: Process): string {
     : `Dashed: glibc's mmap threshold, raised by frees from ${bytes(t.steps[0].bytes)}${from} to ${bytes(last)} in ${plural(t.steps.length - 1, "step")}.`;
 }
 
-/** Sizes over time: a field for each slice of time and quarter of a power of two, darker for more calls. */
+/** Sizes over time: a field for each slice of time and quarter of a power of two, darker for more calls; beside RSS, VmSize and live bytes. */
 export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Range; whole: boolean; dark: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [hover, setHover] = useState<{ x: number; y: number; bin: number; index: number } | null>(null);
+  const [hidden, setHidden] = useState<Record<Level, boolean>>({ rss: false, live: false, vmsize: true });
+  const levels = useMemo(() => levelPoints(p, range), [p, range]);
   const { bins } = p.page;
   const threshold = p.raw.mmap_threshold;
   const steps = threshold?.known ? threshold.steps : NO_STEPS;
@@ -151,6 +156,15 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
     return { smallest, n };
   }, [bins, range]);
 
+  const means = useMemo(() => Array.from({ length: bins.count }, (_v, b) => {
+    let [calls, sum] = [0, 0];
+    for (let i = b * SIZES; i < (b + 1) * SIZES; i++) {
+      calls += p.sizes.count[i];
+      sum += p.sizes.bytes[i];
+    }
+    return calls ? Math.max(1, sum / calls) : 0;
+  }), [p, bins]);
+
   useEffect(() => {
     const watch = new ResizeObserver(() => setWidth(box.current?.clientWidth ?? 0));
     if (box.current) watch.observe(box.current);
@@ -160,6 +174,8 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
   const n = range.to - range.from;
   const plotW = Math.max(1, width - PLOT.left - PLOT.right);
   const plotH = PLOT.height - PLOT.top - PLOT.bottom;
+  const fromNs = bins.start_ns + range.from * bins.width_ns;
+  const toNs = bins.start_ns + range.to * bins.width_ns;
   const x = (bin: number) => PLOT.left + ((bin - range.from) / n) * plotW;
   const y = (index: number) => PLOT.top + plotH - ((index - extent.low) / (extent.high - extent.low + 1)) * plotH;
   /** Place of a size on the axis, between the fields. */
@@ -173,12 +189,12 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
     if (!c || !width) return;
     const scale = window.devicePixelRatio || 1;
     c.width = Math.round(width * scale);
-    c.height = Math.round(PLOT.height * scale);
+    c.height = Math.round((PLOT.height + STRIP.height + STRIP.axis) * scale);
     const g = c.getContext("2d");
     if (!g) return;
     const theme = themeNow();
     g.scale(scale, scale);
-    g.clearRect(0, 0, width, PLOT.height);
+    g.clearRect(0, 0, width, PLOT.height + STRIP.height + STRIP.axis);
     g.font = "12px system-ui, sans-serif";
     g.fillStyle = theme.muted;
     g.strokeStyle = theme.line;
@@ -200,7 +216,7 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
     const ticks = Math.max(2, Math.floor(plotW / 140));
     for (let i = 0; i <= ticks; i++) {
       g.textAlign = i === 0 ? "left" : i === ticks ? "right" : "center";
-      g.fillText(duration(start + (span * i) / ticks), PLOT.left + (plotW * i) / ticks, PLOT.height - PLOT.bottom / 2);
+      g.fillText(duration(start + (span * i) / ticks), PLOT.left + (plotW * i) / ticks, PLOT.height + STRIP.height + STRIP.axis / 2);
     }
     g.fillStyle = theme.live;
     const cell = Math.max(1, plotW / n - (plotW / n > 4 ? 1 : 0));
@@ -213,6 +229,16 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
         g.fillRect(x(b), y(i + 1), cell, Math.max(2, rowH - (rowH > 4 ? 1 : 0)));
       }
     g.globalAlpha = 1;
+    // The mean size of the calls of each slice.
+    g.strokeStyle = theme.text;
+    g.beginPath();
+    for (let b = range.from; b < range.to; b++) {
+      if (!means[b]) continue;
+      g.moveTo(x(b), yOf(means[b]));
+      g.lineTo(x(b) + Math.max(3, cell), yOf(means[b]));
+    }
+    g.stroke();
+    drawLevels(g, theme, levels, hidden, { left: PLOT.left, top: PLOT.height + 14, width: plotW, height: STRIP.height - 16 }, fromNs, toNs);
     if (own.n) {
       g.fillStyle = theme.rss;
       for (let b = range.from; b < range.to; b++)
@@ -243,14 +269,16 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
         if (right - left > 180) g.fillText(`mmap threshold, ${bytes(s.bytes)}`, left + 6, yOf(s.bytes) - 9);
       });
     }
-  }, [p, range, width, dark, extent, own, n, steps]);
+  }, [p, range, width, dark, extent, own, n, steps, levels, hidden, means]);
 
   const at = (e: MouseEvent) => {
     const rect = canvas.current!.getBoundingClientRect();
     const bin = Math.floor(range.from + ((e.clientX - rect.left - PLOT.left) / plotW) * n);
     const index = Math.floor(extent.low + ((PLOT.top + plotH - (e.clientY - rect.top)) / plotH) * (extent.high - extent.low + 1));
-    const inside = bin >= range.from && bin < range.to && index >= extent.low && index <= extent.high;
-    setHover(inside && p.sizes.count[bin * SIZES + index] ? { x: e.clientX, y: e.clientY, bin, index } : null);
+    const inside = bin >= range.from && bin < range.to;
+    const strip = e.clientY - rect.top > PLOT.height;
+    const field = index >= extent.low && index <= extent.high && p.sizes.count[bin * SIZES + index] > 0;
+    setHover(inside && (strip || field) ? { x: e.clientX, y: e.clientY, bin, index: strip ? -1 : index } : null);
   };
   const sizeRange = (index: number) => {
     const bits = Math.floor(index / 4);
@@ -262,14 +290,20 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
   };
   return (
     <section class="card wide">
-      <div class="card-head"><h3>Sizes over time</h3>
-        <span class="muted small">Darker: more calls. {own.n > 0 && <><i class="swatch rss" />Smallest block with a mapping of its own in each slice; {exact(own.smallest)} bytes is the smallest {whole ? "of the run" : "here"}.</>} <span id="threshold" data-exact={steps.length ? steps[steps.length - 1].bytes : undefined}>{thresholdText(p)}</span></span></div>
+      <div class="card-head"><h3>Sizes over time, beside what is resident</h3>
+        <span class="muted small">Darker: more calls. Short line: the mean of each slice. {own.n > 0 && <><i class="swatch rss" />Smallest block with a mapping of its own in each slice; {exact(own.smallest)} bytes is the smallest {whole ? "of the run" : "here"}.</>} <span id="threshold" data-exact={steps.length ? steps[steps.length - 1].bytes : undefined}>{thresholdText(p)}</span></span></div>
+      <div class="legend">{LEVELS.filter((l) => levels[l.key].length).map((l) => <label key={l.key}>
+        <input type="checkbox" checked={!hidden[l.key]} onChange={() => setHidden({ ...hidden, [l.key]: !hidden[l.key] })} /><i class={`swatch ${l.key}`} />{l.name}
+      </label>)}</div>
       <div ref={box}>
-        <canvas ref={canvas} style={{ width: `${width}px`, height: `${PLOT.height}px` }} role="img" aria-label="Sizes of allocations over time" onMouseMove={at} onMouseLeave={() => setHover(null)} />
+        <canvas ref={canvas} id="sizes-over-time" style={{ width: `${width}px`, height: `${PLOT.height + STRIP.height + STRIP.axis}px` }} role="img" aria-label="Sizes of allocations over time, and below them resident, virtual and live bytes" onMouseMove={at} onMouseLeave={() => setHover(null)} />
       </div>
       {hover && <Tip x={hover.x} y={hover.y}>
-        <b>{sizeRange(hover.index)}</b>
-        <div>{plural(p.sizes.count[hover.bin * SIZES + hover.index], "call")}, {bytes(p.sizes.bytes[hover.bin * SIZES + hover.index])}</div>
+        {hover.index >= 0 ? <>
+          <b>{sizeRange(hover.index)}</b>
+          <div>{plural(p.sizes.count[hover.bin * SIZES + hover.index], "call")}, {bytes(p.sizes.bytes[hover.bin * SIZES + hover.index])}</div>
+        </> : LEVELS.filter((l) => levels[l.key].length).map((l) => <div key={l.key}>{l.name}: <b>{bytes(levelAt(levels[l.key], bins.start_ns + (hover.bin + 1) * bins.width_ns) ?? 0)}</b></div>)}
+        {means[hover.bin] > 0 && <div class="muted">on average {bytes(means[hover.bin])} a call</div>}
         <div class="muted">{duration(bins.start_ns + hover.bin * bins.width_ns)} to {duration(bins.start_ns + (hover.bin + 1) * bins.width_ns)}</div>
       </Tip>}
     </section>

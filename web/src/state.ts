@@ -5,6 +5,7 @@ export interface View {
   process: number; // block
   from: number; // bin
   to: number; // bin; 0: the end
+  at: number; // ns since the start of the process: the moment that is explained; -1: that of the peak
   by: Metric;
   lane: number; // -1: all threads
   reversed: boolean;
@@ -22,7 +23,7 @@ export interface View {
 }
 
 export const START: View = {
-  process: -1, from: 0, to: 0, by: "peak", lane: -1, reversed: false, icicle: true, hideLibraries: false,
+  process: -1, from: 0, to: 0, at: -1, by: "peak", lane: -1, reversed: false, icicle: true, hideLibraries: false,
   showWrappers: false, byLine: false, search: "", focus: "", fn: "", stacks: false, filter: "", sort: "", site: "",
 };
 
