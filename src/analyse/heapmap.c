@@ -284,7 +284,7 @@ int heapmap_add(struct heapmap *h, size_t moment, const struct pinned *p,
     return 0;
 }
 
-/* ---- what was found ---- */
+/* ---- results ---- */
 
 uint64_t heapmap_cell_bytes(const struct heapmap *h) { return (uint64_t)1 << h->cell_bits; }
 

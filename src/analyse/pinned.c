@@ -296,7 +296,7 @@ static size_t add_up(const struct pinned_reader *r, struct pinned *p)
     return n;
 }
 
-/* Drops from the order of the moment before what is not there any more; marks the rest. */
+/* Drops blocks that are gone from the order of the moment before; marks the rest. */
 static void keep_order(struct pinned_reader *r, uint8_t *placed)
 {
     size_t kept = 0;
@@ -311,7 +311,7 @@ static void keep_order(struct pinned_reader *r, uint8_t *placed)
     r->order_count = kept;
 }
 
-/* What is not in the order: new blocks, and what lies in the caches of threads. */
+/* Those that are missing in the order: new blocks, and chunks in the caches of threads. */
 static size_t find_fresh(const struct pinned_reader *r, const uint8_t *placed,
                          const struct tcache_chunk *chunks, size_t cached, struct place *fresh)
 {

@@ -20,8 +20,9 @@ struct moments_plan {
     size_t share_bytes; /* of the page: what it may take at most */
 };
 
-/* Returns 1 with the block, which is the caller's to release (web/src/data.ts says what is in it);
- * 0: under this filter nothing can be said, or it does not fit; -1: an error. */
+/* Returns 1 with the block, which is the caller's to release (its fields stand in
+ * web/src/moments.ts); 0: under this filter nothing can be said, or it does not fit; -1: an error.
+ */
 int html_moments(const struct moments_plan *plan, struct html_block *block, struct error *err);
 
 #endif
