@@ -1,25 +1,24 @@
 /* cmd_fleet.c - `mallow fleet`: recordings of many processes on many hosts in one store. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/fleet_load.h"
-
-struct fleet_cli {
-    const char *store, *host, *service, *build_id, *since, *until, *old, *now;
-    struct option_texts labels;
-    int by;
-    uint64_t top;
-    bool json, sql;
-    struct view_options view; /* of names */
-};
+#include "cli/fleet_options.h"
 
 #define AT(field) offsetof(struct fleet_cli, field)
 
 static const struct option_spec specs[] = {
-    {0, "store", OPTION_TEXT, AT(store), "FILE", "the store (needed)", .completion = VALUE_FILE},
+    {0, "store", OPTION_TEXT, AT(store), "FILE|URL",
+     "the store (needed): a file of SQLite, or http(s)://[USER@]HOST:PORT/DATABASE, a ClickHouse",
+     .completion = VALUE_FILE},
+    {0, "key-file", OPTION_TEXT, AT(key_file), "FILE",
+     "the user's password on the server is in FILE", .completion = VALUE_FILE},
+    {0, "ca", OPTION_TEXT, AT(ca), "FILE", "trust the certificates in FILE (default: the system's)",
+     .completion = VALUE_FILE},
+    {0, "cluster", OPTION_TEXT, AT(cluster), "NAME",
+     "init: spread the store over the nodes of this cluster of the server; init each of them"},
     {0, "host", OPTION_TEXT, AT(host), "HOST",
      "load: what the host is called (default: as recorded); report: only this host"},
     {0, "service", OPTION_TEXT, AT(service), "SERVICE",
@@ -51,41 +50,31 @@ static const struct option_spec specs[] = {
 static int run_init(const struct command *self, const struct fleet_cli *cli, char **operands,
                     int count)
 {
+    struct fleet_access access;
     struct error err;
     bool existed;
+    char *key;
     (void)operands, (void)count;
-    if (fleet_create(cli->store, &existed, &err))
-        return command_fail(self, &err);
+    int status = fleet_read_access(self, cli, &key, &access);
+    if (!status && fleet_create(cli->store, &access, &existed, &err))
+        status = command_fail(self, &err);
+    free(key);
+    if (status)
+        return status;
     if (existed)
         command_warn(self, "%s is a store already; it stays as it is", cli->store);
     return EXIT_DONE;
 }
 
-/* The labels given; to be freed. False: a usage error was said. */
-static bool read_labels(const struct command *self, const struct fleet_cli *cli,
-                        struct fleet_label **labels)
-{
-    *labels = calloc(cli->labels.count + 1, sizeof **labels);
-    for (size_t i = 0; *labels && i < cli->labels.count; i++)
-        if (!fleet_parse_label(cli->labels.items[i], &(*labels)[i])) {
-            command_usage(self, "--label: '%s' is not KEY=VALUE", cli->labels.items[i]);
-            return false;
-        }
-    if (!*labels)
-        command_usage(self, "out of memory");
-    return *labels != NULL;
-}
-
 static int run_load(const struct command *self, const struct fleet_cli *cli, char **paths,
                     int count)
 {
-    struct error err;
     struct fleet_label *labels;
     int status = EXIT_USAGE;
     if (!count)
         return command_usage(self, "load needs recordings, or directories of them");
-    if (read_labels(self, cli, &labels)) {
-        struct fleet_store *store = fleet_open(cli->store, &err);
+    if (fleet_read_labels(self, cli, &labels)) {
+        struct fleet_store *store = fleet_open_store(self, cli, &status);
         const struct fleet_load_cli how = {.view = &cli->view,
                                            .json = cli->json,
                                            .load = {.host = cli->host,
@@ -93,41 +82,12 @@ static int run_load(const struct command *self, const struct fleet_cli *cli, cha
                                                     .labels = labels,
                                                     .label_count = cli->labels.count,
                                                     .look = view_look(&cli->view)}};
-        status =
-            store ? fleet_load_paths(self, store, &how, paths, count) : command_fail(self, &err);
+        if (store)
+            status = fleet_load_paths(self, store, &how, paths, count);
         fleet_close(store);
     }
     free(labels);
     return status;
-}
-
-static int read_time(const struct command *self, const char *option, const char *text,
-                     int64_t *time_ns)
-{
-    if (!text || fleet_parse_time(text, time_ns))
-        return 0;
-    return command_usage(self,
-                         "%s: '%s' is no time like 2026-11-22, 2026-11-22T20:15, @1795378500 or "
-                         "24h",
-                         option, text);
-}
-
-static int read_selection(const struct command *self, const struct fleet_cli *cli,
-                          struct fleet_selection *of)
-{
-    *of = (struct fleet_selection){
-        .host = cli->host, .service = cli->service, .build_id = cli->build_id};
-    for (const char *c = cli->build_id; c && *c; c++)
-        if (!isxdigit((unsigned char)*c))
-            return command_usage(self, "--build-id: '%s' are no hexadecimal digits", cli->build_id);
-    if (cli->labels.count > FLEET_LABELS)
-        return command_usage(self, "--label: at most %u of them", FLEET_LABELS);
-    for (; of->label_count < cli->labels.count; of->label_count++)
-        if (!fleet_parse_label(cli->labels.items[of->label_count], &of->labels[of->label_count]))
-            return command_usage(self, "--label: '%s' is not KEY=VALUE",
-                                 cli->labels.items[of->label_count]);
-    const int status = read_time(self, "--since", cli->since, &of->since_ns);
-    return status ? status : read_time(self, "--until", cli->until, &of->until_ns);
 }
 
 static int run_report(const struct command *self, const struct fleet_cli *cli, char **operands,
@@ -137,14 +97,15 @@ static int run_report(const struct command *self, const struct fleet_cli *cli, c
     struct fleet_selection of;
     if (count)
         return command_usage(self, "report takes no file: '%s'; 'load' does", operands[0]);
-    int status = read_selection(self, cli, &of);
+    int status = fleet_read_selection(self, cli, &of);
     if (status)
         return status;
     const struct fleet_question q = {
         .where = cli->store, .by = (enum metric)cli->by, .top = cli->top, .json = cli->json};
-    struct fleet_store *store = fleet_open(cli->store, &err);
-    status =
-        store ? (cli->sql ? fleet_report_sql : fleet_report)(stdout, store, &of, &q, &err) : -1;
+    struct fleet_store *store = fleet_open_store(self, cli, &status);
+    if (!store)
+        return status;
+    status = (cli->sql ? fleet_report_sql : fleet_report)(stdout, store, &of, &q, &err);
     fleet_close(store);
     return status ? command_fail(self, &err) : command_finish(self);
 }
@@ -162,17 +123,24 @@ static int run_diff(const struct command *self, const struct fleet_cli *cli, cha
         .where = cli->store, .by = (enum metric)cli->by, .top = cli->top, .json = cli->json};
     struct fleet_store *store = NULL;
     char *texts[2] = {strdup(cli->old), strdup(cli->now)};
-    int status = -1;
+    int status = 0;
     if (!texts[0] || !texts[1])
-        error_set(&err, ERROR_MEMORY, "out of memory");
+        error_memory(&err);
     else if (!fleet_parse_selection(texts[0], &old, &err) &&
-             !fleet_parse_selection(texts[1], &now, &err) && (store = fleet_open(cli->store, &err)))
-        status = cli->sql ? fleet_diff_sql(stdout, &old, &now, &q, &err)
-                          : fleet_diff(stdout, store, &old, &now, &q, &err);
-    fleet_close(store);
+             !fleet_parse_selection(texts[1], &now, &err)) {
+        store = fleet_open_store(self, cli, &status);
+        if (store && (cli->sql ? fleet_diff_sql : fleet_diff)(stdout, store, &old, &now, &q, &err))
+            status = command_fail(self, &err);
+        else if (store)
+            status = command_finish(self);
+        fleet_close(store);
+        goto out;
+    }
+    status = command_fail(self, &err);
+out:
     free(texts[0]);
     free(texts[1]);
-    return status ? command_fail(self, &err) : command_finish(self);
+    return status;
 }
 
 static const struct action {
@@ -184,12 +152,7 @@ static int run(const struct command *self, const void *options, char **operands,
 {
     const struct fleet_cli *cli = options;
     if (!cli->store)
-        return command_usage(self, "which store? --store FILE is needed");
-    if (strstr(cli->store, "://"))
-        return command_usage(self,
-                             "--store: '%s' is a server; this build has the embedded store only: "
-                             "give it a file, FILE.sqlite",
-                             cli->store);
+        return command_usage(self, "which store? --store FILE or --store URL is needed");
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         if (!strcmp(operands[0], actions[i].name))
             return actions[i].run(self, cli, operands + 1, operand_count - 1);
@@ -204,7 +167,8 @@ const struct command command_fleet = {
     .summary = "keep recordings of many hosts in one store, and ask about all",
     .operands = "init|load|report|diff [FILE|DIRECTORY]...",
     .description =
-        "Keeps what 'mallow report' says of each process in a store, one file of SQLite:\n"
+        "Keeps what 'mallow report' says of each process in a store: a file of SQLite, or\n"
+        "a database of ClickHouse.\n"
         "\n"
         "  init    makes the store\n"
         "  load    adds every process of recordings; those already there stay\n"

@@ -63,7 +63,10 @@ static int add(void *arg, const struct store_held *h, struct error *err)
         return -1;
     if (!c->any)
         c->now = (struct change){.site = h->site};
-    if (side == NEW)
+    /* of the call sites of one path, the same one whatever the order of the processes is */
+    if (side == NEW && !c->now.processes[NEW])
+        c->now.site = h->site;
+    else if ((int64_t)h->site > (int64_t)c->now.site && (side == NEW || !c->now.processes[NEW]))
         c->now.site = h->site;
     c->any = true;
     c->path = h->path;
@@ -213,6 +216,23 @@ static int diff_as_text(FILE *out, struct fleet_store *store, const struct chang
     return status;
 }
 
+/* Those that may be shown, all at once. */
+static int prepare(struct fleet_store *store, const struct changes *c, struct error *err)
+{
+    const uint64_t asked = c->question->top;
+    const uint64_t top = asked ? asked : TOP_JSON;
+    uint64_t *sites = malloc((c->count + 1) * sizeof *sites);
+    size_t count = 0;
+    if (!sites)
+        return error_memory(err);
+    for (size_t i = 0; i < c->count; i++)
+        if (i < top || i + top >= c->count)
+            sites[count++] = c->items[i].site;
+    const int status = store_prepare_frames(store, sites, count, err);
+    free(sites);
+    return status;
+}
+
 int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
                const struct fleet_selection *now, const struct fleet_question *q, struct error *err)
 {
@@ -234,6 +254,9 @@ int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selectio
     if (!status) {
         if (c.count)
             qsort(c.items, c.count, sizeof *c.items, by_growth);
+        status = prepare(store, &c, err);
+    }
+    if (!status) {
         status = (q->json ? diff_as_json : diff_as_text)(out, store, &c, err);
     }
     for (int side = 0; side < SIDES; side++)
@@ -242,10 +265,11 @@ int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selectio
     return status;
 }
 
-int fleet_diff_sql(FILE *out, const struct fleet_selection *old, const struct fleet_selection *now,
-                   const struct fleet_question *q, struct error *err)
+int fleet_diff_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
+                   const struct fleet_selection *now, const struct fleet_question *q,
+                   struct error *err)
 {
-    char *sql = store_held_sql(old, now, q->by);
+    char *sql = store_held_sql(store, old, now, q->by);
     if (!sql)
         return error_set(err, ERROR_MEMORY, "out of memory");
     text_printf(out, "%s;\n", sql);

@@ -23,11 +23,21 @@
 
 struct fleet_store;
 
+/* Of a store on a server, http(s)://[USER@]HOST:PORT/DATABASE; a file needs none of it. Texts are
+ * borrowed until fleet_close. */
+struct fleet_access {
+    const char *key;         /* the user's, NULL: none */
+    const char *authorities; /* file of certificates to trust, NULL: the system's */
+    const char *cluster;     /* create: the server's name for the nodes that share the store */
+};
+
 /* A new store at `where`, or an existing one (*existed). Anything else at that path stays as it is,
  * and is an error. */
-int fleet_create(const char *where, bool *existed, struct error *err);
+int fleet_create(const char *where, const struct fleet_access *access, bool *existed,
+                 struct error *err);
 /* NULL with *err: nothing there, no store, or one of another version. */
-struct fleet_store *fleet_open(const char *where, struct error *err);
+struct fleet_store *fleet_open(const char *where, const struct fleet_access *access,
+                               struct error *err);
 void fleet_close(struct fleet_store *store); /* NULL is fine */
 
 /* ---- loading ---- */
@@ -103,7 +113,8 @@ int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_se
 int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
                const struct fleet_selection *now, const struct fleet_question *q,
                struct error *err);
-int fleet_diff_sql(FILE *out, const struct fleet_selection *old, const struct fleet_selection *now,
-                   const struct fleet_question *q, struct error *err);
+int fleet_diff_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
+                   const struct fleet_selection *now, const struct fleet_question *q,
+                   struct error *err);
 
 #endif

@@ -145,6 +145,19 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
     return status;
 }
 
+/* All at once is faster, where the store is far away. */
+static int prepare(struct fleet_store *store, const struct rows *rows, struct error *err)
+{
+    uint64_t *sites = malloc((rows->count + 1) * sizeof *sites);
+    if (!sites)
+        return error_memory(err);
+    for (size_t i = 0; i < rows->count; i++)
+        sites[i] = rows->items[i].site;
+    const int status = store_prepare_frames(store, sites, rows->count, err);
+    free(sites);
+    return status;
+}
+
 int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                  const struct fleet_question *q, struct error *err)
 {
@@ -154,6 +167,8 @@ int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_select
     if (!status)
         status = store_sites(store, of, q->by, keep, &rows, err);
     if (!status)
+        status = prepare(store, &rows, err);
+    if (!status)
         status = (q->json ? report_as_json : report_as_text)(out, store, q, &totals, &rows, err);
     free(rows.items);
     return status;
@@ -162,8 +177,7 @@ int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_select
 int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                      const struct fleet_question *q, struct error *err)
 {
-    (void)store;
-    char *sql = store_sites_sql(of, q->by);
+    char *sql = store_sites_sql(store, of, q->by);
     if (!sql)
         return error_set(err, ERROR_MEMORY, "out of memory");
     text_printf(out, "%s", sql);

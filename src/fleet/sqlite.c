@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "fleet/store.h"
+#include "fleet/engine.h"
 #include "trust/place.h"
 
 #define APPLICATION 0x4d4c464c /* "MLFL" */
@@ -92,38 +92,44 @@ static const char *const texts[STATEMENTS] = {
     " WHERE site.id = ?1",
 };
 
-struct fleet_store {
+struct sqlite_store {
+    struct fleet_store base;
     sqlite3 *db;
-    char *where;
-    bool broken;
     sqlite3_stmt *statement[STATEMENTS]; /* NULL: not prepared yet */
 };
+
+static struct sqlite_store *sqlite_of(struct fleet_store *s) { return (struct sqlite_store *)s; }
+
+static const struct store_engine engine;
 
 static int complain(struct fleet_store *s, const char *what, struct error *err)
 {
     s->broken = true;
-    const int code = sqlite3_errcode(s->db), number = sqlite3_system_errno(s->db);
+    const int code = sqlite3_errcode(sqlite_of(s)->db),
+              number = sqlite3_system_errno(sqlite_of(s)->db);
     const bool system = (code == SQLITE_IOERR || code == SQLITE_CANTOPEN) && number;
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
         return error_set(err, ERROR_FORMAT, "%s is no store of mallow fleet, or it is damaged: %s",
-                         s->where, sqlite3_errmsg(s->db));
+                         s->where, sqlite3_errmsg(sqlite_of(s)->db));
     return error_set(err, ERROR_FORMAT, "cannot %s the store %s: %s%s%s", what, s->where,
-                     sqlite3_errmsg(s->db), system ? ": " : "", system ? strerror(number) : "");
+                     sqlite3_errmsg(sqlite_of(s)->db), system ? ": " : "",
+                     system ? strerror(number) : "");
 }
-
-bool fleet_broken(const struct fleet_store *s) { return s->broken; }
 
 static int run_sql(struct fleet_store *s, const char *sql, const char *what, struct error *err)
 {
-    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : complain(s, what, err);
+    return sqlite3_exec(sqlite_of(s)->db, sql, NULL, NULL, NULL) == SQLITE_OK
+               ? 0
+               : complain(s, what, err);
 }
 
 static sqlite3_stmt *prepared(struct fleet_store *s, enum statement n, struct error *err)
 {
-    if (!s->statement[n] && sqlite3_prepare_v3(s->db, texts[n], -1, SQLITE_PREPARE_PERSISTENT,
-                                               &s->statement[n], NULL) != SQLITE_OK)
+    if (!sqlite_of(s)->statement[n] &&
+        sqlite3_prepare_v3(sqlite_of(s)->db, texts[n], -1, SQLITE_PREPARE_PERSISTENT,
+                           &sqlite_of(s)->statement[n], NULL) != SQLITE_OK)
         complain(s, "use", err);
-    return s->statement[n];
+    return sqlite_of(s)->statement[n];
 }
 
 static void number(sqlite3_stmt *k, int column, uint64_t v)
@@ -150,15 +156,11 @@ static int done(struct fleet_store *s, sqlite3_stmt *k, struct error *err)
 
 /* ---- opening ---- */
 
-void fleet_close(struct fleet_store *s)
+static void do_close(struct fleet_store *s)
 {
-    if (!s)
-        return;
     for (int i = 0; i < STATEMENTS; i++)
-        sqlite3_finalize(s->statement[i]);
-    sqlite3_close(s->db);
-    free(s->where);
-    free(s);
+        sqlite3_finalize(sqlite_of(s)->statement[i]);
+    sqlite3_close(sqlite_of(s)->db);
 }
 
 static int question(sqlite3 *db, const char *sql, int64_t *answer)
@@ -205,8 +207,8 @@ static int check_schema(struct fleet_store *s, struct error *err)
     int status = 0;
     if (sqlite3_open(":memory:", &model) != SQLITE_OK ||
         sqlite3_exec(model, schema, NULL, NULL, NULL) != SQLITE_OK)
-        status = error_set(err, ERROR_MEMORY, "out of memory");
-    else if (!same_schema(s->db, model))
+        status = error_memory(err);
+    else if (!same_schema(sqlite_of(s)->db, model))
         status = error_set(err, ERROR_FORMAT,
                            "%s is damaged, or not what 'mallow fleet init' made: its tables are "
                            "not those of a store",
@@ -218,8 +220,8 @@ static int check_schema(struct fleet_store *s, struct error *err)
 static int check_store(struct fleet_store *s, struct error *err)
 {
     int64_t application = 0, version = 0;
-    if (question(s->db, "PRAGMA application_id", &application) ||
-        question(s->db, "PRAGMA user_version", &version))
+    if (question(sqlite_of(s)->db, "PRAGMA application_id", &application) ||
+        question(sqlite_of(s)->db, "PRAGMA user_version", &version))
         return complain(s, "read", err);
     if (application != APPLICATION)
         return error_set(
@@ -235,25 +237,27 @@ static int check_store(struct fleet_store *s, struct error *err)
 /* The file is a regular one by now. */
 static struct fleet_store *open_file(const char *where, struct error *err)
 {
-    struct fleet_store *s = calloc(1, sizeof *s);
-    if (!s || !(s->where = strdup(where))) {
-        error_set(err, ERROR_MEMORY, "out of memory");
-        free(s);
+    struct sqlite_store *store = calloc(1, sizeof *store);
+    struct fleet_store *s = &store->base;
+    if (!store || !(s->where = strdup(where))) {
+        error_memory(err);
+        free(store);
         return NULL;
     }
-    if (sqlite3_open_v2(where, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
-        SQLITE_OK) {
-        if (s->db)
+    s->engine = &engine;
+    if (sqlite3_open_v2(where, &sqlite_of(s)->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+                        NULL) != SQLITE_OK) {
+        if (sqlite_of(s)->db)
             complain(s, "open", err);
         else
-            error_set(err, ERROR_MEMORY, "out of memory");
+            error_memory(err);
         fleet_close(s);
         return NULL;
     }
-    sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    sqlite3_busy_timeout(s->db, PATIENCE_MS);
+    sqlite3_db_config(sqlite_of(s)->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(sqlite_of(s)->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(sqlite_of(s)->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_busy_timeout(sqlite_of(s)->db, PATIENCE_MS);
     if (run_sql(s, "PRAGMA cell_size_check = ON; PRAGMA cache_size = -65536;", "read", err)) {
         fleet_close(s);
         return NULL;
@@ -271,7 +275,7 @@ static char *plain_path(const char *where)
 static const struct trust_rule rule = {
     .what = "the store", .owners = TRUST_ANYBODY, .follow = true};
 
-struct fleet_store *fleet_open(const char *where, struct error *err)
+struct fleet_store *sqlite_open(const char *where, struct error *err)
 {
     const int fd = trust_open(AT_FDCWD, where, TRUST_READ, &rule, err);
     if (fd < 0) {
@@ -284,7 +288,7 @@ struct fleet_store *fleet_open(const char *where, struct error *err)
     char *path = plain_path(where);
     struct fleet_store *s = path ? open_file(path, err) : NULL;
     if (!path)
-        error_set(err, ERROR_MEMORY, "out of memory");
+        error_memory(err);
     free(path);
     if (s && check_store(s, err)) {
         fleet_close(s);
@@ -303,13 +307,13 @@ static int fill(struct fleet_store *s, struct error *err)
         " PRAGMA user_version = %d; %s"
         " INSERT INTO stack VALUES(0,0,0,0,0); INSERT INTO site VALUES(0,0,0,0,-1); COMMIT;",
         APPLICATION, VERSION, schema);
-    const int status = buffer_failed(&sql) ? error_set(err, ERROR_MEMORY, "out of memory")
-                                           : run_sql(s, buffer_text(&sql), "make", err);
+    const int status =
+        buffer_failed(&sql) ? error_memory(err) : run_sql(s, buffer_text(&sql), "make", err);
     buffer_release(&sql);
     return status;
 }
 
-int fleet_create(const char *where, bool *existed, struct error *err)
+int sqlite_create(const char *where, bool *existed, struct error *err)
 {
     struct trust_place place;
     struct stat st;
@@ -328,13 +332,13 @@ int fleet_create(const char *where, bool *existed, struct error *err)
     struct fleet_store *s = NULL;
     int status = -1;
     if (!empty) {
-        s = fleet_open(where, err);
+        s = sqlite_open(where, err);
         status = s ? 0 : -1;
     } else {
         char *path = plain_path(where);
         s = path ? open_file(path, err) : NULL;
         if (!path)
-            error_set(err, ERROR_MEMORY, "out of memory");
+            error_memory(err);
         free(path);
         status = s ? fill(s, err) : -1;
     }
@@ -344,23 +348,24 @@ int fleet_create(const char *where, bool *existed, struct error *err)
 
 /* ---- writing ---- */
 
-int store_begin(struct fleet_store *s, struct error *err)
+static int do_begin(struct fleet_store *s, struct error *err)
 {
     return run_sql(s, "BEGIN IMMEDIATE", "write to", err);
 }
 
-int store_commit(struct fleet_store *s, struct error *err)
+static int do_commit(struct fleet_store *s, struct error *err)
 {
     return run_sql(s, "COMMIT", "write to", err);
 }
 
-void store_rollback(struct fleet_store *s)
+static void do_rollback(struct fleet_store *s)
 {
-    if (!sqlite3_get_autocommit(s->db))
-        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    if (!sqlite3_get_autocommit(sqlite_of(s)->db))
+        sqlite3_exec(sqlite_of(s)->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
-int store_find(struct fleet_store *s, uint64_t key, struct store_found *found, struct error *err)
+static int do_find(struct fleet_store *s, uint64_t key, struct store_found *found,
+                   struct error *err)
 {
     sqlite3_stmt *k = prepared(s, FIND, err);
     *found = (struct store_found){0};
@@ -375,7 +380,7 @@ int store_find(struct fleet_store *s, uint64_t key, struct store_found *found, s
     return status;
 }
 
-int store_remove(struct fleet_store *s, uint64_t key, struct error *err)
+static int do_remove(struct fleet_store *s, uint64_t key, struct error *err)
 {
     char *sql = sqlite3_mprintf(
         "DELETE FROM figure WHERE process = (SELECT id FROM process WHERE key = %lld);"
@@ -383,8 +388,7 @@ int store_remove(struct fleet_store *s, uint64_t key, struct error *err)
         "DELETE FROM process_module WHERE process = (SELECT id FROM process WHERE key = %lld);"
         "DELETE FROM process WHERE key = %lld;",
         (long long)key, (long long)key, (long long)key, (long long)key);
-    const int status =
-        sql ? run_sql(s, sql, "write to", err) : error_set(err, ERROR_MEMORY, "out of memory");
+    const int status = sql ? run_sql(s, sql, "write to", err) : error_memory(err);
     sqlite3_free(sql);
     return status;
 }
@@ -410,8 +414,8 @@ static int too_large(struct error *err)
     return error_set(err, ERROR_UNSUPPORTED, "a figure is larger than a store can hold (2^63)");
 }
 
-int store_process(struct fleet_store *s, const struct store_process *p, int64_t *id,
-                  struct error *err)
+static int do_process(struct fleet_store *s, const struct store_process *p, int64_t *id,
+                      struct error *err)
 {
     sqlite3_stmt *k = prepared(s, PUT_PROCESS, err);
     if (!k)
@@ -432,12 +436,12 @@ int store_process(struct fleet_store *s, const struct store_process *p, int64_t 
     bind_figures(k, 19, &p->figures);
     if (done(s, k, err))
         return -1;
-    *id = sqlite3_last_insert_rowid(s->db);
+    *id = sqlite3_last_insert_rowid(sqlite_of(s)->db);
     return 0;
 }
 
-int store_label(struct fleet_store *s, int64_t process, const struct fleet_label *l,
-                struct error *err)
+static int do_label(struct fleet_store *s, int64_t process, const struct fleet_label *l,
+                    struct error *err)
 {
     sqlite3_stmt *k = prepared(s, PUT_LABEL, err);
     if (!k)
@@ -448,8 +452,8 @@ int store_label(struct fleet_store *s, int64_t process, const struct fleet_label
     return done(s, k, err);
 }
 
-int store_module(struct fleet_store *s, int64_t process, const char *build_id, const char *path,
-                 struct error *err)
+static int do_module(struct fleet_store *s, int64_t process, const char *build_id, const char *path,
+                     struct error *err)
 {
     for (int n = PUT_MODULE; n <= PUT_PROCESS_MODULE; n++) {
         sqlite3_stmt *k = prepared(s, (enum statement)n, err);
@@ -465,7 +469,7 @@ int store_module(struct fleet_store *s, int64_t process, const char *build_id, c
     return 0;
 }
 
-int store_location(struct fleet_store *s, const struct store_location *l, struct error *err)
+static int do_location(struct fleet_store *s, const struct store_location *l, struct error *err)
 {
     sqlite3_stmt *k = prepared(s, PUT_LOCATION, err);
     if (!k)
@@ -478,7 +482,7 @@ int store_location(struct fleet_store *s, const struct store_location *l, struct
     return done(s, k, err);
 }
 
-int store_stack(struct fleet_store *s, const struct store_stack *stack, struct error *err)
+static int do_stack(struct fleet_store *s, const struct store_stack *stack, struct error *err)
 {
     sqlite3_stmt *k = prepared(s, PUT_STACK, err);
     if (!k)
@@ -491,7 +495,7 @@ int store_stack(struct fleet_store *s, const struct store_stack *stack, struct e
     return done(s, k, err);
 }
 
-int store_frame(struct fleet_store *s, const struct store_frame *f, struct error *err)
+static int do_frame(struct fleet_store *s, const struct store_frame *f, struct error *err)
 {
     sqlite3_stmt *k = prepared(s, PUT_FRAME, err);
     if (!k)
@@ -501,7 +505,7 @@ int store_frame(struct fleet_store *s, const struct store_frame *f, struct error
     return done(s, k, err);
 }
 
-int store_site(struct fleet_store *s, const struct store_site *i, struct error *err)
+static int do_site(struct fleet_store *s, const struct store_site *i, struct error *err)
 {
     sqlite3_stmt *k = prepared(s, PUT_SITE, err);
     if (!k)
@@ -514,8 +518,8 @@ int store_site(struct fleet_store *s, const struct store_site *i, struct error *
     return done(s, k, err);
 }
 
-int store_figures(struct fleet_store *s, int64_t process, uint64_t stack, const struct figures *f,
-                  struct error *err)
+static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
+                      const struct figures *f, struct error *err)
 {
     sqlite3_stmt *k = prepared(s, PUT_FIGURES, err);
     if (!k)
@@ -564,8 +568,9 @@ static const char *const columns[METRICS] = {"peak_bytes", "end_bytes", "allocat
                                              "temporary", "calls"};
 
 /* CROSS JOIN is SQLite's word for "in this order": from the processes selected to their figures. */
-char *store_sites_sql(const struct fleet_selection *of, enum metric by)
+static char *do_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
 {
+    (void)s;
     char *where = condition(of);
     char *sql = NULL;
     const char *column = columns[by];
@@ -597,16 +602,15 @@ static struct figures figures_at(sqlite3_stmt *k, int column)
                             .temporary = value(k, column + 6)};
 }
 
-int store_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                int (*row)(void *arg, const struct store_row *r, struct error *err), void *arg,
-                struct error *err)
+static int do_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                    store_row_fn *row, void *arg, struct error *err)
 {
-    char *sql = store_sites_sql(of, by);
+    char *sql = do_sites_sql(s, of, by);
     sqlite3_stmt *k = NULL;
     int status = 0, step = SQLITE_DONE;
     if (!sql)
-        return error_set(err, ERROR_MEMORY, "out of memory");
-    if (sqlite3_prepare_v2(s->db, sql, -1, &k, NULL) != SQLITE_OK)
+        return error_memory(err);
+    if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK)
         status = complain(s, "read", err);
     while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
         const struct store_row r = {.site = value(k, 0),
@@ -622,9 +626,10 @@ int store_sites(struct fleet_store *s, const struct fleet_selection *of, enum me
     return status;
 }
 
-char *store_held_sql(const struct fleet_selection *old, const struct fleet_selection *now,
-                     enum metric by)
+static char *do_held_sql(struct fleet_store *s, const struct fleet_selection *old,
+                         const struct fleet_selection *now, enum metric by)
 {
+    (void)s;
     char *where[2] = {condition(old), condition(now)};
     char *sql = NULL;
     if (where[0] && where[1] &&
@@ -643,17 +648,16 @@ char *store_held_sql(const struct fleet_selection *old, const struct fleet_selec
     return sql;
 }
 
-int store_held(struct fleet_store *s, const struct fleet_selection *old,
-               const struct fleet_selection *now, enum metric by,
-               int (*held)(void *arg, const struct store_held *h, struct error *err), void *arg,
-               struct error *err)
+static int do_held(struct fleet_store *s, const struct fleet_selection *old,
+                   const struct fleet_selection *now, enum metric by, store_held_fn *held,
+                   void *arg, struct error *err)
 {
-    char *sql = store_held_sql(old, now, by);
+    char *sql = do_held_sql(s, old, now, by);
     sqlite3_stmt *k = NULL;
     int status = 0, step = SQLITE_DONE;
     if (!sql)
-        return error_set(err, ERROR_MEMORY, "out of memory");
-    if (sqlite3_prepare_v2(s->db, sql, -1, &k, NULL) != SQLITE_OK)
+        return error_memory(err);
+    if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK)
         status = complain(s, "read", err);
     while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
         const struct store_held h = {
@@ -667,8 +671,8 @@ int store_held(struct fleet_store *s, const struct fleet_selection *old,
     return status;
 }
 
-int store_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
-                 struct error *err)
+static int do_totals(struct fleet_store *s, const struct fleet_selection *of,
+                     struct store_totals *t, struct error *err)
 {
     char *where = condition(of);
     char *sql =
@@ -682,8 +686,8 @@ int store_totals(struct fleet_store *s, const struct fleet_selection *of, struct
     sqlite3_stmt *k = NULL;
     int status = 0;
     if (!sql)
-        status = error_set(err, ERROR_MEMORY, "out of memory");
-    else if (sqlite3_prepare_v2(s->db, sql, -1, &k, NULL) != SQLITE_OK ||
+        status = error_memory(err);
+    else if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK ||
              sqlite3_step(k) != SQLITE_ROW)
         status = complain(s, "read", err);
     else
@@ -702,9 +706,8 @@ int store_totals(struct fleet_store *s, const struct fleet_selection *of, struct
     return status;
 }
 
-int store_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site,
-                 int (*frame)(void *arg, const char *json, struct error *err), void *arg,
-                 struct error *err)
+static int do_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site,
+                     store_frame_fn *frame, void *arg, struct error *err)
 {
     sqlite3_stmt *k = prepared(s, GET_FRAME, err);
     int status = k ? 0 : -1;
@@ -726,3 +729,26 @@ int store_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site,
     }
     return status;
 }
+
+static const struct store_engine engine = {
+    .close = do_close,
+    .begin = do_begin,
+    .commit = do_commit,
+    .rollback = do_rollback,
+    .find = do_find,
+    .remove = do_remove,
+    .process = do_process,
+    .label = do_label,
+    .module = do_module,
+    .location = do_location,
+    .stack = do_stack,
+    .frame = do_frame,
+    .site = do_site,
+    .figures = do_figures,
+    .totals = do_totals,
+    .sites = do_sites,
+    .sites_sql = do_sites_sql,
+    .held = do_held,
+    .held_sql = do_held_sql,
+    .frames = do_frames,
+};

@@ -1,7 +1,7 @@
 /* store.h - the rows of a store, whatever engine keeps them. Private to fleet/.
  *
- * Owns: rows and transactions. What the rows mean is the matter of load.c and report.c. Another
- * engine is another file with these functions.
+ * Owns: rows and transactions. What the rows mean is the matter of load.c and report.c. An engine
+ * (engine.h) keeps them: a file of SQLite, or a server of ClickHouse.
  * Identities of stacks, sites, frames and locations are hashes of their content (hash.h), so that
  * every loader on every host finds the same ones, and a row that is there already is the same row.
  * Conventions are those of fleet.h. Texts are borrowed for the call. */
@@ -91,29 +91,32 @@ struct store_row {
     struct figures figures;
     uint64_t processes, hosts; /* where the figure asked for is not 0 */
 };
+typedef int store_row_fn(void *arg, const struct store_row *r, struct error *err);
 /* Calls `row` for each site, largest first. */
 int store_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                int (*row)(void *arg, const struct store_row *r, struct error *err), void *arg,
-                struct error *err);
-/* The same question as text; to be freed. NULL without memory. */
-char *store_sites_sql(const struct fleet_selection *of, enum metric by);
+                store_row_fn *row, void *arg, struct error *err);
+/* The same question in the engine's SQL; to be freed. NULL without memory. */
+char *store_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
 
 struct store_held { /* what a process holds at a path */
     uint64_t path, site, value;
     bool newer; /* the process is of the second selection */
 };
+typedef int store_held_fn(void *arg, const struct store_held *h, struct error *err);
 /* Calls `held` for each process of both selections and each path that it has, by path. */
 int store_held(struct fleet_store *s, const struct fleet_selection *old,
-               const struct fleet_selection *now, enum metric by,
-               int (*held)(void *arg, const struct store_held *h, struct error *err), void *arg,
+               const struct fleet_selection *now, enum metric by, store_held_fn *held, void *arg,
                struct error *err);
-char *store_held_sql(const struct fleet_selection *old, const struct fleet_selection *now,
-                     enum metric by);
+char *store_held_sql(struct fleet_store *s, const struct fleet_selection *old,
+                     const struct fleet_selection *now, enum metric by);
 
 /* Frames of a site, innermost first. *call_site: which of them. At most STORE_DEEPEST. */
 #define STORE_DEEPEST 1000000u
-int store_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site,
-                 int (*frame)(void *arg, const char *json, struct error *err), void *arg,
-                 struct error *err);
+typedef int store_frame_fn(void *arg, const char *json, struct error *err);
+int store_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site, store_frame_fn *frame,
+                 void *arg, struct error *err);
+/* The frames of these sites will be asked for: an engine at a distance brings them at once. */
+int store_prepare_frames(struct fleet_store *s, const uint64_t *sites, size_t count,
+                         struct error *err);
 
 #endif

@@ -1,0 +1,32 @@
+/* fleet_options.h - what `mallow fleet` was asked for, as the fleet library wants it. */
+#ifndef MALLOW_CLI_FLEET_OPTIONS_H
+#define MALLOW_CLI_FLEET_OPTIONS_H
+
+#include "cli/command.h"
+#include "cli/view.h"
+#include "fleet/fleet.h"
+
+struct fleet_cli {
+    const char *store, *key_file, *ca, *cluster, *host, *service, *build_id, *since, *until, *old,
+        *now;
+    struct option_texts labels;
+    int by;
+    uint64_t top;
+    bool json, sql;
+    struct view_options view; /* of names */
+};
+
+/* The store's key, to be freed, is *key; access refers to it. 0, or an exit status. */
+int fleet_read_access(const struct command *self, const struct fleet_cli *cli, char **key,
+                      struct fleet_access *access);
+/* The labels given; to be freed. False: a usage error was said. */
+bool fleet_read_labels(const struct command *self, const struct fleet_cli *cli,
+                       struct fleet_label **labels);
+/* The processes that the options select; texts are the options'. 0, or an exit status. */
+int fleet_read_selection(const struct command *self, const struct fleet_cli *cli,
+                         struct fleet_selection *of);
+/* The store that the options name. NULL: *status is the exit status, and the reason was said. */
+struct fleet_store *fleet_open_store(const struct command *self, const struct fleet_cli *cli,
+                                     int *status);
+
+#endif

@@ -1,0 +1,636 @@
+/* clickhouse.c - a store on a server of ClickHouse: its tables, and how rows get there. */
+#include "fleet/clickhouse.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "fleet/hash.h"
+
+#define VERSION      1
+#define INSERT_ROWS  1000000u    /* a server writes so many as one block */
+#define INSERT_BYTES (32u << 20) /* of one question */
+#define ANSWER_MOST  ((size_t)1 << 30)
+#define SENT_MOST    2000000u /* identities remembered, of each kind */
+
+#define FIGURES                                                                                    \
+    "calls UInt64, allocated_bytes UInt64, peak_bytes UInt64, peak_blocks UInt64, "                \
+    "end_bytes UInt64, end_blocks UInt64, temporary UInt64"
+
+/* shard: which node of a cluster has the row. All rows of a process are on one. */
+static const struct {
+    const char *name, *columns, *engine, *shard;
+} tables[TABLES] = {
+    [T_LOCATION] = {"location",
+                    "id UInt64, build_id String, module String, offset UInt64, flags UInt64",
+                    "ReplacingMergeTree ORDER BY id", "id"},
+    [T_FRAME] = {"frame", "id UInt64, json String", "ReplacingMergeTree ORDER BY id", "id"},
+    /* called: call_site + 1, so that a site that is called wins */
+    [T_SITE] = {"site", "id UInt64, parent UInt64, frame UInt64, path UInt64, called UInt64",
+                "ReplacingMergeTree(called) ORDER BY id", "id"},
+    [T_STACK] = {"stack", "id UInt64, parent UInt64, location UInt64, site UInt64, named UInt64",
+                 "ReplacingMergeTree(named) ORDER BY id", "id"},
+    [T_FIGURE] = {"figure", "attempt UInt64, stack UInt64, process UInt64, host UInt64, " FIGURES,
+                  "MergeTree ORDER BY (attempt, stack)", "process"},
+    [T_PROCESS] = {"process",
+                   "key UInt64, version UInt64, attempt UInt64, content UInt64, host String, "
+                   "service String, build_id String, exe String, allocator String, "
+                   "command String, pid UInt64, ppid UInt64, start_ns UInt64, end_ns UInt64, "
+                   "complete UInt64, events UInt64, lost_events UInt64, requested_bytes UInt64, "
+                   "peak_time_ns UInt64, stacks UInt64, " FIGURES
+                   ", label_keys Array(String), label_values Array(String), "
+                   "module_build_ids Array(String), module_paths Array(String)",
+                   "MergeTree ORDER BY (key, version)", "key"},
+};
+
+/* ---- questions ---- */
+
+static int post(struct clickhouse *c, const char *query, const void *body, size_t bytes,
+                struct buffer *answer, struct error *err)
+{
+    struct buffer all = {0};
+    buffer_append_text(&all, "wait_end_of_query=1&insert_distributed_sync=1");
+    if (c->database) {
+        buffer_append_text(&all, "&database=");
+        http_escape(&all, c->database);
+    }
+    if (query) {
+        buffer_append_text(&all, "&query=");
+        http_escape(&all, query);
+    }
+    const int status = buffer_failed(&all) ? error_memory(err)
+                                           : http_post(c->server, buffer_text(&all), body, bytes,
+                                                       answer, ANSWER_MOST, err);
+    buffer_release(&all);
+    c->base.broken |= status != 0;
+    return status;
+}
+
+static int run_sql(struct clickhouse *c, const char *sql, struct error *err)
+{
+    struct buffer answer = {0};
+    const int status = post(c, NULL, sql, strlen(sql), &answer, err);
+    buffer_release(&answer);
+    return status;
+}
+
+int clickhouse_ask(struct clickhouse *c, const char *sql, struct binary *answer, struct error *err)
+{
+    struct buffer text = {0};
+    buffer_printf(&text, "%s FORMAT RowBinary", sql);
+    *answer = (struct binary){0};
+    const int status = buffer_failed(&text) ? error_memory(err)
+                                            : post(c, NULL, buffer_text(&text), text.size_bytes,
+                                                   &answer->bytes, err);
+    buffer_release(&text);
+    if (status)
+        binary_release(answer);
+    return status;
+}
+
+uint64_t binary_number(struct binary *b)
+{
+    uint64_t v = 0;
+    if (b->bytes.size_bytes - b->at < sizeof v) {
+        b->bad = true;
+        return 0;
+    }
+    memcpy(&v, b->bytes.data + b->at, sizeof v);
+    b->at += sizeof v;
+    return v;
+}
+
+const char *binary_text(struct binary *b, struct buffer *room)
+{
+    uint64_t bytes = 0;
+    buffer_clear(room);
+    for (unsigned shift = 0;; shift += 7) {
+        if (b->at >= b->bytes.size_bytes || shift > 56) {
+            b->bad = true;
+            return "";
+        }
+        const uint8_t byte = (uint8_t)b->bytes.data[b->at++];
+        bytes |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            break;
+    }
+    if (bytes > b->bytes.size_bytes - b->at) {
+        b->bad = true;
+        return "";
+    }
+    buffer_append(room, b->bytes.data + b->at, bytes);
+    b->at += bytes;
+    b->bad |= buffer_failed(room);
+    return buffer_text(room);
+}
+
+void binary_release(struct binary *b) { buffer_release(&b->bytes); }
+
+int binary_end(struct clickhouse *c, const struct binary *b, struct error *err)
+{
+    return b->bad ? error_set(err, ERROR_FORMAT,
+                              "the answer of %.300s was cut, or answers another "
+                              "question",
+                              c->base.where)
+                  : 0;
+}
+
+void clickhouse_quote(struct buffer *to, const char *text, size_t bytes)
+{
+    buffer_append_char(to, '\'');
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '\'' || text[i] == '\\')
+            buffer_append_char(to, '\\');
+        buffer_append_char(to, text[i]);
+    }
+    buffer_append_char(to, '\'');
+}
+
+/* ---- opening ---- */
+
+bool clickhouse_is_url(const char *where) { return strstr(where, "://") != NULL; }
+
+static void forget_load(struct clickhouse *c)
+{
+    for (int t = 0; t < TABLES; t++) {
+        buffer_clear(&c->rows[t]);
+        c->row_count[t] = 0;
+    }
+    for (size_t i = 0; i < c->pending_count; i++) {
+        struct pending *p = &c->pending[i];
+        buffer_release(&p->row);
+        buffer_release(&p->label_keys);
+        buffer_release(&p->label_values);
+        buffer_release(&p->module_ids);
+        buffer_release(&p->module_paths);
+    }
+    free(c->pending);
+    c->pending = NULL;
+    c->pending_count = 0;
+}
+
+static void forget_sent(struct clickhouse *c)
+{
+    for (int t = 0; t <= T_STACK; t++)
+        strings_release(&c->sent[t]);
+}
+
+static void do_close(struct fleet_store *s)
+{
+    struct clickhouse *c = clickhouse_of(s);
+    forget_load(c);
+    forget_sent(c);
+    for (int t = 0; t < TABLES; t++)
+        buffer_release(&c->rows[t]);
+    strings_release(&c->frame_ids);
+    buffer_release(&c->frame_json);
+    free(c->frames);
+    free(c->database);
+    http_close(c->server);
+}
+
+/* A database and a cluster stand in statements as they are. */
+static bool is_name(const char *text)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    return *text && !(*text >= '0' && *text <= '9') && strspn(text, letters) == strlen(text) &&
+           strlen(text) <= 64;
+}
+
+static const struct store_engine engine;
+
+static struct clickhouse *connect_to(const char *where, const struct fleet_access *access,
+                                     struct error *err)
+{
+    struct clickhouse *c = calloc(1, sizeof *c);
+    const char *user, *name;
+    if (!c || !(c->base.where = strdup(where))) {
+        error_memory(err);
+        free(c);
+        return NULL;
+    }
+    c->base.engine = &engine;
+    c->server = http_open(where, access->authorities, &user, &name, err);
+    int status = c->server ? 0 : -1;
+    if (!status && !is_name(name))
+        status = error_set(err, ERROR_USAGE,
+                           "%.200s does not end in the name of a database, which has letters, "
+                           "digits and _; as in http://HOST:8123/fleet",
+                           where);
+    if (!status && !(c->database = strdup(name)))
+        status = error_memory(err);
+    if (!status && user)
+        status = http_header(c->server, "X-ClickHouse-User", user, err);
+    if (!status && access->key)
+        status = http_header(c->server, "X-ClickHouse-Key", access->key, err);
+    if (status) {
+        fleet_close(&c->base);
+        return NULL;
+    }
+    return c;
+}
+
+/* *version: 0 when there is no store. */
+static int find_version(struct clickhouse *c, uint64_t *version, struct error *err)
+{
+    struct buffer sql = {0};
+    struct binary b;
+    char *database = c->database;
+    buffer_append_text(&sql, "SELECT count() FROM system.tables WHERE name = 'mallow_store' AND "
+                             "database = ");
+    clickhouse_quote(&sql, database, strlen(database));
+    *version = 0;
+    c->database = NULL; /* which need not exist */
+    int status =
+        buffer_failed(&sql) ? error_memory(err) : clickhouse_ask(c, buffer_text(&sql), &b, err);
+    c->database = database;
+    buffer_release(&sql);
+    if (status)
+        return -1;
+    const bool there = binary_number(&b) != 0;
+    status = binary_end(c, &b, err);
+    binary_release(&b);
+    if (status || !there)
+        return status;
+    if (clickhouse_ask(c, "SELECT max(version) FROM mallow_store", &b, err))
+        return -1;
+    *version = binary_number(&b);
+    status = binary_end(c, &b, err);
+    binary_release(&b);
+    return status;
+}
+
+static int check_version(const struct clickhouse *c, uint64_t version, struct error *err)
+{
+    if (!version)
+        return error_set(err, ERROR_USAGE,
+                         "there is no store %.200s; 'mallow fleet init --store URL' makes one",
+                         c->base.where);
+    if (version != VERSION)
+        return error_set(err, ERROR_FORMAT,
+                         "%.200s is a store of version %" PRIu64 "; this mallow has version %d",
+                         c->base.where, version, VERSION);
+    return 0;
+}
+
+struct fleet_store *clickhouse_open(const char *where, const struct fleet_access *access,
+                                    struct error *err)
+{
+    struct clickhouse *c = connect_to(where, access, err);
+    uint64_t version;
+    if (c && (find_version(c, &version, err) || check_version(c, version, err))) {
+        fleet_close(&c->base);
+        return NULL;
+    }
+    return c ? &c->base : NULL;
+}
+
+static int make_table(struct clickhouse *c, enum table t, const char *cluster, struct error *err)
+{
+    struct buffer sql = {0};
+    buffer_printf(&sql, "CREATE TABLE IF NOT EXISTS %s%s (%s) ENGINE = %s", tables[t].name,
+                  cluster ? "_local" : "", tables[t].columns, tables[t].engine);
+    int status = buffer_failed(&sql) ? error_memory(err) : run_sql(c, buffer_text(&sql), err);
+    if (cluster && !status) {
+        buffer_clear(&sql);
+        buffer_printf(&sql,
+                      "CREATE TABLE IF NOT EXISTS %s (%s) ENGINE = Distributed(%s, %s, %s_local, "
+                      "%s)",
+                      tables[t].name, tables[t].columns, cluster, c->database, tables[t].name,
+                      tables[t].shard);
+        status = buffer_failed(&sql) ? error_memory(err) : run_sql(c, buffer_text(&sql), err);
+    }
+    buffer_release(&sql);
+    return status;
+}
+
+/* Tables that are there already stay. The row that says that all are there comes last. */
+static int make_store(struct clickhouse *c, const char *cluster, struct error *err)
+{
+    struct buffer sql = {0};
+    char *database = c->database;
+    int status = 0;
+    buffer_printf(&sql, "CREATE DATABASE IF NOT EXISTS %s", database);
+    c->database = NULL;
+    status = buffer_failed(&sql) ? error_memory(err) : run_sql(c, buffer_text(&sql), err);
+    c->database = database;
+    buffer_release(&sql);
+    for (int t = 0; t < TABLES && !status; t++)
+        status = make_table(c, (enum table)t, cluster, err);
+    const char *const rest[] = {
+        cluster ? "INSERT INTO stack_local VALUES (0, 0, 0, 0, 0)"
+                : "INSERT INTO stack VALUES (0, 0, 0, 0, 0)",
+        cluster ? "INSERT INTO site_local VALUES (0, 0, 0, 0, 0)"
+                : "INSERT INTO site VALUES (0, 0, 0, 0, 0)",
+        "CREATE TABLE IF NOT EXISTS mallow_store (version UInt64) ENGINE = MergeTree "
+        "ORDER BY version",
+        "INSERT INTO mallow_store VALUES (1)"};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest && !status; i++)
+        status = run_sql(c, rest[i], err);
+    return status;
+}
+
+int clickhouse_create(const char *where, const struct fleet_access *access, bool *existed,
+                      struct error *err)
+{
+    uint64_t version;
+    *existed = false;
+    if (access->cluster && !is_name(access->cluster))
+        return error_set(err, ERROR_USAGE, "--cluster: '%.64s' has more than letters, digits and _",
+                         access->cluster);
+    struct clickhouse *c = connect_to(where, access, err);
+    int status = c ? find_version(c, &version, err) : -1;
+    if (!status && version) {
+        *existed = true;
+        status = check_version(c, version, err);
+    } else if (!status) {
+        status = make_store(c, access->cluster, err);
+    }
+    fleet_close(c ? &c->base : NULL);
+    return status;
+}
+
+/* ---- rows ---- */
+
+static void put_number(struct buffer *b, uint64_t v) { buffer_append(b, &v, sizeof v); }
+
+static void put_length(struct buffer *b, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7)
+        buffer_append_char(b, (char)(v | 0x80));
+    buffer_append_char(b, (char)v);
+}
+
+static void put_bytes(struct buffer *b, const char *text, size_t bytes)
+{
+    put_length(b, bytes);
+    buffer_append(b, text, bytes);
+}
+
+static void put_text(struct buffer *b, const char *text)
+{
+    put_bytes(b, text ? text : "", text ? strlen(text) : 0);
+}
+
+static void put_figures(struct buffer *b, const struct figures *f)
+{
+    const uint64_t v[] = {f->calls,     f->allocated_bytes, f->peak_bytes, f->peak_blocks,
+                          f->end_bytes, f->end_blocks,      f->temporary};
+    buffer_append(b, v, sizeof v);
+}
+
+static int flush(struct clickhouse *c, enum table t, struct error *err)
+{
+    char sql[64];
+    struct buffer answer = {0};
+    if (!c->row_count[t])
+        return 0;
+    if (buffer_failed(&c->rows[t]))
+        return error_memory(err);
+    snprintf(sql, sizeof sql, "INSERT INTO %s FORMAT RowBinary", tables[t].name);
+    const int status = post(c, sql, c->rows[t].data, c->rows[t].size_bytes, &answer, err);
+    buffer_release(&answer);
+    buffer_clear(&c->rows[t]);
+    c->row_count[t] = 0;
+    return status;
+}
+
+/* A row was appended. */
+static int added(struct clickhouse *c, enum table t, struct error *err)
+{
+    c->row_count[t]++;
+    return c->row_count[t] < INSERT_ROWS && c->rows[t].size_bytes < INSERT_BYTES ? 0
+                                                                                 : flush(c, t, err);
+}
+
+/* 1: the server does not have a row of this identity from us, so send it; 0: it has; -1: error. */
+static int is_fresh(struct clickhouse *c, enum table t, uint64_t a, uint64_t b, struct error *err)
+{
+    const uint64_t id[2] = {a, b};
+    bool fresh;
+    if (c->sent[t].count >= SENT_MOST)
+        strings_release(&c->sent[t]);
+    return strings_id(&c->sent[t], id, sizeof id, &fresh) ? fresh : error_memory(err);
+}
+
+/* Until the commit everything can wait. */
+static int do_begin(struct fleet_store *s, struct error *err)
+{
+    (void)err;
+    forget_load(clickhouse_of(s));
+    return 0;
+}
+
+static void do_rollback(struct fleet_store *s)
+{
+    forget_load(clickhouse_of(s));
+    forget_sent(clickhouse_of(s)); /* it may have had less than was meant for it */
+}
+
+static int do_commit(struct fleet_store *s, struct error *err)
+{
+    struct clickhouse *c = clickhouse_of(s);
+    int status = 0;
+    for (int t = 0; t < T_PROCESS && !status; t++)
+        status = flush(c, (enum table)t, err);
+    for (size_t i = 0; i < c->pending_count && !status; i++) {
+        struct pending *p = &c->pending[i];
+        const struct {
+            const struct buffer *items;
+            uint64_t count;
+        } arrays[] = {{&p->label_keys, p->labels},
+                      {&p->label_values, p->labels},
+                      {&p->module_ids, p->modules},
+                      {&p->module_paths, p->modules}};
+        for (size_t k = 0; k < 4; k++) {
+            put_length(&p->row, arrays[k].count);
+            buffer_append(&p->row, arrays[k].items->data, arrays[k].items->size_bytes);
+            if (buffer_failed(arrays[k].items) || buffer_failed(&p->row))
+                return error_memory(err);
+        }
+        buffer_append(&c->rows[T_PROCESS], p->row.data, p->row.size_bytes);
+        status = added(c, T_PROCESS, err);
+    }
+    if (!status)
+        status = flush(c, T_PROCESS, err);
+    if (!status)
+        forget_load(c);
+    return status;
+}
+
+static int do_find(struct fleet_store *s, uint64_t key, struct store_found *found,
+                   struct error *err)
+{
+    struct clickhouse *c = clickhouse_of(s);
+    char sql[256];
+    struct binary b;
+    *found = (struct store_found){0};
+    snprintf(sql, sizeof sql,
+             "SELECT version, content, events FROM process WHERE key = %" PRIu64
+             " ORDER BY version DESC LIMIT 1",
+             key);
+    if (clickhouse_ask(c, sql, &b, err))
+        return -1;
+    c->found_key = key;
+    c->found_version = 0;
+    if (binary_more(&b)) {
+        c->found_version = binary_number(&b);
+        found->there = true;
+        found->content = binary_number(&b);
+        found->events = binary_number(&b);
+    }
+    const int status = binary_end(c, &b, err);
+    binary_release(&b);
+    return status;
+}
+
+/* Its figures count no more once the process has a row of a higher version. */
+static int do_remove(struct fleet_store *s, uint64_t key, struct error *err)
+{
+    (void)s, (void)key, (void)err;
+    return 0;
+}
+
+/* A version above the last; two loaders never take the same. */
+static uint64_t next_version(const struct clickhouse *c, uint64_t key, uint64_t attempt)
+{
+    const uint64_t last = c->found_key == key ? c->found_version : 0;
+    return ((last >> 32) + 1) << 32 | (attempt & UINT32_MAX);
+}
+
+static int do_process(struct fleet_store *s, const struct store_process *p, int64_t *id,
+                      struct error *err)
+{
+    struct clickhouse *c = clickhouse_of(s);
+    struct pending *more = realloc(c->pending, (c->pending_count + 1) * sizeof *more);
+    if (!more)
+        return error_memory(err);
+    c->pending = more;
+    struct pending *now = &c->pending[c->pending_count];
+    *now = (struct pending){.key = p->key, .host = hash_bytes(8, p->host, strlen(p->host))};
+    if (getrandom(&now->attempt, sizeof now->attempt, 0) != sizeof now->attempt)
+        return error_system(err, "getrandom");
+    *id = (int64_t)c->pending_count++;
+    struct buffer *b = &now->row;
+    put_number(b, p->key);
+    put_number(b, next_version(c, p->key, now->attempt));
+    put_number(b, now->attempt);
+    put_number(b, p->content);
+    const char *const words[] = {p->host, p->service,   p->build_id,
+                                 p->exe,  p->allocator, p->command};
+    for (int i = 0; i < 6; i++)
+        put_text(b, words[i]);
+    const uint64_t numbers[] = {p->pid,          p->ppid,   p->start_ns,    p->end_ns,
+                                p->complete,     p->events, p->lost_events, p->requested_bytes,
+                                p->peak_time_ns, p->stacks};
+    buffer_append(b, numbers, sizeof numbers);
+    put_figures(b, &p->figures);
+    return buffer_failed(b) ? error_memory(err) : 0;
+}
+
+static int do_label(struct fleet_store *s, int64_t process, const struct fleet_label *l,
+                    struct error *err)
+{
+    struct pending *p = &clickhouse_of(s)->pending[process];
+    (void)err;
+    put_bytes(&p->label_keys, l->key, l->key_bytes);
+    put_text(&p->label_values, l->value);
+    p->labels++;
+    return 0;
+}
+
+static int do_module(struct fleet_store *s, int64_t process, const char *build_id, const char *path,
+                     struct error *err)
+{
+    struct pending *p = &clickhouse_of(s)->pending[process];
+    (void)err;
+    put_text(&p->module_ids, build_id);
+    put_text(&p->module_paths, path);
+    p->modules++;
+    return 0;
+}
+
+static int do_location(struct fleet_store *s, const struct store_location *l, struct error *err)
+{
+    struct clickhouse *c = clickhouse_of(s);
+    struct buffer *b = &c->rows[T_LOCATION];
+    const int fresh = is_fresh(c, T_LOCATION, l->id, 0, err);
+    if (fresh <= 0)
+        return fresh;
+    put_number(b, l->id);
+    put_text(b, l->build_id);
+    put_text(b, l->module);
+    put_number(b, l->offset);
+    put_number(b, l->flags);
+    return added(c, T_LOCATION, err);
+}
+
+static int do_stack(struct fleet_store *s, const struct store_stack *k, struct error *err)
+{
+    struct clickhouse *c = clickhouse_of(s);
+    const int fresh = is_fresh(c, T_STACK, k->id, hash_mix(k->site, k->named), err);
+    if (fresh <= 0)
+        return fresh;
+    const uint64_t v[] = {k->id, k->parent, k->location, k->site, k->named};
+    buffer_append(&c->rows[T_STACK], v, sizeof v);
+    return added(c, T_STACK, err);
+}
+
+static int do_frame(struct fleet_store *s, const struct store_frame *f, struct error *err)
+{
+    struct clickhouse *c = clickhouse_of(s);
+    const int fresh = is_fresh(c, T_FRAME, f->id, 0, err);
+    if (fresh <= 0)
+        return fresh;
+    put_number(&c->rows[T_FRAME], f->id);
+    put_text(&c->rows[T_FRAME], f->json);
+    return added(c, T_FRAME, err);
+}
+
+static int do_site(struct fleet_store *s, const struct store_site *i, struct error *err)
+{
+    struct clickhouse *c = clickhouse_of(s);
+    const int fresh = is_fresh(c, T_SITE, i->id, i->call_site >= 0, err);
+    if (fresh <= 0)
+        return fresh;
+    const uint64_t v[] = {i->id, i->parent, i->frame, i->path, (uint64_t)(i->call_site + 1)};
+    buffer_append(&c->rows[T_SITE], v, sizeof v);
+    return added(c, T_SITE, err);
+}
+
+/* Rows of one stack are added up by whatever reads them. */
+static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
+                      const struct figures *f, struct error *err)
+{
+    struct clickhouse *c = clickhouse_of(s);
+    const struct pending *p = &c->pending[process];
+    const uint64_t v[] = {p->attempt, stack, p->key, p->host};
+    buffer_append(&c->rows[T_FIGURE], v, sizeof v);
+    put_figures(&c->rows[T_FIGURE], f);
+    return added(c, T_FIGURE, err);
+}
+
+static const struct store_engine engine = {
+    .close = do_close,
+    .begin = do_begin,
+    .commit = do_commit,
+    .rollback = do_rollback,
+    .find = do_find,
+    .remove = do_remove,
+    .process = do_process,
+    .label = do_label,
+    .module = do_module,
+    .location = do_location,
+    .stack = do_stack,
+    .frame = do_frame,
+    .site = do_site,
+    .figures = do_figures,
+    .totals = clickhouse_totals,
+    .sites = clickhouse_sites,
+    .sites_sql = clickhouse_sites_sql,
+    .held = clickhouse_held,
+    .held_sql = clickhouse_held_sql,
+    .prepare_frames = clickhouse_prepare_frames,
+    .frames = clickhouse_frames,
+};

@@ -1,0 +1,88 @@
+/* clickhouse.h - a store on a server of ClickHouse: what its two files share. Private to fleet/.
+ *
+ * Rows are only ever added. A process is there once its row is, which is sent last; that row names
+ * the attempt of loading it, and the figures of other attempts are never read. So a load that was
+ * killed leaves rows that count nowhere, and any number of loaders may work at once. A process that
+ * grew gets another row with a higher version. Tables and queries are such as every server since
+ * 18.16 understands. */
+#ifndef MALLOW_FLEET_CLICKHOUSE_H
+#define MALLOW_FLEET_CLICKHOUSE_H
+
+#include "base/buffer.h"
+#include "base/strings.h"
+#include "fleet/engine.h"
+#include "push/http.h"
+
+enum table { T_LOCATION, T_FRAME, T_SITE, T_STACK, T_FIGURE, T_PROCESS, TABLES };
+
+struct pending { /* a process whose row was not sent yet */
+    struct buffer row, label_keys, label_values, module_ids, module_paths;
+    uint64_t labels, modules;
+    uint64_t key, attempt, host;
+};
+
+struct known_frame { /* of the site with its number */
+    uint64_t parent;
+    int64_t call_site;
+    size_t json; /* offset in frames.json */
+};
+
+struct clickhouse {
+    struct fleet_store base;
+    struct http_server *server;
+    char *database;
+    struct buffer rows[TABLES]; /* as RowBinary */
+    uint64_t row_count[TABLES];
+    struct strings sent[T_STACK + 1]; /* rows that the server has */
+    struct pending *pending;
+    size_t pending_count;
+    uint64_t found_key, found_version; /* of the last question whether a process is there */
+    struct strings frame_ids;          /* sites whose frames are known; numbers from 1 */
+    struct known_frame *frames;
+    size_t frame_room;
+    struct buffer frame_json;
+};
+
+static inline struct clickhouse *clickhouse_of(struct fleet_store *s)
+{
+    return (struct clickhouse *)s;
+}
+
+struct binary { /* an answer in RowBinary */
+    struct buffer bytes;
+    size_t at;
+    bool bad; /* it ended too early */
+};
+
+/* The answer to a query that changes nothing; to be released. */
+int clickhouse_ask(struct clickhouse *c, const char *sql, struct binary *answer, struct error *err);
+/* Its values, in order; 0 and "" behind its end. A text lives until the next one. */
+uint64_t binary_number(struct binary *b);
+const char *binary_text(struct binary *b, struct buffer *room);
+static inline bool binary_more(const struct binary *b)
+{
+    return !b->bad && b->at < b->bytes.size_bytes;
+}
+void binary_release(struct binary *b);
+/* -1 when the answer was cut. */
+int binary_end(struct clickhouse *c, const struct binary *b, struct error *err);
+
+/* 'text' as a literal. */
+void clickhouse_quote(struct buffer *to, const char *text, size_t bytes);
+
+int clickhouse_totals(struct fleet_store *s, const struct fleet_selection *of,
+                      struct store_totals *t, struct error *err);
+int clickhouse_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                     store_row_fn *row, void *arg, struct error *err);
+char *clickhouse_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
+int clickhouse_held(struct fleet_store *s, const struct fleet_selection *old,
+                    const struct fleet_selection *now, enum metric by, store_held_fn *held,
+                    void *arg, struct error *err);
+char *clickhouse_held_sql(struct fleet_store *s, const struct fleet_selection *old,
+                          const struct fleet_selection *now, enum metric by);
+int clickhouse_prepare_frames(struct fleet_store *s, const uint64_t *sites, size_t count,
+                              struct error *err);
+int clickhouse_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site,
+                      store_frame_fn *frame, void *arg, struct error *err);
+
+#endif

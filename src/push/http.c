@@ -1,0 +1,236 @@
+/* http.c - see http.h. */
+#include "push/http.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "push/library.h"
+#include "push/push.h"
+
+#define CONNECT_MS   10000L
+#define SILENCE_S    600L /* how long a question may take without a byte either way */
+#define SHOWN_BYTES  200u
+#define HEADERS_MOST 65536u
+
+struct http_server {
+    CURL *curl;
+    char *base, *shown; /* the URL up to its path, with and without its user */
+    char *user, *name;
+    struct curl_slist *headers;
+    char error[CURL_ERROR_SIZE];
+    /* of one question */
+    struct buffer *answer;
+    size_t before, most, headers_seen;
+};
+
+void http_close(struct http_server *h)
+{
+    if (!h)
+        return;
+    if (h->curl)
+        curl.easy_cleanup(h->curl);
+    if (h->headers)
+        curl.slist_free_all(h->headers);
+    free(h->base);
+    free(h->shown);
+    free(h->user);
+    free(h->name);
+    free(h);
+}
+
+static char *part(CURLU *u, CURLUPart which, unsigned flags)
+{
+    char *text = NULL, *copy = NULL;
+    if (!curl.url_get(u, which, &text, flags) && text)
+        copy = strdup(text);
+    curl.free(text);
+    return copy;
+}
+
+/* Takes the URL apart. */
+static int take_url(struct http_server *h, CURLU *u, const char *url, struct error *err)
+{
+    int status = 0;
+    if (curl.url_set(u, CURLUPART_URL, url, 0))
+        return error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in http://HOST:8123/DATABASE",
+                         strchr(url, '@') ? "the store's name" : url);
+    char *scheme = part(u, CURLUPART_SCHEME, 0), *password = part(u, CURLUPART_PASSWORD, 0);
+    char *host = part(u, CURLUPART_HOST, 0), *path = part(u, CURLUPART_PATH, CURLU_URLDECODE);
+    char *port = part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT), *query = part(u, CURLUPART_QUERY, 0);
+    h->user = part(u, CURLUPART_USER, CURLU_URLDECODE);
+    if (!scheme || !host || !path || !port)
+        status = error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in http://HOST:8123/DATABASE",
+                           "the store's name");
+    else if (strcmp(scheme, "http") && strcmp(scheme, "https"))
+        status =
+            error_set(err, ERROR_USAGE, "%.32s:// is not known; http:// and https:// are", scheme);
+    else if (password)
+        status = error_set(err, ERROR_USAGE,
+                           "a password does not belong into a URL, where other users can see it; "
+                           "--key-file FILE has it");
+    else if (query)
+        status = error_set(err, ERROR_USAGE, "the store's URL has a query; it ends in a name");
+    if (!status) {
+        const size_t n = strlen(path);
+        if (n > 1 && path[n - 1] == '/')
+            path[n - 1] = 0;
+        h->name = strdup(path + (*path == '/'));
+        if (asprintf(&h->base, "%s://%s:%s/", scheme, host, port) < 0)
+            h->base = NULL;
+        h->shown = h->base ? strdup(h->base) : NULL;
+        if (!h->name || !h->shown)
+            status = error_memory(err);
+    }
+    free(scheme), free(password), free(host), free(path), free(port), free(query);
+    return status;
+}
+
+static size_t take_answer(char *from, size_t size, size_t count, void *arg)
+{
+    struct http_server *h = arg;
+    const size_t n = size * count;
+    if (h->answer->size_bytes - h->before + n > h->most)
+        return 0;
+    buffer_append(h->answer, from, n);
+    return buffer_failed(h->answer) ? 0 : n;
+}
+
+static size_t take_header(char *from, size_t size, size_t count, void *arg)
+{
+    struct http_server *h = arg;
+    (void)from;
+    h->headers_seen += size * count;
+    return h->headers_seen > HEADERS_MOST ? 0 : size * count;
+}
+
+static void configure(struct http_server *h, const char *authorities)
+{
+    CURL *c = h->curl;
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl.easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    curl.easy_setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+    curl.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl.easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    curl.easy_setopt(c, CURLOPT_USERAGENT, "mallow/" MALLOW_VERSION);
+    curl.easy_setopt(c, CURLOPT_ERRORBUFFER, h->error);
+    curl.easy_setopt(c, CURLOPT_WRITEFUNCTION, take_answer);
+    curl.easy_setopt(c, CURLOPT_WRITEDATA, h);
+    curl.easy_setopt(c, CURLOPT_HEADERFUNCTION, take_header);
+    curl.easy_setopt(c, CURLOPT_HEADERDATA, h);
+    curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    curl.easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl.easy_setopt(c, CURLOPT_LOW_SPEED_TIME, SILENCE_S);
+    if (authorities)
+        curl.easy_setopt(c, CURLOPT_CAINFO, authorities);
+}
+
+struct http_server *http_open(const char *url, const char *authorities, const char **user,
+                              const char **name, struct error *err)
+{
+    const char *why, *remedy;
+    if (!push_library(&why, &remedy)) {
+        error_set(err, ERROR_UNSUPPORTED, "%.200s; '%s' and try again", why, remedy);
+        return NULL;
+    }
+    struct http_server *h = calloc(1, sizeof *h);
+    CURLU *u = curl.url();
+    int status = -1;
+    if (!h || !u || !(h->curl = curl.easy_init()))
+        error_memory(err);
+    else
+        status = take_url(h, u, url, err);
+    curl.url_cleanup(u);
+    /* nothing of the answer is waited for before the body is sent */
+    if (!status)
+        status = http_header(h, "Expect", "", err);
+    if (status) {
+        http_close(h);
+        return NULL;
+    }
+    configure(h, authorities);
+    *user = h->user;
+    *name = h->name;
+    return h;
+}
+
+int http_header(struct http_server *h, const char *name, const char *value, struct error *err)
+{
+    char *line = NULL;
+    for (const char *p = value; *p; p++)
+        if ((unsigned char)*p < ' ' || (unsigned char)*p == 127)
+            return error_set(err, ERROR_USAGE, "%s has a control character", name);
+    if (asprintf(&line, *value ? "%s: %s" : "%s:", name, value) < 0)
+        return error_memory(err);
+    struct curl_slist *more = curl.slist_append(h->headers, line);
+    free(line);
+    if (!more)
+        return error_memory(err);
+    h->headers = more;
+    return 0;
+}
+
+void http_escape(struct buffer *to, const char *text)
+{
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+        if (isalnum(*p) || strchr("-._~", *p))
+            buffer_append_char(to, (char)*p);
+        else
+            buffer_printf(to, "%%%02X", *p);
+}
+
+/* The first line of an answer, without what a terminal would act on. */
+static void first_line(char to[SHOWN_BYTES], const char *text)
+{
+    size_t n = 0;
+    text += strspn(text, " \t\r\n");
+    for (; *text && *text != '\n' && *text != '\r' && n + 1 < SHOWN_BYTES; text++)
+        to[n++] = (char)((unsigned char)*text < ' ' || (unsigned char)*text >= 127 ? '?' : *text);
+    to[n] = 0;
+}
+
+static int explain(struct http_server *h, CURLcode code, long status, struct error *err)
+{
+    char line[SHOWN_BYTES];
+    if (buffer_failed(h->answer))
+        return error_memory(err);
+    if (code == CURLE_WRITE_ERROR)
+        return error_set(err, ERROR_UNSUPPORTED, "%.200s: the answer is longer than %zu bytes",
+                         h->shown, h->most);
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%.200s: %.160s; --ca FILE names the certificates to trust", h->shown,
+                         *h->error ? h->error : curl.easy_strerror(code));
+    if (code)
+        return error_set(err, ERROR_UNSUPPORTED, "%.200s: %.200s", h->shown,
+                         *h->error ? h->error : curl.easy_strerror(code));
+    first_line(line, buffer_text(h->answer) + h->before);
+    return error_set(err, ERROR_UNSUPPORTED, "%.200s answers %ld%s%s", h->shown, status,
+                     *line ? ": " : "", line);
+}
+
+int http_post(struct http_server *h, const char *query, const void *body, size_t bytes,
+              struct buffer *answer, size_t most, struct error *err)
+{
+    char *url = NULL;
+    long status = 0;
+    if (asprintf(&url, "%s?%s", h->base, query) < 0)
+        return error_memory(err);
+    h->answer = answer;
+    h->before = answer->size_bytes;
+    h->most = most;
+    h->headers_seen = 0;
+    *h->error = 0;
+    curl.easy_setopt(h->curl, CURLOPT_URL, url);
+    curl.easy_setopt(h->curl, CURLOPT_HTTPHEADER, h->headers);
+    curl.easy_setopt(h->curl, CURLOPT_POST, 1L);
+    curl.easy_setopt(h->curl, CURLOPT_POSTFIELDS, bytes ? body : "");
+    curl.easy_setopt(h->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)bytes);
+    const CURLcode code = curl.easy_perform(h->curl);
+    curl.easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
+    free(url);
+    return !code && status / 100 == 2 ? 0 : explain(h, code, status, err);
+}

@@ -1,0 +1,309 @@
+"""`mallow fleet` on two servers of ClickHouse that share a store: every answer is that of the embedded store, which is
+the sum of `mallow report --json`; after the same load twice, and after loads that were killed. And servers that answer
+what they should not. Usage: test_clickhouse.py MALLOW VICTIM OLD_BUILD NEW_BUILD PART"""
+import http.server
+import json
+import os
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import urllib.request
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import test_fleet as fleet  # noqa: E402
+from test_fleet import ALL, MALLOW, run  # noqa: E402
+
+PROGRAM = next((p for p in ("clickhouse-server", "clickhouse") if shutil.which(p)), None)
+CONFIGURATION = """<?xml version="1.0"?>
+<yandex><logger><level>warning</level><console>1</console></logger>
+<http_port>{http}</http_port><tcp_port>{tcp}</tcp_port><listen_host>127.0.0.1</listen_host>
+<path>{path}/data/</path><tmp_path>{path}/tmp/</tmp_path><users_config>users.xml</users_config>
+<default_profile>default</default_profile><default_database>default</default_database>
+<mark_cache_size>67108864</mark_cache_size>
+<remote_servers><two>{shards}</two></remote_servers></yandex>
+"""
+SHARD = "<shard><replica><host>127.0.0.1</host><port>{}</port></replica></shard>"
+USERS = """<?xml version="1.0"?>
+<yandex><profiles><default><max_memory_usage>1000000000</max_memory_usage><max_threads>2</max_threads></default></profiles>
+<users><default><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile>
+<quota>default</quota></default></users><quotas><default></default></quotas></yandex>
+"""
+
+
+def free_ports(n):
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    ports = [s.getsockname()[1] for s in held]
+    for s in held:
+        s.close()
+    return ports
+
+
+class Servers:
+    """Two of them, each a shard of the cluster `two`."""
+
+    def __init__(self, directory):
+        ports = free_ports(4)
+        self.http, self.processes = ports[:2], []
+        for n in range(2):
+            path = os.path.join(directory, f"server-{n}")
+            for name in ("data", "tmp"):
+                os.makedirs(os.path.join(path, name))
+            with open(os.path.join(path, "users.xml"), "w") as f:
+                f.write(USERS)
+            with open(os.path.join(path, "config.xml"), "w") as f:
+                f.write(CONFIGURATION.format(http=ports[n], tcp=ports[2 + n], path=path,
+                                             shards="".join(map(SHARD.format, ports[2:]))))
+            command = [PROGRAM] if PROGRAM.endswith("server") else [PROGRAM, "server"]
+            with open(os.path.join(path, "output"), "w") as out:
+                self.processes.append(subprocess.Popen(command + ["--config-file=config.xml"], cwd=path, stdout=out,
+                                                       stderr=out))
+        for n in range(2):
+            self.wait(n, directory)
+
+    def wait(self, n, directory):
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.http[n]}/ping", timeout=60) as answer:
+                    if answer.read() == b"Ok.\n":
+                        return
+            except OSError:
+                pass
+            if self.processes[n].poll() is not None:
+                with open(os.path.join(directory, f"server-{n}", "output")) as f:
+                    raise RuntimeError("a server ended at its start: " + f.read()[-2000:])
+            time.sleep(0.05)
+
+    def url(self, database, n=0):
+        return f"http://127.0.0.1:{self.http[n]}/{database}"
+
+    def ask(self, database, sql, n=0):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http[n]}/?database={database}", sql.encode()) as answer:
+            return answer.read().decode().split()
+
+    def end(self):
+        for p in self.processes:
+            p.kill()
+            p.wait()
+
+
+@unittest.skipIf(PROGRAM is None, "no clickhouse-server here; scripts/dependencies check installs it")
+class Cluster(fleet.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.servers = Servers(cls.directory)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.servers.end()
+        super().tearDownClass()
+
+    def setUp(self):
+        """self.store: both servers; self.file: the embedded store."""
+        self.database = self.id().rsplit(".", 1)[1]
+        self.file = os.path.join(self.directory, self.database + ".sqlite")
+        self.store = self.servers.url(self.database)
+        run("fleet", "init", "--store", self.file)
+        for n in range(2):
+            run("fleet", "init", "--store", self.servers.url(self.database, n), "--cluster", "two")
+
+    def both(self, *arguments):
+        """The answer of the servers, which is that of the file."""
+        answers = []
+        for store in (self.store, self.file):
+            answers.append(json.loads(run("fleet", *arguments, "--json", "--store", store).stdout))
+            if "store" in answers[-1]:
+                self.assertEqual(answers[-1].pop("store"), store)
+        self.assertEqual(*answers)
+        return answers[0]
+
+    def everywhere(self, expected):
+        self.check(self.both("report", *ALL), expected)
+        found = json.loads(run("fleet", "report", "--json", *ALL, "--store", self.servers.url(self.database, 1)).stdout)
+        self.check(found, expected)
+
+    def quiet(self):
+        """Waits until no server is at work for a client that is gone."""
+        while any(self.servers.ask(self.database, "SELECT count() FROM system.processes WHERE query LIKE 'INSERT%'", n)
+                  != ["0"] for n in range(2)):
+            time.sleep(0.02)
+
+    def test_sums(self):
+        """Ten recordings of ten hosts, twice."""
+        loaded = []
+        for turn in range(2):
+            for host in range(10):
+                index = host % len(self.recordings)
+                n = self.both("load", "--host", f"it's host \\{host}", "--label", f"half={host % 2}",
+                              self.recordings[index])
+                count = len(self.reports[index]["processes"])
+                self.assertEqual([n["added_processes"], n["present_processes"]], [0, count] if turn else [count, 0])
+                loaded += [] if turn else [self.reports[index]]
+            self.everywhere(loaded)
+        rows = [int(self.servers.ask(self.database, "SELECT count() FROM process_local", n)[0]) for n in range(2)]
+        self.assertEqual(sum(rows), sum(len(r["processes"]) for r in loaded))
+        self.assertTrue(all(rows), "one server has every process: nothing was tested")
+        self.check(self.both("report", *ALL, "--host", "it's host \\1"), [self.reports[1]])
+        self.check(self.both("report", *ALL, "--label", "half=1"), loaded[1::2])
+        self.check(self.both("report", *ALL, "--service", "nothing"), [])
+        self.check(self.both("report", *ALL, "--since", "1970-01-02"), loaded)
+        self.check(self.both("report", *ALL, "--until", "1970-01-02"), [])
+        build = self.servers.ask(self.database, "SELECT DISTINCT build_id FROM process")
+        self.check(self.both("report", *ALL, "--build-id", build[0][:12].upper()), loaded)
+        for by in ("peak", "end", "allocated", "temporary", "calls"):
+            few = self.both("report", "--by", by, "-n", "3")
+            self.assertEqual(len(few["sites"]), 3)
+            sql = run("fleet", "report", "--sql", "--by", by, "-n", "3", "--store", self.store).stdout
+            rows = self.servers.ask(self.database, sql.rstrip().rstrip(";"))
+            self.assertEqual([int(v) for v in rows[1:8]], [few["sites"][0][name] for name in fleet.FIGURES])
+        diff = self.both("diff", "--old", "label.half=0", "--new", "label.half=1")
+        self.assertEqual([diff["old"]["processes"], diff["new"]["processes"]],
+                         [sum(len(r["processes"]) for r in loaded[n::2]) for n in range(2)])
+        self.assertTrue(diff["sites"])
+        text = run("fleet", "report", "--by", "end", "--store", self.store).stdout
+        self.assertIn("inlined_leaf  victim.c:20", text)
+
+    def test_again_with_other_facts(self):
+        """What changed takes the place of what was there; two rows of one state count once."""
+        for service in ("one", "two", "one"):
+            self.both("load", "--service", service, "--label", "of=" + service, self.recordings[2])
+            self.check(self.both("report", *ALL, "--service", service), [self.reports[2]])
+            self.everywhere([self.reports[2]])
+        self.servers.ask(self.database, "INSERT INTO process SELECT * FROM process")
+        self.everywhere([self.reports[2]])
+
+    def test_killed(self):
+        """Killed at random moments; what is there is whole, and in the end all of it, once."""
+        source = os.path.join(self.directory, "in")
+        began = time.monotonic()
+        self.load("--host", "first", source)
+        took = time.monotonic() - began
+        dice = random.Random(15)
+        for i in range(20 if os.environ.get("MALLOW_LONG") else 8):
+            p = subprocess.Popen([MALLOW, "fleet", "load", "--store", self.store, "--host", f"host-{i % 5}", source],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(dice.random() * took)
+            p.kill()
+            p.wait()
+            self.quiet()
+            # each process of a host that is there has all its figures
+            found = self.report("--host", f"host-{i % 5}", "--by", "calls")
+            calls = sum(s["calls"] for s in found["sites"])
+            sql = ("SELECT sum(calls) FROM (SELECT key, any(calls) AS calls FROM process"
+                   f" WHERE host = 'host-{i % 5}' GROUP BY key)")
+            self.assertEqual(calls, int(self.servers.ask(self.database, sql)[0]))
+        for i in range(5):
+            self.load("--host", f"host-{i}", source)
+            self.check(self.report("--host", f"host-{i}"), self.reports)
+        self.check(self.report(), self.reports * 6)
+
+
+# ---- servers that answer what they should not ----
+
+def number(*values):
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+class FalseServer(fleet.Case):
+    """A server that answers questions in turn from a list; the last answer again and again."""
+
+    def setUp(self):
+        self.answers, self.headers = [], []
+        test = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                test.headers.append(dict(self.headers))
+                self.rfile.read(int(self.headers["Content-Length"]))
+                status, body = test.answers.pop(0) if len(test.answers) > 1 else test.answers[0]
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Location", "http://127.0.0.1:1/")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments):
+                pass
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
+        self.thread.start()
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/fleet"
+
+    def tearDown(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+    def fails(self, words, *arguments, status=1):
+        out = run("fleet", *arguments, status=status)
+        self.assertIn(words, out.stderr)
+        self.assertEqual(len(out.stderr.splitlines()), 1, out.stderr)
+        self.assertNotIn("\x1b", out.stderr + out.stdout)
+
+    def report(self, *arguments):
+        return ["report", "--store", self.url, *arguments]
+
+    def test_answers(self):
+        opened = [(200, number(1)), (200, number(1))]
+        totals = (200, number(*[1] * 15))
+        site = (200, number(5, *[7] * 9))
+        for answers, words, status in [
+                ([(500, b"\x1b[2Jbroken\nmore")], "?[2Jbroken", 1),
+                ([(302, b"")], "answers 302", 1),
+                ([(200, b"")], "was cut", 1),
+                ([(200, number(0))], "there is no store", 2),
+                ([(200, number(1)), (200, number(9))], "a store of version 9", 1),
+                (opened + [(200, number(1, 2))], "was cut", 1),
+                (opened + [totals, (200, number(5, 7))], "was cut", 1),
+                (opened + [totals, site, (200, b"")], "is damaged", 1),
+                (opened + [totals, site, (200, number(5, 0, 1) + b"\xff\xff\xff\xff\x7f{}")], "was cut", 1),
+                (opened + [totals, site, (200, number(5, 0, 1) + b"\x03\x1b[2")], "a frame is no JSON", 1),
+                (opened + [totals, site, (200, number(5, 5, 1) + b"\x02{}")], "is damaged", 1)]:
+            self.answers = list(answers)
+            self.fails(words, *self.report(), status=status)
+
+    def test_too_long(self):
+        """A server that never ends its answer."""
+        body = bytes(1 << 20)
+
+        self.answers = [(200, number(1))]
+        handler = self.server.RequestHandlerClass
+
+        def do_POST(request):
+            request.rfile.read(int(request.headers["Content-Length"]))
+            request.send_response(200)
+            request.end_headers()
+            try:
+                while True:
+                    request.wfile.write(body)
+            except OSError:
+                pass
+        handler.do_POST = do_POST
+        self.fails("the answer is longer than", *self.report())
+
+    def test_key(self):
+        """A key comes from a file; it is in no message and no URL."""
+        key = os.path.join(self.directory, "key")
+        with open(key, "w") as f:
+            f.write("se cret\n")
+        self.answers = [(403, b"no")]
+        url = self.url.replace("//", "//reader@")
+        self.fails("answers 403", "report", "--store", url, "--key-file", key)
+        self.assertEqual([self.headers[0]["X-ClickHouse-User"], self.headers[0]["X-ClickHouse-Key"]],
+                         ["reader", "se cret"])
+        self.fails("a password does not belong", "report", "--store", self.url.replace("//", "//u:pw@"), status=2)
+        with open(key, "w") as f:
+            f.write("a\x01b")
+        self.fails("control character", "report", "--store", url, "--key-file", key, status=2)
+        self.fails("does not end in the name", "report", "--store", self.url + "%27", status=2)
+        self.fails("is not known", "report", "--store", "ftp://127.0.0.1/x", status=2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
