@@ -298,8 +298,9 @@ static int get_references(struct packing *p, struct scan *s, uint32_t blocks)
     p->failed |= sum != count;
     for (uint32_t i = 0; i < blocks && !p->failed; i++)
         for (uint32_t k = s->first[i]; k < s->first[i + 1]; k++) {
-            int64_t target = packing_get_signed(p) + i;
-            if (target < 0 || target >= blocks) {
+            int64_t target;
+            if (__builtin_add_overflow(packing_get_signed(p), (int64_t)i, &target) || target < 0 ||
+                target >= blocks) {
                 p->failed = true;
                 break;
             }
