@@ -619,8 +619,9 @@ class Resident(Beside):
 
     def splits(self, rec, image):
         names = "clock heap arenas anonymous stacks files shared recorder other swapped".split()
-        return [dict(zip(names, struct.unpack("<10Q", c.tlvs()[chunks.T_SPLIT][0])))
-                for c in rec.of(chunks.SPLIT) if c.image == image]
+        # An answer that was kept back for a while stands behind a later one in the file.
+        return sorted((dict(zip(names, struct.unpack("<10Q", c.tlvs()[chunks.T_SPLIT][0])))
+                       for c in rec.of(chunks.SPLIT) if c.image == image), key=lambda s: s["clock"])
 
     def samples(self, rec, image):
         return [struct.unpack_from("<4Q", c.payload, at) for c in rec.of(chunks.RESIDENT) if c.image == image
@@ -679,8 +680,9 @@ class Moments(Beside):
         names = "clock heap arenas anonymous stacks files shared recorder other swapped".split()
         rec = self.recording()
         image, = rec.image_of(PHASES)
-        return [dict(zip(names, struct.unpack("<10Q", c.tlvs()[chunks.T_SPLIT][0])))
-                for c in rec.of(chunks.SPLIT) if c.image == image]
+        # An answer that was kept back for a while stands behind a later one in the file.
+        return sorted((dict(zip(names, struct.unpack("<10Q", c.tlvs()[chunks.T_SPLIT][0])))
+                       for c in rec.of(chunks.SPLIT) if c.image == image), key=lambda s: s["clock"])
 
     def heap(self):
         """The heap as the kernel sees it now."""
