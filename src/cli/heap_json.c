@@ -106,6 +106,12 @@ static json_object *table_row(const struct heap_row *r, enum heap_by by)
     if (by == HEAP_BY_ROOT) {
         put_text(o, "module", r->module);
         put_text(o, "kind", r->kind);
+        if (*r->file) {
+            put_text(o, "file", r->file);
+            put_number(o, "line", r->line);
+        }
+        if (*r->declared)
+            put_text(o, "declared_type", r->declared);
         put_number(o, "reached_blocks", r->blocks);
         put_number(o, "reached_bytes", r->bytes);
     } else {

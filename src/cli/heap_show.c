@@ -110,6 +110,20 @@ static int show_types(struct heap *h, const struct heap_show *s, enum heap_by by
     return 0;
 }
 
+/* Its name, and where it is declared: the file alone, without its directories. */
+static void show_root(const struct heap_row *r)
+{
+    const char *slash = strrchr(r->file, '/');
+    const char *file = slash ? slash + 1 : r->file;
+    text_printf(stdout, "  %s %s%s%s%s", r->kind, r->name, *r->module ? " (" : "", r->module,
+                *r->module ? ")" : "");
+    if (*file && r->line)
+        text_printf(stdout, " %s:%u", file, r->line);
+    if (*r->declared)
+        text_printf(stdout, " %s", r->declared);
+    text_printf(stdout, "\n");
+}
+
 static int show_roots(struct heap *h, const struct heap_show *s, struct error *err)
 {
     size_t count;
@@ -123,9 +137,7 @@ static int show_roots(struct heap *h, const struct heap_show *s, struct error *e
         put_count(rows[shown].retained_blocks);
         text_printf(stdout, " ");
         put_size(rows[shown].bytes);
-        text_printf(stdout, "  %s %s%s%s%s\n", rows[shown].kind, rows[shown].name,
-                    *rows[shown].module ? " (" : "", rows[shown].module,
-                    *rows[shown].module ? ")" : "");
+        show_root(&rows[shown]);
     }
     show_cut(count, shown);
     return 0;

@@ -361,7 +361,7 @@ static int leave(struct reading *r, struct error *err)
     target_finish(r->t);
     r->moment_ns = r->t->moment_ns;
     r->pid = r->t->pid;
-    if (state_facts(r))
+    if (state_facts(r) || roots_declare(&h->roots, &r->modules, r->variables))
         return error_memory(err);
     h->facts.moment_ns = r->moment_ns == UINT64_MAX ? 0 : r->moment_ns;
     target_close(r->t);

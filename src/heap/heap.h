@@ -84,9 +84,12 @@ enum heap_by { HEAP_BY_TYPE, HEAP_BY_ROOT, HEAP_BY_SIZE };
 
 struct heap_row {
     const char *name;
-    const char *kind;                         /* of a root: "variable", "data", ...; else "" */
-    const char *module;                       /* of a root; else "" */
-    uint64_t blocks, bytes;                   /* its own; of a root: bytes reached from it first */
+    const char *kind;            /* of a root: "variable", "data", ...; else "" */
+    const char *module;          /* of a root; else "" */
+    const char *file, *declared; /* of a root that is a variable: where it is declared, its type
+                                    there; else, or where that is not known, "" */
+    unsigned line;               /* in file; 0 when not known */
+    uint64_t blocks, bytes;      /* its own; of a root: bytes reached from it first */
     uint64_t retained_bytes, retained_blocks; /* what would go if these went */
     uint64_t size_min, size_max;              /* of HEAP_BY_SIZE */
 };

@@ -62,6 +62,8 @@ static struct root *add_root(struct finding *f, const struct root *like)
     }
     struct root *root = &r->at[r->count++];
     *root = *like;
+    if (!root->file)
+        root->file = root->type = "";
     root->first = (uint32_t)r->references;
     r->at[r->count].first = root->first; /* the sentinel */
     return root;
@@ -375,6 +377,24 @@ int roots_find(struct roots *r, struct target *t, const struct modules *modules,
     if (f.failed || sort_roots(r)) {
         roots_release(r);
         return error_memory(err);
+    }
+    return 0;
+}
+
+int roots_declare(struct roots *r, const struct modules *modules, struct variables *variables)
+{
+    for (uint32_t i = 0; i < r->count && r->at[i].kind == ROOT_VARIABLE; i++) {
+        struct root *root = &r->at[i];
+        const struct module *m = modules_at(modules, root->address);
+        const struct variable *v = m ? variables_find(variables, m, root->address) : NULL;
+        const struct declared *d = v ? variables_declared(variables, m, v) : NULL;
+        if (!d)
+            continue;
+        root->file = intern_string(&r->names, d->file);
+        root->type = intern_string(&r->names, d->type);
+        root->line = d->line;
+        if (!root->file || !root->type)
+            return -1;
     }
     return 0;
 }

@@ -30,6 +30,9 @@ struct root {
     enum root_kind kind;
     const char *name;   /* of the variable, of the function whose frame it is, of the thread */
     const char *module; /* "" when there is none */
+    const char *file;   /* where the variable is declared; "" when that is not known */
+    const char *type;   /* of the variable, as declared there; "" when that is not known */
+    unsigned line;      /* in file; 0 when not known */
     uint64_t address;   /* of the variable; of the first word */
     uint32_t tid;       /* of threads' roots */
     uint32_t first;     /* of its references */
@@ -47,6 +50,9 @@ struct roots {
 int roots_find(struct roots *r, struct target *t, const struct modules *modules,
                const struct glibc *g, const struct walk *w, struct variables *variables,
                struct error *err);
+/* Says where variables are declared, as far as the files do. Does not need the target's memory. -1
+ * when out of memory. */
+int roots_declare(struct roots *r, const struct modules *modules, struct variables *variables);
 void roots_release(struct roots *r);
 
 #endif

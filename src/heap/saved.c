@@ -19,7 +19,7 @@ enum {
     HEADER_BYTES = 16
 };
 
-static const char magic[8] = "MLHEAP\0\1";
+static const char magic[8] = "MLHEAP\0\2";
 
 static const char *const sources[] = {"core", "stopped", "snapshot"};
 
@@ -125,6 +125,9 @@ static void put_roots(struct packing *p, const struct roots *r)
         packing_number(p, root->kind);
         packing_text(p, root->name);
         packing_text(p, root->module);
+        packing_text(p, root->file);
+        packing_text(p, root->type);
+        packing_number(p, root->line);
         packing_number(p, root->address);
         packing_number(p, root->tid);
         packing_number(p, r->at[i + 1].first - root->first);
@@ -339,8 +342,13 @@ static int get_roots(struct packing *p, struct roots *r, uint32_t blocks)
         root->name = intern_string(&r->names, text);
         packing_get_text(p, text, sizeof text);
         root->module = intern_string(&r->names, text);
-        if (!root->name || !root->module)
+        packing_get_text(p, text, sizeof text);
+        root->file = intern_string(&r->names, text);
+        packing_get_text(p, text, sizeof text);
+        root->type = intern_string(&r->names, text);
+        if (!root->name || !root->module || !root->file || !root->type)
             return -1;
+        root->line = (unsigned)packing_get_below(p, UINT32_MAX);
         root->address = packing_get(p);
         root->tid = (uint32_t)packing_get_below(p, UINT32_MAX);
         root->first = (uint32_t)r->references;

@@ -78,7 +78,7 @@ static int make_types(struct heap *h)
         if (!rows[i].blocks)
             continue;
         rows[i].name = h->types.name[i];
-        rows[i].kind = rows[i].module = "";
+        rows[i].kind = rows[i].module = rows[i].file = rows[i].declared = "";
         rows[kept++] = rows[i];
     }
     qsort(rows, kept, sizeof *rows, by_retained);
@@ -100,6 +100,9 @@ static int make_roots(struct heap *h)
         rows[i] = (struct heap_row){.name = r->name,
                                     .kind = heap_root_kind(r->kind),
                                     .module = r->module,
+                                    .file = r->file,
+                                    .declared = r->type,
+                                    .line = r->line,
                                     .retained_bytes = g->retained[n],
                                     .retained_blocks = g->retained_blocks[n]};
         for (uint32_t k = n + 1; k < end; k++)
@@ -142,7 +145,7 @@ static int make_sizes(struct heap *h)
         snprintf(name, SIZE_NAME_BYTES, "%s to %s", human_size(from, rows[i].size_min),
                  human_size(to, rows[i].size_max));
         rows[i].name = name;
-        rows[i].kind = rows[i].module = "";
+        rows[i].kind = rows[i].module = rows[i].file = rows[i].declared = "";
         rows[kept++] = rows[i];
     }
     h->rows[HEAP_BY_SIZE] = rows;

@@ -22,7 +22,8 @@ struct code { /* a function, in the target */
 };
 
 struct of_module {
-    bool read;
+    bool read, declared_read;
+    struct declarations declared;
     struct functions functions;
     struct variable *at; /* by start */
     size_t count;
@@ -58,6 +59,7 @@ void variables_free(struct variables *v)
     for (size_t i = 0; i < v->modules->count; i++) {
         free(v->of[i].at);
         free(v->of[i].code);
+        declarations_release(&v->of[i].declared);
         functions_release(&v->of[i].functions);
     }
     intern_free(&v->names);
@@ -216,4 +218,19 @@ const char *variables_function(struct variables *v, const struct module *m, uint
     const char *shown = text ? intern_string(&v->names, text) : of->code[low - 1].name;
     free(text);
     return shown;
+}
+
+const struct declared *variables_declared(struct variables *v, const struct module *m,
+                                          const struct variable *variable)
+{
+    struct of_module *of = &v->of[m - v->modules->at];
+    if (!of->declared_read) {
+        of->declared_read = true;
+        int fd = variables_open(v, m);
+        if (fd >= 0) {
+            (void)declarations_read(&of->declared, fd); /* without memory: as without DWARF */
+            close(fd);
+        }
+    }
+    return declarations_find(&of->declared, variable->start - m->bias);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "heap/module.h"
+#include "symbol/declared.h"
 
 struct variable {
     const char *name;    /* as in the file; belongs to the struct variables */
@@ -29,6 +30,11 @@ const struct variable *variables_find(struct variables *v, const struct module *
 /* The name, demangled, of the function of that module that holds the address; NULL: not known. It
  * belongs to v. */
 const char *variables_function(struct variables *v, const struct module *m, uint64_t address);
+
+/* Where the variable is declared, as the module's own DWARF says; NULL: it does not. It belongs to
+ * v. */
+const struct declared *variables_declared(struct variables *v, const struct module *m,
+                                          const struct variable *variable);
 
 /* Opens the file of a module, if it is the one that was mapped. The caller closes. -1: it is not
  * there. */
