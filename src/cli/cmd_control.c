@@ -1,18 +1,73 @@
 /* cmd_control.c - `mallow control`: steers the recording of a program that runs. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/human.h"
 #include "cli/command.h"
+#include "cli/output.h"
+#include "heap/heap.h"
 #include "record/control.h"
 
 enum { LABEL_BYTES = 4000 };
 
-static const struct option_spec specs[] = {OPTION_END};
+struct control_cli {
+    bool heap;
+    const char *output;
+};
+
+static const struct option_spec specs[] = {
+    {0, "heap", OPTION_FLAG, offsetof(struct control_cli, heap), NULL,
+     "with snapshot: save the heap of the process, too, for 'mallow heap'"},
+    {'o', "output", OPTION_TEXT, offsetof(struct control_cli, output), "FILE",
+     "with --heap: save it as FILE (default mallow.PROGRAM.PID.mlh)", .completion = VALUE_FILE},
+    OPTION_END,
+};
+
+/* mallow.PROGRAM.PID.mlh, as a recording is named. */
+static void heap_name(uint64_t pid, char *name, size_t room)
+{
+    char path[64], comm[32] = "";
+    snprintf(path, sizeof path, "/proc/%" PRIu64 "/comm", pid);
+    FILE *f = fopen(path, "re");
+    if (f && !fgets(comm, sizeof comm, f))
+        comm[0] = 0;
+    if (f)
+        fclose(f);
+    comm[strcspn(comm, "\n")] = 0;
+    for (char *c = comm; *c; c++)
+        if (*c == '/' || *c <= ' ' || *c > '~')
+            *c = '_';
+    snprintf(name, room, "mallow.%s.%" PRIu64 ".mlh", *comm ? comm : "program", pid);
+}
+
+static int save_heap(const struct command *self, const struct control_cli *cli, uint64_t pid)
+{
+    char name[128], target[32];
+    struct output output = {0};
+    struct error err;
+    heap_name(pid, name, sizeof name);
+    const char *path = cli->output ? cli->output : name;
+    snprintf(target, sizeof target, "%" PRIu64, pid);
+    if (output_must_be_regular(path, "a heap", &err) || output_open(&output, path, &err))
+        return command_fail(self, &err);
+    const struct heap_options how = {.save = output.file};
+    struct heap *h = heap_read(target, &how, &err);
+    int status = h ? 0 : -1;
+    if (output_close(&output, h != NULL, &err))
+        status = -1;
+    if (h && !heap_facts(h)->verified)
+        command_warn(self, "the heap could not be verified: %s", heap_facts(h)->reason);
+    heap_free(h);
+    if (status)
+        return command_fail(self, &err);
+    command_warn(self, "saved the heap as %s", path);
+    return EXIT_DONE;
+}
 
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
-    (void)options;
+    const struct control_cli *cli = options;
     uint64_t pid;
     if (!human_parse_count(operands[0], &pid) || pid == 0 || pid > INT32_MAX)
         return command_usage(self, "'%s' is no process id", operands[0]);
@@ -29,12 +84,17 @@ static int run(const struct command *self, const void *options, char **operands,
         return command_usage(self, "%s takes no '%s'", operands[1], label);
     if (label && strlen(label) > LABEL_BYTES)
         return command_usage(self, "the label is too long: %d bytes at most", LABEL_BYTES);
+    if ((cli->heap || cli->output) && action != CONTROL_SNAPSHOT)
+        return command_usage(self, "--heap is for snapshot: mallow control %s snapshot --heap",
+                             operands[0]);
+    if (cli->output && !cli->heap)
+        return command_usage(self, "-o is the file of --heap");
     struct error err = {0};
     if (control_run((pid_t)pid, (enum control_action)action, label, NULL, &err)) {
         err.kind = ERROR_SYSTEM; /* a process that is not there is no mistake in the command line */
         return command_fail(self, &err);
     }
-    return EXIT_DONE;
+    return cli->heap ? save_heap(self, cli, pid) : EXIT_DONE;
 }
 
 const struct command command_control = {
@@ -54,6 +114,7 @@ const struct command command_control = {
         "  mark LABEL      a named moment, for the reports\n"
         "  snapshot        splits the resident size by kind of mapping now\n",
     .options = specs,
+    .options_bytes = sizeof(struct control_cli),
     .min_operands = 2,
     .max_operands = 3,
     .flags = COMMAND_PIDS,

@@ -203,21 +203,36 @@ static json_object *leaks(struct heap *h, struct names *names, uint64_t top)
     return list;
 }
 
-static int put_pins(json_object *to, struct heap *h, uint64_t top, struct error *err)
+static json_object *pins_of(const struct heap_pin *pins, size_t count, struct names *names,
+                            uint64_t top)
+{
+    json_object *list = json_object_new_array();
+    for (size_t i = 0; i < count && i < top; i++) {
+        json_object *o = json_object_new_object();
+        if (names)
+            put_frames(o, names, pins[i].stack);
+        else
+            put_text(o, "type", pins[i].type);
+        put_number(o, "blocks", pins[i].blocks);
+        put_number(o, "free_bytes", pins[i].free_bytes);
+        json_object_array_add(list, o);
+    }
+    return list;
+}
+
+static int put_pins(json_object *to, struct heap *h, struct names *names, uint64_t top,
+                    struct error *err)
 {
     size_t count;
     const struct heap_pin *pins = heap_pins(h, &count, err);
     if (!pins && err->kind != ERROR_NONE)
         return -1;
-    json_object *list = json_object_new_array();
-    for (size_t i = 0; i < count && i < top; i++) {
-        json_object *o = json_object_new_object();
-        put_text(o, "type", pins[i].type);
-        put_number(o, "blocks", pins[i].blocks);
-        put_number(o, "free_bytes", pins[i].free_bytes);
-        json_object_array_add(list, o);
-    }
-    json_object_object_add(to, "pinning", list);
+    json_object_object_add(to, "pinning", pins_of(pins, count, NULL, top));
+    pins = heap_pin_sites(h, &count, err);
+    if (!pins && err->kind != ERROR_NONE)
+        return -1;
+    if (pins && names)
+        json_object_object_add(to, "pinning_sites", pins_of(pins, count, names, top));
     return 0;
 }
 
@@ -234,7 +249,7 @@ static struct json_object *tables(struct heap *h, const struct heap_show *s, uin
     if (!status)
         status = put_sites(o, h, s, top, err);
     if (!status)
-        status = put_pins(o, h, top, err);
+        status = put_pins(o, h, s->names, top, err);
     if (!status && heap_facts(h)->verified)
         json_object_object_add(o, "unreachable", leaks(h, s->names, top));
     if (!status)

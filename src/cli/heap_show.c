@@ -269,19 +269,35 @@ static int show_sites(struct heap *h, const struct heap_show *s, struct error *e
     return 0;
 }
 
-static int show_free(struct heap *h, const struct heap_show *s, struct error *err)
+static void show_pins(const struct heap_pin *pins, size_t count, const struct heap_show *s,
+                      const char *what)
 {
-    size_t count, shown = 0;
-    const struct heap_pin *pins = heap_pins(h, &count, err);
-    if (!pins && err->kind != ERROR_NONE)
-        return -1;
-    text_printf(stdout, "\n%10s %13s  %s\n", "free", "blocks", "type that shares the pages");
+    size_t shown = 0;
+    text_printf(stdout, "\n%10s %13s  %s that shares the pages\n", "free", "blocks", what);
     for (; shown < count && shown < s->top; shown++) {
         put_size(pins[shown].free_bytes);
         put_count(pins[shown].blocks);
-        text_printf(stdout, "  %s\n", pins[shown].type);
+        text_printf(stdout, "  ");
+        if (*pins[shown].type)
+            text_printf(stdout, "%s\n", pins[shown].type);
+        else
+            show_stack(s->names, pins[shown].stack);
     }
     show_cut(count, shown);
+}
+
+static int show_free(struct heap *h, const struct heap_show *s, struct error *err)
+{
+    size_t count;
+    const struct heap_pin *pins = heap_pins(h, &count, err);
+    if (!pins && err->kind != ERROR_NONE)
+        return -1;
+    show_pins(pins, count, s, "type");
+    pins = heap_pin_sites(h, &count, err);
+    if (!pins && err->kind != ERROR_NONE)
+        return -1;
+    if (pins && s->names)
+        show_pins(pins, count, s, "call site");
     return 0;
 }
 

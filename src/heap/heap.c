@@ -459,6 +459,7 @@ void heap_free(struct heap *h)
         free(h->rows[i]);
     free(h->size_names);
     free(h->pins);
+    free(h->pin_sites);
     free(h->sites);
     free(h->stack);
     recorded_release(&h->recorded);

@@ -110,12 +110,16 @@ const struct heap_site *heap_sites(struct heap *h, size_t *count, struct error *
 
 struct heap_pin { /* blocks of a type that share pages with free memory */
     const char *type;
+    uint32_t stack;              /* of heap_pin_sites; 0: not known, or a thread's cache */
     uint64_t blocks, free_bytes; /* their share of the free bytes of those pages */
 };
 
 /* The types that keep free memory from being given back, most first; they belong to h. As
  * heap_table. */
 const struct heap_pin *heap_pins(struct heap *h, size_t *count, struct error *err);
+
+/* The same by call stack (type is ""). None without a recording. */
+const struct heap_pin *heap_pin_sites(struct heap *h, size_t *count, struct error *err);
 
 struct heap_leak {
     uint64_t address, bytes, blocks; /* bytes, blocks: with what only it leads to */

@@ -29,8 +29,8 @@ struct heap {
     uint32_t *stack; /* by block, of the recording; NULL: there is none */
     struct heap_site *sites;
     size_t site_count;
-    struct heap_pin *pins;
-    size_t pin_count;
+    struct heap_pin *pins, *pin_sites;
+    size_t pin_count, pin_site_count;
 };
 
 /* What a number is, for people. */

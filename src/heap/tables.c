@@ -238,16 +238,26 @@ struct sharing {
     } * of; /* by type */
 };
 
-static void add_share(void *arg, uint32_t block, double free_bytes)
+static void add_to(struct share *share, uint32_t block, double free_bytes)
 {
-    const struct sharing *s = arg;
-    uint8_t kind = s->h->walk.blocks.kind[block];
-    struct share *share =
-        &s->of[kind == BLOCK_CACHED || kind == BLOCK_OWN ? TYPE_OWN : s->h->type[block]];
     share->free_bytes += free_bytes;
     if (!share->blocks || share->last != block)
         share->blocks++;
     share->last = block;
+}
+
+static void add_share(void *arg, uint32_t block, double free_bytes)
+{
+    const struct sharing *s = arg;
+    uint8_t kind = s->h->walk.blocks.kind[block];
+    add_to(&s->of[kind == BLOCK_CACHED || kind == BLOCK_OWN ? TYPE_OWN : s->h->type[block]], block,
+           free_bytes);
+}
+
+static void add_site_share(void *arg, uint32_t block, double free_bytes)
+{
+    const struct sharing *s = arg;
+    add_to(&s->of[s->h->stack[block]], block, free_bytes);
 }
 
 static int by_free(const void *a, const void *b)
@@ -255,35 +265,55 @@ static int by_free(const void *a, const void *b)
     const struct heap_pin *x = a, *y = b;
     if (x->free_bytes != y->free_bytes)
         return x->free_bytes > y->free_bytes ? -1 : 1;
-    return strcmp(x->type, y->type);
+    int by_type = strcmp(x->type, y->type);
+    return by_type ? by_type : (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+/* By group: a type, or a call stack. NULL when out of memory. */
+static struct heap_pin *make_pins(const struct heap *h, uint32_t groups, bool sites, size_t *count)
+{
+    struct sharing s = {h, calloc((size_t)groups + 1, sizeof *s.of)};
+    struct heap_pin *pins = s.of ? calloc((size_t)groups + 1, sizeof *pins) : NULL;
+    if (pins) {
+        pages_share_out(&h->pages, &h->walk.blocks, sites ? add_site_share : add_share, &s);
+        for (uint32_t i = 0; i < groups; i++)
+            if (s.of[i].blocks)
+                pins[(*count)++] =
+                    (struct heap_pin){.type = sites           ? ""
+                                              : i == TYPE_OWN ? "(cached or glibc's own)"
+                                                              : h->types.name[i],
+                                      .stack = sites ? i : 0,
+                                      .blocks = s.of[i].blocks,
+                                      .free_bytes = (uint64_t)(s.of[i].free_bytes + 0.5)};
+        qsort(pins, *count, sizeof *pins, by_free);
+    }
+    free(s.of);
+    return pins;
 }
 
 const struct heap_pin *heap_pins(struct heap *h, size_t *count, struct error *err)
 {
     *err = (struct error){.kind = ERROR_NONE};
-    *count = 0;
-    if (!h->pins) {
-        struct sharing s = {h, calloc((size_t)h->types.count + 1, sizeof *s.of)};
-        h->pins = calloc((size_t)h->types.count + 1, sizeof *h->pins);
-        if (!s.of || !h->pins) {
-            free(s.of);
-            free(h->pins);
-            h->pins = NULL;
-            error_memory(err);
-            return NULL;
-        }
-        pages_share_out(&h->pages, &h->walk.blocks, add_share, &s);
-        for (uint32_t i = 0; i < h->types.count; i++)
-            if (s.of[i].blocks)
-                h->pins[h->pin_count++] = (struct heap_pin){
-                    .type = i == TYPE_OWN ? "(cached or glibc's own)" : h->types.name[i],
-                    .blocks = s.of[i].blocks,
-                    .free_bytes = (uint64_t)(s.of[i].free_bytes + 0.5)};
-        free(s.of);
-        qsort(h->pins, h->pin_count, sizeof *h->pins, by_free);
-    }
+    if (!h->pins)
+        h->pins = make_pins(h, h->types.count, false, &h->pin_count);
+    if (!h->pins)
+        error_memory(err);
     *count = h->pin_count;
     return h->pins;
+}
+
+const struct heap_pin *heap_pin_sites(struct heap *h, size_t *count, struct error *err)
+{
+    *err = (struct error){.kind = ERROR_NONE};
+    *count = 0;
+    if (!h->stack)
+        return NULL;
+    if (!h->pin_sites)
+        h->pin_sites = make_pins(h, h->recorded.image->stacks + 1, true, &h->pin_site_count);
+    if (!h->pin_sites)
+        error_memory(err);
+    *count = h->pin_site_count;
+    return h->pin_sites;
 }
 
 /* --- unreachable --- */

@@ -272,8 +272,29 @@ class Recorded(HeapTest):
         self.assertGreaterEqual(sites["leak"][1], 39 * 5)
         self.assertEqual(sites["main"], (103, 0))
         self.assertEqual(document["unreachable"][0]["frames"][0]["function"], "leak")
+        pinned = document["pinning_sites"]
+        self.assertLessEqual(abs(sum(p["free_bytes"] for p in pinned) - document["pinned_free_bytes"]), len(pinned))
+        if document["pinned_free_bytes"]:
+            self.assertIn("call site that shares the pages", self.heap("--recording", self.recording, "--free", pid).stdout)
         text = self.heap("--recording", self.recording, "--by", "site", pid).stdout
         self.assertRegex(text, r"leak \(victim_leaks\.c:\d+\) <- main")
+
+    def control(self, *args, status=0):
+        p = subprocess.run([os.environ["MALLOW"], "control", *map(str, args)], capture_output=True, text=True, cwd=self.folder,
+                           timeout=600, check=False)
+        self.assertEqual(p.returncode, status, p.stderr)
+        return p.stderr
+
+    def test_control(self):
+        """`control PID snapshot --heap` saves the heap."""
+        pid = self.recorded("40")
+        self.assertIn("saved the heap as ", self.control(pid, "snapshot", "--heap"))
+        saved = os.path.join(self.folder, f"mallow.victim_leaks.{pid}.mlh")
+        self.assertEqual(self.heap_json(saved)["types"], self.heap_json(pid)["types"])
+        self.control(pid, "snapshot", "--heap", "-o", "other.mlh")
+        self.assertTrue(self.heap_json(os.path.join(self.folder, "other.mlh"))["verified"])
+        for args in (("pause", "--heap"), ("snapshot", "-o", "x")):
+            self.assertRegex(self.control(pid, *args, status=2), r"\Amallow control: [^\n]+\n\Z")
 
     def test_another_allocator(self):
         pid = self.recorded("40", {"LD_PRELOAD": os.path.join(os.environ["HEAP_TOOLS"], "libother_malloc.so")})
