@@ -7,11 +7,10 @@
 - Each amount in JSON that a man page names is in the glossary's table once, and each name there is in a man
   page and written by the sources.
 
-Usage: documents.py ROOT"""
+Run by prose.py."""
 import glob
 import os
 import re
-import sys
 
 # As the manuals of perf, jemalloc and glibc use them.
 FIELD = ["RSS", "live heap", "call site", "fragmentation", "mmap threshold", "trim threshold", "cross-thread free",
@@ -83,7 +82,8 @@ def names_written(root):
     return names
 
 
-def main(root):
+def faults(root):
+    """Of the whole tree."""
     bad = design_faults("ARCHITECTURE.md", read(root, "ARCHITECTURE.md"))
     for path in sorted(glob.glob(os.path.join(root, "docs/design/*.md"))):
         bad += design_faults(os.path.relpath(path, root), read(path))
@@ -91,9 +91,4 @@ def main(root):
     glossary = read(root, "docs/glossary.md")
     bad += glossary_faults(glossary)
     bad += amount_faults(glossary, names_in_pages(root), names_written(root))
-    print("\n".join(bad) or f"documents: {len(terms_of(glossary))} terms, each defined once")
-    return bool(bad)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    return bad

@@ -6,6 +6,8 @@ import os
 import re
 import sys
 
+from documents import faults as facts_of
+
 MEAN, MOST = 20, 45
 
 # What is not said -> what is said instead.
@@ -135,6 +137,9 @@ def main(root):
             for why in check(f.read()):
                 bad += 1
                 print(f"{os.path.relpath(path, root)}:{why}")
+    for why in facts_of(root):
+        bad += 1
+        print(why)
     return 1 if bad else 0
 
 
