@@ -8,10 +8,10 @@
 #include "cli/command.h"
 #include "cli/gate.h"
 #include "cli/heap_diff.h"
+#include "cli/heap_recording.h"
 #include "cli/heap_show.h"
 #include "cli/output.h"
 #include "cli/view.h"
-#include "record/control.h"
 
 enum { TOP_DEFAULT = 20 };
 
@@ -90,42 +90,6 @@ static int judge(const struct command *self, const struct heap_cli *cli, const s
     return gate_finish(&g, target);
 }
 
-struct opened { /* the recording */
-    const struct heap_cli *cli;
-    struct trace *trace;
-    struct symbols *symbols;
-    struct names *names;
-};
-
-static struct trace *open_recording(void *arg, uint32_t pid, bool live, struct error *err)
-{
-    struct opened *o = arg;
-    struct error ignored; /* its recorder may have ended: then all is in the file */
-    if (live && pid)
-        control_run((pid_t)pid, CONTROL_SYNC, NULL, NULL, &ignored);
-    o->trace = view_open(o->cli->recording, 0, 0, err);
-    return o->trace;
-}
-
-static int open_names(struct opened *o, const struct heap *h, struct error *err)
-{
-    if (!o->trace)
-        return 0;
-    o->symbols = view_symbols(&o->cli->view, err);
-    if (o->symbols)
-        o->names = names_new(o->symbols, &trace_info(o->trace)->images[heap_facts(h)->image], err);
-    if (o->names)
-        names_set_look(o->names, &o->cli->view.look);
-    return o->names ? 0 : -1;
-}
-
-static void close_recording(struct opened *o)
-{
-    names_free(o->names);
-    symbols_free(o->symbols);
-    trace_close(o->trace);
-}
-
 static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address, struct error *err)
 {
     struct heap_step *steps;
@@ -144,13 +108,13 @@ static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address
 }
 
 static struct heap *read_heap(const struct heap_cli *cli, const char *target, FILE *save,
-                              struct opened *opened, struct error *err)
+                              struct heap_recording *opened, struct error *err)
 {
     struct progress progress;
     progress_begin(&progress, "reading the heap");
     const struct heap_options how = {.progress = progress_update,
                                      .progress_arg = &progress,
-                                     .recording = cli->recording ? open_recording : NULL,
+                                     .recording = cli->recording ? heap_recording_open : NULL,
                                      .recording_arg = opened,
                                      .save = save};
     struct heap *h = heap_read(target, &how, err);
@@ -159,7 +123,7 @@ static struct heap *read_heap(const struct heap_cli *cli, const char *target, FI
 }
 
 static int show_diff(const struct heap_cli *cli, struct heap *h, const char *target,
-                     struct opened *opened, struct error *err)
+                     struct heap_recording *opened, struct error *err)
 {
     uint64_t top = cli->top ? cli->top : cli->json ? UINT64_MAX : TOP_DEFAULT;
     struct heap *old = read_heap(cli, target, NULL, opened, err);
@@ -168,12 +132,12 @@ static int show_diff(const struct heap_cli *cli, struct heap *h, const char *tar
     return status;
 }
 
-static int show(const struct heap_cli *cli, struct heap *h, struct opened *opened, uint64_t address,
-                char **operands, struct error *err)
+static int show(const struct heap_cli *cli, struct heap *h, struct heap_recording *opened,
+                uint64_t address, char **operands, struct error *err)
 {
     if (cli->diff)
         return show_diff(cli, h, operands[0], opened, err);
-    if (open_names(opened, h, err))
+    if (heap_recording_names(opened, h, err))
         return -1;
     if (cli->why || cli->who)
         return show_one(h, cli, address, err);
@@ -222,7 +186,7 @@ static int run(const struct command *self, const void *options, char **operands,
     uint64_t address = 0, limit = 0;
     struct error err;
     struct output output = {0};
-    struct opened opened = {.cli = cli};
+    struct heap_recording opened = {.path = cli->recording, .view = &cli->view};
     int status = check(self, cli, operand_count, &address, &limit);
     if (status)
         return status;
@@ -241,7 +205,7 @@ static int run(const struct command *self, const void *options, char **operands,
     if (!status && !heap_facts(h)->verified)
         command_warn(self, "the heap could not be verified: %s", heap_facts(h)->reason);
     heap_free(h);
-    close_recording(&opened);
+    heap_recording_close(&opened);
     if (status)
         return command_fail(self, &err);
     status = command_finish(self);

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/document.h"
+#include "push/headers.h"
 #include "push/push.h"
 
 #define SECOND_NS 1000000000ull
@@ -46,68 +47,6 @@ static const struct option_spec specs[] = {
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
     OPTION_END,
 };
-
-/* ---- headers ---- */
-
-struct list {
-    char **text; /* owned */
-    size_t count;
-};
-
-static int list_add(struct list *list, const char *text, size_t length, struct error *err)
-{
-    char **more = reallocarray(list->text, list->count + 1, sizeof *more);
-    char *copy = more ? strndup(text, length) : NULL;
-    if (more)
-        list->text = more;
-    if (!copy)
-        return error_memory(err);
-    list->text[list->count++] = copy;
-    const char *fault = push_header_fault(copy);
-    /* The value may be a secret: it is not repeated. */
-    if (fault)
-        return error_set(err, ERROR_USAGE, "--header '%.*s...' is not 'NAME: VALUE': %s",
-                         (int)strcspn(copy, ":"), strchr(copy, ':') ? copy : "", fault);
-    return 0;
-}
-
-static int list_read(struct list *list, const char *path, struct error *err)
-{
-    FILE *f = fopen(path, "re");
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t n;
-    int status = 0;
-    if (!f)
-        return error_system(err, "cannot open %s", path);
-    while (!status && (n = getline(&line, &room, f)) > 0) {
-        const size_t length = strcspn(line, "\r\n");
-        if (length)
-            status = list_add(list, line, length, err);
-    }
-    if (!status && ferror(f))
-        status = error_system(err, "cannot read %s", path);
-    free(line);
-    fclose(f);
-    return status;
-}
-
-static int collect_headers(const struct option_texts *given, struct list *list, struct error *err)
-{
-    for (size_t i = 0; i < given->count; i++) {
-        const char *text = given->items[i];
-        if (*text == '@' ? list_read(list, text + 1, err) : list_add(list, text, strlen(text), err))
-            return -1;
-    }
-    return 0;
-}
-
-static void list_free(struct list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        free(list->text[i]);
-    free(list->text);
-}
 
 /* ---- the file ---- */
 
@@ -209,7 +148,7 @@ static void print(const struct push_cli *cli, const char *path, const struct pus
 }
 
 static int send_it(const struct command *self, const struct push_cli *cli, const char *path,
-                   const struct list *headers)
+                   const struct push_headers *headers)
 {
     const char *slash = strrchr(path, '/');
     const char *name = !strcmp(path, "-") ? NULL : slash ? slash + 1 : path;
@@ -246,15 +185,15 @@ static int send_it(const struct command *self, const struct push_cli *cli, const
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
     const struct push_cli *cli = options;
-    struct list headers = {0};
+    struct push_headers headers = {0};
     struct error err;
     (void)operand_count;
     if (!cli->to)
         return command_usage(self, "where to? --to URL is needed");
-    const int status = collect_headers(&cli->header, &headers, &err)
+    const int status = push_headers_collect(&headers, cli->header.items, cli->header.count, &err)
                            ? command_fail(self, &err)
                            : send_it(self, cli, operands[0], &headers);
-    list_free(&headers);
+    push_headers_release(&headers);
     return status;
 }
 

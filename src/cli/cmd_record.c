@@ -4,13 +4,11 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/human.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/preflight.h"
+#include "cli/record_show.h"
 #include "inspect/inspect.h"
 #include "inspect/library.h"
 #include "record/attach.h"
@@ -59,50 +57,6 @@ static const struct option_spec specs[] = {
 
 enum { WITH_MAX = 16 };
 
-struct with {
-    const struct probe_kind *kinds[WITH_MAX];
-    size_t count;
-};
-
-/* The kinds that --with takes: "faults, rss". */
-static const char *with_names(char *text, size_t room)
-{
-    size_t n = 0;
-    *text = 0;
-    for (const struct probe_kind *const *k = probe_kinds; *k && n < room; k++)
-        if (probe_kind_stream(*k))
-            n += (size_t)snprintf(text + n, room - n, "%s%s", n ? ", " : "", probe_kind_name(*k));
-    return text;
-}
-
-/* Returns 0, or EXIT_USAGE; said. */
-static int parse_with(const struct command *self, const char *text, struct with *with)
-{
-    char names[128];
-    with->count = 0;
-    for (const char *p = text; p && *p; p += strspn(p, ",")) {
-        char name[16];
-        size_t n = strcspn(p, ",");
-        snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 15, p);
-        const struct probe_kind *kind = n < sizeof name ? probe_kind_find(name) : NULL;
-        if (!kind)
-            return command_usage(self, "--with: '%.*s' is none of %s", (int)n, p,
-                                 with_names(names, sizeof names));
-        if (!probe_kind_stream(kind))
-            return command_usage(self, "--with %s is not supported: %s", name,
-                                 probe_kind_no_stream(kind));
-        bool again = false;
-        for (size_t i = 0; i < with->count; i++)
-            again |= with->kinds[i] == kind;
-        if (!again && with->count < WITH_MAX)
-            with->kinds[with->count++] = kind;
-        p += n;
-    }
-    return text && !with->count ? command_usage(self, "--with: name one or more of %s",
-                                                with_names(names, sizeof names))
-                                : 0;
-}
-
 struct speaker {
     const struct command *command;
     struct progress progress;
@@ -121,65 +75,6 @@ static void progress(void *arg, uint64_t done, uint64_t total)
     struct speaker *s = arg;
     if (!s->quiet)
         progress_update(&s->progress, done, total);
-}
-
-/* The path as the user would type it here. */
-static const char *near_path(const char *path)
-{
-    static char here[PATH_MAX];
-    size_t n;
-    if (getcwd(here, sizeof here) && (n = strlen(here)) > 1 && !strncmp(path, here, n) &&
-        path[n] == '/')
-        return path + n + 1;
-    return path;
-}
-
-static void say_losses(const struct command *self, const struct record_result *r)
-{
-    char lost[HUMAN_TEXT_BYTES];
-    if (r->lost_calls)
-        command_warn(self, "%s call%s could not be recorded%s%s", human_count(lost, r->lost_calls),
-                     r->lost_calls == 1 ? "" : "s", r->unwritten_errno ? ": " : "",
-                     r->unwritten_errno ? strerror(r->unwritten_errno) : "");
-    else if (r->unwritten_errno)
-        command_warn(self, "part of the recording could not be written: %s",
-                     strerror(r->unwritten_errno));
-    if (r->lost_kernel_events)
-        command_warn(
-            self, "%s event%s of the kernel %s lost", human_count(lost, r->lost_kernel_events),
-            r->lost_kernel_events == 1 ? "" : "s", r->lost_kernel_events == 1 ? "was" : "were");
-    if (r->lost_stacks)
-        command_warn(self, "%s call%s recorded without a stack: there was no room for more of them",
-                     human_count(lost, r->lost_stacks), r->lost_stacks == 1 ? " is" : "s are");
-    if (r->unrecorded)
-        command_warn(self, "%u processes could not be recorded", r->unrecorded);
-    if (r->unjoined)
-        command_warn(
-            self,
-            "%u program%s did not load the recorder and %s not recorded (static, setuid or "
-            "32-bit?): %s; 'mallow record -p PID' records such a process from outside",
-            r->unjoined, r->unjoined == 1 ? "" : "s", r->unjoined == 1 ? "is" : "are",
-            r->unjoined_names);
-    if (r->left_running)
-        command_warn(self, "%u processes are still running; they are no longer recorded",
-                     r->left_running);
-    if (!r->images)
-        command_warn(self, "no process loaded the recording library: nothing was recorded");
-    if (r->seal_error.kind)
-        command_warn(self, "the file could not be sealed and stays as it was written: %s",
-                     r->seal_error.text);
-}
-
-static void say_result(const struct command *self, const struct record_result *r)
-{
-    char calls[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES], images[HUMAN_TEXT_BYTES];
-    const char *path = near_path(r->output);
-    human_size(size, r->file_bytes);
-    human_count(images, r->images);
-    human_count(calls, r->calls);
-    command_warn(self, "recorded %s%s%s program%s into %s (%s)", r->sealed ? calls : "",
-                 r->sealed ? " calls of " : "", images, r->images == 1 ? "" : "s", path, size);
-    command_warn(self, "next: mallow report %s", path);
 }
 
 /* -p PID. */
@@ -214,9 +109,9 @@ static int run_attached(const struct command *self, const struct record_cli *o, 
     if (record_attach(&attach, &result, &err))
         return command_fail(self, &err);
     result.left_running = 0; /* as they should be */
-    say_losses(self, &result);
+    record_say_losses(self, &result);
     if (!o->quiet)
-        say_result(self, &result);
+        record_say_result(self, &result);
     return result.seal_error.kind ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -229,14 +124,15 @@ static int run(const struct command *self, const void *options, char **operands,
         return run_attached(self, o, operand_count);
     if (o->duration_ns)
         return command_usage(self, "--duration is for -p: a program is recorded until its end");
-    struct with with;
-    if (parse_with(self, o->with, &with))
-        return EXIT_USAGE;
+    struct error err = {0};
+    char library[PATH_MAX];
+    const struct probe_kind *with[WITH_MAX];
+    const int with_count = o->with ? probe_streams_parse(o->with, with, WITH_MAX, &err) : 0;
+    if (with_count < 0)
+        return command_usage(self, "--with%s", err.text);
     if (operand_count == 0)
         return command_usage(self, "no program given; 'mallow record [OPTIONS] [--] PROGRAM "
                                    "[ARGS...]'");
-    struct error err = {0};
-    char library[PATH_MAX];
     if (inspect_find_library("libmallow-record.so", library, &err)) {
         command_warn(self, "%s", err.text);
         return EXIT_MALLOW_FAILED;
@@ -246,7 +142,7 @@ static int run(const struct command *self, const void *options, char **operands,
         return status;
 
     static struct inspect found;
-    if (with.count && inspect_program(operands[0], &found, &err)) {
+    if (with_count && inspect_program(operands[0], &found, &err)) {
         command_warn(self, "%s", err.text);
         return EXIT_MALLOW_FAILED;
     }
@@ -261,8 +157,8 @@ static int run(const struct command *self, const void *options, char **operands,
                                     .environment = o->environment,
                                     .keep_raw = o->keep_raw,
                                     .sample_interval_ns = o->sample_interval_ns,
-                                    .with = with.kinds,
-                                    .with_count = with.count,
+                                    .with = with,
+                                    .with_count = (size_t)with_count,
                                     .program = found.path,
                                     .say = say,
                                     .progress = progress,
@@ -274,9 +170,9 @@ static int run(const struct command *self, const void *options, char **operands,
         command_warn(self, "%s", err.text);
         return result.exit_status;
     }
-    say_losses(self, &result);
+    record_say_losses(self, &result);
     if (!o->quiet)
-        say_result(self, &result);
+        record_say_result(self, &result);
     return result.exit_status;
 }
 

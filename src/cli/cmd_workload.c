@@ -14,6 +14,7 @@
 #include "cli/recorded.h"
 #include "workload/convert.h"
 #include "workload/djmalloc.h"
+#include "workload/gather.h"
 #include "workload/pack.h"
 
 struct workload_cli {
@@ -157,23 +158,13 @@ static enum djmalloc_kind target_kind(const struct workload_cli *o)
     return DJMALLOC_NEITHER;
 }
 
-static bool is_workload(const char *path)
-{
-    uint32_t magic = 0;
-    FILE *f = fopen(path, "re");
-    bool is = f && fread(&magic, sizeof magic, 1, f) == 1 && magic == WORKLOAD_MAGIC;
-    if (f)
-        fclose(f);
-    return is;
-}
-
 static int make(const struct command *self, const struct workload_cli *o, const char *path)
 {
     enum djmalloc_kind target = target_kind(o), source = djmalloc_kind(path);
     const bool packed = ends_with(o->output, ".zst");
     if (packed && target != DJMALLOC_NEITHER)
         return command_usage(self, "only workloads of mallow's own are packed");
-    if (is_workload(path)) {
+    if (workload_is(path)) {
         if (packed)
             return write_packed(self, o, path);
         if (target == DJMALLOC_NEITHER)
@@ -193,48 +184,6 @@ static int make(const struct command *self, const struct workload_cli *o, const 
     }
     buffer_release(&name);
     return status;
-}
-
-static int append(int to, const char *path, struct error *err)
-{
-    bool input = !strcmp(path, "-");
-    int from = input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC), bad = 0;
-    if (from < 0)
-        return error_system(err, "cannot open %s", path);
-    static char block[1 << 16];
-    ssize_t n = 0;
-    while (!bad && (n = read(from, block, sizeof block)) > 0)
-        for (ssize_t done = 0, m; !bad && done < n; done += m)
-            if ((m = write(to, block + done, (size_t)(n - done))) < 0)
-                bad = error_system(err, "cannot assemble the input");
-    if (n < 0)
-        bad = error_system(err, "cannot read %s", input ? "standard input" : path);
-    if (!input)
-        close(from);
-    return bad;
-}
-
-/* The files one after the other in one without a name, beside the output. Its descriptor, or -1. */
-static int gather(const struct workload_cli *o, char **files, int count, struct error *err)
-{
-    struct buffer name = {0};
-    buffer_printf(&name, "%s.XXXXXX", o->output);
-    char *text = strdup(buffer_text(&name));
-    buffer_release(&name);
-    if (!text)
-        return error_memory(err);
-    int fd = mkostemp(text, O_CLOEXEC);
-    if (fd < 0)
-        error_system(err, "cannot create %s", text);
-    else
-        unlink(text);
-    free(text);
-    for (int i = 0; fd >= 0 && i < count; i++)
-        if (append(fd, files[i], err)) {
-            close(fd);
-            fd = -1;
-        }
-    return fd;
 }
 
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
@@ -257,7 +206,7 @@ static int run(const struct command *self, const void *options, char **operands,
     const char *path = operands[0];
     int gathered = -1;
     if (operand_count > 1 || !strcmp(path, "-")) {
-        gathered = gather(o, operands, operand_count, &err);
+        gathered = workload_gather(o->output, operands, (size_t)operand_count, &err);
         if (gathered < 0)
             return command_fail(self, &err);
         snprintf(name, sizeof name, "/proc/self/fd/%d", gathered);

@@ -1,4 +1,5 @@
 /* kinds.c - the list of kinds, from PROBE_KINDS in kind.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,44 @@ bool probe_kind_has_list(const struct probe_kind *k) { return k->list != NULL; }
 bool probe_kind_has_sizes(const struct probe_kind *k) { return k->has_sizes; }
 const char *probe_kind_no_stream(const struct probe_kind *k) { return k->no_stream; }
 const struct probe_layout *probe_kind_layout(const struct probe_kind *k) { return &k->layout; }
+
+/* The kinds that a recording can keep: "faults, rss". */
+static const char *stream_names(char *text, size_t room)
+{
+    size_t n = 0;
+    *text = 0;
+    for (const struct probe_kind *const *k = probe_kinds; *k && n < room; k++)
+        if ((*k)->stream)
+            n += (size_t)snprintf(text + n, room - n, "%s%s", n ? ", " : "", (*k)->name);
+    return text;
+}
+
+int probe_streams_parse(const char *text, const struct probe_kind **kinds, size_t room,
+                        struct error *err)
+{
+    char names[128];
+    size_t count = 0;
+    for (const char *p = text; *p; p += strspn(p, ",")) {
+        char name[16];
+        size_t n = strcspn(p, ","), i = 0;
+        snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 15, p);
+        const struct probe_kind *kind = n < sizeof name ? probe_kind_find(name) : NULL;
+        if (!kind)
+            return error_set(err, ERROR_USAGE, ": '%.*s' is none of %s", (int)n, p,
+                             stream_names(names, sizeof names));
+        if (!kind->stream)
+            return error_set(err, ERROR_USAGE, " %s is not supported: %s", name, kind->no_stream);
+        while (i < count && kinds[i] != kind)
+            i++;
+        if (i == count && count < room)
+            kinds[count++] = kind;
+        p += n;
+    }
+    if (!count)
+        return error_set(err, ERROR_USAGE, ": name one or more of %s",
+                         stream_names(names, sizeof names));
+    return (int)count;
+}
 
 int probe_list(const struct probe_options *o, struct probe_functions *list, struct error *err)
 {

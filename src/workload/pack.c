@@ -173,3 +173,13 @@ void workload_source_close(struct workload_source *s)
         close(s->fd);
     s->fd = -1;
 }
+
+bool workload_is(const char *path)
+{
+    uint32_t magic = 0;
+    FILE *f = fopen(path, "re");
+    bool is = f && fread(&magic, sizeof magic, 1, f) == 1 && magic == WORKLOAD_MAGIC;
+    if (f)
+        fclose(f);
+    return is;
+}

@@ -6,6 +6,7 @@
 #ifndef MALLOW_WORKLOAD_PACK_H
 #define MALLOW_WORKLOAD_PACK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,5 +35,8 @@ int workload_pack(int from, FILE *out, struct error *err);
 
 /* Unpacks n bytes at data into the descriptor `into`, at most `most` bytes. -1 with *err. */
 int workload_unpack(const void *data, size_t n, int into, uint64_t most, struct error *err);
+
+/* Whether the file at `path` begins as a workload that is not packed. */
+bool workload_is(const char *path);
 
 #endif

@@ -1,0 +1,67 @@
+/* record_show.c - see record_show.h. */
+#include "cli/record_show.h"
+
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/human.h"
+
+/* The path as the user would type it here. */
+static const char *near_path(const char *path)
+{
+    static char here[PATH_MAX];
+    size_t n;
+    if (getcwd(here, sizeof here) && (n = strlen(here)) > 1 && !strncmp(path, here, n) &&
+        path[n] == '/')
+        return path + n + 1;
+    return path;
+}
+
+void record_say_losses(const struct command *self, const struct record_result *r)
+{
+    char lost[HUMAN_TEXT_BYTES];
+    if (r->lost_calls)
+        command_warn(self, "%s call%s could not be recorded%s%s", human_count(lost, r->lost_calls),
+                     r->lost_calls == 1 ? "" : "s", r->unwritten_errno ? ": " : "",
+                     r->unwritten_errno ? strerror(r->unwritten_errno) : "");
+    else if (r->unwritten_errno)
+        command_warn(self, "part of the recording could not be written: %s",
+                     strerror(r->unwritten_errno));
+    if (r->lost_kernel_events)
+        command_warn(
+            self, "%s event%s of the kernel %s lost", human_count(lost, r->lost_kernel_events),
+            r->lost_kernel_events == 1 ? "" : "s", r->lost_kernel_events == 1 ? "was" : "were");
+    if (r->lost_stacks)
+        command_warn(self, "%s call%s recorded without a stack: there was no room for more of them",
+                     human_count(lost, r->lost_stacks), r->lost_stacks == 1 ? " is" : "s are");
+    if (r->unrecorded)
+        command_warn(self, "%u processes could not be recorded", r->unrecorded);
+    if (r->unjoined)
+        command_warn(
+            self,
+            "%u program%s did not load the recorder and %s not recorded (static, setuid or "
+            "32-bit?): %s; 'mallow record -p PID' records such a process from outside",
+            r->unjoined, r->unjoined == 1 ? "" : "s", r->unjoined == 1 ? "is" : "are",
+            r->unjoined_names);
+    if (r->left_running)
+        command_warn(self, "%u processes are still running; they are no longer recorded",
+                     r->left_running);
+    if (!r->images)
+        command_warn(self, "no process loaded the recording library: nothing was recorded");
+    if (r->seal_error.kind)
+        command_warn(self, "the file could not be sealed and stays as it was written: %s",
+                     r->seal_error.text);
+}
+
+void record_say_result(const struct command *self, const struct record_result *r)
+{
+    char calls[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES], images[HUMAN_TEXT_BYTES];
+    const char *path = near_path(r->output);
+    human_size(size, r->file_bytes);
+    human_count(images, r->images);
+    human_count(calls, r->calls);
+    command_warn(self, "recorded %s%s%s program%s into %s (%s)", r->sealed ? calls : "",
+                 r->sealed ? " calls of " : "", images, r->images == 1 ? "" : "s", path, size);
+    command_warn(self, "next: mallow report %s", path);
+}

@@ -1,0 +1,14 @@
+/* gather.h - several inputs, or standard input, as one file without a name. One thread. */
+#ifndef MALLOW_WORKLOAD_GATHER_H
+#define MALLOW_WORKLOAD_GATHER_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* Writes the files one after the other ("-": standard input) into one that is made in the directory
+ * of `beside` and has no name. Returns its descriptor, the caller's, at the end of the file; -1
+ * with *err. */
+int workload_gather(const char *beside, char *const *files, size_t count, struct error *err);
+
+#endif
