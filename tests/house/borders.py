@@ -34,10 +34,11 @@ MAY_INCLUDE = {
     "stats": set(),
     "compare": {"base", "replay", "stats"},
     "tune": {"base", "compare", "replay", "stats"},
+    "advise": {"analyse", "base", "compare", "model", "replay", "report", "stats", "symbol", "trace", "workload", "frames"},
     "push": {"base"},
     "serve": {"base"},
     "cli": {"base", "trust", "trace", "symbol", "inspect", "model", "analyse", "frames", "report", "export", "import", "record",
-            "watch", "workload", "replay", "stats", "compare", "tune", "push", "serve", "probe", "bpf", "heap", "fleet"},
+            "watch", "workload", "replay", "stats", "compare", "tune", "advise", "push", "serve", "probe", "bpf", "heap", "fleet"},
 }
 
 # The directories, in the order of the way of the data -> what each owns.
@@ -68,6 +69,7 @@ OWNS = {
     "stats": "whether measurements differ, by how much, how surely. Pure functions",
     "compare": "a workload against several candidates, in rounds; baselines; the corpus",
     "tune": "the search for settings, and its confirmation; the tables of settings",
+    "advise": "what would make RSS smaller: settings that findings suggest, and what each saves in a replay",
     "push": "a file sent to a store by HTTP; questions to a server",
     "serve": "HTTP on a loopback address, answered between other work: who may ask, and bounds",
     "heap": "the heap of a process or core that was not prepared: reading, proving, references, roots, dominators, types",
@@ -101,6 +103,9 @@ ONLY_THESE = {
     ("cli", "bpf"): {"bpf/key.h"},
     ("compare", "replay"): {"replay/run.h"},
     ("tune", "replay"): {"replay/run.h"},
+    ("advise", "replay"): {"replay/run.h"},
+    ("advise", "report"): {"report/explained.h", "report/report.h"},
+    ("advise", "trace"): {"trace/trace.h"},
     ("cli", "probe"): {"probe/probe.h", "probe/caps.h", "probe/samples.h"},
 }
 

@@ -1,5 +1,5 @@
-/* advise_replay.c - see advise_replay.h. */
-#include "cli/advise_replay.h"
+/* measure.c - see measure.h. */
+#include "advise/measure.h"
 
 #include <stdlib.h>
 #include <string.h>

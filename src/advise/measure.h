@@ -1,7 +1,7 @@
-/* advise_replay.h - settings of an allocator, tried on the calls of a recording up to a moment: the
+/* measure.h - settings of an allocator, tried on the calls of a recording up to a moment: the
  * RSS then, and the cost. */
-#ifndef MALLOW_CLI_ADVISE_REPLAY_H
-#define MALLOW_CLI_ADVISE_REPLAY_H
+#ifndef MALLOW_ADVISE_MEASURE_H
+#define MALLOW_ADVISE_MEASURE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,160 @@
+/* advise.c - see advise.h. */
+#include "advise/advise.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/replay.h"
+#include "replay/run.h"
+#include "report/report.h"
+#include "workload/convert.h"
+
+static void try_setting(struct advising *a, const char *setting, const char *text)
+{
+    struct remedy *r = &a->remedies[a->count];
+    for (size_t i = 0; i < a->count; i++)
+        if (!strcmp(a->remedies[i].setting, setting))
+            return;
+    if (a->count == REMEDIES || strlen(setting) > sizeof r->spec - 16)
+        return;
+    *r = (struct remedy){.text = text};
+    snprintf(r->spec, sizeof r->spec, "glibc+%s", setting);
+    r->setting = r->spec + strlen("glibc+");
+    if (!strncmp(setting, "glibc.", 6))
+        snprintf(r->environment, sizeof r->environment, "GLIBC_TUNABLES=%s", setting);
+    a->count++;
+}
+
+static void try_allocators(struct advising *a)
+{
+    char path[PATH_MAX];
+    struct error ignored;
+    for (size_t i = 0; replay_allocators[i]; i++) {
+        const char *name = replay_allocators[i];
+        struct remedy *r = &a->remedies[a->count];
+        if (!strcmp(name, "glibc") || a->count == REMEDIES ||
+            replay_find_allocator(name, path, &ignored))
+            continue;
+        *r = (struct remedy){.text = "another allocator"};
+        snprintf(r->spec, sizeof r->spec, "%s", name);
+        r->setting = r->spec;
+        if (strlen(path) < sizeof r->environment - 16)
+            snprintf(r->environment, sizeof r->environment, "LD_PRELOAD=%s", path);
+        a->count++;
+    }
+}
+
+static void try_arenas(struct advising *a, const char *text)
+{
+    const size_t arenas = a->list.items[0].pinned.arena_count;
+    for (size_t n = 1; n < arenas && n <= 4; n *= 2) {
+        char setting[64];
+        snprintf(setting, sizeof setting, "glibc.malloc.arena_max=%zu", n);
+        try_setting(a, setting, text);
+    }
+}
+
+static void choose_remedies(struct advising *a)
+{
+    const struct explained *e = &a->list.items[0];
+    a->advice_count = advice_find(a->of, e, model_threshold(a->model), a->advice);
+    for (size_t i = 0; i < a->advice_count; i++) {
+        const enum advice_kind kind = a->advice[i].kind;
+        const char *text = advice_text(kind);
+        switch (kind) {
+        case ADVICE_TRIM: try_setting(a, "malloc_trim=end", text); break;
+        case ADVICE_ARENA_MAX: try_arenas(a, text); break;
+        case ADVICE_POOL: break; /* no setting does that */
+        case ADVICE_ALLOCATOR: try_allocators(a); break;
+        default: try_setting(a, advice_setting(kind), text); break;
+        }
+    }
+    for (size_t i = 0; i < a->o->setting_count; i++)
+        try_setting(a, a->o->settings[i], NULL);
+}
+
+static int read_recording(struct advising *a, struct error *err)
+{
+    const struct model_filter all = {0};
+    const struct report_options o = {.at = a->o->at};
+    if (model_replay(a->trace, a->image, &all, &a->model, err) ||
+        explained_find(a->trace, a->image, a->model, &o, &a->list, err))
+        return -1;
+    if (!a->list.count)
+        return error_set(err, ERROR_USAGE, "process %u has no such moment", a->of->pid);
+    if (!a->list.items[0].measured_ns)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the resident size was not measured at that moment; mallow report --at "
+                         "names the nearest");
+    if (!a->list.items[0].glibc)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %u ran with %s; mallow knows what to advise for glibc's malloc",
+                         a->of->pid, a->of->allocator);
+    return 0;
+}
+
+/* The calls up to the measurement, in a file that is gone afterwards. */
+static int write_workload(struct advising *a, struct error *err)
+{
+    const struct workload_options how = {.lossy = a->o->lossy,
+                                         .to_ns = a->list.items[0].measured_ns};
+    struct workload_written written;
+    const char *directory = getenv("TMPDIR");
+    char pattern[sizeof a->workload - 16];
+    if (!directory || directory[0] != '/' || strlen(directory) > sizeof pattern - 32)
+        directory = "/tmp";
+    snprintf(pattern, sizeof pattern, "%s/mallow-advise-XXXXXX", directory);
+    if (!mkdtemp(pattern))
+        return error_system(err, "cannot make a directory in %s", directory);
+    snprintf(a->workload, sizeof a->workload, "%s/calls.mwl", pattern);
+    return workload_convert(a->trace, a->image, a->workload, &how, &written, a->o->progress,
+                            a->o->arg, err);
+}
+
+static void remove_workload(struct advising *a)
+{
+    if (!a->workload[0])
+        return;
+    unlink(a->workload);
+    *strrchr(a->workload, '/') = 0;
+    rmdir(a->workload);
+}
+
+static void begin_stage(const struct advising *a, const char *name)
+{
+    if (a->o->stage)
+        a->o->stage(a->o->arg, name);
+}
+
+static int measure(struct advising *a, struct error *err)
+{
+    begin_stage(a, "converting");
+    int status = write_workload(a, err);
+    if (!status) {
+        const struct remedy_trial trial = {a->workload, a->o->rounds, a->o->progress, a->o->arg};
+        begin_stage(a, "replaying");
+        status = remedies_measure(&trial, a->remedies, a->count, &a->replayed, err);
+    }
+    begin_stage(a, NULL);
+    remove_workload(a);
+    const struct mlw_split *s = &a->of->splits[a->list.items[0].moment.split];
+    a->recorded = (double)(s->heap + s->arenas + s->anonymous);
+    return status;
+}
+
+int advise_run(struct advising *a, struct error *err)
+{
+    if (read_recording(a, err))
+        return -1;
+    choose_remedies(a);
+    return a->count ? measure(a, err) : 0;
+}
+
+void advise_release(struct advising *a)
+{
+    explained_release(&a->list);
+    model_free(a->model);
+}
