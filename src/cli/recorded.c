@@ -9,7 +9,6 @@
 
 #include "base/human.h"
 #include "base/text.h"
-#include "record/recover.h"
 
 /* The image to take: the only one with calls, or the one of --pid (its last, after its execs).
  * Returns its index; -1 when the user must choose, which was reported. */
@@ -86,7 +85,6 @@ int recorded_workload(const struct command *self, const struct recorded *how, co
 {
     struct error err = {0};
     struct progress bar = {0};
-    record_recover(path);
     progress_begin(&bar, "reading");
     const struct trace_open_options open = {.columns = WORKLOAD_COLUMNS,
                                             .progress = how->quiet ? NULL : progress_update,

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/human.h"
-#include "record/recover.h"
 #include "report/warnings.h"
 #include "trace/trace.h"
 
@@ -60,7 +59,6 @@ struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, stru
     progress_begin(&progress, "sealing");
     const struct trace_open_options open = {
         .columns = columns, .to_ns = to_ns, .progress = progress_update, .progress_arg = &progress};
-    record_recover(path);
     struct trace *t = trace_open(path, &open, err);
     progress_end(&progress);
     return t;

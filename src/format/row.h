@@ -255,4 +255,22 @@ MLW_INLINE const uint8_t *mlw_row_decode(const uint8_t *p, const uint8_t *end,
     return p;
 }
 
+/* The length of the whole rows at the start of a payload, and the call rows among them. st: of the
+ * chunk's head. */
+static inline __attribute__((unused)) uint32_t
+mlw_whole_rows(const uint8_t *payload, uint32_t bytes, struct mlw_row_state st, uint32_t *calls)
+{
+    const uint8_t *p = payload, *end = payload + bytes;
+    struct mlw_row row;
+    *calls = 0;
+    while (p < end) {
+        const uint8_t *next = mlw_row_decode(p, end, &st, &row);
+        if (!next)
+            break;
+        *calls += row.op != MLW_OP_META;
+        p = next;
+    }
+    return (uint32_t)(p - payload);
+}
+
 #endif

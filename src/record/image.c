@@ -46,7 +46,7 @@ struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns)
 void image_look(struct recording *r, struct image *m, uint64_t now_ns)
 {
     struct trust_process who;
-    m->gone = r->all_ended || !find_process(&r->finder, &r->shm, m->entry, now_ns, &who);
+    m->gone = !find_process(&r->finder, &r->shm, m->entry, now_ns, &who);
     if (m->gone)
         return;
     m->pid = who.pid;
@@ -223,7 +223,7 @@ static void say_unjoined(struct recording *r, const struct image *m, uint32_t ho
 {
     const struct mlw_process *e = m->entry;
     char path[MLW_EXEC_BYTES], note[MLW_EXEC_BYTES + 160];
-    if (r->all_ended || r->shm.session->options & MLW_OPT_NO_FOLLOW)
+    if (r->shm.session->options & MLW_OPT_NO_FOLLOW)
         return;
     snprintf(path, sizeof path, "%.*s", (int)sizeof e->exec_path - 1, e->exec_path);
     if (how == MLW_END_EXEC && m->gone && !m->replaced && !m->followed && *path) {

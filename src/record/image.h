@@ -25,7 +25,6 @@ struct kernel_source;
 struct recording {
     struct shm shm;
     struct finder finder;
-    bool all_ended; /* all processes of the session have ended */
     struct sink sink;
     enum mlw_clock_kind clock_kind;
     uint64_t started_ns;         /* CLOCK_MONOTONIC */

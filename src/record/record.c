@@ -19,7 +19,6 @@
 #include "launch/launch.h"
 #include "record/image.h"
 #include "record/kernel.h"
-#include "record/recover.h"
 #include "record/watch.h"
 #include "trace/trace.h"
 #include "trust/place.h"
@@ -283,11 +282,12 @@ int record_run(const struct record_options *o, struct record_result *result, str
     shm_close(&r->shm);
     if (r->sink.reserve_fd >= 0)
         close(r->sink.reserve_fd);
-    (void)record_recover_into(r->sink.fd); /* of processes that could not reach the session */
     struct stat st;
     if (!fstat(r->sink.fd, &st))
         result->file_bytes = (uint64_t)st.st_size;
-    if (!o->keep_raw)
+    if (o->keep_raw)
+        trace_recover(r->sink.fd); /* of processes that could not reach the session */
+    else
         seal(o, r->sink.fd, &place, result);
     close(r->sink.fd); /* and with it the lock: until here no reader seals it instead */
     trust_place_close(&place);

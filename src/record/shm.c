@@ -151,14 +151,6 @@ static int try_path(struct shm *s, const char *path, const struct trust_process 
     return adopt(s, fd, err);
 }
 
-int shm_open_named(struct shm *s, const char *path, struct error *err)
-{
-    const struct trust_rule own = {.what = "the session", .owners = TRUST_CALLER, .one_name = true};
-    *s = (struct shm){.fd = -1};
-    int fd = trust_open(AT_FDCWD, path, TRUST_WRITE, &own, err);
-    return fd < 0 ? -1 : adopt(s, fd, err);
-}
-
 static bool names_session(const char *target)
 {
     return !strncmp(target, "/memfd:mallow-session", 21) ||

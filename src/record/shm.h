@@ -33,10 +33,6 @@ int shm_create(struct shm *s, struct error *err);
  * that it holds). Nothing of it is mapped yet. */
 int shm_find(struct shm *s, pid_t pid, struct error *err);
 
-/* The session in a file of /dev/shm, which must be the caller's own. Nothing of it is mapped yet.
- */
-int shm_open_named(struct shm *s, const char *path, struct error *err);
-
 /* Maps the head of a session that was found. Of one that is not `steady` any access may be a
  * SIGBUS: then it is for a process that may die of it. */
 int shm_map(struct shm *s, struct error *err);

@@ -26,23 +26,6 @@ static uint64_t state_of(const struct mlw_chunk *slot)
     return __atomic_load_n(&slot->slot_state, __ATOMIC_ACQUIRE);
 }
 
-uint32_t slots_whole_rows(const struct mlw_chunk *head, const uint8_t *payload, uint32_t bytes,
-                          uint32_t *calls)
-{
-    const uint8_t *p = payload, *end = payload + bytes;
-    struct mlw_row_state st = {head->base_clock, head->base_address};
-    struct mlw_row row;
-    *calls = 0;
-    while (p < end) {
-        const uint8_t *next = mlw_row_decode(p, end, &st, &row);
-        if (!next)
-            break;
-        *calls += row.op != MLW_OP_META;
-        p = next;
-    }
-    return (uint32_t)(p - payload);
-}
-
 /* A private copy of a slot. */
 struct copy {
     struct mlw_chunk head;
@@ -63,7 +46,9 @@ static bool take(const struct mlw_chunk *slot, struct copy *c)
         return false;
     memcpy(c->payload, (const uint8_t *)slot + sizeof c->head, bytes);
     uint32_t calls, claimed = c->head.calls;
-    c->head.payload_bytes = slots_whole_rows(&c->head, c->payload, bytes, &calls);
+    c->head.payload_bytes =
+        mlw_whole_rows(c->payload, bytes,
+                       (struct mlw_row_state){c->head.base_clock, c->head.base_address}, &calls);
     c->head.calls = calls;
     /* A call that the head counts and whose row was not published had not come to its end; but rows
      * that were published and cannot be read are a loss. */

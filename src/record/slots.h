@@ -56,8 +56,4 @@ uint64_t slots_live_bytes(const struct slots *s, uint32_t buffers);
 /* Unmaps; with `punch` the memory of the windows returns to the system. */
 void slots_close(struct slots *s, const struct shm *shm, bool punch);
 
-/* The length of the whole rows at the start of a payload, and the call rows among them. */
-uint32_t slots_whole_rows(const struct mlw_chunk *head, const uint8_t *payload, uint32_t bytes,
-                          uint32_t *calls);
-
 #endif

@@ -68,11 +68,11 @@ static int seal_first(const char *path, int fd, const struct trace_open_options 
     struct trust_place place;
     struct error ignored;
     /* Checked before the shared memory is read: a process that was dead by then writes no more. */
-    bool over = !raw_is_live(&r);
+    raw_note_living(&r);
     if (index_all(&r, &recovered, err))
         goto done;
     /* `mallow record` holds a shared lock on what it writes. */
-    if (!o->no_seal_in_place && over && !place_to_seal(&place, path, fd, &r)) {
+    if (!o->no_seal_in_place && !raw_is_live(&r) && !place_to_seal(&place, path, fd, &r)) {
         out = seal_beside(&r, &place, &how, result, &ignored);
         trust_place_close(&place);
         if (out >= 0) {
@@ -223,4 +223,17 @@ int trace_seal(int raw, const struct trust_place *out, struct trace_seal_result 
         return error_prefix(err, "%s", out->path);
     close(sealed);
     return 0;
+}
+
+unsigned trace_recover(int raw)
+{
+    struct raw r;
+    struct error ignored;
+    unsigned chunks = 0;
+    if (raw_open(&r, raw, NULL, NULL, &ignored))
+        return 0;
+    if (!recover_rows(&r, raw, &chunks, &ignored) && chunks)
+        recover_remove(&r);
+    raw_close(&r);
+    return chunks;
 }

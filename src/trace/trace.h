@@ -230,4 +230,8 @@ int trace_seal(int raw, const struct trust_place *out, struct trace_seal_result 
                void (*progress)(void *, uint64_t done, uint64_t total), void *progress_arg,
                struct error *err);
 
+/* Appends to the raw recording open at `raw` what recorders that are gone left in shared memory for
+ * it, and removes that; opening and sealing do the same on their way. Returns how many chunks. */
+unsigned trace_recover(int raw);
+
 #endif

@@ -644,7 +644,7 @@ static bool lives(pid_t pid)
     return !dead;
 }
 
-bool raw_is_live(const struct raw *r)
+void raw_note_living(struct raw *r)
 {
     struct utsname u;
     if (r->host && !uname(&u)) { /* "sysname release machine": another kernel, another machine */
@@ -660,12 +660,18 @@ bool raw_is_live(const struct raw *r)
         }
         here[n] = 0;
         if (strcmp(here, r->host))
-            return false;
+            return;
     }
     for (size_t i = 0; i < r->image_count; i++) {
-        const struct raw_image *im = &r->images[i];
-        if (!im->ended && im->pid && lives((pid_t)im->pid))
-            return true;
+        struct raw_image *im = &r->images[i];
+        im->alive = !im->ended && im->pid && lives((pid_t)im->pid);
     }
+}
+
+bool raw_is_live(const struct raw *r)
+{
+    for (size_t i = 0; i < r->image_count; i++)
+        if (r->images[i].alive && !r->images[i].recovered)
+            return true;
     return false;
 }

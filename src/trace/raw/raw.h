@@ -10,6 +10,7 @@
 #include "format/chunk.h"
 #include "kernel.h"
 #include "trace/bytes.h"
+#include "trust/file.h"
 
 /* An event chunk. In the final order: by image, thread, lane, sequence. */
 struct raw_chunk {
@@ -45,6 +46,9 @@ struct raw_image {
     uint32_t parent; /* index of the image forked from, or UINT32_MAX */
     bool described;  /* its PROCESS chunk was found */
     bool ended;
+    bool alive;                       /* raw_note_living: it may still write */
+    bool recovered;                   /* its session was read; no process uses it */
+    struct trust_identity session_id; /* then */
     uint32_t end_how, end_status, stack_mode, page_bytes;
     uint64_t start_clock, start_monotonic_ns, start_realtime_ns, end_clock;
     uint64_t lost_reported; /* by the process itself or its parent, in END */
@@ -108,7 +112,10 @@ void raw_close(struct raw *r);
  * 1 yes, 0 no, -1 error. */
 int raw_probe(int fd, struct error *err);
 
-/* Whether a process may still write to it: an image without an end whose process lives here. */
+/* Notes which images may still write to it: those without an end whose process lives here. */
+void raw_note_living(struct raw *r);
+/* Whether there are any. One whose session was read since was over all the same: its number is
+ * another process's now. */
 bool raw_is_live(const struct raw *r);
 
 #endif

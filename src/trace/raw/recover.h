@@ -2,19 +2,21 @@
  *
  * A recorder that runs without `mallow record` names its session (a file in /dev/shm) in the
  * PROCESS chunk. When the process is gone and the file is still there, what its buffers hold is
- * read as chunks marked MLW_CHUNK_RECOVERED. Only files named /dev/shm/mallow-* are looked at that
- * belong to the owner of the recording and say themselves that they were written for this very
- * file: what a file names is no reason to touch any other. */
+ * read as chunks marked MLW_CHUNK_RECOVERED, and how it ended as the END chunk that is missing.
+ * Only files named /dev/shm/mallow-* are looked at that belong to the owner of the recording and
+ * say themselves that they were written for this very file: what a file names is no reason to touch
+ * any other. */
 #ifndef MALLOW_TRACE_RAW_RECOVER_H
 #define MALLOW_TRACE_RAW_RECOVER_H
 
 #include "raw.h"
 
-/* Writes the recovered chunks to the file open at `out`; *chunks is how many. Between raw_open and
- * raw_add. 0 or -1 (only when `out` cannot be written). */
-int recover_rows(const struct raw *r, int out, unsigned *chunks, struct error *err);
-/* Removes those of the sessions that recover_rows read that are the caller's and that no process
- * uses, once what it found is safe. */
+/* Writes the recovered chunks to the file open at `out`, at its end; *chunks is how many.
+ * Marks the images whose session was read. After raw_open; raw_add then takes the file. 0 or -1
+ * (only when `out` cannot be written). */
+int recover_rows(struct raw *r, int out, unsigned *chunks, struct error *err);
+/* Removes the sessions that recover_rows read and that are the caller's own, once what it found is
+ * safe. */
 void recover_remove(const struct raw *r);
 
 #endif
