@@ -7,14 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "fleet/engine.h"
+#include "fleet/sqlite.h"
 #include "trust/place.h"
 
 #define APPLICATION 0x4d4c464c /* "MLFL" */
@@ -51,21 +50,6 @@ static const char schema[] =
     " end_bytes INTEGER NOT NULL, end_blocks INTEGER NOT NULL, temporary INTEGER NOT NULL,"
     " PRIMARY KEY(process, stack)) WITHOUT ROWID;";
 
-enum statement {
-    FIND,
-    PUT_PROCESS,
-    PUT_LABEL,
-    PUT_MODULE,
-    PUT_PROCESS_MODULE,
-    PUT_LOCATION,
-    PUT_STACK,
-    PUT_FRAME,
-    PUT_SITE,
-    PUT_FIGURES,
-    GET_FRAME,
-    STATEMENTS
-};
-
 static const char *const texts[STATEMENTS] = {
     "SELECT content, events FROM process WHERE key = ?1",
     "INSERT INTO process "
@@ -90,19 +74,14 @@ static const char *const texts[STATEMENTS] = {
     " temporary = temporary + excluded.temporary",
     "SELECT site.parent, site.call_site, frame.json FROM site JOIN frame ON frame.id = site.frame"
     " WHERE site.id = ?1",
+    "SELECT site FROM stack WHERE id = ?1",
+    "SELECT stack, calls, allocated_bytes, peak_bytes, peak_blocks, end_bytes, end_blocks,"
+    " temporary FROM figure WHERE process = ?1",
 };
-
-struct sqlite_store {
-    struct fleet_store base;
-    sqlite3 *db;
-    sqlite3_stmt *statement[STATEMENTS]; /* NULL: not prepared yet */
-};
-
-static struct sqlite_store *sqlite_of(struct fleet_store *s) { return (struct sqlite_store *)s; }
 
 static const struct store_engine engine;
 
-static int complain(struct fleet_store *s, const char *what, struct error *err)
+int sqlite_complain(struct fleet_store *s, const char *what, struct error *err)
 {
     s->broken = true;
     const int code = sqlite3_errcode(sqlite_of(s)->db),
@@ -120,26 +99,21 @@ static int run_sql(struct fleet_store *s, const char *sql, const char *what, str
 {
     return sqlite3_exec(sqlite_of(s)->db, sql, NULL, NULL, NULL) == SQLITE_OK
                ? 0
-               : complain(s, what, err);
+               : sqlite_complain(s, what, err);
 }
 
-static sqlite3_stmt *prepared(struct fleet_store *s, enum statement n, struct error *err)
+sqlite3_stmt *sqlite_prepared(struct fleet_store *s, enum statement n, struct error *err)
 {
     if (!sqlite_of(s)->statement[n] &&
         sqlite3_prepare_v3(sqlite_of(s)->db, texts[n], -1, SQLITE_PREPARE_PERSISTENT,
                            &sqlite_of(s)->statement[n], NULL) != SQLITE_OK)
-        complain(s, "use", err);
+        sqlite_complain(s, "use", err);
     return sqlite_of(s)->statement[n];
 }
 
-static void number(sqlite3_stmt *k, int column, uint64_t v)
+void sqlite_number(sqlite3_stmt *k, int column, uint64_t v)
 {
     sqlite3_bind_int64(k, column, (sqlite3_int64)v);
-}
-
-static uint64_t value(sqlite3_stmt *k, int column)
-{
-    return (uint64_t)sqlite3_column_int64(k, column);
 }
 
 static void text(sqlite3_stmt *k, int column, const char *v)
@@ -149,7 +123,7 @@ static void text(sqlite3_stmt *k, int column, const char *v)
 
 static int done(struct fleet_store *s, sqlite3_stmt *k, struct error *err)
 {
-    const int status = sqlite3_step(k) == SQLITE_DONE ? 0 : complain(s, "write to", err);
+    const int status = sqlite3_step(k) == SQLITE_DONE ? 0 : sqlite_complain(s, "write to", err);
     sqlite3_reset(k);
     return status;
 }
@@ -222,7 +196,7 @@ static int check_store(struct fleet_store *s, struct error *err)
     int64_t application = 0, version = 0;
     if (question(sqlite_of(s)->db, "PRAGMA application_id", &application) ||
         question(sqlite_of(s)->db, "PRAGMA user_version", &version))
-        return complain(s, "read", err);
+        return sqlite_complain(s, "read", err);
     if (application != APPLICATION)
         return error_set(
             err, ERROR_FORMAT,
@@ -248,7 +222,7 @@ static struct fleet_store *open_file(const char *where, struct error *err)
     if (sqlite3_open_v2(where, &sqlite_of(s)->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK) {
         if (sqlite_of(s)->db)
-            complain(s, "open", err);
+            sqlite_complain(s, "open", err);
         else
             error_memory(err);
         fleet_close(s);
@@ -367,15 +341,16 @@ static void do_rollback(struct fleet_store *s)
 static int do_find(struct fleet_store *s, uint64_t key, struct store_found *found,
                    struct error *err)
 {
-    sqlite3_stmt *k = prepared(s, FIND, err);
+    sqlite3_stmt *k = sqlite_prepared(s, FIND, err);
     *found = (struct store_found){0};
     if (!k)
         return -1;
-    number(k, 1, key);
+    sqlite_number(k, 1, key);
     const int step = sqlite3_step(k);
     if (step == SQLITE_ROW)
-        *found = (struct store_found){true, value(k, 0), value(k, 1)};
-    const int status = step == SQLITE_ROW || step == SQLITE_DONE ? 0 : complain(s, "read", err);
+        *found = (struct store_found){true, sqlite_value(k, 0), sqlite_value(k, 1)};
+    const int status =
+        step == SQLITE_ROW || step == SQLITE_DONE ? 0 : sqlite_complain(s, "read", err);
     sqlite3_reset(k);
     return status;
 }
@@ -406,7 +381,7 @@ static void bind_figures(sqlite3_stmt *k, int column, const struct figures *f)
     const uint64_t v[] = {f->calls,     f->allocated_bytes, f->peak_bytes, f->peak_blocks,
                           f->end_bytes, f->end_blocks,      f->temporary};
     for (size_t i = 0; i < sizeof v / sizeof *v; i++)
-        number(k, column + (int)i, v[i]);
+        sqlite_number(k, column + (int)i, v[i]);
 }
 
 static int too_large(struct error *err)
@@ -417,7 +392,7 @@ static int too_large(struct error *err)
 static int do_process(struct fleet_store *s, const struct store_process *p, int64_t *id,
                       struct error *err)
 {
-    sqlite3_stmt *k = prepared(s, PUT_PROCESS, err);
+    sqlite3_stmt *k = sqlite_prepared(s, PUT_PROCESS, err);
     if (!k)
         return -1;
     if (!fits(&p->figures) || p->requested_bytes >> 63)
@@ -427,12 +402,12 @@ static int do_process(struct fleet_store *s, const struct store_process *p, int6
     const uint64_t numbers[] = {p->pid,          p->ppid,   p->start_ns,    p->end_ns,
                                 p->complete,     p->events, p->lost_events, p->requested_bytes,
                                 p->peak_time_ns, p->stacks};
-    number(k, 1, p->key);
-    number(k, 2, p->content);
+    sqlite_number(k, 1, p->key);
+    sqlite_number(k, 2, p->content);
     for (int i = 0; i < 6; i++)
         text(k, 3 + i, words[i]);
     for (int i = 0; i < 10; i++)
-        number(k, 9 + i, numbers[i]);
+        sqlite_number(k, 9 + i, numbers[i]);
     bind_figures(k, 19, &p->figures);
     if (done(s, k, err))
         return -1;
@@ -443,7 +418,7 @@ static int do_process(struct fleet_store *s, const struct store_process *p, int6
 static int do_label(struct fleet_store *s, int64_t process, const struct fleet_label *l,
                     struct error *err)
 {
-    sqlite3_stmt *k = prepared(s, PUT_LABEL, err);
+    sqlite3_stmt *k = sqlite_prepared(s, PUT_LABEL, err);
     if (!k)
         return -1;
     sqlite3_bind_int64(k, 1, process);
@@ -456,7 +431,7 @@ static int do_module(struct fleet_store *s, int64_t process, const char *build_i
                      struct error *err)
 {
     for (int n = PUT_MODULE; n <= PUT_PROCESS_MODULE; n++) {
-        sqlite3_stmt *k = prepared(s, (enum statement)n, err);
+        sqlite3_stmt *k = sqlite_prepared(s, (enum statement)n, err);
         if (!k)
             return -1;
         text(k, 1, build_id);
@@ -471,49 +446,49 @@ static int do_module(struct fleet_store *s, int64_t process, const char *build_i
 
 static int do_location(struct fleet_store *s, const struct store_location *l, struct error *err)
 {
-    sqlite3_stmt *k = prepared(s, PUT_LOCATION, err);
+    sqlite3_stmt *k = sqlite_prepared(s, PUT_LOCATION, err);
     if (!k)
         return -1;
-    number(k, 1, l->id);
+    sqlite_number(k, 1, l->id);
     text(k, 2, l->build_id);
     text(k, 3, l->module);
-    number(k, 4, l->offset);
-    number(k, 5, l->flags);
+    sqlite_number(k, 4, l->offset);
+    sqlite_number(k, 5, l->flags);
     return done(s, k, err);
 }
 
 static int do_stack(struct fleet_store *s, const struct store_stack *stack, struct error *err)
 {
-    sqlite3_stmt *k = prepared(s, PUT_STACK, err);
+    sqlite3_stmt *k = sqlite_prepared(s, PUT_STACK, err);
     if (!k)
         return -1;
-    number(k, 1, stack->id);
-    number(k, 2, stack->parent);
-    number(k, 3, stack->location);
-    number(k, 4, stack->site);
-    number(k, 5, stack->named);
+    sqlite_number(k, 1, stack->id);
+    sqlite_number(k, 2, stack->parent);
+    sqlite_number(k, 3, stack->location);
+    sqlite_number(k, 4, stack->site);
+    sqlite_number(k, 5, stack->named);
     return done(s, k, err);
 }
 
 static int do_frame(struct fleet_store *s, const struct store_frame *f, struct error *err)
 {
-    sqlite3_stmt *k = prepared(s, PUT_FRAME, err);
+    sqlite3_stmt *k = sqlite_prepared(s, PUT_FRAME, err);
     if (!k)
         return -1;
-    number(k, 1, f->id);
+    sqlite_number(k, 1, f->id);
     text(k, 2, f->json);
     return done(s, k, err);
 }
 
 static int do_site(struct fleet_store *s, const struct store_site *i, struct error *err)
 {
-    sqlite3_stmt *k = prepared(s, PUT_SITE, err);
+    sqlite3_stmt *k = sqlite_prepared(s, PUT_SITE, err);
     if (!k)
         return -1;
-    number(k, 1, i->id);
-    number(k, 2, i->parent);
-    number(k, 3, i->frame);
-    number(k, 4, i->path);
+    sqlite_number(k, 1, i->id);
+    sqlite_number(k, 2, i->parent);
+    sqlite_number(k, 3, i->frame);
+    sqlite_number(k, 4, i->path);
     sqlite3_bind_int64(k, 5, i->call_site);
     return done(s, k, err);
 }
@@ -521,213 +496,15 @@ static int do_site(struct fleet_store *s, const struct store_site *i, struct err
 static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
                       const struct figures *f, struct error *err)
 {
-    sqlite3_stmt *k = prepared(s, PUT_FIGURES, err);
+    sqlite3_stmt *k = sqlite_prepared(s, PUT_FIGURES, err);
     if (!k)
         return -1;
     if (!fits(f))
         return too_large(err);
     sqlite3_bind_int64(k, 1, process);
-    number(k, 2, stack);
+    sqlite_number(k, 2, stack);
     bind_figures(k, 3, f);
     return done(s, k, err);
-}
-
-/* ---- reading ---- */
-
-/* " WHERE ..." about the process p; NULL without memory. To be given to sqlite3_free. */
-static char *condition(const struct fleet_selection *of)
-{
-    sqlite3_str *w = sqlite3_str_new(NULL);
-    sqlite3_str_appendall(w, " WHERE 1");
-    if (of->host)
-        sqlite3_str_appendf(w, " AND p.host = %Q", of->host);
-    if (of->service)
-        sqlite3_str_appendf(w, " AND p.service = %Q", of->service);
-    if (of->build_id)
-        sqlite3_str_appendf(w, " AND substr(p.build_id, 1, %d) = lower(%Q)",
-                            (int)strlen(of->build_id), of->build_id);
-    if (of->since_ns)
-        sqlite3_str_appendf(w, " AND p.start_ns >= %lld", (long long)of->since_ns);
-    if (of->until_ns)
-        sqlite3_str_appendf(w, " AND p.start_ns < %lld", (long long)of->until_ns);
-    for (size_t i = 0; i < of->label_count; i++)
-        sqlite3_str_appendf(w,
-                            " AND EXISTS(SELECT 1 FROM label WHERE process = p.id AND key = '%.*q'"
-                            " AND value = %Q)",
-                            (int)of->labels[i].key_bytes, of->labels[i].key, of->labels[i].value);
-    return sqlite3_str_finish(w);
-}
-
-#define SUMS(t)                                                                                    \
-    "sum(" t ".calls) AS calls, sum(" t ".allocated_bytes) AS allocated_bytes,"                    \
-    " sum(" t ".peak_bytes) AS peak_bytes, sum(" t ".peak_blocks) AS peak_blocks,"                 \
-    " sum(" t ".end_bytes) AS end_bytes, sum(" t ".end_blocks) AS end_blocks,"                     \
-    " sum(" t ".temporary) AS temporary"
-
-static const char *const columns[METRICS] = {"peak_bytes", "end_bytes", "allocated_bytes",
-                                             "temporary", "calls"};
-
-/* CROSS JOIN is SQLite's word for "in this order": from the processes selected to their figures. */
-static char *do_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
-{
-    (void)s;
-    char *where = condition(of);
-    char *sql = NULL;
-    const char *column = columns[by];
-    if (where &&
-        asprintf(
-            &sql,
-            "SELECT s.site, " SUMS(
-                "f") ", count(DISTINCT CASE WHEN f.%s > 0 THEN p.id END)"
-                     " AS processes, count(DISTINCT CASE WHEN f.%s > 0 THEN p.host END) AS hosts"
-                     " FROM process AS p CROSS JOIN figure AS f ON f.process = p.id CROSS JOIN "
-                     "stack AS s ON "
-                     "s.id ="
-                     " f.stack%s GROUP BY s.site ORDER BY sum(f.%s) DESC, peak_bytes DESC,"
-                     " allocated_bytes DESC, calls DESC, s.site",
-            column, column, where, column) < 0)
-        sql = NULL;
-    sqlite3_free(where);
-    return sql;
-}
-
-static struct figures figures_at(sqlite3_stmt *k, int column)
-{
-    return (struct figures){.calls = value(k, column),
-                            .allocated_bytes = value(k, column + 1),
-                            .peak_bytes = value(k, column + 2),
-                            .peak_blocks = value(k, column + 3),
-                            .end_bytes = value(k, column + 4),
-                            .end_blocks = value(k, column + 5),
-                            .temporary = value(k, column + 6)};
-}
-
-static int do_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                    store_row_fn *row, void *arg, struct error *err)
-{
-    char *sql = do_sites_sql(s, of, by);
-    sqlite3_stmt *k = NULL;
-    int status = 0, step = SQLITE_DONE;
-    if (!sql)
-        return error_memory(err);
-    if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK)
-        status = complain(s, "read", err);
-    while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
-        const struct store_row r = {.site = value(k, 0),
-                                    .figures = figures_at(k, 1),
-                                    .processes = value(k, 8),
-                                    .hosts = value(k, 9)};
-        status = row(arg, &r, err);
-    }
-    if (!status && step != SQLITE_DONE)
-        status = complain(s, "read", err);
-    sqlite3_finalize(k);
-    free(sql);
-    return status;
-}
-
-static char *do_held_sql(struct fleet_store *s, const struct fleet_selection *old,
-                         const struct fleet_selection *now, enum metric by)
-{
-    (void)s;
-    char *where[2] = {condition(old), condition(now)};
-    char *sql = NULL;
-    if (where[0] && where[1] &&
-        asprintf(
-            &sql,
-            "SELECT i.path, max(s.site) AS site, c.newer, sum(f.%s) AS value FROM"
-            " (SELECT p.id, 0 AS newer FROM process AS p%s UNION ALL"
-            " SELECT p.id, 1 FROM process AS p%s) AS c"
-            " CROSS JOIN figure AS f ON f.process = c.id CROSS JOIN stack AS s ON s.id = f.stack"
-            " CROSS JOIN site AS i ON i.id = s.site"
-            " GROUP BY i.path, c.newer, c.id ORDER BY i.path, c.newer, c.id",
-            columns[by], where[0], where[1]) < 0)
-        sql = NULL;
-    sqlite3_free(where[0]);
-    sqlite3_free(where[1]);
-    return sql;
-}
-
-static int do_held(struct fleet_store *s, const struct fleet_selection *old,
-                   const struct fleet_selection *now, enum metric by, store_held_fn *held,
-                   void *arg, struct error *err)
-{
-    char *sql = do_held_sql(s, old, now, by);
-    sqlite3_stmt *k = NULL;
-    int status = 0, step = SQLITE_DONE;
-    if (!sql)
-        return error_memory(err);
-    if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK)
-        status = complain(s, "read", err);
-    while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
-        const struct store_held h = {
-            .path = value(k, 0), .site = value(k, 1), .newer = value(k, 2), .value = value(k, 3)};
-        status = held(arg, &h, err);
-    }
-    if (!status && step != SQLITE_DONE)
-        status = complain(s, "read", err);
-    sqlite3_finalize(k);
-    free(sql);
-    return status;
-}
-
-static int do_totals(struct fleet_store *s, const struct fleet_selection *of,
-                     struct store_totals *t, struct error *err)
-{
-    char *where = condition(of);
-    char *sql =
-        where
-            ? sqlite3_mprintf("SELECT count(*), total(NOT p.complete), count(DISTINCT p.host),"
-                              " count(DISTINCT p.service), count(DISTINCT nullif(p.build_id, '')),"
-                              " sum(p.events), sum(p.lost_events), sum(p.requested_bytes), " SUMS(
-                                  "p") " FROM process AS p%s",
-                              where)
-            : NULL;
-    sqlite3_stmt *k = NULL;
-    int status = 0;
-    if (!sql)
-        status = error_memory(err);
-    else if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK ||
-             sqlite3_step(k) != SQLITE_ROW)
-        status = complain(s, "read", err);
-    else
-        *t = (struct store_totals){.processes = value(k, 0),
-                                   .incomplete = value(k, 1),
-                                   .hosts = value(k, 2),
-                                   .services = value(k, 3),
-                                   .builds = value(k, 4),
-                                   .events = value(k, 5),
-                                   .lost_events = value(k, 6),
-                                   .requested_bytes = value(k, 7),
-                                   .figures = figures_at(k, 8)};
-    sqlite3_finalize(k);
-    sqlite3_free(sql);
-    sqlite3_free(where);
-    return status;
-}
-
-static int do_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site,
-                     store_frame_fn *frame, void *arg, struct error *err)
-{
-    sqlite3_stmt *k = prepared(s, GET_FRAME, err);
-    int status = k ? 0 : -1;
-    *call_site = 0;
-    for (unsigned depth = 0; site && !status; depth++) {
-        number(k, 1, site);
-        const int step = sqlite3_step(k);
-        const char *json = step == SQLITE_ROW ? (const char *)sqlite3_column_text(k, 2) : NULL;
-        if (depth == STORE_DEEPEST || !json) {
-            status = error_set(err, ERROR_FORMAT,
-                               "%s is damaged: the frames of a call site are not there", s->where);
-        } else {
-            if (!depth && sqlite3_column_int64(k, 1) > 0)
-                *call_site = value(k, 1);
-            site = value(k, 0);
-            status = frame(arg, json, err);
-        }
-        sqlite3_reset(k);
-    }
-    return status;
 }
 
 static const struct store_engine engine = {
@@ -745,10 +522,10 @@ static const struct store_engine engine = {
     .frame = do_frame,
     .site = do_site,
     .figures = do_figures,
-    .totals = do_totals,
-    .sites = do_sites,
-    .sites_sql = do_sites_sql,
-    .held = do_held,
-    .held_sql = do_held_sql,
-    .frames = do_frames,
+    .totals = sqlite_totals,
+    .sites = sqlite_sites,
+    .sites_sql = sqlite_sites_sql,
+    .held = sqlite_held,
+    .held_sql = sqlite_held_sql,
+    .frames = sqlite_frames,
 };

@@ -1,0 +1,265 @@
+/* sqlite_read.c - the questions to the embedded store. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fleet/sqlite.h"
+#include "fleet/sums.h"
+
+/* " WHERE ..." about the process p; NULL without memory. To be given to sqlite3_free. */
+static char *condition(const struct fleet_selection *of)
+{
+    sqlite3_str *w = sqlite3_str_new(NULL);
+    sqlite3_str_appendall(w, " WHERE 1");
+    if (of->host)
+        sqlite3_str_appendf(w, " AND p.host = %Q", of->host);
+    if (of->service)
+        sqlite3_str_appendf(w, " AND p.service = %Q", of->service);
+    if (of->build_id)
+        sqlite3_str_appendf(w, " AND substr(p.build_id, 1, %d) = lower(%Q)",
+                            (int)strlen(of->build_id), of->build_id);
+    if (of->since_ns)
+        sqlite3_str_appendf(w, " AND p.start_ns >= %lld", (long long)of->since_ns);
+    if (of->until_ns)
+        sqlite3_str_appendf(w, " AND p.start_ns < %lld", (long long)of->until_ns);
+    for (size_t i = 0; i < of->label_count; i++)
+        sqlite3_str_appendf(w,
+                            " AND EXISTS(SELECT 1 FROM label WHERE process = p.id AND key = '%.*q'"
+                            " AND value = %Q)",
+                            (int)of->labels[i].key_bytes, of->labels[i].key, of->labels[i].value);
+    return sqlite3_str_finish(w);
+}
+
+#define SUMS(t)                                                                                    \
+    "sum(" t ".calls) AS calls, sum(" t ".allocated_bytes) AS allocated_bytes,"                    \
+    " sum(" t ".peak_bytes) AS peak_bytes, sum(" t ".peak_blocks) AS peak_blocks,"                 \
+    " sum(" t ".end_bytes) AS end_bytes, sum(" t ".end_blocks) AS end_blocks,"                     \
+    " sum(" t ".temporary) AS temporary"
+
+static const char *const columns[METRICS] = {"peak_bytes", "end_bytes", "allocated_bytes",
+                                             "temporary", "calls"};
+
+/* CROSS JOIN is SQLite's word for "in this order": from the processes selected to their figures. */
+char *sqlite_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
+{
+    (void)s;
+    char *where = condition(of);
+    char *sql = NULL;
+    const char *column = columns[by];
+    if (where &&
+        asprintf(
+            &sql,
+            "SELECT s.site, " SUMS(
+                "f") ", count(DISTINCT CASE WHEN f.%s > 0 THEN p.id END)"
+                     " AS processes, count(DISTINCT CASE WHEN f.%s > 0 THEN p.host END) AS hosts"
+                     " FROM process AS p CROSS JOIN figure AS f ON f.process = p.id CROSS JOIN "
+                     "stack AS s ON "
+                     "s.id ="
+                     " f.stack%s GROUP BY s.site ORDER BY sum(f.%s) DESC, peak_bytes DESC,"
+                     " allocated_bytes DESC, calls DESC, s.site",
+            column, column, where, column) < 0)
+        sql = NULL;
+    sqlite3_free(where);
+    return sql;
+}
+
+static struct figures figures_at(sqlite3_stmt *k, int column)
+{
+    return (struct figures){.calls = sqlite_value(k, column),
+                            .allocated_bytes = sqlite_value(k, column + 1),
+                            .peak_bytes = sqlite_value(k, column + 2),
+                            .peak_blocks = sqlite_value(k, column + 3),
+                            .end_bytes = sqlite_value(k, column + 4),
+                            .end_blocks = sqlite_value(k, column + 5),
+                            .temporary = sqlite_value(k, column + 6)};
+}
+
+static int site_of(void *arg, uint64_t stack, uint64_t *site, struct error *err)
+{
+    struct fleet_store *s = arg;
+    sqlite3_stmt *k = sqlite_prepared(s, GET_SITE, err);
+    if (!k)
+        return -1;
+    sqlite_number(k, 1, stack);
+    const int step = sqlite3_step(k);
+    *site = step == SQLITE_ROW ? sqlite_value(k, 0) : 0;
+    const int status =
+        step == SQLITE_ROW ? 0
+        : step == SQLITE_DONE
+            ? error_set(err, ERROR_FORMAT, "%s is damaged: a stack is not there", s->where)
+            : sqlite_complain(s, "read", err);
+    sqlite3_reset(k);
+    return status;
+}
+
+/* The processes selected, those of a host together. */
+static char *processes_sql(const struct fleet_selection *of)
+{
+    char *where = condition(of), *sql = NULL;
+    if (where &&
+        asprintf(&sql, "SELECT p.id, p.host FROM process AS p%s ORDER BY p.host, p.id", where) < 0)
+        sql = NULL;
+    sqlite3_free(where);
+    return sql;
+}
+
+/* The figures of one process. */
+static int add_process(struct fleet_store *s, struct sums *sums, int64_t process, uint64_t host,
+                       struct error *err)
+{
+    sqlite3_stmt *k = sqlite_prepared(s, GET_FIGURES, err);
+    int status = k ? 0 : -1, step = SQLITE_DONE;
+    if (status)
+        return -1;
+    sqlite3_bind_int64(k, 1, process);
+    while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
+        const struct figures f = figures_at(k, 1);
+        status =
+            sums_add(sums, (uint64_t)process + 1, host, sqlite_value(k, 0), &f, site_of, s, err);
+    }
+    if (!status && step != SQLITE_DONE)
+        status = sqlite_complain(s, "read", err);
+    sqlite3_reset(k);
+    return status;
+}
+
+/* The answer to sqlite_sites_sql, without sorting all rows. */
+int sqlite_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                 store_row_fn *row, void *arg, struct error *err)
+{
+    char *sql = processes_sql(of), *last = NULL;
+    struct sums sums = {.by = by};
+    sqlite3_stmt *k = NULL;
+    int status = 0, step = SQLITE_DONE;
+    uint64_t host = 0;
+    if (!sql)
+        return error_memory(err);
+    if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK)
+        status = sqlite_complain(s, "read", err);
+    /* while this statement is at work, all others see the store as it is now */
+    while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(k, 1);
+        if (!last || !name || strcmp(last, name)) {
+            host++;
+            free(last);
+            last = strdup(name ? name : "");
+            status = last ? 0 : error_memory(err);
+        }
+        if (!status)
+            status = add_process(s, &sums, sqlite3_column_int64(k, 0), host, err);
+    }
+    if (!status && step != SQLITE_DONE)
+        status = sqlite_complain(s, "read", err);
+    sqlite3_finalize(k);
+    if (!status)
+        status = sums_rows(&sums, row, arg, err);
+    sums_release(&sums);
+    free(last);
+    free(sql);
+    return status;
+}
+
+char *sqlite_held_sql(struct fleet_store *s, const struct fleet_selection *old,
+                      const struct fleet_selection *now, enum metric by)
+{
+    (void)s;
+    char *where[2] = {condition(old), condition(now)};
+    char *sql = NULL;
+    if (where[0] && where[1] &&
+        asprintf(
+            &sql,
+            "SELECT i.path, max(s.site) AS site, c.newer, sum(f.%s) AS value FROM"
+            " (SELECT p.id, 0 AS newer FROM process AS p%s UNION ALL"
+            " SELECT p.id, 1 FROM process AS p%s) AS c"
+            " CROSS JOIN figure AS f ON f.process = c.id CROSS JOIN stack AS s ON s.id = f.stack"
+            " CROSS JOIN site AS i ON i.id = s.site"
+            " GROUP BY i.path, c.newer, c.id ORDER BY i.path, c.newer, c.id",
+            columns[by], where[0], where[1]) < 0)
+        sql = NULL;
+    sqlite3_free(where[0]);
+    sqlite3_free(where[1]);
+    return sql;
+}
+
+int sqlite_held(struct fleet_store *s, const struct fleet_selection *old,
+                const struct fleet_selection *now, enum metric by, store_held_fn *held, void *arg,
+                struct error *err)
+{
+    char *sql = sqlite_held_sql(s, old, now, by);
+    sqlite3_stmt *k = NULL;
+    int status = 0, step = SQLITE_DONE;
+    if (!sql)
+        return error_memory(err);
+    if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK)
+        status = sqlite_complain(s, "read", err);
+    while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
+        const struct store_held h = {.path = sqlite_value(k, 0),
+                                     .site = sqlite_value(k, 1),
+                                     .newer = sqlite_value(k, 2),
+                                     .value = sqlite_value(k, 3)};
+        status = held(arg, &h, err);
+    }
+    if (!status && step != SQLITE_DONE)
+        status = sqlite_complain(s, "read", err);
+    sqlite3_finalize(k);
+    free(sql);
+    return status;
+}
+
+int sqlite_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
+                  struct error *err)
+{
+    char *where = condition(of);
+    char *sql =
+        where
+            ? sqlite3_mprintf("SELECT count(*), total(NOT p.complete), count(DISTINCT p.host),"
+                              " count(DISTINCT p.service), count(DISTINCT nullif(p.build_id, '')),"
+                              " sum(p.events), sum(p.lost_events), sum(p.requested_bytes), " SUMS(
+                                  "p") " FROM process AS p%s",
+                              where)
+            : NULL;
+    sqlite3_stmt *k = NULL;
+    int status = 0;
+    if (!sql)
+        status = error_memory(err);
+    else if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK ||
+             sqlite3_step(k) != SQLITE_ROW)
+        status = sqlite_complain(s, "read", err);
+    else
+        *t = (struct store_totals){.processes = sqlite_value(k, 0),
+                                   .incomplete = sqlite_value(k, 1),
+                                   .hosts = sqlite_value(k, 2),
+                                   .services = sqlite_value(k, 3),
+                                   .builds = sqlite_value(k, 4),
+                                   .events = sqlite_value(k, 5),
+                                   .lost_events = sqlite_value(k, 6),
+                                   .requested_bytes = sqlite_value(k, 7),
+                                   .figures = figures_at(k, 8)};
+    sqlite3_finalize(k);
+    sqlite3_free(sql);
+    sqlite3_free(where);
+    return status;
+}
+
+int sqlite_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site, store_frame_fn *frame,
+                  void *arg, struct error *err)
+{
+    sqlite3_stmt *k = sqlite_prepared(s, GET_FRAME, err);
+    int status = k ? 0 : -1;
+    *call_site = 0;
+    for (unsigned depth = 0; site && !status; depth++) {
+        sqlite_number(k, 1, site);
+        const int step = sqlite3_step(k);
+        const char *json = step == SQLITE_ROW ? (const char *)sqlite3_column_text(k, 2) : NULL;
+        if (depth == STORE_DEEPEST || !json) {
+            status = error_set(err, ERROR_FORMAT,
+                               "%s is damaged: the frames of a call site are not there", s->where);
+        } else {
+            if (!depth && sqlite3_column_int64(k, 1) > 0)
+                *call_site = sqlite_value(k, 1);
+            site = sqlite_value(k, 0);
+            status = frame(arg, json, err);
+        }
+        sqlite3_reset(k);
+    }
+    return status;
+}

@@ -1,0 +1,108 @@
+/* sums.c - see sums.h. */
+#include "fleet/sums.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "fleet/hash.h"
+
+#define ROOM_FIRST 1024u
+
+static struct sums_stack *place(struct sums_stack *table, size_t room, uint64_t id)
+{
+    size_t at = hash_mix(9, id) & (room - 1);
+    while (table[at].site && table[at].id != id)
+        at = (at + 1) & (room - 1);
+    return &table[at];
+}
+
+/* Twice the room. */
+static int grow(struct sums_stack **table, size_t *room, struct error *err)
+{
+    const size_t wider = *room ? *room * 2 : ROOM_FIRST;
+    struct sums_stack *more = calloc(wider, sizeof *more);
+    if (!more)
+        return error_memory(err);
+    for (size_t i = 0; i < *room; i++)
+        if ((*table)[i].site)
+            *place(more, wider, (*table)[i].id) = (*table)[i];
+    free(*table);
+    *table = more;
+    *room = wider;
+    return 0;
+}
+
+static int number_of_site(struct sums *s, uint64_t site, size_t *number, struct error *err)
+{
+    if (s->number_count * 2 >= s->number_room && grow(&s->site_numbers, &s->number_room, err))
+        return -1;
+    struct sums_stack *p = place(s->site_numbers, s->number_room, site);
+    if (!p->site) {
+        struct sums_site *fresh = ARRAY_ADD(s->sites, s->site_count, s->site_room);
+        if (!fresh)
+            return error_memory(err);
+        fresh->row.site = site;
+        *p = (struct sums_stack){site, s->site_count};
+        s->number_count++;
+    }
+    *number = p->site;
+    return 0;
+}
+
+int sums_add(struct sums *s, uint64_t process, uint64_t host, uint64_t stack,
+             const struct figures *f, sums_site_of *site_of, void *arg, struct error *err)
+{
+    if (s->stack_count * 2 >= s->stack_room && grow(&s->stacks, &s->stack_room, err))
+        return -1;
+    struct sums_stack *p = place(s->stacks, s->stack_room, stack);
+    if (!p->site) {
+        uint64_t site;
+        size_t number = 0;
+        if (site_of(arg, stack, &site, err) || number_of_site(s, site, &number, err))
+            return -1;
+        *p = (struct sums_stack){stack, number};
+        s->stack_count++;
+    }
+    struct sums_site *to = &s->sites[p->site - 1];
+    figures_join(&to->row.figures, f);
+    if (figures_metric(f, s->by)) {
+        to->row.processes += to->process != process;
+        to->row.hosts += to->host != host;
+        to->process = process;
+        to->host = host;
+    }
+    return 0;
+}
+
+static int descending(uint64_t a, uint64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
+
+static int in_order(const void *a, const void *b, void *arg)
+{
+    const enum metric by = *(const enum metric *)arg;
+    const struct store_row *x = &((const struct sums_site *)a)->row;
+    const struct store_row *y = &((const struct sums_site *)b)->row;
+    int order = descending(figures_metric(&x->figures, by), figures_metric(&y->figures, by));
+    order = order ? order : descending(x->figures.peak_bytes, y->figures.peak_bytes);
+    order = order ? order : descending(x->figures.allocated_bytes, y->figures.allocated_bytes);
+    order = order ? order : descending(x->figures.calls, y->figures.calls);
+    return order ? order
+                 : ((int64_t)x->site > (int64_t)y->site) - ((int64_t)x->site < (int64_t)y->site);
+}
+
+int sums_rows(struct sums *s, store_row_fn *row, void *arg, struct error *err)
+{
+    int status = 0;
+    if (s->site_count)
+        qsort_r(s->sites, s->site_count, sizeof *s->sites, in_order, &s->by);
+    for (size_t i = 0; i < s->site_count && !status; i++)
+        status = row(arg, &s->sites[i].row, err);
+    return status;
+}
+
+void sums_release(struct sums *s)
+{
+    free(s->sites);
+    free(s->stacks);
+    free(s->site_numbers);
+    *s = (struct sums){0};
+}

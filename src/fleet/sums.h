@@ -1,0 +1,40 @@
+/* sums.h - figures of many processes added up by call site. Private to fleet/.
+ *
+ * For an engine that hands out its rows one by one: SQL that groups them sorts them all first.
+ * Owns: the sums. Rows come process by process, and the processes of one host come together; then
+ * a process and a host count once for each site, whatever number of rows they have. One thread. */
+#ifndef MALLOW_FLEET_SUMS_H
+#define MALLOW_FLEET_SUMS_H
+
+#include "fleet/store.h"
+
+struct sums_site {
+    struct store_row row;
+    uint64_t process, host; /* the last ones that were counted; numbers from 1 */
+};
+
+struct sums_stack { /* open addressing; site 0: empty */
+    uint64_t id;
+    size_t site; /* number from 1 */
+};
+
+struct sums { /* all zero: empty */
+    enum metric by;
+    struct sums_site *sites;
+    size_t site_count, site_room;
+    struct sums_stack *stacks,
+        *site_numbers; /* a power of two each; keys of the second are sites */
+    size_t stack_count, stack_room, number_count, number_room;
+};
+
+/* Which site a stack reads as. 0, or -1 with *err. */
+typedef int sums_site_of(void *arg, uint64_t stack, uint64_t *site, struct error *err);
+
+/* Adds a row. process, host: numbers from 1. */
+int sums_add(struct sums *s, uint64_t process, uint64_t host, uint64_t stack,
+             const struct figures *f, sums_site_of *site_of, void *arg, struct error *err);
+/* Calls `row` for each site, in the order of store_sites. */
+int sums_rows(struct sums *s, store_row_fn *row, void *arg, struct error *err);
+void sums_release(struct sums *s);
+
+#endif
