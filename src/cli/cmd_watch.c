@@ -20,7 +20,8 @@
 #include "report/watch_view.h"
 #include "watch/run.h"
 
-#define TICK_NS 500000000ull
+#define TICK_NS  500000000ull
+#define FIRST_NS 60000000000ull /* the first report, without --every */
 
 struct watch_cli {
     struct option_texts pids;
@@ -208,6 +209,20 @@ static void caught(void *arg, const struct watch_caught *c)
         failed(w, &err);
 }
 
+/* Who looks at a terminal learns at once that something goes on, and where to see it. */
+static void joined(void *arg, const struct watch_process *p)
+{
+    const struct watching *w = arg;
+    char first[HUMAN_TEXT_BYTES];
+    if (p->is_program && !w->o->quiet && !w->o->json && isatty(STDERR_FILENO))
+        command_warn(w->command,
+                     "watching %s [%d]; the first report comes after %s, and 'mallow watch -p %d' "
+                     "in another terminal shows it live",
+                     watch_process_name(p), (int)p->pid,
+                     human_duration(first, w->o->every_ns ? w->o->every_ns : FIRST_NS),
+                     (int)p->pid);
+}
+
 static void say(void *arg, bool wrong, const char *line)
 {
     struct watching *w = arg;
@@ -221,7 +236,7 @@ static void tick(void *arg)
 {
     struct watching *w = arg;
     if (w->screen)
-        watch_screen_draw(w->screen);
+        watch_screen_tick(w->screen);
 }
 
 static void key(void *arg)
@@ -330,7 +345,7 @@ static int watch(struct watching *w, struct watch_options *options, struct watch
     if (live && !output_named(o->output))
         w->kept = open_memstream(&w->kept_text, &w->kept_bytes);
     if (live)
-        w->screen = watch_screen_begin(w->view, w->run, options, err);
+        w->screen = watch_screen_begin(w->view, w->run, options->order, err);
     if (live && !w->screen)
         return -1;
     return watch_run_loop(w->run, result, err);
@@ -413,6 +428,7 @@ static int run(const struct command *self, const void *parsed, char **operands, 
                                     .input = -1,
                                     .served = -1,
                                     .listener = {.arg = &w,
+                                                 .joined = joined,
                                                  .report = report,
                                                  .caught = caught,
                                                  .say = say,
@@ -450,7 +466,8 @@ const struct command command_watch = {
         "with an interval that holds the truth 95 times in 100.\n"
         "\n"
         "A program can be watched all the time, in production. On a terminal, -p shows a\n"
-        "live table. Signals to mallow: SIGHUP reports all live samples, SIGUSR1 marks\n"
+        "live table to work with; ? lists its keys. Signals to mallow: SIGHUP reports all live "
+        "samples, SIGUSR1 marks\n"
         "old blocks as known, SIGUSR2 reports the latest frees.\n",
     .options = specs,
     .defaults = &defaults,

@@ -1,135 +1,46 @@
 #include "cli/watch_screen.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "base/text.h"
-
-#define ENTER "\033[?1049h\033[?25l" /* the other screen, no cursor */
-#define LEAVE "\033[?25h\033[?1049l"
-
-enum view { VIEW_OLD, VIEW_ALL, VIEW_FREES, VIEW_HELP };
-
-struct watch_screen {
-    struct watch_view *view;
-    struct watch_run *run;
-    struct watch_options options;
-    enum view shown;
-    uint32_t process; /* index */
-    bool paused;
-    char said[160];
-    char *text; /* the text drawn */
-    size_t text_bytes;
-    FILE *out;
-};
-
-/* ---- the terminal ---- */
-
-static struct termios before;
-static volatile sig_atomic_t taken, changed;
-
-static void give_back(void)
-{
-    if (!taken)
-        return;
-    taken = 0;
-    ssize_t ignored = write(STDOUT_FILENO, LEAVE, sizeof LEAVE - 1);
-    (void)ignored;
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
-}
-
-static void take(void)
-{
-    struct termios raw = before;
-    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    raw.c_cc[VMIN] = 0;
-    raw.c_cc[VTIME] = 0;
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
-    ssize_t ignored = write(STDOUT_FILENO, ENTER, sizeof ENTER - 1);
-    (void)ignored;
-    taken = 1;
-}
-
-static void on_signal(int number);
-
-/* Neither of stopping and going on interrupts the other. */
-static void listen_to(int number)
-{
-    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&act.sa_mask);
-    sigaddset(&act.sa_mask, SIGTSTP);
-    sigaddset(&act.sa_mask, SIGCONT);
-    sigaction(number, &act, NULL);
-}
-
-/* Only what may be done in a handler: write, tcsetattr, sigaction, raise. */
-static void on_signal(int number)
-{
-    int kept = errno;
-    if (number == SIGWINCH) {
-        changed = 1;
-    } else if (number == SIGCONT) {
-        take();
-        changed = 1;
-    } else { /* SIGTSTP, or our own crash. A stop that could not be undone does not happen. */
-        struct sigaction standard = {.sa_handler = SIG_DFL};
-        sigset_t one;
-        give_back();
-        sigaction(number, &standard, NULL);
-        sigemptyset(&one);
-        sigaddset(&one, number);
-        sigprocmask(SIG_UNBLOCK, &one, NULL);
-        raise(number);
-        sigprocmask(SIG_BLOCK, &one, NULL);
-        listen_to(number);
-        take();
-        changed = 1;
-    }
-    errno = kept;
-}
+#include "cli/watch_screen_impl.h"
+#include "cli/watch_terminal.h"
 
 struct watch_screen *watch_screen_begin(struct watch_view *view, struct watch_run *run,
-                                        const struct watch_options *options, struct error *err)
+                                        enum watch_order order, struct error *err)
 {
-    static bool registered;
     struct watch_screen *s = calloc(1, sizeof *s);
-    if (s)
+    if (s) {
         s->out = open_memstream(&s->text, &s->text_bytes);
-    if (!s || !s->out) {
-        free(s);
+        s->memory = list_memory_new();
+    }
+    if (!s || !s->out || !s->memory) {
+        watch_screen_end(s);
         error_memory(err);
         return NULL;
     }
     s->view = view;
     s->run = run;
-    s->options = *options;
-    if (tcgetattr(STDIN_FILENO, &before)) {
-        error_system(err, "cannot use the terminal");
+    s->kind = WATCH_OLD;
+    s->order = order;
+    if (terminal_take(err)) {
         watch_screen_end(s);
         return NULL;
     }
-    if (!registered)
-        registered = !atexit(give_back);
-    for (const int *n =
-             (const int[]){SIGTSTP, SIGCONT, SIGWINCH, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, 0};
-         *n; n++)
-        listen_to(*n);
-    take();
     return s;
 }
 
 void watch_screen_end(struct watch_screen *s)
 {
-    give_back();
+    terminal_give_back();
     if (!s)
         return;
-    fclose(s->out);
+    list_memory_free(s->memory);
+    if (s->out)
+        fclose(s->out);
     free(s->text);
     free(s);
 }
@@ -139,218 +50,324 @@ void watch_screen_say(struct watch_screen *s, const char *line)
     snprintf(s->said, sizeof s->said, "%s", line);
 }
 
-/* ---- its content ---- */
+/* ---- processes ---- */
 
-static struct watch_process *current(struct watch_screen *s)
+struct watch_process *screen_process(struct watch_screen *s)
 {
-    uint32_t n = watch_run_count(s->run);
+    const uint32_t n = watch_run_count(s->run);
     if (!n)
         return NULL;
     if (s->process >= n)
         s->process = n - 1;
-    return watch_run_process(s->run, s->process);
+    return watch_run_process(s->run, s->apart || n == 1 ? s->process : 0);
 }
 
-static void head(struct watch_screen *s, const struct watch_process *p, unsigned columns)
+uint64_t screen_rss(const struct watch_process *p)
 {
-    char up[HUMAN_TEXT_BYTES], now[HUMAN_TEXT_BYTES], peak[HUMAN_TEXT_BYTES],
-        period[HUMAN_TEXT_BYTES], dropped[64] = "";
-    struct page page = {.out = s->out, .columns = columns, .unicode = true};
-    struct buffer line = {0};
-    uint64_t n = watch_dropped(p);
-    human_duration(up, p->time_ns > p->start_ns ? p->time_ns - p->start_ns : 0);
-    human_size(now, estimate_whole(process_footprint(p)));
-    human_size(peak, estimate_whole(p->high_water_bytes));
-    human_size(period, watch_period(p, true));
-    if (n)
-        snprintf(dropped, sizeof dropped, ", %llu samples dropped", (unsigned long long)n);
-    buffer_printf(&line, "%s [%d]  %sup %s  heap about %s, peak %s  one sample in %s%s",
-                  watch_process_name(p), (int)p->pid, s->paused ? "PAUSED  " : "", up, now, peak,
-                  period, dropped);
-    fputs("\033[1m", s->out);
-    page_line(&page, &line);
-    fputs("\033[0m", s->out);
-    buffer_release(&line);
+    char text[128];
+    if (!p->who.pid || p->life != WATCH_RUNNING)
+        return 0;
+    const int fd = proc_open_memory(p->who.pid, "statm");
+    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *resident = strchr(text, ' ');
+    const uint64_t pages = resident ? strtoull(resident, NULL, 10) : 0;
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static const char *signed_size(char out[HUMAN_TEXT_BYTES + 1], double bytes)
+static void forget_graph(struct watch_screen *s)
 {
-    if (bytes < 1 && bytes > -1)
-        return strcpy(out, ".");
-    out[0] = bytes < 0 ? '-' : '+';
-    human_size(out + 1, estimate_whole(bytes < 0 ? -bytes : bytes));
-    return out;
+    s->moments = 0;
+    memset(s->live, 0, sizeof s->live);
+    memset(s->rss, 0, sizeof s->rss);
 }
 
-static void row(struct watch_screen *s, const struct watch_rows *rows, const struct watch_row *r,
-                unsigned columns)
+/* The figures of this moment, of the processes that are shown. */
+static void look(struct watch_screen *s)
 {
-    const struct watch_site *site = &r->site;
-    struct page page = {.out = s->out, .columns = columns, .unicode = true};
-    struct buffer b = {0};
-    char text[HUMAN_TEXT_BYTES + 1];
-    page_right(&b, human_size(text, estimate_whole(site->chosen.bytes)), 10);
-    page_right(&b, signed_size(text, site->growth_bytes), 11);
-    page_right(&b, human_count(text, estimate_whole(site->chosen.blocks)), 11);
-    page_right(&b, human_duration(text, site->oldest_ns), 9);
-    buffer_append_text(&b, "  ");
-    if (r->first < r->count)
-        page_frame(&page, &b, names_frame(rows->names, r->frames[r->first]),
-                   columns > 60 ? (columns - 43) * 2 / 3 : 24);
-    if (r->first + 1 < r->count) {
-        buffer_append_text(&b, " < ");
-        page_frame(&page, &b, names_frame(rows->names, r->frames[r->first + 1]), 0);
+    const struct watch_process *one = screen_process(s);
+    double live = 0;
+    uint64_t rss = 0;
+    for (uint32_t i = 0; i < watch_run_count(s->run); i++) {
+        const struct watch_process *p = watch_run_process(s->run, i);
+        if ((s->apart && p != one) || p->life != WATCH_RUNNING)
+            continue;
+        live += process_footprint(p);
+        rss += screen_rss(p);
     }
-    page_line(&page, &b);
-    buffer_release(&b);
-}
-
-static void table(struct watch_screen *s, struct watch_process *p, unsigned lines, unsigned columns)
-{
-    struct watch_report r;
-    struct watch_rows rows;
-    struct error err = {0};
-    char age[HUMAN_TEXT_BYTES], total[HUMAN_TEXT_BYTES];
-    enum watch_kind kind = s->shown == VIEW_OLD ? WATCH_OLD : WATCH_ALL;
-    if (watch_run_report(s->run, p, kind,
-                         kind == WATCH_OLD ? REPORTED_SCREEN_OLD : REPORTED_SCREEN_ALL, &r, &err) ||
-        watch_view_rows(s->view, &r, &rows, &err)) {
-        text_printf(s->out, "%s\n", err.text);
-        watch_report_free(&r);
+    if (!one)
         return;
-    }
-    head(s, p, columns);
-    human_size(total, estimate_whole(rows.total.bytes));
-    if (kind == WATCH_OLD)
-        text_printf(s->out, "%s in blocks older than %s%s, %zu call sites\n", total,
-                    human_duration(age, r.older_than_ns),
-                    !r.automatic       ? ""
-                    : r.choice.most_ns ? " (by the program's lifetimes)"
-                                       : " (until its lifetimes are known)",
-                    rows.count);
-    else
-        text_printf(s->out, "%s live, %zu call sites\n", total, rows.count);
-    text_printf(s->out, "\033[7m%10s%11s%11s%9s  %-*s\033[0m\n", "BYTES", "GROWTH", "BLOCKS",
-                "OLDEST", columns > 43 ? (int)columns - 43 : 0, "CALL SITE");
-    for (size_t i = 0; i < rows.count && i + 4 < lines; i++)
-        row(s, &rows, &rows.items[i], columns);
-    watch_rows_free(&rows);
-    watch_report_free(&r);
+    s->live[s->moments % SCREEN_MOMENTS] = estimate_whole(live);
+    s->rss[s->moments % SCREEN_MOMENTS] = rss;
+    s->moments++;
+    list_memory_advance(s->memory);
 }
 
-static void frees(struct watch_screen *s, struct watch_process *p, unsigned columns)
+/* ---- drawing ---- */
+
+static const char table_foot[] =
+    "Enter stack  / filter  <> sort  o old  a all  t together  P list  ? help  q quit";
+
+static void put_foot(const struct watch_screen *s, struct buffer *b)
 {
-    struct watch_report r;
-    struct error err = {0};
-    if (watch_run_report(s->run, p, WATCH_FREES, REPORTED_SCREEN_ALL, &r, &err)) {
-        text_printf(s->out, "%s\n", err.text);
-    } else {
-        head(s, p, columns);
-        watch_view_retarget(s->view, s->out, columns);
-        if (watch_view_report(s->view, &r, false, &err))
-            text_printf(s->out, "%s\n", err.text);
-    }
-    watch_report_free(&r);
+    static const char *const feet[] = {
+        [SCREEN_TABLE] = table_foot,
+        [SCREEN_SITE] = "Up Down scroll  Esc back  ? help",
+        [SCREEN_PROCESSES] = "Enter show  t together  Esc back  ? help",
+        [SCREEN_FREES] = "Up Down scroll  Tab process  Esc back  ? help",
+        [SCREEN_HELP] = "Esc back"};
+    const int width = (int)s->columns - 1;
+    struct buffer foot = {0};
+    if (s->typing)
+        buffer_printf(&foot, "filter: %s_", s->filter);
+    else
+        buffer_append_text(&foot, *s->said ? s->said : feet[s->shown]);
+    text_append_printf(b, "%.*s\033[K", width, buffer_text(&foot));
+    buffer_release(&foot);
 }
-
-static const char help_text[] = "o  blocks that are old          a  all that are live\n"
-                                "k  mark the old ones as known   f  the latest frees\n"
-                                "b  order by bytes               g  order by growth\n"
-                                "t  order by age                 s  order by bytes x seconds held\n"
-                                "Tab  the next process           Space  stop and start sampling\n"
-                                "r  a report of old blocks, where reports go\n"
-                                "q  end the watch (the program goes on)\n";
 
 /* Lines of the text, each cleared to its end, up to the height of the screen. */
-static void flush_screen(struct watch_screen *s, unsigned lines, unsigned columns)
+static void flush_screen(struct watch_screen *s)
 {
     fflush(s->out);
     struct buffer b = {0};
-    buffer_append_text(&b, "\033[H");
+    const bool scrolls = s->shown == SCREEN_SITE || s->shown == SCREEN_FREES;
     const char *at = s->text, *end_of = s->text + s->text_bytes;
-    for (unsigned i = 0; i + 1 < lines; i++) {
+    size_t lines = 0, skip = 0;
+    for (const char *p = at; p < end_of; p++)
+        lines += *p == '\n';
+    if (scrolls) {
+        const size_t most = lines + 1 > s->lines ? lines + 1 - s->lines : 0;
+        s->scroll = s->scroll < most ? s->scroll : most;
+        skip = s->scroll;
+    }
+    buffer_append_text(&b, "\033[H");
+    for (unsigned i = 0; i + 1 < s->lines + skip; i++) {
         const char *next = at < end_of ? memchr(at, '\n', (size_t)(end_of - at)) : NULL;
-        if (at < end_of)
-            buffer_append(&b, at, (size_t)((next ? next : end_of) - at));
-        buffer_append_text(&b, "\033[K\r\n");
+        if (i >= skip) {
+            if (at < end_of)
+                buffer_append(&b, at, (size_t)((next ? next : end_of) - at));
+            buffer_append_text(&b, "\033[K\r\n");
+        }
         at = next ? next + 1 : end_of;
     }
-    const char *foot = *s->said ? s->said
-                                : "o old  a all  k known  f frees  b g t s order  Tab process  "
-                                  "Space pause  ? help  q quit";
-    text_append_printf(&b, "%.*s\033[K", (int)columns - 1, foot);
-    const char *bytes = buffer_text(&b);
-    for (size_t n = b.size_bytes; n;) {
-        ssize_t w = write(STDOUT_FILENO, bytes, n);
-        if (w < 0 && errno != EINTR)
-            break;
-        bytes += w > 0 ? w : 0;
-        n -= w > 0 ? (size_t)w : 0;
-    }
+    put_foot(s, &b);
+    terminal_write(buffer_text(&b), b.size_bytes);
     buffer_release(&b);
 }
 
-void watch_screen_draw(struct watch_screen *s)
+static void draw(struct watch_screen *s)
 {
-    struct winsize size;
-    unsigned lines = 24, columns = 80;
-    if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_row > 4 && size.ws_col > 20) {
-        lines = size.ws_row;
-        columns = size.ws_col;
+    if (terminal_lost()) {
+        terminal_give_back();
+        watch_run_command(s->run, WATCH_STOP);
     }
-    if (!taken)
+    if (!terminal_taken())
         return;
-    changed = 0;
+    terminal_size(&s->lines, &s->columns);
     rewind(s->out);
-    struct watch_process *p = current(s);
-    if (s->shown == VIEW_HELP)
-        fputs(help_text, s->out);
-    else if (!p)
-        fputs("waiting for the first sampled allocation\n", s->out);
-    else if (s->shown == VIEW_FREES)
-        frees(s, p, columns);
-    else
-        table(s, p, lines, columns);
-    flush_screen(s, lines, columns);
+    screen_content(s);
+    flush_screen(s);
+}
+
+void watch_screen_tick(struct watch_screen *s)
+{
+    look(s);
+    draw(s);
 }
 
 /* ---- keys ---- */
 
-static void press(struct watch_screen *s, char key)
+static void show(struct watch_screen *s, enum screen_view view)
 {
-    s->said[0] = 0;
+    s->shown = view;
+    s->scroll = 0;
+    s->move = 0;
+}
+
+/* Down by so many lines or rows. */
+static void go(struct watch_screen *s, long by)
+{
+    if (s->shown == SCREEN_TABLE || s->shown == SCREEN_PROCESSES)
+        s->move += by;
+    else if (by < 0)
+        s->scroll = s->scroll > (size_t)-by ? s->scroll - (size_t)-by : 0;
+    else
+        s->scroll += (size_t)by;
+}
+
+static void sort_by(struct watch_screen *s, int step)
+{
+    s->order = screen_next_order(s->order, step);
+    watch_view_order(s->view, s->run, s->order);
+    s->key = s->at = s->top = 0;
+}
+
+static void next_process(struct watch_screen *s, uint32_t step)
+{
+    const uint32_t n = watch_run_count(s->run);
+    s->process = n && s->apart ? (s->process + step) % n : 0;
+    s->apart = n > 1;
+    s->key = s->at = s->top = 0;
+    forget_graph(s);
+}
+
+static void together(struct watch_screen *s)
+{
+    s->apart = !s->apart && watch_run_count(s->run) > 1;
+    s->key = s->at = s->top = 0;
+    forget_graph(s);
+    if (s->shown == SCREEN_PROCESSES)
+        show(s, SCREEN_TABLE);
+}
+
+/* Whether the key was part of a filter. */
+static bool type(struct watch_screen *s, int key)
+{
+    size_t n = strlen(s->filter);
+    if (!s->typing)
+        return false;
+    if (key == KEY_ENTER || key == KEY_ESCAPE) {
+        s->typing = false;
+        if (key == KEY_ESCAPE)
+            s->filter[0] = 0;
+    } else if (key == KEY_ERASE) {
+        while (n && (s->filter[n - 1] & 0xc0) == 0x80)
+            n--;
+        s->filter[n ? n - 1 : 0] = 0;
+    } else if (key >= ' ' && key < 256 && n + 1 < sizeof s->filter) {
+        s->filter[n] = (char)key;
+        s->filter[n + 1] = 0;
+    } else if (key > 256) {
+        s->typing = false; /* an arrow: the filter stands */
+        return false;
+    }
+    s->at = s->top = 0;
+    return true;
+}
+
+static void back(struct watch_screen *s)
+{
+    if (s->shown == SCREEN_TABLE)
+        s->filter[0] = 0;
+    show(s, SCREEN_TABLE);
+}
+
+static void enter(struct watch_screen *s)
+{
+    if (s->move) /* a row that was not drawn yet */
+        draw(s);
+    if (s->shown == SCREEN_PROCESSES) {
+        s->apart = watch_run_count(s->run) > 1;
+        s->key = s->at = s->top = 0;
+        forget_graph(s);
+        show(s, SCREEN_TABLE);
+    } else if (s->shown == SCREEN_TABLE && s->drawn) {
+        s->key = s->drawn;
+        show(s, SCREEN_SITE);
+    }
+}
+
+/* Keys that move; whether it was one. */
+static bool move(struct watch_screen *s, int key)
+{
+    const long page = s->lines > 7 ? (long)s->lines - 7 : 1, all = 1l << 30;
     switch (key) {
-    case 'o': s->shown = VIEW_OLD; break;
-    case 'a': s->shown = VIEW_ALL; break;
-    case 'f': s->shown = VIEW_FREES; break;
-    case 'h':
-    case '?': s->shown = s->shown == VIEW_HELP ? VIEW_OLD : VIEW_HELP; break;
-    case 'k':
+    case KEY_UP:
+    case 'k': go(s, -1); break;
+    case KEY_DOWN:
+    case 'j': go(s, 1); break;
+    case KEY_PAGE_UP:
+    case 'b':
+    case 2: go(s, -page); break;
+    case KEY_PAGE_DOWN:
+    case ' ':
+    case 6: go(s, page); break;
+    case 'u':
+    case 21: go(s, -(page + 1) / 2); break;
+    case 'd':
+    case 4: go(s, (page + 1) / 2); break;
+    case KEY_HOME:
+    case 'g': go(s, -all); break;
+    case KEY_END:
+    case 'G': go(s, all); break;
+    default: return false;
+    }
+    return true;
+}
+
+static void command(struct watch_screen *s, int key)
+{
+    switch (key) {
+    case 'm':
         watch_run_command(s->run, WATCH_MARK_KNOWN);
         watch_screen_say(s, "old blocks are known now and no longer reported");
         break;
-    case 'r': watch_run_command(s->run, WATCH_TELL_OLD); break;
-    case ' ':
+    case 'r':
+        watch_run_command(s->run, WATCH_TELL_OLD);
+        watch_screen_say(s, "reported");
+        break;
+    case 'p':
         watch_run_command(s->run, WATCH_TOGGLE);
         s->paused = !s->paused;
         break;
-    case '\t':
-        s->process = watch_run_count(s->run) ? (s->process + 1) % watch_run_count(s->run) : 0;
-        break;
-    case 'b': watch_view_order(s->view, s->run, WATCH_BY_BYTES); break;
-    case 'g': watch_view_order(s->view, s->run, WATCH_BY_GROWTH); break;
-    case 't': watch_view_order(s->view, s->run, WATCH_BY_AGE); break;
-    case 's': watch_view_order(s->view, s->run, WATCH_BY_TIME); break;
-    case 'q': watch_run_command(s->run, WATCH_STOP); break;
+    case 'q':
+        if (s->shown != SCREEN_TABLE) {
+            show(s, SCREEN_TABLE);
+            break;
+        }
+        /* fall through */
+    case KEY_F10: watch_run_command(s->run, WATCH_STOP); break;
     default: break;
+    }
+}
+
+static void press(struct watch_screen *s, int key)
+{
+    s->said[0] = 0;
+    if (type(s, key) || move(s, key))
+        return;
+    switch (key) {
+    case KEY_ENTER:
+    case KEY_RIGHT: enter(s); break;
+    case KEY_ESCAPE:
+    case KEY_LEFT:
+    case KEY_ERASE: back(s); break;
+    case '/':
+    case '\\':
+    case KEY_F3:
+    case KEY_F4:
+        show(s, SCREEN_TABLE);
+        s->typing = true;
+        break;
+    case '<': sort_by(s, -1); break;
+    case '>':
+    case KEY_F6: sort_by(s, 1); break;
+    case 'o':
+    case 'a':
+        s->kind = key == 'o' ? WATCH_OLD : WATCH_ALL;
+        show(s, SCREEN_TABLE);
+        break;
+    case 'f': show(s, SCREEN_FREES); break;
+    case 'P': show(s, SCREEN_PROCESSES); break;
+    case 't':
+    case KEY_F5: together(s); break;
+    case KEY_TAB: next_process(s, 1); break;
+    case KEY_BACK_TAB: next_process(s, watch_run_count(s->run) - 1); break;
+    case 'h':
+    case '?':
+    case KEY_F1: show(s, s->shown == SCREEN_HELP ? SCREEN_TABLE : SCREEN_HELP); break;
+    default: command(s, key); break;
     }
 }
 
 void watch_screen_keys(struct watch_screen *s)
 {
-    char keys[64];
-    ssize_t n = read(STDIN_FILENO, keys, sizeof keys);
-    for (ssize_t i = 0; i < n; i++)
+    int keys[64];
+    const size_t n = terminal_keys(keys, sizeof keys / sizeof *keys);
+    for (size_t i = 0; i < n; i++)
         press(s, keys[i]);
-    watch_screen_draw(s);
+    draw(s);
 }

@@ -84,6 +84,7 @@ struct watch_process {
     uint32_t torn; /* records whose writer never finished */
 
     struct lifetimes lifetimes;
+    struct age_choice old;            /* the age from which blocks are old, as it was chosen last */
     uint64_t next_free, missed_frees; /* read so far; overwritten before they were read */
     uint64_t next_error, missed_errors;
     uint64_t known_before_ns; /* blocks that are older than this are not reported */

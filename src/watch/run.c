@@ -124,11 +124,17 @@ static int collect_frees(struct watch_process *p, struct watch_report *out, stru
     return 0;
 }
 
-static uint64_t old_age(const struct watch_run *r, const struct watch_process *p,
+/* A limit that followed every free would jump by half, up and down, while few were seen: it moves
+ * when it is wrong by a factor of two. */
+static uint64_t old_age(const struct watch_run *r, struct watch_process *p,
                         struct watch_report *out)
 {
+    const struct age_choice now = age_choose(&p->lifetimes);
+    if (!p->old.most_ns || now.age_ns / 2 >= p->old.age_ns || now.age_ns <= p->old.age_ns / 2)
+        p->old = now;
     out->automatic = !r->o.old_ns;
-    out->choice = age_choose(&p->lifetimes);
+    out->choice = p->old;
+    out->choice.lifetimes = now.lifetimes;
     return r->o.old_ns ? r->o.old_ns : out->choice.age_ns;
 }
 

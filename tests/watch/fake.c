@@ -5,6 +5,7 @@
  *     free COUNT KIND LIFETIME_MS TID            releases the latest live ones (KIND 0 free, 1
  * realloc) error KIND OFFSET                          a memory error (enum mlw_watch_error_kind)
  *     torn                                       leaves a sample half written
+ *     name NAME                                  the program's, before a reader looks
  *     state STATE STATUS                         enum mlw_watch_state
  *     period BYTES | dropped COUNT | show        show: "PERIOD ENABLED GUARD ON_ERROR READER"
  *
@@ -58,6 +59,19 @@ static void (*const stacks[SITES][4])(void) = {
     {caches_here, serves_requests, runs_the_server},
     {xmalloc, leaks_here, runs_the_server},
     {frees_here, serves_requests, runs_the_server},
+    /* many, for a table that is longer than its screen */
+    {xmalloc, caches_here, serves_requests},
+    {xmalloc, caches_here, runs_the_server},
+    {xmalloc, frees_here, serves_requests},
+    {xmalloc, frees_here, runs_the_server},
+    {leaks_here, caches_here, serves_requests},
+    {leaks_here, caches_here, runs_the_server},
+    {leaks_here, frees_here, serves_requests},
+    {leaks_here, frees_here, runs_the_server},
+    {caches_here, frees_here, serves_requests},
+    {caches_here, frees_here, runs_the_server},
+    {frees_here, caches_here, serves_requests},
+    {frees_here, caches_here, runs_the_server},
 };
 
 static uint64_t frame(void (*f)(void)) { return ((uint64_t)(uintptr_t)f + 4) | 1ull << 48; }
@@ -133,7 +147,7 @@ static void make(const char *path, const char *spoil)
     ssize_t n = readlink("/proc/self/exe", head->exe, sizeof head->exe - 1);
     head->exe[n > 0 ? n : 0] = 0;
     memcpy(head->command, "fake\0argument", 14);
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < SITES; i++) {
         site(i)->stack = stack_of(i);
         site(i)->hash = i + 1;
         site(i)->version = 2;
@@ -268,6 +282,9 @@ static void obey(const char *line)
         head->settings.period = size;
     else if (sscanf(line, "dropped %llu", &size) == 1)
         head->counters.dropped_full = size;
+    else if (!strncmp(line, "name ", 5))
+        snprintf(head->command, sizeof head->command, "%.*s", (int)strcspn(line + 5, "\n"),
+                 line + 5);
     else if (!strncmp(line, "torn", 4)) {
         alloc(1, 100, 1000, 0, 0, 1);
         sample(live - 1)->version |= 1;

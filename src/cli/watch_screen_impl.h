@@ -1,0 +1,47 @@
+/* watch_screen_impl.h - what the files of the live view share. Not for others. */
+#ifndef MALLOW_CLI_WATCH_SCREEN_IMPL_H
+#define MALLOW_CLI_WATCH_SCREEN_IMPL_H
+
+#include "cli/watch_list.h"
+#include "cli/watch_screen.h"
+
+enum screen_view { SCREEN_TABLE, SCREEN_SITE, SCREEN_PROCESSES, SCREEN_FREES, SCREEN_HELP };
+
+#define SCREEN_MOMENTS 240u
+
+struct watch_screen {
+    struct watch_view *view;
+    struct watch_run *run;
+    struct list_memory *memory;
+    enum screen_view shown;
+    enum watch_kind kind; /* OLD or ALL */
+    enum watch_order order;
+    bool apart;       /* one process; else all together */
+    uint32_t process; /* its index */
+    uint64_t key;     /* of the chosen row; 0: the first */
+    uint64_t drawn;   /* the key of the row that was drawn as chosen; 0: none */
+    size_t at, top;   /* its number in the list, the number of the first row shown */
+    size_t scroll;    /* the first line shown of a text that is longer than the screen */
+    long move;        /* rows to go down (up when negative), at the next drawing */
+    bool typing;      /* a filter */
+    bool paused;
+    char filter[64], said[160];
+    uint64_t live[SCREEN_MOMENTS], rss[SCREEN_MOMENTS]; /* of what is shown; rings */
+    uint64_t moments;                                   /* how many there ever were */
+    unsigned lines, columns;
+    char *text; /* the text drawn */
+    size_t text_bytes;
+    FILE *out;
+};
+
+/* The process that is chosen, or NULL when there is none. */
+struct watch_process *screen_process(struct watch_screen *s);
+/* Bytes of RSS; 0: not known. */
+uint64_t screen_rss(const struct watch_process *p);
+
+/* Draws the state to s->out. */
+void screen_content(struct watch_screen *s);
+/* The order of the sorted column's neighbor. */
+enum watch_order screen_next_order(enum watch_order order, int step);
+
+#endif
