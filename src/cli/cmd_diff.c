@@ -12,6 +12,8 @@
 #include "cli/view.h"
 #include "report/diff.h"
 
+#define TOP_NOT_GIVEN UINT64_MAX
+
 struct diff_cli {
     struct view_options view;
     bool json;
@@ -31,8 +33,9 @@ static const struct option_spec specs[] = {
     {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
      "order by the growth of this figure (default: end, then peak; in JSON peak)"},
     {'n', NULL, OPTION_COUNT, AT(top), "N",
-     "show the N call sites that grew most, and that shrank most (default 10; all in JSON)", 1,
-     UINT32_MAX},
+     "show the N call sites that grew most, and that shrank most (default 10; in JSON 1000, 0: "
+     "all)",
+     0, UINT32_MAX},
     {0, "depth", OPTION_COUNT, AT(depth), "N", "callers shown of each call site (default 8)", 1,
      100000},
     {0, "fail-above", OPTION_TEXT, AT(fail_above), "[FIGURE=]SIZE|P%,...",
@@ -101,7 +104,7 @@ static int run(const struct command *self, const void *options, char **operands,
     struct report_options o = view_filters(&cli->view);
     o.by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by;
     o.by_given = cli->by >= 0;
-    o.top = cli->top;
+    o.top = cli->top == TOP_NOT_GIVEN ? 0 : cli->top ? cli->top : REPORT_ALL;
     o.depth = (unsigned)cli->depth;
     if (gate_check(self, &cli->gate, cli->fail_above))
         return EXIT_USAGE;
@@ -141,7 +144,7 @@ static int run(const struct command *self, const void *options, char **operands,
     return status;
 }
 
-static const struct diff_cli defaults = {.view = VIEW_DEFAULTS, .by = -1};
+static const struct diff_cli defaults = {.view = VIEW_DEFAULTS, .by = -1, .top = TOP_NOT_GIVEN};
 
 const struct command command_diff = {
     .name = "diff",

@@ -466,9 +466,9 @@ const struct command command_watch = {
         "with an interval that holds the truth 95 times in 100.\n"
         "\n"
         "A program can be watched all the time, in production. On a terminal, -p shows a\n"
-        "live table to work with; ? lists its keys. Signals to mallow: SIGHUP reports all live "
-        "samples, SIGUSR1 marks\n"
-        "old blocks as known, SIGUSR2 reports the latest frees.\n",
+        "live table to work with; ? lists its keys. Signals to mallow: SIGHUP reports all\n"
+        "live samples, SIGUSR1 marks old blocks as known, SIGUSR2 reports the latest\n"
+        "frees.\n",
     .options = specs,
     .defaults = &defaults,
     .options_bytes = sizeof(struct watch_cli),

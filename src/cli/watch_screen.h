@@ -1,7 +1,7 @@
 /* watch_screen.h - the live view of `mallow watch` on a terminal.
  *
- * Owns: what is shown and chosen: a table of call sites, the whole stack and the past of one, the
- * processes, the latest frees. One at a time; one thread. */
+ * Owns: the choice of the view and of a row in it: a table of call sites, the whole stack and the
+ * past of one, the processes, the latest frees. One at a time; one thread. */
 #ifndef MALLOW_CLI_WATCH_SCREEN_H
 #define MALLOW_CLI_WATCH_SCREEN_H
 

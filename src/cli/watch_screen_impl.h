@@ -26,7 +26,7 @@ struct watch_screen {
     bool typing;      /* a filter */
     bool paused;
     char filter[64], said[160];
-    uint64_t live[SCREEN_MOMENTS], rss[SCREEN_MOMENTS]; /* of what is shown; rings */
+    uint64_t live[SCREEN_MOMENTS], rss[SCREEN_MOMENTS]; /* of the processes shown; rings */
     uint64_t moments;                                   /* how many there ever were */
     unsigned lines, columns;
     char *text; /* the text drawn */

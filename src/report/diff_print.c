@@ -228,12 +228,36 @@ static void json_side(struct json *j, const char *key, const struct diff_side *s
     json_close_object(j);
 }
 
+/* How many sites from `first` to before `end` are not shown, and their figures. */
+static void json_left_out(struct json *j, const struct diff *d, size_t first, size_t end)
+{
+    struct figures old = {0}, now = {0};
+    for (size_t i = first; i < end; i++) {
+        figures_join(&old, &d->items[i].old);
+        figures_join(&now, &d->items[i].now);
+    }
+    json_number(j, "sites_total", d->count);
+    json_number(j, "sites_left_out", end - first);
+    json_open_object(j, "left_out");
+    json_figures(j, "old", &old);
+    json_figures(j, "new", &now);
+    json_growth(j, &old, &now);
+    json_close_object(j);
+}
+
 void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
                const struct report_options *o)
 {
     static const char *const names[METRICS] = {"peak", "end", "allocated", "temporary", "calls"};
     struct json j = {.out = out};
     const char *const *problems = NULL;
+    const uint64_t limit = o->top ? o->top : REPORT_JSON_SITES;
+    /* those that grew most stand first, those that shrank most last */
+    const size_t first = d->count < limit ? d->count : (size_t)limit;
+    size_t end = d->count;
+    while (end > first && d->count - end < limit &&
+           diff_growth(&d->items[end - 1].old, &d->items[end - 1].now, d->by) < 0)
+        end--;
     json_open_object(&j, NULL);
     json_number(&j, "schema", 1);
     json_text(&j, "mallow", MALLOW_VERSION);
@@ -242,7 +266,11 @@ void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
     json_side(&j, "new", &d->now);
     json_growth(&j, &d->old.totals, &d->now.totals);
     json_open_array(&j, "sites");
-    for (size_t i = 0; i < d->count && (!o->top || i < o->top); i++) {
+    for (size_t i = 0; i < d->count; i++) {
+        if (i == first)
+            i = end;
+        if (i == d->count)
+            break;
         const struct diff_site *s = &d->items[i];
         json_open_object(&j, NULL);
         json_open_array(&j, "frames");
@@ -265,7 +293,7 @@ void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
         json_close_object(&j);
     }
     json_close_array(&j);
-    json_number(&j, "sites_total", d->count);
+    json_left_out(&j, d, first, end);
     size_t n = symbols ? symbols_problems(symbols, &problems) : 0;
     json_open_array(&j, "symbol_problems");
     for (size_t i = 0; i < n; i++)

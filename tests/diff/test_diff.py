@@ -30,7 +30,7 @@ def record(name, program):
 
 
 def setUpModule():
-    for name, program in (("leaky", LEAKY), ("again", LEAKY), ("fixed", FIXED)):
+    for name, program in (("leaky", LEAKY), ("again", LEAKY), ("fixed", FIXED), ("many", "/bin/ls")):
         globals()[name] = record(name, program)
 
 
@@ -80,6 +80,25 @@ class Leak(unittest.TestCase):
             self.assertEqual([t["peak_bytes"], t["end_live_bytes"], t["allocated_bytes"], t["temporary"], t["calls"]],
                              [p["peak_live_bytes"], p["end_live_bytes"], p["requested_bytes"],
                               p["temporary_allocations"], p["allocations"]])
+
+    def test_limit(self):
+        """What -n leaves out is counted, and shown and left out are all."""
+        options = ("--by", "calls", "--size", "1..")
+        everything = diff(leaky, many, *options, "-n", "0")
+        shown = diff(leaky, many, *options, "-n", "2")
+        self.assertEqual(everything["sites_left_out"], 0)
+        self.assertEqual(len(everything["sites"]), everything["sites_total"])
+        self.assertGreater(everything["sites_total"], 4)
+        self.assertEqual(shown["sites_total"], everything["sites_total"])
+        count = len(shown["sites"])
+        self.assertEqual(shown["sites_left_out"], shown["sites_total"] - count)
+        shrank = [s for s in everything["sites"] if s["growth"]["calls"] < 0]
+        self.assertEqual(count, 2 + min(2, len(shrank)))
+        self.assertEqual(shown["sites"], everything["sites"][:2] + shrank[-2:])
+        rest = everything["sites"][2:len(everything["sites"]) - min(2, len(shrank))]
+        for side in ("old", "new", "growth"):
+            for figure, value in shown["left_out"][side].items():
+                self.assertEqual(value, sum(s[side][figure] for s in rest), (side, figure))
 
     def test_a_filter(self):
         self.assertEqual(diff(fixed, leaky, "--function", "keep_some")["sites"], [])
