@@ -1,7 +1,7 @@
 /* watch_list.h - the call sites of one watched process, or of all as one, as rows of a table.
  *
- * Owns: the rows of one moment, put together over processes by what their stacks read like; what
- * was held at earlier moments, by row and in all. One thread. */
+ * Owns: the rows of one moment, put together over processes by the names in their stacks; the bytes
+ * of each row at earlier moments. One thread. */
 #ifndef MALLOW_CLI_WATCH_LIST_H
 #define MALLOW_CLI_WATCH_LIST_H
 
