@@ -44,20 +44,42 @@ def report(recording, *arguments):
     return json.loads(done.stdout)
 
 
+class Stack:
+    """Frames, innermost first. There is one of each, so that sums by stack and figure are found fast."""
+    ALL, PATHS = {}, {}
+
+    def __init__(self, frames):
+        self.frames, self.paths, at = frames, [], 0
+        for frame in reversed(frames):
+            at = Stack.PATHS.setdefault((at, frame), len(Stack.PATHS) + 1)
+            self.paths.append(at)  # a number for each frame with all its callers
+
+    @staticmethod
+    def of(frames):
+        if frames not in Stack.ALL:
+            Stack.ALL[frames] = Stack(frames)
+        return Stack.ALL[frames]
+
+    def __repr__(self):
+        return repr(self.frames)
+
+
 def by_stack(process):
     """The sites of a report, as the page names them: files relative to the program's sources."""
     out = collections.Counter()
-    root = process["source_root"] + "/"
+    root, places = process["source_root"] + "/", {}
 
     def place(file):
-        normal = os.path.normpath(file) if file.startswith("/") else file
-        return normal[len(root):] if len(root) > 1 and normal.startswith(root) else file
+        if file not in places:
+            normal = os.path.normpath(file) if file.startswith("/") else file
+            places[file] = normal[len(root):] if len(root) > 1 and normal.startswith(root) else file
+        return places[file]
     for s in process["sites"]:
-        frames = tuple((f["function"], place(f["file"]), f["line"], f["module"]) for f in s["frames"])
+        stack = Stack.of(tuple((f["function"], place(f["file"]), f["line"], f["module"]) for f in s["frames"]))
         for key, name in (("calls", "calls"), ("allocated", "allocated_bytes"), ("temporary", "temporary"),
                           ("peak", "peak_bytes"), ("peak_blocks", "peak_blocks"), ("end", "end_live_bytes"),
                           ("end_blocks", "end_live_blocks")):
-            out[frames, key] += s[name]
+            out[stack, key] += s[name]
     return +out
 
 
@@ -69,17 +91,18 @@ def of_paths(frame):
 def by_call_site(stacks):
     """The figures of by_stack() by the innermost frame of paths.c that is no wrapper."""
     out = collections.Counter()
-    for (frames, key), value in stacks.items():
-        out[next((f for f in frames if of_paths(f) == f), "of libraries"), key] += value
+    sites = {stack: next((f for f in stack.frames if of_paths(f) == f), "of libraries") for stack, _key in stacks}
+    for (stack, key), value in stacks.items():
+        out[sites[stack], key] += value
     return out
 
 
 class Data(unittest.TestCase):
     maxDiff = 2000
 
-    def compare_call_sites(self, page, process, first, end):
+    def compare_call_sites(self, page, stacks, first, end):
         """Every figure of every call site, whatever was folded."""
-        want, have, gone = by_call_site(by_stack(process)), collections.Counter(), 0
+        want, have, gone = by_call_site(stacks), collections.Counter(), 0
         for group, f in pages.figures(page, first, end).items():
             site = pages.call_site(page, group)
             self.assertNotEqual(site, -1)
@@ -96,24 +119,26 @@ class Data(unittest.TestCase):
         """Every figure of every site; what is folded is only in the sums."""
         want, have, folded = by_stack(process), collections.Counter(), collections.Counter()
         for group, f in pages.figures(page, first, end).items():
+            gone = page["groups"]["folded"][group]
+            stack = None if gone else Stack.of(pages.stack(page, group))
             for key, value in f.items():
-                if page["groups"]["folded"][group]:
+                if gone:
                     folded[key] += value
                 else:
-                    have[pages.stack(page, group), key] += value
+                    have[stack, key] += value
         have = +have
         wrong = [(k, v, want[k]) for k, v in have.items() if want[k] != v]
         self.assertEqual(wrong[:3], [])
         rest = collections.Counter()
-        for (frames, key), value in (want - have).items():
+        for (_stack, key), value in (want - have).items():
             rest[key] += value
         self.assertEqual(+rest, +folded)
         if not page["sites_folded"]:
             # What was inherited and gone before the peak is of no site: no calls.
             self.assertEqual([k for k in ("calls", "allocated") if folded[k]], [])
 
-    def check(self, recording, ranges, *arguments):
-        document = report(recording, *arguments)
+    def check(self, recording, ranges, *arguments, document=None):
+        document = document or report(recording, *arguments)
         summary, processes = page_of(recording, *arguments)
         self.assertEqual((summary["events"], summary["lost_events"]), (document["events"], document["lost_events"]))
         self.assertEqual([(p["pid"], p["events"], p["peak_live_bytes"]) for p in summary["processes"]],
@@ -157,16 +182,18 @@ class Data(unittest.TestCase):
     def test_folding(self):
         """More stacks than the page has room for: sums stay, and how many were folded is said."""
         recording = record("folded", PATHS, "14")
-        _, processes = self.check(recording, ())
+        document = report(recording)
+        _, processes = self.check(recording, (), document=document)
         page = processes[0]["page"]
         self.assertGreater(page["sites_folded"], 1000)
         groups = page["groups"]["folded"]
         self.assertEqual(sum(n - 1 for n in groups if n), page["sites_folded"])
         self.assertEqual(sum(1 for n in groups if not n), page["sites_total"] - page["sites_folded"])
         # Never across call sites.
-        process = report(recording)["processes"][0]
-        self.compare_call_sites(page, process, 0, page["bins"]["count"])
-        sites = {f for f, _key in by_call_site(by_stack(process)) if f != "of libraries"}
+        process = document["processes"][0]
+        stacks = by_stack(process)
+        self.compare_call_sites(page, stacks, 0, page["bins"]["count"])
+        sites = {f for f, _key in by_call_site(stacks) if f != "of libraries"}
         self.assertTrue({"tiny", "small", "middle", "large"} <= {f[0] for f in sites}, sites)
         shown = [pages.call_site(page, g) for g in range(len(page["groups"]["site"])) if page["groups"]["folded"][g] != 1]
         self.assertEqual({of_paths(f) for f in shown} - {"of libraries"}, sites)
@@ -175,18 +202,17 @@ class Data(unittest.TestCase):
         for first, end in ((0, 7), (31, 200)):
             begin = start + bins["start_ns"] + first * bins["width_ns"]
             part = report(recording, "--time", f"{begin}ns..{begin + (end - first) * bins['width_ns'] - 1}ns")
-            self.compare_call_sites(page, part["processes"][0], first, end)
+            self.compare_call_sites(page, by_stack(part["processes"][0]), first, end)
         # The frames that are kept are those that weigh most, and their sums are those of all stacks.
-        weight, stacks = collections.Counter(), by_stack(process)
-        for (frames, key), value in stacks.items():
-            for depth in range(len(frames)):
-                weight[frames[depth:], key] += value
+        weight = collections.Counter()
+        for (stack, key), value in stacks.items():
+            for path in stack.paths:
+                weight[path, key] += value
         shown = collections.Counter()
         for group, f in pages.figures(page, 0, bins["count"]).items():
-            frames = pages.stack(page, group)
-            for depth in range(len(frames)):
+            for path in Stack.of(pages.stack(page, group)).paths:
                 for key, value in f.items():
-                    shown[frames[depth:], key] += value
+                    shown[path, key] += value
         self.assertEqual({k: v for k, v in shown.items() if weight[k] != v}, {})
         self.assertGreater(len(shown), 1000)
 

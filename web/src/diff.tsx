@@ -173,8 +173,8 @@ export function DiffPage({ d }: { d: DiffDocument }) {
           <Toggle id="by-line" on={byLine} label="Source lines" title="The same function at two lines is two frames" onChange={setByLine} />
         </div>
         <p class="total">
-          {show !== "shrank" && <><i class="swatch grew" /><span id="flame-grown" data-exact={grown}>+{figure.show(grown)}</span> <span class="muted">where it grew</span> </>}
-          {show !== "grew" && <><i class="swatch shrank" /><span id="flame-shrunk" data-exact={shrunk}>-{figure.show(shrunk)}</span> <span class="muted">where it shrank</span> </>}
+          {show !== "shrank" && <><i class="swatch grew" /><span id="flame-grown" data-exact={grown}>{grown ? "+" : ""}{figure.show(grown)}</span> <span class="muted">where it grew</span> </>}
+          {show !== "grew" && <><i class="swatch shrank" /><span id="flame-shrunk" data-exact={shrunk}>{shrunk ? "-" : ""}{figure.show(shrunk)}</span> <span class="muted">where it shrank</span> </>}
           <span class="muted">{figure.what}; a frame is as wide as what changed below it</span>
         </p>
         <Flame p={p} tree={tree} focus={focus} search={search} icicle={true} byLine={byLine} what={show === "both" ? "what changed" : `what ${show}`} human={figure.show} dark={colours.dark} onFocus={setFocus}

@@ -67,8 +67,8 @@ export function HeapMapView({ m, moment, dark }: { m: Moments; moment: number; d
     const theme = themeNow();
     g.scale(scale, scale);
     g.clearRect(0, 0, width, height);
-    const gapX = cellWidth > 5 ? 1 : 0;
-    const h = rowHeight - 1;
+    const gapX = cellWidth > 5 && rowHeight > 5 ? 1 : 0;
+    const h = rowHeight - (rowHeight > 5 ? 1 : 0);
     const at = moment * map.cells;
     for (let row = 0; row < map.rows.length; row++)
       for (let column = 0; column < map.columns; column++) {
@@ -121,8 +121,8 @@ export function HeapMapView({ m, moment, dark }: { m: Moments; moment: number; d
       <h4>Map of the heap <span class="muted">at {duration(m.list[moment].time_ns)}; a row is {bytes(map.cellBytes * map.columns)} of addresses, a cell {bytes(map.cellBytes)}</span></h4>
       <div class="legend" id="map-legend" data-cells={map.cells} data-used={sum.live} data-pinned={sum.pinned} data-empty={sum.empty}>
         <span><i class="swatch block live" />live</span>
-        <span><i class="swatch block rss" />free, but on pages that live blocks keep: {percent(sum.pinned, used) || "none"} of the cells are half such or more</span>
-        <span><i class="swatch block empty" />free, no live block: {percent(sum.empty, used) || "none"} of the cells</span>
+        <span><i class="swatch block rss" />free, but on pages that live blocks keep; at least half of the cell in {percent(sum.pinned, used) || "none"} of them</span>
+        <span><i class="swatch block empty" />free: {percent(sum.empty, used) || "none"} of the cells hold no live block</span>
       </div>
       <div ref={box}>
         <canvas ref={canvas} id="heap-map" style={{ width: `${width}px`, height: `${height}px` }} role="img" onMouseMove={over} onMouseLeave={() => setHover(null)}

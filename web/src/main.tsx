@@ -183,7 +183,7 @@ function Details({ summary, p, moments, view, change, dark }: { summary: Summary
         </div>
         <Timeline p={p} range={range} whole={whole} dark={dark} moment={momentNs} onRange={setRange} />
         {hasFaults(p) && <Faults p={p} range={range} whole={whole} dark={dark} onRange={setRange} />}
-        <Stream p={p} range={range} whole={whole} lane={lane} dark={dark} />
+        <Stream p={p} range={range} lane={lane} dark={dark} />
       </Section>
       <Section id="who" title="Who?" question={metric.about}>
         <div class="controls">

@@ -28,8 +28,8 @@ export interface Layer {
   start: number; // before the first
 }
 
-/** The call sites that hold most at any end of a slice of the range, largest first, and all others as the last. */
-export function layersOf(p: Process, range: Range, lane: number, shown = SHOWN): Layer[] {
+/** Every call site, over the whole run. */
+function sitesOf(p: Process, lane: number): Layer[] {
   const rows = new Map<number, number[]>();
   for (let r = 0; r < p.rows; r++) {
     if (lane >= 0 && p.page.rows.lane[r] !== lane) continue;
@@ -38,13 +38,19 @@ export function layersOf(p: Process, range: Range, lane: number, shown = SHOWN):
     if (list) list.push(r);
     else rows.set(frame, [r]);
   }
-  const layers = [...rows].map(([frame, list]) => {
-    const live = liveSeries(p, list);
-    let most = 0;
-    for (let b = range.from; b < range.to; b++) most = Math.max(most, live[b]);
-    return { frame, sites: 1, live, most, start: list.reduce((sum, r) => sum + p.page.rows.start_bytes[r], 0) };
-  }).filter((l) => l.most > 0 || l.start > 0);
-  layers.sort((a, b) => b.most - a.most || a.frame - b.frame);
+  return [...rows].map(([frame, list]) => ({ frame, sites: 1, live: liveSeries(p, list), start: list.reduce((sum, r) => sum + p.page.rows.start_bytes[r], 0) }));
+}
+
+/** The call sites that hold most at any end of a slice of the range, largest first, and all others as the last. */
+export function layersOf(p: Process, sites: Layer[], range: Range, shown = SHOWN): Layer[] {
+  const most = new Map<Layer, number>();
+  for (const l of sites) {
+    let high = range.from ? l.live[range.from - 1] : l.start;
+    for (let b = range.from; b < range.to; b++) high = Math.max(high, l.live[b]);
+    if (high > 0) most.set(l, high);
+  }
+  const layers = [...most.keys()];
+  layers.sort((a, b) => most.get(b)! - most.get(a)! || a.frame - b.frame);
   if (layers.length <= shown + 1) return layers;
   const rest: Layer = { frame: NaN, sites: layers.length - shown, live: new Float64Array(p.bins), start: 0 };
   for (const l of layers.splice(shown)) {
@@ -54,13 +60,14 @@ export function layersOf(p: Process, range: Range, lane: number, shown = SHOWN):
   return [...layers, rest];
 }
 
-export function Stream({ p, range, whole, lane, dark }: { p: Process; range: Range; whole: boolean; lane: number; dark: boolean }) {
+export function Stream({ p, range, lane, dark }: { p: Process; range: Range; lane: number; dark: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [stacked, setStacked] = useState(false);
   const [hover, setHover] = useState<{ x: number; y: number; bin: number; layer: number } | null>(null);
-  const layers = useMemo(() => layersOf(p, range, lane), [p, range, lane]);
+  const sites = useMemo(() => sitesOf(p, lane), [p, lane]);
+  const layers = useMemo(() => layersOf(p, sites, range), [p, sites, range]);
   const names = useMemo(() => namesOf(p), [p]);
   const { bins } = p.page;
   const rest = layers.length > 0 && Number.isNaN(layers[layers.length - 1].frame);
@@ -155,7 +162,8 @@ export function Stream({ p, range, whole, lane, dark }: { p: Process; range: Ran
     setHover({ x: e.clientX, y: e.clientY, bin: range.from + i - 1, layer });
   };
   const title = (l: Layer) => (Number.isNaN(l.frame) ? `${exact(l.sites)} other call sites` : siteTitle(p, l.frame));
-  const bin = hover ? hover.bin : range.to - 1;
+  const highest = sums.reduce((best, v, i) => (i > 0 && v > sums[best] ? i : best), 1);
+  const bin = hover ? hover.bin : range.from + highest - 1;
   const total = layers.reduce((sum, l) => sum + l.live[bin], 0);
   const endNs = bins.start_ns + (bin + 1) * bins.width_ns;
   return (
@@ -170,7 +178,7 @@ export function Stream({ p, range, whole, lane, dark }: { p: Process; range: Ran
           <canvas ref={canvas} style={{ width: `${width}px`, height: `${PLOT.height}px` }} role="img" onMouseMove={over} onMouseLeave={() => setHover(null)}
             aria-label="Live bytes by call site over time; the table of call sites holds the figures" />
         </div>
-        <p class="muted small">{hover ? `At ${duration(endNs)}` : whole ? "At the end" : "At the end of the range"}: {bytes(total)} live</p>
+        <p class="muted small">At {duration(endNs)}{!hover && ", the end of the slice that ends with most"}: {bytes(total)} live</p>
         <ul class="layers">{layers.map((l, k) => <li key={l.frame} class={hover?.layer === k ? "chosen" : undefined} data-exact={l.live[bin]} data-frame={Number.isNaN(l.frame) ? "rest" : l.frame}>
           <i class="swatch" style={{ background: colorOf(k, layers.length, rest, dark) }} />
           <span class="fn" title={l.frame >= 0 ? `${names.fn(l.frame)} ${names.place(l.frame)}` : undefined}>{title(l)}</span>

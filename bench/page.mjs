@@ -1,0 +1,88 @@
+// How long the page keeps the browser busy for each thing that a user does: CPU time of the page's thread in
+// headless Chromium until the next frame is drawn, of three times the shortest. It is at least that of the
+// longest handler. Exits with 1 when one takes more than LIMIT ms.
+// Usage: page.mjs PAGE.html BUILD_WEB [LIMIT]
+import { createRequire } from "node:module";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [file, build, limit = "100"] = process.argv.slice(2);
+const { chromium } = createRequire(path.join(path.resolve(build), "package.json"))("playwright-core");
+const executablePath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((p) => createRequire(import.meta.url)("node:fs").existsSync(p));
+const browser = await chromium.launch({ executablePath, headless: true, timeout: 120000, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"] });
+const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+page.setDefaultTimeout(120000);
+const devtools = await page.context().newCDPSession(page);
+await devtools.send("Performance.enable", { timeDomain: "threadTicks" });
+/** CPU time of tasks so far, in ms. */
+const busy = async () => (await devtools.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value * 1000;
+await page.goto(pathToFileURL(path.resolve(file)).href);
+await page.waitForFunction(() => document.documentElement.dataset.ready);
+console.log(`ready after ${await page.evaluate(() => document.documentElement.dataset.ready)} ms, ${Math.round(await busy())} ms of CPU time`);
+
+const frames = () => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
+const drag = async (selector, from, to) => {
+  await (await page.$(selector)).scrollIntoViewIfNeeded();
+  const box = await (await page.$(selector)).boundingBox();
+  await page.mouse.move(box.x + box.width * from, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * to, box.y + box.height / 2, { steps: 5 });
+  return () => page.mouse.up();
+};
+const slide = (part) => page.$eval("#moment", (e, p) => {
+  e.value = String(Math.round(Number(e.max) * p));
+  e.dispatchEvent(new Event("input", { bubbles: true }));
+}, part);
+const hover = async (selector, part) => {
+  await (await page.$(selector)).scrollIntoViewIfNeeded();
+  const box = await (await page.$(selector)).boundingBox();
+  await page.mouse.move(box.x + box.width * part, box.y + Math.min(box.height, 600) / 2);
+};
+const click = (selector) => () => page.$eval(selector, (e) => e.click());
+/** [what, do, undo]; when doing gives a function, what came before it is not measured. */
+const actions = [
+  ...["end", "growth", "allocated", "temporary", "calls", "byteNs"].map((m) => [`figure ${m}`, click(`#by-${m}`), click("#by-peak")]),
+  ["reversed", click("#reversed"), click("#reversed")],
+  ["hide libraries", click("#hide-libraries"), click("#hide-libraries")],
+  ["show wrappers", click("#wrappers"), click("#wrappers")],
+  ["source lines", click("#by-line"), click("#by-line")],
+  ["search", () => page.fill("#search", "al"), () => page.fill("#search", "")],
+  ["stacks", click("#table-stacks"), () => page.$eval("#table-stacks", (e) => e.previousElementSibling.click())],
+  ["filter", () => page.fill("#table-filter", "e"), () => page.fill("#table-filter", "")],
+  ["open a row", click("#sites tr[data-site] button.site"), click("#sites tr[data-site] button.site")],
+  ["brush", () => drag("#timeline .u-over", 0.3, 0.6), click("#range-clear")],
+  ["streamgraph, pointer", () => hover("#stream canvas", 0.5), () => hover("#stream canvas", 0.3)],
+  ["streamgraph, stacked", click("#stream-stacked"), () => page.$eval("#stream-stacked", (e) => e.previousElementSibling.click())],
+  ["slider to the middle", () => slide(0.5), () => slide(1)],
+  ["slider to the start", () => slide(0.02), () => slide(1)],
+  ["map, pointer", () => hover("#heap-map", 0.5), () => hover("#heap-map", 0.6)],
+  ["sizes, pointer", () => hover("#sizes-over-time", 0.5), () => hover("#sizes-over-time", 0.6)],
+];
+let worst = 0;
+for (const [what, act, undo] of actions) {
+  let best = Infinity;
+  for (let i = 0; i < 3; i++) {
+    let before = await busy();
+    try {
+      const last = await act();
+      if (typeof last === "function") {
+        await frames();
+        before = await busy();
+        await last();
+      }
+    } catch (failure) {
+      console.log(`${what}: not on this page (${String(failure).split("\n")[0]})`);
+      best = 0;
+      break;
+    }
+    await frames();
+    best = Math.min(best, (await busy()) - before);
+    await undo().catch(() => 0);
+    await frames();
+  }
+  worst = Math.max(worst, best);
+  console.log(`${what}: ${Math.round(best)} ms`);
+}
+await browser.close();
+console.log(`worst: ${Math.round(worst)} ms`);
+process.exit(worst > Number(limit) ? 1 : 0);
