@@ -17,68 +17,10 @@
 #define MEMORY_MIN          (256ul << 10)
 
 struct watch_wiped watch_wiped __attribute__((aligned(4096))) HIDDEN;
-struct watcher watcher;
-TLS struct watch_thread watch_thread;
 
 static char session[400];
-static volatile bool clock_withheld;
 
 /* ---- small things ---- */
-
-/* Not where it would be one of the last mappings that the process may have: the heap could not grow
- * then. Two more than needed are made for a moment, by one page of another kind among the last
- * ones. */
-void *watch_map(size_t bytes)
-{
-    size_t whole = (bytes + PAGE - 1) & ~(PAGE - 1);
-    long p = sys_mmap(0, whole + 3 * PAGE, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (sys_is_error(p))
-        return 0;
-    bool room = !sys_mprotect((void *)((uint64_t)p + whole + PAGE), PAGE, PROT_NONE);
-    sys_munmap((void *)((uint64_t)p + (room ? whole : 0)), 3 * PAGE + (room ? 0 : whole));
-    if (!room)
-        return 0;
-    if (watcher.segment)
-        count(&watcher.segment->counters.own_bytes, bytes);
-    return (void *)p;
-}
-
-void watch_trouble(uint32_t bits)
-{
-    if (watcher.segment)
-        __atomic_fetch_or(&watcher.segment->trouble, bits, __ATOMIC_RELAXED);
-}
-
-uint32_t watch_tid(void)
-{
-    if (unlikely(!watch_thread.tid || watch_thread.generation != watcher.generation)) {
-        watch_thread.generation = watcher.generation;
-        watch_thread.tid = sys_closed ? 0 : (uint32_t)sys_gettid();
-    }
-    return watch_thread.tid;
-}
-
-enum watch_claim watch_claim_left(volatile uint32_t *word, uint32_t holder)
-{
-    bool gone = holder > 1 && sys_tgkill((int)watcher.pid, (int)(holder - 1), 0) == -ESRCH;
-    return gone && __atomic_compare_exchange_n(word, &holder, watch_tid() + 1, false,
-                                               __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
-               ? CLAIM_LEFT
-               : CLAIM_BUSY;
-}
-
-char *watch_decimal(char *to, uint64_t v)
-{
-    char digits[20];
-    unsigned n = 0;
-    do
-        digits[n++] = (char)('0' + v % 10);
-    while (v /= 10);
-    while (n)
-        *to++ = digits[--n];
-    return to;
-}
 
 void watch_say(const char *text, size_t n)
 {
@@ -191,31 +133,7 @@ static void read_settings(struct mlw_watch_settings *to)
     to->epoch = 1;
 }
 
-/* Tables in proportion to the memory that we may have. The parts add up to somewhat less than it
- * when all are full: tables here and in the segment, unwinding, memory kept for the next samples.
- */
-static void make_plan(uint64_t memory)
-{
-    struct segment_plan *plan = &watcher.plan;
-    plan->samples = MLW_WATCH_SAMPLES(memory);
-    plan->sites = MLW_WATCH_SITES(memory);
-    plan->frees = MLW_WATCH_FREES(memory);
-    plan->modules = 256;
-    plan->errors = MLW_WATCH_ERRORS_MAX;
-}
-
 /* ---- joining ---- */
-
-static void read_file(const char *path, char *to, size_t room)
-{
-    long fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0), r;
-    size_t n = 0;
-    if (sys_is_error(fd))
-        return;
-    while (n < room && (r = sys_read((int)fd, to + n, room - n)) > 0)
-        n += (size_t)r;
-    sys_close((int)fd);
-}
 
 /* Whether code may be written safely: one thread, no filter of system calls (which may kill for
  * it). */
@@ -225,41 +143,8 @@ static bool may_write_code(void)
     char status[4096] = "";
     if (!&__libc_single_threaded || !__libc_single_threaded)
         return false;
-    read_file("/proc/self/status", status, sizeof status - 1);
+    watch_read_file("/proc/self/status", status, sizeof status - 1);
     return strstr(status, "\nSeccomp:\t0\n") != 0;
-}
-
-static bool make_segment(const struct mlw_watch_settings *settings)
-{
-    struct timespec now = {0, 0};
-    watcher.start_ns = guest_clock();
-    struct mlw_watch *w = segment_make(session);
-    if (!w)
-        return false;
-    w->pid = watcher.pid;
-    w->ppid = (uint32_t)sys_getppid();
-    w->pid_namespace = guest_pid_namespace();
-    w->start_ns = watcher.start_ns;
-    if (!clock_withheld)
-        clock_gettime(CLOCK_REALTIME, &now);
-    w->start_realtime_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    w->forked_from = watcher.forked_from;
-    w->range_start = block_range.start;
-    w->range_end = block_range.start + block_range.bytes;
-    w->guard_slots = guard_slots();
-    w->settings = *settings;
-    w->settings.reader_pid = 0;
-    long n = sys_readlinkat(AT_FDCWD, "/proc/self/exe", w->exe, sizeof w->exe - 1);
-    (void)n;
-    read_file("/proc/self/cmdline", w->command, sizeof w->command - 1);
-    watcher.segment = w;
-    return true;
-}
-
-static void go_live(void)
-{
-    __atomic_store_n(&watcher.segment->state, MLW_WATCH_LIVE, __ATOMIC_RELEASE);
-    __atomic_store_n(&watcher.segment->magic, MLW_WATCH_MAGIC, __ATOMIC_RELEASE);
 }
 
 static void give_up(const char *why)
@@ -297,12 +182,12 @@ static void join_first(void)
     if ((s = guest_setting(MLW_ENV_WATCH_SEED)) && parse_size(s, &seed))
         watcher.seed = seed + 1;
     read_settings(&settings);
-    make_plan(watcher.memory);
+    watch_make_plan(watcher.memory);
     if (!blocks_reserve(watcher.plan.samples, watcher.memory / 16 * 5)) {
         give_up("mallow: no range of addresses for samples: this process is not watched\n");
         return;
     }
-    if (!tables_init(watcher.plan.samples, watcher.plan.sites) || !make_segment(&settings)) {
+    if (!tables_init(watcher.plan.samples, watcher.plan.sites) || !watch_make_segment(&settings, session)) {
         give_up("mallow: no memory to share with readers: this process is not watched\n");
         return;
     }
@@ -313,7 +198,7 @@ static void join_first(void)
         give_up("mallow: no memory for stacks: this process is not watched\n");
         return;
     }
-    go_live();
+    watch_go_live();
 }
 
 static void join_after_fork(void)
@@ -328,7 +213,7 @@ static void join_after_fork(void)
     watcher.forked_from = watcher.start_ns;
     watcher.generation++;
     uint64_t file_bytes = watcher.plan.bytes;
-    if (!make_segment(&settings)) {
+    if (!watch_make_segment(&settings, session)) {
         /* Sampled blocks of the parent's are ours too, and will be freed: into a copy of no one's.
          */
         long p = sys_mmap(old, file_bytes, PROT_READ | PROT_WRITE,
@@ -337,12 +222,13 @@ static void join_after_fork(void)
         watcher.off = true;
         return;
     }
+    watcher.segment->guard_slots = guard_slots();
     sys_munmap(old, file_bytes);
     stack_after_fork();
     error_after_fork();
     guard_after_fork();
     tables_after_fork();
-    go_live();
+    watch_go_live();
 }
 
 bool watch_wake(void)
@@ -463,5 +349,5 @@ int dlclose(void *handle)
 void guest_clock_withheld(void)
 {
     guest_clock_freeze();
-    clock_withheld = true;
+    watch_clock_withheld = true;
 }

@@ -6,7 +6,6 @@
  * has ended it. */
 #include <errno.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "format/op.h"
 #include "probe.h"
@@ -33,51 +32,8 @@ struct call {
 
 /* ---- drawing ---- */
 
-static uint64_t new_seed(void)
-{
-    static volatile uint64_t threads;
-    uint64_t n = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED), v = watcher.seed + n;
-    if (!watcher.seed) {
-        const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
-        v = (random ? random[0] ^ random[1] : 0) + n * 0x9e3779b97f4a7c15;
-        v ^= guest_clock() ^ (uint64_t)__builtin_thread_pointer() << 16;
-    }
-    return draw_random(&v) | 1;
-}
-
 /* A call made `left` borrow. Whether its block is to be sampled; sets c->gap, c->period. */
-static bool hit(uint64_t size, struct call *c)
-{
-    struct watch_thread *t = &watch_thread;
-    uint64_t drawn = 0;
-    if (unlikely(size >> 47)) { /* which no allocator serves */
-        t->left += size;
-        return false;
-    }
-    if (unlikely(!watch_ready())) {
-        t->left = watcher.off ? MLW_WATCH_LOOK_BYTES : 0; /* 0: look again at the next call */
-        t->issued = t->rest = 0;
-        t->random = 0;
-        return false;
-    }
-    struct mlw_watch_settings *s = &watcher.segment->settings;
-    uint32_t epoch = __atomic_load_n(&s->epoch, __ATOMIC_ACQUIRE);
-    uint64_t period = __atomic_load_n(&s->period, __ATOMIC_RELAXED);
-    if (period < MLW_WATCH_PERIOD_MIN)
-        period = MLW_WATCH_PERIOD_MIN;
-    if (period > MLW_WATCH_PERIOD_MAX)
-        period = MLW_WATCH_PERIOD_MAX;
-    period = tables_period(period);
-    if (unlikely(!t->random || t->generation != watcher.generation)) {
-        t->random = new_seed();
-        t->left = -size;
-        t->issued = t->rest = t->period = 0;
-        watch_tid(); /* sets the generation */
-    }
-    bool yes = draw_hit(t, size, epoch, period, &c->gap, &c->period, &drawn);
-    count(&watcher.segment->counters.drawn_bytes, drawn);
-    return yes && __atomic_load_n(&s->enabled, __ATOMIC_RELAXED);
-}
+static bool hit(uint64_t size, struct call *c) { return look_hit(size, &c->gap, &c->period); }
 
 /* For the calls that are written in C: takes n off; true when it is more than there is. */
 static inline bool spend(uint64_t n)

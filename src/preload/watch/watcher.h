@@ -14,6 +14,8 @@
  *   stack.c    the unwinder's host: modules, a bounded trie, a pool of unwinders
  *   segment.c  the file of shared memory (src/format/watch.h)
  *   left.c     files of processes that died: a bound on them
+ *   look.c     what a thread does when it has allocated as much as it was given
+ *   common.c   the process and its segment, however the library came into it
  *   process.c  joining, fork, the end; the environment
  *   limits.c   address space and locked memory, where the program limits them for itself
  *   confine.c  seccomp: preparations before system calls are forbidden
@@ -77,6 +79,16 @@ struct watcher {
     bool in_session;         /* the segment lies in the session's directory */
 };
 extern HIDDEN struct watcher watcher;
+
+/* ---- common.c ---- */
+
+/* Tables in proportion to the memory that we may have. */
+HIDDEN void watch_make_plan(uint64_t memory);
+/* A segment with these settings, which says whose it is; watcher.segment is set. */
+HIDDEN bool watch_make_segment(const struct mlw_watch_settings *settings, const char *session);
+HIDDEN void watch_go_live(void); /* readers may look at it from now on */
+HIDDEN void watch_read_file(const char *path, char *to, size_t room);
+extern HIDDEN volatile bool watch_clock_withheld;
 
 /* Joins if this process has not. True when blocks may be sampled. */
 HIDDEN bool watch_wake(void);
@@ -155,6 +167,12 @@ HIDDEN bool draw_hit(struct watch_thread *t, uint64_t size, uint32_t epoch, uint
 HIDDEN uint64_t draw_gap(uint64_t random, uint64_t mean);
 /* size / (1 - exp(-size / period)), rounded; at least size. size < 2^47. */
 HIDDEN uint64_t draw_weight(uint64_t size, uint64_t period);
+
+/* ---- look.c ---- */
+
+/* A call for `size` bytes made `left` borrow: whether its block is to be sampled, the gap that led
+ * to it, and the period that this was drawn with. */
+HIDDEN bool look_hit(uint64_t size, uint64_t *gap, uint64_t *with);
 
 /* ---- blocks.c ---- */
 
