@@ -42,6 +42,8 @@ static __attribute__((constructor(102))) void keep_environment(void)
     }
 }
 
+void exec_keep(char *assignment) { kept[0] = *assignment ? assignment : 0; }
+
 const char *guest_setting(const char *name)
 {
     extern char **environ;

@@ -218,7 +218,8 @@ static void *missing_aligned(size_t align, size_t size)
 static void *missing_valloc(size_t size) { return missing_aligned(4096, size); }
 static void *missing_pvalloc(size_t size) { return missing_aligned(4096, (size + 4095) & ~4095ul); }
 
-void *next_symbol(const char *name) { return dlsym(RTLD_NEXT, name); }
+/* libmallow-attach.so has its own: RTLD_NEXT would find what it has redirected. */
+__attribute__((weak)) void *next_symbol(const char *name) { return dlsym(RTLD_NEXT, name); }
 
 static const char *base_name(const char *path)
 {

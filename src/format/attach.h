@@ -1,0 +1,39 @@
+/* attach.h - what is handed to libmallow-attach.so when it begins in a process that runs already.
+ *
+ * The injector (src/inject) writes it on the borrowed thread's stack and calls the library with its
+ * address; the library answers in `result`. */
+#ifndef MALLOW_FORMAT_ATTACH_H
+#define MALLOW_FORMAT_ATTACH_H
+
+#include <stdint.h>
+
+#define MLW_ATTACH_LIBRARY "libmallow-attach.so"
+#define MLW_ATTACH_VERSION 1u
+/* Functions of the library, int64_t (struct mlw_attach *), which also set `result`. */
+#define MLW_ATTACH_BEGIN "mallow_attach_begin"
+#define MLW_ATTACH_END   "mallow_attach_end"
+
+enum mlw_attach_result {
+    MLW_ATTACH_NOT_RUN = 0,
+    MLW_ATTACH_DONE = 1,
+    MLW_ATTACH_ALREADY = 2, /* begin: it samples; end: it does not */
+    MLW_ATTACH_VERSION_DIFFERS = 3,
+    MLW_ATTACH_NO_ALLOCATOR = 4, /* malloc, free, calloc or realloc is not glibc's, or not found */
+    MLW_ATTACH_NO_MEMORY = 5,    /* for the tables */
+    MLW_ATTACH_NO_SEGMENT = 6,   /* no memory to share with readers */
+    MLW_ATTACH_NO_WRITE = 7,     /* bindings cannot be written to */
+    MLW_ATTACH_NO_WIPE = 8,      /* MADV_WIPEONFORK is refused */
+    MLW_ATTACH_CONFINED = 9      /* a filter of system calls came meanwhile */
+};
+
+struct mlw_attach { /* 1,088 bytes */
+    uint32_t version;
+    uint32_t result; /* enum mlw_attach_result; written by the library */
+    uint64_t period; /* bytes; 0: the default */
+    uint64_t handle; /* of the library, as its dlopen gave it; 0: known from the first time */
+    uint32_t slots;  /* bindings that were changed, or changed back; written by the library */
+    uint32_t reserved[9];
+    char preload[1024]; /* what programs that the process starts are to load; "": not followed */
+};
+
+#endif
