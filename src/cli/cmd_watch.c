@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/preflight.h"
 #include "cli/view.h"
+#include "cli/watch_attach.h"
 #include "cli/watch_left.h"
 #include "cli/watch_screen.h"
 #include "cli/watch_serve.h"
@@ -27,7 +28,8 @@ struct watch_cli {
     struct option_texts pids;
     const char *guard, *known, *output, *pprof, *listen;
     uint64_t period, every_ns, old_ns, high_water_min, top, depth;
-    int on_error, by, left;
+    int on_error, by, left, how;
+    uint64_t detach;
     bool all, high_water, json, plain, quiet, force;
     struct view_options view;
 };
@@ -36,11 +38,15 @@ struct watch_cli {
 
 static const struct option_spec specs[] = {
     {'p', "pid", OPTION_TEXTS, AT(pids), "PID",
-     "watch this running process, which carries libmallow-watch.so, and its children; may be "
-     "repeated",
+     "watch this running process, and its children; may be repeated. One that was started without "
+     "the library is attached to, and left as it was at the end",
      .completion = VALUE_PID},
     {'a', "all", OPTION_FLAG, AT(all), NULL,
      "watch every process of this machine that carries the library, by its static probes (root)"},
+    {0, "how", OPTION_CHOICE, AT(how), "auto|inject|preloaded",
+     "whether -p puts the library into a process that runs without it (default auto: it does)"},
+    {0, "detach", OPTION_COUNT, AT(detach), "PID",
+     "put back what a watch -p that was killed left in this process, and watch nothing", 1, INT_MAX},
     {0, "period", OPTION_SIZE, AT(period), "SIZE",
      "sample one byte in SIZE in the mean (default 512K)", 1, 1ull << 40},
     {0, "every", OPTION_DURATION, AT(every_ns), "DURATION",
@@ -110,6 +116,7 @@ struct watching {
     char *kept_text;
     size_t kept_bytes;
     unsigned columns;
+    struct watch_attach attach;
     pid_t profiled; /* the process of --pprof without %p; 0: none yet */
     bool failed;    /* a report could not be written */
 };
@@ -252,6 +259,13 @@ static void serve(void *arg)
     watch_serve_round(w->serve);
 }
 
+static void joined(void *arg, const struct watch_process *p)
+{
+    struct watching *w = arg;
+    if (w->o->pids.count)
+        watch_attach_joined(&w->attach, p);
+}
+
 /* ---- options ---- */
 
 /* off, all, 0.1, 10% */
@@ -375,7 +389,13 @@ static int run(const struct command *self, const void *parsed, char **operands, 
         return o->pids.count || o->all || operand_count
                    ? command_usage(self, "--left watches nothing: without -p, -a and PROGRAM")
                    : watch_left(self, o->left == 1, o->json);
-    struct watching w = {.command = self, .o = o};
+    if (o->detach)
+        return o->pids.count || o->all || operand_count
+                   ? command_usage(self, "--detach watches nothing: without -p, -a and PROGRAM")
+                   : watch_detach(self, (pid_t)o->detach, o->quiet);
+    struct watching w = {.command = self,
+                         .o = o,
+                         .attach = {.command = self, .period = o->period, .quiet = o->quiet}};
     struct error err = {0};
     char library[PATH_MAX] = "";
     uint32_t guard = 0, on_error = (uint32_t)o->on_error;
@@ -436,8 +456,13 @@ static int run(const struct command *self, const void *parsed, char **operands, 
                                                  .key = key,
                                                  .serve = serve}};
     struct watch_result result = {.exit_status = operand_count ? EXIT_MALLOW_FAILED : EXIT_FAILED};
-    int bad = watch(&w, &options, &result, &err);
+    int bad = o->how == WATCH_PRELOADED ? 0
+                                        : watch_attach(&w.attach, pids, o->pids.count, o->guard, &err);
+    if (!bad)
+        bad = watch(&w, &options, &result, &err);
     close_all(&w);
+    if (watch_attach_end(&w.attach))
+        w.failed = true;
     free(pids);
     if (bad) {
         command_warn(self, "%s", err.text);

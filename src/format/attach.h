@@ -30,9 +30,8 @@ struct mlw_attach { /* 1,088 bytes */
     uint32_t version;
     uint32_t result; /* enum mlw_attach_result; written by the library */
     uint64_t period; /* bytes; 0: the default */
-    uint64_t handle; /* of the library, as its dlopen gave it; 0: known from the first time */
     uint32_t slots;  /* bindings that were changed, or changed back; written by the library */
-    uint32_t reserved[9];
+    uint32_t reserved[11];
     char preload[1024]; /* what programs that the process starts are to load; "": not followed */
 };
 

@@ -23,6 +23,7 @@ MAY_INCLUDE = {
     "probe": {"bpf", "format", "symbol", "launch", "base"},
     "report": {"frames", "analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "trust", "base"},
     "heap": {"trust", "format", "trace", "symbol", "base"},
+    "inject": {"format", "symbol", "trust", "base"},
     "launch": {"base"},
     "record": {"format", "trust", "base", "trace", "launch", "probe", "import"},
     "import": {"format", "workload", "trace", "trust", "base"},
@@ -37,7 +38,7 @@ MAY_INCLUDE = {
     "advise": {"analyse", "base", "compare", "model", "replay", "report", "stats", "symbol", "trace", "workload", "frames"},
     "push": {"base"},
     "serve": {"base"},
-    "cli": {"base", "trust", "trace", "symbol", "inspect", "model", "analyse", "frames", "report", "export", "import", "record",
+    "cli": {"base", "trust", "inject", "trace", "symbol", "inspect", "model", "analyse", "frames", "report", "export", "import", "record",
             "watch", "workload", "replay", "stats", "compare", "tune", "advise", "push", "serve", "probe", "bpf", "heap", "fleet"},
 }
 
@@ -46,7 +47,7 @@ OWNS = {
     "format": "rows, chunks, operations, shared memory: the bytes that libraries and tools agree on. Headers only, no libc",
     "preload": "what runs inside other programs. `guest/`: what its libraries share: the allocator behind, exec, seccomp. "
                "`unwind/`: the stack. `record/`: the recorder and its buffers. `watch/`: sampling, guard pages. "
-               "`arenas/`: the state of glibc's arenas",
+               "`arenas/`: the state of glibc's arenas. `attach/`: sampling in a process that runs already",
     "base": "errors, buffers, large arrays, human units, `/proc`, text on its way to a terminal, JSON as it is written",
     "trust": "what another user can influence: whether to believe, open, create, replace or remove it",
     "trace": "the file. `raw/`: chunks, recovering, merging. `seal/`: from the raw form to the sealed. `sealed/`: columns, "
@@ -56,6 +57,7 @@ OWNS = {
     "analyse": "the questions that a report answers",
     "frames": "the frames of a stack as people read them; which are an allocator's; patterns, suppressions",
     "report": "typed results as text, JSON and the page",
+    "inject": "a library into a process that runs: which thread may be borrowed, and when; calls; putting it back",
     "launch": "starting a program under a preloaded library so that it is what it would be alone",
     "record": "the parent's side of recording, and control",
     "export": "foreign formats, a file each, and their table",
@@ -93,6 +95,9 @@ ONLY_THESE = {
     ("watch", "trace"): {"trace/trace.h"},
     ("heap", "trace"): {"trace/trace.h"},
     ("cli", "heap"): {"heap/heap.h"},
+    ("cli", "inject"): {"inject/inject.h"},
+    ("inject", "symbol"): {"symbol/unwindrows.h"},
+    ("inject", "format"): {"format/attach.h"},
     ("fleet", "trace"): {"trace/trace.h"},
     ("cli", "fleet"): {"fleet/fleet.h"},
     ("workload", "trace"): {"trace/trace.h"},
@@ -271,6 +276,9 @@ def main():
         bad += check_library(os.path.join(folder, "libmallow-watch.so"),
                              exports=read_list(os.path.join(HERE, "watch-exports.txt")),
                              allowed=read_list(os.path.join(HERE, "watch-needs.txt")))
+        bad += check_library(os.path.join(folder, "libmallow-attach.so"),
+                             exports=read_list(os.path.join(HERE, "attach-exports.txt")),
+                             allowed=read_list(os.path.join(HERE, "attach-needs.txt")))
         bad += check_library(os.path.join(folder, "libmallow-arenas.so"),
                              exports=read_list(os.path.join(HERE, "arenas-exports.txt")),
                              allowed=read_list(os.path.join(HERE, "arenas-needs.txt")))

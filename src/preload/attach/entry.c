@@ -90,7 +90,7 @@ const struct binding *entry_bindings(unsigned *count)
     }
     static const struct binding list[] = {
         /* two names may be one function: the first of them is what its callers are led to */
-        NEEDED(free), NEEDED(realloc), NEEDED(calloc), NEEDED(malloc), TAKEN(reallocarray),
+        NEEDED(free), NEEDED(realloc), NEEDED(calloc), NEEDED(malloc), {"reallocarray", entry_reallocarray, 0, false},
         TAKEN(free_sized), TAKEN(free_aligned_sized), TAKEN(posix_memalign), TAKEN(aligned_alloc),
         TAKEN(memalign), TAKEN(valloc), TAKEN(pvalloc),
         /* the end of an image, and its successors */

@@ -6,6 +6,7 @@
  * dynamic linker's. If the injector dies in the middle, what was begun is completed here. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <string.h>
 
 #include "attach.h"
@@ -19,35 +20,58 @@ struct block_range block_range; /* none: blocks stay in the allocator */
 static struct {
     bool known;   /* what the calls lead to has been found, and the tables are there */
     bool leading; /* the bindings lead to ours */
-    bool redirect_to_ours;
-    uint64_t handle;
-    long slots;
+    void *handle;  /* of this library */
     uint64_t mapped; /* bytes at watcher.segment, or of what took its place; 0: never */
     char preload[sizeof((struct mlw_attach *)0)->preload + 16];
 } attached;
 
-/* ---- the bindings, under the dynamic linker's lock ----
+/* ---- under the dynamic linker's lock ----
  *
  * dlsym holds that lock while it asks an indirect function what it is; nothing else that is public
- * runs code under it at will. */
+ * runs code under it at will. Everything is done there, so that the lock, which other threads may
+ * take again and again, is waited for once. */
 
-static void redirected(void) {}
+static struct mlw_attach *asked;
+static void (*to_do)(struct mlw_attach *);
+
+static void done(void) {}
 
 static void (*under_lock(void))(void)
 {
-    attached.slots = redirect_all(attached.redirect_to_ours);
-    return redirected;
+    to_do(asked);
+    return done;
 }
 
 EXPORT void mallow_attach_locked(void) __attribute__((ifunc("under_lock")));
 
-static long redirect_locked(bool to_ours)
+static int visit_own(struct dl_phdr_info *info, size_t size, void *path)
 {
-    attached.slots = -1;
-    attached.redirect_to_ours = to_ours;
-    if (!dlsym((void *)attached.handle, "mallow_attach_locked"))
-        return -1;
-    return attached.slots;
+    const uint64_t here = (uint64_t)&attached;
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+            here - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
+            *(const char **)path = info->dlpi_name;
+    return 0;
+}
+
+static void *own_handle(void)
+{
+    const char *path = 0;
+    dl_iterate_phdr(visit_own, &path);
+    return path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : 0;
+}
+
+static int64_t locked(void (*work)(struct mlw_attach *), struct mlw_attach *a)
+{
+    a->result = MLW_ATTACH_NOT_RUN;
+    asked = a;
+    to_do = work;
+    if (!attached.handle)
+        attached.handle = own_handle();
+    if (attached.handle)
+        dlsym(attached.handle, "mallow_attach_locked");
+    return a->result;
 }
 
 /* ---- the segment ---- */
@@ -104,6 +128,7 @@ static enum mlw_attach_result first_time(void)
     if (sys_madvise(&watch_wiped, PAGE, MADV_WIPEONFORK))
         return MLW_ATTACH_NO_WIPE;
     watcher.pid = (uint32_t)sys_getpid();
+    watcher.hurried = true;
     watcher.memory = MEMORY;
     watch_make_plan(watcher.memory);
     if (!tables_init(watcher.plan.samples, watcher.plan.sites) ||
@@ -119,8 +144,6 @@ static enum mlw_attach_result begin(struct mlw_attach *a)
         return MLW_ATTACH_VERSION_DIFFERS;
     if (sys_closed)
         return MLW_ATTACH_CONFINED;
-    if (a->handle)
-        attached.handle = a->handle;
     if (attached.leading && watch_ready())
         return MLW_ATTACH_ALREADY;
     if (!attached.known) {
@@ -144,54 +167,58 @@ static enum mlw_attach_result begin(struct mlw_attach *a)
     strcpy(attached.preload, a->preload);
     exec_keep(attached.preload);
     watch_wiped.joined = 1;
-    if (redirect_locked(true) < 0) {
-        redirect_locked(false);
+    const long slots = redirect_all(true);
+    if (slots < 0) {
+        redirect_all(false);
         watcher.off = true;
         put_segment_away();
         return MLW_ATTACH_NO_WRITE;
     }
     attached.leading = true;
-    a->slots = (uint32_t)attached.slots;
+    a->slots = (uint32_t)slots;
     watch_go_live();
     __atomic_store_n(&watcher.off, false, __ATOMIC_RELEASE);
     return MLW_ATTACH_DONE;
 }
 
-EXPORT int64_t mallow_attach_begin(struct mlw_attach *a);
-int64_t mallow_attach_begin(struct mlw_attach *a)
+static void begin_locked(struct mlw_attach *a)
 {
     if (!attached.leading)
         watcher.off = true;
     a->result = begin(a);
-    return a->result;
 }
+
+EXPORT int64_t mallow_attach_begin(struct mlw_attach *a);
+int64_t mallow_attach_begin(struct mlw_attach *a) { return locked(begin_locked, a); }
 
 /* ---- end ---- */
 
-EXPORT int64_t mallow_attach_end(struct mlw_attach *a);
-int64_t mallow_attach_end(struct mlw_attach *a)
+static void end_locked(struct mlw_attach *a)
 {
-    if (!attached.leading) {
-        a->result = MLW_ATTACH_ALREADY;
-        return a->result;
-    }
+    a->result = MLW_ATTACH_ALREADY;
+    if (!attached.leading)
+        return;
     const bool here = watch_wiped.joined && !watcher.off;
     __atomic_store_n(&watcher.off, true, __ATOMIC_RELEASE);
-    a->result = sys_closed ? MLW_ATTACH_CONFINED
-                : redirect_locked(false) < 0 ? MLW_ATTACH_NO_WRITE
-                                             : MLW_ATTACH_DONE;
-    if (a->result != MLW_ATTACH_DONE)
-        return a->result;
+    a->result = MLW_ATTACH_CONFINED;
+    if (sys_closed)
+        return;
+    const long slots = redirect_all(false);
+    a->result = slots < 0 ? MLW_ATTACH_NO_WRITE : MLW_ATTACH_DONE;
+    if (slots < 0)
+        return;
     attached.leading = false;
-    a->slots = (uint32_t)attached.slots;
+    a->slots = (uint32_t)slots;
     exec_keep("");
     if (here) {
         __atomic_store_n(&watcher.segment->state, MLW_WATCH_EXITED, __ATOMIC_RELEASE);
         put_segment_away();
     }
     calls_forget();
-    return a->result;
 }
+
+EXPORT int64_t mallow_attach_end(struct mlw_attach *a);
+int64_t mallow_attach_end(struct mlw_attach *a) { return locked(end_locked, a); }
 
 /* ---- fork ---- */
 

@@ -90,37 +90,44 @@ static int protection(const struct dl_phdr_info *info, uint64_t at)
     return now;
 }
 
-/* The page that is writable for our sake; nothing but one call of ours writes at a time. */
+/* The pages that are writable for our sake. */
 static struct {
-    uint64_t page; /* 0: none */
+    uint64_t start, end; /* end 0: none */
     int was;
 } opened;
 
-static void close_page(void)
+static void close_pages(void)
 {
-    if (opened.page && sys_mprotect((void *)opened.page, PAGE, opened.was))
+    if (opened.end && sys_mprotect((void *)opened.start, opened.end - opened.start, opened.was))
         work.failed = true;
-    opened.page = 0;
+    opened.end = 0;
+}
+
+/* Makes the pages that hold [start, end) writable, which the loader has left alike. */
+static bool open_pages(const struct dl_phdr_info *info, uint64_t start, uint64_t end)
+{
+    const int was = protection(info, start);
+    if (was < 0)
+        return false;
+    if (opened.end && start >= opened.start && end <= opened.end)
+        return true;
+    close_pages();
+    if (was & PROT_WRITE)
+        return true;
+    const uint64_t first = start & ~(PAGE - 1), bytes = ((end + PAGE - 1) & ~(PAGE - 1)) - first;
+    if (sys_mprotect((void *)first, bytes, was | PROT_READ | PROT_WRITE))
+        return false;
+    opened.start = first;
+    opened.end = first + bytes;
+    opened.was = was;
+    return true;
 }
 
 static void write_word(const struct dl_phdr_info *info, uint64_t at, uint64_t value)
 {
-    const uint64_t page = at & ~(PAGE - 1);
-    const int was = protection(info, at);
-    if (was < 0 || at % sizeof value) {
+    if (at % sizeof value || !open_pages(info, at, at + sizeof value)) {
         work.failed = true;
         return;
-    }
-    if (opened.page != page) {
-        close_page();
-        if (!(was & PROT_WRITE)) {
-            if (sys_mprotect((void *)page, PAGE, was | PROT_READ | PROT_WRITE)) {
-                work.failed = true;
-                return;
-            }
-            opened.page = page;
-            opened.was = was;
-        }
     }
     __atomic_store_n((uint64_t *)at, value, __ATOMIC_RELEASE);
     work.changed++;
@@ -257,23 +264,40 @@ static bool is_linker(const struct dl_phdr_info *info)
     return slash && !strncmp(slash, "/ld-linux", 9);
 }
 
+/* Those to come find what the symbol table says. */
+static void change_symbols(const struct dl_phdr_info *info)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (unsigned i = 0; i < work.count; i++) {
+        const uint64_t at = (uint64_t)work.symbol[i];
+        if (!at || protection(info, at) < 0)
+            continue;
+        low = at < low ? at : low;
+        high = at > high ? at : high;
+    }
+    if (!high || !open_pages(info, low, high + sizeof(Elf64_Sym))) {
+        work.failed |= high != 0;
+        return;
+    }
+    for (unsigned i = 0; i < work.count; i++) {
+        const uint64_t to = work.to_ours ? (uint64_t)work.list[i].to : work.original[i];
+        if (work.symbol[i] && protection(info, (uint64_t)work.symbol[i]) >= 0)
+            write_word(info, (uint64_t)&work.symbol[i]->st_value, to - work.base[i]);
+    }
+    close_pages();
+}
+
 static int change_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct module m;
     (void)size, (void)arg;
     if (protection(info, work.own) >= 0 || !read_dynamic(info, &m))
         return 0;
-    for (unsigned i = 0; i < work.count; i++) /* those to come */
-        if (work.symbol[i] && protection(info, (uint64_t)work.symbol[i]) >= 0) {
-            const uint64_t to =
-                work.to_ours ? (uint64_t)work.list[i].to : work.original[i];
-            write_word(info, (uint64_t)&work.symbol[i]->st_value, to - work.base[i]);
-        }
-    close_page();
+    change_symbols(info);
     change_relocated(&m);
     if (is_linker(info))
         change_linker(info);
-    close_page();
+    close_pages();
     return 0;
 }
 

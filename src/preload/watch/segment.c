@@ -142,7 +142,8 @@ static void *make(uint64_t bytes, const char *session)
                 watcher.session_keeper = watcher.session_keeper * 10 + (uint32_t)(*d - '0');
     }
     if (!p && files) {
-        left_bound();
+        if (!watcher.hurried)
+            left_bound();
         name(put(segment.path, MLW_WATCH_FILE_PREFIX));
         p = make_named(bytes);
     }

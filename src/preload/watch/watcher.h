@@ -59,6 +59,7 @@ extern HIDDEN struct watch_wiped watch_wiped;
 struct watcher {
     uint32_t pid;
     bool off;              /* this process is not watched */
+    bool hurried;          /* a thread was borrowed for this: nothing is looked for in /dev/shm */
     volatile bool starved; /* the program cannot get memory any more (confine.c) */
     uint64_t start_ns, forked_from;
     uint32_t generation; /* raised by every fork: what threads remember of the process is void */

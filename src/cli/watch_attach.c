@@ -1,0 +1,128 @@
+#include "cli/watch_attach.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "inject/inject.h"
+#include "inspect/library.h"
+#include "trust/process.h"
+#include "watch/maps.h"
+
+static void remember(struct watch_attach *a, pid_t pid)
+{
+    struct trust_process who;
+    struct error ignored;
+    if (trust_process(pid, &who, &ignored))
+        return;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->seen[i].pid == pid && a->seen[i].start_ticks == who.start_ticks)
+            return;
+    if (ARRAY_ROOM(a->seen, a->count + 1, a->room))
+        a->seen[a->count++] = (struct attached_process){pid, who.start_ticks};
+}
+
+static int attach(struct watch_attach *a, pid_t pid, struct error *err)
+{
+    char library[PATH_MAX], preload[PATH_MAX];
+    struct inject_result result;
+    if (inspect_find_library("libmallow-attach.so", library, err) ||
+        inspect_find_library("libmallow-watch.so", preload, err))
+        return -1;
+    const struct inject_options options = {
+        .library = library, .preload = preload, .period = a->period};
+    if (inject_begin(pid, &options, &result, err))
+        return -1;
+    remember(a, pid);
+    if (!a->quiet && !result.already)
+        command_warn(a->command,
+                     "attached to process %d: thread %d was away for %.1f ms, %u bindings lead to "
+                     "the library; the end of this watch puts them back",
+                     (int)pid, (int)result.tid, (double)result.away_ns / 1e6, result.slots);
+    return 0;
+}
+
+/* From here on the end of this process must put things back: the watch reads these signals. */
+static void hold_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGQUIT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+int watch_attach(struct watch_attach *a, const pid_t *pids, size_t count, const char *guard,
+                 struct error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct maps m;
+        if (kill(pids[i], 0)) /* what is left of the dead is read */
+            continue;
+        if (maps_read(pids[i], &m, err))
+            return -1;
+        if (m.library || *m.path)
+            continue;
+        if (guard && strcmp(guard, "off") != 0)
+            return error_set(err, ERROR_UNSUPPORTED,
+                             "process %d runs without the library; attached to as it runs, its "
+                             "blocks stay where its allocator put them, so that none can be "
+                             "guarded: without --guard, or start it again under 'mallow watch'",
+                             (int)pids[i]);
+        hold_signals();
+        if (attach(a, pids[i], err))
+            return -1;
+    }
+    return 0;
+}
+
+void watch_attach_joined(struct watch_attach *a, const struct watch_process *p)
+{
+    if (!p->found_dead && !p->elsewhere)
+        remember(a, p->pid);
+}
+
+int watch_attach_end(struct watch_attach *a)
+{
+    int status = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        struct trust_process who;
+        struct inject_result result;
+        struct error err = {0};
+        if (trust_process(a->seen[i].pid, &who, &err) ||
+            who.start_ticks != a->seen[i].start_ticks || !inject_is_there(who.pid))
+            continue;
+        if (!inject_end(who.pid, &result, &err))
+            continue;
+        if (trust_process_lives(&who)) {
+            command_warn(a->command, "%s; 'mallow watch --detach %d' tries again", err.text,
+                         (int)who.pid);
+            status = -1;
+        }
+    }
+    free(a->seen);
+    a->seen = NULL;
+    a->count = a->room = 0;
+    return status;
+}
+
+int watch_detach(const struct command *self, pid_t pid, bool quiet)
+{
+    struct inject_result result;
+    struct error err = {0};
+    if (inject_end(pid, &result, &err)) {
+        command_warn(self, "%s", err.text);
+        return EXIT_FAILED;
+    }
+    if (!quiet && result.already)
+        command_warn(self, "process %d is not attached to: nothing was to be put back", (int)pid);
+    else if (!quiet)
+        command_warn(self,
+                     "detached from process %d: thread %d was away for %.1f ms, %u bindings are as "
+                     "they were",
+                     (int)pid, (int)result.tid, (double)result.away_ns / 1e6, result.slots);
+    return EXIT_DONE;
+}

@@ -1,0 +1,36 @@
+/* watch_attach.h - `mallow watch -p` of processes that run without the library: it is put into them,
+ * and out of use when the watch ends. */
+#ifndef MALLOW_CLI_WATCH_ATTACH_H
+#define MALLOW_CLI_WATCH_ATTACH_H
+
+#include <stdbool.h>
+
+#include "cli/command.h"
+#include "watch/follow.h"
+
+enum { WATCH_AUTO, WATCH_INJECT, WATCH_PRELOADED }; /* --how */
+
+struct watch_attach {
+    const struct command *command;
+    uint64_t period; /* bytes; 0: the default */
+    bool quiet;
+    struct attached_process { /* watched, or attached to before they were */
+        pid_t pid;
+        uint64_t start_ticks;
+    } *seen;
+    size_t count, room;
+};
+
+/* Attaches to those of the processes that carry no library. guard: --guard as given, or NULL. 0, or
+ * -1 with *err. */
+int watch_attach(struct watch_attach *a, const pid_t *pids, size_t count, const char *guard,
+                 struct error *err);
+/* A process is watched from now on. */
+void watch_attach_joined(struct watch_attach *a, const struct watch_process *p);
+/* Puts back what was attached to in all processes that were watched; -1: not everywhere. */
+int watch_attach_end(struct watch_attach *a);
+
+/* `mallow watch --detach PID`; returns the exit status. */
+int watch_detach(const struct command *self, pid_t pid, bool quiet);
+
+#endif

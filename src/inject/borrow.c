@@ -1,0 +1,342 @@
+/* borrow.c - see borrow.h.
+ *
+ * The thread's stack holds, below its red zone: room for arguments, a copy of its floating-point
+ * state, and the frame of a signal handler with its registers and mask. Functions begin below, and
+ * return into libc's signal return. The order of the writes is what makes our death harmless: the
+ * stack first, then all registers in one call; and on the way back, the floating-point state and
+ * the mask first, while the frame would still restore them, the registers last. */
+#include "inject/borrow.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+enum {
+    RED_ZONE = 128,
+    CALL_STOP = SIGTRAP | 0x80,
+    RSEQ_CS_OFFSET = 8,
+    MAGIC1 = 0x46505853,
+    MAGIC2 = 0x46505845,
+    SW_BYTES_AT = 464,
+    RESTARTNOHAND = -514,
+    RESTART_BLOCK = -516,
+    STOP_LIMIT_MS = 100
+};
+
+/* The kernel's struct rt_sigframe from uc on; what ucontext_t has of it. */
+struct frame {
+    uint64_t flags, link, stack[3];
+    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, di, si, bp, bx, dx, ax, cx, sp, ip, eflags;
+    uint16_t cs, gs, fs, ss;
+    uint64_t err, trapno, oldmask, cr2, fpstate, reserved[8];
+    uint64_t mask;
+};
+
+/* ---- stopping ---- */
+
+static pid_t wait_until(pid_t tid, int *status, uint64_t limit_ns)
+{
+    const uint64_t until = clock_monotonic_ns() + limit_ns;
+    for (unsigned looks = 0;; looks++) {
+        const pid_t got = waitpid(tid, status, __WALL | WNOHANG);
+        if (got == tid || (got < 0 && errno != EINTR))
+            return got;
+        if (clock_monotonic_ns() > until)
+            return 0;
+        const struct timespec brief = {.tv_nsec = looks < 200 ? 10000 : 1000000};
+        nanosleep(&brief, NULL);
+    }
+}
+
+static bool is_stop_signal(int sig)
+{
+    return sig == SIGSTOP || sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU;
+}
+
+/* A stop by ptrace makes some calls return EINTR that would have gone on. */
+static bool cures(long call)
+{
+    static const short cured[] = {SYS_epoll_wait,      SYS_epoll_pwait,  SYS_semop,  SYS_semtimedop,
+                                  SYS_rt_sigtimedwait, SYS_io_getevents, SYS_msgrcv, SYS_msgsnd};
+    for (size_t i = 0; i < sizeof cured / sizeof *cured; i++)
+        if (cured[i] == call)
+            return true;
+    return call == 441; /* epoll_pwait2 */
+}
+
+enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t tid, bool *waits)
+{
+    int status;
+    b->target = t;
+    b->tid = tid;
+    b->signal = 0;
+    b->held = b->prepared = b->called = b->gone = false;
+    if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD))
+        return errno == ESRCH ? BORROW_GONE : BORROW_REFUSED;
+    b->since_ns = clock_monotonic_ns();
+    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+    const pid_t got = wait_until(tid, &status, STOP_LIMIT_MS * 1000000ull);
+    if (got == 0)
+        return BORROW_BUSY; /* our end, or its next stop, frees it: see borrow_end */
+    if (got != tid || !WIFSTOPPED(status)) {
+        b->gone = true;
+        return BORROW_GONE;
+    }
+    b->held = true;
+    if (status >> 16 == PTRACE_EVENT_STOP) {
+        if (is_stop_signal(WSTOPSIG(status)))
+            return BORROW_GROUP;
+    } else {
+        b->signal = WSTOPSIG(status);
+    }
+    if (ptrace(PTRACE_GETREGS, tid, NULL, &b->registers) ||
+        ptrace(PTRACE_GETSIGMASK, tid, sizeof b->mask, &b->mask))
+        return BORROW_GONE;
+    struct user_regs_struct *r = &b->registers;
+    if ((long)r->rax == -EINTR && cures((long)r->orig_rax) && !b->signal) {
+        r->rax = (unsigned long long)(long long)RESTARTNOHAND;
+        ptrace(PTRACE_SETREGS, tid, NULL, r);
+    }
+    const long result = (long)r->rax;
+    *waits = (long)r->orig_rax >= 0 && result <= -512 && result >= -516;
+    return BORROW_STOPPED;
+}
+
+bool borrow_in_sequence(const struct borrowed *b)
+{
+    struct {
+        uint64_t pointer;
+        uint32_t size, signature, flags, pad;
+    } rseq = {0};
+    uint64_t section = 0;
+    if (ptrace((enum __ptrace_request)0x420f, b->tid, sizeof rseq, &rseq) < 0)
+        return errno != EIO && errno != EINVAL; /* a kernel that cannot say has none to ask for */
+    return rseq.pointer &&
+           (!injected_read(b->target, rseq.pointer + RSEQ_CS_OFFSET, &section, 8) || section);
+}
+
+/* ---- preparing ---- */
+
+/* The registers as a signal handler's return would restore them. A call that was interrupted begins
+ * again, with its arguments: what the kernel remembered of its rest is void by then. */
+static struct frame frame_of(const struct borrowed *b, uint64_t fpstate)
+{
+    const struct user_regs_struct *r = &b->registers;
+    struct frame f = {.flags = 6 | 1,
+                      .stack = {0, UINT32_MAX, 0},
+                      .r8 = r->r8,
+                      .r9 = r->r9,
+                      .r10 = r->r10,
+                      .r11 = r->r11,
+                      .r12 = r->r12,
+                      .r13 = r->r13,
+                      .r14 = r->r14,
+                      .r15 = r->r15,
+                      .di = r->rdi,
+                      .si = r->rsi,
+                      .bp = r->rbp,
+                      .bx = r->rbx,
+                      .dx = r->rdx,
+                      .ax = r->rax,
+                      .cx = r->rcx,
+                      .sp = r->rsp,
+                      .ip = r->rip,
+                      .eflags = r->eflags,
+                      .cs = (uint16_t)r->cs,
+                      .ss = (uint16_t)r->ss,
+                      .fpstate = fpstate,
+                      .mask = b->mask};
+    const int64_t result = (int64_t)r->rax;
+    if ((int64_t)r->orig_rax >= 0 && result <= -512 && result >= -516 && result != -515) {
+        if (result == RESTART_BLOCK && r->orig_rax == SYS_restart_syscall) {
+            f.ax = (uint64_t)-EINTR; /* which call it was is not known here */
+        } else {
+            f.ip -= 2;
+            f.ax = r->orig_rax;
+        }
+    }
+    return f;
+}
+
+/* Where errno of the thread is, by the code of libc's __errno_location; 0: not known. */
+static uint64_t find_errno(const struct borrowed *b)
+{
+    static const uint8_t mark[] = {0xf3, 0x0f, 0x1e, 0xfa}, load[] = {0x48, 0x8b, 0x05},
+                         add[] = {0x64, 0x48, 0x03, 0x04, 0x25, 0, 0, 0, 0};
+    uint8_t code[32];
+    int32_t distance;
+    uint64_t offset,
+        at = injected_function(b->target, MODULE_LIBC, "__errno_location", NULL);
+    const uint8_t *c = code;
+    if (!at || !injected_read(b->target, at, code, sizeof code))
+        return 0;
+    if (!memcmp(c, mark, sizeof mark))
+        c += sizeof mark;
+    if (memcmp(c, load, sizeof load) != 0 || memcmp(c + 7, add, sizeof add) != 0)
+        return 0;
+    memcpy(&distance, c + 3, 4);
+    at += (uint64_t)(c - code) + 7 + (uint64_t)(int64_t)distance;
+    return injected_read(b->target, at, &offset, 8) ? b->registers.fs_base + offset : 0;
+}
+
+bool borrow_prepare(struct borrowed *b)
+{
+    struct iovec area = {b->xstate, sizeof b->xstate};
+    uint8_t *copy = malloc(sizeof b->xstate + 64);
+    if (!copy || ptrace(PTRACE_GETREGSET, b->tid, NT_X86_XSTATE, &area) || area.iov_len < 576 ||
+        area.iov_len > sizeof b->xstate - 64) {
+        free(copy);
+        return false;
+    }
+    uint64_t features;
+    b->xstate_bytes = area.iov_len;
+    memcpy(copy, b->xstate, area.iov_len);
+    memcpy(&features, copy + SW_BYTES_AT, sizeof features); /* where the kernel stores XCR0 */
+    const struct {
+        uint32_t magic, extended;
+        uint64_t features;
+        uint32_t size, pad[7];
+    } own = {MAGIC1, (uint32_t)area.iov_len + 4, features, (uint32_t)area.iov_len, {0}};
+    const uint32_t magic2 = MAGIC2;
+    memcpy(copy + SW_BYTES_AT, &own, sizeof own);
+    memcpy(copy + area.iov_len, &magic2, sizeof magic2);
+    b->room = (b->registers.rsp - RED_ZONE - BORROW_ROOM) & ~(uint64_t)63;
+    const uint64_t state = (b->room - area.iov_len - 64) & ~(uint64_t)63;
+    const struct frame f = frame_of(b, state);
+    const uint64_t frame_at = (state - sizeof f - 128) & ~(uint64_t)15;
+    b->stack = frame_at - 8;
+    b->errno_at = find_errno(b);
+    b->prepared = b->errno_at && injected_read(b->target, b->errno_at, &b->errno_was, 4) &&
+                  injected_write(b->target, state, copy, area.iov_len + 4) &&
+                  injected_write(b->target, frame_at, &f, sizeof f) &&
+                  injected_write(b->target, b->stack, &b->sigreturn, 8);
+    free(copy);
+    return b->prepared;
+}
+
+/* ---- calls ---- */
+
+/* Lets the thread run to its next system call, in or out. */
+static bool to_call_stop(struct borrowed *b, uint64_t until_ns)
+{
+    long how = PTRACE_SYSCALL;
+    for (;;) {
+        int status;
+        const uint64_t now = clock_monotonic_ns();
+        if (ptrace((enum __ptrace_request)how, b->tid, NULL, NULL)) {
+            b->gone = true;
+            return false;
+        }
+        const pid_t got = wait_until(b->tid, &status, now < until_ns ? until_ns - now : 0);
+        if (got == 0)
+            return false;
+        if (got != b->tid || !WIFSTOPPED(status)) {
+            b->gone = true;
+            return false;
+        }
+        how = PTRACE_SYSCALL;
+        if (WSTOPSIG(status) == CALL_STOP)
+            return true;
+        if (status >> 16 == PTRACE_EVENT_STOP) {
+            if (is_stop_signal(WSTOPSIG(status)))
+                how = PTRACE_LISTEN; /* the process was stopped: this thread, too */
+        } else {
+            b->signal = WSTOPSIG(status);
+        }
+    }
+}
+
+bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, uint64_t limit_ns)
+{
+    const uint64_t until_ns = clock_monotonic_ns() + limit_ns;
+    struct user_regs_struct r = b->registers;
+    enum { DIRECTION = 0x400 };
+    r.rip = function;
+    r.rsp = b->stack;
+    r.rax = 0;
+    r.orig_rax = (unsigned long long)-1;
+    r.rdi = a;
+    r.rsi = c;
+    r.rdx = r.rcx = r.r8 = r.r9 = 0;
+    r.eflags &= ~(unsigned long long)DIRECTION;
+    /* The return address may have been overwritten by a call before. */
+    if (!injected_write(b->target, b->stack, &b->sigreturn, 8) ||
+        ptrace(PTRACE_SETREGS, b->tid, NULL, &r))
+        return false;
+    b->called = true;
+    const uint64_t all = UINT64_MAX;
+    if (ptrace(PTRACE_SETSIGMASK, b->tid, sizeof all, &all))
+        return false;
+    do {
+        if (!to_call_stop(b, until_ns) || ptrace(PTRACE_GETREGS, b->tid, NULL, &r))
+            return false;
+    } while (r.orig_rax != SYS_rt_sigreturn || r.rsp != b->stack + 8 ||
+             r.rip != b->sigreturn + 9 || (long)r.rax != -ENOSYS);
+    return true;
+}
+
+/* ---- letting go ---- */
+
+/* From the entry of the signal return, which is not made, to a stop at which the kernel decides
+ * about restarting calls. If we die on the way it is made. */
+static bool to_event_stop(struct borrowed *b)
+{
+    int status;
+    struct user_regs_struct r;
+    if (ptrace(PTRACE_GETREGS, b->tid, NULL, &r))
+        return false;
+    r.orig_rax = (unsigned long long)-1;
+    r.rip -= 2;
+    r.rax = SYS_rt_sigreturn;
+    if (ptrace(PTRACE_SETREGS, b->tid, NULL, &r) || ptrace(PTRACE_INTERRUPT, b->tid, NULL, NULL) ||
+        ptrace(PTRACE_CONT, b->tid, NULL, NULL))
+        return false;
+    while (wait_until(b->tid, &status, 10000000000ull) == b->tid && WIFSTOPPED(status)) {
+        if (status >> 16 == PTRACE_EVENT_STOP)
+            return true;
+        if (WSTOPSIG(status) != CALL_STOP)
+            b->signal = WSTOPSIG(status);
+        if (ptrace(PTRACE_CONT, b->tid, NULL, NULL))
+            return false;
+    }
+    return false;
+}
+
+static void put_back(struct borrowed *b)
+{
+    struct iovec area = {b->xstate, b->xstate_bytes};
+    if (!to_event_stop(b))
+        return; /* it goes on by what lies on its stack */
+    injected_write(b->target, b->errno_at, &b->errno_was, 4);
+    if (ptrace(PTRACE_SETREGSET, b->tid, NT_X86_XSTATE, &area) ||
+        ptrace(PTRACE_SETSIGMASK, b->tid, sizeof b->mask, &b->mask))
+        return;
+    ptrace(PTRACE_SETREGS, b->tid, NULL, &b->registers);
+}
+
+void borrow_end(struct borrowed *b)
+{
+    int status;
+    if (b->gone)
+        return;
+    if (!b->held) { /* it must stop before it can be left */
+        if (wait_until(b->tid, &status, 10000000000ull) != b->tid || !WIFSTOPPED(status))
+            return;
+        if (status >> 16 != PTRACE_EVENT_STOP)
+            b->signal = WSTOPSIG(status);
+    }
+    if (b->called)
+        put_back(b);
+    ptrace(PTRACE_DETACH, b->tid, NULL, (void *)(intptr_t)b->signal); // NOLINT
+    b->held = false;
+    b->gone = true;
+}

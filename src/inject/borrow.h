@@ -1,0 +1,57 @@
+/* borrow.h - a thread of another process, stopped, made to call functions, and put back.
+ *
+ * From borrow_call on, the thread has on its stack what it needs to go on by itself: the death of
+ * this process at any moment does it no harm. One thread. */
+#ifndef MALLOW_INJECT_BORROW_H
+#define MALLOW_INJECT_BORROW_H
+
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "inject/target.h"
+
+enum { BORROW_ROOM = 2048, BORROW_XSTATE_MAX = 16 << 10 };
+
+struct borrowed {
+    const struct injected *target;
+    pid_t tid;
+    struct user_regs_struct registers; /* the thread's own */
+    uint64_t mask;
+    uint64_t sigreturn; /* injected_sigreturn */
+    uint64_t room;      /* BORROW_ROOM bytes of its stack, for what is handed to functions */
+    uint64_t stack;     /* where functions begin: the return address lies there */
+    int signal;         /* to be given when it goes on; 0: none */
+    bool held, prepared, called, gone;
+    uint64_t errno_at; /* 0: not known */
+    int errno_was;
+    size_t xstate_bytes;
+    uint8_t xstate[BORROW_XSTATE_MAX];
+    uint64_t since_ns;
+};
+
+enum borrow_stop {
+    BORROW_STOPPED,
+    BORROW_BUSY,    /* it did not stop in time */
+    BORROW_GONE,    /* there is no such thread */
+    BORROW_REFUSED, /* errno says why */
+    BORROW_GROUP    /* the process is stopped by a signal */
+};
+
+/* Stops the thread. waits_in: the system call that it was seen to wait in, -1: none; *waits: it was
+ * interrupted in it. */
+enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t tid, bool *waits);
+
+/* Whether a sequence that must not be left and entered again is under way. */
+bool borrow_in_sequence(const struct borrowed *b);
+
+/* Writes what the thread needs to go on by itself. */
+bool borrow_prepare(struct borrowed *b);
+
+/* Calls a function with up to two arguments. Its result is not known. False: the thread is gone, or
+ * has not come back within limit_ns: it then goes on by itself when it does. */
+bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, uint64_t limit_ns);
+
+/* Lets the thread go on where it was. */
+void borrow_end(struct borrowed *b);
+
+#endif

@@ -1,0 +1,386 @@
+/* inject.c - see inject.h. The work is done in a process of its own: when it ends, however it does,
+ * the kernel lets go of every thread that it had stopped. */
+#include "inject/inject.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/proc.h"
+#include "format/attach.h"
+#include "inject/borrow.h"
+#include "inject/refuse.h"
+#include "inject/safe.h"
+
+enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2 };
+#define PATIENCE_NS 5000000000ull
+#define CALL_NS     10000000000ull
+
+struct work {
+    pid_t pid;
+    const struct inject_options *o; /* NULL: the end */
+    struct inject_result result;
+    struct injected target;
+    struct borrowed thread;
+    const char *why; /* the last thread that was looked at could not be borrowed */
+};
+
+/* ---- which thread ---- */
+
+struct candidate {
+    pid_t tid;
+    bool waits;
+};
+
+/* The system call that the thread waits in; -1: it runs; -2: not to be stopped now. */
+static long call_of(pid_t pid, pid_t tid)
+{
+    char name[64], text[256], state;
+    snprintf(name, sizeof name, "task/%d/stat", (int)tid);
+    if (proc_read(pid, name, text, sizeof text) <= 0)
+        return -2;
+    const char *at = strrchr(text, ')');
+    state = at && at[1] ? at[2] : 'X';
+    if (state == 'D' || state == 'Z' || state == 'X') /* D: an exec or a vfork's child is awaited */
+        return -2;
+    snprintf(name, sizeof name, "task/%d/syscall", (int)tid);
+    if (proc_read(pid, name, text, sizeof text) <= 0)
+        return -2;
+    if (!strncmp(text, "running", 7))
+        return -1;
+    return strtol(text, NULL, 10);
+}
+
+/* Threads that wait first. */
+static size_t list_threads(pid_t pid, struct candidate **out)
+{
+    char path[64];
+    struct candidate *list = NULL;
+    size_t count = 0, room = 0, waiting = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        const pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
+        const long call = tid > 0 ? call_of(pid, tid) : -2;
+        if (call == -2 || !ARRAY_ROOM(list, count + 1, room))
+            continue;
+        const struct candidate c = {tid, call >= 0 && safe_call(call)};
+        list[count++] = c;
+        if (c.waits) { /* to the front */
+            list[count - 1] = list[waiting];
+            list[waiting++] = c;
+        }
+    }
+    if (d)
+        closedir(d);
+    *out = list;
+    return count;
+}
+
+enum attempt { ATTEMPT_HELD, ATTEMPT_UNSAFE, ATTEMPT_GONE, ATTEMPT_FAILED };
+
+/* Tries to borrow this thread. Held: it stands at a safe point, prepared. */
+static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
+{
+    struct borrowed *b = &w->thread;
+    bool waits = false;
+    w->result.stops++;
+    switch (borrow_stop(b, &w->target, tid, &waits)) {
+    case BORROW_GONE: return ATTEMPT_GONE;
+    case BORROW_REFUSED: refuse_trace(w->pid, errno, err); return ATTEMPT_FAILED;
+    case BORROW_BUSY:
+        error_set(err, ERROR_UNSUPPORTED,
+                  "thread %d of process %d does not stop (it waits in the kernel); try again later",
+                  (int)tid, (int)w->pid);
+        return ATTEMPT_FAILED;
+    case BORROW_GROUP:
+        borrow_end(b);
+        error_set(err, ERROR_UNSUPPORTED,
+                  "process %d is stopped by a signal: continue it first (kill -CONT %d)",
+                  (int)w->pid, (int)w->pid);
+        return ATTEMPT_FAILED;
+    default: break;
+    }
+    w->why = b->signal                                  ? "a signal is on its way to it"
+             : waits && !safe_wait(&b->registers) ? "it waits, perhaps for or under a lock"
+             : borrow_in_sequence(b)                    ? "it is inside a restartable sequence"
+                                     : safe_not(&w->target, &b->registers, waits);
+    if (!w->why && !borrow_prepare(b))
+        w->why = "its stack or registers cannot be written to";
+    if (!w->why)
+        return ATTEMPT_HELD;
+    borrow_end(b);
+    return ATTEMPT_UNSAFE;
+}
+
+static int borrow_any(struct work *w, struct error *err)
+{
+    const uint64_t patience = w->o && w->o->patience_ns ? w->o->patience_ns : PATIENCE_NS,
+                   until = clock_monotonic_ns() + patience;
+    for (unsigned round = 0; clock_monotonic_ns() < until; round++) {
+        struct candidate *list;
+        const size_t count = list_threads(w->pid, &list);
+        for (size_t i = 0; i < count; i++) {
+            enum attempt a = attempt(w, list[i].tid, err);
+            /* The tables of a file that its stack passes are read while it runs. */
+            while (a == ATTEMPT_UNSAFE && injected_learn(&w->target))
+                a = attempt(w, list[i].tid, err);
+            if (a == ATTEMPT_HELD)
+                w->result.tid = list[i].tid;
+            if (a == ATTEMPT_HELD || a == ATTEMPT_FAILED) {
+                free(list);
+                return a == ATTEMPT_HELD ? 0 : -1;
+            }
+        }
+        free(list);
+        if (kill(w->pid, 0) && errno == ESRCH)
+            return error_set(err, ERROR_USAGE, "process %d has ended meanwhile", (int)w->pid);
+        const struct timespec brief = {.tv_nsec = round < 400 ? 500000 + round % 7 * 130000
+                                                              : 10000000};
+        nanosleep(&brief, NULL);
+        if (round % 64 == 63 && injected_refresh(&w->target, err))
+            return -1;
+    }
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "no thread of process %d came to a point at which it could be borrowed (the "
+                     "last one that was looked at: %s); nothing was changed; try again later, or "
+                     "'mallow record -p %d' records from the kernel's side",
+                     (int)w->pid, w->why ? w->why : "none could be stopped", (int)w->pid);
+}
+
+/* ---- the calls ---- */
+
+static int too_long(struct work *w, struct error *err)
+{
+    return error_set(err, ERROR_UNSUPPORTED,
+                     w->thread.gone ? "process %d ended meanwhile"
+                                    : "the thread of process %d waits in the dynamic linker for "
+                                      "another one: it goes on by itself when that is done; try "
+                                      "again later",
+                     (int)w->pid);
+}
+
+/* The library is loaded, inert. */
+static int load(struct work *w, struct error *err)
+{
+    struct injected *t = &w->target;
+    const uint64_t open = injected_function(t, MODULE_LIBC, "dlopen", NULL),
+                   clear = injected_function(t, MODULE_LIBC, "dlerror", NULL),
+                   path = w->thread.room + sizeof(struct mlw_attach);
+    if (!open || !clear)
+        return error_set(err, ERROR_UNSUPPORTED, "the C library of process %d has no dlopen",
+                         (int)w->pid);
+    if (!injected_write(t, path, w->o->library, strlen(w->o->library) + 1))
+        return error_set(err, ERROR_UNSUPPORTED, "the stack of process %d cannot be written to",
+                         (int)w->pid);
+    if (!borrow_call(&w->thread, open, path, RTLD_NOW_FLAG, CALL_NS))
+        return too_long(w, err);
+    if (injected_refresh(t, err))
+        return -1;
+    if (injected_module(t, MLW_ATTACH_LIBRARY))
+        return 0;
+    borrow_call(&w->thread, clear, 0, 0, CALL_NS); /* the program's own dlerror is not to find it */
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "the dynamic linker of process %d refused the library: it cannot read %s, or "
+                     "memory or space for thread-local variables is used up",
+                     (int)w->pid, w->o->library);
+}
+
+static int answer(const struct work *w, const struct mlw_attach *a, struct error *err)
+{
+    switch (a->result) {
+    case MLW_ATTACH_DONE:
+    case MLW_ATTACH_ALREADY: return 0;
+    case MLW_ATTACH_VERSION_DIFFERS:
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d has the library of another version of mallow in it",
+                         (int)w->pid);
+    case MLW_ATTACH_NO_ALLOCATOR:
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "malloc of process %d is not glibc's, or something stands before it: what "
+                         "would get past the library cannot be known; start it again under 'mallow "
+                         "watch'",
+                         (int)w->pid);
+    case MLW_ATTACH_NO_MEMORY:
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d could not get 4 MB of memory for the library's tables",
+                         (int)w->pid);
+    case MLW_ATTACH_NO_SEGMENT:
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d could not make memory to share with readers (/dev/shm)",
+                         (int)w->pid);
+    case MLW_ATTACH_NO_WRITE:
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the bindings of process %d cannot be written to (mprotect is refused)",
+                         (int)w->pid);
+    case MLW_ATTACH_NO_WIPE:
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "MADV_WIPEONFORK is refused (Linux 4.14 has it)");
+    case MLW_ATTACH_CONFINED:
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d has installed a seccomp filter since: nothing more is changed "
+                         "in it",
+                         (int)w->pid);
+    default:
+        return error_set(err, ERROR_UNSUPPORTED, "the library in process %d did not answer",
+                         (int)w->pid);
+    }
+}
+
+static int call_library(struct work *w, struct error *err)
+{
+    struct injected *t = &w->target;
+    struct mlw_attach a = {.version = MLW_ATTACH_VERSION, .period = w->o ? w->o->period : 0};
+    const struct module *m = injected_module(t, MLW_ATTACH_LIBRARY);
+    const uint64_t function =
+        m ? injected_symbol(t, m->base, w->o ? MLW_ATTACH_BEGIN : MLW_ATTACH_END, NULL) : 0;
+    if (w->o && w->o->preload)
+        snprintf(a.preload, sizeof a.preload, "LD_PRELOAD=%s", w->o->preload);
+    if (!function || !injected_write(t, w->thread.room, &a, sizeof a))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the library in process %d is not one of this version", (int)w->pid);
+    if (!borrow_call(&w->thread, function, w->thread.room, 0, CALL_NS))
+        return too_long(w, err);
+    if (!injected_read(t, w->thread.room, &a, sizeof a))
+        return error_set(err, ERROR_UNSUPPORTED, "process %d has ended meanwhile", (int)w->pid);
+    w->result.slots = a.slots;
+    w->result.already = a.result == MLW_ATTACH_ALREADY;
+    return answer(w, &a, err);
+}
+
+/* ---- in the process of its own ---- */
+
+/* Whether the process sees the very library that is to be loaded. */
+static int sees_library(const struct work *w, struct error *err)
+{
+    char path[PATH_MAX + 64];
+    struct stat here, there;
+    if (strlen(w->o->library) >= PATH_ROOM)
+        return error_set(err, ERROR_UNSUPPORTED, "the path of the library is too long: %s",
+                         w->o->library);
+    snprintf(path, sizeof path, "/proc/%d/root%s", (int)w->pid, w->o->library);
+    if (stat(w->o->library, &here))
+        return error_system(err, "find the library %s", w->o->library);
+    if (stat(path, &there) || here.st_dev != there.st_dev || here.st_ino != there.st_ino)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d does not see %s: it runs in a container or a chroot; run "
+                         "mallow there, or have that directory mounted there",
+                         (int)w->pid, w->o->library);
+    return 0;
+}
+
+static int run(struct work *w, struct error *err)
+{
+    struct injected *t = &w->target;
+    if (refuse_process(w->pid, err) || injected_open(t, w->pid, err))
+        return -1;
+    const bool loading = !injected_module(t, MLW_ATTACH_LIBRARY);
+    if (loading && !w->o) {
+        w->result.already = true;
+        return 0;
+    }
+    if (refuse_image(t, loading, err) || (loading && sees_library(w, err)))
+        return -1;
+    w->thread.sigreturn = injected_sigreturn(t);
+    if (!w->thread.sigreturn)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the C library of process %d has not the code that a borrowed thread "
+                         "returns through",
+                         (int)w->pid);
+    if (borrow_any(w, err))
+        return -1;
+    const int status = (loading && load(w, err)) || call_library(w, err) ? -1 : 0;
+    borrow_end(&w->thread);
+    w->result.away_ns = clock_monotonic_ns() - w->thread.since_ns;
+    return status;
+}
+
+struct answered {
+    int status;
+    struct inject_result result;
+    struct error err;
+};
+
+static void child(struct work *w, int to)
+{
+    struct answered a = {.status = -1};
+    a.status = run(w, &a.err);
+    a.result = w->result;
+    const ssize_t n = write(to, &a, sizeof a);
+    _exit(n == (ssize_t)sizeof a ? 0 : 1);
+}
+
+static int inject(pid_t pid, const struct inject_options *o, struct inject_result *result,
+                  struct error *err)
+{
+    struct work *w = calloc(1, sizeof *w);
+    struct answered a = {.status = -1};
+    int ends[2], status;
+    sigset_t all, before;
+    *result = (struct inject_result){0};
+    if (!w)
+        return error_memory(err);
+    *w = (struct work){.pid = pid, .o = o};
+    if (pipe2(ends, O_CLOEXEC)) {
+        free(w);
+        return error_system(err, "cannot make a pipe");
+    }
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    const pid_t worker = fork();
+    if (!worker) {
+        close(ends[0]);
+        child(w, ends[1]);
+    }
+    free(w);
+    close(ends[1]);
+    ssize_t n = 0;
+    if (worker > 0) {
+        while ((n = read(ends[0], &a, sizeof a)) < 0 && errno == EINTR)
+            ;
+        while (waitpid(worker, &status, 0) < 0 && errno == EINTR)
+            ;
+    }
+    close(ends[0]);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (worker < 0)
+        return error_system(err, "cannot fork");
+    if (n != (ssize_t)sizeof a)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the process that was to attach to process %d ended", (int)pid);
+    *result = a.result;
+    if (a.status)
+        *err = a.err;
+    return a.status;
+}
+
+int inject_begin(pid_t pid, const struct inject_options *options, struct inject_result *result,
+                 struct error *err)
+{
+    return inject(pid, options, result, err);
+}
+
+int inject_end(pid_t pid, struct inject_result *result, struct error *err)
+{
+    return inject(pid, NULL, result, err);
+}
+
+bool inject_is_there(pid_t pid)
+{
+    struct injected t;
+    struct error ignored;
+    const bool there =
+        !injected_open(&t, pid, &ignored) && injected_module(&t, MLW_ATTACH_LIBRARY);
+    injected_close(&t);
+    return there;
+}

@@ -1,0 +1,50 @@
+/* inject.h - libmallow-attach.so put into a process that runs already, and out of use again.
+ *
+ * Owns: who may be attached to, at which moment a thread can be borrowed, and the calls that it is
+ * made to make. Refuses: what cannot be made safe, with a reason and the way that does work.
+ *
+ * One thread of the process is borrowed, at a point where it holds no lock of the allocator's or the
+ * dynamic linker's; the others run on. On its own stack stands what the kernel would have put there
+ * for a signal handler, and the functions that it is made to call return into libc's signal return.
+ * So if this process dies at any moment the thread goes on by itself, where it was. While this
+ * process lives, it puts everything back itself, and an interrupted system call goes on as if
+ * nothing had been.
+ *
+ * Blocks this process's signals meanwhile. One thread; the caller must not be waiting for other
+ * tracees. */
+#ifndef MALLOW_INJECT_INJECT_H
+#define MALLOW_INJECT_INJECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct inject_options {
+    const char *library; /* absolute path of libmallow-attach.so */
+    const char *preload; /* that of libmallow-watch.so, for programs that it starts; NULL: not
+                            followed */
+    uint64_t period;     /* bytes; 0: the default */
+    uint64_t patience_ns; /* how long to look for a thread that can be borrowed; 0: 5 s */
+};
+
+struct inject_result {
+    pid_t tid;         /* the borrowed thread */
+    uint64_t away_ns;  /* from its stop until it went on */
+    uint64_t stops;    /* threads that were stopped for a look before */
+    uint32_t slots;    /* bindings that were changed */
+    bool already;      /* nothing was to be done */
+};
+
+/* 0, or -1 with *err: nothing was changed, but for a library that may have been loaded and does
+ * nothing. */
+int inject_begin(pid_t pid, const struct inject_options *options, struct inject_result *result,
+                 struct error *err);
+/* The process's calls lead to its allocator again. The library's code stays, unused. */
+int inject_end(pid_t pid, struct inject_result *result, struct error *err);
+
+/* Whether the library is in the process, by its mappings; false, too, when they cannot be read. */
+bool inject_is_there(pid_t pid);
+
+#endif

@@ -1,0 +1,358 @@
+#include "inject/target.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/proc.h"
+#include "trust/file.h"
+
+#define PROGRAMS 64u
+#define DYNAMIC  256u
+
+/* ---- memory ---- */
+
+bool injected_read(const struct injected *t, uint64_t at, void *to, size_t bytes)
+{
+    struct iovec here = {to, bytes}, there = {(void *)at, bytes}; // NOLINT
+    return process_vm_readv(t->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+}
+
+bool injected_write(const struct injected *t, uint64_t at, const void *from, size_t bytes)
+{
+    struct iovec here = {(void *)(uintptr_t)from, bytes}, there = {(void *)at, bytes}; // NOLINT
+    return process_vm_writev(t->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+}
+
+/* ---- mappings ---- */
+
+static enum module_kind kind_of(const char *path)
+{
+    static const char *const libc[] = {"libc.so.6", "libc-2.", "libdl.so.2", "libdl-2.",
+                                       "libpthread.so.0", "libpthread-2."};
+    static const char *const unsafe[] = {"libgcc_s.so", "libmallow-"};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (!strncmp(name, "ld-linux", 8) || !strncmp(name, "ld-2.", 5))
+        return MODULE_LINKER;
+    for (size_t i = 0; i < sizeof libc / sizeof *libc; i++)
+        if (!strncmp(name, libc[i], strlen(libc[i])))
+            return MODULE_LIBC;
+    for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++)
+        if (!strncmp(name, unsafe[i], strlen(unsafe[i])))
+            return MODULE_UNSAFE;
+    return MODULE_OTHER;
+}
+
+static int module_of(struct injected *t, const struct proc_mapping *m)
+{
+    if (!m->inode)
+        return -1;
+    for (size_t i = t->module_count; i-- > 0;) /* the last is the likely one */
+        if (t->modules[i].inode == m->inode && t->modules[i].device == m->device)
+            return (int)i;
+    if (!ARRAY_ROOM(t->modules, t->module_count + 1, t->module_room))
+        return -2;
+    struct module *k = &t->modules[t->module_count];
+    *k = (struct module){.path = strdup(m->path),
+                         .device = m->device,
+                         .inode = m->inode,
+                         .kind = kind_of(m->path)};
+    if (!k->path)
+        return -2;
+    return (int)t->module_count++;
+}
+
+int injected_refresh(struct injected *t, struct error *err)
+{
+    struct proc_maps maps;
+    struct proc_mapping m;
+    int status = 0;
+    t->region_count = 0;
+    for (size_t i = 0; i < t->module_count; i++)
+        t->modules[i].base = 0;
+    if (!proc_maps_open(&maps, t->pid))
+        return error_system(err, "cannot see the memory of process %d", (int)t->pid);
+    while (!status && proc_maps_next(&maps, &m)) {
+        const int module = module_of(t, &m);
+        if (module == -2 || !ARRAY_ROOM(t->regions, t->region_count + 1, t->region_room)) {
+            status = error_memory(err);
+            break;
+        }
+        if (module >= 0 && !m.offset && !t->modules[module].base)
+            t->modules[module].base = m.start;
+        t->regions[t->region_count++] = (struct region){.start = m.start,
+                                                        .end = m.end,
+                                                        .offset = m.offset,
+                                                        .read = m.mode[0] == 'r',
+                                                        .write = m.mode[1] == 'w',
+                                                        .execute = m.mode[2] == 'x',
+                                                        .shared = m.mode[3] == 's',
+                                                        .stack = !strcmp(m.path, "[stack]"),
+                                                        .module = module};
+    }
+    const int refused = errno;
+    proc_maps_close(&maps);
+    if (!status && !t->region_count && (refused == EACCES || refused == EPERM))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "not allowed to see the memory of process %d; be the user that it belongs "
+                         "to, or root",
+                         (int)t->pid);
+    if (!status && !t->region_count)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d has no memory: it is one of the kernel's, or has ended",
+                         (int)t->pid);
+    return status;
+}
+
+int injected_open(struct injected *t, pid_t pid, struct error *err)
+{
+    *t = (struct injected){.pid = pid, .wanted = -1};
+    return injected_refresh(t, err);
+}
+
+void injected_close(struct injected *t)
+{
+    for (size_t i = 0; i < t->module_count; i++) {
+        free(t->modules[i].path);
+        free(t->modules[i].rows);
+    }
+    free(t->modules);
+    free(t->regions);
+}
+
+const struct region *injected_region(const struct injected *t, uint64_t address)
+{
+    size_t low = 0, high = t->region_count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (t->regions[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < t->region_count && t->regions[low].start <= address ? &t->regions[low] : NULL;
+}
+
+const struct module *injected_module(const struct injected *t, const char *name)
+{
+    for (size_t i = 0; i < t->module_count; i++) {
+        const char *slash = strrchr(t->modules[i].path, '/');
+        if (slash && !strncmp(slash + 1, name, strlen(name)) && t->modules[i].base)
+            return &t->modules[i];
+    }
+    return NULL;
+}
+
+/* ---- symbols, from the process's memory ---- */
+
+struct tables {
+    uint64_t bias, symbols, names, hash, versions;
+};
+
+static bool read_tables(const struct injected *t, uint64_t base, struct tables *to)
+{
+    Elf64_Ehdr head;
+    Elf64_Phdr program[PROGRAMS];
+    Elf64_Dyn dynamic[DYNAMIC];
+    uint64_t first = UINT64_MAX, at = 0, bytes = 0;
+    *to = (struct tables){0};
+    if (!injected_read(t, base, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+        head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phnum > PROGRAMS ||
+        head.e_phentsize != sizeof *program ||
+        !injected_read(t, base + head.e_phoff, program, head.e_phnum * sizeof *program))
+        return false;
+    for (unsigned i = 0; i < head.e_phnum; i++) {
+        if (program[i].p_type == PT_LOAD && first == UINT64_MAX)
+            first = program[i].p_vaddr & ~4095ull;
+        if (program[i].p_type == PT_DYNAMIC) {
+            at = program[i].p_vaddr;
+            bytes = program[i].p_memsz;
+        }
+    }
+    to->bias = base - first;
+    if (!at || first == UINT64_MAX)
+        return false;
+    if (bytes > sizeof dynamic)
+        bytes = sizeof dynamic;
+    if (!injected_read(t, to->bias + at, dynamic, bytes))
+        return false;
+    for (size_t i = 0; i < bytes / sizeof *dynamic && dynamic[i].d_tag != DT_NULL; i++) {
+        uint64_t value = dynamic[i].d_un.d_ptr;
+        if (value < to->bias)
+            value += to->bias;
+        switch (dynamic[i].d_tag) {
+        case DT_SYMTAB: to->symbols = value; break;
+        case DT_STRTAB: to->names = value; break;
+        case DT_GNU_HASH: to->hash = value; break;
+        case DT_VERSYM: to->versions = value; break;
+        default: break;
+        }
+    }
+    return to->symbols && to->names && to->hash;
+}
+
+static uint32_t gnu_hash(const char *name)
+{
+    uint32_t h = 5381;
+    while (*name)
+        h = h * 33 + (uint8_t)*name++;
+    return h;
+}
+
+/* Whether symbol i is a defined function of that name, in its default version. */
+static bool is_symbol(const struct injected *t, const struct tables *k, uint32_t i,
+                      const char *name, Elf64_Sym *s)
+{
+    char text[64];
+    uint16_t version = 0;
+    const size_t n = strlen(name) + 1;
+    return n <= sizeof text &&
+           injected_read(t, k->symbols + i * sizeof *s, s, sizeof *s) &&
+           s->st_shndx != SHN_UNDEF && s->st_value && ELF64_ST_TYPE(s->st_info) == STT_FUNC &&
+           injected_read(t, k->names + s->st_name, text, n) && !memcmp(text, name, n) &&
+           (!k->versions || (injected_read(t, k->versions + i * 2ull, &version, 2) &&
+                             !(version & 0x8000)));
+}
+
+uint64_t injected_symbol(const struct injected *t, uint64_t base, const char *name, uint64_t *bytes)
+{
+    struct tables k;
+    uint32_t head[4], i;
+    Elf64_Sym s;
+    if (!read_tables(t, base, &k) || !injected_read(t, k.hash, head, sizeof head) || !head[0])
+        return 0;
+    const uint32_t h = gnu_hash(name);
+    const uint64_t buckets = k.hash + 16 + 8ull * head[2], chain = buckets + 4ull * head[0];
+    if (!injected_read(t, buckets + 4ull * (h % head[0]), &i, sizeof i) || i < head[1])
+        return 0;
+    for (unsigned steps = 0; steps < 4096; steps++, i++) {
+        uint32_t link;
+        if (!injected_read(t, chain + 4ull * (i - head[1]), &link, sizeof link))
+            return 0;
+        if ((link | 1) == (h | 1) && is_symbol(t, &k, i, name, &s)) {
+            if (bytes)
+                *bytes = s.st_size;
+            return k.bias + s.st_value;
+        }
+        if (link & 1)
+            return 0;
+    }
+    return 0;
+}
+
+uint64_t injected_function(const struct injected *t, enum module_kind kind, const char *name,
+                           uint64_t *bytes)
+{
+    for (size_t i = 0; i < t->module_count; i++) {
+        const struct module *m = &t->modules[i];
+        const uint64_t at =
+            m->kind == kind && m->base ? injected_symbol(t, m->base, name, bytes) : 0;
+        if (at)
+            return at;
+    }
+    return 0;
+}
+
+uint64_t injected_sigreturn(const struct injected *t)
+{
+    static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    enum { WINDOW = 1 << 16 };
+    uint8_t *text = malloc(WINDOW + 16);
+    uint64_t found = 0;
+    for (size_t i = 0; text && i < t->region_count && !found; i++) {
+        const struct region *r = &t->regions[i];
+        if (!r->execute || r->module < 0 || t->modules[r->module].kind != MODULE_LIBC)
+            continue;
+        for (uint64_t at = r->start; at < r->end && !found; at += WINDOW) {
+            const size_t n = r->end - at < WINDOW + 16 ? r->end - at : WINDOW + 16;
+            const uint8_t *p =
+                injected_read(t, at, text, n) ? memmem(text, n, code, sizeof code) : NULL;
+            if (p)
+                found = at + (uint64_t)(p - text);
+        }
+    }
+    free(text);
+    return found;
+}
+
+/* ---- unwind tables ---- */
+
+/* The very file that is mapped; -1: it is not to be had. */
+static int open_module(const struct injected *t, const struct module *m)
+{
+    static const struct trust_rule any = {
+        .what = "the mapped file", .owners = TRUST_ANYBODY, .follow = true};
+    struct trust_identity id;
+    struct error ignored;
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "/proc/%d/root%s", (int)t->pid, m->path);
+    int fd = trust_open(AT_FDCWD, path, TRUST_READ, &any, &ignored);
+    if (fd >= 0 && trust_identify(fd, &id) && id.device == m->device && id.inode == m->inode)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    for (size_t i = 0; i < t->region_count; i++) {
+        const struct region *r = &t->regions[i];
+        if (r->module < 0 || &t->modules[r->module] != m)
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", (int)t->pid,
+                 (unsigned long)r->start, (unsigned long)r->end);
+        return trust_open(AT_FDCWD, path, TRUST_READ, &any, &ignored);
+    }
+    return -1;
+}
+
+static void read_rows(const struct injected *t, struct module *m)
+{
+    char path[64];
+    struct error ignored;
+    m->looked = true;
+    const int fd = open_module(t, m);
+    if (fd < 0)
+        return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (unwind_rows_read(path, &m->rows, &m->row_count, &ignored)) {
+        m->rows = NULL;
+        m->row_count = 0;
+    }
+    close(fd);
+}
+
+bool injected_learn(struct injected *t)
+{
+    if (t->wanted < 0)
+        return false;
+    read_rows(t, &t->modules[t->wanted]);
+    t->wanted = -1;
+    return true;
+}
+
+const struct unwind_row *injected_rule(struct injected *t, uint64_t pc, enum module_kind *kind)
+{
+    const struct region *r = injected_region(t, pc);
+    if (!r || !r->execute || r->module < 0)
+        return NULL;
+    struct module *m = &t->modules[r->module];
+    *kind = m->kind;
+    if (!m->looked) {
+        t->wanted = r->module;
+        return NULL;
+    }
+    const uint64_t offset = pc - r->start + r->offset;
+    size_t low = 0, high = m->row_count;
+    while (low < high) { /* the last that begins at or before it */
+        const size_t middle = (low + high) / 2;
+        if (m->rows[middle].offset <= offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? &m->rows[low - 1] : NULL;
+}

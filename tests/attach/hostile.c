@@ -1,0 +1,396 @@
+/* hostile.c - a program that is attached to at its worst moments. Usage: hostile PLUGIN MODE...
+ *
+ * Each MODE is a thread (or several) that does one thing without end and checks what it sees; the
+ * main thread prints a line of counts whenever it reads one, "quit" ends it. Whatever is not as it
+ * would be alone is printed as "WRONG ..." and ends the program with status 3. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *plugin;
+static volatile int stop;
+#define MODES 24
+static struct mode {
+    const char *name;
+    void (*work)(struct mode *);
+    int threads;
+    volatile uint64_t count;
+} modes[];
+
+#define CHECK(what, condition)                                                                     \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            dprintf(1, "WRONG %s: %s (line %d, errno %d)\n", what, #condition, __LINE__, errno);   \
+            _exit(3);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Blocks of a ring, each filled with its own pattern. */
+#define RING 512
+static void churn(struct mode *m)
+{
+    static __thread struct {
+        unsigned char *p;
+        size_t n;
+    } ring[RING];
+    uint64_t x = now_ns() | 1;
+    while (!stop) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        unsigned i = x % RING;
+        size_t n = (x >> 20) % 100 ? (x >> 20) % 900 + 1 : (x >> 20) % 300000 + 1;
+        if (ring[i].p) {
+            CHECK(m->name, ring[i].p[0] == (unsigned char)i);
+            CHECK(m->name, ring[i].p[ring[i].n - 1] == (unsigned char)(i + 1) || ring[i].n == 1);
+        }
+        switch ((x >> 50) % 6) {
+        case 0: free(ring[i].p); ring[i].p = calloc(1, n); break;
+        case 1: ring[i].p = realloc(ring[i].p, n); break;
+        case 2: free(ring[i].p); CHECK(m->name, !posix_memalign((void **)&ring[i].p, 64, n)); break;
+        case 3: free(ring[i].p); ring[i].p = aligned_alloc(4096, (n + 4095) & ~4095ul); break;
+        case 4: ring[i].p = reallocarray(ring[i].p, n, 1); break;
+        default: free(ring[i].p); ring[i].p = malloc(n); break;
+        }
+        CHECK(m->name, ring[i].p);
+        ring[i].n = n;
+        ring[i].p[n - 1] = (unsigned char)(i + 1);
+        ring[i].p[0] = (unsigned char)i;
+        m->count++;
+    }
+    for (unsigned i = 0; i < RING; i++) {
+        free(ring[i].p);
+        ring[i].p = 0;
+    }
+}
+
+static void loading(struct mode *m)
+{
+    while (!stop) {
+        void *h = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
+        CHECK(m->name, h);
+        void *(*make)(size_t) = (void *(*)(size_t))dlsym(h, "plugin_make");
+        CHECK(m->name, make);
+        void *p = make(100);
+        CHECK(m->name, p);
+        free(p);
+        void *(*found)(size_t) = (void *(*)(size_t))dlsym(RTLD_DEFAULT, "malloc");
+        p = found(77);
+        CHECK(m->name, p);
+        free(p);
+        CHECK(m->name, !dlclose(h));
+        m->count++;
+    }
+}
+
+static void forking(struct mode *m)
+{
+    while (!stop) {
+        int status;
+        pid_t child = fork();
+        CHECK(m->name, child >= 0);
+        if (!child) {
+            void *p[64];
+            for (int i = 0; i < 64; i++)
+                p[i] = malloc(1000 + (size_t)i * 100);
+            for (int i = 0; i < 64; i++)
+                free(p[i]);
+            _exit(7);
+        }
+        CHECK(m->name, waitpid(child, &status, 0) == child);
+        CHECK(m->name, WIFEXITED(status) && WEXITSTATUS(status) == 7);
+        m->count++;
+    }
+}
+
+static void executing(struct mode *m)
+{
+    extern char **environ;
+    while (!stop) {
+        int status;
+        pid_t child = vfork();
+        CHECK(m->name, child >= 0);
+        if (!child) {
+            execle("/bin/true", "true", (char *)0, environ);
+            _exit(127);
+        }
+        CHECK(m->name, waitpid(child, &status, 0) == child);
+        CHECK(m->name, WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        m->count++;
+    }
+}
+
+static volatile uint64_t signals;
+static void on_signal(int number)
+{
+    (void)number;
+    signals++;
+}
+
+/* A timer of 200 us, whose handler interrupts this thread in the allocator and in system calls. */
+static void signaled(struct mode *m)
+{
+    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &act, 0);
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM};
+    event._sigev_un._tid = gettid();
+    struct itimerspec every = {{0, 200000}, {0, 200000}};
+    timer_t timer;
+    CHECK(m->name, !timer_create(CLOCK_MONOTONIC, &event, &timer));
+    timer_settime(timer, 0, &every, 0);
+    while (!stop) {
+        struct timespec t = {0, 1000000};
+        int r = nanosleep(&t, 0);
+        CHECK(m->name, r == 0 || errno == EINTR);
+        void *p[100];
+        for (int i = 0; i < 100; i++)
+            p[i] = malloc((size_t)i * 50 + 1);
+        for (int i = 0; i < 100; i++)
+            free(p[i]);
+        m->count++;
+    }
+    timer_delete(timer);
+}
+
+static volatile int sink;
+static int deep(struct mode *m, int n)
+{
+    volatile char text[64];
+    memset((char *)text, n, sizeof text);
+    void *p = n % 16 ? 0 : malloc(200);
+    int r = n ? deep(m, n - 1) : 0;
+    free(p);
+    CHECK(m->name, text[5] == (char)n);
+    return r + text[0];
+}
+static void recursing(struct mode *m)
+{
+    while (!stop) {
+        sink = deep(m, 3000);
+        m->count++;
+    }
+}
+
+static __thread jmp_buf back;
+static void leap(int n)
+{
+    free(malloc(50));
+    if (n)
+        leap(n - 1);
+    longjmp(back, 1);
+}
+static void jumping(struct mode *m)
+{
+    while (!stop) {
+        if (!setjmp(back))
+            leap(20);
+        m->count++;
+    }
+}
+
+/* Registers, floating-point state and errno over a loop without calls. */
+static void computing(struct mode *m)
+{
+    while (!stop) {
+        double a = 1, b = 1, c = 0.25;
+        uint64_t h = 1;
+        errno = 4711;
+        for (int i = 0; i < 20000; i++) {
+            a = a * 1.0000001 + c;
+            b = sqrt(a) + b * 0.5;
+            h = (h ^ (uint64_t)i) * 0x9e3779b97f4a7c15;
+        }
+        CHECK(m->name, errno == 4711);
+        static double first_a, first_b;
+        static uint64_t first_h;
+        if (!first_h)
+            first_a = a, first_b = b, first_h = h;
+        CHECK(m->name, a == first_a && b == first_b && h == first_h);
+        m->count++;
+    }
+}
+
+static void sleeping(struct mode *m)
+{
+    while (!stop) {
+        struct timespec t = {0, 30000000};
+        uint64_t began = now_ns();
+        CHECK(m->name, nanosleep(&t, 0) == 0);
+        CHECK(m->name, now_ns() - began >= 30000000);
+        m->count++;
+    }
+}
+
+static void polling(struct mode *m)
+{
+    int p[2];
+    CHECK(m->name, !pipe(p));
+    struct pollfd fd = {.fd = p[0], .events = POLLIN};
+    while (!stop) {
+        uint64_t began = now_ns();
+        int r = poll(&fd, 1, 25);
+        CHECK(m->name, r == 0);
+        CHECK(m->name, now_ns() - began >= 24000000);
+        m->count++;
+    }
+}
+
+static void epolling(struct mode *m)
+{
+    int e = epoll_create1(0);
+    struct epoll_event event;
+    while (!stop) {
+        CHECK(m->name, epoll_wait(e, &event, 1, 20) == 0);
+        m->count++;
+    }
+}
+
+static int wire[2];
+static void reading(struct mode *m)
+{
+    while (!stop) {
+        char byte = 0;
+        errno = 0;
+        ssize_t n = read(wire[0], &byte, 1);
+        CHECK(m->name, n == 1 && byte == 'x');
+        m->count++;
+    }
+}
+static void writing(struct mode *m)
+{
+    while (!stop) {
+        struct timespec t = {0, 15000000};
+        nanosleep(&t, 0);
+        CHECK(m->name, write(wire[1], "x", 1) == 1);
+        m->count++;
+    }
+    for (int i = 0; i < 4; i++)
+        CHECK(m->name, write(wire[1], "x", 1) == 1);
+}
+
+static void failing(struct mode *m)
+{
+    while (!stop) {
+        errno = 0;
+        void *p = malloc((size_t)1 << 62);
+        CHECK(m->name, !p && errno == ENOMEM);
+        errno = 0;
+        CHECK(m->name, close(-1) == -1 && errno == EBADF);
+        struct timespec t = {0, 2000000};
+        nanosleep(&t, 0);
+        m->count++;
+    }
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static void waiting(struct mode *m)
+{
+    while (!stop) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        t.tv_nsec += 20000000;
+        if (t.tv_nsec >= 1000000000)
+            t.tv_sec++, t.tv_nsec -= 1000000000;
+        pthread_mutex_lock(&lock);
+        int r = pthread_cond_timedwait(&cond, &lock, &t);
+        pthread_mutex_unlock(&lock);
+        CHECK(m->name, r == ETIMEDOUT);
+        m->count++;
+    }
+}
+
+static void *short_life(void *p)
+{
+    free(p);
+    return malloc(333);
+}
+static void threading(struct mode *m)
+{
+    while (!stop) {
+        pthread_t t;
+        void *back_ = 0;
+        CHECK(m->name, !pthread_create(&t, 0, short_life, malloc(444)));
+        CHECK(m->name, !pthread_join(t, &back_));
+        free(back_);
+        m->count++;
+    }
+}
+
+static void printing(struct mode *m)
+{
+    while (!stop) {
+        char *text = 0, *more;
+        CHECK(m->name, asprintf(&text, "%d %s %f", 42, "text", 1.5) > 0);
+        CHECK(m->name, !strcmp(text, "42 text 1.500000"));
+        more = strdup(text);
+        CHECK(m->name, more && !strcmp(more, text));
+        free(text);
+        free(more);
+        FILE *f = fopen("/proc/self/stat", "r");
+        CHECK(m->name, f);
+        fclose(f);
+        m->count++;
+    }
+}
+
+static struct mode modes[MODES] = {
+    {"churn", churn, 4, 0},         {"loading", loading, 1, 0},
+    {"forking", forking, 1, 0},     {"executing", executing, 1, 0},
+    {"signaled", signaled, 1, 0},   {"recursing", recursing, 1, 0},
+    {"jumping", jumping, 1, 0},     {"computing", computing, 1, 0},
+    {"sleeping", sleeping, 1, 0},   {"polling", polling, 1, 0},
+    {"epolling", epolling, 1, 0},   {"reading", reading, 1, 0},
+    {"writing", writing, 1, 0},     {"failing", failing, 1, 0},
+    {"waiting", waiting, 1, 0},     {"threading", threading, 1, 0},
+    {"printing", printing, 1, 0},
+};
+
+static void *run(void *arg)
+{
+    struct mode *m = arg;
+    m->work(m);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread[64];
+    unsigned threads = 0;
+    char line[64];
+    plugin = argv[1];
+    setvbuf(stdout, 0, _IOLBF, 0);
+    CHECK("main", !pipe(wire));
+    for (int i = 2; i < argc; i++)
+        for (struct mode *m = modes; m->name; m++)
+            for (int k = 0; !strcmp(m->name, argv[i]) && k < m->threads; k++)
+                CHECK("main", !pthread_create(&thread[threads++], 0, run, m));
+    printf("ready\n");
+    while (fgets(line, sizeof line, stdin) && strcmp(line, "quit\n") != 0) {
+        for (struct mode *m = modes; m->name; m++)
+            printf("%s%s=%llu", m == modes ? "" : " ", m->name, (unsigned long long)m->count);
+        printf("\n");
+    }
+    stop = 1;
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(thread[i], 0);
+    printf("bye\n");
+    return 0;
+}
