@@ -46,7 +46,8 @@ static const struct option_spec specs[] = {
     {0, "how", OPTION_CHOICE, AT(how), "auto|inject|preloaded",
      "whether -p puts the library into a process that runs without it (default auto: it does)"},
     {0, "detach", OPTION_COUNT, AT(detach), "PID",
-     "put back what a watch -p that was killed left in this process, and watch nothing", 1, INT_MAX},
+     "put back what a watch -p that was killed left in this process, and watch nothing", 1,
+     INT_MAX},
     {0, "period", OPTION_SIZE, AT(period), "SIZE",
      "sample one byte in SIZE in the mean (default 512K)", 1, 1ull << 40},
     {0, "every", OPTION_DURATION, AT(every_ns), "DURATION",
@@ -456,8 +457,9 @@ static int run(const struct command *self, const void *parsed, char **operands, 
                                                  .key = key,
                                                  .serve = serve}};
     struct watch_result result = {.exit_status = operand_count ? EXIT_MALLOW_FAILED : EXIT_FAILED};
-    int bad = o->how == WATCH_PRELOADED ? 0
-                                        : watch_attach(&w.attach, pids, o->pids.count, o->guard, &err);
+    int bad = o->how == WATCH_PRELOADED
+                  ? 0
+                  : watch_attach(&w.attach, pids, o->pids.count, o->guard, &err);
     if (!bad)
         bad = watch(&w, &options, &result, &err);
     close_all(&w);

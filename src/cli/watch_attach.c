@@ -60,7 +60,7 @@ int watch_attach(struct watch_attach *a, const pid_t *pids, size_t count, const 
 {
     for (size_t i = 0; i < count; i++) {
         struct maps m;
-        if (kill(pids[i], 0)) /* what is left of the dead is read */
+        if (kill(pids[i], 0)) /* the memory that the dead left is read */
             continue;
         if (maps_read(pids[i], &m, err))
             return -1;

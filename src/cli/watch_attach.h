@@ -1,5 +1,5 @@
-/* watch_attach.h - `mallow watch -p` of processes that run without the library: it is put into them,
- * and out of use when the watch ends. */
+/* watch_attach.h - `mallow watch -p` of processes that run without the library: it is put into
+ * them, and out of use when the watch ends. */
 #ifndef MALLOW_CLI_WATCH_ATTACH_H
 #define MALLOW_CLI_WATCH_ATTACH_H
 
@@ -17,7 +17,7 @@ struct watch_attach {
     struct attached_process { /* watched, or attached to before they were */
         pid_t pid;
         uint64_t start_ticks;
-    } *seen;
+    } * seen;
     size_t count, room;
 };
 
@@ -27,7 +27,7 @@ int watch_attach(struct watch_attach *a, const pid_t *pids, size_t count, const 
                  struct error *err);
 /* A process is watched from now on. */
 void watch_attach_joined(struct watch_attach *a, const struct watch_process *p);
-/* Puts back what was attached to in all processes that were watched; -1: not everywhere. */
+/* Puts all processes that were watched back as they were; -1: not everywhere. */
 int watch_attach_end(struct watch_attach *a);
 
 /* `mallow watch --detach PID`; returns the exit status. */

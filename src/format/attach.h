@@ -1,4 +1,4 @@
-/* attach.h - what is handed to libmallow-attach.so when it begins in a process that runs already.
+/* attach.h - the request to libmallow-attach.so when it begins in a process that runs already.
  *
  * The injector (src/inject) writes it on the borrowed thread's stack and calls the library with its
  * address; the library answers in `result`. */

@@ -174,8 +174,7 @@ static uint64_t find_errno(const struct borrowed *b)
                          add[] = {0x64, 0x48, 0x03, 0x04, 0x25, 0, 0, 0, 0};
     uint8_t code[32];
     int32_t distance;
-    uint64_t offset,
-        at = injected_function(b->target, MODULE_LIBC, "__errno_location", NULL);
+    uint64_t offset, at = injected_function(b->target, MODULE_LIBC, "__errno_location", NULL);
     const uint8_t *c = code;
     if (!at || !injected_read(b->target, at, code, sizeof code))
         return 0;
@@ -279,8 +278,8 @@ bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, 
     do {
         if (!to_call_stop(b, until_ns) || ptrace(PTRACE_GETREGS, b->tid, NULL, &r))
             return false;
-    } while (r.orig_rax != SYS_rt_sigreturn || r.rsp != b->stack + 8 ||
-             r.rip != b->sigreturn + 9 || (long)r.rax != -ENOSYS);
+    } while (r.orig_rax != SYS_rt_sigreturn || r.rsp != b->stack + 8 || r.rip != b->sigreturn + 9 ||
+             (long)r.rax != -ENOSYS);
     return true;
 }
 

@@ -37,8 +37,7 @@ enum borrow_stop {
     BORROW_GROUP    /* the process is stopped by a signal */
 };
 
-/* Stops the thread. waits_in: the system call that it was seen to wait in, -1: none; *waits: it was
- * interrupted in it. */
+/* Stops the thread. *waits: it was interrupted in a system call. */
 enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t tid, bool *waits);
 
 /* Whether a sequence that must not be left and entered again is under way. */

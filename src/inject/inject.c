@@ -111,10 +111,10 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
         return ATTEMPT_FAILED;
     default: break;
     }
-    w->why = b->signal                                  ? "a signal is on its way to it"
+    w->why = b->signal                            ? "a signal is on its way to it"
              : waits && !safe_wait(&b->registers) ? "it waits, perhaps for or under a lock"
-             : borrow_in_sequence(b)                    ? "it is inside a restartable sequence"
-                                     : safe_not(&w->target, &b->registers, waits);
+             : borrow_in_sequence(b)              ? "it is inside a restartable sequence"
+                                                  : safe_not(&w->target, &b->registers, waits);
     if (!w->why && !borrow_prepare(b))
         w->why = "its stack or registers cannot be written to";
     if (!w->why)
@@ -145,8 +145,8 @@ static int borrow_any(struct work *w, struct error *err)
         free(list);
         if (kill(w->pid, 0) && errno == ESRCH)
             return error_set(err, ERROR_USAGE, "process %d has ended meanwhile", (int)w->pid);
-        const struct timespec brief = {.tv_nsec = round < 400 ? 500000 + round % 7 * 130000
-                                                              : 10000000};
+        const struct timespec brief = {.tv_nsec =
+                                           round < 400 ? 500000 + round % 7 * 130000 : 10000000};
         nanosleep(&brief, NULL);
         if (round % 64 == 63 && injected_refresh(&w->target, err))
             return -1;
@@ -224,8 +224,7 @@ static int answer(const struct work *w, const struct mlw_attach *a, struct error
                          "the bindings of process %d cannot be written to (mprotect is refused)",
                          (int)w->pid);
     case MLW_ATTACH_NO_WIPE:
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "MADV_WIPEONFORK is refused (Linux 4.14 has it)");
+        return error_set(err, ERROR_UNSUPPORTED, "MADV_WIPEONFORK is refused (Linux 4.14 has it)");
     case MLW_ATTACH_CONFINED:
         return error_set(err, ERROR_UNSUPPORTED,
                          "process %d has installed a seccomp filter since: nothing more is changed "
@@ -379,8 +378,7 @@ bool inject_is_there(pid_t pid)
 {
     struct injected t;
     struct error ignored;
-    const bool there =
-        !injected_open(&t, pid, &ignored) && injected_module(&t, MLW_ATTACH_LIBRARY);
+    const bool there = !injected_open(&t, pid, &ignored) && injected_module(&t, MLW_ATTACH_LIBRARY);
     injected_close(&t);
     return there;
 }

@@ -3,11 +3,11 @@
  * Owns: who may be attached to, at which moment a thread can be borrowed, and the calls that it is
  * made to make. Refuses: what cannot be made safe, with a reason and the way that does work.
  *
- * One thread of the process is borrowed, at a point where it holds no lock of the allocator's or the
- * dynamic linker's; the others run on. On its own stack stands what the kernel would have put there
- * for a signal handler, and the functions that it is made to call return into libc's signal return.
- * So if this process dies at any moment the thread goes on by itself, where it was. While this
- * process lives, it puts everything back itself, and an interrupted system call goes on as if
+ * One thread of the process is borrowed, at a point where it holds no lock of the allocator's or
+ * the dynamic linker's; the others run on. On its own stack stands what the kernel would have put
+ * there for a signal handler, and the functions that it is made to call return into libc's signal
+ * return. So if this process dies at any moment the thread goes on by itself, where it was. While
+ * this process lives, it puts everything back itself, and an interrupted system call goes on as if
  * nothing had been.
  *
  * Blocks this process's signals meanwhile. One thread; the caller must not be waiting for other
@@ -22,19 +22,19 @@
 #include "base/error.h"
 
 struct inject_options {
-    const char *library; /* absolute path of libmallow-attach.so */
-    const char *preload; /* that of libmallow-watch.so, for programs that it starts; NULL: not
-                            followed */
-    uint64_t period;     /* bytes; 0: the default */
+    const char *library;  /* absolute path of libmallow-attach.so */
+    const char *preload;  /* that of libmallow-watch.so, for programs that it starts; NULL: not
+                             followed */
+    uint64_t period;      /* bytes; 0: the default */
     uint64_t patience_ns; /* how long to look for a thread that can be borrowed; 0: 5 s */
 };
 
 struct inject_result {
-    pid_t tid;         /* the borrowed thread */
-    uint64_t away_ns;  /* from its stop until it went on */
-    uint64_t stops;    /* threads that were stopped for a look before */
-    uint32_t slots;    /* bindings that were changed */
-    bool already;      /* nothing was to be done */
+    pid_t tid;        /* the borrowed thread */
+    uint64_t away_ns; /* from its stop until it went on */
+    uint64_t stops;   /* threads that were stopped for a look before */
+    uint32_t slots;   /* bindings that were changed */
+    bool already;     /* nothing was to be done */
 };
 
 /* 0, or -1 with *err: nothing was changed, but for a library that may have been loaded and does

@@ -132,7 +132,8 @@ int refuse_process(pid_t pid, struct error *err)
         return error_system(err, "cannot read the status of process %d", (int)pid);
     if (refuse_state(pid, status, err))
         return -1;
-    if (geteuid() && (who.uid[0] != geteuid() || who.uid[1] != geteuid() || who.uid[2] != geteuid()))
+    if (geteuid() &&
+        (who.uid[0] != geteuid() || who.uid[1] != geteuid() || who.uid[2] != geteuid()))
         return error_set(err, ERROR_UNSUPPORTED,
                          "process %d belongs to another user (%u): only that user, or root, can "
                          "attach to it",
@@ -163,8 +164,10 @@ static const char *built_in(const struct injected *t)
 {
     static const struct {
         const char *text, *name;
-    } marks[] = {{"<jemalloc>: ", "jemalloc"}, {"tcmalloc: large alloc", "tcmalloc"},
-                 {"mimalloc: ", "mimalloc"}, {"AddressSanitizer: ", "AddressSanitizer"}};
+    } marks[] = {{"<jemalloc>: ", "jemalloc"},
+                 {"tcmalloc: large alloc", "tcmalloc"},
+                 {"mimalloc: ", "mimalloc"},
+                 {"AddressSanitizer: ", "AddressSanitizer"}};
     char link[PATH_MAX];
     const char *found = NULL;
     if (proc_link(t->pid, "exe", link, sizeof link) <= 0)

@@ -17,12 +17,32 @@ bool safe_wait(const struct user_regs_struct *r)
 
 bool safe_call(long number)
 {
-    static const short waits[] = {
-        SYS_epoll_wait, SYS_epoll_pwait,     SYS_poll,   SYS_ppoll,      SYS_select, SYS_pselect6,
-        SYS_accept,     SYS_accept4,         SYS_recvfrom, SYS_recvmsg,  SYS_nanosleep,
-        SYS_wait4,      SYS_clock_nanosleep, SYS_waitid, SYS_rt_sigtimedwait, SYS_rt_sigsuspend,
-        SYS_pause,      SYS_futex,           SYS_read,   SYS_restart_syscall, SYS_io_getevents,
-        SYS_semop,      SYS_semtimedop,      SYS_msgrcv, SYS_sendto,     SYS_sendmsg};
+    static const short waits[] = {SYS_epoll_wait,
+                                  SYS_epoll_pwait,
+                                  SYS_poll,
+                                  SYS_ppoll,
+                                  SYS_select,
+                                  SYS_pselect6,
+                                  SYS_accept,
+                                  SYS_accept4,
+                                  SYS_recvfrom,
+                                  SYS_recvmsg,
+                                  SYS_nanosleep,
+                                  SYS_wait4,
+                                  SYS_clock_nanosleep,
+                                  SYS_waitid,
+                                  SYS_rt_sigtimedwait,
+                                  SYS_rt_sigsuspend,
+                                  SYS_pause,
+                                  SYS_futex,
+                                  SYS_read,
+                                  SYS_restart_syscall,
+                                  SYS_io_getevents,
+                                  SYS_semop,
+                                  SYS_semtimedop,
+                                  SYS_msgrcv,
+                                  SYS_sendto,
+                                  SYS_sendmsg};
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
         if (waits[i] == number)
             return true;
@@ -63,9 +83,9 @@ static bool step(const struct injected *t, const struct stack *s, const struct u
         break;
     default: return false;
     }
-    if (row->rule == UNWIND_REALIGNED ? !word(t, s, f->bp, &bp)
-                                      : row->bp_offset &&
-                                            !word(t, s, cfa + (uint64_t)(int64_t)row->bp_offset, &bp))
+    if (row->rule == UNWIND_REALIGNED
+            ? !word(t, s, f->bp, &bp)
+            : row->bp_offset && !word(t, s, cfa + (uint64_t)(int64_t)row->bp_offset, &bp))
         return false;
     if (cfa <= f->sp || !word(t, s, cfa - 8, &ra))
         return false;

@@ -35,8 +35,8 @@ bool injected_write(const struct injected *t, uint64_t at, const void *from, siz
 
 static enum module_kind kind_of(const char *path)
 {
-    static const char *const libc[] = {"libc.so.6", "libc-2.", "libdl.so.2", "libdl-2.",
-                                       "libpthread.so.0", "libpthread-2."};
+    static const char *const libc[] = {"libc.so.6", "libc-2.",         "libdl.so.2",
+                                       "libdl-2.",  "libpthread.so.0", "libpthread-2."};
     static const char *const unsafe[] = {"libgcc_s.so", "libmallow-"};
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (!strncmp(name, "ld-linux", 8) || !strncmp(name, "ld-2.", 5))
@@ -60,10 +60,8 @@ static int module_of(struct injected *t, const struct proc_mapping *m)
     if (!ARRAY_ROOM(t->modules, t->module_count + 1, t->module_room))
         return -2;
     struct module *k = &t->modules[t->module_count];
-    *k = (struct module){.path = strdup(m->path),
-                         .device = m->device,
-                         .inode = m->inode,
-                         .kind = kind_of(m->path)};
+    *k = (struct module){
+        .path = strdup(m->path), .device = m->device, .inode = m->inode, .kind = kind_of(m->path)};
     if (!k->path)
         return -2;
     return (int)t->module_count++;
@@ -213,12 +211,11 @@ static bool is_symbol(const struct injected *t, const struct tables *k, uint32_t
     char text[64];
     uint16_t version = 0;
     const size_t n = strlen(name) + 1;
-    return n <= sizeof text &&
-           injected_read(t, k->symbols + i * sizeof *s, s, sizeof *s) &&
+    return n <= sizeof text && injected_read(t, k->symbols + i * sizeof *s, s, sizeof *s) &&
            s->st_shndx != SHN_UNDEF && s->st_value && ELF64_ST_TYPE(s->st_info) == STT_FUNC &&
            injected_read(t, k->names + s->st_name, text, n) && !memcmp(text, name, n) &&
-           (!k->versions || (injected_read(t, k->versions + i * 2ull, &version, 2) &&
-                             !(version & 0x8000)));
+           (!k->versions ||
+            (injected_read(t, k->versions + i * 2ull, &version, 2) && !(version & 0x8000)));
 }
 
 uint64_t injected_symbol(const struct injected *t, uint64_t base, const char *name, uint64_t *bytes)

@@ -53,7 +53,8 @@ bool injected_read(const struct injected *t, uint64_t at, void *to, size_t bytes
 bool injected_write(const struct injected *t, uint64_t at, const void *from, size_t bytes);
 
 /* The address of a function that the module at `base` defines in its default version; 0: none. */
-uint64_t injected_symbol(const struct injected *t, uint64_t base, const char *name, uint64_t *bytes);
+uint64_t injected_symbol(const struct injected *t, uint64_t base, const char *name,
+                         uint64_t *bytes);
 /* The same in the first module of that kind that has it. */
 uint64_t injected_function(const struct injected *t, enum module_kind kind, const char *name,
                            uint64_t *bytes);
@@ -63,8 +64,8 @@ uint64_t injected_sigreturn(const struct injected *t);
 /* The module of the file whose name ends so; NULL: none. */
 const struct module *injected_module(const struct injected *t, const char *name);
 
-/* The unwind rule at an address; NULL: none is known, or t->wanted says of which module the table is
- * to be read first. */
+/* The unwind rule at an address; NULL: none is known, or t->wanted says of which module the table
+ * is to be read first. */
 const struct unwind_row *injected_rule(struct injected *t, uint64_t pc, enum module_kind *kind);
 /* Reads the wanted table, which can take long: no thread is to stand still meanwhile. False: none
  * was wanted. */

@@ -157,9 +157,9 @@ HIDDEN void guest_say(const char *text, size_t n);
 
 /* ---- exec.c, for the library ---- */
 
-/* From now on programs that are started get this assignment of LD_PRELOAD, which stays where it is;
- * "": none. For a library that the environment did not bring. */
-HIDDEN void exec_keep(char *assignment);
+/* From now on programs that are started get this assignment of the i-th carried variable, which
+ * stays where it is; "": none. For a library that the environment did not bring. */
+HIDDEN void exec_keep(unsigned i, char *assignment);
 
 /* The value of a variable of the environment, or NULL; the environment's own text. */
 HIDDEN const char *guest_setting(const char *name);

@@ -5,6 +5,8 @@
  * would be alone is printed as "WRONG ..." and ends the program with status 3. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,12 +65,24 @@ static void churn(struct mode *m)
             CHECK(m->name, ring[i].p[ring[i].n - 1] == (unsigned char)(i + 1) || ring[i].n == 1);
         }
         switch ((x >> 50) % 6) {
-        case 0: free(ring[i].p); ring[i].p = calloc(1, n); break;
+        case 0:
+            free(ring[i].p);
+            ring[i].p = calloc(1, n);
+            break;
         case 1: ring[i].p = realloc(ring[i].p, n); break;
-        case 2: free(ring[i].p); CHECK(m->name, !posix_memalign((void **)&ring[i].p, 64, n)); break;
-        case 3: free(ring[i].p); ring[i].p = aligned_alloc(4096, (n + 4095) & ~4095ul); break;
+        case 2:
+            free(ring[i].p);
+            CHECK(m->name, !posix_memalign((void **)&ring[i].p, 64, n));
+            break;
+        case 3:
+            free(ring[i].p);
+            ring[i].p = aligned_alloc(4096, (n + 4095) & ~4095ul);
+            break;
         case 4: ring[i].p = reallocarray(ring[i].p, n, 1); break;
-        default: free(ring[i].p); ring[i].p = malloc(n); break;
+        default:
+            free(ring[i].p);
+            ring[i].p = malloc(n);
+            break;
         }
         CHECK(m->name, ring[i].p);
         ring[i].n = n;
@@ -189,18 +204,21 @@ static void recursing(struct mode *m)
 }
 
 static __thread jmp_buf back;
-static void leap(int n)
+static volatile int bottom;
+static int leap(int n)
 {
     free(malloc(50));
-    if (n)
-        leap(n - 1);
-    longjmp(back, 1);
+    if (n == bottom)
+        longjmp(back, 1);
+    if (n < 0)
+        return 0;
+    return leap(n - 1) + 1;
 }
 static void jumping(struct mode *m)
 {
     while (!stop) {
         if (!setjmp(back))
-            leap(20);
+            sink = leap(20);
         m->count++;
     }
 }
@@ -351,16 +369,27 @@ static void printing(struct mode *m)
     }
 }
 
+__attribute__((noinline)) static void *leaks_here(void) { return malloc(2000); }
+static void leaking(struct mode *m)
+{
+    static void *kept[20000];
+    while (!stop) {
+        struct timespec t = {0, 500000};
+        nanosleep(&t, 0);
+        for (int i = 0; i < 10 && m->count < 20000; i++)
+            kept[m->count++] = leaks_here();
+    }
+    for (uint64_t i = 0; i < m->count; i++)
+        free(kept[i]);
+}
+
 static struct mode modes[MODES] = {
-    {"churn", churn, 4, 0},         {"loading", loading, 1, 0},
-    {"forking", forking, 1, 0},     {"executing", executing, 1, 0},
-    {"signaled", signaled, 1, 0},   {"recursing", recursing, 1, 0},
-    {"jumping", jumping, 1, 0},     {"computing", computing, 1, 0},
-    {"sleeping", sleeping, 1, 0},   {"polling", polling, 1, 0},
-    {"epolling", epolling, 1, 0},   {"reading", reading, 1, 0},
-    {"writing", writing, 1, 0},     {"failing", failing, 1, 0},
-    {"waiting", waiting, 1, 0},     {"threading", threading, 1, 0},
-    {"printing", printing, 1, 0},
+    {"leaking", leaking, 1, 0},     {"churn", churn, 4, 0},         {"loading", loading, 1, 0},
+    {"forking", forking, 1, 0},     {"executing", executing, 1, 0}, {"signaled", signaled, 1, 0},
+    {"recursing", recursing, 1, 0}, {"jumping", jumping, 1, 0},     {"computing", computing, 1, 0},
+    {"sleeping", sleeping, 1, 0},   {"polling", polling, 1, 0},     {"epolling", epolling, 1, 0},
+    {"reading", reading, 1, 0},     {"writing", writing, 1, 0},     {"failing", failing, 1, 0},
+    {"waiting", waiting, 1, 0},     {"threading", threading, 1, 0}, {"printing", printing, 1, 0},
 };
 
 static void *run(void *arg)
@@ -370,6 +399,52 @@ static void *run(void *arg)
     return 0;
 }
 
+/* ---- asked by a line ---- */
+
+static void *volatile held[300];
+__attribute__((noinline)) static void child_holds(void)
+{
+    for (int i = 0; i < 300; i++)
+        held[i] = malloc(10000);
+}
+__attribute__((noinline)) static void successor_holds(void)
+{
+    for (int i = 0; i < 300; i++)
+        held[i] = malloc(10000);
+}
+
+static void stay(void)
+{
+    printf("here %d\n", (int)getpid());
+    for (;;)
+        pause();
+}
+
+static void obey(const char *line, char **argv)
+{
+    Dl_info info;
+    if (!strcmp(line, "fork\n") && !fork()) {
+        child_holds();
+        stay();
+    } else if (!strcmp(line, "exec\n") && !fork()) {
+        execl("/proc/self/exe", argv[0], plugin, "successor", (char *)0);
+        _exit(127);
+    } else if (!strcmp(line, "where\n")) {
+        CHECK("main", dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info));
+        printf("%s\n", info.dli_fname);
+    } else if (!strcmp(line, "filter\n")) {
+        struct sock_filter allow = {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW};
+        struct sock_fprog program = {1, &allow};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        CHECK("main", !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+        printf("filtered\n");
+    } else if (!strcmp(line, "count\n")) {
+        for (struct mode *m = modes; m->name; m++)
+            printf("%s%s=%llu", m == modes ? "" : " ", m->name, (unsigned long long)m->count);
+        printf("\n");
+    }
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread[64];
@@ -377,17 +452,18 @@ int main(int argc, char **argv)
     char line[64];
     plugin = argv[1];
     setvbuf(stdout, 0, _IOLBF, 0);
+    if (argc > 2 && !strcmp(argv[2], "successor")) {
+        successor_holds();
+        stay();
+    }
     CHECK("main", !pipe(wire));
     for (int i = 2; i < argc; i++)
         for (struct mode *m = modes; m->name; m++)
             for (int k = 0; !strcmp(m->name, argv[i]) && k < m->threads; k++)
                 CHECK("main", !pthread_create(&thread[threads++], 0, run, m));
     printf("ready\n");
-    while (fgets(line, sizeof line, stdin) && strcmp(line, "quit\n") != 0) {
-        for (struct mode *m = modes; m->name; m++)
-            printf("%s%s=%llu", m == modes ? "" : " ", m->name, (unsigned long long)m->count);
-        printf("\n");
-    }
+    while (fgets(line, sizeof line, stdin) && strcmp(line, "quit\n") != 0)
+        obey(line, argv);
     stop = 1;
     for (unsigned i = 0; i < threads; i++)
         pthread_join(thread[i], 0);

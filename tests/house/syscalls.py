@@ -18,6 +18,10 @@ LIBRARIES = {
                "unwind/unwind_generated.c", "unwind/unwind_module.c", "unwind/unwind_region.c", "unwind/unwind_rules.c",
                "unwind/unwind_stack.c"], "watch/confine.c"),
     "arenas": (["arenas/*.c", "guest/clock.c"], "arenas/arenas.c"),
+    "attach": (["attach/*.c", "guest/clock.c", "guest/namespace.c", "unwind/unwind_cfi.c", "unwind/unwind_generated.c",
+                "unwind/unwind_module.c", "unwind/unwind_region.c", "unwind/unwind_rules.c", "unwind/unwind_stack.c",
+                "watch/common.c", "watch/draw.c", "watch/left.c", "watch/look.c", "watch/segment.c", "watch/stack.c",
+                "watch/tables.c"], "attach/confine.c"),
 }
 # Who enters the kernel behind the closed door: the program's own calls, and what the manuals name.
 DECIDED = {"next.c": {"SYS_mmap", "SYS_munmap", "SYS_mremap"}, "ending.c": {"SYS_exit_group"},

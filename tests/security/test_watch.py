@@ -301,7 +301,7 @@ class Watching(attack.Attack):
         self.addCleanup(innocent.kill)
         path = f"{SHARED}/mallow-watch-{innocent.pid}-1"
         self.dead("hold", f"pid={innocent.pid}", path=path)
-        found, said = self.watch("-p", str(innocent.pid))
+        found, said = self.watch("--how", "preloaded", "-p", str(innocent.pid))
         self.assertEqual(found, [])
         self.assertIn("runs without libmallow-watch.so", said)
         self.assertEqual(self.left("clear")[0], 0)

@@ -319,7 +319,7 @@ class Usage(unittest.TestCase):
                     with open(f"/proc/{sleep.pid}/cmdline", encoding="utf-8") as f:
                         return f.read()
                 until(lambda: command() == "sleep\x0060\0", "the exec of sleep")
-                out = run("-p", str(sleep.pid))
+                out = run("--how", "preloaded", "-p", str(sleep.pid))
             finally:
                 sleep.kill()
         self.assertEqual(out.returncode, 1)

@@ -9,6 +9,7 @@
  *   calls.c     what happens to a call that hit a sampled byte, or may take back a sampled block
  *   held.c      which addresses are sampled
  *   redirect.c  the bindings: those of all modules, and those to come
+ *   confine.c   seccomp: nothing more is done behind a filter
  *   process.c   beginning, fork, exec, the end
  *
  * Threads: as ../watch/watcher.h says. After the end the entries stay: threads may be inside them,
@@ -45,7 +46,7 @@ HIDDEN void calls_forget(void);
 
 struct binding {
     const char *name;
-    const void *to; /* ours */
+    const void *to;  /* ours */
     void **original; /* gets the program's; may be NULL */
     bool needed;     /* without it nothing is changed */
 };

@@ -16,6 +16,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_close, {0}},
         {SYS_fcntl, {0, F_DUPFD_CLOEXEC, 900}},
         {SYS_flock, {0, 4}},
+        {SYS_fstat, {0}},
         {SYS_ftruncate, {0}},
         {SYS_getdents64, {0}},
         {SYS_geteuid, {0}},

@@ -90,15 +90,37 @@ const struct binding *entry_bindings(unsigned *count)
     }
     static const struct binding list[] = {
         /* two names may be one function: the first of them is what its callers are led to */
-        NEEDED(free), NEEDED(realloc), NEEDED(calloc), NEEDED(malloc), {"reallocarray", entry_reallocarray, 0, false},
-        TAKEN(free_sized), TAKEN(free_aligned_sized), TAKEN(posix_memalign), TAKEN(aligned_alloc),
-        TAKEN(memalign), TAKEN(valloc), TAKEN(pvalloc),
+        NEEDED(free),
+        NEEDED(realloc),
+        NEEDED(calloc),
+        NEEDED(malloc),
+        {"reallocarray", entry_reallocarray, 0, false},
+        TAKEN(free_sized),
+        TAKEN(free_aligned_sized),
+        TAKEN(posix_memalign),
+        TAKEN(aligned_alloc),
+        TAKEN(memalign),
+        TAKEN(valloc),
+        TAKEN(pvalloc),
         /* the end of an image, and its successors */
-        OTHER(_exit), OTHER(_Exit), OTHER(quick_exit), OTHER(execl), OTHER(execle), OTHER(execlp),
-        OTHER(execv), OTHER(execve), OTHER(execvp), OTHER(execvpe), OTHER(execveat),
-        OTHER(fexecve), OTHER(posix_spawn), OTHER(posix_spawnp),
+        OTHER(_exit),
+        OTHER(_Exit),
+        OTHER(quick_exit),
+        OTHER(execl),
+        OTHER(execle),
+        OTHER(execlp),
+        OTHER(execv),
+        OTHER(execve),
+        OTHER(execvp),
+        OTHER(execvpe),
+        OTHER(execveat),
+        OTHER(fexecve),
+        OTHER(posix_spawn),
+        OTHER(posix_spawnp),
         /* modules vanish; system calls become forbidden */
-        OTHER(dlclose), OTHER(prctl), OTHER(syscall)};
+        OTHER(dlclose),
+        OTHER(prctl),
+        OTHER(syscall)};
     *count = sizeof list / sizeof *list;
     return list;
 }

@@ -3,7 +3,7 @@
  *
  * Loading the library does nothing. mallow_attach_begin and mallow_attach_end are called by a
  * thread that src/inject has borrowed at a point where it holds no lock of the allocator's or the
- * dynamic linker's. If the injector dies in the middle, what was begun is completed here. */
+ * dynamic linker's. If the injector dies in the middle, the call is completed here all the same. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -18,9 +18,9 @@ struct watch_wiped watch_wiped __attribute__((aligned(4096))) HIDDEN;
 struct block_range block_range; /* none: blocks stay in the allocator */
 
 static struct {
-    bool known;   /* what the calls lead to has been found, and the tables are there */
-    bool leading; /* the bindings lead to ours */
-    void *handle;  /* of this library */
+    bool known;      /* what the calls lead to has been found, and the tables are there */
+    bool leading;    /* the bindings lead to ours */
+    void *handle;    /* of this library */
     uint64_t mapped; /* bytes at watcher.segment, or of what took its place; 0: never */
     char preload[sizeof((struct mlw_attach *)0)->preload + 16];
 } attached;
@@ -36,7 +36,7 @@ static void (*to_do)(struct mlw_attach *);
 
 static void done(void) {}
 
-static void (*under_lock(void))(void)
+static __attribute__((used)) void (*under_lock(void))(void)
 {
     to_do(asked);
     return done;
@@ -70,7 +70,7 @@ static int64_t locked(void (*work)(struct mlw_attach *), struct mlw_attach *a)
     if (!attached.handle)
         attached.handle = own_handle();
     if (attached.handle)
-        dlsym(attached.handle, "mallow_attach_locked");
+        (void)dlsym(attached.handle, "mallow_attach_locked");
     return a->result;
 }
 
@@ -85,7 +85,7 @@ static void put_segment_away(void)
     (void)p;
 }
 
-/* A new segment takes the place of what was there, in one step. */
+/* A new segment takes the place of the one before, or of the memory there, in one step. */
 static bool make_segment(uint64_t period, bool enabled)
 {
     const struct mlw_watch_settings settings = {
@@ -102,7 +102,8 @@ static bool make_segment(uint64_t period, bool enabled)
     if (attached.mapped) {
         const struct mlw_watch *made = watcher.segment;
         const uint64_t moved = (uint64_t)old - (uint64_t)made;
-        const long p = sys_mremap(watcher.segment, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, old);
+        const long p =
+            sys_mremap(watcher.segment, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, old);
         if (sys_is_error(p)) /* then the old place stays as it is */
             return true;
 #define MOVE(field) watcher.field = (__typeof__(watcher.field))((uint64_t)watcher.field + moved)
@@ -138,6 +139,16 @@ static enum mlw_attach_result first_time(void)
     return MLW_ATTACH_DONE;
 }
 
+/* Programs that it starts load libmallow-watch.so, with the same period. */
+static void keep_for_successors(uint64_t period)
+{
+    static char assignment[64];
+    *watch_decimal(stpcpy(assignment, MLW_ENV_WATCH_PERIOD "="),
+                   period ? period : MLW_WATCH_PERIOD_DEFAULT) = 0;
+    exec_keep(0, attached.preload);
+    exec_keep(1, assignment + (*attached.preload ? 0 : strlen(assignment)));
+}
+
 static enum mlw_attach_result begin(struct mlw_attach *a)
 {
     if (a->version != MLW_ATTACH_VERSION)
@@ -165,7 +176,7 @@ static enum mlw_attach_result begin(struct mlw_attach *a)
     tables_after_fork();
     a->preload[sizeof a->preload - 1] = 0;
     strcpy(attached.preload, a->preload);
-    exec_keep(attached.preload);
+    keep_for_successors(a->period);
     watch_wiped.joined = 1;
     const long slots = redirect_all(true);
     if (slots < 0) {
@@ -209,7 +220,8 @@ static void end_locked(struct mlw_attach *a)
         return;
     attached.leading = false;
     a->slots = (uint32_t)slots;
-    exec_keep("");
+    exec_keep(0, attached.preload + strlen(attached.preload));
+    exec_keep(1, attached.preload + strlen(attached.preload));
     if (here) {
         __atomic_store_n(&watcher.segment->state, MLW_WATCH_EXITED, __ATOMIC_RELEASE);
         put_segment_away();
@@ -307,8 +319,8 @@ bool guest_follows(void) { return watch_ready(); }
 
 const char *const *guest_carried(unsigned *n)
 {
-    static const char *const carried[] = {"LD_PRELOAD="};
-    *n = 1;
+    static const char *const carried[] = {"LD_PRELOAD=", MLW_ENV_WATCH_PERIOD "="};
+    *n = sizeof carried / sizeof carried[0];
     return carried;
 }
 

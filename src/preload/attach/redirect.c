@@ -146,8 +146,8 @@ static uint32_t gnu_hash(const char *name)
 /* The module's definition of that name, in its default version; NULL: none. */
 static Elf64_Sym *defined(const struct module *m, const char *name)
 {
-    const uint32_t h = gnu_hash(name), buckets = m->hash[0], first = m->hash[1],
-                   words = m->hash[2], shift = m->hash[3];
+    const uint32_t h = gnu_hash(name), buckets = m->hash[0], first = m->hash[1], words = m->hash[2],
+                   shift = m->hash[3];
     const uint64_t *bloom = (const uint64_t *)(m->hash + 4);
     const uint32_t *bucket = m->hash + 4 + 2 * (uint64_t)words, *chain = bucket + buckets;
     if (!buckets || !words)

@@ -42,7 +42,7 @@ static __attribute__((constructor(102))) void keep_environment(void)
     }
 }
 
-void exec_keep(char *assignment) { kept[0] = *assignment ? assignment : 0; }
+void exec_keep(unsigned i, char *assignment) { kept[i] = *assignment ? assignment : 0; }
 
 const char *guest_setting(const char *name)
 {

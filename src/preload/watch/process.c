@@ -187,7 +187,8 @@ static void join_first(void)
         give_up("mallow: no range of addresses for samples: this process is not watched\n");
         return;
     }
-    if (!tables_init(watcher.plan.samples, watcher.plan.sites) || !watch_make_segment(&settings, session)) {
+    if (!tables_init(watcher.plan.samples, watcher.plan.sites) ||
+        !watch_make_segment(&settings, session)) {
         give_up("mallow: no memory to share with readers: this process is not watched\n");
         return;
     }

@@ -1,0 +1,122 @@
+"""A program that is attached to (hostile.c, throwing.cpp), and the watch that does it. Environment (set by
+meson): MALLOW, HOSTILE, PLUGIN, THROWING, FIXED."""
+import glob
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+MALLOW = os.environ["MALLOW"]
+HOSTILE = os.environ["HOSTILE"]
+PLUGIN = os.environ["PLUGIN"]
+
+
+def text_of(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def until(said, seconds=120):
+    """Waits for a state; the bound ends what hangs."""
+    end = time.monotonic() + seconds
+    while not (found := said()):
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.005)
+    return found
+
+
+class Victim:
+    def __init__(self, *modes, command=None, **more):
+        self.modes = [m for m in modes if m != "writing"]
+        self.process = subprocess.Popen(command or [HOSTILE, PLUGIN, *modes], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, bufsize=1, **more)
+        self.pid = self.process.pid
+        self.line = self.process.stdout.readline
+        assert self.line() == "ready\n"
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.line()
+        assert answer and "WRONG" not in answer, answer or f"ended: {self.process.wait()}"
+        return answer.strip()
+
+    def counts(self):
+        return {k: int(v) for k, v in (word.split("=") for word in self.ask("count").split())}
+
+    def goes_on(self):
+        """Every mode has done something since this was called."""
+        before = self.counts()
+        until(lambda: all(n > before[m] for m, n in self.counts().items() if m in self.modes))
+
+    def text(self, name):
+        with open(f"/proc/{self.pid}/{name}") as f:
+            return f.read()
+
+    def traces(self):
+        """What attaching may change of the process and must not: a dict of facts."""
+        blocked = sorted(set(re.findall(r"SigBlk:\t(\w+)", "".join(self.text(f"task/{t}/status")
+                                                                  for t in os.listdir(f"/proc/{self.pid}/task")))))
+        return {"fds": sorted(os.readlink(f) for f in glob.glob(f"/proc/{self.pid}/fd/*")),
+                "tracer": re.search(r"TracerPid:\t(\d+)", self.text("status")).group(1),
+                "blocked": blocked,
+                "shared": [l.split(None, 5)[5].strip() for l in self.text("maps").splitlines() if "/dev/shm/" in l],
+                "files": glob.glob(f"/dev/shm/mallow-watch-{self.pid}-*")}
+
+    def settled(self):
+        """The same when no thread is in the middle of a fork or of starting another, which block signals, or
+        has the plugin open."""
+        def still():
+            try:
+                t = self.traces()
+            except FileNotFoundError:  # a thread or descriptor went meanwhile
+                return None
+            return t if t["blocked"] == ["0" * 16] and PLUGIN not in t["fds"] else None
+        return until(still)
+
+    def ours(self):
+        """How many mappings are the library's, or memory that it made."""
+        return sum("libmallow" in line for line in self.text("maps").splitlines())
+
+    def end(self):
+        self.process.stdin.write("quit\n")
+        self.process.stdin.close()
+        rest = self.process.stdout.read()
+        assert rest.endswith("bye\n"), rest
+        assert self.process.wait(600) == 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(600)
+        self.process.stdout.close()
+
+
+class Attached:
+    """`mallow watch -p`, from the moment on at which the process is attached to."""
+
+    def __init__(self, victim, *args):
+        self.process = subprocess.Popen([MALLOW, "watch", "--json", "-p", str(victim.pid), *args],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.said = self.process.stderr.readline()
+        assert "attached to process" in self.said, self.said + self.process.stderr.read()
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)
+        out, err = self.process.communicate(timeout=600)
+        assert self.process.returncode == 0 and not err, (self.process.returncode, err)
+        return [json.loads(line) for line in out.splitlines()]
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+def mallow(*args, **more):
+    p = subprocess.run([MALLOW, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=900, **more)
+    return p.returncode, p.stdout, p.stderr
