@@ -487,7 +487,7 @@ const struct command command_watch = {
     .operands = "[--] PROGRAM [ARGS...]",
     .description =
         "Runs PROGRAM with a library that samples its allocations, or attaches to a\n"
-        "process that carries that library already (-p), or listens to all that do (-a),\n"
+        "process that runs already (-p), or listens to all that carry the library (-a),\n"
         "and reports which call sites hold blocks that have grown old: in a server that\n"
         "has come to rest, these are its leaks. Sizes are estimates from the samples,\n"
         "with an interval that holds the truth 95 times in 100.\n"
