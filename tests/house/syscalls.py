@@ -20,7 +20,7 @@ LIBRARIES = {
     "arenas": (["arenas/*.c", "guest/clock.c"], "arenas/arenas.c"),
     "attach": (["attach/*.c", "guest/clock.c", "guest/namespace.c", "unwind/unwind_cfi.c", "unwind/unwind_generated.c",
                 "unwind/unwind_module.c", "unwind/unwind_region.c", "unwind/unwind_rules.c", "unwind/unwind_stack.c",
-                "watch/common.c", "watch/draw.c", "watch/left.c", "watch/look.c", "watch/segment.c", "watch/stack.c",
+                "watch/joining.c", "watch/draw.c", "watch/left.c", "watch/look.c", "watch/segment.c", "watch/stack.c",
                 "watch/tables.c"], "attach/confine.c"),
 }
 # Who enters the kernel behind the closed door: the program's own calls, and what the manuals name.

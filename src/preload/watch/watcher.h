@@ -15,7 +15,7 @@
  *   segment.c  the file of shared memory (src/format/watch.h)
  *   left.c     files of processes that died: a bound on them
  *   look.c     what a thread does when it has allocated as much as it was given
- *   common.c   the process and its segment, however the library came into it
+ *   joining.c  the process and its segment, however the library came into it
  *   process.c  joining, fork, the end; the environment
  *   limits.c   address space and locked memory, where the program limits them for itself
  *   confine.c  seccomp: preparations before system calls are forbidden
@@ -81,7 +81,7 @@ struct watcher {
 };
 extern HIDDEN struct watcher watcher;
 
-/* ---- common.c ---- */
+/* ---- joining.c ---- */
 
 /* Tables in proportion to the memory that we may have. */
 HIDDEN void watch_make_plan(uint64_t memory);

@@ -1,4 +1,4 @@
-/* common.c - what a process that samples does, however the library came into it: preloaded
+/* joining.c - what a process that samples does, however the library came into it: preloaded
  * (process.c), or while it ran (../attach). */
 #include <errno.h>
 #include <string.h>
