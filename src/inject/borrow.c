@@ -29,7 +29,7 @@ enum {
     SW_BYTES_AT = 464,
     RESTARTNOHAND = -514,
     RESTART_BLOCK = -516,
-    STOP_LIMIT_MS = 100
+    STOP_LIMIT_MS = 3000 /* of a busy machine; one that waits in the kernel is not chosen */
 };
 
 /* The kernel's struct rt_sigframe from uc on; what ucontext_t has of it. */

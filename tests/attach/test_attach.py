@@ -143,17 +143,20 @@ class Killed(unittest.TestCase):
             return []
 
     def test_the_attacher_at_any_moment(self):
-        """It, and the process that it borrows the thread with. The program goes on, unblocked, untraced;
-        the next one can attach, and leaves it as it was."""
+        """It, or one that detaches, and the process that it borrows the thread with. The program goes on,
+        unblocked, untraced; the next one can attach, and leaves it as it was."""
         with Victim("churn", "sleeping", "polling", "computing", "epolling") as v:
             before = v.settled()
-            for i in range(KILLS):
-                watch = subprocess.Popen([MALLOW, "watch", "-q", "--json", "-p", str(v.pid)], stdin=subprocess.DEVNULL,
-                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                workers = until(lambda: self.workers(watch.pid) or watch.poll() is not None)
+            for _ in range(KILLS):
+                attached = bool(v.traces()["shared"])
+                watch = subprocess.Popen([MALLOW, "watch", "-q", "--detach" if attached else "-p", str(v.pid)],
+                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                # it has begun, or is done already
+                until(lambda: self.workers(watch.pid) or watch.poll() is not None or
+                      bool(v.traces()["shared"]) != attached)
                 for _ in range(random.randrange(1000)):
                     text_of(f"/proc/{v.pid}/maps")
-                for worker in workers if isinstance(workers, list) else []:
+                for worker in self.workers(watch.pid):
                     try:
                         os.kill(worker, signal.SIGKILL)
                     except ProcessLookupError:
