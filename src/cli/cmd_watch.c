@@ -220,8 +220,10 @@ static void caught(void *arg, const struct watch_caught *c)
 /* Who looks at a terminal learns at once that something goes on, and where to see it. */
 static void joined(void *arg, const struct watch_process *p)
 {
-    const struct watching *w = arg;
+    struct watching *w = arg;
     char first[HUMAN_TEXT_BYTES];
+    if (w->o->pids.count)
+        watch_attach_joined(&w->attach, p);
     if (p->is_program && !w->o->quiet && !w->o->json && isatty(STDERR_FILENO))
         command_warn(w->command,
                      "watching %s [%d]; the first report comes after %s, and 'mallow watch -p %d' "
@@ -258,13 +260,6 @@ static void serve(void *arg)
 {
     struct watching *w = arg;
     watch_serve_round(w->serve);
-}
-
-static void joined(void *arg, const struct watch_process *p)
-{
-    struct watching *w = arg;
-    if (w->o->pids.count)
-        watch_attach_joined(&w->attach, p);
 }
 
 /* ---- options ---- */
