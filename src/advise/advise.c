@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frames/names.h"
 #include "model/replay.h"
 #include "replay/run.h"
 #include "report/report.h"
@@ -57,23 +58,114 @@ static void try_arenas(struct advising *a, const char *text)
     }
 }
 
-static void choose_remedies(struct advising *a)
+/* With more stacks than this only those that keep something are looked up by name. */
+#define NAMED_MOST 50000u
+
+bool advise_replays_release(const struct advising *a)
 {
     const struct explained *e = &a->list.items[0];
-    a->advice_count = advice_find(a->of, e, model_threshold(a->model), a->advice);
+    return -e->parts[EXPLAIN_UNTOUCHED] < (int64_t)(e->live_bytes / 20);
+}
+
+static bool is_replayed(const struct advising *a, enum advice_kind kind)
+{
+    return kind == ADVICE_POOL || (kind == ADVICE_RELEASE && advise_replays_release(a));
+}
+
+static bool is_named(const struct advising *a, uint32_t stack)
+{
+    const struct pinned_stack *s = &a->list.items[0].pinned.stacks[stack];
+    return a->of->stacks <= NAMED_MOST || s->pinned_bytes + s->below_bytes || s->all_bytes;
+}
+
+static uint32_t site_of(const struct advising *a, uint32_t stack)
+{
+    uint32_t node, position;
+    return is_named(a, stack) ? names_site(a->names, stack, &node, &position) : NO_NAME;
+}
+
+/* A number for each call site that the replay serves otherwise, and for all stacks of it. */
+static int mark_sites(struct advising *a, struct error *err)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < a->advice_count; i++)
+        if (is_replayed(a, a->advice[i].kind))
+            a->pool_of[i] = ++count;
+    if (!count)
+        return 0;
+    a->pools = calloc((size_t)a->of->stacks + 1, 1);
+    if (!a->pools)
+        return error_memory(err);
+    for (uint32_t stack = 1; stack <= a->of->stacks; stack++) {
+        const uint32_t site = site_of(a, stack);
+        for (size_t i = 0; i < a->advice_count && site != NO_NAME; i++)
+            if (a->pool_of[i] && a->advice[i].site == site)
+                a->pools[stack] = (uint8_t)a->pool_of[i];
+    }
+    return 0;
+}
+
+static void try_site(struct advising *a, size_t advice)
+{
+    const bool pool = a->advice[advice].kind == ADVICE_POOL;
+    const unsigned bit = 1u << ((a->pool_of[advice] - 1) & 31);
+    if (!a->pool_of[advice] || a->count == REMEDIES)
+        return;
+    a->remedies[a->count++] = (struct remedy){.spec = "glibc",
+                                              .setting = advice_setting(a->advice[advice].kind),
+                                              .pooled = pool ? bit : 0,
+                                              .left_out = pool ? 0 : bit};
+}
+
+static void try_pools(struct advising *a, const char *spec, const char *setting, unsigned pooled)
+{
+    if (a->count == REMEDIES)
+        return;
+    struct remedy *r = &a->remedies[a->count++];
+    *r = (struct remedy){.setting = setting, .pooled = pooled};
+    snprintf(r->spec, sizeof r->spec, "%s", spec);
+}
+
+/* Pages that several call sites keep are only free without all of them; and free memory may then
+ * lie in fastbins, or below a chunk that stays, and be given back on request only. */
+static void try_all_pools(struct advising *a)
+{
+    unsigned all = 0;
+    for (size_t i = 0; i < a->advice_count; i++)
+        if (a->advice[i].kind == ADVICE_POOL)
+            all |= 1u << ((a->pool_of[i] - 1) & 31);
+    if (all & (all - 1))
+        try_pools(a, "glibc", advice_setting(ADVICE_POOL), all);
+    if (all)
+        try_pools(a, "glibc+malloc_trim=end", ADVISE_POOL_AND_TRIM, all);
+}
+
+static int choose_remedies(struct advising *a, struct error *err)
+{
+    const struct explained *e = &a->list.items[0];
+    a->advice_count = explained_advice(a->model, e, a->names, a->advice);
+    if (mark_sites(a, err))
+        return -1;
     for (size_t i = 0; i < a->advice_count; i++) {
         const enum advice_kind kind = a->advice[i].kind;
         const char *text = advice_text(kind);
         switch (kind) {
         case ADVICE_TRIM: try_setting(a, "malloc_trim=end", text); break;
         case ADVICE_ARENA_MAX: try_arenas(a, text); break;
-        case ADVICE_POOL: break; /* no setting does that */
+        case ADVICE_POOL:
+        case ADVICE_RELEASE: try_site(a, i); break;
         case ADVICE_ALLOCATOR: try_allocators(a); break;
-        default: try_setting(a, advice_setting(kind), text); break;
+        case ADVICE_TRIM_THRESHOLD:
+        case ADVICE_MMAP_THRESHOLD:
+        case ADVICE_TCACHE:
+        case ADVICE_FASTBINS: try_setting(a, advice_setting(kind), text); break;
+        default: break; /* no replay shows it */
         }
     }
+    try_all_pools(a);
     for (size_t i = 0; i < a->o->setting_count; i++)
         try_setting(a, a->o->settings[i], NULL);
+    return 0;
 }
 
 static int read_recording(struct advising *a, struct error *err)
@@ -99,8 +191,8 @@ static int read_recording(struct advising *a, struct error *err)
 /* The calls up to the measurement, in a file that is gone afterwards. */
 static int write_workload(struct advising *a, struct error *err)
 {
-    const struct workload_options how = {.lossy = a->o->lossy,
-                                         .to_ns = a->list.items[0].measured_ns};
+    const struct workload_options how = {
+        .lossy = a->o->lossy, .to_ns = a->list.items[0].measured_ns, .pools = a->pools};
     struct workload_written written;
     const char *directory = getenv("TMPDIR");
     char pattern[sizeof a->workload - 16];
@@ -147,14 +239,14 @@ static int measure(struct advising *a, struct error *err)
 
 int advise_run(struct advising *a, struct error *err)
 {
-    if (read_recording(a, err))
+    if (read_recording(a, err) || choose_remedies(a, err))
         return -1;
-    choose_remedies(a);
     return a->count ? measure(a, err) : 0;
 }
 
 void advise_release(struct advising *a)
 {
+    free(a->pools);
     explained_release(&a->list);
     model_free(a->model);
 }

@@ -34,13 +34,20 @@ struct advising {
     struct model *model;
     struct names *names;
     struct explained_list list; /* one */
-    struct advice advice[ADVICE_KINDS];
+    struct advice advice[ADVICE_MOST];
     size_t advice_count;
+    unsigned pool_of[ADVICE_MOST];    /* of the workload: for each advice; 0: none */
+    uint8_t *pools;                   /* of the workload: for each stack; NULL: none */
     struct remedy remedies[REMEDIES]; /* what saves most comes first */
     size_t count;
     char workload[64];         /* private */
     double replayed, recorded; /* resident bytes of the heap, at the moment */
 };
+
+#define ADVISE_POOL_AND_TRIM "pool+malloc_trim" /* the setting of such a remedy */
+
+/* Whether a replay shows what the live blocks of a call site cost: it touches all of them. */
+bool advise_replays_release(const struct advising *a);
 
 /* Fills the rest. -1 with *err, ERROR_USAGE when there is no such moment. Release it in any case.
  */

@@ -62,9 +62,12 @@ int remedies_measure(const struct remedy_trial *t, struct remedy *list, size_t c
                              .progress = t->progress,
                              .progress_arg = t->progress_arg};
     int status = candidate_init(&candidates[0], plain, sizeof plain - 1, NULL, 0, err);
-    for (size_t i = 0; i < count && !status; i++)
+    for (size_t i = 0; i < count && !status; i++) {
         status =
             candidate_init(&candidates[i + 1], list[i].spec, strlen(list[i].spec), NULL, 0, err);
+        candidates[i + 1].pooled = list[i].pooled;
+        candidates[i + 1].left_out = list[i].left_out;
+    }
     if (!status)
         status = comparison_run(c, &plan, err);
     if (!status) {
@@ -72,7 +75,9 @@ int remedies_measure(const struct remedy_trial *t, struct remedy *list, size_t c
         *heap_bytes = heap_of(c);
         qsort(list, count, sizeof *list, by_saving);
         for (size_t i = 0; i < count; i++) /* they have moved, and point into themselves */
-            list[i].setting = strncmp(list[i].spec, "glibc+", 6) ? list[i].spec : list[i].spec + 6;
+            if (!list[i].pooled && !list[i].left_out)
+                list[i].setting =
+                    strncmp(list[i].spec, "glibc+", 6) ? list[i].spec : list[i].spec + 6;
     }
     comparison_release(c);
     for (size_t i = 0; i <= count; i++)

@@ -13,12 +13,13 @@ enum { REMEDIES = 24, REMEDY_ROUNDS = 1000 };
 
 /* A setting that is tried. */
 struct remedy {
-    char spec[256];          /* as a candidate: "glibc+K=V" */
-    const char *setting;     /* "K=V", "malloc_trim", or the allocator; into spec */
-    char environment[320];   /* what to set; "" for none */
-    const char *text;        /* what it is; NULL: only the setting says */
-    double saves, low, high; /* bytes; low and high: the interval of the replays */
-    struct stats_ratio cpu;  /* of the CPU time */
+    char spec[256];            /* as a candidate: "glibc+K=V" */
+    const char *setting;       /* "K=V", "malloc_trim", "pool", or the allocator */
+    char environment[320];     /* what to set; "" for none */
+    const char *text;          /* what it is; NULL: only the setting says */
+    unsigned pooled, left_out; /* pools of the workload, as in replay_request */
+    double saves, low, high;   /* bytes; low and high: the interval of the replays */
+    struct stats_ratio cpu;    /* of the CPU time */
 };
 
 struct remedy_trial {

@@ -1,7 +1,8 @@
 /* advice.h - what would make the resident size smaller, by what an explanation found.
  *
  * Owns: the rules that lead from a finding to a remedy, and what a remedy saves at most, by the
- * addresses. What it really saves a replay measures (`mallow advise`). Pure functions. */
+ * addresses or by what the kernel counted. What the allocator's part of it really saves a replay
+ * measures (`mallow advise`). Pure functions. */
 #ifndef MALLOW_ANALYSE_ADVICE_H
 #define MALLOW_ANALYSE_ADVICE_H
 
@@ -13,20 +14,40 @@ enum advice_kind {
     ADVICE_MMAP_THRESHOLD, /* the same for the mmap threshold */
     ADVICE_ARENA_MAX,      /* fewer arenas */
     ADVICE_TCACHE,         /* no caches of threads */
+    ADVICE_FASTBINS,       /* no fastbins */
     ADVICE_POOL,           /* the blocks of a call site by themselves */
     ADVICE_ALLOCATOR,      /* another one */
+    ADVICE_RELEASE,        /* the live heap is the reason: the blocks of a call site */
+    ADVICE_SHRINK,         /* smaller blocks at a call site: part of them was never touched */
+    ADVICE_STACKS,         /* less stack */
+    ADVICE_FILES,          /* mapped files */
+    ADVICE_HUGE,           /* no huge pages */
     ADVICE_KINDS
 };
 
+#define ADVICE_POOLS 3u                                /* call sites, at most */
+#define ADVICE_MOST  (ADVICE_KINDS + ADVICE_POOLS - 1) /* one of each kind, and pools */
+
 struct advice {
     enum advice_kind kind;
-    uint64_t saves_bytes; /* at most; 0: not known without a measurement */
-    uint32_t stack;       /* ADVICE_POOL */
+    uint64_t saves_bytes;         /* RSS, at most; 0: none, or not known without a measurement */
+    uint64_t saves_address_bytes; /* ADVICE_SHRINK: live, and not resident */
+    uint32_t stack;               /* POOL, RELEASE, SHRINK: of the call site, the one with most */
+    uint32_t site;                /* and what advice_sites says of it */
+    uint64_t blocks;              /* of it, live then */
+};
+
+/* What call site a stack is of: the same number for the same one. site NULL: each stack is its own.
+ */
+struct advice_sites {
+    uint32_t (*site)(void *arg, uint32_t stack);
+    void *arg;
 };
 
 /* What applies, the largest saving first; returns how many. threshold: of the model. */
 size_t advice_find(const struct trace_image *image, const struct explained *e,
-                   const struct threshold *threshold, struct advice list[ADVICE_KINDS]);
+                   const struct threshold *threshold, const struct advice_sites *sites,
+                   struct advice list[ADVICE_MOST]);
 
 /* The setting: "glibc.malloc.arena_max=1", "malloc_trim", ... */
 const char *advice_setting(enum advice_kind kind);
@@ -34,5 +55,7 @@ const char *advice_setting(enum advice_kind kind);
 const char *advice_environment(enum advice_kind kind);
 /* What the remedy is, without figures: half a sentence. */
 const char *advice_text(enum advice_kind kind);
+/* Whether it is about a call site. */
+bool advice_has_site(enum advice_kind kind);
 
 #endif

@@ -13,7 +13,7 @@ const char *explain_part_name(enum explain_part part)
     static const char *const names[EXPLAIN_PARTS] = {
         "live",          "rounding",       "headers",      "fragmentation", "free_pages", "tcache",
         "tops",          "allocator_free", "not_resident", "untouched",     "mappings",   "stacks",
-        "code_and_data", "shared",         "recorder",     "other"};
+        "code_and_data", "mapped_files",   "shared",       "recorder",      "other"};
     return names[part];
 }
 
@@ -306,7 +306,10 @@ void explain_parts(const struct trace_image *image, struct explained *e)
     if (!s)
         return;
     e->parts[EXPLAIN_STACKS] = (int64_t)s->stacks;
-    e->parts[EXPLAIN_FILES] = (int64_t)s->files;
+    const uint64_t mapped = s->mapped < s->files ? s->mapped : s->files;
+    e->parts[EXPLAIN_FILES] = (int64_t)(s->files - mapped);
+    e->parts[EXPLAIN_MAPPED] = (int64_t)mapped;
+    e->huge_bytes = s->huge;
     e->parts[EXPLAIN_SHARED] = (int64_t)s->shared;
     e->parts[EXPLAIN_RECORDER] = (int64_t)s->recorder;
     e->parts[EXPLAIN_OTHER] = (int64_t)s->other;

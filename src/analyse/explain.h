@@ -34,7 +34,8 @@ enum explain_part {
                         */
     EXPLAIN_MAPPINGS,  /* glibc: private mappings that are no blocks */
     EXPLAIN_STACKS,
-    EXPLAIN_FILES, /* code and data of the program and its libraries, mapped files */
+    EXPLAIN_FILES,  /* code and data of the program and its libraries */
+    EXPLAIN_MAPPED, /* other mapped files */
     EXPLAIN_SHARED,
     EXPLAIN_RECORDER, /* mallow's own memory in the process */
     EXPLAIN_OTHER,
@@ -67,6 +68,7 @@ struct explained {
     uint64_t measured_ns; /* 0: not */
     uint64_t resident_bytes, swapped_bytes;
     uint64_t live_bytes, live_blocks;
+    uint64_t huge_bytes; /* of the resident bytes: in huge pages */
     bool glibc;
     int64_t parts[EXPLAIN_PARTS];
     struct pinned pinned; /* at the measurement, or at the moment without one */

@@ -39,6 +39,8 @@ struct pinned_reader {
     struct tcache *caches;   /* NULL: there are none, or they are not asked for */
     struct seen_heap *heaps; /* [heap_count] */
     uint32_t heap_count, heap_room;
+    uint64_t fast_bytes[2]; /* in the main arena, in others */
+    uint64_t fast_most;
     uint32_t *by_number; /* hash: index + 1 of the heap; [hash_room], a power of two */
     uint32_t hash_room;
     uint64_t main_bottom; /* of the lowest block ever in the break's heap; 0: there was none */
@@ -194,6 +196,30 @@ static bool note_heap(struct pinned_reader *r, uint64_t address, uint64_t usable
 
 static int take_moment(struct pinned_reader *r, struct error *err);
 
+/* ---- fastbins ----
+ *
+ * A freed chunk of up to 128 bytes that no thread's cache takes stays by itself, and keeps its free
+ * neighbors apart, until a block of 1 KiB or more is asked for, or a large chunk is freed. Counted
+ * is how much can be there; what malloc moves elsewhere meanwhile is not known. What joins later is
+ * not given back either: so the most that ever was there counts. */
+#define FAST_CHUNK_MOST    128u
+#define CONSOLIDATES_FROM  1016u       /* usable bytes of a block that is asked for */
+#define CONSOLIDATES_FREED (64u << 10) /* of a chunk that is freed */
+
+static void count_fast(struct pinned_reader *r, unsigned path, uint64_t usable_bytes, bool freed)
+{
+    uint64_t *sum = &r->fast_bytes[(path & MLW_PATH_NON_MAIN) != 0];
+    const uint64_t chunk = usable_bytes + HEADER_BYTES;
+    if (!r->glibc || path & MLW_PATH_MMAPPED)
+        return;
+    if (chunk <= FAST_CHUNK_MOST)
+        *sum = freed ? *sum + chunk : *sum > chunk ? *sum - chunk : 0;
+    else if (freed ? chunk >= CONSOLIDATES_FREED : usable_bytes >= CONSOLIDATES_FROM)
+        *sum = 0;
+    if (r->fast_bytes[0] + r->fast_bytes[1] > r->fast_most)
+        r->fast_most = r->fast_bytes[0] + r->fast_bytes[1];
+}
+
 /* A block ends. False without memory. */
 static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t i)
 {
@@ -201,6 +227,8 @@ static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t
     const bool freed = l->there && r->caches && b->kind[i] != TRACE_FREE_INFERRED &&
                        !mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD);
     const struct tcache_chunk chunk = {l->address, l->usable_bytes, l->stack, l->path};
+    if (l->there)
+        count_fast(r, l->path, l->usable_bytes, true);
     l->there = false;
     return !freed || tcache_freed(r->caches, b->thread[i], &chunk);
 }
@@ -235,6 +263,7 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
                                               .stack = b->stack[i],
                                               .path = b->path[i],
                                               .there = true};
+        count_fast(r, b->path[i], usable, false);
         if (r->caches && !inherited)
             tcache_allocated(r->caches, b->thread[i], b->op[i], b->address[i], usable);
         const uint64_t bottom = b->address[i] - HEADER_BYTES;
@@ -280,6 +309,16 @@ static bool in_heap(const struct pinned_reader *r, const struct pinned_block *l)
     return l->there && l->address && !(r->glibc && l->path & MLW_PATH_MMAPPED);
 }
 
+static void add_to_stack(struct pinned_stack *s, const struct pinned_block *l, bool glibc)
+{
+    s->all_blocks++;
+    s->all_bytes += l->size_bytes;
+    if (glibc && l->path & MLW_PATH_MMAPPED) {
+        s->mapped_blocks++;
+        s->mapped_bytes += l->size_bytes;
+    }
+}
+
 /* Adds up all blocks; returns how many of them lie in heaps. */
 static size_t add_up(const struct pinned_reader *r, struct pinned *p)
 {
@@ -290,6 +329,7 @@ static size_t add_up(const struct pinned_reader *r, struct pinned *p)
             continue;
         p->live_blocks++;
         p->requested_bytes += l->size_bytes;
+        add_to_stack(&p->stacks[l->stack], l, r->glibc);
         p->usable_bytes[r->glibc ? l->path >> 1 & (PINNED_PLACES - 1) : 0] += l->usable_bytes;
         n += in_heap(r, l);
     }
@@ -580,14 +620,15 @@ static int take_moment(struct pinned_reader *r, struct error *err)
 {
     const size_t moment = r->next;
     struct pinned *p = r->results ? &r->results[moment] : &r->now;
-    size_t n, heaps = 0;
+    size_t n = 0, heaps = 0;
     p->time_ns = r->times_ns[r->next++];
     p->glibc = r->glibc;
-    struct pinned_block *list = sorted(r, p, &n);
+    p->fast_bytes = r->fast_most;
+    p->stacks = calloc((size_t)r->image->stacks + 1, sizeof *p->stacks);
+    struct pinned_block *list = p->stacks ? sorted(r, p, &n) : NULL;
     for (size_t i = 0; list && i < n; i++)
         heaps += begins_heap(r, list, i);
     p->heaps = calloc(heaps + 1, sizeof *p->heaps);
-    p->stacks = calloc((size_t)r->image->stacks + 1, sizeof *p->stacks);
     bool done = list && p->heaps && p->stacks;
     for (size_t from = 0, to; done && from < n; from = to) {
         for (to = from + 1; to < n && !begins_heap(r, list, to);)

@@ -40,6 +40,8 @@ struct pinned_heap {
 struct pinned_stack {
     uint64_t live_blocks, live_bytes; /* usable, in heaps */
     uint64_t pinned_bytes, below_bytes;
+    uint64_t all_blocks, all_bytes;       /* requested, wherever they are */
+    uint64_t mapped_blocks, mapped_bytes; /* of these: glibc, with mappings of their own */
 };
 
 struct pinned_arena {                 /* glibc */
@@ -60,6 +62,7 @@ struct pinned {
     bool glibc;
     uint64_t live_blocks, requested_bytes; /* of all blocks, those with their own mapping too */
     uint64_t usable_bytes[PINNED_PLACES];  /* of them, by place */
+    uint64_t fast_bytes;         /* glibc: at most so much was ever in fastbins until then */
     struct pinned_arena *arenas; /* [arena_count], the main arena first, then by address */
     size_t arena_count;
     uint32_t *arena_of;        /* [image->thread_count]: its arena's index; the main arena's for

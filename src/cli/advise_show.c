@@ -15,14 +15,61 @@ static const char *setting_of(const struct remedy *r)
     return strcmp(r->setting, "malloc_trim=end") ? r->setting : "malloc_trim";
 }
 
+/* The advice whose call site the remedy is about; NULL for none, or for several. */
+static const struct advice *advice_of(const struct advising *a, const struct remedy *r)
+{
+    const unsigned bits = r->pooled | r->left_out;
+    for (size_t i = 0; i < a->advice_count; i++)
+        if (a->pool_of[i] && bits == 1u << (a->pool_of[i] - 1))
+            return &a->advice[i];
+    return NULL;
+}
+
+/* Whether no replay shows what it saves. */
+static bool is_unmeasured(const struct advising *a, const struct advice *v)
+{
+    return (v->kind == ADVICE_RELEASE && !advise_replays_release(a)) || v->kind == ADVICE_SHRINK ||
+           v->kind == ADVICE_STACKS || v->kind == ADVICE_FILES || v->kind == ADVICE_HUGE;
+}
+
 static void signed_size(struct buffer *b, double bytes)
 {
     char n[HUMAN_TEXT_BYTES];
     buffer_printf(b, "%s%s", bytes < 0 ? "-" : "", human_size(n, (uint64_t)fabs(bytes)));
 }
 
-static void print_remedy(const struct page *p, const struct remedy *r)
+/* "these 41,000 blocks of parse", and where that is */
+static void put_blocks(const struct advising *a, const struct page *p, struct buffer *b,
+                       const struct advice *v)
 {
+    char n[HUMAN_TEXT_BYTES];
+    buffer_printf(b, "%s %s block%s of ", v->blocks == 1 ? "this" : "these",
+                  human_count(n, v->blocks), v->blocks == 1 ? "" : "s");
+    section_print_site(p, b, a->names, section_site(a->names, v->stack));
+}
+
+static void put_remedy(const struct advising *a, const struct page *p, struct buffer *b,
+                       const struct remedy *r)
+{
+    const struct advice *v = advice_of(a, r);
+    if (v && r->left_out)
+        buffer_append_text(b, "without ");
+    if (v)
+        put_blocks(a, p, b, v);
+    else if (r->pooled)
+        buffer_append_text(b, "the blocks of all these call sites");
+    else
+        buffer_append_text(b, r->environment[0] ? r->environment : setting_of(r));
+    if (r->pooled)
+        buffer_append_text(b, v ? " in a pool of their own" : ", a pool for each");
+    if (!strcmp(r->setting, ADVISE_POOL_AND_TRIM))
+        buffer_append_text(b, ", and then malloc_trim(0)");
+}
+
+static void print_remedy(const struct advising *a, const struct page *p, const struct remedy *r)
+{
+    const struct advice *v = advice_of(a, r);
+    const char *text = v ? advice_text(v->kind) : r->text;
     struct buffer b = {0}, saves = {0};
     signed_size(&saves, r->saves);
     page_right(&b, buffer_text(&saves), 11);
@@ -34,11 +81,12 @@ static void print_remedy(const struct page *p, const struct remedy *r)
     if (r->cpu.method != STATS_NONE)
         buffer_printf(&b, ", CPU time %+.1f %% (%+.1f .. %+.1f)", 100 * (r->cpu.ratio - 1),
                       100 * (r->cpu.low - 1), 100 * (r->cpu.high - 1));
-    buffer_printf(&b, ": %s", r->environment[0] ? r->environment : setting_of(r));
+    buffer_append_text(&b, ": ");
+    put_remedy(a, p, &b, r);
     page_wrap(p, &b, 13);
-    if (r->text) {
+    if (text) {
         buffer_clear(&b);
-        buffer_printf(&b, "             %s", r->text);
+        buffer_printf(&b, "             %s", text);
         page_wrap(p, &b, 13);
     }
     buffer_release(&b);
@@ -48,14 +96,23 @@ static void print_remedy(const struct page *p, const struct remedy *r)
 static void print_unmeasured(const struct advising *a, const struct page *p)
 {
     char n[HUMAN_TEXT_BYTES];
+    bool any = false;
     for (size_t i = 0; i < a->advice_count; i++) {
+        const struct advice *v = &a->advice[i];
         struct buffer b = {0};
-        if (a->advice[i].kind != ADVICE_POOL)
+        if (!is_unmeasured(a, v))
             continue;
-        page_heading(p, "Not measured, at most by the addresses");
-        page_right(&b, human_size(n, a->advice[i].saves_bytes), 11);
-        buffer_printf(&b, "  %s: ", advice_text(ADVICE_POOL));
-        section_print_site(p, &b, a->names, section_site(a->names, a->advice[i].stack));
+        if (!any)
+            page_heading(p, "Saves at most, as the kernel counted it (no replay shows it)");
+        any = true;
+        page_right(&b, human_size(n, v->saves_bytes), 11);
+        buffer_printf(&b, "  %s", advice_text(v->kind));
+        if (v->saves_address_bytes)
+            buffer_printf(&b, " (%s)", human_size(n, v->saves_address_bytes));
+        if (advice_has_site(v->kind)) {
+            buffer_append_text(&b, ": ");
+            put_blocks(a, p, &b, v);
+        }
         page_wrap(p, &b, 13);
         buffer_release(&b);
     }
@@ -77,23 +134,21 @@ void advise_print_text(const struct advising *a)
     buffer_printf(&b, ", %s live", human_size(n, e->live_bytes));
     page_wrap(&page, &b, 2);
     buffer_clear(&b);
-    if (!a->count) {
+    if (a->count) {
+        buffer_printf(&b, "replayed up to there, %zu times for each setting: ", a->o->rounds);
+        signed_size(&b, a->replayed);
+        buffer_append_text(&b, " of the heap were resident; in the program ");
+        signed_size(&b, a->recorded);
+        buffer_append_text(&b, " of heap and anonymous memory");
+    } else {
         buffer_append_text(&b, "No setting that mallow knows would save a twentieth of it.");
-        page_wrap(&page, &b, 2);
-        buffer_release(&b);
-        print_unmeasured(a, &page);
-        return;
     }
-    buffer_printf(&b, "replayed up to there, %zu times for each setting: ", a->o->rounds);
-    signed_size(&b, a->replayed);
-    buffer_append_text(&b, " of the heap were resident; in the program ");
-    signed_size(&b, a->recorded);
-    buffer_append_text(&b, " of heap and anonymous memory");
     page_wrap(&page, &b, 2);
     buffer_release(&b);
-    page_heading(&page, "Saves      (99 %% interval of the replays)");
+    if (a->count)
+        page_heading(&page, "Saves      (99 %% interval of the replays)");
     for (size_t i = 0; i < a->count; i++)
-        print_remedy(&page, &a->remedies[i]);
+        print_remedy(a, &page, &a->remedies[i]);
     print_unmeasured(a, &page);
 }
 
@@ -103,10 +158,20 @@ static void json_share(struct json *j, const char *key, double value)
     json_raw(j, key, text, (size_t)snprintf(text, sizeof text, "%.4f", value));
 }
 
-static void json_remedy(struct json *j, const struct remedy *r)
+static void json_site(struct json *j, const struct advising *a, const struct advice *v,
+                      struct frame_texts *texts)
 {
+    json_number(j, "blocks", v->blocks);
+    (void)frame_texts_stack(j, v->stack, texts, a->names);
+}
+
+static void json_remedy(struct json *j, const struct advising *a, const struct remedy *r,
+                        struct frame_texts *texts)
+{
+    const struct advice *v = advice_of(a, r);
+    const char *text = v || r->pooled ? advice_text(v ? v->kind : ADVICE_POOL) : r->text;
     json_open_object(j, NULL);
-    json_text(j, "text", r->text ? r->text : r->setting);
+    json_text(j, "text", text ? text : r->setting);
     json_text(j, "setting", setting_of(r));
     json_bool(j, "measured", true);
     json_signed(j, "saves_bytes", llround(r->saves));
@@ -120,6 +185,26 @@ static void json_remedy(struct json *j, const struct remedy *r)
         json_null(j, "cpu_ratio");
     }
     json_text(j, "command", r->environment[0] ? r->environment : NULL);
+    if (v)
+        json_site(j, a, v, texts);
+    else if (r->pooled)
+        json_number(j, "call_sites", (uint64_t)__builtin_popcount(r->pooled));
+    json_close_object(j);
+}
+
+static void json_unmeasured(struct json *j, const struct advising *a, const struct advice *v,
+                            struct frame_texts *texts)
+{
+    json_open_object(j, NULL);
+    json_text(j, "text", advice_text(v->kind));
+    json_text(j, "setting", advice_setting(v->kind));
+    json_bool(j, "measured", false);
+    json_number(j, "saves_bytes", v->saves_bytes);
+    if (v->saves_address_bytes)
+        json_number(j, "saves_address_bytes", v->saves_address_bytes);
+    json_null(j, "command");
+    if (advice_has_site(v->kind))
+        json_site(j, a, v, texts);
     json_close_object(j);
 }
 
@@ -141,20 +226,16 @@ void advise_print_json(const struct advising *a, const char *path)
         json_number(&j, "recorded_heap_bytes", (uint64_t)a->recorded);
         json_signed(&j, "replayed_heap_bytes", llround(a->replayed));
     }
-    json_open_array(&j, "advice");
-    for (size_t i = 0; i < a->count; i++)
-        json_remedy(&j, &a->remedies[i]);
-    for (size_t i = 0; i < a->advice_count; i++) {
-        if (a->advice[i].kind != ADVICE_POOL)
+    json_open_array(&j, "advice"); /* both lists have most first */
+    size_t k = 0;
+    for (size_t i = 0; i <= a->advice_count; i++) {
+        const struct advice *v = i < a->advice_count ? &a->advice[i] : NULL;
+        if (v && !is_unmeasured(a, v))
             continue;
-        json_open_object(&j, NULL);
-        json_text(&j, "text", advice_text(ADVICE_POOL));
-        json_text(&j, "setting", advice_setting(ADVICE_POOL));
-        json_bool(&j, "measured", false);
-        json_number(&j, "saves_bytes", a->advice[i].saves_bytes);
-        json_null(&j, "command");
-        (void)frame_texts_stack(&j, a->advice[i].stack, &texts, a->names);
-        json_close_object(&j);
+        for (; k < a->count && (!v || a->remedies[k].saves >= (double)v->saves_bytes); k++)
+            json_remedy(&j, a, &a->remedies[k], &texts);
+        if (v)
+            json_unmeasured(&j, a, v, &texts);
     }
     json_close_array(&j);
     json_close_object(&j);

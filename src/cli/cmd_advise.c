@@ -107,8 +107,9 @@ const struct command command_advise = {
     .description =
         "Replays a recording of 'mallow record' up to a moment, by default where most was\n"
         "resident above the live bytes, under each setting that its findings suggest:\n"
-        "malloc_trim, fewer arenas, thresholds that stay, other allocators. Says what\n"
-        "each saves at that moment, with an interval and its cost in CPU time.",
+        "malloc_trim, fewer arenas, thresholds that stay, other allocators, the blocks\n"
+        "of a call site in a pool of their own. Prints what each saves at that moment,\n"
+        "with an interval and its cost in CPU time.",
     .options = specs,
     .defaults = &defaults,
     .options_bytes = sizeof(struct advise_cli),

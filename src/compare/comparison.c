@@ -104,6 +104,8 @@ static struct replay_request request_of(const struct comparison *c, size_t candi
     request.alloc = one->alloc;
     request.settings = one->settings;
     request.setting_count = one->setting_count;
+    request.pooled = one->pooled;
+    request.left_out = one->left_out;
     return request;
 }
 

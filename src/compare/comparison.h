@@ -48,6 +48,7 @@ struct candidate {
     const char *alloc;
     const char **settings; /* owned array */
     size_t setting_count;
+    unsigned pooled, left_out; /* as in replay_request */
 };
 
 /* Fills *c from NAME, PATH or NAME+K=V+K=V (n bytes of `spec`), with `count` common settings K=V

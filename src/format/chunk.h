@@ -133,7 +133,10 @@ struct mlw_split {
     uint64_t recorder; /* what belongs to the recorder itself */
     uint64_t other;
     uint64_t swapped; /* not resident; not part of the sum */
+    uint64_t mapped;  /* of `files`: in files that nothing is executed from */
+    uint64_t huge;    /* of all: private memory in huge pages */
 };
+#define MLW_SPLIT_LEAST 80u /* bytes: earlier writers end before `mapped` */
 
 /* Actions of the kernel, as `mallow record --with` received them; `values` u64 follow. */
 struct mlw_kernel {

@@ -19,7 +19,7 @@ struct mapping {
     char perms[4];
     const char *name; /* not terminated */
     size_t name_bytes;
-    uint64_t rss, swapped;
+    uint64_t rss, swapped, huge;
     bool no_reserve; /* MAP_NORESERVE */
 };
 
@@ -157,13 +157,56 @@ static bool is_thread_stack(const struct mapping *m, const struct smaps_hints *h
     return false;
 }
 
+/* The files that something is executed from, by inode: programs and libraries. */
+#define CODE_MOST 4096u
+struct code_files {
+    uint64_t inode[CODE_MOST];
+    size_t n;
+    bool more; /* than were kept */
+};
+
+static bool is_code(const struct code_files *code, uint64_t inode)
+{
+    for (size_t i = 0; i < code->n; i++)
+        if (code->inode[i] == inode)
+            return true;
+    return code->more;
+}
+
+static void find_code(const char *text, const char *end, struct code_files *code)
+{
+    struct mapping m;
+    code->n = 0;
+    code->more = false;
+    for (const char *p = text, *stop; p < end; p = stop < end ? stop + 1 : end) {
+        stop = memchr(p, '\n', (size_t)(end - p));
+        stop = stop ? stop : end;
+        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f')) || !parse_head(p, stop, &m) ||
+            m.perms[2] != 'x' || !m.inode || is_code(code, m.inode))
+            continue;
+        if (code->n == CODE_MOST)
+            code->more = true;
+        else
+            code->inode[code->n++] = m.inode;
+    }
+}
+
+static void add_file(const struct mapping *m, uint64_t rss, const struct code_files *code,
+                     struct mlw_split *s)
+{
+    s->files += rss;
+    if (!is_code(code, m->inode))
+        s->mapped += rss;
+}
+
 /* Adds the mapping to the kind that it is of. before, next: the mappings before and behind it, or
  * NULL. *private_left: bytes of the recorder's scattered memory that were not found yet. */
 static void classify(const struct mapping *m, const struct mapping *before,
-                     const struct mapping *next, const struct smaps_hints *h, struct mlw_split *s,
-                     uint64_t *private_left)
+                     const struct mapping *next, const struct smaps_hints *h,
+                     const struct code_files *code, struct mlw_split *s, uint64_t *private_left)
 {
     s->swapped += m->swapped;
+    s->huge += m->huge;
     uint64_t rss = m->rss;
     bool shared = m->perms[3] == 's';
     bool anonymous = !m->name_bytes || name_begins(m, "[anon:");
@@ -187,7 +230,7 @@ static void classify(const struct mapping *m, const struct mapping *before,
         else if (name_begins(m, "/dev/") || m->name[0] != '/')
             s->other += rss;
         else
-            s->files += rss;
+            add_file(m, rss, code, s);
     } else if (anonymous) {
         if (name_has(m, "glibc: malloc arena") || is_arena_heap(m, next))
             s->arenas += rss;
@@ -201,7 +244,7 @@ static void classify(const struct mapping *m, const struct mapping *before,
             s->anonymous += rss - ours;
         }
     } else if (m->name[0] == '/')
-        s->files += rss;
+        add_file(m, rss, code, s);
     else
         s->other += rss;
 }
@@ -213,6 +256,8 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
     struct mapping before = {0}, current = {0}, next;
     bool any = false;
     uint64_t private_left = hints->private_bytes;
+    struct code_files code;
+    find_code(text, end, &code);
     uint64_t clock = split->clock;
     *split = (struct mlw_split){.clock = clock};
     while (p < end) {
@@ -225,7 +270,7 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
                 return error_set(err, ERROR_FORMAT, "smaps: a line is no mapping: %.*s",
                                  (int)(line_end - line > 60 ? 60 : line_end - line), line);
             if (any)
-                classify(&current, &before, &next, hints, split, &private_left);
+                classify(&current, &before, &next, hints, &code, split, &private_left);
             before = current;
             current = next;
             any = true;
@@ -235,11 +280,13 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
             current.rss = bytes;
         else if (parse_field(line, line_end, "Swap:", &bytes))
             current.swapped = bytes;
+        else if (parse_field(line, line_end, "AnonHugePages:", &bytes))
+            current.huge = bytes;
         else if (line_end - line > 8 && !memcmp(line, "VmFlags:", 8))
             current.no_reserve = memmem(line, (size_t)(line_end - line), " nr", 3) != NULL;
     }
     if (any)
-        classify(&current, &before, NULL, hints, split, &private_left);
+        classify(&current, &before, NULL, hints, &code, split, &private_left);
     if (rss)
         *rss = split->heap + split->arenas + split->anonymous + split->stacks + split->files +
                split->shared + split->recorder + split->other;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "replay/execute.h"
+#include "replay/pool.h"
 
 #define NONE          UINT32_MAX
 #define STACK_BYTES   (128u << 10)
@@ -79,6 +80,13 @@ int engine_init(struct engine *e, const struct workload *w, const struct stages 
     e->seats = e->slots ? own(e, e->seat_count * sizeof *e->seats, err) : NULL;
     if (!e->seats)
         return -1;
+    if (options->pooled) {
+        size_t mapped = 0;
+        e->pools = pools_new(&mapped);
+        e->own_mapped_bytes += mapped;
+        if (!e->pools)
+            return error_system(err, "no address space for pools");
+    }
     /* Between threads live bytes are summed in steps: at most 1/512 of the peak over all, and not
      * so small that every call would write to a line that all share; with stages the peak is known
      * well enough without. */

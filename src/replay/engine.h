@@ -25,6 +25,9 @@ struct engine_options {
     double pace; /* 0: as fast as possible; 1: as recorded; 2: twice as fast */
     bool dry;    /* account, but do not allocate */
     bool verify; /* die when two threads use one slot at once; times nothing */
+    /* Bits 1 << (pool - 1): blocks that get memory of their own, and blocks that are not made.
+     * Without `verify`; times nothing. */
+    unsigned pooled, left_out;
 };
 
 /* 16 bytes a block. The word is the block's address >> 3 in the low 44 bits (0: empty) and the
@@ -73,6 +76,7 @@ struct engine_seat {
     bool used;
     _Atomic uint32_t occupant; /* the thread that sits here or sat here last, + 1; 0: none yet */
     uint32_t thread, last_slot, last_generation, own;
+    unsigned pool; /* of its next block; 0: none */
     uint64_t records_left, next_chunk;
     uint64_t place, run_left, undone; /* of its next record; of the run; done, and not reported */
     /* counting of live bytes: exact (peak) when one thread runs at a time, else in steps */
@@ -92,6 +96,7 @@ struct engine {
     const struct workload *workload;
     struct engine_options options;
     int fd;
+    struct pools *pools;         /* when some are asked for */
     bool many;                   /* threads */
     bool far_away;               /* so many slots of one thread that few of them are in a cache */
     struct measure *measure;     /* the caller's, whose chores the threads do */

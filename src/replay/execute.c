@@ -7,15 +7,18 @@
 #include <sys/resource.h>
 #include <sys/rseq.h>
 
+#include "replay/pool.h"
+
 #define POINTER_BITS 44
 #define POINTER_MASK (((uint64_t)1 << POINTER_BITS) - 1)
 #define NO_BLOCK     1u /* stands for the address of a call that failed here */
 #define DRY_BLOCK    2u
 
-#define MANY   1u /* threads */
-#define TIMED  2u /* every call */
-#define SAMPLE 4u /* one in SAMPLE_EVERY, at random */
-#define VERIFY 8u /* every slot's word is what it must be when it changes */
+#define MANY   1u  /* threads */
+#define TIMED  2u  /* every call */
+#define SAMPLE 4u  /* one in SAMPLE_EVERY, at random */
+#define VERIFY 8u  /* every slot's word is what it must be when it changes */
+#define POOLS  16u /* some blocks are not the allocator's */
 
 #define SAMPLE_EVERY 64u
 #define PAGE_BYTES   4096u
@@ -262,6 +265,82 @@ static inline __attribute__((always_inline)) void *call_allocate(unsigned code, 
     return call_rare(code, alignment, size);
 }
 
+/* --- blocks of call sites that are served otherwise --- */
+
+static bool in_pools(const struct engine_seat *s, unsigned pools)
+{
+    return s->pool && pools >> (s->pool - 1) & 1;
+}
+
+static bool is_none(const void *block) { return (uintptr_t)block <= DRY_BLOCK << 3; }
+
+static size_t usable_in_pool(const struct engine_seat *s, const void *block)
+{
+    const struct pools *pools = s->engine->pools;
+    return pools && !is_none(block) ? pools_usable(pools, block) : 0;
+}
+
+/* NULL: the allocator is to make it. */
+static __attribute__((noinline)) void *allocate_otherwise(struct engine_seat *s, uint64_t alignment,
+                                                          uint64_t size)
+{
+    const struct engine_options *o = &s->engine->options;
+    void *block = NULL;
+    if (in_pools(s, o->left_out))
+        block = (void *)(uintptr_t)(DRY_BLOCK << 3);
+    else if (in_pools(s, o->pooled) && alignment <= 16)
+        block = pools_allocate(s->engine->pools, s->pool, size);
+    s->pool = 0;
+    return block;
+}
+
+static __attribute__((noinline)) bool free_otherwise(struct engine_seat *s, void *block)
+{
+    if (!usable_in_pool(s, block))
+        return false;
+    pools_free(s->engine->pools, block);
+    return true;
+}
+
+static void free_any(struct engine_seat *s, void *block)
+{
+    if (!is_none(block) && !free_otherwise(s, block))
+        free(block);
+}
+
+/* A block is left out, or moves into a pool, within it, or out of it. False: the allocator is to do
+ * it. A block that was left out stays so. */
+static __attribute__((noinline)) bool reallocate_otherwise(struct engine_seat *s, void *block,
+                                                           uint64_t size, void **fresh)
+{
+    const size_t usable = usable_in_pool(s, block);
+    const bool out = (uintptr_t)block == DRY_BLOCK << 3 || in_pools(s, s->engine->options.left_out),
+               pooled = in_pools(s, s->engine->options.pooled);
+    if (out || (!usable && !pooled)) {
+        s->pool = 0;
+        if (out) {
+            free_any(s, block);
+            *fresh = size ? (void *)(uintptr_t)(DRY_BLOCK << 3) : NULL;
+        }
+        return out;
+    }
+    *fresh = block;
+    if (usable && size && size <= usable && size >= usable / 2) {
+        s->pool = 0;
+        return true;
+    }
+    *fresh = size ? allocate_otherwise(s, 0, size) : NULL; /* which forgets the pool */
+    if (!*fresh && !usable)
+        return false;
+    if (!*fresh && size)
+        *fresh = malloc(size);
+    const size_t had = usable ? usable : is_none(block) ? 0 : malloc_usable_size(block);
+    if (*fresh)
+        memcpy(*fresh, block, had < size ? had : size);
+    free_any(s, block);
+    return true;
+}
+
 static inline __attribute__((always_inline)) uint64_t word_of(const void *p, uint64_t generation)
 {
     uint64_t bits = p ? (uint64_t)(uintptr_t)p >> 3 : NO_BLOCK;
@@ -307,6 +386,8 @@ allocate(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned varian
     void *block;
     if (__builtin_expect(s->engine->options.dry, 0)) {
         block = variant == WORKLOAD_FAILED ? NULL : (void *)(uintptr_t)(DRY_BLOCK << 3);
+    } else if ((mode & POOLS) && s->pool && (block = allocate_otherwise(s, alignment, size))) {
+        /* it was made */
     } else if (call && timed(s, mode)) {
         watch_switches(s);
         uint64_t t = clock_before();
@@ -327,7 +408,7 @@ allocate(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned varian
         s->times[code].failed++;
         s->unexpected++;
     } else if (__builtin_expect(s->engine->options.touch != ENGINE_TOUCH_NONE, 0) &&
-               !s->engine->options.dry) {
+               !s->engine->options.dry && !((mode & POOLS) && is_none(block))) {
         touch(s, block, 0, size);
     }
     slots[slot].size_bytes = size;
@@ -374,6 +455,8 @@ static inline __attribute__((always_inline)) const uint8_t *release(struct engin
     bool call = code != WORKLOAD_VANISH;
     if (__builtin_expect((uintptr_t)block >= 1 && (uintptr_t)block <= DRY_BLOCK << 3, 0)) {
         /* there is none: it failed here, or nothing is allocated */
+    } else if ((mode & POOLS) && free_otherwise(s, block)) {
+        /* it is a pool's again */
     } else if (call && timed(s, mode)) {
         watch_switches(s);
         uint64_t t = clock_before();
@@ -415,6 +498,8 @@ static __attribute__((noinline)) const uint8_t *reallocate(struct engine_seat *s
     bool real = (uintptr_t)block > DRY_BLOCK << 3;
     if (o->dry) {
         fresh = zero ? NULL : block;
+    } else if ((mode & POOLS) && reallocate_otherwise(s, block, size, &fresh)) {
+        /* it is done */
     } else {
         void *from = real ? block : NULL;
         bool watch = timed(s, mode);
@@ -440,7 +525,7 @@ static __attribute__((noinline)) const uint8_t *reallocate(struct engine_seat *s
         s->times[code].failed++;
         s->unexpected++;
         fresh = real && size ? block : NULL;
-    } else if (o->touch != ENGINE_TOUCH_NONE && !o->dry && size > old) {
+    } else if (o->touch != ENGINE_TOUCH_NONE && !o->dry && size > old && !is_none(fresh)) {
         touch(s, fresh, old, size);
     }
     at->size_bytes = size;
@@ -449,7 +534,7 @@ static __attribute__((noinline)) const uint8_t *reallocate(struct engine_seat *s
     return p;
 }
 
-/* EARLY, MOVE, START, END. */
+/* EARLY, MOVE, START, END, POOL. */
 static __attribute__((noinline)) const uint8_t *
 act(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned variant, const unsigned mode)
 {
@@ -460,6 +545,10 @@ act(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned variant, co
     }
     if (code == WORKLOAD_END) {
         engine_await_begun(s, (uint32_t)workload_get(&p));
+        return p;
+    }
+    if (code == WORKLOAD_POOL) {
+        s->pool = (unsigned)workload_get(&p);
         return p;
     }
     struct engine_slot *slots = s->engine->slots;
@@ -555,7 +644,7 @@ static __attribute__((noinline)) void look_ahead(const struct engine_seat *s, ui
             if (workload_aligned(code))
                 workload_get(&p);
             workload_get(&p);
-        } else if (code == WORKLOAD_START || code == WORKLOAD_END) {
+        } else if (code == WORKLOAD_START || code == WORKLOAD_END || code == WORKLOAD_POOL) {
             workload_get(&p);
         } else {
             look_at_named(&u, &p);
@@ -607,6 +696,13 @@ void execute_records(struct engine_seat *s, uint32_t n)
 {
     if (s->engine->options.verify) {
         run(s, n, MANY | VERIFY);
+        return;
+    }
+    if (s->engine->options.pooled | s->engine->options.left_out) {
+        if (s->engine->many)
+            run(s, n, MANY | POOLS);
+        else
+            run(s, n, POOLS);
         return;
     }
     if (!s->engine->many) {

@@ -3,9 +3,9 @@
  * A program of its own, linked with libc only, so that the allocator under test is preloaded into
  * nothing else. `mallow replay` and `mallow compare` run it; the arguments are theirs:
  *     mallow-replay FILE [NAME=VALUE]...
- * with order, pace, touch, timing, trim_ns, trim_last, dry, verify, mallopt (NUMBER:VALUE,
- * repeated). Prints one JSON object on stdout. Status 0; 1 with a line on stderr. Until the figures
- * are taken it calls nothing that allocates. */
+ * with order, pace, touch, timing, trim_ns, trim_last, dry, verify, pooled, left_out (bits of
+ * pools), mallopt (NUMBER:VALUE, repeated). Prints one JSON object on stdout. Status 0; 1 with a
+ * line on stderr. Until the figures are taken it calls nothing that allocates. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -73,6 +73,10 @@ static void parse(struct settings *o, char **arguments)
             o->engine.dry = *v == '1';
         else if ((v = value_of(*arguments, "verify")))
             o->engine.verify = *v == '1';
+        else if ((v = value_of(*arguments, "pooled")))
+            o->engine.pooled = (unsigned)strtoul(v, NULL, 10);
+        else if ((v = value_of(*arguments, "left_out")))
+            o->engine.left_out = (unsigned)strtoul(v, NULL, 10);
         else if ((v = value_of(*arguments, "trim_ns")))
             o->trim_ns = strtoull(v, NULL, 10);
         else if ((v = value_of(*arguments, "trim_last")))

@@ -259,6 +259,10 @@ static int describe(const struct replay_request *r, const char *program, const c
     ARGUMENT("pace=%.9g", r->pace);
     ARGUMENT("trim_ns=%" PRIu64, r->trim_every_ns);
     ARGUMENT("dry=%d", r->dry);
+    if (r->pooled)
+        ARGUMENT("pooled=%u", r->pooled);
+    if (r->left_out)
+        ARGUMENT("left_out=%u", r->left_out);
     for (char **v = environ; *v; v++)
         if (!is_allocator_variable(*v))
             add_text(environment, *v);

@@ -24,7 +24,8 @@ struct replay_request {
     double pace;
     uint64_t trim_every_ns;
     bool dry;
-    unsigned processor; /* to run on alone: its number + 1; 0: wherever the system puts it */
+    unsigned pooled, left_out; /* bits 1 << (pool - 1): see engine_options */
+    unsigned processor;        /* to run on alone: its number + 1; 0: wherever the system puts it */
 };
 
 struct replay_started {

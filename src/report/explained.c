@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "report/sections.h"
 
 #define MARK_PREFIX "mark:"
 
@@ -186,6 +187,15 @@ int explained_find(struct trace *t, uint32_t image, const struct model *m,
         explain_parts(of, e);
     }
     return 0;
+}
+
+static uint32_t site_of(void *arg, uint32_t stack) { return section_site(arg, stack); }
+
+size_t explained_advice(const struct model *m, const struct explained *e, struct names *names,
+                        struct advice list[ADVICE_MOST])
+{
+    const struct advice_sites sites = {site_of, names};
+    return advice_find(model_image(m), e, model_threshold(m), &sites, list);
 }
 
 void explained_release(struct explained_list *list)

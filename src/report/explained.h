@@ -3,6 +3,7 @@
 #ifndef MALLOW_REPORT_EXPLAINED_H
 #define MALLOW_REPORT_EXPLAINED_H
 
+#include "analyse/advice.h"
 #include "analyse/explain.h"
 #include "base/json.h"
 #include "frames/names.h"
@@ -28,6 +29,10 @@ void explained_release(struct explained_list *list);
 int json_explained(struct json *j, const struct model *m, const struct explained_list *list,
                    struct frame_texts *texts, struct names *names, uint64_t limit,
                    struct error *err);
+
+/* advice_find, with call sites distinguished by names. */
+size_t explained_advice(const struct model *m, const struct explained *e, struct names *names,
+                        struct advice list[ADVICE_MOST]);
 
 /* A heading and lines for each. */
 void section_explained(const struct page *p, const struct model *m,

@@ -1,7 +1,6 @@
 /* explained_json.c - see explained.h: the array `explained` of a process. */
 #include <stdlib.h>
 
-#include "analyse/advice.h"
 #include "report/explained.h"
 #include "report/frame_texts.h"
 #include "report/heap.h"
@@ -110,8 +109,8 @@ static bool write_pinning(struct json *j, const struct trace_image *image,
 static bool write_advice(struct json *j, const struct model *m, const struct explained *e,
                          struct frame_texts *texts, struct names *names)
 {
-    struct advice list[ADVICE_KINDS];
-    const size_t n = advice_find(model_image(m), e, model_threshold(m), list);
+    struct advice list[ADVICE_MOST];
+    const size_t n = explained_advice(m, e, names, list);
     bool done = true;
     json_open_array(j, "advice");
     for (size_t i = 0; i < n && done; i++) {
@@ -124,8 +123,12 @@ static bool write_advice(struct json *j, const struct model *m, const struct exp
             json_null(j, "saves_bytes");
         json_bool(j, "measured", false);
         json_text(j, "command", advice_environment(list[i].kind));
-        if (list[i].kind == ADVICE_POOL)
+        if (list[i].saves_address_bytes)
+            json_number(j, "saves_address_bytes", list[i].saves_address_bytes);
+        if (advice_has_site(list[i].kind)) {
+            json_number(j, "blocks", list[i].blocks);
             done = frame_texts_stack(j, list[i].stack, texts, names);
+        }
         json_close_object(j);
     }
     json_close_array(j);

@@ -1,7 +1,6 @@
 /* explained_text.c - see explained.h: what the text report says of each moment. */
 #include <stdlib.h>
 
-#include "analyse/advice.h"
 #include "base/text.h"
 #include "report/explained.h"
 #include "report/heap.h"
@@ -45,7 +44,8 @@ static const char *part_text(const struct explained *e, enum explain_part part)
         [EXPLAIN_UNTOUCHED] = "of blocks with a mapping of their own: never touched, at least",
         [EXPLAIN_MAPPINGS] = "anonymous mappings that are not blocks",
         [EXPLAIN_STACKS] = "stacks",
-        [EXPLAIN_FILES] = "code and data of the program and its libraries, mapped files",
+        [EXPLAIN_FILES] = "code and data of the program and its libraries",
+        [EXPLAIN_MAPPED] = "mapped files that nothing is executed from",
         [EXPLAIN_SHARED] = "shared memory",
         [EXPLAIN_RECORDER] = "the recorder's own",
         [EXPLAIN_OTHER] = "other"};
@@ -251,8 +251,8 @@ static void print_keepers(const struct page *p, const struct explained *e, struc
 static void print_advice(const struct page *p, const struct model *m, const struct explained *e,
                          struct names *names)
 {
-    struct advice list[ADVICE_KINDS];
-    const size_t n = advice_find(model_image(m), e, model_threshold(m), list);
+    struct advice list[ADVICE_MOST];
+    const size_t n = explained_advice(m, e, names, list);
     char size[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     if (n) {
@@ -264,10 +264,17 @@ static void print_advice(const struct page *p, const struct model *m, const stru
         const enum advice_kind kind = list[i].kind;
         const char *environment = advice_environment(kind);
         buffer_clear(&b);
-        page_right(&b, list[i].saves_bytes ? human_size(size, list[i].saves_bytes) : "?", 14);
+        page_right(&b,
+                   list[i].saves_bytes || kind != ADVICE_ALLOCATOR
+                       ? human_size(size, list[i].saves_bytes)
+                       : "?",
+                   14);
         buffer_printf(&b, "  %s", advice_text(kind));
-        if (kind == ADVICE_POOL) {
-            buffer_append_text(&b, ": ");
+        if (list[i].saves_address_bytes)
+            buffer_printf(&b, " (%s)", human_size(size, list[i].saves_address_bytes));
+        if (advice_has_site(kind)) {
+            buffer_printf(&b, ": %s block%s of ", human_count(size, list[i].blocks),
+                          list[i].blocks == 1 ? "" : "s");
             section_print_site(p, &b, names, section_site(names, list[i].stack));
         }
         if (environment)

@@ -184,19 +184,31 @@ static void write_arenas(struct json *j, const struct trace_image *image, const 
     json_number(j, "arenas_total", p->arena_count);
 }
 
-/* [kind, saved bytes (0: not known), call site or -1] */
-static void write_advice(struct json *j, const struct moments *x, const struct explained *e)
+static bool has_site(const struct moments *x, uint32_t stack)
 {
-    struct advice list[ADVICE_KINDS];
-    const size_t n = advice_find(x->image, e, model_threshold(x->plan->m), list);
+    return x->sites.known[stack] && x->sites.site_of[stack] != UINT16_MAX;
+}
+
+/* Stacks whose site is not known are each their own. */
+static uint32_t number_of_site(void *arg, uint32_t stack)
+{
+    const struct moments *x = arg;
+    return has_site(x, stack) ? x->sites.site_of[stack] : UINT16_MAX + stack;
+}
+
+/* [kind, saved bytes (0: not known), call site or -1] */
+static void write_advice(struct json *j, struct moments *x, const struct explained *e)
+{
+    struct advice list[ADVICE_MOST];
+    const struct advice_sites sites = {number_of_site, x};
+    const size_t n = advice_find(x->image, e, model_threshold(x->plan->m), &sites, list);
     json_open_array(j, "advice");
     for (size_t i = 0; i < n; i++) {
-        const bool pool = list[i].kind == ADVICE_POOL && x->sites.known[list[i].stack] &&
-                          x->sites.site_of[list[i].stack] != UINT16_MAX;
+        const bool site = advice_has_site(list[i].kind) && has_site(x, list[i].stack);
         json_open_array(j, NULL);
         json_number(j, NULL, list[i].kind);
         json_number(j, NULL, list[i].saves_bytes);
-        json_signed(j, NULL, pool ? x->sites.site_of[list[i].stack] : -1);
+        json_signed(j, NULL, site ? x->sites.site_of[list[i].stack] : -1);
         json_close_array(j);
     }
     json_close_array(j);

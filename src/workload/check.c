@@ -466,6 +466,10 @@ static int record(struct check *c, struct line *l, uint32_t thread)
         uint64_t begun = number(&l->ops);
         return variant || l->ops.bad || begun > c->begun ? fault(c, "an end") : 0;
     }
+    if (code == WORKLOAD_POOL) {
+        uint64_t pool = number(&l->ops);
+        return variant || l->ops.bad || pool - 1 >= WORKLOAD_POOLS ? fault(c, "a pool") : 0;
+    }
     if (variant & ~(unsigned)WORKLOAD_FROM_OTHER)
         return fault(c, "a variant that does not exist");
     if (code == WORKLOAD_MOVE)

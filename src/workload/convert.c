@@ -31,6 +31,7 @@ struct converter {
     uint32_t open_thread; /* thread of the trace in a realloc that was not interrupted, or NONE */
     bool synthesise;
     uint64_t to_ns; /* UINT64_MAX: to the end */
+    const uint8_t *pools;
 };
 
 static uint32_t writer_thread(struct converter *c, uint32_t thread)
@@ -179,6 +180,14 @@ static inline void look_ahead(const struct converter *c, const struct trace_batc
         workload_writer_expect(c->writer, c->slots[near]);
 }
 
+/* A block is about to be made: of a pool, if its call site has one. */
+static inline void put_pool(const struct converter *c, const struct trace_batch *b, size_t i,
+                            uint32_t thread)
+{
+    if (c->pools && b->stack[i] <= c->image->stacks && c->pools[b->stack[i]])
+        workload_writer_pool(c->writer, thread, c->pools[b->stack[i]], b->time_ns[i]);
+}
+
 static int take_batch(struct converter *c, const struct trace_batch *b, struct error *err)
 {
     size_t i = 0;
@@ -186,6 +195,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
         uint32_t thread = writer_thread(c, b->thread[i]);
         if (b->slot[i] == NONE || !room(c, b->slot[i]))
             return error_memory_for(err, "the live blocks");
+        put_pool(c, b, i, thread);
         c->slots[b->slot[i]] = workload_writer_allocate(c->writer, thread, WORKLOAD_PRESENT,
                                                         b->size[i], 0, b->time_ns[i]);
     }
@@ -207,6 +217,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
                 return error_memory_for(err, "the live blocks");
             uint32_t thread = writer_thread(c, b->thread[i]);
             struct pending *p = &c->pending[b->thread[i]];
+            put_pool(c, b, i, thread);
             if (workload_reallocates(code) && p->depth) {
                 c->slots[slot] = workload_writer_reallocate(c->writer, thread, code,
                                                             p->slot[--p->depth], b->size[i], ns);
@@ -327,7 +338,8 @@ int workload_convert(struct trace *t, uint32_t image, const char *path,
     struct converter c = {.image = &info->images[image],
                           .open_thread = NONE,
                           .synthesise = options->synthesise,
-                          .to_ns = options->to_ns ? options->to_ns : UINT64_MAX};
+                          .to_ns = options->to_ns ? options->to_ns : UINT64_MAX,
+                          .pools = options->pools};
     c.happened = c.image->calls + c.image->lost_calls;
     if (!options->lossy && refuse_losses(info, c.image, c.happened, err))
         return -1;

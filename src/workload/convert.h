@@ -16,6 +16,9 @@ struct workload_options {
     bool lossy;      /* take a recording that lost calls */
     uint64_t to_ns;  /* events from this time on are left out, since the start of the recording; 0:
                         none are. Threads that end later stay */
+    const uint8_t *pools; /* [image->stacks + 1]: the pool of each stack's blocks, 1 to
+                             WORKLOAD_POOLS, 0 for none; NULL: there are none. Needs
+                             TRACE_COL_STACK, too */
 };
 
 /* Size of a block whose allocation was not seen. */

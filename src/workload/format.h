@@ -59,9 +59,11 @@ enum workload_code {
     WORKLOAD_VANISH = 22,  /* a block whose free was lost: freed, neither counted nor timed */
     WORKLOAD_MOVE = 23,    /* a block changes its slot; no call */
     WORKLOAD_START = 24,   /* a thread starts */
-    WORKLOAD_END = 25      /* this thread ends, when so many threads have begun */
+    WORKLOAD_END = 25,     /* this thread ends, when so many threads have begun */
+    WORKLOAD_POOL = 26     /* the thread's next block is one of pool 1 to WORKLOAD_POOLS; no call */
 };
 #define WORKLOAD_CODES 32u
+#define WORKLOAD_POOLS 8u
 
 enum workload_alloc { /* variants of allocations, PRESENT, realloc(NULL, n) */
                       WORKLOAD_OWN =

@@ -414,6 +414,17 @@ static void put_end(struct workload_writer *w, uint32_t thread, uint64_t time_ns
     end(w, thread, WORKLOAD_END, p);
 }
 
+void workload_writer_pool(struct workload_writer *w, uint32_t thread, unsigned pool,
+                          uint64_t time_ns)
+{
+    uint8_t *p = begin(w, thread, time_ns);
+    if (!p)
+        return;
+    *p++ = WORKLOAD_POOL;
+    p = workload_put(p, pool);
+    end(w, thread, WORKLOAD_POOL, p);
+}
+
 static inline uint8_t *put_slot(struct stream *s, uint8_t *p, uint32_t slot)
 {
     uint32_t d = slot - s->last_slot;

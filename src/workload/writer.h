@@ -37,6 +37,11 @@ void workload_writer_release(struct workload_writer *w, uint32_t thread, unsigne
 void workload_writer_null(struct workload_writer *w, uint32_t thread, unsigned code,
                           uint64_t size_bytes, uint64_t alignment, uint64_t time_ns);
 
+/* The thread's next call makes a block of pool 1 to WORKLOAD_POOLS: of a call site that a replay
+ * can serve from memory of its own, or leave out. */
+void workload_writer_pool(struct workload_writer *w, uint32_t thread, unsigned pool,
+                          uint64_t time_ns);
+
 /* Returns the slot that the block has from now on (nearly always the same). */
 uint32_t workload_writer_reallocate(struct workload_writer *w, uint32_t thread, unsigned code,
                                     uint32_t slot, uint64_t size_bytes, uint64_t time_ns);

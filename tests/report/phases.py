@@ -53,14 +53,13 @@ class Program:
 
     def settle(self, at, live_below=1 << 62):
         """Waits until the report explains that moment by a measurement of what is resident now, with no more live."""
-        rss = self.rss()
-
         def found():
+            rss = self.rss()  # pages of files may go while it sleeps
             for e in self.explained("--at", at):
                 if e["rss_bytes"] and abs(e["rss_bytes"] - rss) < rss / 50 and e["live_bytes"] < live_below:
                     return e
             return None
-        return until(found, f"a measurement of {rss} for {at}")
+        return until(found, f"a measurement for {at}")
 
     def end(self):
         self.process.stdin.close()

@@ -386,6 +386,7 @@ def read_image_facts(s):
     f["marks"] = records(s, 5, "vvvt")
     f["resident"] = records(s, 6, "vvvv")
     f["splits"] = records(s, 7, "v" * 10)
+    f["splits_more"] = records(s, 17, "vv")
     f["kernel"] = read_kernel(s)
     return f
 

@@ -256,6 +256,8 @@ def execute(data, trail=None):
             seats[threads[who]["seat"]] = who
         elif code == 25:
             need(variant == 0 and r.number() <= len(begun), "an end before threads begin")
+        elif code == 26:
+            need(variant == 0 and 1 <= r.number() <= 8, "a pool that is none")
         else:
             raise Unsound(f"code {code}")
         begun.add(thread)

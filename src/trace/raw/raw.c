@@ -323,10 +323,12 @@ static int read_chunk(struct raw *r, const struct mlw_chunk *c, const uint8_t *p
         struct tlv t;
         ok = im != NULL;
         while (ok && tlv_next(&s, &t))
-            if (t.tag == MLW_TLV_SPLIT && t.n >= sizeof(struct mlw_split)) {
+            if (t.tag == MLW_TLV_SPLIT && t.n >= MLW_SPLIT_LEAST) {
                 struct mlw_split *x = ARRAY_ADD(im->splits, im->split_count, im->split_cap);
-                if ((ok = x != NULL))
-                    memcpy(x, t.data, sizeof *x);
+                if ((ok = x != NULL)) {
+                    memset(x, 0, sizeof *x);
+                    memcpy(x, t.data, t.n < sizeof *x ? t.n : sizeof *x);
+                }
             }
         break;
     }

@@ -314,8 +314,18 @@ int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct 
         k->recorder = span_varint(&s);
         k->other = span_varint(&s);
         k->swapped = span_varint(&s);
+        k->mapped = k->huge = 0;
     }
     m->splits = splits;
+    if (s.bad)
+        goto bad;
+    if (load(fd, h, SEAL_FACT_SPLITS_MORE, z, &scratch, &b, &s, err)) /* not of earlier writers */
+        for (uint32_t i = 0; i < m->split_count && span_left(&s) >= 2 && !s.bad; i++) {
+            splits[i].mapped = span_varint(&s);
+            splits[i].huge = span_varint(&s);
+        }
+    else
+        goto out;
     if (s.bad)
         goto bad;
     status = read_names(fd, h, z, a, m, err) || read_kernel(fd, h, z, a, m, err) ? -1 : 0;

@@ -1,0 +1,180 @@
+"""Programs that hold more memory than they use, each for a reason that is known (reasons.c): the report's largest part is
+that reason, the parts add up to what /proc said, the advice names the remedy, and what it is to save is what the program
+saves when it takes the advice.
+
+test_reasons.py MALLOW REASONS"""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from phases import ENVIRONMENT, FOLDER, MALLOW, mallow, until
+
+REASONS = sys.argv[2]
+LONG = bool(os.environ.get("MALLOW_LONG"))
+TUNABLES = "GLIBC_TUNABLES"
+
+
+def figure(pid, file, key):
+    with open(f"/proc/{pid}/{file}", encoding="ascii") as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith(key + ":"))
+
+
+def rss(pid):
+    return figure(pid, "smaps_rollup", "Rss")
+
+
+class Process:
+    """The program, in the state in which it has more than it uses."""
+
+    def __init__(self, command, environment=None):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=FOLDER.name,
+                                        env={**ENVIRONMENT, **(environment or {})})
+        assert self.process.stdout.readline() == b"ready\n"
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait() == 0
+        self.process.stdout.close()
+
+
+def real(reason, remedied=False, environment=None, figure_of=rss):
+    """What the program has without mallow."""
+    p = Process([REASONS, reason] + ["remedy"] * remedied, environment)
+    value = figure_of(p.process.pid)
+    p.end()
+    return value
+
+
+class Reasons(unittest.TestCase):
+    def record(self, reason):
+        """Path, explanation of the end, what /proc said."""
+        path = os.path.join(FOLDER.name, reason + ".mlw")
+        p = Process([MALLOW, "record", "-q", "-o", path, "--", REASONS, reason])
+        with open(f"/proc/{p.process.pid}/task/{p.process.pid}/children", encoding="ascii") as f:
+            pid = int(f.read().split()[0])
+
+        def measured():  # pages of files come and go
+            before = rss(pid)
+            mallow("control", str(pid), "snapshot")
+            return before if abs(rss(pid) - before) < before / 500 else None
+        said = until(measured, "two equal readings of /proc")
+        p.end()
+        process, = json.loads(mallow("report", "--json", "--at", "end", path))["processes"]
+        e, = process["explained"]
+        return path, e, said
+
+    def explains(self, reason, *parts):
+        """The parts by size, but for what is live, are at first these."""
+        path, e, said = self.record(reason)
+        self.assertEqual(sum(p["bytes"] for p in e["parts"]), e["rss_bytes"])
+        self.assertAlmostEqual(e["rss_bytes"], said, delta=said / 100)
+        ranked = sorted((p for p in e["parts"] if p["name"] != "live"), key=lambda p: -abs(p["bytes"]))
+        self.assertEqual([p["name"] for p in ranked[:len(parts)]], list(parts), e["parts"])
+        self.assertGreater(abs(ranked[len(parts) - 1]["bytes"]), 2 * abs(ranked[len(parts)]["bytes"]))
+        return path, e
+
+    def advises(self, path, e, setting):
+        """The advice of `advise`, which the report names as well."""
+        self.assertIn(setting, [a["setting"] for a in e["advice"]])
+        document = json.loads(mallow("advise", "--json", "--at", "end", "--rounds", "5" if LONG else "2", path))
+        listed = document["advice"]
+        saved = [a["saves_bytes"] for a in listed]
+        self.assertEqual(saved, sorted(saved, reverse=True))
+        self.document = document
+        return next(a for a in listed if a["setting"] == setting)
+
+    def agrees(self, advice, saved):
+        low, high = (advice.get(f"saves_{k}_bytes", advice["saves_bytes"]) for k in ("low", "high"))
+        self.assertGreater(saved, 8e6)
+        self.assertTrue(low <= saved <= high or abs(advice["saves_bytes"] - saved) < saved / 10, (advice, saved))
+
+    def by_environment(self, reason, part, setting):
+        path, e = self.explains(reason, part)
+        advice = self.advises(path, e, setting)
+        name, value = advice["command"].split("=", 1)
+        self.assertEqual((name, value), (TUNABLES, setting))
+        self.agrees(advice, real(reason) - real(reason, environment={name: value}))
+
+    def by_change(self, reason, part, setting, function=None):
+        path, e = self.explains(reason, part)
+        advice = self.advises(path, e, setting)
+        self.agrees(advice, real(reason) - real(reason, True))
+        if function:
+            self.assertEqual(advice["frames"][0]["function"], function)
+            self.assertIsNone(advice["command"])
+        return advice
+
+    def test_survivors(self):
+        advice = self.by_change("survivors", "fragmentation", "pool", "parse")
+        self.assertEqual((advice["measured"], advice["blocks"]), (True, 10000))
+        text = mallow("advise", "--at", "end", "--rounds", "2", os.path.join(FOLDER.name, "survivors.mlw"))
+        self.assertRegex(" ".join(text.split()), r"MB\).*: these 10,000 blocks of parse \(reasons.c:\d+\) in a pool of their own")
+        for other in [a for a in self.document["advice"] if (a["command"] or "").startswith("LD_PRELOAD=")]:
+            if LONG:
+                saved = real("survivors") - real("survivors", environment={"LD_PRELOAD": other["command"].split("=")[1]})
+                self.assertLess(abs(other["saves_bytes"] - saved), 3e6, other)
+
+    def test_arenas(self):
+        self.by_environment("arenas", "free_pages", "glibc.malloc.arena_max=1")
+
+    def test_top(self):
+        self.by_change("top", "free_pages", "malloc_trim")
+
+    def test_threshold(self):
+        self.by_environment("threshold", "free_pages", "glibc.malloc.mmap_threshold=131072")
+
+    def test_hoards(self):
+        self.by_environment("hoards", "tcache", "glibc.malloc.tcache_count=0")
+
+    def test_untouched(self):
+        path, e = self.explains("untouched", "untouched")
+        advice = self.advises(path, e, "shrink")
+        self.assertEqual((advice["saves_bytes"], advice["frames"][0]["function"]), (0, "frame_buffer"))
+
+        def size(pid):
+            return figure(pid, "status", "VmSize")
+        saved = real("untouched", figure_of=size) - real("untouched", True, figure_of=size)
+        self.assertAlmostEqual(advice["saves_address_bytes"], saved, delta=saved / 10)
+        self.assertLess(abs(real("untouched") - real("untouched", True)), 3e6)
+
+    def test_stacks(self):
+        self.by_change("stacks", "stacks", "stacks")
+
+    def test_leak(self):
+        """Live bytes are no gap: they are the largest part of all."""
+        path, e, said = self.record("leak")
+        self.assertAlmostEqual(sum(p["bytes"] for p in e["parts"]), said, delta=said / 100)
+        self.assertEqual(max(e["parts"], key=lambda p: abs(p["bytes"]))["name"], "live")
+        advice = self.advises(path, e, "release")
+        self.assertEqual((advice["frames"][0]["function"], advice["blocks"]), ("cache_entry", 160000))
+        self.agrees(advice, real("leak") - real("leak", True))
+
+    def test_growth(self):
+        self.by_environment("growth", "free_pages", "glibc.malloc.mmap_threshold=131072")
+
+    def test_late(self):
+        self.by_environment("late", "tops", "glibc.malloc.trim_threshold=131072")
+
+    def test_file(self):
+        self.by_change("file", "mapped_files", "files")
+
+    def test_two(self):
+        path, e = self.explains("two", "fragmentation", "free_pages")
+        pool = self.advises(path, e, "pool")
+        arenas = next(a for a in self.document["advice"] if a["setting"] == "glibc.malloc.arena_max=1")
+        both, one = pool, next(a for a in self.document["advice"] if a.get("frames", [{}])[0].get("function") == "parse")
+        self.assertEqual(both["call_sites"], 2)  # a pool for each of them saves most
+        self.agrees(one, real("two") - real("two", True))
+        self.agrees(arenas, real("two") - real("two", environment={TUNABLES: arenas["setting"]}))
+
+    def test_fastbins(self):
+        self.by_environment("fastbins", "tops", "glibc.malloc.mxfast=0")
+
+
+if __name__ == "__main__":
+    try:
+        unittest.main(argv=sys.argv[:1])
+    finally:
+        FOLDER.cleanup()
