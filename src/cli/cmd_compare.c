@@ -1,29 +1,11 @@
 /* cmd_compare.c - `mallow compare`: a workload against several allocators and settings, side by
  * side. What a round is, and what the figures are, is in comparison.h; the statistics in stats.h.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cli/comparison_show.h"
-#include "cli/document.h"
-#include "cli/gate.h"
-#include "cli/recorded.h"
-#include "cli/replaying.h"
+#include "cli/compare_job.h"
 #include "compare/baseline.h"
-#include "compare/shards.h"
-#include "workload/pack.h"
-
-struct compare_cli {
-    struct replaying how;
-    struct option_texts alloc;
-    const char *save, *against, *fail_above, *precision, *html;
-    struct gate_options gate;
-    const char *shard;
-    bool json, corpus, merge;
-    uint64_t repeat, max_repeat, pid;
-};
 
 #define AT(field) offsetof(struct compare_cli, field)
 
@@ -68,8 +50,6 @@ static const struct compare_cli defaults = {.how.touch = 1};
 /* Ranks reach 99% with 8. */
 enum { LEAST_ROUNDS = 10, MOST_ROUNDS = 100, CORPUS_LEAST = 8, CORPUS_MOST = 16 };
 
-/* --- options --- */
-
 /* A share of 1 from "P%" or "P"; `otherwise` from NULL; negative when it is no percentage. */
 static double percentage(const char *text, double otherwise)
 {
@@ -81,17 +61,6 @@ static double percentage(const char *text, double otherwise)
         return -1;
     return percent / 100;
 }
-
-/* What stands ready to run. */
-struct comparing {
-    const struct command *self;
-    const struct compare_cli *o;
-    struct comparison_plan plan;
-    struct shard shard;
-    double fail_above; /* a share; negative for no gate */
-    struct candidate candidates[COMPARISON_CANDIDATES];
-    size_t count;
-};
 
 static int add(struct comparing *k, const char *spec, size_t n)
 {
@@ -154,217 +123,6 @@ static int plan(struct comparing *k)
     return 0;
 }
 
-/* --- one comparison --- */
-
-/* Whether a figure is worse by more than the gate allows. It is not known when the limit lies
- * within the interval and the interval reaches further than the limit allows. */
-static enum gate_outcome outcome_of(const struct stats_ratio *q, double limit)
-{
-    const double least = limit > STATS_MATTERS ? limit : STATS_MATTERS;
-    if (q->method == STATS_NONE)
-        return GATE_UNKNOWN;
-    if (q->differs && q->ratio > 1 + limit)
-        return GATE_ABOVE;
-    const double reach =
-        q->high - q->ratio > q->ratio - q->low ? q->high - q->ratio : q->ratio - q->low;
-    return q->high > 1 + limit && reach > least ? GATE_UNKNOWN : GATE_BELOW;
-}
-
-/* Judges the gated figures of all candidates; the first is what others are compared with, unless
- * there is a baseline. Returns whether one is above. g NULL: says nothing. */
-static bool gate(const struct comparing *k, const struct comparison *c, const char *workload,
-                 struct gate *g)
-{
-    bool failed = false;
-    for (size_t i = c->baseline ? 0 : 1; i < c->count && k->fail_above >= 0; i++)
-        for (unsigned m = 0; m < COMPARISON_METRICS; m++) {
-            const struct stats_ratio *q = &c->cells[i][m].ratio;
-            if (!comparison_metrics[m].gate)
-                continue;
-            const enum gate_outcome outcome = outcome_of(q, k->fail_above);
-            failed |= outcome == GATE_ABOVE;
-            if (!g)
-                continue;
-            char name[300], between[100] = "it was not measured";
-            snprintf(name, sizeof name, "%.100s%s%.100s: %s", workload ? workload : "",
-                     workload ? ": " : "", c->candidates[i].label, comparison_metrics[m].title);
-            if (q->method != STATS_NONE)
-                snprintf(between, sizeof between, "between %+.1f%% and %+.1f%%", 100 * (q->low - 1),
-                         100 * (q->high - 1));
-            if (outcome == GATE_ABOVE)
-                gate_judge(g, outcome, name, NULL, 0, "%s is %.1f%% worse (%s), above %g%%", name,
-                           100 * (q->ratio - 1), between, 100 * k->fail_above);
-            else
-                gate_judge(g, outcome, name, NULL, 0,
-                           outcome == GATE_BELOW
-                               ? "%s is not worse (%s) by more than %g%%"
-                               : "%s: not known whether it is worse (%s) by more than %g%%; "
-                                 "measure longer (--max-repeat), or on a machine that does "
-                                 "nothing else",
-                           name, between, 100 * k->fail_above);
-        }
-    return failed;
-}
-
-/* Runs; what would fail must fail again in fresh rounds, which then count alone. */
-static int measure(const struct comparing *k, struct comparison *c)
-{
-    struct error err = {0};
-    struct progress bar;
-    progress_begin(&bar, "comparing");
-    c->progress = progress_update;
-    c->progress_arg = &bar;
-    int failed = comparison_run(c, &k->plan, &err);
-    if (!failed && gate(k, c, NULL, NULL))
-        failed = comparison_run(c, &k->plan, &err);
-    progress_end(&bar);
-    if (!failed && c->baseline)
-        failed = baseline_matches(c->baseline, c->runs[0], &err);
-    return failed ? command_fail(k->self, &err) : 0;
-}
-
-/* Prints, saves, and reports the judgment of `subject`; releases g. */
-static int finish(const struct comparing *k, json_object *json, struct gate *g, const char *subject)
-{
-    struct error err;
-    int status = 0;
-    if (k->o->json)
-        document_print(json);
-    if (k->o->html && document_page(k->o->html, "comparison of allocators", "compare", json, &err))
-        status = command_fail(k->self, &err);
-    if (k->o->save && baseline_save(k->o->save, json, &err))
-        status = command_fail(k->self, &err);
-    if (!status)
-        status = command_finish(k->self);
-    const int judged = gate_finish(g, subject);
-    return status ? status : judged;
-}
-
-/* Runs one workload into *c. `name`: of the corpus; NULL otherwise. 0 or an exit status. */
-static int compare_one(const struct comparing *k, struct comparison *c, const char *path,
-                       const char *name, json_object *document)
-{
-    *c = (struct comparison){.candidates = k->candidates,
-                             .count = k->count,
-                             .apart = k->o->save != NULL,
-                             .random = (uint64_t)getpid() * 0x9e3779b97f4a7c15u | 1};
-    struct workload_source source;
-    struct error err;
-    int status = replaying_request(k->self, &k->o->how, &c->request);
-    if (!status && document) {
-        c->baseline = baseline_runs(document, name);
-        if (!c->baseline)
-            status = command_usage(k->self, "the baseline '%s' has no runs%s%s", k->o->against,
-                                   name ? " of " : "", name ? name : "");
-    }
-    if (status)
-        return status;
-    if (workload_source_expect(&source, path, &err))
-        return command_fail(k->self, &err);
-    c->request.workload = source.path;
-    status = measure(k, c);
-    workload_source_close(&source);
-    return status;
-}
-
-static int compare_file(const struct comparing *k, const char *path, json_object *document)
-{
-    static struct comparison c;
-    char name[32];
-    const char *workload = path;
-    int fd = -1, status = 0;
-    if (recorded_is(path)) {
-        const struct recorded how = {.pid = k->o->pid};
-        status = recorded_unnamed(k->self, &how, path, &fd);
-        if (status)
-            return status;
-        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-        workload = name;
-    } else if (k->o->pid) {
-        return command_usage(k->self, "--pid chooses a process of a recording, and %s is none",
-                             path);
-    }
-    status = compare_one(k, &c, workload, NULL, document);
-    if (!status) {
-        json_object *json = comparison_json(&c, &k->plan);
-        if (!k->o->json)
-            comparison_print(&c, &k->plan, terminal_color(1), terminal_columns(1, 160));
-        struct gate g = {.self = k->self, .options = &k->o->gate};
-        gate(k, &c, NULL, &g);
-        status = finish(k, json, &g, path);
-        json_object_put(json);
-    }
-    comparison_release(&c);
-    if (fd >= 0)
-        close(fd);
-    return status;
-}
-
-/* Prints the comparisons of a corpus, and asks the gate. */
-static int show_corpus(const struct comparing *k, const struct corpus *corpus,
-                       const struct comparison *all)
-{
-    json_object *json = corpus_json(corpus, all, &k->plan);
-    if (k->shard.count)
-        json_object_object_add(json, "shard", json_object_new_string(k->o->shard));
-    if (!k->o->json)
-        corpus_print(corpus, all, terminal_color(1));
-    struct gate g = {.self = k->self, .options = &k->o->gate};
-    for (size_t i = 0; i < corpus->count; i++)
-        gate(k, &all[i], corpus->entry[i].name, &g);
-    int status = finish(k, json, &g, "corpus");
-    json_object_put(json);
-    return status;
-}
-
-/* The files of all shards as one. */
-static int merge_shards(const struct comparing *k, char **files, int count)
-{
-    static struct shards_merged merged;
-    struct error err;
-    json_object **documents = calloc((size_t)count, sizeof(json_object *));
-    int status = documents ? 0 : command_usage(k->self, "out of memory");
-    for (int i = 0; i < count && !status; i++)
-        if (!(documents[i] = json_object_from_file(files[i]))) {
-            if (access(files[i], R_OK)) {
-                error_system(&err, "cannot open %s", files[i]);
-                status = command_fail(k->self, &err);
-            } else {
-                status = command_usage(k->self, "%s is no JSON", files[i]);
-            }
-        }
-    if (!status && shards_merge(documents, (size_t)count, &merged, &err))
-        status = command_fail(k->self, &err);
-    if (!status)
-        status = show_corpus(k, &merged.corpus, merged.all);
-    shards_release(&merged);
-    for (int i = 0; documents && i < count; i++)
-        json_object_put(documents[i]);
-    free(documents);
-    return status;
-}
-
-static int compare_corpus(const struct comparing *k, json_object *document)
-{
-    static struct corpus corpus;
-    struct error err;
-    if (corpus_find(&corpus, &err) || (k->shard.count && shard_select(&k->shard, &corpus, &err)))
-        return command_fail(k->self, &err);
-    struct comparison *all = calloc(corpus.count, sizeof *all);
-    int status = all ? 0 : command_usage(k->self, "out of memory");
-    size_t done = 0;
-    for (; done < corpus.count && !status; done++) {
-        const struct corpus_entry *e = &corpus.entry[done];
-        status = compare_one(k, &all[done], e->path, e->name, document);
-    }
-    if (!status)
-        status = show_corpus(k, &corpus, all);
-    for (size_t i = 0; i < done; i++)
-        comparison_release(&all[i]);
-    free(all);
-    return status;
-}
-
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
     static struct comparing k;
@@ -378,7 +136,7 @@ static int run(const struct command *self, const void *options, char **operands,
         int failed = gate_check(self, &k.o->gate, k.o->fail_above);
         if (!failed)
             failed = plan(&k);
-        return failed ? failed : merge_shards(&k, operands, operand_count);
+        return failed ? failed : compare_merge(&k, operands, operand_count);
     }
     if (operand_count > 1)
         return command_usage(self, "one workload at a time");

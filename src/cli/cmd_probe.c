@@ -1,21 +1,19 @@
 /* cmd_probe.c - `mallow probe`: chooses the kind and the processes, and prints what came of it. */
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/preflight.h"
+#include "cli/probe_show.h"
 #include "cli/view.h"
 #include "inspect/inspect.h"
-#include "inspect/library.h"
 #include "probe/probe.h"
-#include "report/probe.h"
 
 struct probe_cli {
     uint64_t pid, duration_ns, interval_ns, top;
@@ -73,119 +71,6 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-static const struct key {
-    const char *name;
-    uint32_t bit;
-} keys[] = {
-    {"process", PROBE_BY_PROCESS},   {"pid", PROBE_BY_PROCESS},     {"command", PROBE_BY_COMMAND},
-    {"comm", PROBE_BY_COMMAND},      {"thread", PROBE_BY_THREAD},   {"tid", PROBE_BY_THREAD},
-    {"stack", PROBE_BY_STACK},       {"ustack", PROBE_BY_STACK},    {"kstack", PROBE_BY_KSTACK},
-    {"size", PROBE_BY_SIZE},         {"cache", PROBE_BY_CACHE},     {"caller", PROBE_BY_CALLER},
-    {"function", PROBE_BY_FUNCTION}, {"address", PROBE_BY_ADDRESS}, {"access", PROBE_BY_ACCESS},
-    {"mapping", PROBE_BY_MAPPING},
-};
-
-enum { KEYS = sizeof keys / sizeof *keys };
-
-/* Returns 0, or EXIT_USAGE; said. */
-static int parse_by(const struct command *self, const struct probe_kind *kind, const char *text,
-                    uint32_t *by)
-{
-    *by = probe_kind_by(kind);
-    if (!text)
-        return 0;
-    *by &= PROBE_BY_SIZE & probe_kind_may_by(kind); /* the histogram stays */
-    if (!strcmp(text, "none"))
-        return 0;
-    for (const char *p = text; *p; p += strspn(p, ",")) {
-        size_t n = strcspn(p, ","), i = 0;
-        while (i < KEYS && (strlen(keys[i].name) != n || memcmp(keys[i].name, p, n) != 0))
-            i++;
-        if (i == KEYS)
-            return command_usage(self,
-                                 "--by: '%.*s' is none of process, command, thread, stack, kstack, "
-                                 "size, cache, caller, function, mapping, address, access, none",
-                                 (int)n, p);
-        if (!(probe_kind_may_by(kind) & keys[i].bit))
-            return command_usage(self, "--by %s is not for '%s'", keys[i].name,
-                                 probe_kind_name(kind));
-        *by |= keys[i].bit;
-        p += n;
-    }
-    return 0;
-}
-
-static int no_such_kind(const struct command *self, const char *name)
-{
-    char list[512] = "";
-    size_t n = 0;
-    for (const struct probe_kind *const *k = probe_kinds; *k; k++)
-        n +=
-            (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", probe_kind_name(*k));
-    return command_usage(self, "unknown probe kind '%s'; one of %s", name, list);
-}
-
-/* KIND comes first or after options; then come options again, then PROGRAM. */
-struct printing {
-    const struct command *self;
-    const struct probe_cli *cli;
-    struct probe_report how;
-    struct probe_arenas_lines lines;
-    FILE *out;
-    bool failed;
-    struct error err;
-};
-
-static void print(struct printing *p, const struct probe_result *r)
-{
-    if (!p->cli->json && !p->cli->folded)
-        probe_arenas_rest(p->out, &p->lines);
-    int bad = p->cli->json     ? probe_report_json(p->out, r, &p->how, &p->err)
-              : p->cli->folded ? probe_report_folded(p->out, r, &p->how, &p->err)
-                               : probe_report_text(p->out, r, &p->how, &p->err);
-    p->failed = p->failed || bad;
-    fflush(p->out);
-}
-
-static void on_interval(void *arg, struct probe_result *since)
-{
-    struct printing *p = arg;
-    if (!p->cli->json && !p->cli->folded && !p->cli->output && isatty(STDOUT_FILENO))
-        fputs("\033[H\033[J", stdout); /* the live view takes the screen */
-    print(p, since);
-    if (!p->cli->json)
-        putc('\n', p->out);
-}
-
-static void on_say(void *arg, const char *line)
-{
-    const struct printing *p = arg;
-    command_warn(p->self, "%s", line);
-}
-
-static void on_moment(void *arg, uint32_t pid, const struct arena_moment *m)
-{
-    struct printing *p = arg;
-    (void)pid;
-    if (!p->cli->json && !p->cli->folded) {
-        probe_arenas_line(p->out, &p->lines, m);
-        fflush(p->out);
-    }
-}
-
-static int status_of(const struct command *self, const struct probe_result *r, const char *program)
-{
-    if (!r->has_program)
-        return EXIT_DONE;
-    if (r->exec_errno) {
-        command_warn(self, "cannot execute '%s': %s", program, strerror(r->exec_errno));
-        return r->exec_errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
-    }
-    if (WIFSIGNALED(r->wait_status))
-        return 128 + WTERMSIG(r->wait_status);
-    return WEXITSTATUS(r->wait_status);
-}
-
 static int check(const struct command *self, const struct probe_cli *o,
                  const struct probe_kind *kind, int operand_count)
 {
@@ -214,49 +99,11 @@ static int check(const struct command *self, const struct probe_cli *o,
     return 0;
 }
 
-/* Finds PROGRAM; returns 0, or the exit status. */
-static int find_program(const struct command *self, const char *name, struct inspect *found)
-{
-    struct error err;
-    if (!inspect_program(name, found, &err))
-        return 0;
-    command_warn(self, "%s", err.text);
-    return err.number == ENOENT   ? EXIT_NOT_FOUND
-           : err.number == EACCES ? EXIT_CANNOT_EXECUTE
-                                  : EXIT_MALLOW_FAILED;
-}
-
-/* Whether, and how, libmallow-arenas.so can be loaded into the program. */
-static void find_preload(const struct probe_kind *kind, const struct inspect *found,
-                         struct probe_options *options)
-{
-    static char library[PATH_MAX];
-    static struct inspect_reason reason;
-    static struct error err;
-    size_t count = 0;
-    if (!probe_kind_has_sizes(kind))
-        return;
-    if (inspect_judge(found, &reason, 1, &count) == INSPECT_IMPOSSIBLE && count)
-        options->no_preload = reason.what;
-    else if (*found->linked_sanitizer)
-        options->no_preload = "it is linked with a sanitizer, whose malloc has no arenas and whose "
-                              "runtime does not start behind another library that replaces malloc";
-    else if (inspect_find_library("libmallow-arenas.so", library, &err))
-        options->no_preload = err.text;
-    else
-        options->preload = library;
-}
-
-/* Prints the functions that would be probed: their names, in JSON with where they are. */
 static int run_list(const struct command *self, const struct probe_cli *o,
                     const struct probe_kind *kind, char **program)
 {
     static struct inspect found;
-    static struct probe_functions list;
-    struct error err;
-    int status = program ? find_program(self, program[0], &found) : 0;
-    if (status)
-        return status;
+    const int status = program ? preflight_find(self, program[0], &found) : 0;
     const struct probe_options options = {.kind = kind,
                                           .pid = (uint32_t)o->pid,
                                           .argv = program,
@@ -265,23 +112,7 @@ static int run_list(const struct command *self, const struct probe_cli *o,
                                           .library = o->library,
                                           .functions = o->functions.items,
                                           .function_count = o->functions.count};
-    struct output to = {.file = stdout};
-    const char *output = output_named(o->output);
-    if ((output && output_open(&to, output, &err)) || probe_list(&options, &list, &err)) {
-        if (output && to.file)
-            output_close(&to, false, &(struct error){0});
-        probe_list_release(&list);
-        return command_fail(self, &err);
-    }
-    if (o->json)
-        probe_report_list(to.file, &list);
-    else
-        for (size_t i = 0; i < list.count; i++)
-            text_printf(to.file, "%s\n", list.name[i]);
-    probe_list_release(&list);
-    if (output && output_close(&to, true, &err))
-        return command_fail(self, &err);
-    return command_finish(self);
+    return status ? status : probe_show_list(self, &options, o->output, o->json);
 }
 
 static int run_kind(const struct command *self, const struct probe_cli *o,
@@ -289,21 +120,24 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
 {
     static struct inspect found;
     uint32_t by;
-    int status = parse_by(self, kind, o->by, &by);
-    if (!status && program)
-        status = find_program(self, program[0], &found);
+    struct error err = {0};
+    if (probe_by_parse(kind, o->by, &by, &err))
+        return command_usage(self, "--by%s", err.text);
+    int status = program ? preflight_find(self, program[0], &found) : 0;
     if (status)
         return status;
     struct report_options looks = {0};
     view_looks(&looks);
-    struct printing printing = {.self = self,
-                                .cli = o,
-                                .how = {.one_line = o->interval_ns != 0,
-                                        .top = o->top,
-                                        .columns = looks.columns,
-                                        .unicode = looks.unicode,
-                                        .bold = looks.bold}};
     const char *output = output_named(o->output);
+    struct probe_printing printing = {.self = self,
+                                      .json = o->json,
+                                      .folded = o->folded,
+                                      .screen = !o->output && isatty(STDOUT_FILENO),
+                                      .how = {.one_line = o->interval_ns != 0,
+                                              .top = o->top,
+                                              .columns = looks.columns,
+                                              .unicode = looks.unicode,
+                                              .bold = looks.bold}};
     printing.out = output ? fopen(output, "we") : stdout;
     if (!printing.out) {
         command_warn(self, "cannot write %s: %s", output, strerror(errno));
@@ -331,22 +165,21 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
                                     .sizes = o->sizes,
                                     .source = (enum probe_source)o->source,
                                     .verbose = o->verbose,
-                                    .interval = on_interval,
-                                    .say = on_say,
-                                    .moment = on_moment,
+                                    .interval = probe_show_interval,
+                                    .say = probe_show_line,
+                                    .moment = probe_show_moment,
                                     .arg = &printing};
     struct probe_result result;
-    struct error err = {0};
-    if (program)
-        find_preload(kind, &found, &options);
+    if (program && probe_kind_has_sizes(kind))
+        options.preload = preflight_arenas(&found, &options.no_preload);
     if (probe_run(&options, &result, &err)) {
         status = command_fail(self, &err);
         if (program && status == EXIT_FAILED)
             status = EXIT_MALLOW_FAILED;
     } else {
-        status = status_of(self, &result, program ? program[0] : NULL);
+        status = probe_show_status(self, &result, program ? program[0] : NULL);
         if (!result.exec_errno)
-            print(&printing, &result);
+            probe_show_result(&printing, &result);
         int finished = printing.failed ? command_fail(self, &printing.err) : command_finish(self);
         status = finished ? finished : status;
     }
@@ -364,7 +197,7 @@ static int run(const struct command *self, const void *options, char **operands,
     struct probe_cli o = *(const struct probe_cli *)options;
     const struct probe_kind *kind = probe_kind_find(operands[0]);
     if (!kind)
-        return no_such_kind(self, operands[0]);
+        return probe_show_kinds(self, operands[0]);
     /* Options may stand behind KIND: they are parsed as if it were the command. */
     struct command rest = *self;
     rest.min_operands = 0;

@@ -1,8 +1,9 @@
 #include "cli/preflight.h"
 
 #include <errno.h>
+#include <limits.h>
 
-#include "inspect/inspect.h"
+#include "inspect/library.h"
 
 enum { REASONS_MAX = 12 };
 
@@ -26,4 +27,32 @@ int preflight(const struct command *self, const char *name, bool force)
         return 0;
     command_warn(self, "'%s' was not run (--force runs it all the same)", name);
     return EXIT_MALLOW_FAILED;
+}
+
+int preflight_find(const struct command *self, const char *name, struct inspect *found)
+{
+    struct error err;
+    if (!inspect_program(name, found, &err))
+        return 0;
+    command_warn(self, "%s", err.text);
+    return err.number == ENOENT   ? EXIT_NOT_FOUND
+           : err.number == EACCES ? EXIT_CANNOT_EXECUTE
+                                  : EXIT_MALLOW_FAILED;
+}
+
+const char *preflight_arenas(const struct inspect *found, const char **why_not)
+{
+    static char library[PATH_MAX];
+    static struct inspect_reason reason;
+    static struct error err;
+    size_t count = 0;
+    *why_not = NULL;
+    if (inspect_judge(found, &reason, 1, &count) == INSPECT_IMPOSSIBLE && count)
+        *why_not = reason.what;
+    else if (*found->linked_sanitizer)
+        *why_not = "it is linked with a sanitizer, whose malloc has no arenas and whose "
+                   "runtime does not start behind another library that replaces malloc";
+    else if (inspect_find_library("libmallow-arenas.so", library, &err))
+        *why_not = err.text;
+    return *why_not ? NULL : library;
 }

@@ -31,6 +31,48 @@ bool probe_kind_has_sizes(const struct probe_kind *k) { return k->has_sizes; }
 const char *probe_kind_no_stream(const struct probe_kind *k) { return k->no_stream; }
 const struct probe_layout *probe_kind_layout(const struct probe_kind *k) { return &k->layout; }
 
+/* How much of a name that is n long fits into a message. */
+static int shown(size_t n) { return n < 64 ? (int)n : 64; }
+
+static const struct key {
+    const char *name;
+    uint32_t bit;
+} keys[] = {
+    {"process", PROBE_BY_PROCESS},   {"pid", PROBE_BY_PROCESS},     {"command", PROBE_BY_COMMAND},
+    {"comm", PROBE_BY_COMMAND},      {"thread", PROBE_BY_THREAD},   {"tid", PROBE_BY_THREAD},
+    {"stack", PROBE_BY_STACK},       {"ustack", PROBE_BY_STACK},    {"kstack", PROBE_BY_KSTACK},
+    {"size", PROBE_BY_SIZE},         {"cache", PROBE_BY_CACHE},     {"caller", PROBE_BY_CALLER},
+    {"function", PROBE_BY_FUNCTION}, {"address", PROBE_BY_ADDRESS}, {"access", PROBE_BY_ACCESS},
+    {"mapping", PROBE_BY_MAPPING},
+};
+
+enum { KEYS = sizeof keys / sizeof *keys };
+
+int probe_by_parse(const struct probe_kind *kind, const char *text, uint32_t *by, struct error *err)
+{
+    *by = kind->by;
+    if (!text)
+        return 0;
+    *by &= PROBE_BY_SIZE & kind->may_by; /* the histogram stays */
+    if (!strcmp(text, "none"))
+        return 0;
+    for (const char *p = text; *p; p += strspn(p, ",")) {
+        size_t n = strcspn(p, ","), i = 0;
+        while (i < KEYS && (strlen(keys[i].name) != n || memcmp(keys[i].name, p, n) != 0))
+            i++;
+        if (i == KEYS)
+            return error_set(err, ERROR_USAGE,
+                             ": '%.*s' is none of process, command, thread, stack, kstack, size, "
+                             "cache, caller, function, mapping, address, access, none",
+                             shown(n), p);
+        if (!(kind->may_by & keys[i].bit))
+            return error_set(err, ERROR_USAGE, " %s is not for '%s'", keys[i].name, kind->name);
+        *by |= keys[i].bit;
+        p += n;
+    }
+    return 0;
+}
+
 /* The kinds that a recording can keep: "faults, rss". */
 static const char *stream_names(char *text, size_t room)
 {
@@ -53,7 +95,7 @@ int probe_streams_parse(const char *text, const struct probe_kind **kinds, size_
         snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 15, p);
         const struct probe_kind *kind = n < sizeof name ? probe_kind_find(name) : NULL;
         if (!kind)
-            return error_set(err, ERROR_USAGE, ": '%.*s' is none of %s", (int)n, p,
+            return error_set(err, ERROR_USAGE, ": '%.*s' is none of %s", shown(n), p,
                              stream_names(names, sizeof names));
         if (!kind->stream)
             return error_set(err, ERROR_USAGE, " %s is not supported: %s", name, kind->no_stream);

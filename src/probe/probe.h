@@ -60,6 +60,11 @@ const char *probe_kind_no_stream(const struct probe_kind *k);
 const struct probe_layout *probe_kind_layout(const struct probe_kind *k);
 uint32_t probe_kind_stream_by(const struct probe_kind *k); /* keys that it needs for that */
 
+/* The keys of "process,stack", as PROBE_BY_ bits; NULL: those of the kind. -1 with *err, whose text
+ * continues the name of the option: ": 'x' is none of ...". */
+int probe_by_parse(const struct probe_kind *kind, const char *text, uint32_t *by,
+                   struct error *err);
+
 /* The kinds of "faults,rss" that a recording can keep, each once. Returns how many, at least 1; -1
  * with *err, whose text continues the name of the option: ": 'x' is none of ...". */
 int probe_streams_parse(const char *text, const struct probe_kind **kinds, size_t room,

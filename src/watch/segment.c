@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -356,4 +357,26 @@ bool segment_change(struct segment *s, const struct segment_change *change)
     read_at(s, &epoch, sizeof epoch, at);
     epoch++;
     return put(s, offsetof(struct mlw_watch_settings, epoch), &epoch, sizeof epoch);
+}
+
+bool segment_parse_share(const char *text, uint32_t *share)
+{
+    char *end_of;
+    double v = strtod(text, &end_of);
+    if (!strcmp(text, "off") || !strcmp(text, "all")) {
+        *share = *text == 'o' ? 0 : MLW_WATCH_SHARE_ALL;
+        return true;
+    }
+    if (end_of == text || strspn(text, "0123456789.") != (size_t)(end_of - text))
+        return false;
+    if (!strcmp(end_of, "%"))
+        v /= 100;
+    else if (*end_of)
+        return false;
+    if (!(v >= 0 && v <= 1))
+        return false;
+    *share = (uint32_t)(v * MLW_WATCH_SHARE_ALL + 0.5);
+    if (v > 0 && !*share)
+        *share = 1;
+    return true;
 }

@@ -84,4 +84,8 @@ struct segment_change {
 };
 bool segment_change(struct segment *s, const struct segment_change *change);
 
+/* A share of the samples: "off", "all", "0.1" or "10%", in MLW_WATCH_SHARE_ALL-ths. False: it is
+ * none. */
+bool segment_parse_share(const char *text, uint32_t *share);
+
 #endif

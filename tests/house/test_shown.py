@@ -11,7 +11,7 @@ FREE = {
     "src/cli/options.c": "help: our own texts",
     "src/cli/cmd_help.c": "our own texts",
     "src/cli/comparison_show.c": "lines whose names went through text_append_printf",
-    "src/cli/cmd_watch.c": "a report that was made by report/",
+    "src/cli/watch_session.c": "a report that was made by report/",
     "src/cli/cmd_push.c": "standard input into a file",
     "src/export/ctf.c": "a binary trace, in files",
     "src/export/mtrace.c": "binary records",

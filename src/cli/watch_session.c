@@ -1,0 +1,254 @@
+/* watch_session.c - see watch_session.h. */
+#include "cli/watch_session.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/human.h"
+#include "cli/output.h"
+#include "export/watch_pprof.h"
+
+#define TICK_NS  500000000ull
+#define FIRST_NS 60000000000ull /* the first report, without --every */
+
+static void failed(struct watching *w, const struct error *err)
+{
+    if (!w->failed)
+        command_warn(w->command, "%s", err->text);
+    w->failed = true;
+    watch_run_command(w->run, WATCH_STOP);
+}
+
+/* ---- the profile ---- */
+
+/* FILE with the process id for %p. False: it does not fit. */
+static bool profile_path(const char *pattern, pid_t pid, char path[PATH_MAX], bool *each)
+{
+    size_t n = 0;
+    *each = false;
+    for (const char *p = pattern; *p; p++) {
+        char piece[24] = {*p, 0};
+        if (p[0] == '%' && p[1] == 'p') {
+            snprintf(piece, sizeof piece, "%d", (int)pid);
+            *each = true;
+            p++;
+        } else if (p[0] == '%' && p[1] == '%') {
+            p++;
+        }
+        size_t length = strlen(piece);
+        if (n + length + 8 >= PATH_MAX)
+            return false;
+        memcpy(path + n, piece, length);
+        n += length;
+    }
+    path[n] = 0;
+    return true;
+}
+
+/* A whole profile takes the place of the one before. */
+static int replace_profile(struct watching *w, struct watch_process *p, const char *path,
+                           struct error *err)
+{
+    struct watch_report all;
+    struct output output;
+    int status = -1;
+    if (watch_run_report(w->run, p, WATCH_ALL, REPORTED_SCREEN_ALL, &all, err)) {
+        watch_report_free(&all);
+        return -1;
+    }
+    if (!output_open(&output, path, err)) {
+        status = watch_pprof_write(output.file, p, &all.sites, w->symbols, NULL, err);
+        if (output_close(&output, status == 0, err))
+            status = -1;
+    }
+    watch_report_free(&all);
+    return status;
+}
+
+static void write_profile(struct watching *w, struct watch_process *p)
+{
+    char path[PATH_MAX];
+    bool each;
+    struct error err = {0};
+    if (!w->o->pprof || !profile_path(w->o->pprof, p->pid, path, &each))
+        return;
+    if (!each && w->profiled && w->profiled != p->pid)
+        return;
+    w->profiled = p->pid;
+    if (replace_profile(w, p, path, &err))
+        failed(w, &err);
+}
+
+/* ---- what the run says ---- */
+
+static void report(void *arg, const struct watch_report *r, bool marking)
+{
+    struct watching *w = arg;
+    struct error err = {0};
+    struct watch_process *process = r->process;
+    bool only_screen = w->screen && !output_named(w->o->output) && r->kind != WATCH_FINAL &&
+                       r->kind != WATCH_FREES && !(marking && w->o->known);
+    watch_view_retarget(w->view, w->kept ? w->kept : w->out, w->columns);
+    if (r->kind == WATCH_OLD || r->kind == WATCH_FINAL)
+        write_profile(w, process);
+    if (!only_screen && watch_view_report(w->view, r, marking, &err))
+        failed(w, &err);
+}
+
+static void caught(void *arg, const struct watch_caught *c)
+{
+    struct watching *w = arg;
+    struct error err = {0};
+    watch_view_retarget(w->view, w->kept ? w->kept : w->out, w->columns);
+    if (w->screen)
+        watch_screen_say(w->screen, watch_error_name(c->error.kind));
+    if (watch_view_caught(w->view, c, &err))
+        failed(w, &err);
+}
+
+/* Who looks at a terminal learns at once that something goes on, and where to see it. */
+static void joined(void *arg, const struct watch_process *p)
+{
+    struct watching *w = arg;
+    char first[HUMAN_TEXT_BYTES];
+    if (w->o->pids.count)
+        watch_attach_joined(&w->attach, p);
+    if (p->is_program && !w->o->quiet && !w->o->json && isatty(STDERR_FILENO))
+        command_warn(w->command,
+                     "watching %s [%d]; the first report comes after %s, and 'mallow watch -p %d' "
+                     "in another terminal shows it live",
+                     watch_process_name(p), (int)p->pid,
+                     human_duration(first, w->o->every_ns ? w->o->every_ns : FIRST_NS),
+                     (int)p->pid);
+}
+
+static void say(void *arg, bool wrong, const char *line)
+{
+    struct watching *w = arg;
+    if (w->screen)
+        watch_screen_say(w->screen, line);
+    else if (wrong || !w->o->quiet)
+        command_warn(w->command, "%s", line);
+}
+
+static void tick(void *arg)
+{
+    struct watching *w = arg;
+    if (w->screen)
+        watch_screen_tick(w->screen);
+}
+
+static void key(void *arg)
+{
+    struct watching *w = arg;
+    if (w->screen)
+        watch_screen_keys(w->screen);
+}
+
+static void serve(void *arg)
+{
+    struct watching *w = arg;
+    watch_serve_round(w->serve);
+}
+
+struct watch_listener watch_session_listener(struct watching *w)
+{
+    return (struct watch_listener){.arg = w,
+                                   .joined = joined,
+                                   .report = report,
+                                   .caught = caught,
+                                   .say = say,
+                                   .tick = tick,
+                                   .key = key,
+                                   .serve = serve};
+}
+
+/* ---- beginning and ending ---- */
+
+static int open_view(struct watching *w, bool program, struct error *err)
+{
+    const struct watch_cli *o = w->o;
+    struct report_options looks = {0};
+    view_looks(&looks);
+    const char *output = output_named(o->output);
+    w->out = program && !o->json && !o->output ? stderr : stdout;
+    if (output && !(w->out = fopen(output, "ae")))
+        return error_system(err, "cannot write to %s", output);
+    w->columns = output ? 0 : terminal_columns(fileno(w->out), 0);
+    w->symbols = view_symbols(&o->view, err);
+    if (!w->symbols)
+        return -1;
+    const struct watch_view_options options = {.out = w->out,
+                                               .look = view_look(&w->o->view),
+                                               .json = o->json,
+                                               .symbols = w->symbols,
+                                               .known = o->known,
+                                               .top = o->top,
+                                               .depth = (unsigned)o->depth,
+                                               .columns = w->columns,
+                                               .unicode = looks.unicode,
+                                               .bold = !output && terminal_color(fileno(w->out)),
+                                               .order = (enum watch_order)o->by};
+    w->view = watch_view_new(&options, err);
+    return w->view ? 0 : -1;
+}
+
+static int run_session(struct watching *w, struct watch_options *options,
+                       struct watch_result *result, struct error *err)
+{
+    const struct watch_cli *o = w->o;
+    bool program = options->argv != NULL;
+    bool live = !program && !o->json && !o->plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    if (open_view(w, program, err))
+        return -1;
+    if (live) {
+        options->input = STDIN_FILENO;
+        options->tick_ns = TICK_NS;
+    }
+    if (o->listen) {
+        w->serve = watch_serve_open(o->listen, w->view, w->symbols, err);
+        if (!w->serve)
+            return -1;
+        options->served = watch_serve_descriptor(w->serve);
+    }
+    w->run = watch_run_new(options, err);
+    if (!w->run)
+        return -1;
+    if (w->serve)
+        watch_serve_run(w->serve, w->run);
+    if (live && !output_named(o->output))
+        w->kept = open_memstream(&w->kept_text, &w->kept_bytes);
+    if (live)
+        w->screen = watch_screen_begin(w->view, w->run, options->order, err);
+    if (live && !w->screen)
+        return -1;
+    return watch_run_loop(w->run, result, err);
+}
+
+static void close_all(struct watching *w)
+{
+    watch_screen_end(w->screen);
+    w->screen = NULL;
+    watch_serve_close(w->serve);
+    watch_run_free(w->run);
+    watch_view_free(w->view);
+    symbols_free(w->symbols);
+    if (w->kept) {
+        fclose(w->kept);
+        fwrite(w->kept_text, 1, w->kept_bytes, stdout);
+        free(w->kept_text);
+    }
+    if (output_named(w->o->output) && w->out && fclose(w->out))
+        w->failed = true;
+}
+
+int watch_session(struct watching *w, struct watch_options *options, struct watch_result *result,
+                  struct error *err)
+{
+    const int status = run_session(w, options, result, err);
+    close_all(w);
+    return status;
+}

@@ -1,0 +1,51 @@
+/* watch_session.h - a watch from its begin to its end: where reports, the live table, profiles and
+ * answers to HTTP go. Owns: all of these. One thread. */
+#ifndef MALLOW_CLI_WATCH_SESSION_H
+#define MALLOW_CLI_WATCH_SESSION_H
+
+#include "cli/command.h"
+#include "cli/view.h"
+#include "cli/watch_attach.h"
+#include "cli/watch_screen.h"
+#include "cli/watch_serve.h"
+#include "report/watch_view.h"
+#include "watch/run.h"
+
+/* The options of `mallow watch`. */
+struct watch_cli {
+    struct option_texts pids;
+    const char *guard, *known, *output, *pprof, *listen;
+    uint64_t period, every_ns, old_ns, high_water_min, top, depth;
+    int on_error, by, left, how;
+    uint64_t detach;
+    bool all, high_water, json, plain, quiet, force;
+    struct view_options view;
+};
+
+/* The first two members are the caller's, the rest is private but for `failed` and `serve`. */
+struct watching {
+    const struct command *command;
+    const struct watch_cli *o;
+    struct watch_view *view;
+    struct watch_run *run;
+    struct watch_screen *screen; /* NULL: none */
+    struct watch_serve *serve;   /* NULL: nothing listens; only compared once it has ended */
+    struct symbols *symbols;
+    FILE *out, *kept; /* kept: printed when the screen is restored; NULL without it */
+    char *kept_text;
+    size_t kept_bytes;
+    unsigned columns;
+    struct watch_attach attach;
+    pid_t profiled; /* the process of --pprof without %p; 0: none yet */
+    bool failed;    /* a report could not be written */
+};
+
+/* What the run calls: for watch_options. */
+struct watch_listener watch_session_listener(struct watching *w);
+
+/* Watches until there is no more to watch, and closes everything. Completes *options. -1 with *err.
+ */
+int watch_session(struct watching *w, struct watch_options *options, struct watch_result *result,
+                  struct error *err);
+
+#endif
