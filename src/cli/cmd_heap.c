@@ -217,7 +217,7 @@ static const struct heap_cli defaults = {.by = -1, .view = VIEW_DEFAULTS};
 const struct command command_heap = {
     .name = "heap",
     .summary = "say who keeps the blocks of a running program, or of a core, alive",
-    .operands = "PID|CORE|SAVED",
+    .operands = "(PID | CORE | SAVED | --diff OLD NEW)",
     .description = "Reads the heap of an unprepared process, or of its core file: every\n"
                    "block of glibc's malloc, without symbols. Says which variables, stacks and\n"
                    "other roots hold how much (retained: what would be freed if they let go), of\n"

@@ -166,7 +166,7 @@ int compare_merge(const struct comparing *k, char **files, int count)
                 status = command_usage(k->self, "%s is no JSON", files[i]);
             }
         }
-    if (!status && shards_merge(documents, (size_t)count, &merged, &err))
+    if (!status && shards_merge(documents, files, (size_t)count, &merged, &err))
         status = command_fail(k->self, &err);
     if (!status)
         status = show_corpus(k, &merged.corpus, merged.all);

@@ -144,8 +144,20 @@ static int take_shard(json_object *document, bool *seen, unsigned *of, struct er
     return 0;
 }
 
-int shards_merge(json_object *const *documents, size_t n, struct shards_merged *m,
-                 struct error *err)
+static int take_document(struct shards_merged *m, json_object *document, bool *seen, unsigned *of,
+                         struct error *err)
+{
+    json_object *corpus = array_of(document, "corpus");
+    if (take_shard(document, seen, of, err))
+        return -1;
+    for (size_t i = 0; corpus && i < json_object_array_length(corpus); i++)
+        if (take_workload(m, json_object_array_get_idx(corpus, i), err))
+            return -1;
+    return 0;
+}
+
+int shards_merge(json_object *const *documents, char *const *names, size_t n,
+                 struct shards_merged *m, struct error *err)
 {
     static bool seen[SHARDS_MAX + 1];
     unsigned of = 0;
@@ -153,14 +165,9 @@ int shards_merge(json_object *const *documents, size_t n, struct shards_merged *
     *m = (struct shards_merged){.count = 0};
     if (!(m->all = calloc(CORPUS_MAX + 1, sizeof *m->all)))
         return error_memory(err);
-    for (size_t d = 0; d < n; d++) {
-        json_object *corpus = array_of(documents[d], "corpus");
-        if (take_shard(documents[d], seen, &of, err))
-            return -1;
-        for (size_t i = 0; corpus && i < json_object_array_length(corpus); i++)
-            if (take_workload(m, json_object_array_get_idx(corpus, i), err))
-                return -1;
-    }
+    for (size_t d = 0; d < n; d++)
+        if (take_document(m, documents[d], seen, &of, err))
+            return error_prefix(err, "%s", names[d]);
     for (unsigned i = 1; i <= of; i++)
         if (!seen[i])
             return error_set(err, ERROR_USAGE, "shard %u of %u is missing", i, of);

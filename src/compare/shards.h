@@ -26,11 +26,11 @@ struct shards_merged {
     size_t count;
 };
 
-/* Puts the documents of all shards together; they stay the caller's and must outlive *m. -1 with
- * *err: a file is none, shards are missing or there twice, or their candidates differ.
- * shards_release in any case. */
-int shards_merge(json_object *const *documents, size_t n, struct shards_merged *m,
-                 struct error *err);
+/* Puts the documents of all shards together; they stay the caller's and must outlive *m. names:
+ * of their files, for messages. -1 with *err: a file is none, shards are missing or there twice, or
+ * their candidates differ. shards_release in any case. */
+int shards_merge(json_object *const *documents, char *const *names, size_t n,
+                 struct shards_merged *m, struct error *err);
 void shards_release(struct shards_merged *m);
 
 #endif

@@ -359,6 +359,7 @@ class Saved(HeapTest):
         self.assertRegex(self.heap("--diff", old, new).stdout, r"\+\S+ \S+  unreachable \(")
         self.assertIn("no change", self.heap("--diff", new, new).stdout)
         self.heap("--diff", "--fail-above", "unreachable=1K", old, new, status=1)
+        self.assertIn("--diff OLD NEW", self.heap("--diff", status=2).stderr)
         for args in (["--diff", old], [old, new], ["--diff", "--leaks", old, new]):
             self.heap(*args, status=2)
 
