@@ -9,7 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD = 8, TREE_NODE_MIN = 40, LIST_NODE_MIN = 24, NAME_ROOM = 4096, BLACK = 1 };
+enum {
+    WORD = 8,
+    TREE_NODE_MIN = 40,
+    LIST_NODE_MIN = 24,
+    TABLE_NODE_MIN = 16,
+    STEPS_A_BLOCK = 16,
+    NAME_ROOM = 4096,
+    BLACK = 1
+};
 
 struct container {
     uint32_t top;    /* the node that the header refers to */
@@ -25,9 +33,11 @@ struct finding {
     const struct modules *modules;
     struct variables *variables;
     uint32_t *next[2]; /* by block: the nodes that a node leads to, + 1 */
+    uint8_t *seen;     /* a bit for each block: it was taken for a container's */
     uint32_t *of;      /* by block: its container, + 1; 0: it is no node */
     struct container *at;
     uint32_t count, room;
+    uint64_t steps;  /* along nodes that may be none: bounded */
     uint32_t *nodes; /* of the container at hand */
     size_t node_count, node_room;
 };
@@ -191,6 +201,91 @@ static int look_at(struct finding *f, uint32_t block)
     return word_is(f, header, at) ? try_list(f, block, header) : 0;
 }
 
+/* Names a block that is known by nothing better. */
+static int name_block(struct finding *f, uint32_t block, const char *what, uint64_t header)
+{
+    char name[NAME_ROOM];
+    const struct module *m = modules_at(f->modules, header);
+    const struct variable *v = m ? variables_find(f->variables, m, header) : NULL;
+    if (f->type[block] != TYPE_UNKNOWN && f->type[block] != TYPE_TEXT)
+        return 0;
+    snprintf(name, sizeof name, "%s%s%s", what, v ? " of " : "", v ? v->shown : "");
+    f->type[block] = types_number(f->y, name);
+    return f->type[block] ? 0 : -1;
+}
+
+/* --- hash tables --- */
+
+/* Follows the nodes, of which there must be as many as the table counts. */
+static int try_table(struct finding *f, const struct sighting *s)
+{
+    uint64_t next, count;
+    int status = 0;
+    if (!word(f, s->at + 2 * WORD, &next) || !word(f, s->at + 3 * WORD, &count) || !count ||
+        count > f->b->count)
+        return 0;
+    uint32_t top = block_at(f, next), node = top;
+    while (node != BLOCK_NONE && f->node_count < count &&
+           f->steps++ < STEPS_A_BLOCK * (uint64_t)f->b->count) {
+        if (f->of[node] || blocks_bytes(f->b, node) < TABLE_NODE_MIN ||
+            !word(f, f->b->address[node], &next))
+            break;
+        uint32_t other = next ? block_at(f, next) : BLOCK_NONE;
+        if ((status = note_node(f, node, other, BLOCK_NONE)))
+            break;
+        node = other;
+    }
+    if (!status && f->node_count == count && !next) {
+        status = name_block(f, s->block, "std::unordered_map or set buckets", s->at);
+        return status ? status : keep(f, top, s->at, "std::unordered_map or set");
+    }
+    forget_nodes(f);
+    return status;
+}
+
+/* --- other containers, and the choice --- */
+
+static int try_string(struct finding *f, const struct sighting *s)
+{
+    uint64_t length, bytes;
+    if (!word(f, s->at + WORD, &length) ||
+        !word(f, (f->b->address[s->block] + length) & ~7ULL, &bytes) ||
+        bytes >> length % WORD * 8 & 0xff) /* it ends with NUL */
+        return 0;
+    return name_block(f, s->block, "std::string text", s->at);
+}
+
+/* Every node of the map, from the first to the last, leads to a block of elements. */
+static int try_deque(struct finding *f, const struct sighting *s)
+{
+    uint64_t first, last, element, known[2];
+    if (!word(f, s->at + 5 * WORD, &first) || !word(f, s->at + 9 * WORD, &last) ||
+        !word(f, s->at + 3 * WORD, &known[0]) || !word(f, s->at + 7 * WORD, &known[1]) ||
+        !word_is(f, first, known[0]) || !word_is(f, last, known[1]))
+        return 0;
+    for (uint64_t at = first; at <= last; at += WORD)
+        if (!word(f, at, &element) || block_at(f, element) == BLOCK_NONE)
+            return 0;
+    int status = name_block(f, s->block, "std::deque map", s->at);
+    for (uint64_t at = first; !status && at <= last && word(f, at, &element); at += WORD)
+        status = name_block(f, block_at(f, element), "std::deque elements", s->at);
+    return status;
+}
+
+/* A block is taken for a container's once. */
+static int look_at_sighting(struct finding *f, const struct sighting *s)
+{
+    if (s->block >= f->b->count || f->of[s->block] || f->seen[s->block / 8] >> s->block % 8 & 1)
+        return 0;
+    f->seen[s->block / 8] |= (uint8_t)(1 << s->block % 8);
+    switch (s->kind) {
+    case SIGHTING_STRING: return try_string(f, s);
+    case SIGHTING_VECTOR: return name_block(f, s->block, "std::vector elements", s->at);
+    case SIGHTING_DEQUE: return try_deque(f, s);
+    default: return try_table(f, s);
+    }
+}
+
 /* --- references --- */
 
 static bool leads_to(const struct finding *f, uint32_t from, uint32_t to)
@@ -231,25 +326,35 @@ static void take_out(struct finding *f, struct roots *r)
     r->references = kept;
 }
 
+bool containers_possible(const struct modules *modules)
+{
+    for (size_t i = 0; i < modules->count; i++)
+        if (strstr(modules->at[i].name, "libstdc++"))
+            return true;
+    return false;
+}
+
 int containers_find(struct types *y, uint32_t *type, struct target *t, const struct walk *w,
                     const struct modules *modules, struct variables *variables, struct scan *scan,
                     struct roots *roots)
 {
     struct finding f = {
         .y = y, .type = type, .t = t, .b = &w->blocks, .modules = modules, .variables = variables};
-    bool cxx = false;
-    for (size_t i = 0; i < modules->count; i++)
-        cxx |= strstr(modules->at[i].name, "libstdc++") != NULL;
-    if (!cxx)
+    if (!containers_possible(modules))
         return 0;
     size_t n = (size_t)w->blocks.count + 1;
     f.next[0] = calloc(n, sizeof *f.next[0]);
     f.next[1] = calloc(n, sizeof *f.next[1]);
     f.of = calloc(n, sizeof *f.of);
-    int status = f.next[0] && f.next[1] && f.of ? 0 : -1;
+    f.seen = calloc(n / 8 + 1, 1);
+    int status = f.next[0] && f.next[1] && f.of && f.seen ? 0 : -1;
     for (uint32_t i = 0; !status && i < w->blocks.count; i++)
         if (blocks_is_used(&w->blocks, i) && blocks_bytes(&w->blocks, i) >= LIST_NODE_MIN)
             status = look_at(&f, i);
+    for (size_t i = 0; !status && i < roots->seen_count; i++)
+        status = look_at_sighting(&f, &roots->seen[i]);
+    for (size_t i = 0; !status && i < scan->seen_count; i++)
+        status = look_at_sighting(&f, &scan->seen[i]);
     if (!status && f.count && !scan->weak &&
         !(scan->weak = calloc((size_t)scan->references / 64 + 1, sizeof *scan->weak)))
         status = -1;
@@ -261,6 +366,7 @@ int containers_find(struct types *y, uint32_t *type, struct target *t, const str
     free(f.next[0]);
     free(f.next[1]);
     free(f.of);
+    free(f.seen);
     free(f.at);
     free(f.nodes);
     return status;

@@ -229,7 +229,8 @@ static int look(struct reading *r, struct error *err)
     if (roots_find(&h->roots, r->t, &r->modules, &r->glibc, &h->walk, r->variables, err))
         return -1;
     progress(r, 2);
-    if (scan_heap(&r->scan, r->t, &h->walk, &r->images, threads, err))
+    if (scan_heap(&r->scan, r->t, &h->walk, &r->images, containers_possible(&r->modules), threads,
+                  err))
         return -1;
     progress(r, 3);
     if (types_resolve(&h->types, r->scan.mark, r->t, &h->walk, &r->images, &r->modules,
@@ -238,6 +239,9 @@ static int look(struct reading *r, struct error *err)
         containers_find(&h->types, r->scan.mark, r->t, &h->walk, &r->modules, r->variables,
                         &r->scan, &h->roots))
         return error_memory(err);
+    free(r->scan.seen); /* of use to containers_find only */
+    r->scan.seen = NULL;
+    r->scan.seen_count = 0;
     return 0;
 }
 

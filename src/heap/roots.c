@@ -150,6 +150,18 @@ static bool in_heap(const struct walk *w, uint64_t address)
     return low < w->segment_count && w->segments[low].base <= address;
 }
 
+static void sight(struct finding *f, uint64_t at, uint32_t block, const uint64_t *words, size_t n)
+{
+    struct roots *r = f->r;
+    enum sighting_kind kind = sighting_of(&f->w->blocks, block, words, n);
+    if (!kind)
+        return;
+    if (ARRAY_ROOM(r->seen, r->seen_count + 1, r->seen_room))
+        r->seen[r->seen_count++] = (struct sighting){at, block, kind};
+    else
+        f->failed = true;
+}
+
 static void scan_range(struct finding *f, uint64_t start, uint64_t end, const struct root *base,
                        word_root *root_of)
 {
@@ -169,6 +181,7 @@ static void scan_range(struct finding *f, uint64_t start, uint64_t end, const st
             root_of(f, at, base);
             if (!f->failed)
                 add_reference(f, block);
+            sight(f, at, block, f->window + i, have / 8 - i);
         }
         /* A hole: go on behind the page that cannot be read. */
         start = have == want ? start + want : ((start + have) | (TARGET_PAGE_BYTES - 1)) + 1;
@@ -401,6 +414,7 @@ int roots_declare(struct roots *r, const struct modules *modules, struct variabl
 
 void roots_release(struct roots *r)
 {
+    free(r->seen);
     free(r->at);
     free(r->target);
     intern_free(&r->names);

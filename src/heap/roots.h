@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "heap/glibc.h"
 #include "heap/module.h"
+#include "heap/sighting.h"
 #include "heap/target.h"
 #include "heap/variables.h"
 #include "heap/walk.h"
@@ -43,6 +44,8 @@ struct roots {
     uint32_t count;
     uint32_t *target; /* numbers of blocks */
     size_t references, target_room, room;
+    struct sighting *seen; /* where containers may be */
+    size_t seen_count, seen_room;
     struct intern names;
 };
 

@@ -15,9 +15,12 @@ struct piece { /* blocks whose bytes are read at once; or one large block */
     uint32_t first, end;
     uint32_t *target;
     uint32_t count, room;
+    struct sighting *seen;
+    size_t seen_count, seen_room;
 };
 
 struct scanning {
+    bool sight;
     struct target *t;
     const struct blocks *b;
     const struct images *images;
@@ -32,6 +35,9 @@ struct scanning {
 struct batch {
     uint64_t value[BATCH];
     uint32_t source[BATCH];
+    const uint64_t *word[BATCH]; /* where the value stands, and how many words from there on */
+    uint32_t words[BATCH];
+    uint64_t shift; /* address in the target less address of a word here */
     unsigned count;
     uint32_t last_source, last_target;
 };
@@ -107,6 +113,18 @@ static int emit(struct scanning *g, struct piece *p, struct batch *k, uint32_t s
     return 0;
 }
 
+static int sight(const struct scanning *g, struct piece *p, const struct batch *k, unsigned i,
+                 uint32_t target)
+{
+    enum sighting_kind kind = sighting_of(g->b, target, k->word[i], k->words[i]);
+    if (!kind)
+        return 0;
+    if (!ARRAY_ROOM(p->seen, p->seen_count + 1, p->seen_room))
+        return -1;
+    p->seen[p->seen_count++] = (struct sighting){(uint64_t)k->word[i] + k->shift, target, kind};
+    return 0;
+}
+
 /* Looks up the candidates together, so that their memory is fetched together. */
 static int flush(struct scanning *g, struct piece *p, struct batch *k)
 {
@@ -120,7 +138,9 @@ static int flush(struct scanning *g, struct piece *p, struct batch *k)
     }
     for (unsigned i = 0; i < k->count; i++) {
         uint32_t target = page[i] ? blocks_pointed_on(g->b, page[i], k->value[i]) : BLOCK_NONE;
-        if (target != BLOCK_NONE && emit(g, p, k, k->source[i], target))
+        if (target == BLOCK_NONE)
+            continue;
+        if (emit(g, p, k, k->source[i], target) || (g->sight && sight(g, p, k, i, target)))
             return -1;
     }
     k->count = 0;
@@ -137,6 +157,8 @@ static int scan_words(struct scanning *g, struct piece *p, struct batch *k, uint
         if (__builtin_expect(v - low >= low_bytes && v - high >= high_bytes, 1))
             continue;
         k->value[k->count] = v;
+        k->word[k->count] = &words[i];
+        k->words[k->count] = n - i < SIGHTING_WORDS ? (uint32_t)(n - i) : SIGHTING_WORDS;
         k->source[k->count++] = source;
         if (k->count == BATCH && flush(g, p, k))
             return -1;
@@ -177,6 +199,7 @@ static int scan_small(struct scanning *g, struct piece *p, struct batch *k, uint
     if (b->kind[p->end - 1] != BLOCK_EXACT) /* its neighbor's size stands behind */
         end -= 8;
     size_t have = target_read(g->t, start, room, end - start);
+    k->shift = start - (uint64_t)room;
     for (uint32_t i = p->first; i < p->end; i++) {
         uint64_t at = b->address[i] - start, bytes = blocks_bytes(b, i);
         if (!blocks_is_used(b, i) || at >= have)
@@ -203,11 +226,12 @@ static int scan_large(struct scanning *g, struct piece *p, struct batch *k, uint
         if (have / 8 && first)
             g->s->mark[p->first] = mark_of(g, (const uint64_t *)room, have / 8);
         first = false;
-        if (scan_words(g, p, k, p->first, (const uint64_t *)room, have / 8))
+        k->shift = at - (uint64_t)room;
+        if (scan_words(g, p, k, p->first, (const uint64_t *)room, have / 8) || flush(g, p, k))
             return -1;
         at = have == want ? at + want : (at + have + TARGET_PAGE_BYTES) & ~(uint64_t)4095;
     }
-    return flush(g, p, k);
+    return 0;
 }
 
 static void *work(void *arg)
@@ -270,6 +294,22 @@ static int join(struct scanning *g)
     return 0;
 }
 
+static int join_seen(struct scanning *g)
+{
+    struct scan *s = g->s;
+    size_t sum = 0;
+    for (size_t i = 0; i < g->piece_count; i++)
+        sum += g->pieces[i].seen_count;
+    s->seen = calloc(sum ? sum : 1, sizeof *s->seen);
+    for (size_t i = 0; s->seen && i < g->piece_count; i++) {
+        const struct piece *p = &g->pieces[i];
+        if (p->seen_count)
+            memcpy(s->seen + s->seen_count, p->seen, p->seen_count * sizeof *p->seen);
+        s->seen_count += p->seen_count;
+    }
+    return s->seen ? 0 : -1;
+}
+
 static uint32_t *zeroed(size_t n)
 {
     uint32_t *p = large_grow(NULL, 0, n * sizeof *p);
@@ -279,9 +319,10 @@ static uint32_t *zeroed(size_t n)
 }
 
 int scan_heap(struct scan *s, struct target *t, const struct walk *w, const struct images *images,
-              unsigned threads, struct error *err)
+              bool sight_containers, unsigned threads, struct error *err)
 {
-    struct scanning g = {.t = t, .b = &w->blocks, .images = images, .s = s};
+    struct scanning g = {
+        .sight = sight_containers, .t = t, .b = &w->blocks, .images = images, .s = s};
     *s = (struct scan){0};
     s->first = zeroed((size_t)w->blocks.count + 1);
     s->mark = zeroed((size_t)w->blocks.count + 1);
@@ -292,9 +333,11 @@ int scan_heap(struct scan *s, struct target *t, const struct walk *w, const stru
     if (!status)
         run(&g, threads);
     if (!status && !g.failed)
-        status = join(&g);
-    for (size_t i = 0; i < g.piece_count; i++)
+        status = join(&g) || join_seen(&g) ? -1 : 0;
+    for (size_t i = 0; i < g.piece_count; i++) {
         free(g.pieces[i].target);
+        free(g.pieces[i].seen);
+    }
     free(g.pieces);
     if (status || g.failed) {
         scan_release(s);
@@ -310,5 +353,6 @@ void scan_release(struct scan *s)
     free(s->target);
     free(s->mark);
     free(s->weak);
+    free(s->seen);
     *s = (struct scan){0};
 }

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "heap/images.h"
+#include "heap/sighting.h"
 #include "heap/target.h"
 #include "heap/walk.h"
 
@@ -18,12 +19,15 @@ struct scan {
     uint32_t *target; /* numbers of blocks */
     uint32_t *mark;   /* of count: see images.h */
     uint32_t references;
+    struct sighting *seen; /* in blocks, where that is asked for */
+    size_t seen_count;
     uint64_t *weak; /* a bit for each of target, as of struct graph_input; NULL: none is */
 };
 
-/* threads: how many read at once, at least 1. -1 with *err set when out of memory. */
+/* threads: how many read at once, at least 1. sight: containers are looked for. -1 with *err set
+ * when out of memory. */
 int scan_heap(struct scan *s, struct target *t, const struct walk *w, const struct images *images,
-              unsigned threads, struct error *err);
+              bool sight, unsigned threads, struct error *err);
 void scan_release(struct scan *s);
 
 #endif

@@ -4,6 +4,7 @@ import os
 import select
 import subprocess
 import tempfile
+import time
 import unittest
 
 MALLOW = os.environ["MALLOW"]
@@ -32,7 +33,17 @@ class HeapTest(unittest.TestCase):
             text += more
         p.line = text.decode().splitlines()[0]
         self.assertTrue(p.line.startswith("ready"), p.line)
+        self.settle(p.pid)
         return p
+
+    @staticmethod
+    def settle(pid):
+        """Waits until the program, which has said "ready", waits for its input: until then it cleans up its stack."""
+        state = None
+        while state not in ("S", "Z", "X"):
+            with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+                state = f.read().rsplit(")", 1)[1].split()[0]
+            time.sleep(0.001)
 
     @staticmethod
     def stop(p):

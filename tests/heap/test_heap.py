@@ -132,6 +132,14 @@ class Types(HeapTest):
         self.assertEqual(types["std::map or set node of names"], 1000)
         self.assertEqual(types["std::list node of orders"], 500)
         self.assertEqual([n for t, n in types.items() if t.startswith("std::map or set node, ")], [200])
+        types = {re.sub(r"\[.*?\]", "", t["type"]): t["blocks"] for t in document["types"]}
+        self.assertEqual(types["std::unordered_map or set node of table"], 300)
+        self.assertEqual(types["std::unordered_map or set buckets of table"], 1)
+        self.assertEqual(types["std::vector elements of lines"], 1)
+        self.assertEqual(types["std::vector elements of figures"], 1)
+        self.assertEqual(types["std::deque map of queue"], 1)
+        self.assertEqual(types["std::deque elements of queue"], 16)  # 64 of 512 bytes each
+        self.assertEqual(types["std::string text"], 1000 + 300 + 300)
         self.assertEqual(document["unreachable_blocks"], 0)
         why = self.heap("--why", p.line.split()[1], p.pid).stdout
         self.assertIn("variable names", why)
@@ -251,7 +259,9 @@ class Recorded(HeapTest):
         mallow = self.start(os.environ["MALLOW"], "record", "-o", self.recording, "--", tool("victim_leaks"), lists,
                             env=dict(os.environ, **env or {}))
         with open(f"/proc/{mallow.pid}/task/{mallow.pid}/children", encoding="ascii") as f:
-            return int(f.read().split()[0])
+            pid = int(f.read().split()[0])
+        self.settle(pid)
+        return pid
 
     def sites(self, document):
         """By the victim's own function: (blocks, unreachable blocks)."""

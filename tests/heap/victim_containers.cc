@@ -2,14 +2,18 @@
 // its input.
 //
 // names: 1,000 nodes with a string each. orders: 500 nodes with a block each. *inside: a set of 200 in a block.
+// lines: 300 strings. figures: a vector of 5,000. queue: a deque of 1,000. table: a hash table of 300 strings.
 // stale: pointers to nodes of all three, as iterators and memory that was not cleared have them.
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <list>
 #include <map>
 #include <set>
 #include <string>
 #include <unistd.h>
+#include <unordered_map>
+#include <vector>
 
 struct Holder {
     long number = 7;
@@ -18,6 +22,10 @@ struct Holder {
 
 std::map<int, std::string> names;
 std::list<void *> orders;
+std::vector<std::string> lines;
+std::vector<long> figures;
+std::deque<long> queue;
+std::unordered_map<int, std::string> table;
 Holder *inside;
 const void **stale;
 
@@ -30,6 +38,13 @@ int main()
         orders.push_back(calloc(1, 72));
     for (int i = 0; i < 200; i++)
         inside->numbers.insert(i * 31 % 200);
+    for (int i = 0; i < 300; i++) {
+        lines.push_back("a line that does not fit into the string itself");
+        table[i] = "something else that does not fit into the string itself";
+    }
+    figures.assign(5000, 77);
+    for (long i = 0; i < 1000; i++)
+        queue.push_back(i);
     stale = static_cast<const void **>(calloc(100, sizeof *stale));
     for (int i = 0; i < 30; i++) {
         stale[i] = &*names.find(i * 30);
