@@ -1,4 +1,7 @@
-"""Every block, exactly: victims write down their own, standing still and running, in processes and cores."""
+"""Every block, exactly: victims write down their own, standing still and running, in processes and cores.
+
+MALLOW_LONG=1 looks 100 times at each shape of the heap.
+"""
 import os
 import resource
 import shutil
@@ -7,6 +10,8 @@ import subprocess
 import unittest
 
 from heaptest import HeapTest, tool
+
+LONG = os.environ.get("MALLOW_LONG") == "1"
 
 
 class Checked(HeapTest):
@@ -36,8 +41,16 @@ class Exact(Checked):
 
     def test_again_and_again(self):
         p = self.victim(6, 300)
-        for _ in range(20):
+        for _ in range(100 if LONG else 20):
             self.check(p.pid, os.path.join(self.folder, "truth"), 6)
+
+    @unittest.skipUnless(LONG, "MALLOW_LONG=1 looks at each shape of the heap 100 times")
+    def test_every_shape_100_times(self):
+        for threads, blocks, more in ((1, 30000, ()), (4, 5000, ()), (40, 100, ()), (2, 100000, ("small",))):
+            with self.subTest(threads=threads, blocks=blocks):
+                p = self.victim(threads, blocks, *more)
+                for _ in range(100):
+                    self.check(p.pid, os.path.join(self.folder, "truth"), threads)
 
     def test_a_million(self):
         p = self.victim(2, 1000000, "small")
