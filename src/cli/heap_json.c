@@ -300,12 +300,42 @@ static int put_tree(json_object *to, struct heap *h, struct error *err)
     return 0;
 }
 
+/* Runs of neighboring cells: [address, used bytes of each...]. */
+static int put_map(json_object *to, const struct heap *h, struct error *err)
+{
+    enum { CELLS_MAX = 4096 };
+    struct heap_cell *cells;
+    size_t count;
+    uint64_t cell_bytes, next = 0;
+    if (heap_map(h, CELLS_MAX, &cells, &count, &cell_bytes))
+        return error_memory(err);
+    json_object *map = json_object_new_object(), *runs = json_object_new_array(), *run = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!run || cells[i].address != next) {
+            char text[32];
+            run = json_object_new_array();
+            snprintf(text, sizeof text, "0x%" PRIx64, cells[i].address);
+            json_object_array_add(run, json_object_new_string(text));
+            json_object_array_add(runs, run);
+        }
+        json_object_array_add(run, json_object_new_uint64(cells[i].used_bytes));
+        next = cells[i].address + cell_bytes;
+    }
+    put_number(map, "cell_bytes", cell_bytes);
+    json_object_object_add(map, "runs", runs);
+    json_object_object_add(to, "map", map);
+    free(cells);
+    return 0;
+}
+
 int heap_show_page(struct heap *h, const struct heap_show *s, const char *target, const char *path,
                    struct error *err)
 {
     enum { ROWS_MAX = 1000 };
     json_object *o = tables(h, s, s->top_given && s->top < ROWS_MAX ? s->top : ROWS_MAX, err);
     int status = o ? put_tree(o, h, err) : -1;
+    if (!status)
+        status = put_map(o, h, err);
     if (!status) {
         put_text(o, "target", target);
         status = document_page(path, "heap", "heap", o, err);

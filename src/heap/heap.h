@@ -169,4 +169,16 @@ struct heap_node {   /* of the tree of who alone holds what */
 enum { HEAP_TREE_DEPTH = 24 };
 int heap_tree(struct heap *h, size_t most, struct heap_node **nodes, size_t *count);
 
+struct heap_cell {        /* a piece of the address space in which blocks lie */
+    uint64_t address;     /* a multiple of the cells' size */
+    uint64_t used_bytes;  /* of the program's blocks */
+    uint64_t other_bytes; /* of free ones, threads' caches, headers and the allocator's own */
+};
+
+/* The memory of the heap in cells of equal size (*cell_bytes: the smallest multiple of a page by a
+ * power of two with which there are at most `most`), by address. The used_bytes of all add up to
+ * those of the facts. The caller frees *cells. -1 when out of memory. */
+int heap_map(const struct heap *h, size_t most, struct heap_cell **cells, size_t *count,
+             uint64_t *cell_bytes);
+
 #endif

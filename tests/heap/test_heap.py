@@ -1,4 +1,5 @@
 """`mallow heap`: leaks, types, ways, options, targets that cannot be read."""
+import base64
 import json
 import mmap
 import os
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+import zlib
 
 from heaptest import HeapTest, tool
 
@@ -351,6 +353,10 @@ class Saved(HeapTest):
         with open(page, encoding="utf-8") as f:
             text = f.read()
         self.assertIn('id="heap">', text)
+        packed = re.search(r'id="heap"[^>]*>([A-Za-z0-9+/=]+)', text)[1]
+        squares = json.loads(zlib.decompress(base64.b64decode(packed)))["map"]
+        self.assertEqual(squares["cell_bytes"], 4096)
+        self.assertEqual(sum(sum(run[1:]) for run in squares["runs"]), self.heap_json(path)["used_bytes"])
         self.assertLess(len(text), 5000000)
         self.assertEqual(json.loads(self.heap("--json", "--html", page, path).stdout), self.heap_json(p.pid) | {
             "stopped_ns": self.heap_json(path)["stopped_ns"], "time_ns": self.heap_json(path)["time_ns"]})

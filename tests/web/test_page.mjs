@@ -526,6 +526,9 @@ async function heap(browser) {
         const have = await page.$$eval(`#${id} tbody tr td:first-child`, (cells) => cells.map((c) => Number(c.dataset.exact)));
         assert.deepEqual(have, document[key].slice(0, 20).map((r) => r.retained_bytes), `heap: ${id}`);
       }
+      const squares = await page.$$eval("#address-space rect", (list) => list.map((e) => Number(e.dataset.exact)));
+      assert.equal(squares.reduce((a, b) => a + b), document.used_bytes, "heap: the squares hold what is in use");
+      assert.ok(squares.length > 10 && squares.length <= 4096);
       const names = () => page.$$eval("#path button", (list) => list.map((e) => e.textContent));
       const held = await page.$$eval("#treemap [data-node]", (list) => list.map((e) => Number(e.dataset.exact)));
       assert.ok(held.length > 0 && held.reduce((a, b) => a + b) <= document.used_bytes, "heap: the treemap holds no more than there is");

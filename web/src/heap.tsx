@@ -8,6 +8,10 @@ interface Row {
   root?: string;
   kind?: string;
   module?: string;
+  /** Of a variable: where it is declared, and as what. */
+  file?: string;
+  line?: number;
+  declared_type?: string;
   blocks?: number;
   bytes?: number;
   reached_bytes?: number;
@@ -68,6 +72,8 @@ export interface HeapDocument {
   unreachable?: Unreachable[];
   /** Parent (-1: none), retained bytes, own bytes, name. A holder stands before what it holds. */
   tree: [number, number, number, string][];
+  /** Neighboring pieces of the address space: the address of the first, and the used bytes of each. */
+  map: { cell_bytes: number; runs: [string, ...number[]][] };
 }
 
 interface Node {
@@ -151,6 +157,26 @@ function Holders({ d }: { d: HeapDocument }) {
   );
 }
 
+/** A square for each piece of the address space, darker where more of it is in use. */
+function AddressSpace({ d }: { d: HeapDocument }) {
+  const { cell_bytes: cell, runs } = d.map;
+  const [side, columns] = [10, 100];
+  let y = 0;
+  const squares = runs.flatMap(([start, ...used]) => {
+    const from = y;
+    y += Math.ceil(used.length / columns) * side + 3;
+    return used.map((n, i) => {
+      const address = `0x${(BigInt(start) + BigInt(i) * BigInt(cell)).toString(16)}`;
+      return (
+        <rect key={address} data-exact={n} x={(i % columns) * side} y={from + Math.floor(i / columns) * side} width={side - 1} height={side - 1} fill-opacity={0.06 + (0.94 * n) / cell}>
+          <title>{`${address}\n${exact(n)} of ${exact(cell)} bytes in use, ${percent(n, cell)}`}</title>
+        </rect>
+      );
+    });
+  });
+  return <div class="table-box"><svg id="address-space" viewBox={`0 0 ${columns * side} ${Math.max(y, side)}`} role="img" aria-label="The memory of the heap by address">{squares}</svg></div>;
+}
+
 interface Column<T> {
   name: string;
   show: (row: T) => string;
@@ -176,6 +202,7 @@ function number<T>(name: string, of: (row: T) => number): Column<T> {
   return { name, show: (r) => count(of(r)), exact: of };
 }
 
+const declared = (r: Row) => (r.file ? ` ${r.file.split("/").pop()}:${r.line}` : "") + (r.declared_type ? ` ${r.declared_type}` : "");
 const stackOf = (frames?: Frame[]) => (frames ?? []).slice(0, 6).map((f) => (f.file ? `${f.function} (${f.file.split("/").pop()}:${f.line})` : f.function)).join(" \u2190 ");
 
 export function HeapPage({ d }: { d: HeapDocument }) {
@@ -194,8 +221,9 @@ export function HeapPage({ d }: { d: HeapDocument }) {
           {d.unreachable_bytes !== undefined && <>; <b id="unreachable-bytes" data-exact={d.unreachable_bytes}>{bytes(d.unreachable_bytes)}</b> unreachable</>}{(d.garbage_bytes ?? 0) > 0 && `; ${bytes(d.garbage_bytes!)} garbage that Python's collector can free`}</p>
       </header>
       <Section id="who" title="Who holds it?" question="what would be freed if a holder let go; click to look into one"><Holders d={d} /></Section>
+      {d.map.runs.length > 0 && <Section id="map" title="Where is it?" question={`the heap by address: a square is ${bytes(d.map.cell_bytes)}, a gap between rows is memory of others; the paler, the less of it is in use`}><AddressSpace d={d} /></Section>}
       <Section id="by-root" title="Roots"><Rows<Row> id="roots" rows={d.roots} columns={[size("Retained", (r) => r.retained_bytes), number("Blocks", (r) => r.retained_blocks), size("Reached first", (r) => r.reached_bytes ?? 0),
-        { name: "Root", show: (r) => `${r.kind} ${r.root}${r.module ? ` (${r.module})` : ""}` }]} /></Section>
+        { name: "Root", show: (r) => `${r.kind} ${r.root}${r.module ? ` (${r.module})` : ""}${declared(r)}` }]} /></Section>
       <Section id="by-type" title="Types"><Rows<Row> id="types" rows={d.types} columns={[size("Retained", (r) => r.retained_bytes), size("Own", (r) => r.bytes ?? 0), number("Blocks", (r) => r.blocks ?? 0), { name: "Type", show: (r) => r.type! }]} /></Section>
       {d.sites && <Section id="by-site" title="Call sites"><Rows<Site> id="sites-of-heap" rows={d.sites} columns={[size("Retained", (r) => r.retained_bytes), size("Own", (r) => r.bytes), size("Unreachable", (r) => r.unreachable_bytes ?? 0), number("Blocks", (r) => r.blocks),
         { name: "Call site", show: (r) => stackOf(r.frames) || "not in the recording" }]} /></Section>}
