@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "json_schema.h"
 #include "text.h"
 
 static bool plain(char c)
@@ -165,6 +166,14 @@ void json_close_to(struct json *j, unsigned depth)
             json_close_array(j);
         else
             json_close_object(j);
+}
+
+void json_schema(struct json *j) { json_number(j, "schema", JSON_SCHEMA); }
+
+void json_begin(struct json *j)
+{
+    json_open_object(j, NULL);
+    json_schema(j);
 }
 
 void json_end(struct json *j) { put(j, "\n", 1); }

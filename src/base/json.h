@@ -21,6 +21,12 @@ struct json {
     bool one_line; /* no line ends inside */
 };
 
+/* The first key of every document (json_schema.h). */
+void json_schema(struct json *j);
+
+/* Opens the object that is the document, and writes that key. */
+void json_begin(struct json *j);
+
 /* key NULL: an element of an array, or the document itself. Objects in an array begin a line. */
 void json_open_object(struct json *j, const char *key);
 void json_close_object(struct json *j);

@@ -213,8 +213,7 @@ void advise_print_json(const struct advising *a, const char *path)
     struct json j = {.out = stdout};
     struct frame_texts texts = {0};
     const struct explained *e = &a->list.items[0];
-    json_open_object(&j, NULL);
-    json_number(&j, "schema", 1);
+    json_begin(&j);
     json_text(&j, "file", path);
     json_number(&j, "pid", a->of->pid);
     json_text(&j, "at", a->o->at);

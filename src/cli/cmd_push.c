@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/document.h"
+#include "compare/document.h"
 #include "push/headers.h"
 #include "push/push.h"
 
@@ -126,8 +127,7 @@ static void print(const struct push_cli *cli, const char *path, const struct pus
 {
     char n[HUMAN_TEXT_BYTES], took[HUMAN_TEXT_BYTES];
     if (cli->json) {
-        struct json_object *o = json_object_new_object();
-        json_object_object_add(o, "schema", json_object_new_int(1));
+        struct json_object *o = document_new();
         json_object_object_add(o, "file", json_object_new_string(path));
         json_object_object_add(o, "url", json_object_new_string(r->url));
         json_object_object_add(o, "location",

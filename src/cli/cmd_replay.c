@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/document.h"
 #include "cli/replaying.h"
+#include "compare/document.h"
 #include "compare/measured.h"
 #include "stats/stats.h"
 #include "workload/pack.h"
@@ -157,8 +158,7 @@ static size_t middle(json_object **runs, size_t n)
 
 static void print_json(json_object **runs, size_t n, size_t chosen)
 {
-    json_object *out = json_object_new_object();
-    json_object_object_add(out, "schema", json_object_new_int(1));
+    json_object *out = document_new();
     json_object_object_foreach(runs[chosen], key, value)
         json_object_object_add(out, key, json_object_get(value));
     if (n > 1) {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/document.h"
+#include "compare/document.h"
 
 static const char *const status_names[] = {"ok", "limited", "missing"};
 static const char *const weight_names[] = {"essential", "useful", "optional"};
@@ -141,8 +142,7 @@ static struct json_object *json_of_program(const struct doctor_findings *s)
 
 void doctor_print_json(const struct doctor_findings *s)
 {
-    struct json_object *o = json_object_new_object();
-    json_object_object_add(o, "schema", json_object_new_int(1));
+    struct json_object *o = document_new();
     add_text(o, "version", MALLOW_VERSION);
     add_bool(o, "works", s->works);
     struct json_object *checks = json_object_new_array();

@@ -2,13 +2,13 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/human.h"
+#include "base/json.h"
 #include "base/text.h"
 
 #define DEEPEST 64u /* directories in each other */
@@ -91,16 +91,21 @@ static void load_directory(struct loading *l, const char *path, unsigned depth)
 static void say(const struct loading *l)
 {
     char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], k[HUMAN_TEXT_BYTES];
-    if (l->how->json)
-        text_printf(stdout,
-                    "{\"schema\":1,\"files\":%" PRIu64 ",\"failed_files\":%" PRIu64
-                    ",\"added_processes\":%" PRIu64 ",\"replaced_processes\":%" PRIu64
-                    ",\"present_processes\":%" PRIu64 "}\n",
-                    l->files, l->failed, l->sum.added, l->sum.replaced, l->sum.present);
-    else
-        text_printf(stdout, "%s processes added, %s replaced, %s in the store already\n",
-                    human_count(n, l->sum.added), human_count(m, l->sum.replaced),
-                    human_count(k, l->sum.present));
+    if (l->how->json) {
+        struct json j = {.out = stdout, .one_line = true};
+        json_begin(&j);
+        json_number(&j, "files", l->files);
+        json_number(&j, "failed_files", l->failed);
+        json_number(&j, "added_processes", l->sum.added);
+        json_number(&j, "replaced_processes", l->sum.replaced);
+        json_number(&j, "present_processes", l->sum.present);
+        json_close_object(&j);
+        json_end(&j);
+        return;
+    }
+    text_printf(stdout, "%s processes added, %s replaced, %s in the store already\n",
+                human_count(n, l->sum.added), human_count(m, l->sum.replaced),
+                human_count(k, l->sum.present));
 }
 
 int fleet_load_paths(const struct command *self, struct fleet_store *store,

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/document.h"
 #include "cli/heap_show.h"
+#include "compare/document.h"
 
 struct change {
     const struct heap_row *row; /* its names */
@@ -203,8 +204,7 @@ static int put_changes(json_object *to, const char *name, struct heap *old, stru
 
 int heap_diff_json(struct heap *old, struct heap *new, uint64_t top, struct error *err)
 {
-    json_object *o = json_object_new_object();
-    put(o, "schema", 1);
+    json_object *o = document_new();
     json_object_object_add(o, "old", heap_show_facts(heap_facts(old)));
     json_object_object_add(o, "new", heap_show_facts(heap_facts(new)));
     int status = put_changes(o, "types", old, new, HEAP_BY_TYPE, top, err) ||

@@ -6,6 +6,7 @@
 
 #include "cli/document.h"
 #include "cli/heap_show.h"
+#include "compare/document.h"
 
 static void put_text(json_object *to, const char *name, const char *text)
 {
@@ -31,8 +32,7 @@ static void put_address(json_object *to, const char *name, uint64_t address)
 
 json_object *heap_show_facts(const struct heap_facts *f)
 {
-    json_object *o = json_object_new_object();
-    put_number(o, "schema", 1);
+    json_object *o = document_new();
     put_number(o, "pid", f->pid);
     put_text(o, "source", f->source);
     put_number(o, "stopped_ns", f->stopped_ns);

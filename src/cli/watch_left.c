@@ -7,6 +7,7 @@
 #include "base/human.h"
 #include "base/text.h"
 #include "cli/document.h"
+#include "compare/document.h"
 #include "watch/left.h"
 
 static void print_text(const struct left *l)
@@ -41,8 +42,7 @@ static void print_json(const struct left *l)
 {
     for (size_t i = 0; i < l->count; i++) {
         const struct left_item *item = &l->items[i];
-        struct json_object *o = json_object_new_object();
-        json_object_object_add(o, "schema", json_object_new_int(1));
+        struct json_object *o = document_new();
         json_object_object_add(o, "kind",
                                json_object_new_string(item->is_session ? "left-session" : "left"));
         json_object_object_add(o, "pid", json_object_new_int((int)item->pid));

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "compare/comparison.h"
+#include "compare/document.h"
 
 static json_object *number(double v) { return isfinite(v) ? json_object_new_double(v) : NULL; }
 
@@ -37,9 +38,8 @@ static json_object *candidate_json(const struct comparison *c, size_t i)
 
 json_object *comparison_json(const struct comparison *c, const struct comparison_plan *plan)
 {
-    json_object *out = json_object_new_object(), *runs = json_object_new_array(),
+    json_object *out = document_new(), *runs = json_object_new_array(),
                 *candidates = json_object_new_array();
-    json_object_object_add(out, "schema", json_object_new_int(1));
     json_object_object_add(out, "rounds", json_object_new_int64((int64_t)c->rounds));
     json_object_object_add(out, "ratio_to",
                            json_object_new_string(c->baseline ? "baseline" : "first"));

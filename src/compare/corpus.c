@@ -1,5 +1,6 @@
 /* corpus.c - see corpus.h. */
 #include "compare/corpus.h"
+#include "compare/document.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -87,7 +88,7 @@ struct stats_ratio corpus_mean(const struct corpus *c, const struct comparison *
 json_object *corpus_json(const struct corpus *c, const struct comparison *all,
                          const struct comparison_plan *plan)
 {
-    json_object *out = json_object_new_object(), *workloads = json_object_new_array(),
+    json_object *out = document_new(), *workloads = json_object_new_array(),
                 *means = json_object_new_array();
     for (size_t w = 0; w < c->count; w++) {
         json_object *one = comparison_json(&all[w], plan);
@@ -107,7 +108,6 @@ json_object *corpus_json(const struct corpus *c, const struct comparison *all,
         }
         json_object_array_add(means, one);
     }
-    json_object_object_add(out, "schema", json_object_new_int(1));
     json_object_object_add(out, "corpus", workloads);
     json_object_object_add(out, "geometric_means", means);
     return out;

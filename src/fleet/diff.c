@@ -132,8 +132,7 @@ static int diff_as_json(FILE *out, struct fleet_store *store, const struct chang
     const uint64_t top = c->question->top ? c->question->top : TOP_JSON;
     struct json j = {.out = out};
     int status = 0;
-    json_open_object(&j, NULL);
-    json_number(&j, "schema", 1);
+    json_begin(&j);
     json_text(&j, "store", c->question->where);
     json_text(&j, "by", show_metric(c->question->by));
     for (int side = 0; side < SIDES; side++) {

@@ -65,8 +65,7 @@ static int report_as_json(FILE *out, struct fleet_store *store, const struct fle
 {
     struct json j = {.out = out};
     int status = 0;
-    json_open_object(&j, NULL);
-    json_number(&j, "schema", 1);
+    json_begin(&j);
     json_text(&j, "store", q->where);
     json_text(&j, "by", show_metric(q->by));
     json_number(&j, "processes", t->processes);

@@ -258,8 +258,7 @@ void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
     while (end > first && d->count - end < limit &&
            diff_growth(&d->items[end - 1].old, &d->items[end - 1].now, d->by) < 0)
         end--;
-    json_open_object(&j, NULL);
-    json_number(&j, "schema", 1);
+    json_begin(&j);
     json_text(&j, "mallow", MALLOW_VERSION);
     json_text(&j, "by", names[d->by]);
     json_side(&j, "old", &d->old);

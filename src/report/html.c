@@ -222,7 +222,7 @@ static void write_file(struct json *j, const struct page *p, const char *path)
     const struct trace_info *info = trace_info(p->t);
     struct warnings w = {0};
     warn_about_file(&w, info);
-    json_number(j, "schema", 1);
+    json_schema(j);
     json_text(j, "mallow", MALLOW_VERSION);
     json_text(j, "file", path);
     json_number(j, "file_bytes", info->file_bytes);

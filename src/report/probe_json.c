@@ -219,8 +219,7 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
         return -1;
     const struct probe_layout *l = probe_layout(r);
     struct json j = {.out = out, .one_line = how->one_line};
-    json_open_object(&j, NULL);
-    json_number(&j, "schema", 1);
+    json_begin(&j);
     json_text(&j, "probe", probe_kind_name(r->kind));
     json_text(&j, "source", r->source);
     json_number(&j, "duration_ns", r->duration_ns);
@@ -252,8 +251,7 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
 void probe_report_list(FILE *out, const struct probe_functions *list)
 {
     struct json j = {.out = out};
-    json_open_object(&j, NULL);
-    json_number(&j, "schema", 1);
+    json_begin(&j);
     json_text(&j, "library", list->path);
     json_open_array(&j, "functions");
     for (size_t i = 0; i < list->count; i++) {

@@ -464,8 +464,7 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
         selection_close(&whole.selection);
         return -1;
     }
-    json_open_object(&j, NULL);
-    json_number(&j, "schema", 1);
+    json_begin(&j);
     json_text(&j, "mallow", MALLOW_VERSION);
     json_text(&j, "file", path);
     json_number(&j, "file_bytes", info->file_bytes);

@@ -35,8 +35,7 @@ static uint64_t since_start(const struct watch_process *p, uint64_t ns)
 /* What every object begins with. ns: CLOCK_MONOTONIC. */
 static void begin(struct json *j, const struct watch_process *p, const char *kind, uint64_t ns)
 {
-    json_open_object(j, NULL);
-    json_number(j, "schema", 1);
+    json_begin(j);
     json_text(j, "kind", kind);
     json_number(j, "time_ns", since_start(p, ns));
     json_number(j, "realtime_ns", p->segment.head.start_realtime_ns + since_start(p, ns));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tune/tuning.h"
+#include "compare/document.h"
 
 static const char *const winner_keys[TUNING_WINNERS] = {"peak", "average", "time", "all"};
 
@@ -16,7 +17,7 @@ static void add_setting_json(void *arg, const char *setting)
 
 static json_object *point_json(const struct tuning *t, const struct tune_point *p)
 {
-    json_object *out = json_object_new_object(), *settings = json_object_new_object();
+    json_object *out = document_new(), *settings = json_object_new_object();
     struct buffer line = {0};
     for (size_t i = 0; i < t->options.setting_count; i++)
         add_setting_json(settings, t->options.settings[i]);
@@ -75,7 +76,6 @@ json_object *tuning_json(struct tuning *t, const char *workload)
     for (size_t i = 0; i < tune_search_points(t->search); i++)
         if (!tune_search_point(t->search, i)->failed)
             json_object_array_add(searched, point_json(t, tune_search_point(t->search, i)));
-    json_object_object_add(out, "schema", json_object_new_int(1));
     json_object_object_add(out, "workload", json_object_new_string(workload));
     json_object_object_add(out, "allocator", json_object_new_string(t->options.alloc));
     json_object_object_add(out, "seed", json_object_new_int64((int64_t)t->options.seed));

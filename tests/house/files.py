@@ -9,6 +9,8 @@ import tempfile
 LINES_MAX = 800
 COMMAND_LINES_MAX = 250  # of src/cli/cmd_NAME.c: it parses options and calls one thing
 COMMAND = re.compile(r"^cmd_\w+\.c$")
+# The head of a JSON document is written here alone; corpus.c takes it out of documents in documents.
+SCHEMA = {"src/base/json.c", "src/compare/document.c", "src/compare/corpus.c"}
 DRAWERS = re.compile(r"^(util|utils|misc|common|helpers?|stuff)\.[ch]$")
 
 
@@ -25,6 +27,8 @@ def check(root):
             lines, most = text.count("\n"), COMMAND_LINES_MAX if COMMAND.match(name) else LINES_MAX
             if lines > most:
                 bad.append(f"{here}: {lines} lines; {most} are the limit")
+            if '"schema"' in text and here not in SCHEMA:
+                bad.append(f"{here}: writes the head of a document; json_begin() or document_new() does")
             if DRAWERS.match(name):
                 bad.append(f"{here}: a utility drawer; name it after what it owns")
             # A part of a module may let the module's header speak for it.
@@ -54,6 +58,7 @@ def self_test():
         assert complaints("a.c", "/* a */\n" + "\n" * LINES_MAX) == 1
         assert complaints("cmd_a.c", "/* a */\n" + "\n" * (COMMAND_LINES_MAX - 1)) == 0
         assert complaints("cmd_a.c", "/* a */\n" + "\n" * COMMAND_LINES_MAX) == 1
+        assert complaints("a.c", '/* a */\nchar s[] = "schema";\n') == 1
         assert complaints("utils.c", "/* a */\n") == 1
         assert complaints("a.h", "/* a */\n") == 1
 
