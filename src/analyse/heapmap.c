@@ -197,20 +197,25 @@ struct fill {
     uint64_t pages_from; /* pages below have been counted */
 };
 
-/* Where a block's bytes lie; false of one that cannot be. */
+/* Where a block's bytes lie, behind those of the blocks before it: a damaged file has blocks that
+ * overlap, and cells would be looked at for each. False when nothing is left. */
 static bool extent_of(const struct pinned *p, const struct pinned_block *b, uint64_t *from,
                       uint64_t *to)
 {
-    *from = b->address - (p->glibc && b->address > HEADER_BYTES ? HEADER_BYTES : 0);
-    *to = b->address + b->usable_bytes;
-    return *to > *from;
+    const uint64_t header = p->glibc && b->address > HEADER_BYTES ? HEADER_BYTES : 0;
+    const uint64_t begin = b->address - header, end = b->address + b->usable_bytes;
+    if (end <= begin || end <= *to)
+        return false;
+    *from = begin > *to ? begin : *to;
+    *to = end;
+    return true;
 }
 
 /* Rows for all blocks, so that none moves while they are filled. */
 static int make_rows(struct heapmap *h, const struct pinned *p, const struct pinned_block *blocks,
                      size_t count, struct error *err)
 {
-    uint64_t from, to;
+    uint64_t from, to = 0;
     for (size_t i = 0; i < count; i++) {
         if (!extent_of(p, &blocks[i], &from, &to))
             continue;
@@ -272,7 +277,7 @@ int heapmap_add(struct heapmap *h, size_t moment, const struct pinned *p,
                 struct error *err)
 {
     struct fill f = {.moment = moment};
-    uint64_t from, to;
+    uint64_t from, to = 0;
     if (make_rows(h, p, blocks, count, err))
         return -1;
     for (size_t i = 0; i < count; i++)
