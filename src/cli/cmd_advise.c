@@ -79,7 +79,10 @@ static int run(const struct command *self, const void *options, char **operands,
     const int64_t image = choose_image(trace_info(a->trace), o->view.pid);
     int status = -1;
     if (image < 0) {
-        error_set(&err, ERROR_USAGE, "%s has no such process that allocated", operands[0]);
+        if (o->view.pid)
+            error_set(&err, ERROR_USAGE, "%s has no such process that allocated", operands[0]);
+        else
+            error_set(&err, ERROR_UNSUPPORTED, "no process in %s allocated anything", operands[0]);
     } else {
         a->image = (uint32_t)image;
         a->of = &trace_info(a->trace)->images[image];

@@ -11,8 +11,9 @@
 #include "base/text.h"
 
 /* The image to take: the only one with calls, or the one of --pid (its last, after its execs).
- * Returns its index; -1 when the user must choose, which was reported. */
-static int64_t choose(const struct command *self, const struct trace_info *info, uint64_t pid)
+ * Returns its index; -1 when there is none, which was reported: *status. */
+static int64_t choose(const struct command *self, const struct trace_info *info, uint64_t pid,
+                      int *status)
 {
     int64_t found = -1;
     unsigned several = 0;
@@ -28,9 +29,13 @@ static int64_t choose(const struct command *self, const struct trace_info *info,
     }
     if (found < 0) {
         if (pid)
-            command_usage(self, "no process %" PRIu64 " that allocated is in this recording", pid);
-        else
-            command_usage(self, "no process in this recording allocated anything");
+            *status = command_usage(
+                self, "no process %" PRIu64 " that allocated is in this recording", pid);
+        else {
+            struct error none = {0};
+            error_set(&none, ERROR_UNSUPPORTED, "no process in this recording allocated anything");
+            *status = command_fail(self, &none);
+        }
         return -1;
     }
     if (!several)
@@ -40,7 +45,7 @@ static int64_t choose(const struct command *self, const struct trace_info *info,
                      pid, several + 1, info->images[found].exe, info->images[found].calls);
         return found;
     }
-    command_usage(self, "the recording has several processes; choose one with --pid:");
+    *status = command_usage(self, "the recording has several processes; choose one with --pid:");
     for (uint32_t i = 0; i < info->image_count; i++) {
         const struct trace_image *m = &info->images[i];
         char calls[HUMAN_TEXT_BYTES];
@@ -93,14 +98,15 @@ int recorded_workload(const struct command *self, const struct recorded *how, co
     progress_end(&bar);
     if (!t)
         return command_fail(self, &err);
-    const int64_t image = choose(self, trace_info(t), how->pid);
+    int status = 0;
+    const int64_t image = choose(self, trace_info(t), how->pid, &status);
     if (image < 0) {
         trace_close(t);
-        return EXIT_USAGE;
+        return status;
     }
     progress_begin(&bar, "converting");
-    int status = workload_convert(t, (uint32_t)image, target, &how->workload, written,
-                                  how->quiet ? NULL : progress_update, &bar, &err);
+    status = workload_convert(t, (uint32_t)image, target, &how->workload, written,
+                              how->quiet ? NULL : progress_update, &bar, &err);
     progress_end(&bar);
     if (status)
         status = command_fail(self, &err);

@@ -114,7 +114,7 @@ void tune_print(struct tuning *t, const char *workload)
                 human_duration(took, clock_monotonic_ns() - t->start_ns),
                 (unsigned long long)t->options.seed);
     if (t->failures)
-        text_printf(stdout, "; %zu runs failed", t->failures);
+        text_printf(stdout, "; %zu run%s failed", t->failures, t->failures == 1 ? "" : "s");
     text_printf(stdout, "\n");
     print_front(t);
     print_winners(t);

@@ -3,9 +3,9 @@
  * A program of its own, linked with libc only, so that the allocator under test is preloaded into
  * nothing else. `mallow replay` and `mallow compare` run it; the arguments are theirs:
  *     mallow-replay FILE [NAME=VALUE]...
- * with order, pace, touch, timing, trim_ns, trim_last, dry, verify, pooled, left_out (bits of
- * pools), mallopt (NUMBER:VALUE, repeated). Prints one JSON object on stdout. Status 0; 1 with a
- * line on stderr. Until the figures are taken it calls nothing that allocates. */
+ * with order, pace, touch, timing, limit_ns, trim_ns, trim_last, dry, verify, pooled, left_out
+ * (bits of pools), mallopt (NUMBER:VALUE, repeated). Prints one JSON object on stdout. Status 0; 1
+ * with a line on stderr. Until the figures are taken it calls nothing that allocates. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "replay/allocator.h"
@@ -54,6 +55,14 @@ static int choice(const char *value, const char *const *names)
     return -1;
 }
 
+/* The signal ends the process. */
+static void set_limit(uint64_t ns)
+{
+    const struct itimerval limit = {
+        .it_value = {(time_t)(ns / 1000000000), (suseconds_t)(ns % 1000000000 / 1000) + 1}};
+    setitimer(ITIMER_REAL, &limit, NULL);
+}
+
 static void parse(struct settings *o, char **arguments)
 {
     static const char *const orders[] = {"dependent", "recorded", NULL};
@@ -77,6 +86,8 @@ static void parse(struct settings *o, char **arguments)
             o->engine.pooled = (unsigned)strtoul(v, NULL, 10);
         else if ((v = value_of(*arguments, "left_out")))
             o->engine.left_out = (unsigned)strtoul(v, NULL, 10);
+        else if ((v = value_of(*arguments, "limit_ns")))
+            set_limit(strtoull(v, NULL, 10));
         else if ((v = value_of(*arguments, "trim_ns")))
             o->trim_ns = strtoull(v, NULL, 10);
         else if ((v = value_of(*arguments, "trim_last")))

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -259,6 +260,8 @@ static int describe(const struct replay_request *r, const char *program, const c
     ARGUMENT("pace=%.9g", r->pace);
     ARGUMENT("trim_ns=%" PRIu64, r->trim_every_ns);
     ARGUMENT("dry=%d", r->dry);
+    if (r->limit_ns)
+        ARGUMENT("limit_ns=%" PRIu64, r->limit_ns);
     if (r->pooled)
         ARGUMENT("pooled=%u", r->pooled);
     if (r->left_out)
@@ -361,7 +364,9 @@ static int explain(int status, int said, struct error *err)
     static const char intro[] = "mallow-replay: ";
     if (line && !strncmp(line, intro, sizeof intro - 1))
         line += sizeof intro - 1;
-    if (!failed && WIFSIGNALED(status))
+    if (!failed && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+        failed = error_set(err, ERROR_UNSUPPORTED, "the replay took longer than it had time");
+    else if (!failed && WIFSIGNALED(status))
         failed = error_set(err, ERROR_UNSUPPORTED, "the replay was killed by signal %d%s%s",
                            WTERMSIG(status), line ? ": " : "", line ? line : "");
     else if (!failed)

@@ -23,6 +23,7 @@ struct replay_request {
     const char *order, *touch, *timing; /* as mallow-replay knows them */
     double pace;
     uint64_t trim_every_ns;
+    uint64_t limit_ns; /* a replay that takes longer in all is ended, and failed; 0: none is */
     bool dry;
     unsigned pooled, left_out; /* bits 1 << (pool - 1): see engine_options */
     unsigned processor;        /* to run on alone: its number + 1; 0: wherever the system puts it */

@@ -7,7 +7,10 @@
 
 #include "base/clock.h"
 
-enum { DEFAULT_EVERY = 6 }; /* runs of the search to one of the default */
+enum {
+    DEFAULT_EVERY = 6, /* runs of the search to one of the default */
+    ROUNDS_LEAST = 3   /* of the confirmation */
+};
 
 /* Among nearly best points the simplest wins. */
 #define NEARLY 0.03
@@ -56,9 +59,27 @@ static int run_point(struct tuning *t, const uint8_t *level, double *value, stru
     return failed;
 }
 
-static int run_default(struct tuning *t, struct error *err)
+struct budget {
+    uint64_t runs, ns;  /* 0: not limited by it */
+    double searching;   /* the share of the runs that is for the search */
+    uint64_t search_ns; /* and of the time */
+    uint64_t each_ns;   /* of the fastest run of the default */
+    size_t winners;     /* how many can be confirmed */
+};
+
+/* Of the time the confirmation gets two fifths, or as much as the fewest rounds of one winner take.
+ */
+static void reserve(struct budget *b)
+{
+    const uint64_t least = 2 * (ROUNDS_LEAST + 1) * b->each_ns, share = b->ns / 5 * 2,
+                   kept = share > least ? share : least;
+    b->search_ns = b->ns > kept ? b->ns - kept : 1;
+}
+
+static int run_default(struct tuning *t, struct budget *b, struct error *err)
 {
     double value[TUNING_OBJECTIVES];
+    const uint64_t before = clock_monotonic_ns();
     if (run_point(t, tune_search_usual(t->search)->level, value, err))
         return -1;
     if (t->usuals == TUNING_DEFAULTS) { /* drop the older half */
@@ -70,6 +91,10 @@ static int run_default(struct tuning *t, struct error *err)
     for (unsigned o = 0; o < TUNING_OBJECTIVES; o++)
         t->usual[o][t->usuals] = value[o];
     t->usuals++;
+    const uint64_t took_ns = clock_monotonic_ns() - before;
+    if (took_ns < b->each_ns)
+        b->each_ns = took_ns;
+    reserve(b);
     return 0;
 }
 
@@ -81,12 +106,6 @@ static double default_now(const struct tuning *t, unsigned objective)
 }
 
 /* --- the search --- */
-
-struct budget {
-    uint64_t runs, ns; /* 0: not limited by it */
-    double searching;  /* the share that is for the search */
-    size_t winners;    /* how many can be confirmed */
-};
 
 static void divide(struct tuning *t, struct budget *b)
 {
@@ -102,8 +121,6 @@ static void divide(struct tuning *t, struct budget *b)
             t->plan.least--;
         t->plan.most = t->plan.least;
         b->searching = 1 - (double)(t->plan.least * (1 + b->winners)) / (double)b->runs;
-    } else {
-        b->searching = 0.6;
     }
 }
 
@@ -111,12 +128,21 @@ static void divide(struct tuning *t, struct budget *b)
 static double spent(const struct tuning *t, const struct budget *b)
 {
     double runs = b->runs ? (double)t->runs / ((double)b->runs * b->searching) : 0;
-    double time =
-        b->ns ? (double)(clock_monotonic_ns() - t->start_ns) / ((double)b->ns * b->searching) : 0;
-    return fmax(runs, time);
+    /* a run that is begun is to end in time */
+    const double elapsed = (double)(clock_monotonic_ns() - t->start_ns + b->each_ns);
+    return fmax(runs, b->ns ? elapsed / (double)b->search_ns : 0);
 }
 
-static int search(struct tuning *t, const struct budget *b, struct error *err)
+/* The longest that a run of the search may take: the rest of the time, and never less than a few
+ * runs of the default. */
+static uint64_t limit_of(const struct tuning *t, const struct budget *b)
+{
+    const uint64_t gone = clock_monotonic_ns() - t->start_ns,
+                   left = b->search_ns > gone ? b->search_ns - gone : 0, least = 2 * b->each_ns;
+    return !b->ns ? 0 : left > least ? left : least;
+}
+
+static int search(struct tuning *t, struct budget *b, struct error *err)
 {
     uint8_t level[TUNE_DIMENSIONS];
     double value[TUNING_OBJECTIVES], share;
@@ -126,13 +152,16 @@ static int search(struct tuning *t, const struct budget *b, struct error *err)
             t->searching(t->arg, (uint64_t)(share * 1000), 1000);
         if (++since > DEFAULT_EVERY) {
             since = 0;
-            if (run_default(t, err))
+            if (run_default(t, b, err))
                 return -1;
             continue;
         }
         if (!tune_search_ask(t->search, share, level))
             return 0;
-        if (run_point(t, level, value, err)) {
+        t->request.limit_ns = limit_of(t, b);
+        const int failed = run_point(t, level, value, err);
+        t->request.limit_ns = 0;
+        if (failed) {
             if (err->kind == ERROR_MEMORY)
                 return -1;
             t->failures++; /* a setting under which the workload does not run is no good */
@@ -235,6 +264,41 @@ static int confirm(struct tuning *t, struct error *err)
     return failed;
 }
 
+/* How many runs of the default as many rounds take as long as. Candidates side by side have a round
+ * that does not count. */
+static double cost_of(const struct tuning *t, size_t rounds)
+{
+    double runs = 1;
+    for (size_t i = 0; i < t->winner_count; i++)
+        runs += fmax(t->winners[i].point->value[TUNING_OBJECTIVES - 1], 1);
+    return runs * (double)(rounds + 1);
+}
+
+static void drop_slowest(struct tuning *t)
+{
+    size_t slowest = 0;
+    for (size_t i = 1; i < t->winner_count; i++)
+        if (t->winners[i].point->value[TUNING_OBJECTIVES - 1] >
+            t->winners[slowest].point->value[TUNING_OBJECTIVES - 1])
+            slowest = i;
+    t->winner_count--;
+    memmove(t->winners + slowest, t->winners + slowest + 1,
+            (t->winner_count - slowest) * sizeof *t->winners);
+}
+
+/* As many winners and rounds as the rest of the time is enough for: one, and ROUNDS_LEAST, in any
+ * case. */
+static void fit(struct tuning *t, const struct budget *b)
+{
+    const uint64_t gone = clock_monotonic_ns() - t->start_ns;
+    const double runs = b->ns > gone ? (double)(b->ns - gone) / (double)b->each_ns : 0;
+    while (t->winner_count > 1 && cost_of(t, t->plan.least) > runs)
+        drop_slowest(t);
+    while (t->plan.least > ROUNDS_LEAST && cost_of(t, t->plan.least) > runs)
+        t->plan.least--;
+    t->plan.most = t->plan.least;
+}
+
 /* --- the whole --- */
 
 static int prepare(struct tuning *t, struct error *err)
@@ -282,23 +346,18 @@ int tuning_run(struct tuning *t, struct error *err)
     t->start_ns = clock_monotonic_ns();
     if (prepare(t, err))
         return -1;
+    budget.each_ns = clock_monotonic_ns() - t->start_ns;
+    reserve(&budget);
     int failed = 0;
-    for (unsigned i = 0; i < 3 && !failed; i++)
-        failed = run_default(t, err);
+    for (unsigned i = 0; i < 3 && !failed && (!i || spent(t, &budget) < 0.3); i++)
+        failed = run_default(t, &budget, err);
     if (!failed)
         failed = search(t, &budget, err);
     if (failed)
         return -1;
-    if (budget.ns && !budget.runs) { /* what the rest of the time is enough for */
-        double each = (double)(clock_monotonic_ns() - t->start_ns) / (double)t->runs;
-        double fit = (double)budget.ns * (1 - budget.searching) / each;
-        while (budget.winners > 1 && (double)t->plan.least * (1 + (double)budget.winners) > fit)
-            budget.winners--;
-        while (t->plan.least > 3 && (double)t->plan.least * 2 > fit)
-            t->plan.least--;
-        t->plan.most = t->plan.least;
-    }
     choose_winners(t, budget.winners);
+    if (budget.ns)
+        fit(t, &budget);
     if (confirm(t, err))
         return -1;
     t->runs += t->confirmation.rounds * t->confirmation.count;

@@ -3,10 +3,11 @@
 test_advise.py MALLOW PHASES"""
 import json
 import os
+import subprocess
 import sys
 import unittest
 
-from phases import ENVIRONMENT, FOLDER, Program, mallow
+from phases import ENVIRONMENT, FOLDER, MALLOW, PHASES, Program, mallow
 
 
 class Advise(unittest.TestCase):
@@ -92,6 +93,15 @@ class Advise(unittest.TestCase):
         both = next(a for a in document["advice"] if a["setting"] == "pool+malloc_trim")
         self.assertGreater(both["saves_bytes"], 15000000)
         self.assertFalse([a for a in document["advice"] if a["setting"].startswith(("glibc", "malloc_trim"))])
+
+    def test_nothing_allocated(self):
+        """A recording without allocations is no mistake in the command line."""
+        path = os.path.join(FOLDER.name, "nothing.mlw")
+        subprocess.run([MALLOW, "record", "-q", "--paused", "-o", path, "--", PHASES], stdin=subprocess.DEVNULL, check=True,
+                       env=ENVIRONMENT)
+        for command in (["advise", path], ["workload", "-o", path + ".mwl", path]):
+            self.assertRegex(mallow(*command, status=1), "no process in .* allocated anything")
+            self.assertRegex(mallow(command[0], "-p", "1", *command[1:], status=2), "process")
 
     def test_refusals(self):
         p = Program("refusals")

@@ -3,6 +3,7 @@ prints lines that work. Of the three objectives only memory is looked at, so not
 machine is."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,15 @@ class Tunes(unittest.TestCase):
     def test_budget(self):
         self.assertLessEqual(self.found["runs"], 60 + 4)
         self.assertGreaterEqual(self.found["confirmation_rounds"], 3)
+
+    def test_time(self):
+        """With little time there are fewer runs, and fewer rounds; a run without any is ended."""
+        found = json.loads(mallow("tune", "--json", "--budget", "1s", self.workload).stdout)
+        self.assertLess(found["runs"], 120)
+        self.assertLessEqual(len(found["winners"]), 4)
+        replayer = os.path.join(os.path.dirname(MALLOW), "mallow-replay")
+        self.assertEqual(subprocess.run([replayer, self.workload, "limit_ns=1000"], capture_output=True).returncode,
+                         -signal.SIGALRM)
 
     def test_front(self):
         front, keys = self.found["front"], ("peak_rss_bytes", "average_rss_bytes", "cpu_ns")
