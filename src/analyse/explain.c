@@ -91,6 +91,17 @@ static size_t nearest_in_time(const struct range *r, uint64_t time_ns, bool anyw
     return best;
 }
 
+/* Of a process that still runs, and sleeps, it may be later than the last event that is known. */
+static size_t latest(const struct range *r)
+{
+    size_t best = EXPLAIN_NONE;
+    for (size_t i = 0; i < r->count; i++)
+        if (is_in(r, i) &&
+            (best == EXPLAIN_NONE || r->moments[i].time_ns >= r->moments[best].time_ns))
+            best = i;
+    return best;
+}
+
 /* When the largest resident size was sampled in the range; `otherwise` without samples. */
 static uint64_t largest_sampled(const struct range *r, uint64_t otherwise)
 {
@@ -131,7 +142,7 @@ static struct explain_moment one_of_four(const struct range *r, enum explain_at 
         break;
     default:
         o.time_ns = end_of(r);
-        o.split = nearest_in_time(r, o.time_ns, false);
+        o.split = latest(r);
         break;
     }
     if (o.split == EXPLAIN_NONE)
