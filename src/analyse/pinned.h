@@ -16,10 +16,11 @@
 #ifndef MALLOW_ANALYSE_PINNED_H
 #define MALLOW_ANALYSE_PINNED_H
 
+#include "arch/page.h"
 #include "base/error.h"
 #include "trace/trace.h"
 
-#define PINNED_PAGE_BYTES 4096u
+#define PINNED_PAGE_BYTES ((uint32_t)ARCH_PAGE_BYTES)
 
 enum pinned_kind { PINNED_MAIN, PINNED_ARENA, PINNED_OTHER, PINNED_KINDS };
 

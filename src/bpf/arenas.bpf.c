@@ -392,7 +392,7 @@ int BPF_PROG(call_enter, struct pt_regs *regs, long id)
         break;
     case CALL_MUNMAP: {
         /* A block of malloc's own mapping says so itself. */
-        u64 chunk = first & 4095 ? 0 : user_word(first + 8);
+        u64 chunk = first & (ARCH_PAGE_BYTES - 1) ? 0 : user_word(first + 8);
         if (second && chunk == (second | 2)) {
             if (second > threshold() && second < DYNAMIC_MAX)
                 set_threshold(second);

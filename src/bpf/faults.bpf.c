@@ -98,7 +98,7 @@ static __always_inline int fault(struct bpf_perf_event_data *ctx, u64 minor, u64
     struct probe_key k = {};
     key_who(&k);
     if (config.by & PROBE_BY_ADDRESS)
-        k.site = ctx->addr & ~4095ull;
+        k.site = ctx->addr & ~(u64)(ARCH_PAGE_BYTES - 1);
     if (config.by & PROBE_BY_MAPPING) {
         struct mapping m = {.name = k.name};
         if (bpf_find_vma(bpf_get_current_task_btf(), ctx->addr, mapping_found, &m, 0))

@@ -5,6 +5,8 @@
 
 #include <linux/types.h>
 
+#include "arch/page.h"
+
 /* The key of a row; parts that are not asked for are zero in every row. */
 enum probe_by {
     PROBE_BY_PROCESS = 1,
@@ -71,7 +73,7 @@ enum probe_loss {
 };
 
 /* A frame is the number of a file and the offset in it; file 0: a bare address, of 47 bits. */
-enum { PROBE_DEPTH_MAX = 64, PROBE_FILE_SHIFT = 47 };
+enum { PROBE_DEPTH_MAX = 64, PROBE_FILE_SHIFT = ARCH_ADDRESS_BITS };
 
 struct probe_stack {
     __u32 depth;

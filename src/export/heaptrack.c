@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/page.h"
 #include "base/lines.h"
 #include "base/text.h"
 #include "export/job.h"
@@ -155,7 +156,7 @@ static void put_time(struct writer *w, uint64_t time_ns)
     w->last_ms = ms;
     while (w->resident < image->resident_count && image->resident[w->resident].clock <= time_ns) {
         lines_put(w->l, "R ");
-        lines_digits(w->l, image->resident[w->resident++].rss / 4096);
+        lines_digits(w->l, image->resident[w->resident++].rss / ARCH_PAGE_BYTES);
         lines_char(w->l, '\n');
     }
     lines_put(w->l, "c ");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/page.h"
 #include "base/large.h"
 
 enum { DIRECTORY = 1 << 17, TABLE = 1 << 18, HEADER_BYTES = 16 };
@@ -32,7 +33,7 @@ static int more_blocks(struct blocks *b)
 /* Makes the page of an address, and those between it and the last that are part of a block. */
 static struct blocks_page *make_page(struct blocks *b, uint64_t address)
 {
-    uint64_t page = address >> 12;
+    uint64_t page = address >> ARCH_PAGE_SHIFT;
     if (!b->directory && !(b->directory = calloc(DIRECTORY, sizeof *b->directory)))
         return NULL;
     uint32_t **table = &b->directory[page >> 18];
@@ -55,8 +56,8 @@ static struct blocks_page *make_page(struct blocks *b, uint64_t address)
 
 int blocks_add(struct blocks *b, uint64_t header, uint64_t bytes, enum block_kind kind)
 {
-    if (b->count >= BLOCKS_MAX || header & 15 || header >> 47 || bytes >> 47 ||
-        (header + bytes) >> 47)
+    if (b->count >= BLOCKS_MAX || header & 15 || header >> ARCH_ADDRESS_BITS ||
+        bytes >> ARCH_ADDRESS_BITS || (header + bytes) >> ARCH_ADDRESS_BITS)
         return -1;
     if (b->count == b->room && more_blocks(b))
         return -1;
@@ -72,7 +73,8 @@ int blocks_add(struct blocks *b, uint64_t header, uint64_t bytes, enum block_kin
     b->count++;
     if (kind == BLOCK_GAP)
         return 0;
-    for (uint64_t at = (header | 4095) + 1; at < header + bytes; at += 4096)
+    for (uint64_t at = (header | (ARCH_PAGE_BYTES - 1)) + 1; at < header + bytes;
+         at += ARCH_PAGE_BYTES)
         if (!make_page(b, at))
             return -1;
     if (!b->high || header < b->low)

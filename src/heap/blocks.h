@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/page.h"
+
 enum { BLOCK_GRANULE = 16 };
 
 #define BLOCKS_MAX (UINT32_MAX - 16u)
@@ -88,7 +90,7 @@ static inline const struct blocks_page *blocks_page_of(const struct blocks *b, u
     const uint32_t *table = b->directory[address >> 30];
     if (!table)
         return NULL;
-    uint32_t page = table[address >> 12 & 0x3ffff];
+    uint32_t page = table[address >> ARCH_PAGE_SHIFT & 0x3ffff];
     return page ? &b->pages[page - 1] : NULL;
 }
 

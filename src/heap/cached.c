@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/page.h"
 #include "base/array.h"
 #include "heap/walk.h"
 
@@ -71,7 +72,7 @@ static bool follow(struct caching *c, uint64_t at, uint32_t bin, uint64_t *next)
     uint64_t word;
     if (!target_peek(c->t, at, &word))
         return false;
-    const uint64_t tried[2] = {word ^ at >> 12, word};
+    const uint64_t tried[2] = {word ^ at >> ARCH_PAGE_SHIFT, word};
     for (size_t i = 0; i < 2; i++) {
         uint32_t block = tried[i] ? block_at(&c->w->blocks, tried[i]) : BLOCK_NONE;
         if (!tried[i] || (block != BLOCK_NONE && fits_bin(&c->w->blocks, block, bin))) {
@@ -176,7 +177,7 @@ static size_t tls_words(struct caching *c, const struct target_thread *thread,
                         uint64_t words[TLS_BYTES / 8])
 {
     uint64_t fs = thread->registers.fs_base;
-    if (fs < TLS_BYTES || fs >> 47 || fs & 7)
+    if (fs < TLS_BYTES || fs >> ARCH_ADDRESS_BITS || fs & 7)
         return 0;
     for (uint64_t bytes = TLS_BYTES; bytes >= 512; bytes /= 2)
         if (target_read(c->t, fs - bytes, words, bytes) == bytes)
@@ -247,7 +248,7 @@ static void mark_fast(struct caching *c)
                     break;
                 }
                 blocks_set_kind(b, block, BLOCK_FAST);
-                next = word ^ (entry + 16) >> 12;
+                next = word ^ (entry + 16) >> ARCH_PAGE_SHIFT;
                 if (next && block_at(b, next + 16) == BLOCK_NONE &&
                     (!word || block_at(b, word + 16) != BLOCK_NONE))
                     next = word;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/page.h"
+
 enum {
     WORD = 8,
     TREE_NODE_MIN = 40,
@@ -191,8 +193,8 @@ static int try_list(struct finding *f, uint32_t first, uint64_t header)
 static int look_at(struct finding *f, uint32_t block)
 {
     uint64_t at = f->b->address[block], bytes = blocks_bytes(f->b, block), header;
-    if (f->of[block] || !word(f, at + WORD, &header) || !header || header & 7 || header >> 47 ||
-        block_at(f, header) != BLOCK_NONE)
+    if (f->of[block] || !word(f, at + WORD, &header) || !header || header & 7 ||
+        header >> ARCH_ADDRESS_BITS || block_at(f, header) != BLOCK_NONE)
         return 0;
     uint64_t color;
     if (bytes >= TREE_NODE_MIN && word(f, at, &color) && (uint32_t)color == BLACK &&

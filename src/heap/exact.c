@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/page.h"
 #include "base/large.h"
 #include "heap/recorded.h"
 #include "heap/walk.h"
@@ -39,8 +40,8 @@ static void put_in_order(struct walk *w)
     for (size_t i = 0; i < w->exact_count; i++) {
         struct walk_exact e = w->exact[i];
         e.bytes = (e.bytes + BLOCK_GRANULE - 1) & ~(uint64_t)(BLOCK_GRANULE - 1);
-        if (e.address % BLOCK_GRANULE || e.address >> 47 || e.bytes >> 47 || !e.bytes ||
-            e.address < until) {
+        if (e.address % BLOCK_GRANULE || e.address >> ARCH_ADDRESS_BITS ||
+            e.bytes >> ARCH_ADDRESS_BITS || !e.bytes || e.address < until) {
             w->exact_left_out++;
             continue;
         }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/page.h"
+
 enum {
     PAIRS = 127,
     TOP = -16,
@@ -73,7 +75,7 @@ static size_t find_bins(const struct search *s, size_t from)
             if (!bins_begin(s, begin))
                 continue;
             uint64_t system = s->words[begin + SYSTEM / 8], next = s->words[begin + NEXT / 8];
-            if (system && system < (uint64_t)1 << 47 && !(next & 7) && next)
+            if (system && system < ARCH_ADDRESS_END && !(next & 7) && next)
                 return begin;
         }
         i += 1;
@@ -117,7 +119,7 @@ static int follow_ring(struct glibc *g, struct target *t, uint64_t bins, uint64_
         return -1;
     while (next != start) {
         /* An arena begins behind its heap's first words. */
-        if (next & 7 || next >> 47 || next % GLIBC_HEAP_BYTES > 4096 ||
+        if (next & 7 || next >> ARCH_ADDRESS_BITS || next % GLIBC_HEAP_BYTES > TARGET_PAGE_BYTES ||
             g->arena_count >= GLIBC_ARENAS_MAX)
             return 0;
         a = (struct glibc_arena){.start = next};
@@ -170,7 +172,8 @@ static bool parameters_hold(const struct search *s, size_t i, const struct glibc
     if (counts[0] > counts[2] || counts[3] > 1 || mapped > most || !counts[0] != !mapped ||
         mapped % TARGET_PAGE_BYTES || most % TARGET_PAGE_BYTES)
         return false;
-    return !base || (!(base >> 47) && (base <= g->arenas[0].top || counts[1] == 65536));
+    return !base ||
+           (!(base >> ARCH_ADDRESS_BITS) && (base <= g->arenas[0].top || counts[1] == 65536));
 }
 
 static void find_parameters(struct glibc *g, const struct search *s)

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/system.h"
+#include "arch/page.h"
 #include "trust/file.h"
 
 enum { HEADERS_MAX = 64, NOTE_BYTES_MAX = 4096 };
@@ -47,7 +49,7 @@ static size_t read_headers(struct target *t, int fd, uint64_t at, Elf64_Phdr p[H
 {
     Elf64_Ehdr e;
     if (!get(t, fd, at, &e, sizeof e) || memcmp(e.e_ident, ELFMAG, SELFMAG) ||
-        e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_machine != EM_X86_64 ||
+        e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_machine != ARCH_ELF_MACHINE ||
         (e.e_type != ET_DYN && e.e_type != ET_EXEC) || e.e_phentsize != sizeof *p || !e.e_phnum ||
         e.e_phnum > HEADERS_MAX || e.e_phoff > 1 << 20)
         return 0;
@@ -71,7 +73,8 @@ static bool read_module(struct target *t, int fd, struct module *m)
         return false;
     for (size_t i = 0; i < n; i++) {
         uint64_t at = m->bias + p[i].p_vaddr;
-        if (p[i].p_memsz > (uint64_t)1 << 40 || at >> 47 || (at + p[i].p_memsz) >> 47)
+        if (p[i].p_memsz > (uint64_t)1 << 40 || at >> ARCH_ADDRESS_BITS ||
+            (at + p[i].p_memsz) >> ARCH_ADDRESS_BITS)
             continue;
         if (p[i].p_type == PT_LOAD && at + p[i].p_memsz > m->end)
             m->end = at + p[i].p_memsz;

@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "arch/page.h"
+
 enum {
-    PAGE_SHIFT = 12,
+    PAGE_SHIFT = ARCH_PAGE_SHIFT,
     PART_SHIFT = 27,
     PART_PAGES = 1 << (PART_SHIFT - PAGE_SHIFT),
-    PARTS = 1 << (47 - PART_SHIFT),
+    PARTS = 1 << (ARCH_ADDRESS_BITS - PART_SHIFT),
     ENTRIES = 4096
 };
 

@@ -198,8 +198,9 @@ static void scan_modules(struct finding *f)
         struct root base = {.kind = ROOT_DATA, .module = name_of(f, f->module->name), .name = ""};
         for (size_t k = 0; k < f->module->data_count; k++) {
             scan_range(f, f->module->data[k].start, f->module->data[k].end, &base, data_root);
-            take(f, f->module->data[k].start & ~(uint64_t)4095,
-                 (f->module->data[k].end + 4095) & ~(uint64_t)4095);
+            take(f, f->module->data[k].start & ~(uint64_t)(TARGET_PAGE_BYTES - 1),
+                 (f->module->data[k].end + TARGET_PAGE_BYTES - 1) &
+                     ~(uint64_t)(TARGET_PAGE_BYTES - 1));
         }
     }
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/page.h"
 #include "base/large.h"
 
 enum {
@@ -262,7 +263,7 @@ static int get_blocks(struct packing *p, struct heap *h, struct scan *s)
     for (uint64_t i = 0; !status && i < count && !p->failed; i++) {
         uint64_t at = until + header[i] * BLOCK_GRANULE, kind = packing_get_below(p, BLOCK_GAP);
         uint64_t bytes = (uint64_t)granules[i] * BLOCK_GRANULE;
-        if (at >> 47 || (at + bytes) >> 47 || !bytes) {
+        if (at >> ARCH_ADDRESS_BITS || (at + bytes) >> ARCH_ADDRESS_BITS || !bytes) {
             p->failed = true;
             break;
         }
@@ -373,7 +374,7 @@ static int get_pages(struct packing *p, struct pages *pages, const struct blocks
         at->block = (uint32_t)packing_get_below(p, b->count ? b->count - 1 : 0);
         at->free_bytes = (uint32_t)packing_get_below(p, TARGET_PAGE_BYTES);
         uint64_t start = b->count ? b->address[at->block] - HEADER_BYTES : 0;
-        if (page >> 47 || !b->count || start >= page + TARGET_PAGE_BYTES ||
+        if (page >> ARCH_ADDRESS_BITS || !b->count || start >= page + TARGET_PAGE_BYTES ||
             start + blocks_whole_bytes(b, at->block) <= page)
             p->failed = true;
     }

@@ -229,7 +229,8 @@ static int scan_large(struct scanning *g, struct piece *p, struct batch *k, uint
         k->shift = at - (uint64_t)room;
         if (scan_words(g, p, k, p->first, (const uint64_t *)room, have / 8) || flush(g, p, k))
             return -1;
-        at = have == want ? at + want : (at + have + TARGET_PAGE_BYTES) & ~(uint64_t)4095;
+        at = have == want ? at + want
+                          : (at + have + TARGET_PAGE_BYTES) & ~(uint64_t)(TARGET_PAGE_BYTES - 1);
     }
     return 0;
 }
@@ -237,7 +238,7 @@ static int scan_large(struct scanning *g, struct piece *p, struct batch *k, uint
 static void *work(void *arg)
 {
     struct scanning *g = arg;
-    uint8_t *room = aligned_alloc(64, PIECE_BYTES + 4096);
+    uint8_t *room = aligned_alloc(64, PIECE_BYTES + TARGET_PAGE_BYTES);
     while (room && !g->failed) {
         size_t i = g->next++;
         if (i >= g->piece_count)

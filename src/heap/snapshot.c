@@ -218,7 +218,7 @@ static bool prepare_stack(struct injection *j)
     struct frame f = frame_of(j, top);
     uint64_t frame_at = (top - sizeof f - 128) & ~(uint64_t)15;
     j->stack = frame_at - 8;
-    j->child_stack = (j->stack - 4096) & ~(uint64_t)15;
+    j->child_stack = (j->stack - TARGET_PAGE_BYTES) & ~(uint64_t)15;
     bool good = put(j, top, state, area.iov_len + 4) && put(j, frame_at, &f, sizeof f) &&
                 put(j, j->stack, &j->pieces.sigreturn, 8) &&
                 put(j, j->child_stack, &j->pieces.exit, 8);

@@ -1,6 +1,7 @@
 /* target.c - what live processes and cores have in common; see target.h. */
 #include "heap/target.h"
 
+#include "arch/page.h"
 #include "base/array.h"
 
 #include <stdarg.h>
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGES = 256, ADDRESS_BITS = 47 };
+enum { PAGES = 256, ADDRESS_BITS = ARCH_ADDRESS_BITS };
 
 struct target *target_new(void) { return calloc(1, sizeof(struct target)); }
 

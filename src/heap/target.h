@@ -12,10 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/page.h"
 #include "base/error.h"
 #include "heap/resident.h"
 
-enum { TARGET_PAGE_BYTES = 4096, TARGET_REGIONS_MAX = 1 << 20, TARGET_THREADS_MAX = 1 << 16 };
+enum {
+    TARGET_PAGE_BYTES = ARCH_PAGE_BYTES,
+    TARGET_REGIONS_MAX = 1 << 20,
+    TARGET_THREADS_MAX = 1 << 16
+};
 
 enum target_region_flag {
     REGION_READ = 1,

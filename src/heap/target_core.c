@@ -12,6 +12,8 @@
 #include <sys/user.h>
 #include <unistd.h>
 
+#include "arch/system.h"
+#include "arch/page.h"
 #include "heap/live.h"
 #include "heap/target.h"
 
@@ -171,7 +173,7 @@ static int note_files(struct target *t, struct core *c, const uint8_t *data, siz
         if (name + length >= end)
             break;
         /* Sorted and without overlap, as the kernel writes them; others are left out. */
-        if (entry[0] >= until && entry[1] > entry[0] && entry[1] < (uint64_t)1 << 47 &&
+        if (entry[0] >= until && entry[1] > entry[0] && entry[1] < ARCH_ADDRESS_END &&
             entry[2] < ((uint64_t)1 << 62) / page) {
             char *copy = strdup(name);
             char **more = reallocarray(t->files, t->file_count + 1, sizeof *more);
@@ -244,7 +246,7 @@ static void add_segment(struct core *c, const Elf64_Phdr *p)
         c->truncated = true;
         bytes = p->p_offset >= c->size ? 0 : c->size - p->p_offset;
     }
-    if (bytes && p->p_vaddr < (uint64_t)1 << 47 && bytes <= ((uint64_t)1 << 47) - p->p_vaddr)
+    if (bytes && p->p_vaddr < ARCH_ADDRESS_END && bytes <= ARCH_ADDRESS_END - p->p_vaddr)
         c->segments[c->segment_count++] = (struct segment){p->p_vaddr, bytes, p->p_offset};
 }
 
@@ -252,7 +254,7 @@ static int add_regions(struct target *t, const struct core *c, const Elf64_Phdr 
 {
     uint32_t flags = (p->p_flags & PF_R ? REGION_READ : 0) |
                      (p->p_flags & PF_W ? REGION_WRITE : 0) | (p->p_flags & PF_X ? REGION_EXEC : 0);
-    if (p->p_vaddr >= (uint64_t)1 << 47 || p->p_memsz > (uint64_t)1 << 47)
+    if (p->p_vaddr >= ARCH_ADDRESS_END || p->p_memsz > ARCH_ADDRESS_END)
         return 0;
     uint64_t at = p->p_vaddr, end = p->p_vaddr + p->p_memsz;
     const struct core_file *f = file_at(c, at);
@@ -315,7 +317,7 @@ static int read_core(struct target *t, struct core *c, const char *name, struct 
                          "%s is neither a process id, a core file nor a saved heap", name);
     if (e.e_type != ET_CORE)
         return error_set(err, ERROR_USAGE, "%s is an ELF file, but not a core file", name);
-    if (e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_machine != EM_X86_64)
+    if (e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_machine != ARCH_ELF_MACHINE)
         return error_set(err, ERROR_UNSUPPORTED,
                          "%s is a core of another kind of machine; x86-64 is supported", name);
     uint64_t count = e.e_phnum;

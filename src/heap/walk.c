@@ -1,6 +1,7 @@
 /* walk.c - the chunks of the arenas; see walk.h. */
 #include "heap/walk.h"
 
+#include "arch/page.h"
 #include "base/array.h"
 
 #include <inttypes.h>
@@ -157,7 +158,8 @@ static int find_main(struct walk *w, struct target *t, const struct glibc *g)
     if (target_read(t, a->top, top_header, sizeof top_header) == sizeof top_header)
         top_size = top_header[1] & ~(uint64_t)SIZE_BITS;
     uint64_t top_end = a->top + top_size;
-    if (a->top >> 47 || a->top & 15 || !top_size || top_end >> 47 || top_size > a->system_bytes) {
+    if (a->top >> ARCH_ADDRESS_BITS || a->top & 15 || !top_size || top_end >> ARCH_ADDRESS_BITS ||
+        top_size > a->system_bytes) {
         if (a->system_bytes)
             walk_doubt(w, "the top of the main arena is not a block");
         return 0;
@@ -184,7 +186,7 @@ static int find_heaps(struct walk *w, struct target *t, const struct glibc *g, u
     uint64_t first_heap = a->start & ~(GLIBC_HEAP_BYTES - 1);
     for (unsigned n = 0; heap && n < GLIBC_HEAPS_MAX; n++) {
         uint64_t info[3]; /* arena, previous heap, size */
-        if (heap >> 47 || target_read(t, heap, info, sizeof info) < sizeof info ||
+        if (heap >> ARCH_ADDRESS_BITS || target_read(t, heap, info, sizeof info) < sizeof info ||
             info[0] != a->start || info[2] > GLIBC_HEAP_BYTES || info[2] % TARGET_PAGE_BYTES ||
             info[2] < TARGET_PAGE_BYTES || (info[1] & (GLIBC_HEAP_BYTES - 1))) {
             walk_doubt(

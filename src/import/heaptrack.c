@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/page.h"
 #include "base/buffer.h"
 #include "import/readers.h"
 #include "import/source.h"
@@ -320,7 +321,7 @@ int import_heaptrack(const char *path, struct rows *rows, struct import_result *
                      uint64_t *end_ns, struct error *err)
 {
     struct reader r = {
-        .rows = rows, .result = result, .next_address = 0x10000000, .page_bytes = 4096};
+        .rows = rows, .result = result, .next_address = 0x10000000, .page_bytes = ARCH_PAGE_BYTES};
     char *line;
     size_t n;
     int more = -1;

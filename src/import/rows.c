@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arch/page.h"
 #include "base/array.h"
 #include "base/buffer.h"
 #include "trace/trace.h"
@@ -208,7 +209,7 @@ static void describe(struct rows *r, uint32_t image, const struct rows_process *
     tlv_text(&b, MLW_TLV_ALLOCATOR, p->allocator);
     tlv_text(&b, MLW_TLV_NOTE, p->note);
     tlv_u32(&b, MLW_TLV_STACKS, p->stack_mode);
-    tlv_u32(&b, MLW_TLV_PAGE_BYTES, 4096);
+    tlv_u32(&b, MLW_TLV_PAGE_BYTES, (uint32_t)ARCH_PAGE_BYTES);
     tlv_chunk(r, &process, &b);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/system.h"
 #include "base/proc.h"
 #include "trust/process.h"
 
@@ -65,7 +66,7 @@ static int refuse_class(pid_t pid, struct error *err)
     const bool read = fd >= 0 && pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
     if (fd >= 0)
         close(fd);
-    if (read && (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != EM_X86_64))
+    if (read && (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != ARCH_ELF_MACHINE))
         return error_set(err, ERROR_UNSUPPORTED,
                          "process %d is no 64-bit x86 program: the library cannot be loaded into "
                          "it; 'mallow probe calls -p %d' counts its calls from the kernel's side",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/system.h"
 #include "inspect/inspect.h"
 
 struct verdicts {
@@ -52,7 +53,7 @@ static void judge_loading(const struct inspect *r, struct verdicts *v)
     if (r->bits == 32)
         add(v, INSPECT_IMPOSSIBLE, "build it for x86-64",
             "it is a 32-bit program, and the recording library is 64-bit");
-    else if (r->machine != EM_X86_64)
+    else if (r->machine != ARCH_ELF_MACHINE)
         add(v, INSPECT_IMPOSSIBLE, "build it for x86-64",
             "it is built for another processor (ELF machine %u)", r->machine);
     if (r->is_static)

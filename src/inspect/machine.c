@@ -1,7 +1,6 @@
 /* machine.c - see machine.h. One function for each fact; the table at the end is the order. */
 #include "inspect/machine.h"
 
-#include <cpuid.h>
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
@@ -18,6 +17,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "arch/clock.h"
+#include "arch/system.h"
 #include "base/human.h"
 #include "inspect/library.h"
 
@@ -64,7 +65,7 @@ static void fact_kernel(struct machine_fact *f)
     uname(&u);
     detail(f, "%s %s, %s, %ld processors", u.sysname, u.release, u.machine,
            sysconf(_SC_NPROCESSORS_ONLN));
-    if (strcmp(u.machine, "x86_64") != 0)
+    if (strcmp(u.machine, ARCH_MACHINE) != 0)
         trouble(f, MACHINE_MISSING, "mallow records x86-64 programs only", "");
 }
 
@@ -99,8 +100,7 @@ static void fact_libc(struct machine_fact *f)
 
 static void fact_clock(struct machine_fact *f)
 {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    bool invariant = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8);
+    const bool invariant = arch_clock_is_invariant();
     char source[64];
     first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", source,
                sizeof source);
@@ -267,7 +267,7 @@ static void fact_debug_files(struct machine_fact *f)
 
 static void allocator(struct machine_fact *f, const char *const *files, const char *package)
 {
-    static const char *const directories[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib",
+    static const char *const directories[] = {"/usr/lib/" ARCH_MULTIARCH, "/usr/lib64", "/usr/lib",
                                               "/usr/local/lib", "/usr/local/lib64"};
     for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
         for (const char *const *name = files; *name; name++) {

@@ -1,5 +1,6 @@
 /* model.c - the life of a model: making, checking batches, stops on the way, settling at the end.
  */
+#include "arch/page.h"
 #include "model/state.h"
 
 #include <stdlib.h>
@@ -344,7 +345,7 @@ void model_realloc_new(struct model *m, uint32_t thread, struct block *fresh)
     m->reallocs.kept_bytes += new < old ? new : old;
 }
 
-#define PAGE_BYTES ((uint64_t)4096)
+#define PAGE_BYTES ((uint64_t)ARCH_PAGE_BYTES)
 
 /* The program's own mappings. */
 static void map(struct model *m, const struct trace_batch *b, size_t i)

@@ -1,4 +1,4 @@
-/* sys.h - raw x86-64 system calls for code inside another program.
+/* sys.h - raw system calls for code inside another program.
  *
  * Owns: the only door from the preloaded libraries to the kernel. Every call returns what the
  * kernel returns: -errno on failure (never the C library's errno, which is not touched). No
@@ -16,10 +16,6 @@
 #ifndef MALLOW_PRELOAD_SYS_H
 #define MALLOW_PRELOAD_SYS_H
 
-#ifndef __x86_64__
-#error "mallow's preload library knows x86-64 only"
-#endif
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -33,6 +29,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
+
+#include "arch/syscall.h"
 
 #define SYS_INLINE static inline __attribute__((always_inline, unused))
 
@@ -64,15 +62,7 @@ int sys_fault_closed(void);
 SYS_INLINE long sys_decided(long nr, long a, long b, long c, long d, long e, long f)
 {
     SYS_FAULT_CHECK(nr, a, b, c, d);
-    long ret;
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(ret)
-                     : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return ret;
+    return arch_syscall(nr, a, b, c, d, e, f);
 }
 
 /* Every call below passes through this one function. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/page.h"
+
 static const struct {
     const char *name;
     unsigned arguments;
@@ -144,7 +146,10 @@ struct arena *arenas_find(struct arenas_process *p, uint64_t address)
 
 /* An arena begins with its heap's header, at the front of 64 MB; main_arena lies in the library, or
  * stands at 0 until that is known. */
-static bool is_main(uint64_t address) { return !address || (address & ((64u << 20) - 1)) > 0x1000; }
+static bool is_main(uint64_t address)
+{
+    return !address || (address & ((64u << 20) - 1)) > ARCH_PAGE_BYTES;
+}
 
 struct arena *arenas_enter(struct arenas *a, struct arenas_process *p, uint64_t address)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/uprobe.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "probe/attach.h"
@@ -13,21 +14,7 @@
 enum { CALLS = 32, ROUNDS = 16 };
 
 /* One begins with push, the other with an instruction that is executed aside. */
-__asm__(".pushsection .text\n"
-        ".p2align 4\n"
-        ".globl cost_pushes\n.hidden cost_pushes\n.type cost_pushes, @function\n"
-        "cost_pushes:\n"
-        "    push %rbx\n"
-        "    pop %rbx\n"
-        "    ret\n"
-        ".size cost_pushes, . - cost_pushes\n"
-        ".p2align 4\n"
-        ".globl cost_moves\n.hidden cost_moves\n.type cost_moves, @function\n"
-        "cost_moves:\n"
-        "    mov %rdi, %rax\n"
-        "    ret\n"
-        ".size cost_moves, . - cost_moves\n"
-        ".popsection\n");
+ARCH_UPROBE_FUNCTIONS(cost_pushes, cost_moves);
 void cost_pushes(void *);
 void cost_moves(void *);
 

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "arch/system.h"
 #include "base/array.h"
 #include "base/proc.h"
 #include "symbol/functions.h"
@@ -197,12 +198,9 @@ int files_find_library(const struct files *f, const char *library, char *path, s
     for (size_t i = 0; i < f->count; i++)
         if (is_named(f->path[i], library))
             return found(f->path[i], path, room);
-    static const char *const directories[] = {"/lib/x86_64-linux-gnu",
-                                              "/usr/lib/x86_64-linux-gnu",
-                                              "/lib64",
-                                              "/usr/lib64",
-                                              "/usr/local/lib",
-                                              "/usr/lib"};
+    static const char *const directories[] = {
+        "/lib/" ARCH_MULTIARCH, "/usr/lib/" ARCH_MULTIARCH, "/lib64",
+        "/usr/lib64",           "/usr/local/lib",           "/usr/lib"};
     for (size_t i = 0; i < sizeof directories / sizeof *directories; i++) {
         char pattern[PATH_MAX];
         glob_t g;

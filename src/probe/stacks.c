@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "arch/page.h"
 #include "base/array.h"
 #include "base/proc.h"
 #include "symbol/functions.h"
@@ -266,7 +267,7 @@ int stacks_install(struct stacks *s, struct error *err)
 /* The pages of a mapping, up to 16 MB of it. */
 static void fill_pages(const struct stacks *s, uint32_t pid, const struct probe_place *place)
 {
-    enum { PAGE_SHIFT = 12, PAGES_AT_ONCE = 4096 };
+    enum { PAGE_SHIFT = ARCH_PAGE_SHIFT, PAGES_AT_ONCE = 4096 };
     int fd = map_fd(s, "pages");
     struct probe_page key = {.pid = pid, .page = place->start >> PAGE_SHIFT};
     for (int i = 0; i < PAGES_AT_ONCE && key.page << PAGE_SHIFT < place->end; i++, key.page++)
@@ -417,7 +418,7 @@ static size_t take_apart(const struct stacks *s, const struct probe_stack *stack
     if (n > PROBE_DEPTH_MAX)
         n = PROBE_DEPTH_MAX;
     for (size_t i = 0; i < n && i < max; i++) {
-        _Static_assert(PROBE_FILE_SHIFT >= 47, "a bare address would name a file");
+        _Static_assert(PROBE_FILE_SHIFT >= ARCH_ADDRESS_BITS, "a bare address would name a file");
         uint64_t frame = stack->frame[i], number = frame >> PROBE_FILE_SHIFT;
         if (number == 0 || number > s->files)
             frames[i] = (struct probe_frame){.address = frame};

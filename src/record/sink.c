@@ -1,15 +1,14 @@
 /* sink.c - see sink.h. The writes of mallow record, and the clock that stamps them. */
 #include "sink.h"
 
-#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
+#include "arch/clock.h"
 #include "base/clock.h"
 
 /* An iovec is for reading and writing; ours are only read from. */
@@ -133,8 +132,7 @@ void tlv_put_text(struct tlv *t, enum mlw_tlv tag, const char *text)
 
 enum mlw_clock_kind clock_choose(void)
 {
-    unsigned a, b, c, d;
-    if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || !(d & 1u << 8))
+    if (!arch_clock_is_invariant())
         return MLW_CLOCK_MONOTONIC_NS;
     /* The kernel marks a TSC unstable by leaving it for hpet or acpi_pm. */
     char name[64] = "";
@@ -159,7 +157,7 @@ uint64_t clock_realtime_ns(void)
 
 uint64_t clock_read(enum mlw_clock_kind kind)
 {
-    return kind == MLW_CLOCK_TSC ? __rdtsc() : clock_monotonic_ns();
+    return kind == MLW_CLOCK_TSC ? arch_clock() : clock_monotonic_ns();
 }
 
 struct mlw_clock_pair clock_pair(enum mlw_clock_kind kind)

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arch/clock.h"
+#include "arch/page.h"
 #include "replay/execute.h"
 #include "replay/pool.h"
 
@@ -31,7 +33,10 @@ void engine_die(const char *what)
     _exit(1);
 }
 
-static size_t whole_pages(size_t bytes) { return (bytes + 4095) & ~(size_t)4095; }
+static size_t whole_pages(size_t bytes)
+{
+    return (bytes + ARCH_PAGE_BYTES - 1) & ~(size_t)(ARCH_PAGE_BYTES - 1);
+}
 
 /* Memory of the kernel's, zeroed, its last `touched` bytes touched; counts as the engine's own. */
 static void *own_end(struct engine *e, size_t bytes, size_t touched, struct error *err)
@@ -50,7 +55,7 @@ static void *own_end(struct engine *e, size_t bytes, size_t touched, struct erro
     madvise(p, bytes, MADV_NOHUGEPAGE);
     if (from < to)
         madvise((void *)from, to - from, MADV_HUGEPAGE);
-    for (size_t i = bytes - touched; i < bytes; i += 4096)
+    for (size_t i = bytes - touched; i < bytes; i += ARCH_PAGE_BYTES)
         ((volatile uint8_t *)p)[i] = 0;
     e->own_bytes += touched;
     e->own_mapped_bytes += bytes;
@@ -106,7 +111,7 @@ int engine_init(struct engine *e, const struct workload *w, const struct stages 
     size_t tables = whole_pages(w->map_bytes) + (stages ? stages->map_bytes : 0);
     e->own_bytes += tables;
     e->own_mapped_bytes += tables;
-    for (size_t i = 0; i < w->map_bytes; i += 4096)
+    for (size_t i = 0; i < w->map_bytes; i += ARCH_PAGE_BYTES)
         (void)((volatile const uint8_t *)w->threads)[i];
     park_init(&e->park, e->seat_count);
     return 0;
@@ -198,7 +203,7 @@ static void wait_until(const struct engine *e, uint64_t recorded_ns)
         if (left <= 0)
             return;
         if (left < 60000) {
-            __builtin_ia32_pause();
+            arch_pause();
             continue;
         }
         do_chores(e);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "arch/clock.h"
 #include "replay/measure.h"
 #include "replay/park.h"
 #include "replay/stages.h"
@@ -145,11 +146,6 @@ void engine_sum(const struct engine *e, unsigned code, struct engine_times *into
 /* The cycles below which a share of the timed calls lie, from the buckets (upper bound). */
 uint64_t engine_percentile(const struct engine_times *t, double share);
 
-static inline uint64_t engine_clock(void)
-{
-    uint32_t lo, hi;
-    __asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi)::"memory");
-    return (uint64_t)hi << 32 | lo;
-}
+static inline uint64_t engine_clock(void) { return arch_clock_ordered(); }
 
 #endif

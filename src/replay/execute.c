@@ -7,6 +7,9 @@
 #include <sys/resource.h>
 #include <sys/rseq.h>
 
+#include "arch/clock.h"
+#include "arch/page.h"
+#include "arch/rseq.h"
 #include "replay/pool.h"
 
 #define POINTER_BITS 44
@@ -21,24 +24,10 @@
 #define POOLS  16u /* some blocks are not the allocator's */
 
 #define SAMPLE_EVERY 64u
-#define PAGE_BYTES   4096u
 
 /* Other allocators than glibc 2.36 may have them. */
 extern void free_sized(void *p, size_t size_bytes) __attribute__((weak));
 extern void free_aligned_sized(void *p, size_t alignment, size_t size_bytes) __attribute__((weak));
-
-static inline __attribute__((always_inline)) uint64_t clock_before(void)
-{
-    __asm__ volatile("lfence" ::: "memory");
-    return engine_clock();
-}
-
-static inline __attribute__((always_inline)) uint64_t clock_after(void)
-{
-    uint32_t lo, hi;
-    __asm__ volatile("rdtscp\n\tlfence" : "=a"(lo), "=d"(hi)::"rcx", "memory");
-    return (uint64_t)hi << 32 | lo;
-}
 
 uint64_t execute_overhead(void)
 {
@@ -46,7 +35,7 @@ uint64_t execute_overhead(void)
     for (unsigned i = 0; i < 16; i++) {
         least[i] = UINT64_MAX;
         for (unsigned k = 0; k < 2000; k++) {
-            uint64_t t = clock_before(), d = clock_after() - t;
+            uint64_t t = arch_clock_before(), d = arch_clock_after() - t;
             if (d < least[i])
                 least[i] = d;
         }
@@ -62,12 +51,7 @@ uint64_t execute_overhead(void)
  * gone after it, reveals a switch, for two stores and a load. A call during which the thread was
  * switched out against its will (not because it waited for something) says nothing about the
  * allocator and is left out of the times. */
-extern const char replay_never_begin[], replay_never_abort[];
-__asm__(".pushsection .text\n"
-        "replay_never_begin: ud2\n"
-        ".long 0x53053053\n" /* RSEQ_SIG must stand before an abort address */
-        "replay_never_abort: ud2\n"
-        ".popsection\n");
+ARCH_RSEQ_NEVER(replay_never_begin, replay_never_abort);
 
 static struct rseq_cs never __attribute__((aligned(32)));
 
@@ -76,7 +60,7 @@ void execute_begin(struct engine_seat *s)
     s->rseq_cs = NULL;
     if (__rseq_size) { /* glibc registered it */
         never.start_ip = (uint64_t)(uintptr_t)replay_never_begin;
-        never.post_commit_offset = 2;
+        never.post_commit_offset = ARCH_RSEQ_NEVER_BYTES;
         never.abort_ip = (uint64_t)(uintptr_t)replay_never_abort;
         void *at =
             (char *)__builtin_thread_pointer() + __rseq_offset + offsetof(struct rseq, rseq_cs);
@@ -236,7 +220,7 @@ static __attribute__((noinline)) void touch(const struct engine_seat *s, uint8_t
     }
     if (from < to)
         *(volatile uint8_t *)(p + from) = 1;
-    for (uint64_t at = (from | (PAGE_BYTES - 1)) + 1; at < to; at += PAGE_BYTES)
+    for (uint64_t at = (from | (ARCH_PAGE_BYTES - 1)) + 1; at < to; at += ARCH_PAGE_BYTES)
         *(volatile uint8_t *)(p + at) = 1;
 }
 
@@ -390,9 +374,9 @@ allocate(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned varian
         /* it was made */
     } else if (call && timed(s, mode)) {
         watch_switches(s);
-        uint64_t t = clock_before();
+        uint64_t t = arch_clock_before();
         block = call_allocate(code, alignment, size);
-        note(s, code, clock_after() - t, size);
+        note(s, code, arch_clock_after() - t, size);
     } else {
         block = call_allocate(code, alignment, size);
     }
@@ -459,9 +443,9 @@ static inline __attribute__((always_inline)) const uint8_t *release(struct engin
         /* it is a pool's again */
     } else if (call && timed(s, mode)) {
         watch_switches(s);
-        uint64_t t = clock_before();
+        uint64_t t = arch_clock_before();
         call_free(code, block, alignment, size);
-        note(s, code, clock_after() - t, 0);
+        note(s, code, arch_clock_after() - t, 0);
     } else {
         call_free(code, block, alignment, size);
     }
@@ -505,10 +489,10 @@ static __attribute__((noinline)) const uint8_t *reallocate(struct engine_seat *s
         bool watch = timed(s, mode);
         if (watch)
             watch_switches(s);
-        uint64_t t = watch ? clock_before() : 0;
+        uint64_t t = watch ? arch_clock_before() : 0;
         fresh = code == MLW_OP_REALLOC ? realloc(from, size) : reallocarray(from, 1, size);
         if (watch)
-            note(s, code, clock_after() - t, size);
+            note(s, code, arch_clock_after() - t, size);
     }
     s->times[code].count++;
     if (zero) {

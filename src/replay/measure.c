@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arch/page.h"
+#include "arch/syscall.h"
 #include "replay/allocator.h"
 
 #define LOOK_SHARE 100u /* looking into the allocator takes one part of this, at most */
@@ -45,8 +47,8 @@ static struct measure_point look(struct measure *m)
     const char *p = text;
     struct measure_point k = {.time_ns = measure_now_ns() - m->start_ns,
                               .free_bytes = MEASURE_UNKNOWN};
-    k.vmsize_bytes = decimal(&p) * 4096;
-    k.rss_bytes = decimal(&p) * 4096;
+    k.vmsize_bytes = decimal(&p) * ARCH_PAGE_BYTES;
+    k.rss_bytes = decimal(&p) * ARCH_PAGE_BYTES;
     int64_t ideal = m->ideal(m->ideal_arg);
     k.ideal_bytes = ideal > 0 ? (uint64_t)ideal : 0;
     if (k.rss_bytes > m->peak.rss_bytes)
@@ -89,13 +91,7 @@ static void keep(struct measure *m, struct measure_point k)
 
 static long raw(long number, long a, long b, long c, long d)
 {
-    long result;
-    register long r10 __asm__("r10") = d;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
-                     : "rcx", "r11", "memory");
-    return result;
+    return arch_syscall(number, a, b, c, d, 0, 0);
 }
 
 /* Whether it is still needed: the replay may have died before the signal was ordered. */

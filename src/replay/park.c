@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arch/clock.h"
+
 static struct park_place *place_of(struct park *park, uint64_t key)
 {
     return &park->places[(key * 0x9e3779b97f4a7c15u) >> 54];
@@ -27,7 +29,7 @@ bool park_wait(struct park *park, uint64_t key, bool (*ready)(void *arg), void *
     for (unsigned i = 0; i < park->spins; i++) {
         if (ready(arg))
             return false;
-        __builtin_ia32_pause();
+        arch_pause();
     }
     struct park_place *p = place_of(park, key);
     bool slept = false;

@@ -8,6 +8,8 @@
 
 #include <sys/mman.h>
 
+#include "arch/page.h"
+
 #define SLACK_SHARE 64u /* the peak may be passed by one part in this */
 
 struct rise { /* of a thread in the current stage */
@@ -97,7 +99,8 @@ int stages_plan(const struct workload *w, struct stages *stages, struct error *e
     int bad = workload_visit(w, visit, &p, err);
     munmap(p.rises, rises_bytes);
     stages->limit_bytes = p.peak_bytes + p.slack_bytes;
-    size_t used = (stages->count * sizeof *stages->cuts + 4095) & ~(size_t)4095;
+    size_t used = (stages->count * sizeof *stages->cuts + ARCH_PAGE_BYTES - 1) &
+                  ~(size_t)(ARCH_PAGE_BYTES - 1);
     if (used < stages->map_bytes)
         munmap((char *)stages->cuts + used, stages->map_bytes - used);
     stages->map_bytes = used;

@@ -1,6 +1,7 @@
 /* elfnames.c - see elfnames.h. */
 #include "symbol/elfnames.h"
 
+#include "arch/system.h"
 #include "base/array.h"
 
 #include <gelf.h>
@@ -129,7 +130,7 @@ static int collect_stubs(struct candidates *c, Dwfl_Module *module)
     Elf *elf = dwfl_module_getelf(module, &bias);
     size_t first = 0;
 
-    if (!elf || !gelf_getehdr(elf, &file) || file.e_machine != EM_X86_64)
+    if (!elf || !gelf_getehdr(elf, &file) || file.e_machine != ARCH_ELF_MACHINE)
         return 0;
     if (!section_by_name(elf, ".plt.sec", &plt)) {
         if (!section_by_name(elf, ".plt", &plt))

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/system.h"
 #include "base/array.h"
 #include "symbol/locate.h"
 
@@ -147,7 +148,7 @@ static Elf *open_elf(const char *path, int *fd, struct error *err)
     }
     GElf_Ehdr header;
     Elf *elf = elf_begin(*fd, ELF_C_READ_MMAP, NULL);
-    if (elf && gelf_getehdr(elf, &header) && header.e_machine == EM_X86_64)
+    if (elf && gelf_getehdr(elf, &header) && header.e_machine == ARCH_ELF_MACHINE)
         return elf;
     elf_end(elf);
     close(*fd);

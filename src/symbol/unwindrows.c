@@ -2,6 +2,7 @@
  * sorted; the rows of each from libdw. */
 #include "symbol/unwindrows.h"
 
+#include "arch/system.h"
 #include "base/array.h"
 
 #include <dwarf.h>
@@ -275,7 +276,7 @@ int unwind_rows_read(const char *path, struct unwind_row **rows, size_t *count, 
     GElf_Ehdr header;
     size_t programs = 0;
     r.elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-    if (!r.elf || !gelf_getehdr(r.elf, &header) || header.e_machine != EM_X86_64 ||
+    if (!r.elf || !gelf_getehdr(r.elf, &header) || header.e_machine != ARCH_ELF_MACHINE ||
         elf_getphdrnum(r.elf, &programs)) {
         elf_end(r.elf);
         close(fd);

@@ -1,11 +1,9 @@
 #include "clock.h"
-#include "raw/raw.h"
 
 #include <time.h>
 
-#if defined __x86_64__
-#include <x86intrin.h>
-#endif
+#include "arch/clock.h"
+#include "trace/raw/raw.h"
 
 static int by_value(const void *a, const void *b)
 {
@@ -33,12 +31,11 @@ static double rate(const struct mlw_clock_pair *p, size_t n)
 /* A pair read now, when the recording is of this boot of this machine. */
 static bool pair_now(const struct raw *r, struct mlw_clock_pair *p)
 {
-#if defined __x86_64__
     struct timespec mono, real;
     if (!r->start_realtime_ns || !r->pair_count)
         return false;
     clock_gettime(CLOCK_MONOTONIC, &mono);
-    p->clock = __rdtsc();
+    p->clock = arch_clock();
     clock_gettime(CLOCK_REALTIME, &real);
     p->monotonic_ns = (uint64_t)mono.tv_sec * 1000000000u + (uint64_t)mono.tv_nsec;
     int64_t boot = (int64_t)real.tv_sec - (int64_t)mono.tv_sec;
@@ -47,11 +44,6 @@ static bool pair_now(const struct raw *r, struct mlw_clock_pair *p)
     const struct mlw_clock_pair *last = &r->pairs[r->pair_count - 1];
     return boot - then <= 2 && then - boot <= 2 && p->clock > last->clock &&
            p->monotonic_ns > last->monotonic_ns;
-#else
-    (void)r;
-    (void)p;
-    return false;
-#endif
 }
 
 void timebase_of(const struct raw *r, struct timebase *t, bool *uncertain)

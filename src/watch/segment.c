@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LEAST_BYTES 4096u
+#include "arch/page.h"
+
+#define LEAST_BYTES ARCH_PAGE_BYTES
 #define CHUNK_BYTES 65536u
 
 /* What each table's entries take, and how many the library can make. */

@@ -11,9 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arch/page.h"
 #include "format/watch.h"
 
-#define PAGE     4096ul
+#define PAGE     ARCH_PAGE_BYTES
 #define CHUNK    65536ul
 #define MODULES  MLW_WATCH_MODULES_MAX
 #define SITES    2048u /* the first is of the stacks that find no room */
@@ -279,7 +280,7 @@ static uint32_t module_of(struct image *i, const struct written_frame *f, uint64
         return 0;
     begin(&m->version);
     m->state = MLW_WATCH_MODULE_MAPPED;
-    m->end = 1ull << 47; /* addresses are the file's own */
+    m->end = ARCH_ADDRESS_END; /* addresses are the file's own */
     m->since_ns = now;
     m->build_id_bytes = (uint32_t)id_bytes;
     if (id_bytes)

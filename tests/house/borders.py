@@ -7,31 +7,36 @@ import re
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import processor  # noqa: E402
+
 # Folder of src/ -> the folders of src/ whose headers it may include, besides its own.
 MAY_INCLUDE = {
     "format": set(),
-    "preload": {"format"},
+    "arch": set(),
+    "preload": {"format", "arch"},
     "base": set(),
     "trust": {"base"},
-    "trace": {"format", "trust", "base"},
-    "symbol": {"trust", "base"},
-    "inspect": {"base"},
-    "model": {"trace", "base"},
-    "analyse": {"model", "trace", "base"},
+    "trace": {"arch", "format", "trust", "base"},
+    "symbol": {"arch", "trust", "base"},
+    "inspect": {"arch", "base"},
+    "model": {"arch", "trace", "base"},
+    "analyse": {"arch", "model", "trace", "base"},
     "frames": {"analyse", "model", "trace", "symbol", "base"},
-    "bpf": set(),
-    "probe": {"bpf", "format", "symbol", "launch", "base"},
+    "bpf": {"arch"},
+    "probe": {"arch", "bpf", "format", "symbol", "launch", "base"},
     "report": {"frames", "analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "trust", "base"},
-    "heap": {"trust", "format", "trace", "symbol", "base"},
-    "inject": {"format", "symbol", "trust", "base"},
+    "heap": {"arch", "trust", "format", "trace", "symbol", "base"},
+    "inject": {"arch", "format", "symbol", "trust", "base"},
     "launch": {"base"},
-    "record": {"format", "trust", "base", "trace", "launch", "probe", "import"},
-    "import": {"format", "workload", "trace", "trust", "base"},
-    "export": {"frames", "watch", "analyse", "model", "trace", "symbol", "workload", "base"},
+    "record": {"arch", "format", "trust", "base", "trace", "launch", "probe", "import"},
+    "import": {"arch", "format", "workload", "trace", "trust", "base"},
+    "export": {"arch", "frames", "watch", "analyse", "model", "trace", "symbol", "workload", "base"},
     "fleet": {"push", "stats", "frames", "analyse", "model", "trace", "symbol", "trust", "base"},
-    "watch": {"format", "launch", "trace", "trust", "base"},
+    "watch": {"arch", "format", "launch", "trace", "trust", "base"},
     "workload": {"format", "base", "trace"},
-    "replay": {"format", "base", "workload"},
+    "replay": {"arch", "format", "base", "workload"},
     "stats": set(),
     "compare": {"base", "replay", "stats"},
     "tune": {"base", "compare", "replay", "stats"},
@@ -45,6 +50,8 @@ MAY_INCLUDE = {
 # The directories, in the order of the way of the data -> what each owns.
 OWNS = {
     "format": "rows, chunks, operations, shared memory: the bytes that libraries and tools agree on. Headers only, no libc",
+    "arch": "what only one processor understands, a directory for each: `page.h`, `clock.h`, `entry.h` and so on choose. "
+            "Headers only",
     "preload": "what runs inside other programs. `guest/`: what its libraries share: the allocator behind, exec, seccomp. "
                "`unwind/`: the stack. `record/`: the recorder and its buffers. `watch/`: sampling, guard pages. "
                "`arenas/`: the state of glibc's arenas. `attach/`: sampling in a process that runs already",
@@ -269,7 +276,7 @@ def main():
         sys.stdout.write(table())
         return 0
     root = sys.argv[1]
-    bad = check_includes(root) + check_table(root)
+    bad = check_includes(root) + check_table(root) + processor.check(root)
     if len(sys.argv) > 2:
         folder = os.path.join(sys.argv[2], "lib")
         bad += check_library(os.path.join(folder, "libmallow-record.so"))

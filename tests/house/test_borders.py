@@ -55,10 +55,10 @@ class Tree(unittest.TestCase):
         self.write("src/trace/column.h")
         self.write("src/cli/command.h")
         for path, text, word in [
-                ("src/preload/a.c", '#include "base/error.h"\n', "preload/ may include format"),
-                ("src/preload/b.c", '#include "../base/error.h"\n', "preload/ may include format"),
+                ("src/preload/a.c", '#include "base/error.h"\n', "preload/ may include arch, format"),
+                ("src/preload/b.c", '#include "../base/error.h"\n', "preload/ may include arch, format"),
                 ("src/base/a.c", '#include "cli/command.h"\n', "base/ may include nothing"),
-                ("src/symbol/a.c", '#include "trace/trace.h"\n', "symbol/ may include base, trust"),
+                ("src/symbol/a.c", '#include "trace/trace.h"\n', "symbol/ may include arch, base, trust"),
                 ("src/model/a.c", '#include "trace/column.h"\n', "may include trace/trace.h"),
                 ("src/format/a.h", "#include <stdio.h>\n", "format/ may use"),
                 ("src/model/b.c", "# include <elfutils/libdw.h>\n", "only inspect, symbol may know"),

@@ -18,7 +18,7 @@ print(len(text), len(json.loads(text)), decimal.Decimal(2).sqrt())
 
 def main():
     library, source = (os.path.abspath(p) for p in sys.argv[1:3])
-    include = os.path.dirname(os.path.dirname(source))
+    include = os.path.dirname(os.path.dirname(os.path.dirname(source)))  # src/
     programs = {
         "python3": ["/usr/bin/python3", "-c", PYTHON],
         "cc1": ["gcc", "-O2", "-D_GNU_SOURCE", "-I" + include, "-c", source, "-o", "/dev/null"],

@@ -18,9 +18,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "arch/page.h"
+#include "format/arenas.h"
 #include "preload/guest.h"
 #include "preload/sys.h"
-#include "format/arenas.h"
 
 #define HEAP_MASK (MLW_ARENAS_HEAP_BYTES - 1)
 #define MMAPPED   2u
@@ -51,8 +52,8 @@ static union {
         volatile uint32_t pid; /* 0: this process has not joined yet */
         volatile uint32_t waking;
     } is;
-    uint8_t page[4096];
-} wiped __attribute__((aligned(4096)));
+    uint8_t page[ARCH_PAGE_BYTES];
+} wiped __attribute__((aligned(ARCH_PAGE_BYTES)));
 
 static struct {
     struct mlw_arenas *shared;
@@ -164,7 +165,7 @@ static __attribute__((noinline)) void count_request(uint64_t size)
         return;
     }
     unsigned class = size ? 64u - (unsigned)__builtin_clzll(size) : 0;
-    unsigned row = (unsigned)(((uint64_t)&self >> 12) % MLW_ARENAS_ROWS);
+    unsigned row = (unsigned)(((uint64_t)&self >> ARCH_PAGE_SHIFT) % MLW_ARENAS_ROWS);
     bool above = chunk < size || chunk >= r->threshold;
     __atomic_fetch_add(&r->count[row][above][class], 1, __ATOMIC_RELAXED);
 }
@@ -208,7 +209,7 @@ static void find_main(uint64_t arena)
         at = word_at(at + guest.next_at);
         if (!at || at == arena)
             return;
-        if ((at & HEAP_MASK) > 4096) {
+        if ((at & HEAP_MASK) > ARCH_PAGE_BYTES) {
             guest.main_reported = true;
             report(MLW_ARENAS_MAIN, at, 0, 0);
         }
@@ -726,8 +727,8 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_getpid, {0}},
         {SYS_getppid, {0}},
         {SYS_gettid, {0}},
-        {SYS_madvise, {0, 4096, MADV_WIPEONFORK}},
-        {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_WIPEONFORK}},
+        {SYS_mmap, {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK}},
         {SYS_poll, {0}},
         {SYS_prctl, {PR_GET_TSC}},
@@ -735,7 +736,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_rt_sigprocmask, {SIG_BLOCK}},
         {SYS_rt_sigtimedwait, {0}},
         {SYS_sched_yield, {0}},
-        {SYS_write, {2, 0, 4096}},
+        {SYS_write, {2, 0, ARCH_PAGE_BYTES}},
     };
     *count = sizeof calls / sizeof *calls;
     return calls;

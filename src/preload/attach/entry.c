@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "arch/entry.h"
 #include "attach.h"
 
 _Static_assert(offsetof(struct watch_thread, left) == 0, "the assembly subtracts there");
@@ -25,51 +26,20 @@ AT(pvalloc, 72);
 AT(free_sized, 80);
 AT(free_aligned_sized, 88);
 
-#define ENTRY(name, work, slow, offset, sp_register, bp_register)                                  \
-    extern const char entry_##name[] HIDDEN;                                                       \
-    __asm__(".pushsection .text\n.hidden entry_" #name "\n.globl entry_" #name                     \
-            "\n.type entry_" #name ", @function\n.p2align 5\nentry_" #name                         \
-            ":\n.cfi_startproc\n" work "3:jmp *next+" offset "(%rip)\n"                            \
-            "1:mov %rsp, %" sp_register "\n"                                                       \
-            "  mov %rbp, %" bp_register "\n"                                                       \
-            "  jmp " slow "\n"                                                                     \
-            ".cfi_endproc\n.size entry_" #name ", .-entry_" #name "\n.popsection\n")
-
-/* Takes the register's value off; goes to 1 when that is more than there is. */
-#define SPEND(size_register)                                                                       \
-    "  mov watch_thread@gottpoff(%rip), %rax\n"                                                    \
-    "  sub %" size_register ", %fs:(%rax)\n"                                                       \
-    "  jb 1f\n"
-/* n * size in rax; what overflows goes on as it is, and fails. */
-#define SPEND_PRODUCT                                                                              \
-    "  mov %rdi, %rax\n"                                                                           \
-    "  mul %rsi\n"                                                                                 \
-    "  jo 3f\n"                                                                                    \
-    "  mov watch_thread@gottpoff(%rip), %rcx\n"                                                    \
-    "  sub %rax, %fs:(%rcx)\n"                                                                     \
-    "  jb 1f\n"
-/* Goes to 1 when the address in rdi may be a sampled block's. */
-#define HELD                                                                                       \
-    "  mov %rdi, %rax\n"                                                                           \
-    "  shr $4, %rax\n"                                                                             \
-    "  movzwl %ax, %eax\n"                                                                         \
-    "  lea held_filter(%rip), %r11\n"                                                              \
-    "  cmpb $0, (%r11,%rax)\n"                                                                     \
-    "  jne 1f\n"
-
-ENTRY(malloc, SPEND("rdi"), "watch_malloc", "0", "rsi", "rdx");
-ENTRY(calloc, SPEND_PRODUCT, "watch_calloc", "8", "rdx", "rcx");
-ENTRY(realloc, HELD SPEND("rsi"), "watch_realloc", "16", "rdx", "rcx");
-ENTRY(free, HELD, "watch_free", "32", "rsi", "rdx");
-ENTRY(posix_memalign, SPEND("rdx"), "watch_posix_memalign", "40", "rcx", "r8");
-ENTRY(aligned_alloc, SPEND("rsi"), "watch_aligned_alloc", "48", "rdx", "rcx");
-ENTRY(memalign, SPEND("rsi"), "watch_memalign", "56", "rdx", "rcx");
-ENTRY(valloc, SPEND("rdi"), "watch_valloc", "64", "rsi", "rdx");
-ENTRY(pvalloc, SPEND("rdi"), "watch_pvalloc", "72", "rsi", "rdx");
-ENTRY(free_sized, HELD, "watch_free_sized", "80", "rdx", "rcx");
-ENTRY(free_aligned_sized, HELD, "watch_free_aligned_sized", "88", "rcx", "r8");
+ARCH_ENTRY_BOUND(malloc, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_1), "watch_malloc", "0", 1);
+ARCH_ENTRY_BOUND(calloc, ARCH_SPEND_PRODUCT_AHEAD, "watch_calloc", "8", 2);
+ARCH_ENTRY_BOUND(realloc, ARCH_HELD ARCH_SPEND_AHEAD(ARCH_ARGUMENT_2), "watch_realloc", "16", 2);
+ARCH_ENTRY_BOUND(free, ARCH_HELD, "watch_free", "32", 1);
+ARCH_ENTRY_BOUND(posix_memalign, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_3), "watch_posix_memalign", "40",
+                 3);
+ARCH_ENTRY_BOUND(aligned_alloc, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_2), "watch_aligned_alloc", "48", 2);
+ARCH_ENTRY_BOUND(memalign, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_2), "watch_memalign", "56", 2);
+ARCH_ENTRY_BOUND(valloc, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_1), "watch_valloc", "64", 1);
+ARCH_ENTRY_BOUND(pvalloc, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_1), "watch_pvalloc", "72", 1);
+ARCH_ENTRY_BOUND(free_sized, ARCH_HELD, "watch_free_sized", "80", 2);
+ARCH_ENTRY_BOUND(free_aligned_sized, ARCH_HELD, "watch_free_aligned_sized", "88", 3);
 /* Always in C. */
-ENTRY(reallocarray, "  jmp 1f\n", "watch_reallocarray", "24", "rcx", "r8");
+ARCH_ENTRY_BOUND(reallocarray, ARCH_ALWAYS, "watch_reallocarray", "24", 3);
 
 int dlclose(void *handle);
 long syscall(long number, ...);

@@ -14,7 +14,7 @@
 
 #define MEMORY (4ul << 20)
 
-struct watch_wiped watch_wiped __attribute__((aligned(4096))) HIDDEN;
+struct watch_wiped watch_wiped __attribute__((aligned(PAGE))) HIDDEN;
 struct block_range block_range; /* none: blocks stay in the allocator */
 
 static struct {

@@ -3,10 +3,10 @@
  * clock_gettime is answered by the vdso, but where the machine's clock is none that it can read,
  * by the kernel. Behind the closed door the time is therefore that of before, and what the time
  * stamp counter says has passed since; without that counter, each reading is one tick more. */
-#include <cpuid.h>
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "arch/clock.h"
 #include "preload/guest.h"
 #include "preload/sys.h"
 
@@ -31,16 +31,15 @@ uint64_t guest_clock(void)
         return ask();
     if (clock_.kind == 2)
         return __atomic_add_fetch(&clock_.frozen, 1, __ATOMIC_RELAXED);
-    uint64_t passed = __builtin_ia32_rdtsc() - clock_.then_ticks;
+    uint64_t passed = arch_clock() - clock_.then_ticks;
     return clock_.then_ns + (uint64_t)((u128)passed * (clock_.then_ns - clock_.began_ns) /
                                        (clock_.then_ticks - clock_.began_ticks));
 }
 
 static bool counter_is_sound(void)
 {
-    unsigned a, b, c, d;
     int mode = 0;
-    if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || !(d & 1u << 8))
+    if (!arch_clock_is_invariant())
         return false;
     return !sys_prctl(PR_GET_TSC, (unsigned long)&mode, 0, 0, 0) && mode == PR_TSC_ENABLE;
 }
@@ -49,7 +48,7 @@ void guest_clock_begin(void)
 {
     if (!counter_is_sound())
         return;
-    clock_.began_ticks = __builtin_ia32_rdtsc();
+    clock_.began_ticks = arch_clock();
     clock_.began_ns = ask();
 }
 
@@ -57,7 +56,7 @@ void guest_clock_confine(void)
 {
     if (clock_.kind)
         return;
-    clock_.then_ticks = __builtin_ia32_rdtsc();
+    clock_.then_ticks = arch_clock();
     clock_.then_ns = clock_.frozen = ask();
     bool known = clock_.began_ns && clock_.then_ns > clock_.began_ns &&
                  clock_.then_ticks > clock_.began_ticks;

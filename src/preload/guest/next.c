@@ -7,6 +7,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "arch/page.h"
 #include "preload/guest.h"
 #include "preload/sys.h"
 
@@ -20,7 +21,7 @@ static void *boot_take(size_t align, size_t size)
 {
     if (align < 16)
         align = 16;
-    if (size > BOOT_BYTES || align > 4096)
+    if (size > BOOT_BYTES || align > ARCH_PAGE_BYTES)
         return 0;
     uint32_t need = (uint32_t)(size + 16 + align) & ~15u;
     uint32_t at = __atomic_fetch_add(&boot_used, need, __ATOMIC_RELAXED);
@@ -69,7 +70,7 @@ static int boot_posix_memalign(void **to, size_t align, size_t size)
     return 0;
 }
 
-static void *boot_valloc(size_t size) { return boot_take(4096, size); }
+static void *boot_valloc(size_t size) { return boot_take(ARCH_PAGE_BYTES, size); }
 static void boot_free_sized(void *p, size_t size) { (void)p, (void)size; }
 static void boot_free_aligned(void *p, size_t a, size_t s) { (void)p, (void)a, (void)s; }
 static size_t boot_usable(void *p) { return p ? ((size_t *)p)[-1] : 0; }
@@ -215,8 +216,12 @@ static void *missing_aligned(size_t align, size_t size)
     return real.posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? 0 : p;
 }
 
-static void *missing_valloc(size_t size) { return missing_aligned(4096, size); }
-static void *missing_pvalloc(size_t size) { return missing_aligned(4096, (size + 4095) & ~4095ul); }
+static void *missing_valloc(size_t size) { return missing_aligned(ARCH_PAGE_BYTES, size); }
+static void *missing_pvalloc(size_t size)
+{
+    return missing_aligned(ARCH_PAGE_BYTES,
+                           (size + (ARCH_PAGE_BYTES - 1)) & ~(ARCH_PAGE_BYTES - 1));
+}
 
 /* libmallow-attach.so has its own: RTLD_NEXT would find what it has redirected. */
 __attribute__((weak)) void *next_symbol(const char *name) { return dlsym(RTLD_NEXT, name); }

@@ -10,10 +10,11 @@
 #include <link.h>
 #include <string.h>
 
+#include "arch/page.h"
 #include "preload/guest.h"
 #include "preload/sys.h"
 
-#define PAGE 4096ul
+#define PAGE ARCH_PAGE_BYTES
 
 struct work {
     const struct redirection *list;

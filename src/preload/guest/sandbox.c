@@ -110,7 +110,7 @@ static int64_t verdict(const struct sock_filter *f, size_t n, const struct secco
 
 bool sandbox_harmless(const struct sock_fprog *program, int number, const uint64_t argument[4])
 {
-    struct seccomp_data data = {.nr = number, .arch = AUDIT_ARCH_X86_64};
+    struct seccomp_data data = {.nr = number, .arch = ARCH_AUDIT};
     if (!program)
         return false;
     memcpy(data.args, argument, 4 * sizeof *argument);

@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <sys/prctl.h>
 
+#include "arch/page.h"
 #include "recorder.h"
 
 const struct guest_call *guest_calls(unsigned *count)
@@ -25,16 +26,17 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_getpid, {0}},
         {SYS_getppid, {0}},
         {SYS_gettid, {0}},
-        {SYS_madvise, {0, 4096, MADV_WIPEONFORK}},
-        {SYS_madvise, {0, 4096, MADV_DONTNEED}},
-        {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED}},
-        {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_WIPEONFORK}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_DONTNEED}},
+        {SYS_mmap, {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED}},
         {SYS_mmap,
-         {0, 4096, PROT_READ | PROT_WRITE,
+         {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE}},
+        {SYS_mmap,
+         {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE,
           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED}},
-        {SYS_mprotect, {0, 4096, PROT_READ}},
-        {SYS_mprotect, {0, 4096, PROT_READ | PROT_WRITE}},
-        {SYS_munmap, {0, 4096}},
+        {SYS_mprotect, {0, ARCH_PAGE_BYTES, PROT_READ}},
+        {SYS_mprotect, {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE}},
+        {SYS_munmap, {0, ARCH_PAGE_BYTES}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, OWN_OUTPUT_FLAGS}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, OWN_OUTPUT_FLAGS | O_CREAT | O_EXCL}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, OWN_MEMORY_FLAGS}},
@@ -58,7 +60,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_tgkill, {1, 1, 0}},
         {SYS_uname, {0}},
         {SYS_unlinkat, {(uint64_t)AT_FDCWD}},
-        {SYS_write, {2, 0, 4096}},
+        {SYS_write, {2, 0, ARCH_PAGE_BYTES}},
         {SYS_writev, {900, 0, 2}},
     };
     *count = sizeof calls / sizeof *calls;
@@ -68,7 +70,7 @@ const struct guest_call *guest_calls(unsigned *count)
 /* Whether a buffer may be written out from now on. */
 static bool may_write(const struct sock_fprog *program)
 {
-    const uint64_t write[4] = {(uint64_t)recorder.output.fd, 0, 4096},
+    const uint64_t write[4] = {(uint64_t)recorder.output.fd, 0, ARCH_PAGE_BYTES},
                    fstat[4] = {(uint64_t)recorder.output.fd};
     uint64_t limit[2];
     return sandbox_harmless(program, SYS_write, write) &&

@@ -4,12 +4,13 @@
  * record`, or makes its own in /dev/shm when it was preloaded by hand, and says in a PROCESS chunk
  * who it is. The child of a fork finds the wiped page empty and joins as a new image that inherits
  * from the old one. */
-#include <cpuid.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/utsname.h>
 
+#include "arch/clock.h"
+#include "arch/page.h"
 #include "recorder.h"
 
 struct recorder recorder = {.output = {-1, 0, 0}, .memory = {-1, 0, 0}, .terminal = {-1, 0, 0}};
@@ -77,9 +78,8 @@ void unwind_host_unmap(void *p, size_t bytes)
 
 static bool tsc_is_sound(void)
 {
-    unsigned a, b, c, d;
     int mode = 0;
-    if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || !(d & 1u << 8))
+    if (!arch_clock_is_invariant())
         return false;
     return !sys_prctl(PR_GET_TSC, (unsigned long)&mode, 0, 0, 0) ? mode == PR_TSC_ENABLE : true;
 }
@@ -157,7 +157,7 @@ static void describe(bool with_environment)
     if (n > 0)
         tlv(&t, MLW_TLV_EXE, exe, (size_t)n);
     tlv(&t, MLW_TLV_ALLOCATOR, next_facts.name, strlen(next_facts.name));
-    uint32_t page = 4096; /* x86-64 */
+    uint32_t page = ARCH_PAGE_BYTES;
     tlv(&t, MLW_TLV_PAGE_BYTES, &page, 4);
     if (with_environment)
         tlv_file(&t, MLW_TLV_ENVIRONMENT, "/proc/self/environ");
@@ -317,7 +317,7 @@ static struct mlw_session *map_session(void)
     struct stat st;
     if (sys_fstat(fd, &st) || st.st_size < (off_t)mlw_window_offset(1))
         return 0;
-    long p = sys_mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    long p = sys_mmap(0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (sys_is_error(p))
         return 0;
     struct mlw_session *s = (struct mlw_session *)p;
@@ -325,7 +325,7 @@ static struct mlw_session *map_session(void)
         recorder.window_room = room_for_windows(st.st_size);
         return s;
     }
-    sys_munmap(s, 4096);
+    sys_munmap(s, ARCH_PAGE_BYTES);
     return 0;
 }
 
@@ -365,7 +365,8 @@ static struct mlw_session *make_session(void)
         sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
         return 0;
     }
-    long p = sys_mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, recorder.memory.fd, 0);
+    long p =
+        sys_mmap(0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, recorder.memory.fd, 0);
     if (sys_is_error(p)) {
         sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
         return 0;
@@ -441,16 +442,17 @@ static struct mlw_process *claim_entry(struct mlw_session *s, int fd)
         return 0;
     for (uint32_t i = 0; i < 1024; i++) {
         uint64_t offset = mlw_process_offset((ticket + i) % MLW_PROCESSES);
-        long p =
-            sys_mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(offset & ~4095ul));
+        long p = sys_mmap(0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                          (off_t)(offset & ~(ARCH_PAGE_BYTES - 1)));
         if (sys_is_error(p))
             return 0;
-        struct mlw_process *me = (struct mlw_process *)((uint8_t *)p + (offset & 4095));
+        struct mlw_process *me =
+            (struct mlw_process *)((uint8_t *)p + (offset & (ARCH_PAGE_BYTES - 1)));
         uint32_t none = MLW_PROC_FREE;
         if (__atomic_compare_exchange_n(&me->state, &none, MLW_PROC_STARTING, false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             return me;
-        sys_munmap((void *)p, 4096);
+        sys_munmap((void *)p, ARCH_PAGE_BYTES);
     }
     return 0;
 }
@@ -467,7 +469,7 @@ static bool claim(void)
     void *w = process_map_window(window);
     if (!w) {
         __atomic_store_n(&me->state, MLW_PROC_FREE, __ATOMIC_RELEASE);
-        sys_munmap((void *)((uint64_t)me & ~4095ul), 4096);
+        sys_munmap((void *)((uint64_t)me & ~(ARCH_PAGE_BYTES - 1)), ARCH_PAGE_BYTES);
         return false;
     }
     uint64_t private_bytes = recorder.process ? recorder.process->private_bytes : 0;
@@ -537,7 +539,7 @@ static void join_first(void)
     }
     /* A page that fork empties shows a child that it is one; without it we must not record at
      * all. */
-    if (sys_madvise(&wiped, 4096, MADV_WIPEONFORK)) {
+    if (sys_madvise(&wiped, ARCH_PAGE_BYTES, MADV_WIPEONFORK)) {
         stay_off("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): nothing is recorded\n");
         return;
     }
@@ -618,7 +620,7 @@ static void join_after_fork(void)
             __atomic_fetch_add(&recorder.session->unrecorded, 1, __ATOMIC_RELAXED);
         return;
     }
-    sys_munmap((void *)((uint64_t)old & ~4095ul), 4096);
+    sys_munmap((void *)((uint64_t)old & ~(ARCH_PAGE_BYTES - 1)), ARCH_PAGE_BYTES);
     recorder.process->control = control & ~(uint32_t)MLW_CTL_RESET;
     if (!say_who(start)) {
         stay_unknown();

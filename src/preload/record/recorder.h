@@ -26,6 +26,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "arch/clock.h"
 #include "format/row.h"
 #include "format/session.h"
 #include "preload/guest.h"
@@ -234,7 +235,7 @@ HIDDEN void clock_freeze(bool this_thread_only);
 MLW_INLINE uint64_t clock_now(uint32_t kind)
 {
     if (likely(kind == MLW_CLOCK_TSC))
-        return __builtin_ia32_rdtsc();
+        return arch_clock();
     if (kind == CLOCK_FROZEN)
         return __atomic_add_fetch(&recorder.frozen_clock, 1, __ATOMIC_RELAXED);
     return clock_monotonic_ns();

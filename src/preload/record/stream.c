@@ -10,6 +10,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "arch/page.h"
+#include "arch/registers.h"
 #include "recorder.h"
 
 TLS struct thread *thread_self;
@@ -103,13 +105,6 @@ static struct mlw_chunk *slot_take(void)
     return 0;
 }
 
-static uint64_t thread_pointer(void)
-{
-    uint64_t fs;
-    __asm__("mov %%fs:0, %0" : "=r"(fs));
-    return fs;
-}
-
 /* The head of the next chunk of t, in its buffer. */
 static void chunk_begin(struct thread *t, uint32_t sequence, uint64_t first_call)
 {
@@ -134,7 +129,7 @@ static void chunk_begin(struct thread *t, uint32_t sequence, uint64_t first_call
     c->base_address = t->row.address;
     c->pair_clock = 0;
     c->pair_monotonic_ns = 0;
-    c->thread_pointer = thread_pointer();
+    c->thread_pointer = arch_thread_pointer();
     t->position = (uint8_t *)c + sizeof *c;
     t->limit = (uint8_t *)c + MLW_SLOT_BYTES - MLW_ROW_MAX;
     if (recorder.ending)
@@ -261,7 +256,7 @@ static void drop_calls(struct thread *t, int error)
     barrier();
     t->position = to;
     c->payload_bytes = (uint32_t)(to - payload);
-    if (t->position >= t->limit - 4096 && !recorder.ending) {
+    if (t->position >= t->limit - ARCH_PAGE_BYTES && !recorder.ending) {
         chunk_begin(t, c->sequence, c->first_call);
         __atomic_store_n(&recorder.process->control, MLW_CTL_DEAD, __ATOMIC_RELEASE);
     }
@@ -514,7 +509,7 @@ static struct thread *thread_new(uint32_t tid)
 static struct thread *thread_acquire(uint32_t lane, uint32_t number)
 {
     uint32_t tid = thread_self  ? thread_self->tid
-                   : sys_closed ? (uint32_t)(thread_pointer() >> 12) | 1u << 31
+                   : sys_closed ? (uint32_t)(arch_thread_pointer() >> ARCH_PAGE_SHIFT) | 1u << 31
                                 : (uint32_t)sys_gettid();
     struct thread *t = 0;
     if (!lane) {

@@ -6,9 +6,8 @@
  * rules that it makes need no others. Refuses: frames whose CFA is in another register. The bytes
  * are the host's own memory: nothing is read outside the given bounds, every loop consumes input,
  * and garbage gives UW_CFA_NONE. Pure: no state, any thread, any signal. */
+#include "arch/registers.h"
 #include "unwind_impl.h"
-
-enum { REG_RBP = 6, REG_RSP = 7, REG_RA = 16 };
 
 enum {
     PE_ABSPTR = 0,
@@ -186,9 +185,9 @@ static bool evaluate(const uint8_t *p, const uint8_t *end, uint64_t pc, struct v
         } else if (op >= 0x70 && op <= 0x8f) { /* breg0.. */
             v.n = get_sleb(&in);
             switch (op - 0x70) {
-            case REG_RSP: v.term = T_RSP; break;
-            case REG_RBP: v.term = T_RBP; break;
-            case REG_RA: v.n = (int64_t)((uint64_t)v.n + pc); break;
+            case ARCH_DWARF_SP: v.term = T_RSP; break;
+            case ARCH_DWARF_FP: v.term = T_RBP; break;
+            case ARCH_DWARF_RA: v.n = (int64_t)((uint64_t)v.n + pc); break;
             default: return false;
             }
         } else {
@@ -271,7 +270,7 @@ struct cie {
 
 static struct place *place_of(struct row *row, uint64_t reg)
 {
-    return reg == REG_RBP ? &row->rbp : reg == REG_RA ? &row->ra : 0;
+    return reg == ARCH_DWARF_FP ? &row->rbp : reg == ARCH_DWARF_RA ? &row->ra : 0;
 }
 
 static void set_place(struct row *row, uint64_t reg, enum how how, int64_t offset)
@@ -347,7 +346,7 @@ static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uin
         restore:
             place = place_of(row, reg);
             if (place)
-                *place = reg == REG_RBP ? initial->rbp : initial->ra;
+                *place = reg == ARCH_DWARF_FP ? initial->rbp : initial->ra;
             break;
         case 0x07: set_place(row, get_uleb(&in), H_UNDEFINED, 0); break;
         case 0x08: set_place(row, get_uleb(&in), H_SAME, 0); break;
@@ -455,7 +454,7 @@ static bool open_cie(const struct uw_cfi *cfi, const uint8_t *p, struct cie *cie
     cie->code_align = get_uleb(&in);
     cie->data_align = get_sleb(&in);
     uint64_t ra = version == 1 ? get_u8(&in) : get_uleb(&in);
-    if (ra != REG_RA)
+    if (ra != ARCH_DWARF_RA)
         return false;
     if (*aug == 'z') {
         cie->augmented = true;
@@ -586,9 +585,9 @@ static uw_rule pack(const struct row *row, uint64_t address, bool signal_frame)
         default: return UW_CFA_NONE;
         }
         k = v.n;
-    } else if (row->cfa_register == REG_RSP) {
+    } else if (row->cfa_register == ARCH_DWARF_SP) {
         cfa = UW_CFA_RSP;
-    } else if (row->cfa_register == REG_RBP) {
+    } else if (row->cfa_register == ARCH_DWARF_FP) {
         cfa = UW_CFA_RBP;
     } else {
         return UW_CFA_NONE;

@@ -11,13 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/page.h"
 #include "format/row.h"
 #include "unwind.h"
 
-#define UW_PAGE 4096ul
-#define UW_ADDRESS_END                                                                             \
-    (1ul << 47) /* user addresses lie below (4-level paging, and by default 5)                     \
-                 */
 #define UW_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UW_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define UW_INLINE      static inline __attribute__((always_inline, unused))

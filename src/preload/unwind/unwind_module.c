@@ -84,9 +84,10 @@ static const Elf64_Phdr *headers(const struct object *o, unsigned *n)
         return modules.program;
     }
     const Elf64_Ehdr *e = (const Elf64_Ehdr *)o->start;
-    if (o->end - o->start < UW_PAGE || __builtin_memcmp(e->e_ident, ELFMAG, SELFMAG) != 0 ||
+    if (o->end - o->start < ARCH_PAGE_BYTES || __builtin_memcmp(e->e_ident, ELFMAG, SELFMAG) != 0 ||
         e->e_ident[EI_CLASS] != ELFCLASS64 || e->e_phentsize != sizeof(Elf64_Phdr) ||
-        e->e_phoff > UW_PAGE || e->e_phnum > (UW_PAGE - e->e_phoff) / sizeof(Elf64_Phdr))
+        e->e_phoff > ARCH_PAGE_BYTES ||
+        e->e_phnum > (ARCH_PAGE_BYTES - e->e_phoff) / sizeof(Elf64_Phdr))
         return 0;
     *n = e->e_phnum;
     return (const Elf64_Phdr *)(o->start + e->e_phoff);
@@ -133,7 +134,7 @@ static void find_build_id(const struct object *o, const Elf64_Phdr *ph, unsigned
                 __builtin_memcmp((const void *)(p + sizeof note), "GNU", 4) == 0 &&
                 note.n_descsz <= BUILD_ID_MAX) {
                 m->build_id_bytes = (uint8_t)note.n_descsz;
-                if (desc >= o->start && desc + note.n_descsz <= o->start + UW_PAGE)
+                if (desc >= o->start && desc + note.n_descsz <= o->start + ARCH_PAGE_BYTES)
                     m->build_id_at = (const uint8_t *)desc;
                 __builtin_memcpy(m->build_id, (const void *)desc, note.n_descsz);
                 return;
@@ -378,7 +379,7 @@ static int enter_from_headers(struct dl_phdr_info *info, size_t size, void *data
         const Elf64_Phdr *ph = &info->dlpi_phdr[i];
         uint64_t lo = info->dlpi_addr + ph->p_vaddr, hi = lo + ph->p_memsz;
         if (ph->p_type == PT_LOAD) {
-            o.start = lo < o.start ? lo & ~(UW_PAGE - 1) : o.start;
+            o.start = lo < o.start ? lo & ~(ARCH_PAGE_BYTES - 1) : o.start;
             o.end = hi > o.end ? hi : o.end;
         } else if (ph->p_type == PT_GNU_EH_FRAME) {
             o.hdr = (const uint8_t *)lo;

@@ -12,9 +12,9 @@
 #include "preload/sys.h"
 #include "unwind_impl.h"
 
-#define BATCH          32u            /* pages asked for at once */
-#define OWN_GAP        (64ul << 20)   /* a larger jump away from the known stack is another stack */
-#define FOREIGN_WINDOW (64 * UW_PAGE) /* asked for at once on another stack */
+#define BATCH          32u          /* pages asked for at once */
+#define OWN_GAP        (64ul << 20) /* a larger jump away from the known stack is another stack */
+#define FOREIGN_WINDOW (64 * ARCH_PAGE_BYTES) /* asked for at once on another stack */
 
 static struct {
     uint64_t stack_end;
@@ -44,12 +44,12 @@ static uint64_t readable(uint64_t page, uint64_t n)
         uint8_t bytes[BATCH];
         unsigned m = n - done < BATCH ? (unsigned)(n - done) : BATCH;
         for (unsigned i = 0; i < m; i++)
-            from[i] = (struct iovec){(void *)(page + (done + i) * UW_PAGE), 1};
+            from[i] = (struct iovec){(void *)(page + (done + i) * ARCH_PAGE_BYTES), 1};
         to = (struct iovec){bytes, m};
         long got = sys_process_vm_readv(self, &to, 1, from, m);
         if (got == -EPERM || got == -ENOSYS || got == -EACCES || got == -ENOMEM) {
             for (got = 0; got < (long)m; got++)
-                if (!copies_set(page + (done + (uint64_t)got) * UW_PAGE))
+                if (!copies_set(page + (done + (uint64_t)got) * ARCH_PAGE_BYTES))
                     break;
         }
         if (got < 0)
@@ -65,12 +65,13 @@ bool uw_region_copy(uint64_t address, void *to, size_t bytes)
 {
     int self = (int)sys_gettid();
     struct iovec local = {to, bytes}, from = {(void *)address, bytes};
-    if (self < 0 || address >= UW_ADDRESS_END - bytes)
+    if (self < 0 || address >= ARCH_ADDRESS_END - bytes)
         return false;
     long got = sys_process_vm_readv(self, &local, 1, &from, 1);
     if (got == -EPERM || got == -ENOSYS || got == -EACCES) {
-        uint64_t page = address & ~(UW_PAGE - 1), last = (address + bytes - 1) & ~(UW_PAGE - 1);
-        uint64_t pages = (last - page) / UW_PAGE + 1;
+        uint64_t page = address & ~(ARCH_PAGE_BYTES - 1),
+                 last = (address + bytes - 1) & ~(ARCH_PAGE_BYTES - 1);
+        uint64_t pages = (last - page) / ARCH_PAGE_BYTES + 1;
         if (readable(page, pages) != pages)
             return false;
         __builtin_memcpy(to, (const void *)address, bytes);
@@ -83,7 +84,7 @@ bool uw_region_own(struct uw_region *own, uint64_t address)
 {
     if (UW_LIKELY(address - own->lo < own->hi - own->lo))
         return true;
-    uint64_t page = address & ~(UW_PAGE - 1), end = own->lo;
+    uint64_t page = address & ~(ARCH_PAGE_BYTES - 1), end = own->lo;
     if (own->hi == own->lo) { /* nothing known: the nearest end above is ours, if we get there */
         uint64_t thread = (uint64_t)__builtin_thread_pointer();
         end = region.stack_end > address ? region.stack_end : 0;
@@ -92,10 +93,10 @@ bool uw_region_own(struct uw_region *own, uint64_t address)
     }
     if (address >= end || end - page > OWN_GAP)
         return false;
-    uint64_t pages = ((end + UW_PAGE - 1) & ~(UW_PAGE - 1)) - page;
-    pages /= UW_PAGE;
+    uint64_t pages = ((end + ARCH_PAGE_BYTES - 1) & ~(ARCH_PAGE_BYTES - 1)) - page;
+    pages /= ARCH_PAGE_BYTES;
     if (own->hi != own->lo)
-        pages = (end - page) / UW_PAGE; /* lo is a page's start */
+        pages = (end - page) / ARCH_PAGE_BYTES; /* lo is a page's start */
     if (readable(page, pages) != pages)
         return false;
     if (own->hi == own->lo)
@@ -119,11 +120,11 @@ void uw_region_remember(uint64_t lo, uint64_t hi)
 
 bool uw_region_foreign(struct uw_region *r, uint64_t address)
 {
-    uint64_t page = address & ~(UW_PAGE - 1), end = page + FOREIGN_WINDOW;
-    if (address >= UW_ADDRESS_END)
+    uint64_t page = address & ~(ARCH_PAGE_BYTES - 1), end = page + FOREIGN_WINDOW;
+    if (address >= ARCH_ADDRESS_END)
         return false;
     r->lo = page;
-    r->hi = page + readable(page, (end - page) / UW_PAGE) * UW_PAGE;
+    r->hi = page + readable(page, (end - page) / ARCH_PAGE_BYTES) * ARCH_PAGE_BYTES;
     if (r->hi == r->lo)
         return false;
     uw_region_remember(r->lo, r->hi);
@@ -132,13 +133,13 @@ bool uw_region_foreign(struct uw_region *r, uint64_t address)
 
 bool uw_region_extend(struct uw_region *r, uint64_t address)
 {
-    if (address < r->lo || address >= UW_ADDRESS_END || address - r->lo > OWN_GAP)
+    if (address < r->lo || address >= ARCH_ADDRESS_END || address - r->lo > OWN_GAP)
         return false;
-    uint64_t want = ((address + 8 + UW_PAGE - 1) & ~(UW_PAGE - 1));
-    if (r->hi & (UW_PAGE - 1))
+    uint64_t want = ((address + 8 + ARCH_PAGE_BYTES - 1) & ~(ARCH_PAGE_BYTES - 1));
+    if (r->hi & (ARCH_PAGE_BYTES - 1))
         return false; /* the end of an own stack */
     if (want > r->hi)
-        r->hi += readable(r->hi, (want - r->hi) / UW_PAGE) * UW_PAGE;
+        r->hi += readable(r->hi, (want - r->hi) / ARCH_PAGE_BYTES) * ARCH_PAGE_BYTES;
     uw_region_remember(r->lo, r->hi);
     return address + 8 <= r->hi;
 }

@@ -8,8 +8,8 @@
  *     until it meets a frame whose outer words still hold.
  * rbp is data in most frames: it is compared only where an older frame's rule needs it. Threads: a
  * state belongs to one thread and is not re-entered. */
-#include <emmintrin.h>
-
+#include "arch/code.h"
+#include "arch/compare.h"
 #include "unwind_impl.h"
 
 #define SETS_BITS 7u
@@ -33,7 +33,7 @@
 
 #define PC_EXACT (1ul << 62)
 #define PC_FP    (1ul << 61)
-#define PC_BITS  (UW_ADDRESS_END - 1)
+#define PC_BITS  (ARCH_ADDRESS_END - 1)
 
 /* One word that a walk read. */
 struct word {
@@ -205,16 +205,6 @@ static void whole_insert(struct unwind_thread *t, uint64_t pc, uint64_t sp, uint
     t->ring_head += (bytes + 15) & ~15u;
 }
 
-UW_INLINE __m128i pair_at(uint64_t sp, uint64_t first, uint64_t second)
-{
-    __m128d low = _mm_load_sd((const double *)(sp + first * 8));
-    return _mm_castpd_si128(_mm_loadh_pd(low, (const double *)(sp + second * 8)));
-}
-UW_INLINE __m128i pair_of(const struct block *b, unsigned i)
-{
-    return _mm_load_si128((const __m128i *)(b->value + i));
-}
-
 /* Whether the stack at sp is the one of entry e. All words of an entry lie on the thread's own
  * stack above sp, so they can be read in any order. */
 UW_INLINE bool whole_same(const struct entry *e, uint64_t sp, uint64_t rbp)
@@ -224,11 +214,7 @@ UW_INLINE bool whole_same(const struct entry *e, uint64_t sp, uint64_t rbp)
         return false;
     const struct block *b = e->block, *end = b + e->blocks;
     do {
-        __m128i d = _mm_xor_si128(pair_at(sp, b->at[0], b->at[1]), pair_of(b, 0));
-        d = _mm_or_si128(d, _mm_xor_si128(pair_at(sp, b->at[2], b->at[3]), pair_of(b, 2)));
-        d = _mm_or_si128(d, _mm_xor_si128(pair_at(sp, b->at[4], b->at[5]), pair_of(b, 4)));
-        d = _mm_or_si128(d, _mm_xor_si128(pair_at(sp, b->at[6], b->at[7]), pair_of(b, 6)));
-        if (UW_UNLIKELY(_mm_movemask_epi8(_mm_cmpeq_epi32(d, _mm_setzero_si128())) != 0xffff))
+        if (UW_UNLIKELY(!arch_eight_words_same(sp, b->at, b->value)))
             return false;
     } while (++b != end);
     return true;
@@ -356,7 +342,7 @@ UW_INLINE enum ending outwards(struct unwind_thread *t, struct walk *w, const st
         READ(outer_pc, cfa + (uint64_t)uw_rule_ra_off(r));
     if (UW_UNLIKELY(outer_pc == 0))
         return AT_ZERO;
-    if (UW_UNLIKELY(outer_pc < UW_PAGE || outer_pc >= UW_ADDRESS_END))
+    if (UW_UNLIKELY(outer_pc < ARCH_PAGE_BYTES || outer_pc >= ARCH_ADDRESS_END))
         return AT_FAULT;
     if (UW_UNLIKELY((cfa & 7) != 0 || !enter_region(t, w, cfa)))
         return AT_FAULT;
@@ -364,20 +350,6 @@ UW_INLINE enum ending outwards(struct unwind_thread *t, struct walk *w, const st
     *sp = cfa;
     *rbp = outer_rbp;
     return AT_PREFIX;
-}
-
-/* Whether the instruction before this return address, which lies in code, is a call. */
-static bool follows_call(uint64_t pc)
-{
-    const uint8_t *c = (const uint8_t *)pc;
-    if ((pc & (UW_PAGE - 1)) < 7) /* the page before may not be there */
-        return true;
-    if (c[-5] == 0xe8)
-        return true;
-    for (int i = 2; i <= 7; i++) /* call by register or memory: ff /2 */
-        if (c[-i] == 0xff && (c[-i + 1] & 0x38) == 0x10)
-            return true;
-    return false;
 }
 
 /* Whether rbp looks like the frame pointer of code that no table covers (V8 keeps one in all of
@@ -390,10 +362,10 @@ static bool keeps_frame(struct walk *w, uint64_t sp, uint64_t rbp, void *ctx)
         !readable_here(w, rbp + 8))
         return false;
     const uint64_t outer = ((const uint64_t *)rbp)[0], pc = ((const uint64_t *)rbp)[1];
-    if (pc < UW_PAGE || pc >= UW_ADDRESS_END)
+    if (pc < ARCH_PAGE_BYTES || pc >= ARCH_ADDRESS_END)
         return false;
     if (uw_rules_get(pc - 1, &rule, &module, ctx) && rule != UW_RULE_UNCOVERED)
-        return follows_call(pc);
+        return arch_follows_call(pc);
     return outer > rbp && (outer & 7) == 0 && outer - rbp < NEAR_BYTES && readable_here(w, outer);
 }
 
@@ -604,9 +576,7 @@ uint32_t unwind_stack(struct unwind_thread *t, uint64_t sp, uint64_t bp, void *c
 {
     const uint64_t h = whole_hash(*(const uint64_t *)sp, sp);
     const struct set *set = &t->set[h >> (64 - SETS_BITS)];
-    const __m128i key = _mm_set1_epi32((int)whole_key(h));
-    unsigned ways = (unsigned)_mm_movemask_ps(
-        _mm_castsi128_ps(_mm_cmpeq_epi32(key, _mm_loadu_si128((const __m128i *)set->key))));
+    unsigned ways = arch_four_tags_same(set->key, whole_key(h));
     if (UW_UNLIKELY(t->generation != __atomic_load_n(&uw_generation, __ATOMIC_RELAXED)) ||
         WITHOUT(1))
         ways = 0;
@@ -628,7 +598,7 @@ uint32_t unwind_caller(struct unwind_thread *t, uint64_t sp, void *ctx)
         return t->caller[i].node;
     uw_rule rule;
     uint32_t module = 0;
-    if (__atomic_load_n(&no_memory_yet, __ATOMIC_ACQUIRE) || pc >= UW_ADDRESS_END)
+    if (__atomic_load_n(&no_memory_yet, __ATOMIC_ACQUIRE) || pc >= ARCH_ADDRESS_END)
         return 0;
     if (!uw_rules_get(pc - 1, &rule, &module, ctx))
         module = 0;

@@ -172,8 +172,8 @@ static struct slot *claim(uint64_t h, uint64_t key, uint32_t parent)
 uint32_t uw_trie_get(uint32_t parent, uint64_t pc, uint32_t module, unsigned flags, void *ctx)
 {
     uint64_t in_key = flags & MLW_NODE_FP ? MODULE_FP : module;
-    uint64_t key =
-        (pc & (UW_ADDRESS_END - 1)) | (flags & MLW_NODE_EXACT ? UW_ADDRESS_END : 0) | in_key << 48;
+    uint64_t key = (pc & (ARCH_ADDRESS_END - 1)) | (flags & MLW_NODE_EXACT ? ARCH_ADDRESS_END : 0) |
+                   in_key << 48;
     uint32_t above = flags & MLW_NODE_TRUNCATED ? PARENT_TRUNCATED : parent;
     if (key == 0) /* pc 0 is a truncation mark; its key must not look free */
         key = MODULE_FP << 48 | 1;

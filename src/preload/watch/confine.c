@@ -13,6 +13,7 @@
 #include <linux/filter.h>
 #include <sys/prctl.h>
 
+#include "arch/page.h"
 #include "watcher.h"
 
 #define OURS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
@@ -32,25 +33,26 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_getppid, {0}},
         {SYS_gettid, {0}},
         {SYS_kill, {1, 0}},
-        {SYS_madvise, {0, 4096, MADV_DONTNEED}},
-        {SYS_madvise, {0, 4096, MADV_NOHUGEPAGE}},
-        {SYS_madvise, {0, 4096, MADV_DODUMP}},
-        {SYS_madvise, {0, 4096, MADV_DONTDUMP}},
-        {SYS_madvise, {0, 4096, MADV_WIPEONFORK}},
-        {SYS_madvise, {0, 4096, MADV_POPULATE_WRITE}},
-        {SYS_madvise, {0, 4096, MADV_GUARD_INSTALL}},
-        {SYS_madvise, {0, 4096, MADV_GUARD_REMOVE}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_DONTNEED}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_NOHUGEPAGE}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_DODUMP}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_DONTDUMP}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_WIPEONFORK}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_POPULATE_WRITE}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_GUARD_INSTALL}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_GUARD_REMOVE}},
         {SYS_memfd_create, {0, 1}},
-        {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, OURS}},
-        {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, OURS | MAP_FIXED}},
-        {SYS_mmap, {0, 4096, PROT_NONE, OURS | MAP_FIXED}},
-        {SYS_mmap, {0, 4096, PROT_NONE, OURS}},
-        {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED}},
-        {SYS_mmap, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE}},
-        {SYS_mprotect, {0, 4096, PROT_NONE}},
-        {SYS_mprotect, {0, 4096, PROT_READ}},
-        {SYS_mprotect, {0, 4096, PROT_READ | PROT_WRITE}},
-        {SYS_munmap, {0, 4096}},
+        {SYS_mmap, {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, OURS}},
+        {SYS_mmap, {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, OURS | MAP_FIXED}},
+        {SYS_mmap, {0, ARCH_PAGE_BYTES, PROT_NONE, OURS | MAP_FIXED}},
+        {SYS_mmap, {0, ARCH_PAGE_BYTES, PROT_NONE, OURS}},
+        {SYS_mmap, {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED}},
+        {SYS_mmap,
+         {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE}},
+        {SYS_mprotect, {0, ARCH_PAGE_BYTES, PROT_NONE}},
+        {SYS_mprotect, {0, ARCH_PAGE_BYTES, PROT_READ}},
+        {SYS_mprotect, {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE}},
+        {SYS_munmap, {0, ARCH_PAGE_BYTES}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_DIRECTORY | O_CLOEXEC}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK}},
@@ -71,7 +73,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_sched_yield, {0}},
         {SYS_tgkill, {1, 1, 0}},
         {SYS_unlinkat, {(uint64_t)AT_FDCWD}},
-        {SYS_write, {2, 0, 4096}},
+        {SYS_write, {2, 0, ARCH_PAGE_BYTES}},
     };
     *count = sizeof calls / sizeof *calls;
     return calls;

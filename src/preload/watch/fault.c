@@ -10,6 +10,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "arch/registers.h"
 #include "watcher.h"
 
 typedef int sigaction_function(int, const struct sigaction *, struct sigaction *);
@@ -88,7 +89,7 @@ static void go_on(int signal_number, siginfo_t *info, void *context)
         return;
     if (a.sa_handler == SIG_DFL || a.sa_handler == SIG_IGN) {
         if (sys_closed) /* the signal is blocked here: a fault of our own ends the process by it */
-            __asm__ volatile("movb $0, 0" ::: "memory");
+            arch_fault();
         memset(&usual, 0, sizeof usual);
         usual.sa_handler = SIG_DFL;
         real_sigaction()(signal_number, &usual, 0);
@@ -115,26 +116,25 @@ static void report(struct guard_slot *g, uint64_t at, const ucontext_t *context,
     struct mlw_watch_stack access;
     bool freed = g->state == GUARD_FREED;
     const struct sample *s = freed ? 0 : tables_sample(g->sample);
-    struct error_facts e = {
-        .kind = freed             ? MLW_WATCH_USE_AFTER_FREE
-                : at < g->address ? MLW_WATCH_UNDERFLOW
-                                  : MLW_WATCH_OVERFLOW,
-        .flags = MLW_WATCH_ERROR_GUARDED | MLW_WATCH_ERROR_BLOCK |
-                 (context->uc_mcontext.gregs[REG_ERR] & 2 ? MLW_WATCH_ERROR_WRITE : 0u) |
-                 (freed ? MLW_WATCH_ERROR_FREED : 0u),
-        .signal = SIGSEGV,
-        .access_address = at,
-        .address = g->address,
-        .size = g->size,
-        .allocated_ns = freed ? g->time_ns
-                        : s   ? s->time_ns
-                              : 0,
-        .allocated_tid = freed ? g->tid
-                         : s   ? s->tid
-                               : 0,
-        .freed_ns = freed ? g->free_ns : 0,
-        .freed_tid = freed ? g->free_tid : 0,
-        .access = &access};
+    struct error_facts e = {.kind = freed             ? MLW_WATCH_USE_AFTER_FREE
+                                    : at < g->address ? MLW_WATCH_UNDERFLOW
+                                                      : MLW_WATCH_OVERFLOW,
+                            .flags = MLW_WATCH_ERROR_GUARDED | MLW_WATCH_ERROR_BLOCK |
+                                     (arch_fault_was_write(context) ? MLW_WATCH_ERROR_WRITE : 0u) |
+                                     (freed ? MLW_WATCH_ERROR_FREED : 0u),
+                            .signal = SIGSEGV,
+                            .access_address = at,
+                            .address = g->address,
+                            .size = g->size,
+                            .allocated_ns = freed ? g->time_ns
+                                            : s   ? s->time_ns
+                                                  : 0,
+                            .allocated_tid = freed ? g->tid
+                                             : s   ? s->tid
+                                                   : 0,
+                            .freed_ns = freed ? g->free_ns : 0,
+                            .freed_tid = freed ? g->free_tid : 0,
+                            .access = &access};
     uint32_t site = freed ? g->site : s ? s->site : NO_INDEX;
     e.allocation = site == NO_INDEX ? 0 : tables_stack(site);
     e.release = !freed || g->free_site == NO_INDEX ? 0 : tables_stack(g->free_site);

@@ -1,6 +1,7 @@
 /* look.c - the look that a thread takes when it has allocated as many bytes as it was given. */
 #include <sys/auxv.h>
 
+#include "arch/page.h"
 #include "watcher.h"
 
 static uint64_t new_seed(void)
@@ -19,7 +20,7 @@ bool look_hit(uint64_t size, uint64_t *gap, uint64_t *with)
 {
     struct watch_thread *t = &watch_thread;
     uint64_t drawn = 0;
-    if (unlikely(size >> 47)) { /* which no allocator serves */
+    if (unlikely(size >> ARCH_ADDRESS_BITS)) { /* which no allocator serves */
         t->left += size;
         return false;
     }

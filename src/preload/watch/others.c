@@ -4,6 +4,7 @@
  * allocator's: it would crash. Those functions are not exported (programs ask by weak references
  * which allocator they have) but redirected (redirect.c), and forward blocks that are not ours. The
  * blocks that they make are not sampled. */
+#include "arch/entry.h"
 #include "watcher.h"
 
 /* RELEASES(name): of any arguments behind the block, which are not looked at. */
@@ -82,24 +83,11 @@ ALL_RELEASES ALL_MEASURES ALL_RESIZES
 #undef MEASURES
 #undef RESIZES
 
-/* A jump to the allocator's own; or, with a block in our range, to ours, with rsp and rbp as
- * further arguments. */
-#define PASSES(name, slow, sp_register, bp_register)                                               \
-    extern const char entry_##name[] HIDDEN;                                                       \
-    __asm__(".hidden entry_" #name "\n.pushsection .text\n.type entry_" #name                      \
-            ", @function\n.globl entry_" #name "\n.p2align 5\nentry_" #name ":\n.cfi_startproc\n"  \
-            "  mov %rdi, %rax\n"                                                                   \
-            "  sub block_range(%rip), %rax\n"                                                      \
-            "  cmp block_range+8(%rip), %rax\n"                                                    \
-            "  jb 1f\n"                                                                            \
-            "  jmp *other_" #name "(%rip)\n"                                                       \
-            "1:mov %rsp, %" sp_register "\n"                                                       \
-            "  mov %rbp, %" bp_register "\n"                                                       \
-            "  jmp " slow "\n"                                                                     \
-            ".cfi_endproc\n.size entry_" #name ", .-entry_" #name "\n.popsection\n");
-#define RELEASES(name) PASSES(name, "watch_free", "rsi", "rdx")
-#define MEASURES(name) PASSES(name, "watch_malloc_usable_size", "rsi", "rdx")
-#define RESIZES(name)  PASSES(name, "watch_realloc", "rdx", "rcx")
+/* A jump to the allocator's own; or, with a block in our range, to ours, with the stack
+ * and frame pointer as further arguments. */
+#define RELEASES(name) ARCH_ENTRY_PASSES(name, "watch_free", 1)
+#define MEASURES(name) ARCH_ENTRY_PASSES(name, "watch_malloc_usable_size", 1)
+#define RESIZES(name)  ARCH_ENTRY_PASSES(name, "watch_realloc", 2)
     ALL_RELEASES ALL_MEASURES ALL_RESIZES
 #undef RELEASES
 #undef MEASURES

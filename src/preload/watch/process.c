@@ -16,7 +16,7 @@
 #define MEMORY_DEFAULT      (4ul << 20)
 #define MEMORY_MIN          (256ul << 10)
 
-struct watch_wiped watch_wiped __attribute__((aligned(4096))) HIDDEN;
+struct watch_wiped watch_wiped __attribute__((aligned(PAGE))) HIDDEN;
 
 static char session[400];
 
@@ -164,7 +164,7 @@ static void join_first(void)
         watcher.terminal_dev = st.st_dev;
         watcher.terminal_ino = st.st_ino;
     }
-    if (sys_madvise(&watch_wiped, 4096, MADV_WIPEONFORK)) {
+    if (sys_madvise(&watch_wiped, PAGE, MADV_WIPEONFORK)) {
         give_up("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): this process is not "
                 "watched\n");
         return;

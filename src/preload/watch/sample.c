@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "arch/page.h"
 #include "format/op.h"
 #include "probe.h"
 #include "watcher.h"
@@ -98,7 +99,7 @@ static uint64_t take_plain(const struct call *c, struct sample *s, uint32_t inde
     uint64_t slack = c->align > 16 ? c->align - 16 : 0, bytes = c->size + slack;
     if (bytes <= LARGE) /* larger ones end at a page's end more often than not */
         bytes += PAD_BYTES / 2;
-    if (c->size >> 47 || slack >> 30 || !blocks_take(bytes, &b))
+    if (c->size >> ARCH_ADDRESS_BITS || slack >> 30 || !blocks_take(bytes, &b))
         return 0;
     uint64_t at = c->align > 16 ? (b.start + c->align - 1) & ~(c->align - 1) : b.start;
     if (c->zero && !b.clean)
@@ -147,7 +148,7 @@ static uint32_t site_of(const struct call *c, uint64_t now)
 static void *make(const struct call *c)
 {
     struct mlw_watch_counters *n = &watcher.segment->counters;
-    uint64_t weight = c->size >> 47 ? c->size : draw_weight(c->size, c->period);
+    uint64_t weight = c->size >> ARCH_ADDRESS_BITS ? c->size : draw_weight(c->size, c->period);
     uint32_t index = tables_take_sample();
     if (index == NO_INDEX)
         return dropped(&n->dropped_full, weight);

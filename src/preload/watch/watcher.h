@@ -30,9 +30,10 @@
 #ifndef MALLOW_PRELOAD_WATCH_WATCHER_H
 #define MALLOW_PRELOAD_WATCH_WATCHER_H
 
+#include "arch/page.h"
+#include "format/watch.h"
 #include "preload/guest.h"
 #include "preload/sys.h"
-#include "format/watch.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -42,18 +43,18 @@
 #define MADV_GUARD_REMOVE  103
 #endif
 
-#define PAGE     4096ul
+#define PAGE     ARCH_PAGE_BYTES
 #define NO_INDEX UINT32_MAX
 
 /* ---- process.c ---- */
 
 /* In a page of its own that the kernel wipes in the child of a fork. */
 struct watch_wiped {
-    volatile uint32_t joined; /* 0: this process has not joined (or given up) yet */
-    volatile uint32_t waking; /* a thread is inside watch_wake */
-    uint8_t rest[4096 - 8];   /* nothing else may be in that page */
+    volatile uint32_t joined;          /* 0: this process has not joined (or given up) yet */
+    volatile uint32_t waking;          /* a thread is inside watch_wake */
+    uint8_t rest[ARCH_PAGE_BYTES - 8]; /* nothing else may be in that page */
 };
-_Static_assert(sizeof(struct watch_wiped) == 4096, "a page");
+_Static_assert(sizeof(struct watch_wiped) == ARCH_PAGE_BYTES, "a page");
 extern HIDDEN struct watch_wiped watch_wiped;
 
 struct watcher {

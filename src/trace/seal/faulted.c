@@ -1,6 +1,8 @@
 #include "faulted.h"
 
-#define PAGE_SHIFT  12
+#include "arch/page.h"
+
+#define PAGE_SHIFT  ARCH_PAGE_SHIFT
 #define NOTES       16u         /* bytes in front of a block that are its allocator's */
 #define LARGE_BYTES (64u << 10) /* blocks from here on are kept in order, not by page */
 #define WAITING_MAX 4096u       /* faults that wait for their thread's next block */
@@ -282,7 +284,7 @@ void faulted_map(struct faulted *f, uint64_t address, uint64_t bytes, uint32_t s
 {
     if (!f || !bytes || address + bytes < address)
         return;
-    const uint64_t end = (address + bytes + 0xfff) & ~0xfffull;
+    const uint64_t end = (address + bytes + ARCH_PAGE_BYTES - 1) & ~(uint64_t)(ARCH_PAGE_BYTES - 1);
     if (!ordered_cut(&f->maps, address, end) || !ordered_add(&f->maps, address, end, stack))
         f->failed = true;
 }
@@ -290,7 +292,8 @@ void faulted_map(struct faulted *f, uint64_t address, uint64_t bytes, uint32_t s
 void faulted_unmap(struct faulted *f, uint64_t address, uint64_t bytes)
 {
     if (f && bytes && address + bytes > address &&
-        !ordered_cut(&f->maps, address, (address + bytes + 0xfff) & ~0xfffull))
+        !ordered_cut(&f->maps, address,
+                     (address + bytes + ARCH_PAGE_BYTES - 1) & ~(uint64_t)(ARCH_PAGE_BYTES - 1)))
         f->failed = true;
 }
 

@@ -1,0 +1,32 @@
+/* code.h - calls and jumps in machine code. */
+#ifndef MALLOW_ARCH_X86_64_CODE_H
+#define MALLOW_ARCH_X86_64_CODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arch/x86_64/page.h"
+
+/* Whether the instruction before this return address, which lies in code, is a call. Bytes of the
+ * page before are not read: it may not be there. */
+static inline __attribute__((unused)) bool arch_follows_call(uint64_t pc)
+{
+    const uint8_t *c = (const uint8_t *)pc;
+    if ((pc & (ARCH_PAGE_BYTES - 1)) < 7)
+        return true;
+    if (c[-5] == 0xe8)
+        return true;
+    for (int i = 2; i <= 7; i++) /* call by register or memory: ff /2 */
+        if (c[-i] == 0xff && (c[-i + 1] & 0x38) == 0x10)
+            return true;
+    return false;
+}
+
+/* Replaces eight bytes of code that other threads may run, by one store. */
+static inline __attribute__((always_inline, unused)) void arch_code_store(uint64_t *at,
+                                                                          uint64_t word)
+{
+    __asm__ volatile("movq %1, %0" : "=m"(*at) : "r"(word) : "memory");
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* entry.h - first instructions for x86-64 (System V ABI).
+ *
+ * Each ends in a jump, so that no frame of ours stands between the caller and the unwinder: a
+ * function that goes on in C gets the stack and the frame pointer of its caller as two more
+ * arguments, behind the `arguments` that it has. Functions with a floating-point result are none of
+ * these. Assembly at the top of a file. */
+#ifndef MALLOW_ARCH_X86_64_ENTRY_H
+#define MALLOW_ARCH_X86_64_ENTRY_H
+
+#include <stdint.h>
+
+/* The registers of arguments, and those of two more behind so many. */
+#define ARCH_ARGUMENT_1  "rdi"
+#define ARCH_ARGUMENT_2  "rsi"
+#define ARCH_ARGUMENT_3  "rdx"
+#define ARCH_SP_BEHIND_1 "rsi"
+#define ARCH_FP_BEHIND_1 "rdx"
+#define ARCH_SP_BEHIND_2 "rdx"
+#define ARCH_FP_BEHIND_2 "rcx"
+#define ARCH_SP_BEHIND_3 "rcx"
+#define ARCH_FP_BEHIND_3 "r8"
+#define ARCH_SP_BEHIND_4 "r8"
+#define ARCH_FP_BEHIND_4 "r9"
+
+/* ---- libmallow-record.so ---- */
+
+/* A symbol of libmallow-record.so: `active` when the word that `wiped` points to has ARCH_ENTRY_BIT
+ * set, else *(next + offset). While `wiped` is NULL, entry_wake runs before. */
+#define ARCH_ENTRY_BIT 4
+#define ARCH_ENTRY_RECORDED(name, offset, active, arguments)                                       \
+    __asm__(".pushsection .text\n"                                                                 \
+            ".globl " name "\n.type " name ", @function\n.p2align 5\n" name ":\n.cfi_startproc\n"  \
+            "  mov wiped(%rip), %rax\n"                                                            \
+            "  test %rax, %rax\n"                                                                  \
+            "  jz 2f\n"                                                                            \
+            "1:testb $4, (%rax)\n" /* ARCH_ENTRY_BIT */                                            \
+            "  jz 3f\n"                                                                            \
+            "  mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
+                                                       "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
+            "\n"                                                                                   \
+            "  jmp " active "\n"                                                                   \
+            "2:call entry_wake\n"                                                                  \
+            "  mov wiped(%rip), %rax\n"                                                            \
+            "  test %rax, %rax\n"                                                                  \
+            "  jnz 1b\n"                                                                           \
+            "3:jmp *next+" offset "(%rip)\n"                                                       \
+            ".cfi_endproc\n.size " name ", .-" name "\n.popsection\n")
+
+/* entry_wake: `wake` with every argument register kept. */
+#define ARCH_ENTRY_WAKE(wake)                                                                      \
+    __asm__(".pushsection .text\n"                                                                 \
+            ".type entry_wake, @function\n.p2align 4\nentry_wake:\n.cfi_startproc\n"               \
+            "  push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\n"                         \
+            "  mov %rsp, %rbp\n.cfi_def_cfa_register %rbp\n"                                       \
+            "  push %rdi\n  push %rsi\n  push %rdx\n  push %rcx\n  push %r8\n  push %r9\n"         \
+            "  and $-16, %rsp\n"                                                                   \
+            "  call " #wake "\n"                                                                   \
+            "  lea -48(%rbp), %rsp\n"                                                              \
+            "  pop %r9\n  pop %r8\n  pop %rcx\n  pop %rdx\n  pop %rsi\n  pop %rdi\n"               \
+            "  pop %rbp\n.cfi_def_cfa %rsp, 8\n"                                                   \
+            "  ret\n.cfi_endproc\n.size entry_wake, .-entry_wake\n.popsection\n")
+
+/* ---- libmallow-watch.so ---- */
+
+/* Always in C. */
+#define ARCH_ENTRY_IN_C(name, slow, arguments)                                                     \
+    __asm__(".pushsection .text\n"                                                                 \
+            ".globl " name "\n.type " name ", @function\n.p2align 5\n" name ":\n.cfi_startproc\n"  \
+            "  mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
+                                                       "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
+            "\n"                                                                                   \
+            "  jmp " slow "\n"                                                                     \
+            ".cfi_endproc\n.size " name ", .-" name "\n.popsection\n")
+
+/* A jump to *other_NAME; or, with a block in the range, to `slow`. Of the range `block_range`, its
+ * start and its size in bytes are read. */
+#define ARCH_ENTRY_PASSES(name, slow, arguments)                                                   \
+    extern const char entry_##name[] __attribute__((visibility("hidden")));                        \
+    __asm__(".hidden entry_" #name "\n.pushsection .text\n.type entry_" #name                      \
+            ", @function\n.globl entry_" #name "\n.p2align 5\nentry_" #name ":\n.cfi_startproc\n"  \
+            "  mov %rdi, %rax\n"                                                                   \
+            "  sub block_range(%rip), %rax\n"                                                      \
+            "  cmp block_range+8(%rip), %rax\n"                                                    \
+            "  jb 1f\n"                                                                            \
+            "  jmp *other_" #name "(%rip)\n"                                                       \
+            "1:mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
+                                                       "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
+            "\n"                                                                                   \
+            "  jmp " slow "\n"                                                                     \
+            ".cfi_endproc\n.size entry_" #name ", .-entry_" #name "\n.popsection\n");
+
+/* An entry in two forms (watch/entry.c): the general one goes on at 2, finds everything through
+ * memory and leaves for the allocator at 3, for `slow` at 1; the fast one, a template with places
+ * to fill in, is written over it. */
+enum arch_fix { /* how a place of four bytes is filled in */
+                ARCH_FIX_END = 0,
+                ARCH_FIX_THREAD = 1, /* watch_thread, from the thread pointer */
+                ARCH_FIX_START = 2,  /* of the range, in units of 64 KiB */
+                ARCH_FIX_BYTES = 3,  /* the same */
+                ARCH_FIX_TARGET = 4  /* the allocator, from behind the place */
+};
+#define ARCH_ENTRY_JUMP                                                                            \
+    0xe9 /* the first byte of an entry, unless a debugger put a breakpoint there */
+
+#define ARCH_FIX(kind, back)                                                                       \
+    "6:.pushsection .rodata.fixes,\"a\"\n.byte 6b - " back " - 7b, " kind "\n.popsection\n"
+
+#define ARCH_ENTRY_SAMPLED(name, general, fast, offset, slow, arguments)                           \
+    __asm__(".pushsection .rodata.fixes,\"a\"\n5:\n.popsection\n"                                  \
+            ".pushsection .rodata.fast,\"a\"\n7:\n" fast "8:\n.popsection\n"                       \
+            ".pushsection .rodata.fixes,\"a\"\n.byte 0, 0\n.popsection\n"                          \
+            ".pushsection .text\n"                                                                 \
+            ".globl " name "\n.type " name ", @function\n.p2align 5\n" name                        \
+            ":\n.cfi_startproc\n4:.byte 0xe9\n.long 2f - . - 4\n.skip 8b - 7b - 5, 0xcc\n"         \
+            "1:mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
+                                                       "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
+            "\n"                                                                                   \
+            "  jmp " slow "\n"                                                                     \
+            ".cfi_endproc\n.size " name ", .-" name "\n"                                           \
+            ".pushsection .text.general,\"ax\"\n.p2align 4\n2:.cfi_startproc\n" general            \
+            "3:jmp *next+" offset "(%rip)\n.cfi_endproc\n.popsection\n"                            \
+            ".pushsection .rodata.entries,\"a\"\n"                                                 \
+            ".long 4b - ., 7b - ., 8b - 7b, 5b - ., " offset "\n.popsection\n.popsection\n")
+
+/* Takes the register's value off; goes to 1 when that is more than there is. */
+#define ARCH_SPEND(size_register)                                                                  \
+    "  mov watch_thread@gottpoff(%rip), %rax\n"                                                    \
+    "  sub %" size_register ", %fs:(%rax)\n"                                                       \
+    "  jb 1b\n"
+#define ARCH_SPEND_FAST(size_register) "  sub %" size_register ", %fs:0\n" ARCH_FIX("1", "4")
+#define ARCH_NOT_LESS                  "  .byte 0x0f, 0x83\n  .long 0\n" ARCH_FIX("4", "4") /* jae */
+/* Goes to 1 when the address in the register lies in the range. */
+#define ARCH_RANGE                                                                                 \
+    "  mov %rdi, %rax\n"                                                                           \
+    "  sub block_range(%rip), %rax\n"                                                              \
+    "  cmp block_range+8(%rip), %rax\n"                                                            \
+    "  jb 1b\n"
+#define ARCH_RANGE_FAST /* of units, 32 bits of which an address fits into */                      \
+    "  mov %rdi, %rax\n"                                                                           \
+    "  shr $16, %rax\n"                                                                            \
+    "  sub $0x7fffffff, %eax\n" ARCH_FIX("2", "4") "  cmp $0x7fffffff, %eax\n" ARCH_FIX("3", "4")
+#define ARCH_INSIDE "  jb 8f\n"
+/* n * size in rax; what overflows goes on as it is, and fails. */
+#define ARCH_SPEND_PRODUCT                                                                         \
+    "  mov %rdi, %rax\n"                                                                           \
+    "  mul %rsi\n"                                                                                 \
+    "  jo 3f\n"                                                                                    \
+    "  mov watch_thread@gottpoff(%rip), %rcx\n"                                                    \
+    "  sub %rax, %fs:(%rcx)\n"                                                                     \
+    "  jb 1b\n"
+#define ARCH_SPEND_PRODUCT_FAST                                                                    \
+    "  mov %rdi, %rax\n"                                                                           \
+    "  mul %rsi\n"                                                                                 \
+    "  .byte 0x0f, 0x80\n  .long 0\n" ARCH_FIX("4", "4") /* jo */ ARCH_SPEND_FAST("rax")
+
+/* Around the entries of the two forms, so that they lie in one page: 1024 bytes, which .org holds
+ * to; and around their table, entries_first to entries_end. */
+#define ARCH_ENTRIES_BEGIN                                                                         \
+    __asm__(".pushsection .text\n.p2align 10\nentries_code:\n.popsection\n"                        \
+            ".pushsection .rodata.entries,\"a\"\n.p2align 2\nentries_first:\n.popsection\n")
+#define ARCH_ENTRIES_END                                                                           \
+    __asm__(".pushsection .rodata.entries,\"a\"\nentries_end:\n.popsection\n"                      \
+            ".pushsection .text\n.org entries_code + 1024, 0xcc\n.popsection\n")
+
+/* ---- libmallow-attach.so: in front of the allocator, for bindings ---- */
+
+#define ARCH_ENTRY_BOUND(name, work, slow, offset, arguments)                                      \
+    extern const char entry_##name[] __attribute__((visibility("hidden")));                        \
+    __asm__(".pushsection .text\n.hidden entry_" #name "\n.globl entry_" #name                     \
+            "\n.type entry_" #name ", @function\n.p2align 5\nentry_" #name                         \
+            ":\n.cfi_startproc\n" work "3:jmp *next+" offset "(%rip)\n"                            \
+            "1:mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
+                                                       "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
+            "\n"                                                                                   \
+            "  jmp " slow "\n"                                                                     \
+            ".cfi_endproc\n.size entry_" #name ", .-entry_" #name "\n.popsection\n")
+
+/* Takes the register's value off; goes to 1 when that is more than there is. */
+#define ARCH_SPEND_AHEAD(size_register)                                                            \
+    "  mov watch_thread@gottpoff(%rip), %rax\n"                                                    \
+    "  sub %" size_register ", %fs:(%rax)\n"                                                       \
+    "  jb 1f\n"
+/* n * size in rax; what overflows goes on as it is, and fails. */
+#define ARCH_SPEND_PRODUCT_AHEAD                                                                   \
+    "  mov %rdi, %rax\n"                                                                           \
+    "  mul %rsi\n"                                                                                 \
+    "  jo 3f\n"                                                                                    \
+    "  mov watch_thread@gottpoff(%rip), %rcx\n"                                                    \
+    "  sub %rax, %fs:(%rcx)\n"                                                                     \
+    "  jb 1f\n"
+/* Goes to 1 when the address in rdi may be a sampled block's. */
+#define ARCH_HELD                                                                                  \
+    "  mov %rdi, %rax\n"                                                                           \
+    "  shr $4, %rax\n"                                                                             \
+    "  movzwl %ax, %eax\n"                                                                         \
+    "  lea held_filter(%rip), %r11\n"                                                              \
+    "  cmpb $0, (%r11,%rax)\n"                                                                     \
+    "  jne 1f\n"
+#define ARCH_ALWAYS "  jmp 1f\n"
+
+#endif
