@@ -38,7 +38,7 @@ export function nodeLabel(p: Process, n: TreeNode, byLine: boolean): string {
   if (n.frame < 0) return specialName(n.frame);
   const names = namesOf(p);
   const place = byLine ? names.place(n.frame) : "";
-  return names.fn(n.frame) + (place ? ` ${place}` : "") + (isInlined(p, n.frame) ? " [inlined]" : "");
+  return names.fn(n.frame) + (isInlined(p, n.frame) ? " [inlined]" : "") + (place ? ` ${place}` : "");
 }
 
 /** The nodes that are wide enough, left to right, when `focus` fills the width. */

@@ -6,7 +6,7 @@ import type { Process } from "./data";
 import { bytes, exact } from "./units";
 
 const SERIES = [
-  { key: "live", name: "Live (ideal resident size)", about: "Bytes the program asked for and has not released: what a perfect allocator would keep resident" },
+  { key: "live", name: "Live (ideal RSS)", about: "Bytes the program asked for and has not released: what a perfect allocator would keep resident" },
   { key: "usable", name: "Usable", about: "Live bytes with the allocator's rounding" },
   { key: "rss", name: "Resident (RSS)", about: "Resident size of the process, with the recorder's own memory" },
   { key: "free", name: "Free in the allocator", about: "Free chunks and headers in the heap and the arenas, where the kernel was asked for the split" },
