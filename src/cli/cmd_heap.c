@@ -122,12 +122,16 @@ static struct heap *read_heap(const struct heap_cli *cli, const char *target, FI
     return h;
 }
 
-static int show_diff(const struct heap_cli *cli, struct heap *h, const char *target,
+static int show_diff(const struct heap_cli *cli, struct heap *h, char **operands,
                      struct heap_recording *opened, struct error *err)
 {
-    uint64_t top = cli->top ? cli->top : cli->json ? UINT64_MAX : TOP_DEFAULT;
-    struct heap *old = read_heap(cli, target, NULL, opened, err);
-    int status = old ? (cli->json ? heap_diff_json : heap_diff_text)(old, h, top, err) : -1;
+    uint64_t top = cli->top ? cli->top : cli->json || cli->html ? UINT64_MAX : TOP_DEFAULT;
+    struct heap *old = read_heap(cli, operands[0], NULL, opened, err);
+    int status = old ? 0 : -1;
+    if (!status && cli->html)
+        status = heap_diff_page(old, h, operands, top, cli->html, err);
+    if (!status && (cli->json || !cli->html))
+        status = (cli->json ? heap_diff_json : heap_diff_text)(old, h, top, err);
     heap_free(old);
     return status;
 }
@@ -136,7 +140,7 @@ static int show(const struct heap_cli *cli, struct heap *h, struct heap_recordin
                 uint64_t address, char **operands, struct error *err)
 {
     if (cli->diff)
-        return show_diff(cli, h, operands[0], opened, err);
+        return show_diff(cli, h, operands, opened, err);
     if (heap_recording_names(opened, h, err))
         return -1;
     if (cli->why || cli->who)
@@ -174,9 +178,9 @@ static int check(const struct command *self, const struct heap_cli *cli, int ope
         return command_usage(self, "--diff needs two heaps: OLD NEW");
     if (!cli->diff && operand_count != 1)
         return command_usage(self, "one process or file at a time; --diff compares two");
-    if (cli->diff && (asked || cli->by >= 0 || cli->leaks || cli->free || cli->recording ||
-                      cli->output || cli->html))
-        return command_usage(self, "--diff goes with -n, --json and --fail-above only");
+    if (cli->diff &&
+        (asked || cli->by >= 0 || cli->leaks || cli->free || cli->recording || cli->output))
+        return command_usage(self, "--diff goes with -n, --json, --html and --fail-above only");
     return gate_check(self, &cli->gate, cli->fail_above != NULL);
 }
 

@@ -202,17 +202,39 @@ static int put_changes(json_object *to, const char *name, struct heap *old, stru
     return 0;
 }
 
-int heap_diff_json(struct heap *old, struct heap *new, uint64_t top, struct error *err)
+/* NULL with *err set when out of memory. */
+static json_object *difference(struct heap *old, struct heap *new, uint64_t top, struct error *err)
 {
     json_object *o = document_new();
     json_object_object_add(o, "old", heap_show_facts(heap_facts(old)));
     json_object_object_add(o, "new", heap_show_facts(heap_facts(new)));
-    int status = put_changes(o, "types", old, new, HEAP_BY_TYPE, top, err) ||
-                         put_changes(o, "roots", old, new, HEAP_BY_ROOT, top, err)
-                     ? -1
-                     : 0;
-    if (!status)
-        document_print(o);
+    if (!put_changes(o, "types", old, new, HEAP_BY_TYPE, top, err) &&
+        !put_changes(o, "roots", old, new, HEAP_BY_ROOT, top, err))
+        return o;
+    json_object_put(o);
+    return NULL;
+}
+
+int heap_diff_json(struct heap *old, struct heap *new, uint64_t top, struct error *err)
+{
+    json_object *o = difference(old, new, top, err);
+    if (!o)
+        return -1;
+    document_print(o);
+    json_object_put(o);
+    return 0;
+}
+
+int heap_diff_page(struct heap *old, struct heap *new, char *const names[2], uint64_t top,
+                   const char *path, struct error *err)
+{
+    enum { ROWS_MAX = 1000 };
+    json_object *o = difference(old, new, top < ROWS_MAX ? top : ROWS_MAX, err);
+    if (!o)
+        return -1;
+    json_object_object_add(o, "old_name", json_object_new_string(names[0]));
+    json_object_object_add(o, "new_name", json_object_new_string(names[1]));
+    int status = document_page(path, "heap", "heap-difference", o, err);
     json_object_put(o);
     return status;
 }

@@ -12,4 +12,8 @@
 int heap_diff_text(struct heap *old, struct heap *new, uint64_t top, struct error *err);
 int heap_diff_json(struct heap *old, struct heap *new, uint64_t top, struct error *err);
 
+/* As a page for a browser, in the file at path. names: of the two heaps, as the user gave them. */
+int heap_diff_page(struct heap *old, struct heap *new, char *const names[2], uint64_t top,
+                   const char *path, struct error *err);
+
 #endif

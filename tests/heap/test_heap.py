@@ -376,6 +376,11 @@ class Saved(HeapTest):
         self.assertIn("no change", self.heap("--diff", new, new).stdout)
         self.heap("--diff", "--fail-above", "unreachable=1K", old, new, status=1)
         self.assertIn("--diff OLD NEW", self.heap("--diff", status=2).stderr)
+        page = os.path.join(self.folder, "difference.html")
+        self.assertEqual(self.heap("--diff", "--html", page, old, new).stdout, "")
+        with open(page, encoding="utf-8") as f:
+            packed = re.search(r'id="heap-difference"[^>]*>([A-Za-z0-9+/=]+)', f.read())[1]
+        self.assertEqual(json.loads(zlib.decompress(base64.b64decode(packed)))["types"], self.heap_json("--diff", old, new)["types"])
         for args in (["--diff", old], [old, new], ["--diff", "--leaks", old, new]):
             self.heap(*args, status=2)
 

@@ -539,8 +539,28 @@ async function heap(browser) {
       assert.deepEqual(await names(), ["all blocks"]);
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "heap: wider than the window");
     });
+    await heapDifference(browser, String(victim.pid));
   } finally {
     victim.kill();
+  }
+}
+
+/** mallow heap --diff: figures and what grew, of perl and of a larger one. */
+async function heapDifference(browser, old) {
+  const file = path.join(folder, "heap-difference.html");
+  const larger = spawn(onPath("perl"), ["-e", "my @a = map { [1 .. $_ % 9] } 1 .. 40000; $| = 1; print 'x'; sleep 600"], { stdio: ["ignore", "pipe", "ignore"] });
+  try {
+    await new Promise((done) => larger.stdout.once("data", done));
+    const document = JSON.parse(run("heap", "--diff", "--json", "--html", file, old, String(larger.pid)));
+    await other(browser, file, async (page) => {
+      assert.equal(await number(page, "#used"), document.new.used_bytes - document.old.used_bytes);
+      const have = await page.$$eval("#types tbody tr td:first-child", (cells) => cells.map((c) => Number(c.dataset.exact)));
+      const most = Math.max(...document.types.map((t) => t.new_retained_bytes - t.old_retained_bytes));
+      assert.equal(have[0], most, "heap difference: most grown first");
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "heap difference: wider than the window");
+    });
+  } finally {
+    larger.kill();
   }
 }
 

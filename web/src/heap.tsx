@@ -177,14 +177,14 @@ function AddressSpace({ d }: { d: HeapDocument }) {
   return <div class="table-box"><svg id="address-space" viewBox={`0 0 ${columns * side} ${Math.max(y, side)}`} role="img" aria-label="The memory of the heap by address">{squares}</svg></div>;
 }
 
-interface Column<T> {
+export interface Column<T> {
   name: string;
   show: (row: T) => string;
   exact?: (row: T) => number;
 }
 
 /** A table of which more rows can be asked for. */
-function Rows<T>({ id, rows, columns }: { id: string; rows: T[]; columns: Column<T>[] }) {
+export function Rows<T>({ id, rows, columns }: { id: string; rows: T[]; columns: Column<T>[] }) {
   const [shown, setShown] = useState(20);
   return (
     <div class="table-box"><table class="plain" id={id}>

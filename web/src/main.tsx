@@ -2,6 +2,7 @@
 import { render, type ComponentChildren } from "preact";
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { HeapPage, type HeapDocument } from "./heap";
+import { HeapDifferencePage, type HeapDifference } from "./heapdiff";
 import { ComparePage, type CompareDocument } from "./compare";
 import { hasBlock, loadProcess, loadSummary, unpack, type Listed, type Process, type Summary } from "./data";
 import { Faults, hasFaults } from "./faults";
@@ -288,6 +289,7 @@ async function content() {
   if (hasBlock("diff")) return <DiffPage d={(await unpack("diff")) as DiffDocument} />;
   if (hasBlock("compare")) return <ComparePage d={(await unpack("compare")) as CompareDocument} />;
   if (hasBlock("tune")) return <TunePage d={(await unpack("tune")) as TuneDocument} />;
+  if (hasBlock("heap-difference")) return <HeapDifferencePage d={(await unpack("heap-difference")) as HeapDifference} />;
   if (hasBlock("heap")) return <HeapPage d={(await unpack("heap")) as HeapDocument} />;
   return <Page summary={await loadSummary()} />;
 }
