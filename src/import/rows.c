@@ -425,6 +425,19 @@ void rows_resident(struct rows *r, uint32_t image, uint64_t time_ns, const struc
     buffer_append(&p->resident, &at, sizeof at);
 }
 
+void rows_split(struct rows *r, uint32_t image, uint64_t time_ns, const struct mlw_split *k)
+{
+    const struct part *p = &r->parts[image];
+    struct mlw_split at = *k;
+    struct buffer b = {0};
+    at.clock = CLOCK_START + time_ns;
+    if (at.clock < p->start_clock)
+        at.clock = p->start_clock;
+    struct mlw_chunk h = {.type = MLW_CHUNK_SPLIT, .image = image + 1, .base_clock = at.clock};
+    tlv(&b, MLW_TLV_SPLIT, &at, sizeof at);
+    tlv_chunk(r, &h, &b);
+}
+
 uint64_t rows_calls(const struct rows *r) { return r->calls; }
 
 static void write_resident(struct rows *r, uint32_t image)

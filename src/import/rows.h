@@ -74,6 +74,8 @@ void rows_name(struct rows *r, const struct rows_name *n);
 /* vmsize, rss, rss_shared; the clock is not looked at. Of a time before the image's begin, which
  * may be a nanosecond later than was said: at its begin. */
 void rows_resident(struct rows *r, uint32_t image, uint64_t time_ns, const struct mlw_resident *k);
+/* The same of a split; it goes to the file at once. */
+void rows_split(struct rows *r, uint32_t image, uint64_t time_ns, const struct mlw_split *k);
 uint64_t rows_calls(const struct rows *r);
 void rows_flush(struct rows *r); /* all that there is so far goes to the file */
 /* The image ended (enum mlw_end_how; status as of waitpid, or 0): nothing more comes of it. Those

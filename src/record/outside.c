@@ -18,10 +18,14 @@
 #include "trace/trace.h"
 #include "trust/process.h"
 
-#define MS_NS      1000000ull
-#define FASTEST_NS (10 * MS_NS)
-#define IDLE_NS    (100 * MS_NS)
-#define ARGUMENTS  (64u << 10)
+#define MS_NS          1000000ull
+#define SPLIT_STEP     (1ull << 20)
+#define SPLIT_CREDIT   (20 * MS_NS)
+#define SPLIT_REST     (50 * MS_NS)
+#define SPLITS_OF_TIME 64u /* answers that no peak calls for: one in this share of the time */
+#define FASTEST_NS     (10 * MS_NS)
+#define IDLE_NS        (100 * MS_NS)
+#define ARGUMENTS      (64u << 10)
 
 /* Numbers of the kernel's ids; open addressing, id 0 is none. */
 struct numbers {
@@ -42,6 +46,11 @@ struct process {
     struct trust_process who; /* pid 0: it had ended when it was looked at */
     struct mlw_resident last;
     uint64_t next_sample_ns, sample_ns;
+    struct mlw_split held; /* the latest split, when it is not in the file */
+    bool holds;
+    uint64_t held_ns;               /* when it was made */
+    uint64_t split_rss, split_most; /* at the latest split; the most at any */
+    uint64_t asked_ns, written_ns;
 };
 
 struct outside {
@@ -54,6 +63,8 @@ struct outside {
     uint32_t node_count, module_count;
     unsigned running;
     uint64_t start_ns, start_realtime_ns;
+    struct smaps_buffer smaps;
+    uint64_t split_spent_ns, split_cost_ns; /* of the processor: all; the latest */
     uint64_t reported_lost, lost_stacks;
     bool failed, named_ended, over; /* over: without children, it has become another program */
 };
@@ -242,6 +253,13 @@ static struct process *process_of(struct outside *s, uint32_t pid, uint64_t time
     return p;
 }
 
+static void write_split(struct outside *s, struct process *p)
+{
+    if (p->holds)
+        rows_split(s->rows, p->image, since_start(s, p->held_ns), &p->held);
+    p->holds = false;
+}
+
 static void end(struct outside *s, struct process *p, uint64_t time_ns, enum mlw_end_how how,
                 uint32_t status)
 {
@@ -268,6 +286,7 @@ static void end(struct outside *s, struct process *p, uint64_t time_ns, enum mlw
         rows_note(s->rows, p->image, note);
         s->lost_stacks += p->lost_stacks;
     }
+    write_split(s, p);
     rows_end(s->rows, p->image, since_start(s, time_ns), how, status);
     release(p);
 }
@@ -444,6 +463,52 @@ void outside_take(struct outside *s, const struct probe_call *c)
 
 /* ---- beside them ---- */
 
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000 * MS_NS + (uint64_t)t.tv_nsec;
+}
+
+static bool ask_split(struct outside *s, struct process *p, uint64_t now_ns)
+{
+    const uint64_t before = thread_cpu_ns();
+    const struct smaps_hints none = {0};
+    struct error ignored;
+    p->asked_ns = now_ns;
+    p->split_rss = p->last.rss;
+    const bool had = !smaps_read(p->who.pid, &s->smaps, &ignored) &&
+                     !smaps_split(s->smaps.bytes, s->smaps.n, &none, &p->held, NULL, &ignored) &&
+                     trust_process_lives(&p->who);
+    p->held_ns = now_ns;
+    p->holds = had;
+    s->split_cost_ns = thread_cpu_ns() - before;
+    s->split_spent_ns += s->split_cost_ns;
+    return had;
+}
+
+/* Whether the kernel is to split the resident size now: at a new peak of it, and now and then in
+ * between. All of it costs at most a hundredth of the time, and what reaches the file grows with
+ * the logarithm of time and size. */
+static void look_at_split(struct outside *s, struct process *p, uint64_t now_ns)
+{
+    const uint64_t age = now_ns - s->start_ns, may = SPLIT_CREDIT + age / 100, rss = p->last.rss,
+                   step = p->split_most / 10 > SPLIT_STEP ? p->split_most / 10 : SPLIT_STEP,
+                   by = rss < p->split_rss ? p->split_rss - rss : rss - p->split_rss;
+    const bool peak = rss > p->split_most + step,
+               due = now_ns - p->asked_ns > SPLIT_REST &&
+                     (by > p->split_rss / 100 || now_ns - p->asked_ns > age / SPLITS_OF_TIME);
+    if (!p->who.pid || !(peak || due) || s->split_spent_ns + s->split_cost_ns > may ||
+        !ask_split(s, p, now_ns))
+        return;
+    if (rss > p->split_most)
+        p->split_most = rss;
+    if (!peak && now_ns - p->written_ns < age / SPLITS_OF_TIME)
+        return;
+    p->written_ns = now_ns;
+    write_split(s, p);
+}
+
 static void sample(struct outside *s, struct process *p, uint64_t now_ns)
 {
     struct mlw_resident now;
@@ -454,6 +519,7 @@ static void sample(struct outside *s, struct process *p, uint64_t now_ns)
     if (!same)
         rows_resident(s->rows, p->image, since_start(s, now_ns), &now);
     p->last = now;
+    look_at_split(s, p, now_ns);
     if (!s->o->sample_interval_ns)
         p->sample_ns = !same ? FASTEST_NS : p->sample_ns * 2 > IDLE_NS ? IDLE_NS : p->sample_ns * 2;
 }
@@ -526,6 +592,7 @@ void outside_begin(struct outside *s, struct rows *rows, const struct probe_resu
         else
             rows_process(rows, &d);
         rows_resident(rows, p->image, 0, &p->last);
+        look_at_split(s, p, start_ns);
     }
 }
 
@@ -544,6 +611,7 @@ void outside_free(struct outside *s)
     for (size_t i = 0; i < s->count; i++)
         release(&s->process[i]);
     numbers_release(&s->by_pid);
+    free(s->smaps.bytes);
     free(s->process);
     free(s);
 }

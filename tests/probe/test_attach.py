@@ -106,6 +106,10 @@ class Attach(Case):
         self.assertEqual((process["pid"], process["command"]), (p.pid, [victim(name)]))
         self.assertTrue(any("earlier allocations are unknown" in w for w in process["warnings"]), process["warnings"])
         self.assertGreater(process["peak_rss_bytes"], 0)
+        measured = [e for e in process["explained"] if e["rss_bytes"]]
+        self.assertTrue(measured, process["explained"])
+        for e in measured:
+            self.assertEqual(sum(part["bytes"] for part in e["parts"]), e["rss_bytes"])
 
     def test_until_it_ends(self):
         self.whole("attach_victim")
