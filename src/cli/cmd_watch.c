@@ -96,6 +96,21 @@ static int parse_pids(const struct command *self, const struct option_texts *tex
     return 0;
 }
 
+/* Processes that run without the library are attached to, and left at the end. */
+static int attach_and_watch(struct watching *w, struct watch_options *options,
+                            struct watch_result *result, struct error *err)
+{
+    const struct watch_cli *o = w->o;
+    int bad = o->how == WATCH_PRELOADED
+                  ? 0
+                  : watch_attach(&w->attach, options->pids, options->pid_count, o->guard, err);
+    if (!bad)
+        bad = watch_session(w, options, result, err);
+    if (watch_attach_end(&w->attach))
+        w->failed = true;
+    return bad;
+}
+
 static int run(const struct command *self, const void *parsed, char **operands, int operand_count)
 {
     const struct watch_cli *o = parsed;
@@ -163,13 +178,7 @@ static int run(const struct command *self, const void *parsed, char **operands, 
                                     .served = -1,
                                     .listener = watch_session_listener(&w)};
     struct watch_result result = {.exit_status = operand_count ? EXIT_MALLOW_FAILED : EXIT_FAILED};
-    int bad = o->how == WATCH_PRELOADED
-                  ? 0
-                  : watch_attach(&w.attach, pids, o->pids.count, o->guard, &err);
-    if (!bad)
-        bad = watch_session(&w, &options, &result, &err);
-    if (watch_attach_end(&w.attach))
-        w.failed = true;
+    const int bad = attach_and_watch(&w, &options, &result, &err);
     free(pids);
     if (bad) {
         command_warn(self, "%s", err.text);
