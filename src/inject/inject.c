@@ -23,7 +23,8 @@
 #include "inject/safe.h"
 
 enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2 };
-#define PATIENCE_NS 5000000000ull
+#define PATIENCE_NS 15000000000ull
+#define LEAVING_NS  60000000000ull /* to put back is worth more */
 #define CALL_NS     10000000000ull
 
 struct work {
@@ -125,7 +126,9 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
 
 static int borrow_any(struct work *w, struct error *err)
 {
-    const uint64_t patience = w->o && w->o->patience_ns ? w->o->patience_ns : PATIENCE_NS,
+    const uint64_t patience = !w->o               ? LEAVING_NS
+                              : w->o->patience_ns ? w->o->patience_ns
+                                                  : PATIENCE_NS,
                    until = clock_monotonic_ns() + patience;
     for (unsigned round = 0; clock_monotonic_ns() < until; round++) {
         struct candidate *list;

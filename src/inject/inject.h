@@ -26,7 +26,7 @@ struct inject_options {
     const char *preload;  /* that of libmallow-watch.so, for programs that it starts; NULL: not
                              followed */
     uint64_t period;      /* bytes; 0: the default */
-    uint64_t patience_ns; /* how long to look for a thread that can be borrowed; 0: 5 s */
+    uint64_t patience_ns; /* how long to look for a thread that can be borrowed; 0: 15 s */
 };
 
 struct inject_result {
