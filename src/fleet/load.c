@@ -6,6 +6,7 @@
 
 #include "analyse/sites.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "base/strings.h"
 #include "fleet/hash.h"
 #include "fleet/store.h"
@@ -41,12 +42,6 @@ struct load {
 
 static int no_memory(struct error *err) { return error_set(err, ERROR_MEMORY, "out of memory"); }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static const char *program(const struct trace_image *m)
 {
     return m->exe && *m->exe ? m->exe : m->command && m->command[0] ? m->command[0] : "?";
@@ -66,7 +61,7 @@ static const char *host_of(const struct load *l)
 
 static const char *service_of(const struct load *l)
 {
-    return l->options->service ? l->options->service : base_name(program(l->image));
+    return l->options->service ? l->options->service : path_base_name(program(l->image));
 }
 
 static uint64_t process_key(const struct load *l)

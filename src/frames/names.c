@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/path.h"
 #include "symbol/spelling.h"
 
 #define INLINE_MAX 64
@@ -122,12 +123,6 @@ static bool same_frame(const struct name_frame *a, const struct name_frame *b)
            same_text(a->file, b->file) && same_text(a->module, b->module);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 /* The name as it is shown. */
 static const char *shown_name(struct names *n, const char *full)
 {
@@ -179,9 +174,9 @@ static void show_place(struct names *n, struct name_frame *f)
     if (f->below) {
         f->place = file + root + 1;
     } else if (f->file[0] == '/') {
-        f->place = base_name(f->file);
+        f->place = path_base_name(f->file);
     } else if (!f->own && f->file[0] != '<' && !strchr(f->file, ':')) {
-        f->place = base_name(f->file);
+        f->place = path_base_name(f->file);
     } else {
         while (!strncmp(f->place, "../", 3) || !strncmp(f->place, "./", 2))
             f->place += f->place[1] == '/' ? 2 : 3;
@@ -313,7 +308,7 @@ static void look_up(struct names *n, const struct trace_frame_node *node, struct
                                .inlined = s->inlined,
                                .known = s->function != NULL};
         if (!f.module && from)
-            f.module = base_name(from->path);
+            f.module = path_base_name(from->path);
         f.own = is_own(n, from) || is_script(&f);
         if (!f.full) {
             char text[512];

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "launch/launch.h"
 #include "record/image.h"
 #include "record/kernel.h"
@@ -24,12 +25,6 @@
 #include "trust/place.h"
 
 #define RESERVE_BYTES 8192u /* END chunks of some thirty processes, for a full disk */
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
 
 int record_output(const char *output, const char *name, int pid, char *out, size_t room,
                   struct error *err)
@@ -40,7 +35,7 @@ int record_output(const char *output, const char *name, int pid, char *out, size
         n = (size_t)snprintf(pattern, sizeof pattern, "%s", output);
     else {
         char plain[200];
-        snprintf(plain, sizeof plain, "%s", base_name(name));
+        snprintf(plain, sizeof plain, "%s", path_base_name(name));
         for (char *p = plain; *p; p++)
             if (*p == '%' || *p == '/')
                 *p = '_';

@@ -5,6 +5,7 @@
 
 #include "analyse/sites.h"
 #include "base/array.h"
+#include "base/path.h"
 #include "frames/same.h"
 #include "frames/select.h"
 #include "model/replay.h"
@@ -18,12 +19,6 @@ int64_t diff_growth(const struct figures *old, const struct figures *now, enum m
 
 /* --- what makes two frames the same --- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    return slash ? slash + 1 : path ? path : "";
-}
-
 /* Notes the builds of the modules of a recording: "SIDE NAME BUILD-ID". */
 static int note_builds(struct diff *d, const struct trace_info *info, char side, struct error *err)
 {
@@ -33,7 +28,7 @@ static int note_builds(struct diff *d, const struct trace_info *info, char side,
             const struct trace_module *m = &info->images[i].modules[k];
             struct buffer b = {0};
             buffer_append_char(&b, side);
-            buffer_append_text(&b, base_name(m->path));
+            buffer_append_text(&b, m->path ? path_base_name(m->path) : "");
             buffer_append_char(&b, 0);
             buffer_append(&b, m->build_id, m->build_id ? m->build_id_bytes : 0);
             bool bad = buffer_failed(&b) || !strings_id(&d->builds, b.data, b.size_bytes, &fresh);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "arch/page.h"
+#include "format/seqlock.h"
 #include "format/watch.h"
 
 #define PAGE     ARCH_PAGE_BYTES
@@ -116,15 +117,6 @@ static void *entry(const struct image *i, enum table t, uint32_t index)
     return i->table[t] + (size_t)index * plan[t].entry;
 }
 
-/* Records begin with their version; odd while they are written. */
-static void begin(uint32_t *version)
-{
-    __atomic_store_n(version, *version | 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-}
-
-static void end(uint32_t *version) { __atomic_store_n(version, *version + 1, __ATOMIC_RELEASE); }
-
 static void add(uint64_t *to, uint64_t n) { __atomic_store_n(to, *to + n, __ATOMIC_RELAXED); }
 
 static void read_into(const char *path, char *to, size_t room)
@@ -218,10 +210,10 @@ static struct image *new_image(struct written *w, const struct written_who *who,
     describe(h, who->pid);
     struct mlw_watch_site *rest = entry(i, SITE, 0);
     if (writable(i, rest, sizeof *rest)) {
-        begin(&rest->version);
+        const uint32_t rest_version = seqlock_begin(&rest->version);
         rest->hash = 1;
         rest->stack.flags = MLW_WATCH_STACK_NO_ROOM;
-        end(&rest->version);
+        seqlock_end(&rest->version, rest_version);
     }
     h->state = MLW_WATCH_LIVE;
     __atomic_store_n(&h->magic, MLW_WATCH_MAGIC, __ATOMIC_RELEASE);
@@ -278,7 +270,7 @@ static uint32_t module_of(struct image *i, const struct written_frame *f, uint64
     m = entry(i, MODULE, i->modules);
     if (i->modules == MODULES || !writable(i, m, sizeof *m))
         return 0;
-    begin(&m->version);
+    const uint32_t m_version = seqlock_begin(&m->version);
     m->state = MLW_WATCH_MODULE_MAPPED;
     m->end = ARCH_ADDRESS_END; /* addresses are the file's own */
     m->since_ns = now;
@@ -286,7 +278,7 @@ static uint32_t module_of(struct image *i, const struct written_frame *f, uint64
     if (id_bytes)
         memcpy(m->build_id, f->build_id, id_bytes);
     snprintf(m->path, sizeof m->path, "%s", f->path);
-    end(&m->version);
+    seqlock_end(&m->version, m_version);
     return ++i->modules;
 }
 
@@ -327,10 +319,10 @@ static uint32_t site_of(struct image *i, const struct written_stack *stack, uint
         if (site->version && (site->hash != hash || memcmp(&site->stack, &s, sizeof s) != 0))
             continue;
         if (!site->version) {
-            begin(&site->version);
+            const uint32_t site_version = seqlock_begin(&site->version);
             site->hash = hash;
             site->stack = s;
-            end(&site->version);
+            seqlock_end(&site->version, site_version);
         }
         site->used_ns = now;
         return index;
@@ -429,7 +421,7 @@ void written_sample(struct written *w, const struct written_who *who, uint64_t a
     add(&site->weight, weight);
     add(&site->blocks_q8, blocks_q8(size, weight));
     site->live++;
-    begin(&b->version);
+    const uint32_t b_version = seqlock_begin(&b->version);
     b->flags = MLW_WATCH_SAMPLE_LIVE;
     b->address = address;
     b->size = size;
@@ -439,7 +431,7 @@ void written_sample(struct written *w, const struct written_who *who, uint64_t a
     b->site = at;
     b->site_version = site->version;
     b->tid = who->tid;
-    end(&b->version);
+    seqlock_end(&b->version, b_version);
     if (index == i->head->samples_used)
         __atomic_store_n(&i->head->samples_used, index + 1, __ATOMIC_RELEASE);
     i->place[place_of(i, address)] = index + 1;
@@ -456,7 +448,7 @@ static void note_free(struct image *i, const struct mlw_watch_sample *b,
     uint64_t number = i->head->next_free;
     struct mlw_watch_free *f = entry(i, FREED, (uint32_t)(number % FREES));
     if (writable(i, f, sizeof *f)) {
-        begin(&f->version);
+        const uint32_t f_version = seqlock_begin(&f->version);
         f->kind = kind;
         f->number = number;
         f->address = b->address;
@@ -473,7 +465,7 @@ static void note_free(struct image *i, const struct mlw_watch_sample *b,
                                    : ((struct mlw_watch_site *)entry(i, SITE, free_site))->version;
         f->allocated_tid = b->tid;
         f->freed_tid = who->tid;
-        end(&f->version);
+        seqlock_end(&f->version, f_version);
     }
     __atomic_store_n(&i->head->next_free, number + 1, __ATOMIC_RELEASE);
 }
@@ -497,9 +489,9 @@ static void end_sample(struct image *i, const struct written_who *who, uint32_t 
     add(&site->freed_elsewhere, b->tid != who->tid);
     site->live--;
     note_free(i, b, who, kind, new_size, stack ? site_of(i, stack, who->time_ns) : NO_INDEX);
-    begin(&b->version);
+    const uint32_t b_version = seqlock_begin(&b->version);
     b->flags = 0;
-    end(&b->version);
+    seqlock_end(&b->version, b_version);
     i->free_list[i->free_count++] = index;
     add(&n->frees, 1);
     add(&n->free_bytes, b->size);
@@ -528,7 +520,7 @@ void written_error(struct written *w, const struct written_who *who, uint32_t ki
     uint32_t sample = i->place[place_of(i, address)];
     if (!writable(i, e, sizeof *e))
         return;
-    begin(&e->version);
+    const uint32_t e_version = seqlock_begin(&e->version);
     memset((uint8_t *)e + sizeof e->version, 0, sizeof *e - sizeof e->version);
     e->kind = kind;
     e->flags = flags & ~(uint32_t)MLW_WATCH_ERROR_FREED; /* the probe does not say by whom */
@@ -546,7 +538,7 @@ void written_error(struct written *w, const struct written_who *who, uint32_t ki
         e->allocated_tid = b->tid;
         e->allocation = ((struct mlw_watch_site *)entry(i, SITE, b->site))->stack;
     }
-    end(&e->version);
+    seqlock_end(&e->version, e_version);
     __atomic_store_n(&i->head->next_error, number + 1, __ATOMIC_RELEASE);
     add(&i->head->counters.errors, 1);
 }

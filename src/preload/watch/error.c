@@ -32,7 +32,7 @@ static void enter(const struct error_facts *f, uint64_t now)
     struct mlw_watch_error *e = &watcher.error[number % watcher.plan.errors];
     if (!segment_touch(e, sizeof *e))
         return;
-    uint32_t v = version_begin(&e->version);
+    uint32_t v = seqlock_begin(&e->version);
     e->kind = f->kind;
     e->number = number;
     e->flags = f->flags;
@@ -50,7 +50,7 @@ static void enter(const struct error_facts *f, uint64_t now)
     copy_stack(&e->access, f->access);
     copy_stack(&e->allocation, f->allocation);
     copy_stack(&e->release, f->release);
-    version_end(&e->version, v);
+    seqlock_end(&e->version, v);
 }
 
 /* ---- words ---- */

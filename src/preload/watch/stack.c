@@ -173,7 +173,7 @@ static void mirror_module(uint32_t id)
     const struct known_module *k = &known[id - 1];
     if (!segment_touch(m, sizeof *m))
         return;
-    uint32_t v = version_begin(&m->version);
+    uint32_t v = seqlock_begin(&m->version);
     m->state = k->state;
     m->start = k->start;
     m->end = k->end;
@@ -183,7 +183,7 @@ static void mirror_module(uint32_t id)
     m->build_id_bytes = k->build_id_bytes;
     memcpy(m->build_id, k->build_id, sizeof m->build_id);
     memcpy(m->path, k->path, sizeof m->path);
-    version_end(&m->version, v);
+    seqlock_end(&m->version, v);
 }
 
 void unwind_host_module(void *ctx, uint32_t id, uint64_t start, uint64_t end, uint64_t bias,

@@ -168,12 +168,12 @@ static void mirror_new_site(uint32_t index)
     struct mlw_watch_site *m = mirror_site(index);
     if (!m)
         return;
-    uint32_t v = version_begin(&m->version);
+    uint32_t v = seqlock_begin(&m->version);
     memset((uint8_t *)m + offsetof(struct mlw_watch_site, live), 0,
            sizeof *m - offsetof(struct mlw_watch_site, live));
     m->hash = s->hash;
     m->stack = s->stack;
-    version_end(&m->version, v);
+    seqlock_end(&m->version, v);
     s->version = v + 1;
 }
 
@@ -278,7 +278,7 @@ void tables_publish(uint32_t index, uint32_t flags)
         __atomic_store_n(&site->used_ns, s->time_ns, __ATOMIC_RELAXED);
     }
     if (m) {
-        uint32_t v = version_begin(&m->version);
+        uint32_t v = seqlock_begin(&m->version);
         m->flags = flags | MLW_WATCH_SAMPLE_LIVE;
         m->address = s->address;
         m->size = s->size;
@@ -289,7 +289,7 @@ void tables_publish(uint32_t index, uint32_t flags)
         m->tid = s->tid;
         m->site_version = tables.site[s->site].version;
         m->align = s->align;
-        version_end(&m->version, v);
+        seqlock_end(&m->version, v);
         uint32_t used = __atomic_load_n(&w->samples_used, __ATOMIC_RELAXED);
         while (used <= index &&
                !__atomic_compare_exchange_n(&w->samples_used, &used, index + 1, true,
@@ -311,7 +311,7 @@ static void note_free(const struct sample *s, uint64_t address, uint32_t kind, u
     struct mlw_watch_free *f = &watcher.free_[number % watcher.plan.frees];
     if (!segment_touch(f, sizeof *f))
         return;
-    uint32_t v = version_begin(&f->version);
+    uint32_t v = seqlock_begin(&f->version);
     f->kind = kind;
     f->number = number;
     f->address = address;
@@ -326,7 +326,7 @@ static void note_free(const struct sample *s, uint64_t address, uint32_t kind, u
     f->free_site_version = free_site == NO_INDEX ? 0 : tables.site[free_site].version;
     f->allocated_tid = s->tid;
     f->freed_tid = tid;
-    version_end(&f->version, v);
+    seqlock_end(&f->version, v);
 }
 
 void tables_ended(uint32_t index, uint64_t address, uint32_t kind, uint32_t free_site, uint64_t now,
@@ -351,9 +351,9 @@ void tables_ended(uint32_t index, uint64_t address, uint32_t kind, uint32_t free
         __atomic_fetch_sub(&site->live, 1, __ATOMIC_RELAXED);
     }
     if (m) {
-        uint32_t v = version_begin(&m->version);
+        uint32_t v = seqlock_begin(&m->version);
         m->flags = 0;
-        version_end(&m->version, v);
+        seqlock_end(&m->version, v);
     }
     count(&w->counters.frees, 1);
     count(&w->counters.free_bytes, s->size);

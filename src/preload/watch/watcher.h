@@ -31,6 +31,7 @@
 #define MALLOW_PRELOAD_WATCH_WATCHER_H
 
 #include "arch/page.h"
+#include "format/seqlock.h"
 #include "format/watch.h"
 #include "preload/guest.h"
 #include "preload/sys.h"
@@ -332,19 +333,6 @@ HIDDEN void left_bound(void);
 static inline __attribute__((always_inline, unused)) void count(uint64_t *counter, uint64_t n)
 {
     __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
-}
-
-/* A record of the segment, between these two: readers leave it alone. */
-static inline __attribute__((always_inline, unused)) uint32_t version_begin(uint32_t *version)
-{
-    uint32_t v = __atomic_load_n(version, __ATOMIC_RELAXED) | 1;
-    __atomic_store_n(version, v, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    return v;
-}
-static inline __attribute__((always_inline, unused)) void version_end(uint32_t *version, uint32_t v)
-{
-    __atomic_store_n(version, v + 1 ? v + 1 : 2, __ATOMIC_RELEASE);
 }
 
 /* ---- sample.c: reached from entry.c and cxx.c; sp and bp are the caller's ---- */
