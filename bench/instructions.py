@@ -113,18 +113,19 @@ class Stages:
     def table(self):
         """Name to (stage, unit)."""
         m = self.mallow
+        one = ("--threads", "1")  # how often several wait for each other is chance
         return {
             "record a pair, full stacks": (lambda n: 2 * self.recorded(n, "full", "pairs"), "pair"),
             "record a pair, no stacks": (lambda n: 2 * self.recorded(n, "none", "pairs"), "pair"),
             "record churn, full stacks": (lambda n: self.recorded(n, "full", "churn", "2000"), "event"),
             "seal": (self.sealing("same"), "event"),
             "seal, many stacks": (self.sealing("stacks"), "event"),
-            "report": (self.reading("same", m, "report"), "event"),
-            "report, many stacks": (self.reading("stacks", m, "report"), "event"),
-            "report --json": (self.reading("same", m, "report", "--json"), "event"),
-            "convert to a workload": (self.reading("same", m, "workload", "-q",
+            "report": (self.reading("same", m, "report", *one), "event"),
+            "report, many stacks": (self.reading("stacks", m, "report", *one), "event"),
+            "report --json": (self.reading("same", m, "report", "--json", *one), "event"),
+            "convert to a workload": (self.reading("same", m, "workload", "-q", *one,
                                                    to=("-o", self.path("out.mwl"))), "event"),
-            "dump": (self.reading("same", m, "dump"), "event"),
+            "dump": (self.reading("same", m, "dump", *one), "event"),
             "replay, without allocating": (self.reading("same", self.program("bench", "replay_once"), of="mwl"),
                                            "operation"),
         }

@@ -73,7 +73,7 @@ static int run(const struct command *self, const void *options, char **operands,
     for (size_t i = 0; i < o->settings.count; i++)
         if (replay_check_setting(o->settings.items[i], &err))
             return command_usage(self, "%s", err.text);
-    a->trace = view_open(operands[0], report_columns() | WORKLOAD_COLUMNS, 0, &err);
+    a->trace = view_open(operands[0], report_columns() | WORKLOAD_COLUMNS, 0, 0, &err);
     if (!a->trace)
         return command_fail(self, &err);
     const int64_t image = choose_image(trace_info(a->trace), o->view.pid);

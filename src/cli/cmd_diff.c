@@ -116,8 +116,11 @@ static int run(const struct command *self, const void *options, char **operands,
         view_looks(&o);
     struct symbols *symbols = view_symbols(&cli->view, &err);
     struct trace *old =
-        symbols ? view_open(operands[0], report_columns(), o.select.to_ns, &err) : NULL;
-    struct trace *now = old ? view_open(operands[1], report_columns(), o.select.to_ns, &err) : NULL;
+        symbols ? view_open(operands[0], report_columns(), o.select.to_ns, cli->view.threads, &err)
+                : NULL;
+    struct trace *now =
+        old ? view_open(operands[1], report_columns(), o.select.to_ns, cli->view.threads, &err)
+            : NULL;
     struct report_options of_old = o; /* marks have times of their own in each */
     int status = now ? view_times(&cli->view, old, &of_old, &err) : -1;
     if (!status)

@@ -40,7 +40,8 @@ static int run(const struct command *self, const void *options, char **operands,
     o.every = cli->every;
     o.window_ns = cli->window_ns;
     o.names = cli->names;
-    struct trace *t = view_open(operands[0], report_dump_columns(), o.select.to_ns, &err);
+    struct trace *t =
+        view_open(operands[0], report_dump_columns(), o.select.to_ns, cli->view.threads, &err);
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);

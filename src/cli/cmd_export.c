@@ -80,7 +80,8 @@ static int run(const struct command *self, const void *options, char **operands,
         return command_fail(self, &err);
     struct report_options o = view_filters(&cli->view);
 
-    struct trace *t = view_open(recording, export_columns(format), o.select.to_ns, &err);
+    struct trace *t =
+        view_open(recording, export_columns(format), o.select.to_ns, cli->view.threads, &err);
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);

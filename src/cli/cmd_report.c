@@ -179,7 +179,8 @@ static int run(const struct command *self, const void *options, char **operands,
         return command_fail(self, &err);
     o.gate = limits.count ? &read : NULL;
 
-    struct trace *t = view_open(operands[0], report_columns(), o.select.to_ns, &err);
+    struct trace *t =
+        view_open(operands[0], report_columns(), o.select.to_ns, cli->view.threads, &err);
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);

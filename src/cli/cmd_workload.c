@@ -19,7 +19,7 @@
 
 struct workload_cli {
     const char *output;
-    uint64_t pid;
+    uint64_t pid, threads;
     int unknown, format;
     bool lossy, quiet;
 };
@@ -40,6 +40,10 @@ static const struct option_spec specs[] = {
      "first (default drop)"},
     {0, "lossy", OPTION_FLAG, AT(lossy), NULL,
      "take a recording that lost calls; it is refused otherwise"},
+    {0, "threads", OPTION_COUNT, AT(threads), "N",
+     "read with N threads at most (default: as many as there are processors); the result is the "
+     "same",
+     1, 1024},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
     OPTION_END,
 };
@@ -91,6 +95,7 @@ static int convert_recording(const struct command *self, const struct workload_c
                              const char *path, const char *target)
 {
     const struct recorded how = {.pid = o->pid,
+                                 .threads = o->threads,
                                  .workload = {.synthesise = o->unknown == 1, .lossy = o->lossy},
                                  .quiet = o->quiet};
     struct workload_written written;

@@ -27,7 +27,7 @@ static void load_file(struct loading *l, const char *path)
 {
     struct error err;
     struct fleet_loaded loaded = {0};
-    struct trace *t = view_open(path, report_columns(), 0, &err);
+    struct trace *t = view_open(path, report_columns(), 0, 0, &err);
     l->files++;
     if (!t) {
         l->failed++;

@@ -9,7 +9,7 @@ struct trace *heap_recording_open(void *arg, uint32_t pid, bool live, struct err
     struct error ignored; /* its recorder may have ended: then all is in the file */
     if (live && pid)
         control_run((pid_t)pid, CONTROL_SYNC, NULL, NULL, &ignored);
-    o->trace = view_open(o->path, 0, 0, err);
+    o->trace = view_open(o->path, 0, 0, 0, err);
     return o->trace;
 }
 

@@ -92,6 +92,7 @@ int recorded_workload(const struct command *self, const struct recorded *how, co
     struct progress bar = {0};
     progress_begin(&bar, "reading");
     const struct trace_open_options open = {.columns = WORKLOAD_COLUMNS,
+                                            .threads = (unsigned)how->threads,
                                             .progress = how->quiet ? NULL : progress_update,
                                             .progress_arg = &bar};
     struct trace *t = trace_open(path, &open, &err);

@@ -8,7 +8,8 @@
 struct recorded {
     uint64_t pid; /* 0: the only process that allocated */
     struct workload_options workload;
-    bool quiet; /* no progress */
+    bool quiet;       /* no progress */
+    uint64_t threads; /* to read with; 0: as many as there are processors */
 };
 
 /* Writes it to the file `target`, and says on standard error what it lacks. 0, or an exit status

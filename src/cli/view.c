@@ -53,12 +53,16 @@ void view_looks(struct report_options *o)
     o->bold = terminal_color(STDOUT_FILENO);
 }
 
-struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, struct error *err)
+struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, uint64_t threads,
+                        struct error *err)
 {
     struct progress progress;
     progress_begin(&progress, "sealing");
-    const struct trace_open_options open = {
-        .columns = columns, .to_ns = to_ns, .progress = progress_update, .progress_arg = &progress};
+    const struct trace_open_options open = {.columns = columns,
+                                            .to_ns = to_ns,
+                                            .threads = (unsigned)threads,
+                                            .progress = progress_update,
+                                            .progress_arg = &progress};
     struct trace *t = trace_open(path, &open, err);
     progress_end(&progress);
     return t;

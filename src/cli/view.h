@@ -9,6 +9,7 @@
 
 struct view_options {
     uint64_t pid;
+    uint64_t threads; /* to read with; 0: as many as there are processors */
     struct option_span time;
     struct option_range sizes;
     const char *thread, *function, *module;
@@ -34,7 +35,16 @@ struct view_options {
     }
 
 /* All but the process, for commands that read several recordings. */
-#define VIEW_OTHER_SPECS(type, field) VIEW_FILTER_SPECS(type, field), VIEW_DEBUG_SPECS(type, field)
+#define VIEW_OTHER_SPECS(type, field)                                                              \
+    VIEW_FILTER_SPECS(type, field), VIEW_THREADS_SPEC(type, field), VIEW_DEBUG_SPECS(type, field)
+
+#define VIEW_THREADS_SPEC(type, field)                                                             \
+    {                                                                                              \
+        0, "threads", OPTION_COUNT, offsetof(type, field.threads), "N",                            \
+            "read with N threads at most (default: as many as there are processors); the result "  \
+            "is the same",                                                                         \
+            1, 1024                                                                                \
+    }
 
 #define VIEW_FILTER_SPECS(type, field)                                                             \
     {0,                                                                                            \
@@ -107,9 +117,10 @@ struct report_options view_filters(const struct view_options *v);
 /* Width, characters and boldness for standard output; call once. */
 void view_looks(struct report_options *o);
 /* Opens a recording whose `columns` (enum trace_column) will be read: recovers what a dead recorder
- * left, and shows progress while it is sealed. to_ns: end of the part wanted, 0 for all. NULL with
- * *err set on failure. */
-struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, struct error *err);
+ * left, and shows progress while it is sealed. to_ns: end of the part wanted, 0 for all. threads:
+ * to read with, 0 for as many as there are processors. NULL with *err set on failure. */
+struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, uint64_t threads,
+                        struct error *err);
 /* Puts the range of --time into o when marks of the recording bound it. The first side is the first
  * mark of its name, the second the first of its name that is not before; with a process asked for,
  * only that process's marks count. -1 with *err when there is no such mark. */

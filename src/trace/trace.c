@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -12,6 +13,7 @@
 #include "trace/raw/recover.h"
 #include "trace/seal/seal.h"
 #include "trace/sealed/cursor.h"
+#include "trace/sealed/decoder.h"
 #include "trace/sealed/store.h"
 #include "trust/file.h"
 #include "trust/place.h"
@@ -20,10 +22,16 @@ struct trace {
     int fd;
     struct store store;
     struct trace_open_options options;
+    unsigned threads; /* as many may decode ahead */
 };
 
+/* So few events are decoded before a thread for them has begun. Who asks for threads gets them. */
+#define ALONE_EVENTS 65536u
+
 struct trace_cursor {
+    struct trace *trace;
     struct cursor *cursor;
+    struct decoder *decoder; /* NULL: the caller's thread decodes */
 };
 
 /* After raw_open: adds what a dead recorder left in shared memory (*recovered is then a descriptor
@@ -100,6 +108,15 @@ static bool begins_as_recording(int fd)
            (magic == MLW_CHUNK_MAGIC || magic == SEAL_MAGIC);
 }
 
+/* How many threads may decode beside the caller's. */
+static unsigned threads_beside(unsigned wanted)
+{
+    cpu_set_t set;
+    if (!wanted && !sched_getaffinity(0, sizeof set, &set))
+        wanted = (unsigned)CPU_COUNT(&set);
+    return wanted > 1 ? wanted - 1 : 0;
+}
+
 struct trace *trace_open(const char *path, const struct trace_open_options *options,
                          struct error *err)
 {
@@ -110,6 +127,7 @@ struct trace *trace_open(const char *path, const struct trace_open_options *opti
     }
     if (options)
         t->options = *options;
+    t->threads = threads_beside(t->options.threads);
     /* A file of any user may be read: nothing in it is trusted. */
     const struct trust_rule rule = {.owners = TRUST_ANYBODY, .follow = true};
     struct stat st;
@@ -179,23 +197,30 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
         error_memory_for(err, "reading the recording");
         return NULL;
     }
+    c->trace = t;
     c->cursor = cursor_open(&t->store, image, columns, t->options.to_ns, err);
     if (!c->cursor) {
         free(c);
         return NULL;
     }
+    const bool many = t->options.threads || t->store.images[image].events > ALONE_EVENTS;
+    if (t->threads && many && (c->decoder = decoder_open(c->cursor)))
+        t->threads--;
     return c;
 }
 
 int trace_cursor_next(struct trace_cursor *c, struct trace_batch *batch, struct error *err)
 {
-    return cursor_next(c->cursor, batch, err);
+    return c->decoder ? decoder_next(c->decoder, batch, err) : cursor_next(c->cursor, batch, err);
 }
 
 void trace_cursor_close(struct trace_cursor *c)
 {
     if (!c)
         return;
+    if (c->decoder)
+        c->trace->threads++;
+    decoder_close(c->decoder);
     cursor_close(c->cursor);
     free(c);
 }

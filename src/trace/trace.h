@@ -200,6 +200,8 @@ struct trace_open_options {
     unsigned columns;      /* enum trace_column to be read; 0: all */
     uint64_t to_ns;        /* blocks that begin later need not be read; 0: all. Batches still
                               come whole: the caller filters exactly */
+    unsigned threads;      /* to use at once, the caller's among them; 0: as many as there are
+                              processors for this process. The batches do not depend on it */
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;
 };

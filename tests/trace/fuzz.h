@@ -10,5 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 /* Reads a recording of these bytes with every reader; aborts when what they give cannot be. */
 void fuzz_recording(const uint8_t *data, size_t n);
+/* The same, always with several threads as well, which must read what one reads. */
+void fuzz_threads(const uint8_t *data, size_t n);
 
 #endif

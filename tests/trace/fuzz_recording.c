@@ -48,7 +48,33 @@ static void check_image(const struct trace_info *info, uint32_t index)
     REQUIRE(text < (size_t)1 << 40);
 }
 
-static uint64_t read_events(struct trace *t, struct error *err)
+/* FNV-1a */
+static uint64_t hash(uint64_t h, const void *data, size_t n)
+{
+    for (const uint8_t *p = data; n; n--)
+        h = (h ^ *p++) * 0x100000001b3u;
+    return h;
+}
+
+static uint64_t hash_batch(uint64_t h, const struct trace_batch *b)
+{
+    h = hash(h, &b->image, sizeof b->image);
+    h = hash(h, &b->n, sizeof b->n);
+    h = hash(h, &b->first_event, sizeof b->first_event);
+    const struct {
+        const void *data;
+        size_t bytes;
+    } columns[] = {{b->kind, 1},    {b->op, 1},     {b->slot, 4},    {b->thread, 4},
+                   {b->size, 8},    {b->stack, 4},  {b->path, 1},    {b->time_ns, 8},
+                   {b->address, 8}, {b->usable, 8}, {b->argument, 8}};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (columns[i].data)
+            h = hash(h, columns[i].data, columns[i].bytes * b->n);
+    return h;
+}
+
+/* How many there are; *sum is a hash of them and of what reading them found. */
+static uint64_t read_events(struct trace *t, uint64_t *sum, struct error *err)
 {
     struct every all = {.trace = t};
     const struct trace_info *info = trace_info(t);
@@ -84,35 +110,79 @@ static uint64_t read_events(struct trace *t, struct error *err)
             }
         }
         events += b.n;
+        *sum = hash_batch(*sum, &b);
     }
     every_rewind(&all);
     free(live);
     REQUIRE(k == 0 || err->text[0]);
+    *sum = hash(*sum, &info->damaged_blocks, sizeof info->damaged_blocks);
+    for (uint32_t i = 0; i < info->image_count; i++) {
+        *sum = hash(*sum, &info->images[i].lost_calls, sizeof info->images[i].lost_calls);
+        *sum = hash(*sum, &info->images[i].complete, sizeof info->images[i].complete);
+    }
     return events;
 }
 
-void fuzz_recording(const uint8_t *data, size_t n)
+/* Cursors that are closed before their end, and several at once. */
+static void read_begins(struct trace *t)
+{
+    struct error err = {.text = ""};
+    struct trace_batch b;
+    struct trace_cursor *open[4] = {NULL};
+    for (uint32_t i = 0; i < 4 && trace_info(t)->image_count; i++) {
+        open[i] = trace_cursor_open(t, i / 2 % trace_info(t)->image_count, &err);
+        REQUIRE(open[i]);
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t k = i; open[i] && k && trace_cursor_next(open[i], &b, &err) > 0; k--)
+            REQUIRE(b.n);
+    for (uint32_t i = 0; i < 4; i++)
+        trace_cursor_close(open[i]);
+}
+
+/* What one thread reads, several read, and find out the same about damage. */
+static void compare_threads(const char *path, bool sealed, uint64_t one, uint64_t again)
+{
+    const struct trace_open_options o = {.no_seal_in_place = true, .threads = 4};
+    struct error err = {.text = ""};
+    struct trace *t = trace_open(path, &o, &err);
+    uint64_t sum = 0;
+    REQUIRE(t);
+    read_events(t, &sum, &err);
+    REQUIRE(sum == one || !sealed); /* the clock of a raw file is set by the clock of today */
+    sum = 0;
+    read_events(t, &sum, &err);
+    REQUIRE(sum == again || !sealed);
+    read_begins(t);
+    trace_close(t);
+}
+
+static void read_recording(const uint8_t *data, size_t n, bool threads)
 {
     char path[64];
     int fd = memfd_create("fuzz", 0);
     REQUIRE(fd >= 0);
     REQUIRE(write(fd, data, n) == (ssize_t)n);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    struct trace_open_options o = {.no_seal_in_place = true};
+    struct trace_open_options o = {.no_seal_in_place = true, .threads = 1};
     struct error err = {.text = ""};
     struct trace *t = trace_open(path, &o, &err);
     if (t) {
+        uint64_t one = 0, two = 0;
+        const bool sealed = trace_info(t)->sealed;
         for (uint32_t i = 0; i < trace_info(t)->image_count; i++)
             check_image(trace_info(t), i);
-        uint64_t events = read_events(t, &err);
-        uint64_t again = read_events(t, &err);
+        uint64_t events = read_events(t, &one, &err);
+        uint64_t again = read_events(t, &two, &err);
         /* a block that was found to be impossible halfway is left out from then on */
         REQUIRE(again == events || trace_info(t)->damaged_blocks);
         trace_close(t);
+        if (threads)
+            compare_threads(path, sealed, one, two);
         /* a part of the columns: the others are not looked at */
         o.columns = TRACE_COL_SIZE | TRACE_COL_STACK | TRACE_COL_TIME | TRACE_COL_THREAD;
         if ((t = trace_open(path, &o, &err))) {
-            read_events(t, &err);
+            read_events(t, &one, &err);
             trace_close(t);
         }
     } else {
@@ -120,3 +190,11 @@ void fuzz_recording(const uint8_t *data, size_t n)
     }
     close(fd);
 }
+
+/* Threads take as long as all the rest: each fourth input has them. */
+void fuzz_recording(const uint8_t *data, size_t n)
+{
+    read_recording(data, n, (hash(0xcbf29ce484222325u, data, n) >> 32) % 4 == 0);
+}
+
+void fuzz_threads(const uint8_t *data, size_t n) { read_recording(data, n, true); }

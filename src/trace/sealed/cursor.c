@@ -17,7 +17,7 @@ bool cursor_arrays_make(struct arrays *a, size_t n)
            a->address && a->usable && a->argument;
 }
 
-static void arrays_free(struct arrays *a)
+void cursor_arrays_free(struct arrays *a)
 {
     free(a->kind);
     free(a->op);
@@ -50,7 +50,7 @@ struct cursor *cursor_open(struct store *s, uint32_t image, unsigned columns, ui
     c->z = ZSTD_createDCtx();
     c->ref_temp = malloc((BATCH + 16) * sizeof *c->ref_temp);
     c->u64_temp = malloc((BATCH + 16) * sizeof *c->u64_temp);
-    if (!c->z || !c->ref_temp || !c->u64_temp || !cursor_arrays_make(&c->a, BATCH + 16)) {
+    if (!c->z || !c->ref_temp || !c->u64_temp || !cursor_arrays_make(&c->a, CURSOR_ENTRIES)) {
         no_memory(err);
         cursor_close(c);
         return NULL;
@@ -81,8 +81,9 @@ void cursor_close(struct cursor *c)
     free(c->u64_temp);
     free(c->keep);
     free(c->source);
-    arrays_free(&c->a);
-    arrays_free(&c->b);
+    free(c->found.items);
+    cursor_arrays_free(&c->a);
+    cursor_arrays_free(&c->b);
     free(c);
 }
 
@@ -130,15 +131,39 @@ static int prepare_stack(struct cursor *c, struct error *err)
     return 0;
 }
 
+/* --- what reading finds out --- */
+
+static void find(struct cursor *c, struct cursor_finding finding)
+{
+    struct cursor_finding *f = ARRAY_ADD(c->found.items, c->found.count, c->found.cap);
+    if (f)
+        *f = finding;
+    else
+        c->found.failed = true;
+}
+
 static void count_damaged(struct cursor *c, struct store_block *b)
 {
-    if (b->damaged)
-        return;
-    b->damaged = true;
-    c->store->info.damaged_blocks++;
+    find(c, (struct cursor_finding){.block = b, .damaged = true});
+}
+
+void cursor_settle(struct cursor *c, struct cursor_found *found)
+{
     struct trace_image *m = &c->store->images[c->image_index];
-    m->lost_calls += b->calls;
-    m->complete = false;
+    for (size_t i = 0; i < found->count; i++) {
+        const struct cursor_finding *f = &found->items[i];
+        struct store_block *b = f->block;
+        if (f->damaged && !b->damaged) {
+            __atomic_store_n(&b->damaged, true, __ATOMIC_RELAXED);
+            c->store->info.damaged_blocks++;
+            m->lost_calls += b->calls;
+            m->complete = false;
+        }
+        if (!b->counted) /* once, however often the block is read */
+            m->lost_calls += f->lost_calls;
+        b->counted |= f->read;
+    }
+    found->count = 0;
 }
 
 /* Makes the next sound block current. 1, 0 at the end, -1. */
@@ -152,7 +177,8 @@ static int next_block(struct cursor *c, struct error *err)
         if (k < 0)
             return -1;
         const struct seal_block *h = &c->head.block;
-        if (b->damaged || !k || c->head.header.type != SEAL_BLOCK || h->events != b->events ||
+        if (__atomic_load_n(&b->damaged, __ATOMIC_RELAXED) || !k ||
+            c->head.header.type != SEAL_BLOCK || h->events != b->events ||
             h->used_slots != b->used_slots || h->new_slots != b->new_slots ||
             h->first_tick != b->first_tick || h->last_tick != b->last_tick) {
             count_damaged(c, b);
@@ -256,11 +282,14 @@ static bool take_slots(struct cursor *c, const uint8_t *code, const uint32_t *th
     return !(bad & 1) && least >= 0 && c->top <= used;
 }
 
-/* A call of this block that cannot be decoded; counted once, however often the block is read. */
+/* A call of this block that cannot be decoded. */
 static void lose(struct cursor *c, unsigned calls)
 {
-    if (!c->block->counted)
-        c->store->images[c->image_index].lost_calls += calls;
+    struct cursor_found *f = &c->found;
+    if (f->count && f->items[f->count - 1].block == c->block && !f->items[f->count - 1].damaged)
+        f->items[f->count - 1].lost_calls += calls;
+    else if (calls)
+        find(c, (struct cursor_finding){.block = c->block, .lost_calls = calls});
 }
 
 /* The same after damage: events of blocks that the caller does not know are turned into unknown
@@ -606,7 +635,16 @@ void cursor_give(struct cursor *c, const struct arrays *a, size_t n, struct trac
 
 int cursor_next(struct cursor *c, struct trace_batch *batch, struct error *err)
 {
+    const int status = cursor_decode(c, batch, err);
+    cursor_settle(c, &c->found);
+    return status;
+}
+
+int cursor_decode(struct cursor *c, struct trace_batch *batch, struct error *err)
+{
     for (;;) {
+        if (c->found.failed)
+            return no_memory(err);
         if (!c->block || c->at >= c->head.block.events) {
             int k = next_block(c, err);
             if (k < 0 || (!k && !c->ended_n))
@@ -631,7 +669,7 @@ int cursor_next(struct cursor *c, struct trace_batch *batch, struct error *err)
         }
         c->at += n;
         if (c->at == c->head.block.events)
-            c->block->counted = true;
+            find(c, (struct cursor_finding){.block = c->block, .read = true});
         if (a == &c->b)
             arrange(c, given);
         if (!given)

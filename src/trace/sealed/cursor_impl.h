@@ -1,5 +1,7 @@
 /* cursor_impl.h - what the parts of the reader of one image share: cursor.c turns the columns of a
- * block into batches, cursor_block.c reads them. No other file includes it. One thread a cursor. */
+ * block into batches, cursor_block.c reads them, decoder.c does both ahead of the caller. No other
+ * file includes it. One thread a cursor; of the store, that thread changes nothing (cursor_settle
+ * does). */
 #ifndef MALLOW_TRACE_SEALED_CURSOR_IMPL_H
 #define MALLOW_TRACE_SEALED_CURSOR_IMPL_H
 
@@ -18,6 +20,21 @@ struct arrays {
     uint8_t *kind, *op, *path;
     uint32_t *slot, *thread, *stack;
     uint64_t *size, *time, *address, *usable, *argument;
+};
+
+#define CURSOR_ENTRIES          (BATCH + 16)
+#define CURSOR_DEGRADED_ENTRIES (2 * BATCH + 16)
+
+/* What reading found out about blocks, for the store. */
+struct cursor_finding {
+    struct store_block *block;
+    uint32_t lost_calls; /* that cannot be decoded */
+    bool damaged, read;  /* damaged; read to its end */
+};
+struct cursor_found {
+    struct cursor_finding *items;
+    size_t count, cap;
+    bool failed; /* no memory for one */
 };
 
 struct slot_place { /* of the block that a slot names, or named last */
@@ -76,7 +93,8 @@ struct cursor {
     uint32_t epoch;
     bool address_lost; /* until the next address epoch */
 
-    uint64_t given; /* events given out before this batch */
+    struct cursor_found found; /* since the last cursor_settle */
+    uint64_t given;            /* events given out before this batch */
     struct arrays a, b;
     uint32_t *ref_temp;
     uint64_t *u64_temp;
@@ -102,6 +120,11 @@ int cursor_load_columns(struct cursor *c, struct error *err);
 void cursor_next_argument(struct cursor *c);
 
 bool cursor_arrays_make(struct arrays *a, size_t n);
+void cursor_arrays_free(struct arrays *a);
+/* As cursor_next, but what reading found out about blocks stays in c->found. */
+int cursor_decode(struct cursor *c, struct trace_batch *batch, struct error *err);
+/* Puts it into the store: by the thread that reads the store's info. */
+void cursor_settle(struct cursor *c, struct cursor_found *found);
 /* Hands out the first n entries of the arrays. */
 void cursor_give(struct cursor *c, const struct arrays *a, size_t n, struct trace_batch *batch);
 /* Room in the stack and its spare entries; in `known`. False without memory. */

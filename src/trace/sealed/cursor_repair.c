@@ -106,9 +106,9 @@ int cursor_resync(struct cursor *c, bool exact, struct error *err)
         for (uint32_t i = 0; i < c->top; i++)
             if (stack[i] < c->known_cap)
                 c->known[stack[i]] = 0;
-        if (!c->b.kind && !cursor_arrays_make(&c->b, 2 * BATCH + 16))
+        if (!c->b.kind && !cursor_arrays_make(&c->b, CURSOR_DEGRADED_ENTRIES))
             return no_memory(err);
-        c->source = c->source ? c->source : malloc((2 * BATCH + 16) * sizeof *c->source);
+        c->source = c->source ? c->source : malloc(CURSOR_DEGRADED_ENTRIES * sizeof *c->source);
         if (!c->source)
             return no_memory(err);
     }
