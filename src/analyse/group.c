@@ -1,6 +1,7 @@
 #include "analyse/group.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 long group_start(const struct model *m, struct cursor **cursors, struct error *err)
 {
@@ -73,12 +74,55 @@ void group_to_sites(const struct frame_source *source, struct cursor *cursors, s
     }
 }
 
+#define FEW_CURSORS 64u /* are compared */
+
 static int by_frame(const void *a, const void *b)
 {
     const struct cursor *x = a, *y = b;
     if (x->frame != y->frame)
         return x->frame < y->frame ? -1 : 1;
     return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+/* Frames are small numbers, and cursors come in the order of their stacks: so they are put where
+ * they belong, in one pass for all frames. False when that is not so, or there is no memory: the
+ * cursors are as they were. */
+static bool distribute(struct cursor *cursors, size_t count)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i && cursors[i].stack < cursors[i - 1].stack)
+            return false;
+        if (cursors[i].frame != NO_FRAME && cursors[i].frame > most)
+            most = cursors[i].frame;
+    }
+    if (most / 4 > count)
+        return false;
+    const size_t places = (size_t)most + 2; /* the last is for stacks that have ended */
+    size_t *at = calloc(places, sizeof *at);
+    struct cursor *sorted = at ? malloc(count * sizeof *sorted) : NULL;
+    if (sorted) {
+        for (size_t i = 0; i < count; i++)
+            at[cursors[i].frame == NO_FRAME ? places - 1 : cursors[i].frame]++;
+        for (size_t i = 0, sum = 0; i < places; i++) {
+            const size_t here = at[i];
+            at[i] = sum;
+            sum += here;
+        }
+        for (size_t i = 0; i < count; i++)
+            sorted[at[cursors[i].frame == NO_FRAME ? places - 1 : cursors[i].frame]++] = cursors[i];
+        memcpy(cursors, sorted, count * sizeof *sorted);
+    }
+    free(sorted);
+    free(at);
+    return sorted != NULL;
+}
+
+/* By frame, and those of a frame by stack. */
+static void sort(struct cursor *cursors, size_t count)
+{
+    if (count < FEW_CURSORS || !distribute(cursors, count))
+        qsort(cursors, count, sizeof *cursors, by_frame);
 }
 
 static int by_metric(const void *a, const void *b, void *arg)
@@ -102,7 +146,7 @@ long group_frames(const struct model *m, const struct frame_source *source, enum
     size_t n = 0;
     for (size_t i = 0; i < count; i++)
         cursors[i].frame = frame_at(source, &cursors[i]);
-    qsort(cursors, count, sizeof *cursors, by_frame);
+    sort(cursors, count);
     for (size_t i = 0; i < count; i++)
         n += i == 0 || cursors[i].frame != cursors[i - 1].frame;
     *groups = calloc(n + 1, sizeof **groups);
