@@ -243,7 +243,7 @@ async function waterfall(page, process, what) {
     else assert.equal(known, add(e.parts, "bytes"));
     assert.deepEqual(await page.$$eval("#advice li", (list) => list.map((l) => l.dataset.setting)), e.advice.map((a) => a.setting), `${what}: advice of ${e.at}`);
   }
-  await slider(page, process, what, parts, place);
+  if (process.explained.length) await slider(page, process, what, parts, place);
 }
 
 /** The slider moves all of it: to every kind of moment, in the whole run and in a range; the address keeps it. */
@@ -251,11 +251,13 @@ async function slider(page, process, what, parts, place) {
   const last = await page.$eval("#moment", (e) => Number(e.max));
   const seen = { true: 0, false: 0 };
   const maps = new Set();
-  for (let i = 0; i <= 8; i++) {
+  // At equal distances; then on, until one without a measurement was seen.
+  const positions = Array.from({ length: 9 }, (_v, i) => Math.round((last * i) / 8));
+  for (let i = 0; i < positions.length || (!seen[false] && i <= last); i++) {
     await page.$eval("#moment", (e, value) => {
       e.value = String(value);
       e.dispatchEvent(new Event("input", { bubbles: true }));
-    }, Math.round((last * i) / 8));
+    }, positions[i] ?? i);
     await settled(page);
     const [ns, measured] = await place();
     assert.match(new URL(page.url()).hash, new RegExp(`at=${ns}`));
@@ -275,7 +277,7 @@ async function slider(page, process, what, parts, place) {
     assert.ok(away !== 0 && at === ns + away, `${what}: how far away the nearest measurement is`);
   }
   assert.ok(seen[false] > 0, `${what}: moments without a measurement`);
-  assert.ok(process.events < 1000 || maps.size > 3, `${what}: the map changes`);
+  assert.ok(process.peak_live_bytes < 1 << 20 || maps.size > 1, `${what}: the map changes`);
   // In a range only moments of that range count.
   await brush(page, 0.4, 0.6);
   const [from, to] = await page.$eval("#range", (e) => [Number(e.dataset.fromNs), Number(e.dataset.toNs)]);
