@@ -267,8 +267,8 @@ static void fact_debug_files(struct machine_fact *f)
 
 static void allocator(struct machine_fact *f, const char *const *files, const char *package)
 {
-    static const char *const directories[] = {"/usr/lib/" ARCH_MULTIARCH, "/usr/lib64", "/usr/lib",
-                                              "/usr/local/lib", "/usr/local/lib64"};
+    static const char *const directories[] = {("/usr/lib/" ARCH_MULTIARCH), "/usr/lib64",
+                                              "/usr/lib", "/usr/local/lib", "/usr/local/lib64"};
     for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
         for (const char *const *name = files; *name; name++) {
             char path[256];

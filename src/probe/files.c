@@ -198,9 +198,12 @@ int files_find_library(const struct files *f, const char *library, char *path, s
     for (size_t i = 0; i < f->count; i++)
         if (is_named(f->path[i], library))
             return found(f->path[i], path, room);
-    static const char *const directories[] = {
-        "/lib/" ARCH_MULTIARCH, "/usr/lib/" ARCH_MULTIARCH, "/lib64",
-        "/usr/lib64",           "/usr/local/lib",           "/usr/lib"};
+    static const char *const directories[] = {("/lib/" ARCH_MULTIARCH),
+                                              ("/usr/lib/" ARCH_MULTIARCH),
+                                              "/lib64",
+                                              "/usr/lib64",
+                                              "/usr/local/lib",
+                                              "/usr/lib"};
     for (size_t i = 0; i < sizeof directories / sizeof *directories; i++) {
         char pattern[PATH_MAX];
         glob_t g;

@@ -34,8 +34,8 @@ static const struct allocator {
      {"libmimalloc.so.2", "libmimalloc.so.3", "libmimalloc.so", NULL}},
 };
 
-static const char *const directories[] = {"/usr/local/lib", "/usr/local/lib/" ARCH_MULTIARCH,
-                                          "/usr/lib/" ARCH_MULTIARCH, "/usr/lib64", "/usr/lib"};
+static const char *const directories[] = {"/usr/local/lib", ("/usr/local/lib/" ARCH_MULTIARCH),
+                                          ("/usr/lib/" ARCH_MULTIARCH), "/usr/lib64", "/usr/lib"};
 
 int replay_find_allocator(const char *alloc, char path[PATH_MAX], struct error *err)
 {
