@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-long group_start(const struct model *m, struct cursor **cursors, struct error *err)
+long group_start(const struct model *m, struct group_cursor **cursors, struct error *err)
 {
     const struct model_stack *stacks = model_stacks(m);
     const struct trace_image *image = model_image(m);
@@ -14,7 +14,7 @@ long group_start(const struct model *m, struct cursor **cursors, struct error *e
     for (uint32_t i = 0; i <= image->stacks; i++) {
         if (stacks[i].calls || stacks[i].peak_blocks || stacks[i].live_blocks ||
             stacks[i].temporary)
-            (*cursors)[n++] = (struct cursor){.stack = i, .node = i, .frame = NO_FRAME};
+            (*cursors)[n++] = (struct group_cursor){.stack = i, .node = i, .frame = NO_FRAME};
     }
     return (long)n;
 }
@@ -26,7 +26,7 @@ static uint32_t parent_of(const struct trace_image *image, uint32_t node)
 }
 
 static void step_one(const struct trace_image *image, const struct frame_source *source,
-                     struct cursor *c)
+                     struct group_cursor *c)
 {
     const uint32_t *ids;
     if (!c->node)
@@ -37,7 +37,7 @@ static void step_one(const struct trace_image *image, const struct frame_source 
     }
 }
 
-static uint32_t frame_at(const struct frame_source *source, const struct cursor *c)
+static uint32_t frame_at(const struct frame_source *source, const struct group_cursor *c)
 {
     const uint32_t *ids;
     if (!c->node)
@@ -47,7 +47,7 @@ static uint32_t frame_at(const struct frame_source *source, const struct cursor 
 }
 
 static void step(const struct trace_image *image, const struct frame_source *source,
-                 struct cursor *c)
+                 struct group_cursor *c)
 {
     uint32_t frame;
     do {
@@ -56,14 +56,14 @@ static void step(const struct trace_image *image, const struct frame_source *sou
     } while (frame != NO_FRAME && source->hidden && source->hidden(source->arg, frame));
 }
 
-void group_step(const struct model *m, const struct frame_source *source, struct cursor *cursors,
-                size_t count)
+void group_step(const struct model *m, const struct frame_source *source,
+                struct group_cursor *cursors, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         step(model_image(m), source, &cursors[i]);
 }
 
-void group_to_sites(const struct frame_source *source, struct cursor *cursors, size_t count)
+void group_to_sites(const struct frame_source *source, struct group_cursor *cursors, size_t count)
 {
     for (size_t i = 0; i < count && source->site; i++) {
         uint32_t node, position;
@@ -78,7 +78,7 @@ void group_to_sites(const struct frame_source *source, struct cursor *cursors, s
 
 static int by_frame(const void *a, const void *b)
 {
-    const struct cursor *x = a, *y = b;
+    const struct group_cursor *x = a, *y = b;
     if (x->frame != y->frame)
         return x->frame < y->frame ? -1 : 1;
     return x->stack < y->stack ? -1 : x->stack > y->stack;
@@ -140,7 +140,8 @@ static int by_metric(const void *a, const void *b, void *arg)
 }
 
 long group_frames(const struct model *m, const struct frame_source *source, enum metric by,
-                  struct cursor *cursors, size_t count, struct group **groups, struct error *err)
+                  struct group_cursor *cursors, size_t count, struct group **groups,
+                  struct error *err)
 {
     const struct model_stack *stacks = model_stacks(m);
     size_t n = 0;

@@ -9,7 +9,7 @@
 
 #define NO_FRAME UINT32_MAX /* the stack ends here */
 
-struct cursor { /* a stack, and how far along it we are */
+struct group_cursor { /* a stack, and how far along it we are */
     uint32_t stack;
     uint32_t node;     /* 0: past its outermost frame */
     uint32_t position; /* among the frames of the node */
@@ -24,19 +24,20 @@ struct group {
 
 /* A cursor at the innermost frame of every stack. Returns the number, or -1. *cursors is the
  * caller's to free. */
-long group_start(const struct model *m, struct cursor **cursors, struct error *err);
+long group_start(const struct model *m, struct group_cursor **cursors, struct error *err);
 
 /* Moves cursors at the innermost frames of their stacks to the call sites. */
-void group_to_sites(const struct frame_source *source, struct cursor *cursors, size_t count);
+void group_to_sites(const struct frame_source *source, struct group_cursor *cursors, size_t count);
 
 /* Puts the cursors in groups by the frame that they stand at, largest first; groups whose metric is
  * 0 are left out. Returns the number of groups, or -1. *groups is the caller's to free. Cursors are
  * reordered. */
 long group_frames(const struct model *m, const struct frame_source *source, enum metric by,
-                  struct cursor *cursors, size_t count, struct group **groups, struct error *err);
+                  struct group_cursor *cursors, size_t count, struct group **groups,
+                  struct error *err);
 
 /* Moves cursors to the caller. */
-void group_step(const struct model *m, const struct frame_source *source, struct cursor *cursors,
-                size_t count);
+void group_step(const struct model *m, const struct frame_source *source,
+                struct group_cursor *cursors, size_t count);
 
 #endif

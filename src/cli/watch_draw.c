@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "cli/watch_screen_impl.h"
-#include "report/page.h"
+#include "report/layout.h"
 
 static struct page page_of(const struct watch_screen *s)
 {

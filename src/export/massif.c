@@ -73,7 +73,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
 /* --- the tree at the peak --- */
 
 struct level {
-    struct cursor *cursors;
+    struct group_cursor *cursors;
     size_t count;
     uint64_t bytes;
     unsigned depth;
@@ -183,7 +183,7 @@ static void put_snapshot(struct massif *m, size_t number, const struct snapshot 
 static int process(void *arg, const struct model *model, struct names *names, struct error *err)
 {
     struct massif *m = arg;
-    struct cursor *cursors = NULL;
+    struct group_cursor *cursors = NULL;
     size_t number = 0;
     int status = 0;
     bool peaked = m->peak.bytes == 0;

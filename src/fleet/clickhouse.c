@@ -158,7 +158,7 @@ static void forget_load(struct clickhouse *c)
         c->row_count[t] = 0;
     }
     for (size_t i = 0; i < c->pending_count; i++) {
-        struct pending *p = &c->pending[i];
+        struct clickhouse_pending *p = &c->pending[i];
         buffer_release(&p->row);
         buffer_release(&p->label_keys);
         buffer_release(&p->label_values);
@@ -435,7 +435,7 @@ static int do_commit(struct fleet_store *s, struct error *err)
     for (int t = 0; t < T_PROCESS && !status; t++)
         status = flush(c, (enum table)t, err);
     for (size_t i = 0; i < c->pending_count && !status; i++) {
-        struct pending *p = &c->pending[i];
+        struct clickhouse_pending *p = &c->pending[i];
         const struct {
             const struct buffer *items;
             uint64_t count;
@@ -503,12 +503,13 @@ static int do_process(struct fleet_store *s, const struct store_process *p, int6
                       struct error *err)
 {
     struct clickhouse *c = clickhouse_of(s);
-    struct pending *more = realloc(c->pending, (c->pending_count + 1) * sizeof *more);
+    struct clickhouse_pending *more = realloc(c->pending, (c->pending_count + 1) * sizeof *more);
     if (!more)
         return error_memory(err);
     c->pending = more;
-    struct pending *now = &c->pending[c->pending_count];
-    *now = (struct pending){.key = p->key, .host = hash_bytes(8, p->host, strlen(p->host))};
+    struct clickhouse_pending *now = &c->pending[c->pending_count];
+    *now =
+        (struct clickhouse_pending){.key = p->key, .host = hash_bytes(8, p->host, strlen(p->host))};
     if (getrandom(&now->attempt, sizeof now->attempt, 0) != sizeof now->attempt)
         return error_system(err, "getrandom");
     *id = (int64_t)c->pending_count++;
@@ -532,7 +533,7 @@ static int do_process(struct fleet_store *s, const struct store_process *p, int6
 static int do_label(struct fleet_store *s, int64_t process, const struct fleet_label *l,
                     struct error *err)
 {
-    struct pending *p = &clickhouse_of(s)->pending[process];
+    struct clickhouse_pending *p = &clickhouse_of(s)->pending[process];
     (void)err;
     put_bytes(&p->label_keys, l->key, l->key_bytes);
     put_text(&p->label_values, l->value);
@@ -543,7 +544,7 @@ static int do_label(struct fleet_store *s, int64_t process, const struct fleet_l
 static int do_module(struct fleet_store *s, int64_t process, const char *build_id, const char *path,
                      struct error *err)
 {
-    struct pending *p = &clickhouse_of(s)->pending[process];
+    struct clickhouse_pending *p = &clickhouse_of(s)->pending[process];
     (void)err;
     put_text(&p->module_ids, build_id);
     put_text(&p->module_paths, path);
@@ -604,7 +605,7 @@ static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
                       const struct figures *f, struct error *err)
 {
     struct clickhouse *c = clickhouse_of(s);
-    const struct pending *p = &c->pending[process];
+    const struct clickhouse_pending *p = &c->pending[process];
     const uint64_t v[] = {p->attempt, stack, p->key, p->host};
     buffer_append(&c->rows[T_FIGURE], v, sizeof v);
     put_figures(&c->rows[T_FIGURE], f);

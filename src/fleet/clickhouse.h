@@ -15,7 +15,7 @@
 
 enum table { T_LOCATION, T_FRAME, T_SITE, T_STACK, T_FIGURE, T_PROCESS, TABLES };
 
-struct pending { /* a process whose row was not sent yet */
+struct clickhouse_pending { /* a process whose row was not sent yet */
     struct buffer row, label_keys, label_values, module_ids, module_paths;
     uint64_t labels, modules;
     uint64_t key, attempt, host;
@@ -34,7 +34,7 @@ struct clickhouse {
     struct buffer rows[TABLES]; /* as RowBinary */
     uint64_t row_count[TABLES];
     struct strings sent[T_STACK + 1]; /* rows that the server has */
-    struct pending *pending;
+    struct clickhouse_pending *pending;
     size_t pending_count;
     uint64_t found_key, found_version; /* of the last question whether a process is there */
     struct strings frame_ids;          /* sites whose frames are known; numbers from 1 */

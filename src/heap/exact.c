@@ -91,7 +91,7 @@ int walk_exact(struct walk *w, struct walk_segment *s)
     return 0;
 }
 
-int walk_recording(struct walk *w, const struct recorded *recorded)
+int walk_recording(struct walk *w, const struct heap_recorded *recorded)
 {
     *w = (struct walk){.verified = true};
     int status = 0;

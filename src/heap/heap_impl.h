@@ -25,7 +25,7 @@ struct heap {
     struct heap_row *rows[3];
     size_t row_count[3];
     char *size_names;
-    struct recorded recorded;
+    struct heap_recorded recorded;
     uint32_t *stack; /* by block, of the recording; NULL: there is none */
     struct heap_site *sites;
     size_t site_count;

@@ -18,7 +18,7 @@ struct tracee {
     struct user_regs_struct registers;
 };
 
-struct live {
+struct heap_live {
     struct tracee *tracees;
     size_t count, room;
     pid_t memory_pid;          /* whose memory is read: the process, or its copy */
@@ -38,9 +38,9 @@ int live_open_memory(pid_t pid);
 
 /* Stops all threads of t->pid, and reads their registers. 0; or -1 with *err, and nothing is held.
  */
-int live_stop(struct target *t, struct live *live, struct error *err);
+int live_stop(struct target *t, struct heap_live *live, struct error *err);
 
 /* snapshot.c: ends the copy and makes the process reap it. */
-void live_end_copy(struct target *t, struct live *live);
+void live_end_copy(struct target *t, struct heap_live *live);
 
 #endif

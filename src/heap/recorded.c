@@ -13,7 +13,7 @@ enum {
 };
 
 /* The last program that this process was: what an exec replaced has no memory any more. */
-static int choose(struct recorded *r, const struct trace_info *info, uint32_t pid,
+static int choose(struct heap_recorded *r, const struct trace_info *info, uint32_t pid,
                   struct error *err)
 {
     uint32_t found = UINT32_MAX;
@@ -30,7 +30,7 @@ static int choose(struct recorded *r, const struct trace_info *info, uint32_t pi
     return 0;
 }
 
-static int add_batch(struct recorded *r, size_t *room, const struct trace_batch *b,
+static int add_batch(struct heap_recorded *r, size_t *room, const struct trace_batch *b,
                      uint64_t until_ns, struct error *err)
 {
     for (size_t i = 0; i < b->n; i++) {
@@ -69,7 +69,7 @@ static int by_address(const void *a, const void *b)
 }
 
 /* Without the slots that hold nothing. */
-static void sort(struct recorded *r, size_t room)
+static void sort(struct heap_recorded *r, size_t room)
 {
     for (size_t i = 0; i < room; i++)
         if (r->at[i].address)
@@ -83,10 +83,10 @@ static void sort(struct recorded *r, size_t room)
     r->count = kept;
 }
 
-int recorded_read(struct recorded *r, struct trace *t, uint32_t pid, uint64_t until_ns,
+int recorded_read(struct heap_recorded *r, struct trace *t, uint32_t pid, uint64_t until_ns,
                   struct error *err)
 {
-    *r = (struct recorded){0};
+    *r = (struct heap_recorded){0};
     if (choose(r, trace_info(t), pid, err))
         return -1;
     struct trace_cursor *c = trace_cursor_open_columns(t, r->image_number, COLUMNS, err);
@@ -107,13 +107,13 @@ int recorded_read(struct recorded *r, struct trace *t, uint32_t pid, uint64_t un
     return 0;
 }
 
-void recorded_release(struct recorded *r)
+void recorded_release(struct heap_recorded *r)
 {
     free(r->at);
-    *r = (struct recorded){0};
+    *r = (struct heap_recorded){0};
 }
 
-const struct recorded_block *recorded_find(const struct recorded *r, uint64_t address)
+const struct recorded_block *recorded_find(const struct heap_recorded *r, uint64_t address)
 {
     size_t low = 0, high = r->count;
     while (low < high) {

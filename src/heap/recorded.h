@@ -19,7 +19,7 @@ struct recorded_block {
     uint32_t stack; /* node of the image; 0: none */
 };
 
-struct recorded {
+struct heap_recorded {
     const struct trace_image *image; /* of the trace */
     uint32_t image_number;
     struct recorded_block *at; /* by address, one for each */
@@ -28,11 +28,11 @@ struct recorded {
 
 /* pid: of the process; 0: not known, then the recording must be of one process. until_ns: what
  * happened later does not count; since the start of the recording. -1 with *err set. */
-int recorded_read(struct recorded *r, struct trace *t, uint32_t pid, uint64_t until_ns,
+int recorded_read(struct heap_recorded *r, struct trace *t, uint32_t pid, uint64_t until_ns,
                   struct error *err);
-void recorded_release(struct recorded *r);
+void recorded_release(struct heap_recorded *r);
 
 /* The block that lived at this address, or NULL. */
-const struct recorded_block *recorded_find(const struct recorded *r, uint64_t address);
+const struct recorded_block *recorded_find(const struct heap_recorded *r, uint64_t address);
 
 #endif

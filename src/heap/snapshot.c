@@ -135,7 +135,7 @@ static bool in_sequence(const struct target *t, const struct tracee *tracee)
 }
 
 /* A stopped thread that can be borrowed: room on its stack, no signal on its way. */
-static struct tracee *choose(const struct target *t, struct live *live)
+static struct tracee *choose(const struct target *t, struct heap_live *live)
 {
     for (size_t i = 0; i < live->count; i++) {
         struct tracee *k = &live->tracees[i];
@@ -303,7 +303,7 @@ static bool take_over(struct injection *j)
                    PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK);
 }
 
-static const char *why_not(struct target *t, struct live *live, struct injection *j)
+static const char *why_not(struct target *t, struct heap_live *live, struct injection *j)
 {
     for (size_t i = 0; i < live->count; i++)
         if (live->tracees[i].group_stop)
@@ -327,7 +327,7 @@ static void hold_signals(sigset_t *before)
 
 void target_snapshot(struct target *t)
 {
-    struct live *live = t->impl;
+    struct heap_live *live = t->impl;
     struct injection j = {.t = t};
     int64_t result = -1;
     int status;
@@ -365,7 +365,7 @@ void target_snapshot(struct target *t)
 }
 
 /* Any thread of the process may reap the copy. */
-static bool reap(struct target *t, struct live *live, pid_t copy)
+static bool reap(struct target *t, struct heap_live *live, pid_t copy)
 {
     struct injection j = {.t = t};
     int64_t result = -1;
@@ -381,7 +381,7 @@ static bool reap(struct target *t, struct live *live, pid_t copy)
     return good;
 }
 
-void live_end_copy(struct target *t, struct live *live)
+void live_end_copy(struct target *t, struct heap_live *live)
 {
     int status;
     sigset_t before;

@@ -31,7 +31,7 @@ enum { HOLE_PAGES = 16, STOP_LIMIT_MS = 5000, ERESTARTNOHAND_RESULT = -514 };
  * ever there. */
 static size_t next_run(struct target *t, uint64_t address, size_t bytes, bool *zeros)
 {
-    const struct live *live = t->impl;
+    const struct heap_live *live = t->impl;
     const struct target_region *r = live->resident ? target_region_at(t, address) : NULL;
     *zeros = false;
     if (!r || r->file || r->flags & (REGION_SHARED | REGION_SPECIAL))
@@ -54,7 +54,7 @@ static size_t next_run(struct target *t, uint64_t address, size_t bytes, bool *z
 
 static size_t live_read(struct target *t, uint64_t address, void *into, size_t bytes)
 {
-    const struct live *live = t->impl;
+    const struct heap_live *live = t->impl;
     uint8_t *to = into;
     size_t done = 0;
     while (done < bytes) {
@@ -81,13 +81,13 @@ static size_t live_read(struct target *t, uint64_t address, void *into, size_t b
 
 static enum resident_state live_page(struct target *t, uint64_t address)
 {
-    struct live *live = t->impl;
+    struct heap_live *live = t->impl;
     return live->resident ? resident_page(live->resident, address) : RESIDENT_HERE;
 }
 
 static void live_close(struct target *t)
 {
-    struct live *live = t->impl;
+    struct heap_live *live = t->impl;
     target_finish(t);
     if (live->memory_fd >= 0)
         close(live->memory_fd);
@@ -107,7 +107,7 @@ static const struct target_ops live_ops = {live_read, live_page, live_close};
 
 /* --- stopping --- */
 
-static struct tracee *tracee_of(struct live *live, pid_t tid)
+static struct tracee *tracee_of(struct heap_live *live, pid_t tid)
 {
     for (size_t i = 0; i < live->count; i++)
         if (live->tracees[i].tid == tid)
@@ -115,7 +115,7 @@ static struct tracee *tracee_of(struct live *live, pid_t tid)
     return NULL;
 }
 
-static struct tracee *add_tracee(struct live *live, pid_t tid)
+static struct tracee *add_tracee(struct heap_live *live, pid_t tid)
 {
     if (!ARRAY_ROOM(live->tracees, live->count + 1, live->room))
         return NULL;
@@ -149,7 +149,7 @@ static int why_not(uint32_t pid, int number, struct error *err)
 }
 
 /* Seizes and interrupts the threads that are not yet held; how many, or -1 with *number set. */
-static int seize_new(struct live *live, uint32_t pid, int *number)
+static int seize_new(struct heap_live *live, uint32_t pid, int *number)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%" PRIu32 "/task", pid);
@@ -206,7 +206,7 @@ static void note_stop(struct tracee *tracee, int status)
     }
 }
 
-static int await_stops(struct live *live, uint32_t pid, struct error *err)
+static int await_stops(struct heap_live *live, uint32_t pid, struct error *err)
 {
     uint64_t until = clock_monotonic_ns() + (uint64_t)STOP_LIMIT_MS * 1000000;
     for (size_t i = 0; i < live->count; i++) {
@@ -254,7 +254,7 @@ static void cure(const struct tracee *tracee, struct user_regs_struct *r)
     ptrace(PTRACE_SETREGS, tracee->tid, NULL, r);
 }
 
-static int read_threads(struct target *t, struct live *live)
+static int read_threads(struct target *t, struct heap_live *live)
 {
     t->thread_count = 0;
     for (size_t i = 0; i < live->count; i++) {
@@ -355,7 +355,7 @@ bool target_copy_lacks(struct target *t)
 
 int live_open_memory(pid_t pid) { return proc_open(pid, "mem"); }
 
-int live_stop(struct target *t, struct live *live, struct error *err)
+int live_stop(struct target *t, struct heap_live *live, struct error *err)
 {
     int number = 0, found, status = 0;
     live->since_ns = clock_monotonic_ns();
@@ -373,14 +373,14 @@ int live_stop(struct target *t, struct live *live, struct error *err)
 struct target *target_stop(uint32_t pid, struct error *err)
 {
     struct target *t = target_new();
-    struct live *live = calloc(1, sizeof *live);
+    struct heap_live *live = calloc(1, sizeof *live);
     if (!t || !live) {
         free(t);
         free(live);
         error_memory(err);
         return NULL;
     }
-    *live = (struct live){.memory_fd = -1, .memory_pid = (pid_t)pid};
+    *live = (struct heap_live){.memory_fd = -1, .memory_pid = (pid_t)pid};
     t->ops = &live_ops;
     t->impl = live;
     t->source = TARGET_STOPPED;
@@ -400,7 +400,7 @@ struct target *target_stop(uint32_t pid, struct error *err)
 
 void target_let_go(struct target *t)
 {
-    struct live *live = t->ops == &live_ops ? t->impl : NULL;
+    struct heap_live *live = t->ops == &live_ops ? t->impl : NULL;
     if (!live || !live->count)
         return;
     for (size_t i = 0; i < live->count; i++) {

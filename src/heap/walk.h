@@ -79,8 +79,8 @@ int walk_exact_segments(struct walk *w);
 int walk_exact(struct walk *w, struct walk_segment *s);
 /* exact.c: instead of walk_heap: the blocks that a recording knows, of whatever allocator. -1: out
  * of memory. */
-struct recorded;
-int walk_recording(struct walk *w, const struct recorded *recorded);
+struct heap_recorded;
+int walk_recording(struct walk *w, const struct heap_recorded *recorded);
 /* python_pools.c: notes the blocks of Python's own allocator, if there is one, and adds their
  * segments. -1: out of memory. */
 int walk_find_pools(struct walk *w, struct target *t, const struct modules *modules);

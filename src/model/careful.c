@@ -15,7 +15,7 @@ static bool block_passes(const struct model *m, uint64_t size_bytes, uint32_t st
            (!f->stack_pass || f->stack_pass[stack]);
 }
 
-static struct model_life life_of(const struct block *block)
+static struct model_life life_of(const struct model_block *block)
 {
     return (struct model_life){.size_bytes = block->size_bytes,
                                .usable_bytes = block->size_bytes + block->usable_extra,
@@ -40,7 +40,8 @@ static void look_at_peak(struct model *m, uint64_t time_ns, bool at_least)
 }
 
 /* A block begins to count. carried: it is no call. */
-static void begin(struct model *m, struct block *block, unsigned op, bool carried, uint64_t time_ns)
+static void begin(struct model *m, struct model_block *block, unsigned op, bool carried,
+                  uint64_t time_ns)
 {
     struct model_totals *t = &m->totals;
     struct model_stack *s = model_touch(&m->stacks[block->stack], m->version);
@@ -98,7 +99,7 @@ static void grow_old(struct model *m, uint64_t time_ns)
 {
     while (m->young_first != TRACE_NO_SLOT) {
         uint32_t slot = m->young_first;
-        struct block *block = &m->blocks[slot];
+        struct model_block *block = &m->blocks[slot];
         if (time_ns - block->time_ns < m->filter.min_lifetime_ns)
             break;
         uint64_t old_ns = block->time_ns + m->filter.min_lifetime_ns;
@@ -155,16 +156,16 @@ void model_end_careful(struct model *m, uint64_t end_ns)
 
 static void allocate(struct model *m, const struct trace_batch *b, size_t i, bool inherited)
 {
-    struct block *block = &m->blocks[b->slot[i]];
+    struct model_block *block = &m->blocks[b->slot[i]];
     uint64_t extra = b->usable[i] > b->size[i] ? b->usable[i] - b->size[i] : 0;
     unsigned op = b->op[i];
     uint32_t thread = b->thread[i];
-    *block = (struct block){.size_bytes = b->size[i],
-                            .time_ns = b->time_ns[i],
-                            .stack = b->stack[i],
-                            .usable_extra = extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX,
-                            .thread = inherited ? NO_THREAD : thread,
-                            .place = (uint8_t)model_place_of(b->path[i])};
+    *block = (struct model_block){.size_bytes = b->size[i],
+                                  .time_ns = b->time_ns[i],
+                                  .stack = b->stack[i],
+                                  .usable_extra = extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX,
+                                  .thread = inherited ? NO_THREAD : thread,
+                                  .place = (uint8_t)model_place_of(b->path[i])};
     if (!inherited && mlw_op_is(op, MLW_CLASS_RESIZE_NEW)) {
         struct model_reallocs before = m->reallocs;
         model_realloc_new(m, thread, block);
@@ -194,7 +195,7 @@ static void allocate(struct model *m, const struct trace_batch *b, size_t i, boo
 static void release(struct model *m, const struct trace_batch *b, size_t i)
 {
     struct model_totals *t = &m->totals;
-    struct block *block = &m->blocks[b->slot[i]];
+    struct model_block *block = &m->blocks[b->slot[i]];
     const unsigned op = b->op[i], kind = b->kind[i];
     const uint32_t thread = b->thread[i];
     const bool call = m->in_window && thread_passes(m, thread) &&

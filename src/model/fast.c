@@ -37,7 +37,7 @@ add_all(struct model *m, const struct trace_batch *b, size_t from, const bool ma
     const uint32_t *const slots = b->slot, *const stack_ids = b->stack, *const threads = b->thread;
     const uint64_t *const sizes = b->size, *const times = b->time_ns, *const usables = b->usable;
     const uint32_t last_block = m->block_room ? m->block_room - 1 : 0;
-    struct block *const blocks = m->blocks;
+    struct model_block *const blocks = m->blocks;
     struct model_stack *const stacks = m->stacks;
     uint64_t stop_ns = m->next_stop_ns;
     uint64_t requested = 0, usable_sum = 0, allocations = 0, releases = 0, temporary = 0;
@@ -65,7 +65,7 @@ add_all(struct model *m, const struct trace_batch *b, size_t from, const bool ma
             const uint64_t usable_bytes = usables[i] > size_bytes ? usables[i] : size_bytes;
             const uint64_t extra = usable_bytes - size_bytes;
             const unsigned place = model_place_of(paths[i]);
-            struct block *const block = &blocks[slots[i]];
+            struct model_block *const block = &blocks[slots[i]];
             struct model_stack *const s = model_touch(&stacks[stack_ids[i]], h.version);
             struct model_count *const count = &m->counts[model_size_index(size_bytes)];
             m->totals.calls[op]++;
@@ -81,14 +81,14 @@ add_all(struct model *m, const struct trace_batch *b, size_t from, const bool ma
                 m->threads[threads[i]].allocations++;
                 m->threads[threads[i]].allocated_bytes += size_bytes;
             }
-            *block =
-                (struct block){.size_bytes = size_bytes,
-                               .time_ns = time_ns,
-                               .stack = stack_ids[i],
-                               .usable_extra = extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX,
-                               .thread = threads[i],
-                               .place = (uint8_t)place,
-                               .state = BLOCK_COUNTED};
+            *block = (struct model_block){.size_bytes = size_bytes,
+                                          .time_ns = time_ns,
+                                          .stack = stack_ids[i],
+                                          .usable_extra =
+                                              extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX,
+                                          .thread = threads[i],
+                                          .place = (uint8_t)place,
+                                          .state = BLOCK_COUNTED};
             if (__builtin_expect(mlw_op_is(op, MLW_CLASS_RESIZE_NEW), 0))
                 model_realloc_new(m, threads[i], block);
             if (__builtin_expect(place & MODEL_MMAPPED, 0))
@@ -104,7 +104,7 @@ add_all(struct model *m, const struct trace_batch *b, size_t from, const bool ma
                 __builtin_memcpy(m->totals.peak_usable, m->live_usable, sizeof m->live_usable);
             }
         } else if (__builtin_expect(kind <= TRACE_FREE_TEMP || kind == TRACE_FREE_INFERRED, 1)) {
-            struct block *const block = &blocks[slots[i]];
+            struct model_block *const block = &blocks[slots[i]];
             const uint64_t size_bytes = block->size_bytes;
             const uint64_t one = block->state; /* 0 when there was no block: size is 0 then, too */
             const bool temp = kind == TRACE_FREE_TEMP;

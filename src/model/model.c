@@ -157,7 +157,7 @@ static int room_for(struct model *m, uint32_t slots, struct error *err)
         room = room > UINT32_MAX / 2 ? UINT32_MAX : room * 2;
     if (room > m->image->max_slots)
         room = m->image->max_slots;
-    struct block *blocks = realloc(m->blocks, room * sizeof *blocks);
+    struct model_block *blocks = realloc(m->blocks, room * sizeof *blocks);
     if (blocks) {
         memset(blocks + m->block_room, 0, (room - m->block_room) * sizeof *blocks);
         m->blocks = blocks;
@@ -272,7 +272,7 @@ void model_stop(struct model *m, uint64_t time_ns)
     }
 }
 
-void model_chain_ended(struct model *m, const struct block *block)
+void model_chain_ended(struct model *m, const struct model_block *block)
 {
     struct model_reallocs *r = &m->reallocs;
     struct model_chain *least = &r->longest[0];
@@ -295,7 +295,7 @@ void model_chain_ended(struct model *m, const struct block *block)
         *least = (struct model_chain){block->chain, block->size_bytes, 1, block->stack};
 }
 
-void model_realloc_old(struct model *m, uint32_t thread, const struct block *old)
+void model_realloc_old(struct model *m, uint32_t thread, const struct model_block *old)
 {
     m->pendings[thread].size_bytes = old->size_bytes;
     m->pendings[thread].chain = old->chain + 1u;
@@ -307,14 +307,15 @@ void model_mapping_made(struct model *m, unsigned op, uint64_t size_bytes, uint6
         threshold_mapped(&m->threshold, size_bytes, time_ns);
 }
 
-void model_mapping_freed(struct model *m, unsigned op, const struct block *block, uint64_t time_ns)
+void model_mapping_freed(struct model *m, unsigned op, const struct model_block *block,
+                         uint64_t time_ns)
 {
     if (mlw_op_is(op, MLW_CLASS_RELEASE))
         threshold_freed(&m->threshold, block->size_bytes + block->usable_extra, time_ns);
 }
 
-void model_release_seldom(struct model *m, uint32_t thread, unsigned op, const struct block *block,
-                          uint64_t time_ns)
+void model_release_seldom(struct model *m, uint32_t thread, unsigned op,
+                          const struct model_block *block, uint64_t time_ns)
 {
     if (block->place & MODEL_MMAPPED)
         model_mapping_freed(m, op, block, time_ns);
@@ -331,9 +332,9 @@ void model_release_seldom(struct model *m, uint32_t thread, unsigned op, const s
     }
 }
 
-void model_realloc_new(struct model *m, uint32_t thread, struct block *fresh)
+void model_realloc_new(struct model *m, uint32_t thread, struct model_block *fresh)
 {
-    struct pending *p = &m->pendings[thread];
+    struct model_pending *p = &m->pendings[thread];
     if (!p->chain)
         return; /* realloc(NULL, n) */
     uint64_t old = p->size_bytes, new = fresh->size_bytes;
@@ -352,7 +353,7 @@ static void map(struct model *m, const struct trace_batch *b, size_t i)
 {
     const uint64_t at = b->address ? b->address[i] : 0;
     const uint64_t bytes = (b->size[i] + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
-    struct pending *p = &m->pendings[b->thread[i]];
+    struct model_pending *p = &m->pendings[b->thread[i]];
     if (!b->address || !b->argument || has_filter(&m->filter) || b->path[i] & MLW_PATH_FAILED)
         return;
     bool done = true;
@@ -453,7 +454,7 @@ int model_finish(struct model *m, struct error *err)
     }
     struct model_count *forever = &m->counts[MODEL_SIZE_COUNTS + MODEL_LIFETIMES];
     for (uint32_t i = 0; i < m->block_room; i++) {
-        const struct block *block = &m->blocks[i];
+        const struct model_block *block = &m->blocks[i];
         if (block->state != BLOCK_COUNTED)
             continue;
         forever->count++;

@@ -11,7 +11,7 @@ enum block_state {
     BLOCK_YOUNG = 2    /* passes every filter but has not reached the minimum lifetime */
 };
 
-struct block { /* 32 bytes; indexed by slot */
+struct model_block { /* 32 bytes; indexed by slot */
     uint64_t size_bytes;
     uint64_t time_ns;
     uint32_t stack;
@@ -29,7 +29,7 @@ struct link { /* young blocks in order of their birth; indexed by slot */
     bool carried; /* made before the window of time */
 };
 
-struct pending { /* the old half of a thread's realloc, until its new half comes */
+struct model_pending { /* the old half of a thread's realloc, until its new half comes */
     uint64_t size_bytes;
     uint32_t chain; /* of the new block; 0: nothing pending */
     bool remapped;  /* the old half of an mremap was a mapping of the program's own */
@@ -45,7 +45,7 @@ struct model {
     bool filtered;                         /* needs the careful loop */
     const struct model_observer *observer; /* NULL: no observer */
     bool in_window, ended;                 /* of the time filter */
-    struct block *blocks;
+    struct model_block *blocks;
     struct link *links; /* NULL unless there is a minimum lifetime */
     uint32_t block_room;
     uint32_t young_first, young_last; /* slots; TRACE_NO_SLOT for none */
@@ -54,8 +54,8 @@ struct model {
      * allocations and releases. Modulo 2^64, so they look huge. */
     struct model_stack *stacks;
     struct model_thread *threads;
-    struct pending *pendings; /* by thread */
-    uint64_t version;         /* of the peak; 0: none yet */
+    struct model_pending *pendings; /* by thread */
+    uint64_t version;               /* of the peak; 0: none yet */
     uint64_t live_usable[MODEL_PLACES];
     uint64_t events_seen, first_event;
     uint64_t inherited_left;
@@ -118,19 +118,20 @@ void model_stop(struct model *m, uint64_t time_ns);
 void model_add_other(struct model *m, const struct trace_batch *b, size_t i);
 
 /* A chain of reallocs ended: its block was released, or is live at the end. */
-void model_chain_ended(struct model *m, const struct block *block);
+void model_chain_ended(struct model *m, const struct model_block *block);
 
 /* A realloc's halves. */
-void model_realloc_old(struct model *m, uint32_t thread, const struct block *old);
+void model_realloc_old(struct model *m, uint32_t thread, const struct model_block *old);
 /* The release of a block that was resized before, or has a mapping of its own, or by another
  * operation than free. */
-void model_release_seldom(struct model *m, uint32_t thread, unsigned op, const struct block *block,
-                          uint64_t time_ns);
+void model_release_seldom(struct model *m, uint32_t thread, unsigned op,
+                          const struct model_block *block, uint64_t time_ns);
 
 /* A block with a mapping of its own was made, or released: what that says of the threshold. */
 void model_mapping_made(struct model *m, unsigned op, uint64_t size_bytes, uint64_t time_ns);
-void model_mapping_freed(struct model *m, unsigned op, const struct block *block, uint64_t time_ns);
-void model_realloc_new(struct model *m, uint32_t thread, struct block *fresh);
+void model_mapping_freed(struct model *m, unsigned op, const struct model_block *block,
+                         uint64_t time_ns);
+void model_realloc_new(struct model *m, uint32_t thread, struct model_block *fresh);
 
 /* Adds the events [from, b->n) of a batch; the first ignores filters. Indices were checked. */
 void model_add_fast(struct model *m, const struct trace_batch *b, size_t from);

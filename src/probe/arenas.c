@@ -136,7 +136,7 @@ static void leave_arena(struct arenas_process *p, uint32_t tid)
                 p->arena[i].thread[k--] = p->arena[i].thread[--p->arena[i].threads];
 }
 
-struct arena *arenas_find(struct arenas_process *p, uint64_t address)
+struct probe_arena *arenas_find(struct arenas_process *p, uint64_t address)
 {
     for (size_t i = 0; i < p->arenas; i++)
         if (p->arena[i].address == address)
@@ -151,24 +151,24 @@ static bool is_main(uint64_t address)
     return !address || (address & ((64u << 20) - 1)) > ARCH_PAGE_BYTES;
 }
 
-struct arena *arenas_enter(struct arenas *a, struct arenas_process *p, uint64_t address)
+struct probe_arena *arenas_enter(struct arenas *a, struct arenas_process *p, uint64_t address)
 {
-    struct arena *at = arenas_find(p, address);
+    struct probe_arena *at = arenas_find(p, address);
     if (at)
         return at;
-    struct arena *more = GROW(a, p->arena, p->arenas);
+    struct probe_arena *more = GROW(a, p->arena, p->arenas);
     if (!more)
         return NULL;
     p->arena = more;
     at = &p->arena[p->arenas++];
-    *at = (struct arena){.address = address, .main = is_main(address)};
+    *at = (struct probe_arena){.address = address, .main = is_main(address)};
     return at;
 }
 
 static void use_arena(struct arenas *a, struct arenas_process *p, uint64_t address, uint32_t tid)
 {
     leave_arena(p, tid);
-    struct arena *at = arenas_enter(a, p, address);
+    struct probe_arena *at = arenas_enter(a, p, address);
     if (!at)
         return;
     /* A list of its own: threads come and go, so the room is asked for anew each time. */
@@ -213,7 +213,7 @@ void arenas_fork(struct arenas *a, uint32_t parent, uint32_t child, uint64_t are
 void arenas_name_main(struct arenas *a, uint32_t pid, uint64_t address)
 {
     struct arenas_process *p = arenas_process(a, pid);
-    struct arena *at = p ? arenas_find(p, 0) : NULL;
+    struct probe_arena *at = p ? arenas_find(p, 0) : NULL;
     if (p)
         p->main_arena = address;
     if (at)

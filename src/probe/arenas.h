@@ -11,7 +11,7 @@
 
 #include "bpf/arenas.h"
 
-struct arena {
+struct probe_arena {
     uint64_t address;
     bool main;
     uint32_t *thread; /* those that use it now, or did when the process ended */
@@ -40,7 +40,7 @@ struct arenas_process {
     uint32_t pid;
     int64_t sbrk_bytes; /* grown less given back */
     uint64_t mmap_threshold_bytes, trim_threshold_bytes;
-    struct arena *arena;
+    struct probe_arena *arena;
     size_t arenas;
     struct arena_heap *heap; /* in the order in which they were made */
     size_t heaps;
@@ -88,8 +88,8 @@ void arenas_fork(struct arenas *a, uint32_t parent, uint32_t child, uint64_t are
 /* The main arena, which stood at address 0 until now, lies there. */
 void arenas_name_main(struct arenas *a, uint32_t pid, uint64_t address);
 /* The arena at that address, entered without threads if it was not there; NULL: out of memory. */
-struct arena *arenas_enter(struct arenas *a, struct arenas_process *p, uint64_t address);
-struct arena *arenas_find(struct arenas_process *p, uint64_t address); /* NULL: not known */
+struct probe_arena *arenas_enter(struct arenas *a, struct arenas_process *p, uint64_t address);
+struct probe_arena *arenas_find(struct arenas_process *p, uint64_t address); /* NULL: not known */
 struct arena_heap *arenas_find_heap(struct arenas_process *p, uint64_t address);
 
 /* "memory_heap_new" without memory_; for enum arenas_probe below ARENAS_PROBES. */

@@ -18,15 +18,15 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/text.h"
+#include "launch/launch.h"
 #include "probe/caps.h"
 #include "probe/inside.h"
 #include "probe/kind.h"
 #include "probe/run.h"
 #include "probe/stacks.h"
-#include "launch/launch.h"
 
 struct probe_state {
-    struct engine e;
+    struct probe_engine e;
     struct launch launch;
     struct signals_before signals;
     struct limits_before limits;
@@ -37,7 +37,7 @@ struct probe_state {
     uint64_t interval_ns; /* CLOCK_MONOTONIC of the last interval; 0: none yet */
 };
 
-void engine_say(const struct engine *e, const char *format, ...)
+void engine_say(const struct probe_engine *e, const char *format, ...)
 {
     char line[512];
     va_list ap;
@@ -48,7 +48,7 @@ void engine_say(const struct engine *e, const char *format, ...)
         e->options->say(e->options->arg, line);
 }
 
-void engine_source(struct engine *e, const char *format, ...)
+void engine_source(struct probe_engine *e, const char *format, ...)
 {
     size_t n = strlen(e->result->source);
     va_list ap;
@@ -78,7 +78,7 @@ static int print(enum libbpf_print_level level, const char *format, va_list ap)
 
 /* ---- rows and names ---- */
 
-int engine_add_row(struct engine *e, const struct probe_row *row, struct error *err)
+int engine_add_row(struct probe_engine *e, const struct probe_row *row, struct error *err)
 {
     if (!ARRAY_ROOM(e->rows, e->row_count + 1, e->row_room))
         return error_memory(err);
@@ -86,7 +86,7 @@ int engine_add_row(struct engine *e, const struct probe_row *row, struct error *
     return 0;
 }
 
-int engine_add_name(struct engine *e, const char *name, struct error *err)
+int engine_add_name(struct probe_engine *e, const char *name, struct error *err)
 {
     if (!ARRAY_ROOM(e->names, e->name_count + 1, e->name_room))
         return error_memory(err);
@@ -96,7 +96,7 @@ int engine_add_name(struct engine *e, const char *name, struct error *err)
     return 0;
 }
 
-int engine_add_names(struct engine *e, const char *const *names, size_t n, struct error *err)
+int engine_add_names(struct probe_engine *e, const char *const *names, size_t n, struct error *err)
 {
     for (size_t i = 0; i < n; i++)
         if (engine_add_name(e, names[i], err))
@@ -104,14 +104,15 @@ int engine_add_names(struct engine *e, const char *const *names, size_t n, struc
     return 0;
 }
 
-void engine_stream(const struct engine *e, const struct mlw_kernel *event, const uint64_t *values)
+void engine_stream(const struct probe_engine *e, const struct mlw_kernel *event,
+                   const uint64_t *values)
 {
     struct mlw_kernel copy = *event;
     copy.kind = (uint8_t)e->options->kind->stream;
     e->options->stream(e->options->arg, &copy, values);
 }
 
-int engine_map(const struct engine *e, const char *name)
+int engine_map(const struct probe_engine *e, const char *name)
 {
     const struct bpf_map *map = bpf_object__find_map_by_name(e->object, name);
     return map ? bpf_map__fd(map) : -1;
@@ -123,7 +124,7 @@ static int by_key(const void *a, const void *b)
                   sizeof(struct probe_key));
 }
 
-static void collect_losses(struct engine *e)
+static void collect_losses(struct probe_engine *e)
 {
     int cpus = libbpf_num_possible_cpus(), fd = engine_map(e, "losses");
     uint64_t *values = calloc((size_t)(cpus > 0 ? cpus : 1), sizeof *values);
@@ -137,7 +138,7 @@ static void collect_losses(struct engine *e)
     free(values);
 }
 
-static int collect_sums(struct engine *e, struct error *err)
+static int collect_sums(struct probe_engine *e, struct error *err)
 {
     struct probe_row row;
     struct probe_key *last = NULL, key;
@@ -152,7 +153,7 @@ static int collect_sums(struct engine *e, struct error *err)
     return 0;
 }
 
-static int collect(struct engine *e, struct error *err)
+static int collect(struct probe_engine *e, struct error *err)
 {
     e->row_count = 0;
     if (e->inside ? inside_requests(e->inside, e, err) : collect_sums(e, err))
@@ -174,7 +175,7 @@ static int collect(struct engine *e, struct error *err)
 
 /* ---- attaching ---- */
 
-void engine_skip(struct engine *e, const char *program)
+void engine_skip(struct probe_engine *e, const char *program)
 {
     struct bpf_program *p = bpf_object__find_program_by_name(e->object, program);
     if (p)
@@ -187,7 +188,7 @@ static bool is_uprobe(const struct bpf_program *p)
            !strncmp(bpf_program__section_name(p), "uretprobe", 9);
 }
 
-bool engine_has_tracepoint(const struct engine *e, const char *name, unsigned arguments)
+bool engine_has_tracepoint(const struct probe_engine *e, const char *name, unsigned arguments)
 {
     char type[128];
     struct btf *btf = btf__load_vmlinux_btf();
@@ -205,7 +206,7 @@ bool engine_has_tracepoint(const struct engine *e, const char *name, unsigned ar
     return found;
 }
 
-static int attach_tracepoints(struct engine *e, bool follow, struct error *err)
+static int attach_tracepoints(struct probe_engine *e, bool follow, struct error *err)
 {
     struct bpf_program *p;
     bpf_object__for_each_program(p, e->object)
@@ -219,12 +220,12 @@ static int attach_tracepoints(struct engine *e, bool follow, struct error *err)
     return 0;
 }
 
-int engine_attach_tracepoints(struct engine *e, struct error *err)
+int engine_attach_tracepoints(struct probe_engine *e, struct error *err)
 {
     return attach_tracepoints(e, false, err);
 }
 
-long engine_attach_places(struct engine *e, const char *program, const char *path,
+long engine_attach_places(struct probe_engine *e, const char *program, const char *path,
                           struct place *places, size_t n, bool on_return, struct error *err)
 {
     struct bpf_program *p = bpf_object__find_program_by_name(e->object, program);
@@ -234,7 +235,8 @@ long engine_attach_places(struct engine *e, const char *program, const char *pat
     return attach_places(&e->attachments, p, path, places, n, &how, err);
 }
 
-void engine_say_refused(struct engine *e, const char *path, const struct place *places, size_t n)
+void engine_say_refused(struct probe_engine *e, const char *path, const struct place *places,
+                        size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (places[i].refused)
@@ -242,7 +244,8 @@ void engine_say_refused(struct engine *e, const char *path, const struct place *
                        (unsigned long long)places[i].offset, attach_refusal(&places[i]));
 }
 
-int engine_attach_perf(struct engine *e, const char *program, uint64_t event, struct error *err)
+int engine_attach_perf(struct probe_engine *e, const char *program, uint64_t event,
+                       struct error *err)
 {
     struct bpf_program *p = bpf_object__find_program_by_name(e->object, program);
     struct perf_event_attr attr = {
@@ -269,7 +272,7 @@ int engine_attach_perf(struct engine *e, const char *program, uint64_t event, st
 
 /* ---- which processes ---- */
 
-static int target(struct engine *e, uint32_t pid, uint32_t state)
+static int target(struct probe_engine *e, uint32_t pid, uint32_t state)
 {
     return bpf_map_update_elem(engine_map(e, "targets"), &pid, &state, BPF_ANY);
 }
@@ -283,14 +286,14 @@ static uint32_t parent_of(pid_t pid)
 
 /* Sends the places of a process's code to the kernel in advance, for when it cannot look them up:
  * within a fault, and while another thread changes the memory map. */
-static void send_code(const struct engine *e, uint32_t pid)
+static void send_code(const struct probe_engine *e, uint32_t pid)
 {
     if (e->stacks && (e->options->kind->within_faults || e->options->by & PROBE_BY_STACK))
         stacks_fill(e->stacks, pid);
 }
 
 /* The children that a running process has already, and theirs. */
-static void target_children(struct engine *e)
+static void target_children(struct probe_engine *e)
 {
     bool more = true;
     int fd = engine_map(e, "targets");
@@ -325,7 +328,7 @@ static bool keeps_stacks(const struct probe_options *o)
     return o->by & (PROBE_BY_STACK | PROBE_BY_KSTACK | PROBE_BY_CALLER);
 }
 
-int engine_find_files(struct engine *e, struct error *err)
+int engine_find_files(struct probe_engine *e, struct error *err)
 {
     const struct probe_options *o = e->options;
     if (e->files.count)
@@ -337,7 +340,7 @@ int engine_find_files(struct engine *e, struct error *err)
     return o->kind->files ? o->kind->files(e, err) : files_of_machine(&e->files, err);
 }
 
-int engine_resize(struct engine *e, const char *name, size_t entries, struct error *err)
+int engine_resize(struct probe_engine *e, const char *name, size_t entries, struct error *err)
 {
     struct bpf_map *map = bpf_object__find_map_by_name(e->object, name);
     if (map && bpf_map__set_max_entries(map, (uint32_t)entries))
@@ -345,7 +348,7 @@ int engine_resize(struct engine *e, const char *name, size_t entries, struct err
     return 0;
 }
 
-static int configure(struct engine *e, struct error *err)
+static int configure(struct probe_engine *e, struct error *err)
 {
     const struct probe_options *o = e->options;
     struct bpf_map *map = bpf_object__find_map_by_name(e->object, ".rodata.config");
@@ -393,7 +396,7 @@ static int configure(struct engine *e, struct error *err)
     return engine_resize(e, "kstacks", o->by & PROBE_BY_KSTACK ? 16384 : 1, err);
 }
 
-static int load(struct engine *e, struct error *err)
+static int load(struct probe_engine *e, struct error *err)
 {
     const struct probe_kind *kind = e->options->kind;
     size_t bytes = 0;
@@ -420,7 +423,7 @@ static int load(struct engine *e, struct error *err)
     return e->stacks ? stacks_install(e->stacks, err) : 0;
 }
 
-static void stream_pages(const struct engine *e, const struct probe_event_pages *p)
+static void stream_pages(const struct probe_engine *e, const struct probe_event_pages *p)
 {
     _Static_assert((int)PROBE_PAGES_IN == MLW_PAGES_IN &&
                        (int)PROBE_PAGES_KILLED == MLW_PAGES_KILLED,
@@ -432,7 +435,7 @@ static void stream_pages(const struct engine *e, const struct probe_event_pages 
 
 static int on_event(void *arg, void *data, size_t size)
 {
-    struct engine *e = arg;
+    struct probe_engine *e = arg;
     uint32_t type;
     if (size < sizeof type)
         return 0;
@@ -454,7 +457,7 @@ static int on_event(void *arg, void *data, size_t size)
 
 static int attach(struct probe_state *s, struct error *err)
 {
-    struct engine *e = &s->e;
+    struct probe_engine *e = &s->e;
     const struct probe_options *o = e->options;
     s->ring = ring_buffer__new(engine_map(e, "events"), on_event, e, NULL);
     if (!s->ring)
@@ -474,7 +477,7 @@ static int attach(struct probe_state *s, struct error *err)
 
 static int subtract(struct probe_state *s, struct error *err)
 {
-    struct engine *e = &s->e;
+    struct probe_engine *e = &s->e;
     struct probe_row *copy = calloc(e->row_count + 1, sizeof *copy);
     if (!copy)
         return error_memory(err);
@@ -505,7 +508,7 @@ static int subtract(struct probe_state *s, struct error *err)
 static int interval(void *arg, struct error *err)
 {
     struct probe_state *s = arg;
-    struct engine *e = &s->e;
+    struct probe_engine *e = &s->e;
     if (collect(e, err) || (!e->options->kind->gauge && subtract(s, err)))
         return -1;
     e->result->row_count = e->row_count;
@@ -534,7 +537,7 @@ static void tick(void *arg)
 
 static int run_all(struct probe_state *s, struct error *err)
 {
-    struct engine *e = &s->e;
+    struct probe_engine *e = &s->e;
     const struct probe_options *o = e->options;
     struct run_plan plan = {.ring = s->ring,
                             .tick = tick,
@@ -573,7 +576,8 @@ int probe_begin(const struct probe_options *o, struct probe_result *result, stru
     if (!s)
         return error_memory(err);
     result->state = s;
-    s->e = (struct engine){.options = o, .result = result, .pid = o->waiting ? o->waiting : o->pid};
+    s->e = (struct probe_engine){
+        .options = o, .result = result, .pid = o->waiting ? o->waiting : o->pid};
     result->start_ns = clock_monotonic_ns();
     if ((o->kind->choose && o->kind->choose(&s->e, err)) || load(&s->e, err) || attach(s, err)) {
         attach_release(&s->e.attachments);
@@ -594,7 +598,7 @@ void probe_consume(struct probe_result *r)
 
 void probe_end(struct probe_result *r)
 {
-    struct engine *e = &r->state->e;
+    struct probe_engine *e = &r->state->e;
     attach_release(&e->attachments);
     e->draining = true;
     probe_consume(r);
@@ -611,7 +615,7 @@ int probe_run(const struct probe_options *o, struct probe_result *result, struct
     if (!s)
         return error_memory(err);
     result->state = s;
-    s->e = (struct engine){.options = o, .result = result, .pid = o->pid};
+    s->e = (struct probe_engine){.options = o, .result = result, .pid = o->pid};
     signals_take(&s->signals);
     limits_lift(&s->limits);
     int bad = o->kind->choose ? o->kind->choose(&s->e, err) : 0;
@@ -692,7 +696,7 @@ size_t probe_kernel_frames(const struct probe_result *r, uint64_t kstack, const 
     return s ? stacks_kernel(s, kstack, names, max) : 0;
 }
 
-bool engine_kernel_named(const struct engine *e)
+bool engine_kernel_named(const struct probe_engine *e)
 {
     return e->stacks && stacks_kernel_name(e->stacks, UINT64_MAX) != NULL;
 }

@@ -103,7 +103,7 @@ const char *inside_trouble(const struct inside *in)
 /* ---- the library's events, as those of glibc's probes ---- */
 
 struct telling {
-    struct engine *e;
+    struct probe_engine *e;
     struct arenas *a;
     struct arenas_event event; /* who and when */
 };
@@ -159,7 +159,7 @@ static void uses(struct telling *t, uint64_t arena)
         }
     }
     /* It is no longer in use: then it came from the list of free ones. */
-    const struct arena *at = arenas_find(p, arena);
+    const struct probe_arena *at = arenas_find(p, arena);
     emit(t, ARENAS_GOT, arena, 0, at && !at->threads ? arena : 0);
 }
 
@@ -212,7 +212,7 @@ static bool give_up(const struct mlw_arenas *s, uint64_t at, bool last)
     return last || claimed - at > MLW_ARENAS_SLOTS / 4 * 3;
 }
 
-void inside_drain(struct inside *in, struct engine *e, struct arenas *a, bool last)
+void inside_drain(struct inside *in, struct probe_engine *e, struct arenas *a, bool last)
 {
     struct mlw_arenas *s = in->shared;
     uint64_t at = s->taken;
@@ -230,7 +230,7 @@ void inside_drain(struct inside *in, struct engine *e, struct arenas *a, bool la
     }
 }
 
-int inside_requests(const struct inside *in, struct engine *e, struct error *err)
+int inside_requests(const struct inside *in, struct probe_engine *e, struct error *err)
 {
     for (uint32_t i = 0; i < MLW_ARENAS_REGIMES; i++) {
         const struct mlw_arenas_regime *r = &in->shared->regime[i];

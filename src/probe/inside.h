@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "probe/arenas.h"
 
-struct engine;
+struct probe_engine;
 struct inside;
 
 /* library: libmallow-arenas.so. Returns 0 and *in, or -1 with *err. */
@@ -25,12 +25,12 @@ const char *const *inside_environment(const struct inside *in);
 void inside_begin(struct inside *in, pid_t program);
 /* Takes the events so far. last: no process writes any more, so an incomplete event stays
  * incomplete. */
-void inside_drain(struct inside *in, struct engine *e, struct arenas *a, bool last);
+void inside_drain(struct inside *in, struct probe_engine *e, struct arenas *a, bool last);
 uint64_t inside_lost(const struct inside *in);
 /* Why nothing is known of some process, in words; NULL: nothing is missing. */
 const char *inside_trouble(const struct inside *in);
 /* Adds a row for each process, threshold, side of it and class of size that was asked for. */
-int inside_requests(const struct inside *in, struct engine *e, struct error *err);
+int inside_requests(const struct inside *in, struct probe_engine *e, struct error *err);
 void inside_free(struct inside *in);
 
 #endif

@@ -7,7 +7,7 @@
 #include "probe/probe.h"
 
 struct bpf_object;
-struct engine;
+struct probe_engine;
 struct functions;
 
 struct probe_kind {
@@ -23,29 +23,30 @@ struct probe_kind {
     const void *(*object)(size_t *bytes); /* the compiled programs */
 
     /* The functions that it would probe, and of which file. NULL: it does not say. */
-    int (*list)(struct engine *e, char *path, size_t room, struct functions *f, struct error *err);
+    int (*list)(struct probe_engine *e, char *path, size_t room, struct functions *f,
+                struct error *err);
     /* First of all, before PROGRAM is forked. NULL: nothing. */
-    int (*choose)(struct engine *e, struct error *err);
+    int (*choose)(struct probe_engine *e, struct error *err);
     /* The files whose stacks are likely to be met, where every process is looked at; NULL: the
      * machine's C library and loader. */
-    int (*files)(struct engine *e, struct error *err);
+    int (*files)(struct probe_engine *e, struct error *err);
     /* Between opening and loading: which programs are wanted, sizes of maps. NULL: nothing. */
-    int (*prepare)(struct engine *e, struct error *err);
-    int (*attach)(struct engine *e, struct error *err);
+    int (*prepare)(struct probe_engine *e, struct error *err);
+    int (*attach)(struct probe_engine *e, struct error *err);
     /* When it is over. NULL: nothing. */
-    void (*finish)(struct engine *e);
+    void (*finish)(struct probe_engine *e);
     /* Sums that are not in the map `sums`: adds rows to e->rows. NULL: none. */
-    int (*collect)(struct engine *e, struct error *err);
+    int (*collect)(struct probe_engine *e, struct error *err);
     /* An event of the ring buffer of a type from PROBE_EVENT_KIND on. NULL: none. */
-    void (*event)(struct engine *e, const void *data, size_t size);
-    void (*release)(struct engine *e); /* what e->own holds; NULL: nothing */
+    void (*event)(struct probe_engine *e, const void *data, size_t size);
+    void (*release)(struct probe_engine *e); /* what e->own holds; NULL: nothing */
 };
 
 struct inside;
 struct stacks;
 
 /* State of one probe from start to end. */
-struct engine {
+struct probe_engine {
     const struct probe_options *options;
     struct probe_result *result;
     struct bpf_object *object;
@@ -67,37 +68,41 @@ struct engine {
 };
 
 /* Fills e->files, once. */
-int engine_find_files(struct engine *e, struct error *err);
-int engine_add_row(struct engine *e, const struct probe_row *row, struct error *err);
-int engine_add_name(struct engine *e, const char *name, struct error *err);
+int engine_find_files(struct probe_engine *e, struct error *err);
+int engine_add_row(struct probe_engine *e, const struct probe_row *row, struct error *err);
+int engine_add_name(struct probe_engine *e, const char *name, struct error *err);
 /* Leaves a program out of loading; every program not named is loaded. */
-void engine_skip(struct engine *e, const char *program);
+void engine_skip(struct probe_engine *e, const char *program);
 /* Attaches every program that was loaded and whose section is a tracepoint's, but for those that
  * are attached already (follow_*). */
-int engine_attach_tracepoints(struct engine *e, struct error *err);
+int engine_attach_tracepoints(struct probe_engine *e, struct error *err);
 /* Attaches `program` to n places of path; e->multi and the process decide how. */
-long engine_attach_places(struct engine *e, const char *program, const char *path,
+long engine_attach_places(struct probe_engine *e, const char *program, const char *path,
                           struct place *places, size_t n, bool on_return, struct error *err);
 /* Reports which of the places have no probe, and why. */
-void engine_say_refused(struct engine *e, const char *path, const struct place *places, size_t n);
-int engine_map(const struct engine *e, const char *name); /* descriptor */
+void engine_say_refused(struct probe_engine *e, const char *path, const struct place *places,
+                        size_t n);
+int engine_map(const struct probe_engine *e, const char *name); /* descriptor */
 /* A new descriptor of a software perf event for one processor, with the program behind it. */
-int engine_attach_perf(struct engine *e, const char *program, uint64_t event, struct error *err);
-void engine_say(const struct engine *e, const char *format, ...)
+int engine_attach_perf(struct probe_engine *e, const char *program, uint64_t event,
+                       struct error *err);
+void engine_say(const struct probe_engine *e, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Appends to result->source. */
-void engine_source(struct engine *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void engine_source(struct probe_engine *e, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Whether the kernel has a tracepoint with that many arguments; 0: any number. */
-bool engine_has_tracepoint(const struct engine *e, const char *name, unsigned arguments);
+bool engine_has_tracepoint(const struct probe_engine *e, const char *name, unsigned arguments);
 /* Whether functions of the kernel can be named. */
-bool engine_kernel_named(const struct engine *e);
+bool engine_kernel_named(const struct probe_engine *e);
 /* The map `name` has room for that many entries; before loading. */
-int engine_resize(struct engine *e, const char *name, size_t entries, struct error *err);
+int engine_resize(struct probe_engine *e, const char *name, size_t entries, struct error *err);
 /* Passes an event of a stream on. what, place: as in struct mlw_kernel. */
-void engine_stream(const struct engine *e, const struct mlw_kernel *event, const uint64_t *values);
+void engine_stream(const struct probe_engine *e, const struct mlw_kernel *event,
+                   const uint64_t *values);
 /* A name for each value of key.what. */
-int engine_add_names(struct engine *e, const char *const *names, size_t n, struct error *err);
+int engine_add_names(struct probe_engine *e, const char *const *names, size_t n, struct error *err);
 
 /* All that users can name, in the order in which they are listed. The one list. */
 #define PROBE_KINDS(X)                                                                             \

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "bpf/arenas.h"
-#include "probe/argument.h"
 #include "probe/arenas.h"
 #include "probe/arenas_now.h"
+#include "probe/argument.h"
 #include "probe/caps.h"
 #include "probe/family.h"
 #include "probe/inside.h"
@@ -44,7 +44,7 @@ static bool symbol_address(void *arg, const char *name, uint64_t *address)
 }
 
 /* Returns how many of the probes it attached to; -1 with *err. */
-static long attach_notes(struct engine *e, struct found *f, struct error *err)
+static long attach_notes(struct probe_engine *e, struct found *f, struct error *err)
 {
     struct place places[ARENAS_SITES_MAX] = {{0}};
     uint32_t n = 0;
@@ -114,7 +114,7 @@ static bool has_symbols(const struct found *f)
     return address_of(f, "alloc_new_heap") || address_of(f, "new_heap");
 }
 
-static int attach_symbols(struct engine *e, struct found *f, struct error *err)
+static int attach_symbols(struct probe_engine *e, struct found *f, struct error *err)
 {
     unsigned missing = 0;
     for (size_t i = 0; i < BY_SYMBOL; i++) {
@@ -147,7 +147,7 @@ static bool has_notes(const struct found *f)
 }
 
 /* The library and the facts that it states itself. */
-static int look_into(struct engine *e, struct found *f, struct error *err)
+static int look_into(struct probe_engine *e, struct found *f, struct error *err)
 {
     return engine_find_files(e, err) ||
                    files_find_library(&e->files, e->options->library, f->path, sizeof f->path,
@@ -178,7 +178,7 @@ static int no_preload(const struct probe_options *o, struct error *err)
 }
 
 /* The requested source, or -1 with *err when it is not available. */
-static int choose_this(struct engine *e, struct found *f, struct error *err)
+static int choose_this(struct probe_engine *e, struct found *f, struct error *err)
 {
     const struct probe_options *o = e->options;
     f->source = o->source;
@@ -194,7 +194,7 @@ static int choose_this(struct engine *e, struct found *f, struct error *err)
 }
 
 /* The best that there is; why it is not a better one is said. */
-static int choose_best(struct engine *e, struct found *f, struct error *err)
+static int choose_best(struct probe_engine *e, struct found *f, struct error *err)
 {
     const struct probe_options *o = e->options;
     bool may_preload = o->argv && o->preload;
@@ -233,7 +233,7 @@ static const char *const not_seen[][ARENAS_NOT_SEEN_MAX] = {
                             "reuse of arenas"},
 };
 
-static int arenas_choose(struct engine *e, struct error *err)
+static int arenas_choose(struct probe_engine *e, struct error *err)
 {
     const struct probe_options *o = e->options;
     struct found *f = calloc(1, sizeof *f);
@@ -263,7 +263,7 @@ static int arenas_choose(struct engine *e, struct error *err)
 /* Where the thresholds' being fixed stands in mp_, which grew by three fields with glibc 2.35. */
 static int64_t fixed_at(const struct found *f) { return address_of(f, "alloc_new_heap") ? 72 : 52; }
 
-static int set_places(struct engine *e, const struct found *f, struct error *err)
+static int set_places(struct probe_engine *e, const struct found *f, struct error *err)
 {
     static const char double_free[] = "free(): double free detected in tcache 2";
     const uint64_t text = functions_text(f->path, double_free, sizeof double_free);
@@ -280,7 +280,7 @@ static int set_places(struct engine *e, const struct found *f, struct error *err
     return 0;
 }
 
-static int arenas_prepare(struct engine *e, struct error *err)
+static int arenas_prepare(struct probe_engine *e, struct error *err)
 {
     const struct found *f = e->own;
     if (f->source != PROBE_SOURCE_STATIC)
@@ -300,7 +300,7 @@ static int arenas_prepare(struct engine *e, struct error *err)
     return engine_resize(e, "events", 1 << 22, err);
 }
 
-static int attach_requests(struct engine *e, const struct found *f, struct error *err)
+static int attach_requests(struct probe_engine *e, const struct found *f, struct error *err)
 {
     struct family family;
     int bad =
@@ -313,7 +313,7 @@ static int attach_requests(struct engine *e, const struct found *f, struct error
 }
 
 /* What the process has already, where its library's symbols say where that is. */
-static int know_past(struct engine *e, struct found *f, struct error *err)
+static int know_past(struct probe_engine *e, struct found *f, struct error *err)
 {
     const uint64_t main_arena = address_of(f, "main_arena"), limits = address_of(f, "mp_");
     const uint32_t pid = e->options->pid;
@@ -334,7 +334,7 @@ static int know_past(struct engine *e, struct found *f, struct error *err)
     return 0;
 }
 
-static int arenas_attach(struct engine *e, struct error *err)
+static int arenas_attach(struct probe_engine *e, struct error *err)
 {
     struct found *f = e->own;
     if (e->options->pid && know_past(e, f, err))
@@ -351,7 +351,7 @@ static int arenas_attach(struct engine *e, struct error *err)
     return engine_attach_tracepoints(e, err);
 }
 
-static void arenas_event(struct engine *e, const void *data, size_t size)
+static void arenas_event(struct probe_engine *e, const void *data, size_t size)
 {
     struct found *f = e->own;
     struct arenas_event event;
@@ -392,7 +392,7 @@ static void look_at_heaps(struct arenas_process *p)
         close(fd);
 }
 
-static void arenas_finish(struct engine *e)
+static void arenas_finish(struct probe_engine *e)
 {
     struct found *f = e->own;
     if (e->inside) {
@@ -405,7 +405,7 @@ static void arenas_finish(struct engine *e)
         look_at_heaps(&f->arenas.process[i]);
 }
 
-static void arenas_free(struct engine *e)
+static void arenas_free(struct probe_engine *e)
 {
     struct found *f = e->own;
     if (!f)

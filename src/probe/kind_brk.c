@@ -5,7 +5,7 @@
 /* Made from the program when it is built; wants the types above. */
 #include <probe/brk.skel.h>
 
-static int brk_attach(struct engine *e, struct error *err)
+static int brk_attach(struct probe_engine *e, struct error *err)
 {
     static const char *const names[] = {
         [BRK_BRK] = "brk", [BRK_MMAP] = "mmap", [BRK_MUNMAP] = "munmap", [BRK_MREMAP] = "mremap"};

@@ -45,7 +45,7 @@ static int read_functions(const char *path, bool named, struct functions *f, str
     return functions_read(path, FUNCTIONS_LOCAL, f, err);
 }
 
-static int calls_list(struct engine *e, char *path, size_t room, struct functions *f,
+static int calls_list(struct probe_engine *e, char *path, size_t room, struct functions *f,
                       struct error *err)
 {
     const struct probe_options *o = e->options;
@@ -65,7 +65,7 @@ static int calls_list(struct engine *e, char *path, size_t room, struct function
                      path);
 }
 
-static int calls_attach(struct engine *e, struct error *err)
+static int calls_attach(struct probe_engine *e, struct error *err)
 {
     char path[PATH_MAX];
     struct functions f;
@@ -96,7 +96,7 @@ static int calls_attach(struct engine *e, struct error *err)
     return done < 0 ? -1 : 0;
 }
 
-static int calls_collect(struct engine *e, struct error *err)
+static int calls_collect(struct probe_engine *e, struct error *err)
 {
     if (e->options->by != PROBE_BY_FUNCTION)
         return 0;

@@ -8,7 +8,7 @@
 /* Made from the program when it is built; wants the types above. */
 #include <probe/faults.skel.h>
 
-static int faults_prepare(struct engine *e, struct error *err)
+static int faults_prepare(struct probe_engine *e, struct error *err)
 {
     (void)err;
     if (!(e->options->by & PROBE_BY_ACCESS))
@@ -16,7 +16,7 @@ static int faults_prepare(struct engine *e, struct error *err)
     return 0;
 }
 
-static int faults_attach(struct engine *e, struct error *err)
+static int faults_attach(struct probe_engine *e, struct error *err)
 {
     static const char *const names[] = {[FAULTS_KERNEL] = "kernel access",
                                         [FAULTS_READ] = "first read",
@@ -32,7 +32,7 @@ static int faults_attach(struct engine *e, struct error *err)
     return engine_attach_perf(e, "major_fault", PERF_COUNT_SW_PAGE_FAULTS_MAJ, err);
 }
 
-static void faults_event(struct engine *e, const void *data, size_t size)
+static void faults_event(struct probe_engine *e, const void *data, size_t size)
 {
     _Static_assert((int)FAULTS_FETCH == MLW_ACCESS_CODE && (int)FAULTS_COPY == MLW_ACCESS_COPY &&
                        (int)FAULTS_ANONYMOUS == MLW_PLACE_ANONYMOUS &&

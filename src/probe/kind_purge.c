@@ -5,7 +5,7 @@
 /* Made from the program when it is built; wants the types above. */
 #include <probe/purge.skel.h>
 
-static int purge_attach(struct engine *e, struct error *err)
+static int purge_attach(struct probe_engine *e, struct error *err)
 {
     static const char *const names[] = {[PURGE_DONTNEED] = "madvise(MADV_DONTNEED)",
                                         [PURGE_FREE] = "madvise(MADV_FREE)",

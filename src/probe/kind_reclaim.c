@@ -5,7 +5,7 @@
 /* Made from the program when it is built; wants the types above. */
 #include <probe/reclaim.skel.h>
 
-static int reclaim_prepare(struct engine *e, struct error *err)
+static int reclaim_prepare(struct probe_engine *e, struct error *err)
 {
     (void)err;
     if (!engine_has_tracepoint(e, "mark_victim", 2)) { /* before Linux 6.9 it had the id alone */
@@ -16,7 +16,7 @@ static int reclaim_prepare(struct engine *e, struct error *err)
     return 0;
 }
 
-static int reclaim_attach(struct engine *e, struct error *err)
+static int reclaim_attach(struct probe_engine *e, struct error *err)
 {
     static const char *const names[] = {[RECLAIM_DIRECT] = "direct reclaim",
                                         [RECLAIM_GROUP] = "reclaim at the group's limit",

@@ -86,8 +86,8 @@ static size_t places_of(const char *path, const struct functions *f, bool releas
 }
 
 /* Where one function is not seen, blocks would come or go that the recording does not know. */
-static int attach_all(struct engine *e, const char *program, const char *path, struct place *places,
-                      size_t n, bool on_return, struct error *err)
+static int attach_all(struct probe_engine *e, const char *program, const char *path,
+                      struct place *places, size_t n, bool on_return, struct error *err)
 {
     if (engine_attach_places(e, program, path, places, n, on_return, err) < 0)
         return -1;
@@ -99,7 +99,7 @@ static int attach_all(struct engine *e, const char *program, const char *path, s
 }
 
 /* What the probes at these places will cost; the first of each is malloc and free. */
-static void foresee(struct engine *e, const char *path, const struct place *made,
+static void foresee(struct probe_engine *e, const char *path, const struct place *made,
                     const struct place *released)
 {
     struct cost cost;
@@ -112,7 +112,7 @@ static void foresee(struct engine *e, const char *path, const struct place *made
         cost_is_aside(path, released->offset) ? cost.entry_aside_ns : cost.entry_ns;
 }
 
-static int record_attach_calls(struct engine *e, struct error *err)
+static int record_attach_calls(struct probe_engine *e, struct error *err)
 {
     char path[PATH_MAX];
     struct functions f;
@@ -136,7 +136,7 @@ static int record_attach_calls(struct engine *e, struct error *err)
     return attach_all(e, "enters", path, made, makes, false, err);
 }
 
-static int record_prepare(struct engine *e, struct error *err)
+static int record_prepare(struct probe_engine *e, struct error *err)
 {
     (void)err;
     if (e->options->no_follow)
@@ -144,7 +144,7 @@ static int record_prepare(struct engine *e, struct error *err)
     return 0;
 }
 
-static void record_became(const struct engine *e, const void *data, size_t size)
+static void record_became(const struct probe_engine *e, const void *data, size_t size)
 {
     struct record_exec event;
     if (size < sizeof event)
@@ -169,7 +169,7 @@ static void record_became(const struct engine *e, const void *data, size_t size)
     e->options->call(e->options->arg, &call);
 }
 
-static void record_event_came(struct engine *e, const void *data, size_t size)
+static void record_event_came(struct probe_engine *e, const void *data, size_t size)
 {
     struct record_event event;
     if (size < sizeof event)
@@ -195,7 +195,7 @@ static void record_event_came(struct engine *e, const void *data, size_t size)
 }
 
 /* Of whom the lost calls were. */
-static void record_finish(struct engine *e)
+static void record_finish(struct probe_engine *e)
 {
     const int fd = engine_map(e, "lost_calls");
     uint32_t pid, *last = NULL, key;

@@ -24,7 +24,7 @@ static uint64_t page_bytes(void)
 }
 
 /* The current size of a running process: the kernel reports changes only. */
-static void seed(struct engine *e)
+static void seed(struct probe_engine *e)
 {
     static const struct {
         const char *name;
@@ -50,7 +50,7 @@ static void seed(struct engine *e)
         bpf_map_update_elem(engine_map(e, "resident"), &e->pid, &p, BPF_NOEXIST);
 }
 
-static int rss_attach(struct engine *e, struct error *err)
+static int rss_attach(struct probe_engine *e, struct error *err)
 {
     if (e->options->pid)
         seed(e);
@@ -66,7 +66,7 @@ static int rss_attach(struct engine *e, struct error *err)
                : 0;
 }
 
-static void rss_event(struct engine *e, const void *data, size_t size)
+static void rss_event(struct probe_engine *e, const void *data, size_t size)
 {
     struct rss_event event;
     struct probe_result *r = e->result;
@@ -94,7 +94,7 @@ static void rss_event(struct engine *e, const void *data, size_t size)
         .shared = event.pages[RSS_SHARED] * page};
 }
 
-static int add_process(struct engine *e, uint32_t pid, const struct rss_process *p,
+static int add_process(struct probe_engine *e, uint32_t pid, const struct rss_process *p,
                        struct error *err)
 {
     const uint64_t page = page_bytes();
@@ -116,7 +116,7 @@ static int add_process(struct engine *e, uint32_t pid, const struct rss_process 
     return 0;
 }
 
-static int rss_collect(struct engine *e, struct error *err)
+static int rss_collect(struct probe_engine *e, struct error *err)
 {
     int fd = engine_map(e, "resident");
     uint32_t pid, last;

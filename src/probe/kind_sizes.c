@@ -11,7 +11,7 @@
 /* Made from the program when it is built; wants the types above. */
 #include <probe/sizes.skel.h>
 
-static int sizes_attach(struct engine *e, struct error *err)
+static int sizes_attach(struct probe_engine *e, struct error *err)
 {
     char path[PATH_MAX];
     struct family f = {.count = 0};
@@ -35,7 +35,7 @@ static int sizes_attach(struct engine *e, struct error *err)
     return bad ? -1 : 0;
 }
 
-static int sizes_collect(struct engine *e, struct error *err)
+static int sizes_collect(struct probe_engine *e, struct error *err)
 {
     if (e->options->by != PROBE_BY_SIZE)
         return 0;

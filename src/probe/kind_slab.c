@@ -5,7 +5,7 @@
 /* Made from the program when it is built; wants the types above. */
 #include <probe/slab.skel.h>
 
-static int slab_prepare(struct engine *e, struct error *err)
+static int slab_prepare(struct probe_engine *e, struct error *err)
 {
     if (!engine_has_tracepoint(e, "kmem_cache_alloc", 5) || !engine_has_tracepoint(e, "kmalloc", 6))
         return error_set(
@@ -19,7 +19,7 @@ static int slab_prepare(struct engine *e, struct error *err)
     return 0;
 }
 
-static int slab_attach(struct engine *e, struct error *err)
+static int slab_attach(struct probe_engine *e, struct error *err)
 {
     engine_source(e, "the tracepoints kmem_cache_alloc and kmalloc%s",
                   e->options->live ? ", kmem_cache_free and kfree" : "");

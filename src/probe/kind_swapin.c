@@ -8,7 +8,7 @@
 /* Made from the program when it is built; wants the types above. */
 #include <probe/swapin.skel.h>
 
-static int swapin_prepare(struct engine *e, struct error *err)
+static int swapin_prepare(struct probe_engine *e, struct error *err)
 {
     if (!engine_has_tracepoint(e, "count_memcg_events", 3))
         return error_set(
@@ -22,7 +22,7 @@ static int swapin_prepare(struct engine *e, struct error *err)
     return 0;
 }
 
-static int swapin_attach(struct engine *e, struct error *err)
+static int swapin_attach(struct probe_engine *e, struct error *err)
 {
     engine_source(e,
                   "the tracepoints count_memcg_events, page_fault_user and page_fault_kernel, the "

@@ -113,7 +113,7 @@ int probe_streams_parse(const char *text, const struct probe_kind **kinds, size_
 
 int probe_list(const struct probe_options *o, struct probe_functions *list, struct error *err)
 {
-    struct engine e = {.options = o};
+    struct probe_engine e = {.options = o};
     *list = (struct probe_functions){0};
     struct functions *f = calloc(1, sizeof *f);
     if (!f)

@@ -74,7 +74,7 @@ static bool look_at(struct copies *c, pid_t pid)
     return carries;
 }
 
-static int samples_files(struct engine *e, struct error *err)
+static int samples_files(struct probe_engine *e, struct error *err)
 {
     struct copies *c = calloc(1, sizeof *c);
     e->own = c;
@@ -119,7 +119,7 @@ static bool describe(const struct static_probe *note, struct samples_site *site)
     return site->what < SAMPLES_PROBES && site->arguments >= 3;
 }
 
-static int attach_copy(struct engine *e, const char *path, uint32_t *next, struct error *err)
+static int attach_copy(struct probe_engine *e, const char *path, uint32_t *next, struct error *err)
 {
     struct static_probes notes = {0};
     struct place places[SAMPLES_SITES_MAX] = {{0}};
@@ -147,7 +147,7 @@ static int attach_copy(struct engine *e, const char *path, uint32_t *next, struc
     return 0;
 }
 
-static int samples_attach(struct engine *e, struct error *err)
+static int samples_attach(struct probe_engine *e, struct error *err)
 {
     struct copies *c = e->own;
     uint32_t next = 0;
@@ -165,7 +165,7 @@ static int samples_attach(struct engine *e, struct error *err)
     return 0;
 }
 
-static int samples_prepare(struct engine *e, struct error *err)
+static int samples_prepare(struct probe_engine *e, struct error *err)
 {
     return engine_resize(e, "events", 1 << 23, err);
 }
@@ -182,7 +182,7 @@ static bool will_carry(uint32_t pid)
 
 static bool is_ours(const struct probe_frame *f) { return f->path && strstr(f->path, "/" LIBRARY); }
 
-static void samples_event(struct engine *e, const void *data, size_t size)
+static void samples_event(struct probe_engine *e, const void *data, size_t size)
 {
     struct samples_event event;
     struct probe_frame frames[PROBE_DEPTH_MAX];

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "push/library.h"
+#include "curl_library.h"
 #include "push/push.h"
 
 #define CONNECT_MS   10000L

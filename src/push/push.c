@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "push/library.h"
+#include "curl_library.h"
 
 #define MS_NS       1000000ull
 #define SECOND_NS   (1000 * MS_NS)

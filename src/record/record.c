@@ -17,10 +17,10 @@
 
 #include "base/clock.h"
 #include "base/path.h"
+#include "kernel_source.h"
 #include "launch/launch.h"
+#include "loop.h"
 #include "record/image.h"
-#include "record/kernel.h"
-#include "record/watch.h"
 #include "trace/trace.h"
 #include "trust/place.h"
 
@@ -260,8 +260,8 @@ int record_run(const struct record_options *o, struct record_result *result, str
     }
     result->ran = true;
 
-    struct watch_result watched = {0};
-    watch_run(r, l.pid, session_path, o->say, o->arg, &watched);
+    struct loop_result watched = {0};
+    loop_run(r, l.pid, session_path, o->say, o->arg, &watched);
     result->exit_status = WIFSIGNALED(watched.wait_status) ? 128 + WTERMSIG(watched.wait_status)
                                                            : WEXITSTATUS(watched.wait_status);
     result->images = watched.images;

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "layout.h"
 #include "report/diff.h"
-#include "report/page.h"
 #include "report/sections.h"
 
 static const char *const titles[METRICS] = {"Live at the peak", "Live at the end", "Allocated",

@@ -5,8 +5,8 @@
 
 #include "analyse/faults.h"
 #include "base/json.h"
+#include "layout.h"
 #include "model/model.h"
-#include "report/page.h"
 #include "report/report.h"
 
 /* "faults", ...: of an enum mlw_kernel_kind. */

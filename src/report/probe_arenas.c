@@ -170,7 +170,7 @@ static void print_arenas(FILE *out, const struct arenas_process *p)
     enum { NAMED = 8 };
     size_t used = 0;
     for (size_t k = 0; k < p->arenas; k++) {
-        const struct arena *a = &p->arena[k];
+        const struct probe_arena *a = &p->arena[k];
         char name[32] = "main_arena";
         if (!a->threads)
             continue;

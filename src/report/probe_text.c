@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "report/page.h"
+#include "layout.h"
 #include "report/probe_arenas.h"
 #include "report/probe_rows.h"
 

@@ -484,7 +484,7 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
     json_number(&j, "events", whole.events);
     json_number(&j, "lost_events", whole.lost);
     json_number(&j, "damaged_bytes", info->damaged_bytes);
-    json_number(&j, "damaged_blocks", info->damaged_blocks); /* known once all was read */
+    json_number(&j, "damaged_blocks", info->damaged_runs); /* known once all was read */
     warn_about_file(&w, info);
     json_warnings(&j, &w);
     if (o->suppressions)

@@ -2,8 +2,8 @@
 #ifndef MALLOW_REPORT_SECTIONS_H
 #define MALLOW_REPORT_SECTIONS_H
 
+#include "layout.h"
 #include "model/model.h"
-#include "report/page.h"
 #include "report/report.h"
 
 /* Live bytes over time, as a line of bars. */

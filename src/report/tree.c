@@ -68,8 +68,8 @@ static void print_held(const struct tree *t, const char *prefix, struct held *h)
 }
 
 /* The callers of cursors that all stand at one frame, `level` frames from the site. */
-static int callers(const struct tree *t, const char *prefix, struct cursor *cursors, size_t count,
-                   unsigned level)
+static int callers(const struct tree *t, const char *prefix, struct group_cursor *cursors,
+                   size_t count, unsigned level)
 {
     struct held held = {NO_FRAME, 0};
     for (;;) {
@@ -157,7 +157,7 @@ static int callers(const struct tree *t, const char *prefix, struct cursor *curs
 
 /* The frame that the call site called, when it is machinery: NO_FRAME for the allocation itself. Of
  * an interpreter, which every script calls, the function that made the object. */
-static uint32_t called(const struct tree *t, const struct cursor *c)
+static uint32_t called(const struct tree *t, const struct group_cursor *c)
 {
     const struct trace_image *image = model_image(t->model);
     uint32_t before = NO_FRAME, inner = NO_FRAME, steps = 0;
@@ -184,7 +184,7 @@ struct via {
 };
 
 /* What the stacks of a site called, the most first. Returns how many functions there are. */
-static size_t called_by(const struct tree *t, const struct cursor *cursors, size_t count,
+static size_t called_by(const struct tree *t, const struct group_cursor *cursors, size_t count,
                         struct via *list, size_t room)
 {
     size_t n = 0;
@@ -213,7 +213,7 @@ static size_t called_by(const struct tree *t, const struct cursor *cursors, size
 }
 
 /* "via xmalloc, operator new": what the site called, where that allocates on its behalf. */
-static void via(const struct tree *t, const struct cursor *cursors, size_t count, size_t used,
+static void via(const struct tree *t, const struct group_cursor *cursors, size_t count, size_t used,
                 struct buffer *b)
 {
     enum { FEW = 2, LEAST = 24, KNOWN = 32 };
@@ -262,7 +262,7 @@ static void site_figures(const struct tree *t, const struct group *g, unsigned n
 }
 
 /* Cursors at call sites, grouped; the whole of the metric. Returns the number of groups. */
-static long sites_of(struct tree *t, struct known *known, struct cursor **cursors,
+static long sites_of(struct tree *t, struct known *known, struct group_cursor **cursors,
                      struct group **groups, uint64_t *all_stacks)
 {
     long n = group_start(t->model, cursors, t->err);
@@ -324,7 +324,7 @@ int tree_print(const struct page *p, const struct model *m, struct names *names,
                const char *title, struct error *err)
 {
     struct tree t = plant(p, m, names, o, by, err);
-    struct cursor *cursors = NULL;
+    struct group_cursor *cursors = NULL;
     struct group *groups = NULL;
     uint64_t stacks = 0;
     long n = sites_of(&t, known, &cursors, &groups, &stacks);
@@ -359,7 +359,7 @@ int tree_list(const struct page *p, const struct model *m, struct names *names,
               struct error *err)
 {
     struct tree t = plant(p, m, names, o, by, err);
-    struct cursor *cursors = NULL;
+    struct group_cursor *cursors = NULL;
     struct group *groups = NULL;
     uint64_t stacks = 0;
     long n = sites_of(&t, NULL, &cursors, &groups, &stacks);

@@ -3,7 +3,7 @@
 #define MALLOW_REPORT_TREE_H
 
 #include "frames/known.h"
-#include "report/page.h"
+#include "layout.h"
 #include "report/report.h"
 
 /* The `top` largest call sites by a metric, with the callers that lead to each. title: the heading,

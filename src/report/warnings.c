@@ -35,11 +35,11 @@ void warn_about_file(struct warnings *w, const struct trace_info *info)
                       human_size(n, info->damaged_bytes));
         finish(w);
     }
-    if (info->damaged_blocks) {
+    if (info->damaged_runs) {
         buffer_printf(&w->text,
                       "the file is damaged: %s block%s of events failed the checksum; their "
                       "events count as lost",
-                      human_count(n, info->damaged_blocks), info->damaged_blocks == 1 ? "" : "s");
+                      human_count(n, info->damaged_runs), info->damaged_runs == 1 ? "" : "s");
         finish(w);
     }
     if (info->lost_kernel_events) {

@@ -7,7 +7,7 @@
 
 #include "analyse/suppress.h"
 #include "frames/names.h"
-#include "report/page.h"
+#include "layout.h"
 #include "watch/run.h"
 
 struct watch_view_options {

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "httpd_library.h"
 #include "serve/address.h"
-#include "serve/library.h"
 
 #define SECOND_NS      1000000000ull
 #define EXCHANGE_NS    (10 * SECOND_NS) /* for a request and its answer, and between two */

@@ -178,11 +178,11 @@ struct trace_image {
 };
 
 struct trace_info {
-    uint64_t file_bytes;     /* of the file as found */
-    bool sealed;             /* as found */
-    bool torn;               /* sealed, and its end is not there: nor is, perhaps, more */
-    uint64_t damaged_bytes;  /* skipped: torn or corrupt */
-    uint64_t damaged_blocks; /* sealed blocks whose checksum failed; their events count as lost */
+    uint64_t file_bytes;    /* of the file as found */
+    bool sealed;            /* as found */
+    bool torn;              /* sealed, and its end is not there: nor is, perhaps, more */
+    uint64_t damaged_bytes; /* skipped: torn or corrupt */
+    uint64_t damaged_runs;  /* sealed blocks whose checksum failed; their events count as lost */
     uint64_t start_realtime_ns;
     uint64_t tick_ns_x1000; /* resolution of time_ns, in thousandths of a nanosecond */
     const char *host;

@@ -265,11 +265,11 @@ static int refuse_losses(const struct trace_info *info, const struct trace_image
     if (info->torn)
         return error_set(err, ERROR_USAGE,
                          "the end of the recording is missing; --lossy takes the rest");
-    if (info->damaged_bytes || info->damaged_blocks)
+    if (info->damaged_bytes || info->damaged_runs)
         return error_set(err, ERROR_USAGE,
                          "the recording is damaged (%" PRIu64 " bytes, %" PRIu64
                          " blocks); --lossy takes the rest",
-                         info->damaged_bytes, info->damaged_blocks);
+                         info->damaged_bytes, info->damaged_runs);
     return 0;
 }
 

@@ -30,7 +30,7 @@ ALLOWED = {
     ("record/shm.c", "mmap"): (2, "a session: sealed or the caller's own, else only in a child that may die; "
                                   "and its windows"),
     ("record/sink.c", "open"): (1, "a file of /sys"),
-    ("record/watch.c", "open"): (1, "/proc/loadavg"),
+    ("record/loop.c", "open"): (1, "/proc/loadavg"),
     ("watch/maps.c", "fstatat"): (1, "a descriptor in /proc/PID/fd, which is only looked at"),
 }
 

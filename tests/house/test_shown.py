@@ -24,7 +24,7 @@ FREE = {
     "src/report/html_page.c": "a page",
     "src/base/json.c": "quotes through text_shown_json",
     "src/base/lines.c": "what it is given went through lines_harmless or lines_quoted",
-    "src/report/page.c": "characters through text_shown",
+    "src/report/layout.c": "characters through text_shown",
     "src/workload/djmalloc_write.c": "a file",
     "src/workload/pack.c": "a file",
 }

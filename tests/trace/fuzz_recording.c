@@ -175,7 +175,7 @@ static void read_recording(const uint8_t *data, size_t n, bool threads)
         uint64_t events = read_events(t, &one, &err);
         uint64_t again = read_events(t, &two, &err);
         /* a block that was found to be impossible halfway is left out from then on */
-        REQUIRE(again == events || trace_info(t)->damaged_blocks);
+        REQUIRE(again == events || trace_info(t)->damaged_runs);
         trace_close(t);
         if (threads)
             compare_threads(path, sealed, one, two);

@@ -257,7 +257,7 @@ static void a_damaged_block_loses_only_itself(void **unused)
             }
         }
     free(slot_address);
-    assert_int_equal(trace_info(t)->damaged_blocks, 1);
+    assert_int_equal(trace_info(t)->damaged_runs, 1);
     assert_int_equal(m->lost_calls, 128 * 1024);
     assert_int_equal(n, whole - 128 * 1024 + inferred);
     /* of about 3,000 live blocks nearly all change hands within a block of events */

@@ -5,7 +5,7 @@
  * process itself knows without one. */
 #include <string.h>
 
-#include "probe.h"
+#include "static_probe.h"
 #include "watcher.h"
 
 #define TEXT_BYTES 16384u

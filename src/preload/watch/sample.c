@@ -9,7 +9,7 @@
 
 #include "arch/page.h"
 #include "format/op.h"
-#include "probe.h"
+#include "static_probe.h"
 #include "watcher.h"
 
 #define PAD       0xb9

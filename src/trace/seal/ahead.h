@@ -7,8 +7,8 @@
 #define MALLOW_TRACE_SEAL_AHEAD_H
 
 #include "live.h"
-#include "trace/clock.h"
 #include "trace/raw/merge.h"
+#include "trace/timebase.h"
 
 struct ahead_row {
     struct merge_row r;

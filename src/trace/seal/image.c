@@ -218,7 +218,7 @@ static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thr
                      struct error *err)
 {
     struct span s = span_of(r->meta_data, r->meta_bytes);
-    struct thread *th = &g->threads[thread];
+    struct image_thread *th = &g->threads[thread];
     switch (r->meta) {
     case MLW_META_NODE: {
         uint64_t id = span_number(&s, 4);
@@ -358,7 +358,7 @@ static int take(struct image_work *g, const struct ahead_row *a, struct error *e
 {
     const struct mlw_row *r = &a->r.row;
     uint32_t thread = a->r.stream->thread_index;
-    struct thread *th = &g->threads[thread];
+    struct image_thread *th = &g->threads[thread];
     th->tid = a->r.stream->tid;
     if (r->op == MLW_OP_META)
         return take_meta(g, r, thread, err);

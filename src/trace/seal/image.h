@@ -7,9 +7,9 @@
 #define MALLOW_TRACE_SEAL_IMAGE_H
 
 #include "block_write.h"
-#include "trace/clock.h"
 #include "trace/raw/merge.h"
 #include "trace/sealed/facts.h"
+#include "trace/timebase.h"
 
 struct image_work;
 

@@ -148,7 +148,7 @@ static struct trace_thread *gather_threads(struct image_work *g, uint64_t *lost)
     uint32_t n = g->raw->threads;
     struct trace_thread *t = calloc((size_t)n + 1, sizeof *t);
     for (uint32_t i = 0; t && i < n; i++) {
-        const struct thread *k = &g->threads[i];
+        const struct image_thread *k = &g->threads[i];
         t[i].name = k->name;
         t[i].start_ns = timebase_ns(g->time, k->start);
         t[i].end_ns = timebase_ns(g->time, k->end > k->start ? k->end : k->start);
@@ -237,7 +237,7 @@ static int write_early(struct image_work *g, struct error *err)
         goto out;
     }
     for (uint32_t i = 0; i < n; i++) {
-        struct thread *k = &g->threads[e->threads[i]];
+        struct image_thread *k = &g->threads[e->threads[i]];
         threads[i] = (struct trace_thread){
             .tid = k->tid, .name = k->name, .start_ns = timebase_ns(g->time, k->start)};
         k->due = false;

@@ -16,7 +16,7 @@ struct node {
     uint32_t same; /* the recorder's id of the first node with this meaning: mostly its own */
 };
 
-struct thread {
+struct image_thread {
     uint64_t calls, start, end; /* clocks */
     uint64_t lost_said;         /* by LOST rows */
     uint32_t turn;              /* allocations */
@@ -66,7 +66,7 @@ struct image_work {
     size_t node_count, node_cap;
     struct trace_module *modules;
     size_t module_count, module_cap;
-    struct thread *threads;
+    struct image_thread *threads;
     struct note *notes;
     size_t note_count, note_cap;
     struct kernel_run kernel;

@@ -155,7 +155,7 @@ void cursor_settle(struct cursor *c, struct cursor_found *found)
         struct store_block *b = f->block;
         if (f->damaged && !b->damaged) {
             __atomic_store_n(&b->damaged, true, __ATOMIC_RELAXED);
-            c->store->info.damaged_blocks++;
+            c->store->info.damaged_runs++;
             m->lost_calls += b->calls;
             m->complete = false;
         }

@@ -8,7 +8,7 @@
 #include "cursor.h"
 
 #include "numbers.h"
-#include "trace/clock.h"
+#include "trace/timebase.h"
 
 #define BATCH 4096u
 #define SPARE (BATCH + 16) /* entries below and above the stack that a bad block may touch */

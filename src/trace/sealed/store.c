@@ -91,7 +91,7 @@ static int take_section(struct opening *o, const struct section_head *h, struct 
             (uint64_t)b->used_slots + b->new_slots >= UINT32_MAX - 16 ||
             b->used_slots > b->first_event || b->threads > b->events || !b->threads ||
             b->last_tick < b->first_tick) {
-            s->info.damaged_blocks++;
+            s->info.damaged_runs++;
             return 0;
         }
         struct store_block *x = ARRAY_ADD(d->blocks, d->block_count, d->block_cap);
@@ -354,7 +354,7 @@ static void check_blocks(struct store *s, struct trace_image *m, struct store_im
                       (unsigned __int128)b->last_tick * d->tick_ns >> 96 == 0;
         if (b->used_slots > slots + s->info.damaged_bytes * 64 || !timely) {
             b->damaged = true;
-            s->info.damaged_blocks++;
+            s->info.damaged_runs++;
             continue;
         }
         tick = b->last_tick;
@@ -470,7 +470,7 @@ int store_open(struct store *s, int fd, struct error *err)
         if (!o.has_file)
             s->tick_ns = o.details[i].tick_ns;
         check_blocks(s, &o.images[i], &o.details[i]);
-        if (!s->has_end || s->info.damaged_blocks)
+        if (!s->has_end || s->info.damaged_runs)
             o.images[i].complete = false;
     }
     if (read_nodes(&o, err) || order_images(&o, err))

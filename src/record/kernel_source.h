@@ -1,12 +1,12 @@
-/* kernel.h - the kernel's events beside the calls: `mallow record --with`.
+/* kernel_source.h - the kernel's events beside the calls: `mallow record --with`.
  *
  * Owns: the probes that are at work while the program runs, the way from the kernel's clock to that
  * of the recording, and KERNEL chunks. One thread. */
-#ifndef MALLOW_RECORD_KERNEL_H
-#define MALLOW_RECORD_KERNEL_H
+#ifndef MALLOW_RECORD_KERNEL_SOURCE_H
+#define MALLOW_RECORD_KERNEL_SOURCE_H
 
-#include "record/image.h"
-#include "record/record.h"
+#include "image.h"
+#include "record.h"
 
 struct kernel_source;
 

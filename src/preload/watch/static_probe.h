@@ -1,8 +1,8 @@
-/* probe.h - the USDT probes (docs/probes.md): a nop each, and a note that says where it is and in
- * which registers its arguments are; a semaphore counts listeners. Notes of the form that SystemTap
- * made and perf, bpftrace, gdb and libbpf read. */
-#ifndef MALLOW_PRELOAD_WATCH_PROBE_H
-#define MALLOW_PRELOAD_WATCH_PROBE_H
+/* static_probe.h - the USDT probes (docs/probes.md): a nop each, and a note that says where it is
+ * and in which registers its arguments are; a semaphore counts listeners. Notes of the form that
+ * SystemTap made and perf, bpftrace, gdb and libbpf read. */
+#ifndef MALLOW_PRELOAD_WATCH_STATIC_PROBE_H
+#define MALLOW_PRELOAD_WATCH_STATIC_PROBE_H
 
 #include <stdint.h>
 

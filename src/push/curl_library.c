@@ -1,5 +1,5 @@
-/* library.c - see library.h. */
-#include "push/library.h"
+/* curl_library.c - see curl_library.h. */
+#include "curl_library.h"
 
 #include <stddef.h>
 

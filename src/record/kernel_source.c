@@ -1,4 +1,4 @@
-#include "record/kernel.h"
+#include "kernel_source.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* library.c - see library.h. */
-#include "serve/library.h"
+/* httpd_library.c - see httpd_library.h. */
+#include "httpd_library.h"
 
 #include <stddef.h>
 

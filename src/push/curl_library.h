@@ -1,9 +1,9 @@
-/* library.h - libcurl, loaded by the one command that wants it: with what it depends on it is
+/* curl_library.h - libcurl, loaded by the one command that wants it: with what it depends on it is
  * thirty libraries, which every other start of mallow would wait for.
  *
  * Owns: which names it has, and which of its functions are used. */
-#ifndef MALLOW_PUSH_LIBRARY_H
-#define MALLOW_PUSH_LIBRARY_H
+#ifndef MALLOW_PUSH_CURL_LIBRARY_H
+#define MALLOW_PUSH_CURL_LIBRARY_H
 
 #include <curl/curl.h>
 

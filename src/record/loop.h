@@ -1,18 +1,18 @@
-/* watch.h - beside the program while it runs.
+/* loop.h - beside the program while it runs.
  *
  * Owns: the poll loop of `mallow record`, signals, the table of processes, and when a recording is
  * over. Refuses: to be in the way. It never waits for the program's memory or locks, and wakes up a
  * hundred times a second at most while nothing is wrong. One thread. */
-#ifndef MALLOW_RECORD_WATCH_H
-#define MALLOW_RECORD_WATCH_H
+#ifndef MALLOW_RECORD_LOOP_H
+#define MALLOW_RECORD_LOOP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "record/image.h"
+#include "image.h"
 
-struct watch_result {
+struct loop_result {
     int wait_status;       /* of the program, as of waitpid */
     uint32_t images;       /* program images that were recorded */
     uint32_t left_running; /* background processes when the user ended the recording */
@@ -24,8 +24,8 @@ struct watch_result {
 /* Watches until the program and every recorded descendant has ended, or the user ends it.
  * session_path: value of MALLOW_SESSION that the processes were given. say: for the one line about
  * background processes. */
-void watch_run(struct recording *r, pid_t program, const char *session_path,
-               void (*say)(void *arg, bool wrong, const char *line), void *say_arg,
-               struct watch_result *result);
+void loop_run(struct recording *r, pid_t program, const char *session_path,
+              void (*say)(void *arg, bool wrong, const char *line), void *say_arg,
+              struct loop_result *result);
 
 #endif

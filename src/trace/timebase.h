@@ -1,8 +1,8 @@
-/* clock.h - from ticks of the recorder's clock to nanoseconds since the recording began.
+/* timebase.h - from ticks of the recorder's clock to nanoseconds since the recording began.
  *
  * Owns: the calibration from pairs of readings, and the resolution of sealed times. */
-#ifndef MALLOW_TRACE_CLOCK_H
-#define MALLOW_TRACE_CLOCK_H
+#ifndef MALLOW_TRACE_TIMEBASE_H
+#define MALLOW_TRACE_TIMEBASE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "report/page.h"
+#include "layout.h"
 
 #include <stdarg.h>
 #include <string.h>

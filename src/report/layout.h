@@ -1,6 +1,6 @@
-/* page.h - the looks of the text report: widths, numbers in columns, bars. */
-#ifndef MALLOW_REPORT_PAGE_H
-#define MALLOW_REPORT_PAGE_H
+/* layout.h - the looks of the text report: widths, numbers in columns, bars. */
+#ifndef MALLOW_REPORT_LAYOUT_H
+#define MALLOW_REPORT_LAYOUT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* watch.c - see watch.h. One thread, one epoll set; signals arrive through a signalfd. */
-#include "watch.h"
+/* loop.c - see loop.h. One thread, one epoll set; signals arrive through a signalfd. */
+#include "loop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "kernel_source.h"
 #include "launch/launch.h"
-#include "record/kernel.h"
 
 #define MS_NS          1000000ull
 #define SECOND_NS      1000000000ull
@@ -330,9 +330,9 @@ static int timeout_ms(const struct watch *w)
     return wait < MS_NS ? 1 : (int)((wait + MS_NS / 2) / MS_NS);
 }
 
-void watch_run(struct recording *r, pid_t program, const char *session_path,
-               void (*say)(void *arg, bool wrong, const char *line), void *say_arg,
-               struct watch_result *result)
+void loop_run(struct recording *r, pid_t program, const char *session_path,
+              void (*say)(void *arg, bool wrong, const char *line), void *say_arg,
+              struct loop_result *result)
 {
     static struct watch watch;
     struct watch *w = &watch;
