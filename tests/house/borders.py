@@ -9,6 +9,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import circles  # noqa: E402
 import processor  # noqa: E402
 
 # Folder of src/ -> the folders of src/ whose headers it may include, besides its own.
@@ -276,7 +277,7 @@ def main():
         sys.stdout.write(table())
         return 0
     root = sys.argv[1]
-    bad = check_includes(root) + check_table(root) + processor.check(root)
+    bad = check_includes(root) + check_table(root) + processor.check(root) + circles.check(root)
     if len(sys.argv) > 2:
         folder = os.path.join(sys.argv[2], "lib")
         bad += check_library(os.path.join(folder, "libmallow-record.so"))
