@@ -87,7 +87,7 @@ static int by_frame(const void *a, const void *b)
 /* Frames are small numbers, and cursors come in the order of their stacks: so they are put where
  * they belong, in one pass for all frames. False when that is not so, or there is no memory: the
  * cursors are as they were. */
-static bool distribute(struct cursor *cursors, size_t count)
+static bool distribute(struct group_cursor *cursors, size_t count)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < count; i++) {
@@ -100,7 +100,7 @@ static bool distribute(struct cursor *cursors, size_t count)
         return false;
     const size_t places = (size_t)most + 2; /* the last is for stacks that have ended */
     size_t *at = calloc(places, sizeof *at);
-    struct cursor *sorted = at ? malloc(count * sizeof *sorted) : NULL;
+    struct group_cursor *sorted = at ? malloc(count * sizeof *sorted) : NULL;
     if (sorted) {
         for (size_t i = 0; i < count; i++)
             at[cursors[i].frame == NO_FRAME ? places - 1 : cursors[i].frame]++;
@@ -119,7 +119,7 @@ static bool distribute(struct cursor *cursors, size_t count)
 }
 
 /* By frame, and those of a frame by stack. */
-static void sort(struct cursor *cursors, size_t count)
+static void sort(struct group_cursor *cursors, size_t count)
 {
     if (count < FEW_CURSORS || !distribute(cursors, count))
         qsort(cursors, count, sizeof *cursors, by_frame);

@@ -115,7 +115,7 @@ static uint64_t read_events(struct trace *t, uint64_t *sum, struct error *err)
     every_rewind(&all);
     free(live);
     REQUIRE(k == 0 || err->text[0]);
-    *sum = hash(*sum, &info->damaged_blocks, sizeof info->damaged_blocks);
+    *sum = hash(*sum, &info->damaged_runs, sizeof info->damaged_runs);
     for (uint32_t i = 0; i < info->image_count; i++) {
         *sum = hash(*sum, &info->images[i].lost_calls, sizeof info->images[i].lost_calls);
         *sum = hash(*sum, &info->images[i].complete, sizeof info->images[i].complete);
