@@ -620,7 +620,7 @@ class Resident(Beside):
     def splits(self, rec, image):
         names = "clock heap arenas anonymous stacks files shared recorder other swapped".split()
         # An answer that was kept back for a while stands behind a later one in the file.
-        return sorted((dict(zip(names, struct.unpack("<10Q", c.tlvs()[chunks.T_SPLIT][0])))
+        return sorted((dict(zip(names, struct.unpack_from("<10Q", c.tlvs()[chunks.T_SPLIT][0])))
                        for c in rec.of(chunks.SPLIT) if c.image == image), key=lambda s: s["clock"])
 
     def samples(self, rec, image):
@@ -681,7 +681,7 @@ class Moments(Beside):
         rec = self.recording()
         image, = rec.image_of(PHASES)
         # An answer that was kept back for a while stands behind a later one in the file.
-        return sorted((dict(zip(names, struct.unpack("<10Q", c.tlvs()[chunks.T_SPLIT][0])))
+        return sorted((dict(zip(names, struct.unpack_from("<10Q", c.tlvs()[chunks.T_SPLIT][0])))
                        for c in rec.of(chunks.SPLIT) if c.image == image), key=lambda s: s["clock"])
 
     def heap(self):
