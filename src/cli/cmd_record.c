@@ -18,6 +18,7 @@ struct record_cli {
     const char *output, *with;
     uint64_t pid, duration_ns;
     int stacks; /* enum mlw_stack_mode, in the order of the choices */
+    int how;    /* enum how */
     bool paused, no_follow, environment, keep_raw, force, quiet;
     uint64_t sample_interval_ns;
 };
@@ -46,6 +47,10 @@ static const struct option_spec specs[] = {
      "record a process that runs already, with its children, from outside: also a static or "
      "setuid one; needs the rights of 'mallow probe'",
      1, INT32_MAX, .completion = VALUE_PID},
+    {0, "how", OPTION_CHOICE, AT(how), "auto|inject|probe",
+     "how -p gets at the calls: by probes of the kernel (auto and probe); the library cannot be "
+     "put "
+     "into a running process to record it (inject)"},
     {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
      "with -p: end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
      31ull * 86400 * 1000000000},
@@ -55,6 +60,7 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
+enum how { HOW_AUTO, HOW_INJECT, HOW_PROBE };
 enum { WITH_MAX = 16 };
 
 struct speaker {
@@ -90,6 +96,13 @@ static int run_attached(const struct command *self, const struct record_cli *o, 
                              : o->force       ? "force"
                                               : "with",
                              o->with ? "use 'mallow probe' beside it" : why);
+    if (o->how == HOW_INJECT) {
+        command_warn(self,
+                     "the recorder cannot be put into a running process; --how probe records "
+                     "it from outside, and 'mallow watch -p %llu' samples it from inside",
+                     (unsigned long long)o->pid);
+        return EXIT_FAILED;
+    }
     if (kill((pid_t)o->pid, 0) && errno == ESRCH) {
         command_warn(self, "there is no process %llu", (unsigned long long)o->pid);
         return EXIT_FAILED;
@@ -124,6 +137,8 @@ static int run(const struct command *self, const void *options, char **operands,
         return run_attached(self, o, operand_count);
     if (o->duration_ns)
         return command_usage(self, "--duration is for -p: a program is recorded until its end");
+    if (o->how != HOW_AUTO)
+        return command_usage(self, "--how is for -p: a program is recorded by the library");
     struct error err = {0};
     char library[PATH_MAX];
     const struct probe_kind *with[WITH_MAX];
