@@ -84,23 +84,30 @@ class Lacking(unittest.TestCase):
         checks = {c["name"]: c for c in json.loads(out.stdout)["checks"]}
         return checks["record-with"], checks["record-p"]
 
-    def test_doctor_tells_which_recordings_work(self):
-        streams, attaching = self.doctor([])
-        self.assertEqual((attaching["status"], attaching["why"]), ("ok", ""))
+    def agree(self):
+        """The doctor's view of streams, which is what recordings with each of them say."""
+        streams, _ = self.doctor([])
         self.assertIn("faults", streams["detail"].split(", "))
-        before, said = None, {}
-        while before != streams:  # others of this machine may add swap to it meanwhile, or take it away
-            before = streams
-            with tempfile.TemporaryDirectory() as folder:
-                for kind in ("faults", "rss", "arenas", "swapin", "reclaim"):
-                    said[kind] = mallow("record", "--with", kind, "-o", os.path.join(folder, "out.mlw"), "--", "/bin/true")
-            streams, _ = self.doctor([])
         works = streams["detail"].split(", ")
-        for kind, out in said.items():
+        for kind in ("faults", "rss", "arenas", "swapin", "reclaim"):
+            with tempfile.TemporaryDirectory() as folder:
+                out = mallow("record", "--with", kind, "-o", os.path.join(folder, "out.mlw"), "--", "/bin/true")
             self.assertEqual(out.returncode == 0, kind in works, f"{kind}: {streams} {out.stderr}")
             # What it says of itself when it is recorded, the doctor says.
             less = "because" in out.stderr or "is configured" in out.stderr or out.returncode
             self.assertEqual(bool(less), f"{kind}: " in streams["why"], f"{kind}: {streams} {out.stderr}")
+        return streams
+
+    def test_doctor_tells_which_recordings_work(self):
+        _, attaching = self.doctor([])
+        self.assertEqual((attaching["status"], attaching["why"]), ("ok", ""))
+        for turn in range(10):  # others of this machine, tests among them, add swap to it meanwhile and take it away
+            try:
+                streams = self.agree()
+                break
+            except AssertionError:
+                if turn == 9:
+                    raise
         self.assertEqual(streams["status"] == "ok", streams["why"] == "")
         self.assertEqual(streams["status"] == "ok", streams["remedy"] == "")
 

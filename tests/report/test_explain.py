@@ -60,9 +60,9 @@ class Explain(unittest.TestCase):
         """Threads that have freed nearly all that they had: their arenas, one by one, and what would help."""
         p = Program("arenas")
         p.order("threads 6 4000")
-        p.settle("gap", 20000)
-        process = p.end()
-        e = self.at(process, "gap")
+        e = p.settle("end", 20000)
+        self.adds_up(e)
+        p.end()
         mine = [a for a in e["arenas"] if not a["main"]]
         self.assertEqual(len(mine), 6)
         for a in mine:
