@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "arch/sigframe.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "heap/live.h"
@@ -35,24 +36,12 @@ enum {
     CODE_WINDOW = 1 << 16,
     CALL_STOP = SIGTRAP | 0x80,
     RSEQ_CS_OFFSET = 8,
-    MAGIC1 = 0x46505853,
-    MAGIC2 = 0x46505845,
-    SW_BYTES_AT = 464
 };
 
 struct pieces {         /* of libc's code */
     uint64_t call;      /* syscall; ret */
     uint64_t sigreturn; /* of a signal handler */
     uint64_t exit;      /* a call of exit or exit_group */
-};
-
-/* The kernel's struct rt_sigframe from uc on; what ucontext_t has of it. */
-struct frame {
-    uint64_t flags, link, stack[3];
-    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, di, si, bp, bx, dx, ax, cx, sp, ip, eflags;
-    uint16_t cs, gs, fs, ss;
-    uint64_t err, trapno, oldmask, cr2, fpstate, reserved[8];
-    uint64_t mask;
 };
 
 struct injection {
@@ -158,33 +147,10 @@ static bool put(const struct injection *j, uint64_t at, const void *data, size_t
 }
 
 /* The registers as a signal handler's return would restore them. */
-static struct frame frame_of(const struct injection *j, uint64_t fpstate)
+static struct arch_signal_frame frame_of(const struct injection *j, uint64_t fpstate)
 {
     const struct user_regs_struct *r = &j->tracee->registers;
-    struct frame f = {.flags = 6 | (fpstate ? 1 : 0),
-                      .stack = {0, UINT32_MAX, 0},
-                      .r8 = r->r8,
-                      .r9 = r->r9,
-                      .r10 = r->r10,
-                      .r11 = r->r11,
-                      .r12 = r->r12,
-                      .r13 = r->r13,
-                      .r14 = r->r14,
-                      .r15 = r->r15,
-                      .di = r->rdi,
-                      .si = r->rsi,
-                      .bp = r->rbp,
-                      .bx = r->rbx,
-                      .dx = r->rdx,
-                      .ax = r->rax,
-                      .cx = r->rcx,
-                      .sp = r->rsp,
-                      .ip = r->rip,
-                      .eflags = r->eflags,
-                      .cs = (uint16_t)r->cs,
-                      .ss = (uint16_t)r->ss,
-                      .fpstate = fpstate,
-                      .mask = j->mask};
+    struct arch_signal_frame f = arch_signal_frame_of(r, j->mask, fpstate);
     /* A call that was interrupted begins again. */
     int64_t result = (int64_t)r->rax;
     if ((int64_t)r->orig_rax >= 0 && result <= -512 && result >= -516 && result != -515) {
@@ -200,27 +166,18 @@ static bool prepare_stack(struct injection *j)
     uint8_t *state = calloc(1, XSTATE_MAX + 64);
     struct iovec area = {state, XSTATE_MAX};
     if (!state || ptrace(PTRACE_GETREGSET, j->tracee->tid, NT_X86_XSTATE, &area) ||
-        area.iov_len < 576 || area.iov_len > XSTATE_MAX) {
+        area.iov_len < ARCH_SIGNAL_STATE_LEAST || area.iov_len > XSTATE_MAX) {
         free(state);
         return false;
     }
-    uint64_t features;
-    memcpy(&features, state + SW_BYTES_AT, sizeof features); /* where the kernel stores XCR0 */
-    struct {
-        uint32_t magic, extended;
-        uint64_t features;
-        uint32_t size, pad[7];
-    } own = {MAGIC1, (uint32_t)area.iov_len + 4, features, (uint32_t)area.iov_len, {0}};
-    const uint32_t magic2 = MAGIC2;
-    memcpy(state + SW_BYTES_AT, &own, sizeof own);
-    memcpy(state + area.iov_len, &magic2, sizeof magic2);
+    arch_signal_state(state, area.iov_len);
     uint64_t top = (j->tracee->registers.rsp - RED_ZONE - area.iov_len - 64) & ~(uint64_t)63;
-    struct frame f = frame_of(j, top);
+    struct arch_signal_frame f = frame_of(j, top);
     uint64_t frame_at = (top - sizeof f - 128) & ~(uint64_t)15;
     j->stack = frame_at - 8;
     j->child_stack = (j->stack - TARGET_PAGE_BYTES) & ~(uint64_t)15;
-    bool good = put(j, top, state, area.iov_len + 4) && put(j, frame_at, &f, sizeof f) &&
-                put(j, j->stack, &j->pieces.sigreturn, 8) &&
+    bool good = put(j, top, state, area.iov_len + ARCH_SIGNAL_STATE_TAIL) &&
+                put(j, frame_at, &f, sizeof f) && put(j, j->stack, &j->pieces.sigreturn, 8) &&
                 put(j, j->child_stack, &j->pieces.exit, 8);
     free(state);
     return good;

@@ -18,27 +18,16 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "arch/sigframe.h"
 #include "base/clock.h"
 
 enum {
     RED_ZONE = 128,
     CALL_STOP = SIGTRAP | 0x80,
     RSEQ_CS_OFFSET = 8,
-    MAGIC1 = 0x46505853,
-    MAGIC2 = 0x46505845,
-    SW_BYTES_AT = 464,
     RESTARTNOHAND = -514,
     RESTART_BLOCK = -516,
     STOP_LIMIT_MS = 3000 /* of a busy machine; one that waits in the kernel is not chosen */
-};
-
-/* The kernel's struct rt_sigframe from uc on; what ucontext_t has of it. */
-struct frame {
-    uint64_t flags, link, stack[3];
-    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, di, si, bp, bx, dx, ax, cx, sp, ip, eflags;
-    uint16_t cs, gs, fs, ss;
-    uint64_t err, trapno, oldmask, cr2, fpstate, reserved[8];
-    uint64_t mask;
 };
 
 /* ---- stopping ---- */
@@ -128,33 +117,10 @@ bool borrow_in_sequence(const struct borrowed *b)
 
 /* The registers as a signal handler's return would restore them. A call that was interrupted begins
  * again, with its arguments: what the kernel remembered of its rest is void by then. */
-static struct frame frame_of(const struct borrowed *b, uint64_t fpstate)
+static struct arch_signal_frame frame_of(const struct borrowed *b, uint64_t fpstate)
 {
     const struct user_regs_struct *r = &b->registers;
-    struct frame f = {.flags = 6 | 1,
-                      .stack = {0, UINT32_MAX, 0},
-                      .r8 = r->r8,
-                      .r9 = r->r9,
-                      .r10 = r->r10,
-                      .r11 = r->r11,
-                      .r12 = r->r12,
-                      .r13 = r->r13,
-                      .r14 = r->r14,
-                      .r15 = r->r15,
-                      .di = r->rdi,
-                      .si = r->rsi,
-                      .bp = r->rbp,
-                      .bx = r->rbx,
-                      .dx = r->rdx,
-                      .ax = r->rax,
-                      .cx = r->rcx,
-                      .sp = r->rsp,
-                      .ip = r->rip,
-                      .eflags = r->eflags,
-                      .cs = (uint16_t)r->cs,
-                      .ss = (uint16_t)r->ss,
-                      .fpstate = fpstate,
-                      .mask = b->mask};
+    struct arch_signal_frame f = arch_signal_frame_of(r, b->mask, fpstate);
     const int64_t result = (int64_t)r->rax;
     if ((int64_t)r->orig_rax >= 0 && result <= -512 && result >= -516 && result != -515) {
         if (result == RESTART_BLOCK && r->orig_rax == SYS_restart_syscall) {
@@ -191,31 +157,22 @@ bool borrow_prepare(struct borrowed *b)
 {
     struct iovec area = {b->xstate, sizeof b->xstate};
     uint8_t *copy = malloc(sizeof b->xstate + 64);
-    if (!copy || ptrace(PTRACE_GETREGSET, b->tid, NT_X86_XSTATE, &area) || area.iov_len < 576 ||
-        area.iov_len > sizeof b->xstate - 64) {
+    if (!copy || ptrace(PTRACE_GETREGSET, b->tid, NT_X86_XSTATE, &area) ||
+        area.iov_len < ARCH_SIGNAL_STATE_LEAST || area.iov_len > sizeof b->xstate - 64) {
         free(copy);
         return false;
     }
-    uint64_t features;
     b->xstate_bytes = area.iov_len;
     memcpy(copy, b->xstate, area.iov_len);
-    memcpy(&features, copy + SW_BYTES_AT, sizeof features); /* where the kernel stores XCR0 */
-    const struct {
-        uint32_t magic, extended;
-        uint64_t features;
-        uint32_t size, pad[7];
-    } own = {MAGIC1, (uint32_t)area.iov_len + 4, features, (uint32_t)area.iov_len, {0}};
-    const uint32_t magic2 = MAGIC2;
-    memcpy(copy + SW_BYTES_AT, &own, sizeof own);
-    memcpy(copy + area.iov_len, &magic2, sizeof magic2);
+    arch_signal_state(copy, area.iov_len);
     b->room = (b->registers.rsp - RED_ZONE - BORROW_ROOM) & ~(uint64_t)63;
     const uint64_t state = (b->room - area.iov_len - 64) & ~(uint64_t)63;
-    const struct frame f = frame_of(b, state);
+    const struct arch_signal_frame f = frame_of(b, state);
     const uint64_t frame_at = (state - sizeof f - 128) & ~(uint64_t)15;
     b->stack = frame_at - 8;
     b->errno_at = find_errno(b);
     b->prepared = b->errno_at && injected_read(b->target, b->errno_at, &b->errno_was, 4) &&
-                  injected_write(b->target, state, copy, area.iov_len + 4) &&
+                  injected_write(b->target, state, copy, area.iov_len + ARCH_SIGNAL_STATE_TAIL) &&
                   injected_write(b->target, frame_at, &f, sizeof f) &&
                   injected_write(b->target, b->stack, &b->sigreturn, 8);
     free(copy);
