@@ -44,7 +44,7 @@ export const nameOf = (key: string) => {
   const words = key.replace(/_(ns|bytes)$/, "").replace(/_/g, " ").replace(/\brss\b/, "RSS").replace(/\bcpu\b/, "CPU");
   return words[0].toUpperCase() + words.slice(1);
 };
-/** Told apart by colour and by dashes. */
+/** Lines differ in color and in dashes. */
 export const LINES: [string, string, number[]][] = [
   ["#0072b2", "#56b4e9", []], ["#c64f00", "#f08a3c", []], ["#00795a", "#2fc49b", []], ["#9b4f80", "#dd9cc4", []],
   ["#7a6a00", "#e0d24a", [8, 4]], ["#444444", "#cccccc", [3, 3]], ["#0072b2", "#56b4e9", [8, 4]], ["#c64f00", "#f08a3c", [3, 3]],

@@ -10,7 +10,7 @@ import { bytes, duration, exact, percent } from "./units";
 
 const SHOWN = 11;
 const PLOT = { height: 250, left: 70, right: 8, top: 6, bottom: 22 };
-/** Told apart by lightness as well; the rest is gray. */
+/** Colors also differ in lightness; the rest is gray. */
 const HUES: [number, number, number][] = [
   [204, 100, 36], [36, 100, 46], [163, 100, 31], [327, 42, 60], [202, 76, 63], [18, 100, 42], [56, 80, 52], [270, 35, 52], [142, 38, 55], [350, 55, 68], [220, 45, 72],
 ];
