@@ -15,7 +15,7 @@
 #include "record/record.h"
 
 struct record_cli {
-    const char *output, *with;
+    const char *output, *with, *last, *when;
     uint64_t pid, duration_ns;
     int stacks; /* enum mlw_stack_mode, in the order of the choices */
     int how;    /* enum how */
@@ -54,6 +54,12 @@ static const struct option_spec specs[] = {
     {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
      "with -p: end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
      31ull * 86400 * 1000000000},
+    {0, "last", OPTION_TEXT, AT(last), "DURATION|SIZE",
+     "a flight recorder: keep the calls of the last DURATION (5m), or as many as fit SIZE (2G); of "
+     "before, the live blocks with their stacks, and sums"},
+    {0, "dump-when", OPTION_TEXT, AT(when), "EXPR",
+     "write the recording so far beside FILE (FILE.1.mlw) when rss>SIZE, rss>P% of the control "
+     "group's limit, or psi>P%; several with commas"},
     {0, "with", OPTION_TEXT, AT(with), "KINDS",
      "the kernel's events beside the calls, with commas: arenas, faults, swapin, reclaim, rss; "
      "needs the rights of 'mallow probe'"},
@@ -89,6 +95,9 @@ static int run_attached(const struct command *self, const struct record_cli *o, 
     static const char *const why = "the library of the recorder is not in the process";
     if (operand_count)
         return command_usage(self, "say one of -p PID and a PROGRAM");
+    if (o->last || o->when)
+        return command_usage(self, "--%s is not for -p: a program is started with it",
+                             o->last ? "last" : "dump-when");
     if (o->paused || o->environment || o->force || o->with)
         return command_usage(self, "--%s is not for -p: %s",
                              o->paused        ? "paused"
@@ -140,6 +149,12 @@ static int run(const struct command *self, const void *options, char **operands,
     if (o->how != HOW_AUTO)
         return command_usage(self, "--how is for -p: a program is recorded by the library");
     struct error err = {0};
+    struct flight_window last = {0};
+    struct pressure when = {0};
+    if (o->last && flight_parse(&last, o->last, &err))
+        return command_usage(self, "--last: %s", err.text);
+    if (o->when && pressure_parse(&when, o->when, &err))
+        return command_usage(self, "--dump-when: %s", err.text);
     char library[PATH_MAX];
     const struct probe_kind *with[WITH_MAX];
     const int with_count = o->with ? probe_streams_parse(o->with, with, WITH_MAX, &err) : 0;
@@ -171,6 +186,8 @@ static int run(const struct command *self, const void *options, char **operands,
                                     .no_follow = o->no_follow,
                                     .environment = o->environment,
                                     .keep_raw = o->keep_raw,
+                                    .last = last,
+                                    .when = when,
                                     .sample_interval_ns = o->sample_interval_ns,
                                     .with = with,
                                     .with_count = (size_t)with_count,

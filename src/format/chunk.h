@@ -24,8 +24,22 @@ enum mlw_chunk_type {
     MLW_CHUNK_CLOCK = 7,    /* struct mlw_clock_pair[] */
     MLW_CHUNK_MARK = 8,     /* TLVs: a mark set from outside */
     MLW_CHUNK_SPACE = 9,    /* zeros: room for what must be written although the disk is full */
-    MLW_CHUNK_KERNEL = 10   /* struct mlw_kernel and its values, again and again; of all images:
+    MLW_CHUNK_KERNEL = 10,  /* struct mlw_kernel and its values, again and again; of all images:
                                lost_calls is how many were lost in the recording so far */
+    MLW_CHUNK_CARRIED = 11  /* of a flight recorder: what rows that were released from the file had
+                               led to. Records of one enum mlw_carried, which is `lane`; `sequence`
+                               counts the chunks of an image, `first_call` is the generation,
+                               base_clock where the rows that are left go on. Image 0, last: the
+                               generation is whole */
+};
+
+enum mlw_carried {
+    MLW_CARRIED_STREAMS = 1,
+    MLW_CARRIED_THREADS = 2,
+    MLW_CARRIED_NODES = 3,
+    MLW_CARRIED_MODULES = 4,
+    MLW_CARRIED_BLOCKS = 5,
+    MLW_CARRIED_SUMS = 6
 };
 
 enum mlw_chunk_flags {
@@ -99,8 +113,10 @@ enum mlw_tlv {
         21, /* in PROCESS, of recordings made from foreign traces: functions at addresses.
                Records u64 pc, u32 line, u8 1: inlined into the next record's (of the same
                pc), text function, text file, each ended by NUL and maybe empty; by pc */
-    MLW_TLV_KERNEL = 22 /* in FILE: u32, a bit (1 << enum mlw_kernel_kind) for each kind of KERNEL
-                           records that is asked for */
+    MLW_TLV_KERNEL = 22, /* in FILE: u32, a bit (1 << enum mlw_kernel_kind) for each kind of KERNEL
+                            records that is asked for */
+    MLW_TLV_LAST = 23    /* in FILE, of a flight recorder: u64 ns, u64 bytes that are kept; 0: not
+                            said */
 };
 
 enum mlw_clock_kind { MLW_CLOCK_TSC = 1, MLW_CLOCK_MONOTONIC_NS = 2 };

@@ -20,6 +20,7 @@
 #define IMAGE_SAMPLES 256u
 
 struct kernel_source;
+struct flight;
 
 /* What all images of a recording share. */
 struct recording {
@@ -33,6 +34,7 @@ struct recording {
     uint64_t split_spent_ns; /* by reading smaps, of all images; CPU time */
     uint64_t split_bytes;    /* of text read, of all images */
     struct smaps_buffer smaps;
+    struct flight *flight;        /* NULL: everything is kept */
     struct kernel_source *kernel; /* NULL: no events of the kernel are recorded */
     uint32_t images_ended;
     struct unjoined {

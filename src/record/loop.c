@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "flight.h"
 #include "kernel_source.h"
 #include "launch/launch.h"
 
@@ -240,6 +241,31 @@ static void append_clock(struct watch *w)
     w->clock_ns = w->now_ns + CLOCK_EVERY_NS;
 }
 
+/* All that the buffers hold is in the file before it is read. */
+static void look_at_flight(struct watch *w)
+{
+    uint64_t rss_bytes = 0;
+    pid_t pid = 0;
+    if (!w->r->flight)
+        return;
+    for (uint32_t i = 0; i < w->reach; i++)
+        if (w->images[i] && !w->images[i]->gone) {
+            rss_bytes += w->images[i]->last.rss;
+            pid = pid ? pid : w->images[i]->pid;
+        }
+    if (!flight_look(w->r->flight, w->now_ns, rss_bytes, pid))
+        return;
+    const uint64_t clock = clock_read(w->r->clock_kind);
+    append_clock(w);
+    for (uint32_t i = 0; i < w->reach; i++)
+        if (w->images[i]) {
+            struct image *m = w->images[i];
+            slots_refresh(&m->slots, &w->r->shm, m->entry);
+            slots_interim(&m->slots, &w->r->shm, &w->r->sink, w->now_ns, true);
+        }
+    flight_start(w->r->flight, w->now_ns, clock);
+}
+
 /* Whether an image, or the next one of its process, may still write. */
 static bool is_running(const struct watch *w, const struct image *m)
 {
@@ -378,6 +404,7 @@ void loop_run(struct recording *r, pid_t program, const char *session_path,
         scan_table(w, false);
         kernel_take(r->kernel);
         serve_images(w);
+        look_at_flight(w);
         if (w->now_ns >= w->clock_ns)
             append_clock(w);
         if (!w->reaped)

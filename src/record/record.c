@@ -115,6 +115,10 @@ static int write_file_chunk(struct recording *r, const struct record_options *o,
     tlv_put_text(&t, MLW_TLV_TOOL, "mallow " MALLOW_VERSION);
     if (r->kernel)
         tlv_put_u32(&t, MLW_TLV_KERNEL, kernel_kinds(r->kernel));
+    if (o->last.ns || o->last.bytes) {
+        const uint64_t last[2] = {o->last.ns, o->last.bytes};
+        tlv_put(&t, MLW_TLV_LAST, last, sizeof last);
+    }
     tlv_put_u32(&t, MLW_TLV_STACKS, o->stacks);
     tlv_put_u32(&t, MLW_TLV_PAGE_BYTES, (uint32_t)r->page_bytes);
     tlv_put_text(&t, MLW_TLV_SESSION, session_path);
@@ -251,6 +255,12 @@ int record_run(const struct record_options *o, struct record_result *result, str
         goto failed;
     }
     sink_reserve(&r->sink, trust_again(r->sink.fd, TRUST_WRITE), RESERVE_BYTES);
+    if ((o->last.ns || o->last.bytes || o->when.count) &&
+        !(r->flight = flight_open(&o->last, &o->when, r, result->output, o->say, o->arg, err))) {
+        launch_cancel(&l);
+        record_unmake(&place, r->sink.fd);
+        goto failed;
+    }
     r->started_ns = clock_monotonic_ns();
     int number = launch_go(&l);
     if (number) {
@@ -274,6 +284,7 @@ int record_run(const struct record_options *o, struct record_result *result, str
     result->lost_calls = watched.lost_calls;
     result->unwritten_errno = watched.unwritten_errno;
     result->lost_kernel_events = kernel_close(r->kernel);
+    flight_close(r->flight);
     shm_close(&r->shm);
     if (r->sink.reserve_fd >= 0)
         close(r->sink.reserve_fd);
@@ -293,6 +304,7 @@ int record_run(const struct record_options *o, struct record_result *result, str
 
 failed:
     kernel_close(r->kernel);
+    flight_close(r->flight);
     signals_restore(&signals);
     if (r->sink.fd >= 0)
         close(r->sink.fd);

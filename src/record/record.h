@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "format/session.h"
 #include "probe/probe.h"
+#include "record/flight.h"
 
 struct record_options {
     const char *output;  /* NULL: mallow.PROGRAM.PID.mlw here; %p stands for the process id */
@@ -20,6 +21,8 @@ struct record_options {
     char *const *argv;   /* PROGRAM and its arguments, NULL-terminated */
     enum mlw_stack_mode stacks;
     bool paused, no_follow, environment, keep_raw;
+    struct flight_window last;            /* all 0: everything is kept */
+    struct pressure when;                 /* when a recording is to be written, beside the output */
     uint64_t sample_interval_ns;          /* 0: chosen by what the program does */
     const struct probe_kind *const *with; /* the kernel's events, beside the calls */
     size_t with_count;

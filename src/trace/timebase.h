@@ -28,6 +28,11 @@ static inline uint64_t tick_to_ns(uint64_t tick, uint64_t tick_ns)
 {
     return (uint64_t)((unsigned __int128)tick * tick_ns >> 32);
 }
+/* The clock at a time. */
+static inline uint64_t timebase_clock(const struct timebase *t, uint64_t ns)
+{
+    return t->origin + ((uint64_t)(((unsigned __int128)ns << 32) / t->tick_ns) << t->shift);
+}
 static inline uint64_t timebase_ns(const struct timebase *t, uint64_t clock)
 {
     return tick_to_ns(timebase_tick(t, clock), t->tick_ns);

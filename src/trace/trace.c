@@ -11,6 +11,7 @@
 
 #include "trace/raw/raw.h"
 #include "trace/raw/recover.h"
+#include "trace/seal/fold.h"
 #include "trace/seal/seal.h"
 #include "trace/sealed/cursor.h"
 #include "trace/sealed/decoder.h"
@@ -248,6 +249,17 @@ int trace_seal(int raw, const struct trust_place *out, struct trace_seal_result 
         return error_prefix(err, "%s", out->path);
     close(sealed);
     return 0;
+}
+
+int trace_fold(int raw, const struct trace_fold_how *how, struct trace_fold_result *result,
+               struct error *err)
+{
+    struct raw r;
+    if (raw_open(&r, raw, NULL, NULL, err))
+        return -1;
+    const int status = raw_finish(&r, err) || fold_recording(&r, how, result, err) ? -1 : 0;
+    raw_close(&r);
+    return status;
 }
 
 unsigned trace_recover(int raw)

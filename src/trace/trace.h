@@ -232,6 +232,24 @@ int trace_seal(int raw, const struct trust_place *out, struct trace_seal_result 
                void (*progress)(void *, uint64_t done, uint64_t total), void *progress_arg,
                struct error *err);
 
+/* Of a flight recorder (`mallow record --last`) whose file is open at `raw` for reading and
+ * appending: folds the rows of before a moment into what they led to (live blocks with their
+ * stacks, sums by call site), and appends that. Buffers must have been written out since
+ * `latest_clock`. Takes as long as reading those rows, and memory as sealing does: for a process of
+ * its own. */
+struct trace_fold_how {
+    uint64_t from_monotonic_ns; /* the rows from then on stay */
+    uint64_t keep_bytes;        /* not 0: instead, about so many bytes at the end stay */
+    uint64_t latest_clock;      /* nothing behind it is folded */
+};
+struct trace_fold_result {
+    bool folded;          /* false: there was nothing to fold */
+    uint64_t needed_from; /* of the file: before, only the first chunks (FILE, SPACE) are needed */
+    uint64_t written_bytes, live_blocks;
+};
+int trace_fold(int raw, const struct trace_fold_how *how, struct trace_fold_result *result,
+               struct error *err);
+
 /* Appends to the raw recording open at `raw` what recorders that are gone left in shared memory for
  * it, and removes that; opening and sealing do the same on their way. Returns how many chunks. */
 unsigned trace_recover(int raw);

@@ -8,7 +8,9 @@ struct payload {
     size_t cap;
     const uint8_t *p, *end;
     struct mlw_row_state state;
-    uint64_t left;  /* call rows that its header announced and that are still to come */
+    uint64_t left;     /* call rows that its header announced and that are still to come */
+    uint64_t end_call; /* of the stream: the number behind its last call row */
+    uint32_t sequence;
     bool after_gap; /* rows are missing before it */
     bool loaded;
 };
@@ -33,7 +35,24 @@ struct merge {
     struct merge_stream *last; /* the head of this one was given out */
     struct merge_stream *spare;
     uint64_t unreadable, bytes_done;
+    bool peek_ended;
 };
+
+/* Rows that were released are read, since they change the state of those behind, and dropped. */
+static void skip_released(struct payload *b, uint32_t bytes)
+{
+    const uint8_t *start = b->p;
+    struct mlw_row row;
+    while (b->p < b->end && (size_t)(b->p - start) < bytes) {
+        const uint8_t *next = mlw_row_decode(b->p, b->end, &b->state, &row);
+        if (!next) {
+            b->p = b->end;
+            return;
+        }
+        b->p = next;
+        b->left -= row.op != MLW_OP_META && b->left;
+    }
+}
 
 static int load(struct merge *m, struct merge_stream *s, struct payload *to, struct error *err)
 {
@@ -71,8 +90,13 @@ static int load(struct merge *m, struct merge_stream *s, struct payload *to, str
         to->state.address = c.base_address;
         to->left = c.calls;
         to->after_gap = c.first_call != s->next_call;
-        s->next_call = c.first_call + c.calls;
+        s->next_call = to->end_call = c.first_call + c.calls;
+        to->sequence = c.sequence;
         to->loaded = true;
+        if (s->stream->skips && c.sequence == s->stream->skip_sequence) {
+            to->after_gap = false;
+            skip_released(to, s->stream->skip_bytes);
+        }
         return 0;
     }
     return 0;
@@ -289,7 +313,7 @@ static int start_due(struct merge *m, struct error *err)
         s->stream = st;
         s->number = m->order[m->started++];
         s->next_chunk = 0;
-        s->next_call = 0;
+        s->next_call = st->skip_calls;
         int k = advance(m, s, err);
         if (k <= 0 || push(m, s)) {
             s->next_free = m->spare;
@@ -335,6 +359,7 @@ int merge_next(struct merge *m, struct merge_row *out, struct error *err)
 bool merge_peek(struct merge *m, uint32_t ops, unsigned reach, struct mlw_row *row)
 {
     struct merge_stream *s = m->last;
+    m->peek_ended = false;
     if (!s)
         return false;
     struct payload *b = &s->now;
@@ -355,11 +380,23 @@ bool merge_peek(struct merge *m, uint32_t ops, unsigned reach, struct mlw_row *r
             return false;
         b = &s->ahead;
         struct error ignored;
-        if (!b->loaded && (load(m, s, b, &ignored) || !b->loaded))
+        if (!b->loaded && (load(m, s, b, &ignored) || !b->loaded)) {
+            m->peek_ended = true;
             return false;
+        }
         if (b->after_gap)
             return false;
     }
+}
+
+bool merge_peek_ended(const struct merge *m) { return m->peek_ended; }
+
+void merge_where(const struct merge *m, struct merge_position *p)
+{
+    const struct payload *b = &m->last->now;
+    p->sequence = b->sequence;
+    p->bytes = (uint32_t)((size_t)(b->p - b->data) - sizeof(struct mlw_chunk));
+    p->calls = b->end_call - b->left;
 }
 
 uint64_t merge_unreadable(const struct merge *m) { return m->unreadable; }

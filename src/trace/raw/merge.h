@@ -12,6 +12,12 @@
 
 struct merge_stream; /* one open stream */
 
+/* Where a stream goes on behind a row. */
+struct merge_position {
+    uint32_t sequence, bytes; /* of a chunk, and how much of its payload is done */
+    uint64_t calls;           /* call rows of the stream up to there */
+};
+
 struct merge_row {
     struct mlw_row row;
     const struct raw_stream *stream;
@@ -26,6 +32,11 @@ int merge_next(struct merge *m, struct merge_row *out, struct error *err);
  * whose operation is in `ops` (bit per operation), at most `reach` call rows ahead and not past a
  * gap. False when there is none. */
 bool merge_peek(struct merge *m, uint32_t ops, unsigned reach, struct mlw_row *row);
+/* Behind the row that merge_next gave last. */
+void merge_where(const struct merge *m, struct merge_position *p);
+/* Whether the last merge_peek came to the end of what there is of its stream, so that what it
+ * looked for may still come. */
+bool merge_peek_ended(const struct merge *m);
 /* Call rows that were announced by chunks' headers but could not be decoded, so far. */
 uint64_t merge_unreadable(const struct merge *m);
 uint64_t merge_bytes_done(const struct merge *m);

@@ -8,6 +8,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "carried.h"
+
 #define WINDOW (1u << 20)
 
 /* A moving view of a file: at least `need` bytes at an offset, or what there is. */
@@ -56,24 +58,6 @@ static const uint8_t *window_view(struct window *w, uint64_t off, size_t need, s
     w->b.n = (size_t)k;
     *have = (size_t)k;
     return w->b.data;
-}
-
-static struct raw_image *image_of(struct raw *r, uint64_t id)
-{
-    uint32_t *at = pair_map_at(&r->image_map, id, 0);
-    if (!at)
-        return NULL;
-    if (!*at) {
-        struct raw_image *im = ARRAY_ADD(r->images, r->image_count, r->image_cap);
-        if (!im)
-            return NULL;
-        im->id = id;
-        im->parent = UINT32_MAX;
-        im->first_clock = UINT64_MAX;
-        *at = (uint32_t)r->image_count;
-        return im;
-    }
-    return &r->images[*at - 1];
 }
 
 static bool add_pair(struct raw *r, uint64_t clock, uint64_t ns)
@@ -177,6 +161,11 @@ static int read_file_chunk(struct raw *r, struct span s, struct error *err)
         case MLW_TLV_HOST: r->host = tlv_text(r, &t); break;
         case MLW_TLV_TOOL: r->tool = tlv_text(r, &t); break;
         case MLW_TLV_KERNEL: r->kernel.kinds = (uint32_t)tlv_number(&t, 0, 4); break;
+        case MLW_TLV_LAST:
+            r->carried.on = true;
+            r->carried.last_ns = tlv_number(&t, 0, 8);
+            r->carried.last_bytes = tlv_number(&t, 8, 8);
+            break;
         case MLW_TLV_NOTE:
             add_note(&r->notes, &r->note_count, &r->note_cap, tlv_text(r, &t));
             break;
@@ -254,7 +243,7 @@ static void read_image_chunk(struct raw *r, struct raw_image *im, const struct m
 
 static bool read_events_chunk(struct raw *r, const struct mlw_chunk *c, uint64_t offset)
 {
-    struct raw_image *im = image_of(r, c->image);
+    struct raw_image *im = raw_image_of(r, c->image);
     if (!im)
         return false;
     if (!im->pid)
@@ -277,6 +266,9 @@ static bool read_events_chunk(struct raw *r, const struct mlw_chunk *c, uint64_t
         *at = (uint32_t)r->stream_count;
     }
     uint32_t stream = *at - 1;
+    r->streams[stream].pieces++;
+    if (!(c->flags & MLW_CHUNK_INTERIM) && c->sequence >= r->streams[stream].whole)
+        r->streams[stream].whole = c->sequence + 1;
     if (c->lost_calls > r->streams[stream].lost_calls)
         r->streams[stream].lost_calls = c->lost_calls;
     struct raw_chunk *k = ARRAY_ADD(r->chunks, r->chunk_count, r->chunk_cap);
@@ -296,20 +288,24 @@ static int read_chunk(struct raw *r, const struct mlw_chunk *c, const uint8_t *p
                       uint64_t offset, struct error *err)
 {
     struct span s = span_of(payload, c->payload_bytes);
-    bool ok = true;
+    bool ok = carried_note(r, c, payload, offset);
+    if (!ok)
+        return error_memory_for(err, "indexing the recording");
     switch (c->type) {
     case MLW_CHUNK_FILE: return read_file_chunk(r, s, err);
     case MLW_CHUNK_EVENTS: ok = read_events_chunk(r, c, offset); break;
     case MLW_CHUNK_PROCESS:
     case MLW_CHUNK_END: {
-        struct raw_image *im = image_of(r, c->image);
+        struct raw_image *im = raw_image_of(r, c->image);
         if ((ok = im != NULL))
             read_image_chunk(r, im, c, s);
+        if (im && c->type == MLW_CHUNK_PROCESS)
+            im->process_offset = offset;
         ok = ok && add_pair(r, c->pair_clock, c->pair_monotonic_ns);
         break;
     }
     case MLW_CHUNK_RESIDENT: {
-        struct raw_image *im = image_of(r, c->image);
+        struct raw_image *im = raw_image_of(r, c->image);
         ok = im != NULL;
         while (ok && span_left(&s) >= sizeof(struct mlw_resident)) {
             struct mlw_resident *x = ARRAY_ADD(im->residents, im->resident_count, im->resident_cap);
@@ -319,7 +315,7 @@ static int read_chunk(struct raw *r, const struct mlw_chunk *c, const uint8_t *p
         break;
     }
     case MLW_CHUNK_SPLIT: {
-        struct raw_image *im = image_of(r, c->image);
+        struct raw_image *im = raw_image_of(r, c->image);
         struct tlv t;
         ok = im != NULL;
         while (ok && tlv_next(&s, &t))
@@ -340,7 +336,7 @@ static int read_chunk(struct raw *r, const struct mlw_chunk *c, const uint8_t *p
         break;
     case MLW_CHUNK_MARK: {
         struct tlv t;
-        struct raw_image *im = c->image ? image_of(r, c->image) : NULL;
+        struct raw_image *im = c->image ? raw_image_of(r, c->image) : NULL;
         ok = !c->image || im;
         while (ok && tlv_next(&s, &t))
             if (t.tag == MLW_TLV_LABEL) {
@@ -419,6 +415,11 @@ static int scan(struct raw *r, int fd, uint64_t flag, void (*progress)(void *, u
         /* damage: on to the next magic */
         static const uint8_t magic[4] = {'M', 'L', 'C', '1'};
         const uint8_t *q = have > 1 ? memmem(p + 1, have - 1, magic, 4) : NULL;
+        const size_t zeros = r->carried.on && have ? carried_zeros(p, have) : 0;
+        if (zeros) { /* the released part of the file: no damage */
+            off = past_hole(fd, off + zeros, w.size);
+            continue;
+        }
         uint64_t skip = q ? (uint64_t)(q - p) : have > 3 ? have - 3 : have;
         if (!q)
             skip = past_hole(fd, off + skip, w.size) - off;
@@ -531,6 +532,8 @@ static int assign_kernel(struct raw *r, struct error *err)
 
 int raw_finish(struct raw *r, struct error *err)
 {
+    if (carried_choose(r, err))
+        return -1;
     size_t n = r->stream_count;
     /* Streams by image, thread, lane; chunks refer to them by index, so keep a map. */
     uint32_t *place = calloc(n ? n : 1, sizeof *place);
@@ -543,6 +546,7 @@ int raw_finish(struct raw *r, struct error *err)
         place[r->streams[i].first_chunk] = (uint32_t)i;
     for (size_t i = 0; i < r->chunk_count; i++)
         r->chunks[i].stream = place[r->chunks[i].stream];
+    carried_sorted(r, place);
     free(place);
     sort(r->chunks, r->chunk_count, sizeof *r->chunks, by_chunk);
     size_t kept = 0;
@@ -551,6 +555,8 @@ int raw_finish(struct raw *r, struct error *err)
         if (kept && r->chunks[kept - 1].stream == c->stream &&
             r->chunks[kept - 1].sequence == c->sequence)
             continue; /* a lesser copy of the same buffer */
+        if (carried_is_released(&r->streams[c->stream], c->sequence, c->payload_bytes))
+            continue;
         r->chunks[kept++] = *c;
     }
     r->chunk_count = kept;
@@ -560,7 +566,9 @@ int raw_finish(struct raw *r, struct error *err)
         while (c < kept && r->chunks[c].stream == i)
             c++;
         st->chunks = (uint32_t)c - st->first_chunk;
-        uint64_t calls = 0;
+        uint64_t calls = st->skip_calls;
+        const bool late =
+            !st->skips && r->images[st->image].carried; /* its beginning is released */
         for (uint32_t j = 0; j < st->chunks; j++) {
             struct raw_chunk *k = &r->chunks[st->first_chunk + j];
             struct mlw_chunk h;
@@ -569,9 +577,12 @@ int raw_finish(struct raw *r, struct error *err)
                 return error_set(err, ERROR_FORMAT, "the recording shrank while it was read");
             if (!j)
                 st->first_clock = h.base_clock;
+            if (!j && late)
+                calls = h.first_call;
             if (h.first_call > calls)
                 st->gap_calls += h.first_call - calls;
-            calls = h.first_call + h.calls;
+            if (h.first_call + h.calls > calls || !st->skips)
+                calls = h.first_call + h.calls;
         }
     }
     for (size_t i = 0; i < n;) {
@@ -609,6 +620,7 @@ void raw_close(struct raw *r)
         free(r->images[i].marks);
     }
     kernel_free(&r->kernel);
+    carried_free(&r->carried);
     free(r->images);
     free(r->streams);
     free(r->chunks);

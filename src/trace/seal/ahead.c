@@ -10,28 +10,34 @@ struct ahead {
     const struct live *live;
     struct ahead_row rows[ROWS]; /* a ring */
     uint32_t first, count;
+    bool track;
 };
 
 static struct ahead_row *at(struct ahead *a, uint32_t i) { return &a->rows[(a->first + i) % ROWS]; }
 
 /* Whether the call whose first half was just read fails, as its second half says. */
-static bool fails(struct merge *m, const struct mlw_row *r)
+static bool fails(struct merge *m, const struct mlw_row *r, bool *open)
 {
     struct mlw_row later;
+    bool failed = false;
+    *open = false;
     if (!mlw_op_is(r->op, MLW_CLASS_RESIZE_OLD | MLW_CLASS_REMAP_OLD | MLW_CLASS_UNMAP))
         return false;
     switch (mlw_op_class(r->op)) {
     case MLW_CLASS_RESIZE_OLD:
-        return merge_peek(m, mlw_op_set(MLW_CLASS_RESIZE_NEW), 1000, &later) &&
-               later.path & MLW_PATH_FAILED;
+        failed = merge_peek(m, mlw_op_set(MLW_CLASS_RESIZE_NEW), 1000, &later) &&
+                 later.path & MLW_PATH_FAILED;
+        break;
     case MLW_CLASS_REMAP_OLD:
-        return merge_peek(m, mlw_op_set(MLW_CLASS_REMAP_NEW), 1000, &later) &&
-               later.path & MLW_PATH_FAILED;
-    case MLW_CLASS_UNMAP:
-        return merge_peek(m, mlw_op_set(MLW_CLASS_UNMAP_UNDO), 0, &later) &&
-               later.address == r->address;
-    default: return false;
+        failed = merge_peek(m, mlw_op_set(MLW_CLASS_REMAP_NEW), 1000, &later) &&
+                 later.path & MLW_PATH_FAILED;
+        break;
+    default:
+        failed = merge_peek(m, mlw_op_set(MLW_CLASS_UNMAP_UNDO), 0, &later) &&
+                 later.address == r->address;
     }
+    *open = merge_peek_ended(m);
+    return failed;
 }
 
 struct ahead *ahead_open(const struct raw *r, uint32_t image, const struct live *live,
@@ -61,7 +67,9 @@ static int fill(struct ahead *a, struct error *err)
         if (k <= 0)
             return k;
         a->count++;
-        n->failed = fails(a->merge, &n->r.row);
+        if (a->track)
+            merge_where(a->merge, &n->where);
+        n->failed = fails(a->merge, &n->r.row, &n->open);
         n->late = false;
         if (n->r.row.op != MLW_OP_META)
             live_prefetch(a->live, n->r.row.address);
@@ -83,6 +91,8 @@ int ahead_head(struct ahead *a, const struct ahead_row **head, struct error *err
     *head = at(a, 0);
     return 1;
 }
+
+void ahead_track(struct ahead *a) { a->track = true; }
 
 void ahead_drop(struct ahead *a)
 {

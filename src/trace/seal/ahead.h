@@ -14,6 +14,8 @@ struct ahead_row {
     struct merge_row r;
     bool failed; /* the call that it is a part of fails */
     bool late;   /* it was put off: ahead_put_off */
+    bool open;   /* whether it fails is not known: the rows end before the call does */
+    struct merge_position where; /* behind it, once ahead_track was called */
 };
 
 struct ahead;
@@ -23,6 +25,8 @@ struct ahead *ahead_open(const struct raw *r, uint32_t image, const struct live 
 /* 1 with *head set to the next row (until it is dropped), 0 at the end, -1 with *err. */
 int ahead_head(struct ahead *a, const struct ahead_row **head, struct error *err);
 void ahead_drop(struct ahead *a);
+/* Rows are given with their places from now on; before the first ahead_head. */
+void ahead_track(struct ahead *a);
 /* The head is a release of a block that is not there, or an allocation of one that still is. Two
  * processors' clocks may disagree by a little, and a processor may read its clock before older
  * loads are done; so, when another thread's row that makes it right is at most a microsecond

@@ -52,6 +52,8 @@ uint32_t image_dense_id_new(struct image_work *g, uint32_t id)
 
 static int add(struct image_work *g, const struct block_event *e, bool is_call, struct error *err)
 {
+    if (__builtin_expect(g->silent, 0))
+        return carry_count(g, e, is_call) ? 0 : no_memory(err);
     return block_writer_add(g->blocks, e, is_call, err);
 }
 
@@ -66,7 +68,7 @@ static int flush(struct image_work *g, struct error *err)
 /* After the live table is up to date. */
 static int settle(struct image_work *g, struct error *err)
 {
-    return block_writer_full(g->blocks) ? flush(g, err) : 0;
+    return !g->silent && block_writer_full(g->blocks) ? flush(g, err) : 0;
 }
 
 /* The row at the head does not fit the live blocks, and makes room for one that repairs that. */
@@ -116,9 +118,8 @@ static int take_release(struct image_work *g, const struct mlw_row *r, uint32_t 
     return settle(g, err);
 }
 
-/* A block begins: in the live table, and as an event. */
-static int begin_block(struct image_work *g, struct block_event *e, uint32_t stack, uint32_t turn,
-                       bool is_call, struct error *err)
+int image_begin_block(struct image_work *g, struct block_event *e, uint32_t stack, uint32_t turn,
+                      bool is_call, struct error *err)
 {
     uint32_t slot = live_add(&g->live, e->address, e->size);
     if (slot == LIVE_NONE)
@@ -133,6 +134,8 @@ static int begin_block(struct image_work *g, struct block_event *e, uint32_t sta
     b->path = e->path;
     e->kind = TRACE_ALLOC;
     e->slot = slot;
+    if (__builtin_expect(g->silent, 0) && !carry_origin(g, slot, e))
+        return no_memory(err);
     faulted_begin(g->faulted, e->address, e->usable, e->stack, g->tid);
     if (g->live.used > g->max_slots)
         g->max_slots = g->live.used;
@@ -172,7 +175,7 @@ static int take_allocation(struct image_work *g, const struct mlw_row *r, uint32
         if (settle(g, err))
             return -1;
     }
-    return begin_block(g, &e, r->stack, ++g->threads[thread].turn, true, err);
+    return image_begin_block(g, &e, r->stack, ++g->threads[thread].turn, true, err);
 }
 
 static int take_other(struct image_work *g, const struct mlw_row *r, uint32_t thread, unsigned path,
@@ -214,6 +217,33 @@ static void forget(struct image_work *g, uint64_t clock)
     faulted_forget(g->faulted);
 }
 
+int image_node(struct image_work *g, uint32_t id, const struct node *node)
+{
+    struct node k = *node;
+    if (!id)
+        return 0;
+    uint32_t *at = pair_map_at(&g->node_map, id, 0);
+    struct node *n = at && !*at ? ARRAY_ADD(g->nodes, g->node_count, g->node_cap)
+                     : at       ? &g->nodes[*at - 1]
+                                : NULL;
+    if (!n)
+        return -1;
+    uint64_t a = (uint64_t)(k.parent ? same_node(g, k.parent) : 0) | (uint64_t)k.module << 32 |
+                 (uint64_t)k.flags << 56;
+    uint32_t *first = pair_map_at(&g->meaning_map, a, k.pc);
+    if (!first)
+        return -1;
+    if (!*first)
+        *first = id;
+    k.same = *first;
+    bool changed = *at && (n->pc != k.pc || n->parent != k.parent || n->module != k.module ||
+                           n->flags != k.flags);
+    *n = k;
+    if (!*at)
+        *at = (uint32_t)g->node_count;
+    return changed && image_node_changed(g, id) ? -1 : 0;
+}
+
 static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thread,
                      struct error *err)
 {
@@ -226,28 +256,7 @@ static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thr
         k.pc = span_number(&s, 8);
         k.module = (uint32_t)span_number(&s, 4);
         k.flags = (uint32_t)span_number(&s, 1);
-        if (s.bad || !id)
-            return 0;
-        uint32_t *at = pair_map_at(&g->node_map, id, 0);
-        struct node *n = at && !*at ? ARRAY_ADD(g->nodes, g->node_count, g->node_cap)
-                         : at       ? &g->nodes[*at - 1]
-                                    : NULL;
-        if (!n)
-            return no_memory(err);
-        uint64_t a = (uint64_t)(k.parent ? same_node(g, k.parent) : 0) | (uint64_t)k.module << 32 |
-                     (uint64_t)k.flags << 56;
-        uint32_t *first = pair_map_at(&g->meaning_map, a, k.pc);
-        if (!first)
-            return no_memory(err);
-        if (!*first)
-            *first = (uint32_t)id;
-        k.same = *first;
-        bool changed = *at && (n->pc != k.pc || n->parent != k.parent || n->module != k.module ||
-                               n->flags != k.flags);
-        *n = k;
-        if (!*at)
-            *at = (uint32_t)g->node_count;
-        return changed && image_node_changed(g, (uint32_t)id) ? no_memory(err) : 0;
+        return !s.bad && image_node(g, (uint32_t)id, &k) ? no_memory(err) : 0;
     }
     case MLW_META_MODULE: {
         uint64_t id = span_number(&s, 4);
@@ -360,8 +369,11 @@ static int take(struct image_work *g, const struct ahead_row *a, struct error *e
     uint32_t thread = a->r.stream->thread_index;
     struct image_thread *th = &g->threads[thread];
     th->tid = a->r.stream->tid;
-    if (r->op == MLW_OP_META)
+    if (r->op == MLW_OP_META) {
+        if (g->carry)
+            carry_taken(g, a);
         return take_meta(g, r, thread, err);
+    }
     if (!th->start) {
         th->start = r->clock;
         if (image_thread_due(g, thread))
@@ -379,6 +391,8 @@ static int take(struct image_work *g, const struct ahead_row *a, struct error *e
     const unsigned is_call = (unsigned)mlw_op_is_call(r->op);
     g->calls += is_call;
     th->calls += is_call;
+    if (g->carry)
+        carry_taken(g, a);
     return 0;
 }
 
@@ -410,16 +424,17 @@ static int inherit(struct image_work *g, struct image_work *parent, struct error
         if (e.stack == UINT32_MAX)
             return no_memory(err);
         /* No thread's turn: it is never temporary here. */
-        if (begin_block(g, &e, b->stack, UINT32_MAX, false, err))
+        if (image_begin_block(g, &e, b->stack, UINT32_MAX, false, err))
             return -1;
         g->inherited++;
     }
     return 0;
 }
 
-struct image_work *image_begin(const struct raw *r, const struct timebase *t, uint32_t index,
-                               uint32_t number, struct image_work *parent, struct seal_writer *w,
-                               struct block_writer *b, struct error *err)
+struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t index,
+                               uint32_t number, struct image_work *parent, enum image_fate fate,
+                               uint64_t cut, struct seal_writer *w, struct block_writer *b,
+                               struct error *err)
 {
     struct image_work *g = calloc(1, sizeof *g);
     if (!g) {
@@ -454,7 +469,9 @@ struct image_work *image_begin(const struct raw *r, const struct timebase *t, ui
         image_free(g);
         return NULL;
     }
-    if (parent && inherit(g, parent, err)) {
+    const bool carried = g->raw->carried != 0;
+    if ((fate != IMAGE_WHOLE && carry_begin(g, fate, cut, err)) ||
+        (carried ? carry_load(g, err) : parent && inherit(g, parent, err))) {
         image_free(g);
         return NULL;
     }
@@ -466,8 +483,16 @@ int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error 
     for (; rows; rows--) {
         const struct ahead_row *a;
         int k = ahead_head(g->ahead, &a, err);
-        if (k <= 0)
+        if (k < 0)
             return k;
+        if (g->silent && carry_is_due(g, k ? a : NULL, until)) {
+            if (!carry_speaks(g))
+                return 0;
+            if (carry_speak(g, err))
+                return -1;
+        }
+        if (!k)
+            return 0;
         if (until != UINT64_MAX && a->r.row.clock >= until)
             return 1;
         k = take(g, a, err);
@@ -499,6 +524,7 @@ void image_free(struct image_work *g)
     if (!g)
         return;
     ahead_close(g->ahead);
+    carry_free(g->carry);
     live_free(&g->live);
     faulted_free(g->faulted);
     arena_free(&g->arena);

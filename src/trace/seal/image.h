@@ -13,11 +13,20 @@
 
 struct image_work;
 
+/* What becomes of an image of a flight recorder. */
+enum image_fate {
+    IMAGE_WHOLE,    /* all its rows are events */
+    IMAGE_WINDOW,   /* rows before `cut` only lead to the live blocks that it begins with */
+    IMAGE_FOLDED,   /* rows before `cut` are read, no others: for image_carry */
+    IMAGE_FORGOTTEN /* it ended before: only what its children inherit matters */
+};
+
 /* Begins image `index` of the recording, number `number` of the file. `parent`: the one it was
  * forked from, stopped at that moment, or NULL; its live blocks become the first events. */
-struct image_work *image_begin(const struct raw *r, const struct timebase *t, uint32_t index,
-                               uint32_t number, struct image_work *parent, struct seal_writer *w,
-                               struct block_writer *b, struct error *err);
+struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t index,
+                               uint32_t number, struct image_work *parent, enum image_fate fate,
+                               uint64_t cut, struct seal_writer *w, struct block_writer *b,
+                               struct error *err);
 /* Takes rows up to (not including) the clock `until` (UINT64_MAX: all), at most so many. 2: there
  * may be more of them, 1: there are more behind `until`, 0: the image is done. */
 int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error *err);
@@ -28,6 +37,12 @@ void image_resume(struct image_work *g);
 struct image_totals {
     uint64_t events, calls, lost_calls;
 };
+/* Of IMAGE_FOLDED, after image_run came to an end: whether a call under way stopped it before. */
+bool image_stopped(const struct image_work *g);
+/* Of IMAGE_FOLDED: appends what its rows so far have led to, as CARRIED chunks. Sets where its
+ * streams (raw.streams[]) go on. 0 or -1. */
+struct carry_out;
+int image_carry(struct image_work *g, struct carry_out *out, struct error *err);
 /* After the last row: writes nodes, facts and the last block. */
 int image_finish(struct image_work *g, struct image_totals *totals, struct error *err);
 uint64_t image_bytes_done(const struct image_work *g);

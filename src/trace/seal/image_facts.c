@@ -132,7 +132,8 @@ static struct trace_event_note *gather_notes(struct image_work *g, size_t first,
         const struct raw_mark *m = outside ? r->marks : g->raw->marks;
         size_t count = outside ? r->mark_count : g->raw->mark_count;
         for (size_t i = 0; i < count; i++)
-            if (m[i].clock >= from && m[i].clock <= (outside ? g->last_clock : until))
+            if (m[i].clock >= from && m[i].clock >= g->marks_from &&
+                m[i].clock <= (outside ? g->last_clock : until))
                 t[k++] = (struct trace_event_note){.time_ns = timebase_ns(g->time, m[i].clock),
                                                    .thread = UINT32_MAX,
                                                    .label = m[i].label};
@@ -193,13 +194,14 @@ static int describe(struct image_work *g, struct image_facts *f, uint64_t lost, 
                          ? arena_pieces(&g->arena, raw->environment, raw->environment_bytes)
                          : NULL;
     const char **texts =
-        arena_alloc(&g->arena, (raw->note_count + r->note_count + 1) * sizeof *texts);
+        arena_alloc(&g->arena, (raw->note_count + r->note_count + 2) * sizeof *texts);
     if (!m->command || !texts || (raw->has_environment && !m->environment))
         return no_memory(err);
     if (r->note_count)
         memcpy(texts, r->notes, r->note_count * sizeof *texts);
     if (raw->note_count)
         memcpy(texts + r->note_count, raw->notes, raw->note_count * sizeof *texts);
+    texts[r->note_count + raw->note_count] = g->carry_note;
     m->notes = texts;
     m->stack_mode = raw->stack_mode;
     m->start_ns = timebase_ns(g->time, g->start_clock);

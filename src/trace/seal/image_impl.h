@@ -7,6 +7,7 @@
 #include "image.h"
 
 #include "ahead.h"
+#include "carry_out.h"
 #include "faulted.h"
 
 struct node {
@@ -48,8 +49,46 @@ struct image_early {
     uint64_t marks_until; /* clock: marks from outside, up to here */
 };
 
+/* What a flight recorder keeps of the time before its window. While an image is `silent`, its rows
+ * lead to live blocks and sums and to no events. Memory: 16 bytes a slot, 24 a stack, 32 a call
+ * site of each slice. */
+#define CARRY_SLICES 32u
+
+struct carry_sum {
+    uint64_t calls, bytes, temporary;
+};
+
+struct carry_site {
+    uint32_t stack, slice; /* the recorder's id; index into slices[] */
+    struct carry_sum sum;
+};
+
+struct carry {
+    enum image_fate fate;
+    uint64_t cut;
+    struct carry_origin {
+        uint64_t tick, argument;
+    } * origins; /* by slot */
+    size_t origin_cap;
+    struct carry_sum *sums; /* of this slice, by the recorder's id of the stack */
+    size_t sum_cap;
+    struct carry_slice {
+        uint64_t from, to; /* clocks */
+    } slices[2 * CARRY_SLICES];
+    uint32_t slice_count;
+    struct carry_site *sites; /* of earlier slices */
+    size_t site_count, site_cap;
+    struct merge_position *where; /* IMAGE_FOLDED: by stream of the image; sequence UINT32_MAX: at
+                                     its beginning */
+};
+
+struct carry_block {
+    struct live_block block;
+    struct carry_origin origin;
+};
+
 struct image_work {
-    const struct raw *recording;
+    struct raw *recording;
     const struct raw_image *raw;
     const struct raw_stream *streams;
     const struct timebase *time;
@@ -80,6 +119,11 @@ struct image_work {
         reset_clock;
     uint32_t max_slots;
     struct image_early early;
+    bool silent;  /* rows change the live blocks, and are no events: before the window */
+    bool stopped; /* folding ended before its time: a call is under way */
+    const char *carry_note;
+    uint64_t marks_from; /* clock: marks from outside before it are left out */
+    struct carry *carry; /* NULL: the recording is not a flight recorder's */
 };
 
 /* --- image.c --- */
@@ -95,6 +139,12 @@ static inline uint32_t image_dense_id(struct image_work *g, uint32_t id)
     return dense ? dense : image_dense_id_new(g, id);
 }
 
+/* The recorder's node `id` is this one. 0, or -1 without memory. */
+int image_node(struct image_work *g, uint32_t id, const struct node *node);
+/* A block begins: in the live table, and as an event unless it is silent. */
+int image_begin_block(struct image_work *g, struct block_event *e, uint32_t stack, uint32_t turn,
+                      bool is_call, struct error *err);
+
 /* --- image_facts.c --- */
 
 /* Something is to be written of the thread before the next block. 0, or -1 without memory. */
@@ -105,6 +155,27 @@ int image_node_changed(struct image_work *g, uint32_t id);
 /* Writes what names the events so far, as far as it is not in the file: for a block that is about
  * to be written and is not the image's last. 0 or -1. */
 int image_names_write(struct image_work *g, struct error *err);
+
+/* --- image_carry.c, image_carry_file.c --- */
+
+/* The functions return false, or -1 with *err, without memory. */
+int carry_begin(struct image_work *g, enum image_fate fate, uint64_t cut, struct error *err);
+void carry_free(struct carry *c);
+/* What CARRIED chunks say of the image. */
+int carry_load(struct image_work *g, struct error *err);
+/* An event that is none. */
+bool carry_count(struct image_work *g, const struct block_event *e, bool is_call);
+bool carry_origin(struct image_work *g, uint32_t slot, const struct block_event *e);
+void carry_taken(struct image_work *g, const struct ahead_row *a);
+/* Whether the rows before the window are done. head: the next row, NULL at the end. */
+bool carry_is_due(struct image_work *g, const struct ahead_row *head, uint64_t until);
+/* Whether the image has a window at all, and is to begin it now. */
+bool carry_speaks(const struct image_work *g);
+int carry_speak(struct image_work *g, struct error *err);
+/* The live blocks, oldest first; to be freed. NULL without memory. */
+struct carry_block *carry_gather(const struct image_work *g);
+/* The dense number of a thread of the image, by the recorder's; UINT32_MAX: there is none. */
+uint32_t carry_thread(const struct image_work *g, uint32_t number);
 
 /* ---- image_kernel.c ---- */
 

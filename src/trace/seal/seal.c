@@ -7,19 +7,25 @@
 
 #include <sys/stat.h>
 
+#include "carry_out.h"
 #include "image.h"
+#include "trace/raw/carried.h"
 
 struct sealing {
-    const struct raw *raw;
+    struct raw *raw;
     struct timebase time;
     struct seal_writer writer;
     struct block_writer *blocks;
     uint32_t *children;    /* images in the order of their starts, by image forked from */
     uint32_t *first_child; /* range of children by image */
+    uint32_t placed;       /* of children[] */
     uint32_t images;
     uint64_t bytes_done; /* of the images that are finished */
     struct image_totals totals;
     const struct seal_how *how;
+    enum image_fate *fates; /* by image */
+    uint64_t cut;           /* clock where the window of a flight recorder begins; 0: everything */
+    struct carry_out *fold; /* rows before `cut` are folded into it; nothing is sealed */
 };
 
 struct child {
@@ -78,6 +84,16 @@ static void report_progress(const struct sealing *s, const struct level *levels,
                          s->raw->file_bytes);
 }
 
+static int finish_image(struct sealing *s, struct level *l, struct error *err)
+{
+    if (s->fates[l->image] == IMAGE_FORGOTTEN)
+        return 0;
+    if (!s->fold)
+        return image_finish(l->work, &s->totals, err);
+    s->raw->images[l->image].folded = true;
+    return image_carry(l->work, s->fold, err);
+}
+
 static int seal_family(struct sealing *s, uint32_t root, struct error *err)
 {
     struct level *levels = NULL;
@@ -94,9 +110,11 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
             l->image = enter;
             l->next = s->first_child[enter];
             l->end = s->first_child[enter + 1];
-            l->work =
-                image_begin(s->raw, &s->time, enter, s->images++,
-                            depth > 1 ? levels[depth - 2].work : NULL, &s->writer, s->blocks, err);
+            const enum image_fate fate = s->fates[enter];
+            const uint32_t number = fate == IMAGE_FORGOTTEN ? UINT32_MAX : s->images++;
+            l->work = image_begin(s->raw, &s->time, enter, number,
+                                  depth > 1 ? levels[depth - 2].work : NULL, fate, s->cut,
+                                  &s->writer, s->blocks, err);
             if (!l->work)
                 break;
             enter = UINT32_MAX;
@@ -111,13 +129,17 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
         report_progress(s, levels, depth);
         if (k == 2)
             continue;
+        /* What a child that begins behind it inherits is not known yet. */
+        const bool stopped = s->fold && image_stopped(l->work);
+        if (stopped)
+            l->next = l->end;
         if (l->next < l->end) {
             if (image_suspend(l->work, err))
                 break;
             enter = s->children[l->next++];
             continue;
         }
-        if (image_finish(l->work, &s->totals, err))
+        if (finish_image(s, l, err))
             break;
         s->bytes_done += image_bytes_done(l->work);
         image_free(l->work);
@@ -144,6 +166,76 @@ static int write_file_section(struct sealing *s, enum seal_type type, const stru
     return status;
 }
 
+/* Whether the window begins behind its end. */
+static bool is_over(const struct sealing *s, const struct raw_image *m)
+{
+    return s->cut && m->ended && m->end_clock && m->end_clock < s->cut;
+}
+
+/* Orders the images, and decides what becomes of each. 0 or -1. */
+static int plan(struct sealing *s, struct error *err)
+{
+    const struct raw *r = s->raw;
+    const uint32_t n = (uint32_t)r->image_count;
+    struct child *order = calloc((size_t)n + 1, sizeof *order);
+    s->children = calloc((size_t)n + 1, sizeof *s->children);
+    s->first_child = calloc((size_t)n + 2, sizeof *s->first_child);
+    s->fates = calloc((size_t)n + 1, sizeof *s->fates);
+    if (!order || !s->children || !s->first_child || !s->fates) {
+        free(order);
+        return error_memory_for(err, "sealing");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct raw_image *m = &r->images[i];
+        bool child = m->parent != UINT32_MAX && has_root(r, i) && start_of(m) != UINT64_MAX;
+        order[i] = (struct child){start_of(m), child ? m->parent : n, i};
+        if (s->fold)
+            s->fates[i] = is_over(s, m) ? IMAGE_FORGOTTEN : IMAGE_FOLDED;
+        else if (s->cut || m->carried)
+            s->fates[i] = is_over(s, m) ? IMAGE_FORGOTTEN : IMAGE_WINDOW;
+    }
+    if (n > 1)
+        qsort(order, n, sizeof *order, by_parent);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        /* What begins behind the cut is not folded. */
+        if (s->fold && (order[i].start >= s->cut || order[i].start == UINT64_MAX))
+            continue;
+        s->children[kept++] = order[i].image;
+        s->first_child[order[i].parent + 1]++;
+    }
+    for (uint32_t i = 0; i <= n; i++)
+        s->first_child[i + 1] += s->first_child[i];
+    s->placed = kept;
+    free(order);
+    return 0;
+}
+
+static void release(struct sealing *s)
+{
+    block_writer_free(s->blocks);
+    seal_writer_close(&s->writer);
+    free(s->children);
+    free(s->first_child);
+    free(s->fates);
+}
+
+static int make_blocks(struct sealing *s, struct error *err)
+{
+    uint64_t calls = 0;
+    for (size_t i = 0; i < s->raw->chunk_count; i++)
+        calls += s->raw->chunks[i].calls;
+    return (s->blocks = block_writer_new(&s->writer, calls, err)) ? 0 : -1;
+}
+
+static int seal_roots(struct sealing *s, struct error *err)
+{
+    for (uint32_t i = s->first_child[s->raw->image_count]; i < s->placed; i++)
+        if (seal_family(s, s->children[i], err))
+            return -1;
+    return 0;
+}
+
 int seal_recording(struct raw *r, int out, const struct seal_how *how,
                    struct trace_seal_result *result, struct error *err)
 {
@@ -160,21 +252,17 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
                               .tool = r->tool,
                               .kernel_kinds = r->kernel.kinds,
                               .lost_kernel_events = r->kernel.lost + r->kernel.left_out};
-    uint32_t n = (uint32_t)r->image_count;
-    struct child *order = calloc((size_t)n + 1, sizeof *order);
-    s.children = calloc((size_t)n + 1, sizeof *s.children);
-    s.first_child = calloc((size_t)n + 2, sizeof *s.first_child);
-    if (!order || !s.children || !s.first_child) {
-        error_memory_for(err, "sealing");
-        goto out;
+    if (r->carried.last_ns) {
+        const uint64_t latest_ns = timebase_ns(&s.time, carried_latest(r));
+        if (latest_ns > r->carried.last_ns)
+            s.cut = timebase_clock(&s.time, latest_ns - r->carried.last_ns);
     }
     if (seal_writer_open(&s.writer, out, err))
+        return -1;
+    if (plan(&s, err))
         goto out;
     s.writer.stored = how->stored;
-    uint64_t calls = 0;
-    for (size_t i = 0; i < r->chunk_count; i++)
-        calls += r->chunks[i].calls;
-    if (!(s.blocks = block_writer_new(&s.writer, calls, err)))
+    if (make_blocks(&s, err))
         goto out;
     if (uncertain) {
         const char **note = ARRAY_ADD(r->notes, r->note_count, r->note_cap);
@@ -182,25 +270,8 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
             *note = "the clock's rate is not known: times are in ticks of the processor's counter, "
                     "given as nanoseconds";
     }
-    for (uint32_t i = 0; i < n; i++) {
-        const struct raw_image *m = &r->images[i];
-        bool child = m->parent != UINT32_MAX && has_root(r, i) && start_of(m) != UINT64_MAX;
-        order[i] = (struct child){start_of(m), child ? m->parent : n, i};
-    }
-    if (n > 1)
-        qsort(order, n, sizeof *order, by_parent);
-    for (uint32_t i = 0; i < n; i++) {
-        s.children[i] = order[i].image;
-        s.first_child[order[i].parent + 1]++;
-    }
-    for (uint32_t i = 0; i <= n; i++)
-        s.first_child[i + 1] += s.first_child[i];
-    if (write_file_section(&s, SEAL_FILE, &file, err))
-        goto out;
-    for (uint32_t i = s.first_child[n]; i < n; i++)
-        if (seal_family(&s, s.children[i], err))
-            goto out;
-    if (write_file_section(&s, SEAL_END, &file, err))
+    if (write_file_section(&s, SEAL_FILE, &file, err) || seal_roots(&s, err) ||
+        write_file_section(&s, SEAL_END, &file, err))
         goto out;
     if (result) {
         result->events = s.totals.events;
@@ -212,11 +283,17 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
     }
     status = 0;
 out:
-    block_writer_free(s.blocks);
-    seal_writer_close(&s.writer);
-    free(order);
-    free(s.children);
-    free(s.first_child);
+    release(&s);
+    return status;
+}
+
+int seal_fold(struct raw *r, const struct timebase *t, uint64_t cut, struct carry_out *out,
+              struct error *err)
+{
+    static const struct seal_how how;
+    struct sealing s = {.raw = r, .how = &how, .time = *t, .cut = cut, .fold = out};
+    int status = plan(&s, err) || make_blocks(&s, err) || seal_roots(&s, err) ? -1 : 0;
+    release(&s);
     return status;
 }
 

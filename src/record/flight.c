@@ -1,0 +1,272 @@
+/* flight.c - see flight.h. */
+#include "flight.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/human.h"
+#include "trace/trace.h"
+#include "trust/place.h"
+
+#define MS_NS        1000000ull
+#define WHEN_NS      (100 * MS_NS) /* between looks at thresholds */
+#define LEAST_GROWTH (256u << 10)  /* less is not worth a fold */
+#define AFTER_ERROR  (5000 * MS_NS)
+
+enum job { JOB_NONE, JOB_FOLD, JOB_DUMP };
+
+/* What the child says; shared with it. */
+struct outcome {
+    bool done;
+    int status;
+    struct trace_fold_result fold;
+    struct error err;
+};
+
+struct flight {
+    struct flight_window window;
+    struct pressure when;
+    struct recording *r;
+    const char *path;
+    void (*say)(void *arg, bool wrong, const char *line);
+    void *arg;
+    uint64_t released;      /* of the file, from the end of its first chunks on */
+    uint64_t size_bytes;    /* of the file at the last fold, with what that wrote */
+    uint64_t carried_bytes; /* written by the last fold */
+    uint64_t from_ns;       /* where the rows that are there begin, about */
+    uint64_t next_ns, when_ns;
+    enum job wanted, job;
+    pid_t child;
+    struct outcome *out;
+    uint32_t dumps;
+    char dump[MLW_PATH_BYTES + 16]; /* the one that is wanted or written */
+    bool said_error, said_room;
+};
+
+int flight_parse(struct flight_window *w, const char *text, struct error *err)
+{
+    *w = (struct flight_window){0};
+    if (human_parse_duration(text, &w->ns)) {
+        if (w->ns >= FLIGHT_LEAST_NS)
+            return 0;
+        return error_set(err, ERROR_USAGE, "'%s' is too short: 1ms at least", text);
+    }
+    w->ns = 0;
+    if (!human_parse_size(text, &w->bytes))
+        return error_set(err, ERROR_USAGE,
+                         "'%s' is neither a duration (30s, 5m, 1h) nor a size (200M, 2G)", text);
+    if (w->bytes < FLIGHT_LEAST_BYTES)
+        return error_set(err, ERROR_USAGE, "'%s' is too small: 1M at least", text);
+    return 0;
+}
+
+static uint64_t size_of(const struct flight *f)
+{
+    struct stat st;
+    return fstat(f->r->sink.fd, &st) ? 0 : (uint64_t)st.st_size;
+}
+
+struct flight *flight_open(const struct flight_window *w, const struct pressure *when,
+                           struct recording *r, const char *path,
+                           void (*say)(void *arg, bool wrong, const char *line), void *arg,
+                           struct error *err)
+{
+    struct flight *f = calloc(1, sizeof *f);
+    if (!f) {
+        error_memory(err);
+        return NULL;
+    }
+    *f = (struct flight){.window = *w, .when = *when, .r = r, .path = path, .say = say, .arg = arg};
+    f->from_ns = clock_monotonic_ns();
+    f->released = f->size_bytes = size_of(f);
+    f->out = mmap(NULL, sizeof *f->out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (f->out == MAP_FAILED) {
+        error_system(err, "cannot make room for a result");
+        free(f);
+        return NULL;
+    }
+    if ((w->ns || w->bytes) &&
+        fallocate(r->sink.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)f->released, 1)) {
+        error_system(err,
+                     "--last cannot work on this file system, which does not release parts of a "
+                     "file; choose another with -o");
+        flight_close(f);
+        return NULL;
+    }
+    return f;
+}
+
+/* ---- the child ---- */
+
+/* It reads and appends; the death of `mallow record` is its own. */
+static void work(const struct flight *f, const struct trace_fold_how *how, pid_t parent)
+    __attribute__((noreturn));
+static void work(const struct flight *f, const struct trace_fold_how *how, pid_t parent)
+{
+    struct outcome *out = f->out;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    if (f->job == JOB_FOLD)
+        out->status = trace_fold(f->r->sink.fd, how, &out->fold, &out->err);
+    else {
+        struct trust_place place;
+        out->status = trust_place_open(&place, f->dump, &out->err) ||
+                              trace_seal(f->r->sink.fd, &place, NULL, NULL, NULL, &out->err)
+                          ? -1
+                          : 0;
+    }
+    out->done = true;
+    _exit(0);
+}
+
+void flight_start(struct flight *f, uint64_t now_ns, uint64_t clock)
+{
+    struct trace_fold_how how = {.latest_clock = clock};
+    if (f->window.bytes)
+        how.keep_bytes = f->window.bytes / 2 > f->carried_bytes
+                             ? f->window.bytes / 2 - f->carried_bytes + 1
+                             : f->window.bytes / 8;
+    else
+        how.from_monotonic_ns = now_ns > f->window.ns ? now_ns - f->window.ns : 0;
+    *f->out = (struct outcome){0};
+    f->job = f->wanted;
+    f->wanted = JOB_NONE;
+    const pid_t parent = getpid();
+    f->child = fork();
+    if (f->child == 0)
+        work(f, &how, parent);
+    if (f->child < 0) {
+        f->job = JOB_NONE;
+        f->next_ns = now_ns + AFTER_ERROR;
+        return;
+    }
+    if (f->job == JOB_FOLD && how.from_monotonic_ns)
+        f->from_ns = how.from_monotonic_ns;
+}
+
+/* ---- the parent ---- */
+
+static void complain(struct flight *f, const char *what)
+{
+    char line[sizeof f->out->err.text + sizeof f->dump + 64];
+    snprintf(line, sizeof line, "%s: %s", what,
+             f->out->done ? f->out->err.text : "its process was killed");
+    f->say(f->arg, true, line);
+}
+
+static void release(struct flight *f)
+{
+    const struct trace_fold_result *k = &f->out->fold;
+    const uint64_t size = size_of(f);
+    if (!k->folded)
+        return;
+    f->carried_bytes = k->written_bytes;
+    if (k->needed_from > f->released && k->needed_from <= size &&
+        !fallocate(f->r->sink.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)f->released,
+                   (off_t)(k->needed_from - f->released)))
+        f->released = k->needed_from;
+    if (f->window.bytes && k->written_bytes > f->window.bytes / 2 && !f->said_room) {
+        char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES], line[200];
+        snprintf(line, sizeof line,
+                 "the live blocks alone take %s of the file: it stays larger than --last %s",
+                 human_size(a, k->written_bytes), human_size(b, f->window.bytes));
+        f->say(f->arg, true, line);
+        f->said_room = true;
+    }
+}
+
+static void finish(struct flight *f, uint64_t now_ns)
+{
+    const bool failed = !f->out->done || f->out->status;
+    if (f->job == JOB_DUMP) {
+        char line[sizeof f->dump + 64];
+        snprintf(line, sizeof line, "wrote %s", f->dump);
+        if (failed)
+            complain(f, "a recording was not written");
+        else
+            f->say(f->arg, false, line);
+    } else if (failed) {
+        f->next_ns = now_ns + AFTER_ERROR;
+        if (!f->said_error)
+            complain(f, "the recording grows, since it cannot be folded");
+        f->said_error = true;
+    } else
+        release(f);
+    f->size_bytes = size_of(f);
+    f->job = JOB_NONE;
+    f->child = 0;
+}
+
+/* FILE.mlw becomes FILE.1.mlw, and so on. */
+static void name_dump(struct flight *f)
+{
+    const size_t n = strlen(f->path);
+    const bool usual = n > 4 && !strcmp(f->path + n - 4, ".mlw");
+    snprintf(f->dump, sizeof f->dump, "%.*s.%u%s", (int)(usual ? n - 4 : n), f->path, ++f->dumps,
+             usual ? ".mlw" : "");
+}
+
+/* Whether the window has moved far enough, and what would be released is worth it. */
+static bool fold_is_due(const struct flight *f, uint64_t now_ns)
+{
+    const uint64_t size = size_of(f), grown = size > f->size_bytes ? size - f->size_bytes : 0;
+    if (now_ns < f->next_ns || grown < LEAST_GROWTH)
+        return false;
+    if (f->window.bytes) {
+        const uint64_t held = size - f->released, most = f->window.bytes / 4 * 3;
+        return held > most && grown > f->carried_bytes / 4;
+    }
+    /* Reading and writing the carried blocks is to cost no more than the rows do. */
+    return f->window.ns && grown > f->carried_bytes / 2 &&
+           now_ns - f->from_ns > f->window.ns + f->window.ns / 4;
+}
+
+bool flight_look(struct flight *f, uint64_t now_ns, uint64_t rss_bytes, pid_t pid)
+{
+    int status;
+    if (!f)
+        return false;
+    if (f->job && waitpid(f->child, &status, WNOHANG) == f->child)
+        finish(f, now_ns);
+    if (f->when.count && !f->wanted && f->job != JOB_DUMP && now_ns >= f->when_ns) {
+        char line[160], text[sizeof line + 32];
+        f->when_ns = now_ns + WHEN_NS;
+        if (pressure_crossed(&f->when, rss_bytes, pid, line, sizeof line)) {
+            snprintf(text, sizeof text, "%s; writing the recording", line);
+            f->say(f->arg, false, text);
+            name_dump(f);
+            f->wanted = JOB_DUMP;
+        }
+    }
+    if (!f->job && !f->wanted && fold_is_due(f, now_ns))
+        f->wanted = JOB_FOLD;
+    return !f->job && f->wanted;
+}
+
+void flight_close(struct flight *f)
+{
+    int status;
+    if (!f)
+        return;
+    if (f->job) {
+        if (f->job == JOB_FOLD) /* without its last chunk, what it appended counts for nothing */
+            kill(f->child, SIGKILL);
+        while (waitpid(f->child, &status, 0) < 0 && errno == EINTR)
+            ;
+        if (f->job == JOB_DUMP)
+            finish(f, clock_monotonic_ns());
+    }
+    munmap(f->out, sizeof *f->out);
+    free(f);
+}

@@ -1,0 +1,34 @@
+/* carried.h - what a flight recorder's file says of rows that are no longer in it.
+ *
+ * A flight recorder (`mallow record --last`) folds rows that left its window into CARRIED chunks
+ * and releases their part of the file. Owns: which of these chunks count (those of the last
+ * generation that is whole), where the streams go on, and which parts of the file may be released.
+ * Nothing in them is believed. Memory: 40 bytes a chunk of the recording. One thread. */
+#ifndef MALLOW_TRACE_RAW_CARRIED_H
+#define MALLOW_TRACE_RAW_CARRIED_H
+
+#include "index.h"
+
+/* Of every sound chunk, before it is read. False without memory. */
+bool carried_note(struct raw *r, const struct mlw_chunk *c, const uint8_t *payload,
+                  uint64_t offset);
+/* After the last one: which count; streams that they name are made. 0, or -1 with *err. */
+int carried_choose(struct raw *r, struct error *err);
+/* raw.streams[] were sorted: number i is number place[i] now. */
+void carried_sorted(struct raw *r, const uint32_t *place);
+void carried_free(struct carried *c);
+
+/* Whether the rows of a chunk of the stream are all released. */
+bool carried_is_released(const struct raw_stream *s, uint32_t sequence, uint32_t payload_bytes);
+
+/* How many zeros stand at p. */
+size_t carried_zeros(const uint8_t *p, size_t n);
+
+/* The payload of a chunk that counts, to be freed; NULL with *err. */
+uint8_t *carried_read(const struct raw *r, const struct carried_chunk *k, struct error *err);
+
+/* Where a window ends, as a clock: at the last row, or, while a program runs, when the file was
+ * last written to. */
+uint64_t carried_latest(const struct raw *r);
+
+#endif

@@ -1,0 +1,136 @@
+/* index.h - the parts of an indexed raw recording, for raw.h and those that work for it.
+ *
+ * Owns: the records of chunks, streams and images. One thread. */
+#ifndef MALLOW_TRACE_RAW_INDEX_H
+#define MALLOW_TRACE_RAW_INDEX_H
+
+#include "base/error.h"
+#include "format/chunk.h"
+#include "kernel.h"
+#include "trace/bytes.h"
+#include "trust/file.h"
+
+struct carried_chunk {
+    uint64_t offset; /* of its header */
+    uint64_t image_id, generation, clock;
+    uint32_t kind; /* enum mlw_carried */
+    uint32_t part, payload_bytes;
+};
+
+/* A chunk of any type, in the order of the file. */
+struct carried_piece {
+    uint64_t offset, image_id;
+    uint64_t clock; /* of EVENTS: when it was written, 0 unknown; of others: of its last record */
+    uint32_t type;
+    uint32_t stream, sequence, payload_bytes; /* of EVENTS; stream as in raw.streams[] */
+};
+
+struct carried {
+    bool on;                      /* the file is a flight recorder's */
+    uint64_t last_ns, last_bytes; /* what it keeps; 0: not said */
+    uint64_t generation;          /* the last that is whole; 0: none */
+    uint64_t clock;               /* of that one */
+    struct carried_chunk *chunks; /* after carried_choose: those that count, by image and part */
+    size_t count, cap;
+    struct carried_piece *pieces; /* only when `on` */
+    size_t piece_count, piece_cap;
+};
+
+/* An event chunk. In the final order: by image, thread, lane, sequence. */
+struct raw_chunk {
+    uint64_t offset; /* of the header; the top bit says: in the second file (recovered rows) */
+    uint32_t stream; /* index into streams[] */
+    uint32_t sequence;
+    uint32_t payload_bytes;
+    uint32_t calls;
+    uint32_t interim; /* 1: a copy of a buffer still in use */
+    uint32_t reserved;
+};
+#define RAW_SECOND_FILE ((uint64_t)1 << 63)
+
+/* What one thread (or the signal handlers in it) wrote. */
+struct raw_stream {
+    uint32_t image; /* index into images[] */
+    uint32_t thread, lane, tid;
+    uint32_t thread_index;        /* dense number of the thread in its image */
+    uint32_t first_chunk, chunks; /* range of the sorted chunks[] */
+    uint64_t first_clock;         /* base clock of its first chunk */
+    uint64_t lost_calls;          /* as the stream itself said, at most */
+    uint64_t gap_calls;           /* rows that are missing between its chunks */
+    /* Of a flight recorder: rows up to here were released, or are to be taken as released. */
+    bool skips;
+    uint32_t skip_sequence, skip_bytes; /* a chunk, and how much of its payload */
+    uint64_t skip_calls;
+    uint32_t whole;  /* chunks before this sequence were seen that are no copies */
+    uint32_t pieces; /* chunks of it in the file */
+};
+
+struct raw_mark {
+    uint64_t clock;
+    char *label;
+};
+
+struct raw_image {
+    uint64_t id, forked_from; /* 0: none */
+    uint32_t pid, ppid;
+    uint32_t parent; /* index of the image forked from, or UINT32_MAX */
+    bool described;  /* its PROCESS chunk was found */
+    bool ended;
+    bool alive;                       /* raw_note_living: it may still write */
+    bool recovered;                   /* its session was read; no process uses it */
+    struct trust_identity session_id; /* then */
+    uint32_t end_how, end_status, stack_mode, page_bytes;
+    uint64_t start_clock, start_monotonic_ns, start_realtime_ns, end_clock;
+    uint64_t lost_reported; /* by the process itself or its parent, in END */
+    uint64_t own_bytes;
+    uint64_t first_clock, last_clock; /* seen anywhere; first UINT64_MAX when nothing was */
+    const char *command, *environment, *exe, *allocator, *session;
+    size_t command_bytes, environment_bytes; /* NUL-ended pieces */
+    bool has_environment;
+    const char **notes;
+    size_t note_count, note_cap;
+    struct bytes names; /* of MLW_TLV_NAMES, one behind the other */
+    struct mlw_resident *residents;
+    size_t resident_count, resident_cap;
+    struct mlw_split *splits;
+    size_t split_count, split_cap;
+    struct raw_mark *marks;
+    size_t mark_count, mark_cap;
+    uint32_t first_stream, streams;   /* range of the sorted streams[] */
+    uint32_t threads;                 /* dense */
+    uint64_t process_offset;          /* of its last PROCESS chunk; 0: none was found */
+    uint32_t first_carried, carried;  /* range of raw.carried.chunks[] */
+    uint64_t carried_clock;           /* its rows before are released */
+    uint64_t end_offset, last_offset; /* of its last END, and of its last chunk but CARRIED */
+    bool folded;                      /* by this reader: newer CARRIED chunks are in the file */
+};
+
+struct raw {
+    int fd, second_fd; /* second_fd: rows saved from a dead session, or -1 */
+    uint64_t file_bytes, damaged_bytes;
+    uint32_t clock_kind;
+    bool has_file; /* the FILE chunk was found */
+    uint64_t start_clock, start_monotonic_ns, start_realtime_ns;
+    const char *host, *tool;
+    struct mlw_clock_pair *pairs;
+    size_t pair_count, pair_cap;
+    struct raw_mark *marks; /* about the whole recording (image 0) */
+    size_t mark_count, mark_cap;
+    const char **notes;
+    size_t note_count, note_cap;
+    struct raw_image *images;
+    size_t image_count, image_cap;
+    struct kernel_events kernel;
+    struct carried carried;
+    struct raw_stream *streams;
+    size_t stream_count, stream_cap;
+    struct raw_chunk *chunks;
+    size_t chunk_count, chunk_cap;
+    struct arena arena;
+    struct pair_map image_map, stream_map;
+};
+
+/* The image of that id, made when there is none yet; NULL without memory. */
+struct raw_image *raw_image_of(struct raw *r, uint64_t id);
+
+#endif
