@@ -140,12 +140,12 @@ def measure(options, folder):
         "attach all of libc, no children": lambda: wall(probe("calls", "--no-follow", "--lib", LIBC) + ["/bin/true"]),
     }
     left_out = []
-    tried = subprocess.run([mallow, "record", "-q", "-o", os.path.join(folder, "r.mlw"), "-p", str(2 ** 31 - 2)],
+    tried = subprocess.run([mallow, "record", "-q", "-o", os.path.join(folder, "r.mlw"), "--how", "probe", "-p", str(2 ** 31 - 2)],
                            capture_output=True, text=True, check=False)
     if "cannot be recorded" in tried.stderr:
         left_out.append("malloc and free paired: this mallow does not record running processes (record -p)")
     else:
-        record = [mallow, "record", "-q", "-o", os.path.join(folder, "[PID].mlw"), "-p", "[PID]"]
+        record = [mallow, "record", "-q", "-o", os.path.join(folder, "[PID].mlw"), "--how", "probe", "-p", "[PID]"]
         variants["malloc paired, record -p"] = lambda: number(beside(record, malloc))
         variants["malloc paired, no children"] = lambda: number(beside([*record, "--no-follow"], malloc))
     memleak = shutil.which("memleak-bpfcc")

@@ -2,26 +2,16 @@
  * the recording. Everything is said on stderr; the program's streams are its own. */
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/preflight.h"
+#include "cli/record_attached.h"
 #include "cli/record_show.h"
 #include "inspect/inspect.h"
 #include "inspect/library.h"
-#include "record/attach.h"
 #include "record/record.h"
-
-struct record_cli {
-    const char *output, *with, *last, *when;
-    uint64_t pid, duration_ns;
-    int stacks; /* enum mlw_stack_mode, in the order of the choices */
-    int how;    /* enum how */
-    bool paused, no_follow, environment, keep_raw, force, quiet;
-    uint64_t sample_interval_ns;
-};
 
 #define AT(field) offsetof(struct record_cli, field)
 
@@ -44,13 +34,13 @@ static const struct option_spec specs[] = {
     {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be recorded"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
     {'p', "pid", OPTION_COUNT, AT(pid), "PID",
-     "record a process that runs already, with its children, from outside: also a static or "
-     "setuid one; needs the rights of 'mallow probe'",
-     1, INT32_MAX, .completion = VALUE_PID},
+     "record a process that runs already, with its children; see --how", 1, INT32_MAX,
+     .completion = VALUE_PID},
     {0, "how", OPTION_CHOICE, AT(how), "auto|inject|probe",
-     "how -p gets at the calls: by probes of the kernel (auto and probe); the library cannot be "
-     "put "
-     "into a running process to record it (inject)"},
+     "how -p gets at the calls: the library is put into the process (inject); probes of the "
+     "kernel, "
+     "which also record a static or setuid program and need the rights of 'mallow probe' (probe); "
+     "the first of them that works (auto, the default)"},
     {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
      "with -p: end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
      31ull * 86400 * 1000000000},
@@ -66,76 +56,7 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-enum how { HOW_AUTO, HOW_INJECT, HOW_PROBE };
 enum { WITH_MAX = 16 };
-
-struct speaker {
-    const struct command *command;
-    struct progress progress;
-    bool quiet;
-};
-
-static void say(void *arg, bool wrong, const char *line)
-{
-    const struct speaker *s = arg;
-    if (wrong || !s->quiet)
-        command_warn(s->command, "%s", line);
-}
-
-static void progress(void *arg, uint64_t done, uint64_t total)
-{
-    struct speaker *s = arg;
-    if (!s->quiet)
-        progress_update(&s->progress, done, total);
-}
-
-/* -p PID. */
-static int run_attached(const struct command *self, const struct record_cli *o, int operand_count)
-{
-    static const char *const why = "the library of the recorder is not in the process";
-    if (operand_count)
-        return command_usage(self, "say one of -p PID and a PROGRAM");
-    if (o->last || o->when)
-        return command_usage(self, "--%s is not for -p: a program is started with it",
-                             o->last ? "last" : "dump-when");
-    if (o->paused || o->environment || o->force || o->with)
-        return command_usage(self, "--%s is not for -p: %s",
-                             o->paused        ? "paused"
-                             : o->environment ? "env"
-                             : o->force       ? "force"
-                                              : "with",
-                             o->with ? "use 'mallow probe' beside it" : why);
-    if (o->how == HOW_INJECT) {
-        command_warn(self,
-                     "the recorder cannot be put into a running process; --how probe records "
-                     "it from outside, and 'mallow watch -p %llu' samples it from inside",
-                     (unsigned long long)o->pid);
-        return EXIT_FAILED;
-    }
-    if (kill((pid_t)o->pid, 0) && errno == ESRCH) {
-        command_warn(self, "there is no process %llu", (unsigned long long)o->pid);
-        return EXIT_FAILED;
-    }
-    struct speaker speaker = {.command = self, .quiet = o->quiet};
-    const struct attach_options attach = {.pid = (uint32_t)o->pid,
-                                          .output = o->output,
-                                          .stacks = (enum mlw_stack_mode)o->stacks,
-                                          .duration_ns = o->duration_ns,
-                                          .sample_interval_ns = o->sample_interval_ns,
-                                          .keep_raw = o->keep_raw,
-                                          .no_follow = o->no_follow,
-                                          .say = say,
-                                          .arg = &speaker};
-    static struct record_result result;
-    struct error err = {0};
-    if (record_attach(&attach, &result, &err))
-        return command_fail(self, &err);
-    result.left_running = 0; /* as they should be */
-    record_say_losses(self, &result);
-    if (!o->quiet)
-        record_say_result(self, &result);
-    return result.seal_error.kind ? EXIT_FAILED : EXIT_DONE;
-}
 
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
@@ -143,7 +64,7 @@ static int run(const struct command *self, const void *options, char **operands,
     if (o->output && !output_named(o->output))
         return command_usage(self, "-o - is standard output, the program's own; give a file");
     if (o->pid)
-        return run_attached(self, o, operand_count);
+        return record_attached(self, o, operand_count);
     if (o->duration_ns)
         return command_usage(self, "--duration is for -p: a program is recorded until its end");
     if (o->how != HOW_AUTO)
@@ -176,7 +97,7 @@ static int run(const struct command *self, const void *options, char **operands,
         command_warn(self, "%s", err.text);
         return EXIT_MALLOW_FAILED;
     }
-    struct speaker speaker = {.command = self, .quiet = o->quiet};
+    struct record_speaker speaker = {.command = self, .quiet = o->quiet};
     progress_begin(&speaker.progress, "sealing");
     struct record_options record = {.output = o->output,
                                     .library = library,
@@ -192,8 +113,8 @@ static int run(const struct command *self, const void *options, char **operands,
                                     .with = with,
                                     .with_count = (size_t)with_count,
                                     .program = found.path,
-                                    .say = say,
-                                    .progress = progress,
+                                    .say = record_say,
+                                    .progress = record_progress,
                                     .arg = &speaker};
     static struct record_result result;
     int failed = record_run(&record, &result, &err);
@@ -221,11 +142,11 @@ const struct command command_record = {
         "runs, 'mallow control PID' pauses and resumes the recording, and 'mallow report'\n"
         "reads the part recorded so far.\n"
         "\n"
-        "With -p, a process that runs already is recorded from outside, by probes of the\n"
-        "kernel on its allocator's functions: also one into which no library can be\n"
-        "preloaded. Each call takes longer meanwhile, by 1 to 12 us, which is measured\n"
-        "and said at the start. Blocks from before are not known. Its children are\n"
-        "recorded as well.\n",
+        "With -p, a process that runs already is recorded, with its children, until the\n"
+        "end, Ctrl-C or --duration: the library is put into it and its calls lead there\n"
+        "meanwhile. Releases of blocks from before are counted as such. Where that cannot\n"
+        "be, or with --how probe, it is recorded from outside, by probes of the kernel:\n"
+        "each call then takes 1 to 12 us longer.\n",
     .options = specs,
     .options_bytes = sizeof(struct record_cli),
     .min_operands = 0,

@@ -65,3 +65,17 @@ void record_say_result(const struct command *self, const struct record_result *r
                  r->sealed ? " calls of " : "", images, r->images == 1 ? "" : "s", path, size);
     command_warn(self, "next: mallow report %s", path);
 }
+
+void record_say(void *arg, bool wrong, const char *line)
+{
+    const struct record_speaker *s = arg;
+    if (wrong || !s->quiet)
+        command_warn(s->command, "%s", line);
+}
+
+void record_progress(void *arg, uint64_t done, uint64_t total)
+{
+    struct record_speaker *s = arg;
+    if (!s->quiet)
+        progress_update(&s->progress, done, total);
+}

@@ -93,9 +93,10 @@ int watch_attach_end(struct watch_attach *a)
         struct inject_result result;
         struct error err = {0};
         if (trust_process(a->seen[i].pid, &who, &err) ||
-            who.start_ticks != a->seen[i].start_ticks || !inject_is_there(who.pid))
+            who.start_ticks != a->seen[i].start_ticks ||
+            !inject_is_there(who.pid, MLW_ATTACH_LIBRARY))
             continue;
-        if (!inject_end(who.pid, &result, &err))
+        if (!inject_end(who.pid, MLW_ATTACH_LIBRARY, &result, &err))
             continue;
         if (trust_process_lives(&who)) {
             command_warn(a->command, "%s; 'mallow watch --detach %d' tries again", err.text,
@@ -111,18 +112,23 @@ int watch_attach_end(struct watch_attach *a)
 
 int watch_detach(const struct command *self, pid_t pid, bool quiet)
 {
-    struct inject_result result;
-    struct error err = {0};
-    if (inject_end(pid, &result, &err)) {
-        command_warn(self, "%s", err.text);
-        return EXIT_FAILED;
+    static const char *const libraries[] = {MLW_ATTACH_LIBRARY, MLW_ATTACH_RECORD_LIBRARY};
+    bool any = false;
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        struct inject_result result;
+        struct error err = {0};
+        if (inject_end(pid, libraries[i], &result, &err)) {
+            command_warn(self, "%s", err.text);
+            return EXIT_FAILED;
+        }
+        any |= !result.already;
+        if (!quiet && !result.already)
+            command_warn(self,
+                         "detached from process %d: thread %d was away for %.1f ms, %u bindings "
+                         "are as they were",
+                         (int)pid, (int)result.tid, (double)result.away_ns / 1e6, result.slots);
     }
-    if (!quiet && result.already)
+    if (!quiet && !any)
         command_warn(self, "process %d is not attached to: nothing was to be put back", (int)pid);
-    else if (!quiet)
-        command_warn(self,
-                     "detached from process %d: thread %d was away for %.1f ms, %u bindings are as "
-                     "they were",
-                     (int)pid, (int)result.tid, (double)result.away_ns / 1e6, result.slots);
     return EXIT_DONE;
 }

@@ -113,10 +113,12 @@ enum mlw_tlv {
         21, /* in PROCESS, of recordings made from foreign traces: functions at addresses.
                Records u64 pc, u32 line, u8 1: inlined into the next record's (of the same
                pc), text function, text file, each ended by NUL and maybe empty; by pc */
-    MLW_TLV_KERNEL = 22, /* in FILE: u32, a bit (1 << enum mlw_kernel_kind) for each kind of KERNEL
-                            records that is asked for */
-    MLW_TLV_LAST = 23    /* in FILE, of a flight recorder: u64 ns, u64 bytes that are kept; 0: not
-                            said */
+    MLW_TLV_KERNEL = 22,  /* in FILE: u32, a bit (1 << enum mlw_kernel_kind) for each kind of KERNEL
+                             records that is asked for */
+    MLW_TLV_LAST = 23,    /* in FILE, of a flight recorder: u64 ns, u64 bytes that are kept; 0: not
+                               said */
+    MLW_TLV_ATTACHED = 24 /* in PROCESS: it ran before its recording began. u64 blocks, u64 usable
+                             bytes that were there then; UINT64_MAX: not known */
 };
 
 enum mlw_clock_kind { MLW_CLOCK_TSC = 1, MLW_CLOCK_MONOTONIC_NS = 2 };

@@ -10,7 +10,7 @@
 
 #include "inject/target.h"
 
-enum { BORROW_ROOM = 2048, BORROW_XSTATE_MAX = 16 << 10 };
+enum { BORROW_ROOM = 2560, BORROW_XSTATE_MAX = 16 << 10 };
 
 struct borrowed {
     const struct injected *target;

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2 };
 struct work {
     pid_t pid;
     const struct inject_options *o; /* NULL: the end */
+    const char *library;            /* its file's name */
     struct inject_result result;
     struct injected target;
     struct borrowed thread;
@@ -157,7 +159,7 @@ static int borrow_any(struct work *w, struct error *err)
     return error_set(err, ERROR_UNSUPPORTED,
                      "no thread of process %d came to a point at which it could be borrowed (the "
                      "last one that was looked at: %s); nothing was changed; try again later, or "
-                     "'mallow record -p %d' records from the kernel's side",
+                     "'mallow record -p %d --how probe' records from the kernel's side",
                      (int)w->pid, w->why ? w->why : "none could be stopped", (int)w->pid);
 }
 
@@ -190,7 +192,7 @@ static int load(struct work *w, struct error *err)
         return too_long(w, err);
     if (injected_refresh(t, err))
         return -1;
-    if (injected_module(t, MLW_ATTACH_LIBRARY))
+    if (injected_module(t, w->library))
         return 0;
     borrow_call(&w->thread, clear, 0, 0, CALL_NS); /* the program's own dlerror is not to find it */
     return error_set(err, ERROR_UNSUPPORTED,
@@ -228,6 +230,11 @@ static int answer(const struct work *w, const struct mlw_attach *a, struct error
                          (int)w->pid);
     case MLW_ATTACH_NO_WIPE:
         return error_set(err, ERROR_UNSUPPORTED, "MADV_WIPEONFORK is refused (Linux 4.14 has it)");
+    case MLW_ATTACH_BUSY:
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "a thread of process %d is still in the middle of a call that an earlier "
+                         "recording began; try again later",
+                         (int)w->pid);
     case MLW_ATTACH_CONFINED:
         return error_set(err, ERROR_UNSUPPORTED,
                          "process %d has installed a seccomp filter since: nothing more is changed "
@@ -239,13 +246,31 @@ static int answer(const struct work *w, const struct mlw_attach *a, struct error
     }
 }
 
+/* Whether the allocator can say quickly how much is in use: it counts its free blocks one by one.
+ */
+static bool is_small(pid_t pid)
+{
+    enum { MOST_KB = 1 << 20 };
+    char status[8192];
+    unsigned long kb = ULONG_MAX;
+    if (proc_read(pid, "status", status, sizeof status) > 0)
+        proc_status_numbers(status, "VmRSS:", &kb, 1);
+    return kb < MOST_KB;
+}
+
 static int call_library(struct work *w, struct error *err)
 {
     struct injected *t = &w->target;
-    struct mlw_attach a = {.version = MLW_ATTACH_VERSION, .period = w->o ? w->o->period : 0};
-    const struct module *m = injected_module(t, MLW_ATTACH_LIBRARY);
+    struct mlw_attach a = {.version = MLW_ATTACH_VERSION,
+                           .period = w->o ? w->o->period : 0,
+                           .blocks = UINT64_MAX,
+                           .bytes = UINT64_MAX,
+                           .measure = w->o && w->o->session && is_small(w->pid)};
+    const struct module *m = injected_module(t, w->library);
     const uint64_t function =
         m ? injected_symbol(t, m->base, w->o ? MLW_ATTACH_BEGIN : MLW_ATTACH_END, NULL) : 0;
+    if (w->o && w->o->session)
+        snprintf(a.session, sizeof a.session, "%s", w->o->session);
     if (w->o && w->o->preload)
         snprintf(a.preload, sizeof a.preload, "LD_PRELOAD=%s", w->o->preload);
     if (!function || !injected_write(t, w->thread.room, &a, sizeof a))
@@ -281,18 +306,30 @@ static int sees_library(const struct work *w, struct error *err)
     return 0;
 }
 
-static int run(struct work *w, struct error *err)
+/* Nothing is stopped, and nothing changed. *loading: the library is not there yet. */
+static int check(struct work *w, bool *loading, struct error *err)
 {
     struct injected *t = &w->target;
     if (refuse_process(w->pid, err) || injected_open(t, w->pid, err))
         return -1;
-    const bool loading = !injected_module(t, MLW_ATTACH_LIBRARY);
+    *loading = !injected_module(t, w->library);
+    if (!w->o)
+        return refuse_image(t, false, w->library, err);
+    if (refuse_image(t, true, w->library, err))
+        return -1;
+    return *loading ? sees_library(w, err) : 0;
+}
+
+static int run(struct work *w, struct error *err)
+{
+    struct injected *t = &w->target;
+    bool loading;
+    if (check(w, &loading, err))
+        return -1;
     if (loading && !w->o) {
         w->result.already = true;
         return 0;
     }
-    if (refuse_image(t, loading, err) || (loading && sees_library(w, err)))
-        return -1;
     w->thread.sigreturn = injected_sigreturn(t);
     if (!w->thread.sigreturn)
         return error_set(err, ERROR_UNSUPPORTED,
@@ -322,8 +359,8 @@ static void child(struct work *w, int to)
     _exit(n == (ssize_t)sizeof a ? 0 : 1);
 }
 
-static int inject(pid_t pid, const struct inject_options *o, struct inject_result *result,
-                  struct error *err)
+static int inject(pid_t pid, const struct inject_options *o, const char *library,
+                  struct inject_result *result, struct error *err)
 {
     struct work *w = calloc(1, sizeof *w);
     struct answered a = {.status = -1};
@@ -332,7 +369,7 @@ static int inject(pid_t pid, const struct inject_options *o, struct inject_resul
     *result = (struct inject_result){0};
     if (!w)
         return error_memory(err);
-    *w = (struct work){.pid = pid, .o = o};
+    *w = (struct work){.pid = pid, .o = o, .library = library};
     if (pipe2(ends, O_CLOEXEC)) {
         free(w);
         return error_system(err, "cannot make a pipe");
@@ -366,22 +403,37 @@ static int inject(pid_t pid, const struct inject_options *o, struct inject_resul
     return a.status;
 }
 
+static const char *name_of(const struct inject_options *o)
+{
+    const char *slash = strrchr(o->library, '/');
+    return slash ? slash + 1 : o->library;
+}
+
 int inject_begin(pid_t pid, const struct inject_options *options, struct inject_result *result,
                  struct error *err)
 {
-    return inject(pid, options, result, err);
+    return inject(pid, options, name_of(options), result, err);
 }
 
-int inject_end(pid_t pid, struct inject_result *result, struct error *err)
+int inject_end(pid_t pid, const char *library, struct inject_result *result, struct error *err)
 {
-    return inject(pid, NULL, result, err);
+    return inject(pid, NULL, library, result, err);
 }
 
-bool inject_is_there(pid_t pid)
+int inject_check(pid_t pid, const struct inject_options *options, struct error *err)
+{
+    struct work w = {.pid = pid, .o = options, .library = name_of(options)};
+    bool loading;
+    const int status = check(&w, &loading, err);
+    injected_close(&w.target);
+    return status;
+}
+
+bool inject_is_there(pid_t pid, const char *library)
 {
     struct injected t;
     struct error ignored;
-    const bool there = !injected_open(&t, pid, &ignored) && injected_module(&t, MLW_ATTACH_LIBRARY);
+    const bool there = !injected_open(&t, pid, &ignored) && injected_module(&t, library);
     injected_close(&t);
     return there;
 }

@@ -1,4 +1,5 @@
-/* inject.h - libmallow-attach.so put into a process that runs already, and out of use again.
+/* inject.h - libmallow-attach.so, or libmallow-attach-record.so, put into a process that runs
+ * already, and out of use again.
  *
  * Owns: who may be attached to, at which moment a thread can be borrowed, and the calls that it is
  * made to make. Refuses: what cannot be made safe, with a reason and the way that does work.
@@ -20,12 +21,13 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "format/attach.h"
 
 struct inject_options {
-    const char *library;  /* absolute path of libmallow-attach.so */
-    const char *preload;  /* that of libmallow-watch.so, for programs that it starts; NULL: not
-                             followed */
-    uint64_t period;      /* bytes; 0: the default */
+    const char *library;  /* absolute path */
+    const char *preload;  /* of the one for programs that it starts; NULL: not followed */
+    uint64_t period;      /* of samples, bytes; 0: the default */
+    const char *session;  /* of a recording: the path of its shared memory; else NULL */
     uint64_t patience_ns; /* how long to look for a thread that can be borrowed; 0: 15 s */
 };
 
@@ -41,10 +43,15 @@ struct inject_result {
  * nothing. */
 int inject_begin(pid_t pid, const struct inject_options *options, struct inject_result *result,
                  struct error *err);
-/* The process's calls lead to its allocator again. The library's code stays, unused. */
-int inject_end(pid_t pid, struct inject_result *result, struct error *err);
+/* The process's calls lead to its allocator again. The library's code stays, unused. library: its
+ * file's name, MLW_ATTACH_LIBRARY or MLW_ATTACH_RECORD_LIBRARY. */
+int inject_end(pid_t pid, const char *library, struct inject_result *result, struct error *err);
+
+/* Whether the process could be attached to, as far as that is seen without stopping it. 0, or -1
+ * with the reason. */
+int inject_check(pid_t pid, const struct inject_options *options, struct error *err);
 
 /* Whether the library is in the process, by its mappings; false, too, when they cannot be read. */
-bool inject_is_there(pid_t pid);
+bool inject_is_there(pid_t pid, const char *library);
 
 #endif

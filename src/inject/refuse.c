@@ -12,6 +12,7 @@
 
 #include "arch/system.h"
 #include "base/proc.h"
+#include "format/attach.h"
 #include "trust/process.h"
 
 #define NEEDED_BYTES (32ull << 20) /* the library, its tables and its segment, all of them used */
@@ -43,11 +44,12 @@ static int refuse_state(pid_t pid, const char *status, struct error *err)
                          "that first",
                          (int)pid, tracer);
     if (!says(status, "Seccomp:", "0"))
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "process %d has a seccomp filter, which may kill it for a system call of "
-                         "the library's; 'mallow record -p %d' records it from the kernel's side, "
-                         "or start it again under 'mallow watch'",
-                         (int)pid, (int)pid);
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "process %d has a seccomp filter, which may kill it for a system call of "
+            "the library's; 'mallow record -p %d --how probe' records it from the kernel's side, "
+            "or start it again under 'mallow watch'",
+            (int)pid, (int)pid);
     const char *features = proc_status_field(status, "x86_Thread_features:");
     if (features && memmem(features, strcspn(features, "\n"), "shstk", 5))
         return error_set(err, ERROR_UNSUPPORTED,
@@ -194,7 +196,16 @@ static const char *built_in(const struct injected *t)
     return found;
 }
 
-int refuse_image(const struct injected *t, bool loading, struct error *err)
+/* Whether malloc leads to that library now, by the C library's symbol table. */
+static bool leads_to(const struct injected *t, const char *library)
+{
+    const struct module *m = injected_module(t, library);
+    const uint64_t at = m ? injected_function(t, MODULE_LIBC, "malloc", NULL) : 0;
+    const struct region *r = at ? injected_region(t, at) : NULL;
+    return r && r->module >= 0 && &t->modules[r->module] == m;
+}
+
+int refuse_image(const struct injected *t, bool beginning, const char *library, struct error *err)
 {
     const int pid = (int)t->pid;
     if (has_module(t, "/ld-musl-") || has_module(t, "/libc.musl-"))
@@ -208,30 +219,49 @@ int refuse_image(const struct injected *t, bool loading, struct error *err)
                          "could load the library, and its calls of malloc can be seen by no other "
                          "means than 'mallow probe'",
                          pid);
-    if (!loading)
+    if (!beginning)
         return 0;
     if (has_module(t, "libmallow-record.so"))
         return error_set(err, ERROR_UNSUPPORTED,
                          "process %d is recorded already: 'mallow control %d mark' and 'snapshot' "
                          "work on it",
                          pid, pid);
+    if (has_module(t, "libmallow-watch.so"))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d runs under 'mallow watch': 'mallow watch -p %d' shows it; "
+                         "'mallow record -p %d --how probe' records it from the kernel's side",
+                         pid, pid, pid);
+    if (leads_to(t, strcmp(library, MLW_ATTACH_LIBRARY) != 0 ? MLW_ATTACH_LIBRARY
+                                                             : MLW_ATTACH_RECORD_LIBRARY))
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "process %d is attached to by %s already: end that first, or 'mallow "
+            "watch --detach %d'",
+            pid, strcmp(library, MLW_ATTACH_LIBRARY) != 0 ? "mallow watch" : "mallow record", pid);
+    if (leads_to(t, library) && !strcmp(library, MLW_ATTACH_RECORD_LIBRARY))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d is recorded already: 'mallow control %d mark' and 'snapshot' "
+                         "work on it; 'mallow watch --detach %d' ends what a killed mallow left",
+                         pid, pid, pid);
     const char *allocator = built_in(t);
     if (allocator)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "process %d has %s linked into the program: its calls reach no binding "
-                         "that could be changed; 'mallow record -p %d' records from the kernel's "
-                         "side",
-                         pid, allocator, pid);
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "process %d has %s linked into the program: its calls reach no binding "
+            "that could be changed; 'mallow record -p %d --how probe' records from the kernel's "
+            "side",
+            pid, allocator, pid);
     static const char *const foreign[] = {"libjemalloc", "libtcmalloc", "libmimalloc", "libasan",
                                           "libtsan"};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (has_module(t, foreign[i]))
-            return error_set(err, ERROR_UNSUPPORTED,
-                             "process %d runs with %s, whose own functions (sdallocx, operator "
-                             "delete) would get past the library; 'mallow record -p %d' records "
-                             "from the kernel's side, or start it again under 'mallow watch', "
-                             "which knows them",
-                             pid, foreign[i], pid);
+            return error_set(
+                err, ERROR_UNSUPPORTED,
+                "process %d runs with %s, whose own functions (sdallocx, operator "
+                "delete) would get past the library; 'mallow record -p %d --how probe' records "
+                "from the kernel's side, or start it again under 'mallow watch', "
+                "which knows them",
+                pid, foreign[i], pid);
     return 0;
 }
 

@@ -9,8 +9,8 @@
  * must not be. */
 int refuse_process(pid_t pid, struct error *err);
 
-/* By its mappings. loading: the library is not there yet. */
-int refuse_image(const struct injected *t, bool loading, struct error *err);
+/* By its mappings. beginning: the library of that name is to be put to work. */
+int refuse_image(const struct injected *t, bool beginning, const char *library, struct error *err);
 
 /* Why the kernel refused to trace it (errno). Returns -1. */
 int refuse_trace(pid_t pid, int number, struct error *err);

@@ -386,7 +386,10 @@ void model_add_other(struct model *m, const struct trace_batch *b, size_t i)
     t->calls[op]++;
     m->threads[b->thread[i]].calls += (unsigned)mlw_op_is_call(op);
     if (b->kind[i] == TRACE_FREE_UNKNOWN) {
-        t->unknown_frees++;
+        if (m->image->attached)
+            t->before_frees++;
+        else
+            t->unknown_frees++;
         m->pendings[b->thread[i]].chain = 0; /* the new half of this realloc starts a chain */
         return;
     }

@@ -129,6 +129,8 @@ struct model_totals {
     uint64_t temporary;
     uint64_t cross_thread_frees; /* releases by another thread than the one that allocated */
     uint64_t unknown_frees;
+    uint64_t before_frees; /* the same where the recording began with a process that ran: of blocks
+                              from before */
     uint64_t inferred_frees;
     uint64_t mapped_bytes, unmapped_bytes; /* by the program's own mmap and munmap calls */
     uint64_t resets;                       /* the program asked to forget the past */

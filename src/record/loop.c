@@ -36,6 +36,7 @@ enum { TAG_SIGNALS = 1, TAG_PROGRAM = 2, TAG_IMAGE = 3, TAG_KERNEL = 4 };
 
 struct watch {
     struct recording *r;
+    const struct loop_options *o;
     pid_t program;
     const char *session_path;
     bool reaped;
@@ -62,6 +63,10 @@ static void epoll_watch(struct watch *w, int fd, uint64_t tag, uint32_t index)
 static void reap(struct watch *w)
 {
     int status;
+    if (w->o->leave) { /* no child of ours */
+        w->reaped |= kill(w->program, 0) && errno == ESRCH;
+        return;
+    }
     if (!w->reaped && waitpid(w->program, &status, WNOHANG) == w->program) {
         w->reaped = true;
         w->wait_status = status;
@@ -77,7 +82,7 @@ static void take_signals(struct watch *w)
             info.ssi_code == SI_USER || info.ssi_code == SI_QUEUE || info.ssi_code == SI_TKILL;
         if (number == SIGCHLD)
             continue; /* the program is asked for below, in any case */
-        if (w->reaped)
+        if (w->reaped || w->o->leave)
             w->interrupted = true;
         else if (sent && (number == SIGTERM || number == SIGHUP))
             kill(w->program, number); /* from a terminal it has it already */
@@ -98,7 +103,7 @@ static void end_image(struct watch *w, uint32_t index, bool still_running)
     const bool unseen = !m->pid && m->inner == w->program && find_is_here(&w->r->finder, m->entry);
     if (m->pid == w->program || unseen)
         reap(w); /* it may have ended since the last look */
-    if (w->reaped && (m->pid == w->program || unseen))
+    if (!w->o->leave && w->reaped && (m->pid == w->program || unseen))
         status = w->wait_status;
     else if (m->gone && m->pid > 0)
         status = image_wait_status(m->pidfd, m->pid);
@@ -321,6 +326,14 @@ static bool strangers(struct watch *w, uint64_t alone_ns)
            launch_has_heirs(wanted, first_of_interest(w), alone_ns > JOIN_GRACE_NS, is_known, w);
 }
 
+/* Processes that were attached to, or are forks of such, get their own back. */
+static void leave_all(struct watch *w)
+{
+    for (uint32_t i = 0; i < w->reach; i++)
+        if (w->images[i] && w->images[i]->pid > 0 && !pidfd_gone(w->images[i]->pidfd))
+            w->o->leave(w->o->leave_arg, w->images[i]->pid);
+}
+
 static void stop_all(struct watch *w)
 {
     for (uint32_t i = 0; i < w->reach; i++) {
@@ -356,13 +369,12 @@ static int timeout_ms(const struct watch *w)
     return wait < MS_NS ? 1 : (int)((wait + MS_NS / 2) / MS_NS);
 }
 
-void loop_run(struct recording *r, pid_t program, const char *session_path,
-              void (*say)(void *arg, bool wrong, const char *line), void *say_arg,
-              struct loop_result *result)
+void loop_run(struct recording *r, const struct loop_options *o, struct loop_result *result)
 {
+    const pid_t program = o->program;
     static struct watch watch;
     struct watch *w = &watch;
-    *w = (struct watch){.r = r, .program = program, .session_path = session_path};
+    *w = (struct watch){.r = r, .o = o, .program = program, .session_path = o->session_path};
     static struct image *images[MLW_PROCESSES];
     memset(images, 0, sizeof images);
     w->images = images;
@@ -383,7 +395,7 @@ void loop_run(struct recording *r, pid_t program, const char *session_path,
     uint64_t reaped_ns = 0, alone_ns = 0;
     bool said = false;
 
-    while (!w->interrupted) {
+    while (!w->interrupted && !(o->duration_ns && w->now_ns - r->started_ns >= o->duration_ns)) {
         struct epoll_event events[64];
         int n = epoll_wait(w->epoll, events, 64, timeout_ms(w));
         if (n < 0 && errno != EINTR)
@@ -431,11 +443,15 @@ void loop_run(struct recording *r, pid_t program, const char *session_path,
                      "the program has ended; waiting for %u of its processes in the background "
                      "(Ctrl-C ends the recording)",
                      running);
-            say(say_arg, false, line);
+            o->say(o->say_arg, false, line);
             said = true;
         }
     }
 
+    if (o->leave) {
+        scan_table(w, true);
+        leave_all(w);
+    }
     result->left_running = count_running(w);
     if (result->left_running)
         stop_all(w);

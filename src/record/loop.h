@@ -21,11 +21,20 @@ struct loop_result {
     int unwritten_errno;   /* the last reason for which a chunk could not be written; 0: none */
 };
 
-/* Watches until the program and every recorded descendant has ended, or the user ends it.
- * session_path: value of MALLOW_SESSION that the processes were given. say: for the one line about
- * background processes. */
-void loop_run(struct recording *r, pid_t program, const char *session_path,
-              void (*say)(void *arg, bool wrong, const char *line), void *say_arg,
-              struct loop_result *result);
+struct loop_options {
+    pid_t program;
+    const char *session_path; /* value of MALLOW_SESSION that the processes were given */
+    /* For the one line about background processes. */
+    void (*say)(void *arg, bool wrong, const char *line);
+    void *say_arg;
+    /* Not NULL: the program is no child of ours. Called for each process that still runs at the
+     * end. */
+    void (*leave)(void *arg, pid_t pid);
+    void *leave_arg;
+    uint64_t duration_ns; /* then: the end after so long; 0: none */
+};
+
+/* Watches until the program and every recorded descendant has ended, or the user ends it. */
+void loop_run(struct recording *r, const struct loop_options *o, struct loop_result *result);
 
 #endif

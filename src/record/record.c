@@ -17,12 +17,15 @@
 
 #include "base/clock.h"
 #include "base/path.h"
+#include "base/proc.h"
+#include "inject/inject.h"
 #include "kernel_source.h"
 #include "launch/launch.h"
 #include "loop.h"
 #include "record/image.h"
 #include "trace/trace.h"
 #include "trust/place.h"
+#include "trust/process.h"
 
 #define RESERVE_BYTES 8192u /* END chunks of some thirty processes, for a full disk */
 
@@ -207,6 +210,95 @@ static int seal(const struct record_options *o, int fd, const struct trust_place
     return 0;
 }
 
+/* ---- the process that it is about ---- */
+
+struct subject {
+    const struct record_options *o;
+    struct record_result *result;
+    struct launch l; /* of a program that we start */
+    pid_t pid;
+    char name[PATH_MAX];
+};
+
+static int start_program(struct subject *s, const struct launch_plan *plan, const struct shm *shm,
+                         const char *preload, const char *session_path, struct error *err)
+{
+    if (launch_fork(&s->l, err))
+        return -1;
+    if (s->l.pid == 0)
+        child(&s->l, plan, shm, preload, session_path);
+    s->pid = s->l.pid;
+    snprintf(s->name, sizeof s->name, "%s", s->o->argv[0]);
+    return 0;
+}
+
+static int find_subject(struct subject *s, struct error *err)
+{
+    const struct record_options *o = s->o;
+    const struct inject_options inject = {.library = o->attached};
+    struct trust_process who;
+    if (inject_check(o->pid, &inject, err) || trust_process(o->pid, &who, err))
+        return -1;
+    if (who.uid[1] != geteuid()) /* root's: it could not open the shared memory */
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d belongs to another user (%u): run mallow as that user, or use "
+                         "--how probe",
+                         (int)o->pid, (unsigned)who.uid[1]);
+    s->pid = o->pid;
+    (void)proc_link(o->pid, "exe", s->name, sizeof s->name);
+    return 0;
+}
+
+static void cancel(struct subject *s)
+{
+    if (s->o->argv)
+        launch_cancel(&s->l);
+}
+
+/* The program runs, or the process is attached to. */
+static int go(struct subject *s, const char *session_path, struct error *err)
+{
+    const struct record_options *o = s->o;
+    if (o->argv) {
+        const int number = launch_go(&s->l);
+        return number ? exec_failed(o, number, s->result, err) : 0;
+    }
+    const struct inject_options inject = {.library = o->attached,
+                                          .preload = o->no_follow ? NULL : o->library,
+                                          .session = session_path};
+    struct inject_result done;
+    if (inject_begin(o->pid, &inject, &done, err))
+        return -1;
+    s->result->away_ns = done.away_ns;
+    char line[256];
+    snprintf(line, sizeof line,
+             "attached to process %d: thread %d was away for %.1f ms, %u bindings lead to the "
+             "recorder; the end of this recording puts them back",
+             (int)o->pid, (int)done.tid, (double)done.away_ns / 1e6, done.slots);
+    o->say(o->arg, false, line);
+    return 0;
+}
+
+static void leave(void *arg, pid_t pid)
+{
+    struct subject *s = arg;
+    struct inject_result done;
+    struct error err = {0};
+    if (!inject_is_there(pid, MLW_ATTACH_RECORD_LIBRARY))
+        return; /* a program that it started: the library came with it */
+    if (!inject_end(pid, MLW_ATTACH_RECORD_LIBRARY, &done, &err)) {
+        if (done.away_ns > s->result->away_ns)
+            s->result->away_ns = done.away_ns;
+        return;
+    }
+    if (kill(pid, 0) && errno == ESRCH)
+        return;
+    char line[sizeof err.text + 64];
+    snprintf(line, sizeof line, "%s; 'mallow watch --detach %d' tries again", err.text, (int)pid);
+    s->result->not_left++;
+    s->o->say(s->o->arg, true, line);
+}
+
 int record_run(const struct record_options *o, struct record_result *result, struct error *err)
 {
     *result = (struct record_result){.exit_status = 125};
@@ -219,7 +311,9 @@ int record_run(const struct record_options *o, struct record_result *result, str
     struct limits_before limits;
     signals_take(&signals);
     limits_lift(&limits);
-    struct launch l;
+    static struct subject subject;
+    struct subject *const who = &subject;
+    *who = (struct subject){.o = o, .result = result};
     struct launch_plan plan = {.argv = o->argv, .signals = &signals, .limits = &limits};
 
     r->clock_kind = clock_choose();
@@ -229,51 +323,56 @@ int record_run(const struct record_options *o, struct record_result *result, str
     if (launch_preload(o->library, &preload, err))
         goto failed;
     if (shm_create(&r->shm, err)) {
-        if (err->kind == ERROR_UNSUPPORTED)
+        if (err->kind == ERROR_UNSUPPORTED && o->argv)
             run_unrecorded(o, &signals, &limits, result, err);
         goto failed;
     }
     snprintf(session_path, sizeof session_path, "/proc/%d/fd/%d", (int)getpid(), r->shm.fd);
-    if (launch_fork(&l, err))
+    if (o->argv ? start_program(who, &plan, &r->shm, preload, session_path, err)
+                : find_subject(who, err))
         goto failed;
-    if (l.pid == 0)
-        child(&l, &plan, &r->shm, preload, session_path);
-    result->program_pid = l.pid;
-    if (o->with_count && !(r->kernel = kernel_open(r, o, (uint32_t)l.pid, err))) {
-        launch_cancel(&l);
+    result->program_pid = who->pid;
+    if (o->with_count && !(r->kernel = kernel_open(r, o, (uint32_t)who->pid, err))) {
+        cancel(who);
         goto failed;
     }
-    if (record_output(o->output, o->argv[0], l.pid, result->output, sizeof result->output, err) ||
+    if (record_output(o->output, who->name, who->pid, result->output, sizeof result->output, err) ||
         (r->sink.fd = record_open(result->output, &place, err)) < 0) {
-        launch_cancel(&l);
+        cancel(who);
         goto failed;
     }
-    fill_session(r, o, l.pid, result->output);
+    fill_session(r, o, who->pid, result->output);
     if (write_file_chunk(r, o, session_path, err)) {
-        launch_cancel(&l);
+        cancel(who);
         record_unmake(&place, r->sink.fd);
         goto failed;
     }
     sink_reserve(&r->sink, trust_again(r->sink.fd, TRUST_WRITE), RESERVE_BYTES);
     if ((o->last.ns || o->last.bytes || o->when.count) &&
         !(r->flight = flight_open(&o->last, &o->when, r, result->output, o->say, o->arg, err))) {
-        launch_cancel(&l);
+        cancel(who);
         record_unmake(&place, r->sink.fd);
         goto failed;
     }
     r->started_ns = clock_monotonic_ns();
-    int number = launch_go(&l);
-    if (number) {
+    if (go(who, session_path, err)) {
         record_unmake(&place, r->sink.fd);
-        exec_failed(o, number, result, err);
         goto failed;
     }
     result->ran = true;
 
     struct loop_result watched = {0};
-    loop_run(r, l.pid, session_path, o->say, o->arg, &watched);
-    result->exit_status = WIFSIGNALED(watched.wait_status) ? 128 + WTERMSIG(watched.wait_status)
-                                                           : WEXITSTATUS(watched.wait_status);
+    const struct loop_options loop = {.program = who->pid,
+                                      .session_path = session_path,
+                                      .say = o->say,
+                                      .say_arg = o->arg,
+                                      .leave = o->argv ? NULL : leave,
+                                      .leave_arg = who,
+                                      .duration_ns = o->duration_ns};
+    loop_run(r, &loop, &watched);
+    result->exit_status = !o->argv                           ? 0
+                          : WIFSIGNALED(watched.wait_status) ? 128 + WTERMSIG(watched.wait_status)
+                                                             : WEXITSTATUS(watched.wait_status);
     result->images = watched.images;
     result->left_running = watched.left_running;
     result->unrecorded = o->no_follow ? 0 : watched.unrecorded; /* children count as such */

@@ -1,4 +1,5 @@
-/* record.h - `mallow record`: one program, run and recorded from beginning to end.
+/* record.h - `mallow record`: one program, run and recorded from beginning to end; or a process
+ * that runs already, into which the library is put, until it ends or is left.
  *
  * Owns: the session, the file while it is raw, the program's start, and sealing at the end. The
  * program's exit status, its streams, signals, limits and environment (but for LD_PRELOAD and
@@ -9,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "format/session.h"
@@ -16,9 +18,12 @@
 #include "record/flight.h"
 
 struct record_options {
-    const char *output;  /* NULL: mallow.PROGRAM.PID.mlw here; %p stands for the process id */
-    const char *library; /* path of libmallow-record.so */
-    char *const *argv;   /* PROGRAM and its arguments, NULL-terminated */
+    const char *output;   /* NULL: mallow.PROGRAM.PID.mlw here; %p stands for the process id */
+    const char *library;  /* path of libmallow-record.so */
+    char *const *argv;    /* PROGRAM and its arguments, NULL-terminated; NULL: */
+    pid_t pid;            /* a process that runs, */
+    const char *attached; /* which gets the library of this path, libmallow-attach-record.so, */
+    uint64_t duration_ns; /* and is left after so long; 0: at its end, or the user's word */
     enum mlw_stack_mode stacks;
     bool paused, no_follow, environment, keep_raw;
     struct flight_window last;            /* all 0: everything is kept */
@@ -47,16 +52,18 @@ struct record_result {
     uint64_t lost_stacks; /* of calls that are recorded without */
     int unwritten_errno;  /* why something could not be written; 0: all was */
     uint32_t images, left_running, unrecorded;
+    uint64_t away_ns;  /* attached: for how long the borrowed thread stood still at most */
+    uint32_t not_left; /* attached: processes that could not be left as they were */
     /* Programs that recorded processes became and that did not load the library, and the names of
      * the first, with commas. */
     uint32_t unjoined;
     char unjoined_names[4 * MLW_EXEC_BYTES];
 };
 
-/* Runs PROGRAM. Returns 0 when it ran (see result for how the recording fared), -1 with *err and
- * result->exit_status when it did not. While it runs, SIGINT and its kind are for PROGRAM alone and
- * the limits of this process are lifted; after success both stay so, after a failure the signals
- * are as before. One thread, once in a process. */
+/* Runs PROGRAM, or attaches to the process. Returns 0 when it ran (see result for how the recording
+ * fared), -1 with *err and result->exit_status when it did not. While it runs, SIGINT and its kind
+ * are for PROGRAM alone and the limits of this process are lifted; after success both stay so,
+ * after a failure the signals are as before. One thread, once in a process. */
 int record_run(const struct record_options *options, struct record_result *result,
                struct error *err);
 

@@ -335,6 +335,7 @@ void json_process(struct json *j, const struct model *m)
     json_number(j, "duration_ns",
                 image->end_ns > image->start_ns ? image->end_ns - image->start_ns : 0);
     json_bool(j, "complete", image->complete);
+    json_bool(j, "attached", image->attached);
     write_end(j, image);
     json_text(j, "allocator", image->allocator);
     json_text(j, "stacks_mode", image->stack_mode < 3 ? modes[image->stack_mode] : "full");
@@ -362,6 +363,13 @@ void json_process(struct json *j, const struct model *m)
     json_number(j, "temporary_allocations", t->temporary);
     json_number(j, "cross_thread_frees", t->cross_thread_frees);
     json_number(j, "unknown_frees", t->unknown_frees);
+    if (image->attached) {
+        json_number(j, "before_frees", t->before_frees);
+        if (image->before_blocks != UINT64_MAX)
+            json_number(j, "before_blocks", image->before_blocks);
+        if (image->before_bytes != UINT64_MAX)
+            json_number(j, "before_bytes", image->before_bytes);
+    }
     json_number(j, "null_frees", t->null_frees);
     json_number(j, "inferred_frees", t->inferred_frees);
     json_number(j, "mapped_bytes", t->mapped_bytes);

@@ -171,8 +171,8 @@ static void calls(const struct page *p, const struct model *m)
         page_line(p, &b);
         buffer_clear(&b);
     }
-    if (t->unknown_frees) {
-        page_right(&b, human_count(n, t->unknown_frees), 14);
+    if (t->unknown_frees + t->before_frees) {
+        page_right(&b, human_count(n, t->unknown_frees + t->before_frees), 14);
         buffer_append_text(&b, "          releases of blocks from before the recording");
         page_line(p, &b);
         buffer_clear(&b);

@@ -102,6 +102,17 @@ void warn_about_image(struct warnings *w, const struct trace_image *image, bool 
         buffer_append_text(&w->text, "not all that the process did is in the file");
         finish(w);
     }
+    if (image->attached && image->forked_from == UINT32_MAX) {
+        name(w, image, named);
+        buffer_append_text(&w->text, "it ran before it was attached to and recorded");
+        if (image->before_bytes != UINT64_MAX)
+            buffer_printf(&w->text, ": %s of its allocator's memory were in use then",
+                          human_size(n, image->before_bytes));
+        if (image->before_blocks != UINT64_MAX)
+            buffer_printf(&w->text, ", in %s blocks", human_count(n, image->before_blocks));
+        buffer_append_text(&w->text, "; these blocks are not among those shown");
+        finish(w);
+    }
     for (const char *const *note = image->notes; note && *note; note++) {
         name(w, image, named);
         buffer_append_text(&w->text, *note);

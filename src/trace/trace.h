@@ -159,8 +159,12 @@ struct trace_image {
     uint64_t events;                /* in batches, inherited and inferred ones included */
     uint64_t calls;                 /* API calls: what `events` of report counts */
     uint64_t lost_calls;
-    uint32_t max_slots; /* the live array needs this many entries */
-    uint32_t stacks;    /* ids 1..stacks are valid in trace_batch.stack (node ids) */
+    bool attached;                        /* it ran before its recording began: releases of unknown
+                                             addresses are of blocks from before */
+    uint64_t before_blocks, before_bytes; /* that were there then (usable bytes); UINT64_MAX: not
+                                             known */
+    uint32_t max_slots;                   /* the live array needs this many entries */
+    uint32_t stacks; /* ids 1..stacks are valid in trace_batch.stack (node ids) */
     const struct trace_frame_node *nodes; /* [1..stacks] */
     uint32_t module_count, thread_count, note_count, resident_count, split_count;
     const struct trace_module *modules;

@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "heap": {"arch", "trust", "format", "trace", "symbol", "base"},
     "inject": {"arch", "format", "symbol", "trust", "base"},
     "launch": {"base"},
-    "record": {"arch", "format", "trust", "base", "trace", "launch", "probe", "import"},
+    "record": {"arch", "format", "trust", "base", "trace", "launch", "probe", "import", "inject"},
     "import": {"arch", "format", "workload", "trace", "trust", "base"},
     "export": {"arch", "frames", "watch", "analyse", "model", "trace", "symbol", "workload", "base"},
     "fleet": {"push", "stats", "frames", "analyse", "model", "trace", "symbol", "trust", "base"},
@@ -100,6 +100,7 @@ ONLY_THESE = {
     ("record", "trace"): {"trace/trace.h"},
     ("record", "probe"): {"probe/probe.h"},
     ("record", "import"): {"import/rows.h"},
+    ("record", "inject"): {"inject/inject.h"},
     ("watch", "trace"): {"trace/trace.h"},
     ("heap", "trace"): {"trace/trace.h"},
     ("cli", "heap"): {"heap/heap.h"},
@@ -287,6 +288,9 @@ def main():
         bad += check_library(os.path.join(folder, "libmallow-attach.so"),
                              exports=read_list(os.path.join(HERE, "attach-exports.txt")),
                              allowed=read_list(os.path.join(HERE, "attach-needs.txt")))
+        bad += check_library(os.path.join(folder, "libmallow-attach-record.so"),
+                             exports=read_list(os.path.join(HERE, "attach-record-exports.txt")),
+                             allowed=read_list(os.path.join(HERE, "attach-record-needs.txt")))
         bad += check_library(os.path.join(folder, "libmallow-arenas.so"),
                              exports=read_list(os.path.join(HERE, "arenas-exports.txt")),
                              allowed=read_list(os.path.join(HERE, "arenas-needs.txt")))

@@ -16,7 +16,6 @@ BY_HAND = re.compile(r"case MLW_OP_[A-Z_]+:\s*(?:/\*.*?\*/\s*)?case MLW_OP_"
                      rf"|{COMPARED}(?:\|\||&&)[^;{{}}]*?{COMPARED}(?:\|\||&&)[^;{{}}]*?[=!]=\s*MLW_OP_", re.S)
 NAMES_MAX = 2  # names of the table in one file
 EXCEPT = {
-    "src/preload/record/entry.c": "exports the functions",
     "src/preload/watch/entry.c": "exports the functions",
     "src/probe/kind_brk.c": "system calls",
     "src/probe/kind_purge.c": "system calls",

@@ -22,6 +22,7 @@ LIBRARIES = {
                 "unwind/unwind_module.c", "unwind/unwind_region.c", "unwind/unwind_rules.c", "unwind/unwind_stack.c",
                 "watch/joining.c", "watch/draw.c", "watch/left.c", "watch/look.c", "watch/segment.c", "watch/stack.c",
                 "watch/tables.c"], "attach/confine.c"),
+    "attach-record": (["attach/locked.c", "attach/redirect.c", "record/*.c", "guest/namespace.c", "unwind/*.c"], "record/confine.c"),
 }
 # Who enters the kernel behind the closed door: the program's own calls, and what the manuals name.
 DECIDED = {"next.c": {"SYS_mmap", "SYS_munmap", "SYS_mremap"}, "ending.c": {"SYS_exit_group"},

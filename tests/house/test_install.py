@@ -22,7 +22,7 @@ class Install(unittest.TestCase):
         for root, _, names in os.walk(folder):
             files.update({name if name != "mallow" else os.path.join(os.path.basename(root), name):
                           os.path.join(root, name) for name in names})
-        for name in ("bin/mallow", "completions/mallow", "_mallow", "mallow.fish", "mallow.pc", "libmallow-record.so", "libmallow-watch.so", "libmallow-attach.so",
+        for name in ("bin/mallow", "completions/mallow", "_mallow", "mallow.fish", "mallow.pc", "libmallow-record.so", "libmallow-watch.so", "libmallow-attach.so", "libmallow-attach-record.so",
                      "libmallow-arenas.so", "mallow.h",
                      "mallow.1", "mallow-doctor.1", "mallow-format.5", "glossary.md", "format.md", "cc1.mwl.zst"):
             self.assertIn(name, files)

@@ -27,7 +27,7 @@ class Attach(Case):
         return p
 
     def record(self, p, *options):
-        m = subprocess.Popen([MALLOW, "record", "-p", str(p.pid), "-o", self.file, *options], stderr=subprocess.PIPE,
+        m = subprocess.Popen([MALLOW, "record", "--how", "probe", "-p", str(p.pid), "-o", self.file, *options], stderr=subprocess.PIPE,
                              text=True)
         self.addCleanup(m.stderr.close)
         self.addCleanup(m.kill)
@@ -286,7 +286,7 @@ class Attach(Case):
                     "    return r < 0 && r > -4096 ? (*__errno_location() = (int)-r, -1) : r;\n}\n")
         subprocess.run(["cc", "-shared", "-fPIC", "-w", "-D_GNU_SOURCE", "-o", library, source], check=True)
         p = self.start("attach_victim")
-        with subprocess.Popen([MALLOW, "record", "-p", str(p.pid), "-o", self.file], stderr=subprocess.PIPE, text=True,
+        with subprocess.Popen([MALLOW, "record", "--how", "probe", "-p", str(p.pid), "-o", self.file], stderr=subprocess.PIPE, text=True,
                               env=dict(os.environ, LD_PRELOAD=library)) as m:
             self.addCleanup(m.kill)
             for _ in range(12000):

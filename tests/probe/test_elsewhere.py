@@ -77,7 +77,7 @@ class Elsewhere(Case):
         program = self.occupied("attach_victim_static")
         with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as p:
             reads(p)
-            out = subprocess.run([MALLOW, "record", "-p", str(p.pid), "-o", os.path.join(self.folder, "x.mlw")],
+            out = subprocess.run([MALLOW, "record", "--how", "probe", "-p", str(p.pid), "-o", os.path.join(self.folder, "x.mlw")],
                                  capture_output=True, text=True, timeout=600, check=False)
         self.assertEqual((out.returncode, out.stderr),
                          (1, f"mallow record: cannot probe all functions of {program}: {WHY}\n"))

@@ -78,7 +78,7 @@ class Losses(Case):
         """The recording of a victim, how many calls were lost, and what was said of them."""
         p = self.start(victim("loss_victim"), how)
         reads(p)
-        m = subprocess.Popen([MALLOW, "record", "-p", str(p.pid), "-o", self.file], stderr=subprocess.PIPE, text=True)
+        m = subprocess.Popen([MALLOW, "record", "--how", "probe", "-p", str(p.pid), "-o", self.file], stderr=subprocess.PIPE, text=True)
         for end in (m.wait, m.kill, m.stderr.close):
             self.addCleanup(end)
         attached(m)
@@ -120,7 +120,7 @@ class Losses(Case):
         """The calls are all told, some of them without a stack, which is said."""
         p = self.start(victim("loss_victim"), "stacks")
         reads(p)
-        m = subprocess.Popen([MALLOW, "record", "-p", str(p.pid), "-o", self.file, "--stacks", "caller"],
+        m = subprocess.Popen([MALLOW, "record", "--how", "probe", "-p", str(p.pid), "-o", self.file, "--stacks", "caller"],
                              stderr=subprocess.PIPE, text=True)
         for end in (m.wait, m.kill, m.stderr.close):
             self.addCleanup(end)

@@ -8,7 +8,8 @@
  *   entry.c     the functions that the program's bindings lead to
  *   calls.c     what happens to a call that hit a sampled byte, or may take back a sampled block
  *   held.c      which addresses are sampled
- *   redirect.c  the bindings: those of all modules, and those to come
+ *   redirect.c  the bindings: those of all modules, and those to come (redirect.h)
+ *   locked.c    work that is done under the dynamic linker's lock (redirect.h)
  *   confine.c   seccomp: nothing more is done behind a filter
  *   process.c   beginning, fork, exec, the end
  *
@@ -18,6 +19,7 @@
 #define MALLOW_PRELOAD_ATTACH_ATTACH_H
 
 #include "../watch/watcher.h"
+#include "redirect.h"
 
 /* ---- held.c ---- */
 
@@ -41,23 +43,5 @@ static inline __attribute__((always_inline, unused)) bool held_maybe(const void 
 
 /* Every sampled block is forgotten, and counts as nothing. */
 HIDDEN void calls_forget(void);
-
-/* ---- redirect.c ---- */
-
-struct binding {
-    const char *name;
-    const void *to;  /* ours */
-    void **original; /* gets the program's; may be NULL */
-    bool needed;     /* without it nothing is changed */
-};
-HIDDEN const struct binding *entry_bindings(unsigned *count);
-
-/* Finds what the program's calls lead to. False: a needed one is missing. */
-HIDDEN bool redirect_find(void);
-/* Makes them lead to ours, or back. How many bindings were changed; -1: some could not be. The
- * caller holds the dynamic linker's lock. */
-HIDDEN long redirect_all(bool to_ours);
-/* What the program's calls of that name led to; NULL: not one of ours. */
-HIDDEN void *redirect_original(const char *name);
 
 #endif

@@ -3,11 +3,6 @@
  * As ../watch/entry.c, in its general form: a call that makes a block subtracts its size from what
  * its thread may allocate until the next look, and one that takes a block back looks whether its
  * address may be sampled. Nearly always the next instruction is the jump to the allocator. */
-#include <spawn.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
 #include "arch/entry.h"
 #include "attach.h"
 
@@ -41,56 +36,21 @@ ARCH_ENTRY_BOUND(free_aligned_sized, ARCH_HELD, "watch_free_aligned_sized", "88"
 /* Always in C. */
 ARCH_ENTRY_BOUND(reallocarray, ARCH_ALWAYS, "watch_reallocarray", "24", 3);
 
-int dlclose(void *handle);
-long syscall(long number, ...);
-
 const struct binding *entry_bindings(unsigned *count)
 {
-#define TAKEN(f)                                                                                   \
-    {                                                                                              \
-#f, entry_##f, (void **)&next.f, false                                                     \
-    }
-#define NEEDED(f)                                                                                  \
-    {                                                                                              \
-#f, entry_##f, (void **)&next.f, true                                                      \
-    }
-#define OTHER(f)                                                                                   \
-    {                                                                                              \
-#f, (const void *)(uintptr_t)f, 0, false                                                   \
-    }
-    static const struct binding list[] = {
-        /* two names may be one function: the first of them is what its callers are led to */
-        NEEDED(free),
-        NEEDED(realloc),
-        NEEDED(calloc),
-        NEEDED(malloc),
-        {"reallocarray", entry_reallocarray, 0, false},
-        TAKEN(free_sized),
-        TAKEN(free_aligned_sized),
-        TAKEN(posix_memalign),
-        TAKEN(aligned_alloc),
-        TAKEN(memalign),
-        TAKEN(valloc),
-        TAKEN(pvalloc),
-        /* the end of an image, and its successors */
-        OTHER(_exit),
-        OTHER(_Exit),
-        OTHER(quick_exit),
-        OTHER(execl),
-        OTHER(execle),
-        OTHER(execlp),
-        OTHER(execv),
-        OTHER(execve),
-        OTHER(execvp),
-        OTHER(execvpe),
-        OTHER(execveat),
-        OTHER(fexecve),
-        OTHER(posix_spawn),
-        OTHER(posix_spawnp),
-        /* modules vanish; system calls become forbidden */
-        OTHER(dlclose),
-        OTHER(prctl),
-        OTHER(syscall)};
+    static const struct binding list[] = {BINDING_NEEDED(free),
+                                          BINDING_NEEDED(realloc),
+                                          BINDING_NEEDED(calloc),
+                                          BINDING_NEEDED(malloc),
+                                          {"reallocarray", entry_reallocarray, 0, false},
+                                          BINDING_TAKEN(free_sized),
+                                          BINDING_TAKEN(free_aligned_sized),
+                                          BINDING_TAKEN(posix_memalign),
+                                          BINDING_TAKEN(aligned_alloc),
+                                          BINDING_TAKEN(memalign),
+                                          BINDING_TAKEN(valloc),
+                                          BINDING_TAKEN(pvalloc),
+                                          BINDINGS_OF_GUEST};
     *count = sizeof list / sizeof *list;
     return list;
 }

@@ -4,13 +4,10 @@
  * Loading the library does nothing. mallow_attach_begin and mallow_attach_end are called by a
  * thread that src/inject has borrowed at a point where it holds no lock of the allocator's or the
  * dynamic linker's. If the injector dies in the middle, the call is completed here all the same. */
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <string.h>
 
 #include "attach.h"
-#include "format/attach.h"
 
 #define MEMORY (4ul << 20)
 
@@ -20,59 +17,9 @@ struct block_range block_range; /* none: blocks stay in the allocator */
 static struct {
     bool known;      /* what the calls lead to has been found, and the tables are there */
     bool leading;    /* the bindings lead to ours */
-    void *handle;    /* of this library */
     uint64_t mapped; /* bytes at watcher.segment, or of what took its place; 0: never */
     char preload[sizeof((struct mlw_attach *)0)->preload + 16];
 } attached;
-
-/* ---- under the dynamic linker's lock ----
- *
- * dlsym holds that lock while it asks an indirect function what it is; nothing else that is public
- * runs code under it at will. Everything is done there, so that the lock, which other threads may
- * take again and again, is waited for once. */
-
-static struct mlw_attach *asked;
-static void (*to_do)(struct mlw_attach *);
-
-static void done(void) {}
-
-static __attribute__((used)) void (*under_lock(void))(void)
-{
-    to_do(asked);
-    return done;
-}
-
-EXPORT void mallow_attach_locked(void) __attribute__((ifunc("under_lock")));
-
-static int visit_own(struct dl_phdr_info *info, size_t size, void *path)
-{
-    const uint64_t here = (uint64_t)&attached;
-    (void)size;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
-            here - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
-            *(const char **)path = info->dlpi_name;
-    return 0;
-}
-
-static void *own_handle(void)
-{
-    const char *path = 0;
-    dl_iterate_phdr(visit_own, &path);
-    return path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : 0;
-}
-
-static int64_t locked(void (*work)(struct mlw_attach *), struct mlw_attach *a)
-{
-    a->result = MLW_ATTACH_NOT_RUN;
-    asked = a;
-    to_do = work;
-    if (!attached.handle)
-        attached.handle = own_handle();
-    if (attached.handle)
-        (void)dlsym(attached.handle, "mallow_attach_locked");
-    return a->result;
-}
 
 /* ---- the segment ---- */
 
@@ -200,7 +147,7 @@ static void begin_locked(struct mlw_attach *a)
 }
 
 EXPORT int64_t mallow_attach_begin(struct mlw_attach *a);
-int64_t mallow_attach_begin(struct mlw_attach *a) { return locked(begin_locked, a); }
+int64_t mallow_attach_begin(struct mlw_attach *a) { return locked_do(begin_locked, a); }
 
 /* ---- end ---- */
 
@@ -230,7 +177,7 @@ static void end_locked(struct mlw_attach *a)
 }
 
 EXPORT int64_t mallow_attach_end(struct mlw_attach *a);
-int64_t mallow_attach_end(struct mlw_attach *a) { return locked(end_locked, a); }
+int64_t mallow_attach_end(struct mlw_attach *a) { return locked_do(end_locked, a); }
 
 /* ---- fork ---- */
 
@@ -308,12 +255,6 @@ void guest_ending(int status, bool handlers)
 __attribute__((destructor)) static void end(void) { watch_ending(MLW_WATCH_EXITED, 0); }
 
 /* ---- ../exec.c ---- */
-
-void *next_symbol(const char *name)
-{
-    void *original = redirect_original(name);
-    return original ? original : dlsym(RTLD_NEXT, name);
-}
 
 bool guest_follows(void) { return watch_ready(); }
 

@@ -12,9 +12,12 @@
 #include <link.h>
 #include <string.h>
 
-#include "attach.h"
+#include "arch/page.h"
+#include "preload/sys.h"
+#include "redirect.h"
 
-#define BINDINGS_MAX 40u
+#define BINDINGS_MAX 48u
+#define PAGE         ARCH_PAGE_BYTES
 
 static struct {
     const struct binding *list;
@@ -210,6 +213,13 @@ void *redirect_original(const char *name)
         if (!strcmp(work.list[i].name, name))
             return (void *)work.original[i];
     return 0;
+}
+
+/* RTLD_NEXT would find ours. */
+void *next_symbol(const char *name)
+{
+    void *original = redirect_original(name);
+    return original ? original : dlsym(RTLD_NEXT, name);
 }
 
 /* ---- changing ---- */

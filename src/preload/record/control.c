@@ -1,5 +1,5 @@
-/* control.c - the control functions of mallow.h. From outside, `mallow control` changes the same
- * word. */
+/* control.c - the beginning of a preloaded library, and the control functions of mallow.h. From
+ * outside, `mallow control` changes the same word. */
 #include <string.h>
 
 #include "recorder.h"
@@ -56,7 +56,7 @@ API void mallow_sync(void);
 API void mallow_reset(void);
 API void mallow_mark(const char *label);
 
-void mallow_init(void)
+__attribute__((constructor(101))) void mallow_init(void)
 {
     if (!wiped.control)
         process_wake();

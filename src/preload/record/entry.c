@@ -1,4 +1,5 @@
-/* entry.c - the interposed symbols.
+/* entry.c - the interposed symbols; in libmallow-attach-record.so (MALLOW_ATTACHED), what the
+ * program's bindings are made to lead to: the same under names that nothing binds to.
  *
  * Each is a few instructions: one load and one predictable branch when recording is off, then a
  * jump to the allocator behind us; when it is on, a jump to record.c with the stack and frame
@@ -31,22 +32,30 @@ AT(free_sized, 80);
 AT(free_aligned_sized, 88);
 AT(malloc_usable_size, 96);
 
-ARCH_ENTRY_RECORDED("malloc", "0", "record_malloc", 1);
-ARCH_ENTRY_RECORDED("calloc", "8", "record_calloc", 2);
-ARCH_ENTRY_RECORDED("realloc", "16", "record_realloc", 2);
-ARCH_ENTRY_RECORDED("reallocarray", "24", "record_reallocarray", 3);
-ARCH_ENTRY_RECORDED("free", "32", "record_free", 1);
-ARCH_ENTRY_RECORDED("posix_memalign", "40", "record_posix_memalign", 3);
-ARCH_ENTRY_RECORDED("aligned_alloc", "48", "record_aligned_alloc", 2);
-ARCH_ENTRY_RECORDED("memalign", "56", "record_memalign", 2);
-ARCH_ENTRY_RECORDED("valloc", "64", "record_valloc", 1);
-ARCH_ENTRY_RECORDED("pvalloc", "72", "record_pvalloc", 1);
-ARCH_ENTRY_RECORDED("free_sized", "80", "record_free_sized", 2);
-ARCH_ENTRY_RECORDED("free_aligned_sized", "88", "record_free_aligned_sized", 3);
-ARCH_ENTRY_RECORDED("malloc_usable_size", "96", "record_malloc_usable_size", 1);
+#ifdef MALLOW_ATTACHED
+#define ENTRY(name, offset, active, arguments)                                                     \
+    __asm__(".hidden entry_" #name);                                                               \
+    ARCH_ENTRY_RECORDED("entry_" #name, offset, active, arguments)
+#else
+#define ENTRY(name, offset, active, arguments) ARCH_ENTRY_RECORDED(#name, offset, active, arguments)
+#endif
+ENTRY(malloc, "0", "record_malloc", 1);
+ENTRY(calloc, "8", "record_calloc", 2);
+ENTRY(realloc, "16", "record_realloc", 2);
+ENTRY(reallocarray, "24", "record_reallocarray", 3);
+ENTRY(free, "32", "record_free", 1);
+ENTRY(posix_memalign, "40", "record_posix_memalign", 3);
+ENTRY(aligned_alloc, "48", "record_aligned_alloc", 2);
+ENTRY(memalign, "56", "record_memalign", 2);
+ENTRY(valloc, "64", "record_valloc", 1);
+ENTRY(pvalloc, "72", "record_pvalloc", 1);
+ENTRY(free_sized, "80", "record_free_sized", 2);
+ENTRY(free_aligned_sized, "88", "record_free_aligned_sized", 3);
+ENTRY(malloc_usable_size, "96", "record_malloc_usable_size", 1);
 /* glibc's old name for free, which a few old programs use */
-ARCH_ENTRY_RECORDED("cfree", "32", "record_free", 1);
+ENTRY(cfree, "32", "record_free", 1);
 
+#ifndef MALLOW_ATTACHED
 /* jemalloc's own functions: not exported, see redirect.c. */
 AT(mallocx, 144);
 AT(rallocx, 152);
@@ -73,3 +82,4 @@ bool entry_jemalloc(void)
                                               TO_OURS(dallocx), TO_OURS(sdallocx)};
     return redirect(list, sizeof list / sizeof *list) != REDIRECT_REFUSED;
 }
+#endif

@@ -16,7 +16,7 @@
 struct recorder recorder = {.output = {-1, 0, 0}, .memory = {-1, 0, 0}, .terminal = {-1, 0, 0}};
 TLS uint64_t process_fork_clock;
 
-static volatile uint32_t no_control; /* always 0: recording is off */
+volatile uint32_t process_no_control; /* always 0: recording is off */
 
 /* ---- small things ---- */
 
@@ -146,7 +146,7 @@ static void tlv_file(struct tlvs *t, unsigned tag, const char *path)
 /* What a child of fork has in common with its parent: gathered once. */
 static void describe(bool with_environment)
 {
-    size_t room = 512u << 10;
+    size_t room = RECORDER_DESCRIPTION_BYTES;
     uint8_t *p = (uint8_t *)own_map(room);
     char exe[4096];
     if (!p)
@@ -211,6 +211,8 @@ static bool say_who(uint64_t start_clock)
         tlv(&t, MLW_TLV_SESSION, recorder.session_path, strlen(recorder.session_path));
     if (recorder.forked_from)
         tlv(&t, MLW_TLV_FORKED_FROM, &recorder.forked_from, 8);
+    if (recorder.attached)
+        tlv(&t, MLW_TLV_ATTACHED, recorder.before, sizeof recorder.before);
     if (recorder.description && (size_t)(t.end - t.at) >= recorder.description_bytes) {
         memcpy(t.at, recorder.description, recorder.description_bytes);
         t.at += recorder.description_bytes;
@@ -308,6 +310,21 @@ void *process_map_window(uint32_t number)
     return sys_is_error(p) ? 0 : (void *)p;
 }
 
+/* Where a page of an earlier recording of this process was, which threads may still look at, the
+ * page of this one stands. */
+static void *to_place(void *page, void **place, int fd, uint64_t offset)
+{
+    if (!*place)
+        return page;
+    const long p = sys_mmap(*place, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                            fd, (off_t)offset);
+    if (sys_is_error(p))
+        return page;
+    sys_munmap(page, ARCH_PAGE_BYTES);
+    *place = 0;
+    return (void *)p;
+}
+
 /* Maps the first page of the shared memory that is open; NULL when it is not ours. */
 static struct mlw_session *map_session(void)
 {
@@ -322,6 +339,7 @@ static struct mlw_session *map_session(void)
         return 0;
     struct mlw_session *s = (struct mlw_session *)p;
     if (s->magic == MLW_SESSION_MAGIC && s->version == MLW_FORMAT_VERSION) {
+        s = (struct mlw_session *)to_place(s, &recorder.session_place, fd, 0);
         recorder.window_room = room_for_windows(st.st_size);
         return s;
     }
@@ -387,7 +405,7 @@ static struct mlw_session *make_session(void)
 /* The session: of the `mallow record` that started us, else our own. */
 static bool find_session(const char *output)
 {
-    const char *path = guest_setting(MLW_ENV_SESSION);
+    const char *path = settings_session();
     recorder.session = 0;
     recorder.memory.fd = -1;
     if (path && strlen(path) < sizeof recorder.session_path) {
@@ -450,8 +468,11 @@ static struct mlw_process *claim_entry(struct mlw_session *s, int fd)
             (struct mlw_process *)((uint8_t *)p + (offset & (ARCH_PAGE_BYTES - 1)));
         uint32_t none = MLW_PROC_FREE;
         if (__atomic_compare_exchange_n(&me->state, &none, MLW_PROC_STARTING, false,
-                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-            return me;
+                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            p = (long)to_place((void *)p, &recorder.process_place, fd,
+                               offset & ~(ARCH_PAGE_BYTES - 1));
+            return (struct mlw_process *)((uint8_t *)p + (offset & (ARCH_PAGE_BYTES - 1)));
+        }
         sys_munmap((void *)p, ARCH_PAGE_BYTES);
     }
     return 0;
@@ -495,6 +516,7 @@ static void go_live(uint64_t start_clock)
         control |= MLW_CTL_ACTIVE;
     if (recorder.forked_from && me->control)
         control = me->control;
+    control += (recorder.round << 20); /* 0 but when attached to */
     me->start_clock = start_clock;
     me->control = control;
     __atomic_store_n(&me->state, MLW_PROC_LIVE, __ATOMIC_RELEASE);
@@ -524,15 +546,15 @@ static uint64_t new_image(void)
     return (uint64_t)recorder.pid << 40 ^ (clock_now(recorder.clock_kind) & ((1ull << 40) - 1));
 }
 
-static void join_first(void)
+void process_join_first(void)
 {
     const char *output = guest_setting(MLW_ENV_OUTPUT);
     struct stat st;
-    if (!sys_fstat(2, &st)) {
+    if (!recorder.attached && !sys_fstat(2, &st)) {
         recorder.terminal.dev = st.st_dev;
         recorder.terminal.ino = st.st_ino;
     }
-    if (!(output && *output) && !guest_setting(MLW_ENV_SESSION)) {
+    if (!(output && *output) && !settings_session()) {
         stay_off("mallow: MALLOW_OUTPUT is not set: nothing is recorded (set it to the file to "
                  "write)\n");
         return;
@@ -543,7 +565,7 @@ static void join_first(void)
         stay_off("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): nothing is recorded\n");
         return;
     }
-    if (!guest_setting(MLW_ENV_SESSION) && settings_leave_out()) {
+    if (!settings_session() && settings_leave_out()) {
         stay_off(0);
         return;
     }
@@ -551,7 +573,7 @@ static void join_first(void)
     if (why) {
         say_of_output(why);
         stay_off(0);
-        const char *given = guest_setting(MLW_ENV_SESSION);
+        const char *given = settings_session();
         if (recorder.lone && recorder.session && !(given && !strcmp(given, recorder.session_path)))
             sys_unlinkat(AT_FDCWD, recorder.session_path, 0);
         if (recorder.session)
@@ -594,6 +616,7 @@ static void join_after_fork(void)
     }
     recorder.pid = (uint32_t)sys_getpid();
     recorder.forked_from = recorder.image;
+    recorder.before[0] = recorder.before[1] = UINT64_MAX;
     recorder.image = new_image();
     recorder.ending = false;
     const uint64_t live = stream_live_bytes();
@@ -644,15 +667,15 @@ void process_wake(void)
         if (!recorder.off && !recorder.pid && sandbox_inherited())
             stay_off(0);
         if (recorder.off) {
-            wiped.control = &no_control;
+            wiped.control = &process_no_control;
         } else {
             if (!recorder.pid) {
                 recorder.pid = (uint32_t)sys_getpid();
-                join_first();
+                process_join_first();
             } else {
                 join_after_fork();
             }
-            wiped.control = recorder.off ? &no_control : &recorder.process->control;
+            wiped.control = recorder.off ? &process_no_control : &recorder.process->control;
         }
     }
     wiped.waking = 0;
@@ -661,15 +684,24 @@ void process_wake(void)
 /* ---- the end ---- */
 
 /* Copies the rows that other threads still hold, for a process without `mallow record`. */
-static void write_interim(void)
+void process_write_interim(void)
 {
     for (struct thread *t = recorder.threads; t; t = t->next) {
-        struct mlw_chunk head = *t->chunk;
-        if (t == thread_self || !t->owner || !head.payload_bytes)
+        const struct mlw_chunk *c = t->chunk;
+        if (!c)
+            continue;
+        struct mlw_chunk head = *c;
+        if (t == thread_self || !t->owner || !head.payload_bytes || t->round != recorder.round)
             continue;
         head.flags |= MLW_CHUNK_INTERIM;
         stream_write_chunk(&head, (uint8_t *)t->chunk + sizeof head);
     }
+}
+
+bool process_has_parent(void)
+{
+    const int parent = (int)recorder.session->parent_pid;
+    return parent && sys_tgkill(parent, parent, 0) != -ESRCH;
 }
 
 void process_ending(unsigned how, uint32_t status)
@@ -685,7 +717,7 @@ void process_ending(unsigned how, uint32_t status)
     recorder.process->end_how = how;
     if (!recorder.lone || sys_closed)
         return; /* the remaining rows are found there */
-    write_interim();
+    process_write_interim();
     uint8_t buffer[64];
     struct tlvs t = {buffer, buffer + sizeof buffer};
     uint64_t end[2] = {clock_now(recorder.clock_kind), how | (uint64_t)(status << 8) << 32};
@@ -713,12 +745,6 @@ void process_not_ending(void)
 {
     if (wiped.control && recorder.process && !recorder.off)
         recorder.process->end_how = MLW_END_UNKNOWN;
-}
-
-__attribute__((constructor(101))) static void begin(void)
-{
-    if (!wiped.control)
-        process_wake();
 }
 
 __attribute__((destructor)) static void end(void)

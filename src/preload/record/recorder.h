@@ -16,6 +16,7 @@
  *   control.c   mallow_start ... mallow_mark, and control from outside
  *   follow.c    fork, _exit, dlclose: calls that change what we may rely on
  *   mapping.c   mmap, munmap, mremap, brk and sbrk of the program itself
+ *   attached.c  in libmallow-attach-record.so: beginning in a process that runs already, and ending
  *   confine.c   the system calls that it may make, and recording where a filter refuses one
  */
 #ifndef MALLOW_PRELOAD_RECORD_RECORDER_H
@@ -55,9 +56,13 @@ struct recorder {
     uint32_t clock_kind;
     bool lone; /* no `mallow record` beside us */
     bool wipes_on_fork;
-    bool misses_jemalloc;           /* some calls of jemalloc's own API may get past us */
-    bool ending;                    /* our destructor has run, and later rows are not collected */
-    volatile bool may_not_write;    /* behind the closed door of sys.h: not even a full buffer */
+    bool misses_jemalloc; /* some calls of jemalloc's own API may get past us */
+    bool attached;        /* to a process that ran already: blocks of before may come back */
+    uint32_t round;       /* how often; by which threads know that their buffers are void */
+    void *session_place, *process_place; /* pages of the round before; NULL: none */
+    uint64_t before[2];          /* blocks and bytes that were there then; UINT64_MAX: not known */
+    bool ending;                 /* our destructor has run, and later rows are not collected */
+    volatile bool may_not_write; /* behind the closed door of sys.h: not even a full buffer */
     volatile uint64_t frozen_clock; /* see clock_freeze */
     struct mlw_session *session;    /* first page of the shared memory */
     struct mlw_process *process;    /* our entry in it */
@@ -70,12 +75,14 @@ struct recorder {
     volatile uint32_t slots_used;
     uint32_t window_room; /* the shared memory's file has this many windows */
     uint8_t *volatile windows[MLW_PROCESS_WINDOWS];
+#define RECORDER_DESCRIPTION_BYTES (512u << 10) /* mapped */
     uint8_t *description; /* TLVs that a forked child shares with us: command, exe, ... */
     uint32_t description_bytes;
     struct thread *volatile threads; /* all there ever were; pushed at the front, never removed */
     volatile uint32_t thread_count;
     uint64_t last_break; /* glibc: __curbrk when last looked at */
     char session_path[128];
+    char given_session[128]; /* attached: in place of the environment's */
     char output_path[MLW_PATH_BYTES];
 };
 extern HIDDEN struct recorder recorder;
@@ -109,6 +116,7 @@ struct thread {
     uint32_t tid;
     uint32_t number;
     uint32_t destructor_rounds;
+    uint32_t round;              /* recorder.round, when the buffer was taken */
 } __attribute__((aligned(128))); /* no two threads write to one line */
 extern HIDDEN TLS struct thread *thread_self;
 
@@ -118,6 +126,9 @@ HIDDEN struct thread *thread_enter_slow(uint64_t sp);
 
 /* Something changed: control word differs from t->seen. */
 HIDDEN void thread_notice(struct thread *t, uint32_t word);
+/* The same for one whose buffer went with an earlier recording of this process. False: it has none
+ * now, and nothing may be recorded. */
+HIDDEN bool thread_again(struct thread *t);
 
 /* Writes the buffer out and starts a new chunk. Rows that cannot be written are counted as lost. */
 HIDDEN void stream_flush(struct thread *t);
@@ -135,6 +146,8 @@ HIDDEN int stream_write_chunk(struct mlw_chunk *c, const void *payload);
 /* What this thread has recorded leaves; what cannot stays for a reader (keep), or is dropped and
  * counted. */
 HIDDEN void stream_flush_own(bool keep);
+/* Whether a thread that lives is in the middle of a recording call. */
+HIDDEN bool stream_is_busy(void);
 
 /* ---- record.c: reached while recording is on; sp and bp are the caller's ---- */
 
@@ -173,12 +186,16 @@ HIDDEN void follow_unmapped(uint64_t start, uint64_t end, uint64_t sp);
 /* Joins the session if this process has not; afterwards wiped.control is set, unless another call
  * of this function is under way. */
 HIDDEN void process_wake(void);
-HIDDEN void process_after_fork_child(void);
+HIDDEN void process_join_first(void);
+extern HIDDEN volatile uint32_t process_no_control;
 /* The process is about to end by itself (MLW_END_EXIT) or become another program (MLW_END_EXEC). */
 HIDDEN void process_ending(unsigned how, uint32_t status);
 HIDDEN void process_executing(const char *path); /* the latter, and what it is */
 HIDDEN void process_not_ending(void);            /* the exec failed */
-HIDDEN void process_say(const char *text);       /* one line on stderr, if it is still ours */
+/* Appends the rows that other threads still hold, which no parent collects. */
+HIDDEN void process_write_interim(void);
+HIDDEN bool process_has_parent(void);      /* `mallow record` lives */
+HIDDEN void process_say(const char *text); /* one line on stderr, if it is still ours */
 /* A window of buffers of the shared memory; NULL when it has no such one, or cannot be mapped. */
 HIDDEN void *process_map_window(uint32_t number);
 extern HIDDEN TLS uint64_t process_fork_clock;
@@ -212,8 +229,9 @@ HIDDEN void joins_note(const char *path);
 
 /* ---- settings.c ---- */
 
-HIDDEN bool setting_on(const char *name); /* set, and neither empty nor "0" */
-HIDDEN uint32_t settings_stacks(void);    /* enum mlw_stack_mode */
+HIDDEN bool setting_on(const char *name);  /* set, and neither empty nor "0" */
+HIDDEN uint32_t settings_stacks(void);     /* enum mlw_stack_mode */
+HIDDEN const char *settings_session(void); /* NULL: none was given */
 /* This process is a child that MALLOW_NO_FOLLOW leaves out, and there is no parent to decide for
  * it. */
 HIDDEN bool settings_leave_out(void);
@@ -255,8 +273,13 @@ MLW_INLINE struct thread *thread_enter(uint64_t sp)
     t->busy = sp;
     barrier();
     uint32_t word = *wiped.control;
-    if (unlikely(word != t->seen))
+    if (unlikely(word != t->seen)) {
+        if (unlikely(t->round != recorder.round) && !thread_again(t)) {
+            t->busy = 0;
+            return 0;
+        }
         thread_notice(t, word);
+    }
     if (unlikely(t->position >= t->limit))
         stream_make_room(t);
     return t;

@@ -45,3 +45,8 @@ bool settings_leave_out(void)
     }
     return false;
 }
+
+const char *settings_session(void)
+{
+    return recorder.attached ? recorder.given_session : guest_setting(MLW_ENV_SESSION);
+}

@@ -282,6 +282,9 @@ static void flush(struct thread *t, bool keep)
         if (hand_over(t))
             return;
     }
+    if (recorder.attached && parent && !sys_closed && !process_has_parent())
+        /* `mallow record` was killed: no reader will detach */
+        __atomic_store_n(&recorder.process->control, MLW_CTL_DEAD, __ATOMIC_RELEASE);
     r = stream_write_chunk(c, (uint8_t *)c + sizeof *c);
     if (!r) {
         chunk_begin(t, c->sequence + 1, c->first_call + c->calls);
@@ -415,6 +418,7 @@ static void thread_begin(struct thread *t, uint32_t tid, uint32_t lane, uint32_t
     t->heap = t->heap_bytes = 0;
     t->lost = 0;
     t->nested = 0;
+    t->round = recorder.round;
     t->seen = *wiped.control;
     chunk_begin(t, 0, 0);
     if (!lane)
@@ -436,6 +440,11 @@ static struct thread *thread_recycle(uint32_t tid)
         if (!__atomic_compare_exchange_n(&t->owner, &owner, 0, false, __ATOMIC_ACQ_REL,
                                          __ATOMIC_RELAXED))
             continue;
+        if (t->round != recorder.round) { /* its buffer went with an earlier recording */
+            t->chunk = slot_take();
+            if (!t->chunk)
+                return 0;
+        }
         stream_flush(t);
         if (t->chunk
                 ->payload_bytes) /* could not leave: its calls are counted, its rows kept back */
@@ -638,7 +647,8 @@ static void thread_end(void *arg)
     uint64_t clock = clock_now(t->clock_kind);
     t->busy = (uint64_t)&clock;
     barrier();
-    stream_meta(t, MLW_META_THREAD_END, &clock, 8, 0, 0);
+    if (t->round == recorder.round)
+        stream_meta(t, MLW_META_THREAD_END, &clock, 8, 0, 0);
     if (t->nested)
         __atomic_store_n(&t->nested->ended, 1, __ATOMIC_RELEASE);
     barrier();
@@ -669,10 +679,37 @@ void thread_notice(struct thread *t, uint32_t word)
         stream_flush(t);
 }
 
+bool thread_again(struct thread *t)
+{
+    if (recorder.off || !recorder.process)
+        return false;
+    t->chunk = slot_take();
+    if (!t->chunk) {
+        __atomic_fetch_add(&recorder.process->lost_buffer, 1, __ATOMIC_RELAXED);
+        return false;
+    }
+    if (t->unwind)
+        unwind_thread_clear(t->unwind);
+    t->stack_mode = t->unwind ? recorder.stack_mode : MLW_STACKS_NONE;
+    thread_begin(t, t->tid, t->lane,
+                 t->lane ? t->number
+                         : __atomic_fetch_add(&recorder.process->threads, 1, __ATOMIC_RELAXED));
+    return true;
+}
+
+bool stream_is_busy(void)
+{
+    for (const struct thread *t = __atomic_load_n(&recorder.threads, __ATOMIC_ACQUIRE); t;
+         t = t->next)
+        if (t->busy && t->owner && sys_tgkill((int)recorder.pid, (int)t->owner, 0) != -ESRCH)
+            return true;
+    return false;
+}
+
 void stream_flush_own(bool keep)
 {
     struct thread *t = thread_self;
-    if (!t || t->busy || !wiped.control)
+    if (!t || t->busy || !wiped.control || t->round != recorder.round)
         return;
     t->busy = (uint64_t)&t;
     barrier();
@@ -687,7 +724,7 @@ uint64_t stream_live_bytes(void)
 {
     uint64_t sum = 0;
     for (const struct thread *t = recorder.threads; t; t = t->next)
-        if (t->chunk)
+        if (t->chunk && t->round == recorder.round)
             sum += t->chunk->live_bytes;
     return sum;
 }

@@ -24,6 +24,10 @@ struct unwind_thread; /* per-thread caches; lives in memory from unwind_host_map
  * stack_end: value of __libc_stack_end. Returns 0, or -1 when no memory could be had. */
 int unwind_init(void *dl_find_object, void *stack_end);
 
+/* Forgets all that was announced, for a recording that knows nothing of it; unwind_init is to
+ * follow. While no thread unwinds. */
+void unwind_forget(void);
+
 /* State for the calling thread, or NULL when no memory could be had. A state may be handed to
  * another thread after its owner ended (unwind_thread_reset). */
 struct unwind_thread *unwind_thread_new(void);

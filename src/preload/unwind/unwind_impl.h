@@ -92,6 +92,7 @@ bool uw_generated_rule(uint64_t pc, uw_rule *rule);
 #define UW_MODULES_MAX 65534u /* ids fit 16 bits, 0xffff is free for the trie's keys */
 
 int uw_modules_init(void *dl_find_object);
+void uw_modules_forget(void); /* unwind_forget */
 /* The module that has `address` now; announced when it is new. False: none. */
 bool uw_module_find(uint64_t address, struct uw_cfi *cfi, uint32_t *id, void *ctx);
 /* Announces those that are gone; true when there were any. */
@@ -104,6 +105,7 @@ extern uint32_t uw_generation __attribute__((visibility("hidden")));
 /* ---- trie ---- */
 
 int uw_trie_init(void);
+void uw_trie_forget(void); /* unwind_forget */
 /* The id of the child of `parent` (0: root) with this pc; 0 when no memory could be had. */
 uint32_t uw_trie_get(uint32_t parent, uint64_t pc, uint32_t module, unsigned flags, void *ctx);
 

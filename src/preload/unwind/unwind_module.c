@@ -407,3 +407,12 @@ int uw_modules_init(void *dl_find_object)
         dl_iterate_phdr(enter_from_headers, 0);
     return 0;
 }
+
+void uw_modules_forget(void)
+{
+    const uint32_t n = claimed();
+    for (uint32_t i = 0; i < n; i++)
+        if (slot(i))
+            slot(i)->state = M_EMPTY;
+    modules.count = modules.last = 0;
+}

@@ -35,6 +35,8 @@ static struct bucket *bucket_of(uint64_t address)
 
 int uw_rules_init(void)
 {
+    if (rules) /* its entries are of an earlier generation */
+        return 0;
     rules = unwind_host_map(((size_t)1 << (RULES_BITS - 1)) * sizeof *rules);
     return rules ? 0 : -1;
 }

@@ -198,3 +198,10 @@ uint32_t uw_trie_get(uint32_t parent, uint64_t pc, uint32_t module, unsigned fla
     __atomic_store_n(&s->value, (uint64_t)above << 32 | id, __ATOMIC_RELEASE);
     return id;
 }
+
+void uw_trie_forget(void)
+{
+    for (uint32_t i = 0; i < TABLES && trie.table[i].slots; i++)
+        unwind_host_unmap(trie.table[i].slots, bytes_of(&trie.table[i]));
+    __builtin_memset(&trie, 0, sizeof trie);
+}

@@ -81,7 +81,9 @@ struct raw_image {
     struct trust_identity session_id; /* then */
     uint32_t end_how, end_status, stack_mode, page_bytes;
     uint64_t start_clock, start_monotonic_ns, start_realtime_ns, end_clock;
-    uint64_t lost_reported; /* by the process itself or its parent, in END */
+    bool attached;                        /* MLW_TLV_ATTACHED */
+    uint64_t before_blocks, before_bytes; /* of it; UINT64_MAX: not known */
+    uint64_t lost_reported;               /* by the process itself or its parent, in END */
     uint64_t own_bytes;
     uint64_t first_clock, last_clock; /* seen anywhere; first UINT64_MAX when nothing was */
     const char *command, *environment, *exe, *allocator, *session;

@@ -207,6 +207,11 @@ static void read_image_chunk(struct raw *r, struct raw_image *im, const struct m
         case MLW_TLV_STACKS: im->stack_mode = (uint32_t)tlv_number(&t, 0, 4); break;
         case MLW_TLV_SESSION: im->session = tlv_text(r, &t); break;
         case MLW_TLV_FORKED_FROM: im->forked_from = tlv_number(&t, 0, 8); break;
+        case MLW_TLV_ATTACHED:
+            im->attached = true;
+            im->before_blocks = tlv_number(&t, 0, 8);
+            im->before_bytes = tlv_number(&t, 8, 8);
+            break;
         case MLW_TLV_PAGE_BYTES: im->page_bytes = (uint32_t)tlv_number(&t, 0, 4); break;
         case MLW_TLV_END: {
             /* An end may be written by the process itself and by its parent: the later chunk has

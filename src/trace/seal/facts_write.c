@@ -100,6 +100,10 @@ static void put_description(struct seal_writer *w, struct section *s, const stru
     bytes_put_varint(b, m->environment != NULL);
     put_texts(b, m->environment);
     put_texts(b, m->notes);
+    if (m->attached) {
+        bytes_put_varint(b, m->before_blocks + 1); /* 0: not known */
+        bytes_put_varint(b, m->before_bytes + 1);
+    }
     put(w, s, SEAL_FACT_IMAGE, b);
 }
 

@@ -214,6 +214,9 @@ static int describe(struct image_work *g, struct image_facts *f, uint64_t lost, 
     m->max_slots = g->max_slots;
     m->stacks = g->used_count ? (uint32_t)g->used_count - 1 : 0;
     m->own_bytes = raw->own_bytes;
+    m->attached = raw->attached;
+    m->before_blocks = raw->before_blocks;
+    m->before_bytes = raw->before_bytes;
     f->names = raw->names.data;
     f->names_bytes = raw->names.failed ? 0 : raw->names.n;
     return 0;
@@ -336,6 +339,12 @@ int image_finish(struct image_work *g, struct image_totals *totals, struct error
     m->module_count = (uint32_t)g->module_count;
     m->modules = g->modules;
     m->thread_count = g->raw->threads;
+    if (!m->thread_count && g->inherited &&
+        threads) { /* a fork that ended before its thread said anything */
+        m->thread_count = 1;
+        threads[0].tid = g->raw->pid;
+        threads[0].start_ns = threads[0].end_ns = timebase_ns(g->time, g->start_clock);
+    }
     m->threads = threads;
     m->event_notes = notes;
     m->note_count = note_count;

@@ -192,6 +192,11 @@ static void take_description(struct span *s, struct arena *a, struct image_facts
     const char *const *environment = texts(s, a);
     m->environment = has_environment ? environment : NULL;
     m->notes = texts(s, a);
+    m->attached = s->p < s->end && !s->bad;
+    if (m->attached) {
+        m->before_blocks = span_varint(s) - 1;
+        m->before_bytes = span_varint(s) - 1;
+    }
 }
 
 static void take_module(struct span *s, struct arena *a, struct trace_module *k)

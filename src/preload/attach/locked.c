@@ -1,0 +1,52 @@
+/* locked.c - work under the dynamic linker's lock.
+ *
+ * dlsym holds that lock while it asks an indirect function what it is; nothing else that is public
+ * runs code under it at will. */
+#include <dlfcn.h>
+#include <link.h>
+
+#include "redirect.h"
+
+static struct mlw_attach *asked;
+static void (*to_do)(struct mlw_attach *);
+static void *handle; /* of this library */
+
+static void done(void) {}
+
+static __attribute__((used)) void (*under_lock(void))(void)
+{
+    to_do(asked);
+    return done;
+}
+
+EXPORT void mallow_attach_locked(void) __attribute__((ifunc("under_lock")));
+
+static int visit_own(struct dl_phdr_info *info, size_t size, void *path)
+{
+    const uint64_t here = (uint64_t)&asked;
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+            here - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
+            *(const char **)path = info->dlpi_name;
+    return 0;
+}
+
+static void *own_handle(void)
+{
+    const char *path = 0;
+    dl_iterate_phdr(visit_own, &path);
+    return path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : 0;
+}
+
+int64_t locked_do(void (*work)(struct mlw_attach *), struct mlw_attach *request)
+{
+    request->result = MLW_ATTACH_NOT_RUN;
+    asked = request;
+    to_do = work;
+    if (!handle)
+        handle = own_handle();
+    if (handle)
+        (void)dlsym(handle, "mallow_attach_locked");
+    return request->result;
+}
