@@ -75,12 +75,16 @@ static int run(const struct command *self, const void *options, char **operands,
     if (action < 0)
         return command_usage(self,
                              "unknown action '%s'; start, stop, pause, unpause, sync, reset, mark "
-                             "LABEL or snapshot",
+                             "LABEL, snapshot or dump FILE",
                              operands[1]);
     const char *label = operand_count > 2 ? operands[2] : NULL;
     if (action == CONTROL_MARK && !label)
         return command_usage(self, "mark needs a label: mallow control %s mark LABEL", operands[0]);
-    if (action != CONTROL_MARK && label)
+    if (action == CONTROL_DUMP && !label)
+        return command_usage(self, "dump needs a file: mallow control %s dump FILE", operands[0]);
+    if (action == CONTROL_DUMP && !output_named(label))
+        return command_usage(self, "a recording cannot go to standard output; give a file");
+    if (action != CONTROL_MARK && action != CONTROL_DUMP && label)
         return command_usage(self, "%s takes no '%s'", operands[1], label);
     if (label && strlen(label) > LABEL_BYTES)
         return command_usage(self, "the label is too long: %d bytes at most", LABEL_BYTES);
@@ -100,7 +104,7 @@ static int run(const struct command *self, const void *options, char **operands,
 const struct command command_control = {
     .name = "control",
     .summary = "pause, resume, reset or mark the recording of a running program",
-    .operands = "PID ACTION [LABEL]",
+    .operands = "PID ACTION [LABEL|FILE]",
     .description =
         "Steers the recording of the process PID, which runs under 'mallow record'; or,\n"
         "when PID is a 'mallow record', of every process of its recording.\n"
@@ -112,7 +116,9 @@ const struct command command_control = {
         "  sync            everything that was recorded so far is in the file\n"
         "  reset           discard everything recorded so far\n"
         "  mark LABEL      a named moment, for the reports\n"
-        "  snapshot        splits the resident size by kind of mapping now\n",
+        "  snapshot        splits the resident size by kind of mapping now\n"
+        "  dump FILE       writes FILE, a recording of all processes until now;\n"
+        "                  with 'mallow record --last', of the window\n",
     .options = specs,
     .options_bytes = sizeof(struct control_cli),
     .min_operands = 2,

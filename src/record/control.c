@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "record/dump.h"
 #include "record/image.h"
 #include "record/shm.h"
 #include "record/sink.h"
@@ -21,9 +22,9 @@
 #include "trust/process.h"
 
 static const char *const action_names[] = {
-    [CONTROL_START] = "start",     [CONTROL_STOP] = "stop",        [CONTROL_PAUSE] = "pause",
-    [CONTROL_UNPAUSE] = "unpause", [CONTROL_SYNC] = "sync",        [CONTROL_RESET] = "reset",
-    [CONTROL_MARK] = "mark",       [CONTROL_SNAPSHOT] = "snapshot"};
+    [CONTROL_START] = "start",     [CONTROL_STOP] = "stop",         [CONTROL_PAUSE] = "pause",
+    [CONTROL_UNPAUSE] = "unpause", [CONTROL_SYNC] = "sync",         [CONTROL_RESET] = "reset",
+    [CONTROL_MARK] = "mark",       [CONTROL_SNAPSHOT] = "snapshot", [CONTROL_DUMP] = "dump"};
 
 int control_action_named(const char *name)
 {
@@ -187,8 +188,8 @@ struct order {
 static int apply(struct recording *r, uint32_t index, const struct order *o, struct error *err)
 {
     struct mlw_process *e = &r->shm.table[index];
-    bool writes =
-        o->action == CONTROL_SYNC || o->action == CONTROL_MARK || o->action == CONTROL_SNAPSHOT;
+    bool writes = o->action == CONTROL_SYNC || o->action == CONTROL_MARK ||
+                  o->action == CONTROL_SNAPSHOT || o->action == CONTROL_DUMP;
     if (writes && open_output(r, o->pid, err))
         return -1;
     switch (o->action) {
@@ -201,6 +202,7 @@ static int apply(struct recording *r, uint32_t index, const struct order *o, str
         return 0;
     }
     case CONTROL_SNAPSHOT: return snapshot(r, index, err);
+    case CONTROL_DUMP: return 0; /* once, of all: below */
     default: return set_control(e, o->action, err);
     }
 }
@@ -219,6 +221,29 @@ static bool is_named(struct recording *r, const struct mlw_process *e, const str
     struct trust_process who;
     return ((pid_t)e->pid == o->pid || (pid_t)e->pid == o->inner) &&
            find_process(&r->finder, &r->shm, e, clock_monotonic_ns(), &who) && who.pid == o->pid;
+}
+
+/* A recording of all processes, as far as they are now. */
+static int dump(struct recording *r, const struct order *o, struct error *err)
+{
+    struct mlw_clock_pair pair = clock_pair(r->clock_kind);
+    struct mlw_chunk c = {.type = MLW_CHUNK_CLOCK, .base_clock = pair.clock};
+    const uint32_t entries = shm_entries(&r->shm);
+    if (sink_write(&r->sink, &c, &pair, sizeof pair)) {
+        errno = r->sink.last_errno;
+        return error_system(err, "cannot append to %s", r->shm.session->output);
+    }
+    for (uint32_t i = 0; i < entries; i++) {
+        struct mlw_process *e = &r->shm.table[i];
+        if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) != MLW_PROC_LIVE)
+            continue;
+        if (sync_buffers(r, e, err))
+            return -1;
+        if (has_written_too_much(r))
+            return error_set(err, ERROR_FORMAT, "the session of process %d is damaged",
+                             (int)o->pid);
+    }
+    return dump_recording(r->sink.fd, o->label, err);
 }
 
 /* To the processes of the session that it is about; *reached of them. */
@@ -252,7 +277,7 @@ static int apply_to_all(struct recording *r, const struct order *o, uint32_t *re
                              : "process %d belongs to a recording but is not recorded itself (it "
                                "could not join, or does not follow)",
                          (int)o->pid);
-    return failed;
+    return !failed && o->action == CONTROL_DUMP ? dump(r, o, err) : failed;
 }
 
 struct outcome { /* shared with the child that does it */

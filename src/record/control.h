@@ -19,13 +19,15 @@ enum control_action {
     CONTROL_SYNC,
     CONTROL_RESET,
     CONTROL_MARK,
-    CONTROL_SNAPSHOT
+    CONTROL_SNAPSHOT,
+    CONTROL_DUMP
 };
 
 /* Does `action` to the recorded process `pid`; or, when pid is a `mallow record`, to every process
- * of its recording. label: of CONTROL_MARK, at most 4,000 bytes. *reached: how many processes (may
- * be NULL). Returns once it is in effect for the next call of every thread (start, stop, pause,
- * unpause, reset) or in the file (sync, mark, snapshot). */
+ * of its recording. label: of CONTROL_MARK, at most 4,000 bytes; of CONTROL_DUMP
+ * the path of the file to write, of all processes of the recording. *reached: how many processes
+ * (may be NULL). Returns once it is in effect for the next call of every thread (start, stop,
+ * pause, unpause, reset) or in the file (sync, mark, snapshot), or the file is written (dump). */
 int control_run(pid_t pid, enum control_action action, const char *label, uint32_t *reached,
                 struct error *err);
 

@@ -18,10 +18,10 @@
 #include "trace/trace.h"
 #include "trust/place.h"
 
-#define MS_NS        1000000ull
-#define WHEN_NS      (100 * MS_NS) /* between looks at thresholds */
-#define LEAST_GROWTH (256u << 10)  /* less is not worth a fold */
-#define AFTER_ERROR  (5000 * MS_NS)
+#define MS_NS       1000000ull
+#define WHEN_NS     (100 * MS_NS) /* between looks at thresholds */
+#define LEAST_ROWS  (256u << 10)  /* bytes; less is not worth a fold */
+#define AFTER_ERROR (5000 * MS_NS)
 
 enum job { JOB_NONE, JOB_FOLD, JOB_DUMP };
 
@@ -41,7 +41,7 @@ struct flight {
     void (*say)(void *arg, bool wrong, const char *line);
     void *arg;
     uint64_t released;      /* of the file, from the end of its first chunks on */
-    uint64_t size_bytes;    /* of the file at the last fold, with what that wrote */
+    uint64_t size_bytes;    /* of the file when the last fold began */
     uint64_t carried_bytes; /* written by the last fold */
     uint64_t from_ns;       /* where the rows that are there begin, about */
     uint64_t next_ns, when_ns;
@@ -142,6 +142,8 @@ void flight_start(struct flight *f, uint64_t now_ns, uint64_t clock)
     *f->out = (struct outcome){0};
     f->job = f->wanted;
     f->wanted = JOB_NONE;
+    if (f->job == JOB_FOLD)
+        f->size_bytes = size_of(f);
     const pid_t parent = getpid();
     f->child = fork();
     if (f->child == 0)
@@ -203,7 +205,6 @@ static void finish(struct flight *f, uint64_t now_ns)
         f->said_error = true;
     } else
         release(f);
-    f->size_bytes = size_of(f);
     f->job = JOB_NONE;
     f->child = 0;
 }
@@ -217,18 +218,18 @@ static void name_dump(struct flight *f)
              usual ? ".mlw" : "");
 }
 
-/* Whether the window has moved far enough, and what would be released is worth it. */
+/* Whether the window has moved far enough, and what would be released is worth it: reading and
+ * writing the carried blocks is to cost no more than the rows do. */
 static bool fold_is_due(const struct flight *f, uint64_t now_ns)
 {
-    const uint64_t size = size_of(f), grown = size > f->size_bytes ? size - f->size_bytes : 0;
-    if (now_ns < f->next_ns || grown < LEAST_GROWTH)
+    const uint64_t held = size_of(f) - f->released,
+                   rows = held > f->carried_bytes ? held - f->carried_bytes : 0;
+    if (now_ns < f->next_ns || rows < LEAST_ROWS)
         return false;
-    if (f->window.bytes) {
-        const uint64_t held = size - f->released, most = f->window.bytes / 4 * 3;
-        return held > most && grown > f->carried_bytes / 4;
-    }
-    /* Reading and writing the carried blocks is to cost no more than the rows do. */
-    return f->window.ns && grown > f->carried_bytes / 2 &&
+    if (f->window.bytes)
+        return held > f->window.bytes / 4 * 3 && rows > f->carried_bytes / 4 &&
+               size_of(f) - f->size_bytes > LEAST_ROWS / 4;
+    return f->window.ns && rows > f->carried_bytes / 2 &&
            now_ns - f->from_ns > f->window.ns + f->window.ns / 4;
 }
 

@@ -1,13 +1,16 @@
 /* churn.c - a program whose allocations are known, for tests of `mallow record --last`.
  *
- * churn THREADS ROUNDS [fork] [end=segv|kill|wait|grow] [mark=N] [rest=MICROSECONDS]
+ * churn THREADS ROUNDS [fork] [end=segv|kill|wait|grow] [mark=N] [rest=MICROSECONDS] [pause=FILE]
  *
  * At first it makes 100 blocks of 1000 to 1099 bytes from `early`, which live to the end. Then each
  * thread runs ROUNDS rounds of fixed work: temporary blocks, blocks that live for 64 rounds, blocks
  * that are resized, and every 16th round one that the next thread releases. Every 4096th round each
  * thread keeps a block of 48 bytes from `keep_one`. It rests every 256 rounds. At the end every
  * thread makes 200 blocks of 5000 to 5199 bytes from `late`, in this order, and releases the odd
- * ones. */
+ * ones.
+ *
+ * end=wait: the same once more for each byte that it reads; it writes a line before. end=grow: 256
+ * blocks of a megabyte from `late`, with the same in between; after the 60th it waits for FILE. */
 #include <mallow.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,6 +25,7 @@
 #define MAX_THREADS 16
 #define HELD        64
 
+static const char *pause_file;
 static long threads, rounds, mark_every, rest_us;
 static _Atomic(void *) mailbox[MAX_THREADS];
 static void *volatile kept[1 << 20];
@@ -89,9 +93,7 @@ static void finish(const char *how)
         raise(SIGKILL);
     if (!strcmp(how, "wait")) { /* until its input ends */
         char c;
-        if (write(STDOUT_FILENO, "ready\n", 6) < 0)
-            _exit(1);
-        while (read(STDIN_FILENO, &c, 1) > 0)
+        while (write(STDOUT_FILENO, "ready\n", 6) == 6 && read(STDIN_FILENO, &c, 1) == 1)
             work_all();
     }
     if (!strcmp(how, "grow")) /* at most 256 MB, whatever the limit */
@@ -100,6 +102,8 @@ static void finish(const char *how)
             memset(p, 1, 1 << 20);
             keep(p);
             work_all();
+            while (i == 60 && pause_file && access(pause_file, F_OK))
+                usleep(5000);
         }
 }
 
@@ -118,6 +122,8 @@ int main(int argc, char **argv)
             end = argv[i] + 4;
         else if (!strncmp(argv[i], "mark=", 5))
             mark_every = strtol(argv[i] + 5, NULL, 10);
+        else if (!strncmp(argv[i], "pause=", 6))
+            pause_file = argv[i] + 6;
         else if (!strncmp(argv[i], "rest=", 5))
             rest_us = strtol(argv[i] + 5, NULL, 10);
     }

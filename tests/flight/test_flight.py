@@ -45,7 +45,6 @@ class Case(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix="mallow-flight-")
         self.addCleanup(shutil.rmtree, self.dir, True)
         self.file = os.path.join(self.dir, "recording.mlw")
-        self.most = 0
 
     def start(self, *options, argv, **kw):
         env = {k: v for k, v in os.environ.items() if not k.startswith("MALLOW_")}
@@ -62,17 +61,8 @@ class Case(unittest.TestCase):
         for stream in (p.stdin, p.stdout, p.stderr):
             stream.close()
 
-    def watch_size(self, p):
-        """The most that the file takes while the process runs."""
-        while p.poll() is None:
-            try:
-                self.most = max(self.most, os.stat(self.file).st_blocks * 512)
-            except FileNotFoundError:
-                pass
-            try:
-                p.wait(0.005)
-            except subprocess.TimeoutExpired:
-                pass
+    def disk(self):
+        return os.stat(self.file).st_blocks * 512
 
     def check_tail(self, path, threads=2):
         """The last calls of every thread of churn are there, in order, with all that is live."""
@@ -84,8 +74,10 @@ class Case(unittest.TestCase):
             if e["kind"] == "alloc" and 5000 <= e["size_bytes"] < 5200:
                 last.setdefault((e["pid"], e["tid"]), []).append(e["size_bytes"])
         self.assertEqual(len(last), threads)
+        whole = list(range(5000, 5200))
         for sizes in last.values():
-            self.assertEqual(sizes[-200:], list(range(5000, 5200)))
+            # the living of before the window, then all of the window, whenever that began
+            self.assertIn(sizes, [whole[:k:2] + whole[k:] for k in range(201)])
         return r
 
 
@@ -165,40 +157,133 @@ class Ends(Case):
 class Bounds(Case):
     """The file stays small."""
 
+    def check(self, last, bound, rounds, times):
+        """Each time the program has written more than the bound, the file gets below it."""
+        p = self.start("--last", last, argv=[CHURN, 2, rounds, "end=wait"])
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        for _ in range(times):
+            p.stdin.write(b"x")
+            p.stdin.flush()
+            self.assertEqual(p.stdout.readline(), b"ready\n")
+            until(lambda: self.disk() < bound, f"the file is smaller than {bound}")
+        self.assertGreater(os.stat(self.file).st_size, times * bound)
+        p.stdin.close()
+        self.assertEqual(p.wait(), 0, p.stderr.read())
+        r = report(self.file)
+        self.assertEqual(r["lost_events"], 0)
+        (process,) = r["processes"]
+        live = sites(process)
+        self.assertEqual(live["early"], 100)
+        self.assertEqual(live["keep_one"], 2 * -(-rounds // 4096) * (times + 1))
+        self.assertEqual(live["late"], 200 * (times + 1))
+        self.assertEqual(process["unknown_frees"], 0)
+        return r
+
     def test_duration(self):
-        rounds = 6000000 if LONG else 300000
-        p = self.start("--last", "50ms", argv=[CHURN, 2, rounds, "rest=300"])
-        self.watch_size(p)
-        r = self.check_tail(self.file)
-        whole = rounds * 2 * 5 * 7  # at least so many bytes of rows were written
-        self.assertGreater(whole, 10 << 20)
-        self.assertLess(self.most, whole if LONG else whole // 2)
-        self.assertEqual(sites(r["processes"][0])["keep_one"], 2 * -(-rounds // 4096))
+        self.check("20ms", 2 << 20, 40000, 400 if LONG else 8)
 
     def test_size(self):
-        rounds = 6000000 if LONG else 400000
-        p = self.start("--last", "4M", argv=[CHURN, 2, rounds, "rest=500"])
-        self.watch_size(p)
-        r = self.check_tail(self.file)
-        self.assertLess(self.most, rounds * 2 * 5 * 7 // 2)
-        self.assertGreater(r["events"], 100000)
-        self.assertEqual(sites(r["processes"][0])["early"], 100)
+        r = self.check("2M", 2 << 20, 40000, 400 if LONG else 8)
+        self.assertGreater(r["events"], 20000)
 
     def test_processes(self):
         """What a fork inherited stays, in both; what ended before the window does not."""
         p = self.start("--last", "20ms", argv=[CHURN, 2, 80000, "rest=300", "fork"])
         self.assertEqual(p.communicate() and p.returncode, 0)
-        r = self.check_tail(self.file, 4)
-        self.assertEqual(len(r["processes"]), 2)
+        r = report(self.file)
+        self.assertTrue(r["processes"])
         for process in r["processes"]:
             self.assertEqual(sites(process)["early"], 100)
+            self.assertEqual(process["unknown_frees"], 0)
         shell = 'i=0; while [ $i -lt 40 ]; do "$0" 1 100; i=$((i + 1)); done; exec "$0" 2 150000 rest=300'
         p = self.start("--last", "50ms", argv=["/bin/sh", "-c", shell, CHURN])
         self.assertEqual(p.communicate() and p.returncode, 0)
-        r = self.check_tail(self.file, 2)
-        self.assertLess(len(r["processes"]), 41)
+        r = report(self.file)
+        self.assertLess(len(r["processes"]), 42)
         ended = [x for x in r["processes"] if x["command"][1:] != ["2", "150000", "rest=300"]]
         self.assertTrue(all(x["complete"] for x in ended), ended)
+
+
+class Dumps(Case):
+    """Recordings that are written while the program goes on."""
+
+    def child_of(self, p):
+        """The process that the recorder started, once it has said that it is ready."""
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+            for pid in f.read().split():
+                if os.path.realpath(f"/proc/{pid}/exe") == os.path.realpath(CHURN):
+                    return int(pid)
+        self.fail("there is no program")
+
+    def test_control(self):
+        """Of the program, of the recorder, again and again, and of a recording that keeps everything."""
+        for options in (("--last", "30ms"), ()):
+            p = self.start(*options, argv=[CHURN, 2, 20000, "rest=200", "end=wait"])
+            program = self.child_of(p)
+            for n, pid in enumerate((program, p.pid, program)):
+                out = os.path.join(self.dir, f"dump.{n}.mlw")
+                done = run([MALLOW, "control", pid, "dump", out])
+                self.assertEqual((done.rc, done.err), (0, b""))
+                r = report(out)
+                (process,) = r["processes"]
+                live = sites(process)
+                self.assertEqual((live["early"], live["late"], process["unknown_frees"]), (100, 200 * (n + 1), 0))
+                self.assertEqual(live["keep_one"], 10 * (n + 1))
+                self.assertFalse(process["complete"])
+                if n < 2:
+                    p.stdin.write(b"x")
+                    p.stdin.flush()
+                    self.assertEqual(p.stdout.readline(), b"ready\n")
+            p.stdin.close()
+            self.assertEqual(p.wait(), 0)
+            (process,) = report(self.file)["processes"]
+            self.assertTrue(process["complete"])
+            self.assertEqual(sites(process)["early"], 100)
+
+    def test_refused(self):
+        p = self.start("--last", "30ms", argv=[CHURN, 1, 1000, "end=wait"])
+        program = self.child_of(p)
+        link = os.path.join(self.dir, "link.mlw")
+        os.symlink(self.file, link)
+        for path, what in ((self.file, b"is being recorded to"), (link, b"is being recorded to"),
+                           ("/nonexistent/x.mlw", b"No such file"), (self.dir, b"")):
+            done = run([MALLOW, "control", program, "dump", path])
+            self.assertEqual(done.rc, 1, (path, done.err))
+            self.assertIn(what, done.err)
+        for words in (("dump",), ("dump", "-"), ("dump", "a", "b")):
+            self.assertEqual(run([MALLOW, "control", program, *words]).rc, 2)
+        p.stdin.close()
+        self.assertEqual(p.wait(), 0)
+        self.assertEqual(sites(report(self.file)["processes"][0])["early"], 100)
+
+    def check_threshold(self, expression, group=None):
+        argv = [CHURN, "2", "2000", "end=grow", "pause=" + os.path.join(self.dir, "recording.1.mlw")]
+        p = self.start("--last", "200ms", "--dump-when", expression, argv=group.command(*argv) if group else argv)
+        out = p.communicate()
+        said = [l for l in out[1].splitlines() if b"rss>" in l]
+        wrote = [l for l in out[1].splitlines() if b"wrote " in l]
+        self.assertEqual((len(said), len(wrote)), (1, 1), out)
+        first = os.path.join(self.dir, "recording.1.mlw")
+        self.assertEqual(sorted(os.listdir(self.dir)), ["recording.1.mlw", "recording.mlw"])
+        process = max(report(first)["processes"], key=lambda x: x["end_live_bytes"])
+        end = max(report(self.file)["processes"], key=lambda x: x["end_live_bytes"])
+        self.assertEqual(sites(process)["early"], 100)
+        self.assertGreater(sites(process)["late"], 200)
+        self.assertLessEqual(sites(process)["late"], sites(end)["late"])
+        return p.returncode
+
+    def test_resident(self):
+        self.assertEqual(self.check_threshold("rss>40M"), 0)
+
+    def test_limit(self):
+        """Before the kernel kills it at the limit of its control group: then, and after the kill."""
+        try:
+            group = MemoryGroup(96 << 20)
+        except OSError as why:
+            self.skipTest(str(why))
+        self.addCleanup(group.remove)
+        self.assertEqual(self.check_threshold("rss>50%", group), 128 + signal.SIGKILL)
 
 
 class Options(Case):
