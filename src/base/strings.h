@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/index.h"
 
 struct strings_entry {
     size_t offset, bytes;
@@ -16,8 +17,7 @@ struct strings { /* all zero: empty */
     struct strings_entry *entries;
     uint32_t count;
     size_t room;
-    uint32_t *slots; /* open addressing: id, 0 for empty */
-    size_t slot_room;
+    struct index index; /* of entries */
 };
 
 /* The number, from 1, of these bytes; *fresh when they are new. 0 when memory ran out. */

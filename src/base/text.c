@@ -76,6 +76,22 @@ static size_t shown(const char *s, size_t most, struct text_shown *out)
     return n ? n : 1;
 }
 
+const char *text_utf8_only(struct buffer *copy, const char *text)
+{
+    const char *s = text;
+    size_t n;
+    while (*s && (n = text_utf8(s)))
+        s += n;
+    if (!*s)
+        return text;
+    buffer_clear(copy);
+    for (s = text; *s; s += n ? n : 1) {
+        n = text_utf8(s);
+        buffer_append(copy, n ? s : "?", n ? n : 1);
+    }
+    return buffer_text(copy);
+}
+
 size_t text_shown(const char *s, struct text_shown *out) { return shown(s, SIZE_MAX, out); }
 
 static size_t shown_json(const char *s, bool quoted, struct text_shown *out)

@@ -27,6 +27,9 @@ struct text_shown { /* one character, harmless */
 /* Length of the valid UTF-8 sequence at s (not at its NUL), 0 when there is none. */
 size_t text_utf8(const char *s);
 
+/* text, or a copy of it in `copy` in which bytes that are not UTF-8 are '?'. */
+const char *text_utf8_only(struct buffer *copy, const char *text);
+
 /* Takes the character at s (not at its NUL); returns how many bytes of s it had. */
 size_t text_shown(const char *s, struct text_shown *out);
 
