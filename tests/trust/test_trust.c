@@ -20,6 +20,7 @@
 #include "trust/file.h"
 #include "trust/place.h"
 #include "trust/process.h"
+#include "trust/secret.h"
 
 #define OTHER 65534
 
@@ -313,6 +314,56 @@ static void test_processes(void **state)
 
 #define EACH(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
 
+/* The secret in a file of this content and mode is `wanted`; NULL: refused. */
+static void check_secret(const char *text, size_t bytes, mode_t mode, const char *wanted)
+{
+    struct error err = {0};
+    int fd = open("secret", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, bytes), (ssize_t)bytes);
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+    char *secret = trust_secret("secret", "the token file", &err);
+    if (wanted)
+        assert_string_equal(secret, wanted);
+    else
+        assert_null(secret);
+    if (!wanted) {
+        assert_non_null(strstr(err.text, "the token file"));
+        assert_null(strstr(err.text, "hidden"));
+    }
+    trust_secret_free(secret);
+}
+
+static void test_secrets(void **state)
+{
+    static char large[TRUST_SECRET_BYTES + 1];
+    static const mode_t open_to_others[] = {0644, 0604, 0602, 0601, 0620};
+    struct error err = {0};
+    (void)state;
+    memset(large, 'x', sizeof large);
+    check_secret("hidden\nmore", 11, 0600, "hidden");
+    check_secret("hidden", 6, 0440, "hidden");
+    check_secret("hidden\r\n", 8, 0400, "hidden");
+    check_secret("", 0, 0600, NULL);
+    check_secret("\nhidden", 7, 0600, NULL);
+    check_secret("hidden\x1b[m", 9, 0600, NULL);
+    check_secret("hidden\0there\n", 13, 0600, "hidden");
+    check_secret(large, sizeof large, 0600, NULL);
+    for (size_t i = 0; i < sizeof open_to_others / sizeof *open_to_others; i++)
+        check_secret("hidden", 6, open_to_others[i], NULL);
+    assert_null(trust_secret("not-there", "the token file", &err));
+    assert_int_equal(mkfifo("fifo", 0600), 0);
+    assert_null(trust_secret("fifo", "the token file", &err));
+    if (geteuid() == 0) {
+        check_secret("hidden", 6, 0600, "hidden");
+        assert_int_equal(chown("secret", OTHER, (gid_t)-1), 0);
+        assert_null(trust_secret("secret", "the token file", &err));
+        assert_int_equal(unlink("secret"), 0);
+    }
+    trust_secret_free(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +378,7 @@ int main(void)
         EACH(test_outputs_in_directories_of_others),
         EACH(test_only_what_was_seen_is_removed),
         EACH(test_processes),
+        EACH(test_secrets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
