@@ -1,0 +1,166 @@
+/* groups.c - see groups.h. Reads /proc/PID/cgroup and files of /sys/fs/cgroup. */
+#include "limit/groups.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/proc.h"
+#include "trust/file.h"
+
+/* Where version 2 is: alone, or beside version 1. */
+static const char *const unified_roots[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+static const char memory_root[] = "/sys/fs/cgroup/memory";
+enum { ROOTS = sizeof unified_roots / sizeof *unified_roots };
+
+/* The first bytes of a file of the kernel; false when there is none. */
+static bool read_file(const char *path, char *text, size_t room)
+{
+    const struct trust_rule rule = {.owners = TRUST_ANYBODY};
+    struct error ignored;
+    const int fd = trust_open(AT_FDCWD, path, TRUST_READ, &rule, &ignored);
+    if (fd < 0)
+        return false;
+    const size_t n = trust_read(fd, text, room - 1, 0);
+    text[n] = 0;
+    close(fd);
+    return n != 0;
+}
+
+static bool read_group(const char *root, const char *group, const char *file, char *text,
+                       size_t room)
+{
+    char path[PATH_MAX];
+    const int n = *group ? snprintf(path, sizeof path, "%s%s/%s", root,
+                                    strcmp(group, "/") != 0 ? group : "", file)
+                         : -1;
+    return n > 0 && (size_t)n < sizeof path && read_file(path, text, room);
+}
+
+/* Whether the comma-separated list has the name. */
+static bool lists(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = list;; at++) {
+        const size_t n = strcspn(at, ",");
+        if (n == length && !memcmp(at, name, n))
+            return true;
+        at += n;
+        if (!*at)
+            return false;
+    }
+}
+
+/* A line of /proc/PID/cgroup, NUMBER:CONTROLLERS:PATH. */
+static void take_line(char *line, struct limit_groups *groups)
+{
+    char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+    if (!path || path[1] != '/' || strlen(path + 1) >= LIMIT_GROUP_MAX || strstr(path, "/.."))
+        return;
+    *path++ = 0;
+    names++;
+    if (!*names)
+        snprintf(groups->unified, sizeof groups->unified, "%s", path);
+    else if (lists(names, "memory"))
+        snprintf(groups->memory, sizeof groups->memory, "%s", path);
+}
+
+bool limit_groups_of(pid_t pid, struct limit_groups *groups)
+{
+    char text[8192];
+    groups->unified[0] = groups->memory[0] = 0;
+    if (proc_read(pid, "cgroup", text, sizeof text) <= 0)
+        return false;
+    for (char *line = text, *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = 0;
+        take_line(line, groups);
+    }
+    return *groups->unified || *groups->memory;
+}
+
+bool limit_groups_same(const struct limit_groups *a, const struct limit_groups *b)
+{
+    return !strcmp(a->unified, b->unified) && !strcmp(a->memory, b->memory);
+}
+
+/* ---- the limit ---- */
+
+/* The least of the limits of a group and of those above it. */
+static uint64_t least_limit(const char *root, const char *group, const char *file)
+{
+    char at[LIMIT_GROUP_MAX], text[64];
+    uint64_t least = LIMIT_NONE;
+    snprintf(at, sizeof at, "%s", group);
+    while (*at) {
+        if (read_group(root, at, file, text, sizeof text)) {
+            char *end;
+            const uint64_t v = strtoull(text, &end, 10);
+            if (end != text && v && v < least)
+                least = v;
+        }
+        char *slash = strrchr(at, '/');
+        slash[slash == at && at[1]] = 0; /* "/a" goes on as "/", and that ends it */
+    }
+    return least;
+}
+
+uint64_t limit_bytes(const struct limit_groups *groups)
+{
+    uint64_t least = least_limit(memory_root, groups->memory, "memory.limit_in_bytes");
+    for (unsigned i = 0; i < ROOTS; i++) {
+        const uint64_t v = least_limit(unified_roots[i], groups->unified, "memory.max");
+        if (v < least)
+            least = v;
+    }
+    return least;
+}
+
+/* ---- what happened ---- */
+
+bool limit_stall(const struct limit_groups *groups, unsigned *hundredths)
+{
+    char text[256];
+    bool found = false;
+    for (unsigned i = 0; i < ROOTS && !found; i++)
+        found = read_group(unified_roots[i], groups->unified, "memory.pressure", text, sizeof text);
+    if (!found && !read_file("/proc/pressure/memory", text, sizeof text))
+        return false;
+    const char *average = strstr(text, "some avg10=");
+    if (!average)
+        return false;
+    char *end;
+    const unsigned long whole = strtoul(average + 11, &end, 10);
+    *hundredths = (unsigned)(whole > 100 ? 100 : whole) * 100;
+    if (*end == '.' && end[1] && end[2])
+        *hundredths += (unsigned)(end[1] - '0') * 10 + (unsigned)(end[2] - '0');
+    return true;
+}
+
+/* The number behind "oom_kill " in a line of its own. */
+static bool kills_of(const char *text, uint64_t *count)
+{
+    static const char name[] = "oom_kill ";
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (!strncmp(line, name, sizeof name - 1)) {
+            *count = strtoull(line + sizeof name - 1, NULL, 10);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool limit_kills(const struct limit_groups *groups, uint64_t *count)
+{
+    char text[1024];
+    for (unsigned i = 0; i < ROOTS; i++)
+        if (read_group(unified_roots[i], groups->unified, "memory.events", text, sizeof text))
+            return kills_of(text, count);
+    return read_group(memory_root, groups->memory, "memory.oom_control", text, sizeof text) &&
+           kills_of(text, count);
+}

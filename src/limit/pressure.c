@@ -1,0 +1,100 @@
+/* pressure.c - see pressure.h. */
+#include "limit/pressure.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/human.h"
+
+static int parse_one(struct pressure_rule *rule, const char *text, struct error *err)
+{
+    char number[64];
+    const bool rss = !strncmp(text, "rss>", 4), stall = !strncmp(text, "psi>", 4);
+    const size_t n = rss || stall ? strlen(text + 4) : 0;
+    *rule = (struct pressure_rule){.kind = stall ? PRESSURE_STALL : PRESSURE_RSS_BYTES};
+    if (n && n < sizeof number) {
+        uint64_t percent;
+        memcpy(number, text + 4, n + 1);
+        if (number[n - 1] != '%') {
+            if (rss && human_parse_size(number, &rule->bytes) && rule->bytes)
+                return 0;
+        } else {
+            number[n - 1] = 0;
+            rule->kind = stall ? PRESSURE_STALL : PRESSURE_RSS_SHARE;
+            if (human_parse_count(number, &percent) && percent >= 1 && percent <= 100) {
+                rule->percent = (unsigned)percent;
+                return 0;
+            }
+        }
+    }
+    return error_set(
+        err, ERROR_USAGE,
+        "'%s' is no threshold; rss>SIZE (rss>2G), rss>P%% (of the limit of the control "
+        "group, rss>90%%) or psi>P%% (of the time, psi>20%%)",
+        text);
+}
+
+int pressure_parse(struct pressure *p, const char *text, struct error *err)
+{
+    char one[128];
+    for (const char *at = text;;) {
+        const size_t n = strcspn(at, ",");
+        snprintf(one, sizeof one, "%.*s", n < sizeof one ? (int)n : (int)sizeof one - 1, at);
+        if (p->count == PRESSURE_MAX)
+            return error_set(err, ERROR_USAGE, "more than %u thresholds", PRESSURE_MAX);
+        if (parse_one(&p->rules[p->count], one, err))
+            return -1;
+        p->count++;
+        if (!at[n])
+            return 0;
+        at += n + 1;
+    }
+}
+
+/* Whether the value is above, and, for a rule that has counted, clearly below again. */
+static bool crossed(struct pressure_rule *rule, uint64_t value, uint64_t threshold,
+                    uint64_t clearly_below)
+{
+    if (value <= clearly_below)
+        rule->above = false;
+    if (rule->above || value <= threshold)
+        return false;
+    return rule->above = true;
+}
+
+const struct pressure_rule *pressure_crossed(struct pressure *p, uint64_t rss_bytes,
+                                             const struct limit_groups *groups, char *line,
+                                             size_t room)
+{
+    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
+    for (unsigned i = 0; i < p->count; i++) {
+        struct pressure_rule *r = &p->rules[i];
+        unsigned stall;
+        uint64_t threshold = r->bytes, limit;
+        switch (r->kind) {
+        case PRESSURE_STALL:
+            if (!groups || !limit_stall(groups, &stall) ||
+                !crossed(r, stall, r->percent * 100ull, r->percent * 80ull))
+                break;
+            snprintf(line, room, "memory was waited for %u.%02u%% of the last 10 s (psi>%u%%)",
+                     stall / 100, stall % 100, r->percent);
+            return r;
+        case PRESSURE_RSS_SHARE:
+            if (!groups || (limit = limit_bytes(groups)) >= LIMIT_NONE)
+                break;
+            threshold = limit / 100 * r->percent;
+            /* fall through */
+        case PRESSURE_RSS_BYTES:
+            if (!crossed(r, rss_bytes, threshold, threshold - threshold / 20))
+                break;
+            if (r->kind == PRESSURE_RSS_SHARE)
+                snprintf(line, room, "the resident size is %s (rss>%u%%, which is %s)",
+                         human_size(a, rss_bytes), r->percent, human_size(b, threshold));
+            else
+                snprintf(line, room, "the resident size is %s (rss>%s)", human_size(a, rss_bytes),
+                         human_size(b, threshold));
+            return r;
+        }
+    }
+    return NULL;
+}
