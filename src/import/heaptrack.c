@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "arch/page.h"
+#include "base/array.h"
 #include "base/buffer.h"
 #include "import/readers.h"
 #include "import/source.h"
@@ -45,20 +46,6 @@ struct reader {
     bool headed; /* the v line came */
     bool described;
 };
-
-/* Room for one more. */
-static bool one_more(void **items, size_t count, size_t *room, size_t item_bytes)
-{
-    if (count < *room)
-        return true;
-    size_t more = *room ? *room * 2 : 256;
-    void *fresh = realloc(*items, more * item_bytes);
-    if (!fresh)
-        return false;
-    *items = fresh;
-    *room = more;
-    return true;
-}
 
 static int no_memory(struct error *err) { return error_memory(err); }
 
@@ -99,7 +86,7 @@ static int read_string(struct reader *r, char *p, size_t line_bytes, const char 
     p++;
     if ((size_t)(p - line) + n != line_bytes)
         return bad(r, err, "a string that is not as long as it says");
-    if (!one_more((void **)&r->string_at, r->string_count, &r->string_room, sizeof *r->string_at))
+    if (!ARRAY_ROOM(r->string_at, r->string_count + 1, r->string_room))
         return no_memory(err);
     r->string_at[r->string_count++] = r->strings.size_bytes;
     buffer_append(&r->strings, p, (size_t)n + 1);
@@ -141,7 +128,7 @@ static int read_place(struct reader *r, char *p, struct error *err)
         return bad(r, err, "an instruction pointer without its address and module");
     if (module > r->string_count)
         return bad(r, err, "an instruction pointer names a string that was not defined before");
-    if (!one_more((void **)&r->places, r->place_count, &r->place_room, sizeof *r->places))
+    if (!ARRAY_ROOM(r->places, r->place_count + 1, r->place_room))
         return no_memory(err);
     k = &r->places[r->place_count++];
     k->pc = pc;
@@ -188,7 +175,7 @@ static int read_pair(struct reader *r, char *p, struct error *err)
         return bad(r, err, "an allocation's description is not a size and a trace");
     if (trace > r->traces)
         return bad(r, err, "an allocation's description names a trace that was not defined before");
-    if (!one_more((void **)&r->pairs, r->pair_count, &r->pair_room, sizeof *r->pairs))
+    if (!ARRAY_ROOM(r->pairs, r->pair_count + 1, r->pair_room))
         return no_memory(err);
     r->pairs[r->pair_count++] = (struct pair){size, (uint32_t)trace, NONE, NONE};
     return 0;
@@ -225,8 +212,7 @@ static int read_event(struct reader *r, char *p, bool allocates, struct error *e
     if (b != NONE) {
         k->freed = r->blocks[b].next;
     } else {
-        if (!one_more((void **)&r->blocks, r->block_count, &r->block_room, sizeof *r->blocks) ||
-            r->block_count >= NONE)
+        if (!ARRAY_ROOM(r->blocks, r->block_count + 1, r->block_room) || r->block_count >= NONE)
             return no_memory(err);
         b = (uint32_t)r->block_count++;
         r->blocks[b].address = r->next_address;

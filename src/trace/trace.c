@@ -35,6 +35,23 @@ struct trace_cursor {
     struct decoder *decoder; /* NULL: the caller's thread decodes */
 };
 
+/* How many threads may work beside the caller's. */
+static unsigned threads_beside(unsigned wanted)
+{
+    cpu_set_t set;
+    if (!wanted && !sched_getaffinity(0, sizeof set, &set))
+        wanted = (unsigned)CPU_COUNT(&set);
+    return wanted > 1 ? wanted - 1 : 0;
+}
+
+/* The same for sealing, which has work for two threads more. They wait for each other a part of the
+ * time: three are faster than two on two processors. */
+static unsigned threads_sealing(unsigned wanted)
+{
+    const unsigned beside = threads_beside(wanted);
+    return !wanted && beside ? 2 : beside;
+}
+
 /* After raw_open: adds what a dead recorder left in shared memory (*recovered is then a descriptor
  * to be closed after raw_close), and finishes the index. 0 or -1. */
 static int index_all(struct raw *r, int *recovered, struct error *err)
@@ -73,7 +90,8 @@ static int seal_first(const char *path, int fd, const struct trace_open_options 
     if (raw_open(&r, fd, o->progress, o->progress_arg, err))
         return -1;
     int out = -1, recovered = -1;
-    const struct seal_how how = {.progress = o->progress, .arg = o->progress_arg};
+    const struct seal_how how = {
+        .threads = threads_sealing(o->threads), .progress = o->progress, .arg = o->progress_arg};
     struct trust_place place;
     struct error ignored;
     /* Checked before the shared memory is read: a process that was dead by then writes no more. */
@@ -107,15 +125,6 @@ static bool begins_as_recording(int fd)
     uint32_t magic;
     return pread(fd, &magic, sizeof magic, 0) == (ssize_t)sizeof magic &&
            (magic == MLW_CHUNK_MAGIC || magic == SEAL_MAGIC);
-}
-
-/* How many threads may decode beside the caller's. */
-static unsigned threads_beside(unsigned wanted)
-{
-    cpu_set_t set;
-    if (!wanted && !sched_getaffinity(0, sizeof set, &set))
-        wanted = (unsigned)CPU_COUNT(&set);
-    return wanted > 1 ? wanted - 1 : 0;
 }
 
 struct trace *trace_open(const char *path, const struct trace_open_options *options,
@@ -226,13 +235,15 @@ void trace_cursor_close(struct trace_cursor *c)
     free(c);
 }
 
-int trace_seal(int raw, const struct trust_place *out, struct trace_seal_result *result,
-               void (*progress)(void *, uint64_t, uint64_t), void *progress_arg, struct error *err)
+int trace_seal(int raw, const struct trust_place *out, unsigned threads,
+               struct trace_seal_result *result, void (*progress)(void *, uint64_t, uint64_t),
+               void *progress_arg, struct error *err)
 {
     struct raw r;
     struct trust_identity id;
     struct trace_seal_result ignored;
-    const struct seal_how how = {.progress = progress, .arg = progress_arg};
+    const struct seal_how how = {
+        .threads = threads_sealing(threads), .progress = progress, .arg = progress_arg};
     int recovered = -1, sealed = -1;
     if (raw_open(&r, raw, progress, progress_arg, err))
         return error_prefix(err, "%s", out->path);

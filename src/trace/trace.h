@@ -228,11 +228,13 @@ void trace_cursor_close(struct trace_cursor *c);
 
 /* Turns the raw recording open at `raw` into a sealed one at `out` (may be the place of the same
  * file): a file beside it takes its place when it is complete. Streams; memory grows with live
- * blocks and distinct stacks. */
+ * blocks and distinct stacks. `threads`: to use at once, the caller's among them; 0: as many as
+ * there are processors for this process. The file does not depend on it. */
 struct trace_seal_result {
     uint64_t events, calls, lost_calls, bytes_in, bytes_out, damaged_bytes;
 };
-int trace_seal(int raw, const struct trust_place *out, struct trace_seal_result *result,
+int trace_seal(int raw, const struct trust_place *out, unsigned threads,
+               struct trace_seal_result *result,
                void (*progress)(void *, uint64_t done, uint64_t total), void *progress_arg,
                struct error *err);
 

@@ -6,73 +6,40 @@
 #define WINDOW_NS 1000u /* a few hundred have been seen */
 
 struct ahead {
-    struct merge *merge;
+    struct feed *feed;
     const struct live *live;
     struct ahead_row rows[ROWS]; /* a ring */
     uint32_t first, count;
-    bool track;
 };
 
 static struct ahead_row *at(struct ahead *a, uint32_t i) { return &a->rows[(a->first + i) % ROWS]; }
 
-/* Whether the call whose first half was just read fails, as its second half says. */
-static bool fails(struct merge *m, const struct mlw_row *r, bool *open)
-{
-    struct mlw_row later;
-    bool failed = false;
-    *open = false;
-    if (!mlw_op_is(r->op, MLW_CLASS_RESIZE_OLD | MLW_CLASS_REMAP_OLD | MLW_CLASS_UNMAP))
-        return false;
-    switch (mlw_op_class(r->op)) {
-    case MLW_CLASS_RESIZE_OLD:
-        failed = merge_peek(m, mlw_op_set(MLW_CLASS_RESIZE_NEW), 1000, &later) &&
-                 later.path & MLW_PATH_FAILED;
-        break;
-    case MLW_CLASS_REMAP_OLD:
-        failed = merge_peek(m, mlw_op_set(MLW_CLASS_REMAP_NEW), 1000, &later) &&
-                 later.path & MLW_PATH_FAILED;
-        break;
-    default:
-        failed = merge_peek(m, mlw_op_set(MLW_CLASS_UNMAP_UNDO), 0, &later) &&
-                 later.address == r->address;
-    }
-    *open = merge_peek_ended(m);
-    return failed;
-}
-
-struct ahead *ahead_open(const struct raw *r, uint32_t image, const struct live *live,
-                         struct error *err)
+struct ahead *ahead_open(struct feed *feed, const struct live *live, struct error *err)
 {
     struct ahead *a = calloc(1, sizeof *a);
     if (!a) {
         error_memory_for(err, "merging threads");
         return NULL;
     }
+    a->feed = feed;
     a->live = live;
-    if (!(a->merge = merge_open(r, image, err))) {
-        free(a);
-        return NULL;
-    }
     return a;
 }
 
-/* A META row points into its chunk: nothing is read beyond it. 0, or -1. */
+/* What a META row points to goes with the next row: nothing is read beyond it. 0, or -1. */
 static int fill(struct ahead *a, struct error *err)
 {
     while (a->count < ROWS) {
-        if (a->count && at(a, a->count - 1)->r.row.op == MLW_OP_META)
+        if (a->count && at(a, a->count - 1)->f.r.row.op == MLW_OP_META)
             return 0;
         struct ahead_row *n = at(a, a->count);
-        int k = merge_next(a->merge, &n->r, err);
+        int k = feed_next(a->feed, &n->f, err);
         if (k <= 0)
             return k;
         a->count++;
-        if (a->track)
-            merge_where(a->merge, &n->where);
-        n->failed = fails(a->merge, &n->r.row, &n->open);
         n->late = false;
-        if (n->r.row.op != MLW_OP_META)
-            live_prefetch(a->live, n->r.row.address);
+        if (n->f.r.row.op != MLW_OP_META)
+            live_prefetch(a->live, n->f.r.row.address);
     }
     return 0;
 }
@@ -84,15 +51,13 @@ int ahead_head(struct ahead *a, const struct ahead_row **head, struct error *err
     if (!a->count)
         return 0;
     if (a->count > ROWS / 4) {
-        const struct mlw_row *r = &at(a, ROWS / 4)->r.row;
+        const struct mlw_row *r = &at(a, ROWS / 4)->f.r.row;
         if (r->op != MLW_OP_META)
             live_prefetch_block(a->live, r->address);
     }
     *head = at(a, 0);
     return 1;
 }
-
-void ahead_track(struct ahead *a) { a->track = true; }
 
 void ahead_drop(struct ahead *a)
 {
@@ -102,13 +67,13 @@ void ahead_drop(struct ahead *a)
 
 static bool releases(const struct ahead_row *x)
 {
-    return mlw_op_is(x->r.row.op, MLW_CLASS_RELEASE) ||
-           (mlw_op_is(x->r.row.op, MLW_CLASS_RESIZE_OLD) && !x->failed);
+    return mlw_op_is(x->f.r.row.op, MLW_CLASS_RELEASE) ||
+           (mlw_op_is(x->f.r.row.op, MLW_CLASS_RESIZE_OLD) && !x->f.failed);
 }
 
 static bool allocates(const struct ahead_row *x)
 {
-    return mlw_op_is(x->r.row.op, MLW_CLASS_MAKES) && !(x->r.row.path & MLW_PATH_FAILED);
+    return mlw_op_is(x->f.r.row.op, MLW_CLASS_MAKES) && !(x->f.r.row.path & MLW_PATH_FAILED);
 }
 
 /* The place of the row that the head waits for, or 0. */
@@ -116,16 +81,16 @@ static uint32_t awaited(struct ahead *a, const struct timebase *t)
 {
     const struct ahead_row *head = at(a, 0);
     const bool release = releases(head);
-    const uint64_t from_ns = timebase_ns(t, head->r.row.clock);
+    const uint64_t from_ns = timebase_ns(t, head->f.r.row.clock);
     for (uint32_t i = 1; i < a->count; i++) {
         const struct ahead_row *x = at(a, i);
-        if (x->r.row.op == MLW_OP_META)
+        if (x->f.r.row.op == MLW_OP_META)
             continue;
-        if (timebase_ns(t, x->r.row.clock) > from_ns + WINDOW_NS)
+        if (timebase_ns(t, x->f.r.row.clock) > from_ns + WINDOW_NS)
             return 0;
-        if (x->r.row.address == head->r.row.address && (releases(x) || allocates(x)))
+        if (x->f.r.row.address == head->f.r.row.address && (releases(x) || allocates(x)))
             return (release ? allocates(x) : releases(x)) &&
-                           x->r.stream->thread_index != head->r.stream->thread_index
+                           x->f.r.stream->thread_index != head->f.r.stream->thread_index
                        ? i
                        : 0;
     }
@@ -140,31 +105,23 @@ bool ahead_put_off(struct ahead *a, const struct timebase *t)
     const uint32_t to = awaited(a, t);
     if (!to)
         return false;
-    const struct raw_stream *stream = at(a, 0)->r.stream;
-    const uint64_t clock = at(a, to)->r.row.clock;
+    const struct raw_stream *stream = at(a, 0)->f.r.stream;
+    const uint64_t clock = at(a, to)->f.r.row.clock;
     struct ahead_row late[ROWS];
     uint32_t n = 0, k = 0;
     for (uint32_t i = 0; i <= to; i++) {
         const struct ahead_row *x = at(a, i);
-        if (x->r.stream == stream)
+        if (x->f.r.stream == stream)
             late[n++] = *x;
         else
             *at(a, k++) = *x;
     }
     for (uint32_t i = 0; i < n; i++) {
         late[i].late = true;
-        late[i].r.row.clock = clock;
+        late[i].f.r.row.clock = clock;
         *at(a, k++) = late[i];
     }
     return true;
 }
 
-const struct merge *ahead_merge(const struct ahead *a) { return a->merge; }
-
-void ahead_close(struct ahead *a)
-{
-    if (!a)
-        return;
-    merge_close(a->merge);
-    free(a);
-}
+void ahead_close(struct ahead *a) { free(a); }

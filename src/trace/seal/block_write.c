@@ -1,14 +1,16 @@
 #include "block_write.h"
 
-#define N               SEAL_BLOCK_EVENTS
-#define REFERENCE_TRIES 8u
+/* Packing a block of fewer events takes no longer than another thread needs to wake up. */
+#define GIVEN_LEAST 4096u
 
 struct block_writer {
-    struct seal_writer *w;
-    struct section section;
-    struct bytes scratch, far, other, argument, threads_text;
-    uint32_t limit;           /* events of a block */
-    struct block_position at; /* the image's state at the next event */
+    struct pack pack;
+    struct columns *now, *spare; /* the block in the making; what another is made in, or NULL */
+    struct packer *packer;       /* NULL: this thread packs */
+    bool may_start;              /* there may be a packer, and it is not there yet */
+    bool continues;              /* the block given to the packer is the image's last so far */
+    uint32_t limit;              /* events of a block */
+    struct block_position at;    /* the image's state at the next event */
     /* the block in the making */
     uint32_t n, refs, sizes, stacks, allocs, threads, calls;
     uint64_t first_tick, first_event, first_alloc, live_bytes, max_live_bytes;
@@ -21,21 +23,23 @@ struct block_writer {
     uint32_t stamp;
     uint32_t *thread_last; /* by local number: slot of its last allocation in this block */
     size_t thread_last_cap;
-    uint8_t code[N], path[N], address[N];
-    uint32_t thread[N], ref[N], distance[N], stack[N], began[N];
-    uint64_t size[N], time[N], usable[N];
 };
 
-struct block_writer *block_writer_new(struct seal_writer *w, uint64_t calls, struct error *err)
+struct block_writer *block_writer_new(struct seal_writer *w, uint64_t calls, unsigned threads,
+                                      struct error *err)
 {
     struct block_writer *b = calloc(1, sizeof *b);
-    if (!b) {
+    if (!b || !(b->now = columns_new())) {
+        free(b);
         error_memory_for(err, "sealing");
         return NULL;
     }
-    b->w = w;
+    b->pack.w = w;
+    b->may_start = threads != 0;
     uint64_t part = calls / SEAL_BLOCK_PARTS;
-    b->limit = part < SEAL_BLOCK_LEAST ? SEAL_BLOCK_LEAST : part < N ? (uint32_t)part : N;
+    b->limit = part < SEAL_BLOCK_LEAST    ? SEAL_BLOCK_LEAST
+               : part < SEAL_BLOCK_EVENTS ? (uint32_t)part
+                                          : SEAL_BLOCK_EVENTS;
     return b;
 }
 
@@ -43,12 +47,10 @@ void block_writer_free(struct block_writer *b)
 {
     if (!b)
         return;
-    bytes_free(&b->section.data);
-    bytes_free(&b->scratch);
-    bytes_free(&b->far);
-    bytes_free(&b->other);
-    bytes_free(&b->argument);
-    bytes_free(&b->threads_text);
+    packer_close(b->packer);
+    columns_free(b->now);
+    columns_free(b->spare);
+    pack_free(&b->pack);
     free(b->thread_mark);
     free(b->thread_last);
     free(b->at.resync);
@@ -56,20 +58,41 @@ void block_writer_free(struct block_writer *b)
     free(b);
 }
 
+/* Until no block is being packed: then the spare is filled anew, and the file's end is known. */
+static int settle(struct block_writer *b, struct error *err)
+{
+    if (!b->packer)
+        return 0;
+    const int status = packer_wait(b->packer, err);
+    if (b->continues)
+        b->at.reference = b->spare->reference;
+    b->continues = false;
+    return status;
+}
+
+struct seal_writer *block_writer_lend(struct block_writer *b, struct error *err)
+{
+    return settle(b, err) ? NULL : b->pack.w;
+}
+
 void block_writer_image(struct block_writer *b, uint32_t image, struct live *live)
 {
     free(b->at.resync);
     bytes_free(&b->at.begun);
     memset(&b->at, 0, sizeof b->at);
+    b->continues = false;
     b->at.image = image;
     b->at.live = live;
     b->n = 0;
 }
 
-void block_writer_save(struct block_writer *b, struct block_position *p)
+int block_writer_save(struct block_writer *b, struct block_position *p, struct error *err)
 {
+    if (settle(b, err))
+        return -1;
     *p = b->at;
     memset(&b->at, 0, sizeof b->at);
+    return 0;
 }
 
 void block_writer_restore(struct block_writer *b, struct block_position *p)
@@ -77,6 +100,7 @@ void block_writer_restore(struct block_writer *b, struct block_position *p)
     free(b->at.resync);
     bytes_free(&b->at.begun);
     b->at = *p;
+    b->continues = false;
     memset(p, 0, sizeof *p);
     b->n = 0;
 }
@@ -100,7 +124,8 @@ static void begin(struct block_writer *b, const struct block_event *e)
 {
     struct live *l = b->at.live;
     b->refs = b->sizes = b->stacks = b->allocs = b->threads = b->calls = 0;
-    b->far.n = b->other.n = b->argument.n = b->threads_text.n = 0;
+    struct columns *c = b->now;
+    c->far.n = c->other.n = c->argument.n = c->threads_text.n = 0;
     b->first_event = b->at.events;
     b->first_alloc = b->at.allocs;
     if (!b->at.events)
@@ -145,7 +170,7 @@ static uint32_t local_thread(struct block_writer *b, uint32_t thread)
     if (!ARRAY_ROOM(b->thread_last, (size_t)local + 1, b->thread_last_cap))
         return UINT32_MAX;
     b->thread_last[local] = LIVE_NONE;
-    bytes_put_varint(&b->threads_text, thread);
+    bytes_put_varint(&b->now->threads_text, thread);
     b->thread_mark[thread] = (uint64_t)b->stamp << 32 | local;
     b->threads++;
     return local;
@@ -154,17 +179,17 @@ static uint32_t local_thread(struct block_writer *b, uint32_t thread)
 static void put_other(struct block_writer *b, uint64_t address)
 {
     if (!address) {
-        bytes_put_u8(&b->other, 0);
+        bytes_put_u8(&b->now->other, 0);
         return;
     }
     uint64_t a = mlw_ror4(address);
     uint64_t z = mlw_zigzag(a - b->other_last);
     b->other_last = a;
     if (z < UINT64_MAX - 1) {
-        bytes_put_varint(&b->other, z + 1);
+        bytes_put_varint(&b->now->other, z + 1);
     } else { /* the two greatest do not fit: written apart */
-        bytes_put_varint(&b->other, UINT64_MAX);
-        bytes_put_varint(&b->other, z - (UINT64_MAX - 1));
+        bytes_put_varint(&b->now->other, UINT64_MAX);
+        bytes_put_varint(&b->now->other, z - (UINT64_MAX - 1));
     }
 }
 
@@ -172,6 +197,7 @@ int block_writer_add(struct block_writer *b, const struct block_event *e, bool i
                      struct error *err)
 {
     struct live *l = b->at.live;
+    struct columns *c = b->now;
     if (!b->n)
         begin(b, e);
     uint32_t i = b->n++, local = local_thread(b, e->thread);
@@ -183,12 +209,12 @@ int block_writer_add(struct block_writer *b, const struct block_event *e, bool i
     case TRACE_ALLOC: {
         uint64_t usual = mlw_usual_usable(e->size), difference = 0;
         uint32_t k = b->allocs++;
-        b->began[k] = e->slot;
-        b->usable[k] = e->usable == usual ? 0 : 1 + mlw_zigzag(e->usable - usual);
+        c->began[k] = e->slot;
+        c->usable[k] = e->usable == usual ? 0 : 1 + mlw_zigzag(e->usable - usual);
         unsigned code = predict_code(&b->predict, e->address, e->usable, &difference);
-        b->address[k] = (uint8_t)code;
+        c->address[k] = (uint8_t)code;
         if (code == PREDICT_NONE)
-            bytes_put_varint(&b->far, difference);
+            bytes_put_varint(&c->far, difference);
         b->thread_last[local] = e->slot;
         b->at.allocs++;
         if (l->bytes > b->max_live_bytes)
@@ -203,10 +229,10 @@ int block_writer_add(struct block_writer *b, const struct block_event *e, bool i
     case TRACE_FREE:
     case TRACE_FREE_INFERRED:
 
-        b->distance[b->refs] = block->born >= b->first_alloc
+        c->distance[b->refs] = block->born >= b->first_alloc
                                    ? (uint32_t)(b->at.allocs - 1 - block->born) << 1
                                    : e->slot << 1 | 1;
-        b->ref[b->refs++] = e->slot;
+        c->ref[b->refs++] = e->slot;
 
     tell:
         if (block->born >= b->at.epoch_alloc)
@@ -214,20 +240,20 @@ int block_writer_add(struct block_writer *b, const struct block_event *e, bool i
         break;
     default: put_other(b, e->address); break;
     }
-    b->code[i] = (uint8_t)(kind << 5 | e->op);
-    b->thread[i] = local;
+    c->code[i] = (uint8_t)(kind << 5 | e->op);
+    c->thread[i] = local;
     uint64_t tick = e->tick < b->at.tick ? b->at.tick : e->tick;
-    b->time[i] = tick - b->at.tick;
+    c->time[i] = tick - b->at.tick;
     b->at.tick = tick;
     if (seal_has_size(e->op))
-        b->size[b->sizes++] = e->size;
+        c->size[b->sizes++] = e->size;
     if (seal_has_stack(e->op))
-        b->stack[b->stacks++] = e->stack;
-    b->path[i] = e->path;
+        c->stack[b->stacks++] = e->stack;
+    c->path[i] = e->path;
     b->any_path |= e->path != 0;
     if (e->argument) {
-        bytes_put_varint(&b->argument, i - b->argument_event);
-        bytes_put_varint(&b->argument, e->argument);
+        bytes_put_varint(&c->argument, i - b->argument_event);
+        bytes_put_varint(&c->argument, e->argument);
         b->argument_event = i + 1;
     }
     b->calls += is_call;
@@ -252,11 +278,11 @@ static int keep_resync(struct block_writer *b, struct error *err)
     b->at.begun.n = 0;
     for (uint32_t i = 0; i < b->allocs; i++) {
         if (i + 16 < b->allocs)
-            __builtin_prefetch(&l->blocks[b->began[i + 16]]);
-        const struct live_block *k = &l->blocks[b->began[i]];
+            __builtin_prefetch(&l->blocks[b->now->began[i + 16]]);
+        const struct live_block *k = &l->blocks[b->now->began[i]];
         if (k->live && k->born == b->first_alloc + i) {
-            bytes_put_varint(&b->at.begun, mlw_zigzag(b->began[i] - last));
-            last = b->began[i];
+            bytes_put_varint(&b->at.begun, mlw_zigzag(b->now->began[i] - last));
+            last = b->now->began[i];
         }
     }
     if (b->at.begun.failed)
@@ -264,43 +290,40 @@ static int keep_resync(struct block_writer *b, struct error *err)
     return 0;
 }
 
-/* The references in the mode that is smaller; which one is tried anew every few blocks. */
-static void put_references(struct block_writer *b)
+/* What the block before left goes into this one; its memory is used again. */
+static void take_resync(struct block_writer *b, struct columns *c)
 {
-    struct section *s = &b->section;
-    bool wide = b->used_slots >> 30 != 0; /* a slot may not fit a distance's number */
-    if (wide)
-        b->at.reference = SEAL_REFERENCE_SLOT;
-    if (wide || b->at.blocks % REFERENCE_TRIES) {
-        section_put_u32(b->w, s, SEAL_COL_REFERENCE, b->at.reference ? b->distance : b->ref,
-                        b->refs, &b->scratch);
-    } else {
-        size_t before = s->data.n;
-        uint16_t streams = s->header.streams;
-        section_put_u32(b->w, s, SEAL_COL_REFERENCE, b->distance, b->refs, &b->scratch);
-        size_t distance = s->data.n - before;
-        s->data.n = before;
-        s->header.streams = streams;
-        section_put_u32(b->w, s, SEAL_COL_REFERENCE, b->ref, b->refs, &b->scratch);
-        b->at.reference = SEAL_REFERENCE_SLOT;
-        if (distance < s->data.n - before) {
-            s->data.n = before;
-            s->header.streams = streams;
-            section_put_u32(b->w, s, SEAL_COL_REFERENCE, b->distance, b->refs, &b->scratch);
-            b->at.reference = SEAL_REFERENCE_DISTANCE;
-        }
+    uint32_t *const resync = c->resync;
+    const struct bytes begun = c->begun;
+    c->resync = b->at.resync;
+    c->resync_n = b->at.resync_n;
+    c->begun = b->at.begun;
+    b->at.resync = resync;
+    b->at.resync_n = 0;
+    b->at.begun = begun;
+}
+
+/* Whether the block is for a packer, which is then there, and a spare as well. */
+static bool begin_packer(struct block_writer *b)
+{
+    if (b->n < GIVEN_LEAST)
+        return false;
+    if (b->may_start) {
+        b->may_start = false;
+        if ((b->spare = columns_new()))
+            b->packer = packer_open(&b->pack);
     }
-    s->block.reference = (uint8_t)b->at.reference;
+    return b->packer;
 }
 
 int block_writer_flush(struct block_writer *b, struct error *err)
 {
     if (!b->n)
         return 0;
-    struct section *s = &b->section;
-    struct seal_writer *w = b->w;
-    section_begin(s, SEAL_BLOCK, b->at.image, b->at.blocks);
-    s->block = (struct seal_block){
+    struct columns *c = b->now;
+    c->image = b->at.image;
+    c->number = b->at.blocks;
+    c->head = (struct seal_block){
         .first_event = b->first_event,
         .first_tick = b->first_tick,
         .last_tick = b->at.tick,
@@ -315,27 +338,24 @@ int block_writer_flush(struct block_writer *b, struct error *err)
         .calls = b->calls,
         .address_epoch = b->epoch,
     };
-    section_put(w, s, SEAL_COL_CODE, SEAL_PART_BYTES, b->code, b->n);
-    section_put(w, s, SEAL_COL_THREADS, SEAL_PART_BYTES, b->threads_text.data, b->threads_text.n);
-    if (b->threads > 1)
-        section_put_u32(w, s, SEAL_COL_THREAD, b->thread, b->n, &b->scratch);
-    put_references(b);
-    section_put_u64(w, s, SEAL_COL_SIZE, b->size, b->sizes, &b->scratch);
-    section_put_u32(w, s, SEAL_COL_STACK, b->stack, b->stacks, &b->scratch);
-    section_put_u64(w, s, SEAL_COL_TIME, b->time, b->n, &b->scratch);
-    section_put(w, s, SEAL_COL_ADDRESS, SEAL_PART_BYTES, b->address, b->allocs);
-    section_put(w, s, SEAL_COL_FAR, SEAL_PART_BYTES, b->far.data, b->far.n);
-    section_put(w, s, SEAL_COL_OTHER, SEAL_PART_BYTES, b->other.data, b->other.n);
-    section_put_u64(w, s, SEAL_COL_USABLE, b->usable, b->allocs, &b->scratch);
-    if (b->any_path)
-        section_put(w, s, SEAL_COL_PATH, SEAL_PART_BYTES, b->path, b->n);
-    section_put(w, s, SEAL_COL_ARGUMENT, SEAL_PART_BYTES, b->argument.data, b->argument.n);
-    section_put_u32(w, s, SEAL_COL_RESYNC, b->at.resync, b->at.resync_n, &b->scratch);
-    section_put(w, s, SEAL_COL_BEGUN, SEAL_PART_BYTES, b->at.begun.data, b->at.begun.n);
-    if (b->far.failed || b->other.failed || b->argument.failed || b->threads_text.failed)
-        return error_memory_for(err, "sealing");
-    if (section_write(w, s, err) || keep_resync(b, err))
+    c->refs = b->refs;
+    c->sizes = b->sizes;
+    c->stacks = b->stacks;
+    c->any_path = b->any_path;
+    take_resync(b, c);
+    if (keep_resync(b, err) || settle(b, err))
         return -1;
+    c->reference = b->at.reference;
+    if (begin_packer(b)) {
+        packer_give(b->packer, c);
+        b->now = b->spare;
+        b->spare = c;
+        b->continues = true;
+    } else {
+        if (pack_block(&b->pack, c, err))
+            return -1;
+        b->at.reference = c->reference;
+    }
     b->at.blocks++;
     b->n = 0;
     return 0;

@@ -1,11 +1,13 @@
 /* block_write.h - writes events as blocks of columns (sealed/block.h).
  *
- * Owns: the block being filled, and where each image's blocks go on. One thread. */
+ * Owns: the block being filled, and where each image's blocks go on. All functions are for one
+ * thread, the caller's; a block that is full may be packed by another meanwhile (block_pack.h).
+ * What goes wrong there is an error of the next function that has one. */
 #ifndef MALLOW_TRACE_SEAL_BLOCK_WRITE_H
 #define MALLOW_TRACE_SEAL_BLOCK_WRITE_H
 
+#include "block_pack.h"
 #include "live.h"
-#include "trace/sealed/block.h"
 
 struct block_event {
     uint8_t kind, op, path;
@@ -14,9 +16,14 @@ struct block_event {
 };
 
 struct block_writer;
-/* `calls`: of the whole recording, about. Its blocks are cut accordingly. */
-struct block_writer *block_writer_new(struct seal_writer *w, uint64_t calls, struct error *err);
+/* `calls`: of the whole recording, about. Its blocks are cut accordingly. `threads`: how many it
+ * may use beside the caller's; the file does not depend on it. */
+struct block_writer *block_writer_new(struct seal_writer *w, uint64_t calls, unsigned threads,
+                                      struct error *err);
 void block_writer_free(struct block_writer *b);
+/* The file, for sections that are no blocks: valid until the next flush. NULL with *err. The caller
+ * must not use it in any other way. */
+struct seal_writer *block_writer_lend(struct block_writer *b, struct error *err);
 /* Begins an image (number `image` in the file). */
 void block_writer_image(struct block_writer *b, uint32_t image, struct live *live);
 /* Between block_writer_image and the end of an image, the writer can be lent to another image:
@@ -30,7 +37,7 @@ struct block_position {
     size_t resync_n;
     struct bytes begun; /* for the next block; owned */
 };
-void block_writer_save(struct block_writer *b, struct block_position *p);
+int block_writer_save(struct block_writer *b, struct block_position *p, struct error *err);
 void block_writer_restore(struct block_writer *b, struct block_position *p);
 /* Adds an event. For a release the block must still be in the live table (it is removed after),
  * for an allocation already there. The block must not be full. 0 or -1. */

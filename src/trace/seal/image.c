@@ -346,7 +346,7 @@ static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thr
 static int take_call(struct image_work *g, const struct ahead_row *a, uint32_t thread,
                      struct error *err)
 {
-    const struct mlw_row *r = &a->r.row;
+    const struct mlw_row *r = &a->f.r.row;
     if (mlw_op_is(r->op, MLW_CLASS_MAKES))
         return take_allocation(g, r, thread, err);
     if (mlw_op_is(r->op, MLW_CLASS_RELEASE))
@@ -354,10 +354,10 @@ static int take_call(struct image_work *g, const struct ahead_row *a, uint32_t t
     switch (mlw_op_class(r->op)) {
     case MLW_CLASS_RESIZE_OLD:
         /* A realloc of nothing releases nothing, a realloc that fails neither. */
-        return !r->address || a->failed ? 0 : take_release(g, r, thread, false, err);
-    case MLW_CLASS_REMAP_OLD: return a->failed ? 0 : take_other(g, r, thread, 0, false, err);
+        return !r->address || a->f.failed ? 0 : take_release(g, r, thread, false, err);
+    case MLW_CLASS_REMAP_OLD: return a->f.failed ? 0 : take_other(g, r, thread, 0, false, err);
     case MLW_CLASS_UNMAP:
-        return take_other(g, r, thread, a->failed ? MLW_PATH_FAILED : 0, true, err);
+        return take_other(g, r, thread, a->f.failed ? MLW_PATH_FAILED : 0, true, err);
     case MLW_CLASS_UNMAP_UNDO: return 0;
     default: return take_other(g, r, thread, 0, true, err);
     }
@@ -365,10 +365,10 @@ static int take_call(struct image_work *g, const struct ahead_row *a, uint32_t t
 
 static int take(struct image_work *g, const struct ahead_row *a, struct error *err)
 {
-    const struct mlw_row *r = &a->r.row;
-    uint32_t thread = a->r.stream->thread_index;
+    const struct mlw_row *r = &a->f.r.row;
+    uint32_t thread = a->f.r.stream->thread_index;
     struct image_thread *th = &g->threads[thread];
-    th->tid = a->r.stream->tid;
+    th->tid = a->f.r.stream->tid;
     if (r->op == MLW_OP_META) {
         if (g->carry)
             carry_taken(g, a);
@@ -383,7 +383,7 @@ static int take(struct image_work *g, const struct ahead_row *a, struct error *e
         th->end = r->clock;
     if (r->clock > g->last_clock)
         g->last_clock = r->clock;
-    g->tid = a->r.stream->tid;
+    g->tid = a->f.r.stream->tid;
     faulted_until(g->faulted, r->clock);
     int status = take_call(g, a, thread, err);
     if (status)
@@ -433,8 +433,7 @@ static int inherit(struct image_work *g, struct image_work *parent, struct error
 
 struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t index,
                                uint32_t number, struct image_work *parent, enum image_fate fate,
-                               uint64_t cut, struct seal_writer *w, struct block_writer *b,
-                               struct error *err)
+                               uint64_t cut, struct block_writer *b, struct error *err)
 {
     struct image_work *g = calloc(1, sizeof *g);
     if (!g) {
@@ -448,16 +447,15 @@ struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t
     g->parent = parent;
     g->number = number;
     g->parent_number = parent ? parent->number : UINT32_MAX;
-    g->w = w;
     g->blocks = b;
     g->start_clock = g->raw->start_clock ? g->raw->start_clock : g->raw->first_clock;
     if (g->start_clock == UINT64_MAX)
         g->start_clock = t->origin;
     g->threads = calloc(g->raw->threads + 1, sizeof *g->threads);
-    g->ahead = ahead_open(r, index, &g->live, err);
-    if (!g->threads || !g->ahead) {
-        if (g->ahead)
-            no_memory(err);
+    if (!g->threads)
+        no_memory(err);
+    if (!g->threads || !(g->feed = feed_open(r, index, err)) ||
+        !(g->ahead = ahead_open(g->feed, &g->live, err))) {
         image_free(g);
         return NULL;
     }
@@ -493,7 +491,7 @@ int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error 
         }
         if (!k)
             return 0;
-        if (until != UINT64_MAX && a->r.row.clock >= until)
+        if (until != UINT64_MAX && a->f.r.row.clock >= until)
             return 1;
         k = take(g, a, err);
         if (k < 0)
@@ -508,22 +506,21 @@ int image_suspend(struct image_work *g, struct error *err)
 {
     if (flush(g, err))
         return -1;
-    block_writer_save(g->blocks, &g->saved);
-    return 0;
+    return block_writer_save(g->blocks, &g->saved, err);
 }
 
 void image_resume(struct image_work *g) { block_writer_restore(g->blocks, &g->saved); }
 
-uint64_t image_bytes_done(const struct image_work *g)
-{
-    return merge_bytes_done(ahead_merge(g->ahead));
-}
+void image_beside(struct image_work *g) { feed_beside(g->feed); }
+
+uint64_t image_bytes_done(const struct image_work *g) { return feed_bytes_done(g->feed); }
 
 void image_free(struct image_work *g)
 {
     if (!g)
         return;
     ahead_close(g->ahead);
+    feed_close(g->feed);
     carry_free(g->carry);
     live_free(&g->live);
     faulted_free(g->faulted);

@@ -25,8 +25,10 @@ enum image_fate {
  * forked from, stopped at that moment, or NULL; its live blocks become the first events. */
 struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t index,
                                uint32_t number, struct image_work *parent, enum image_fate fate,
-                               uint64_t cut, struct seal_writer *w, struct block_writer *b,
-                               struct error *err);
+                               uint64_t cut, struct block_writer *b, struct error *err);
+/* Before the first image_run: its rows may be read ahead by a thread of their own, until
+ * image_free. */
+void image_beside(struct image_work *g);
 /* Takes rows up to (not including) the clock `until` (UINT64_MAX: all), at most so many. 2: there
  * may be more of them, 1: there are more behind `until`, 0: the image is done. */
 int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error *err);

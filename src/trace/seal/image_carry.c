@@ -27,7 +27,7 @@ int carry_begin(struct image_work *g, enum image_fate fate, uint64_t cut, struct
                           ? (struct merge_position){s->skip_sequence, s->skip_bytes, s->skip_calls}
                           : (struct merge_position){.sequence = UINT32_MAX};
     }
-    ahead_track(g->ahead);
+    feed_track(g->feed);
     return 0;
 }
 
@@ -81,7 +81,7 @@ void carry_taken(struct image_work *g, const struct ahead_row *a)
 {
     struct carry *c = g->carry;
     if (c->where)
-        c->where[a->r.stream - (g->streams + g->raw->first_stream)] = a->where;
+        c->where[a->f.r.stream - (g->streams + g->raw->first_stream)] = a->f.where;
 }
 
 bool carry_speaks(const struct image_work *g) { return g->carry->fate == IMAGE_WINDOW; }
@@ -94,12 +94,12 @@ bool carry_is_due(struct image_work *g, const struct ahead_row *head, uint64_t u
     /* A child that begins before the window inherits first. */
     if (until < c->cut)
         return false;
-    if (!head || head->r.row.clock >= c->cut)
+    if (!head || head->f.r.row.clock >= c->cut)
         return true;
     /* A call is under way whose end is not written yet. The next time it is believed to succeed: it
      * may never end. */
-    if (c->fate == IMAGE_FOLDED && head->open && head->r.row.clock > g->raw->carried_clock) {
-        c->cut = head->r.row.clock;
+    if (c->fate == IMAGE_FOLDED && head->f.open && head->f.r.row.clock > g->raw->carried_clock) {
+        c->cut = head->f.r.row.clock;
         g->stopped = true;
         return true;
     }

@@ -163,6 +163,16 @@ static void put_modules(struct writer *w)
     }
 }
 
+/* The number of the thread that made a block. None made an inherited one, which belongs to the
+ * first thread of its process: that one may be met after others. */
+static uint32_t number_of_maker(const struct image_work *g, const struct live_block *b,
+                                const uint32_t *number)
+{
+    if (b->turn == UINT32_MAX)
+        return UINT32_MAX;
+    return b->thread < g->raw->threads ? number[b->thread] : 0;
+}
+
 static int put_blocks(struct writer *w)
 {
     const struct image_work *g = w->g;
@@ -186,7 +196,7 @@ static int put_blocks(struct writer *w)
         put64(w, g->time->origin + (all[i].origin.tick << g->time->shift));
         put64(w, all[i].origin.argument);
         put32(w, b->stack);
-        put32(w, b->thread < g->raw->threads ? number[b->thread] : 0);
+        put32(w, number_of_maker(g, b, number));
         put32(w, b->turn);
         bytes_put_u8(&w->b, b->op);
         bytes_put_u8(&w->b, b->path);

@@ -62,6 +62,13 @@ static int describe_node(struct image_work *g, uint32_t dense, struct trace_fram
     return !n->module || t->module;
 }
 
+static int put_nodes(struct image_work *g, const struct trace_frame_node *nodes, uint32_t first,
+                     uint32_t n, struct error *err)
+{
+    struct seal_writer *w = block_writer_lend(g->blocks, err);
+    return w ? facts_write_nodes(w, g->number, nodes, first, n, err) : -1;
+}
+
 /* Nodes that were written before their content was known: of two with one id, the later counts. */
 static int rewrite_nodes(struct image_work *g, struct error *err)
 {
@@ -74,7 +81,7 @@ static int rewrite_nodes(struct image_work *g, struct error *err)
             return no_memory(err);
         if (!known)
             e->unknown[kept++] = e->unknown[i];
-        else if (facts_write_nodes(g->w, g->number, &node, e->unknown[i], 1, err))
+        else if (put_nodes(g, &node, e->unknown[i], 1, err))
             return -1;
     }
     e->unknown_count = kept;
@@ -100,7 +107,7 @@ static int write_nodes(struct image_work *g, struct error *err)
                 status = no_memory(err);
             n++;
         }
-        status = status ? status : facts_write_nodes(g->w, g->number, t, first, n, err);
+        status = status ? status : put_nodes(g, t, first, n, err);
         e->nodes += n;
     }
     free(t);
@@ -253,9 +260,14 @@ static int write_early(struct image_work *g, struct error *err)
     f.image.thread_count = n;
     f.image.event_notes = notes;
     f.image.note_count = note_count;
+    struct seal_writer *w = block_writer_lend(g->blocks, err);
+    if (!w) {
+        status = -1;
+        goto out;
+    }
     section_begin(&s, SEAL_EARLY, g->number, e->sections);
-    facts_put_early(g->w, &s, &f, !e->described, e->threads);
-    status = section_write(g->w, &s, err);
+    facts_put_early(w, &s, &f, !e->described, e->threads);
+    status = section_write(w, &s, err);
     e->sections++;
     e->described = true;
     e->modules = g->module_count;
@@ -330,7 +342,7 @@ int image_finish(struct image_work *g, struct image_totals *totals, struct error
     struct trace_thread *threads = gather_threads(g, &lost);
     struct trace_event_note *notes = gather_notes(g, 0, g->start_clock, UINT64_MAX, &note_count);
     int status = -1;
-    lost += merge_unreadable(ahead_merge(g->ahead));
+    lost += feed_unreadable(g->feed);
     if (g->raw->lost_reported > lost)
         lost = g->raw->lost_reported;
     if (describe(g, &f, lost, err))
@@ -355,10 +367,13 @@ int image_finish(struct image_work *g, struct image_totals *totals, struct error
         no_memory(err);
         goto out;
     }
+    struct seal_writer *w = block_writer_lend(g->blocks, err);
+    if (!w)
+        goto out;
     section_begin(&s, SEAL_IMAGE, g->number, 0);
-    facts_put_image(g->w, &s, &f);
+    facts_put_image(w, &s, &f);
     /* The last block comes behind: all that names its events is here by now. */
-    if (section_write(g->w, &s, err) || block_writer_flush(g->blocks, err))
+    if (section_write(w, &s, err) || block_writer_flush(g->blocks, err))
         goto out;
     totals->events += m->events;
     totals->calls += m->calls;

@@ -94,9 +94,9 @@ struct image_work {
     const struct timebase *time;
     struct image_work *parent;
     uint32_t number, parent_number;
-    struct seal_writer *w;
     struct block_writer *blocks;
     struct block_position saved;
+    struct feed *feed;
     struct ahead *ahead;
     struct live live;
     struct arena arena;

@@ -25,6 +25,7 @@ struct sealing {
     const struct seal_how *how;
     enum image_fate *fates; /* by image */
     uint64_t cut;           /* clock where the window of a flight recorder begins; 0: everything */
+    bool may_read;          /* a thread may read rows, and none does */
     struct carry_out *fold; /* rows before `cut` are folded into it; nothing is sealed */
 };
 
@@ -52,6 +53,7 @@ static uint64_t start_of(const struct raw_image *m)
 struct level {
     struct image_work *work;
     uint32_t image, next, end; /* children still to come */
+    bool beside;               /* its rows are read by a thread of their own */
 };
 
 /* Whether following parents from the image comes to an end (a damaged file may have a ring). */
@@ -94,6 +96,27 @@ static int finish_image(struct sealing *s, struct level *l, struct error *err)
     return image_carry(l->work, s->fold, err);
 }
 
+/* So few calls are sealed before a thread for them has begun. */
+#define ALONE_CALLS 65536u
+
+/* One image at a time, so that a line of forks does not have as many threads. */
+static void read_beside(struct sealing *s, struct level *l)
+{
+    const struct raw_image *m = &s->raw->images[l->image];
+    uint64_t calls = 0;
+    l->beside = false;
+    for (uint32_t i = 0; s->may_read && i < m->streams; i++) {
+        const struct raw_stream *stream = &s->raw->streams[m->first_stream + i];
+        for (uint32_t k = 0; k < stream->chunks; k++)
+            calls += s->raw->chunks[stream->first_chunk + k].calls;
+    }
+    if (calls < ALONE_CALLS)
+        return;
+    image_beside(l->work);
+    l->beside = true;
+    s->may_read = false;
+}
+
 static int seal_family(struct sealing *s, uint32_t root, struct error *err)
 {
     struct level *levels = NULL;
@@ -114,9 +137,10 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
             const uint32_t number = fate == IMAGE_FORGOTTEN ? UINT32_MAX : s->images++;
             l->work = image_begin(s->raw, &s->time, enter, number,
                                   depth > 1 ? levels[depth - 2].work : NULL, fate, s->cut,
-                                  &s->writer, s->blocks, err);
+                                  s->blocks, err);
             if (!l->work)
                 break;
+            read_beside(s, l);
             enter = UINT32_MAX;
         }
         struct level *l = &levels[depth - 1];
@@ -143,6 +167,7 @@ static int seal_family(struct sealing *s, uint32_t root, struct error *err)
             break;
         s->bytes_done += image_bytes_done(l->work);
         image_free(l->work);
+        s->may_read |= l->beside;
         if (!--depth) {
             status = 0;
             break;
@@ -159,9 +184,12 @@ static int write_file_section(struct sealing *s, enum seal_type type, const stru
                               struct error *err)
 {
     struct section c = {0};
+    struct seal_writer *w = block_writer_lend(s->blocks, err);
+    if (!w)
+        return -1;
     section_begin(&c, type, 0, s->images);
-    facts_put_file(&s->writer, &c, f);
-    int status = section_write(&s->writer, &c, err);
+    facts_put_file(w, &c, f);
+    int status = section_write(w, &c, err);
     bytes_free(&c.data);
     return status;
 }
@@ -225,7 +253,9 @@ static int make_blocks(struct sealing *s, struct error *err)
     uint64_t calls = 0;
     for (size_t i = 0; i < s->raw->chunk_count; i++)
         calls += s->raw->chunks[i].calls;
-    return (s->blocks = block_writer_new(&s->writer, calls, err)) ? 0 : -1;
+    const unsigned threads = calls < ALONE_CALLS ? 0 : s->how->threads;
+    s->may_read = threads > 1;
+    return (s->blocks = block_writer_new(&s->writer, calls, threads, err)) ? 0 : -1;
 }
 
 static int seal_roots(struct sealing *s, struct error *err)

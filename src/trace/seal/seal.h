@@ -7,7 +7,8 @@
 #include "trust/place.h"
 
 struct seal_how {
-    bool stored;                                  /* compress nothing */
+    bool stored;      /* compress nothing */
+    unsigned threads; /* to use beside the caller's, two at most; the file does not depend on it */
     void (*progress)(void *, uint64_t, uint64_t); /* may be NULL */
     void *arg;
 };

@@ -1,5 +1,7 @@
 #include "cursor_impl.h"
 
+#include "base/array.h"
+
 bool cursor_arrays_make(struct arrays *a, size_t n)
 {
     a->kind = malloc(n);
@@ -118,13 +120,10 @@ static int prepare_stack(struct cursor *c, struct error *err)
         c->used += fresh;
     }
     if (wants(c, TRACE_COL_ADDRESS) && c->used > c->slot_cap) {
-        size_t cap = c->slot_cap * 2 > c->used ? c->slot_cap * 2 : c->used;
-        struct slot_place *places = realloc(c->slots, cap * sizeof *places);
-        if (!places)
+        const size_t had = c->slot_cap;
+        if (!ARRAY_ROOM(c->slots, c->used, c->slot_cap))
             return no_memory(err);
-        memset(places + c->slot_cap, 0, (cap - c->slot_cap) * sizeof *places);
-        c->slots = places;
-        c->slot_cap = cap;
+        memset(c->slots + had, 0, (c->slot_cap - had) * sizeof *c->slots);
     }
     if (c->degraded && !cursor_known_room(c, c->used))
         return no_memory(err);

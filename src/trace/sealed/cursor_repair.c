@@ -6,6 +6,8 @@
  * certain: all blocks are taken to have ended, and later releases of them are unknown ones. */
 #include "cursor_impl.h"
 
+#include "base/array.h"
+
 bool cursor_stack_room(struct cursor *c, size_t entries)
 {
     size_t need = entries + 2 * SPARE;
@@ -26,15 +28,12 @@ bool cursor_stack_room(struct cursor *c, size_t entries)
 
 bool cursor_known_room(struct cursor *c, size_t slots)
 {
-    if (slots <= c->known_cap)
+    const size_t had = c->known_cap;
+    if (slots <= had)
         return true;
-    size_t cap = c->known_cap * 2 > slots ? c->known_cap * 2 : slots;
-    uint8_t *k = realloc(c->known, cap);
-    if (!k)
+    if (!ARRAY_ROOM(c->known, slots, c->known_cap))
         return false;
-    memset(k + c->known_cap, 0, cap - c->known_cap);
-    c->known = k;
-    c->known_cap = cap;
+    memset(c->known + had, 0, c->known_cap - had);
     return true;
 }
 

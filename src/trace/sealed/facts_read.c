@@ -87,81 +87,53 @@ int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct a
     return status;
 }
 
-/* How many records a stream holds at most is bounded by its bytes; arrays are made for that. */
-#define RECORDS(ptr, count, stream_id, least_bytes)                                                \
-    if (!load(fd, h, stream_id, z, &scratch, &b, &s, err))                                         \
-        goto out;                                                                                  \
-    (ptr) = arena_alloc(a, (span_left(&s) / (least_bytes) + 1) * sizeof *(ptr));                   \
-    if (!(ptr)) {                                                                                  \
-        error_memory_for(err, "reading facts");                                                    \
-        goto out;                                                                                  \
-    }                                                                                              \
-    for ((count) = 0; span_left(&s) >= (least_bytes) && !s.bad; (count)++)
+/* The streams of an image are read one after the other. */
+struct facts {
+    int fd;
+    const struct section_head *head;
+    ZSTD_DCtx *z;
+    struct bytes bytes, scratch;
+    struct span s; /* the rest of the stream that is read */
+    struct arena *arena;
+    const struct trace_image *image;
+    uint64_t time, address; /* of the record before, where differences are kept */
+    struct error *err;
+};
 
-/* What `record --with` added. */
-static int read_kernel(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
-                       struct trace_image *m, struct error *err)
+/* Fills a record of a stream, which was all zero. Marks r->s as bad at its end. */
+typedef void take_record(struct facts *r, void *record);
+
+static bool load_stream(struct facts *r, unsigned id)
 {
-    struct bytes b = {0}, scratch = {0};
-    struct span s;
-    int status = -1;
-    uint64_t time = 0, address = 0;
-    struct trace_fault *faults;
-    RECORDS(faults, m->fault_count, SEAL_FACT_FAULTS, 6)
-    {
-        struct trace_fault *k = &faults[m->fault_count];
-        k->time_ns = time += span_varint(&s);
-        k->tid = (uint32_t)span_varint(&s);
-        k->address = address += mlw_unzigzag(span_varint(&s));
-        k->stack = (uint32_t)span_varint(&s); /* store.c knows how many there are */
-        k->what = (uint8_t)span_number(&s, 1);
-        k->place = (uint8_t)span_number(&s, 1);
-        if (k->place >= MLW_PLACES)
-            k->place = MLW_PLACE_UNKNOWN;
-    }
-    m->faults = faults;
-    if (s.bad)
-        goto bad;
-    time = 0;
-    struct trace_level *levels;
-    RECORDS(levels, m->level_count, SEAL_FACT_LEVELS, 5)
-    {
-        struct trace_level *k = &levels[m->level_count];
-        k->time_ns = time += span_varint(&s);
-        k->file = span_varint(&s);
-        k->anonymous = span_varint(&s);
-        k->swapped = span_varint(&s);
-        k->shared = span_varint(&s);
-    }
-    m->levels = levels;
-    if (s.bad)
-        goto bad;
-    time = 0;
-    struct trace_moment *moments;
-    RECORDS(moments, m->moment_count, SEAL_FACT_MOMENTS, 5)
-    {
-        struct trace_moment *k = &moments[m->moment_count];
-        k->time_ns = time += span_varint(&s);
-        k->tid = (uint32_t)span_varint(&s);
-        k->kind = (uint8_t)span_number(&s, 1);
-        k->what = (uint8_t)span_number(&s, 1);
-        k->values = (uint8_t)span_number(&s, 1);
-        s.bad |= k->values > MLW_KERNEL_VALUES;
-        for (unsigned i = 0; i < k->values && !s.bad; i++)
-            k->value[i] = (int64_t)mlw_unzigzag(span_varint(&s));
-    }
-    m->moments = moments;
-    if (s.bad)
-        goto bad;
-    status = 0;
-    goto out;
-bad:
-    damaged(err);
-out:
-    bytes_free(&b);
-    bytes_free(&scratch);
-    return status;
+    r->time = r->address = 0;
+    return load(r->fd, r->head, id, r->z, &r->scratch, &r->bytes, &r->s, r->err);
 }
+
+/* All records of a stream, each of at least `least_bytes` there: how many there can be is bounded
+ * by its bytes, and the array is made for that. NULL when it fails. */
+static void *records(struct facts *r, unsigned id, size_t least_bytes, size_t record_bytes,
+                     take_record *take, uint32_t *count)
+{
+    if (!load_stream(r, id))
+        return NULL;
+    const size_t room = (span_left(&r->s) / least_bytes + 1) * record_bytes;
+    char *all = arena_alloc(r->arena, room);
+    if (!all) {
+        error_memory_for(r->err, "reading facts");
+        return NULL;
+    }
+    memset(all, 0, room);
+    for (*count = 0; span_left(&r->s) >= least_bytes && !r->s.bad; (*count)++)
+        take(r, all + *count * record_bytes);
+    if (!r->s.bad)
+        return all;
+    *count = 0;
+    damaged(r->err);
+    return NULL;
+}
+
+#define RECORDS(r, id, least_bytes, take, of, count)                                               \
+    records(r, SEAL_FACT_##id, least_bytes, sizeof *(of), take, count)
 
 static void take_description(struct span *s, struct arena *a, struct image_facts *f)
 {
@@ -199,148 +171,171 @@ static void take_description(struct span *s, struct arena *a, struct image_facts
     }
 }
 
-static void take_module(struct span *s, struct arena *a, struct trace_module *k)
+static void take_module(struct facts *r, void *record)
 {
+    struct trace_module *k = record;
+    struct span *s = &r->s;
     k->start = span_varint(s);
     k->end = span_varint(s);
     k->bias = span_varint(s);
     k->loaded_ns = span_varint(s);
     k->gone_ns = span_varint(s) - 1; /* 0: UINT64_MAX */
     const uint8_t *id = span_text(s, &k->build_id_bytes);
-    k->build_id = (const uint8_t *)arena_text(a, id, k->build_id_bytes);
-    k->path = text(s, a);
+    k->build_id = (const uint8_t *)arena_text(r->arena, id, k->build_id_bytes);
+    k->path = text(s, r->arena);
     s->bad |= !k->build_id;
 }
 
-static void take_note(struct span *s, struct arena *a, struct trace_event_note *k)
+static void take_thread(struct facts *r, void *record)
 {
-    k->time_ns = span_varint(s);
-    k->thread = (uint32_t)(span_varint(s) - 1); /* 0: UINT32_MAX */
-    k->control = (uint8_t)span_varint(s);
-    k->label = text(s, a);
+    struct trace_thread *k = record;
+    k->tid = (uint32_t)span_varint(&r->s);
+    k->start_ns = span_varint(&r->s);
+    k->end_ns = span_varint(&r->s);
+    k->ended = span_varint(&r->s) == 1;
+    k->calls = span_varint(&r->s);
+    k->lost_calls = span_varint(&r->s);
+    k->name = text(&r->s, r->arena);
 }
 
-static int read_names(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
-                      struct trace_image *m, struct error *err)
+/* Its thread may not be known yet. */
+static void take_any_note(struct facts *r, struct trace_event_note *k)
 {
-    struct bytes b = {0}, scratch = {0};
-    struct span s;
-    int status = -1;
-    struct trace_name *names;
-    RECORDS(names, m->name_count, SEAL_FACT_NAMES, 15)
-    {
-        struct trace_name *k = &names[m->name_count];
-        k->pc = span_number(&s, 8);
-        k->line = (uint32_t)span_number(&s, 4);
-        k->inlined = span_number(&s, 1) == 1;
-        k->function = ended_text(&s, a);
-        k->file = ended_text(&s, a);
+    k->time_ns = span_varint(&r->s);
+    k->thread = (uint32_t)(span_varint(&r->s) - 1); /* 0: UINT32_MAX */
+    k->control = (uint8_t)span_varint(&r->s);
+    k->label = text(&r->s, r->arena);
+}
+
+static void take_note(struct facts *r, void *record)
+{
+    struct trace_event_note *k = record;
+    take_any_note(r, k);
+    if (k->thread >= r->image->thread_count)
+        k->thread = UINT32_MAX;
+}
+
+static void take_resident(struct facts *r, void *record)
+{
+    struct mlw_resident *k = record;
+    k->clock = span_varint(&r->s);
+    k->vmsize = span_varint(&r->s);
+    k->rss = span_varint(&r->s);
+    k->rss_shared = span_varint(&r->s);
+}
+
+static void take_split(struct facts *r, void *record)
+{
+    struct mlw_split *k = record;
+    struct span *s = &r->s;
+    k->clock = span_varint(s);
+    k->heap = span_varint(s);
+    k->arenas = span_varint(s);
+    k->anonymous = span_varint(s);
+    k->stacks = span_varint(s);
+    k->files = span_varint(s);
+    k->shared = span_varint(s);
+    k->recorder = span_varint(s);
+    k->other = span_varint(s);
+    k->swapped = span_varint(s);
+}
+
+static void take_name(struct facts *r, void *record)
+{
+    struct trace_name *k = record;
+    k->pc = span_number(&r->s, 8);
+    k->line = (uint32_t)span_number(&r->s, 4);
+    k->inlined = span_number(&r->s, 1) == 1;
+    k->function = ended_text(&r->s, r->arena);
+    k->file = ended_text(&r->s, r->arena);
+}
+
+static void take_fault(struct facts *r, void *record)
+{
+    struct trace_fault *k = record;
+    struct span *s = &r->s;
+    k->time_ns = r->time += span_varint(s);
+    k->tid = (uint32_t)span_varint(s);
+    k->address = r->address += mlw_unzigzag(span_varint(s));
+    k->stack = (uint32_t)span_varint(s); /* store.c knows how many there are */
+    k->what = (uint8_t)span_number(s, 1);
+    k->place = (uint8_t)span_number(s, 1);
+    if (k->place >= MLW_PLACES)
+        k->place = MLW_PLACE_UNKNOWN;
+}
+
+static void take_level(struct facts *r, void *record)
+{
+    struct trace_level *k = record;
+    k->time_ns = r->time += span_varint(&r->s);
+    k->file = span_varint(&r->s);
+    k->anonymous = span_varint(&r->s);
+    k->swapped = span_varint(&r->s);
+    k->shared = span_varint(&r->s);
+}
+
+static void take_moment(struct facts *r, void *record)
+{
+    struct trace_moment *k = record;
+    struct span *s = &r->s;
+    k->time_ns = r->time += span_varint(s);
+    k->tid = (uint32_t)span_varint(s);
+    k->kind = (uint8_t)span_number(s, 1);
+    k->what = (uint8_t)span_number(s, 1);
+    k->values = (uint8_t)span_number(s, 1);
+    s->bad |= k->values > MLW_KERNEL_VALUES;
+    for (unsigned i = 0; i < k->values && !s->bad; i++)
+        k->value[i] = (int64_t)mlw_unzigzag(span_varint(s));
+}
+
+static bool read_names(struct facts *r, struct trace_image *m)
+{
+    m->names = RECORDS(r, NAMES, 15, take_name, m->names, &m->name_count);
+    return m->names != NULL;
+}
+
+/* What earlier writers did not write of the splits. */
+static bool more_of_splits(struct facts *r, struct mlw_split *splits, uint32_t count)
+{
+    if (!load_stream(r, SEAL_FACT_SPLITS_MORE))
+        return false;
+    for (uint32_t i = 0; i < count && span_left(&r->s) >= 2 && !r->s.bad; i++) {
+        splits[i].mapped = span_varint(&r->s);
+        splits[i].huge = span_varint(&r->s);
     }
-    m->names = names;
-    status = s.bad ? damaged(err) : 0;
-out:
-    bytes_free(&b);
-    bytes_free(&scratch);
-    return status;
+    return !r->s.bad || (damaged(r->err), false);
+}
+
+static bool read_image(struct facts *r, struct image_facts *f)
+{
+    struct trace_image *m = &f->image;
+    if (!load_stream(r, SEAL_FACT_IMAGE))
+        return false;
+    take_description(&r->s, r->arena, f);
+    if (r->s.bad)
+        return damaged(r->err), false;
+    struct mlw_split *splits = NULL;
+    return (m->modules = RECORDS(r, MODULES, 7, take_module, m->modules, &m->module_count)) &&
+           (m->threads = RECORDS(r, THREADS, 7, take_thread, m->threads, &m->thread_count)) &&
+           (m->event_notes = RECORDS(r, NOTES, 4, take_note, m->event_notes, &m->note_count)) &&
+           (m->resident =
+                RECORDS(r, RESIDENT, 4, take_resident, m->resident, &m->resident_count)) &&
+           (m->splits = splits = RECORDS(r, SPLITS, 10, take_split, splits, &m->split_count)) &&
+           more_of_splits(r, splits, m->split_count) && read_names(r, m) &&
+           (m->faults = RECORDS(r, FAULTS, 6, take_fault, m->faults, &m->fault_count)) &&
+           (m->levels = RECORDS(r, LEVELS, 5, take_level, m->levels, &m->level_count)) &&
+           (m->moments = RECORDS(r, MOMENTS, 5, take_moment, m->moments, &m->moment_count));
 }
 
 int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
                      struct image_facts *f, struct error *err)
 {
-    struct bytes b = {0}, scratch = {0};
-    struct span s;
-    int status = -1;
-    struct trace_image *m = &f->image;
     memset(f, 0, sizeof *f);
-    if (!load(fd, h, SEAL_FACT_IMAGE, z, &scratch, &b, &s, err))
-        goto out;
-    take_description(&s, a, f);
-    if (s.bad) {
-        damaged(err);
-        goto out;
-    }
-    struct trace_module *modules;
-    RECORDS(modules, m->module_count, SEAL_FACT_MODULES, 7)
-    {
-        take_module(&s, a, &modules[m->module_count]);
-    }
-    m->modules = modules;
-    if (s.bad)
-        goto bad;
-    struct trace_thread *threads;
-    RECORDS(threads, m->thread_count, SEAL_FACT_THREADS, 7)
-    {
-        struct trace_thread *k = &threads[m->thread_count];
-        k->tid = (uint32_t)span_varint(&s);
-        k->start_ns = span_varint(&s);
-        k->end_ns = span_varint(&s);
-        k->ended = span_varint(&s) == 1;
-        k->calls = span_varint(&s);
-        k->lost_calls = span_varint(&s);
-        k->name = text(&s, a);
-    }
-    m->threads = threads;
-    if (s.bad)
-        goto bad;
-    struct trace_event_note *notes;
-    RECORDS(notes, m->note_count, SEAL_FACT_NOTES, 4)
-    {
-        struct trace_event_note *k = &notes[m->note_count];
-        take_note(&s, a, k);
-        if (k->thread >= m->thread_count)
-            k->thread = UINT32_MAX;
-    }
-    m->event_notes = notes;
-    if (s.bad)
-        goto bad;
-    struct mlw_resident *resident;
-    RECORDS(resident, m->resident_count, SEAL_FACT_RESIDENT, 4)
-    {
-        struct mlw_resident *k = &resident[m->resident_count];
-        k->clock = span_varint(&s);
-        k->vmsize = span_varint(&s);
-        k->rss = span_varint(&s);
-        k->rss_shared = span_varint(&s);
-    }
-    m->resident = resident;
-    if (s.bad)
-        goto bad;
-    struct mlw_split *splits;
-    RECORDS(splits, m->split_count, SEAL_FACT_SPLITS, 10)
-    {
-        struct mlw_split *k = &splits[m->split_count];
-        k->clock = span_varint(&s);
-        k->heap = span_varint(&s);
-        k->arenas = span_varint(&s);
-        k->anonymous = span_varint(&s);
-        k->stacks = span_varint(&s);
-        k->files = span_varint(&s);
-        k->shared = span_varint(&s);
-        k->recorder = span_varint(&s);
-        k->other = span_varint(&s);
-        k->swapped = span_varint(&s);
-        k->mapped = k->huge = 0;
-    }
-    m->splits = splits;
-    if (s.bad)
-        goto bad;
-    if (load(fd, h, SEAL_FACT_SPLITS_MORE, z, &scratch, &b, &s, err)) /* not of earlier writers */
-        for (uint32_t i = 0; i < m->split_count && span_left(&s) >= 2 && !s.bad; i++) {
-            splits[i].mapped = span_varint(&s);
-            splits[i].huge = span_varint(&s);
-        }
-    else
-        goto out;
-    if (s.bad)
-        goto bad;
-    status = read_names(fd, h, z, a, m, err) || read_kernel(fd, h, z, a, m, err) ? -1 : 0;
-    goto out;
-bad:
-    damaged(err);
-out:
-    bytes_free(&b);
-    bytes_free(&scratch);
-    return status;
+    struct facts r = {.fd = fd, .head = h, .z = z, .arena = a, .image = &f->image, .err = err};
+    const bool done = read_image(&r, f);
+    bytes_free(&r.bytes);
+    bytes_free(&r.scratch);
+    return done ? 0 : -1;
 }
 
 /* --- of EARLY sections --- */
@@ -365,62 +360,59 @@ static int read_early_threads(struct span *s, struct arena *a, struct early_fact
     return s->bad ? -1 : 0;
 }
 
-int facts_read_early(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
-                     struct early_facts *e, struct error *err)
+static int read_early(struct facts *r, struct early_facts *e)
 {
-    struct bytes b = {0}, scratch = {0};
-    struct span s;
-    int status = -1;
     struct trace_image *m = &e->f.image;
-    if (h->header.number != e->sections) {
-        damaged(err);
-        goto out;
-    }
-    if (!load(fd, h, SEAL_FACT_IMAGE, z, &scratch, &b, &s, err))
-        goto out;
-    if (span_left(&s)) {
+    if (r->head->header.number != e->sections)
+        return damaged(r->err);
+    if (!load_stream(r, SEAL_FACT_IMAGE))
+        return -1;
+    if (span_left(&r->s)) {
         struct image_facts f = {0};
-        take_description(&s, a, &f);
-        if (s.bad || read_names(fd, h, z, a, &f.image, err))
-            goto bad;
+        take_description(&r->s, r->arena, &f);
+        if (r->s.bad || !read_names(r, &f.image))
+            return damaged(r->err);
         f.image.module_count = m->module_count;
         f.image.thread_count = m->thread_count;
         e->f = f; /* and without the notes so far: they were forgotten, or there are none */
     } else if (!e->sections) {
-        goto bad;
+        return damaged(r->err);
     }
     e->sections++;
-    if (!load(fd, h, SEAL_FACT_MODULES, z, &scratch, &b, &s, err))
-        goto out;
-    while (span_left(&s)) {
-        struct trace_module k;
-        take_module(&s, a, &k);
-        if (s.bad || !ARRAY_ROOM(e->modules, (size_t)m->module_count + 1, e->modules_cap))
-            goto bad;
+    if (!load_stream(r, SEAL_FACT_MODULES))
+        return -1;
+    while (span_left(&r->s)) {
+        struct trace_module k = {0};
+        take_module(r, &k);
+        if (r->s.bad || !ARRAY_ROOM(e->modules, (size_t)m->module_count + 1, e->modules_cap))
+            return damaged(r->err);
         e->modules[m->module_count++] = k;
     }
-    if (!load(fd, h, SEAL_FACT_EARLY_THREADS, z, &scratch, &b, &s, err))
-        goto out;
-    if (read_early_threads(&s, a, e))
-        goto bad;
-    if (!load(fd, h, SEAL_FACT_NOTES, z, &scratch, &b, &s, err))
-        goto out;
-    while (span_left(&s)) {
-        struct trace_event_note k;
-        take_note(&s, a, &k);
-        if (s.bad || !ARRAY_ROOM(e->notes, (size_t)m->note_count + 1, e->notes_cap))
-            goto bad;
+    if (!load_stream(r, SEAL_FACT_EARLY_THREADS))
+        return -1;
+    if (read_early_threads(&r->s, r->arena, e))
+        return damaged(r->err);
+    if (!load_stream(r, SEAL_FACT_NOTES))
+        return -1;
+    while (span_left(&r->s)) {
+        struct trace_event_note k = {0};
+        take_any_note(r, &k);
+        if (r->s.bad || !ARRAY_ROOM(e->notes, (size_t)m->note_count + 1, e->notes_cap))
+            return damaged(r->err);
         e->notes[m->note_count++] = k;
     }
-    status = 0;
-    goto out;
-bad:
-    damaged(err);
-out:
+    return 0;
+}
+
+int facts_read_early(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
+                     struct early_facts *e, struct error *err)
+{
+    struct facts r = {.fd = fd, .head = h, .z = z, .arena = a, .image = &e->f.image, .err = err};
+    const int status = read_early(&r, e);
     if (status) /* those behind it would number modules wrongly */
         e->sections = UINT64_MAX;
-    bytes_free(&b);
-    bytes_free(&scratch);
+    bytes_free(&r.bytes);
+    bytes_free(&r.scratch);
     return status;
 }
 

@@ -1,0 +1,191 @@
+#include "block_pack.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#define REFERENCE_TRIES 8u
+
+struct columns *columns_new(void) { return calloc(1, sizeof(struct columns)); }
+
+void columns_free(struct columns *c)
+{
+    if (!c)
+        return;
+    bytes_free(&c->far);
+    bytes_free(&c->other);
+    bytes_free(&c->argument);
+    bytes_free(&c->threads_text);
+    bytes_free(&c->begun);
+    free(c->resync);
+    free(c);
+}
+
+void pack_free(struct pack *p)
+{
+    bytes_free(&p->section.data);
+    bytes_free(&p->scratch);
+}
+
+/* The references in the mode that is smaller; which one is tried anew every few blocks. */
+static void put_references(struct pack *p, struct columns *c)
+{
+    struct section *s = &p->section;
+    bool wide = c->head.used_slots >> 30 != 0; /* a slot may not fit a distance's number */
+    if (wide)
+        c->reference = SEAL_REFERENCE_SLOT;
+    if (wide || c->number % REFERENCE_TRIES) {
+        section_put_u32(p->w, s, SEAL_COL_REFERENCE, c->reference ? c->distance : c->ref, c->refs,
+                        &p->scratch);
+    } else {
+        size_t before = s->data.n;
+        uint16_t streams = s->header.streams;
+        section_put_u32(p->w, s, SEAL_COL_REFERENCE, c->distance, c->refs, &p->scratch);
+        size_t distance = s->data.n - before;
+        s->data.n = before;
+        s->header.streams = streams;
+        section_put_u32(p->w, s, SEAL_COL_REFERENCE, c->ref, c->refs, &p->scratch);
+        c->reference = SEAL_REFERENCE_SLOT;
+        if (distance < s->data.n - before) {
+            s->data.n = before;
+            s->header.streams = streams;
+            section_put_u32(p->w, s, SEAL_COL_REFERENCE, c->distance, c->refs, &p->scratch);
+            c->reference = SEAL_REFERENCE_DISTANCE;
+        }
+    }
+    s->block.reference = (uint8_t)c->reference;
+}
+
+static void put_bytes(struct pack *p, unsigned id, const struct bytes *b)
+{
+    if (b->failed)
+        p->section.data.failed = true;
+    section_put(p->w, &p->section, id, SEAL_PART_BYTES, b->data, b->n);
+}
+
+int pack_block(struct pack *p, struct columns *c, struct error *err)
+{
+    struct section *s = &p->section;
+    struct seal_writer *w = p->w;
+    const uint32_t n = c->head.events, allocs = c->head.allocs;
+    section_begin(s, SEAL_BLOCK, c->image, c->number);
+    s->block = c->head;
+    section_put(w, s, SEAL_COL_CODE, SEAL_PART_BYTES, c->code, n);
+    put_bytes(p, SEAL_COL_THREADS, &c->threads_text);
+    if (c->head.threads > 1)
+        section_put_u32(w, s, SEAL_COL_THREAD, c->thread, n, &p->scratch);
+    put_references(p, c);
+    section_put_u64(w, s, SEAL_COL_SIZE, c->size, c->sizes, &p->scratch);
+    section_put_u32(w, s, SEAL_COL_STACK, c->stack, c->stacks, &p->scratch);
+    section_put_u64(w, s, SEAL_COL_TIME, c->time, n, &p->scratch);
+    section_put(w, s, SEAL_COL_ADDRESS, SEAL_PART_BYTES, c->address, allocs);
+    put_bytes(p, SEAL_COL_FAR, &c->far);
+    put_bytes(p, SEAL_COL_OTHER, &c->other);
+    section_put_u64(w, s, SEAL_COL_USABLE, c->usable, allocs, &p->scratch);
+    if (c->any_path)
+        section_put(w, s, SEAL_COL_PATH, SEAL_PART_BYTES, c->path, n);
+    put_bytes(p, SEAL_COL_ARGUMENT, &c->argument);
+    section_put_u32(w, s, SEAL_COL_RESYNC, c->resync, c->resync_n, &p->scratch);
+    put_bytes(p, SEAL_COL_BEGUN, &c->begun);
+    return section_write(w, s, err);
+}
+
+/* --- the thread --- */
+
+struct packer {
+    struct pack *pack;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t given, done;
+    /* under the lock */
+    struct columns *block; /* NULL: it has none */
+    bool stop;
+    int status; /* of the last one */
+    struct error err;
+};
+
+static void *run(void *arg)
+{
+    struct packer *k = arg;
+    pthread_mutex_lock(&k->lock);
+    for (;;) {
+        while (!k->block && !k->stop)
+            pthread_cond_wait(&k->given, &k->lock);
+        struct columns *block = k->block;
+        if (!block)
+            break;
+        pthread_mutex_unlock(&k->lock);
+        struct error err;
+        const int status = pack_block(k->pack, block, &err);
+        pthread_mutex_lock(&k->lock);
+        k->block = NULL;
+        k->status = status;
+        if (status)
+            k->err = err;
+        pthread_cond_signal(&k->done);
+    }
+    pthread_mutex_unlock(&k->lock);
+    return NULL;
+}
+
+static void release(struct packer *k)
+{
+    pthread_mutex_destroy(&k->lock);
+    pthread_cond_destroy(&k->given);
+    pthread_cond_destroy(&k->done);
+    free(k);
+}
+
+struct packer *packer_open(struct pack *p)
+{
+    struct packer *k = calloc(1, sizeof *k);
+    if (!k)
+        return NULL;
+    k->pack = p;
+    pthread_mutex_init(&k->lock, NULL);
+    pthread_cond_init(&k->given, NULL);
+    pthread_cond_init(&k->done, NULL);
+    /* Signals are for the thread that knows what to do about them. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&k->thread, NULL, run, k);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) {
+        release(k);
+        return NULL;
+    }
+    return k;
+}
+
+void packer_give(struct packer *k, struct columns *c)
+{
+    pthread_mutex_lock(&k->lock);
+    k->block = c;
+    pthread_cond_signal(&k->given);
+    pthread_mutex_unlock(&k->lock);
+}
+
+int packer_wait(struct packer *k, struct error *err)
+{
+    pthread_mutex_lock(&k->lock);
+    while (k->block)
+        pthread_cond_wait(&k->done, &k->lock);
+    const int status = k->status;
+    if (status)
+        *err = k->err;
+    pthread_mutex_unlock(&k->lock);
+    return status;
+}
+
+void packer_close(struct packer *k)
+{
+    if (!k)
+        return;
+    pthread_mutex_lock(&k->lock);
+    k->stop = true;
+    pthread_cond_signal(&k->given);
+    pthread_mutex_unlock(&k->lock);
+    pthread_join(k->thread, NULL);
+    release(k);
+}
