@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/index.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "symbol/spelling.h"
@@ -31,8 +33,7 @@ struct names {
     size_t id_count, id_room;
     struct name_frame *frames;
     size_t frame_count, frame_room;
-    uint32_t *table; /* hash of frames: id + 1 */
-    size_t table_room;
+    struct index frame_index;
     char **texts; /* made here */
     size_t text_count, text_room;
     struct names_look look;
@@ -72,27 +73,13 @@ void names_free(struct names *n)
     free(n->site_of);
     free(n->ids);
     free(n->frames);
-    free(n->table);
+    index_release(&n->frame_index);
     free(n);
-}
-
-/* Room for one more in an array that doubles. */
-static bool room_for_one(void **items, size_t count, size_t *room, size_t item_bytes)
-{
-    if (count < *room)
-        return true;
-    size_t more = *room ? *room * 2 : 256;
-    void *p = realloc(*items, more * item_bytes);
-    if (!p)
-        return false;
-    *items = p;
-    *room = more;
-    return true;
 }
 
 static const char *keep(struct names *n, char *text)
 {
-    if (text && room_for_one((void **)&n->texts, n->text_count, &n->text_room, sizeof *n->texts))
+    if (text && ARRAY_ROOM(n->texts, n->text_count + 1, n->text_room))
         return n->texts[n->text_count++] = text;
     free(text);
     n->failed = true;
@@ -194,28 +181,14 @@ static bool hides_site(const struct names *n, const struct name_frame *f)
 /* The id of a frame; a new one when none reads the same. */
 static uint32_t intern(struct names *n, struct name_frame f)
 {
-    if (n->frame_count * 2 >= n->table_room) {
-        size_t room = n->table_room ? n->table_room * 2 : 1024;
-        uint32_t *table = calloc(room, sizeof *table);
-        if (!table) {
-            n->failed = true;
-            return 0;
-        }
-        for (size_t i = 0; i < n->frame_count; i++) {
-            size_t k = hash_frame(&n->frames[i]) & (room - 1);
-            while (table[k])
-                k = (k + 1) & (room - 1);
-            table[k] = (uint32_t)i + 1;
-        }
-        free(n->table);
-        n->table = table;
-        n->table_room = room;
-    }
-    size_t k = hash_frame(&f) & (n->table_room - 1);
-    for (; n->table[k]; k = (k + 1) & (n->table_room - 1))
-        if (same_frame(&n->frames[n->table[k] - 1], &f))
-            return n->table[k] - 1;
-    if (!room_for_one((void **)&n->frames, n->frame_count, &n->frame_room, sizeof *n->frames)) {
+    const uint64_t hash = hash_frame(&f);
+    uint32_t i;
+    for (size_t at = INDEX_START; (i = index_next(&n->frame_index, hash, &at)) != INDEX_NONE;)
+        if (same_frame(&n->frames[i], &f))
+            return i;
+    i = (uint32_t)n->frame_count;
+    if (!ARRAY_ROOM(n->frames, n->frame_count + 1, n->frame_room) ||
+        !index_add(&n->frame_index, hash, i)) {
         n->failed = true;
         return 0;
     }
@@ -225,8 +198,7 @@ static uint32_t intern(struct names *n, struct name_frame f)
     f.function = f.known ? shown_name(n, f.full) : f.full;
     show_place(n, &f);
     n->frames[n->frame_count++] = f;
-    n->table[k] = (uint32_t)n->frame_count;
-    return (uint32_t)n->frame_count - 1;
+    return i;
 }
 
 /* The functions that the recording itself names at an address; innermost first. */
@@ -320,7 +292,7 @@ static void look_up(struct names *n, const struct trace_frame_node *node, struct
             f.full = keep(n, strdup(text));
         }
         uint32_t id = intern(n, f);
-        if (!room_for_one((void **)&n->ids, n->id_count, &n->id_room, sizeof *n->ids)) {
+        if (!ARRAY_ROOM(n->ids, n->id_count + 1, n->id_room)) {
             n->failed = true;
             return;
         }
@@ -334,7 +306,7 @@ static void look_up_cut(struct names *n, struct span *span)
     struct name_frame f = {.full = "[stack not unwound further]", .cut = true};
     span->first = (uint32_t)n->id_count;
     uint32_t id = intern(n, f);
-    if (!room_for_one((void **)&n->ids, n->id_count, &n->id_room, sizeof *n->ids)) {
+    if (!ARRAY_ROOM(n->ids, n->id_count + 1, n->id_room)) {
         n->failed = true;
         return;
     }

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
+
 /* A treap (Aragon and Seidel 1989): a search tree by address, a heap by random priority. */
 struct node {
     uint64_t start, end;
@@ -69,16 +71,8 @@ static uint32_t new_node(struct mapped *m, uint64_t start, uint64_t end, uint32_
     if (i) {
         m->spare = m->nodes[i].right;
     } else {
-        if (m->count >= m->cap) {
-            if (m->cap > UINT32_MAX / 2)
-                return 0;
-            uint32_t cap = m->cap ? m->cap * 2 : 64;
-            struct node *n = realloc(m->nodes, cap * sizeof *n);
-            if (!n)
-                return 0;
-            m->nodes = n;
-            m->cap = cap;
-        }
+        if (!ARRAY_ROOM(m->nodes, (size_t)m->count + 1, m->cap))
+            return 0;
         i = m->count++;
     }
     m->seed ^= m->seed << 13;

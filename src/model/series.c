@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #define NO_ROW UINT32_MAX
 
 unsigned series_size_index(uint64_t size_bytes)
@@ -17,19 +19,11 @@ unsigned series_size_index(uint64_t size_bytes)
 
 static bool grow_rows(struct series *s)
 {
-    size_t room = s->row_room ? s->row_room * 2 : 1024;
-    struct series_row *rows = realloc(s->rows, room * sizeof *rows);
-    if (rows)
-        s->rows = rows;
-    struct row_now *now = realloc(s->now, room * sizeof *now);
-    if (now)
-        s->now = now;
-    uint32_t *touched = realloc(s->touched, room * sizeof *touched);
-    if (touched)
-        s->touched = touched;
-    if (!rows || !now || !touched)
+    size_t rows = s->row_room, now = rows, touched = rows;
+    if (!ARRAY_ROOM(s->rows, s->row_room + 1, rows) || !ARRAY_ROOM(s->now, s->row_room + 1, now) ||
+        !ARRAY_ROOM(s->touched, s->row_room + 1, touched))
         return false;
-    s->row_room = room;
+    s->row_room = rows;
     return true;
 }
 

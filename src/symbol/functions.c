@@ -4,6 +4,7 @@
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -166,7 +167,8 @@ int functions_read(const char *path, unsigned which, struct functions *f, struct
         return -1;
     if (which & FUNCTIONS_EXPORTED)
         read_tables(&r, r.main, SHT_DYNSYM);
-    if (which & FUNCTIONS_LOCAL && !read_tables(&r, r.main, SHT_SYMTAB))
+    if (which & FUNCTIONS_LOCAL && !read_tables(&r, r.main, SHT_SYMTAB) &&
+        !(which & FUNCTIONS_ALONE))
         read_debug(&r, path);
     elf_end(r.main);
     close(fd);
@@ -266,6 +268,23 @@ size_t functions_build_id(const char *path, uint8_t *id, size_t room)
     elf_end(elf);
     close(fd);
     return (size_t)n;
+}
+
+bool functions_debug_link(const char *path, char *name, size_t room)
+{
+    struct error ignored;
+    GElf_Word crc;
+    int fd;
+    Elf *elf = open_elf(path, &fd, &ignored);
+    const char *link = elf ? dwelf_elf_gnu_debuglink(elf, &crc) : NULL;
+    bool good = link && *link && !strchr(link, '/') && strlen(link) < room;
+    if (good)
+        snprintf(name, room, "%s", link);
+    if (elf) {
+        elf_end(elf);
+        close(fd);
+    }
+    return good;
 }
 
 bool functions_interpreter(const char *file, char *path, size_t room)

@@ -31,7 +31,8 @@ struct functions {
 enum functions_which {
     FUNCTIONS_EXPORTED = 1, /* of .dynsym */
     FUNCTIONS_LOCAL = 2,    /* of .symtab, of the file itself or of its separate debug file */
-    FUNCTIONS_DATA = 4      /* variables, too */
+    FUNCTIONS_DATA = 4,     /* variables, too */
+    FUNCTIONS_ALONE = 8     /* no other file is looked for */
 };
 
 /* Fills *f; functions_release gives it back. Selected at run time (IFUNC) ones are left out.
@@ -59,6 +60,9 @@ uint64_t functions_text(const char *path, const char *text, size_t bytes);
 /* The build-id of the file: how many bytes of `id` were written; 0 when it has none of up to
  * `room`. */
 size_t functions_build_id(const char *path, uint8_t *id, size_t room);
+
+/* The name of the separate debug file that the file links to: a name, not a path. False: none. */
+bool functions_debug_link(const char *path, char *name, size_t room);
 
 /* The interpreter that the file asks for, into `path`; false when it has none (static). */
 bool functions_interpreter(const char *file, char *path, size_t room);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/buffer.h"
 #include "trust/file.h"
 
@@ -106,17 +107,9 @@ static int add(struct script_source *s, const struct reader *r)
         if (i + 1 < r->scopes)
             buffer_append_text(&name, c->is_class ? "." : ".<locals>.");
     }
-    if (s->count == s->room) {
-        size_t room = s->room ? s->room * 2 : 64;
-        struct definition *more = reallocarray(s->at, room, sizeof *more);
-        if (more) {
-            s->at = more;
-            s->room = room;
-        }
-    }
     char *copy = buffer_failed(&name) ? NULL : strdup(buffer_text(&name));
     buffer_release(&name);
-    if (!copy || s->count == s->room) {
+    if (!copy || !ARRAY_ROOM(s->at, s->count + 1, s->room)) {
         free(copy);
         return -1;
     }
@@ -188,14 +181,8 @@ static struct script_source *source_of(struct scripts *s, const char *path)
             return &s->sources[i];
     if (s->count == SOURCES_MAX)
         return NULL;
-    if (s->count == s->room) {
-        const unsigned room = s->room ? s->room * 2 : 16;
-        struct script_source *more = reallocarray(s->sources, room, sizeof *more);
-        if (!more)
-            return NULL;
-        s->sources = more;
-        s->room = room;
-    }
+    if (!ARRAY_ROOM(s->sources, (size_t)s->count + 1, s->room))
+        return NULL;
     s->sources[s->count] = (struct script_source){.path = path};
     read_source(&s->sources[s->count]);
     return &s->sources[s->count++];
