@@ -496,6 +496,8 @@ static bool claim(void)
     uint64_t private_bytes = recorder.process ? recorder.process->private_bytes : 0;
     recorder.process = me;
     recorder.windows[0] = w;
+    for (unsigned i = 0; i < MLW_PROCESS_WINDOWS; i++)
+        recorder.window_number[i] = i ? 0 : window + 1;
     recorder.slots_used = 0;
     me->pid = recorder.pid;
     me->pid_namespace = guest_pid_namespace();

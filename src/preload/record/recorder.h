@@ -75,7 +75,8 @@ struct recorder {
     volatile uint32_t slots_used;
     uint32_t window_room; /* the shared memory's file has this many windows */
     uint8_t *volatile windows[MLW_PROCESS_WINDOWS];
-#define RECORDER_DESCRIPTION_BYTES (512u << 10) /* mapped */
+    uint32_t window_number[MLW_PROCESS_WINDOWS]; /* in the file, plus 1; 0: not chosen yet */
+#define RECORDER_DESCRIPTION_BYTES (512u << 10)  /* mapped */
     uint8_t *description; /* TLVs that a forked child shares with us: command, exe, ... */
     uint32_t description_bytes;
     struct thread *volatile threads; /* all there ever were; pushed at the front, never removed */

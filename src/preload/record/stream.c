@@ -21,31 +21,53 @@ static volatile bool end_key_made;
 
 /* ---- buffers ---- */
 
+/* Windows become visible to readers in their order, so that `windows` never counts one whose number
+ * is not known yet: two threads may add two at once. */
+static void windows_publish(void)
+{
+    uint32_t n = __atomic_load_n(&recorder.process->windows, __ATOMIC_SEQ_CST);
+    while (n < MLW_PROCESS_WINDOWS && __atomic_load_n(&recorder.windows[n], __ATOMIC_SEQ_CST))
+        if (__atomic_compare_exchange_n(&recorder.process->windows, &n, n + 1, false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            n++;
+}
+
+/* Maps window w of this process; NULL when there is no room. Threads that come at once agree on its
+ * number first; the one that maps it last gives its mapping back. */
+static uint8_t *window_add(uint32_t w)
+{
+    uint32_t number = __atomic_load_n(&recorder.window_number[w], __ATOMIC_ACQUIRE);
+    if (!number) {
+        const uint32_t mine =
+            __atomic_fetch_add(&recorder.session->next_window, 1, __ATOMIC_RELAXED) + 1;
+        if (__atomic_compare_exchange_n(&recorder.window_number[w], &number, mine, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            number = mine;
+    }
+    uint8_t *p = process_map_window(number - 1);
+    if (!p)
+        return 0;
+    __atomic_store_n(&recorder.process->window[w], number - 1, __ATOMIC_RELEASE);
+    uint8_t *there = 0;
+    if (!__atomic_compare_exchange_n(&recorder.windows[w], &there, p, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST)) {
+        sys_munmap(p, MLW_WINDOW_BYTES);
+        p = there;
+    }
+    windows_publish();
+    return p;
+}
+
 static struct mlw_chunk *slot_at(uint32_t index)
 {
     uint32_t w = index / MLW_WINDOW_SLOTS;
     if (w >= MLW_PROCESS_WINDOWS)
         return 0;
     uint8_t *window = __atomic_load_n(&recorder.windows[w], __ATOMIC_ACQUIRE);
-    if (!window) {
-        /* more threads at once than one window holds: map another */
-        if (sys_closed)
-            return 0;
-        uint32_t number = __atomic_fetch_add(&recorder.session->next_window, 1, __ATOMIC_RELAXED);
-        void *p = process_map_window(number);
-        if (!p)
-            return 0;
-        uint8_t *none = 0;
-        if (__atomic_compare_exchange_n(&recorder.windows[w], &none, (uint8_t *)p, false,
-                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-            recorder.process->window[w] = number;
-            __atomic_store_n(&recorder.process->windows, w + 1, __ATOMIC_RELEASE);
-            window = (uint8_t *)p;
-        } else {
-            sys_munmap(p, MLW_WINDOW_BYTES);
-            window = none;
-        }
-    }
+    if (!window && !sys_closed) /* more threads at once than one window holds */
+        window = window_add(w);
+    if (!window)
+        return 0;
     return (struct mlw_chunk *)(window + (size_t)(index % MLW_WINDOW_SLOTS) * MLW_SLOT_BYTES);
 }
 
