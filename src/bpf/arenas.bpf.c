@@ -292,6 +292,8 @@ enum {
     CALL_EXIT = 60,
     CALL_FUTEX = 202,
     CALL_EXIT_GROUP = 231,
+    CALL_URETPROBE = 335, /* made by the kernel's own code in a function that is probed */
+    CALL_UPROBE = 336,
     READ_WRITE = 3,
     DYNAMIC_MAX = 32 << 20
 };
@@ -375,8 +377,8 @@ SEC("tp_btf/sys_enter")
 int BPF_PROG(call_enter, struct pt_regs *regs, long id)
 {
     u64 first = 0, second = 0, third = 0;
-    if (!wanted())
-        return 0;
+    if (id == CALL_URETPROBE || id == CALL_UPROBE || !wanted())
+        return 0; /* no call of the program's: a new heap may have no header yet */
     look_at_new_heap();
     bpf_probe_read_kernel(&first, sizeof first, &regs->di);
     bpf_probe_read_kernel(&second, sizeof second, &regs->si);

@@ -225,7 +225,10 @@ class PreloadAsAnybody(Preload):
                               **self.user) as probe:
             shared = probe.stdout.readline().rstrip("\n")
             self.assertTrue(shared.startswith("/dev/shm/mallow-arenas-") and os.path.exists(shared), shared)
-            stdout, stderr = probe.communicate("go\n", timeout=600)
+            probe.stdin.write("go\n")
+            probe.stdin.close()
+            stdout, stderr = probe.stdout.read(), probe.stderr.read()  # readline may have read ahead
+            probe.wait(600)
         self.assertEqual((probe.returncode, os.path.exists(shared)), (0, False))
         self.assertEqual(stderr.count("\n"), 1, stderr)
         self.assertIn("a library inside the program, because programs are loaded into the kernel", stderr)

@@ -104,7 +104,10 @@ class Sizes(Case):
             # until the victim has done its first part, and waits
             while documents[-1]["calls"] or not any(d["calls"] for d in documents):
                 documents.append(json.loads(probe.stdout.readline()))
-            rest, _ = probe.communicate("g", timeout=600)
+            probe.stdin.write("g")
+            probe.stdin.close()
+            rest = probe.stdout.read()  # not communicate: it would pass over what readline has read ahead
+            probe.wait(600)
             self.assertEqual(probe.returncode, 0)
         documents += [json.loads(line) for line in rest.splitlines()]
         told = sum(d["calls"] for d in documents[:-1])
