@@ -18,7 +18,7 @@ enum { TOP_DEFAULT = 20 };
 struct heap_cli {
     bool json, leaks, free, diff;
     int by; /* enum heap_view less one; -1: not given */
-    uint64_t top;
+    uint64_t top, cold_ns;
     const char *why, *who, *fail_above, *recording, *output, *html;
     struct view_options view; /* of names */
     struct gate_options gate;
@@ -32,6 +32,9 @@ static const struct option_spec specs[] = {
     {0, "leaks", OPTION_FLAG, AT(leaks), NULL, "list the blocks that nothing refers to any more"},
     {0, "free", OPTION_FLAG, AT(free), NULL,
      "list the types that keep free memory from being returned to the system"},
+    {0, "cold", OPTION_DURATION, AT(cold_ns), "DURATION",
+     "wait that long, then list the types, roots and call sites of blocks not written meanwhile",
+     1000000, 30ull * 86400 * 1000000000},
     {0, "why", OPTION_TEXT, AT(why), "ADDR",
      "print the way from a root to the block at this address"},
     {0, "who", OPTION_TEXT, AT(who), "ADDR", "print what refers to the block at this address"},
@@ -47,8 +50,7 @@ static const struct option_spec specs[] = {
      "join with a recording of the process: who allocated the blocks (--by site)",
      .completion = VALUE_FILE},
     {0, "debug-path", OPTION_TEXTS, AT(view.debug_paths), "DIR",
-     "look for separate debug information here, too; may be repeated",
-     .completion = VALUE_DIRECTORY},
+     "look for separate debug files here, too; may be repeated", .completion = VALUE_DIRECTORY},
     {'n', NULL, OPTION_COUNT, AT(top), "N", "show N rows of a table (default 20; all in JSON)", 1,
      UINT32_MAX},
     {0, "html", OPTION_TEXT, AT(html), "OUT", "write a page for a browser to this file",
@@ -114,6 +116,9 @@ static struct heap *read_heap(const struct heap_cli *cli, const char *target, FI
     progress_begin(&progress, "reading the heap");
     const struct heap_options how = {.progress = progress_update,
                                      .progress_arg = &progress,
+                                     .debug_dirs = (const char *const *)cli->view.debug_paths.items,
+                                     .debug_dir_count = cli->view.debug_paths.count,
+                                     .cold_ns = cli->cold_ns,
                                      .recording = cli->recording ? heap_recording_open : NULL,
                                      .recording_arg = opened,
                                      .save = save};
@@ -151,6 +156,7 @@ static int show(const struct heap_cli *cli, struct heap *h, struct heap_recordin
                                    .top_given = cli->top != 0,
                                    .names = opened->names,
                                    .free = cli->free,
+                                   .cold = cli->cold_ns != 0,
                                    .leaks = cli->leaks};
     if (cli->html && heap_show_page(h, &show, operands[0], cli->html, err))
         return -1;
@@ -178,8 +184,12 @@ static int check(const struct command *self, const struct heap_cli *cli, int ope
         return command_usage(self, "--diff needs two heaps: OLD NEW");
     if (!cli->diff && operand_count != 1)
         return command_usage(self, "one process or file at a time; --diff compares two");
-    if (cli->diff &&
-        (asked || cli->by >= 0 || cli->leaks || cli->free || cli->recording || cli->output))
+    if (cli->cold_ns && (asked || cli->leaks || cli->free || cli->by == HEAP_VIEW_SIZE - 1 ||
+                         cli->by == HEAP_VIEW_ARENA - 1))
+        return command_usage(self, "--cold goes with --by type, root or site, and not with --why, "
+                                   "--who, --leaks and --free");
+    if (cli->diff && (asked || cli->cold_ns || cli->by >= 0 || cli->leaks || cli->free ||
+                      cli->recording || cli->output))
         return command_usage(self, "--diff goes with -n, --json, --html and --fail-above only");
     return gate_check(self, &cli->gate, cli->fail_above != NULL);
 }

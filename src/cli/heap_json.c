@@ -236,6 +236,56 @@ static int put_pins(json_object *to, struct heap *h, struct names *names, uint64
     return 0;
 }
 
+static int put_cold_rows(json_object *to, struct heap *h, enum heap_by by, const char *name,
+                         struct names *names, uint64_t top, struct error *err)
+{
+    size_t count;
+    const struct heap_cold *rows = heap_cold(h, by, &count, err);
+    if (!rows)
+        return err->kind == ERROR_NONE ? 0 : -1;
+    json_object *list = json_object_new_array();
+    for (size_t i = 0; i < count && i < top; i++) {
+        json_object *o = json_object_new_object();
+        if (by == HEAP_BY_SITE)
+            put_frames(o, names, rows[i].stack);
+        else
+            put_text(o, by == HEAP_BY_TYPE ? "type" : "root", rows[i].name);
+        if (by == HEAP_BY_ROOT) {
+            put_text(o, "module", rows[i].module);
+            put_text(o, "kind", rows[i].kind);
+        }
+        put_number(o, "cold_bytes", rows[i].cold_bytes);
+        put_number(o, "cold_blocks", rows[i].cold_blocks);
+        put_number(o, "bytes", rows[i].bytes);
+        put_number(o, "blocks", rows[i].blocks);
+        json_object_array_add(list, o);
+    }
+    json_object_object_add(to, name, list);
+    return 0;
+}
+
+static int put_cold(json_object *to, struct heap *h, const struct heap_show *s, uint64_t top,
+                    struct error *err)
+{
+    const struct heap_facts *f = heap_facts(h);
+    if (!f->cold_source)
+        return 0;
+    json_object *o = json_object_new_object();
+    json_object_object_add(to, "cold", o);
+    put_text(o, "source", f->cold_source);
+    put_text(o, "sees", "writes");
+    put_number(o, "waited_ns", f->cold_ns);
+    put_number(o, "bytes", f->cold_bytes);
+    put_number(o, "blocks", f->cold_blocks);
+    put_number(o, "swapped_bytes", f->cold_swapped_bytes);
+    int status = put_cold_rows(o, h, HEAP_BY_TYPE, "types", s->names, top, err);
+    if (!status)
+        status = put_cold_rows(o, h, HEAP_BY_ROOT, "roots", s->names, top, err);
+    if (!status)
+        status = put_cold_rows(o, h, HEAP_BY_SITE, "sites", s->names, top, err);
+    return status;
+}
+
 static struct json_object *tables(struct heap *h, const struct heap_show *s, uint64_t top,
                                   struct error *err)
 {
@@ -250,6 +300,8 @@ static struct json_object *tables(struct heap *h, const struct heap_show *s, uin
         status = put_sites(o, h, s, top, err);
     if (!status)
         status = put_pins(o, h, s->names, top, err);
+    if (!status)
+        status = put_cold(o, h, s, top, err);
     if (!status && heap_facts(h)->verified)
         json_object_object_add(o, "unreachable", leaks(h, s->names, top));
     if (!status)

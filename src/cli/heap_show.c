@@ -20,6 +20,22 @@ static void put_count(uint64_t n)
     text_printf(stdout, " %13s", human_count(text, n));
 }
 
+static void show_cold_facts(const struct heap_facts *f)
+{
+    char a[HUMAN_TEXT_BYTES];
+    if (!f->cold_source)
+        return;
+    put_size(f->cold_bytes);
+    text_printf(stdout, "  in memory in %s blocks on pages that were not written",
+                human_count(a, f->cold_blocks));
+    text_printf(stdout, " for %s (seen by %s; reads are not seen)\n", human_duration(a, f->cold_ns),
+                f->cold_source);
+    if (f->cold_swapped_bytes) {
+        put_size(f->cold_swapped_bytes);
+        text_printf(stdout, "    and in swap\n");
+    }
+}
+
 static void show_facts(const struct heap_facts *f)
 {
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
@@ -81,6 +97,7 @@ static void show_facts(const struct heap_facts *f)
         text_printf(stdout, "  in %s blocks that nothing refers to any more (leaked)\n",
                     human_count(a, f->unreachable_blocks));
     }
+    show_cold_facts(f);
 }
 
 static void show_cut(size_t count, size_t shown)
@@ -301,11 +318,51 @@ static int show_free(struct heap *h, const struct heap_show *s, struct error *er
     return 0;
 }
 
+static int show_cold(struct heap *h, const struct heap_show *s, enum heap_by by, const char *what,
+                     struct error *err)
+{
+    size_t count, shown = 0;
+    const struct heap_cold *rows = heap_cold(h, by, &count, err);
+    if (!rows)
+        return err->kind == ERROR_NONE ? 0 : -1;
+    text_printf(stdout, "\n%10s %10s %13s  %s\n", "cold", "own", "cold blocks", what);
+    for (; shown < count && shown < s->top; shown++) {
+        const struct heap_cold *r = &rows[shown];
+        put_size(r->cold_bytes);
+        text_printf(stdout, " ");
+        put_size(r->bytes);
+        put_count(r->cold_blocks);
+        text_printf(stdout, "  ");
+        if (by == HEAP_BY_SITE)
+            show_stack(s->names, r->stack);
+        else
+            text_printf(stdout, "%s%s%s%s%s%s\n", r->kind, *r->kind ? " " : "", r->name,
+                        *r->module ? " (" : "", r->module, *r->module ? ")" : "");
+    }
+    show_cut(count, shown);
+    return 0;
+}
+
+static int show_cold_tables(struct heap *h, const struct heap_show *s, struct error *err)
+{
+    const bool all = s->view == HEAP_VIEW_ALL;
+    int status = 0;
+    if (all || s->view == HEAP_VIEW_ROOT)
+        status = show_cold(h, s, HEAP_BY_ROOT, "root that reaches them first", err);
+    if (!status && (all || s->view == HEAP_VIEW_TYPE))
+        status = show_cold(h, s, HEAP_BY_TYPE, "type", err);
+    if (!status && s->names && (all || s->view == HEAP_VIEW_SITE))
+        status = show_cold(h, s, HEAP_BY_SITE, "call site", err);
+    return status;
+}
+
 int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err)
 {
     const struct heap_facts *f = heap_facts(h);
     int status = 0;
     show_facts(f);
+    if (s->cold)
+        return show_cold_tables(h, s, err);
     bool all = s->view == HEAP_VIEW_ALL && !s->leaks && !s->free;
     if (all || s->view == HEAP_VIEW_ROOT)
         status = show_roots(h, s, err);

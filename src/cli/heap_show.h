@@ -24,6 +24,7 @@ struct heap_show {
     uint64_t top; /* rows of a table */
     bool top_given;
     bool free;           /* which types keep free memory from being returned */
+    bool cold;           /* the blocks that were not written */
     struct names *names; /* of the recording's call stacks; NULL: there is none */
     bool leaks;          /* the list of unreachable groups */
 };

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "heap/cold.h"
 #include "heap/containers.h"
 #include "heap/heap_impl.h"
 #include "heap/saved.h"
@@ -30,6 +31,8 @@ struct reading {
     struct scan scan;
     struct variables *variables;
     struct trace *trace;
+    struct cold *cold; /* NULL: not asked for */
+    uint64_t cold_ns;  /* that was waited for it */
     uint64_t moment_ns;
     uint32_t pid;
     uint64_t stopped_ns; /* of tries that came to nothing */
@@ -112,11 +115,37 @@ static int walk_recorded(struct reading *r, struct error *err)
     return 0;
 }
 
+/* Stops the process. What it wrote is asked before a copy is made: the copy does not know. */
+static int stop(struct reading *r, struct error *err)
+{
+    r->t = open_target(r->name, err);
+    return r->t && (!r->cold || !cold_look(r->cold, r->t, err)) ? 0 : -1;
+}
+
+/* Lets the process run for a while in which its writes are seen. */
+static int watch_writes(struct reading *r, struct error *err)
+{
+    const struct heap_options *o = r->options;
+    if (!o->cold_ns)
+        return 0;
+    if (stop(r, err))
+        return -1;
+    if (r->t->source != TARGET_STOPPED)
+        return error_set(err, ERROR_UNSUPPORTED, "%s is a file: writes are seen of a process only",
+                         r->name);
+    r->cold = cold_begin(r->t, err);
+    target_finish(r->t);
+    r->stopped_ns += r->t->stopped_ns;
+    target_close(r->t);
+    r->t = NULL;
+    return r->cold ? cold_wait(r->cold, o->cold_ns, &r->cold_ns, o->progress, o->progress_arg, err)
+                   : -1;
+}
+
 /* One look. Returns 0 with the heap walked, verified or not. */
 static int walk_once(struct reading *r, unsigned try, struct error *err)
 {
-    r->t = open_target(r->name, err);
-    if (!r->t)
+    if (stop(r, err))
         return -1;
     if (r->t->source == TARGET_STOPPED && !r->options->no_snapshot && try < SNAPSHOTS)
         target_snapshot(r->t);
@@ -124,8 +153,7 @@ static int walk_once(struct reading *r, unsigned try, struct error *err)
         target_finish(r->t);
         r->stopped_ns += r->t->stopped_ns;
         target_close(r->t);
-        r->t = open_target(r->name, err);
-        if (!r->t)
+        if (stop(r, err))
             return -1;
         r->t->refused = "parts of its memory are not copied when it forks (MADV_DONTFORK)";
     }
@@ -221,7 +249,8 @@ static int look(struct reading *r, struct error *err)
         threads = n < 1 ? 1 : n > 32 ? 32 : (unsigned)n;
     }
     progress(r, 1);
-    r->variables = variables_new(&r->modules, r->t->source == TARGET_CORE ? 0 : r->t->pid);
+    r->variables = variables_new(&r->modules, r->t->source == TARGET_CORE ? 0 : r->t->pid,
+                                 r->options->debug_dirs, r->options->debug_dir_count);
     if (!r->variables || images_make(&r->images, r->t, &r->modules, &r->glibc))
         return error_memory(err);
     if (pages_find(&h->pages, r->t, &h->walk, &r->glibc))
@@ -238,6 +267,8 @@ static int look(struct reading *r, struct error *err)
         types_python_links(&h->types, r->scan.mark, r->t, &h->walk, &r->scan) ||
         containers_find(&h->types, r->scan.mark, r->t, &h->walk, &r->modules, r->variables,
                         &r->scan, &h->roots))
+        return error_memory(err);
+    if (r->cold && cold_mark(h, r->t, r->cold))
         return error_memory(err);
     free(r->scan.seen); /* of use to containers_find only */
     r->scan.seen = NULL;
@@ -296,7 +327,12 @@ static int state_facts(struct reading *r)
                              .mapped_system_bytes = w->mapped_system_bytes,
                              .references = r->scan.references,
                              .arenas = h->arenas,
-                             .arena_count = w->arena_count};
+                             .arena_count = w->arena_count,
+                             .cold_blocks = f->cold_blocks,
+                             .cold_bytes = f->cold_bytes,
+                             .cold_swapped_bytes = f->cold_swapped_bytes,
+                             .cold_source = r->cold ? cold_source(r->cold) : NULL,
+                             .cold_ns = r->cold_ns};
     f->resident_known = h->pages.resident_known;
     f->trimmable_bytes = h->pages.trimmable_bytes;
     f->pinned_bytes = h->pages.pinned_bytes;
@@ -417,6 +453,9 @@ static int load(struct reading *r, struct error *err)
         return error_set(
             err, ERROR_USAGE,
             "a saved heap cannot be joined with a recording; save it with --recording");
+    if (status == 1 && r->options->cold_ns)
+        return error_set(err, ERROR_UNSUPPORTED, "%s is a file: writes are seen of a process only",
+                         r->name);
     r->h->facts.loaded = status == 1;
     return status;
 }
@@ -434,7 +473,9 @@ struct heap *heap_read(const char *target, const struct heap_options *options, s
     progress(&r, 0);
     int status = load(&r, err);
     if (!status) {
-        status = walk(&r, err);
+        status = watch_writes(&r, err);
+        if (!status)
+            status = walk(&r, err);
         if (!status)
             status = look(&r, err);
         if (!status)
@@ -448,6 +489,7 @@ struct heap *heap_read(const char *target, const struct heap_options *options, s
     glibc_release(&r.glibc);
     modules_release(&r.modules);
     target_close(r.t);
+    cold_end(r.cold);
     if (status) {
         heap_free(r.h);
         return NULL;
@@ -461,6 +503,9 @@ void heap_free(struct heap *h)
         return;
     for (size_t i = 0; i < sizeof h->rows / sizeof *h->rows; i++)
         free(h->rows[i]);
+    for (size_t i = 0; i < sizeof h->cold_rows / sizeof *h->cold_rows; i++)
+        free(h->cold_rows[i]);
+    free(h->cold);
     free(h->size_names);
     free(h->pins);
     free(h->pin_sites);

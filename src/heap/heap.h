@@ -25,7 +25,11 @@ struct heap_options {
      * id is not known), up to now; NULL: there is none. It stays open until heap_free. */
     struct trace *(*recording)(void *arg, uint32_t pid, bool live, struct error *err);
     void *recording_arg;
-    FILE *save; /* a copy of the result is written there (saved.h); NULL: none */
+    const char *const *debug_dirs; /* with separate debug files, before /usr/lib/debug */
+    size_t debug_dir_count;
+    FILE *save;       /* a copy of the result is written there (saved.h); NULL: none */
+    uint64_t cold_ns; /* wait that long first (SIGINT: less), and list the blocks
+                         that were not written meanwhile; 0: no */
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;
 };
@@ -73,6 +77,12 @@ struct heap_facts {
     bool only_recorded; /* and which blocks there are: the allocator is not glibc's */
     uint32_t image;     /* number of the process in the recording */
     uint64_t known_blocks, known_bytes; /* whose allocation it has */
+    /* Of heap_options.cold_ns: blocks on no page that was written meanwhile. */
+    const char *cold_source;          /* how the kernel saw it: "userfaultfd", "soft-dirty"; NULL:
+                                         not asked for */
+    uint64_t cold_ns;                 /* how long it was looked at */
+    uint64_t cold_blocks, cold_bytes; /* their part that is in memory */
+    uint64_t cold_swapped_bytes;      /* their part that is in swap */
 };
 
 /* target: a process id, or the path of a core file or of a saved heap. NULL with *err set. */
@@ -80,7 +90,7 @@ struct heap *heap_read(const char *target, const struct heap_options *options, s
 void heap_free(struct heap *h); /* NULL is fine */
 const struct heap_facts *heap_facts(const struct heap *h);
 
-enum heap_by { HEAP_BY_TYPE, HEAP_BY_ROOT, HEAP_BY_SIZE };
+enum heap_by { HEAP_BY_TYPE, HEAP_BY_ROOT, HEAP_BY_SIZE, HEAP_BY_SITE };
 
 struct heap_row {
     const char *name;
@@ -94,8 +104,8 @@ struct heap_row {
     uint64_t size_min, size_max;              /* of HEAP_BY_SIZE */
 };
 
-/* The rows, most retained first (sizes: in their order); they belong to h. NULL with *count 0 when
- * there are none, or memory ran out (*err set: kind is not ERROR_NONE). */
+/* The rows, most retained first (sizes: in their order; sites have heap_sites); they belong to h.
+ * NULL with *count 0 when there are none, or memory ran out (*err set: kind is not ERROR_NONE). */
 const struct heap_row *heap_table(struct heap *h, enum heap_by by, size_t *count,
                                   struct error *err);
 
@@ -140,6 +150,20 @@ struct heap_step { /* on a way, or a referrer */
     const char *name;   /* of a root; else "" */
     const char *module; /* of a root; else "" */
 };
+
+struct heap_cold {             /* blocks of a group; of heap_facts.cold_bytes */
+    const char *name;          /* of a type, of the root that reaches them first; else "" */
+    const char *kind, *module; /* of a root; else "" */
+    uint32_t stack;            /* of HEAP_BY_SITE; 0: not known */
+    uint64_t cold_blocks, cold_bytes;
+    uint64_t blocks, bytes; /* of the whole group */
+};
+
+/* The groups with memory that was not written, most first; they belong to h. The bytes of all add
+ * up to cold_bytes. As heap_table; none when it was not asked for, by size, and by site without a
+ * recording. */
+const struct heap_cold *heap_cold(struct heap *h, enum heap_by by, size_t *count,
+                                  struct error *err);
 
 enum heap_found {
     HEAP_FOUND,

@@ -22,8 +22,8 @@ struct heap {
     uint32_t *type; /* by block */
     struct graph graph;
     uint32_t *by_place; /* numbers, in the order of graph.place */
-    struct heap_row *rows[3];
-    size_t row_count[3];
+    struct heap_row *rows[HEAP_BY_SITE + 1];
+    size_t row_count[HEAP_BY_SITE + 1];
     char *size_names;
     struct heap_recorded recorded;
     uint32_t *stack; /* by block, of the recording; NULL: there is none */
@@ -31,10 +31,19 @@ struct heap {
     size_t site_count;
     struct heap_pin *pins, *pin_sites;
     size_t pin_count, pin_site_count;
+    uint32_t *cold; /* by block: its bytes in memory that were not written, in units of 8; NULL:
+                       not asked for */
+    struct heap_cold *cold_rows[HEAP_BY_SITE + 1];
+    size_t cold_count[HEAP_BY_SITE + 1];
 };
 
 /* What a number is, for people. */
 void heap_describe(const struct heap *h, uint32_t number, struct heap_step *step);
 const char *heap_root_kind(enum root_kind kind);
+
+/* cold_tables.c: which blocks were not written. The target's pages can still be asked for. -1 when
+ * out of memory. */
+struct cold;
+int cold_mark(struct heap *h, struct target *t, const struct cold *c);
 
 #endif

@@ -18,6 +18,17 @@ struct tracee {
     struct user_regs_struct registers;
 };
 
+struct live_pieces {    /* of libc's code; see snapshot.c */
+    uint64_t call;      /* syscall; ret */
+    uint64_t sigreturn; /* of a signal handler */
+    uint64_t exit;      /* a call of exit or exit_group */
+};
+
+struct live_kept { /* memory of the process that its copy has not */
+    uint64_t start, end;
+    uint8_t *data;
+};
+
 struct heap_live {
     struct tracee *tracees;
     size_t count, room;
@@ -25,6 +36,10 @@ struct heap_live {
     int memory_fd;             /* /proc/PID/mem, or -1 */
     struct resident *resident; /* of its pages; NULL: not known */
     pid_t copy;                /* the stopped child of the injected fork; 0: none */
+    struct live_kept *kept;    /* by address, apart */
+    size_t kept_count, kept_room;
+    bool copy_lacks;           /* more than could be kept */
+    struct live_pieces pieces; /* once they were looked for; all 0: not yet */
     uint64_t since_ns;
 };
 
@@ -39,6 +54,14 @@ int live_open_memory(pid_t pid);
 /* Stops all threads of t->pid, and reads their registers. 0; or -1 with *err, and nothing is held.
  */
 int live_stop(struct target *t, struct heap_live *live, struct error *err);
+
+/* Compares the mappings of the process that stands with those of its copy, and keeps the pages that
+ * the copy lacks (MADV_DONTFORK); copy_lacks: there are too many. */
+void live_keep_lacking(struct target *t, struct heap_live *live, pid_t copy);
+
+/* snapshot.c: makes a thread of the process that stands make a system call, which must not wait.
+ * NULL with its result (-errno: the kernel refused); else why none was made. */
+const char *live_call(struct target *t, long number, const uint64_t arguments[4], int64_t *result);
 
 /* snapshot.c: ends the copy and makes the process reap it. */
 void live_end_copy(struct target *t, struct heap_live *live);

@@ -38,16 +38,10 @@ enum {
     RSEQ_CS_OFFSET = 8,
 };
 
-struct pieces {         /* of libc's code */
-    uint64_t call;      /* syscall; ret */
-    uint64_t sigreturn; /* of a signal handler */
-    uint64_t exit;      /* a call of exit or exit_group */
-};
-
 struct injection {
     struct target *t;
     struct tracee *tracee;
-    struct pieces pieces;
+    struct live_pieces pieces;
     uint64_t mask;  /* the thread's own */
     uint64_t stack; /* where the thread's calls are made: the return address lies there */
     uint64_t child_stack;
@@ -56,7 +50,7 @@ struct injection {
 
 /* --- finding code --- */
 
-static void look_for(const uint8_t *code, size_t n, uint64_t at, struct pieces *p)
+static void look_for(const uint8_t *code, size_t n, uint64_t at, struct live_pieces *p)
 {
     static const uint8_t call[] = {0x0f, 0x05, 0xc3};
     static const uint8_t sigreturn[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
@@ -72,26 +66,38 @@ static void look_for(const uint8_t *code, size_t n, uint64_t at, struct pieces *
             p->exit = at + (uint64_t)(found - code);
 }
 
-static bool find_pieces(struct target *t, struct pieces *p)
+static bool has_all(const struct live_pieces *p) { return p->call && p->sigreturn && p->exit; }
+
+/* In one mapping. */
+static bool find_in(struct target *t, const struct target_region *r, uint8_t *code,
+                    struct live_pieces *p)
 {
-    uint8_t *code = malloc(CODE_WINDOW + 16);
-    *p = (struct pieces){0};
-    for (size_t i = 0; code && i < t->region_count && !(p->call && p->sigreturn && p->exit); i++) {
-        const struct target_region *r = &t->regions[i];
-        const char *slash = r->file ? strrchr(r->file, '/') : NULL;
-        /* libc, or a program that has it inside. */
-        if (!(r->flags & REGION_EXEC) || !slash || strstr(slash, "ld-linux"))
-            continue;
-        struct pieces here = {0};
-        for (uint64_t at = r->start; at < r->end; at += CODE_WINDOW) {
-            uint64_t want = r->end - at < CODE_WINDOW + 16 ? r->end - at : CODE_WINDOW + 16;
-            look_for(code, target_read(t, at, code, want), at, &here);
-        }
-        if (here.call && here.sigreturn && here.exit)
-            *p = here;
+    struct live_pieces here = {0};
+    for (uint64_t at = r->start; at < r->end && !has_all(&here); at += CODE_WINDOW) {
+        uint64_t want = r->end - at < CODE_WINDOW + 16 ? r->end - at : CODE_WINDOW + 16;
+        look_for(code, target_read(t, at, code, want), at, &here);
     }
+    if (has_all(&here))
+        *p = here;
+    return has_all(&here);
+}
+
+/* In libc; else in a program that has it inside. Libraries are not looked into one by one: the
+ * process stands still meanwhile, and a program can have 100 MB of code. */
+static bool find_pieces(struct target *t, struct live_pieces *p)
+{
+    uint8_t *code = has_all(p) ? NULL : malloc(CODE_WINDOW + 16);
+    for (int pass = 0; code && pass < 2 && !has_all(p); pass++)
+        for (size_t i = 0; i < t->region_count && !has_all(p); i++) {
+            const struct target_region *r = &t->regions[i];
+            const char *slash = r->file ? strrchr(r->file, '/') : NULL;
+            const bool libc =
+                slash && (!strncmp(slash, "/libc.", 6) || !strncmp(slash, "/libc-", 6));
+            if (r->flags & REGION_EXEC && slash && libc == !pass && !strstr(slash, "ld-linux"))
+                find_in(t, r, code, p);
+        }
     free(code);
-    return p->call != 0;
+    return has_all(p);
 }
 
 /* --- whether it may be --- */
@@ -267,8 +273,9 @@ static const char *why_not(struct target *t, struct heap_live *live, struct inje
             return "the process is stopped by a signal";
     if (!status_says(t, "Seccomp:", "0"))
         return "a seccomp filter might kill it for a fork";
-    if (!find_pieces(t, &j->pieces))
+    if (!find_pieces(t, &live->pieces))
         return "its libc has not the code that a fork needs";
+    j->pieces = live->pieces;
     if (!(j->tracee = choose(t, live)))
         return "no thread of it can be borrowed now";
     return NULL;
@@ -280,6 +287,25 @@ static void hold_signals(sigset_t *before)
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, before);
+}
+
+const char *live_call(struct target *t, long number, const uint64_t a[4], int64_t *result)
+{
+    struct heap_live *live = t->impl;
+    struct injection j = {.t = t};
+    sigset_t before;
+    const char *refused = why_not(t, live, &j);
+    if (refused)
+        return refused;
+    hold_signals(&before);
+    if (!take_over(&j))
+        refused = "its thread could not be prepared";
+    else if (!call(&j, number, a[0], a[1], a[2], a[3], result))
+        refused = "its thread could not be borrowed";
+    if (j.mask || j.stack)
+        put_back(&j);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return refused;
 }
 
 void target_snapshot(struct target *t)
@@ -306,9 +332,12 @@ void target_snapshot(struct target *t)
     }
     if (j.mask || j.stack)
         put_back(&j);
+    if (!t->refused)
+        live_keep_lacking(t, live, j.made);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (t->refused)
         return;
+    target_let_go(t);
     live->copy = live->memory_pid = j.made;
     t->memory_pid = (uint32_t)j.made;
     t->source = TARGET_SNAPSHOT;
@@ -318,7 +347,6 @@ void target_snapshot(struct target *t)
     resident_free(live->resident);
     live->resident = resident_new(j.made);
     t->knows_pages = live->resident != NULL;
-    target_let_go(t);
 }
 
 /* Any thread of the process may reap the copy. */

@@ -155,10 +155,14 @@ static int make_sizes(struct heap *h)
 
 const struct heap_row *heap_table(struct heap *h, enum heap_by by, size_t *count, struct error *err)
 {
-    static int (*const make[])(struct heap *) = {
-        [HEAP_BY_TYPE] = make_types, [HEAP_BY_ROOT] = make_roots, [HEAP_BY_SIZE] = make_sizes};
+    static int (*const make[])(struct heap *) = {[HEAP_BY_TYPE] = make_types,
+                                                 [HEAP_BY_ROOT] = make_roots,
+                                                 [HEAP_BY_SIZE] = make_sizes,
+                                                 [HEAP_BY_SITE] = NULL};
     *err = (struct error){.kind = ERROR_NONE};
     *count = 0;
+    if (!make[by])
+        return NULL;
     if (!h->rows[by] && make[by](h)) {
         error_memory(err);
         return NULL;

@@ -25,7 +25,7 @@
 #include "heap/target.h"
 
 /* Not in every <sys/ptrace.h>. */
-enum { HOLE_PAGES = 16, STOP_LIMIT_MS = 5000, ERESTARTNOHAND_RESULT = -514 };
+enum { HOLE_PAGES = 16, STOP_LIMIT_MS = 5000, ERESTARTNOHAND_RESULT = -514, KEPT_MOST = 256 << 20 };
 
 /* How many of the bytes are to be read at once. *zeros: they need not be read, because no page was
  * ever there. */
@@ -52,6 +52,20 @@ static size_t next_run(struct target *t, uint64_t address, size_t bytes, bool *z
     return (at < end ? at : end) - address;
 }
 
+/* The first kept stretch that ends behind the address; NULL. */
+static const struct live_kept *kept_from(const struct heap_live *live, uint64_t address)
+{
+    size_t low = 0, high = live->kept_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (live->kept[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < live->kept_count ? &live->kept[low] : NULL;
+}
+
 static size_t live_read(struct target *t, uint64_t address, void *into, size_t bytes)
 {
     const struct heap_live *live = t->impl;
@@ -59,18 +73,28 @@ static size_t live_read(struct target *t, uint64_t address, void *into, size_t b
     size_t done = 0;
     while (done < bytes) {
         bool zeros;
-        size_t run = next_run(t, address + done, bytes - done, &zeros);
+        const uint64_t at = address + done;
+        size_t run = next_run(t, at, bytes - done, &zeros);
+        const struct live_kept *kept = kept_from(live, at);
+        if (kept && kept->start <= at) {
+            run = kept->end - at < bytes - done ? kept->end - at : bytes - done;
+            memcpy(to + done, kept->data + (at - kept->start), run);
+            done += run;
+            continue;
+        }
+        if (kept && kept->start - at < run)
+            run = kept->start - at;
         if (zeros) {
             memset(to + done, 0, run);
             done += run;
             continue;
         }
         struct iovec here = {to + done, run};
-        struct iovec there = {(void *)(uintptr_t)(address + done), run}; // NOLINT
+        struct iovec there = {(void *)(uintptr_t)at, run}; // NOLINT
         /* process_vm_readv pins pages. Those that processes share after a fork, the kernel first
          * copies for it: it would double the memory of a snapshot. */
         ssize_t n = live->memory_fd >= 0
-                        ? pread(live->memory_fd, to + done, run, (off_t)(address + done))
+                        ? pread(live->memory_fd, to + done, run, (off_t)at)
                         : process_vm_readv(live->memory_pid, &here, 1, &there, 1, 0);
         if (n <= 0)
             break;
@@ -81,7 +105,10 @@ static size_t live_read(struct target *t, uint64_t address, void *into, size_t b
 
 static enum resident_state live_page(struct target *t, uint64_t address)
 {
-    struct heap_live *live = t->impl;
+    const struct heap_live *live = t->impl;
+    const struct live_kept *kept = kept_from(live, address);
+    if (kept && kept->start <= address)
+        return RESIDENT_HERE;
     return live->resident ? resident_page(live->resident, address) : RESIDENT_HERE;
 }
 
@@ -92,6 +119,9 @@ static void live_close(struct target *t)
     if (live->memory_fd >= 0)
         close(live->memory_fd);
     resident_free(live->resident);
+    for (size_t i = 0; i < live->kept_count; i++)
+        free(live->kept[i].data);
+    free(live->kept);
     free(live->tracees);
     free(live);
 }
@@ -334,21 +364,76 @@ static int read_maps(struct target *t, uint32_t pid, struct error *err)
     return 0;
 }
 
+/* --- what a copy has not --- */
+
+struct keeping {
+    struct heap_live *live;
+    pid_t pid;
+    int pagemap; /* -1: every page counts as there */
+    uint64_t bytes;
+};
+
+/* Keeps [start, end). False: too much, or no memory. */
+static bool keep(struct keeping *k, uint64_t start, uint64_t end)
+{
+    struct heap_live *live = k->live;
+    const uint64_t bytes = end - start;
+    uint8_t *data = (k->bytes += bytes) <= KEPT_MOST ? malloc(bytes) : NULL;
+    struct iovec here = {data, bytes}, there = {(void *)(uintptr_t)start, bytes};     // NOLINT
+    if (data && process_vm_readv(k->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes && /* fast */
+        ARRAY_ROOM(live->kept, live->kept_count + 1, live->kept_room)) {
+        live->kept[live->kept_count++] = (struct live_kept){start, end, data};
+        return true;
+    }
+    free(data);
+    return false;
+}
+
+/* The pages of one region that there are. */
+static bool keep_region(struct keeping *k, const struct target_region *r)
+{
+    enum { AT_ONCE = 1024 };
+    uint64_t entries[AT_ONCE];
+    for (uint64_t at = r->start; at < r->end;) {
+        const uint64_t pages = (r->end - at) / TARGET_PAGE_BYTES;
+        size_t n = pages < AT_ONCE ? pages : AT_ONCE, run = 0;
+        if (k->pagemap < 0 || pread(k->pagemap, entries, n * sizeof *entries,
+                                    (off_t)(at / TARGET_PAGE_BYTES * sizeof *entries)) !=
+                                  (ssize_t)(n * sizeof *entries))
+            memset(entries, 0xff, sizeof entries);
+        for (size_t i = 0; i <= n; i++) {
+            const bool there = i < n && entries[i] >> 62;
+            if (!there && run &&
+                !keep(k, at + (i - run) * TARGET_PAGE_BYTES, at + i * TARGET_PAGE_BYTES))
+                return false;
+            run = there ? run + 1 : 0;
+        }
+        at += n * TARGET_PAGE_BYTES;
+    }
+    return true;
+}
+
+void live_keep_lacking(struct target *t, struct heap_live *live, pid_t copy_pid)
+{
+    struct target *copy = target_new();
+    struct error ignored;
+    struct keeping k = {.live = live, .pid = (pid_t)t->pid, .pagemap = -1};
+    live->copy_lacks = !copy || read_maps(copy, (uint32_t)copy_pid, &ignored);
+    k.pagemap = proc_open(k.pid, "pagemap");
+    for (size_t i = 0; i < t->region_count && !live->copy_lacks; i++) {
+        const struct target_region *r = &t->regions[i];
+        if (r->flags & REGION_WRITE && !(r->flags & (REGION_SHARED | REGION_SPECIAL)) &&
+            !(target_region_at(copy, r->start) && target_region_at(copy, r->end - 1)))
+            live->copy_lacks = !keep_region(&k, r);
+    }
+    if (k.pagemap >= 0)
+        close(k.pagemap);
+    target_close(copy);
+}
+
 bool target_copy_lacks(struct target *t)
 {
-    struct target *copy = t->source == TARGET_SNAPSHOT ? target_new() : NULL;
-    struct error ignored;
-    bool lacks = false;
-    if (!copy)
-        return false;
-    if (read_maps(copy, t->memory_pid, &ignored) == 0)
-        for (size_t i = 0; i < t->region_count && !lacks; i++) {
-            const struct target_region *r = &t->regions[i];
-            if (r->flags & REGION_WRITE && !(r->flags & (REGION_SHARED | REGION_SPECIAL)))
-                lacks = !target_region_at(copy, r->start) || !target_region_at(copy, r->end - 1);
-        }
-    target_close(copy);
-    return lacks;
+    return t->source == TARGET_SNAPSHOT && ((const struct heap_live *)t->impl)->copy_lacks;
 }
 
 /* --- the target --- */

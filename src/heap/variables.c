@@ -11,6 +11,7 @@
 
 #include "symbol/functions.h"
 #include "symbol/intern.h"
+#include "symbol/separate.h"
 #include "symbol/symbol.h"
 #include "trust/file.h"
 
@@ -24,8 +25,8 @@ struct code { /* a function, in the target */
 struct of_module {
     bool read, declared_read;
     struct declarations declared;
-    struct functions functions;
-    struct variable *at; /* by start */
+    struct functions functions, separate; /* of its file, and of its separate debug file */
+    struct variable *at;                  /* by start */
     size_t count;
     struct code *code; /* by start */
     size_t code_count;
@@ -36,9 +37,12 @@ struct variables {
     const struct modules *modules;
     struct of_module *of;
     uint32_t pid;
+    const char *const *debug_dirs;
+    size_t debug_dir_count;
 };
 
-struct variables *variables_new(const struct modules *modules, uint32_t pid)
+struct variables *variables_new(const struct modules *modules, uint32_t pid,
+                                const char *const *debug_dirs, size_t debug_dir_count)
 {
     struct variables *v = calloc(1, sizeof *v);
     if (v)
@@ -49,6 +53,8 @@ struct variables *variables_new(const struct modules *modules, uint32_t pid)
     }
     v->modules = modules;
     v->pid = pid;
+    v->debug_dirs = debug_dirs;
+    v->debug_dir_count = debug_dir_count;
     return v;
 }
 
@@ -61,6 +67,7 @@ void variables_free(struct variables *v)
         free(v->of[i].code);
         declarations_release(&v->of[i].declared);
         functions_release(&v->of[i].functions);
+        functions_release(&v->of[i].separate);
     }
     intern_free(&v->names);
     free(v->of);
@@ -99,27 +106,63 @@ static int open_path(const struct module *m, const char *path)
     return -1;
 }
 
-/* The file itself, else the same path in the process's own root. */
-int variables_open(const struct variables *v, const struct module *m)
+enum { PLACE_BYTES = PATH_MAX + 32 };
+
+/* The file itself, else the same path in the process's own root; and where that was. */
+static int open_module(const struct variables *v, const struct module *m, char place[PLACE_BYTES])
 {
-    char own[PATH_MAX + 32];
-    snprintf(own, sizeof own, "/proc/%" PRIu32 "/root%s", v->pid, m->path);
     if (!m->build_id_bytes || *m->path != '/')
         return -1;
-    int fd = open_path(m, m->path);
-    return fd < 0 && v->pid ? open_path(m, own) : fd;
+    snprintf(place, PLACE_BYTES, "%s", m->path);
+    int fd = open_path(m, place);
+    if (fd >= 0 || !v->pid)
+        return fd;
+    snprintf(place, PLACE_BYTES, "/proc/%" PRIu32 "/root%s", v->pid, m->path);
+    return open_path(m, place);
 }
 
-static bool read_file(const struct variables *v, const struct module *m, struct functions *f)
+int variables_open(const struct variables *v, const struct module *m)
 {
-    struct error err;
+    char place[PLACE_BYTES];
+    return open_module(v, m, place);
+}
+
+/* The separate debug file of a module whose file is open. -1: there is none. */
+static int open_separate(const struct variables *v, const struct module *m, int fd,
+                         const char *place)
+{
+    return separate_open(fd, place, m->build_id, m->build_id_bytes, v->debug_dirs,
+                         v->debug_dir_count);
+}
+
+static bool read_symbols(int fd, unsigned which, struct functions *f)
+{
+    struct error ignored;
     char opened[64];
-    int fd = variables_open(v, m);
+    snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);
+    return !functions_read(opened, which | FUNCTIONS_DATA | FUNCTIONS_ALONE, f, &ignored);
+}
+
+static bool has_local(const struct functions *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (!f->at[i].exported)
+            return true;
+    return false;
+}
+
+static bool read_file(const struct variables *v, const struct module *m, struct of_module *of)
+{
+    char place[PLACE_BYTES];
+    int fd = open_module(v, m, place);
     if (fd < 0)
         return false;
-    snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);
-    bool read =
-        !functions_read(opened, FUNCTIONS_EXPORTED | FUNCTIONS_LOCAL | FUNCTIONS_DATA, f, &err);
+    bool read = read_symbols(fd, FUNCTIONS_EXPORTED | FUNCTIONS_LOCAL, &of->functions);
+    int separate = read && !has_local(&of->functions) ? open_separate(v, m, fd, place) : -1;
+    if (separate >= 0) {
+        read_symbols(separate, FUNCTIONS_LOCAL, &of->separate);
+        close(separate);
+    }
     close(fd);
     return read;
 }
@@ -132,17 +175,19 @@ static int by_code(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static void read_code(struct of_module *of, const struct module *m)
+/* Variables and functions of one list; there is room. */
+static void add_symbols(struct of_module *of, const struct module *m, const struct functions *list)
 {
-    of->code = calloc(of->functions.count ? of->functions.count : 1, sizeof *of->code);
-    for (size_t i = 0; of->code && i < of->functions.count; i++) {
-        const struct function *f = &of->functions.at[i];
-        uint64_t start = m->bias + f->address;
-        if (!f->data && f->bytes && start >= m->start && f->bytes <= m->end - start)
-            of->code[of->code_count++] = (struct code){start, start + f->bytes, f->name};
+    for (size_t i = 0; i < list->count; i++) {
+        const struct function *f = &list->at[i];
+        const uint64_t start = m->bias + f->address, end = start + f->bytes;
+        if (!f->bytes || start < m->start || start > m->end || f->bytes > m->end - start)
+            continue;
+        if (f->data)
+            of->at[of->count++] = (struct variable){f->name, NULL, start, end};
+        else
+            of->code[of->code_count++] = (struct code){start, end, f->name};
     }
-    if (of->code_count > 1)
-        qsort(of->code, of->code_count, sizeof *of->code, by_code);
 }
 
 static void read_variables(struct variables *v, size_t index)
@@ -150,18 +195,19 @@ static void read_variables(struct variables *v, size_t index)
     struct of_module *of = &v->of[index];
     const struct module *m = &v->modules->at[index];
     of->read = true;
-    if (!read_file(v, m, &of->functions))
+    if (!read_file(v, m, of))
         return;
-    of->at = calloc(of->functions.count ? of->functions.count : 1, sizeof *of->at);
-    for (size_t i = 0; of->at && i < of->functions.count; i++) {
-        const struct function *f = &of->functions.at[i];
-        uint64_t start = m->bias + f->address;
-        if (f->data && f->bytes && start >= m->start && f->bytes <= m->end - start)
-            of->at[of->count++] = (struct variable){f->name, NULL, start, start + f->bytes};
+    const size_t all = of->functions.count + of->separate.count + 1;
+    of->at = calloc(all, sizeof *of->at);
+    of->code = calloc(all, sizeof *of->code);
+    if (of->at && of->code) {
+        add_symbols(of, m, &of->functions);
+        add_symbols(of, m, &of->separate);
     }
     if (of->count > 1)
         qsort(of->at, of->count, sizeof *of->at, by_start);
-    read_code(of, m);
+    if (of->code_count > 1)
+        qsort(of->code, of->code_count, sizeof *of->code, by_code);
 }
 
 /* Names are demangled when they are first asked for. */
@@ -220,17 +266,31 @@ const char *variables_function(struct variables *v, const struct module *m, uint
     return shown;
 }
 
+/* Without memory: as without DWARF. */
+static void read_declarations(const struct variables *v, const struct module *m,
+                              struct of_module *of)
+{
+    char place[PLACE_BYTES];
+    int fd = open_module(v, m, place), separate = -1;
+    of->declared_read = true;
+    if (fd < 0)
+        return;
+    (void)declarations_read(&of->declared, fd);
+    if (!of->declared.count)
+        separate = open_separate(v, m, fd, place);
+    if (separate >= 0) {
+        declarations_release(&of->declared);
+        (void)declarations_read(&of->declared, separate);
+        close(separate);
+    }
+    close(fd);
+}
+
 const struct declared *variables_declared(struct variables *v, const struct module *m,
                                           const struct variable *variable)
 {
     struct of_module *of = &v->of[m - v->modules->at];
-    if (!of->declared_read) {
-        of->declared_read = true;
-        int fd = variables_open(v, m);
-        if (fd >= 0) {
-            (void)declarations_read(&of->declared, fd); /* without memory: as without DWARF */
-            close(fd);
-        }
-    }
+    if (!of->declared_read)
+        read_declarations(v, m, of);
     return declarations_find(&of->declared, variable->start - m->bias);
 }

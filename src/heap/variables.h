@@ -1,7 +1,8 @@
 /* variables.h - the names of modules' variables and functions, from their symbol tables.
  *
- * Owns: reading a module's file when it is first asked about, and the proof that it is the file
- * that was mapped (by build-id). One thread. */
+ * Owns: reading a module's file when it is first asked about, and its separate debug file where it
+ * is stripped (symbol/separate.h), and the proof that these belong to the mapped file (by
+ * build-id). One thread. */
 #ifndef MALLOW_HEAP_VARIABLES_H
 #define MALLOW_HEAP_VARIABLES_H
 
@@ -19,8 +20,9 @@ struct variable {
 struct variables;
 
 /* pid: of the live process, whose own root is where its paths lead; 0: a core's. NULL when out of
- * memory. The modules are borrowed. */
-struct variables *variables_new(const struct modules *modules, uint32_t pid);
+ * memory. The modules are borrowed, and so are the directories with separate debug files. */
+struct variables *variables_new(const struct modules *modules, uint32_t pid,
+                                const char *const *debug_dirs, size_t debug_dir_count);
 void variables_free(struct variables *v); /* NULL is fine */
 
 /* The variable of that module that holds the address, or NULL. */
@@ -31,7 +33,7 @@ const struct variable *variables_find(struct variables *v, const struct module *
  * belongs to v. */
 const char *variables_function(struct variables *v, const struct module *m, uint64_t address);
 
-/* Where the variable is declared, as the module's own DWARF says; NULL: it does not. It belongs to
+/* Where the variable is declared, as the module's DWARF says; NULL: it does not. It belongs to
  * v. */
 const struct declared *variables_declared(struct variables *v, const struct module *m,
                                           const struct variable *variable);

@@ -8,10 +8,11 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 import zlib
 
-from heaptest import HeapTest, tool
+from heaptest import MALLOW, HeapTest, tool
 
 RING, CHAIN = 3 * 200, 1000 + 104  # usable bytes
 
@@ -91,6 +92,96 @@ class Ways(HeapTest):
         self.assertEqual(roots["kept_inside"]["retained_bytes"], 5000)
         threads = [r for r in document["roots"] if r["kind"] == "thread-local"]  # a stack may have the same name
         self.assertEqual([r["retained_bytes"] for r in threads if r["retained_bytes"] >= 7000], [7000])
+
+
+@unittest.skipUnless(shutil.which("objcopy") and shutil.which("readelf"), "no objcopy on this machine")
+class Separate(HeapTest):
+    """A stripped program, and its debug file somewhere else."""
+
+    def split(self):
+        """The stripped program, its debug file, and its build-id."""
+        stripped, debug = (os.path.join(self.folder, name) for name in ("bin/victim", "victim.debug"))
+        os.mkdir(os.path.dirname(stripped))
+        subprocess.run(["objcopy", "--only-keep-debug", tool("victim_leaks"), debug], check=True)
+        subprocess.run(["objcopy", "--strip-all", "--add-gnu-debuglink=" + debug, tool("victim_leaks"), stripped], check=True)
+        notes = subprocess.run(["readelf", "-n", stripped], capture_output=True, text=True, check=True).stdout
+        found = re.search(r"Build ID: ([0-9a-f]+)", notes)
+        if not found:
+            self.skipTest("the linker writes no build-id")
+        return stripped, debug, found.group(1)
+
+    def kept_list(self, program, *args):
+        p = self.start(program, "0")
+        roots = [r for r in self.heap_json(*args, p.pid)["roots"] if r["root"] == "kept_list"]
+        return [(r["retained_bytes"], os.path.basename(r.get("file", "")), r.get("declared_type")) for r in roots]
+
+    def test_by_id(self):
+        stripped, debug, build_id = self.split()
+        self.assertEqual(self.kept_list(stripped), [])
+        place = os.path.join(self.folder, "ids", ".build-id", build_id[:2])
+        os.makedirs(place)
+        shutil.move(debug, os.path.join(place, build_id[2:] + ".debug"))
+        expected = [(100 * 200, "victim_leaks.c", "struct link *")]
+        self.assertEqual(self.kept_list(stripped, "--debug-path", os.path.join(self.folder, "ids")), expected)
+        self.assertEqual(self.kept_list(stripped, "--debug-path", os.path.join(self.folder, "none")), [])
+
+    def test_by_link(self):
+        stripped, debug, _ = self.split()
+        place = os.path.join(self.folder, "bin", ".debug")
+        os.mkdir(place)
+        at = shutil.move(debug, place)
+        expected = [(100 * 200, "victim_leaks.c", "struct link *")]
+        self.assertEqual(self.kept_list(stripped), expected)
+        if os.geteuid() == 0:  # neither ours, root's nor the program's owner's
+            os.chown(at, 4711, 4711)
+            self.assertEqual(self.kept_list(stripped), [])
+            os.chown(stripped, 4711, 4711)
+            self.assertEqual(self.kept_list(stripped), expected)
+
+    def test_others(self):
+        """What is not the program's debug file is not read, and never waited for."""
+        stripped, debug, _ = self.split()
+        place = os.path.join(self.folder, "bin", "victim.debug")
+        os.mkfifo(place)
+        self.assertEqual(self.kept_list(stripped), [])
+        os.remove(place)
+        subprocess.run(["objcopy", "--only-keep-debug", tool("victim_blocks"), place], check=True)
+        self.assertEqual(self.kept_list(stripped), [])
+        with open(debug, "rb") as whole, open(place, "wb") as cut:
+            cut.write(whole.read()[:5000])
+        self.kept_list(stripped)  # names or none, and no crash
+
+
+class Peak(HeapTest):
+    """`mallow record --snapshot-heap`."""
+
+    def test_peak(self):
+        """What lived at the peak is in the file, though the program has ended."""
+        recording, saved = (os.path.join(self.folder, "it.ml" + last) for last in "wh")
+        p = self.start(MALLOW, "record", "-q", "--snapshot-heap", "-o", recording, "--", tool("victim_cold"),
+                       stderr=subprocess.PIPE)
+        roots = {}
+        while roots.get("cold_table", 0) + roots.get("hot_table", 0) < 200:  # of 300, when it has grown by less since
+            self.assertIsNone(p.poll())
+            time.sleep(0.02)
+            if os.path.exists(saved):
+                roots = {r["root"]: r["retained_blocks"] for r in self.heap_json(saved)["roots"]}
+        p.stdin.close()
+        err = p.stderr.read().decode()
+        p.stderr.close()
+        self.assertEqual((p.wait(), err), (0, ""))
+        self.assertGreater(self.heap_json(saved)["used_bytes"], 200 * 65536)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["it.mlh", "it.mlw"])
+
+    def test_none(self):
+        """The status is the program's own, and it is said why there is no heap."""
+        p = subprocess.run([MALLOW, "record", "--snapshot-heap", "-o", "it.mlw", "--", "sh", "-c", "exit 7"],
+                           cwd=self.folder, capture_output=True, text=True, check=False)
+        self.assertEqual(p.returncode, 7)
+        self.assertRegex(p.stderr, "the heap could not be saved: |saved the heap, when ")
+        p = subprocess.run([MALLOW, "record", "--snapshot-heap", "-p", str(os.getpid())], capture_output=True, text=True,
+                           check=False)
+        self.assertEqual(p.returncode, 2)
 
 
 class Types(HeapTest):
@@ -469,7 +560,7 @@ class Refusals(HeapTest):
         self.assertGreater(document["used_bytes"], 96 << 20)
         self.assertLess(faults[1] - faults[0], (96 << 20) // 4096 // 2)
 
-    def test_no_snapshot_that_lacks_memory(self):
+    def test_snapshot_of_memory_that_is_not_copied(self):
         """What the process does not hand on when it forks holds blocks all the same."""
         program = """
 import ctypes, mmap, struct, sys
@@ -486,8 +577,7 @@ sys.stdin.read()
         if not hasattr(mmap, "MADV_DONTFORK"):
             self.skipTest("this Python does not know MADV_DONTFORK")
         document = self.heap_json(self.start(sys.executable, "-c", program).pid)
-        self.assertEqual(document["source"], "stopped")
-        self.assertIn("MADV_DONTFORK", document["note"])
+        self.assertEqual((document["source"], document.get("note")), ("snapshot", None))
         self.assertEqual([g for g in document["unreachable"] if g["bytes"] >= 5432], [])
         self.assertGreaterEqual(max(r["retained_blocks"] for r in document["roots"] if r["kind"] == "memory"), 190)
 

@@ -1,0 +1,155 @@
+/* cold_tables.c - blocks that were not written: marking them, and sums by type, root and call site.
+ * See heap.h and heap_impl.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "heap/cold.h"
+#include "heap/heap_impl.h"
+
+enum { UNIT_BYTES = 8 };
+
+#define PAGE ((uint64_t)TARGET_PAGE_BYTES)
+
+static bool is_program_block(const struct blocks *b, uint32_t block)
+{
+    return blocks_is_used(b, block) && b->kind[block] != BLOCK_OWN;
+}
+
+/* Bytes of a block in memory; those in swap are added to *swapped. */
+static uint64_t bytes_here(struct target *t, uint64_t start, uint64_t end, uint64_t *swapped)
+{
+    uint64_t here = 0;
+    while (start < end) {
+        uint64_t next = (start & ~(PAGE - 1)) + PAGE, bytes = (next < end ? next : end) - start;
+        enum resident_state state = target_page(t, start);
+        if (state == RESIDENT_HERE)
+            here += bytes;
+        else if (state == RESIDENT_SWAPPED)
+            *swapped += bytes;
+        start += bytes;
+    }
+    return here;
+}
+
+int cold_mark(struct heap *h, struct target *t, const struct cold *c)
+{
+    const struct blocks *b = &h->walk.blocks;
+    struct heap_facts *f = &h->facts;
+    h->cold = calloc((size_t)b->count + 1, sizeof *h->cold);
+    if (!h->cold)
+        return -1;
+    for (uint32_t i = 0; i < b->count; i++) {
+        uint64_t start = b->address[i], end = start + blocks_bytes(b, i);
+        if (!is_program_block(b, i) || cold_touched(c, start & ~(PAGE - 1), end))
+            continue;
+        uint64_t here = bytes_here(t, start, end, &f->cold_swapped_bytes);
+        uint64_t units = here / UNIT_BYTES;
+        h->cold[i] = units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
+        f->cold_bytes += here;
+        f->cold_blocks += here != 0;
+    }
+    return 0;
+}
+
+/* --- tables --- */
+
+static int by_cold(const void *a, const void *b)
+{
+    const struct heap_cold *x = a, *y = b;
+    if (x->cold_bytes != y->cold_bytes)
+        return x->cold_bytes > y->cold_bytes ? -1 : 1;
+    int by_name = strcmp(x->name, y->name);
+    return by_name ? by_name : (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+/* The root that reaches each block first; past the roots: only the collector's list, nothing. */
+static uint32_t *first_roots(const struct heap *h)
+{
+    const struct graph *g = &h->graph;
+    uint32_t *of = calloc((size_t)g->blocks + 1, sizeof *of), root = 0;
+    for (uint32_t n = 1; of && n < g->count; n++) {
+        uint32_t node = g->order[n];
+        if (node >= g->blocks)
+            root = node - g->blocks;
+        else
+            of[node] = n < g->held ? root : h->roots.count + (n >= g->reached);
+    }
+    return of;
+}
+
+static struct heap_cold row_of(const struct heap *h, enum heap_by by, uint32_t group)
+{
+    struct heap_cold row = {.name = "", .kind = "", .module = ""};
+    if (by == HEAP_BY_TYPE) {
+        row.name = h->types.name[group];
+    } else if (by == HEAP_BY_SITE) {
+        row.stack = group;
+    } else if (group < h->roots.count) {
+        row.name = h->roots.at[group].name;
+        row.kind = heap_root_kind(h->roots.at[group].kind);
+        row.module = h->roots.at[group].module;
+    } else {
+        row.name = group == h->roots.count ? "(garbage)" : "(unreachable)";
+    }
+    return row;
+}
+
+/* -1 when out of memory. */
+static int make_rows(struct heap *h, enum heap_by by, uint32_t groups, const uint32_t *group_of)
+{
+    const struct blocks *b = &h->walk.blocks;
+    struct heap_cold *rows = calloc((size_t)groups + 1, sizeof *rows);
+    size_t kept = 0;
+    if (!rows)
+        return -1;
+    for (uint32_t i = 0; i < b->count; i++) {
+        if (!is_program_block(b, i))
+            continue;
+        struct heap_cold *row = &rows[group_of[i]];
+        row->blocks++;
+        row->bytes += blocks_bytes(b, i);
+        row->cold_blocks += h->cold[i] != 0;
+        row->cold_bytes += (uint64_t)h->cold[i] * UNIT_BYTES;
+    }
+    for (uint32_t i = 0; i < groups; i++) {
+        const struct heap_cold sums = rows[i];
+        if (!sums.cold_blocks)
+            continue;
+        struct heap_cold *row = &rows[kept++];
+        *row = row_of(h, by, i);
+        row->blocks = sums.blocks;
+        row->bytes = sums.bytes;
+        row->cold_blocks = sums.cold_blocks;
+        row->cold_bytes = sums.cold_bytes;
+    }
+    qsort(rows, kept, sizeof *rows, by_cold);
+    h->cold_rows[by] = rows;
+    h->cold_count[by] = kept;
+    return 0;
+}
+
+static int make_table(struct heap *h, enum heap_by by)
+{
+    if (by == HEAP_BY_TYPE)
+        return make_rows(h, by, h->types.count, h->type);
+    if (by == HEAP_BY_SITE)
+        return make_rows(h, by, h->recorded.image->stacks + 1, h->stack);
+    uint32_t *roots = first_roots(h);
+    int status = roots ? make_rows(h, by, h->roots.count + 2, roots) : -1;
+    free(roots);
+    return status;
+}
+
+const struct heap_cold *heap_cold(struct heap *h, enum heap_by by, size_t *count, struct error *err)
+{
+    *err = (struct error){.kind = ERROR_NONE};
+    *count = 0;
+    if (!h->cold || by == HEAP_BY_SIZE || (by == HEAP_BY_SITE && !h->stack))
+        return NULL;
+    if (!h->cold_rows[by] && make_table(h, by)) {
+        error_memory(err);
+        return NULL;
+    }
+    *count = h->cold_count[by];
+    return h->cold_rows[by];
+}
