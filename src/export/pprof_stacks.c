@@ -12,16 +12,16 @@ static uint64_t mapping_of(struct pprof_stacks *p, const struct trace_image *ima
         return 0;
     const struct trace_module *m = &image->modules[module - 1];
     if (!p->mappings[module])
-        p->mappings[module] =
-            pprof_mapping(p->out, &(struct pprof_mapping){.start = m->start,
-                                                          .limit = m->end,
-                                                          .path = m->path,
-                                                          .build_id = m->build_id,
-                                                          .build_id_bytes = m->build_id_bytes,
-                                                          .has_names = true,
-                                                          .has_files = true,
-                                                          .has_lines = true,
-                                                          .has_inlined = true});
+        p->mappings[module] = p->sink.mapping(
+            p->sink.arg, &(struct pprof_mapping){.start = m->start,
+                                                 .limit = m->end,
+                                                 .path = m->path,
+                                                 .build_id = m->build_id,
+                                                 .build_id_bytes = m->build_id_bytes,
+                                                 .has_names = true,
+                                                 .has_files = true,
+                                                 .has_lines = true,
+                                                 .has_inlined = true});
     return p->mappings[module];
 }
 
@@ -32,17 +32,7 @@ static int location_of(struct pprof_stacks *p, struct names *names, uint32_t nod
     const struct job_place at = job_place(image, node);
     bool fresh;
     uint32_t id = strings_id(&p->places, &at, sizeof at, &fresh);
-    if (id > p->location_room) {
-        size_t room = p->location_room ? p->location_room * 2 : 1024;
-        uint64_t *more = realloc(p->locations, room * sizeof *more);
-        if (more) {
-            p->locations = more;
-            p->location_room = room;
-        } else {
-            id = 0;
-        }
-    }
-    if (!id)
+    if (!id || !ARRAY_ROOM(p->locations, id, p->location_room))
         return error_memory_for(err, "the places of a profile");
     if (fresh) {
         struct pprof_line lines[64];
@@ -57,16 +47,34 @@ static int location_of(struct pprof_stacks *p, struct names *names, uint32_t nod
         }
         uint64_t call = at.pc - (at.pc && !(at.flags & MLW_NODE_EXACT));
         p->locations[id - 1] =
-            pprof_location(p->out, mapping_of(p, image, at.module), call, lines, count);
+            p->sink.location(p->sink.arg, mapping_of(p, image, at.module), call, lines, count);
     }
     *location = p->locations[id - 1];
     return 0;
 }
 
+static uint64_t mapping_into_pprof(void *out, const struct pprof_mapping *m)
+{
+    return pprof_mapping(out, m);
+}
+
+static uint64_t location_into_pprof(void *out, uint64_t mapping, uint64_t address,
+                                    const struct pprof_line *lines, size_t line_count)
+{
+    return pprof_location(out, mapping, address, lines, line_count);
+}
+
 int pprof_stacks_begin(struct pprof_stacks *p, struct pprof *out, const struct trace_image *image,
                        struct error *err)
 {
-    *p = (struct pprof_stacks){.out = out};
+    const struct pprof_sink sink = {out, mapping_into_pprof, location_into_pprof};
+    return pprof_stacks_begin_into(p, &sink, image, err);
+}
+
+int pprof_stacks_begin_into(struct pprof_stacks *p, const struct pprof_sink *sink,
+                            const struct trace_image *image, struct error *err)
+{
+    *p = (struct pprof_stacks){.sink = *sink};
     p->mappings = calloc((size_t)image->module_count + 1, sizeof *p->mappings);
     if (!p->mappings)
         return error_memory_for(err, "mappings");
@@ -93,8 +101,8 @@ int pprof_stacks_of(struct pprof_stacks *p, struct names *names, uint32_t stack,
     if (*count)
         return 0;
     if (!p->nowhere)
-        p->nowhere = pprof_location(p->out, 0, 0,
-                                    &(struct pprof_line){.function = "[no stack recorded]"}, 1);
+        p->nowhere = p->sink.location(p->sink.arg, 0, 0,
+                                      &(struct pprof_line){.function = "[no stack recorded]"}, 1);
     *locations = &p->nowhere;
     *count = 1;
     return 0;

@@ -9,8 +9,17 @@
 #include "export/pprof_write.h"
 #include "frames/names.h"
 
+/* Where mappings and locations are written; each returns an id, from 1, as pprof_mapping and
+ * pprof_location do. */
+struct pprof_sink {
+    void *arg;
+    uint64_t (*mapping)(void *arg, const struct pprof_mapping *m);
+    uint64_t (*location)(void *arg, uint64_t mapping, uint64_t address,
+                         const struct pprof_line *lines, size_t line_count);
+};
+
 struct pprof_stacks {
-    struct pprof *out;
+    struct pprof_sink sink;
     uint64_t *mappings;    /* by module; 0: not written yet */
     struct strings places; /* of struct job_place */
     uint64_t *locations;   /* by place - 1 */
@@ -23,6 +32,8 @@ struct pprof_stacks {
 /* Begins with the image's program, which readers expect to be the first mapping. */
 int pprof_stacks_begin(struct pprof_stacks *p, struct pprof *out, const struct trace_image *image,
                        struct error *err);
+int pprof_stacks_begin_into(struct pprof_stacks *p, const struct pprof_sink *sink,
+                            const struct trace_image *image, struct error *err);
 /* The locations of a stack, innermost first, valid until the next call; always at least one. */
 int pprof_stacks_of(struct pprof_stacks *p, struct names *names, uint32_t stack,
                     const uint64_t **locations, size_t *count, struct error *err);

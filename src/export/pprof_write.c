@@ -11,6 +11,7 @@
 #include "base/buffer.h"
 #include "base/strings.h"
 #include "base/text.h"
+#include "export/protobuf.h"
 
 enum { /* fields of Profile */
        P_SAMPLE_TYPE = 1,
@@ -84,50 +85,12 @@ static void squeeze(struct pprof *p, const void *data, size_t n, int flush)
 
 /* --- protobuf --- */
 
-#define VARINT_MAX 10
-
-static size_t encode(char bytes[VARINT_MAX], uint64_t v)
-{
-    size_t n = 0;
-    do {
-        bytes[n++] = (char)((v & 127) | (v > 127 ? 128 : 0));
-        v >>= 7;
-    } while (v);
-    return n;
-}
-
-static void varint(struct buffer *b, uint64_t v)
-{
-    char bytes[VARINT_MAX];
-    buffer_append(b, bytes, encode(bytes, v));
-}
-
-static void field_number(struct buffer *b, unsigned field, uint64_t v)
-{
-    if (!v)
-        return;
-    varint(b, (uint64_t)field << 3);
-    varint(b, v);
-}
-
-static void field_bytes(struct buffer *b, unsigned field, const void *data, size_t n)
-{
-    varint(b, (uint64_t)field << 3 | 2);
-    varint(b, n);
-    buffer_append(b, data, n);
-}
-
-static void field_buffer(struct buffer *b, unsigned field, const struct buffer *inner)
-{
-    field_bytes(b, field, inner->data, inner->size_bytes);
-}
-
 /* A field of Profile. */
 static void emit(struct pprof *p, unsigned field, const void *data, size_t n)
 {
-    char head[2 * VARINT_MAX];
-    size_t head_bytes = encode(head, (uint64_t)field << 3 | 2);
-    head_bytes += encode(head + head_bytes, n);
+    char head[2 * PROTOBUF_VARINT_BYTES];
+    size_t head_bytes = protobuf_encode(head, (uint64_t)field << 3 | 2);
+    head_bytes += protobuf_encode(head + head_bytes, n);
     squeeze(p, head, head_bytes, Z_NO_FLUSH);
     squeeze(p, data, n, Z_NO_FLUSH);
 }
@@ -142,30 +105,13 @@ static void emit_message(struct pprof *p, unsigned field)
 
 static void emit_number(struct pprof *p, unsigned field, uint64_t v)
 {
-    char bytes[2 * VARINT_MAX];
-    size_t n = encode(bytes, (uint64_t)field << 3);
+    char bytes[2 * PROTOBUF_VARINT_BYTES];
+    size_t n = protobuf_encode(bytes, (uint64_t)field << 3);
     if (v)
-        squeeze(p, bytes, n + encode(bytes + n, v), Z_NO_FLUSH);
+        squeeze(p, bytes, n + protobuf_encode(bytes + n, v), Z_NO_FLUSH);
 }
 
 /* --- tables --- */
-
-/* text, or a copy of it in which bytes that are not UTF-8 are '?'. */
-static const char *clean(struct pprof *p, const char *text)
-{
-    const char *s = text;
-    size_t n;
-    while (*s && (n = text_utf8(s)))
-        s += n;
-    if (!*s)
-        return text;
-    buffer_clear(&p->clean);
-    for (s = text; *s; s += n ? n : 1) {
-        n = text_utf8(s);
-        buffer_append(&p->clean, n ? s : "?", n ? n : 1);
-    }
-    return buffer_text(&p->clean);
-}
 
 /* The index of text in the string table, in which the empty one is the first. */
 static uint64_t string(struct pprof *p, const char *text)
@@ -173,7 +119,7 @@ static uint64_t string(struct pprof *p, const char *text)
     bool fresh;
     if (!text || !*text || failed(p))
         return 0;
-    text = clean(p, text);
+    text = text_utf8_only(&p->clean, text);
     size_t n = strlen(text);
     uint32_t id = strings_id(&p->strings, text, n, &fresh);
     if (!id)
@@ -194,10 +140,10 @@ static uint64_t function(struct pprof *p, const struct pprof_line *l)
         fail(p, ERROR_MEMORY, "out of memory");
     } else if (fresh) {
         struct buffer b = {0};
-        field_number(&b, 1, id);
-        field_number(&b, 2, f.name);
-        field_number(&b, 3, f.system_name);
-        field_number(&b, 4, f.file);
+        protobuf_number(&b, 1, id);
+        protobuf_number(&b, 2, f.name);
+        protobuf_number(&b, 3, f.system_name);
+        protobuf_number(&b, 4, f.file);
         if (buffer_failed(&b))
             fail(p, ERROR_MEMORY, "out of memory");
         else
@@ -229,8 +175,8 @@ static void value_type(struct pprof *p, unsigned field, const char *type, const 
 {
     uint64_t t = string(p, type), u = string(p, unit);
     buffer_clear(&p->message);
-    field_number(&p->message, 1, t);
-    field_number(&p->message, 2, u);
+    protobuf_number(&p->message, 1, t);
+    protobuf_number(&p->message, 2, u);
     emit_message(p, field);
 }
 
@@ -273,16 +219,16 @@ uint64_t pprof_mapping(struct pprof *p, const struct pprof_mapping *m)
         build_id = string(p, buffer_text(&p->inner));
     }
     buffer_clear(&p->message);
-    field_number(&p->message, 1, ++p->mappings);
-    field_number(&p->message, 2, m->start);
-    field_number(&p->message, 3, m->limit);
-    field_number(&p->message, 4, m->offset);
-    field_number(&p->message, 5, path);
-    field_number(&p->message, 6, build_id);
-    field_number(&p->message, 7, m->has_names);
-    field_number(&p->message, 8, m->has_files);
-    field_number(&p->message, 9, m->has_lines);
-    field_number(&p->message, 10, m->has_inlined);
+    protobuf_number(&p->message, 1, ++p->mappings);
+    protobuf_number(&p->message, 2, m->start);
+    protobuf_number(&p->message, 3, m->limit);
+    protobuf_number(&p->message, 4, m->offset);
+    protobuf_number(&p->message, 5, path);
+    protobuf_number(&p->message, 6, build_id);
+    protobuf_number(&p->message, 7, m->has_names);
+    protobuf_number(&p->message, 8, m->has_files);
+    protobuf_number(&p->message, 9, m->has_lines);
+    protobuf_number(&p->message, 10, m->has_inlined);
     emit_message(p, P_MAPPING);
     return failed(p) ? 0 : p->mappings;
 }
@@ -293,15 +239,15 @@ uint64_t pprof_location(struct pprof *p, uint64_t mapping, uint64_t address,
     if (failed(p))
         return 0;
     buffer_clear(&p->message);
-    field_number(&p->message, 1, ++p->locations);
-    field_number(&p->message, 2, mapping);
-    field_number(&p->message, 3, address);
+    protobuf_number(&p->message, 1, ++p->locations);
+    protobuf_number(&p->message, 2, mapping);
+    protobuf_number(&p->message, 3, address);
     for (size_t i = 0; i < line_count; i++) {
         uint64_t id = function(p, &lines[i]);
         buffer_clear(&p->inner);
-        field_number(&p->inner, 1, id);
-        field_number(&p->inner, 2, lines[i].line);
-        field_buffer(&p->message, 4, &p->inner);
+        protobuf_number(&p->inner, 1, id);
+        protobuf_number(&p->inner, 2, lines[i].line);
+        protobuf_buffer(&p->message, 4, &p->inner);
     }
     emit_message(p, P_LOCATION);
     return failed(p) ? 0 : p->locations;
@@ -316,21 +262,21 @@ void pprof_sample(struct pprof *p, const uint64_t *locations, size_t location_co
     buffer_clear(&p->message);
     buffer_clear(&p->packed);
     for (size_t i = 0; i < location_count; i++)
-        varint(&p->packed, locations[i]);
-    field_buffer(&p->message, 1, &p->packed);
+        protobuf_varint(&p->packed, locations[i]);
+    protobuf_buffer(&p->message, 1, &p->packed);
     buffer_clear(&p->packed);
     for (size_t i = 0; i < value_count; i++)
-        varint(&p->packed, (uint64_t)values[i]);
-    field_buffer(&p->message, 2, &p->packed);
+        protobuf_varint(&p->packed, (uint64_t)values[i]);
+    protobuf_buffer(&p->message, 2, &p->packed);
     for (size_t i = 0; i < label_count; i++) {
         uint64_t key = string(p, labels[i].key), text = string(p, labels[i].text),
                  unit = string(p, labels[i].number_unit);
         buffer_clear(&p->inner);
-        field_number(&p->inner, 1, key);
-        field_number(&p->inner, 2, text);
-        field_number(&p->inner, 3, labels[i].text ? 0 : (uint64_t)labels[i].number);
-        field_number(&p->inner, 4, unit);
-        field_buffer(&p->message, 3, &p->inner);
+        protobuf_number(&p->inner, 1, key);
+        protobuf_number(&p->inner, 2, text);
+        protobuf_number(&p->inner, 3, labels[i].text ? 0 : (uint64_t)labels[i].number);
+        protobuf_number(&p->inner, 4, unit);
+        protobuf_buffer(&p->message, 3, &p->inner);
     }
     emit_message(p, P_SAMPLE);
 }

@@ -6,6 +6,11 @@
 
 enum { VALUES = WATCH_PPROF_VALUES };
 
+const char *const watch_pprof_types[VALUES][2] = {{"alloc_objects", "count"},
+                                                  {"alloc_space", "bytes"},
+                                                  {"inuse_objects", "count"},
+                                                  {"inuse_space", "bytes"}};
+
 static int64_t whole(double v)
 {
     uint64_t n = estimate_whole(v);
@@ -40,33 +45,42 @@ int watch_pprof_base(struct watch_pprof_base *base, const struct watch_process *
 
 /* Sums of stacks that made room for others in the process's table are gone: allocations do not
  * fall. */
-static void subtract(int64_t values[VALUES], const struct watch_pprof_base *base, uint32_t stack)
+static void subtract(int64_t values[VALUES], const struct watch_pprof_options *o, uint32_t stack)
 {
+    const struct watch_pprof_base *base = o ? o->base : NULL;
     if (!base || stack >= base->count)
         return;
-    for (size_t i = 0; i < VALUES; i++)
+    for (size_t i = 0; i < (o->in_use_whole ? 2 : VALUES); i++)
         values[i] -= base->values[stack][i];
     for (size_t i = 0; i < 2; i++)
         if (values[i] < 0)
             values[i] = 0;
 }
 
+bool watch_pprof_values(const struct watch_site *s, const struct watch_pprof_options *options,
+                        int64_t values[VALUES])
+{
+    values_of(s, values);
+    subtract(values, options, s->stack);
+    return values[0] || values[1] || values[2] || values[3];
+}
+
 static int write_samples(struct pprof *out, const struct watch_process *p,
                          const struct watch_sites *sites, struct names *names,
-                         const struct watch_pprof_base *base, struct error *err)
+                         const struct watch_pprof_options *options, struct error *err)
 {
+    const uint32_t from = options ? options->from : 0;
+    const uint32_t until = options && options->until ? options->until : sites->count;
     struct pprof_stacks stacks;
     if (pprof_stacks_begin(&stacks, out, &p->stacks.image, err))
         return -1;
     int status = 0;
-    for (uint32_t i = 0; i < sites->count && !status; i++) {
+    for (uint32_t i = from; i < until && !status; i++) {
         const struct watch_site *s = &sites->items[i];
         const uint64_t *locations;
         size_t depth;
         int64_t values[VALUES];
-        values_of(s, values);
-        subtract(values, base, s->stack);
-        if (!values[0] && !values[1] && !values[2] && !values[3])
+        if (!watch_pprof_values(s, options, values))
             continue;
         status = pprof_stacks_of(&stacks, names, s->stack, &locations, &depth, err);
         if (!status)
@@ -80,10 +94,6 @@ int watch_pprof_write(FILE *file, const struct watch_process *p, const struct wa
                       struct symbols *symbols, const struct watch_pprof_options *options,
                       struct error *err)
 {
-    static const char *const types[VALUES][2] = {{"alloc_objects", "count"},
-                                                 {"alloc_space", "bytes"},
-                                                 {"inuse_objects", "count"},
-                                                 {"inuse_space", "bytes"}};
     struct names *names = names_new(symbols, &p->stacks.image, err);
     struct pprof *out = names ? pprof_new(file, err) : NULL;
     if (!out) {
@@ -91,7 +101,7 @@ int watch_pprof_write(FILE *file, const struct watch_process *p, const struct wa
         return -1;
     }
     for (size_t i = 0; i < VALUES; i++)
-        pprof_value_type(out, types[i][0], types[i][1]);
+        pprof_value_type(out, watch_pprof_types[i][0], watch_pprof_types[i][1]);
     pprof_default_type(out,
                        options && options->default_type ? options->default_type : "inuse_space");
     pprof_period(out, "space", "bytes", (int64_t)p->segment.head.settings.period);
@@ -100,7 +110,7 @@ int watch_pprof_write(FILE *file, const struct watch_process *p, const struct wa
     pprof_time(out, p->segment.head.start_realtime_ns + (from_ns - p->start_ns),
                p->time_ns > from_ns ? p->time_ns - from_ns : 0);
     pprof_comment(out, "mallow " MALLOW_VERSION ": estimated from sampled blocks");
-    int status = write_samples(out, p, sites, names, base, err);
+    int status = write_samples(out, p, sites, names, options, err);
     if (status)
         pprof_abandon(out);
     else

@@ -2,6 +2,8 @@
 #include "curl_library.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/library.h"
 
@@ -23,4 +25,13 @@ const char *curl_load(void)
                                      .symbol_count = sizeof functions / sizeof *functions,
                                      .table = &curl};
     return library_load(&library);
+}
+
+char *curl_part(CURLU *u, CURLUPart which, unsigned flags)
+{
+    char *text = NULL, *copy = NULL;
+    if (!curl.url_get(u, which, &text, flags) && text)
+        copy = strdup(text);
+    curl.free(text);
+    return copy;
 }

@@ -23,7 +23,14 @@
     X(easy_perform)                                                                                \
     X(easy_getinfo)                                                                                \
     X(easy_strerror)                                                                               \
-    X(easy_escape)
+    X(easy_escape)                                                                                 \
+    X(multi_init)                                                                                  \
+    X(multi_cleanup)                                                                               \
+    X(multi_add_handle)                                                                            \
+    X(multi_remove_handle)                                                                         \
+    X(multi_perform)                                                                               \
+    X(multi_wait)                                                                                  \
+    X(multi_info_read)
 
 struct curl_functions {
 #define FUNCTION(name) __typeof__(curl_##name) *name;
@@ -34,5 +41,8 @@ extern struct curl_functions curl; /* set by curl_load */
 
 /* NULL when it is loaded, else why it cannot be; may be asked again. One thread. */
 const char *curl_load(void);
+
+/* A part of a URL, to be freed with free; NULL: it has none. */
+char *curl_part(CURLU *u, CURLUPart which, unsigned flags);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "curl_library.h"
+#include "request.h"
 #include "push/push.h"
 
 #define CONNECT_MS   10000L
@@ -40,15 +41,6 @@ void http_close(struct http_server *h)
     free(h);
 }
 
-static char *part(CURLU *u, CURLUPart which, unsigned flags)
-{
-    char *text = NULL, *copy = NULL;
-    if (!curl.url_get(u, which, &text, flags) && text)
-        copy = strdup(text);
-    curl.free(text);
-    return copy;
-}
-
 /* Takes the URL apart. */
 static int take_url(struct http_server *h, CURLU *u, const char *url, struct error *err)
 {
@@ -56,10 +48,13 @@ static int take_url(struct http_server *h, CURLU *u, const char *url, struct err
     if (curl.url_set(u, CURLUPART_URL, url, 0))
         return error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in http://HOST:8123/DATABASE",
                          strchr(url, '@') ? "the store's name" : url);
-    char *scheme = part(u, CURLUPART_SCHEME, 0), *password = part(u, CURLUPART_PASSWORD, 0);
-    char *host = part(u, CURLUPART_HOST, 0), *path = part(u, CURLUPART_PATH, CURLU_URLDECODE);
-    char *port = part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT), *query = part(u, CURLUPART_QUERY, 0);
-    h->user = part(u, CURLUPART_USER, CURLU_URLDECODE);
+    char *scheme = curl_part(u, CURLUPART_SCHEME, 0),
+         *password = curl_part(u, CURLUPART_PASSWORD, 0);
+    char *host = curl_part(u, CURLUPART_HOST, 0),
+         *path = curl_part(u, CURLUPART_PATH, CURLU_URLDECODE);
+    char *port = curl_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT),
+         *query = curl_part(u, CURLUPART_QUERY, 0);
+    h->user = curl_part(u, CURLUPART_USER, CURLU_URLDECODE);
     if (!scheme || !host || !path || !port)
         status = error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in http://HOST:8123/DATABASE",
                            "the store's name");
@@ -108,24 +103,14 @@ static size_t take_header(char *from, size_t size, size_t count, void *arg)
 static void configure(struct http_server *h, const char *authorities)
 {
     CURL *c = h->curl;
-#if LIBCURL_VERSION_NUM >= 0x075500
-    curl.easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-    curl.easy_setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-#endif
-    curl.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl.easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
-    curl.easy_setopt(c, CURLOPT_USERAGENT, "mallow/" MALLOW_VERSION);
-    curl.easy_setopt(c, CURLOPT_ERRORBUFFER, h->error);
-    curl.easy_setopt(c, CURLOPT_WRITEFUNCTION, take_answer);
-    curl.easy_setopt(c, CURLOPT_WRITEDATA, h);
-    curl.easy_setopt(c, CURLOPT_HEADERFUNCTION, take_header);
-    curl.easy_setopt(c, CURLOPT_HEADERDATA, h);
+    request_prepare(c, &(struct request){.error = h->error,
+                                         .authorities = authorities,
+                                         .body = take_answer,
+                                         .header = take_header,
+                                         .arg = h});
     curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     curl.easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl.easy_setopt(c, CURLOPT_LOW_SPEED_TIME, SILENCE_S);
-    if (authorities)
-        curl.easy_setopt(c, CURLOPT_CAINFO, authorities);
 }
 
 struct http_server *http_open(const char *url, const char *authorities, const char **user,

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "curl_library.h"
+#include "request.h"
 
 #define MS_NS       1000000ull
 #define SECOND_NS   (1000 * MS_NS)
@@ -267,30 +268,20 @@ static void configure(struct sending *s, const char *url, const struct curl_slis
     const struct push_options *o = s->o;
     CURL *c = s->curl;
     curl.easy_setopt(c, CURLOPT_URL, url);
-#if LIBCURL_VERSION_NUM >= 0x075500
-    curl.easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-    curl.easy_setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-#endif
-    curl.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl.easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    request_prepare(c, &(struct request){.error = s->error,
+                                         .authorities = o->authorities,
+                                         .body = take_answer,
+                                         .header = take_header,
+                                         .arg = s});
     curl.easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
-    curl.easy_setopt(c, CURLOPT_USERAGENT, "mallow/" MALLOW_VERSION);
     curl.easy_setopt(c, CURLOPT_HTTPHEADER, list);
-    curl.easy_setopt(c, CURLOPT_ERRORBUFFER, s->error);
     curl.easy_setopt(c, CURLOPT_READFUNCTION, give);
     curl.easy_setopt(c, CURLOPT_READDATA, s);
     curl.easy_setopt(c, CURLOPT_SEEKFUNCTION, go_back);
     curl.easy_setopt(c, CURLOPT_SEEKDATA, s);
-    curl.easy_setopt(c, CURLOPT_WRITEFUNCTION, take_answer);
-    curl.easy_setopt(c, CURLOPT_WRITEDATA, s);
-    curl.easy_setopt(c, CURLOPT_HEADERFUNCTION, take_header);
-    curl.easy_setopt(c, CURLOPT_HEADERDATA, s);
     curl.easy_setopt(c, CURLOPT_XFERINFOFUNCTION, tell);
     curl.easy_setopt(c, CURLOPT_XFERINFODATA, s);
     curl.easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
-    if (o->authorities)
-        curl.easy_setopt(c, CURLOPT_CAINFO, o->authorities);
     if (o->timeout_ns) {
         const long seconds = (long)((o->timeout_ns + SECOND_NS - 1) / SECOND_NS);
         curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)(o->timeout_ns / MS_NS) + 1);
@@ -303,23 +294,6 @@ static void configure(struct sending *s, const char *url, const struct curl_slis
     } else {
         curl.easy_setopt(c, CURLOPT_UPLOAD, 1L);
         curl.easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)s->bytes);
-    }
-}
-
-static bool worth_again(CURLcode code, long status)
-{
-    switch (code) {
-    case CURLE_OK:
-        return status == 408 || status == 429 || status == 500 || (status >= 502 && status <= 504);
-    case CURLE_COULDNT_RESOLVE_PROXY:
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_OPERATION_TIMEDOUT:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_GOT_NOTHING:
-    case CURLE_PARTIAL_FILE: return true;
-    default: return false;
     }
 }
 
@@ -392,7 +366,7 @@ static int send_all(struct sending *s, struct error *err)
         if (!code && s->result->status / 100 == 2)
             return 0;
         explain(s, code, err);
-        if (!worth_again(code, s->result->status) || s->result->tries > s->o->retries)
+        if (!request_worth_again(code, s->result->status) || s->result->tries > s->o->retries)
             return -1;
         curl_off_t asked = 0;
         curl.easy_getinfo(s->curl, CURLINFO_RETRY_AFTER, &asked);

@@ -333,7 +333,7 @@ class Massif(unittest.TestCase):
         path = made.export(made.single, "massif")
         text = run("ms_print", path)
         p = made.report(made.single)["processes"][0]
-        rows = re.findall(r"^ +(\d+) +([\d,.]+) +([\d,]+) +([\d,]+) +([\d,]+) +0$", text, re.M)
+        rows = re.findall(r"^ *(\d+) +([\d,.]+) +([\d,]+) +([\d,]+) +([\d,]+) +0$", text, re.M)
         heaps = [int(heap.replace(",", "")) for _, _, _, heap, _ in rows]
         self.assertEqual(max(heaps), p["peak_live_bytes"])
         self.assertEqual(heaps[-1], p["end_live_bytes"])

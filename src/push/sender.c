@@ -1,0 +1,568 @@
+/* sender.c - see sender.h. */
+#include "push/sender.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/human.h"
+#include "curl_library.h"
+#include "request.h"
+#include "push/letter.h"
+#include "push/server_url.h"
+#include "push/spool.h"
+#include "trust/secret.h"
+
+#define SECOND_NS   1000000000ull
+#define FIRST_PAUSE (SECOND_NS)
+#define PAUSE_MOST  (60 * SECOND_NS)
+#define ASKED_MOST  (600 * SECOND_NS) /* of a server's Retry-After */
+#define CONNECT_MS  10000L
+#define REQUEST_MS  60000L
+#define IDLE_MS     60000
+#define ANSWER_KEPT 160u
+#define ANSWER_MOST 65536u
+#define NEWS_MOST   4u
+
+struct handed {
+    char *data;
+    size_t size;
+};
+
+struct sender {
+    struct sender_options o;
+    struct server_url url;
+    pthread_t thread;
+    bool begun;
+    int wake; /* an eventfd */
+
+    pthread_mutex_t lock; /* of these: */
+    struct handed *handed;
+    size_t handed_count, handed_room;
+    uint64_t handed_bytes, handed_dropped;
+    bool ending;
+    uint64_t deadline_ns;
+    struct {
+        char text[512];
+        bool wrong;
+    } news[NEWS_MOST]; /* oldest first */
+    size_t news_count;
+
+    /* The thread's own while it runs. */
+    struct spool spool;
+    CURLM *multi;
+    CURL *curl;
+    struct curl_slist *headers;
+    char error[CURL_ERROR_SIZE];
+    char *data;      /* the letter that is sent now; NULL: none is chosen */
+    size_t size, at; /* of data; where the next letter of those that belong together begins */
+    uint64_t number;
+    struct letter letter;
+    bool on_its_way;
+    char answer[ANSWER_KEPT];
+    size_t answer_bytes, answer_seen;
+    uint64_t next_try_ns, pause_ns;
+    long said; /* the last complaint: a status, or an enum complaint; 0: it works */
+    struct sender_counts counts;
+};
+
+/* ---- what the user learns ---- */
+
+static void say(struct sender *s, bool wrong, const char *text)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->news_count == NEWS_MOST) /* the latest counts */
+        s->news_count--;
+    snprintf(s->news[s->news_count].text, sizeof s->news->text, "%s", text);
+    s->news[s->news_count++].wrong = wrong;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Of the same kind is complained once until it works again: texts hold times. */
+enum complaint { OURS = -1, IN_PART = -2, NO_ANSWER = -1000 };
+
+static void complain(struct sender *s, long kind, const char *text)
+{
+    if (s->said != kind)
+        say(s, true, text);
+    s->said = kind;
+}
+
+bool sender_news(struct sender *s, char line[512], bool *wrong)
+{
+    pthread_mutex_lock(&s->lock);
+    const bool is = s->news_count != 0;
+    *wrong = false;
+    if (is) {
+        memcpy(line, s->news[0].text, sizeof s->news->text);
+        *wrong = s->news[0].wrong;
+        s->news_count--;
+        memmove(&s->news[0], &s->news[1], s->news_count * sizeof s->news[0]);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return is;
+}
+
+/* ---- one request ---- */
+
+static size_t take_answer(char *from, size_t size, size_t count, void *arg)
+{
+    struct sender *s = arg;
+    const size_t n = size * count, room = sizeof s->answer - 1 - s->answer_bytes;
+    s->answer_seen += n;
+    if (s->answer_seen > ANSWER_MOST)
+        return 0;
+    memcpy(s->answer + s->answer_bytes, from, n < room ? n : room);
+    s->answer_bytes += n < room ? n : room;
+    s->answer[s->answer_bytes] = 0;
+    return n;
+}
+
+static size_t take_header(char *from, size_t size, size_t count, void *arg)
+{
+    struct sender *s = arg;
+    (void)from;
+    s->answer_seen += size * count;
+    return s->answer_seen > ANSWER_MOST ? 0 : size * count;
+}
+
+static void configure(struct sender *s)
+{
+    CURL *c = s->curl;
+    request_prepare(c, &(struct request){.error = s->error,
+                                         .authorities = s->o.authorities,
+                                         .body = take_answer,
+                                         .header = take_header,
+                                         .arg = s});
+    curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    curl.easy_setopt(c, CURLOPT_TIMEOUT_MS, REQUEST_MS);
+    if (!s->url.secure) /* nor does plain text leave the machine by a proxy */
+        curl.easy_setopt(c, CURLOPT_PROXY, "");
+    if (s->url.user)
+        curl.easy_setopt(c, CURLOPT_USERNAME, s->url.user);
+}
+
+/* Adds NAME: VALUE; libcurl copies it. */
+static int add_header(struct sender *s, const char *name, const char *value, struct error *err)
+{
+    char *line = NULL;
+    struct curl_slist *more = NULL;
+    if (asprintf(&line, *value ? "%s: %s" : "%s:", name, value) >= 0) {
+        more = curl.slist_append(s->headers, line);
+        explicit_bzero(line, strlen(line));
+        free(line);
+    }
+    if (!more)
+        return error_memory(err);
+    s->headers = more;
+    return 0;
+}
+
+static void drop_headers(struct sender *s)
+{
+    if (!s->headers)
+        return;
+    for (struct curl_slist *h = s->headers; h; h = h->next)
+        explicit_bzero(h->data, strlen(h->data));
+    curl.slist_free_all(s->headers);
+    s->headers = NULL;
+}
+
+/* The token of now. */
+static int add_token(struct sender *s, struct error *err)
+{
+    char *token, *value = NULL;
+    int status = 0;
+    if (!s->o.token_file)
+        return 0;
+    if (!(token = trust_secret(s->o.token_file, "the token file", err)))
+        return -1;
+    if (s->url.user)
+        status = curl.easy_setopt(s->curl, CURLOPT_PASSWORD, token) ? error_memory(err) : 0;
+    else if (asprintf(&value, "Bearer %s", token) < 0)
+        status = error_memory(err);
+    else
+        status = add_header(s, "Authorization", value, err);
+    trust_secret_free(token);
+    if (value)
+        explicit_bzero(value, strlen(value));
+    free(value);
+    return status;
+}
+
+static int begin_request(struct sender *s, struct error *err)
+{
+    char *url = NULL;
+    drop_headers(s);
+    if (add_token(s, err) || add_header(s, "Content-Type", s->letter.type, err) ||
+        (s->letter.encoding && add_header(s, "Content-Encoding", s->letter.encoding, err)) ||
+        add_header(s, "Expect", "", err))
+        return -1;
+    if (asprintf(&url, "%s%s", s->url.base, s->letter.target) < 0)
+        return error_memory(err);
+    s->answer_bytes = s->answer_seen = 0;
+    s->answer[0] = s->error[0] = 0;
+    curl.easy_setopt(s->curl, CURLOPT_URL, url);
+    curl.easy_setopt(s->curl, CURLOPT_HTTPHEADER, s->headers);
+    curl.easy_setopt(s->curl, CURLOPT_POST, 1L);
+    curl.easy_setopt(s->curl, CURLOPT_POSTFIELDS, s->letter.body);
+    curl.easy_setopt(s->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)s->letter.bytes);
+    free(url);
+    if (curl.multi_add_handle(s->multi, s->curl))
+        return error_memory(err);
+    s->on_its_way = true;
+    return 0;
+}
+
+/* ---- letters ---- */
+
+static void drop_letter(struct sender *s)
+{
+    free(s->data);
+    s->data = NULL;
+}
+
+/* The next of the letters that belong together. */
+static bool next_part(struct sender *s)
+{
+    struct error ignored = {0};
+    size_t taken = 0;
+    if (letter_read(s->data + s->at, s->size - s->at, &s->letter, &taken, &ignored))
+        return false;
+    s->at += taken;
+    return true;
+}
+
+static void give_up(struct sender *s)
+{
+    spool_remove(&s->spool, s->number);
+    s->spool.damaged++;
+    drop_letter(s);
+}
+
+/* The oldest letter becomes the one to be sent. False: there is none. */
+static bool choose(struct sender *s)
+{
+    while (!s->data && (s->data = spool_first(&s->spool, &s->number, &s->size))) {
+        s->at = 0;
+        if (next_part(s))
+            return true;
+        give_up(s);
+    }
+    return s->data != NULL;
+}
+
+/* From the half to the whole. */
+static uint64_t jitter(uint64_t ns)
+{
+    uint32_t random = 0;
+    (void)getrandom(&random, sizeof random, GRND_NONBLOCK);
+    return ns / 2 + ns / 2 * (random % 1024) / 1023;
+}
+
+static void wait_before_next(struct sender *s, uint64_t asked_ns)
+{
+    s->counts.failures++;
+    uint64_t pause = jitter(s->pause_ns);
+    if (asked_ns > ASKED_MOST)
+        asked_ns = ASKED_MOST;
+    if (asked_ns > pause)
+        pause = asked_ns + jitter(asked_ns / 10);
+    s->next_try_ns = clock_monotonic_ns() + pause;
+    s->pause_ns = s->pause_ns * 2 < PAUSE_MOST ? s->pause_ns * 2 : PAUSE_MOST;
+}
+
+/* What the server says, without what a terminal would act on. */
+static const char *answer_line(struct sender *s)
+{
+    char *line = s->answer + strspn(s->answer, " \t\r\n");
+    line[strcspn(line, "\r\n")] = 0;
+    for (char *p = line; *p; p++)
+        if ((unsigned char)*p < ' ' || (unsigned char)*p >= 127)
+            *p = '?';
+    return line;
+}
+
+/* The server will not take this letter, whenever it is sent. */
+static bool is_refused(long status)
+{
+    return status == 400 || status == 413 || status == 415 || status == 422;
+}
+
+static void say_why(struct sender *s, CURLcode code, long status)
+{
+    struct error e = {0};
+    const char *line = answer_line(s);
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+        error_set(&e, ERROR_UNSUPPORTED,
+                  "%.200s: %.160s; --ca FILE names the certificates to trust", s->url.base,
+                  *s->error ? s->error : curl.easy_strerror(code));
+    else if (code)
+        error_set(&e, ERROR_UNSUPPORTED, "%.200s: %.200s; it is tried again", s->url.base,
+                  *s->error ? s->error : curl.easy_strerror(code));
+    else
+        error_set(&e, ERROR_UNSUPPORTED, "%.200s answers %ld%s%.100s; %s", s->url.base, status,
+                  *line ? ": " : "", line,
+                  is_refused(status) ? "it is not sent again"
+                  : status / 100 == 3
+                      ? "redirections are not followed: give that URL if you trust it"
+                      : "it is tried again");
+    complain(s, code ? NO_ANSWER - (long)code : status, e.text);
+}
+
+static void finished(struct sender *s, CURLcode code)
+{
+    long status = 0;
+    curl_off_t asked = 0;
+    curl.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
+    curl.easy_getinfo(s->curl, CURLINFO_RETRY_AFTER, &asked);
+    curl.multi_remove_handle(s->multi, s->curl);
+    s->on_its_way = false;
+    drop_headers(s);
+    /* Who says yes at length has said yes. */
+    const bool whole = !code || (code == CURLE_WRITE_ERROR && s->answer_seen > ANSWER_MOST);
+    if (whole && status / 100 == 2 && s->o.refused && s->o.refused(s->answer, s->answer_bytes)) {
+        s->counts.refused++;
+        complain(
+            s, IN_PART,
+            "the server took a part of a letter, and refused some of it: that is not sent again");
+    } else if (whole && status / 100 == 2) {
+        s->pause_ns = FIRST_PAUSE;
+        s->next_try_ns = 0;
+        s->counts.sent_bytes += s->letter.bytes;
+        if (s->at < s->size) {
+            if (!next_part(s))
+                give_up(s);
+            return;
+        }
+        s->counts.sent++;
+        if (s->said && s->said != IN_PART && !is_refused(s->said))
+            say(s, false, "the server takes profiles again");
+        s->said = 0;
+    } else if (whole && is_refused(status)) {
+        s->counts.refused++;
+        say_why(s, CURLE_OK, status);
+    } else {
+        say_why(s, code, status);
+        wait_before_next(s, asked > 0 ? (uint64_t)asked * SECOND_NS : 0);
+        return;
+    }
+    spool_remove(&s->spool, s->number);
+    drop_letter(s);
+    s->pause_ns = FIRST_PAUSE;
+    s->next_try_ns = 0;
+}
+
+/* ---- the thread ---- */
+
+static void take_handed(struct sender *s, bool *ending, uint64_t *deadline_ns)
+{
+    struct error err = {0};
+    pthread_mutex_lock(&s->lock);
+    struct handed *list = s->handed;
+    const size_t count = s->handed_count;
+    s->handed = NULL;
+    s->handed_count = s->handed_room = 0;
+    s->handed_bytes = 0;
+    s->counts.dropped += s->handed_dropped;
+    s->handed_dropped = 0;
+    *ending = s->ending;
+    *deadline_ns = s->deadline_ns;
+    pthread_mutex_unlock(&s->lock);
+    for (size_t i = 0; i < count; i++)
+        if (spool_add(&s->spool, list[i].data, list[i].size, &err))
+            complain(s, OURS, err.text);
+    free(list);
+}
+
+static void begin_next(struct sender *s)
+{
+    struct error err = {0};
+    if (!choose(s) || !begin_request(s, &err))
+        return;
+    complain(s, OURS, err.text);
+    wait_before_next(s, 0);
+}
+
+static void look_for_answers(struct sender *s)
+{
+    int running, left;
+    const CURLMsg *m;
+    curl.multi_perform(s->multi, &running);
+    while ((m = curl.multi_info_read(s->multi, &left)))
+        if (m->msg == CURLMSG_DONE)
+            finished(s, m->data.result);
+}
+
+static void wait_for_something(struct sender *s, uint64_t until_ns)
+{
+    struct curl_waitfd fd = {.fd = s->wake, .events = CURL_WAIT_POLLIN};
+    const uint64_t now = clock_monotonic_ns();
+    uint64_t ms = until_ns > now ? (until_ns - now) / 1000000 + 1 : 0, count;
+    if (ms > IDLE_MS)
+        ms = IDLE_MS;
+    curl.multi_wait(s->multi, &fd, 1, (int)ms, NULL);
+    while (read(s->wake, &count, sizeof count) > 0)
+        ;
+}
+
+static void *work(void *arg)
+{
+    struct sender *s = arg;
+    bool ending = false, last_try = false;
+    uint64_t deadline_ns = 0;
+    for (;;) {
+        take_handed(s, &ending, &deadline_ns);
+        if (ending && !last_try) {
+            last_try = true;
+            s->next_try_ns = 0;
+        }
+        const uint64_t now = clock_monotonic_ns();
+        if (!s->on_its_way && now >= s->next_try_ns)
+            begin_next(s);
+        look_for_answers(s);
+        const bool failed = s->next_try_ns != 0, empty = !s->data && !s->spool.count;
+        if (ending && (now >= deadline_ns || (!s->on_its_way && (failed || empty))))
+            return NULL;
+        if (s->on_its_way)
+            wait_for_something(s, ending ? deadline_ns : UINT64_MAX);
+        else if (empty)
+            wait_for_something(s, UINT64_MAX);
+        else
+            wait_for_something(s, s->next_try_ns);
+    }
+}
+
+/* ---- the caller's side ---- */
+
+static void wake(const struct sender *s)
+{
+    const uint64_t one = 1;
+    while (write(s->wake, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+struct sender *sender_open(const struct sender_options *o, struct error *err)
+{
+    struct sender *s = calloc(1, sizeof *s);
+    if (!s) {
+        error_memory(err);
+        return NULL;
+    }
+    s->o = *o;
+    s->pause_ns = FIRST_PAUSE;
+    s->spool.place.dir = -1;
+    pthread_mutex_init(&s->lock, NULL);
+    s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    char *token = NULL;
+    if (s->wake < 0)
+        error_system(err, "cannot make an eventfd");
+    else if (!server_url_parse(&s->url, o->url, err) &&
+             (!o->token_file || (token = trust_secret(o->token_file, "the token file", err))) &&
+             !spool_open(&s->spool, o->spool, o->kind, o->spool_bytes, err)) {
+        trust_secret_free(token);
+        s->multi = curl.multi_init();
+        s->curl = curl.easy_init();
+        if (s->multi && s->curl) {
+            configure(s);
+            return s;
+        }
+        token = NULL;
+        error_memory(err);
+    }
+    trust_secret_free(token);
+    sender_close(s);
+    return NULL;
+}
+
+int sender_begin(struct sender *s, struct error *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int number = pthread_create(&s->thread, NULL, work, s);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    s->begun = !number;
+    errno = number;
+    return number ? error_system(err, "cannot start a thread to push") : 0;
+}
+
+bool sender_begun(const struct sender *s) { return s->begun; }
+
+void sender_give(struct sender *s, struct buffer *letter)
+{
+    pthread_mutex_lock(&s->lock);
+    /* A disk that stands still: what it cannot take gives way here. */
+    while (s->handed_count && s->handed_bytes + letter->size_bytes > s->o.spool_bytes) {
+        s->handed_bytes -= s->handed[0].size;
+        free(s->handed[0].data);
+        s->handed_count--;
+        memmove(s->handed, s->handed + 1, s->handed_count * sizeof *s->handed);
+        s->handed_dropped++;
+    }
+    struct handed *h =
+        buffer_failed(letter) ? NULL : ARRAY_ADD(s->handed, s->handed_count, s->handed_room);
+    if (h) {
+        *h = (struct handed){letter->data, letter->size_bytes};
+        s->handed_bytes += h->size;
+        *letter = (struct buffer){0};
+    } else {
+        s->handed_dropped++;
+        buffer_release(letter);
+    }
+    pthread_mutex_unlock(&s->lock);
+    wake(s);
+}
+
+void sender_end(struct sender *s, uint64_t most_ns, struct sender_counts *counts)
+{
+    bool ending;
+    uint64_t deadline_ns;
+    if (s->begun) {
+        pthread_mutex_lock(&s->lock);
+        s->ending = true;
+        s->deadline_ns = clock_monotonic_ns() + most_ns;
+        pthread_mutex_unlock(&s->lock);
+        wake(s);
+        pthread_join(s->thread, NULL);
+        s->begun = false;
+    }
+    take_handed(s, &ending, &deadline_ns);
+    *counts = s->counts;
+    counts->stored = spool_stored(&s->spool);
+    counts->lost = s->spool.count - counts->stored;
+    counts->dropped += s->spool.dropped;
+    counts->damaged = s->spool.damaged;
+}
+
+void sender_close(struct sender *s)
+{
+    if (!s)
+        return;
+    /* A request that was given up may hang in the resolver, which its handle would wait for. */
+    if (!s->on_its_way) {
+        drop_headers(s);
+        if (s->curl)
+            curl.easy_cleanup(s->curl);
+        if (s->multi)
+            curl.multi_cleanup(s->multi);
+        drop_letter(s);
+    }
+    for (size_t i = 0; i < s->handed_count; i++)
+        free(s->handed[i].data);
+    free(s->handed);
+    spool_close(&s->spool);
+    server_url_release(&s->url);
+    if (s->wake >= 0)
+        close(s->wake);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}

@@ -1,0 +1,295 @@
+/* spool.c - see spool.h. */
+#include "push/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+
+#define FILE_UNIT    (4u << 10) /* what a file takes at least on usual file systems */
+#define DIGITS       20u
+#define LETTER_MOST  (1ull << 30) /* of a file that is believed to be one */
+#define DRAFT_SUFFIX ".part-"
+
+/* ---- names ---- */
+
+static void name_entry(struct spool *s, uint64_t number)
+{
+    snprintf(s->place.name, sizeof s->place.name, "%020llu.%s", (unsigned long long)number,
+             s->kind);
+}
+
+/* NUMBER.KIND, of which *kind is the last part. */
+static bool parse_name(const char *name, uint64_t *number, const char **kind)
+{
+    char *end = NULL;
+    if (strspn(name, "0123456789") != DIGITS || name[DIGITS] != '.')
+        return false;
+    errno = 0;
+    *number = strtoull(name, &end, 10);
+    *kind = name + DIGITS + 1;
+    return !errno && *number < UINT64_MAX && **kind;
+}
+
+static uint64_t disk_bytes(uint64_t bytes)
+{
+    return (bytes + FILE_UNIT - 1) / FILE_UNIT * FILE_UNIT;
+}
+
+/* ---- the list ---- */
+
+static void forget(struct spool *s, size_t index)
+{
+    struct spool_entry *e = &s->items[index];
+    if (!e->data) {
+        name_entry(s, e->number);
+        (void)unlinkat(s->place.dir, s->place.name, 0);
+    }
+    s->bytes -= e->bytes;
+    free(e->data);
+    s->count--;
+    memmove(e, e + 1, (s->count - index) * sizeof *e);
+}
+
+/* Makes room for `bytes` more. */
+static void give_way(struct spool *s, uint64_t bytes)
+{
+    while (s->count && s->bytes + bytes > s->most_bytes) {
+        forget(s, 0);
+        s->dropped++;
+    }
+}
+
+static int add_entry(struct spool *s, const struct spool_entry *entry, struct error *err)
+{
+    struct spool_entry *e = ARRAY_ADD(s->items, s->count, s->room);
+    if (!e)
+        return error_memory(err);
+    *e = *entry;
+    s->bytes += e->bytes;
+    return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct spool_entry *x = a, *y = b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* ---- the directory ---- */
+
+static int write_all(int fd, const char *data, size_t size)
+{
+    while (size) {
+        const ssize_t n = write(fd, data, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        data += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+/* It survives the machine's end once this has returned 0. */
+static int store(struct spool *s, struct spool_entry *e, struct error *err)
+{
+    struct trust_draft draft;
+    name_entry(s, e->number);
+    if (trust_draft_open(&draft, &s->place, DRAFT_SUFFIX, err))
+        return -1;
+    int status = 0;
+    if (write_all(draft.fd, e->data, e->size) || fsync(draft.fd))
+        status = error_system(err, "cannot write to %s", s->path);
+    if (!status)
+        status = trust_draft_publish(&draft, &s->place, 0600, err);
+    trust_draft_drop(&draft, &s->place);
+    if (status)
+        return -1;
+    (void)fsync(s->place.dir); /* not all file systems can */
+    free(e->data);
+    e->data = NULL;
+    return 0;
+}
+
+static int store_all(struct spool *s, struct error *err)
+{
+    for (size_t i = 0; i < s->count && s->place.dir >= 0; i++)
+        if (s->items[i].data && store(s, &s->items[i], err))
+            return -1;
+    return 0;
+}
+
+/* The way to the directory, which is made when only it is missing. */
+static int open_place(struct spool *s, const char *directory, struct error *err)
+{
+    struct trust_place above;
+    char *inside = NULL;
+    if (asprintf(&inside, "%s/.", directory) < 0)
+        return error_memory(err);
+    inside[strlen(inside) - 1] = 'x'; /* a name in it, whichever */
+    int status = trust_place_open(&s->place, inside, err);
+    if (status && err->number == ENOENT && !trust_place_open(&above, directory, err)) {
+        if (mkdirat(above.dir, above.name, 0700) && errno != EEXIST)
+            error_system(err, "cannot make %s", directory);
+        else
+            status = trust_place_open(&s->place, inside, err);
+        trust_place_close(&above);
+    }
+    free(inside);
+    s->place.path = s->path;
+    if (status)
+        return -1;
+    if (trust_place_is_shared(&s->place))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "other users can write in %s, so it is no place for a spool", directory);
+    if (!flock(s->place.dir, LOCK_EX | LOCK_NB))
+        return 0;
+    if (errno == EWOULDBLOCK)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%s is in use by another 'mallow watch'; each needs a spool of its own",
+                         directory);
+    return error_system(err, "cannot lock %s", directory);
+}
+
+/* One entry of the directory. */
+static int find(struct spool *s, const char *name, struct error *err)
+{
+    struct stat st;
+    struct spool_entry e = {0};
+    const char *kind;
+    if (!parse_name(name, &e.number, &kind) ||
+        fstatat(s->place.dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        return 0;
+    if (strstr(kind, DRAFT_SUFFIX)) { /* of a process that was killed, for no other writes here */
+        (void)unlinkat(s->place.dir, name, 0);
+        return 0;
+    }
+    if (strcmp(kind, s->kind) != 0)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%s holds letters for %.32s (%s): push these first, or give "
+                         "another --spool",
+                         s->path, kind, name);
+    e.bytes = disk_bytes((uint64_t)st.st_size);
+    if (e.number >= s->next)
+        s->next = e.number + 1;
+    return add_entry(s, &e, err);
+}
+
+static int find_all(struct spool *s, struct error *err)
+{
+    int status = 0;
+    DIR *list = trust_list(s->place.dir);
+    if (!list)
+        return error_system(err, "cannot list %s", s->path);
+    for (const struct dirent *d = readdir(list); d && !status; d = readdir(list))
+        status = find(s, d->d_name, err);
+    closedir(list);
+    if (s->count)
+        qsort(s->items, s->count, sizeof *s->items, by_number);
+    give_way(s, 0);
+    return status;
+}
+
+/* ---- */
+
+int spool_open(struct spool *s, const char *directory, const char *kind, uint64_t most_bytes,
+               struct error *err)
+{
+    *s = (struct spool){.place = {.dir = -1}, .most_bytes = most_bytes, .next = 1};
+    snprintf(s->kind, sizeof s->kind, "%s", kind);
+    if (!directory)
+        return 0;
+    s->path = strdup(directory);
+    if (s->path ? open_place(s, directory, err) || find_all(s, err) : error_memory(err)) {
+        spool_close(s);
+        return -1;
+    }
+    return 0;
+}
+
+int spool_add(struct spool *s, char *data, size_t size, struct error *err)
+{
+    const struct spool_entry e = {s->next, disk_bytes(size), data, size};
+    if (e.bytes > s->most_bytes) {
+        s->dropped++;
+        free(data);
+        return 0;
+    }
+    give_way(s, e.bytes);
+    if (add_entry(s, &e, err)) {
+        s->dropped++;
+        free(data);
+        return -1;
+    }
+    s->next++;
+    return store_all(s, err);
+}
+
+static char *read_entry(struct spool *s, const struct spool_entry *e, size_t *size)
+{
+    static const struct trust_rule rule = {
+        .what = "the file", .owners = TRUST_CALLER | TRUST_ROOT, .most_bytes = LETTER_MOST};
+    struct error ignored = {0};
+    char *data = NULL;
+    if (e->data) {
+        *size = e->size;
+        data = malloc(e->size + 1);
+        return data ? memcpy(data, e->data, e->size) : NULL;
+    }
+    name_entry(s, e->number);
+    const int fd = trust_open(s->place.dir, s->place.name, TRUST_READ, &rule, &ignored);
+    if (fd < 0)
+        return NULL;
+    data = trust_read_whole(fd, LETTER_MOST, size, &ignored);
+    close(fd);
+    return data;
+}
+
+char *spool_first(struct spool *s, uint64_t *number, size_t *size)
+{
+    while (s->count) {
+        char *data = read_entry(s, &s->items[0], size);
+        *number = s->items[0].number;
+        if (data)
+            return data;
+        forget(s, 0);
+        s->damaged++;
+    }
+    return NULL;
+}
+
+void spool_remove(struct spool *s, uint64_t number)
+{
+    if (s->count && s->items[0].number == number)
+        forget(s, 0);
+    else if (s->dropped)
+        s->dropped--; /* it gave way while it was on its way */
+}
+
+uint64_t spool_stored(struct spool *s)
+{
+    struct error ignored = {0};
+    uint64_t n = 0;
+    (void)store_all(s, &ignored);
+    for (size_t i = 0; i < s->count; i++)
+        n += !s->items[i].data;
+    return n;
+}
+
+void spool_close(struct spool *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        free(s->items[i].data);
+    free(s->items);
+    trust_place_close(&s->place);
+    free(s->path);
+    *s = (struct spool){.place = {.dir = -1}};
+}
