@@ -388,7 +388,7 @@ static void put_processes(struct watch_screen *s)
     const size_t top = s->process >= room ? s->process - room + 1 : 0;
     for (size_t i = top; i < count && i < top + room; i++) {
         const struct watch_process *p = watch_run_process(s->run, (uint32_t)i);
-        const uint64_t rss = screen_rss(p);
+        const uint64_t rss = process_rss(p);
         char pid[24];
         snprintf(pid, sizeof pid, "%d", (int)p->pid);
         page_right(&b, pid, 9);

@@ -62,21 +62,6 @@ struct watch_process *screen_process(struct watch_screen *s)
     return watch_run_process(s->run, s->apart || n == 1 ? s->process : 0);
 }
 
-uint64_t screen_rss(const struct watch_process *p)
-{
-    char text[128];
-    if (!p->who.pid || p->life != WATCH_RUNNING)
-        return 0;
-    const int fd = proc_open_memory(p->who.pid, "statm");
-    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = 0;
-    const char *resident = strchr(text, ' ');
-    const uint64_t pages = resident ? strtoull(resident, NULL, 10) : 0;
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void forget_graph(struct watch_screen *s)
 {
     s->moments = 0;
@@ -95,7 +80,7 @@ static void look(struct watch_screen *s)
         if ((s->apart && p != one) || p->life != WATCH_RUNNING)
             continue;
         live += process_footprint(p);
-        rss += screen_rss(p);
+        rss += process_rss(p);
     }
     if (!one)
         return;

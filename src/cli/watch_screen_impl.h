@@ -36,8 +36,6 @@ struct watch_screen {
 
 /* The process that is chosen, or NULL when there is none. */
 struct watch_process *screen_process(struct watch_screen *s);
-/* Bytes of RSS; 0: not known. */
-uint64_t screen_rss(const struct watch_process *p);
 
 /* Draws the state to s->out. */
 void screen_content(struct watch_screen *s);

@@ -1,20 +1,26 @@
 #include "cli/watch_serve.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/human.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/live_page.h"
+#include "cli/watch_metrics_file.h"
 #include "export/watch_metrics.h"
 #include "export/watch_pprof.h"
 #include "serve/serve.h"
+#include "trust/file.h"
+#include "trust/secret.h"
 
-#define MOST_SECONDS 600u
-#define SECOND_NS    1000000000ull
+#define MOST_SECONDS      600u
+#define SECOND_NS         1000000000ull
+#define CERTIFICATE_BYTES (1u << 20)
 
 enum { OK = 200, BAD_REQUEST = 400, NOT_FOUND = 404, GONE = 410, FAILED = 500 };
 
@@ -23,6 +29,7 @@ struct watch_serve {
     struct watch_view *view;
     struct symbols *symbols;
     struct watch_run *run;
+    char *token, *certificate, *key;
 };
 
 struct delta { /* a profile of some seconds that is being made */
@@ -41,18 +48,6 @@ static void refuse(struct serve_reply *reply, unsigned status, const char *why)
 }
 
 /* ---- processes ---- */
-
-/* Another program has taken its place under the same id. */
-static bool replaced(const struct watch_run *run, const struct watch_process *p)
-{
-    for (uint32_t i = 0; i < watch_run_count(run); i++) {
-        const struct watch_process *other = watch_run_process(run, i);
-        if (other->pid == p->pid && other->start_ns > p->start_ns &&
-            other->segment.head.pid_namespace == p->segment.head.pid_namespace)
-            return true;
-    }
-    return p->life == WATCH_REPLACED;
-}
 
 static bool before(const struct watch_process *a, const struct watch_process *b)
 {
@@ -75,7 +70,7 @@ static struct watch_process *choose(struct watch_serve *s, const struct serve_re
     }
     for (uint32_t i = 0; i < watch_run_count(s->run); i++) {
         struct watch_process *p = watch_run_process(s->run, i);
-        if ((!pid || (uint64_t)p->pid == pid) && !replaced(s->run, p) &&
+        if ((!pid || (uint64_t)p->pid == pid) && !watch_replaced(s->run, p) &&
             (!found || before(p, found)))
             found = p;
     }
@@ -136,21 +131,10 @@ static void answer_metrics(struct watch_serve *s, const struct serve_request *re
                            struct serve_reply *reply)
 {
     const bool open = watch_metrics_open(serve_header(request, "Accept"));
-    struct watch_process **items = calloc(watch_run_count(s->run) + 1u, sizeof(void *));
-    struct error err = {0};
-    size_t count = 0;
-    for (uint32_t i = 0; items && i < watch_run_count(s->run); i++) {
-        struct watch_process *p = watch_run_process(s->run, i);
-        if (!replaced(s->run, p) && !process_look(p, &err))
-            items[count++] = p;
-    }
-    if (items && !err.kind) {
-        watch_metrics(&reply->body, items, count, open);
-        reply->type = open ? WATCH_METRICS_OPEN_TYPE : WATCH_METRICS_TYPE;
-    } else {
+    if (watch_metrics_of(&reply->body, s->run, open))
         refuse(reply, FAILED, "out of memory");
-    }
-    free(items);
+    else
+        reply->type = open ? WATCH_METRICS_OPEN_TYPE : WATCH_METRICS_TYPE;
 }
 
 /* ---- profiles ---- */
@@ -271,7 +255,39 @@ static void answer(void *arg, struct serve_request *request, struct serve_reply 
 
 /* ---- the server ---- */
 
-struct watch_serve *watch_serve_open(const char *address, struct watch_view *view,
+int watch_serve_check(const struct command *self, const struct watch_serve_cli *o, bool pushes)
+{
+    if (!o->listen && ((o->token_file && !pushes) || o->certificate || o->key))
+        return command_usage(self, "--token-file, --tls-cert and --tls-key are of --listen; of "
+                                   "--push the first one is, too");
+    return 0;
+}
+
+static char *read_certificate(const char *path, struct error *err)
+{
+    const struct trust_rule rule = {
+        .what = "the certificate", .owners = TRUST_CALLER | TRUST_ROOT, .follow = true};
+    size_t bytes;
+    const int fd = trust_open(AT_FDCWD, path, TRUST_READ, &rule, err);
+    char *text = fd < 0 ? NULL : trust_read_whole(fd, CERTIFICATE_BYTES, &bytes, err);
+    if (fd >= 0)
+        close(fd);
+    return text;
+}
+
+/* What the options name. -1: *err says which is wrong, and how. */
+static int read_guard(struct watch_serve *s, const struct watch_serve_cli *o, struct error *err)
+{
+    if (o->token_file && !(s->token = trust_secret(o->token_file, "the token file", err)))
+        return error_prefix(err, "--token-file");
+    if (o->certificate && !(s->certificate = read_certificate(o->certificate, err)))
+        return error_prefix(err, "--tls-cert");
+    if (o->key && !(s->key = trust_secret_text(o->key, "the private key", err)))
+        return error_prefix(err, "--tls-key");
+    return 0;
+}
+
+struct watch_serve *watch_serve_open(const struct watch_serve_cli *o, struct watch_view *view,
                                      struct symbols *symbols, struct error *err)
 {
     struct watch_serve *s = calloc(1, sizeof *s);
@@ -281,13 +297,18 @@ struct watch_serve *watch_serve_open(const char *address, struct watch_view *vie
     }
     s->view = view;
     s->symbols = symbols;
-    s->http = serve_open(address, &(struct serve_owner){s, answer, forget}, err);
-    if (!s->http) {
-        error_prefix(err, "--listen");
-        free(s);
+    if (read_guard(s, o, err)) {
+        watch_serve_close(s);
         return NULL;
     }
-    text_printf(stderr, "listening on http://%s/\n", serve_address(s->http));
+    const struct serve_guard guard = {s->token, s->certificate, s->key};
+    s->http = serve_open(o->listen, &guard, &(struct serve_owner){s, answer, forget}, err);
+    if (!s->http) {
+        error_prefix(err, "--listen");
+        watch_serve_close(s);
+        return NULL;
+    }
+    text_printf(stderr, "listening on %s://%s/\n", serve_scheme(s->http), serve_address(s->http));
     return s;
 }
 
@@ -302,5 +323,8 @@ void watch_serve_close(struct watch_serve *s)
     if (!s)
         return;
     serve_close(s->http);
+    trust_secret_free(s->token);
+    trust_secret_free(s->key);
+    free(s->certificate);
     free(s);
 }

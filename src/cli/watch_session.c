@@ -94,6 +94,8 @@ static void report(void *arg, const struct watch_report *r, bool marking)
     watch_view_retarget(w->view, w->kept ? w->kept : w->out, w->columns);
     if (r->kind == WATCH_OLD || r->kind == WATCH_FINAL)
         write_profile(w, process);
+    if (r->kind == WATCH_FINAL && w->push)
+        watch_push_last(w->push, &(struct watch_sources){w->run, w->view, w->symbols}, process);
     if (!only_screen && watch_view_report(w->view, r, marking, &err))
         failed(w, &err);
 }
@@ -134,11 +136,46 @@ static void say(void *arg, bool wrong, const char *line)
         command_warn(w->command, "%s", line);
 }
 
+/* A dump that cannot be written does not end the watch: the next one may be. */
+static void pressed(void *arg, struct watch_process *p, const char *line)
+{
+    struct watching *w = arg;
+    char name[PATH_MAX], text[PATH_MAX + 512];
+    struct error err = {0};
+    const char *const process = watch_process_name(p);
+    const int status = watch_dump_write(&w->dump, w->run, w->view, w->symbols, p, line, name, &err);
+    if (status < 0) {
+        snprintf(text, sizeof text, "process %d (%s): %s, and no dump could be written: %s",
+                 (int)p->pid, process, line, err.text);
+        w->failed = true;
+    } else if (status) {
+        snprintf(text, sizeof text, "process %d (%s): %s; %u dumps were written, and no more are",
+                 (int)p->pid, process, line, w->dump.written);
+    } else {
+        snprintf(text, sizeof text, "process %d (%s): %s; wrote %s.json and .pb.gz", (int)p->pid,
+                 process, line, name);
+    }
+    say(w, status != 0, text);
+}
+
+static void push(struct watching *w)
+{
+    bool wrong;
+    watch_push_tick(w->push, &(struct watch_sources){w->run, w->view, w->symbols});
+    for (const char *line; (line = watch_push_news(w->push, &wrong));)
+        say(w, wrong, line);
+}
+
 static void tick(void *arg)
 {
     struct watching *w = arg;
+    struct error err = {0};
     if (w->screen)
         watch_screen_tick(w->screen);
+    if (w->push)
+        push(w);
+    if (w->metrics && watch_metrics_tick(w->metrics, w->run, &err))
+        say(w, true, err.text);
 }
 
 static void key(void *arg)
@@ -160,6 +197,7 @@ struct watch_listener watch_session_listener(struct watching *w)
                                    .joined = joined,
                                    .report = report,
                                    .caught = caught,
+                                   .pressed = pressed,
                                    .say = say,
                                    .tick = tick,
                                    .key = key,
@@ -204,12 +242,14 @@ static int run_session(struct watching *w, struct watch_options *options,
     bool live = !program && !o->json && !o->plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     if (open_view(w, program, err))
         return -1;
-    if (live) {
+    if (live)
         options->input = STDIN_FILENO;
+    if (live || w->push || o->metrics_file)
         options->tick_ns = TICK_NS;
-    }
-    if (o->listen) {
-        w->serve = watch_serve_open(o->listen, w->view, w->symbols, err);
+    if (o->metrics_file && !(w->metrics = watch_metrics_open_file(o->metrics_file, err)))
+        return -1;
+    if (o->serve.listen) {
+        w->serve = watch_serve_open(&o->serve, w->view, w->symbols, err);
         if (!w->serve)
             return -1;
         options->served = watch_serve_descriptor(w->serve);
@@ -233,6 +273,7 @@ static void close_all(struct watching *w)
     watch_screen_end(w->screen);
     w->screen = NULL;
     watch_serve_close(w->serve);
+    watch_metrics_close_file(w->metrics);
     watch_run_free(w->run);
     watch_view_free(w->view);
     symbols_free(w->symbols);

@@ -5,7 +5,11 @@
 
 #include "cli/command.h"
 #include "cli/view.h"
+#include "cli/watch_all.h"
 #include "cli/watch_attach.h"
+#include "cli/watch_dump.h"
+#include "cli/watch_metrics_file.h"
+#include "cli/watch_push.h"
 #include "cli/watch_screen.h"
 #include "cli/watch_serve.h"
 #include "report/watch_view.h"
@@ -14,15 +18,19 @@
 /* The options of `mallow watch`. */
 struct watch_cli {
     struct option_texts pids;
-    const char *guard, *known, *output, *pprof, *listen;
+    const char *guard, *known, *output, *pprof, *dump_when, *dump_to, *metrics_file, *config;
     uint64_t period, every_ns, old_ns, high_water_min, top, depth;
     int on_error, by, left, how;
     uint64_t detach;
     bool all, high_water, json, plain, quiet, force;
+    struct watch_serve_cli serve;
+    struct watch_all_cli select;
     struct view_options view;
+    struct watch_push_cli push;
 };
 
-/* The first two members are the caller's, the rest is private but for `failed` and `serve`. */
+/* The first two members and `push` are the caller's, the rest is private but for `failed` and
+ * `serve`. */
 struct watching {
     const struct command *command;
     const struct watch_cli *o;
@@ -30,17 +38,20 @@ struct watching {
     struct watch_run *run;
     struct watch_screen *screen; /* NULL: none */
     struct watch_serve *serve;   /* NULL: nothing listens; only compared once it has ended */
+    struct watch_push *push;     /* NULL: nothing is pushed; the caller ends it */
+    struct watch_metrics_file *metrics;
     struct symbols *symbols;
     FILE *out, *kept; /* kept: printed when the screen is restored; NULL without it */
     char *kept_text;
     size_t kept_bytes;
     unsigned columns;
     struct watch_attach attach;
+    struct watch_dump dump;
     pid_t profiled; /* the process of --pprof without %p; 0: none yet */
     bool failed;    /* a report could not be written */
 };
 
-/* What the run calls: for watch_options. */
+/* What the run calls, but for reload: for watch_options. */
 struct watch_listener watch_session_listener(struct watching *w);
 
 /* Watches until there is no more to watch, and closes everything. Completes *options. -1 with *err.

@@ -33,7 +33,7 @@ static const char *split(const char *text, char *host, size_t room, bool *bracke
 
 static bool loopback4(struct in_addr a) { return ntohl(a.s_addr) >> 24 == LOOPBACK_NET; }
 
-int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *bytes,
+int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *bytes, bool *loopback,
                   struct error *err)
 {
     char host[INET6_ADDRSTRLEN + 1];
@@ -54,8 +54,7 @@ int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *byt
         *bytes = sizeof *v6;
         if (inet_pton(AF_INET6, host, &v6->sin6_addr) != 1)
             return error_set(err, ERROR_USAGE, "'%s' is not an IPv6 address", host);
-        if (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr))
-            return 0;
+        *loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
     } else {
         v4->sin_family = AF_INET;
         v4->sin_port = htons((uint16_t)port);
@@ -65,13 +64,9 @@ int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *byt
             return error_set(err, ERROR_USAGE,
                              "'%s' is not an address such as 127.0.0.1 (names are not looked up)",
                              host);
-        if (loopback4(v4->sin_addr))
-            return 0;
+        *loopback = loopback4(v4->sin_addr);
     }
-    return error_set(err, ERROR_USAGE,
-                     "%s is not a loopback address, and the answers are not encrypted; use "
-                     "127.0.0.1, and 'ssh -L' from other machines",
-                     host);
+    return 0;
 }
 
 bool address_is_own_host(const char *text)

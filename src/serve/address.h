@@ -1,4 +1,5 @@
-/* address.h - loopback addresses, as they are written and as clients name them. Pure functions. */
+/* address.h - addresses to listen on, as they are written and as clients name them. Pure functions.
+ */
 #ifndef MALLOW_SERVE_ADDRESS_H
 #define MALLOW_SERVE_ADDRESS_H
 
@@ -7,8 +8,9 @@
 
 #include "base/error.h"
 
-/* "127.0.0.1:80", "[::1]:80", "localhost:0". -1: *err names its fault. */
-int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *bytes,
+/* "127.0.0.1:80", "[::1]:80", "localhost:0". *loopback: only this machine can reach it. -1: *err
+ * names its fault. */
+int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *bytes, bool *loopback,
                   struct error *err);
 
 /* Whether a Host header names this machine: a loopback address or localhost, with any port (one may

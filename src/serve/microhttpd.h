@@ -13,6 +13,7 @@
 #define MHD_CONSTANTS(X)                                                                           \
     X(NO, 0)                                                                                       \
     X(YES, 1)                                                                                      \
+    X(USE_TLS, 2)                                                                                  \
     X(USE_EPOLL, 512)                                                                              \
     X(ALLOW_SUSPEND_RESUME, 9216)                                                                  \
     X(OPTION_END, 0)                                                                               \
@@ -20,6 +21,9 @@
     X(OPTION_CONNECTION_LIMIT, 2)                                                                  \
     X(OPTION_CONNECTION_TIMEOUT, 3)                                                                \
     X(OPTION_NOTIFY_COMPLETED, 4)                                                                  \
+    X(OPTION_HTTPS_MEM_KEY, 8)                                                                     \
+    X(OPTION_HTTPS_MEM_CERT, 9)                                                                    \
+    X(OPTION_HTTPS_PRIORITIES, 11)                                                                 \
     X(OPTION_LISTEN_SOCKET, 12)                                                                    \
     X(OPTION_NOTIFY_CONNECTION, 27)                                                                \
     X(OPTION_STRICT_FOR_CLIENT, 29)                                                                \
@@ -27,11 +31,13 @@
     X(CONNECTION_INFO_CONNECTION_FD, 6)                                                            \
     X(CONNECTION_INFO_SOCKET_CONTEXT, 7)                                                           \
     X(DAEMON_INFO_EPOLL_FD, 3)                                                                     \
+    X(FEATURE_TLS, 2)                                                                              \
     X(HEADER_KIND, 1)                                                                              \
     X(GET_ARGUMENT_KIND, 8)                                                                        \
     X(RESPMEM_PERSISTENT, 0)                                                                       \
     X(RESPMEM_MUST_FREE, 1)                                                                        \
     X(HTTP_OK, 200)                                                                                \
+    X(HTTP_UNAUTHORIZED, 401)                                                                      \
     X(HTTP_METHOD_NOT_ALLOWED, 405)                                                                \
     X(HTTP_MISDIRECTED_REQUEST, 421)                                                               \
     X(HTTP_INTERNAL_SERVER_ERROR, 500)                                                             \
@@ -69,6 +75,7 @@ typedef unsigned mhd_pair(void *arg, unsigned kind, const char *key, const char 
       (unsigned flags, uint16_t port, mhd_accept *accept, void *accept_arg, mhd_answer *answer,    \
        void *arg, ...))                                                                            \
     X(stop_daemon, void, (struct MHD_Daemon * daemon))                                             \
+    X(is_feature_supported, unsigned, (unsigned feature))                                          \
     X(run, unsigned, (struct MHD_Daemon * daemon))                                                 \
     X(get_timeout, unsigned, (struct MHD_Daemon * daemon, unsigned long long *ms))                 \
     X(get_daemon_info, const union MHD_DaemonInfo *,                                               \

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "httpd_library.h"
 #include "serve/address.h"
+#include "serve/token.h"
 
 #define SECOND_NS      1000000000ull
 #define EXCHANGE_NS    (10 * SECOND_NS) /* for a request and its answer, and between two */
@@ -20,6 +21,8 @@
 #define MOST_WAITING   8u
 #define REQUEST_BYTES  (16u << 10) /* line and headers of a request, and those of the answer */
 #define PASSES         64          /* of the library in a round, as long as it has more to do */
+#define CHALLENGE      "Basic realm=\"mallow\", Bearer realm=\"mallow\""
+#define PRIORITIES     "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define NOTHING_POLICY "default-src 'none'; frame-ancestors 'none'"
 
 struct client {       /* a connection */
@@ -38,6 +41,7 @@ struct exchange { /* a request */
 
 struct serve {
     struct serve_owner owner;
+    struct serve_guard guard;
     struct MHD_Daemon *daemon;
     int epoll;
     char address[SERVE_ADDRESS_BYTES];
@@ -168,6 +172,7 @@ static unsigned send_reply(struct MHD_Connection *connection, struct serve_reply
         {"Cross-Origin-Resource-Policy", "same-origin"},
         {"Referrer-Policy", "no-referrer"},
         {"Cache-Control", "no-store"},
+        {"WWW-Authenticate", status == HTTPD_HTTP_UNAUTHORIZED ? CHALLENGE : NULL},
         {"Allow", status == HTTPD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL}};
     unsigned result = HTTPD_YES;
     for (size_t i = 0; result == HTTPD_YES && i < sizeof headers / sizeof *headers; i++)
@@ -186,20 +191,38 @@ static unsigned refuse(struct MHD_Connection *connection, unsigned status, const
     return send_reply(connection, &reply);
 }
 
-struct hosts {
-    unsigned count;
-    bool own;
+struct asking { /* who asks, and whom */
+    const char *token;
+    unsigned hosts, authorizations;
+    bool own_host, accepted;
 };
 
-static unsigned count_host(void *arg, unsigned kind, const char *key, const char *value)
+static unsigned look_at_header(void *arg, unsigned kind, const char *key, const char *value)
 {
-    struct hosts *h = arg;
+    struct asking *a = arg;
     (void)kind;
     if (!strcasecmp(key, "Host")) {
-        h->count++;
-        h->own = value && address_is_own_host(value);
+        a->hosts++;
+        a->own_host = value && address_is_own_host(value);
+    } else if (a->token && !strcasecmp(key, "Authorization")) {
+        a->authorizations++;
+        a->accepted = value && token_accepts(a->token, value);
     }
     return HTTPD_YES;
+}
+
+/* Why a request is not answered; NULL: it is. Who names the token is no page of another site. */
+static const char *not_for(const struct asking *a, unsigned *status)
+{
+    if (a->token && (a->authorizations != 1 || !a->accepted)) {
+        *status = HTTPD_HTTP_UNAUTHORIZED;
+        return "the token is missing or another: Authorization: Bearer TOKEN, or the token as a "
+               "password\n";
+    }
+    *status = HTTPD_HTTP_MISDIRECTED_REQUEST;
+    if (a->hosts != 1 || (!a->token && !a->own_host))
+        return "the Host header must name this machine: localhost or a loopback address\n";
+    return NULL;
 }
 
 /* The answer of the owner, now or later. */
@@ -229,7 +252,7 @@ static unsigned on_request(void *arg, struct MHD_Connection *connection, const c
     struct serve *s = arg;
     struct client *c = client_of(connection);
     struct exchange *e = *state;
-    struct hosts hosts = {0};
+    struct asking asking = {.token = s->guard.token};
     (void)version, (void)upload, (void)upload_bytes;
     if (!c || s->closing)
         return HTTPD_NO;
@@ -244,11 +267,11 @@ static unsigned on_request(void *arg, struct MHD_Connection *connection, const c
     }
     if (!e->began) {
         e->began = true;
-        mhd.get_connection_values(connection, HTTPD_HEADER_KIND, count_host, &hosts);
-        if (hosts.count != 1 || !hosts.own)
-            return refuse(connection, HTTPD_HTTP_MISDIRECTED_REQUEST,
-                          "the Host header must name this machine: localhost or a loopback "
-                          "address\n");
+        unsigned status;
+        mhd.get_connection_values(connection, HTTPD_HEADER_KIND, look_at_header, &asking);
+        const char *why = not_for(&asking, &status);
+        if (why)
+            return refuse(connection, status, why);
     }
     if (*upload_bytes) /* a GET needs none */
         return HTTPD_NO;
@@ -287,13 +310,37 @@ static int name_address(struct serve *s, int fd, struct error *err)
     return 0;
 }
 
+/* What others than this machine could reach is for those who have the token, and is encrypted. */
+static int check_guard(const char *text, bool loopback, const struct serve_guard *g,
+                       struct error *err)
+{
+    if (!g->certificate != !g->key)
+        return error_set(err, ERROR_USAGE, "TLS needs both a certificate and its key");
+    if (loopback)
+        return 0;
+    if (!g->token || !g->key)
+        return error_set(err, ERROR_USAGE,
+                         "%s is not a loopback address: other machines could read the answers. "
+                         "It needs a token and TLS (--token-file, --tls-cert, --tls-key); or use "
+                         "127.0.0.1, and 'ssh -L' from other machines",
+                         text);
+    if (strlen(g->token) < SERVE_TOKEN_LEAST)
+        return error_set(err, ERROR_USAGE,
+                         "the token has fewer than %u characters and could be guessed; 'openssl "
+                         "rand -hex 16' makes one",
+                         SERVE_TOKEN_LEAST);
+    return 0;
+}
+
 /* A listening socket, or -1. */
-static int open_socket(const char *text, struct error *err)
+static int open_socket(const char *text, const struct serve_guard *guard, struct error *err)
 {
     struct sockaddr_storage address;
     socklen_t bytes;
+    bool loopback;
     const int on = 1;
-    if (address_parse(text, &address, &bytes, err))
+    if (address_parse(text, &address, &bytes, &loopback, err) ||
+        check_guard(text, loopback, guard, err))
         return -1;
     int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) &&
@@ -305,17 +352,44 @@ static int open_socket(const char *text, struct error *err)
     return -1;
 }
 
-struct serve *serve_open(const char *address, const struct serve_owner *owner, struct error *err)
+/* Without a certificate the options of TLS are none. */
+static struct MHD_Daemon *start(struct serve *s, int fd)
 {
-    int fd = open_socket(address, err);
+    const bool tls = s->guard.key != NULL;
+    return mhd.start_daemon(
+        HTTPD_USE_EPOLL | HTTPD_ALLOW_SUSPEND_RESUME | (tls ? HTTPD_USE_TLS : 0u), 0, NULL, NULL,
+        on_request, s, HTTPD_OPTION_LISTEN_SOCKET, fd, HTTPD_OPTION_CONNECTION_LIMIT, ROOM,
+        HTTPD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
+        HTTPD_OPTION_CONNECTION_TIMEOUT, (unsigned)0, HTTPD_OPTION_STRICT_FOR_CLIENT, 1,
+        HTTPD_OPTION_NOTIFY_CONNECTION, on_connection, s, HTTPD_OPTION_NOTIFY_COMPLETED,
+        on_completed, s, tls ? HTTPD_OPTION_HTTPS_PRIORITIES : HTTPD_OPTION_END, PRIORITIES,
+        HTTPD_OPTION_HTTPS_MEM_CERT, s->guard.certificate, HTTPD_OPTION_HTTPS_MEM_KEY, s->guard.key,
+        HTTPD_OPTION_END);
+}
+
+/* Loads the library. -1: it cannot do what they ask for. */
+static int load(const struct serve_guard *guard, struct error *err)
+{
+    const char *why = microhttpd_load();
+    if (why)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "cannot load libmicrohttpd (%s); 'apt-get install libmicrohttpd12'", why);
+    if (guard->key && mhd.is_feature_supported(HTTPD_FEATURE_TLS) != HTTPD_YES)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "this libmicrohttpd was built without TLS; only a loopback address can be "
+                         "listened on");
+    return 0;
+}
+
+struct serve *serve_open(const char *address, const struct serve_guard *guard,
+                         const struct serve_owner *owner, struct error *err)
+{
+    int fd = open_socket(address, guard, err);
     if (fd < 0)
         return NULL;
-    const char *why = microhttpd_load();
-    struct serve *s = why ? NULL : calloc(1, sizeof *s);
-    if (why)
-        error_set(err, ERROR_UNSUPPORTED,
-                  "cannot load libmicrohttpd (%s); 'apt-get install libmicrohttpd12'", why);
-    else if (!s)
+    const bool loaded = !load(guard, err);
+    struct serve *s = loaded ? calloc(1, sizeof *s) : NULL;
+    if (loaded && !s)
         error_memory(err);
     if (!s || name_address(s, fd, err)) {
         free(s);
@@ -323,17 +397,15 @@ struct serve *serve_open(const char *address, const struct serve_owner *owner, s
         return NULL;
     }
     s->owner = *owner;
-    s->daemon = mhd.start_daemon(
-        HTTPD_USE_EPOLL | HTTPD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
-        HTTPD_OPTION_LISTEN_SOCKET, fd, HTTPD_OPTION_CONNECTION_LIMIT, ROOM,
-        HTTPD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
-        HTTPD_OPTION_CONNECTION_TIMEOUT, (unsigned)0, HTTPD_OPTION_STRICT_FOR_CLIENT, 1,
-        HTTPD_OPTION_NOTIFY_CONNECTION, on_connection, s, HTTPD_OPTION_NOTIFY_COMPLETED,
-        on_completed, s, HTTPD_OPTION_END);
+    s->guard = *guard;
+    s->daemon = start(s, fd);
     const union mhd_info *info =
         s->daemon ? (const void *)mhd.get_daemon_info(s->daemon, HTTPD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (!info) {
-        error_set(err, ERROR_UNSUPPORTED, "libmicrohttpd cannot be started on %s", address);
+        error_set(err, ERROR_UNSUPPORTED, "libmicrohttpd cannot be started on %s%s", address,
+                  guard->key ? ": perhaps the certificate or its key is no PEM, or they do not "
+                               "belong together"
+                             : "");
         if (s->daemon)
             mhd.stop_daemon(s->daemon);
         else
@@ -357,6 +429,8 @@ void serve_close(struct serve *s)
     mhd.stop_daemon(s->daemon);
     free(s);
 }
+
+const char *serve_scheme(const struct serve *s) { return s->guard.key ? "https" : "http"; }
 
 const char *serve_address(const struct serve *s) { return s->address; }
 

@@ -1,8 +1,8 @@
-/* serve.h - a small HTTP server on a loopback address, for one thread that also does other things.
+/* serve.h - a small HTTP server for one thread that also does other things.
  *
- * Owns: the socket, who may ask (this machine; under a name that no foreign page can take), the
- * bounds on connections, headers and time. Refuses: any address that is not loopback, threads, to
- * wait. The owner decides the answers. One thread. */
+ * Owns: the socket, who may ask (this machine, under a name that no foreign page can take; or who
+ * has the token), TLS, the bounds on connections, headers and time. Refuses: an address that is not
+ * loopback without a token and TLS, threads, to wait. The owner decides the answers. One thread. */
 #ifndef MALLOW_SERVE_SERVE_H
 #define MALLOW_SERVE_SERVE_H
 
@@ -40,13 +40,23 @@ struct serve_owner {
     void (*forget)(void *arg, void *state);
 };
 
-/* Listens on "ADDR:PORT": an IPv4 address, [::1], or localhost; port 0: any. -1 or NULL: *err says
+#define SERVE_TOKEN_LEAST 16u /* characters of a token that others than this machine may try */
+
+/* Texts that stay the caller's for as long as the server is there; NULL: none. */
+struct serve_guard {
+    const char *token;             /* that every request must name */
+    const char *certificate, *key; /* PEM; both: TLS */
+};
+
+/* Listens on "ADDR:PORT": an IPv4 address, [::1], or localhost; port 0: any. NULL: *err says
  * why not (ERROR_USAGE: the text names the fault of the address). No descriptor of it is inherited
  * by programs that are started later. */
-struct serve *serve_open(const char *address, const struct serve_owner *owner, struct error *err);
+struct serve *serve_open(const char *address, const struct serve_guard *guard,
+                         const struct serve_owner *owner, struct error *err);
 void serve_close(struct serve *s); /* NULL is fine */
 
-/* "127.0.0.1:4711", with the port that was chosen. */
+/* "http" or "https", and "127.0.0.1:4711", with the port that was chosen. */
+const char *serve_scheme(const struct serve *s);
 const char *serve_address(const struct serve *s);
 
 /* Readable when there is something to do. */

@@ -3,15 +3,22 @@
 
 #include "serve/serve.h"
 
-struct serve *serve_open(const char *address, const struct serve_owner *owner, struct error *err)
+struct serve *serve_open(const char *address, const struct serve_guard *guard,
+                         const struct serve_owner *owner, struct error *err)
 {
-    (void)address, (void)owner;
+    (void)address, (void)guard, (void)owner;
     error_set(err, ERROR_UNSUPPORTED,
               "this mallow was built without libmicrohttpd (-Dlisten=disabled)");
     return NULL;
 }
 
 void serve_close(struct serve *s) { (void)s; }
+
+const char *serve_scheme(const struct serve *s)
+{
+    (void)s;
+    return "";
+}
 
 const char *serve_address(const struct serve *s)
 {

@@ -136,6 +136,11 @@ static bool is_left_unfinished(int dir, const char *name, pid_t pid, const struc
            time(NULL) - st->st_ctime > 2;
 }
 
+static bool is_chosen(const struct follow *f, const struct watch_process *p)
+{
+    return !f->select || select_process(f->select, p);
+}
+
 static void look_at_file(struct follow *f, const char *name)
 {
     pid_t pid;
@@ -156,7 +161,8 @@ static void look_at_file(struct follow *f, const char *name)
     p->keeper = f->keeper;
     /* Its name says the same as it does: else each look would find it again. */
     if (p->segment.head.pid != (uint32_t)pid || p->start_ns != clock ||
-        (!f->own && (p->found_dead || !of_family(f, p)))) {
+        (!f->own && (p->found_dead || !(f->everyone || of_family(f, p)))) || !is_chosen(f, p)) {
+        p->remove = f->outside; /* only its writer, which has it open, needs it */
         process_close(p);
         return;
     }
@@ -182,6 +188,14 @@ void follow_session(struct follow *f, int directory)
 {
     f->dir = fcntl(directory, F_DUPFD_CLOEXEC, 3);
     f->own = true;
+}
+
+int follow_everyone(struct follow *f, struct error *err)
+{
+    f->everyone = true;
+    f->prefix = FOLLOW_FILE_NAME;
+    f->dir = follow_shared(err);
+    return f->dir < 0 ? -1 : 0;
 }
 
 /* ---- a process that runs already ---- */
@@ -352,7 +366,8 @@ static void look_at(struct follow *f, pid_t pid)
     if (trust_process(pid, &who, &err) || maps_read(pid, &m, &err) || !*m.path ||
         is_known(f, &m.file) || open_mapped(f, &who, &m, &p, &err))
         return;
-    if (p->dir >= 0 || find(f, p->pid, p->start_ns)) /* its file is seen from here: by others */
+    if (p->dir >= 0 || find(f, p->pid, p->start_ns) || !is_chosen(f, p))
+        /* its file is seen from here: by others */
         process_close(p);
     else
         (void)add(f, p, &err);
@@ -379,6 +394,20 @@ void follow_below(struct follow *f, pid_t pid)
 {
     look_at(f, pid);
     look_below(f, pid, 0);
+}
+
+void follow_containers(struct follow *f)
+{
+    char ours[64], its[64];
+    DIR *d =
+        geteuid() == 0 && proc_link(0, "ns/mnt", ours, sizeof ours) > 0 ? opendir("/proc") : NULL;
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        const pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        if (pid > 0 && proc_link(pid, "ns/mnt", its, sizeof its) > 0 && strcmp(ours, its) != 0)
+            look_at(f, pid);
+    }
+    if (d)
+        closedir(d);
 }
 
 /* ---- rounds ---- */

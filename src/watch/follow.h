@@ -9,6 +9,7 @@
 #include <limits.h>
 
 #include "watch/process.h"
+#include "watch/select.h"
 
 struct follow_listener {
     void *arg;
@@ -22,12 +23,14 @@ struct follow {
     struct follow_listener listener;
     struct watch_process **items;
     uint32_t count, room;
-    int dir;            /* where new ones are looked for; -1: nowhere */
-    pid_t keeper;       /* of that directory; 0: this watch, or none */
-    bool own;           /* the directory is this watch's: everybody in it is watched */
-    bool outside;       /* its content is not written by the processes themselves */
-    const char *prefix; /* of the names of files in it */
-    pid_t *waited;      /* processes that carry the library and have not joined yet */
+    int dir;       /* where new ones are looked for; -1: nowhere */
+    pid_t keeper;  /* of that directory; 0: this watch, or none */
+    bool own;      /* the directory is this watch's: everybody in it is watched */
+    bool everyone; /* all that live and may be read are watched, not only families */
+    const struct watch_select *select; /* of all those, these; NULL: all */
+    bool outside;                      /* its content is not written by the processes themselves */
+    const char *prefix;                /* of the names of files in it */
+    pid_t *waited; /* processes that carry the library and have not joined yet */
     size_t waited_count;
 };
 
@@ -35,6 +38,14 @@ void follow_begin(struct follow *f, struct follow_listener listener);
 
 /* Every process that has a segment in the directory of this watch's session. */
 void follow_session(struct follow *f, int directory);
+
+/* Every process of this user, of all users as root, that has its segment in /dev/shm. -1 with *err.
+ */
+int follow_everyone(struct follow *f, struct error *err);
+
+/* Looks for such processes in containers with a /dev/shm of their own, as root: at all of /proc;
+ * some times a minute is enough. */
+void follow_containers(struct follow *f);
 
 /* The process `pid`, and its children from now on. A process that has ended and left its memory
  * behind is followed as well (and ends in the next round). -1: *err says why it cannot be, and what

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "watch/held.h"
@@ -178,6 +179,21 @@ void process_check(struct watch_process *p)
 
 bool process_said_goodbye(const struct watch_process *p) { return state_of(p) == MLW_WATCH_EXITED; }
 
+uint64_t process_rss(const struct watch_process *p)
+{
+    char text[128];
+    if (!p->who.pid || p->life != WATCH_RUNNING)
+        return 0;
+    const int fd = proc_open_memory(p->who.pid, "statm");
+    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *resident = strchr(text, ' ');
+    const uint64_t pages = resident ? strtoull(resident, NULL, 10) : 0;
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 double process_footprint(const struct watch_process *p)
 {
     const uint64_t freed = p->segment.head.counters.free_weight;
@@ -194,28 +210,13 @@ struct look {
     bool no_memory;
 };
 
-/* Room for `more` entries in an array that grows to the actual count, not to the count that a head
- * claims. */
-static bool room_for(void **array, uint32_t *room, uint32_t count, size_t bytes)
-{
-    if (count < *room)
-        return true;
-    const uint32_t more = *room ? *room * 2 : 256;
-    void *grown = realloc(*array, more * bytes);
-    if (!grown)
-        return false;
-    *array = grown;
-    *room = more;
-    return true;
-}
-
 static void add_sums(struct look *l, const struct mlw_watch_site *s, uint32_t node)
 {
     struct watch_process *p = l->p;
     /* each site once, and once more when it was given away during the look */
     if (p->sum_count == 2 * p->segment.table[SEGMENT_SITES].count)
         return;
-    if (!room_for((void **)&p->sums, &p->sum_room, p->sum_count, sizeof *p->sums)) {
+    if (!ARRAY_ROOM(p->sums, (size_t)p->sum_count + 1, p->sum_room)) {
         l->no_memory = true;
         return;
     }
@@ -271,7 +272,7 @@ static void take_sample(void *arg, uint32_t index, const void *record)
     /* A site is given away only when no live sample names it. */
     if (!node_of(l, b, &node) && !segment_sample_holds(&p->segment, index, b->version))
         return; /* freed meanwhile */
-    if (!room_for((void **)&p->blocks, &p->block_room, p->block_count, sizeof *p->blocks)) {
+    if (!ARRAY_ROOM(p->blocks, (size_t)p->block_count + 1, p->block_room)) {
         l->no_memory = true;
         return;
     }

@@ -73,6 +73,8 @@ struct watch_process {
     bool found_dead;       /* its time stands where it died, as far as that is known */
     uint64_t exec_seen_ns; /* when it was first seen to become another program; 0: it is not */
     uint64_t exec_cpu_ns;  /* what the process had used of the processor by then */
+    bool out_of_memory;    /* the kernel killed it because memory was short */
+    struct pressed_group *group; /* of pressed.h; NULL: none is known */
 
     /* Of the latest process_look. */
     uint64_t time_ns;
@@ -121,6 +123,9 @@ void process_drain(struct watch_process *p);
 /* The estimated bytes that are live now, from two counters; cheap. Blocks that a fork inherited are
  * not in it. */
 double process_footprint(const struct watch_process *p);
+
+/* The resident size of a running process; 0: not known. */
+uint64_t process_rss(const struct watch_process *p);
 
 /* Samples that could not be taken, for whatever reason. */
 uint64_t watch_dropped(const struct watch_process *p);

@@ -15,11 +15,14 @@
 #include "launch/launch.h"
 #include "trust/place.h"
 #include "watch/held.h"
+#include "watch/pressed.h"
 
 #define MS_NS          1000000ull
 #define MINUTE_NS      (60 * 1000 * MS_NS)
 #define ROUND_MS       50
-#define FIND_NS        (100 * MS_NS) /* between looks for new processes */
+#define FIND_NS        (100 * MS_NS)  /* between looks for new processes */
+#define LEISURE_NS     (1000 * MS_NS) /* the same, of all processes */
+#define CONTAINERS_NS  (10000 * MS_NS)
 #define BELOW_NS       500000000ull  /* between looks for processes in containers */
 #define JOIN_GRACE_NS  (300 * MS_NS) /* for processes that have not joined yet, at the end */
 #define FREES_REPORTED 64u           /* of the latest */
@@ -29,10 +32,12 @@
 struct watch_run {
     struct watch_options o;
     struct follow follow;
+    struct pressed *pressed;
     struct launch launch; /* pid 0: no program of ours */
     bool reaped, stop;
     int wait_status, signals;
     bool paused;
+    bool changed;    /* the settings are not those that a program was started with */
     int session_dir; /* locked; -1: none */
     char session[PATH_MAX], assignment[PATH_MAX + 64];
     uint64_t started_ns, next_old_ns, next_find_ns, next_below_ns, next_tick_ns;
@@ -274,6 +279,32 @@ static void say_trouble(struct watch_run *r, const struct watch_process *p)
         }
 }
 
+static void change_settings(struct watch_run *r, struct watch_process *p)
+{
+    if ((r->o.period_bytes || r->o.guard_share || r->o.on_error) &&
+        !segment_change(&p->segment, &(struct segment_change){.period = r->o.period_bytes,
+                                                              .guard_share = r->o.guard_share,
+                                                              .on_error = r->o.on_error}))
+        say(r, true, "the settings of the process cannot be changed: its memory is read-only here");
+}
+
+void watch_run_change(struct watch_run *r, const struct watch_options *options)
+{
+    if (r->o.every_ns != options->every_ns && options->every_ns)
+        r->next_old_ns = clock_monotonic_ns() + options->every_ns;
+    r->o.every_ns = options->every_ns;
+    r->o.old_ns = options->old_ns;
+    r->o.high_water = options->high_water;
+    r->o.high_water_bytes = options->high_water_bytes;
+    r->o.period_bytes = options->period_bytes;
+    r->o.guard_share = options->guard_share;
+    r->o.on_error = options->on_error;
+    r->changed = true;
+    for (uint32_t i = 0; i < r->follow.count; i++)
+        if (r->follow.items[i]->life == WATCH_RUNNING)
+            change_settings(r, r->follow.items[i]);
+}
+
 static void joined(void *arg, struct watch_process *p)
 {
     struct watch_run *r = arg;
@@ -284,12 +315,9 @@ static void joined(void *arg, struct watch_process *p)
     p->asked |= p->is_program;
     if (!p->found_dead)
         segment_change(&p->segment, &(struct segment_change){.reader_pid = &self});
-    if (!r->launch.pid && !p->found_dead &&
-        (r->o.period_bytes || r->o.guard_share || r->o.on_error) &&
-        !segment_change(&p->segment, &(struct segment_change){.period = r->o.period_bytes,
-                                                              .guard_share = r->o.guard_share,
-                                                              .on_error = r->o.on_error}))
-        say(r, true, "the settings of the process cannot be changed: its memory is read-only here");
+    pressed_joined(r->pressed, p);
+    if ((!r->launch.pid || r->changed) && !p->found_dead)
+        change_settings(r, p);
     say_trouble(r, p);
     if (r->o.listener.joined)
         r->o.listener.joined(r->o.listener.arg, p);
@@ -312,6 +340,7 @@ static void ended(void *arg, struct watch_process *p)
     if (p->is_program && r->reaped && p->life == WATCH_ENDED)
         p->wait_status = r->wait_status;
     report_errors(r, p);
+    p->out_of_memory = crashed(p) && pressed_killed(p);
     if (crashed(p))
         report(r, p, WATCH_FREES, false);
     report(r, p, WATCH_FINAL, false);
@@ -351,7 +380,9 @@ static void take_signal(struct watch_run *r, const struct signalfd_siginfo *info
     bool alone = !r->launch.pid || r->reaped;
     switch (number) {
     case SIGHUP:
-        if (sent)
+        if (sent && r->o.listener.reload)
+            r->o.listener.reload(r->o.listener.reload_arg);
+        else if (sent)
             watch_run_command(r, WATCH_TELL_ALL);
         else if (alone) /* the terminal is gone */
             r->stop = true;
@@ -538,6 +569,8 @@ static void schedule(struct watch_run *r, uint64_t now)
 static bool all_gone(struct watch_run *r, uint64_t now, uint64_t *alone_ns, bool *said)
 {
     uint32_t running = follow_running(&r->follow);
+    if (r->o.everyone)
+        return false;
     if (r->o.source) {
         bool works = r->o.source->works(r->o.source->arg);
         if (!works)
@@ -593,6 +626,21 @@ static void wait_a_while(struct watch_run *r)
     }
 }
 
+static void find_processes_now(struct watch_run *r, uint64_t now)
+{
+    const bool find = now >= r->next_find_ns || now - r->started_ns < 20 * FIND_NS;
+    if (find)
+        r->next_find_ns = now + (r->o.everyone ? LEISURE_NS : FIND_NS);
+    follow_round(&r->follow, find);
+    if (now < r->next_below_ns)
+        return;
+    r->next_below_ns = now + (r->o.everyone ? CONTAINERS_NS : BELOW_NS);
+    if (r->launch.pid && !r->reaped)
+        follow_below(&r->follow, r->launch.pid);
+    if (r->o.everyone)
+        follow_containers(&r->follow);
+}
+
 static void loop(struct watch_run *r)
 {
     uint64_t alone_ns = 0;
@@ -601,15 +649,10 @@ static void loop(struct watch_run *r)
         wait_a_while(r);
         uint64_t now = clock_monotonic_ns();
         take_signals(r);
-        bool find = now >= r->next_find_ns || now - r->started_ns < 20 * FIND_NS;
-        if (find)
-            r->next_find_ns = now + FIND_NS;
-        follow_round(&r->follow, find);
-        if (r->launch.pid && !r->reaped && now >= r->next_below_ns) {
-            r->next_below_ns = now + BELOW_NS;
-            follow_below(&r->follow, r->launch.pid);
-        }
+        find_processes_now(r, now);
         serve_processes(r);
+        pressed_look(r->pressed, now, r->follow.items, r->follow.count, r->o.listener.pressed,
+                     r->o.listener.arg);
         if (now >= r->next_old_ns) {
             schedule(r, now);
             watch_run_command(r, WATCH_TELL_OLD);
@@ -653,13 +696,18 @@ static void finish(struct watch_run *r, struct watch_result *result)
 struct watch_run *watch_run_new(const struct watch_options *options, struct error *err)
 {
     struct watch_run *r = calloc(1, sizeof *r);
-    if (!r) {
+    struct pressed *pressed = r ? pressed_new(&options->when, err) : NULL;
+    if (!r)
         error_memory(err);
+    if (!pressed) {
+        free(r);
         return NULL;
     }
     r->o = *options;
+    r->pressed = pressed;
     r->signals = r->session_dir = -1;
     follow_begin(&r->follow, (struct follow_listener){r, joined, ended});
+    r->follow.select = options->select;
     return r;
 }
 
@@ -668,6 +716,7 @@ void watch_run_free(struct watch_run *r)
     if (!r)
         return;
     follow_release(&r->follow);
+    pressed_free(r->pressed);
     remove_session(r);
     if (r->signals >= 0)
         close(r->signals);
@@ -685,6 +734,7 @@ int watch_run_loop(struct watch_run *r, struct watch_result *result, struct erro
     r->started_ns = clock_monotonic_ns();
     schedule(r, r->started_ns);
     int status = r->o.source      ? listen_to_all(r, err)
+                 : r->o.everyone  ? follow_everyone(&r->follow, err)
                  : r->o.pid_count ? find_processes(r, err)
                                   : start_program(r, &signals, &limits, result, err);
     if (!status) {

@@ -6,6 +6,7 @@
 #ifndef MALLOW_WATCH_RUN_H
 #define MALLOW_WATCH_RUN_H
 
+#include "limit/pressure.h"
 #include "watch/follow.h"
 #include "watch/sites.h"
 
@@ -49,12 +50,17 @@ struct watch_listener {
     /* A report; or, before old blocks are marked as known, what will be (marking). */
     void (*report)(void *arg, const struct watch_report *r, bool marking);
     void (*caught)(void *arg, const struct watch_caught *c);
+    /* A threshold of `when` is crossed; the line says which. NULL when there is none. */
+    void (*pressed)(void *arg, struct watch_process *p, const char *line);
     void (*say)(void *arg, bool wrong, const char *line);
     /* Once a tick_ns, when that is not 0; `key`: bytes were typed on input. */
     void (*tick)(void *arg);
     void (*key)(void *arg);
     /* `served` is readable, or a round is over: several times a second. */
     void (*serve)(void *arg);
+    /* SIGHUP was sent; NULL: then all live samples are reported. */
+    void (*reload)(void *reload_arg);
+    void *reload_arg;
 };
 
 /* A writer of the shared memory of processes from outside them, into a directory. */
@@ -69,12 +75,15 @@ struct watch_options {
     const pid_t *pids; /* watched, or, when pid_count is 0: */
     size_t pid_count;
     const struct watch_source *source; /* all processes that it reports; NULL: */
+    bool everyone;                     /* all that share memory which may be read; else: */
     char *const *argv;                 /* a program to be run, NULL-terminated, */
     const char *library;               /* with this library preloaded */
+    const struct watch_select *select; /* of all those, these; NULL: all */
     uint64_t every_ns; /* between reports of old blocks; 0: after 1, 2, 5 minutes, then every 10 */
     uint64_t old_ns;   /* 0: chosen by the lifetimes of the program's blocks */
     bool high_water;
     uint64_t high_water_bytes; /* none below this */
+    struct pressure when;      /* thresholds of listener.pressed */
     /* Settings for the processes; NULL: none. */
     const uint64_t *period_bytes;
     const uint32_t *guard_share, *on_error;
@@ -103,6 +112,9 @@ void watch_run_free(struct watch_run *r);
 int watch_run_loop(struct watch_run *r, struct watch_result *result, struct error *err);
 
 /* For the listener: */
+/* Takes over every_ns, old_ns, high_water, high_water_bytes and the settings for the processes,
+ * which reach all that are watched, and those that will be. The pointers stay the caller's. */
+void watch_run_change(struct watch_run *r, const struct watch_options *options);
 void watch_run_command(struct watch_run *r, enum watch_command command);
 void watch_run_order(struct watch_run *r, enum watch_order order);
 uint32_t watch_run_count(const struct watch_run *r);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /* The arguments of the head as an array; their number is bounded by the room that they have. */
 static const char **split_command(const char *text, size_t bytes)
 {
@@ -49,7 +51,7 @@ void stacks_release(struct stacks *t)
     free(t->modules);
     free(t->module_version);
     free(t->nodes);
-    free(t->table);
+    index_release(&t->index);
     *t = (struct stacks){0};
 }
 
@@ -109,59 +111,31 @@ static uint32_t module_of(struct stacks *t, const struct segment *s, uint32_t nu
     return number;
 }
 
-static uint32_t place(const struct stacks *t, const struct trace_frame_node *n)
+static uint64_t hash_node(const struct trace_frame_node *n)
 {
-    uint64_t h = (n->pc ^ (uint64_t)n->parent << 40 ^ (uint64_t)n->module << 20 ^ n->flags) *
-                 0x9e3779b97f4a7c15u;
-    uint32_t k = (uint32_t)(h ^ h >> 32) & (t->table_room - 1);
-    for (; t->table[k]; k = (k + 1) & (t->table_room - 1)) {
-        const struct trace_frame_node *o = &t->nodes[t->table[k]];
-        if (o->pc == n->pc && o->parent == n->parent && o->module == n->module &&
-            o->flags == n->flags)
-            break;
-    }
-    return k;
-}
-
-static bool room_for_node(struct stacks *t)
-{
-    if (t->image.stacks + 1 >= t->node_room) {
-        uint32_t room = t->node_room ? t->node_room * 2 : 1024;
-        struct trace_frame_node *nodes = realloc(t->nodes, room * sizeof *nodes);
-        if (!nodes)
-            return false;
-        t->nodes = nodes;
-        t->image.nodes = nodes;
-        t->node_room = room;
-    }
-    if ((t->image.stacks + 1) * 2 >= t->table_room) {
-        uint32_t room = t->table_room ? t->table_room * 2 : 4096, *old = t->table;
-        uint32_t *table = calloc(room, sizeof *table);
-        if (!table)
-            return false;
-        t->table = table;
-        t->table_room = room;
-        for (uint32_t i = 1; i <= t->image.stacks; i++)
-            t->table[place(t, &t->nodes[i])] = i;
-        free(old);
-    }
-    return true;
+    return n->pc ^ (uint64_t)n->parent << 40 ^ (uint64_t)n->module << 20 ^ n->flags;
 }
 
 static uint32_t node_of(struct stacks *t, struct trace_frame_node n)
 {
-    if (!room_for_node(t)) {
+    const uint64_t hash = hash_node(&n);
+    uint32_t i;
+    for (size_t at = INDEX_START; (i = index_next(&t->index, hash, &at)) != INDEX_NONE;) {
+        const struct trace_frame_node *o = &t->nodes[i];
+        if (o->pc == n.pc && o->parent == n.parent && o->module == n.module && o->flags == n.flags)
+            return i;
+    }
+    if (t->image.stacks == STACKS_NODES_MAX)
+        return 0;
+    i = t->image.stacks + 1;
+    if (!ARRAY_ROOM(t->nodes, (size_t)i + 1, t->node_room) || !index_add(&t->index, hash, i)) {
         t->failed = true;
         return 0;
     }
-    uint32_t k = place(t, &n);
-    if (!t->table[k] && t->image.stacks == STACKS_NODES_MAX)
-        return 0;
-    if (!t->table[k]) {
-        t->nodes[++t->image.stacks] = n;
-        t->table[k] = t->image.stacks;
-    }
-    return t->table[k];
+    t->image.nodes = t->nodes;
+    t->nodes[i] = n;
+    t->image.stacks = i;
+    return i;
 }
 
 uint32_t stacks_node(struct stacks *t, const struct segment *s, const struct mlw_watch_stack *stack)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/index.h"
 #include "trace/trace.h"
 #include "watch/segment.h"
 
@@ -20,8 +21,7 @@ struct stacks {
     struct trace_image image; /* pid, exe, command, nodes, modules; names refer to it */
     struct trace_frame_node *nodes;
     uint32_t node_room;
-    uint32_t *table; /* hash of nodes: number, 0: free; a power of two, at most half full */
-    uint32_t table_room;
+    struct index index; /* of nodes */
     struct trace_module *modules;
     uint32_t *module_version; /* of the entry when it was read; 0: not read yet */
     uint32_t module_room;

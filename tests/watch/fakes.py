@@ -1,5 +1,6 @@
 """A process that only says that it is watched (fake.c), for tests of the reader. Environment (set by
 meson): MALLOW, FAKE."""
+import contextlib
 import json
 import os
 import signal
@@ -45,7 +46,8 @@ class Fake:
         self.process.wait(600)
         for name in os.listdir("/dev/shm"):
             if name.startswith(f"mallow-watch-{self.pid}-"):
-                os.unlink("/dev/shm/" + name)
+                with contextlib.suppress(FileNotFoundError):  # a watch that ends removes it, too
+                    os.unlink("/dev/shm/" + name)
 
 
 class Watch:
@@ -73,7 +75,9 @@ class Watch:
         """The rest, after it was asked to stop; the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        out, err = self.process.communicate(timeout=600)
+        # not communicate: it would pass over what readline has read ahead
+        out, err = self.process.stdout.read(), self.process.stderr.read()
+        self.process.wait(600)
         return [json.loads(line) for line in out.splitlines()], err, self.process.returncode
 
     def __enter__(self):

@@ -5,8 +5,8 @@
  * 2,000 bytes. Exits with 3. server churn MS LEAK CHURN   for MS milliseconds loses LEAK bytes in
  * blocks of 1,000 while CHURN bytes go through blocks of 32 to 96 KiB. server hold COUNT HOW  loses
  * COUNT blocks of 2,000 bytes, prints "ready", and then: wait (for input), crash, eat (memory
- * until there is none, 512 MB at most), fork (a child does the same and both end), exec (becomes
- * `server hold COUNT end`), end */
+ * until there is none, 512 MB at most), grow (by as many MiB as each line of input says), fork (a
+ * child does the same and both end), exec (becomes `server hold COUNT end`), end */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -135,6 +135,18 @@ static int churn(unsigned long ms, unsigned long leak, unsigned long through)
     return 0;
 }
 
+/* Each line is a number of MiB, up to 512 in all. */
+static void grows_as_asked(void)
+{
+    char line[64];
+    for (long all = 0; fgets(line, sizeof line, stdin);) {
+        for (long n = strtol(line, NULL, 10); n > 0 && all < 512; n--, all++)
+            forgets_to_free(1 << 20);
+        puts("grown");
+        fflush(stdout);
+    }
+}
+
 static int hold(int count, const char *how, const char *self)
 {
     for (int i = 0; i < count; i++)
@@ -162,6 +174,8 @@ static int hold(int count, const char *how, const char *self)
         *(volatile int *)8 = 1;
     for (int i = 0; i < 512 && !strcmp(how, "eat"); i++)
         forgets_to_free(1 << 20);
+    if (!strcmp(how, "grow"))
+        grows_as_asked();
     return 3;
 }
 

@@ -38,19 +38,21 @@ def why_not():
     return next((c["detail"] for c in checks if c["name"] == "probe-rights" and c["status"] != "ok"), None)
 
 
-def carrier(*argv, **settings):
+def carrier(*argv, program=SERVER, **settings):
     e = {"MALLOW_WATCH_" + k.upper(): str(v) for k, v in settings.items()}
-    return subprocess.Popen([SERVER, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    return subprocess.Popen([program, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                             env=dict(os.environ, LD_PRELOAD=LIBRARY, **e))
 
 
-class System(unittest.TestCase):
+class Listener(unittest.TestCase):
+    OPTIONS, PROGRAM = (), SERVER
+
     def setUp(self):
         # This test's own processes only: others of this machine may carry the library.
-        self.watch = Watch("-a", "--every", "1000h")
+        self.watch = Watch("-a", "--every", "1000h", *self.OPTIONS)
         self.watch.__enter__()
         self.addCleanup(self.watch.__exit__, None, None, None)
-        self.lines = queue.Queue()
+        self.lines, self.seen = queue.Queue(), set()
         threading.Thread(target=lambda: [self.lines.put(l) for l in self.watch.process.stdout], daemon=True).start()
         until(self.listens, "the listener")
 
@@ -67,7 +69,7 @@ class System(unittest.TestCase):
             return False
 
     def hold(self, *argv, **settings):
-        p = carrier("hold", *argv, **settings)
+        p = carrier("hold", *argv, program=self.PROGRAM, **settings)
         self.addCleanup(p.stdout.close)
         self.addCleanup(p.stdin.close)
         self.addCleanup(p.wait)
@@ -86,10 +88,13 @@ class System(unittest.TestCase):
                 r = json.loads(self.lines.get(timeout=1))
             except queue.Empty:
                 continue
+            self.seen.add(r["pid"])
             if (r["pid"], r["kind"]) == (pid, kind):
                 return r
         raise AssertionError(f"no '{kind}' of {pid} came")
 
+
+class System(Listener):
     def test_it_says_what_the_segment_says(self):
         # The first stacks of a file that was not met before are cut: this one is for meeting it.
         self.report_of(self.hold("1000", "wait", period="4K").pid, "all", ask=signal.SIGHUP)
@@ -160,6 +165,26 @@ class System(unittest.TestCase):
         left = [n for n in os.listdir("/dev/shm") if n.startswith(f"mallow-watch-session-{pid}-")]
         self.assertEqual(left, [])
         self.report_of(p.pid, "final")
+
+
+class Chosen(Listener):
+    PROGRAM = shutil.copy(SERVER, os.path.join(FOLDER.name, f"chosen-{os.getpid()}"))
+    OPTIONS = ("--comm", os.path.basename(PROGRAM))
+
+    def test_others_are_passed_over(self):
+        chosen = self.hold("100", "wait", period="4K")
+        other = carrier("hold", "100", "end", period="4K")
+        self.addCleanup(other.stdout.close)
+        self.addCleanup(other.stdin.close)
+        self.assertEqual(other.wait(600), 3)
+        for _ in range(3):
+            self.report_of(chosen.pid, "all", ask=signal.SIGHUP)
+        self.watch.process.send_signal(signal.SIGTERM)
+        self.report_of(chosen.pid, "final")
+        self.assertEqual(self.watch.process.wait(600), 0)
+        left = [n for n in os.listdir("/dev/shm") if n.startswith(f"mallow-watch-session-{self.watch.process.pid}-")]
+        self.assertEqual(left, [])
+        self.assertEqual(self.seen, {chosen.pid})
 
 
 if __name__ == "__main__":

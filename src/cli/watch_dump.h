@@ -1,0 +1,30 @@
+/* watch_dump.h - `mallow watch --dump-when`: what a process holds, in files, before it is killed.
+ *
+ * Owns: the names of these files and how many there are. Each is whole when it has its name. One
+ * thread, that of the run. */
+#ifndef MALLOW_CLI_WATCH_DUMP_H
+#define MALLOW_CLI_WATCH_DUMP_H
+
+#include "cli/command.h"
+#include "report/watch_view.h"
+#include "symbol/symbol.h"
+#include "watch/run.h"
+
+struct watch_dump {        /* all zero at first, but for: */
+    const char *directory; /* where they go; NULL: the working directory */
+    unsigned written;
+};
+
+/* Reads the options --dump-when and --dump-to, NULL: not given. 0, or an exit status; the reason
+ * has been printed. */
+int watch_dump_check(const struct command *self, const char *expression, const char *directory,
+                     struct pressure *when);
+
+/* Writes DIR/PROGRAM.PID.N.json and .pb.gz of a process. why: a line for people. symbols may be
+ * NULL. *name: what the files are called, without .json. 0; 1: the bound on dumps is reached, none
+ * was written; -1 with *err. */
+int watch_dump_write(struct watch_dump *d, struct watch_run *run, struct watch_view *view,
+                     struct symbols *symbols, struct watch_process *p, const char *why,
+                     char name[PATH_MAX], struct error *err);
+
+#endif
