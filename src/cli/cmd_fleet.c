@@ -33,6 +33,23 @@ static const struct option_spec specs[] = {
     {0, "until", OPTION_TEXT, AT(until), "TIME", "report: only processes that started before"},
     {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
      "report: order call sites by this figure (default peak)"},
+    {0, "events", OPTION_FLAG, AT(events), NULL,
+     "load: every block's life as well, for questions in SQL; about 100 bytes a block"},
+    {0, "watched", OPTION_TEXT, AT(watched), "old|all|high-water|frees|final",
+     "report: what sampled processes hold, by the last report of this kind of each"},
+    {0, "growth", OPTION_FLAG, AT(growth), NULL,
+     "report: which call sites grew, in the processes since --since against those before, as the "
+     "mean of a process"},
+    {0, "baseline", OPTION_TEXT, AT(baseline), "FROM..TO",
+     "--growth: against the processes that started between these times; one may be missing"},
+    {0, "leaks", OPTION_FLAG, AT(leaks), NULL,
+     "report: which call sites hold blocks at the end, in how many processes and on how many "
+     "hosts of those that allocate there"},
+    {0, "distribution", OPTION_FLAG, AT(distribution), NULL,
+     "report: the least, quartiles, 90%, 99% and most of the figure in one process, of all and of "
+     "each call site"},
+    {0, "group-by", OPTION_TEXT, AT(group_by), "host|service|build-id|label.KEY",
+     "--distribution: of the processes of each host, service, build or value of a label"},
     {'n', NULL, OPTION_COUNT, AT(top), "N", "report: show N call sites (default 10; in JSON 1000)",
      1, UINT32_MAX},
     {0, "old", OPTION_TEXT, AT(old), "SELECTION",
@@ -72,7 +89,9 @@ static int run_load(const struct command *self, const struct fleet_cli *cli, cha
     struct fleet_label *labels;
     int status = EXIT_USAGE;
     if (!count)
-        return command_usage(self, "load needs recordings, or directories of them");
+        return command_usage(
+            self,
+            "load needs recordings, reports of 'mallow watch --json', or directories of them");
     if (fleet_read_labels(self, cli, &labels)) {
         struct fleet_store *store = fleet_open_store(self, cli, &status);
         const struct fleet_load_cli how = {.view = &cli->view,
@@ -81,6 +100,7 @@ static int run_load(const struct command *self, const struct fleet_cli *cli, cha
                                                     .service = cli->service,
                                                     .labels = labels,
                                                     .label_count = cli->labels.count,
+                                                    .events = cli->events,
                                                     .look = view_look(&cli->view)}};
         if (store)
             status = fleet_load_paths(self, store, &how, paths, count);
@@ -100,12 +120,22 @@ static int run_report(const struct command *self, const struct fleet_cli *cli, c
     int status = fleet_read_selection(self, cli, &of);
     if (status)
         return status;
-    const struct fleet_question q = {
-        .where = cli->store, .by = (enum metric)cli->by, .top = cli->top, .json = cli->json};
-    struct fleet_store *store = fleet_open_store(self, cli, &status);
+    struct fleet_question q;
+    struct fleet_selection old;
+    status = fleet_read_question(self, cli, &q);
+    if (!status && q.growth)
+        status = fleet_read_baseline(self, cli, &of, &old);
+    struct fleet_store *store = status ? NULL : fleet_open_store(self, cli, &status);
     if (!store)
         return status;
-    status = (cli->sql ? fleet_report_sql : fleet_report)(stdout, store, &of, &q, &err);
+    if (q.growth)
+        status = (cli->sql ? fleet_diff_sql : fleet_diff)(stdout, store, &old, &of, &q, &err);
+    else
+        status = (cli->watched        ? (cli->sql ? fleet_watched_sql : fleet_watched)
+                  : cli->leaks        ? (cli->sql ? fleet_leaks_sql : fleet_leaks)
+                  : cli->distribution ? (cli->sql ? fleet_distribution_sql : fleet_distribution)
+                  : cli->sql          ? fleet_report_sql
+                                      : fleet_report)(stdout, store, &of, &q, &err);
     fleet_close(store);
     return status ? command_fail(self, &err) : command_finish(self);
 }
@@ -119,6 +149,9 @@ static int run_diff(const struct command *self, const struct fleet_cli *cli, cha
         return command_usage(self, "diff takes no file: '%s'; 'load' does", operands[0]);
     if (!cli->old || !cli->now)
         return command_usage(self, "diff needs --old SELECTION and --new SELECTION");
+    if (cli->growth || cli->leaks || cli->distribution || cli->watched || cli->group_by ||
+        cli->baseline)
+        return command_usage(self, "--growth, --leaks and --distribution go with report");
     const struct fleet_question q = {
         .where = cli->store, .by = (enum metric)cli->by, .top = cli->top, .json = cli->json};
     struct fleet_store *store = NULL;
@@ -171,7 +204,8 @@ const struct command command_fleet = {
         "a database of ClickHouse.\n"
         "\n"
         "  init    makes the store\n"
-        "  load    adds every process of recordings; those already there stay\n"
+        "  load    adds every process of recordings, and reports of\n"
+        "          'mallow watch --json'; those already there stay\n"
         "  report  says which call sites hold most, over all processes or some\n"
         "  diff    says which hold more in some processes than in others\n"
         "\n"

@@ -23,8 +23,35 @@ struct loading {
     bool stop; /* the store is what failed */
 };
 
+static void count(struct loading *l, const struct fleet_loaded *loaded)
+{
+    l->sum.added += loaded->added;
+    l->sum.replaced += loaded->replaced;
+    l->sum.present += loaded->present;
+    l->sum.added_reports += loaded->added_reports;
+    l->sum.present_reports += loaded->present_reports;
+}
+
+static void load_reports(struct loading *l, const char *path)
+{
+    struct error err;
+    struct fleet_loaded loaded = {0};
+    l->files++;
+    if (fleet_load_watched(l->store, path, &l->how->load, &loaded, &err)) {
+        l->failed++;
+        l->stop = fleet_broken(l->store);
+        error_prefix(&err, "%s", path);
+        command_fail(l->self, &err);
+    }
+    count(l, &loaded);
+}
+
 static void load_file(struct loading *l, const char *path)
 {
+    if (fleet_is_watched(path)) {
+        load_reports(l, path);
+        return;
+    }
     struct error err;
     struct fleet_loaded loaded = {0};
     struct trace *t = view_open(path, report_columns(), 0, 0, &err);
@@ -40,9 +67,7 @@ static void load_file(struct loading *l, const char *path)
         error_prefix(&err, "%s", path);
         command_fail(l->self, &err);
     } else {
-        l->sum.added += loaded.added;
-        l->sum.replaced += loaded.replaced;
-        l->sum.present += loaded.present;
+        count(l, &loaded);
         if (loaded.added || loaded.replaced)
             view_tell_losses(l->self, path, t);
     }
@@ -51,10 +76,14 @@ static void load_file(struct loading *l, const char *path)
 
 static int wanted(const struct dirent *e) { return *e->d_name != '.'; }
 
-static bool is_recording(const char *name)
+static bool is_wanted(const char *name)
 {
-    const size_t n = strlen(name);
-    return n > 4 && !strcmp(name + n - 4, ".mlw");
+    static const char *const ends[] = {".mlw", ".json", ".jsonl"};
+    const char *end = strrchr(name, '.');
+    for (size_t i = 0; end && end != name && i < sizeof ends / sizeof *ends; i++)
+        if (!strcmp(end, ends[i]))
+            return true;
+    return false;
 }
 
 static void load_directory(struct loading *l, const char *path, unsigned depth)
@@ -79,7 +108,7 @@ static void load_directory(struct loading *l, const char *path, unsigned depth)
         if (name && !l->stop && !lstat(name, &st)) {
             if (S_ISDIR(st.st_mode))
                 load_directory(l, name, depth + 1);
-            else if (S_ISREG(st.st_mode) && is_recording(name))
+            else if (S_ISREG(st.st_mode) && is_wanted(name))
                 load_file(l, name);
         }
         free(name);
@@ -99,6 +128,8 @@ static void say(const struct loading *l)
         json_number(&j, "added_processes", l->sum.added);
         json_number(&j, "replaced_processes", l->sum.replaced);
         json_number(&j, "present_processes", l->sum.present);
+        json_number(&j, "added_reports", l->sum.added_reports);
+        json_number(&j, "present_reports", l->sum.present_reports);
         json_close_object(&j);
         json_end(&j);
         return;
@@ -106,6 +137,9 @@ static void say(const struct loading *l)
     text_printf(stdout, "%s processes added, %s replaced, %s in the store already\n",
                 human_count(n, l->sum.added), human_count(m, l->sum.replaced),
                 human_count(k, l->sum.present));
+    if (l->sum.added_reports || l->sum.present_reports)
+        text_printf(stdout, "%s reports added, %s in the store already\n",
+                    human_count(n, l->sum.added_reports), human_count(m, l->sum.present_reports));
 }
 
 int fleet_load_paths(const struct command *self, struct fleet_store *store,

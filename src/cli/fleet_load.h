@@ -11,9 +11,9 @@ struct fleet_load_cli {
     bool json;
 };
 
-/* Loads each file, and the recordings (*.mlw) below each directory in the order of their names.
- * What cannot be read is said, and the rest is loaded; a store that cannot be written ends it.
- * Returns the exit status; all lines about failures were printed. */
+/* Loads each file, and the recordings (*.mlw) and reports (*.json, *.jsonl) below each directory in
+ * the order of their names. What cannot be read is said, and the rest is loaded; a store that
+ * cannot be written ends it. Returns the exit status; all lines about failures were printed. */
 int fleet_load_paths(const struct command *self, struct fleet_store *store,
                      const struct fleet_load_cli *how, char **paths, int count);
 

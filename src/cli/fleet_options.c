@@ -77,6 +77,58 @@ int fleet_read_selection(const struct command *self, const struct fleet_cli *cli
     return status ? status : read_time(self, "--until", cli->until, &of->until_ns);
 }
 
+int fleet_read_baseline(const struct command *self, const struct fleet_cli *cli,
+                        const struct fleet_selection *of, struct fleet_selection *old)
+{
+    *old = *of;
+    old->since_ns = 0;
+    old->until_ns = of->since_ns;
+    if (cli->baseline) {
+        old->until_ns = 0;
+        if (!fleet_parse_range(cli->baseline, &old->since_ns, &old->until_ns))
+            return command_usage(self,
+                                 "--baseline: '%s' is not FROM..TO, two times of which one may be "
+                                 "missing, as in 14d..7d",
+                                 cli->baseline);
+    } else if (!of->since_ns) {
+        return command_usage(self, "--growth needs --since TIME, or --baseline FROM..TO");
+    }
+    return 0;
+}
+
+int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
+                        struct fleet_question *q)
+{
+    *q = (struct fleet_question){.where = cli->store,
+                                 .by = (enum metric)cli->by,
+                                 .top = cli->top,
+                                 .json = cli->json,
+                                 .growth = cli->growth};
+    static const char *const kinds[] = {"old", "all", "high-water", "frees", "final"};
+    if (cli->growth + cli->leaks + cli->distribution + (cli->watched != NULL) > 1)
+        return command_usage(self, "--growth, --leaks, --distribution and --watched are questions "
+                                   "of their own");
+    for (size_t i = 0; cli->watched && i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(cli->watched, kinds[i]))
+            q->kind = kinds[i];
+    if (cli->watched && !q->kind)
+        return command_usage(self, "--watched: '%s' is not old, all, high-water, frees or final",
+                             cli->watched);
+    if (cli->watched && (cli->build_id || cli->by))
+        return command_usage(self,
+                             "--watched goes by estimated bytes, without --build-id and --by");
+    if (cli->baseline && !cli->growth)
+        return command_usage(self, "--baseline goes with --growth");
+    if (cli->group_by && !cli->distribution)
+        return command_usage(self, "--group-by goes with --distribution");
+    if (cli->leaks && cli->by && cli->by != BY_END)
+        return command_usage(self, "--leaks goes by the bytes live at the end; leave --by out");
+    if (cli->group_by && !fleet_parse_group(cli->group_by, &q->group))
+        return command_usage(self, "--group-by: '%s' is not host, service, build-id or label.KEY",
+                             cli->group_by);
+    return 0;
+}
+
 struct fleet_store *fleet_open_store(const struct command *self, const struct fleet_cli *cli,
                                      int *status)
 {

@@ -8,11 +8,11 @@
 
 struct fleet_cli {
     const char *store, *key_file, *ca, *cluster, *host, *service, *build_id, *since, *until, *old,
-        *now;
+        *now, *baseline, *group_by, *watched;
     struct option_texts labels;
     int by;
     uint64_t top;
-    bool json, sql;
+    bool json, sql, events, growth, leaks, distribution;
     struct view_options view; /* of names */
 };
 
@@ -25,6 +25,12 @@ bool fleet_read_labels(const struct command *self, const struct fleet_cli *cli,
 /* The processes that the options select; texts are the options'. 0, or an exit status. */
 int fleet_read_selection(const struct command *self, const struct fleet_cli *cli,
                          struct fleet_selection *of);
+/* Those that --growth compares them with. 0, or an exit status. */
+int fleet_read_baseline(const struct command *self, const struct fleet_cli *cli,
+                        const struct fleet_selection *of, struct fleet_selection *old);
+/* The question that the options ask of a report or diff. 0, or an exit status. */
+int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
+                        struct fleet_question *q);
 /* The store that the options name. NULL: *status is the exit status, and the reason was said. */
 struct fleet_store *fleet_open_store(const struct command *self, const struct fleet_cli *cli,
                                      int *status);

@@ -8,7 +8,7 @@
 
 #include "fleet/hash.h"
 
-#define VERSION      1
+#define VERSION      2
 #define INSERT_ROWS  1000000u    /* a server writes so many as one block */
 #define INSERT_BYTES (32u << 20) /* of one question */
 #define ANSWER_MOST  ((size_t)1 << 30)
@@ -17,6 +17,9 @@
 #define FIGURES                                                                                    \
     "calls UInt64, allocated_bytes UInt64, peak_bytes UInt64, peak_blocks UInt64, "                \
     "end_bytes UInt64, end_blocks UInt64, temporary UInt64"
+
+#define ESTIMATE                                                                                   \
+    "bytes UInt64, low UInt64, high UInt64, blocks UInt64, samples UInt64, sampled_bytes UInt64"
 
 /* shard: which node of a cluster has the row. All rows of a process are on one. */
 static const struct {
@@ -33,6 +36,21 @@ static const struct {
                  "ReplacingMergeTree(named) ORDER BY id", "id"},
     [T_FIGURE] = {"figure", "attempt UInt64, stack UInt64, process UInt64, host UInt64, " FIGURES,
                   "MergeTree ORDER BY (attempt, stack)", "process"},
+    [T_BLOCK] = {"block",
+                 "attempt UInt64, number UInt64, stack UInt64, process UInt64, size_bytes UInt64,"
+                 " address UInt64, thread UInt64, freed_by UInt64, allocated_ns UInt64, freed_ns"
+                 " UInt64, temporary UInt64",
+                 "MergeTree ORDER BY (attempt, number)", "process"},
+    [T_WATCHED_SITE] = {"watched_site",
+                        "report UInt64, place UInt64, site UInt64, " ESTIMATE
+                        ", oldest_ns UInt64, allocated_bytes UInt64, freed_bytes UInt64",
+                        "ReplacingMergeTree ORDER BY (report, place)", "report"},
+    [T_WATCHED] = {"watched",
+                   "key UInt64, process UInt64, host String, service String, exe String,"
+                   " command String, kind String, process_end String, pid UInt64, start_ns UInt64,"
+                   " time_ns UInt64, period UInt64, dropped UInt64, sites UInt64, " ESTIMATE
+                   ", label_keys Array(String), label_values Array(String)",
+                   "ReplacingMergeTree ORDER BY key", "key"},
     [T_PROCESS] = {"process",
                    "key UInt64, version UInt64, attempt UInt64, content UInt64, host String, "
                    "service String, build_id String, exe String, allocator String, "
@@ -59,9 +77,10 @@ static int post(struct clickhouse *c, const char *query, const void *body, size_
         buffer_append_text(&all, "&query=");
         http_escape(&all, query);
     }
-    const int status = buffer_failed(&all) ? error_memory(err)
-                                           : http_post(c->server, buffer_text(&all), body, bytes,
-                                                       answer, ANSWER_MOST, err);
+    const int status =
+        buffer_failed(&all) ? error_memory(err)
+        : c->server ? http_post(c->server, buffer_text(&all), body, bytes, answer, ANSWER_MOST, err)
+                    : c->rows_to(c->rows_arg, buffer_text(&all), body, bytes, err);
     buffer_release(&all);
     c->base.broken |= status != 0;
     return status;
@@ -168,6 +187,7 @@ static void forget_load(struct clickhouse *c)
     free(c->pending);
     c->pending = NULL;
     c->pending_count = 0;
+    clickhouse_forget_watched(c);
 }
 
 static void forget_sent(struct clickhouse *c)
@@ -200,6 +220,35 @@ static bool is_name(const char *text)
 
 static const struct store_engine engine;
 
+static int bad_database(const char *where, struct error *err)
+{
+    return error_set(err, ERROR_USAGE,
+                     "%.200s does not end in the name of a database, which has letters, "
+                     "digits and _; as in http://HOST:8123/fleet",
+                     where);
+}
+
+struct fleet_store *clickhouse_apart(const char *database, fleet_rows_fn *rows, void *arg,
+                                     struct error *err)
+{
+    struct clickhouse *c = calloc(1, sizeof *c);
+    int status = c ? 0 : error_memory(err);
+    if (c) {
+        c->base.engine = &engine;
+        c->base.where = strdup(database);
+        c->database = strdup(database);
+        c->rows_to = rows;
+        c->rows_arg = arg;
+        status = !c->database || !c->base.where ? error_memory(err)
+                 : is_name(database)            ? 0
+                                                : bad_database(database, err);
+    }
+    if (!status)
+        return &c->base;
+    fleet_close(c ? &c->base : NULL);
+    return NULL;
+}
+
 static struct clickhouse *connect_to(const char *where, const struct fleet_access *access,
                                      struct error *err)
 {
@@ -214,10 +263,7 @@ static struct clickhouse *connect_to(const char *where, const struct fleet_acces
     c->server = http_open(where, access->authorities, &user, &name, err);
     int status = c->server ? 0 : -1;
     if (!status && !is_name(name))
-        status = error_set(err, ERROR_USAGE,
-                           "%.200s does not end in the name of a database, which has letters, "
-                           "digits and _; as in http://HOST:8123/fleet",
-                           where);
+        status = bad_database(where, err);
     if (!status && !(c->database = strdup(name)))
         status = error_memory(err);
     if (!status && user)
@@ -325,7 +371,7 @@ static int make_store(struct clickhouse *c, const char *cluster, struct error *e
                 : "INSERT INTO site VALUES (0, 0, 0, 0, 0)",
         "CREATE TABLE IF NOT EXISTS mallow_store (version UInt64) ENGINE = MergeTree "
         "ORDER BY version",
-        "INSERT INTO mallow_store VALUES (1)"};
+        "INSERT INTO mallow_store VALUES (2)"};
     for (size_t i = 0; i < sizeof rest / sizeof *rest && !status; i++)
         status = run_sql(c, rest[i], err);
     return status;
@@ -355,22 +401,22 @@ int clickhouse_create(const char *where, const struct fleet_access *access, bool
 
 static void put_number(struct buffer *b, uint64_t v) { buffer_append(b, &v, sizeof v); }
 
-static void put_length(struct buffer *b, uint64_t v)
+void clickhouse_put_length(struct buffer *b, uint64_t v)
 {
     for (; v >= 0x80; v >>= 7)
         buffer_append_char(b, (char)(v | 0x80));
     buffer_append_char(b, (char)v);
 }
 
-static void put_bytes(struct buffer *b, const char *text, size_t bytes)
+void clickhouse_put_bytes(struct buffer *b, const char *text, size_t bytes)
 {
-    put_length(b, bytes);
+    clickhouse_put_length(b, bytes);
     buffer_append(b, text, bytes);
 }
 
 static void put_text(struct buffer *b, const char *text)
 {
-    put_bytes(b, text ? text : "", text ? strlen(text) : 0);
+    clickhouse_put_bytes(b, text ? text : "", text ? strlen(text) : 0);
 }
 
 static void put_figures(struct buffer *b, const struct figures *f)
@@ -396,8 +442,7 @@ static int flush(struct clickhouse *c, enum table t, struct error *err)
     return status;
 }
 
-/* A row was appended. */
-static int added(struct clickhouse *c, enum table t, struct error *err)
+int clickhouse_added(struct clickhouse *c, enum table t, struct error *err)
 {
     c->row_count[t]++;
     return c->row_count[t] < INSERT_ROWS && c->rows[t].size_bytes < INSERT_BYTES ? 0
@@ -444,16 +489,20 @@ static int do_commit(struct fleet_store *s, struct error *err)
                       {&p->module_ids, p->modules},
                       {&p->module_paths, p->modules}};
         for (size_t k = 0; k < 4; k++) {
-            put_length(&p->row, arrays[k].count);
+            clickhouse_put_length(&p->row, arrays[k].count);
             buffer_append(&p->row, arrays[k].items->data, arrays[k].items->size_bytes);
             if (buffer_failed(arrays[k].items) || buffer_failed(&p->row))
                 return error_memory(err);
         }
         buffer_append(&c->rows[T_PROCESS], p->row.data, p->row.size_bytes);
-        status = added(c, T_PROCESS, err);
+        status = clickhouse_added(c, T_PROCESS, err);
     }
     if (!status)
         status = flush(c, T_PROCESS, err);
+    if (!status)
+        status = clickhouse_send_watched(c, err);
+    if (!status)
+        status = flush(c, T_WATCHED, err);
     if (!status)
         forget_load(c);
     return status;
@@ -535,7 +584,7 @@ static int do_label(struct fleet_store *s, int64_t process, const struct fleet_l
 {
     struct clickhouse_pending *p = &clickhouse_of(s)->pending[process];
     (void)err;
-    put_bytes(&p->label_keys, l->key, l->key_bytes);
+    clickhouse_put_bytes(&p->label_keys, l->key, l->key_bytes);
     put_text(&p->label_values, l->value);
     p->labels++;
     return 0;
@@ -564,7 +613,7 @@ static int do_location(struct fleet_store *s, const struct store_location *l, st
     put_text(b, l->module);
     put_number(b, l->offset);
     put_number(b, l->flags);
-    return added(c, T_LOCATION, err);
+    return clickhouse_added(c, T_LOCATION, err);
 }
 
 static int do_stack(struct fleet_store *s, const struct store_stack *k, struct error *err)
@@ -575,7 +624,7 @@ static int do_stack(struct fleet_store *s, const struct store_stack *k, struct e
         return fresh;
     const uint64_t v[] = {k->id, k->parent, k->location, k->site, k->named};
     buffer_append(&c->rows[T_STACK], v, sizeof v);
-    return added(c, T_STACK, err);
+    return clickhouse_added(c, T_STACK, err);
 }
 
 static int do_frame(struct fleet_store *s, const struct store_frame *f, struct error *err)
@@ -586,7 +635,7 @@ static int do_frame(struct fleet_store *s, const struct store_frame *f, struct e
         return fresh;
     put_number(&c->rows[T_FRAME], f->id);
     put_text(&c->rows[T_FRAME], f->json);
-    return added(c, T_FRAME, err);
+    return clickhouse_added(c, T_FRAME, err);
 }
 
 static int do_site(struct fleet_store *s, const struct store_site *i, struct error *err)
@@ -597,7 +646,7 @@ static int do_site(struct fleet_store *s, const struct store_site *i, struct err
         return fresh;
     const uint64_t v[] = {i->id, i->parent, i->frame, i->path, (uint64_t)(i->call_site + 1)};
     buffer_append(&c->rows[T_SITE], v, sizeof v);
-    return added(c, T_SITE, err);
+    return clickhouse_added(c, T_SITE, err);
 }
 
 /* Rows of one stack are added up by whatever reads them. */
@@ -609,7 +658,7 @@ static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
     const uint64_t v[] = {p->attempt, stack, p->key, p->host};
     buffer_append(&c->rows[T_FIGURE], v, sizeof v);
     put_figures(&c->rows[T_FIGURE], f);
-    return added(c, T_FIGURE, err);
+    return clickhouse_added(c, T_FIGURE, err);
 }
 
 static const struct store_engine engine = {
@@ -627,11 +676,21 @@ static const struct store_engine engine = {
     .frame = do_frame,
     .site = do_site,
     .figures = do_figures,
+    .block = clickhouse_block,
+    .find_watched = clickhouse_find_watched,
+    .watched = clickhouse_watched,
+    .watched_label = clickhouse_watched_label,
+    .watched_site = clickhouse_watched_site,
+    .watched_sql = clickhouse_watched_sql,
     .totals = clickhouse_totals,
     .sites = clickhouse_sites,
     .sites_sql = clickhouse_sites_sql,
     .held = clickhouse_held,
     .held_sql = clickhouse_held_sql,
+    .ask = clickhouse_ask_rows,
+    .leaks_sql = clickhouse_leaks_sql,
+    .spread_sql = clickhouse_spread_sql,
+    .parts_sql = clickhouse_parts_sql,
     .prepare_frames = clickhouse_prepare_frames,
     .frames = clickhouse_frames,
 };

@@ -13,12 +13,30 @@
 #include "fleet/engine.h"
 #include "push/http.h"
 
-enum table { T_LOCATION, T_FRAME, T_SITE, T_STACK, T_FIGURE, T_PROCESS, TABLES };
+/* Rows of later tables are sent later: those of T_PROCESS and T_WATCHED say that all others are
+ * there. */
+enum table {
+    T_LOCATION,
+    T_FRAME,
+    T_SITE,
+    T_STACK,
+    T_FIGURE,
+    T_BLOCK,
+    T_WATCHED_SITE,
+    T_PROCESS,
+    T_WATCHED,
+    TABLES
+};
 
 struct clickhouse_pending { /* a process whose row was not sent yet */
     struct buffer row, label_keys, label_values, module_ids, module_paths;
     uint64_t labels, modules;
     uint64_t key, attempt, host;
+};
+
+struct clickhouse_watched { /* the same of a report */
+    struct buffer row, label_keys, label_values;
+    uint64_t labels;
 };
 
 struct known_frame { /* of the site with its number */
@@ -29,13 +47,17 @@ struct known_frame { /* of the site with its number */
 
 struct clickhouse {
     struct fleet_store base;
-    struct http_server *server;
+    struct http_server *server; /* NULL: none is asked, */
+    fleet_rows_fn *rows_to;     /* and rows go here */
+    void *rows_arg;
     char *database;
     struct buffer rows[TABLES]; /* as RowBinary */
     uint64_t row_count[TABLES];
     struct strings sent[T_STACK + 1]; /* rows that the server has */
     struct clickhouse_pending *pending;
     size_t pending_count;
+    struct clickhouse_watched *watched; /* reports whose rows were not sent yet */
+    size_t watched_count, watched_room;
     uint64_t found_key, found_version; /* of the last question whether a process is there */
     struct strings frame_ids;          /* sites whose frames are known; numbers from 1 */
     struct known_frame *frames;
@@ -67,8 +89,23 @@ void binary_release(struct binary *b);
 /* -1 when the answer was cut. */
 int binary_end(struct clickhouse *c, const struct binary *b, struct error *err);
 
+/* Rows as they are sent. */
+void clickhouse_put_length(struct buffer *b, uint64_t v);
+void clickhouse_put_bytes(struct buffer *b, const char *text, size_t bytes);
+/* A row was appended to c->rows[t]. */
+int clickhouse_added(struct clickhouse *c, enum table t, struct error *err);
+int clickhouse_send_watched(struct clickhouse *c, struct error *err);
+void clickhouse_forget_watched(struct clickhouse *c);
+
 /* 'text' as a literal. */
 void clickhouse_quote(struct buffer *to, const char *text, size_t bytes);
+
+/* " AND ..." about a row with host, service, labels and a column of its time. */
+void clickhouse_condition(struct buffer *b, const struct fleet_selection *of, const char *time);
+/* The newest rows of the processes selected, as a query. */
+void clickhouse_processes(struct buffer *b, const char *what, const struct fleet_selection *of);
+#define CLICKHOUSE_SITE_OF_STACK                                                                   \
+    "SELECT id AS stack, argMax(site, named) AS site FROM stack GROUP BY id"
 
 int clickhouse_totals(struct fleet_store *s, const struct fleet_selection *of,
                       struct store_totals *t, struct error *err);
@@ -80,8 +117,26 @@ int clickhouse_held(struct fleet_store *s, const struct fleet_selection *old,
                     void *arg, struct error *err);
 char *clickhouse_held_sql(struct fleet_store *s, const struct fleet_selection *old,
                           const struct fleet_selection *now, enum metric by);
+int clickhouse_ask_rows(struct fleet_store *s, const char *sql, unsigned numbers,
+                        store_answer_fn *answer, void *arg, struct error *err);
+char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of);
+char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of,
+                            enum metric by);
+char *clickhouse_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                           const struct fleet_group *group);
 int clickhouse_prepare_frames(struct fleet_store *s, const uint64_t *sites, size_t count,
                               struct error *err);
+int clickhouse_block(struct fleet_store *s, int64_t process, const struct store_block *b,
+                     struct error *err);
+int clickhouse_find_watched(struct fleet_store *s, uint64_t key, bool *there, struct error *err);
+int clickhouse_watched(struct fleet_store *s, const struct store_watched *w, int64_t *id,
+                       struct error *err);
+int clickhouse_watched_label(struct fleet_store *s, int64_t report, const struct fleet_label *l,
+                             struct error *err);
+int clickhouse_watched_site(struct fleet_store *s, const struct store_watched_site *i,
+                            struct error *err);
+char *clickhouse_watched_sql(struct fleet_store *s, const struct fleet_selection *of,
+                             const char *kind, bool totals);
 int clickhouse_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site,
                       store_frame_fn *frame, void *arg, struct error *err);
 

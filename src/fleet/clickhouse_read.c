@@ -11,10 +11,7 @@
 #define IDS_MOST    4000u /* of one question; a server reads 256 KiB of text */
 #define FRAMES_MOST 8000000u
 
-static const char *const columns[METRICS] = {"peak_bytes", "end_bytes", "allocated_bytes",
-                                             "temporary", "calls"};
-
-static void condition(struct buffer *b, const struct fleet_selection *of)
+void clickhouse_condition(struct buffer *b, const struct fleet_selection *of, const char *time)
 {
     if (of->host) {
         buffer_append_text(b, " AND host = ");
@@ -30,9 +27,9 @@ static void condition(struct buffer *b, const struct fleet_selection *of)
         buffer_append_char(b, ')');
     }
     if (of->since_ns)
-        buffer_printf(b, " AND start_ns >= %" PRId64, of->since_ns < 0 ? 0 : of->since_ns);
+        buffer_printf(b, " AND %s >= %" PRId64, time, of->since_ns < 0 ? 0 : of->since_ns);
     if (of->until_ns)
-        buffer_printf(b, " AND start_ns < %" PRId64, of->until_ns < 0 ? 0 : of->until_ns);
+        buffer_printf(b, " AND %s < %" PRId64, time, of->until_ns < 0 ? 0 : of->until_ns);
     for (size_t i = 0; i < of->label_count; i++) {
         const struct fleet_label *l = &of->labels[i];
         buffer_append_text(b, " AND arrayExists((k, v) -> k = ");
@@ -43,14 +40,13 @@ static void condition(struct buffer *b, const struct fleet_selection *of)
     }
 }
 
-/* The newest rows of the processes selected. */
-static void processes(struct buffer *b, const char *what, const struct fleet_selection *of)
+void clickhouse_processes(struct buffer *b, const char *what, const struct fleet_selection *of)
 {
     buffer_printf(b,
                   "SELECT %s FROM process WHERE (key, version) GLOBAL IN"
                   " (SELECT key, max(version) FROM process GROUP BY key)",
                   what);
-    condition(b, of);
+    clickhouse_condition(b, of, "start_ns");
     buffer_append_text(b, " LIMIT 1 BY key");
 }
 
@@ -100,7 +96,7 @@ int clickhouse_totals(struct fleet_store *s, const struct fleet_selection *of,
                              " sum(events), sum(lost_events), sum(requested_bytes), ");
     sums(&sql);
     buffer_append_text(&sql, " FROM (");
-    processes(&sql, "*", of);
+    clickhouse_processes(&sql, "*", of);
     buffer_append_char(&sql, ')');
     if (ask(s, finished(&sql), &b, err))
         return -1;
@@ -118,8 +114,6 @@ int clickhouse_totals(struct fleet_store *s, const struct fleet_selection *of,
     return status;
 }
 
-#define SITE_OF_STACK "SELECT id AS stack, argMax(site, named) AS site FROM stack GROUP BY id"
-
 char *clickhouse_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
 {
     struct buffer sql = {0};
@@ -128,14 +122,14 @@ char *clickhouse_sites_sql(struct fleet_store *s, const struct fleet_selection *
     sums(&sql);
     buffer_printf(&sql,
                   ", uniqExactIf(process, %s > 0) AS processes, uniqExactIf(host, %s > 0) AS hosts"
-                  " FROM figure GLOBAL ANY INNER JOIN (" SITE_OF_STACK ") USING stack"
+                  " FROM figure GLOBAL ANY INNER JOIN (" CLICKHOUSE_SITE_OF_STACK ") USING stack"
                   " WHERE attempt GLOBAL IN (SELECT attempt FROM (",
-                  columns[by], columns[by]);
-    processes(&sql, "attempt, key", of);
+                  store_column(by), store_column(by));
+    clickhouse_processes(&sql, "attempt, key", of);
     buffer_printf(&sql,
                   ")) GROUP BY site ORDER BY total_%s DESC, total_peak_bytes DESC,"
                   " total_allocated_bytes DESC, total_calls DESC, toInt64(site)",
-                  columns[by]);
+                  store_column(by));
     return finished(&sql);
 }
 
@@ -164,11 +158,12 @@ static void held_of(struct buffer *sql, const struct fleet_selection *of, int ne
     buffer_printf(sql,
                   "SELECT path, max(toInt64(site)) AS top_site, toUInt64(%d) AS newer, process AS"
                   " held_by, sum(%s) AS value FROM figure GLOBAL ANY INNER JOIN"
-                  " (SELECT stack, site, path FROM (" SITE_OF_STACK ") GLOBAL ANY INNER JOIN"
+                  " (SELECT stack, site, path FROM (" CLICKHOUSE_SITE_OF_STACK
+                  ") GLOBAL ANY INNER JOIN"
                   " (SELECT id AS site, any(path) AS path FROM site GROUP BY id) USING site)"
                   " USING stack WHERE attempt GLOBAL IN (SELECT attempt FROM (",
-                  newer, columns[by]);
-    processes(sql, "attempt, key", of);
+                  newer, store_column(by));
+    clickhouse_processes(sql, "attempt, key", of);
     buffer_append_text(sql, ")) GROUP BY path, process");
 }
 

@@ -1,5 +1,4 @@
 /* diff.c - what call sites hold in some processes against others: per process, with intervals. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +40,8 @@ static int end_path(struct changes *c, struct error *err)
     c->now.difference = stats_difference(c->values[OLD], c->totals[OLD].processes, c->values[NEW],
                                          c->totals[NEW].processes);
     c->any = false;
-    if (c->now.difference.difference == 0)
+    if (c->now.difference.difference == 0 ||
+        (c->question->growth && c->now.difference.difference < 0))
         return 0;
     if (c->count == c->room) {
         const size_t room = c->room ? c->room * 2 : 256;
@@ -146,7 +146,7 @@ static int diff_as_json(FILE *out, struct fleet_store *store, const struct chang
     json_open_array(&j, "sites");
     /* of too many, those that grew most and those that shrank most */
     for (size_t i = 0; i < c->count && !status; i++)
-        if (i < top || i + top >= c->count)
+        if (i < top || (!c->question->growth && i + top >= c->count))
             status = write_change(&j, store, c, &c->items[i], err);
     json_close_to(&j, 1);
     if (status)
@@ -225,7 +225,7 @@ static int prepare(struct fleet_store *store, const struct changes *c, struct er
     if (!sites)
         return error_memory(err);
     for (size_t i = 0; i < c->count; i++)
-        if (i < top || i + top >= c->count)
+        if (i < top || (!c->question->growth && i + top >= c->count))
             sites[count++] = c->items[i].site;
     const int status = store_prepare_frames(store, sites, count, err);
     free(sites);
@@ -241,8 +241,13 @@ int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selectio
     for (int side = 0; side < SIDES && !status; side++) {
         status = store_totals(store, of[side], &c.totals[side], err);
         if (!status && !c.totals[side].processes)
-            status = error_set(err, ERROR_USAGE, "no process is selected by --%s",
-                               side == OLD ? "old" : "new");
+            status = q->growth ? error_set(err, ERROR_USAGE, "no process was recorded %s",
+                                           side == OLD
+                                               ? "before; --baseline FROM..TO says with which ones "
+                                                 "to compare"
+                                               : "since then")
+                               : error_set(err, ERROR_USAGE, "no process is selected by --%s",
+                                           side == OLD ? "old" : "new");
         if (!status && !(c.values[side] = calloc(c.totals[side].processes, sizeof *c.values[side])))
             status = error_set(err, ERROR_MEMORY, "out of memory");
     }
@@ -268,10 +273,5 @@ int fleet_diff_sql(FILE *out, struct fleet_store *store, const struct fleet_sele
                    const struct fleet_selection *now, const struct fleet_question *q,
                    struct error *err)
 {
-    char *sql = store_held_sql(store, old, now, q->by);
-    if (!sql)
-        return error_set(err, ERROR_MEMORY, "out of memory");
-    text_printf(out, "%s;\n", sql);
-    free(sql);
-    return 0;
+    return show_sql(out, store_held_sql(store, old, now, q->by), 0, err);
 }

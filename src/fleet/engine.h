@@ -26,6 +26,15 @@ struct store_engine {
     int (*site)(struct fleet_store *s, const struct store_site *i, struct error *err);
     int (*figures)(struct fleet_store *s, int64_t process, uint64_t stack, const struct figures *f,
                    struct error *err);
+    int (*block)(struct fleet_store *s, int64_t process, const struct store_block *b,
+                 struct error *err);
+    int (*find_watched)(struct fleet_store *s, uint64_t key, bool *there, struct error *err);
+    int (*watched)(struct fleet_store *s, const struct store_watched *w, int64_t *id,
+                   struct error *err);
+    int (*watched_label)(struct fleet_store *s, int64_t report, const struct fleet_label *l,
+                         struct error *err);
+    int (*watched_site)(struct fleet_store *s, const struct store_watched_site *i,
+                        struct error *err);
     int (*totals)(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
                   struct error *err);
     int (*sites)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
@@ -36,6 +45,14 @@ struct store_engine {
                 struct error *err);
     char *(*held_sql)(struct fleet_store *s, const struct fleet_selection *old,
                       const struct fleet_selection *now, enum metric by);
+    int (*ask)(struct fleet_store *s, const char *sql, unsigned numbers, store_answer_fn *answer,
+               void *arg, struct error *err);
+    char *(*leaks_sql)(struct fleet_store *s, const struct fleet_selection *of);
+    char *(*spread_sql)(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
+    char *(*parts_sql)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                       const struct fleet_group *group);
+    char *(*watched_sql)(struct fleet_store *s, const struct fleet_selection *of, const char *kind,
+                         bool totals);
     /* NULL: frames() is fast for each site. */
     int (*prepare_frames)(struct fleet_store *s, const uint64_t *sites, size_t count,
                           struct error *err);
@@ -54,6 +71,9 @@ int sqlite_create(const char *where, bool *existed, struct error *err);
 
 /* Whether `where` is the URL of a server. */
 bool clickhouse_is_url(const char *where);
+/* A store that is not there: what it is given to keep goes to `rows`; it answers nothing. */
+struct fleet_store *clickhouse_apart(const char *database, fleet_rows_fn *rows, void *arg,
+                                     struct error *err);
 struct fleet_store *clickhouse_open(const char *where, const struct fleet_access *access,
                                     struct error *err);
 int clickhouse_create(const char *where, const struct fleet_access *access, bool *existed,

@@ -52,11 +52,13 @@ struct fleet_load_options {
     const char *service; /* NULL: the program's base name */
     const struct fleet_label *labels;
     size_t label_count;
+    bool events; /* every block's life, too */
     struct names_look look;
 };
 
-struct fleet_loaded { /* processes */
-    uint64_t added, replaced, present;
+struct fleet_loaded {
+    uint64_t added, replaced, present;       /* processes */
+    uint64_t added_reports, present_reports; /* of sampled processes */
 };
 
 /* Adds every process of a recording, all of them or none. One that is in the store with the same
@@ -66,6 +68,24 @@ struct fleet_loaded { /* processes */
 int fleet_load(struct fleet_store *store, struct trace *t, struct symbols *symbols,
                const struct fleet_load_options *options, struct fleet_loaded *loaded,
                struct error *err);
+
+/* Whether a file holds lines of `mallow watch --json`, by its first character. */
+bool fleet_is_watched(const char *path);
+/* Adds the reports of such a file, in transactions of some. One that is in the store stays as it
+ * is. A last line without an end is left for the next load. Lines before a bad one are added. */
+int fleet_load_watched(struct fleet_store *store, const char *path,
+                       const struct fleet_load_options *options, struct fleet_loaded *loaded,
+                       struct error *err);
+
+/* Rows for a server's store, as it is asked to insert them: a query (behind the ? of a URL) and its
+ * body. */
+typedef int fleet_rows_fn(void *arg, const char *query, const void *body, size_t bytes,
+                          struct error *err);
+/* The rows of one report, a line of such a file, for a store in `database` of any server: the last
+ * ones say that the others are there. They need no other rows, and may be inserted twice. */
+int fleet_watched_rows(const char *line, size_t bytes, const char *database,
+                       const struct fleet_load_options *options, fleet_rows_fn *rows, void *arg,
+                       struct error *err);
 
 /* After a failure of fleet_load: it was the store that failed (it is full, it cannot be written),
  * not the recording. */
@@ -89,15 +109,27 @@ struct fleet_selection { /* NULL and 0: every process. Texts are the caller's */
 bool fleet_parse_time(const char *text, int64_t *realtime_ns);
 /* KEY=VALUE as a label. */
 bool fleet_parse_label(const char *text, struct fleet_label *label);
+/* FROM..TO, of which one may be missing. */
+bool fleet_parse_range(const char *text, int64_t *since_ns, int64_t *until_ns);
 /* TERM,TERM,... with TERM one of host= service= build-id= since= until= label.KEY=; "all": every
  * process. `text` is cut into pieces, which the selection refers to. */
 int fleet_parse_selection(char *text, struct fleet_selection *s, struct error *err);
+
+struct fleet_group {    /* by what processes are put into parts; neither: one part of all */
+    const char *column; /* host, service or build_id */
+    const char *label;
+};
+/* host, service, build-id or label.KEY. */
+bool fleet_parse_group(const char *text, struct fleet_group *group);
 
 struct fleet_question {
     const char *where; /* the store's name, for the document */
     enum metric by;
     uint64_t top; /* sites shown; 0: 10 in text, 1000 in JSON */
     bool json;
+    bool growth;              /* diff: only what grew */
+    struct fleet_group group; /* distribution */
+    const char *kind;         /* watched: of reports */
 };
 
 /* Which call sites hold most, over all processes selected. */
@@ -106,6 +138,25 @@ int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_select
 /* The query of fleet_report as one statement of SQL, with a line end. */
 int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                      const struct fleet_question *q, struct error *err);
+
+/* Which call sites hold blocks at the end, and in how many of the processes and on how many of the
+ * hosts that allocate there. */
+int fleet_leaks(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                const struct fleet_question *q, struct error *err);
+int fleet_leaks_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                    const struct fleet_question *q, struct error *err);
+/* How a figure is distributed over the processes: of each group, and of each call site. */
+int fleet_distribution(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                       const struct fleet_question *q, struct error *err);
+int fleet_distribution_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                           const struct fleet_question *q, struct error *err);
+
+/* What sampled processes hold by the last report of each, of one kind, in the range of time
+ * selected (of reports), with intervals. Refuses a build-id, which reports have not. */
+int fleet_watched(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                  const struct fleet_question *q, struct error *err);
+int fleet_watched_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                      const struct fleet_question *q, struct error *err);
 
 /* Which call sites hold more or less in the processes of `now` than in those of `old`, as the mean
  * of a process, with an interval where both have two processes or more. Call sites are the same by

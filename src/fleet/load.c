@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "base/strings.h"
 #include "fleet/hash.h"
+#include "fleet/lives.h"
 #include "fleet/store.h"
 #include "frames/names.h"
 #include "frames/same.h"
@@ -81,7 +82,8 @@ static uint64_t process_key(const struct load *l)
     return hash_end(h);
 }
 
-static uint64_t process_content(const struct load *l)
+/* events: with every block's life. */
+static uint64_t process_content(const struct load *l, bool events)
 {
     const struct trace_image *m = l->image;
     uint64_t h = hash_text(2, service_of(l));
@@ -93,6 +95,8 @@ static uint64_t process_content(const struct load *l)
         h = hash_bytes(h, l->options->labels[i].key, l->options->labels[i].key_bytes);
         h = hash_text(h, l->options->labels[i].value);
     }
+    if (events)
+        h = hash_mix(h, 1);
     return hash_end(h);
 }
 
@@ -130,7 +134,7 @@ static int put_process(struct load *l, struct error *err)
     buffer_append_char(&command, ']');
     const struct store_process p = {
         .key = process_key(l),
-        .content = process_content(l),
+        .content = process_content(l, l->options->events),
         .host = host_of(l),
         .service = service_of(l),
         .build_id = build,
@@ -335,6 +339,31 @@ static int put_figures(struct load *l, struct error *err)
     return 0;
 }
 
+static int put_block(void *arg, const struct lives_block *b, struct error *err)
+{
+    struct load *l = arg;
+    const uint64_t start = l->info->start_realtime_ns;
+    const struct trace_image *m = l->image;
+    if (b->stack <= m->stacks && b->stack && !l->stack[b->stack] && put_stack(l, b->stack, err))
+        return -1;
+    const struct store_block row = {
+        .number = b->number,
+        .stack = b->stack <= m->stacks ? l->stack[b->stack] : 0,
+        .size_bytes = b->size_bytes,
+        .address = b->address,
+        .thread = b->thread < m->thread_count ? m->threads[b->thread].tid : 0,
+        .freed_by = b->freed && b->freed_by < m->thread_count ? m->threads[b->freed_by].tid : 0,
+        .allocated_ns = start + b->allocated_ns,
+        .freed_ns = b->freed ? start + b->freed_ns : 0,
+        .temporary = b->temporary};
+    return store_block(l->store, l->process, &row, err);
+}
+
+static int put_blocks(struct load *l, struct trace *t, uint32_t index, struct error *err)
+{
+    return lives_read(t, index, put_block, l, err);
+}
+
 /* ---- */
 
 static void release(struct load *l)
@@ -371,6 +400,8 @@ static int load_image(struct load *l, struct trace *t, uint32_t index, struct sy
         status = put_sites(l, err);
     if (!status)
         status = put_figures(l, err);
+    if (!status && l->options->events)
+        status = put_blocks(l, t, index, err);
     model_free(m);
     return status;
 }
@@ -381,8 +412,11 @@ static int plan(struct load *l, bool *present, bool *replaces, struct error *err
     struct store_found found;
     if (store_find(l->store, process_key(l), &found, err))
         return -1;
+    /* a load without blocks leaves those that are there */
     *present =
-        found.there && (found.content == process_content(l) || found.events > l->image->calls);
+        found.there && (found.content == process_content(l, true) ||
+                        (!l->options->events && found.content == process_content(l, false)) ||
+                        found.events > l->image->calls);
     *replaces = found.there && !*present;
     return 0;
 }

@@ -1,5 +1,4 @@
 /* report.c - which call sites hold most over all processes, as text and as JSON. */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/human.h"
@@ -97,12 +96,6 @@ static int report_as_json(FILE *out, struct fleet_store *store, const struct fle
     return status;
 }
 
-static const char *figure_text(char room[HUMAN_TEXT_BYTES], uint64_t value, enum metric by)
-{
-    return by == BY_TEMPORARY || by == BY_CALLS ? human_count(room, value)
-                                                : human_size(room, value);
-}
-
 static int print_site(FILE *out, struct fleet_store *store, const struct store_row *r,
                       enum metric by, struct error *err)
 {
@@ -111,7 +104,7 @@ static int print_site(FILE *out, struct fleet_store *store, const struct store_r
     const int status = show_call_site(store, r->site, &line, err);
     if (!status)
         text_printf(
-            out, "%12s  %9s  %7s  %s\n", figure_text(value, figures_metric(&r->figures, by), by),
+            out, "%12s  %9s  %7s  %s\n", show_figure(value, figures_metric(&r->figures, by), by),
             human_count(processes, r->processes), human_count(hosts, r->hosts), buffer_text(&line));
     buffer_release(&line);
     return status;
@@ -139,7 +132,7 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
             status = print_site(out, store, &rows->items[i], q->by, err);
     const uint64_t rest = figures_metric(&rows->left_out, q->by);
     if (!status && rest)
-        text_printf(out, "%12s  in %s more call sites\n", figure_text(a, rest, q->by),
+        text_printf(out, "%12s  in %s more call sites\n", show_figure(a, rest, q->by),
                     human_count(b, rows->total - rows->count));
     return status;
 }
@@ -176,13 +169,5 @@ int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_select
 int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                      const struct fleet_question *q, struct error *err)
 {
-    char *sql = store_sites_sql(store, of, q->by);
-    if (!sql)
-        return error_set(err, ERROR_MEMORY, "out of memory");
-    text_printf(out, "%s", sql);
-    if (q->top)
-        text_printf(out, " LIMIT %" PRIu64, q->top);
-    text_printf(out, ";\n");
-    free(sql);
-    return 0;
+    return show_sql(out, store_sites_sql(store, of, q->by), q->top, err);
 }

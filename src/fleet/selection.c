@@ -55,6 +55,29 @@ bool fleet_parse_label(const char *text, struct fleet_label *label)
     return true;
 }
 
+bool fleet_parse_range(const char *text, int64_t *since_ns, int64_t *until_ns)
+{
+    const char *dots = strstr(text, "..");
+    char *from = dots ? strndup(text, (size_t)(dots - text)) : NULL;
+    const bool good = from && (*from || dots[2]) && (!*from || fleet_parse_time(from, since_ns)) &&
+                      (!dots[2] || fleet_parse_time(dots + 2, until_ns));
+    free(from);
+    return good;
+}
+
+bool fleet_parse_group(const char *text, struct fleet_group *group)
+{
+    static const char *const names[][2] = {
+        {"host", "host"}, {"service", "service"}, {"build-id", "build_id"}};
+    *group = (struct fleet_group){0};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(text, names[i][0]))
+            group->column = names[i][1];
+    if (!strncmp(text, "label.", 6) && text[6])
+        group->label = text + 6;
+    return group->column || group->label;
+}
+
 static int parse_term(char *term, struct fleet_selection *s, struct error *err)
 {
     static const char label[] = "label.";

@@ -1,6 +1,7 @@
 #include "fleet/show.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -14,6 +15,24 @@
 static const char *const metrics[METRICS] = {"peak", "end", "allocated", "temporary", "calls"};
 
 const char *show_metric(enum metric by) { return metrics[by]; }
+
+const char *show_figure(char room[HUMAN_TEXT_BYTES], uint64_t value, enum metric by)
+{
+    return by == BY_TEMPORARY || by == BY_CALLS ? human_count(room, value)
+                                                : human_size(room, value);
+}
+
+int show_sql(FILE *out, char *sql, uint64_t top, struct error *err)
+{
+    if (!sql)
+        return error_memory(err);
+    text_printf(out, "%s", sql);
+    if (top)
+        text_printf(out, " LIMIT %" PRIu64, top);
+    text_printf(out, ";\n");
+    free(sql);
+    return 0;
+}
 
 struct frames {         /* of one site */
     struct buffer text; /* each with its NUL */

@@ -2,11 +2,17 @@
 #ifndef MALLOW_FLEET_SHOW_H
 #define MALLOW_FLEET_SHOW_H
 
+#include "base/human.h"
 #include "base/json.h"
 #include "fleet/fleet.h"
 
 /* "peak", "end", ... */
 const char *show_metric(enum metric by);
+/* As a size or a count. */
+const char *show_figure(char room[HUMAN_TEXT_BYTES], uint64_t value, enum metric by);
+/* A query as a statement; top: so many rows, 0: all. Frees `sql`, which may be NULL for no memory.
+ */
+int show_sql(FILE *out, char *sql, uint64_t top, struct error *err);
 
 /* frames[] and call_site; of a deep stack its two ends, with omitted_frames. -1 with *err, and the
  * document is open inside. */

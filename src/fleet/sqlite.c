@@ -17,7 +17,7 @@
 #include "trust/place.h"
 
 #define APPLICATION 0x4d4c464c /* "MLFL" */
-#define VERSION     1
+#define VERSION     2
 #define PATIENCE_MS 600000 /* how long to wait for another loader */
 
 /* peak_bytes of a process is its peak; of a figure what its stack held at that moment. */
@@ -48,7 +48,26 @@ static const char schema[] =
     "CREATE TABLE figure(process INTEGER NOT NULL, stack INTEGER NOT NULL, calls INTEGER NOT NULL,"
     " allocated_bytes INTEGER NOT NULL, peak_bytes INTEGER NOT NULL, peak_blocks INTEGER NOT NULL,"
     " end_bytes INTEGER NOT NULL, end_blocks INTEGER NOT NULL, temporary INTEGER NOT NULL,"
-    " PRIMARY KEY(process, stack)) WITHOUT ROWID;";
+    " PRIMARY KEY(process, stack)) WITHOUT ROWID;"
+    "CREATE TABLE block(process INTEGER NOT NULL, number INTEGER NOT NULL, stack INTEGER NOT NULL,"
+    " size_bytes INTEGER NOT NULL, address INTEGER NOT NULL, thread INTEGER NOT NULL,"
+    " freed_by INTEGER NOT NULL, allocated_ns INTEGER NOT NULL, freed_ns INTEGER NOT NULL,"
+    " temporary INTEGER NOT NULL, PRIMARY KEY(process, number)) WITHOUT ROWID;"
+    "CREATE TABLE watched(id INTEGER PRIMARY KEY, key INTEGER NOT NULL UNIQUE,"
+    " process INTEGER NOT NULL, host TEXT NOT NULL, service TEXT NOT NULL, exe TEXT NOT NULL,"
+    " command TEXT NOT NULL, kind TEXT NOT NULL, process_end TEXT NOT NULL, pid INTEGER NOT NULL,"
+    " start_ns INTEGER NOT NULL, time_ns INTEGER NOT NULL, period INTEGER NOT NULL,"
+    " dropped INTEGER NOT NULL, sites INTEGER NOT NULL, bytes INTEGER NOT NULL,"
+    " low INTEGER NOT NULL, high INTEGER NOT NULL, blocks INTEGER NOT NULL,"
+    " samples INTEGER NOT NULL, sampled_bytes INTEGER NOT NULL);"
+    "CREATE INDEX watched_by_time ON watched(kind, time_ns);"
+    "CREATE TABLE watched_label(report INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
+    " PRIMARY KEY(report, key)) WITHOUT ROWID;"
+    "CREATE TABLE watched_site(report INTEGER NOT NULL, place INTEGER NOT NULL,"
+    " site INTEGER NOT NULL, bytes INTEGER NOT NULL, low INTEGER NOT NULL, high INTEGER NOT NULL,"
+    " blocks INTEGER NOT NULL, samples INTEGER NOT NULL, sampled_bytes INTEGER NOT NULL,"
+    " oldest_ns INTEGER NOT NULL, allocated_bytes INTEGER NOT NULL, freed_bytes INTEGER NOT NULL,"
+    " PRIMARY KEY(report, place)) WITHOUT ROWID;";
 
 static const char *const texts[STATEMENTS] = {
     "SELECT content, events FROM process WHERE key = ?1",
@@ -77,6 +96,12 @@ static const char *const texts[STATEMENTS] = {
     "SELECT site FROM stack WHERE id = ?1",
     "SELECT stack, calls, allocated_bytes, peak_bytes, peak_blocks, end_bytes, end_blocks,"
     " temporary FROM figure WHERE process = ?1",
+    "INSERT INTO block VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)",
+    "SELECT 1 FROM watched WHERE key = ?1",
+    "INSERT INTO watched VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
+    "?18,?19,?20)",
+    "INSERT INTO watched_label VALUES(?1,?2,?3) ON CONFLICT DO UPDATE SET value = excluded.value",
+    "INSERT INTO watched_site VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
 };
 
 static const struct store_engine engine;
@@ -116,12 +141,12 @@ void sqlite_number(sqlite3_stmt *k, int column, uint64_t v)
     sqlite3_bind_int64(k, column, (sqlite3_int64)v);
 }
 
-static void text(sqlite3_stmt *k, int column, const char *v)
+void sqlite_text(sqlite3_stmt *k, int column, const char *v)
 {
     sqlite3_bind_text(k, column, v ? v : "", -1, SQLITE_STATIC);
 }
 
-static int done(struct fleet_store *s, sqlite3_stmt *k, struct error *err)
+int sqlite_done(struct fleet_store *s, sqlite3_stmt *k, struct error *err)
 {
     const int status = sqlite3_step(k) == SQLITE_DONE ? 0 : sqlite_complain(s, "write to", err);
     sqlite3_reset(k);
@@ -359,10 +384,11 @@ static int do_remove(struct fleet_store *s, uint64_t key, struct error *err)
 {
     char *sql = sqlite3_mprintf(
         "DELETE FROM figure WHERE process = (SELECT id FROM process WHERE key = %lld);"
+        "DELETE FROM block WHERE process = (SELECT id FROM process WHERE key = %lld);"
         "DELETE FROM label WHERE process = (SELECT id FROM process WHERE key = %lld);"
         "DELETE FROM process_module WHERE process = (SELECT id FROM process WHERE key = %lld);"
         "DELETE FROM process WHERE key = %lld;",
-        (long long)key, (long long)key, (long long)key, (long long)key);
+        (long long)key, (long long)key, (long long)key, (long long)key, (long long)key);
     const int status = sql ? run_sql(s, sql, "write to", err) : error_memory(err);
     sqlite3_free(sql);
     return status;
@@ -405,11 +431,11 @@ static int do_process(struct fleet_store *s, const struct store_process *p, int6
     sqlite_number(k, 1, p->key);
     sqlite_number(k, 2, p->content);
     for (int i = 0; i < 6; i++)
-        text(k, 3 + i, words[i]);
+        sqlite_text(k, 3 + i, words[i]);
     for (int i = 0; i < 10; i++)
         sqlite_number(k, 9 + i, numbers[i]);
     bind_figures(k, 19, &p->figures);
-    if (done(s, k, err))
+    if (sqlite_done(s, k, err))
         return -1;
     *id = sqlite3_last_insert_rowid(sqlite_of(s)->db);
     return 0;
@@ -423,8 +449,8 @@ static int do_label(struct fleet_store *s, int64_t process, const struct fleet_l
         return -1;
     sqlite3_bind_int64(k, 1, process);
     sqlite3_bind_text(k, 2, l->key, (int)l->key_bytes, SQLITE_STATIC);
-    text(k, 3, l->value);
-    return done(s, k, err);
+    sqlite_text(k, 3, l->value);
+    return sqlite_done(s, k, err);
 }
 
 static int do_module(struct fleet_store *s, int64_t process, const char *build_id, const char *path,
@@ -434,11 +460,11 @@ static int do_module(struct fleet_store *s, int64_t process, const char *build_i
         sqlite3_stmt *k = sqlite_prepared(s, (enum statement)n, err);
         if (!k)
             return -1;
-        text(k, 1, build_id);
-        text(k, 2, path);
+        sqlite_text(k, 1, build_id);
+        sqlite_text(k, 2, path);
         if (n == PUT_PROCESS_MODULE)
             sqlite3_bind_int64(k, 3, process);
-        if (done(s, k, err))
+        if (sqlite_done(s, k, err))
             return -1;
     }
     return 0;
@@ -450,11 +476,11 @@ static int do_location(struct fleet_store *s, const struct store_location *l, st
     if (!k)
         return -1;
     sqlite_number(k, 1, l->id);
-    text(k, 2, l->build_id);
-    text(k, 3, l->module);
+    sqlite_text(k, 2, l->build_id);
+    sqlite_text(k, 3, l->module);
     sqlite_number(k, 4, l->offset);
     sqlite_number(k, 5, l->flags);
-    return done(s, k, err);
+    return sqlite_done(s, k, err);
 }
 
 static int do_stack(struct fleet_store *s, const struct store_stack *stack, struct error *err)
@@ -467,7 +493,7 @@ static int do_stack(struct fleet_store *s, const struct store_stack *stack, stru
     sqlite_number(k, 3, stack->location);
     sqlite_number(k, 4, stack->site);
     sqlite_number(k, 5, stack->named);
-    return done(s, k, err);
+    return sqlite_done(s, k, err);
 }
 
 static int do_frame(struct fleet_store *s, const struct store_frame *f, struct error *err)
@@ -476,8 +502,8 @@ static int do_frame(struct fleet_store *s, const struct store_frame *f, struct e
     if (!k)
         return -1;
     sqlite_number(k, 1, f->id);
-    text(k, 2, f->json);
-    return done(s, k, err);
+    sqlite_text(k, 2, f->json);
+    return sqlite_done(s, k, err);
 }
 
 static int do_site(struct fleet_store *s, const struct store_site *i, struct error *err)
@@ -490,7 +516,7 @@ static int do_site(struct fleet_store *s, const struct store_site *i, struct err
     sqlite_number(k, 3, i->frame);
     sqlite_number(k, 4, i->path);
     sqlite3_bind_int64(k, 5, i->call_site);
-    return done(s, k, err);
+    return sqlite_done(s, k, err);
 }
 
 static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
@@ -504,7 +530,7 @@ static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
     sqlite3_bind_int64(k, 1, process);
     sqlite_number(k, 2, stack);
     bind_figures(k, 3, f);
-    return done(s, k, err);
+    return sqlite_done(s, k, err);
 }
 
 static const struct store_engine engine = {
@@ -522,10 +548,20 @@ static const struct store_engine engine = {
     .frame = do_frame,
     .site = do_site,
     .figures = do_figures,
+    .block = sqlite_block,
+    .find_watched = sqlite_find_watched,
+    .watched = sqlite_watched,
+    .watched_label = sqlite_watched_label,
+    .watched_site = sqlite_watched_site,
+    .watched_sql = sqlite_watched_sql,
     .totals = sqlite_totals,
     .sites = sqlite_sites,
     .sites_sql = sqlite_sites_sql,
     .held = sqlite_held,
     .held_sql = sqlite_held_sql,
+    .ask = sqlite_ask,
+    .leaks_sql = sqlite_leaks_sql,
+    .spread_sql = sqlite_spread_sql,
+    .parts_sql = sqlite_parts_sql,
     .frames = sqlite_frames,
 };

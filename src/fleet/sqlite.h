@@ -20,6 +20,11 @@ enum statement {
     GET_FRAME,
     GET_SITE,
     GET_FIGURES,
+    PUT_BLOCK,
+    FIND_WATCHED,
+    PUT_WATCHED,
+    PUT_WATCHED_LABEL,
+    PUT_WATCHED_SITE,
     STATEMENTS
 };
 
@@ -38,12 +43,20 @@ static inline struct sqlite_store *sqlite_of(struct fleet_store *s)
 int sqlite_complain(struct fleet_store *s, const char *what, struct error *err);
 /* The statement, prepared; to be reset after use. NULL with *err. */
 sqlite3_stmt *sqlite_prepared(struct fleet_store *s, enum statement n, struct error *err);
+/* Runs a statement that was bound. */
+int sqlite_done(struct fleet_store *s, sqlite3_stmt *k, struct error *err);
+void sqlite_text(sqlite3_stmt *k, int column, const char *v); /* NULL: "" */
 void sqlite_number(sqlite3_stmt *k, int column, uint64_t v);
 
 static inline uint64_t sqlite_value(sqlite3_stmt *k, int column)
 {
     return (uint64_t)sqlite3_column_int64(k, column);
 }
+
+/* " WHERE ..." about the process p; NULL without memory. To be given to sqlite3_free. */
+char *sqlite_condition(const struct fleet_selection *of);
+/* The same about the report p, by its time. */
+char *sqlite_watched_condition(const struct fleet_selection *of);
 
 /* The questions, as in engine.h. */
 int sqlite_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
@@ -56,6 +69,23 @@ int sqlite_held(struct fleet_store *s, const struct fleet_selection *old,
                 struct error *err);
 char *sqlite_held_sql(struct fleet_store *s, const struct fleet_selection *old,
                       const struct fleet_selection *now, enum metric by);
+int sqlite_ask(struct fleet_store *s, const char *sql, unsigned numbers, store_answer_fn *answer,
+               void *arg, struct error *err);
+char *sqlite_leaks_sql(struct fleet_store *s, const struct fleet_selection *of);
+char *sqlite_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
+char *sqlite_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                       const struct fleet_group *group);
+int sqlite_block(struct fleet_store *s, int64_t process, const struct store_block *b,
+                 struct error *err);
+int sqlite_find_watched(struct fleet_store *s, uint64_t key, bool *there, struct error *err);
+int sqlite_watched(struct fleet_store *s, const struct store_watched *w, int64_t *id,
+                   struct error *err);
+int sqlite_watched_label(struct fleet_store *s, int64_t report, const struct fleet_label *l,
+                         struct error *err);
+int sqlite_watched_site(struct fleet_store *s, const struct store_watched_site *i,
+                        struct error *err);
+char *sqlite_watched_sql(struct fleet_store *s, const struct fleet_selection *of, const char *kind,
+                         bool totals);
 int sqlite_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site, store_frame_fn *frame,
                   void *arg, struct error *err);
 

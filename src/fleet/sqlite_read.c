@@ -5,8 +5,7 @@
 #include "fleet/sqlite.h"
 #include "fleet/sums.h"
 
-/* " WHERE ..." about the process p; NULL without memory. To be given to sqlite3_free. */
-static char *condition(const struct fleet_selection *of)
+static char *condition_on(const struct fleet_selection *of, const char *time, const char *labels)
 {
     sqlite3_str *w = sqlite3_str_new(NULL);
     sqlite3_str_appendall(w, " WHERE 1");
@@ -18,15 +17,26 @@ static char *condition(const struct fleet_selection *of)
         sqlite3_str_appendf(w, " AND substr(p.build_id, 1, %d) = lower(%Q)",
                             (int)strlen(of->build_id), of->build_id);
     if (of->since_ns)
-        sqlite3_str_appendf(w, " AND p.start_ns >= %lld", (long long)of->since_ns);
+        sqlite3_str_appendf(w, " AND p.%s >= %lld", time, (long long)of->since_ns);
     if (of->until_ns)
-        sqlite3_str_appendf(w, " AND p.start_ns < %lld", (long long)of->until_ns);
+        sqlite3_str_appendf(w, " AND p.%s < %lld", time, (long long)of->until_ns);
     for (size_t i = 0; i < of->label_count; i++)
         sqlite3_str_appendf(w,
-                            " AND EXISTS(SELECT 1 FROM label WHERE process = p.id AND key = '%.*q'"
+                            " AND EXISTS(SELECT 1 FROM %s = p.id AND key = '%.*q'"
                             " AND value = %Q)",
-                            (int)of->labels[i].key_bytes, of->labels[i].key, of->labels[i].value);
+                            labels, (int)of->labels[i].key_bytes, of->labels[i].key,
+                            of->labels[i].value);
     return sqlite3_str_finish(w);
+}
+
+char *sqlite_condition(const struct fleet_selection *of)
+{
+    return condition_on(of, "start_ns", "label WHERE process");
+}
+
+char *sqlite_watched_condition(const struct fleet_selection *of)
+{
+    return condition_on(of, "time_ns", "watched_label WHERE report");
 }
 
 #define SUMS(t)                                                                                    \
@@ -35,16 +45,13 @@ static char *condition(const struct fleet_selection *of)
     " sum(" t ".end_bytes) AS end_bytes, sum(" t ".end_blocks) AS end_blocks,"                     \
     " sum(" t ".temporary) AS temporary"
 
-static const char *const columns[METRICS] = {"peak_bytes", "end_bytes", "allocated_bytes",
-                                             "temporary", "calls"};
-
 /* CROSS JOIN is SQLite's word for "in this order": from the processes selected to their figures. */
 char *sqlite_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
 {
     (void)s;
-    char *where = condition(of);
+    char *where = sqlite_condition(of);
     char *sql = NULL;
-    const char *column = columns[by];
+    const char *column = store_column(by);
     if (where &&
         asprintf(
             &sql,
@@ -94,7 +101,7 @@ static int site_of(void *arg, uint64_t stack, uint64_t *site, struct error *err)
 /* The processes selected, those of a host together. */
 static char *processes_sql(const struct fleet_selection *of)
 {
-    char *where = condition(of), *sql = NULL;
+    char *where = sqlite_condition(of), *sql = NULL;
     if (where &&
         asprintf(&sql, "SELECT p.id, p.host FROM process AS p%s ORDER BY p.host, p.id", where) < 0)
         sql = NULL;
@@ -162,7 +169,7 @@ char *sqlite_held_sql(struct fleet_store *s, const struct fleet_selection *old,
                       const struct fleet_selection *now, enum metric by)
 {
     (void)s;
-    char *where[2] = {condition(old), condition(now)};
+    char *where[2] = {sqlite_condition(old), sqlite_condition(now)};
     char *sql = NULL;
     if (where[0] && where[1] &&
         asprintf(
@@ -173,7 +180,7 @@ char *sqlite_held_sql(struct fleet_store *s, const struct fleet_selection *old,
             " CROSS JOIN figure AS f ON f.process = c.id CROSS JOIN stack AS s ON s.id = f.stack"
             " CROSS JOIN site AS i ON i.id = s.site"
             " GROUP BY i.path, c.newer, c.id ORDER BY i.path, c.newer, c.id",
-            columns[by], where[0], where[1]) < 0)
+            store_column(by), where[0], where[1]) < 0)
         sql = NULL;
     sqlite3_free(where[0]);
     sqlite3_free(where[1]);
@@ -208,7 +215,7 @@ int sqlite_held(struct fleet_store *s, const struct fleet_selection *old,
 int sqlite_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
                   struct error *err)
 {
-    char *where = condition(of);
+    char *where = sqlite_condition(of);
     char *sql =
         where
             ? sqlite3_mprintf("SELECT count(*), total(NOT p.complete), count(DISTINCT p.host),"

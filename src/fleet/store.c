@@ -87,6 +87,40 @@ int store_figures(struct fleet_store *s, int64_t process, uint64_t stack, const 
     return s->engine->figures(s, process, stack, f, err);
 }
 
+int store_block(struct fleet_store *s, int64_t process, const struct store_block *b,
+                struct error *err)
+{
+    return s->engine->block(s, process, b, err);
+}
+
+int store_find_watched(struct fleet_store *s, uint64_t key, bool *there, struct error *err)
+{
+    return s->engine->find_watched(s, key, there, err);
+}
+
+int store_watched(struct fleet_store *s, const struct store_watched *w, int64_t *id,
+                  struct error *err)
+{
+    return s->engine->watched(s, w, id, err);
+}
+
+int store_watched_label(struct fleet_store *s, int64_t report, const struct fleet_label *l,
+                        struct error *err)
+{
+    return s->engine->watched_label(s, report, l, err);
+}
+
+int store_watched_site(struct fleet_store *s, const struct store_watched_site *i, struct error *err)
+{
+    return s->engine->watched_site(s, i, err);
+}
+
+char *store_watched_sql(struct fleet_store *s, const struct fleet_selection *of, const char *kind,
+                        bool totals)
+{
+    return s->engine->watched_sql(s, of, kind, totals);
+}
+
 int store_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
                  struct error *err)
 {
@@ -115,6 +149,28 @@ char *store_held_sql(struct fleet_store *s, const struct fleet_selection *old,
                      const struct fleet_selection *now, enum metric by)
 {
     return s->engine->held_sql(s, old, now, by);
+}
+
+int store_ask(struct fleet_store *s, const char *sql, unsigned numbers, store_answer_fn *answer,
+              void *arg, struct error *err)
+{
+    return sql ? s->engine->ask(s, sql, numbers, answer, arg, err) : error_memory(err);
+}
+
+char *store_leaks_sql(struct fleet_store *s, const struct fleet_selection *of)
+{
+    return s->engine->leaks_sql(s, of);
+}
+
+char *store_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
+{
+    return s->engine->spread_sql(s, of, by);
+}
+
+char *store_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                      const struct fleet_group *group)
+{
+    return s->engine->parts_sql(s, of, by, group);
 }
 
 int store_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site, store_frame_fn *frame,

@@ -47,6 +47,43 @@ struct store_site { /* a frame that people read and its caller */
     int64_t call_site; /* frames inward of the call site; -1: no stack ends here */
 };
 
+struct store_block { /* the life of a block; times are since 1970 */
+    uint64_t number; /* of the block in its process, by the moment of its release, from 1 */
+    uint64_t stack, size_bytes, address, thread, freed_by; /* threads by their ids; 0: not known */
+    uint64_t allocated_ns, freed_ns;                       /* freed_ns 0: live at the end */
+    bool temporary;
+};
+
+struct store_estimate {
+    uint64_t bytes, low, high, blocks, samples, sampled_bytes;
+};
+
+struct store_watched {     /* a report of a sampled process */
+    uint64_t key, process; /* identities: of the report, of the process */
+    const char *host, *service, *exe, *command, *kind;
+    const char *process_end;    /* "running", "ended", "exec"; "" in reports that do not say it */
+    uint64_t start_ns, time_ns; /* since 1970: of the process, of the report */
+    uint32_t pid;
+    uint64_t period, dropped, sites;
+    struct store_estimate total;
+};
+
+struct store_watched_site {
+    uint64_t report; /* its key */
+    uint64_t place;  /* in the report */
+    uint64_t site;
+    struct store_estimate estimate;
+    uint64_t oldest_ns, allocated_bytes, freed_bytes;
+};
+
+/* The column of a figure, of processes and of figures. */
+static inline const char *store_column(enum metric by)
+{
+    static const char *const columns[METRICS] = {"peak_bytes", "end_bytes", "allocated_bytes",
+                                                 "temporary", "calls"};
+    return columns[by];
+}
+
 /* ---- writing, in a transaction ---- */
 
 /* Waits for other loaders. */
@@ -75,6 +112,17 @@ int store_site(struct fleet_store *s, const struct store_site *i, struct error *
 /* Adds to the figures of a stack in a process. */
 int store_figures(struct fleet_store *s, int64_t process, uint64_t stack, const struct figures *f,
                   struct error *err);
+
+/* Blocks of a process, in the order of their numbers. */
+int store_block(struct fleet_store *s, int64_t process, const struct store_block *b,
+                struct error *err);
+int store_find_watched(struct fleet_store *s, uint64_t key, bool *there, struct error *err);
+int store_watched(struct fleet_store *s, const struct store_watched *w, int64_t *id,
+                  struct error *err);
+int store_watched_label(struct fleet_store *s, int64_t report, const struct fleet_label *l,
+                        struct error *err);
+int store_watched_site(struct fleet_store *s, const struct store_watched_site *i,
+                       struct error *err);
 
 /* ---- reading ---- */
 
@@ -109,6 +157,61 @@ int store_held(struct fleet_store *s, const struct fleet_selection *old,
                struct error *err);
 char *store_held_sql(struct fleet_store *s, const struct fleet_selection *old,
                      const struct fleet_selection *now, enum metric by);
+
+/* Calls `answer` for each row of the answer to `sql`, which has so many columns of numbers, at most
+ * STORE_NUMBERS, and a text behind them. */
+#define STORE_NUMBERS 12u
+typedef int store_answer_fn(void *arg, const uint64_t *numbers, const char *text,
+                            struct error *err);
+int store_ask(struct fleet_store *s, const char *sql, unsigned numbers, store_answer_fn *answer,
+              void *arg, struct error *err);
+/* Queries in the engine's SQL, for store_ask and for people; to be freed. NULL without memory.
+ * Leaks: site, bytes and blocks at the end, processes and hosts that have them, processes and hosts
+ * that ever allocated there, bytes of the process with most; and the host of that process. */
+enum {
+    LEAK_SITE,
+    LEAK_BYTES,
+    LEAK_BLOCKS,
+    LEAK_PROCESSES,
+    LEAK_HOSTS,
+    LEAK_CALLING_PROCESSES,
+    LEAK_CALLING_HOSTS,
+    LEAK_MOST,
+    LEAK_NUMBERS
+};
+char *store_leaks_sql(struct fleet_store *s, const struct fleet_selection *of);
+/* Spread: site (parts: 0, and the part's name as text), sum, processes (spread: with more than 0),
+ * and values by rank: the least, the quartiles, 90% and 99%, the most. A value has rank
+ * ceil(share * processes); a process that has not the site has 0 there. */
+enum {
+    SPREAD_SITE,
+    SPREAD_SUM,
+    SPREAD_PROCESSES,
+    SPREAD_VALUES,
+    SPREAD_RANKS = 7,
+    SPREAD_NUMBERS = SPREAD_VALUES + SPREAD_RANKS
+};
+char *store_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
+char *store_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                      const struct fleet_group *group);
+
+/* Watched: site (0 in the totals), estimated bytes, how far their interval reaches down and up,
+ * blocks, samples, sampled bytes, processes, hosts, the oldest block's age; and "". */
+enum {
+    WATCHED_SITE,
+    WATCHED_BYTES,
+    WATCHED_DOWN,
+    WATCHED_UP,
+    WATCHED_BLOCKS,
+    WATCHED_SAMPLES,
+    WATCHED_SAMPLED_BYTES,
+    WATCHED_PROCESSES,
+    WATCHED_HOSTS,
+    WATCHED_OLDEST,
+    WATCHED_NUMBERS
+};
+char *store_watched_sql(struct fleet_store *s, const struct fleet_selection *of, const char *kind,
+                        bool totals);
 
 /* Frames of a site, innermost first. *call_site: which of them. At most STORE_DEEPEST. */
 #define STORE_DEEPEST 1000000u

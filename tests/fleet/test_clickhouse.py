@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import socket
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -83,8 +84,14 @@ class Servers:
         return f"http://127.0.0.1:{self.http[n]}/{database}"
 
     def ask(self, database, sql, n=0):
+        return self.answer(database, sql, n).split()
+
+    def lines(self, database, sql, n=0):
+        return self.answer(database, sql, n).splitlines()
+
+    def answer(self, database, sql, n):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http[n]}/?database={database}", sql.encode()) as answer:
-            return answer.read().decode().split()
+            return answer.read().decode()
 
     def end(self):
         for p in self.processes:
@@ -169,6 +176,49 @@ class Cluster(fleet.Case):
         text = run("fleet", "report", "--by", "end", "--store", self.store).stdout
         self.assertIn("inlined_leaf  victim.c:20", text)
 
+    def test_questions(self):
+        for host in range(6):
+            self.both("load", "--host", f"h{host % 4}", "--label", f"half={host % 2}", "--service", f"s{host % 3}",
+                      self.recordings[host % 4])
+        found = self.both("report", *ALL, "--leaks")
+        self.assertTrue(found["sites"])
+        self.assertTrue(self.both("report", *ALL, "--distribution", "--by", "calls")["sites"])
+        for by in ("host", "service", "build-id", "label.half", "label.it's"):
+            self.assertTrue(self.both("report", "-n", "2", "--distribution", "--group-by", by)["groups"])
+        self.assertFalse(self.both("report", "--distribution", "--host", "h9")["groups"])
+        grown = self.both("report", "--growth", "--by", "calls", "--host", "h1", "--baseline", "1970-01-02..")
+        self.assertEqual(grown["old"], grown["new"])
+        for question in ("--leaks", "--distribution"):
+            for sql in run("fleet", "report", "--sql", question, "--store", self.store).stdout.split(";\n")[:-1]:
+                self.assertTrue(self.servers.ask(self.database, sql))
+
+    def test_blocks_and_reports(self):
+        for recording in self.recordings[:2]:
+            self.both("load", "--events", "--host", "a", recording)
+            self.both("load", "--events", "--host", "a", recording)
+        columns = "number, stack, size_bytes, address, thread, freed_by, allocated_ns, freed_ns, temporary"
+        rows = self.servers.ask(self.database, f"SELECT {columns} FROM block WHERE attempt GLOBAL IN (SELECT attempt"
+                                " FROM process) ORDER BY process, number")
+        db = sqlite3.connect(self.file)
+        expected = db.execute(f"SELECT {columns} FROM block").fetchall()
+        found = [tuple(int(v) for v in rows[i:i + 9]) for i in range(0, len(rows), 9)]
+        self.assertTrue(found)
+        self.assertEqual(sorted(found), sorted((r[0], r[1] % 2**64, *r[2:]) for r in expected))
+        self.assertEqual(self.both("load", "--host", "a", self.recordings[0])["present_processes"], 1)
+        path = os.path.join(self.directory, "reports.jsonl")
+        fleet.write_reports(path, fleet.REPORTS)
+        for turn in range(2):
+            loaded = self.both("load", "--label", "half=it's", path)
+            self.assertEqual([loaded["added_reports"], loaded["present_reports"]],
+                             [0, len(fleet.REPORTS)] if turn else [len(fleet.REPORTS), 0])
+        for arguments in ([], ["--host", "h1"], ["--until", "@1500"], ["--label", "half=it's"], ["--service", "none"]):
+            fleet.check_watched(self, self.both("report", "--watched", "all", *arguments),
+                                fleet.watched_truth(fleet.REPORTS, arguments))
+        self.servers.ask(self.database, "INSERT INTO watched SELECT * FROM watched")
+        self.servers.ask(self.database, "INSERT INTO watched_site SELECT * FROM watched_site")
+        self.both("report", "--watched", "all")
+        self.both("report", "--watched", "final")
+
     def test_again_with_other_facts(self):
         """What changed takes the place of what was there; two rows of one state count once."""
         for service in ("one", "two", "one"):
@@ -250,7 +300,7 @@ class FalseServer(fleet.Case):
         return ["report", "--store", self.url, *arguments]
 
     def test_answers(self):
-        opened = [(200, number(1)), (200, number(1))]
+        opened = [(200, number(1)), (200, number(2))]
         totals = (200, number(*[1] * 15))
         site = (200, number(5, *[7] * 9))
         for answers, words, status in [
@@ -272,7 +322,7 @@ class FalseServer(fleet.Case):
         """A server that never ends its answer."""
         body = bytes(1 << 20)
 
-        self.answers = [(200, number(1))]
+        self.answers = [(200, number(2))]
         handler = self.server.RequestHandlerClass
 
         def do_POST(request):

@@ -203,6 +203,326 @@ class Diff(Case):
             self.assertIn(words, out.stderr)
 
 
+VALUES = {"peak": ("peak_live_bytes", "peak_bytes"), "end": ("end_live_bytes", "end_live_bytes"),
+          "allocated": ("requested_bytes", "allocated_bytes"), "temporary": ("temporary_allocations", "temporary"),
+          "calls": ("allocations", "calls")}
+RANKS = {"minimum": (0, 1), "quartile_1": (1, 4), "median": (1, 2), "quartile_3": (3, 4), "p90": (9, 10),
+         "p99": (99, 100), "maximum": (1, 1)}
+
+
+def spread(values):
+    """The answer of --distribution for these."""
+    values = sorted(values)
+    ranks = {name: max(1, -(-len(values) * a // b)) for name, (a, b) in RANKS.items()}
+    return {"sum": sum(values), **{name: values[rank - 1] for name, rank in ranks.items()}}
+
+
+def loaded_processes(loads):
+    """(host, process of report --json) of a list of (host, report)."""
+    return [(host, p) for host, report in loads for p in report["processes"]]
+
+
+class Questions(Case):
+    """The answers of --leaks and --distribution, computed from the reports of what was loaded."""
+
+    def check_leaks(self, found, processes):
+        expected = {}
+        for host, p in processes:
+            for s in p["sites"]:
+                expected.setdefault(frames_of(s), []).append((s["end_live_bytes"], host, s["end_live_blocks"]))
+        expected = {k: v for k, v in expected.items() if any(blocks for _, _, blocks in v)}
+        self.assertEqual({frames_of(s) for s in found["sites"]}, set(expected))
+        sizes = [s["end_live_bytes"] for s in found["sites"]]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        for s in found["sites"]:
+            has = expected[frames_of(s)]
+            self.assertEqual(
+                [s[n] for n in ("end_live_bytes", "end_live_blocks", "processes", "hosts", "calling_processes",
+                                "calling_hosts", "most_bytes", "most_host")],
+                [sum(b for b, _, _ in has), sum(n for _, _, n in has), sum(n > 0 for _, _, n in has),
+                 len({h for _, h, n in has if n}), len(has), len({h for _, h, _ in has}), max(has)[0], max(has)[1]])
+
+    def check_distribution(self, found, processes, by, group=None):
+        of_process, of_site = VALUES[by]
+        groups, sites = collections.defaultdict(list), collections.defaultdict(list)
+        for host, p in processes:
+            groups[group(host) if group else ""].append(p[of_process])
+            for s in p["sites"]:
+                if s[of_site]:
+                    sites[frames_of(s)].append(s[of_site])
+        self.assertEqual({g["group"]: g for g in found["groups"]},
+                         {g: {"group": g, "processes": len(v), **spread(v)} for g, v in groups.items()})
+        self.assertEqual({frames_of(s): {n: s[n] for n in ["processes", "sum", *RANKS]} for s in found["sites"]},
+                         {k: {"processes": len(v), **spread(v + [0] * (len(processes) - len(v)))}
+                          for k, v in sites.items()})
+
+    def load_all(self):
+        loads = []
+        for host in range(7):
+            index = host % len(self.recordings)
+            self.load("--host", f"host-{host % 5}", "--label", f"half={host % 2}", "--service", f"s{host % 3}",
+                      self.recordings[index])
+            if host < 5 or (host % 5) % len(self.recordings) != index:  # else the same process on the same host
+                loads.append((f"host-{host % 5}", self.reports[index]))
+        return loaded_processes(loads)
+
+    def test_questions(self):
+        processes = self.load_all()
+        self.assertEqual(self.report()["processes"], len(processes))
+        self.check_leaks(self.report("--leaks"), processes)
+        self.check_leaks(self.report("--leaks", "--host", "host-1"), [x for x in processes if x[0] == "host-1"])
+        for by in VALUES:
+            self.check_distribution(self.report("--distribution", "--by", by), processes, by)
+        self.check_distribution(self.report("--distribution", "--group-by", "host"), processes, "peak", str)
+        self.check_distribution(self.report("--distribution", "--service", "none"), [], "peak")
+        few = json.loads(run("fleet", "report", "--json", "--distribution", "-n", "2", "--store", self.store).stdout)
+        self.assertEqual(len(few["sites"]), 2)
+        labels = [g["group"] for g in self.report("--distribution", "--group-by", "label.half")["groups"]]
+        self.assertEqual(sorted(labels), ["0", "1"])
+        self.assertEqual([g["group"] for g in self.report("--distribution", "--group-by", "label.it's")["groups"]], [""])
+        self.assertEqual(len(self.report("--distribution", "--group-by", "service")["groups"]), 3)
+        self.assertEqual(len(self.report("--distribution", "--group-by", "build-id")["groups"]), 1)
+
+    def test_sql(self):
+        """What --sql prints is the answer: the first column of numbers is the site's."""
+        self.load_all()
+        db = sqlite3.connect(self.store)
+        leaks = db.execute(run("fleet", "report", "--sql", "--leaks", "--store", self.store).stdout).fetchall()
+        self.assertEqual([r[1] for r in leaks], [s["end_live_bytes"] for s in self.report("--leaks")["sites"]])
+        parts, sites, rest = run("fleet", "report", "--sql", "--distribution", "--group-by", "host", "-n", "4",
+                                 "--store", self.store).stdout.split(";\n")
+        found = self.report("--distribution", "--group-by", "host")
+        self.assertEqual([[r[10], r[2], r[1], *r[3:10]] for r in db.execute(parts)],
+                         [[g[n] for n in ("group", "processes", "sum", *RANKS)] for g in found["groups"]])
+        self.assertEqual([[r[2], r[1], *r[3:10]] for r in db.execute(sites)],
+                         [[s[n] for n in ("processes", "sum", *RANKS)] for s in found["sites"]][:4])
+        self.assertEqual(rest, "")
+
+    def test_one_of_a_hundred(self):
+        """One of a hundred hosts leaks; one command says where."""
+        path = os.path.join(self.directory, "service.mlw")
+        for build, count in ((OLD_BUILD, 10), (NEW_BUILD, 10)):
+            run("record", "-q", "-o", path, "--", build, str(count))
+            hosts = ["canary"] if build == NEW_BUILD else [f"h{n}" for n in range(99)]
+            for host in hosts:
+                self.load("--service", "api", "--host", host, path)
+            os.unlink(path)
+        found = self.report("--leaks")
+        self.assertEqual(found["hosts"], 100)
+        alone = [s for s in found["sites"] if s["hosts"] == 1]
+        self.assertEqual({(s["frames"][s["call_site"]]["function"], s["most_host"]) for s in alone
+                          if s["frames"][s["call_site"]]["function"] != "main"}, {("cache", "canary"), ("serve", "canary")})
+        self.assertEqual(max(s["end_live_bytes"] for s in alone), 10000)
+        text = run("fleet", "report", "--leaks", "--store", self.store).stdout
+        self.assertRegex(text, r"1 of 1 +1 of 1 .* canary +cache  service.c:")
+        median = self.report("--distribution", "--by", "end", "--group-by", "host")["groups"][0]
+        self.assertEqual(median["group"], "canary")
+
+    def test_growth(self):
+        """The processes since a moment against those before, as `diff` has them."""
+        path = os.path.join(self.directory, "service.mlw")
+        starts = []
+        for build, count in ((OLD_BUILD, 3), (OLD_BUILD, 4), (NEW_BUILD, 2), (NEW_BUILD, 3)):
+            run("record", "-q", "-o", path, "--", build, str(count))
+            self.load(path)
+            os.unlink(path)
+            starts.append(sqlite3.connect(self.store).execute("SELECT max(start_ns) FROM process").fetchone()[0])
+        db = sqlite3.connect(self.store)  # an hour between them
+        for i, ns in enumerate(starts):
+            db.execute("UPDATE process SET start_ns = ? WHERE start_ns = ?", ((i + 1) * 3600 * 10**9, ns))
+        db.commit()
+        new = "@" + str(3 * 3600)
+        found = self.report("--growth", "--by", "end", "--since", new)
+        self.assertEqual([found["old"]["processes"], found["new"]["processes"]], [2, 2])
+        self.assertEqual({s["frames"][s["call_site"]]["function"] for s in found["sites"]}, {"cache"})
+        self.assertEqual(sum(s["growth_bytes"] for s in found["sites"]), 10000)
+        diff = json.loads(run("fleet", "diff", "--json", "--by", "end", "--old", "until=" + new, "--new", "since=" + new,
+                              "--store", self.store).stdout)
+        self.assertEqual([s for s in diff["sites"] if s["growth_bytes"] > 0], found["sites"])
+        self.assertTrue([s for s in diff["sites"] if s["growth_bytes"] < 0], "nothing shrank: nothing was tested")
+        one = self.report("--growth", "--by", "calls", "--since", new, "--baseline", "..@3601")
+        self.assertEqual([one["old"]["processes"], one["new"]["processes"]], [1, 2])
+        self.assertEqual(self.report("--growth", "--since", "@7200", "--until", new, "--baseline", new + "..")["new"]
+                         ["processes"], 1)
+        text = run("fleet", "report", "--growth", "--by", "end", "--since", new, "--store", self.store).stdout
+        self.assertIn("cache  service.c:", text)
+        sql = run("fleet", "report", "--growth", "--sql", "--since", new, "--store", self.store).stdout
+        self.assertTrue(db.execute(sql).fetchall())
+
+    def test_usage(self):
+        for arguments, words in [
+                (["--growth"], "needs --since"), (["--growth", "--leaks"], "questions of their own"),
+                (["--growth", "--baseline", "yesterday"], "is not FROM..TO"), (["--baseline", "2d.."], "with --growth"),
+                (["--growth", "--baseline", ".."], "is not FROM..TO"),
+                (["--growth", "--since", "1h"], "no process was recorded before"),
+                (["--group-by", "host"], "with --distribution"), (["--leaks", "--by", "calls"], "leave --by out"),
+                (["--distribution", "--group-by", "color"], "is not host")]:
+            out = run("fleet", "report", "--store", self.store, *arguments, status=2)
+            self.assertIn(words, out.stderr)
+        out = run("fleet", "diff", "--store", self.store, "--old", "all", "--new", "all", "--leaks", status=2)
+        self.assertIn("go with report", out.stderr)
+
+
+def watch_report(host, pid, second, sites, kind="all"):
+    """A report as `mallow watch --json` prints it. sites: (function, bytes, low, high)."""
+    def estimate(size, low, high):
+        return {"sampled_blocks": 2, "sampled_bytes": 64, "estimated_blocks": size // 32, "estimated_bytes": size,
+                "estimated_bytes_low": low, "estimated_bytes_high": high}
+    frames = [{"function": "main", "file": "/src/api.c", "line": 9, "module": "api", "inlined": False}]
+    return {"schema": 1, "kind": kind, "time_ns": (second - 1000) * 10**9, "realtime_ns": second * 10**9, "pid": pid,
+            "host": host, "ppid": 1, "exe": "/usr/bin/api", "command": ["api", "-x"], "period_bytes": 65536, "dropped": 0,
+            **estimate(sum(s[1] for s in sites), sum(s[1] for s in sites) // 2, sum(s[1] for s in sites) * 2),
+            "sites_total": len(sites),
+            "sites": [{"frames": [{"function": name, "file": "/src/api.c", "line": 5, "module": "api", "inlined": False},
+                                  *frames], **estimate(*values), "growth_bytes": -5, "oldest_age_ns": second,
+                       "allocated_bytes": 10, "freed_bytes": 3} for name, *values in sites]}
+
+
+REPORTS = [watch_report("h1", 1, 1001, [("grow", 3000, 2000, 5000), ("hold", 640, 100, 900)]),
+           watch_report("h1", 1, 1002, [("grow", 6000, 5000, 8000), ("hold", 640, 100, 900)]),
+           watch_report("h1", 2, 1003, [("grow", 4000, 3700, 4400)]),
+           watch_report("h2", 1, 2000, [("grow", 5000, 1000, 9000), ("odd", 64, 64, 64)]),
+           watch_report("h2", 1, 2001, [("end", 128, 64, 200)], "final")]
+
+
+def write_reports(path, reports, more=""):
+    with open(path, "a") as f:
+        f.write("".join(json.dumps(r) + "\n" for r in reports) + more)
+
+
+def watched_truth(reports, arguments=()):
+    """The estimates by function, of the last report of each process in what the options select."""
+    options = dict(zip(arguments[::2], arguments[1::2]))
+    last = {}
+    for r in reports:
+        if (r["kind"] == options.get("--watched", "all") and options.get("--host", r["host"]) == r["host"]
+                and r["realtime_ns"] < int(options.get("--until", "@9999")[1:]) * 10**9
+                and options.get("--service", "api") == "api"):
+            last[r["host"], r["pid"]] = r
+    sites = collections.defaultdict(list)
+    for r in last.values():
+        for s in r["sites"]:
+            sites[s["frames"][0]["function"]].append((r["host"], s))
+    return last, sites
+
+
+def check_watched(test, found, truth):
+    last, sites = truth
+    test.assertEqual(found["processes"], len(last))
+    test.assertEqual(found["hosts"], len({host for host, _ in last}))
+    test.assertEqual(found["estimated_bytes"], sum(r["estimated_bytes"] for r in last.values()))
+    by_name = {s["frames"][s["call_site"]]["function"]: s for s in found["sites"]}
+    test.assertEqual(set(by_name), set(sites))
+    for name, parts in sites.items():
+        s, total = by_name[name], sum(p["estimated_bytes"] for _, p in parts)
+        down = round(sum((p["estimated_bytes"] - p["estimated_bytes_low"]) ** 2 for _, p in parts) ** 0.5)
+        up = round(sum((p["estimated_bytes_high"] - p["estimated_bytes"]) ** 2 for _, p in parts) ** 0.5)
+        test.assertEqual([s["estimated_bytes"], s["estimated_bytes_low"], s["estimated_bytes_high"], s["processes"],
+                          s["hosts"], s["oldest_age_ns"]],
+                         [total, max(total - down, 64 * len(parts)), total + up, len(parts), len({h for h, _ in parts}),
+                          max(p["oldest_age_ns"] for _, p in parts)])
+
+
+class Watched(Case):
+    def watched(self, kind="all", *arguments):
+        return json.loads(run("fleet", "report", "--json", "--watched", kind, "--store", self.store, *arguments).stdout)
+
+    def test_reports(self):
+        """A spool of reports, loaded while it grows; nothing counts twice."""
+        spool = os.path.join(self.directory, "spool")
+        os.makedirs(os.path.join(spool, "h1"))
+        path = os.path.join(spool, "h1", "w.jsonl")
+        whole = json.dumps(REPORTS[2])
+        write_reports(path, REPORTS[:2], whole[:100])
+        first = self.load(spool)
+        self.assertEqual([first["added_reports"], first["failed_files"]], [2, 0], "an unfinished line is no error")
+        write_reports(path, [], whole[100:] + "\n")
+        write_reports(os.path.join(spool, "other.json"), REPORTS[3:])
+        second = self.load("--label", "x=y", spool)
+        self.assertEqual([second["added_reports"], second["present_reports"]], [5, 0], "with a label they are others")
+        third = self.load("--label", "x=y", spool)
+        self.assertEqual([third["added_reports"], third["present_reports"]], [0, 5])
+        for arguments in ([], ["--host", "h1"], ["--until", "@1500"], ["--label", "x=y"], ["--service", "none"]):
+            check_watched(self, self.watched("all", *arguments), watched_truth(REPORTS, arguments))
+        check_watched(self, self.watched("final"), watched_truth(REPORTS, ["--watched", "final"]))
+        text = run("fleet", "report", "--watched", "all", "--store", self.store).stdout
+        self.assertRegex(text, "3 +2 +grow  api.c:5")
+        sql = run("fleet", "report", "--watched", "all", "--sql", "-n", "1", "--store", self.store).stdout
+        self.assertEqual([r[1] for r in sqlite3.connect(self.store).execute(sql)], [15000])
+        self.assertEqual(self.report()["processes"], 0)
+
+    def test_real(self):
+        """Reports of a real process have the call sites that a recording of it has."""
+        path = os.path.join(self.directory, "real.json")
+        run("watch", "--json", "--period", "16", "-o", path, "--", OLD_BUILD, "1000")
+        self.assertEqual(self.load(path)["failed_files"], 0)
+        os.unlink(path)
+        found = self.watched("final")
+        self.assertEqual([found["processes"], found["hosts"]], [1, 1])
+        serve = [s for s in found["sites"] if s["frames"][s["call_site"]]["function"] == "serve"]
+        self.assertEqual(len(serve), 1)
+        self.assertLessEqual(serve[0]["estimated_bytes_low"], serve[0]["estimated_bytes"])
+        recording = os.path.join(self.directory, "real.mlw")
+        run("record", "-q", "-o", recording, "--", OLD_BUILD, "1000")
+        self.load(recording)
+        os.unlink(recording)
+        self.assertIn(frames_of(serve[0]), {frames_of(s) for s in self.report()["sites"]})
+        sites = sqlite3.connect(self.store).execute(
+            "SELECT count(DISTINCT i.site) FROM watched_site AS i JOIN stack AS s ON s.site = i.site").fetchone()
+        self.assertTrue(sites[0], "watched and recorded call sites are not the same")
+
+    def test_bad_reports(self):
+        """Lines before a bad one are added; a bad one adds nothing of itself."""
+        path = os.path.join(self.directory, "bad.json")
+        for change in (lambda r: r.pop("estimated_bytes"), lambda r: r["sites"][0].pop("frames"),
+                       lambda r: r["sites"][0].update(estimated_bytes_low=10**9), lambda r: r.update(pid=-1),
+                       lambda r: r["sites"][0]["frames"][0].update(line="x"), lambda r: r.update(realtime_ns=2**70),
+                       lambda r: r.update(command={}), lambda r: r.update(sites=3)):
+            bad = json.loads(json.dumps(REPORTS[1]))
+            change(bad)
+            write_reports(path, [REPORTS[0], bad, REPORTS[2]])
+            out = run("fleet", "load", "--json", "--store", self.store, path, status=1)
+            self.assertIn("line 2", out.stderr)
+            self.assertEqual(len(out.stderr.splitlines()), 1)
+            self.assertEqual(self.watched()["estimated_bytes"], REPORTS[0]["estimated_bytes"])
+            os.unlink(path)
+        for text, words in (("{\n", "line 1"), ("{}\n", "line 1"), ('{"kind":"error"}\n', None), ("{" * 100 + "\n", "line 1")):
+            write_reports(path, [], text)
+            out = run("fleet", "load", "--store", self.store, path, status=1 if words else 0)
+            self.assertIn(words or "", out.stderr)
+            os.unlink(path)
+        out = run("fleet", "report", "--watched", "some", "--store", self.store, status=2)
+        self.assertIn("is not old, all", out.stderr)
+        run("fleet", "report", "--watched", "all", "--build-id", "ab", "--store", self.store, status=2)
+
+
+class Blocks(Case):
+    def test_blocks(self):
+        """The lives of all blocks give the figures of the report."""
+        for index in (0, 2):
+            self.load(self.recordings[index])
+            self.assertEqual(self.load("--events", self.recordings[index])["replaced_processes"], 1)
+            self.assertEqual(self.load("--events", self.recordings[index])["present_processes"], 1)
+            self.assertEqual(self.load(self.recordings[index])["present_processes"], 1)
+        self.check(self.report(), [self.reports[0], self.reports[2]])
+        db = sqlite3.connect(self.store)
+        by_stack = ("SELECT process, stack, sum(size_bytes) AS allocated, count(*) AS calls,"
+                    " sum((freed_ns = 0) * size_bytes) AS end, sum(temporary) AS temporary FROM block GROUP BY 1, 2")
+        wrong = db.execute(f"SELECT * FROM figure AS f LEFT JOIN ({by_stack}) AS b ON b.process = f.process AND"
+                           " b.stack = f.stack WHERE b.end IS NOT f.end_bytes OR b.temporary IS NOT f.temporary"
+                           " OR b.allocated IS NOT f.allocated_bytes OR b.calls IS NOT f.calls").fetchall()
+        self.assertEqual(wrong, [])
+        peaks = ("SELECT max(live) FROM (SELECT process, sum(bytes) OVER (PARTITION BY process ORDER BY ns, bytes) AS live"
+                 " FROM (SELECT process, allocated_ns AS ns, size_bytes AS bytes FROM block UNION ALL"
+                 " SELECT process, freed_ns, -size_bytes FROM block WHERE freed_ns)) GROUP BY process")
+        for (live,), (peak,) in zip(db.execute(peaks), db.execute("SELECT peak_bytes FROM process ORDER BY id")):
+            self.assertLessEqual(live, peak)  # of calls within one tick, releases come first here
+            self.assertGreater(live, peak * 0.9)
+        self.assertEqual(db.execute("SELECT count(*) FROM block WHERE freed_ns AND freed_ns < allocated_ns").fetchone(), (0,))
+        self.assertEqual(db.execute("SELECT count(*) FROM block AS b LEFT JOIN stack AS s ON s.id = b.stack"
+                                    " WHERE s.id IS NULL").fetchone(), (0,))
+
+
 class Killed(Case):
     def test_killed(self):
         """Killed 20 times at random, the store holds whole recordings; in the end, all of them."""

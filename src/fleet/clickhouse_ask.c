@@ -1,0 +1,128 @@
+/* clickhouse_ask.c - a store on a server: queries whose whole answer is computed in SQL.
+ *
+ * Exact under any sharding, as in clickhouse_read.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fleet/clickhouse.h"
+
+int clickhouse_ask_rows(struct fleet_store *s, const char *sql, unsigned numbers,
+                        store_answer_fn *answer, void *arg, struct error *err)
+{
+    uint64_t values[STORE_NUMBERS];
+    struct clickhouse *c = clickhouse_of(s);
+    struct buffer text = {0};
+    struct binary b;
+    int status = clickhouse_ask(c, sql, &b, err);
+    if (status)
+        return -1;
+    while (!status && binary_more(&b)) {
+        for (unsigned i = 0; i < numbers; i++)
+            values[i] = binary_number(&b);
+        const char *last = binary_text(&b, &text);
+        status = binary_end(c, &b, err);
+        if (!status)
+            status = answer(arg, values, last, err);
+    }
+    binary_release(&b);
+    buffer_release(&text);
+    return status;
+}
+
+static char *finished(struct buffer *b)
+{
+    char *text = buffer_failed(b) ? NULL : strdup(buffer_text(b));
+    buffer_release(b);
+    return text;
+}
+
+/* What the processes selected have at each site. */
+static void held(struct buffer *b, const char *values, const struct fleet_selection *of)
+{
+    buffer_printf(b,
+                  "SELECT site, process, %s FROM figure GLOBAL ANY INNER JOIN"
+                  " (" CLICKHOUSE_SITE_OF_STACK ") USING stack"
+                  " WHERE attempt GLOBAL IN (SELECT attempt FROM (",
+                  values);
+    clickhouse_processes(b, "attempt, key", of);
+    buffer_append_text(b, ")) GROUP BY site, process");
+}
+
+char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of)
+{
+    struct buffer b = {0};
+    (void)s;
+    buffer_append_text(
+        &b, "SELECT site, total, total_blocks, processes, hosts, calling_processes, calling_hosts,"
+            " most.1 AS most_bytes, most.2 AS most_host FROM (SELECT site, sum(bytes) AS total,"
+            " sum(blocks) AS total_blocks, countIf(blocks > 0) AS processes,"
+            " uniqExactIf(name, blocks > 0) AS hosts, count() AS calling_processes,"
+            " uniqExact(name) AS calling_hosts, arraySort(groupArray((bytes, name)))[-1] AS most"
+            " FROM (");
+    held(&b, "sum(end_bytes) AS bytes, sum(end_blocks) AS blocks", of);
+    buffer_append_text(&b, ") GLOBAL ANY INNER JOIN (");
+    clickhouse_processes(&b, "key AS process, host AS name", of);
+    buffer_append_text(&b, ") USING process GROUP BY site HAVING total_blocks > 0)"
+                           " ORDER BY total DESC, total_blocks DESC, toInt64(site)");
+    return finished(&b);
+}
+
+/* Values by rank, of n of which `down` has those above 0, the largest first. Behind its end an
+ * array has 0. */
+static void ranks(struct buffer *b)
+{
+    static const struct {
+        const char *rank, *name;
+    } of[SPREAD_RANKS] = {{"1", "minimum"},
+                          {"intDiv(n + 3, 4)", "quartile_1"},
+                          {"intDiv(n + 1, 2)", "median"},
+                          {"intDiv(3 * n + 3, 4)", "quartile_3"},
+                          {"intDiv(9 * n + 9, 10)", "p90"},
+                          {"intDiv(99 * n + 99, 100)", "p99"},
+                          {"n", "maximum"}};
+    for (size_t i = 0; i < SPREAD_RANKS; i++)
+        buffer_printf(b, ", down[toUInt64(n + 1 - %s)] AS %s", of[i].rank, of[i].name);
+}
+
+char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
+{
+    struct buffer b = {0}, value = {0};
+    (void)s;
+    buffer_printf(&value, "sum(%s) AS value", store_column(by));
+    buffer_append_text(&b, "SELECT site, total, processes");
+    ranks(&b);
+    buffer_append_text(&b, ", '' FROM (SELECT site, sum(value) AS total, count() AS processes,"
+                           " arrayReverseSort(groupArray(value)) AS down,"
+                           " (SELECT greatest(count(), 1) FROM (");
+    clickhouse_processes(&b, "key", of);
+    buffer_append_text(&b, ")) AS n FROM (");
+    held(&b, buffer_text(&value), of);
+    buffer_append_text(&b, " HAVING value > 0) GROUP BY site) ORDER BY total DESC, toInt64(site)");
+    buffer_release(&value);
+    return finished(&b);
+}
+
+char *clickhouse_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                           const struct fleet_group *group)
+{
+    struct buffer b = {0}, what = {0};
+    (void)s;
+    buffer_append_text(&b, "SELECT toUInt64(0), total, n");
+    ranks(&b);
+    buffer_append_text(&b, ", part FROM (SELECT part, sum(value) AS total, count() AS n,"
+                           " arrayReverseSort(groupArray(value)) AS down FROM (");
+    if (group->label) {
+        buffer_append_text(&what, "label_values[indexOf(label_keys, ");
+        clickhouse_quote(&what, group->label, strlen(group->label));
+        buffer_append_text(&what, ")]");
+    } else if (group->column) {
+        buffer_append_text(&what, group->column);
+    } else {
+        buffer_append_text(&what, "''");
+    }
+    buffer_printf(&what, " AS part, %s AS value", store_column(by));
+    clickhouse_processes(&b, buffer_text(&what), of);
+    buffer_append_text(&b, ") GROUP BY part) ORDER BY total DESC, part");
+    buffer_release(&what);
+    return finished(&b);
+}

@@ -1,0 +1,124 @@
+/* sqlite_ask.c - the embedded store: queries whose whole answer is computed in SQL. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fleet/sqlite.h"
+
+int sqlite_ask(struct fleet_store *s, const char *sql, unsigned numbers, store_answer_fn *answer,
+               void *arg, struct error *err)
+{
+    uint64_t values[STORE_NUMBERS];
+    sqlite3_stmt *k = NULL;
+    int status = 0, step = SQLITE_DONE;
+    if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK)
+        status = sqlite_complain(s, "read", err);
+    while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
+        for (unsigned i = 0; i < numbers; i++)
+            values[i] = sqlite_value(k, (int)i);
+        const char *text = (const char *)sqlite3_column_text(k, (int)numbers);
+        status = answer(arg, values, text ? text : "", err);
+    }
+    if (!status && step != SQLITE_DONE)
+        status = sqlite_complain(s, "read", err);
+    sqlite3_finalize(k);
+    return status;
+}
+
+/* Takes what SQLite allocated; the caller gives it to free(). */
+static char *finished(sqlite3_str *b)
+{
+    char *text = sqlite3_str_finish(b), *copy = text ? strdup(text) : NULL;
+    sqlite3_free(text);
+    return copy;
+}
+
+char *sqlite_leaks_sql(struct fleet_store *s, const struct fleet_selection *of)
+{
+    (void)s;
+    sqlite3_str *b = sqlite3_str_new(NULL);
+    char *where = sqlite_condition(of);
+    sqlite3_str_appendf(
+        b,
+        "WITH held AS (SELECT s.site AS site, p.host AS host, sum(f.end_bytes) AS bytes,"
+        " sum(f.end_blocks) AS blocks FROM process AS p CROSS JOIN figure AS f ON f.process = p.id"
+        " CROSS JOIN stack AS s ON s.id = f.stack%s GROUP BY s.site, p.id),"
+        " ordered AS (SELECT *, row_number() OVER (PARTITION BY site ORDER BY bytes DESC, host"
+        " DESC) AS place FROM held)"
+        " SELECT site, sum(bytes) AS end_bytes, sum(blocks) AS end_blocks, sum(blocks > 0) AS"
+        " processes, count(DISTINCT CASE WHEN blocks > 0 THEN host END) AS hosts, count(*) AS"
+        " calling_processes, count(DISTINCT host) AS calling_hosts, max(bytes) AS most_bytes,"
+        " max(CASE WHEN place = 1 THEN host END) AS most_host FROM ordered GROUP BY site"
+        " HAVING sum(blocks) > 0 ORDER BY end_bytes DESC, end_blocks DESC, site",
+        where ? where : "");
+    if (!where)
+        sqlite3_str_reset(b);
+    sqlite3_free(where);
+    return finished(b);
+}
+
+/* Values by rank, of rows (value, rank) of which there would be n. */
+static void ranks(sqlite3_str *b)
+{
+    static const struct {
+        const char *rank, *name;
+    } of[SPREAD_RANKS] = {{"1", "minimum"},
+                          {"(n + 3) / 4", "quartile_1"},
+                          {"(n + 1) / 2", "median"},
+                          {"(3 * n + 3) / 4", "quartile_3"},
+                          {"(9 * n + 9) / 10", "p90"},
+                          {"(99 * n + 99) / 100", "p99"},
+                          {"n", "maximum"}};
+    for (size_t i = 0; i < SPREAD_RANKS; i++)
+        sqlite3_str_appendf(b, ", max(CASE WHEN rank = %s THEN value ELSE 0 END) AS %s", of[i].rank,
+                            of[i].name);
+}
+
+char *sqlite_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
+{
+    (void)s;
+    sqlite3_str *b = sqlite3_str_new(NULL);
+    char *where = sqlite_condition(of);
+    sqlite3_str_appendf(
+        b,
+        "WITH total AS (SELECT count(*) AS n FROM process AS p%s),"
+        " held AS (SELECT s.site AS site, sum(f.%s) AS value FROM process AS p"
+        " CROSS JOIN figure AS f ON f.process = p.id CROSS JOIN stack AS s ON s.id = f.stack%s"
+        " GROUP BY s.site, p.id HAVING value > 0),"
+        " ranked AS (SELECT site, value, n, n - count(*) OVER (PARTITION BY site) + row_number()"
+        " OVER (PARTITION BY site ORDER BY value) AS rank FROM held, total)"
+        " SELECT site, sum(value) AS sum, count(*) AS processes",
+        where ? where : "", store_column(by), where ? where : "");
+    ranks(b);
+    sqlite3_str_appendall(b, " FROM ranked GROUP BY site ORDER BY sum(value) DESC, site");
+    if (!where)
+        sqlite3_str_reset(b);
+    sqlite3_free(where);
+    return finished(b);
+}
+
+char *sqlite_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                       const struct fleet_group *group)
+{
+    (void)s;
+    sqlite3_str *b = sqlite3_str_new(NULL);
+    char *where = sqlite_condition(of);
+    sqlite3_str_appendall(b, "WITH parted AS (SELECT ");
+    if (group->label)
+        sqlite3_str_appendf(
+            b, "ifnull((SELECT value FROM label WHERE process = p.id AND key = %Q), '')",
+            group->label);
+    else
+        sqlite3_str_appendf(b, group->column ? "p.%s" : "''", group->column);
+    sqlite3_str_appendf(b,
+                        " AS part, p.%s AS value FROM process AS p%s),"
+                        " ranked AS (SELECT part, value, row_number() OVER (PARTITION BY part"
+                        " ORDER BY value) AS rank, count(*) OVER (PARTITION BY part) AS n FROM"
+                        " parted) SELECT 0, sum(value) AS sum, count(*) AS processes",
+                        store_column(by), where ? where : "");
+    ranks(b);
+    sqlite3_str_appendall(b, ", part FROM ranked GROUP BY part ORDER BY sum(value) DESC, part");
+    if (!where)
+        sqlite3_str_reset(b);
+    sqlite3_free(where);
+    return finished(b);
+}
