@@ -8,12 +8,16 @@
 #include "cli/output.h"
 #include "cli/preflight.h"
 #include "cli/record_attached.h"
+#include "cli/record_heap.h"
 #include "cli/record_show.h"
+#include "cli/record_upload.h"
 #include "inspect/inspect.h"
 #include "inspect/library.h"
+#include "push/manifest.h"
 #include "record/record.h"
 
-#define AT(field) offsetof(struct record_cli, field)
+#define AT(field)    offsetof(struct record_cli, field)
+#define TO_AT(field) offsetof(struct record_cli, upload.to.field)
 
 static const struct option_spec specs[] = {
     {'o', "output", OPTION_TEXT, AT(output), "FILE",
@@ -50,9 +54,22 @@ static const struct option_spec specs[] = {
     {0, "dump-when", OPTION_TEXT, AT(when), "EXPR",
      "write the recording so far beside FILE (FILE.1.mlw) when rss>SIZE, rss>P% of the control "
      "group's limit, or psi>P%; several with commas"},
+    {0, "snapshot-heap", OPTION_FLAG, AT(heap), NULL,
+     "save the program's heap, too, whenever it has grown by a quarter: FILE.mlh, for 'mallow "
+     "heap'"},
     {0, "with", OPTION_TEXT, AT(with), "KINDS",
      "the kernel's events beside the calls, with commas: arenas, faults, swapin, reclaim, rss; "
      "needs the rights of 'mallow probe'"},
+    {0, "to", OPTION_TEXT, TO_AT(url), "URL",
+     "send the recording there while it is written, in segments; 'mallow pull' puts it together"},
+    {0, "remove", OPTION_FLAG, AT(upload.removed), NULL,
+     "with --to: keep no file here once all of it is known to be there"},
+    {0, "segment-size", OPTION_SIZE, AT(upload.segment_bytes), "SIZE",
+     "with --to: so much in each segment (default 16M)", SEGMENT_BYTES_LEAST, SEGMENT_BYTES_MOST},
+    UPLOADING_HEADER(TO_AT, "with --to: "),
+    UPLOADING_CA(TO_AT, "with --to: "),
+    UPLOADING_S3(TO_AT, "with --to: "),
+    UPLOADING_REGION(TO_AT),
     OPTION_END,
 };
 
@@ -98,7 +115,14 @@ static int run(const struct command *self, const void *options, char **operands,
         return EXIT_MALLOW_FAILED;
     }
     struct record_speaker speaker = {.command = self, .quiet = o->quiet};
+    struct record_upload up;
+    if (record_upload_prepare(&up, &o->upload, o->last != NULL, &speaker, &err)) {
+        record_upload_release(&up);
+        status = command_fail(self, &err);
+        return err.kind == ERROR_USAGE ? status : EXIT_MALLOW_FAILED;
+    }
     progress_begin(&speaker.progress, "sealing");
+    static struct record_heap heap;
     struct record_options record = {.output = o->output,
                                     .library = library,
                                     .argv = operands,
@@ -115,17 +139,26 @@ static int run(const struct command *self, const void *options, char **operands,
                                     .program = found.path,
                                     .say = record_say,
                                     .progress = record_progress,
-                                    .arg = &speaker};
+                                    .size = o->heap ? record_heap_size : NULL,
+                                    .size_arg = &heap,
+                                    .arg = &speaker,
+                                    .beside = record_upload_beside(&up)};
     static struct record_result result;
     int failed = record_run(&record, &result, &err);
     progress_end(&speaker.progress);
+    if (o->heap && !failed)
+        record_heap_finish(&heap, self, o->quiet);
     if (failed) {
+        record_upload_release(&up);
         command_warn(self, "%s", err.text);
         return result.exit_status;
     }
     record_say_losses(self, &result);
-    if (!o->quiet)
+    if (!o->quiet) {
         record_say_result(self, &result);
+        record_upload_say(&up);
+    }
+    record_upload_release(&up);
     return result.exit_status;
 }
 

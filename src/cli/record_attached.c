@@ -6,6 +6,7 @@
 
 #include "cli/output.h"
 #include "cli/record_show.h"
+#include "cli/record_upload.h"
 #include "inspect/library.h"
 #include "record/attach.h"
 #include "record/record.h"
@@ -34,9 +35,16 @@ static int run_probe(const struct command *self, const struct record_cli *o,
     return result.seal_error.kind ? EXIT_FAILED : EXIT_DONE;
 }
 
+/* What only a flight recorder needs; all 0: everything is kept, and nothing dumped. */
+struct kept {
+    struct flight_window last;
+    struct pressure when;
+};
+
 /* -p PID, by the library. *refused: nothing was changed, and the other way may work. */
 static int run_inject(const struct command *self, const struct record_cli *o,
-                      struct record_speaker *speaker, bool *refused, struct error *err)
+                      const struct kept *kept, struct record_speaker *speaker,
+                      const struct record_upload *up, bool *refused, struct error *err)
 {
     char library[PATH_MAX], attached[PATH_MAX];
     static struct record_result result;
@@ -52,10 +60,13 @@ static int run_inject(const struct command *self, const struct record_cli *o,
                                           .stacks = (enum mlw_stack_mode)o->stacks,
                                           .no_follow = o->no_follow,
                                           .keep_raw = o->keep_raw,
+                                          .last = kept->last,
+                                          .when = kept->when,
                                           .sample_interval_ns = o->sample_interval_ns,
                                           .say = record_say,
                                           .progress = record_progress,
-                                          .arg = speaker};
+                                          .arg = speaker,
+                                          .beside = record_upload_beside(up)};
     progress_begin(&speaker->progress, "sealing");
     *refused = record_run(&record, &result, err) != 0;
     progress_end(&speaker->progress);
@@ -63,9 +74,13 @@ static int run_inject(const struct command *self, const struct record_cli *o,
         return EXIT_FAILED;
     result.left_running = 0;
     record_say_losses(self, &result);
-    if (!o->quiet)
+    if (!o->quiet) {
         record_say_result(self, &result);
-    return result.seal_error.kind || result.not_left ? EXIT_FAILED : EXIT_DONE;
+        record_upload_say(up);
+    }
+    return result.seal_error.kind || result.not_left || (o->upload.to.url && !up->done)
+               ? EXIT_FAILED
+               : EXIT_DONE;
 }
 
 int record_attached(const struct command *self, const struct record_cli *o, int operand_count)
@@ -73,9 +88,19 @@ int record_attached(const struct command *self, const struct record_cli *o, int 
     static const char *const why = "the process runs already";
     if (operand_count)
         return command_usage(self, "say one of -p PID and a PROGRAM");
-    if (o->last || o->when)
-        return command_usage(self, "--%s is not for -p: a program is started with it",
+    struct kept kept = {0};
+    struct error err = {0};
+    if (o->last && flight_parse(&kept.last, o->last, &err))
+        return command_usage(self, "--last: %s", err.text);
+    if (o->when && pressure_parse(&kept.when, o->when, &err))
+        return command_usage(self, "--dump-when: %s", err.text);
+    if ((o->last || o->when) && o->how == HOW_PROBE)
+        return command_usage(self,
+                             "--%s is not for --how probe: the library in the process keeps "
+                             "the calls",
                              o->last ? "last" : "dump-when");
+    if (o->heap)
+        return command_usage(self, "--snapshot-heap is not for -p: use 'mallow heap -o FILE PID'");
     if (o->paused || o->environment || o->force || o->with)
         return command_usage(self, "--%s is not for -p: %s",
                              o->paused        ? "paused"
@@ -88,13 +113,21 @@ int record_attached(const struct command *self, const struct record_cli *o, int 
         return EXIT_FAILED;
     }
     struct record_speaker speaker = {.command = self, .quiet = o->quiet};
-    struct error err = {0};
     bool refused = true;
+    struct record_upload up;
+    if (record_upload_prepare(&up, &o->upload, o->last != NULL, &speaker, &err) ||
+        (o->upload.to.url && o->how == HOW_PROBE)) {
+        record_upload_release(&up);
+        return err.kind ? command_fail(self, &err)
+                        : command_usage(self, "--to is not for --how probe: 'mallow push "
+                                              "--segments' sends the file afterwards");
+    }
     if (o->how != HOW_PROBE) {
-        const int status = run_inject(self, o, &speaker, &refused, &err);
+        const int status = run_inject(self, o, &kept, &speaker, &up, &refused, &err);
+        record_upload_release(&up);
         if (!refused)
             return status;
-        if (o->how == HOW_INJECT)
+        if (o->how == HOW_INJECT || o->upload.to.url || o->last || o->when)
             return command_fail(self, &err);
         if (!o->quiet)
             command_warn(self, "%s; so it is recorded from the kernel's side", err.text);

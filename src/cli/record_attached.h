@@ -3,6 +3,7 @@
 #define MALLOW_CLI_RECORD_ATTACHED_H
 
 #include "cli/command.h"
+#include "cli/record_upload.h"
 
 enum how { HOW_AUTO, HOW_INJECT, HOW_PROBE };
 
@@ -12,8 +13,9 @@ struct record_cli {
     uint64_t pid, duration_ns;
     int stacks; /* enum mlw_stack_mode, in the order of the choices */
     int how;    /* enum how */
-    bool paused, no_follow, environment, keep_raw, force, quiet;
+    bool paused, no_follow, environment, keep_raw, force, quiet, heap;
     uint64_t sample_interval_ns;
+    struct record_upload_options upload;
 };
 
 /* An exit status. */

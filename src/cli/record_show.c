@@ -61,6 +61,10 @@ void record_say_result(const struct command *self, const struct record_result *r
     human_size(size, r->file_bytes);
     human_count(images, r->images);
     human_count(calls, r->calls);
+    if (r->removed) {
+        command_warn(self, "recorded %s program%s (%s)", images, r->images == 1 ? "" : "s", size);
+        return;
+    }
     command_warn(self, "recorded %s%s%s program%s into %s (%s)", r->sealed ? calls : "",
                  r->sealed ? " calls of " : "", images, r->images == 1 ? "" : "s", path, size);
     command_warn(self, "next: mallow report %s", path);

@@ -32,19 +32,14 @@ static uint64_t head_bytes(int fd)
     return at;
 }
 
-/* Copies [at, end); the offset of the first byte that is not 0 becomes *first. 0 or -1. */
-static int copy_range(const struct copy *c, uint64_t at, uint64_t end, uint64_t *first,
-                      struct error *err)
+/* Copies [at, end). */
+static int copy_range(const struct copy *c, uint64_t at, uint64_t end, struct error *err)
 {
-    *first = end;
     while (at < end) {
         const size_t want = end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES;
         const size_t n = trust_read(c->from, c->buffer, want, at);
         if (!n)
             return error_set(err, ERROR_FORMAT, "the recording shrank while it was read");
-        for (size_t i = 0; *first == end && i < n; i++)
-            if (c->buffer[i])
-                *first = at + i;
         for (size_t done = 0; done < n;) {
             const ssize_t k = pwrite(c->to, c->buffer + done, n - done, (off_t)(at + done));
             if (k < 0 && errno != EINTR)
@@ -56,29 +51,47 @@ static int copy_range(const struct copy *c, uint64_t at, uint64_t end, uint64_t 
     return 0;
 }
 
-/* Where there may be bytes at or after `at`. */
-static uint64_t past_hole(int fd, uint64_t at, uint64_t end)
+/* What stands first behind the first chunks: the front, which is released from its beginning. */
+struct front {
+    uint64_t at; /* the first byte that is not 0 */
+    size_t n;    /* 0: there is none yet */
+    uint8_t bytes[sizeof(struct mlw_chunk)];
+};
+
+static void find_front(const struct copy *c, uint64_t head, struct front *f)
 {
-    const off_t data = at < end ? lseek(fd, (off_t)at, SEEK_DATA) : -1;
-    return data >= 0 ? (uint64_t)data : errno == ENXIO ? end : at;
+    const off_t data = lseek(c->from, (off_t)head, SEEK_DATA);
+    size_t n, i = 0;
+    f->at = data >= 0 ? (uint64_t)data : head;
+    while ((n = trust_read(c->from, c->buffer, PIECE_BYTES, f->at))) {
+        for (i = 0; i < n && !c->buffer[i]; i++)
+            ;
+        f->at += i;
+        if (i < n)
+            break;
+    }
+    f->n = trust_read(c->from, f->bytes, sizeof f->bytes, f->at);
 }
 
-/* One try. The front is released from its beginning: what stood first when it was copied and still
- * does shows that nothing behind it is gone. 1: copied, 0: it was released meanwhile, -1. */
+/* One try. What stood first before the size was asked for, and still does when all was copied,
+ * shows that nothing was released meanwhile: neither rows of before, nor rows whose fold lies
+ * behind that size. 1: copied, 0: it was released meanwhile, -1. */
 static int copy_once(const struct copy *c, struct error *err)
 {
     struct stat st;
-    uint64_t first;
-    uint8_t then[sizeof(struct mlw_chunk)] = {0}, now[sizeof then] = {0};
+    struct front front;
+    uint8_t now[sizeof front.bytes];
+    const uint64_t head = head_bytes(c->from);
+    find_front(c, head, &front);
     if (ftruncate(c->to, 0) || fstat(c->from, &st))
         return error_system(err, "cannot copy the recording");
-    const uint64_t end = (uint64_t)st.st_size, head = head_bytes(c->from);
-    if (copy_range(c, 0, head < end ? head : end, &first, err) ||
-        copy_range(c, past_hole(c->from, head, end), end, &first, err))
+    const uint64_t end = (uint64_t)st.st_size;
+    if (!front.n && end > front.at)
+        return 0; /* it has come since */
+    if (copy_range(c, 0, head < end ? head : end, err) || copy_range(c, front.at, end, err))
         return -1;
-    if (trust_read(c->to, then, sizeof then, first) != trust_read(c->from, now, sizeof now, first))
-        return 0;
-    return !memcmp(then, now, sizeof then);
+    return trust_read(c->from, now, front.n, front.at) == front.n &&
+           !memcmp(front.bytes, now, front.n);
 }
 
 int dump_recording(int recording, const char *path, struct error *err)
@@ -109,7 +122,7 @@ int dump_recording(int recording, const char *path, struct error *err)
     if (trust_identify(recording, &id) && trust_is(place.dir, place.name, &id))
         error_set(err, ERROR_USAGE, "%s is being recorded to; choose another file", path);
     else
-        status = trace_seal(c.to, &place, NULL, NULL, NULL, err);
+        status = trace_seal(c.to, &place, 1, NULL, NULL, NULL, err);
     trust_place_close(&place);
 out:
     if (c.to >= 0)

@@ -122,7 +122,7 @@ static void work(const struct flight *f, const struct trace_fold_how *how, pid_t
     else {
         struct trust_place place;
         out->status = trust_place_open(&place, f->dump, &out->err) ||
-                              trace_seal(f->r->sink.fd, &place, NULL, NULL, NULL, &out->err)
+                              trace_seal(f->r->sink.fd, &place, 1, NULL, NULL, NULL, &out->err)
                           ? -1
                           : 0;
     }
@@ -242,8 +242,11 @@ bool flight_look(struct flight *f, uint64_t now_ns, uint64_t rss_bytes, pid_t pi
         finish(f, now_ns);
     if (f->when.count && !f->wanted && f->job != JOB_DUMP && now_ns >= f->when_ns) {
         char line[160], text[sizeof line + 32];
+        struct limit_groups groups;
         f->when_ns = now_ns + WHEN_NS;
-        if (pressure_crossed(&f->when, rss_bytes, pid, line, sizeof line)) {
+        if (pressure_crossed(&f->when, rss_bytes,
+                             pid && limit_groups_of(pid, &groups) ? &groups : NULL, line,
+                             sizeof line)) {
             snprintf(text, sizeof text, "%s; writing the recording", line);
             f->say(f->arg, false, text);
             name_dump(f);

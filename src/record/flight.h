@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "image.h"
-#include "pressure.h"
+#include "limit/pressure.h"
 
 #define FLIGHT_LEAST_BYTES (1u << 20)
 #define FLIGHT_LEAST_NS    1000000ull

@@ -271,6 +271,16 @@ static void look_at_flight(struct watch *w)
     flight_start(w->r->flight, w->now_ns, clock);
 }
 
+/* Of the program itself. */
+static void report_size(struct watch *w)
+{
+    for (uint32_t i = 0; w->o->size && !w->reaped && i < w->reach; i++) {
+        const struct image *m = w->images[i];
+        if (m && !m->gone && m->pid == w->program && m->last.rss)
+            w->o->size(w->o->size_arg, m->pid, m->last.rss, w->o->output);
+    }
+}
+
 /* Whether an image, or the next one of its process, may still write. */
 static bool is_running(const struct watch *w, const struct image *m)
 {
@@ -417,6 +427,9 @@ void loop_run(struct recording *r, const struct loop_options *o, struct loop_res
         kernel_take(r->kernel);
         serve_images(w);
         look_at_flight(w);
+        report_size(w);
+        if (o->beside)
+            o->beside(o->beside_arg);
         if (w->now_ns >= w->clock_ns)
             append_clock(w);
         if (!w->reaped)

@@ -31,6 +31,12 @@ struct loop_options {
      * end. */
     void (*leave)(void *arg, pid_t pid);
     void *leave_arg;
+    /* As of struct record_options; may be NULL. */
+    void (*size)(void *arg, pid_t pid, uint64_t rss_bytes, const char *output);
+    void *size_arg;
+    const char *output;        /* for it */
+    void (*beside)(void *arg); /* called in every round; NULL: none */
+    void *beside_arg;
     uint64_t duration_ns; /* then: the end after so long; 0: none */
 };
 

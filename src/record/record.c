@@ -191,23 +191,52 @@ static void child(struct launch *l, const struct launch_plan *plan, const struct
     launch_child_exec(l, plan, environment);
 }
 
-static int seal(const struct record_options *o, int fd, const struct trust_place *place,
-                struct record_result *result)
+/* Who presses Ctrl-C now does not want to wait: the file stays as it was written, and whole. */
+static void let_keys_through(void)
 {
-    struct trace_seal_result sealed = {0};
-    /* Who presses Ctrl-C now does not want to wait: the file stays as it was written, and whole. */
     sigset_t keys;
     sigemptyset(&keys);
     sigaddset(&keys, SIGINT);
     sigaddset(&keys, SIGQUIT);
     sigprocmask(SIG_UNBLOCK, &keys, NULL);
-    if (trace_seal(fd, place, &sealed, o->progress, o->arg, &result->seal_error))
+}
+
+static int seal(const struct record_options *o, int fd, const struct trust_place *place,
+                struct record_result *result)
+{
+    struct trace_seal_result sealed = {0};
+    let_keys_through();
+    if (trace_seal(fd, place, 0, &sealed, o->progress, o->arg, &result->seal_error))
         return -1;
     result->sealed = true;
     result->file_bytes = sealed.bytes_out;
     result->calls = sealed.calls;
     result->lost_calls = sealed.lost_calls;
     return 0;
+}
+
+/* The recording is over: seals it, or what else becomes of it. */
+static void conclude(const struct record_options *o, int fd, const struct trust_place *place,
+                     struct record_result *result)
+{
+    enum record_fate fate = o->keep_raw ? RECORD_RAW : RECORD_SEALED;
+    if (o->keep_raw || o->beside)
+        trace_recover(fd); /* of processes that could not reach the session */
+    struct stat st = {0};
+    if (!fstat(fd, &st))
+        result->file_bytes = (uint64_t)st.st_size;
+    if (o->beside) {
+        let_keys_through();
+        const enum record_fate wanted =
+            o->beside->end(o->beside->arg, result->output, result->file_bytes);
+        fate = wanted == RECORD_SEALED ? fate : wanted;
+    }
+    if (fate == RECORD_SEALED)
+        seal(o, fd, place, result);
+    else if (fate == RECORD_REMOVED) {
+        record_unmake(place, fd);
+        result->removed = true;
+    }
 }
 
 /* ---- the process that it is about ---- */
@@ -360,6 +389,8 @@ int record_run(const struct record_options *o, struct record_result *result, str
         goto failed;
     }
     result->ran = true;
+    if (o->beside && o->beside->begin(o->beside->arg, r->sink.fd, who->name, (int)who->pid, err))
+        o->say(o->arg, true, err->text);
 
     struct loop_result watched = {0};
     const struct loop_options loop = {.program = who->pid,
@@ -368,6 +399,11 @@ int record_run(const struct record_options *o, struct record_result *result, str
                                       .say_arg = o->arg,
                                       .leave = o->argv ? NULL : leave,
                                       .leave_arg = who,
+                                      .size = o->size,
+                                      .size_arg = o->size_arg,
+                                      .output = result->output,
+                                      .beside = o->beside ? o->beside->look : NULL,
+                                      .beside_arg = o->beside ? o->beside->arg : NULL,
                                       .duration_ns = o->duration_ns};
     loop_run(r, &loop, &watched);
     result->exit_status = !o->argv                           ? 0
@@ -387,13 +423,7 @@ int record_run(const struct record_options *o, struct record_result *result, str
     shm_close(&r->shm);
     if (r->sink.reserve_fd >= 0)
         close(r->sink.reserve_fd);
-    struct stat st;
-    if (!fstat(r->sink.fd, &st))
-        result->file_bytes = (uint64_t)st.st_size;
-    if (o->keep_raw)
-        trace_recover(r->sink.fd); /* of processes that could not reach the session */
-    else
-        seal(o, r->sink.fd, &place, result);
+    conclude(o, r->sink.fd, &place, result);
     close(r->sink.fd); /* and with it the lock: until here no reader seals it instead */
     trust_place_close(&place);
     free(preload);

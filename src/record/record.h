@@ -17,6 +17,24 @@
 #include "probe/probe.h"
 #include "record/flight.h"
 
+enum record_fate {
+    RECORD_SEALED,
+    RECORD_RAW,    /* it stays as it was written */
+    RECORD_REMOVED /* it is elsewhere */
+};
+
+/* Work beside the recording, of which this directory knows nothing; each is called by
+ * record_run, in this order. */
+struct record_beside {
+    /* The program runs. fd: the raw recording, which only grows. -1 with *err: it goes on without.
+     */
+    int (*begin)(void *arg, int fd, const char *program, int pid, struct error *err);
+    void (*look)(void *arg); /* now and then; takes no time */
+    /* The recording is whole: `bytes` of it. May take time. What becomes of the file. */
+    enum record_fate (*end)(void *arg, const char *path, uint64_t bytes);
+    void *arg;
+};
+
 struct record_options {
     const char *output;   /* NULL: mallow.PROGRAM.PID.mlw here; %p stands for the process id */
     const char *library;  /* path of libmallow-record.so */
@@ -35,9 +53,14 @@ struct record_options {
     /* For what must be said before or while the program runs: one line without its end, and whether
      * something is wrong. */
     void (*say)(void *arg, bool wrong, const char *line);
+    /* How much of PROGRAM, or of the process, is resident, and where its recording is; often, while
+     * it runs. It must not wait. May be NULL. */
+    void (*size)(void *arg, pid_t pid, uint64_t rss_bytes, const char *output);
+    void *size_arg;
     /* While the file is sealed, if that takes long; may be NULL. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);
     void *arg;
+    const struct record_beside *beside; /* NULL: none */
 };
 
 struct record_result {
@@ -45,7 +68,7 @@ struct record_result {
     bool ran;        /* the program was executed; if not, there is no file */
     int program_pid;
     char output[MLW_PATH_BYTES]; /* absolute */
-    bool sealed;
+    bool sealed, removed;
     struct error seal_error;    /* why it was not, when it should have been */
     uint64_t calls, file_bytes; /* calls: 0 when not sealed */
     uint64_t lost_calls, lost_kernel_events;

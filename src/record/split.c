@@ -85,6 +85,14 @@ static uint64_t allowance(const struct recording *r, uint64_t now_ns)
     return all > r->split_spent_ns ? all - r->split_spent_ns : 0;
 }
 
+/* What asking costs now, at most as much as before: the kernel walks over all that is resident. */
+static uint64_t cost(const struct image *m)
+{
+    const struct split_state *s = &m->split;
+    const uint64_t sixteenths = s->asked_rss ? m->last.rss * 16 / s->asked_rss : 16;
+    return s->held_cost_ns * (sixteenths < 1 ? 1 : sixteenths > 16 ? 16 : sixteenths) / 16;
+}
+
 /* By how much a figure must have grown since the last split: a tenth, more when there is little
  * left to spend, so that a program that grows quickly is not left with a split of long before. */
 static uint64_t step(uint64_t had, uint64_t left_ns)
@@ -110,6 +118,9 @@ static bool is_new_peak(const struct split_peak *p, uint64_t now_bytes, uint64_t
     return now_bytes > had + had / 100 && now_bytes >= p->seen_bytes - p->seen_bytes / 100 &&
            now_ns - p->since_ns > SETTLED_NS;
 }
+
+/* Much was given back since the last answer, which is not true any longer; another one is cheap. */
+static bool has_fallen(const struct image *m) { return m->last.rss < m->split.asked_rss / 4 * 3; }
 
 static bool differs(uint64_t a, uint64_t b)
 {
@@ -142,10 +153,11 @@ static bool mark_waits(struct image *m, uint64_t now_ns)
 static bool is_due(const struct recording *r, const struct image *m, uint64_t now_ns)
 {
     const struct split_state *s = &m->split;
-    return now_ns - s->asked_ns > RESTING_NS && now_ns - s->asked_ns > 200 * s->held_cost_ns &&
+    const uint64_t cost_ns = cost(m), reserve_ns = has_fallen(m) ? 0 : CREDIT_NS / 4;
+    return now_ns - s->asked_ns > RESTING_NS && now_ns - s->asked_ns > 200 * cost_ns &&
            (differs(s->asked_rss, m->last.rss) || differs(s->asked_live, s->live_bytes) ||
             now_ns - s->asked_ns > (now_ns - m->first_seen_ns) / SHARE_AT_REST) &&
-           allowance(r, now_ns) > CREDIT_NS / 4 + s->held_cost_ns;
+           allowance(r, now_ns) > reserve_ns + cost_ns;
 }
 
 /* An answer was had: what it settles. */
@@ -171,9 +183,9 @@ void split_look(struct recording *r, struct image *m, uint64_t now_ns)
             p->seen_bytes = figure(m, f);
             p->since_ns = now_ns;
         }
-        peak |= is_new_peak(p, figure(m, f), left_ns, s->held_cost_ns, now_ns);
+        peak |= is_new_peak(p, figure(m, f), left_ns, cost(m), now_ns);
     }
-    const bool mark = mark_waits(m, now_ns) && left_ns > s->held_cost_ns;
+    const bool mark = mark_waits(m, now_ns) && left_ns > cost(m);
     if (s->refused >= REFUSED_MOST || !(peak || mark || is_due(r, m, now_ns)))
         return;
     struct error ignored;

@@ -10,7 +10,8 @@
  * ones.
  *
  * end=wait: the same once more for each byte that it reads; it writes a line before. end=grow: 256
- * blocks of a megabyte from `late`, with the same in between; after the 60th it waits for FILE. */
+ * blocks of a megabyte from `late`, with the same in between, which is a megabyte, too; after the 32nd,
+ * at 64 MB, it waits for FILE. */
 #include <mallow.h>
 #include <pthread.h>
 #include <signal.h>
@@ -102,7 +103,7 @@ static void finish(const char *how)
             memset(p, 1, 1 << 20);
             keep(p);
             work_all();
-            while (i == 60 && pause_file && access(pause_file, F_OK))
+            while (i == 32 && pause_file && access(pause_file, F_OK))
                 usleep(5000);
         }
 }

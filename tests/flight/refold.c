@@ -29,6 +29,27 @@ static void put(int fd, const void *p, size_t n)
         fail("cannot write");
 }
 
+/* The clock before which the piece says nothing: a process inherits what was live when it was
+ * forked. */
+static uint64_t earliest_of(const struct piece *p)
+{
+    if (p->head.type == MLW_CHUNK_EVENTS)
+        return p->head.base_clock;
+    const uint8_t *at = p->at + sizeof p->head, *end = p->at + p->n;
+    while (p->head.type == MLW_CHUNK_PROCESS && end - at >= 16) {
+        uint16_t tag;
+        uint32_t length;
+        uint64_t clock;
+        memcpy(&tag, at, sizeof tag);
+        memcpy(&length, at + 4, sizeof length);
+        memcpy(&clock, at + 8, sizeof clock);
+        if (tag == MLW_TLV_START)
+            return clock;
+        at += 8 + ((size_t)length + 7) / 8 * 8;
+    }
+    return UINT64_MAX;
+}
+
 /* FILE with one more TLV. */
 static void put_file(int fd, const struct piece *p)
 {
@@ -85,8 +106,8 @@ int main(int argc, char **argv)
         for (; i < until; i++)
             put(fd, pieces[i].at, pieces[i].n);
         for (size_t k = i; k < n; k++)
-            if (pieces[k].head.type == MLW_CHUNK_EVENTS && pieces[k].head.base_clock < latest)
-                latest = pieces[k].head.base_clock;
+            if (earliest_of(&pieces[k]) < latest)
+                latest = earliest_of(&pieces[k]);
         if (latest == UINT64_MAX)
             continue;
         const struct trace_fold_how how = {.from_monotonic_ns = UINT64_MAX / 8,

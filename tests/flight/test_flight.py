@@ -58,7 +58,7 @@ class Case(unittest.TestCase):
         if p.poll() is None:
             p.kill()
         p.wait()
-        for stream in (p.stdin, p.stdout, p.stderr):
+        for stream in filter(None, (p.stdin, p.stdout, p.stderr)):
             stream.close()
 
     def disk(self):
@@ -240,6 +240,36 @@ class Dumps(Case):
             (process,) = report(self.file)["processes"]
             self.assertTrue(process["complete"])
             self.assertEqual(sites(process)["early"], 100)
+
+    def test_a_process_that_runs(self):
+        """-p: what is live has its origin since then; what was there before stays unknown."""
+        program = subprocess.Popen([CHURN, "2", "20000", "rest=200", "end=wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(self.end, program)
+        self.assertEqual(program.stdout.readline(), b"ready\n")
+        p = subprocess.Popen([MALLOW, "record", "-p", str(program.pid), "--last", "30ms", "-o", self.file],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.end, p)
+        said = p.stderr.readline()
+        if b"attached" not in said:
+            self.skipTest(f"no process can be attached to here: {said}")
+        for n in (1, 2, 3):
+            program.stdin.write(b"x")
+            program.stdin.flush()
+            self.assertEqual(program.stdout.readline(), b"ready\n")
+            out = os.path.join(self.dir, f"attached.{n}.mlw")
+            done = run([MALLOW, "control", program.pid, "dump", out])
+            self.assertEqual((done.rc, done.err), (0, b""))
+            (process,) = report(out)["processes"]
+            live = sites(process)
+            self.assertEqual((live["late"], live["keep_one"], live.get("early"), process["unknown_frees"]),
+                             (200 * n, 10 * n, None, 0))
+        p.send_signal(signal.SIGINT)
+        err = p.communicate()[1]
+        self.assertEqual((p.returncode, program.poll()), (0, None), err)
+        (process,) = report(self.file)["processes"]
+        self.assertEqual((sites(process)["late"], sites(process)["keep_one"]), (600, 30))
+        program.stdin.close()
+        self.assertEqual(program.wait(), 0)
 
     def test_refused(self):
         p = self.start("--last", "30ms", argv=[CHURN, 1, 1000, "end=wait"])

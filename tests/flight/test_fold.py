@@ -42,21 +42,29 @@ class Fold(unittest.TestCase):
         return os.path.join(self.dir, name)
 
     def compare(self, argv, steps, last):
+        """A thread that got no processor until the end has its first rows at the end of the file: until then
+        nothing could be folded. So there are some tries."""
+        for _ in range(10):
+            whole, part, carried, out = self.compare_once(argv, steps, last)
+            folds, released = map(int, re.match(r"(\d+) folds, (\d+) of", out).groups())
+            if carried > 100 and folds > 1 and released:
+                return whole, part
+        self.fail(f"{carried} blocks were carried: {out}")
+
+    def compare_once(self, argv, steps, last):
         raw = self.path("raw.mlw")
+        if os.path.exists(raw):
+            os.unlink(raw)
         p = run([MALLOW, "record", "-q", "--keep-raw", "-o", raw, "--", *argv])
         self.assertEqual(p.rc, 0, p.err)
         out = subprocess.run([REFOLD, raw, self.path("folded.mlw"), str(steps), str(last)], check=True,
                              capture_output=True, text=True).stdout
-        folds, released = re.match(r"(\d+) folds, (\d+) of", out).groups()
-        self.assertGreater(int(folds), 1, out)
-        self.assertGreater(int(released), 0, out)
         whole, part = events(raw), events(self.path("folded.mlw"))
         self.assertTrue(part)
         carried = 0
         for pid, seen in part.items():
             carried += self.compare_image(whole[pid], seen)
-        self.assertGreater(carried, 100)
-        return whole, part
+        return whole, part, carried, out
 
     def compare_image(self, whole, seen):
         """How many of the events are carried ones."""

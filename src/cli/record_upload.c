@@ -1,0 +1,129 @@
+/* record_upload.c - see record_upload.h. */
+#include "cli/record_upload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/human.h"
+#include "base/path.h"
+
+static void say(void *arg, const char *line)
+{
+    struct record_upload *u = arg;
+    record_say(u->speaker, true, line);
+}
+
+static void show(void *arg, uint64_t done, uint64_t bytes)
+{
+    struct record_upload *u = arg;
+    u->speaker->progress.label = "sending";
+    record_progress(u->speaker, done, bytes);
+}
+
+/* HOST.PROGRAM.PID.SECONDS.mlw: no two recordings of a fleet have one name. */
+static void name_it(struct record_upload *u, const char *program, int pid)
+{
+    char host[128] = "";
+    (void)gethostname(host, sizeof host - 1);
+    snprintf(u->name, sizeof u->name, "%s.%.200s.%d.%lld.mlw", *host ? host : "host",
+             path_base_name(program), pid, (long long)time(NULL));
+    for (char *p = u->name; *p; p++)
+        if ((unsigned char)*p <= ' ' || (unsigned char)*p >= 127 || strchr("/%?#\\", *p))
+            *p = '_';
+}
+
+static int begin(void *arg, int fd, const char *program, int pid, struct error *err)
+{
+    struct record_upload *u = arg;
+    name_it(u, program, pid);
+    u->to.objects.name = u->name;
+    struct objects *there = objects_open(&u->to.objects, err);
+    if (!there)
+        return -1;
+    u->url = strdup(objects_url(there));
+    objects_close(there);
+    if (!u->url)
+        return error_memory(err);
+    const struct uploader_options o = {.objects = u->to.objects,
+                                       .segment_bytes = u->o->segment_bytes,
+                                       .must_look = u->o->removed,
+                                       .say = say,
+                                       .progress = show,
+                                       .arg = u};
+    u->uploader = uploader_start(&o, fd, err);
+    return u->uploader ? 0 : -1;
+}
+
+static void look(void *arg)
+{
+    struct record_upload *u = arg;
+    uploader_look(u->uploader);
+}
+
+static enum record_fate end(void *arg, const char *path, uint64_t bytes)
+{
+    struct record_upload *u = arg;
+    struct error err = {0};
+    char line[sizeof err.text + 200];
+    if (!u->uploader)
+        return RECORD_SEALED;
+    u->done = !uploader_end(u->uploader, bytes, &u->result, &err);
+    u->uploader = NULL;
+    progress_end(&u->speaker->progress);
+    u->speaker->progress.label = "sealing";
+    if (u->done)
+        return u->o->removed ? RECORD_REMOVED : RECORD_SEALED;
+    snprintf(line, sizeof line, "not all of the recording could be sent: %s", err.text);
+    record_say(u->speaker, true, line);
+    command_warn(u->speaker->command,
+                 "it is not sealed, so that 'mallow push --segments %s --to %s' can send the rest",
+                 path, u->url);
+    return RECORD_RAW;
+}
+
+int record_upload_prepare(struct record_upload *u, const struct record_upload_options *o, bool last,
+                          struct record_speaker *speaker, struct error *err)
+{
+    const struct uploading_options *to = &o->to;
+    const char *without = o->segment_bytes   ? "segment-size"
+                          : o->removed       ? "remove"
+                          : to->keys         ? "s3"
+                          : to->region       ? "region"
+                          : to->ca           ? "ca"
+                          : to->header.count ? "header"
+                                             : NULL;
+    *u = (struct record_upload){.o = o, .speaker = speaker};
+    u->beside = (struct record_beside){.begin = begin, .look = look, .end = end, .arg = u};
+    if (!to->url)
+        return without ? error_set(err, ERROR_USAGE, "--%s is for --to", without) : 0;
+    if (last)
+        return error_set(
+            err, ERROR_USAGE,
+            "--to is not for --last: 'mallow push --segments' sends the file afterwards");
+    return uploading_prepare(&u->to, to, NULL, err);
+}
+
+const struct record_beside *record_upload_beside(const struct record_upload *u)
+{
+    return u->o->to.url ? &u->beside : NULL;
+}
+
+void record_upload_say(const struct record_upload *u)
+{
+    char size[HUMAN_TEXT_BYTES];
+    if (u->done)
+        command_warn(u->speaker->command, "it is at %s (%s in %llu segments)%s%s", u->url,
+                     human_size(size, u->result.bytes), (unsigned long long)u->result.segments,
+                     u->o->removed ? ", and removed here; next: mallow pull " : "",
+                     u->o->removed ? u->url : "");
+}
+
+void record_upload_release(struct record_upload *u)
+{
+    uploading_release(&u->to);
+    free(u->url);
+    u->url = NULL;
+}

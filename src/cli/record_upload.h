@@ -1,0 +1,40 @@
+/* record_upload.h - `mallow record --to`: the recording leaves while it is written.
+ *
+ * Owns: the options for it, and the lines about how it went. One thread. */
+#ifndef MALLOW_CLI_RECORD_UPLOAD_H
+#define MALLOW_CLI_RECORD_UPLOAD_H
+
+#include "cli/record_show.h"
+#include "cli/uploading.h"
+#include "push/segments.h"
+#include "push/uploader.h"
+
+struct record_upload_options {
+    struct uploading_options to;
+    uint64_t segment_bytes;
+    bool removed;
+};
+
+struct record_upload {
+    const struct record_upload_options *o;
+    struct record_speaker *speaker;
+    struct uploading to;
+    struct uploader *uploader;
+    struct record_beside beside; /* for record_options */
+    char name[512];              /* of the recording at the store, when the URL ends in a slash */
+    char *url;                   /* where it is, without secrets */
+    struct segments_result result;
+    bool done;
+};
+
+/* last: --last was given. Checks the options of --to; without it, that there are none that want it.
+ * 0, or -1 with *err; to be released in any case. */
+int record_upload_prepare(struct record_upload *u, const struct record_upload_options *o, bool last,
+                          struct record_speaker *speaker, struct error *err);
+/* NULL without --to. */
+const struct record_beside *record_upload_beside(const struct record_upload *u);
+/* Where the recording is, behind record_say_result. */
+void record_upload_say(const struct record_upload *u);
+void record_upload_release(struct record_upload *u);
+
+#endif
