@@ -38,6 +38,14 @@ const hover = async (selector, part) => {
   const box = await (await page.$(selector)).boundingBox();
   await page.mouse.move(box.x + box.width * part, box.y + Math.min(box.height, 600) / 2);
 };
+/** Clicks a row of a flame graph, near its left. */
+const press = async (selector, row) => {
+  await (await page.$(selector)).scrollIntoViewIfNeeded();
+  await page.$eval(selector, (e, y) => {
+    const box = e.getBoundingClientRect();
+    e.dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: box.left + 20, clientY: box.top + y }));
+  }, row * 19);
+};
 const click = (selector) => () => page.$eval(selector, (e) => e.click());
 /** [what, do, undo]; when doing gives a function, what came before it is not measured. */
 const actions = [
@@ -46,6 +54,16 @@ const actions = [
   ["hide libraries", click("#hide-libraries"), click("#hide-libraries")],
   ["show wrappers", click("#wrappers"), click("#wrappers")],
   ["source lines", click("#by-line"), click("#by-line")],
+  ["flame, pointer", () => hover("#flame", 0.3), () => hover("#flame", 0.6)],
+  ["flame, focus", () => press("#flame", 3.5), click("#flame-reset")],
+  ["callers and callees", async () => {
+    await press("#flame", 3.5);
+    return () => page.$eval("#flame-function", (e) => e.click());
+  }, async () => {
+    await page.$eval("#sandwich-close", (e) => e.click()).catch(() => 0);
+    await page.$eval("#flame-reset", (e) => e.click());
+  }],
+  ["sort by another column", click("#sites th[data-column=calls] button"), click("#sites th[data-column=peak] button")],
   ["search", () => page.fill("#search", "al"), () => page.fill("#search", "")],
   ["stacks", click("#table-stacks"), () => page.$eval("#table-stacks", (e) => e.previousElementSibling.click())],
   ["filter", () => page.fill("#table-filter", "e"), () => page.fill("#table-filter", "")],

@@ -173,7 +173,7 @@ static int read_recording(struct advising *a, struct error *err)
     const struct model_filter all = {0};
     const struct report_options o = {.at = a->o->at};
     if (model_replay(a->trace, a->image, &all, &a->model, err) ||
-        explained_find(a->trace, a->image, a->model, &o, &a->list, err))
+        explained_find(a->trace, a->image, a->model, &o, a->names, &a->list, err))
         return -1;
     if (!a->list.count)
         return error_set(err, ERROR_USAGE, "process %u has no such moment", a->of->pid);

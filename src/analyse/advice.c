@@ -78,76 +78,17 @@ static uint64_t in_idle_arenas(const struct pinned *p)
     return sum - most;
 }
 
-/* ---- call sites ---- */
+/* How much must be free at the top for glibc to give it back. */
+#define TRIM_BYTES ((uint64_t)128 << 10)
 
-#define RANKED 256u /* stacks that are looked at, those with most */
-#define SITES  64u
-
-/* A figure of a stack. */
-typedef uint64_t figure_of(const struct pinned_stack *s);
-static uint64_t kept_by(const struct pinned_stack *s) { return s->pinned_bytes + s->below_bytes; }
-static uint64_t live_of(const struct pinned_stack *s) { return s->all_bytes; }
-static uint64_t mapped_of(const struct pinned_stack *s) { return s->mapped_bytes; }
-
-struct site { /* stacks of the same call site */
-    uint32_t site, stack;
-    uint64_t most; /* of one stack: `stack` */
-    uint64_t bytes, blocks, live_bytes;
-};
-
-/* The RANKED stacks with most, in order. */
-static size_t rank(const struct trace_image *image, const struct pinned *p, figure_of *figure,
-                   uint32_t *list)
+uint64_t advice_trim_bytes(const struct threshold *t, uint64_t time_ns)
 {
-    size_t n = 0;
-    for (uint32_t i = 1; i <= image->stacks; i++) {
-        const uint64_t bytes = figure(&p->stacks[i]);
-        size_t at = n;
-        if (!bytes || (n == RANKED && bytes <= figure(&p->stacks[list[n - 1]])))
-            continue;
-        if (n < RANKED)
-            n++;
-        else
-            at--;
-        for (; at && figure(&p->stacks[list[at - 1]]) < bytes; at--)
-            list[at] = list[at - 1];
-        list[at] = i;
-    }
-    return n;
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    const struct site *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return x->stack < y->stack ? -1 : x->stack > y->stack;
-}
-
-/* The call sites with most, in order. */
-static size_t find_sites(const struct trace_image *image, const struct pinned *p,
-                         const struct advice_sites *sites, figure_of *figure,
-                         struct site found[SITES])
-{
-    uint32_t list[RANKED];
-    const size_t ranked = rank(image, p, figure, list);
-    size_t n = 0;
-    for (size_t i = 0; i < ranked; i++) {
-        const struct pinned_stack *s = &p->stacks[list[i]];
-        const uint32_t site = sites ? sites->site(sites->arg, list[i]) : list[i];
-        size_t k = 0;
-        while (k < n && found[k].site != site)
-            k++;
-        if (k == SITES)
-            continue;
-        if (k == n)
-            found[n++] = (struct site){.site = site, .stack = list[i], .most = figure(s)};
-        found[k].bytes += figure(s);
-        found[k].blocks += s->all_blocks;
-        found[k].live_bytes += s->all_bytes;
-    }
-    qsort(found, n, sizeof *found, by_bytes);
-    return n;
+    uint64_t bytes = TRIM_BYTES;
+    if (t->doubt)
+        return UINT64_MAX;
+    for (size_t i = 1; !t->fixed && i < t->count && t->steps[i].time_ns <= time_ns; i++)
+        bytes = 2 * t->steps[i].bytes; /* glibc raises both */
+    return bytes;
 }
 
 static int by_saving(const void *a, const void *b)
@@ -155,6 +96,8 @@ static int by_saving(const void *a, const void *b)
     const struct advice *x = a, *y = b;
     if (x->saves_bytes != y->saves_bytes)
         return x->saves_bytes < y->saves_bytes ? 1 : -1;
+    if (x->most_bytes != y->most_bytes)
+        return x->most_bytes < y->most_bytes ? 1 : -1;
     if (x->kind == y->kind)
         return x->stack < y->stack ? -1 : x->stack > y->stack;
     return x->kind < y->kind ? -1 : x->kind > y->kind;
@@ -166,91 +109,124 @@ struct finding {
     const struct explained *e;
     const struct advice_sites *sites;
     uint64_t worth, pages, tops, shared; /* bytes; shared: free on shared pages, and resident */
+    uint64_t trim_bytes;
     struct advice *list;
     size_t n;
 };
 
-static void add(struct finding *f, enum advice_kind kind, uint64_t bytes)
+static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* What it saves lies between these. If they are far apart it is not known. */
+static struct advice *add(struct finding *f, enum advice_kind kind, uint64_t low, uint64_t high)
 {
-    f->list[f->n++] = (struct advice){.kind = kind, .saves_bytes = bytes};
+    struct advice *a = &f->list[f->n];
+    if (high < f->worth)
+        return NULL;
+    f->n++;
+    low = least(low, high);
+    *a = (struct advice){.kind = kind, .most_bytes = high};
+    if (low >= high - low)
+        a->saves_bytes = low + (high - low) / 2;
+    return a;
 }
 
-static void add_site(struct finding *f, enum advice_kind kind, uint64_t bytes, const struct site *s)
+static void set_site(struct advice *a, const struct advice_site *s)
 {
-    f->list[f->n++] = (struct advice){.kind = kind,
-                                      .saves_bytes = bytes,
-                                      .stack = s->stack,
-                                      .site = s->site,
-                                      .blocks = s->blocks};
+    a->stack = s->stack;
+    a->site = s->site;
+    a->blocks = s->blocks;
 }
 
-/* Whole pages that are resident; what the addresses say may have been given back. */
+/* A pool gives back what its blocks kept, but holds what it ever held at once: what its own freed
+ * blocks leave is free there and not here. */
 static void add_pools(struct finding *f)
 {
-    struct site found[SITES];
-    const size_t n = find_sites(f->image, &f->e->pinned, f->sites, kept_by, found);
     const uint64_t most = f->pages + f->shared;
-    for (size_t i = 0; i < n && i < ADVICE_POOLS; i++) {
-        const uint64_t kept = found[i].bytes < most ? found[i].bytes : most;
-        if (kept >= f->worth && found[i].live_bytes * 4 < kept)
-            add_site(f, ADVICE_POOL, kept, &found[i]);
+    for (size_t i = 0; i < f->e->found.pool_count; i++) {
+        const struct advice_site *s = &f->e->found.pools[i];
+        const uint64_t own = s->most_low - s->heap_bytes,
+                       freed = less(s->alone_bytes + least(s->below_bytes, f->pages), s->most_low),
+                       kept = less(s->bytes, own), high = least(freed > kept ? freed : kept, most);
+        /* what lies in fastbins does not join, and is not given back */
+        const bool joins = f->e->pinned.fast_bytes < f->worth;
+        if (s->live_bytes * 4 >= s->bytes)
+            continue;
+        struct advice *a =
+            add(f, ADVICE_POOL, joins ? less(s->above_bytes, s->most_high) : 0, high);
+        if (a)
+            set_site(a, s);
     }
 }
 
 static void add_live(struct finding *f)
 {
-    struct site found[SITES];
+    struct advice_site first;
     const struct explained *e = f->e;
+    const struct advice_site *s = &e->found.live;
     const uint64_t program = e->resident_bytes - (uint64_t)e->parts[EXPLAIN_RECORDER];
     const uint64_t untouched = 0 - (uint64_t)e->parts[EXPLAIN_UNTOUCHED],
                    live = e->live_bytes > untouched ? e->live_bytes - untouched : 0;
-    if (live >= program / 4 * 3 && find_sites(f->image, &e->pinned, f->sites, live_of, found) &&
-        found[0].bytes >= f->worth)
-        add_site(f, ADVICE_RELEASE, found[0].bytes < live ? found[0].bytes : live, &found[0]);
+    if (live >= program / 4 * 3 && s->blocks) {
+        struct advice *a = add(f, ADVICE_RELEASE, s->alone_bytes + less(s->mapped_bytes, untouched),
+                               least(s->bytes, live));
+        if (a)
+            set_site(a, s);
+    }
     if (untouched < e->live_bytes / WORTH + 1 || untouched < f->worth ||
-        !find_sites(f->image, &e->pinned, f->sites, mapped_of, found))
+        !advice_site_first(f->image, &e->pinned, f->sites, advice_mapped, &first))
         return;
-    add_site(f, ADVICE_SHRINK, 0, &found[0]);
-    f->list[f->n - 1].saves_address_bytes = found[0].bytes < untouched ? found[0].bytes : untouched;
+    struct advice *a = &f->list[f->n++];
+    *a = (struct advice){.kind = ADVICE_SHRINK,
+                         .saves_address_bytes = least(first.bytes, untouched)};
+    set_site(a, &first);
 }
 
 /* Reasons outside of the allocator. */
 static void add_other(struct finding *f)
 {
-    const uint64_t stacks = positive(f->e->parts[EXPLAIN_STACKS]),
-                   mapped = positive(f->e->parts[EXPLAIN_MAPPED]), huge = f->e->huge_bytes;
-    const uint64_t above =
-        f->e->resident_bytes > f->e->live_bytes ? f->e->resident_bytes - f->e->live_bytes : 0;
-    if (stacks >= f->worth)
-        add(f, ADVICE_STACKS, stacks);
-    if (mapped >= f->worth)
-        add(f, ADVICE_FILES, mapped);
-    if (huge >= f->worth && above >= f->worth)
-        add(f, ADVICE_HUGE, huge < above ? huge : above);
+    const struct explained *e = f->e;
+    const uint64_t above = less(e->resident_bytes, e->live_bytes);
+    add(f, ADVICE_STACKS, 0, positive(e->parts[EXPLAIN_STACKS]));
+    add(f, ADVICE_FILES, 0, positive(e->parts[EXPLAIN_MAPPED]));
+    add(f, ADVICE_HUGE, 0, least(e->huge_bytes, above));
+}
+
+/* Frees have raised the size from which blocks have a mapping of their own, and how much stays free
+ * at the top. */
+static void add_thresholds(struct finding *f)
+{
+    const struct explained *e = f->e;
+    const struct pinned *p = &e->pinned;
+    const uint64_t whole = f->pages + f->tops;
+    /* small blocks alone would have needed no more than they ever had at once */
+    const uint64_t low = less(e->heap_bytes, p->large_bytes + p->small_most_bytes),
+                   high = least(whole, p->large_most_bytes),
+                   tops = less(f->tops, p->arena_count * TRIM_BYTES);
+    add(f, ADVICE_MMAP_THRESHOLD, low, high);
+    if (f->tops >= f->worth)
+        add(f, ADVICE_TRIM_THRESHOLD, tops > low ? tops : low, tops > high ? tops : high);
 }
 
 static void add_glibc(struct finding *f, const struct threshold *threshold)
 {
     const struct explained *e = f->e;
     const uint64_t idle = in_idle_arenas(&e->pinned), whole = f->pages + f->tops,
-                   free_bytes = whole + f->shared;
+                   free_bytes = whole + f->shared, trimmed = whole - e->arena_tops_bytes;
     const bool raised = !threshold->doubt && threshold->count > 1 && !threshold->fixed;
-    const uint64_t cached = positive(e->parts[EXPLAIN_TCACHE]);
-    if (whole >= f->worth)
-        add(f, ADVICE_TRIM, whole);
-    if (raised && f->tops >= f->worth)
-        add(f, ADVICE_TRIM_THRESHOLD, f->tops);
-    if (raised && whole >= f->worth)
-        add(f, ADVICE_MMAP_THRESHOLD, whole);
-    if (e->pinned.arena_count > 2 && idle >= f->worth && free_bytes >= f->worth)
-        add(f, ADVICE_ARENA_MAX, idle < free_bytes ? idle : free_bytes);
-    if (cached >= f->worth)
-        add(f, ADVICE_TCACHE, cached);
-    if (e->pinned.fast_bytes >= f->worth && whole >= f->worth)
-        add(f, ADVICE_FASTBINS, whole);
+    add(f, ADVICE_TRIM, trimmed, trimmed);
+    if (raised)
+        add_thresholds(f);
+    if (e->pinned.arena_count > 2) /* one would hold at least what all ever held at once */
+        add(f, ADVICE_ARENA_MAX, less(e->heap_bytes, e->pinned.heap_most_bytes),
+            least(idle, free_bytes));
+    add(f, ADVICE_TCACHE, 0, positive(e->parts[EXPLAIN_TCACHE]));
+    if (e->pinned.fast_bytes >= f->worth) /* pages below live blocks would stay as they are */
+        add(f, ADVICE_FASTBINS, f->tops >= f->trim_bytes ? least(f->tops, e->pinned.fast_bytes) : 0,
+            f->tops);
     add_pools(f);
     if (f->shared >= f->worth)
-        add(f, ADVICE_ALLOCATOR, 0);
+        f->list[f->n++] = (struct advice){.kind = ADVICE_ALLOCATOR};
     add_live(f);
 }
 
@@ -267,6 +243,7 @@ size_t advice_find(const struct trace_image *image, const struct explained *e,
                         .pages = positive(e->parts[EXPLAIN_FREE_PAGES]),
                         .tops = positive(e->parts[EXPLAIN_TOPS]),
                         .shared = free_on_shared > gone ? free_on_shared - gone : 0,
+                        .trim_bytes = advice_trim_bytes(threshold, e->measured_ns),
                         .list = list};
     if (!e->measured_ns)
         return 0;

@@ -1,8 +1,9 @@
 /* advice.h - what would make the resident size smaller, by what an explanation found.
  *
- * Owns: the rules that lead from a finding to a remedy, and what a remedy saves at most, by the
- * addresses or by what the kernel counted. What the allocator's part of it really saves a replay
- * measures (`mallow advise`). Pure functions. */
+ * Owns: the rules that lead from a finding to a remedy, and between which bounds its saving lies,
+ * by the addresses, by the bytes live at once before, or by what the kernel counted. When the
+ * bounds are near each other what it saves is known about; a replay measures it (`mallow advise`).
+ * Pure functions. */
 #ifndef MALLOW_ANALYSE_ADVICE_H
 #define MALLOW_ANALYSE_ADVICE_H
 
@@ -25,26 +26,23 @@ enum advice_kind {
     ADVICE_KINDS
 };
 
-#define ADVICE_POOLS 3u                                /* call sites, at most */
-#define ADVICE_MOST  (ADVICE_KINDS + ADVICE_POOLS - 1) /* one of each kind, and pools */
+#define ADVICE_MOST (ADVICE_KINDS + ADVICE_POOLS - 1) /* one of each kind, and pools */
 
 struct advice {
     enum advice_kind kind;
-    uint64_t saves_bytes;         /* RSS, at most; 0: none, or not known without a measurement */
+    uint64_t saves_bytes;         /* RSS, within a factor of two; 0: none, or not known */
+    uint64_t most_bytes;          /* RSS, at most; 0: none, or not known without a measurement */
     uint64_t saves_address_bytes; /* ADVICE_SHRINK: live, and not resident */
     uint32_t stack;               /* POOL, RELEASE, SHRINK: of the call site, the one with most */
     uint32_t site;                /* and what advice_sites says of it */
     uint64_t blocks;              /* of it, live then */
 };
 
-/* What call site a stack is of: the same number for the same one. site NULL: each stack is its own.
- */
-struct advice_sites {
-    uint32_t (*site)(void *arg, uint32_t stack);
-    void *arg;
-};
+/* For advice_sites_find: what glibc's limit was at that time. threshold: of the model. */
+uint64_t advice_trim_bytes(const struct threshold *threshold, uint64_t time_ns);
 
-/* What applies, the largest saving first; returns how many. threshold: of the model. */
+/* What applies to a measurement whose `found` is set, the largest saving first, unknown ones
+ * last; returns how many. threshold: of the model. */
 size_t advice_find(const struct trace_image *image, const struct explained *e,
                    const struct threshold *threshold, const struct advice_sites *sites,
                    struct advice list[ADVICE_MOST]);

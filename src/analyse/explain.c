@@ -123,6 +123,41 @@ static uint64_t end_of(const struct range *r)
     return r->to_ns != UINT64_MAX && r->to_ns - 1 < end ? r->to_ns - 1 : end;
 }
 
+/* The resident size that was sampled last before a time; 0: none was. */
+static uint64_t sampled_at(const struct trace_image *image, uint64_t time_ns)
+{
+    uint64_t rss = 0;
+    for (uint32_t i = 0; i < image->resident_count && image->resident[i].clock <= time_ns; i++)
+        rss = image->resident[i].rss;
+    return rss;
+}
+
+/* The recorder asks again when a figure has grown by a tenth, and small changes are of no matter.
+ */
+#define NEAR       8u
+#define NEAR_LEAST ((uint64_t)1 << 20)
+
+static bool near(uint64_t a, uint64_t b)
+{
+    const uint64_t most = a > b ? a : b, by = most / NEAR;
+    return distance(a, b) <= (by > NEAR_LEAST ? by : NEAR_LEAST);
+}
+
+/* Whether a measurement was made in about the state of the moment that it is taken for. The last
+ * sample before the end may be of a process that is being taken down. */
+static bool stands(const struct range *r, const struct explain_moment *o)
+{
+    const struct model_totals *t = model_totals(r->m);
+    const uint64_t live = r->moments[o->split].live_bytes,
+                   sampled = sampled_at(model_image(r->m), o->time_ns);
+    switch (o->at) {
+    case EXPLAIN_PEAK: return near(live, t->peak_bytes);
+    case EXPLAIN_RSS: return !sampled || near(resident(r, o->split), sampled);
+    case EXPLAIN_END: return near(live, t->live_bytes);
+    default: return true;
+    }
+}
+
 static struct explain_moment one_of_four(const struct range *r, enum explain_at at)
 {
     struct explain_moment o = {.at = at, .split = EXPLAIN_NONE, .nearest = EXPLAIN_NONE};
@@ -145,6 +180,8 @@ static struct explain_moment one_of_four(const struct range *r, enum explain_at 
         o.split = latest(r);
         break;
     }
+    if (o.split != EXPLAIN_NONE && !stands(r, &o))
+        o.split = EXPLAIN_NONE;
     if (o.split == EXPLAIN_NONE)
         o.nearest = nearest_in_time(r, o.time_ns, true);
     return o;
@@ -224,15 +261,6 @@ size_t explain_choose(const struct model *m, const struct explain_wish *wish,
     return 1;
 }
 
-/* The resident size that was sampled last before a time; 0: none was. */
-static uint64_t sampled_at(const struct trace_image *image, uint64_t time_ns)
-{
-    uint64_t rss = 0;
-    for (uint32_t i = 0; i < image->resident_count && image->resident[i].clock <= time_ns; i++)
-        rss = image->resident[i].rss;
-    return rss;
-}
-
 bool explain_holds(const struct trace_image *image, const struct explain_moment *moment,
                    const struct pinned *here, const struct pinned *there)
 {
@@ -266,6 +294,8 @@ static void add_heaps(struct explained *e, enum pinned_kind kind, const uint64_t
     add(e, EXPLAIN_FREE_PAGES, pages);
     add(e, EXPLAIN_TCACHE, (int64_t)sum->cached_bytes);
     add(e, rest < 0 ? EXPLAIN_NOT_RESIDENT : EXPLAIN_TOPS, rest);
+    if (rest > 0 && kind == PINNED_ARENA)
+        e->arena_tops_bytes = (uint64_t)rest;
 }
 
 static void add_glibc(struct explained *e, const struct mlw_split *s)
@@ -303,6 +333,8 @@ void explain_parts(const struct trace_image *image, struct explained *e)
         usable += e->pinned.usable_bytes[i];
     memset(e->parts, 0, sizeof e->parts);
     e->glibc = e->pinned.glibc;
+    e->heap_bytes = s ? s->heap + s->arenas : 0;
+    e->arena_tops_bytes = 0;
     e->measured_ns = s ? s->clock : 0;
     e->resident_bytes = s ? explain_resident(s) : 0;
     e->swapped_bytes = s ? s->swapped : 0;

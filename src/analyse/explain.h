@@ -7,6 +7,7 @@
 #ifndef MALLOW_ANALYSE_EXPLAIN_H
 #define MALLOW_ANALYSE_EXPLAIN_H
 
+#include "analyse/advice_sites.h"
 #include "analyse/pinned.h"
 #include "model/model.h"
 
@@ -70,8 +71,11 @@ struct explained {
     uint64_t live_bytes, live_blocks;
     uint64_t huge_bytes; /* of the resident bytes: in huge pages */
     bool glibc;
+    uint64_t heap_bytes;       /* glibc: resident in heaps */
+    uint64_t arena_tops_bytes; /* of EXPLAIN_TOPS: not of the main arena */
     int64_t parts[EXPLAIN_PARTS];
-    struct pinned pinned; /* at the measurement, or at the moment without one */
+    struct pinned pinned;      /* at the measurement, or at the moment without one */
+    struct advice_found found; /* the same */
 };
 
 /* "peak", "rss", ... as in the option and in JSON; of the first four. */

@@ -3,9 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/highest.h"
 #include "analyse/tcache.h"
+#include "base/array.h"
+#include "base/index.h"
 
-#define HEAP_BYTES       ((uint64_t)64 << 20) /* glibc: HEAP_MAX_SIZE on 64-bit machines */
+#define HEAP_BYTES       ((uint64_t)1 << PINNED_HEAP_SHIFT)
 #define ARENA_HEAD_BYTES 4096u /* what glibc keeps at the start of an arena's heap, about */
 #define HEADER_BYTES     8u    /* of a chunk in use: the rest lies in its neighbors */
 
@@ -27,7 +30,7 @@ struct pinned_reader {
     const struct trace_image *image;
     const uint64_t *times_ns; /* [count] */
     struct pinned *results;   /* [count]; NULL: */
-    pinned_visit *visit;      /* is called with `now` instead */
+    pinned_visit *visit;      /* NULL, or is called with each; with `now` without results */
     void *visit_arg;
     struct pinned now;
     size_t count, next;
@@ -36,14 +39,14 @@ struct pinned_reader {
     struct place *order; /* [order_count] of the moment before */
     size_t order_count;
     bool glibc;
-    struct tcache *caches;   /* NULL: there are none, or they are not asked for */
+    struct tcache *caches; /* NULL: there are none, or they are not asked for */
+    struct highest *most;
     struct seen_heap *heaps; /* [heap_count] */
     uint32_t heap_count, heap_room;
     uint64_t fast_bytes[2]; /* in the main arena, in others */
     uint64_t fast_most;
-    uint32_t *by_number; /* hash: index + 1 of the heap; [hash_room], a power of two */
-    uint32_t hash_room;
-    uint64_t main_bottom; /* of the lowest block ever in the break's heap; 0: there was none */
+    struct index by_number; /* of heaps */
+    uint64_t main_bottom;   /* of the lowest block ever in the break's heap; 0: there was none */
     uint32_t
         *heap_of; /* [thread_count]: index + 1 of the heap that the thread allocated from last */
 };
@@ -60,7 +63,8 @@ struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t
 {
     struct pinned_reader *r = calloc(1, sizeof *r);
     uint32_t *heap_of = calloc((size_t)image->thread_count + 1, sizeof *heap_of);
-    bool failed = !r || !heap_of;
+    struct highest *most = highest_new(image->stacks);
+    bool failed = !r || !heap_of || !most;
     if (results)
         memset(results, 0, count * sizeof *results);
     if (!failed && caches)
@@ -68,6 +72,7 @@ struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t
     if (failed) {
         free(r);
         free(heap_of);
+        highest_free(most);
         error_memory(err);
         return NULL;
     }
@@ -76,6 +81,7 @@ struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t
     r->results = results;
     r->count = count;
     r->heap_of = heap_of;
+    r->most = most;
     r->glibc = image->allocator && !strncmp(image->allocator, "glibc", 5);
     return r;
 }
@@ -85,11 +91,15 @@ struct pinned_reader *pinned_visitor(const struct trace_image *image, const uint
                                      struct error *err)
 {
     struct pinned_reader *r = pinned_new(image, times_ns, NULL, count, true, err);
-    if (r) {
-        r->visit = visit;
-        r->visit_arg = arg;
-    }
+    if (r)
+        pinned_watch(r, visit, arg);
     return r;
+}
+
+void pinned_watch(struct pinned_reader *r, pinned_visit *visit, void *arg)
+{
+    r->visit = visit;
+    r->visit_arg = arg;
 }
 
 void pinned_discard(struct pinned_reader *r)
@@ -100,67 +110,46 @@ void pinned_discard(struct pinned_reader *r)
     free(r->live);
     free(r->order);
     free(r->heaps);
-    free(r->by_number);
+    index_release(&r->by_number);
     free(r->heap_of);
+    highest_free(r->most);
     tcache_free(r->caches);
     free(r);
 }
 
 static int room_for(struct pinned_reader *r, uint32_t slot, struct error *err)
 {
-    uint32_t room = r->room ? r->room : 1024;
-    while (room <= slot)
-        room = room > UINT32_MAX / 2 ? UINT32_MAX : room * 2;
-    struct pinned_block *live = realloc(r->live, room * sizeof *live);
-    if (!live)
+    const uint32_t had = r->room;
+    if (!ARRAY_ROOM(r->live, (size_t)slot + 1, r->room))
         return error_memory_for(err, "%u live blocks", slot);
-    memset(live + r->room, 0, (room - r->room) * sizeof *live);
-    r->live = live;
-    r->room = room;
+    memset(r->live + had, 0, (size_t)(r->room - had) * sizeof *r->live);
     return 0;
 }
 
 /* ---- arenas ---- */
 
-static uint32_t *hash_place(const struct pinned_reader *r, uint64_t number)
+/* Index of the heap; UINT32_MAX when none of that number was seen. */
+static uint32_t heap_seen(const struct pinned_reader *r, uint64_t number)
 {
-    uint32_t at = (uint32_t)(number * 0x9e3779b97f4a7c15u >> 32);
-    for (;; at++) {
-        uint32_t *place = &r->by_number[at & (r->hash_room - 1)];
-        if (!*place || r->heaps[*place - 1].number == number)
-            return place;
-    }
-}
-
-static bool more_heaps(struct pinned_reader *r)
-{
-    const uint32_t room = r->heap_room ? r->heap_room * 2 : 64;
-    struct seen_heap *heaps = realloc(r->heaps, room * sizeof *heaps);
-    if (heaps)
-        r->heaps = heaps;
-    uint32_t *by_number = heaps ? calloc((size_t)room * 2, sizeof *by_number) : NULL;
-    if (!by_number)
-        return false;
-    free(r->by_number);
-    r->by_number = by_number;
-    r->heap_room = room;
-    r->hash_room = room * 2;
-    for (uint32_t i = 0; i < r->heap_count; i++)
-        *hash_place(r, r->heaps[i].number) = i + 1;
-    return true;
+    uint32_t i;
+    for (size_t at = INDEX_START; (i = index_next(&r->by_number, number, &at)) != INDEX_NONE;)
+        if (r->heaps[i].number == number)
+            return i;
+    return UINT32_MAX;
 }
 
 /* Index of the heap, which may be new; UINT32_MAX without memory. */
 static uint32_t heap_index(struct pinned_reader *r, uint64_t number)
 {
-    if (r->heap_count == r->heap_room && !more_heaps(r))
+    uint32_t i = heap_seen(r, number);
+    if (i != UINT32_MAX)
+        return i;
+    i = r->heap_count;
+    if (!ARRAY_ROOM(r->heaps, (size_t)i + 1, r->heap_room) || !index_add(&r->by_number, number, i))
         return UINT32_MAX;
-    uint32_t *place = hash_place(r, number);
-    if (!*place) {
-        r->heaps[r->heap_count] = (struct seen_heap){number, 0, r->heap_count};
-        *place = ++r->heap_count;
-    }
-    return *place - 1;
+    r->heaps[i] = (struct seen_heap){number, 0, i};
+    r->heap_count++;
+    return i;
 }
 
 static uint32_t arena_root(const struct pinned_reader *r, uint32_t heap)
@@ -220,6 +209,11 @@ static void count_fast(struct pinned_reader *r, unsigned path, uint64_t usable_b
         r->fast_most = r->fast_bytes[0] + r->fast_bytes[1];
 }
 
+static bool counts(const struct pinned_reader *r, unsigned path)
+{
+    return r->glibc && !(path & MLW_PATH_MMAPPED);
+}
+
 /* A block ends. False without memory. */
 static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t i)
 {
@@ -229,6 +223,8 @@ static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t
     const struct tcache_chunk chunk = {l->address, l->usable_bytes, l->stack, l->path};
     if (l->there)
         count_fast(r, l->path, l->usable_bytes, true);
+    if (l->there && counts(r, l->path))
+        highest_end(r->most, l->stack, l->usable_bytes + HEADER_BYTES);
     l->there = false;
     return !freed || tcache_freed(r->caches, b->thread[i], &chunk);
 }
@@ -257,13 +253,18 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
             continue;
         }
         const uint64_t usable = b->usable[i] > b->size[i] ? b->usable[i] : b->size[i];
+        if (r->live[slot].there && counts(r, r->live[slot].path)) /* its end was lost */
+            highest_end(r->most, r->live[slot].stack, r->live[slot].usable_bytes + HEADER_BYTES);
         r->live[slot] = (struct pinned_block){.address = b->address[i],
                                               .usable_bytes = usable,
                                               .size_bytes = b->size[i],
                                               .stack = b->stack[i],
                                               .path = b->path[i],
-                                              .there = true};
+                                              .there = true,
+                                              .late = highest_passed(r->most)};
         count_fast(r, b->path[i], usable, false);
+        if (counts(r, b->path[i]))
+            highest_begin(r->most, b->stack[i], usable + HEADER_BYTES);
         if (r->caches && !inherited)
             tcache_allocated(r->caches, b->thread[i], b->op[i], b->address[i], usable);
         const uint64_t bottom = b->address[i] - HEADER_BYTES;
@@ -599,10 +600,9 @@ static bool add_arenas(const struct pinned_reader *r, struct pinned *p)
         }
         for (size_t i = 0; i < p->count; i++) {
             const struct pinned_heap *h = &p->heaps[i];
-            const uint32_t seen = h->kind == PINNED_ARENA && r->hash_room
-                                      ? *hash_place(r, h->address / HEAP_BYTES)
-                                      : 0;
-            add_to_arena(&p->arenas[seen ? arena[arena_root(r, seen - 1)] : 0], h);
+            const uint32_t seen =
+                h->kind == PINNED_ARENA ? heap_seen(r, h->address / HEAP_BYTES) : UINT32_MAX;
+            add_to_arena(&p->arenas[seen == UINT32_MAX ? 0 : arena[arena_root(r, seen)]], h);
         }
         for (uint32_t i = 0; i < r->image->thread_count; i++) {
             p->arena_of[i] = r->heap_of[i] ? arena[arena_root(r, r->heap_of[i] - 1)] : 0;
@@ -613,6 +613,16 @@ static bool add_arenas(const struct pinned_reader *r, struct pinned *p)
     free(places);
     free(arena);
     return done;
+}
+
+static void take_highest(const struct pinned_reader *r, struct pinned *p)
+{
+    p->heap_most_bytes = r->most->all.most_bytes;
+    p->small_most_bytes = r->most->small.most_bytes;
+    p->large_most_bytes = r->most->large.most_bytes;
+    p->large_bytes = r->most->large.now_bytes;
+    for (uint32_t i = 0; i <= r->image->stacks; i++)
+        p->stacks[i].most_bytes = r->most->stacks[i].most_bytes;
 }
 
 /* The next moment has come. */
@@ -626,6 +636,8 @@ static int take_moment(struct pinned_reader *r, struct error *err)
     p->fast_bytes = r->fast_most;
     p->stacks = calloc((size_t)r->image->stacks + 1, sizeof *p->stacks);
     struct pinned_block *list = p->stacks ? sorted(r, p, &n) : NULL;
+    if (list)
+        take_highest(r, p);
     for (size_t i = 0; list && i < n; i++)
         heaps += begins_heap(r, list, i);
     p->heaps = calloc(heaps + 1, sizeof *p->heaps);
@@ -645,7 +657,8 @@ static int take_moment(struct pinned_reader *r, struct error *err)
     int status = done ? 0 : error_memory_for(err, "what lies between live blocks");
     if (done && r->visit) {
         status = r->visit(r->visit_arg, moment, p, list, n, err);
-        pinned_release(&r->now);
+        if (!r->results)
+            pinned_release(&r->now);
     }
     free(list);
     return status;

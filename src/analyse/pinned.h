@@ -11,7 +11,7 @@
  * pages between blocks are not counted. Blocks with a mapping of their own are left out. Heaps that
  * the same thread allocated from are of one arena: a thread keeps to its arena. An arena is known
  * from its first block on, whether any of its blocks are live or not. Memory: 32 bytes for each
- * block live at one time, three times while a moment is worked out; 32 for each stack and moment.
+ * block live at one time, three times while a moment is worked out; 80 for each stack and moment.
  * One thread. */
 #ifndef MALLOW_ANALYSE_PINNED_H
 #define MALLOW_ANALYSE_PINNED_H
@@ -21,6 +21,7 @@
 #include "trace/trace.h"
 
 #define PINNED_PAGE_BYTES ((uint32_t)ARCH_PAGE_BYTES)
+#define PINNED_HEAP_SHIFT 26 /* glibc: HEAP_MAX_SIZE, 64 MiB on 64-bit machines */
 
 enum pinned_kind { PINNED_MAIN, PINNED_ARENA, PINNED_OTHER, PINNED_KINDS };
 
@@ -43,6 +44,7 @@ struct pinned_stack {
     uint64_t pinned_bytes, below_bytes;
     uint64_t all_blocks, all_bytes;       /* requested, wherever they are */
     uint64_t mapped_blocks, mapped_bytes; /* of these: glibc, with mappings of their own */
+    uint64_t most_bytes; /* glibc: chunks in heaps at once, at their highest until then */
 };
 
 struct pinned_arena {                 /* glibc */
@@ -63,6 +65,9 @@ struct pinned {
     bool glibc;
     uint64_t live_blocks, requested_bytes; /* of all blocks, those with their own mapping too */
     uint64_t usable_bytes[PINNED_PLACES];  /* of them, by place */
+    uint64_t heap_most_bytes;  /* glibc: chunks of all blocks in heaps at once, until then */
+    uint64_t small_most_bytes; /* of those too small for a mapping by default */
+    uint64_t large_most_bytes, large_bytes; /* of the others; and now */
     uint64_t fast_bytes;         /* glibc: at most so much was ever in fastbins until then */
     struct pinned_arena *arenas; /* [arena_count], the main arena first, then by address */
     size_t arena_count;
@@ -80,6 +85,7 @@ struct pinned_block { /* 32 bytes */
     uint8_t path; /* enum mlw_path */
     bool there;
     bool cached; /* not live: in a thread's cache */
+    bool late;   /* glibc: made when the heaps had held a third more than they did then */
 };
 
 /* The columns that pinned_add needs. */
@@ -101,6 +107,8 @@ typedef int pinned_visit(void *arg, size_t moment, const struct pinned *p,
 struct pinned_reader *pinned_visitor(const struct trace_image *image, const uint64_t *times_ns,
                                      size_t count, pinned_visit *visit, void *arg,
                                      struct error *err);
+/* Shows each moment of pinned_new as well. */
+void pinned_watch(struct pinned_reader *r, pinned_visit *visit, void *arg);
 /* The next batch of the image. 1: go on; 0: the last moment has come; -1 with *err set. */
 int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct error *err);
 /* Fills the rest, as of the end, and frees the reader. */

@@ -3,60 +3,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct forest { /* hash of (parent, frame) to index, by linear probing */
+#include "base/array.h"
+#include "base/index.h"
+
+struct forest {
     struct sites *s;
-    uint32_t *table;
-    size_t table_size, room;
+    struct index index; /* of (parent, frame) */
+    size_t parent_room, frame_room;
 };
-
-static size_t place_of(const struct forest *f, uint32_t parent, uint32_t frame)
-{
-    uint64_t h = ((uint64_t)parent << 32 | frame) * 0x9e3779b97f4a7c15u;
-    h ^= h >> 29;
-    size_t i = h & (f->table_size - 1);
-    while (f->table[i] &&
-           (f->s->parent[f->table[i]] != parent || f->s->frame[f->table[i]] != frame))
-        i = (i + 1) & (f->table_size - 1);
-    return i;
-}
-
-static int grow(struct forest *f)
-{
-    struct sites *s = f->s;
-    size_t room = f->room ? f->room * 2 : 1024;
-    uint32_t *parent = realloc(s->parent, room * sizeof *parent);
-    if (parent)
-        s->parent = parent;
-    uint32_t *frame = realloc(s->frame, room * sizeof *frame);
-    if (frame)
-        s->frame = frame;
-    uint32_t *table = calloc(room * 2, sizeof *table);
-    if (!parent || !frame || !table) {
-        free(table);
-        return -1;
-    }
-    free(f->table);
-    f->table = table;
-    f->table_size = room * 2;
-    f->room = room;
-    for (uint32_t i = 1; i <= s->frame_count; i++)
-        f->table[place_of(f, s->parent[i], s->frame[i])] = i;
-    return 0;
-}
 
 /* The child `frame` of `parent`, made if it is new; 0 when memory ran out. */
 static uint32_t child(struct forest *f, uint32_t parent, uint32_t frame)
 {
-    if (f->s->frame_count + 2 >= f->room && grow(f))
+    struct sites *s = f->s;
+    const uint64_t hash = (uint64_t)parent << 32 | frame;
+    uint32_t n;
+    for (size_t at = INDEX_START; (n = index_next(&f->index, hash, &at)) != INDEX_NONE;)
+        if (s->parent[n] == parent && s->frame[n] == frame)
+            return n;
+    n = (uint32_t)s->frame_count + 1;
+    if (!ARRAY_ROOM(s->parent, (size_t)n + 1, f->parent_room) ||
+        !ARRAY_ROOM(s->frame, (size_t)n + 1, f->frame_room) || !index_add(&f->index, hash, n))
         return 0;
-    size_t i = place_of(f, parent, frame);
-    if (!f->table[i]) {
-        uint32_t n = ++f->s->frame_count;
-        f->s->parent[n] = parent;
-        f->s->frame[n] = frame;
-        f->table[i] = n;
-    }
-    return f->table[i];
+    s->parent[n] = parent;
+    s->frame[n] = frame;
+    s->frame_count = n;
+    return n;
 }
 
 /* Tip of the frames of `node`; known[] remembers nodes that were done. */
@@ -125,15 +97,10 @@ int sites_build(struct sites *s, const struct model *m, const struct frame_sourc
         uint32_t tip;
         if (tip_of(&f, image, source, known, path, i, &tip))
             goto no_memory;
-        if (tip >= site_of_room) {
-            size_t room = f.room > (size_t)tip ? f.room : (size_t)tip + 1;
-            uint32_t *more = realloc(site_of, room * sizeof *more);
-            if (!more)
-                goto no_memory;
-            memset(more + site_of_room, 0, (room - site_of_room) * sizeof *more);
-            site_of = more;
-            site_of_room = room;
-        }
+        const size_t had = site_of_room;
+        if (!ARRAY_ROOM(site_of, (size_t)tip + 1, site_of_room))
+            goto no_memory;
+        memset(site_of + had, 0, (site_of_room - had) * sizeof *site_of);
         if (!site_of[tip]) {
             s->items[s->count++] = (struct site){.tip = tip};
             site_of[tip] = (uint32_t)s->count;
@@ -143,14 +110,14 @@ int sites_build(struct sites *s, const struct model *m, const struct frame_sourc
     s->tip_of = known;
     free(path);
     free(site_of);
-    free(f.table);
+    index_release(&f.index);
     qsort_r(s->items, s->count, sizeof *s->items, by_order, &by);
     return 0;
 no_memory:
     free(known);
     free(path);
     free(site_of);
-    free(f.table);
+    index_release(&f.index);
     sites_release(s);
     return error_memory_for(err, "the call sites of process %u", image->pid);
 }

@@ -10,6 +10,9 @@
 #include "report/frame_texts.h"
 #include "report/sections.h"
 
+/* Of two replays an interval of 99 % is some forty times as wide as they are apart. */
+enum { INTERVAL_ROUNDS = 3 };
+
 static const char *setting_of(const struct remedy *r)
 {
     return strcmp(r->setting, "malloc_trim=end") ? r->setting : "malloc_trim";
@@ -43,8 +46,10 @@ static void put_blocks(const struct advising *a, const struct page *p, struct bu
                        const struct advice *v)
 {
     char n[HUMAN_TEXT_BYTES];
-    buffer_printf(b, "%s %s block%s of ", v->blocks == 1 ? "this" : "these",
-                  human_count(n, v->blocks), v->blocks == 1 ? "" : "s");
+    if (v->blocks == 1)
+        buffer_append_text(b, "this block of ");
+    else
+        buffer_printf(b, "these %s blocks of ", human_count(n, v->blocks));
     section_print_site(p, b, a->names, section_site(a->names, v->stack));
 }
 
@@ -61,9 +66,37 @@ static void put_remedy(const struct advising *a, const struct page *p, struct bu
     else
         buffer_append_text(b, r->environment[0] ? r->environment : setting_of(r));
     if (r->pooled)
-        buffer_append_text(b, v ? " in a pool of their own" : ", a pool for each");
+        buffer_append_text(b, !v               ? ", a pool for each"
+                              : v->blocks == 1 ? " in a pool of its own"
+                                               : " in a pool of their own");
     if (!strcmp(r->setting, ADVISE_POOL_AND_TRIM))
         buffer_append_text(b, ", and then malloc_trim(0)");
+}
+
+/* Whether it is more than a hundredth of the resident size: less, no one would notice. */
+static bool does_save(const struct advising *a, const struct remedy *r)
+{
+    return r->saves * 100 >= (double)a->list.items[0].resident_bytes;
+}
+
+static bool has_intervals(const struct advising *a) { return a->o->rounds >= INTERVAL_ROUNDS; }
+
+/* The interval, and what it costs in time. */
+static void put_costs(const struct advising *a, struct buffer *b, const struct remedy *r)
+{
+    if (has_intervals(a)) {
+        buffer_append_char(b, '(');
+        signed_size(b, r->low);
+        buffer_append_text(b, " .. ");
+        signed_size(b, r->high);
+        buffer_append_text(b, "), ");
+    }
+    if (r->cpu.method != STATS_NONE) {
+        buffer_printf(b, "CPU time %+.1f %%", 100 * (r->cpu.ratio - 1));
+        if (has_intervals(a))
+            buffer_printf(b, " (%+.1f .. %+.1f)", 100 * (r->cpu.low - 1), 100 * (r->cpu.high - 1));
+        buffer_append_text(b, ": ");
+    }
 }
 
 static void print_remedy(const struct advising *a, const struct page *p, const struct remedy *r)
@@ -73,24 +106,32 @@ static void print_remedy(const struct advising *a, const struct page *p, const s
     struct buffer b = {0}, saves = {0};
     signed_size(&saves, r->saves);
     page_right(&b, buffer_text(&saves), 11);
-    buffer_append_text(&b, "  (");
-    signed_size(&b, r->low);
-    buffer_append_text(&b, " .. ");
-    signed_size(&b, r->high);
-    buffer_append_char(&b, ')');
-    if (r->cpu.method != STATS_NONE)
-        buffer_printf(&b, ", CPU time %+.1f %% (%+.1f .. %+.1f)", 100 * (r->cpu.ratio - 1),
-                      100 * (r->cpu.low - 1), 100 * (r->cpu.high - 1));
-    buffer_append_text(&b, ": ");
+    buffer_append_text(&b, "  ");
+    put_costs(a, &b, r);
     put_remedy(a, p, &b, r);
     page_wrap(p, &b, 13);
-    if (text) {
+    if (text && does_save(a, r)) {
         buffer_clear(&b);
         buffer_printf(&b, "             %s", text);
         page_wrap(p, &b, 13);
     }
     buffer_release(&b);
     buffer_release(&saves);
+}
+
+static void print_remedies(const struct advising *a, const struct page *p)
+{
+    if (!a->count)
+        return;
+    page_heading(p, has_intervals(a) ? "Saves      (99 %% interval of the replays)"
+                                     : "Saves      (no intervals: two replays of each are too few, "
+                                       "see --rounds)");
+    for (size_t i = 0; i < a->count; i++) { /* they stand in order */
+        if (!does_save(a, &a->remedies[i]) && (!i || does_save(a, &a->remedies[i - 1])))
+            page_heading(p, "Tried, and saves less than a hundredth of the resident size, or "
+                            "costs memory");
+        print_remedy(a, p, &a->remedies[i]);
+    }
 }
 
 static void print_unmeasured(const struct advising *a, const struct page *p)
@@ -105,7 +146,7 @@ static void print_unmeasured(const struct advising *a, const struct page *p)
         if (!any)
             page_heading(p, "Saves at most, as the kernel counted it (no replay shows it)");
         any = true;
-        page_right(&b, human_size(n, v->saves_bytes), 11);
+        page_right(&b, human_size(n, v->most_bytes), 11);
         buffer_printf(&b, "  %s", advice_text(v->kind));
         if (v->saves_address_bytes)
             buffer_printf(&b, " (%s)", human_size(n, v->saves_address_bytes));
@@ -145,10 +186,7 @@ void advise_print_text(const struct advising *a)
     }
     page_wrap(&page, &b, 2);
     buffer_release(&b);
-    if (a->count)
-        page_heading(&page, "Saves      (99 %% interval of the replays)");
-    for (size_t i = 0; i < a->count; i++)
-        print_remedy(a, &page, &a->remedies[i]);
+    print_remedies(a, &page);
     print_unmeasured(a, &page);
 }
 
@@ -179,8 +217,13 @@ static void json_remedy(struct json *j, const struct advising *a, const struct r
     json_signed(j, "saves_high_bytes", llround(r->high));
     if (r->cpu.method != STATS_NONE) {
         json_share(j, "cpu_ratio", r->cpu.ratio);
-        json_share(j, "cpu_ratio_low", r->cpu.low);
-        json_share(j, "cpu_ratio_high", r->cpu.high);
+        if (has_intervals(a)) {
+            json_share(j, "cpu_ratio_low", r->cpu.low);
+            json_share(j, "cpu_ratio_high", r->cpu.high);
+        } else {
+            json_null(j, "cpu_ratio_low");
+            json_null(j, "cpu_ratio_high");
+        }
     } else {
         json_null(j, "cpu_ratio");
     }
@@ -199,7 +242,7 @@ static void json_unmeasured(struct json *j, const struct advising *a, const stru
     json_text(j, "text", advice_text(v->kind));
     json_text(j, "setting", advice_setting(v->kind));
     json_bool(j, "measured", false);
-    json_number(j, "saves_bytes", v->saves_bytes);
+    json_number(j, "saves_bytes", v->most_bytes); /* at most, as the kernel counted it */
     if (v->saves_address_bytes)
         json_number(j, "saves_address_bytes", v->saves_address_bytes);
     json_null(j, "command");
@@ -231,7 +274,7 @@ void advise_print_json(const struct advising *a, const char *path)
         const struct advice *v = i < a->advice_count ? &a->advice[i] : NULL;
         if (v && !is_unmeasured(a, v))
             continue;
-        for (; k < a->count && (!v || a->remedies[k].saves >= (double)v->saves_bytes); k++)
+        for (; k < a->count && (!v || a->remedies[k].saves >= (double)v->most_bytes); k++)
             json_remedy(&j, a, &a->remedies[k], &texts);
         if (v)
             json_unmeasured(&j, a, v, &texts);

@@ -84,23 +84,13 @@ static uint32_t key_of(struct diff *d, const struct name_frame *f)
 
 static bool grow(struct diff *d)
 {
-    size_t room = d->room ? d->room * 2 : 1024;
-    uint32_t *parent = realloc(d->parent, room * sizeof *parent);
-    if (parent)
-        d->parent = parent;
-    struct name_frame *frame = realloc(d->frame, room * sizeof *frame);
-    if (frame)
-        d->frame = frame;
-    uint8_t *seen = realloc(d->seen, room);
-    if (seen)
-        d->seen = seen;
-    uint32_t *site_of = realloc(d->site_of, room * sizeof *site_of);
-    if (site_of)
-        d->site_of = site_of;
-    if (!parent || !frame || !seen || !site_of)
+    const size_t needed = d->room + 1;
+    size_t parent = d->room, frame = parent, seen = parent, site_of = parent;
+    if (!ARRAY_ROOM(d->parent, needed, parent) || !ARRAY_ROOM(d->frame, needed, frame) ||
+        !ARRAY_ROOM(d->seen, needed, seen) || !ARRAY_ROOM(d->site_of, needed, site_of))
         return false;
-    memset(site_of + d->room, 0, (room - d->room) * sizeof *site_of);
-    d->room = room;
+    memset(d->site_of + d->room, 0, (site_of - d->room) * sizeof *d->site_of);
+    d->room = site_of;
     return true;
 }
 

@@ -115,14 +115,38 @@ static size_t looks_of(const struct trace_image *image, const struct explained_l
     return n;
 }
 
-static int read_image(struct trace *t, uint32_t image, const uint64_t *times,
-                      struct pinned *results, size_t count, struct error *err)
+static uint32_t site_of(void *arg, uint32_t stack) { return section_site(arg, stack); }
+
+/* The pass, and what it finds at each of its moments. */
+struct pass {
+    const struct model *m;
+    struct names *names;
+    uint64_t times[2 * EXPLAIN_MOST];
+    struct pinned results[2 * EXPLAIN_MOST];
+    struct advice_found found[2 * EXPLAIN_MOST];
+    size_t count;
+};
+
+static int visit(void *arg, size_t moment, const struct pinned *p,
+                 const struct pinned_block *blocks, size_t count, struct error *err)
+{
+    struct pass *x = arg;
+    const struct advice_sites sites = {site_of, x->names};
+    (void)err;
+    advice_sites_find(model_image(x->m), p, blocks, count, &sites,
+                      advice_trim_bytes(model_threshold(x->m), p->time_ns), &x->found[moment]);
+    return 0;
+}
+
+static int read_image(struct trace *t, uint32_t image, struct pass *x, struct error *err)
 {
     struct trace_batch batch;
     struct pinned_reader *r =
-        pinned_new(&trace_info(t)->images[image], times, results, count, true, err);
+        pinned_new(&trace_info(t)->images[image], x->times, x->results, x->count, true, err);
     struct trace_cursor *c = r ? trace_cursor_open_columns(t, image, pinned_columns(), err) : NULL;
     int more = c ? 1 : -1;
+    if (r)
+        pinned_watch(r, visit, x);
     while (more > 0 && (more = trace_cursor_next(c, &batch, err)) > 0)
         more = pinned_add(r, &batch, err);
     trace_cursor_close(c);
@@ -133,7 +157,7 @@ static int read_image(struct trace *t, uint32_t image, const uint64_t *times,
 }
 
 /* Of a moment that was asked for, both states were found: the measurement's stands for it, or not.
- */
+ * The other has no advice. */
 static void settle(const struct trace_image *image, struct explained *e, struct pinned *here)
 {
     if (explain_holds(image, &e->moment, here, &e->pinned)) {
@@ -146,14 +170,15 @@ static void settle(const struct trace_image *image, struct explained *e, struct 
 }
 
 int explained_find(struct trace *t, uint32_t image, const struct model *m,
-                   const struct report_options *o, struct explained_list *list, struct error *err)
+                   const struct report_options *o, struct names *names, struct explained_list *list,
+                   struct error *err)
 {
     const struct trace_image *of = model_image(m);
     struct explain_wish wish;
     struct explain_moment moments[EXPLAIN_MOST];
     struct look looks[2 * EXPLAIN_MOST];
-    struct pinned results[2 * EXPLAIN_MOST], here[EXPLAIN_MOST];
-    uint64_t times[2 * EXPLAIN_MOST];
+    struct pinned here[EXPLAIN_MOST];
+    struct pass x = {.m = m, .names = names};
     memset(list, 0, sizeof *list);
     memset(here, 0, sizeof here);
     if (filters_blocks(o))
@@ -165,12 +190,13 @@ int explained_find(struct trace *t, uint32_t image, const struct model *m,
         list->items[i].moment = moments[i];
     const size_t n = looks_of(of, list, looks);
     for (size_t i = 0; i < n; i++)
-        times[i] = looks[i].time_ns;
+        x.times[i] = looks[i].time_ns;
+    x.count = n;
     if (!n)
         return 0;
-    if (read_image(t, image, times, results, n, err)) {
+    if (read_image(t, image, &x, err)) {
         for (size_t i = 0; i < n; i++)
-            pinned_release(&results[i]);
+            pinned_release(&x.results[i]);
         list->count = 0;
         return -1;
     }
@@ -178,7 +204,9 @@ int explained_find(struct trace *t, uint32_t image, const struct model *m,
         struct explained *e = &list->items[looks[i].item];
         *(looks[i].measurement || e->moment.split == EXPLAIN_NONE ? &e->pinned
                                                                   : &here[looks[i].item]) =
-            results[i];
+            x.results[i];
+        if (looks[i].measurement)
+            e->found = x.found[i];
     }
     for (size_t i = 0; i < list->count; i++) {
         struct explained *e = &list->items[i];
@@ -188,8 +216,6 @@ int explained_find(struct trace *t, uint32_t image, const struct model *m,
     }
     return 0;
 }
-
-static uint32_t site_of(void *arg, uint32_t stack) { return section_site(arg, stack); }
 
 size_t explained_advice(const struct model *m, const struct explained *e, struct names *names,
                         struct advice list[ADVICE_MOST])

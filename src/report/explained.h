@@ -20,9 +20,11 @@ struct explained_list {
 int explained_wish(const char *at, const struct trace_info *info, struct explain_wish *wish,
                    struct error *err);
 
-/* Of a finished model of the image. Nothing is explained under a filter of anything but time. */
+/* Of a finished model of the image; names: of it as well. Nothing is explained under a filter of
+ * anything but time. */
 int explained_find(struct trace *t, uint32_t image, const struct model *m,
-                   const struct report_options *o, struct explained_list *list, struct error *err);
+                   const struct report_options *o, struct names *names, struct explained_list *list,
+                   struct error *err);
 void explained_release(struct explained_list *list);
 
 /* A field `explained`: an array. texts: of the frames, used again for others of this process. */

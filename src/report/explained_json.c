@@ -121,6 +121,10 @@ static bool write_advice(struct json *j, const struct model *m, const struct exp
             json_number(j, "saves_bytes", list[i].saves_bytes);
         else
             json_null(j, "saves_bytes");
+        if (list[i].most_bytes)
+            json_number(j, "saves_at_most_bytes", list[i].most_bytes);
+        else
+            json_null(j, "saves_at_most_bytes");
         json_bool(j, "measured", false);
         json_text(j, "command", advice_environment(list[i].kind));
         if (list[i].saves_address_bytes)

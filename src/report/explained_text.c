@@ -248,6 +248,18 @@ static void print_keepers(const struct page *p, const struct explained *e, struc
 
 /* ---- what would help ---- */
 
+static void put_saving(struct buffer *b, const struct advice *a)
+{
+    char size[HUMAN_TEXT_BYTES], text[HUMAN_TEXT_BYTES + 8];
+    if (a->kind == ADVICE_ALLOCATOR)
+        snprintf(text, sizeof text, "?");
+    else if (a->saves_bytes || !a->most_bytes)
+        snprintf(text, sizeof text, "%s", human_size(size, a->saves_bytes));
+    else
+        snprintf(text, sizeof text, "up to %s", human_size(size, a->most_bytes));
+    page_right(b, text, 14);
+}
+
 static void print_advice(const struct page *p, const struct model *m, const struct explained *e,
                          struct names *names)
 {
@@ -256,7 +268,7 @@ static void print_advice(const struct page *p, const struct model *m, const stru
     char size[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     if (n) {
-        buffer_append_text(&b, "   What could help, and what it saves at most by the addresses "
+        buffer_append_text(&b, "   What could help, and about what it saves by the addresses "
                                "(mallow advise measures it)");
         page_wrap(p, &b, 6);
     }
@@ -264,11 +276,7 @@ static void print_advice(const struct page *p, const struct model *m, const stru
         const enum advice_kind kind = list[i].kind;
         const char *environment = advice_environment(kind);
         buffer_clear(&b);
-        page_right(&b,
-                   list[i].saves_bytes || kind != ADVICE_ALLOCATOR
-                       ? human_size(size, list[i].saves_bytes)
-                       : "?",
-                   14);
+        put_saving(&b, &list[i]);
         buffer_printf(&b, "  %s", advice_text(kind));
         if (list[i].saves_address_bytes)
             buffer_printf(&b, " (%s)", human_size(size, list[i].saves_address_bytes));
@@ -279,6 +287,9 @@ static void print_advice(const struct page *p, const struct model *m, const stru
         }
         if (environment)
             buffer_printf(&b, ": %s", environment);
+        if (kind == ADVICE_POOL && !list[i].saves_bytes)
+            buffer_append_text(&b, "; the rest of the heap may give its pages back on "
+                                   "malloc_trim(0) only");
         page_wrap(p, &b, 16);
     }
     buffer_release(&b);

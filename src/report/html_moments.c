@@ -196,7 +196,7 @@ static uint32_t number_of_site(void *arg, uint32_t stack)
     return has_site(x, stack) ? x->sites.site_of[stack] : UINT16_MAX + stack;
 }
 
-/* [kind, saved bytes (0: not known), call site or -1] */
+/* [kind, saved bytes (0: not known), call site or -1, saved bytes at most (0: not known)] */
 static void write_advice(struct json *j, struct moments *x, const struct explained *e)
 {
     struct advice list[ADVICE_MOST];
@@ -209,6 +209,7 @@ static void write_advice(struct json *j, struct moments *x, const struct explain
         json_number(j, NULL, list[i].kind);
         json_number(j, NULL, list[i].saves_bytes);
         json_signed(j, NULL, site ? x->sites.site_of[list[i].stack] : -1);
+        json_number(j, NULL, list[i].most_bytes);
         json_close_array(j);
     }
     json_close_array(j);
@@ -243,11 +244,15 @@ static int visit(void *arg, size_t moment, const struct pinned *p,
 {
     struct moments *x = arg;
     const struct moment *of = &x->list[moment];
+    const struct advice_sites sites = {number_of_site, x};
     struct explained e = {.moment = {.split = of->split}, .pinned = *p};
     if (moment_sites_add(&x->sites, p, blocks, count, err) ||
         heapmap_add(x->map, moment, p, blocks, count, x->sites.site_of, err))
         return -1;
     explain_parts(x->image, &e);
+    if (e.measured_ns)
+        advice_sites_find(x->image, p, blocks, count, &sites,
+                          advice_trim_bytes(model_threshold(x->plan->m), p->time_ns), &e.found);
     write_moment(x, of, &e);
     return 0;
 }
@@ -426,7 +431,8 @@ static int find(struct moments *x, struct error *err)
 int html_moments(const struct moments_plan *plan, struct html_block *block, struct error *err)
 {
     struct moments x = {.plan = plan, .image = model_image(plan->m), .texts = {.table = true}};
-    int status = explained_find(plan->t, plan->image, plan->m, plan->options, &x.explained, err);
+    int status = explained_find(plan->t, plan->image, plan->m, plan->options, plan->names,
+                                &x.explained, err);
     if (!status && x.explained.count) {
         status = find(&x, err);
         if (!status)

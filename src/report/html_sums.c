@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #define SITES_MOST (UINT16_MAX - 1u)
 
 static int no_memory(struct error *err)
@@ -56,16 +58,11 @@ static int32_t number_of(struct moment_sites *s, uint32_t frame)
     if (s->count == SITES_MOST)
         return UINT16_MAX;
     if (s->count == s->room) {
-        const size_t room = s->room ? s->room * 2 : 256;
-        struct moment_site *sites = realloc(s->sites, room * sizeof *sites);
-        if (sites)
-            s->sites = sites;
-        struct moment_site *order = realloc(s->order, room * sizeof *order);
-        if (order)
-            s->order = order;
-        if (!sites || !order)
+        size_t sites = s->room, order = sites;
+        if (!ARRAY_ROOM(s->sites, s->count + 1, sites) ||
+            !ARRAY_ROOM(s->order, s->count + 1, order))
             return -1;
-        s->room = room;
+        s->room = sites;
     }
     s->sites[s->count++] = (struct moment_site){.frame = frame};
     s->by_frame[at] = (uint32_t)s->count;

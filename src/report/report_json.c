@@ -435,7 +435,7 @@ static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols
         struct explained_list explained = {0};
         status = with_heap ? heap_find(t, i, m, &heap, err) : 0;
         if (!status)
-            status = explained_find(t, i, m, w->o, &explained, err);
+            status = explained_find(t, i, m, w->o, names, &explained, err);
         if (!status)
             status = write_process(j, m, names, with_heap ? &heap : NULL, &explained, w->o,
                                    trace_info(t)->kernel_kinds, w->suppressions, err);

@@ -377,7 +377,7 @@ static int add_image(struct run *r, struct trace *t, uint32_t i, struct symbols 
 static int print_explained(const struct run *r, struct trace *t, struct error *err)
 {
     struct explained_list list;
-    if (explained_find(t, r->biggest_image, r->biggest, r->o, &list, err))
+    if (explained_find(t, r->biggest_image, r->biggest, r->o, r->names, &list, err))
         return -1;
     section_explained(r->page, r->biggest, &list, r->names);
     explained_release(&list);

@@ -67,6 +67,70 @@ static void print_held(const struct tree *t, const char *prefix, struct held *h)
     h->times = 0;
 }
 
+/* There are callers further out, which are not shown. */
+static void print_deeper(const struct tree *t, const char *prefix)
+{
+    struct buffer line = {0};
+    buffer_append_text(&line, prefix);
+    buffer_append_text(&line, t->page->unicode ? "\u2026" : "...");
+    page_line(t->page, &line);
+    buffer_release(&line);
+}
+
+static int callers(const struct tree *t, const char *prefix, struct group_cursor *cursors,
+                   size_t count, unsigned level);
+
+/* One of several callers, and its own below it. */
+static int branch(const struct tree *t, const char *prefix, struct group_cursor *cursors,
+                  const struct group *g, bool last, unsigned level)
+{
+    int status = 0;
+    struct buffer before = {0}, below = {0};
+    buffer_append_text(&before, t->page->unicode ? last ? "\u2514 " : "\u251c "
+                                : last           ? "` "
+                                                 : "|-");
+    page_percent(&before, figures_metric(&g->figures, t->by), t->whole);
+    buffer_append_text(&before, "  ");
+    print_frame(t, prefix, buffer_text(&before), g->frame);
+    buffer_append_text(&below, prefix);
+    buffer_append_text(&below, last ? " " : t->page->unicode ? "\u2502" : "|");
+    buffer_append_text(&below, "          ");
+    if (g->frame != NO_FRAME)
+        status = callers(t, buffer_text(&below), cursors + g->first, g->count, level + 1);
+    buffer_release(&before);
+    buffer_release(&below);
+    return status;
+}
+
+/* The n callers of one frame, of which those are shown that matter. */
+static int branches(const struct tree *t, const char *prefix, struct group_cursor *cursors,
+                    const struct group *groups, long n, unsigned level)
+{
+    int status = 0;
+    long shown = 0;
+    uint64_t rest = 0;
+    while (shown < n && shown < (long)CHILDREN && level < t->depth &&
+           figures_metric(&groups[shown].figures, t->by) >= t->whole / CUT_SHARE)
+        shown++;
+    for (long i = shown; i < n; i++)
+        rest += figures_metric(&groups[i].figures, t->by);
+    const bool say_rest = !shown || rest >= t->whole / (2 * CHAIN_SHARE);
+    for (long i = 0; i < shown && !status; i++)
+        status = branch(t, prefix, cursors, &groups[i], i + 1 == shown && (shown == n || !say_rest),
+                        level);
+    if (shown < n && say_rest && !status) {
+        struct buffer line = {0};
+        buffer_append_text(&line, prefix);
+        buffer_append_text(&line, t->page->unicode ? "\u2514 " : "` ");
+        page_percent(&line, rest, t->whole);
+        buffer_printf(&line, "  from %ld %s%s", n - shown, shown ? "other " : "",
+                      n - shown == 1 ? "caller" : "callers");
+        page_line(t->page, &line);
+        buffer_release(&line);
+    }
+    return status;
+}
+
 /* The callers of cursors that all stand at one frame, `level` frames from the site. */
 static int callers(const struct tree *t, const char *prefix, struct group_cursor *cursors,
                    size_t count, unsigned level)
@@ -103,53 +167,13 @@ static int callers(const struct tree *t, const char *prefix, struct group_cursor
             if (frame == NO_FRAME)
                 return 0;
             if (level++ >= t->depth) {
-                struct buffer line = {0};
-                buffer_append_text(&line, prefix);
-                buffer_append_text(&line, t->page->unicode ? "\u2026" : "...");
-                page_line(t->page, &line);
-                buffer_release(&line);
+                print_deeper(t, prefix);
                 return 0;
             }
             held = (struct held){frame, 1};
             continue;
         }
-        int status = 0;
-        long shown = 0;
-        uint64_t rest = 0;
-        while (shown < n && shown < (long)CHILDREN && level < t->depth &&
-               figures_metric(&groups[shown].figures, t->by) >= t->whole / CUT_SHARE)
-            shown++;
-        for (long i = shown; i < n; i++)
-            rest += figures_metric(&groups[i].figures, t->by);
-        const bool say_rest = !shown || rest >= t->whole / (2 * CHAIN_SHARE);
-        for (long i = 0; i < shown && !status; i++) {
-            bool last = i + 1 == shown && (shown == n || !say_rest);
-            struct buffer before = {0}, below = {0};
-            buffer_append_text(&before, t->page->unicode ? last ? "\u2514 " : "\u251c "
-                                        : last           ? "` "
-                                                         : "|-");
-            page_percent(&before, figures_metric(&groups[i].figures, t->by), t->whole);
-            buffer_append_text(&before, "  ");
-            print_frame(t, prefix, buffer_text(&before), groups[i].frame);
-            buffer_append_text(&below, prefix);
-            buffer_append_text(&below, last ? " " : t->page->unicode ? "\u2502" : "|");
-            buffer_append_text(&below, "          ");
-            if (groups[i].frame != NO_FRAME)
-                status = callers(t, buffer_text(&below), cursors + groups[i].first, groups[i].count,
-                                 level + 1);
-            buffer_release(&before);
-            buffer_release(&below);
-        }
-        if (shown < n && say_rest && !status) {
-            struct buffer line = {0};
-            buffer_append_text(&line, prefix);
-            buffer_append_text(&line, t->page->unicode ? "\u2514 " : "` ");
-            page_percent(&line, rest, t->whole);
-            buffer_printf(&line, "  from %ld %s%s", n - shown, shown ? "other " : "",
-                          n - shown == 1 ? "caller" : "callers");
-            page_line(t->page, &line);
-            buffer_release(&line);
-        }
+        const int status = branches(t, prefix, cursors, groups, n, level);
         free(groups);
         return status;
     }

@@ -1,5 +1,7 @@
 /* watch_json.c - the reports of `mallow watch` as JSON lines. See watch_view.h. */
+#include <limits.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "report/watch_impl.h"
@@ -35,6 +37,7 @@ static uint64_t since_start(const struct watch_process *p, uint64_t ns)
 /* What every object begins with. ns: CLOCK_MONOTONIC. */
 static void begin(struct json *j, const struct watch_process *p, const char *kind, uint64_t ns)
 {
+    char host[HOST_NAME_MAX + 1] = "";
     json_begin(j);
     json_text(j, "kind", kind);
     json_number(j, "time_ns", since_start(p, ns));
@@ -43,6 +46,7 @@ static void begin(struct json *j, const struct watch_process *p, const char *kin
     if (p->elsewhere)
         json_bool(j, "other_pid_namespace", true);
     json_number(j, "ppid", p->stacks.image.ppid);
+    json_text(j, "host", gethostname(host, sizeof host) ? "" : host);
     json_text(j, "exe", p->stacks.image.exe);
     json_open_array(j, "command");
     for (const char *const *c = p->stacks.image.command; *c; c++)
@@ -123,7 +127,10 @@ static void write_end(struct json *j, const struct watch_process *p)
         json_number(j, "signal", (uint64_t)WTERMSIG(p->wait_status));
     else if (p->wait_status >= 0)
         json_number(j, "exit_status", (uint64_t)WEXITSTATUS(p->wait_status));
-    else if (p->life == WATCH_ENDED) /* how exactly is known of PROGRAM itself only */
+    if (p->out_of_memory)
+        json_bool(j, "out_of_memory", true);
+    if (p->wait_status < 0 &&
+        p->life == WATCH_ENDED) /* how exactly is known of PROGRAM itself only */
         json_bool(j, "killed", !process_said_goodbye(p));
 }
 

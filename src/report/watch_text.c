@@ -211,6 +211,8 @@ static void append_end(struct buffer *b, const struct watch_process *p)
         buffer_printf(b, " when it ended with status %d", WEXITSTATUS(w));
     else
         buffer_append_text(b, process_said_goodbye(p) ? " when it ended" : " when it was killed");
+    if (p->out_of_memory)
+        buffer_append_text(b, ", by the kernel because memory was short");
 }
 
 static void print_heading(const struct page *p, const struct watch_report *r,

@@ -30,9 +30,9 @@ def until(what, name):
 class Program:
     """A recording of phases."""
 
-    def __init__(self, name, environment=None):
+    def __init__(self, name, environment=None, options=()):
         self.path = os.path.join(FOLDER.name, name + ".mlw")
-        self.process = subprocess.Popen([MALLOW, "record", "-q", "-o", self.path, "--", PHASES], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([MALLOW, "record", "-q", *options, "-o", self.path, "--", PHASES], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, env={**ENVIRONMENT, **(environment or {})})
         self.order("large 0")  # it runs
         with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as f:

@@ -231,6 +231,53 @@ static void file(void)
         madvise((void *)map, LENGTH, MADV_DONTNEED);
 }
 
+/* ---- remedies that do not help, or less than addresses alone suggest ---- */
+
+/* The blocks that keep the pages lie among freed ones of their own call site: a pool of it would be
+ * as large. */
+static void own(void)
+{
+    for (int i = 0; i < RECORDS; i++)
+        memset(kept[i] = parse(RECORD_BYTES), 1, RECORD_BYTES);
+    for (int i = 0; i < RECORDS; i++)
+        if (i % KEPT_OF)
+            free(kept[i]);
+}
+
+/* Half of what was freed was the same call site's. */
+static void half(void)
+{
+    for (int i = 0; i < RECORDS; i++)
+        memset(kept[i] = i % 2 ? scratch(RECORD_BYTES) : parse(RECORD_BYTES), 1, RECORD_BYTES);
+    for (int i = 0; i < RECORDS; i++)
+        if (i % KEPT_OF)
+            free(kept[i]);
+}
+
+/* As `work`, but all at once: one arena would have to hold the same. */
+static void *work_together(void *unused)
+{
+    char *mine[EACH];
+    for (int i = 0; i < EACH; i++)
+        memset(mine[i] = malloc(EACH_BYTES), 1, EACH_BYTES);
+    pthread_barrier_wait(&joined);
+    for (int i = 0; i + 1 < EACH; i++)
+        free(mine[i]);
+    pthread_barrier_wait(&joined);
+    for (;;)
+        pause();
+    return unused;
+}
+
+static void together(void) { start(THREADS, work_together); }
+
+/* The threshold was raised, but what is free were small blocks. */
+static void small(void)
+{
+    raise_threshold();
+    top();
+}
+
 static void two(void)
 {
     survivors(RECORD_BYTES);
@@ -252,6 +299,10 @@ static const struct {
              {"late", late},
              {"file", file},
              {"two", two},
+             {"own", own},
+             {"half", half},
+             {"together", together},
+             {"small", small},
              {"fastbins", fastbins}};
 
 int main(int argc, char **argv)

@@ -50,7 +50,7 @@ class Advise(unittest.TestCase):
             self.assertLess(abs(one["saves_bytes"]), saved / 10)
             self.assertEqual(one["command"], f"GLIBC_TUNABLES=glibc.malloc.arena_max={n}")
         self.assertIn("glibc.malloc.tcache_count=0", advice)
-        text = mallow("advise", "--rounds", "2", p.path)
+        text = mallow("advise", "--rounds", "3", p.path)
         self.assertRegex(text, r" MB  \(.*B \.\. .* MB\).*: malloc_trim\n")
 
     def raise_threshold(self, name, environment):

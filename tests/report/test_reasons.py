@@ -89,12 +89,28 @@ class Reasons(unittest.TestCase):
     def advises(self, path, e, setting):
         """The advice of `advise`, which the report names as well."""
         self.assertIn(setting, [a["setting"] for a in e["advice"]])
+        listed = self.measures(path, e)
+        return next(a for a in listed if a["setting"] == setting)
+
+    def measures(self, path, e):
+        """What `advise` measured; what the report says a remedy saves agrees with it."""
         document = json.loads(mallow("advise", "--json", "--at", "end", "--rounds", "5" if LONG else "2", path))
         listed = document["advice"]
         saved = [a["saves_bytes"] for a in listed]
         self.assertEqual(saved, sorted(saved, reverse=True))
         self.document = document
-        return next(a for a in listed if a["setting"] == setting)
+        measured = {self.remedy_of(a): a["saves_bytes"] for a in listed if a["measured"]}
+        for a in [a for a in e["advice"] if a["saves_bytes"] and self.remedy_of(a) in measured]:
+            self.assertLessEqual(a["saves_bytes"] / 2, measured[self.remedy_of(a)], a)
+            self.assertGreaterEqual(a["saves_bytes"] * 2, measured[self.remedy_of(a)], a)
+        for a in e["advice"]:
+            self.assertLessEqual(a["saves_bytes"] or 0, a["saves_at_most_bytes"] or 0)
+        self.estimates = {self.remedy_of(a): a["saves_bytes"] for a in e["advice"]}
+        return listed
+
+    @staticmethod
+    def remedy_of(a):
+        return a["setting"], a["frames"][0]["function"] if "frames" in a else a.get("call_sites")
 
     def agrees(self, advice, saved):
         low, high = (advice.get(f"saves_{k}_bytes", advice["saves_bytes"]) for k in ("low", "high"))
@@ -106,6 +122,7 @@ class Reasons(unittest.TestCase):
         advice = self.advises(path, e, setting)
         name, value = advice["command"].split("=", 1)
         self.assertEqual((name, value), (TUNABLES, setting))
+        self.assertTrue(self.estimates[setting, None] or setting.startswith("glibc.malloc.tcache"))
         self.agrees(advice, real(reason) - real(reason, environment={name: value}))
 
     def by_change(self, reason, part, setting, function=None):
@@ -120,8 +137,9 @@ class Reasons(unittest.TestCase):
     def test_survivors(self):
         advice = self.by_change("survivors", "fragmentation", "pool", "parse")
         self.assertEqual((advice["measured"], advice["blocks"]), (True, 10000))
+        self.assertTrue(self.estimates["pool", "parse"])
         text = mallow("advise", "--at", "end", "--rounds", "2", os.path.join(FOLDER.name, "survivors.mlw"))
-        self.assertRegex(" ".join(text.split()), r"MB\).*: these 10,000 blocks of parse \(reasons.c:\d+\) in a pool of their own")
+        self.assertRegex(" ".join(text.split()), r"MB .*: these 10,000 blocks of parse \(reasons.c:\d+\) in a pool of their own")
         for other in [a for a in self.document["advice"] if (a["command"] or "").startswith("LD_PRELOAD=")]:
             if LONG:
                 saved = real("survivors") - real("survivors", environment={"LD_PRELOAD": other["command"].split("=")[1]})
@@ -179,6 +197,38 @@ class Reasons(unittest.TestCase):
         self.assertEqual(both["call_sites"], 2)  # a pool for each of them saves most
         self.agrees(one, real("two") - real("two", True))
         self.agrees(arenas, real("two") - real("two", environment={TUNABLES: arenas["setting"]}))
+
+    def test_own(self):
+        """A pool of the call site would be as fragmented as the heap is: it is not advised."""
+        path, e = self.explains("own", "fragmentation")
+        self.assertEqual([a["setting"] for a in e["advice"]], ["allocator"])
+        self.measures(path, e)
+
+    def test_half(self):
+        """What the call site freed itself is free in the pool as well: half as much is saved as its blocks keep."""
+        path, e = self.explains("half", "fragmentation")
+        advice = self.advises(path, e, "pool")
+        kept = next(p["bytes"] for p in e["parts"] if p["name"] == "fragmentation")
+        self.assertAlmostEqual(self.estimates["pool", "parse"] / kept, 0.5, delta=0.1)
+        self.assertAlmostEqual(advice["saves_bytes"] / kept, 0.5, delta=0.1)
+
+    def test_together(self):
+        """Arenas that were all full at once: one would hold as much."""
+        path, e = self.explains("together", "free_pages")
+        listed = self.measures(path, e)
+        one = next(a for a in listed if a["setting"] == "glibc.malloc.arena_max=1")
+        self.assertLess(one["saves_bytes"], 4e6)
+        self.assertIsNone(self.estimates[one["setting"], None])
+        self.assertEqual(e["advice"][-1]["setting"], one["setting"])
+        text = mallow("advise", "--at", "end", "--rounds", "2", path)
+        self.assertRegex(text, r"(?s)Saves +.no intervals.*: malloc_trim\n.*\nTried, and saves less.*arena_max=1")
+        self.assertNotIn("..", text)
+
+    def test_small(self):
+        """The threshold was raised, but no large block was ever in the heap: it is not the reason."""
+        path, e = self.explains("small", "free_pages")
+        self.assertNotIn("glibc.malloc.mmap_threshold=131072", [a["setting"] for a in e["advice"]])
+        self.advises(path, e, "malloc_trim")
 
     def test_fastbins(self):
         self.by_environment("fastbins", "tops", "glibc.malloc.mxfast=0")

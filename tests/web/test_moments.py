@@ -107,8 +107,8 @@ class Moments(unittest.TestCase):
             self.assertEqual(moment.get("rss_bytes"), e["rss_bytes"])
             self.assertEqual((moment["live_bytes"], moment["live_blocks"]), (e["live_bytes"], e["live_blocks"]))
             self.assertEqual(self.parts(m, moment), {p["name"]: p["bytes"] for p in e["parts"]})
-            self.assertEqual([(m["remedies"][kind]["setting"], saves or None) for kind, saves, _site in moment["advice"]],
-                             [(a["setting"], a["saves_bytes"]) for a in e["advice"]])
+            self.assertEqual([(m["remedies"][kind]["setting"], saves or None, most or None) for kind, saves, _site, most in moment["advice"]],
+                             [(a["setting"], a["saves_bytes"], a["saves_at_most_bytes"]) for a in e["advice"]])
             arenas = sorted([int(a["address"], 16), a["live_bytes"], a["free_on_shared_pages_bytes"], a["free_below_bytes"]]
                             for a in e["arenas"])
             self.assertEqual(sorted([a[0], a[1], a[4], a[5]] for a in moment["arenas"]), arenas)

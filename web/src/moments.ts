@@ -24,7 +24,7 @@ export interface Moment {
   /** [site, free on its pages, free below, live bytes, live blocks] */
   keepers: number[][];
   keepers_total: number;
-  /** [remedy, bytes saved at most (0: not known), site or -1] */
+  /** [remedy, bytes saved (0: not known), site or -1, bytes saved at most (0: not known)] */
   advice: number[][];
 }
 

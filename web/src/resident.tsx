@@ -21,7 +21,8 @@ const PARTS: Record<string, [string, string]> = {
   untouched: ["Never touched", "Of blocks with a mapping of their own, at least so much was never written to"],
   mappings: ["Mappings that are not blocks", "Private memory that the program or its libraries mapped themselves"],
   stacks: ["Stacks", "Stacks of the threads"],
-  code_and_data: ["Code and data, files", "The program, its libraries, and mapped files: page cache"],
+  code_and_data: ["Code and data", "Of the program and its libraries: page cache"],
+  mapped_files: ["Mapped files", "Files that the program mapped and executes nothing from: page cache"],
   shared: ["Shared memory", ""],
   recorder: ["The recorder's own", "mallow's memory in the process: not there without it"],
   other: ["Other", ""],
@@ -125,9 +126,9 @@ function Advice({ m, of }: { m: Moments; of: Moment }) {
   if (!of.advice.length) return null;
   return (
     <div>
-      <h4>What could help <span class="muted">and what it would save at most, by the addresses; 'mallow advise' measures it</span></h4>
-      <ul class="advice" id="advice">{of.advice.map(([kind, saves, site]) => <li key={kind} data-exact={saves} data-setting={m.remedies[kind].setting}>
-        <b class="number">{saves ? bytes(saves) : "?"}</b> <span>{m.remedies[kind].text}{site >= 0 && <>: <SiteName m={m} site={site} /></>}{m.remedies[kind].command && <> <code>{m.remedies[kind].command}</code></>}</span>
+      <h4>What could help <span class="muted">and about what it would save, by the addresses; 'mallow advise' measures it</span></h4>
+      <ul class="advice" id="advice">{of.advice.map(([kind, saves, site, most]) => <li key={kind} data-exact={saves} data-setting={m.remedies[kind].setting}>
+        <b class="number">{saves ? bytes(saves) : most ? `up to ${bytes(most)}` : "?"}</b> <span>{m.remedies[kind].text}{site >= 0 && <>: <SiteName m={m} site={site} /></>}{m.remedies[kind].command && <> <code>{m.remedies[kind].command}</code></>}</span>
       </li>)}</ul>
     </div>
   );

@@ -1,0 +1,235 @@
+#include "analyse/advice_sites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RANKED       256u /* stacks that are looked at, those with most */
+#define HEADER_BYTES 8u
+#define FEW          16u /* a 16th of the bytes, or less */
+
+static uint64_t kept_by(const struct pinned_stack *s) { return s->pinned_bytes + s->below_bytes; }
+static uint64_t live_of(const struct pinned_stack *s) { return s->all_bytes; }
+static uint64_t most_of(const struct pinned_stack *s) { return s->most_bytes; }
+uint64_t advice_mapped(const struct pinned_stack *s) { return s->mapped_bytes; }
+
+/* The RANKED stacks with most, in order. */
+static size_t rank(const struct trace_image *image, const struct pinned *p, advice_figure *figure,
+                   uint32_t *list)
+{
+    size_t n = 0;
+    for (uint32_t i = 1; i <= image->stacks; i++) {
+        const uint64_t bytes = figure(&p->stacks[i]);
+        size_t at = n;
+        if (!bytes || (n == RANKED && bytes <= figure(&p->stacks[list[n - 1]])))
+            continue;
+        if (n < RANKED)
+            n++;
+        else
+            at--;
+        for (; at && figure(&p->stacks[list[at - 1]]) < bytes; at--)
+            list[at] = list[at - 1];
+        list[at] = i;
+    }
+    return n;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct advice_site *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+static void add_stack(struct advice_site *to, const struct pinned_stack *s, uint64_t bytes)
+{
+    to->bytes += bytes;
+    to->blocks += s->all_blocks;
+    to->live_bytes += s->all_bytes;
+    to->mapped_bytes += s->mapped_bytes;
+    to->heap_bytes += s->live_bytes + HEADER_BYTES * s->live_blocks;
+    to->below_bytes += s->below_bytes;
+}
+
+/* The call sites with most, in order. */
+static size_t find_sites(const struct trace_image *image, const struct pinned *p,
+                         const struct advice_sites *sites, advice_figure *figure,
+                         struct advice_site found[ADVICE_SITES_MOST])
+{
+    uint32_t list[RANKED];
+    const size_t ranked = rank(image, p, figure, list);
+    size_t n = 0;
+    for (size_t i = 0; i < ranked; i++) {
+        const struct pinned_stack *s = &p->stacks[list[i]];
+        const uint32_t site = sites->site(sites->arg, list[i]);
+        size_t k = 0;
+        while (k < n && found[k].site != site)
+            k++;
+        if (k == ADVICE_SITES_MOST)
+            continue;
+        if (k == n)
+            found[n++] = (struct advice_site){.site = site, .stack = list[i]};
+        add_stack(&found[k], s, figure(s));
+    }
+    qsort(found, n, sizeof *found, by_bytes);
+    return n;
+}
+
+bool advice_site_first(const struct trace_image *image, const struct pinned *p,
+                       const struct advice_sites *sites, advice_figure *figure,
+                       struct advice_site *first)
+{
+    struct advice_site found[ADVICE_SITES_MOST];
+    const size_t n = find_sites(image, p, sites, figure, found);
+    if (n)
+        *first = found[0];
+    return n > 0;
+}
+
+/* ---- a heap without the blocks of a call site ---- */
+
+struct sweep { /* over a heap */
+    uint64_t page, first_page;
+    bool begun, mine, others; /* on the page */
+    bool any_others;          /* in the heap */
+    uint64_t others_page;     /* the last with others' blocks */
+    bool any_early;           /* the same of those that are not late */
+    uint64_t early_page;
+    uint64_t late_bytes; /* behind it */
+    uint64_t alone;      /* pages */
+};
+
+static void close_page(struct sweep *w)
+{
+    w->alone += w->mine && !w->others;
+    w->mine = w->others = false;
+}
+
+static void sweep_block(struct sweep *w, const struct pinned_block *b, bool mine)
+{
+    const uint64_t from = b->address - HEADER_BYTES, to = b->address + b->usable_bytes;
+    const uint64_t page = from / PINNED_PAGE_BYTES,
+                   last = to > from ? (to - 1) / PINNED_PAGE_BYTES : page;
+    if (!w->begun || page > w->page) {
+        close_page(w);
+        w->first_page = w->begun ? w->first_page : page;
+        w->begun = true;
+        w->page = page;
+    }
+    w->mine |= mine;
+    w->others |= !mine;
+    if (last > w->page) {
+        close_page(w);
+        w->alone += mine ? last - w->page - 1 : 0;
+        w->page = last;
+        w->mine = mine;
+        w->others = !mine;
+    }
+    if (mine)
+        return;
+    w->any_others = true;
+    w->others_page = w->page;
+    w->late_bytes += to - from;
+    if (!b->late) {
+        w->any_early = true;
+        w->early_page = w->page;
+        w->late_bytes = 0;
+    }
+}
+
+/* Adds up a heap whose blocks were passed. */
+static void end_heap(struct sweep *w, const struct pinned_heap *heap, uint64_t trim_bytes,
+                     struct advice_site *s)
+{
+    close_page(w);
+    const uint64_t all = (w->page - w->first_page + 1) * PINNED_PAGE_BYTES + heap->before_bytes;
+    uint64_t above = w->any_others ? (w->page - w->others_page) * PINNED_PAGE_BYTES : all;
+    const uint64_t early = w->any_early ? (w->page - w->early_page) * PINNED_PAGE_BYTES : all;
+    if (w->late_bytes < early / FEW && early - w->late_bytes > above)
+        above = early - w->late_bytes;
+    s->alone_bytes += w->alone * PINNED_PAGE_BYTES;
+    if (above >= trim_bytes)
+        s->above_bytes += above;
+}
+
+static bool same_heap(const struct pinned_heap *h, const struct pinned_block *b)
+{
+    const bool arena = b->path & MLW_PATH_NON_MAIN;
+    return h->kind == (arena ? PINNED_ARENA : PINNED_MAIN) &&
+           (!arena || h->address >> PINNED_HEAP_SHIFT == b->address >> PINNED_HEAP_SHIFT);
+}
+
+/* ---- the call sites of a moment ---- */
+
+/* The call sites that are looked at; each has a bit. */
+struct chosen {
+    struct advice_site *site[ADVICE_POOLS + 1];
+    size_t count;
+    uint8_t *bits; /* of a stack: the call sites that it is of */
+};
+
+static void look_without(const struct pinned *p, const struct pinned_block *blocks, size_t count,
+                         const struct chosen *c, size_t which, uint64_t trim_bytes)
+{
+    size_t at = 0;
+    for (size_t h = 0; h < p->count; h++) {
+        struct sweep w = {0};
+        for (; at < count && same_heap(&p->heaps[h], &blocks[at]); at++)
+            sweep_block(&w, &blocks[at],
+                        !blocks[at].cached && c->bits[blocks[at].stack] >> which & 1);
+        if (w.begun)
+            end_heap(&w, &p->heaps[h], trim_bytes, c->site[which]);
+    }
+}
+
+/* Stacks of a chosen call site, which may have no live block now, but had. */
+static void add_most(const struct trace_image *image, const struct pinned *p,
+                     const struct advice_sites *sites, advice_figure *figure, struct chosen *c)
+{
+    uint32_t list[RANKED];
+    const size_t n = rank(image, p, figure, list);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t site = sites->site(sites->arg, list[i]);
+        const uint64_t most = p->stacks[list[i]].most_bytes;
+        for (size_t k = 0; k < c->count; k++) {
+            struct advice_site *s = c->site[k];
+            if (s->site != site || c->bits[list[i]] >> k & 1)
+                continue;
+            c->bits[list[i]] |= (uint8_t)(1u << k);
+            s->most_high += most;
+            if (most > s->most_low)
+                s->most_low = most;
+        }
+    }
+}
+
+void advice_sites_find(const struct trace_image *image, const struct pinned *p,
+                       const struct pinned_block *blocks, size_t count,
+                       const struct advice_sites *sites, uint64_t trim_bytes,
+                       struct advice_found *found)
+{
+    struct advice_site list[ADVICE_SITES_MOST];
+    memset(found, 0, sizeof *found);
+    if (!p->glibc)
+        return;
+    struct chosen c = {.bits = calloc((size_t)image->stacks + 1, 1)};
+    const size_t n = find_sites(image, p, sites, kept_by, list);
+    for (size_t i = 0; i < n && i < ADVICE_POOLS; i++) {
+        found->pools[i] = list[i];
+        c.site[c.count++] = &found->pools[i];
+    }
+    found->pool_count = c.count;
+    if (advice_site_first(image, p, sites, live_of, &found->live))
+        c.site[c.count++] = &found->live;
+    if (c.bits) { /* without memory nothing is known of them */
+        add_most(image, p, sites, kept_by, &c);
+        add_most(image, p, sites, live_of, &c);
+        add_most(image, p, sites, most_of, &c);
+        for (size_t i = 0; i < c.count; i++)
+            look_without(p, blocks, count, &c, i, trim_bytes);
+    }
+    for (size_t i = 0; i < c.count; i++)
+        if (c.site[i]->most_low < c.site[i]->heap_bytes)
+            c.site[i]->most_low = c.site[i]->heap_bytes;
+    free(c.bits);
+}
