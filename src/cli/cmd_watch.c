@@ -7,9 +7,9 @@
 #include "base/human.h"
 #include "cli/command.h"
 #include "cli/preflight.h"
+#include "cli/watch_config.h"
 #include "cli/watch_left.h"
 #include "cli/watch_session.h"
-#include "cli/watch_system.h"
 #include "inspect/library.h"
 #include "watch/segment.h"
 
@@ -21,9 +21,14 @@ static const struct option_spec specs[] = {
      "the library is attached to, and left as it was at the end",
      .completion = VALUE_PID},
     {'a', "all", OPTION_FLAG, AT(all), NULL,
-     "watch every process of this machine that carries the library, by its static probes (root)"},
+     "watch every process that carries the library: by its static probes (root), or of this user"},
+    WATCH_ALL_SPECS(struct watch_cli, select),
+    {0, "config", OPTION_TEXT, AT(config), "FILE",
+     "options as lines of 'key = value', below those of the command line; SIGHUP reads it again",
+     .completion = VALUE_FILE},
     {0, "how", OPTION_CHOICE, AT(how), "auto|inject|preloaded",
-     "whether -p puts the library into a process that runs without it (default auto: it does)"},
+     "whether -p puts the library into a process that runs without it (default auto: it does); -a "
+     "with preloaded reads what processes share, without probes"},
     {0, "detach", OPTION_COUNT, AT(detach), "PID",
      "put back what a watch -p that was killed left in this process, and watch nothing", 1,
      INT_MAX},
@@ -39,6 +44,11 @@ static const struct option_spec specs[] = {
      "report all live blocks whenever the heap reaches a new peak"},
     {0, "high-water-min", OPTION_SIZE, AT(high_water_min), "SIZE",
      "no such report while the heap is below SIZE", 1, 1ull << 50},
+    {0, "dump-when", OPTION_TEXT, AT(dump_when), "EXPR",
+     "write the live blocks to files when memory gets short: rss>2G, rss>90% of the limit of the "
+     "control group, psi>20%; several with commas"},
+    {0, "dump-to", OPTION_TEXT, AT(dump_to), "DIR",
+     "where they go (default: the working directory)", .completion = VALUE_DIRECTORY},
     {0, "known", OPTION_TEXT, AT(known), "FILE",
      "leave out stacks that FILE lists (suppressions of LeakSanitizer too); SIGUSR1 adds to it",
      .completion = VALUE_FILE},
@@ -59,10 +69,11 @@ static const struct option_spec specs[] = {
     {0, "pprof", OPTION_TEXT, AT(pprof), "FILE",
      "write a pprof profile with each report and at the end; %p in FILE is the process id",
      .completion = VALUE_FILE},
-    {0, "listen", OPTION_TEXT, AT(listen), "ADDR:PORT",
-     "serve a live page, /report.json, /metrics and /debug/pprof by HTTP on this loopback address "
-     "(port 0: "
-     "any)"},
+    WATCH_SERVE_SPECS(struct watch_cli, serve),
+    {0, "metrics-file", OPTION_TEXT, AT(metrics_file), "FILE",
+     "keep the metrics in FILE, for the textfile collector of Prometheus's node exporter",
+     .completion = VALUE_FILE},
+    WATCH_PUSH_SPECS(struct watch_cli, push),
     {0, "plain", OPTION_FLAG, AT(plain), NULL, "reports one after the other on a terminal, too"},
     {0, "left", OPTION_CHOICE, AT(left), "list|clear",
      "say what processes that died left in /dev/shm, or remove it, and watch nothing"},
@@ -82,7 +93,12 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-static const struct watch_cli defaults = {.on_error = -1, .left = -1, .view = VIEW_DEFAULTS};
+static const struct watch_cli defaults = {.on_error = -1,
+                                          .left = -1,
+                                          .by = -1,
+                                          .how = -1,
+                                          .view = VIEW_DEFAULTS,
+                                          .push = WATCH_PUSH_DEFAULTS};
 
 static int parse_pids(const struct command *self, const struct option_texts *texts, pid_t *pids)
 {
@@ -111,9 +127,10 @@ static int attach_and_watch(struct watching *w, struct watch_options *options,
     return bad;
 }
 
-static int run(const struct command *self, const void *parsed, char **operands, int operand_count)
+static int watch(const struct command *self, struct watch_config *config, char **operands,
+                 int operand_count)
 {
-    const struct watch_cli *o = parsed;
+    const struct watch_cli *o = &config->now;
     if (o->left >= 0)
         return o->pids.count || o->all || operand_count
                    ? command_usage(self, "--left watches nothing: without -p, -a and PROGRAM")
@@ -124,65 +141,63 @@ static int run(const struct command *self, const void *parsed, char **operands, 
                    : watch_detach(self, (pid_t)o->detach, o->quiet);
     struct watching w = {.command = self,
                          .o = o,
-                         .attach = {.command = self, .period = o->period, .quiet = o->quiet}};
+                         .attach = {.command = self, .period = o->period, .quiet = o->quiet},
+                         .dump = {.directory = o->dump_to}};
     struct error err = {0};
     char library[PATH_MAX] = "";
-    uint32_t guard = 0, on_error = (uint32_t)o->on_error;
+    struct watch_options options = {.argv = operand_count ? operands : NULL,
+                                    .library = library,
+                                    .order = (enum watch_order)o->by,
+                                    .input = -1,
+                                    .served = -1,
+                                    .listener = watch_session_listener(&w)};
     if ((o->pids.count != 0) + (operand_count != 0) + o->all > 1)
         return command_usage(self, "one of -p PID, -a and a PROGRAM, not more");
     if (!o->pids.count && !operand_count && !o->all)
         return command_usage(self, "nothing to watch; 'mallow watch -p PID', 'mallow watch -a', or "
                                    "'mallow watch [OPTIONS] [--] PROGRAM [ARGS...]'");
-    if (o->all && (o->period || o->guard || on_error != (uint32_t)-1))
-        return command_usage(self, "--period, --guard and --on-error are not for -a, which only "
-                                   "listens: set them where the processes are started");
-    if (o->guard && !segment_parse_share(o->guard, &guard))
-        return command_usage(self,
-                             "--guard: '%s' is none of off, all, or a share such as 0.1 or "
-                             "10%%",
-                             o->guard);
-    /* Who guards all blocks means all blocks, not all of the few that are sampled. */
-    const uint64_t period = o->period || !o->guard || strcmp(o->guard, "all") != 0 ? o->period : 1;
+    int status = watch_all_check(self, o->all, o->how == WATCH_AUTO, o->how == WATCH_INJECT,
+                                 o->period || o->guard || o->on_error >= 0, &o->select);
+    if (status || (status = watch_serve_check(self, &o->serve, o->push.url != NULL)) ||
+        (status = watch_dump_check(self, o->dump_when, o->dump_to, &options.when)) ||
+        (status = watch_config_settings(config, &options, &w.run)))
+        return status;
     pid_t *pids = calloc(o->pids.count + 1, sizeof *pids);
     if (!pids || parse_pids(self, &o->pids, pids)) {
         free(pids);
         return EXIT_USAGE;
     }
-    int status = 0;
-    if ((operand_count || o->all) && inspect_find_library("libmallow-watch.so", library, &err)) {
+    if (operand_count && inspect_find_library("libmallow-watch.so", library, &err)) {
         command_warn(self, "%s", err.text);
-        status = operand_count ? EXIT_MALLOW_FAILED : EXIT_FAILED;
+        status = EXIT_MALLOW_FAILED;
     } else if (operand_count) {
         status = preflight(self, operands[0], o->force);
     }
+    if (!status)
+        status =
+            watch_push_open(&w.push, self, &o->push, o->serve.listen ? NULL : o->serve.token_file,
+                            operand_count ? EXIT_MALLOW_FAILED : EXIT_FAILED);
     if (status) {
         free(pids);
         return status;
     }
-    struct watch_system system = {.command = self, .library = library};
-    const struct watch_source source = watch_system_source(&system);
-    struct watch_options options = {.pids = pids,
-                                    .pid_count = o->pids.count,
-                                    .source = o->all ? &source : NULL,
-                                    .argv = operand_count ? operands : NULL,
-                                    .library = library,
-                                    .every_ns = o->every_ns,
-                                    .old_ns = o->old_ns,
-                                    .high_water = o->high_water || o->high_water_min,
-                                    .high_water_bytes = o->high_water_min,
-                                    .period_bytes = period ? &period : NULL,
-                                    .guard_share = o->guard ? &guard : NULL,
-                                    .on_error = o->on_error < 0 ? NULL : &on_error,
-                                    .order = (enum watch_order)o->by,
-                                    .input = -1,
-                                    .served = -1,
-                                    .listener = watch_session_listener(&w)};
+    struct watch_all all = {.user = 0};
+    options.pids = pids;
+    options.pid_count = o->pids.count;
+    if (o->all && (status = watch_all_open(&all, self, &o->select, o->how == WATCH_PRELOADED,
+                                           o->quiet, &options))) {
+        watch_push_end(w.push, true);
+        free(pids);
+        return status;
+    }
     struct watch_result result = {.exit_status = operand_count ? EXIT_MALLOW_FAILED : EXIT_FAILED};
     const int bad = attach_and_watch(&w, &options, &result, &err);
+    watch_push_end(w.push, o->quiet || bad);
     free(pids);
     if (bad) {
         command_warn(self, "%s", err.text);
-        return o->listen && !w.serve && err.kind == ERROR_USAGE ? EXIT_USAGE : result.exit_status;
+        return o->serve.listen && !w.serve && err.kind == ERROR_USAGE ? EXIT_USAGE
+                                                                      : result.exit_status;
     }
     if (!result.processes)
         command_warn(self, o->all ? "no process that carries libmallow-watch.so was heard of: "
@@ -193,6 +208,18 @@ static int run(const struct command *self, const void *parsed, char **operands, 
         command_warn(self, "%u processes are still running; 'mallow watch -p PID' goes on with one",
                      result.left_running);
     return w.failed && !operand_count ? EXIT_FAILED : result.exit_status;
+}
+
+static int run(const struct command *self, const void *parsed, char **operands, int operand_count)
+{
+    struct watch_config config;
+    int status = watch_config_open(&config, self, parsed);
+    if (!status)
+        status = watch(self, &config, operands, operand_count);
+    else if (status == EXIT_FAILED && operand_count)
+        status = EXIT_MALLOW_FAILED;
+    watch_config_release(&config);
+    return status;
 }
 
 const struct command command_watch = {

@@ -20,12 +20,16 @@ extern const struct command command_control;
 extern const struct command command_doctor;
 extern const struct command command_import;
 extern const struct command command_push;
+extern const struct command command_pull;
 extern const struct command command_fleet;
 extern const struct command command_help;
 
 const struct command *const commands[] = {
-    &command_record, &command_report,   &command_dump,   &command_diff,    &command_export,
-    &command_import, &command_workload, &command_replay, &command_compare, &command_tune,
-    &command_advise, &command_probe,    &command_watch,  &command_heap,    &command_push,
-    &command_fleet,  &command_control,  &command_doctor, &command_help,    NULL,
+    &command_record,   &command_report, &command_dump,
+    &command_diff,     &command_export, &command_import,
+    &command_workload, &command_replay, &command_compare,
+    &command_tune,     &command_advise, &command_probe,
+    &command_watch,    &command_heap,   &command_push,
+    &command_pull,     &command_fleet,  &command_control,
+    &command_doctor,   &command_help,   NULL,
 };

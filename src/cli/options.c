@@ -41,11 +41,15 @@ unsigned options_distance(const char *a, const char *b)
 
 /* ---- messages about one option ---- */
 
+static const char *elsewhere; /* where an option stands that is not on the command line */
+
 /* "--name" or "-n", into a static buffer; the last answer is valid until the next call. */
 static const char *spelling(const struct option_spec *o)
 {
-    static char text[80];
-    if (o->name)
+    static char text[512];
+    if (elsewhere)
+        snprintf(text, sizeof text, "%.400s: %s", elsewhere, o->name);
+    else if (o->name)
         snprintf(text, sizeof text, "--%s", o->name);
     else
         snprintf(text, sizeof text, "-%c", o->letter);
@@ -220,6 +224,97 @@ static int store(const struct command *c, const struct option_spec *o, const cha
         return out_of_bounds(c, o, text);
     *(uint64_t *)field = n;
     return 0;
+}
+
+/* ---- from elsewhere ---- */
+
+static int set_known(const struct command *c, const struct option_spec *o, const char *value,
+                     void *into)
+{
+    if (!*value)
+        return command_usage(c, "%s: there is no value", spelling(o));
+    if (o->kind != OPTION_FLAG)
+        return store(c, o, value, into);
+    if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+        return command_usage(c, "%s: '%s' is neither yes nor no", spelling(o), value);
+    *(bool *)((char *)into + o->offset) = *value == 'y';
+    return 0;
+}
+
+int options_set(const struct command *c, const char *place, const char *name, const char *value,
+                bool taken[OPTIONS_MOST], void *into)
+{
+    const struct option_spec *o = c->options;
+    while (!is_end(o) && !(o->name && !strcmp(o->name, name)))
+        o++;
+    const size_t index = (size_t)(o - c->options);
+    if (is_end(o) || index >= OPTIONS_MOST)
+        return command_usage(c, "%s: there is no key '%s'; keys are the long names of options",
+                             place, name);
+    if (taken[index] && o->kind != OPTION_TEXTS)
+        return command_usage(c, "%s: '%s' stands above already", place, name);
+    taken[index] = true;
+    elsewhere = place;
+    const int status = set_known(c, o, value, into);
+    elsewhere = NULL;
+    return status;
+}
+
+static size_t field_bytes(const struct option_spec *o)
+{
+    switch (o->kind) {
+    case OPTION_FLAG: return sizeof(bool);
+    case OPTION_TEXT: return sizeof(const char *);
+    case OPTION_TEXTS: return sizeof(struct option_texts);
+    case OPTION_CHOICE: return sizeof(int);
+    case OPTION_SIZE_RANGE: return sizeof(struct option_range);
+    case OPTION_TIME_RANGE: return sizeof(struct option_span);
+    case OPTION_COUNT:
+    case OPTION_SIZE:
+    case OPTION_DURATION: break;
+    }
+    return sizeof(uint64_t);
+}
+
+void options_overlay(const struct command *c, const void *given, void *into)
+{
+    for (const struct option_spec *o = c->options; !is_end(o); o++) {
+        const void *from = (const char *)given + o->offset;
+        void *to = (char *)into + o->offset;
+        if (!memcmp(from, (const char *)c->defaults + o->offset, field_bytes(o)))
+            continue;
+        if (o->kind == OPTION_TEXTS)
+            free(((struct option_texts *)to)->items);
+        memcpy(to, from, field_bytes(o));
+    }
+}
+
+void options_release_others(const struct command *c, const void *given, void *into)
+{
+    for (const struct option_spec *o = c->options; !is_end(o); o++) {
+        struct option_texts *list = (void *)((char *)into + o->offset);
+        if (o->kind == OPTION_TEXTS &&
+            list->items !=
+                ((const struct option_texts *)(const void *)((const char *)given + o->offset))
+                    ->items)
+            free(list->items);
+    }
+}
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
+
+bool options_same(const struct option_spec *o, const void *a, const void *b)
+{
+    const void *x = (const char *)a + o->offset, *y = (const char *)b + o->offset;
+    if (o->kind == OPTION_TEXT)
+        return same_text(*(const char *const *)x, *(const char *const *)y);
+    if (o->kind != OPTION_TEXTS)
+        return !memcmp(x, y, field_bytes(o));
+    const struct option_texts *p = x, *q = y;
+    bool same = p->count == q->count;
+    for (size_t i = 0; same && i < p->count; i++)
+        same = same_text(p->items[i], q->items[i]);
+    return same;
 }
 
 /* ---- the command line ---- */

@@ -85,6 +85,23 @@ enum options_result options_parse(const struct command *command, int argc, char 
 /* Frees the lists that options_parse made in `into`. */
 void options_release(const struct command *command, void *into);
 
+/* --- the same options from elsewhere --- */
+
+#define OPTIONS_MOST 128u /* of a command that takes them from elsewhere */
+
+/* Stores an option of this long name; a flag is yes or no. place: where it stands, for messages.
+ * taken: one for each option, false at first: only lists are given twice. 0, or EXIT_USAGE with one
+ * line on stderr. The value is borrowed. */
+int options_set(const struct command *command, const char *place, const char *name,
+                const char *value, bool taken[OPTIONS_MOST], void *into);
+/* Puts the options of the command line, those that differ from the defaults, over `into`. Lists
+ * then belong to both. */
+void options_overlay(const struct command *command, const void *given, void *into);
+/* Frees the lists of `into` that are not those of `given`. */
+void options_release_others(const struct command *command, const void *given, void *into);
+/* Whether an option is the same in both. */
+bool options_same(const struct option_spec *option, const void *a, const void *b);
+
 /* Prints the help of a command on stdout. */
 void options_print_help(const struct command *command);
 

@@ -67,13 +67,14 @@ class Victim:
 
     def settled(self):
         """The same when no thread is in the middle of a fork or of starting another, which block signals, or
-        has the plugin open."""
+        has the plugin or a file about itself open."""
         def still():
             try:
                 t = self.traces()
             except FileNotFoundError:  # a thread or descriptor went meanwhile
                 return None
-            return t if t["blocked"] == ["0" * 16] and PLUGIN not in t["fds"] else None
+            passing = [f for f in t["fds"] if f == PLUGIN or f.startswith(f"/proc/{self.pid}/")]
+            return t if t["blocked"] == ["0" * 16] and not passing else None
         return until(still)
 
     def ours(self):

@@ -18,7 +18,7 @@ RECORDER = os.environ["RECORDER"]
 PUSHES = "built without libcurl" not in mallow("doctor").stdout
 
 OPTIONS = {
-    "record": "-o --stacks --paused --no-follow --with -p",
+    "record": "--to -o --stacks --paused --no-follow --with -p",
     "report": "--json --html --by -n --time --pid --at",
     "advise": "--json",
     "dump": "--json",
@@ -33,7 +33,8 @@ OPTIONS = {
     "probe": "-p -a -d -i -n --by --json",
     "control": "",
     "doctor": "--json",
-    "push": "--to",
+    "push": "--to --segments --s3 --remove",
+    "pull": "-o --partial --s3",
     "fleet": "--store --host --service --build-id --since --until --by -n --json --sql --old --new",
 }
 

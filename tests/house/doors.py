@@ -8,7 +8,7 @@ import re
 import sys
 
 # Folders of src/ that other users' files, segments and sessions reach.
-GUARDED = ("record", "watch", "trace", "symbol")
+GUARDED = ("record", "watch", "limit", "trace", "symbol")
 
 # Functions that take a path, or follow one that they were given earlier.
 FUNCTIONS = """

@@ -1,6 +1,7 @@
 /* ends.c - every way to end, after 1000 blocks of 10 B that stay. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 static void *volatile sink;
 static int *volatile nowhere;
+static atomic_int waiting; /* threads that have made their blocks */
 static void blocks(int n, size_t size)
 {
     for (int i = 0; i < n; i++)
@@ -25,6 +27,7 @@ static void *leaves(void *arg)
 static void *waits(void *arg)
 {
     blocks(3, 30);
+    atomic_fetch_add(&waiting, 1);
     pause();
     return arg;
 }
@@ -71,7 +74,8 @@ int main(int argc, char **argv)
         pthread_t t;
         for (int i = 0; i < 4; i++)
             pthread_create(&t, NULL, waits, NULL);
-        usleep(30000);
+        while (atomic_load(&waiting) < 4)
+            usleep(1000);
         return 22;
     }
     if (!strcmp(m, "memory")) { /* until there is none, or the kernel ends it; 512 MB at most */
