@@ -1,6 +1,8 @@
 """A recording of a program that does to its heap what it is told (tests/record/phases.c)."""
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,6 +62,20 @@ class Program:
                     return e
             return None
         return until(found, f"a measurement for {at}")
+
+    @contextlib.contextmanager
+    def unseen(self):
+        """The recorder stands still: it measures at peaks while a slow machine reaches them."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def leave(self):
+        """The program ends; its recorder may learn of it later."""
+        self.process.stdin.close()
+        until(lambda: not os.path.exists(f"/proc/{self.pid}/exe"), "the end of the program")
 
     def end(self):
         self.process.stdin.close()
