@@ -10,8 +10,8 @@
  * ones.
  *
  * end=wait: the same once more for each byte that it reads; it writes a line before. end=grow: 256
- * blocks of a megabyte from `late`, with the same in between, which is a megabyte, too; after the 32nd,
- * at 64 MB, it waits for FILE. */
+ * blocks of a megabyte from `late`, with the same in between, which is a megabyte, too; after the
+ * 32nd, at 64 MB, it waits for FILE. */
 #include <mallow.h>
 #include <pthread.h>
 #include <signal.h>
