@@ -1,8 +1,8 @@
 #include "feed.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
+
+#include "base/ring.h"
 
 #define PART_ROWS 1024u
 #define PARTS     8u
@@ -21,12 +21,7 @@ struct part {
 struct reader {
     struct merge *merge;
     bool track;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t filled, emptied;
-    /* under the lock: parts first to last - 1 are filled; of a part, the number modulo PARTS */
-    uint64_t first, last;
-    bool stop;
+    struct ring *ring;
     struct part parts[PARTS];
 };
 
@@ -75,8 +70,10 @@ static inline int read_row(struct merge *m, bool track, struct feed_row *row, st
 
 /* --- the thread --- */
 
-static void fill(struct reader *d, struct part *p)
+static int fill(void *arg, unsigned part)
 {
+    struct reader *d = arg;
+    struct part *p = &d->parts[part];
     p->n = p->next = p->meta_n = 0;
     do {
         struct feed_row *row = &p->rows[p->n];
@@ -93,37 +90,7 @@ static void fill(struct reader *d, struct part *p)
     } while (p->n < PART_ROWS && p->meta_n <= META_MOST);
     p->bytes_done = merge_bytes_done(d->merge);
     p->unreadable = merge_unreadable(d->merge);
-}
-
-static void *run(void *arg)
-{
-    struct reader *d = arg;
-    int status = 1;
-    while (status > 0) {
-        pthread_mutex_lock(&d->lock);
-        while (d->last - d->first == PARTS && !d->stop)
-            pthread_cond_wait(&d->emptied, &d->lock);
-        const bool stop = d->stop;
-        pthread_mutex_unlock(&d->lock);
-        if (stop)
-            break;
-        struct part *p = &d->parts[d->last % PARTS]; /* only this thread changes `last` */
-        fill(d, p);
-        status = p->status;
-        pthread_mutex_lock(&d->lock);
-        d->last++;
-        pthread_cond_signal(&d->filled);
-        pthread_mutex_unlock(&d->lock);
-    }
-    return NULL;
-}
-
-static void reader_free(struct reader *d)
-{
-    pthread_mutex_destroy(&d->lock);
-    pthread_cond_destroy(&d->filled);
-    pthread_cond_destroy(&d->emptied);
-    free(d);
+    return p->status > 0;
 }
 
 /* NULL when there is no thread or memory to be had. */
@@ -134,49 +101,19 @@ static struct reader *reader_open(struct merge *m, bool track)
         return NULL;
     d->merge = m;
     d->track = track;
-    pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->filled, NULL);
-    pthread_cond_init(&d->emptied, NULL);
-    /* Signals are for the thread that knows what to do about them. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&d->thread, NULL, run, d);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
-        reader_free(d);
+    if (!(d->ring = ring_open(PARTS, fill, d))) {
+        free(d);
         return NULL;
     }
     return d;
-}
-
-/* The next part that is filled; the one before is given back. */
-static struct part *reader_part(struct reader *d, const struct part *before)
-{
-    pthread_mutex_lock(&d->lock);
-    if (before) {
-        d->first++;
-        /* Not for every part: waking costs as much as filling it. */
-        if (d->last - d->first == PARTS / 2)
-            pthread_cond_signal(&d->emptied);
-    }
-    while (d->first == d->last)
-        pthread_cond_wait(&d->filled, &d->lock);
-    struct part *p = &d->parts[d->first % PARTS];
-    pthread_mutex_unlock(&d->lock);
-    return p;
 }
 
 static void reader_close(struct reader *d)
 {
     if (!d)
         return;
-    pthread_mutex_lock(&d->lock);
-    d->stop = true;
-    pthread_cond_signal(&d->emptied);
-    pthread_mutex_unlock(&d->lock);
-    pthread_join(d->thread, NULL);
-    reader_free(d);
+    ring_close(d->ring);
+    free(d);
 }
 
 /* --- the caller --- */
@@ -208,7 +145,7 @@ static int next_part(struct feed *f, struct error *err)
                 *err = f->part->err;
             return f->part->status;
         }
-        f->part = reader_part(f->reader, f->part);
+        f->part = &f->reader->parts[ring_next(f->reader->ring)];
         f->bytes_done = f->part->bytes_done;
         f->unreadable = f->part->unreadable;
     } while (!f->part->n);
