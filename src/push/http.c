@@ -12,7 +12,6 @@
 
 #define CONNECT_MS   10000L
 #define SILENCE_S    600L /* how long a question may take without a byte either way */
-#define SHOWN_BYTES  200u
 #define HEADERS_MOST 65536u
 
 struct http_server {
@@ -22,8 +21,7 @@ struct http_server {
     struct curl_slist *headers;
     char error[CURL_ERROR_SIZE];
     /* of one question */
-    struct buffer *answer;
-    size_t before, most, headers_seen;
+    struct answer answer;
 };
 
 void http_close(struct http_server *h)
@@ -32,8 +30,7 @@ void http_close(struct http_server *h)
         return;
     if (h->curl)
         curl.easy_cleanup(h->curl);
-    if (h->headers)
-        curl.slist_free_all(h->headers);
+    request_drop_headers(&h->headers);
     free(h->base);
     free(h->shown);
     free(h->user);
@@ -44,10 +41,9 @@ void http_close(struct http_server *h)
 /* Takes the URL apart. */
 static int take_url(struct http_server *h, CURLU *u, const char *url, struct error *err)
 {
-    int status = 0;
-    if (curl.url_set(u, CURLUPART_URL, url, 0))
-        return error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in http://HOST:8123/DATABASE",
-                         strchr(url, '@') ? "the store's name" : url);
+    int status = request_url(u, url, "http://HOST:8123/DATABASE", "the store's name", err);
+    if (status)
+        return status;
     char *scheme = curl_part(u, CURLUPART_SCHEME, 0),
          *password = curl_part(u, CURLUPART_PASSWORD, 0);
     char *host = curl_part(u, CURLUPART_HOST, 0),
@@ -56,11 +52,7 @@ static int take_url(struct http_server *h, CURLU *u, const char *url, struct err
          *query = curl_part(u, CURLUPART_QUERY, 0);
     h->user = curl_part(u, CURLUPART_USER, CURLU_URLDECODE);
     if (!scheme || !host || !path || !port)
-        status = error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in http://HOST:8123/DATABASE",
-                           "the store's name");
-    else if (strcmp(scheme, "http") && strcmp(scheme, "https"))
-        status =
-            error_set(err, ERROR_USAGE, "%.32s:// is not known; http:// and https:// are", scheme);
+        status = error_memory(err); /* every URL of http has these */
     else if (password)
         status = error_set(err, ERROR_USAGE,
                            "a password does not belong into a URL, where other users can see it; "
@@ -82,32 +74,11 @@ static int take_url(struct http_server *h, CURLU *u, const char *url, struct err
     return status;
 }
 
-static size_t take_answer(char *from, size_t size, size_t count, void *arg)
-{
-    struct http_server *h = arg;
-    const size_t n = size * count;
-    if (h->answer->size_bytes - h->before + n > h->most)
-        return 0;
-    buffer_append(h->answer, from, n);
-    return buffer_failed(h->answer) ? 0 : n;
-}
-
-static size_t take_header(char *from, size_t size, size_t count, void *arg)
-{
-    struct http_server *h = arg;
-    (void)from;
-    h->headers_seen += size * count;
-    return h->headers_seen > HEADERS_MOST ? 0 : size * count;
-}
-
 static void configure(struct http_server *h, const char *authorities)
 {
     CURL *c = h->curl;
-    request_prepare(c, &(struct request){.error = h->error,
-                                         .authorities = authorities,
-                                         .body = take_answer,
-                                         .header = take_header,
-                                         .arg = h});
+    request_prepare(
+        c, &(struct request){.error = h->error, .authorities = authorities, .answer = &h->answer});
     curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     curl.easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl.easy_setopt(c, CURLOPT_LOW_SPEED_TIME, SILENCE_S);
@@ -150,12 +121,10 @@ int http_header(struct http_server *h, const char *name, const char *value, stru
             return error_set(err, ERROR_USAGE, "%s has a control character", name);
     if (asprintf(&line, *value ? "%s: %s" : "%s:", name, value) < 0)
         return error_memory(err);
-    struct curl_slist *more = curl.slist_append(h->headers, line);
+    const bool added = request_header(&h->headers, line);
+    explicit_bzero(line, strlen(line));
     free(line);
-    if (!more)
-        return error_memory(err);
-    h->headers = more;
-    return 0;
+    return added ? 0 : error_memory(err);
 }
 
 void http_escape(struct buffer *to, const char *text)
@@ -167,32 +136,22 @@ void http_escape(struct buffer *to, const char *text)
             buffer_printf(to, "%%%02X", *p);
 }
 
-/* The first line of an answer, without what a terminal would act on. */
-static void first_line(char to[SHOWN_BYTES], const char *text)
-{
-    size_t n = 0;
-    text += strspn(text, " \t\r\n");
-    for (; *text && *text != '\n' && *text != '\r' && n + 1 < SHOWN_BYTES; text++)
-        to[n++] = (char)((unsigned char)*text < ' ' || (unsigned char)*text >= 127 ? '?' : *text);
-    to[n] = 0;
-}
-
 static int explain(struct http_server *h, CURLcode code, long status, struct error *err)
 {
-    char line[SHOWN_BYTES];
-    if (buffer_failed(h->answer))
+    char line[ANSWER_WORDS];
+    if (buffer_failed(h->answer.body))
         return error_memory(err);
     if (code == CURLE_WRITE_ERROR)
         return error_set(err, ERROR_UNSUPPORTED, "%.200s: the answer is longer than %zu bytes",
-                         h->shown, h->most);
-    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+                         h->shown, h->answer.most);
+    if (request_is_untrusted(code))
         return error_set(err, ERROR_UNSUPPORTED,
                          "%.200s: %.160s; --ca FILE names the certificates to trust", h->shown,
                          *h->error ? h->error : curl.easy_strerror(code));
     if (code)
         return error_set(err, ERROR_UNSUPPORTED, "%.200s: %.200s", h->shown,
                          *h->error ? h->error : curl.easy_strerror(code));
-    first_line(line, buffer_text(h->answer) + h->before);
+    answer_line(&h->answer, line);
     return error_set(err, ERROR_UNSUPPORTED, "%.200s answers %ld%s%s", h->shown, status,
                      *line ? ": " : "", line);
 }
@@ -204,10 +163,8 @@ int http_post(struct http_server *h, const char *query, const void *body, size_t
     long status = 0;
     if (asprintf(&url, "%s?%s", h->base, query) < 0)
         return error_memory(err);
-    h->answer = answer;
-    h->before = answer->size_bytes;
-    h->most = most;
-    h->headers_seen = 0;
+    h->answer = (struct answer){.body = answer, .most = most, .headers_most = HEADERS_MOST};
+    answer_begin(&h->answer);
     *h->error = 0;
     curl.easy_setopt(h->curl, CURLOPT_URL, url);
     curl.easy_setopt(h->curl, CURLOPT_HTTPHEADER, h->headers);

@@ -1,24 +1,18 @@
 /* objects.c - see objects.h. */
 #include "push/objects.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "curl_library.h"
 #include "request.h"
 #include "push/push.h"
 #include "push/sha256.h"
 
-#define MS_NS        1000000ull
-#define SECOND_NS    (1000 * MS_NS)
-#define PAUSE_MOST   (60 * SECOND_NS)
-#define WORDS_MOST   (64u << 10) /* of an answer whose body is not wanted; and of all headers */
-#define LEAST_SPEED  1024l
-#define SHOWN_BYTES  160u
+#define SECOND_NS    1000000000ull
+#define WORDS_MOST   (64u << 10)  /* of an answer whose body is not wanted; and of all headers */
 #define UPLOAD_BYTES (512l << 10) /* that libcurl takes at once */
 
 struct objects {
@@ -31,11 +25,9 @@ struct objects {
     const char *method, *name;
     const uint8_t *data;
     size_t bytes, at;
-    struct buffer *answer;
-    size_t before, most, headers_seen;
+    struct answer answer;
     bool stopped;
     long http_status;
-    char location[SHOWN_BYTES];
 };
 
 void objects_close(struct objects *s)
@@ -97,23 +89,14 @@ out:
 static int take_url(struct objects *s, struct error *err)
 {
     CURLU *u = curl.url();
-    char *scheme = NULL, *user = NULL;
-    int status;
+    char *user = NULL;
     if (!u)
         return error_memory(err);
-    if (curl.url_set(u, CURLUPART_URL, s->o.url, 0) ||
-        curl.url_get(u, CURLUPART_SCHEME, &scheme, 0))
-        status = error_set(err, ERROR_USAGE,
-                           "'%.200s' is no URL; as in https://store.example/directory/",
-                           strchr(s->o.url, '@') ? "this" : s->o.url);
-    else if (strcmp(scheme, "http") && strcmp(scheme, "https"))
-        status =
-            error_set(err, ERROR_USAGE, "%.32s:// is not known; http:// and https:// are", scheme);
-    else if (s->o.keys && !curl.url_get(u, CURLUPART_USER, &user, 0))
+    int status = request_url(u, s->o.url, "https://store.example/directory/", "this", err);
+    if (!status && s->o.keys && !curl.url_get(u, CURLUPART_USER, &user, 0))
         status = error_set(err, ERROR_USAGE, "a request is signed or has a user, not both");
-    else
+    if (!status)
         status = take_parts(s, u, err);
-    curl.free(scheme);
     curl.free(user);
     curl.url_cleanup(u);
     return status;
@@ -157,34 +140,6 @@ static int go_back(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-static size_t take_answer(char *from, size_t size, size_t count, void *arg)
-{
-    struct objects *s = arg;
-    const size_t n = size * count;
-    if (s->answer->size_bytes - s->before + n > s->most)
-        return 0;
-    buffer_append(s->answer, from, n);
-    return buffer_failed(s->answer) ? 0 : n;
-}
-
-static size_t take_header(char *from, size_t size, size_t count, void *arg)
-{
-    static const char name[] = "location:";
-    struct objects *s = arg;
-    const size_t n = size * count;
-    s->headers_seen += n;
-    if (n >= sizeof name && !strncasecmp(from, name, sizeof name - 1)) {
-        size_t at = sizeof name - 1, to = 0;
-        while (at < n && (from[at] == ' ' || from[at] == '\t'))
-            at++;
-        while (at < n && (unsigned char)from[at] > ' ' && (unsigned char)from[at] < 127 &&
-               from[at] != '?' && to + 1 < sizeof s->location)
-            s->location[to++] = from[at++];
-        s->location[to] = 0;
-    }
-    return s->headers_seen > WORDS_MOST ? 0 : n;
-}
-
 static int look_up(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
     struct objects *s = arg;
@@ -198,9 +153,7 @@ static void configure(struct objects *s)
     CURL *c = s->curl;
     request_prepare(c, &(struct request){.error = s->error,
                                          .authorities = s->o.authorities,
-                                         .body = take_answer,
-                                         .header = take_header,
-                                         .arg = s});
+                                         .answer = &s->answer});
     curl.easy_setopt(c, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BYTES);
     curl.easy_setopt(c, CURLOPT_READFUNCTION, give);
     curl.easy_setopt(c, CURLOPT_READDATA, s);
@@ -209,12 +162,7 @@ static void configure(struct objects *s)
     curl.easy_setopt(c, CURLOPT_XFERINFOFUNCTION, look_up);
     curl.easy_setopt(c, CURLOPT_XFERINFODATA, s);
     curl.easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
-    if (s->o.timeout_ns) {
-        const long seconds = (long)((s->o.timeout_ns + SECOND_NS - 1) / SECOND_NS);
-        curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)(s->o.timeout_ns / MS_NS) + 1);
-        curl.easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, LEAST_SPEED);
-        curl.easy_setopt(c, CURLOPT_LOW_SPEED_TIME, seconds);
-    }
+    request_patience(c, s->o.timeout_ns);
     if (s->o.keys) {
         char provider[128];
         snprintf(provider, sizeof provider, "aws:amz:%s:s3", s->o.region);
@@ -248,27 +196,19 @@ struct objects *objects_open(const struct objects_options *o, struct error *err)
 
 /* ---- a request ---- */
 
-static bool append(struct curl_slist **list, const char *text)
-{
-    struct curl_slist *more = curl.slist_append(*list, text);
-    if (more)
-        *list = more;
-    return more != NULL;
-}
-
 /* The headers, to be freed; NULL without memory. */
 static struct curl_slist *headers(const struct objects *s)
 {
     struct curl_slist *list = NULL;
     bool typed = s->bytes == 0, whole = true;
     if (!s->o.keys) /* a header that is taken away would be signed all the same */
-        whole = append(&list, "Expect:");
+        whole = request_header(&list, "Expect:");
     for (size_t i = 0; i < s->o.header_count; i++) {
         typed |= !strncasecmp(s->o.header[i], "content-type:", 13);
-        whole &= append(&list, s->o.header[i]);
+        whole &= request_header(&list, s->o.header[i]);
     }
     if (!typed)
-        whole &= append(&list, "Content-Type: application/octet-stream");
+        whole &= request_header(&list, "Content-Type: application/octet-stream");
     if (s->o.keys) {
         char line[sizeof "x-amz-content-sha256: " + SHA256_TEXT];
         uint8_t sum[SHA256_BYTES];
@@ -276,9 +216,9 @@ static struct curl_slist *headers(const struct objects *s)
         sha256(s->data, s->bytes, sum);
         sha256_text(sum, text);
         snprintf(line, sizeof line, "x-amz-content-sha256: %s", text);
-        whole &= append(&list, line);
+        whole &= request_header(&list, line);
         if (s->token)
-            whole &= append(&list, s->token);
+            whole &= request_header(&list, s->token);
     }
     if (whole)
         return list;
@@ -304,29 +244,18 @@ static void choose_method(struct objects *s)
         curl.easy_setopt(c, CURLOPT_CUSTOMREQUEST, s->method);
 }
 
-/* The first line of an answer, without what a terminal would act on. */
-static void first_line(char to[SHOWN_BYTES], const char *text)
-{
-    size_t n = 0;
-    text += strspn(text, " \t\r\n");
-    for (; *text && *text != '\n' && *text != '\r' && n + 1 < SHOWN_BYTES; text++)
-        to[n++] = (char)((unsigned char)*text < ' ' || (unsigned char)*text >= 127 ? '?' : *text);
-    to[n] = 0;
-}
-
-static enum objects_status explain(struct objects *s, CURLcode code, const struct buffer *words,
-                                   struct error *err)
+static enum objects_status explain(struct objects *s, CURLcode code, struct error *err)
 {
     const char *why = *s->error ? s->error : curl.easy_strerror(code);
-    char line[SHOWN_BYTES];
-    if (buffer_failed(s->answer))
+    char line[ANSWER_WORDS];
+    if (s->answer.body && buffer_failed(s->answer.body))
         error_memory(err);
     else if (s->stopped)
         error_set(err, ERROR_UNSUPPORTED, "%.200s%s: broken off", s->shown, s->name);
     else if (code == CURLE_WRITE_ERROR)
         error_set(err, ERROR_UNSUPPORTED, "%.200s%s: the answer is longer than it may be (%zu)",
-                  s->shown, s->name, s->most);
-    else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+                  s->shown, s->name, s->answer.most);
+    else if (request_is_untrusted(code))
         error_set(err, ERROR_UNSUPPORTED,
                   "%.200s%s: %.120s; --ca FILE names the certificates to trust", s->shown, s->name,
                   why);
@@ -336,9 +265,9 @@ static enum objects_status explain(struct objects *s, CURLcode code, const struc
         error_set(err, ERROR_UNSUPPORTED,
                   "%.200s%s answers %ld, elsewhere: %.150s; give that URL if you trust it",
                   s->shown, s->name, s->http_status,
-                  *s->location ? s->location : "it does not say where");
+                  *s->answer.location ? s->answer.location : "it does not say where");
     else {
-        first_line(line, buffer_text(words) + (words == s->answer ? s->before : 0));
+        answer_line(&s->answer, line);
         error_set(err, ERROR_UNSUPPORTED, "%s %.200s%s answers %ld%s%s", s->method, s->shown,
                   s->name, s->http_status, *line ? ": " : "", line);
     }
@@ -347,31 +276,16 @@ static enum objects_status explain(struct objects *s, CURLcode code, const struc
 
 static bool wait_before(const struct objects *s, const char *why, uint64_t tries, uint64_t *next)
 {
-    curl_off_t asked = 0;
-    curl.easy_getinfo(s->curl, CURLINFO_RETRY_AFTER, &asked);
-    uint64_t now =
-        asked > 0 && (uint64_t)asked < PAUSE_MOST / SECOND_NS ? (uint64_t)asked * SECOND_NS : *next;
-    if (asked > 0 && (uint64_t)asked >= PAUSE_MOST / SECOND_NS)
-        now = PAUSE_MOST;
-    *next = *next * 2 < PAUSE_MOST ? *next * 2 : PAUSE_MOST;
+    const uint64_t now = request_pause_ns(s->curl, next);
     if (s->o.pause)
         return s->o.pause(s->o.arg, why, tries, now);
     if (tries > s->o.retries)
         return false;
-    struct timespec t = {(time_t)(now / SECOND_NS), (long)(now % SECOND_NS)};
-    while (nanosleep(&t, &t) && errno == EINTR)
-        ;
+    request_sleep(now);
     return true;
 }
 
-static void cut(struct buffer *b, size_t bytes)
-{
-    b->size_bytes = bytes;
-    if (b->data)
-        b->data[bytes] = 0;
-}
-
-/* All tries of one request; the answer's body comes into *to. */
+/* All tries of one request; the answer's body comes into *to, unless it is NULL. */
 static enum objects_status ask(struct objects *s, const char *method, const char *name,
                                struct buffer *to, size_t most, struct error *err)
 {
@@ -388,17 +302,15 @@ static enum objects_status ask(struct objects *s, const char *method, const char
     choose_method(s);
     curl.easy_setopt(s->curl, CURLOPT_URL, url);
     curl.easy_setopt(s->curl, CURLOPT_HTTPHEADER, list);
-    s->answer = to;
-    s->before = to->size_bytes;
-    s->most = most;
+    s->answer = (struct answer){.body = to, .most = most, .headers_most = WORDS_MOST};
     enum objects_status status = OBJECTS_FAILED;
     uint64_t next = s->o.first_pause_ns ? s->o.first_pause_ns : SECOND_NS;
     for (uint64_t tries = 1;; tries++) {
-        cut(to, s->before);
-        s->at = s->headers_seen = 0;
+        answer_begin(&s->answer);
+        s->at = 0;
         s->http_status = 0;
         s->stopped = false;
-        s->error[0] = s->location[0] = 0;
+        s->error[0] = 0;
         const CURLcode code = curl.easy_perform(s->curl);
         curl.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &s->http_status);
         if (!code && s->http_status / 100 == 2)
@@ -409,13 +321,13 @@ static enum objects_status ask(struct objects *s, const char *method, const char
                  (s->http_status == 403 || s->http_status == 405 || s->http_status == 501))
             status = OBJECTS_REFUSED;
         else
-            status = explain(s, code, to, err);
+            status = explain(s, code, err);
         if (status != OBJECTS_FAILED || s->stopped || !request_worth_again(code, s->http_status) ||
             !wait_before(s, err->text, tries, &next))
             break;
     }
     if (status != OBJECTS_DONE)
-        cut(to, s->before);
+        answer_begin(&s->answer); /* nothing of a failure stays in *to */
     curl.slist_free_all(list);
     free(url);
     return status;
@@ -424,11 +336,9 @@ static enum objects_status ask(struct objects *s, const char *method, const char
 enum objects_status objects_put(struct objects *s, const char *name, const void *data, size_t bytes,
                                 struct error *err)
 {
-    struct buffer words = {0};
     s->data = data;
     s->bytes = bytes;
-    const enum objects_status status = ask(s, "PUT", name, &words, WORDS_MOST, err);
-    buffer_release(&words);
+    const enum objects_status status = ask(s, "PUT", name, NULL, WORDS_MOST, err);
     s->bytes = 0;
     return status;
 }
@@ -442,10 +352,8 @@ enum objects_status objects_get(struct objects *s, const char *name, struct buff
 enum objects_status objects_look(struct objects *s, const char *name, uint64_t *bytes,
                                  struct error *err)
 {
-    struct buffer words = {0};
     curl_off_t length = -1;
-    const enum objects_status status = ask(s, "HEAD", name, &words, WORDS_MOST, err);
-    buffer_release(&words);
+    const enum objects_status status = ask(s, "HEAD", name, NULL, WORDS_MOST, err);
     if (status != OBJECTS_DONE)
         return status;
     curl.easy_getinfo(s->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
@@ -457,8 +365,5 @@ enum objects_status objects_look(struct objects *s, const char *name, uint64_t *
 
 enum objects_status objects_delete(struct objects *s, const char *name, struct error *err)
 {
-    struct buffer words = {0};
-    const enum objects_status status = ask(s, "DELETE", name, &words, WORDS_MOST, err);
-    buffer_release(&words);
-    return status;
+    return ask(s, "DELETE", name, NULL, WORDS_MOST, err);
 }

@@ -8,19 +8,14 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "curl_library.h"
 #include "request.h"
 
-#define MS_NS       1000000ull
-#define SECOND_NS   (1000 * MS_NS)
-#define PAUSE_MOST  (60 * SECOND_NS)
-#define ANSWER_KEPT 200u
-#define ANSWER_MOST (1u << 20) /* bytes, with all headers: a store says less */
-#define LEAST_SPEED 1024l      /* bytes a second, on average over the timeout */
+#define SECOND_NS   1000000000ull
+#define ANSWER_MOST (1u << 20) /* bytes of the body, and of all headers: a store says less */
 
 struct sending {
     const struct push_options *o;
@@ -29,11 +24,9 @@ struct sending {
     int fd;
     uint64_t bytes, at; /* of the file; sent so far */
     int read_errno;
-    bool shorter;             /* the file, than it was at the start */
-    char answer[ANSWER_KEPT]; /* the beginning of the body */
-    size_t answer_bytes;
-    size_t answer_seen; /* all of it, with headers */
-    uint64_t sent_ns;   /* when the last byte of the file had been taken from us; 0: not yet */
+    bool shorter; /* the file, than it was at the start */
+    struct answer answer;
+    uint64_t sent_ns; /* when the last byte of the file had been taken from us; 0: not yet */
     bool late;
     char error[CURL_ERROR_SIZE];
 };
@@ -83,18 +76,11 @@ static char *address(const char *url, const char *name, char *shown, struct erro
         return NULL;
     }
     CURLU *u = curl.url();
-    char *scheme = NULL, *path = NULL, *whole = NULL, *plain = NULL;
+    char *path = NULL, *whole = NULL, *plain = NULL;
     if (!u)
         goto no_memory;
-    if (curl.url_set(u, CURLUPART_URL, url, 0) || curl.url_get(u, CURLUPART_SCHEME, &scheme, 0)) {
-        error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in https://store.example/directory/",
-                  strchr(url, '@') ? "what --to says" : url);
+    if (request_url(u, url, "https://store.example/directory/", "what --to says", err))
         goto out;
-    }
-    if (strcmp(scheme, "http") && strcmp(scheme, "https")) {
-        error_set(err, ERROR_USAGE, "%.32s:// is not known; http:// and https:// are", scheme);
-        goto out;
-    }
     if (curl.url_get(u, CURLUPART_PATH, &path, 0))
         goto no_memory;
     if (path[strlen(path) - 1] == '/') {
@@ -125,7 +111,6 @@ static char *address(const char *url, const char *name, char *shown, struct erro
 no_memory:
     error_memory(err);
 out:
-    curl.free(scheme);
     curl.free(path);
     curl.free(plain);
     curl.url_cleanup(u);
@@ -171,43 +156,6 @@ static int go_back(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-static bool is_too_long(struct sending *s, size_t more)
-{
-    s->answer_seen += more;
-    return s->answer_seen > ANSWER_MOST;
-}
-
-static size_t take_answer(char *from, size_t size, size_t count, void *arg)
-{
-    struct sending *s = arg;
-    const size_t n = size * count, room = sizeof s->answer - 1 - s->answer_bytes;
-    if (is_too_long(s, n))
-        return 0;
-    memcpy(s->answer + s->answer_bytes, from, n < room ? n : room);
-    s->answer_bytes += n < room ? n : room;
-    return n;
-}
-
-static size_t take_header(char *from, size_t size, size_t count, void *arg)
-{
-    static const char name[] = "location:";
-    struct sending *s = arg;
-    size_t n = size * count, from_at = sizeof name - 1;
-    if (is_too_long(s, n))
-        return 0;
-    if (n > from_at && !strncasecmp(from, name, from_at)) {
-        while (from_at < n && (from[from_at] == ' ' || from[from_at] == '\t'))
-            from_at++;
-        size_t length = 0;
-        while (from_at + length < n && (unsigned char)from[from_at + length] > ' ' &&
-               from[from_at + length] != '?' && length < sizeof s->result->location - 1)
-            length++;
-        memcpy(s->result->location, from + from_at, length);
-        s->result->location[length] = 0;
-    }
-    return n;
-}
-
 static int tell(void *arg, curl_off_t down, curl_off_t down_now, curl_off_t up, curl_off_t up_now)
 {
     struct sending *s = arg;
@@ -238,14 +186,6 @@ static const char *content_type(int fd)
                           : "Content-Type: application/octet-stream";
 }
 
-static bool append(struct curl_slist **list, const char *text)
-{
-    struct curl_slist *more = curl.slist_append(*list, text);
-    if (more)
-        *list = more;
-    return more != NULL;
-}
-
 /* The headers, to be freed; NULL without memory. */
 static struct curl_slist *headers(const struct push_options *o, int fd)
 {
@@ -253,10 +193,10 @@ static struct curl_slist *headers(const struct push_options *o, int fd)
     bool typed = false, whole = true;
     for (size_t i = 0; i < o->header_count; i++) {
         typed |= !strncasecmp(o->header[i], "content-type:", 13);
-        whole &= append(&list, o->header[i]);
+        whole &= request_header(&list, o->header[i]);
     }
     if (!typed)
-        whole &= append(&list, content_type(fd));
+        whole &= request_header(&list, content_type(fd));
     if (whole)
         return list;
     curl.slist_free_all(list);
@@ -268,11 +208,8 @@ static void configure(struct sending *s, const char *url, const struct curl_slis
     const struct push_options *o = s->o;
     CURL *c = s->curl;
     curl.easy_setopt(c, CURLOPT_URL, url);
-    request_prepare(c, &(struct request){.error = s->error,
-                                         .authorities = o->authorities,
-                                         .body = take_answer,
-                                         .header = take_header,
-                                         .arg = s});
+    request_prepare(c, &(struct request){
+                           .error = s->error, .authorities = o->authorities, .answer = &s->answer});
     curl.easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
     curl.easy_setopt(c, CURLOPT_HTTPHEADER, list);
     curl.easy_setopt(c, CURLOPT_READFUNCTION, give);
@@ -282,12 +219,7 @@ static void configure(struct sending *s, const char *url, const struct curl_slis
     curl.easy_setopt(c, CURLOPT_XFERINFOFUNCTION, tell);
     curl.easy_setopt(c, CURLOPT_XFERINFODATA, s);
     curl.easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
-    if (o->timeout_ns) {
-        const long seconds = (long)((o->timeout_ns + SECOND_NS - 1) / SECOND_NS);
-        curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)(o->timeout_ns / MS_NS) + 1);
-        curl.easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, LEAST_SPEED);
-        curl.easy_setopt(c, CURLOPT_LOW_SPEED_TIME, seconds);
-    }
+    request_patience(c, o->timeout_ns);
     if (o->post) {
         curl.easy_setopt(c, CURLOPT_POST, 1L);
         curl.easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)s->bytes);
@@ -295,18 +227,6 @@ static void configure(struct sending *s, const char *url, const struct curl_slis
         curl.easy_setopt(c, CURLOPT_UPLOAD, 1L);
         curl.easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)s->bytes);
     }
-}
-
-/* The first line of the answer's body, without what a terminal would act on. */
-static const char *answer_line(struct sending *s)
-{
-    s->answer[s->answer_bytes] = 0;
-    char *line = s->answer + strspn(s->answer, " \t\r\n");
-    line[strcspn(line, "\r\n")] = 0;
-    for (char *p = line; *p; p++)
-        if ((unsigned char)*p < ' ' || (unsigned char)*p >= 127)
-            *p = '?';
-    return line;
 }
 
 /* Why it failed. */
@@ -318,14 +238,14 @@ static void explain(struct sending *s, CURLcode code, struct error *err)
     } else if (s->read_errno) {
         errno = s->read_errno;
         error_system(err, "cannot read the file");
-    } else if (s->answer_seen > ANSWER_MOST) {
+    } else if (s->answer.too_long) {
         error_set(err, ERROR_UNSUPPORTED, "%.200s: the answer is longer than %u KiB", r->url,
                   ANSWER_MOST >> 10);
     } else if (s->late) {
         error_set(err, ERROR_UNSUPPORTED,
                   "%.200s: the answer had not come to its end %llu s after the file was sent",
                   r->url, (unsigned long long)(s->o->timeout_ns / SECOND_NS + 1));
-    } else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
+    } else if (request_is_untrusted(code)) {
         error_set(err, ERROR_UNSUPPORTED,
                   "%.200s: %.160s; --ca FILE names the certificates to trust", r->url,
                   *s->error ? s->error : curl.easy_strerror(code));
@@ -337,17 +257,11 @@ static void explain(struct sending *s, CURLcode code, struct error *err)
                   "%.200s answers %ld, elsewhere: %.200s; give that URL if you trust it", r->url,
                   r->status, *r->location ? r->location : "it does not say where");
     } else {
-        const char *line = answer_line(s);
+        char line[ANSWER_WORDS];
+        answer_line(&s->answer, line);
         error_set(err, ERROR_UNSUPPORTED, "%.200s answers %ld%s%.160s", r->url, r->status,
                   *line ? ": " : "", line);
     }
-}
-
-static void pause_for(uint64_t ns)
-{
-    struct timespec t = {(time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS)};
-    while (nanosleep(&t, &t) && errno == EINTR)
-        ;
 }
 
 /* All tries. 0, or -1 with *err. */
@@ -356,27 +270,23 @@ static int send_all(struct sending *s, struct error *err)
     uint64_t pause = s->o->first_pause_ns;
     for (;;) {
         s->at = s->sent_ns = 0;
-        s->answer_bytes = s->answer_seen = 0;
+        answer_begin(&s->answer);
         s->late = false;
-        s->error[0] = s->result->location[0] = 0;
+        s->error[0] = 0;
         s->result->status = 0;
         s->result->tries++;
         const CURLcode code = curl.easy_perform(s->curl);
         curl.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &s->result->status);
+        snprintf(s->result->location, sizeof s->result->location, "%s", s->answer.location);
         if (!code && s->result->status / 100 == 2)
             return 0;
         explain(s, code, err);
         if (!request_worth_again(code, s->result->status) || s->result->tries > s->o->retries)
             return -1;
-        curl_off_t asked = 0;
-        curl.easy_getinfo(s->curl, CURLINFO_RETRY_AFTER, &asked);
-        uint64_t now = asked > 0 ? (uint64_t)asked * SECOND_NS : pause;
-        if (now > PAUSE_MOST)
-            now = PAUSE_MOST;
+        const uint64_t now = request_pause_ns(s->curl, &pause);
         if (s->o->again)
             s->o->again(s->o->arg, err->text, now);
-        pause_for(now);
-        pause = pause * 2 < PAUSE_MOST ? pause * 2 : PAUSE_MOST;
+        request_sleep(now);
     }
 }
 
@@ -392,8 +302,12 @@ int push_file(int fd, const char *name, const struct push_options *o, struct pus
     if (!url)
         return -1;
     result->bytes = (uint64_t)st.st_size;
-    struct sending s = {
-        .o = o, .result = result, .fd = fd, .bytes = result->bytes, .curl = curl.easy_init()};
+    struct sending s = {.o = o,
+                        .result = result,
+                        .fd = fd,
+                        .bytes = result->bytes,
+                        .curl = curl.easy_init(),
+                        .answer = {.most = ANSWER_MOST, .headers_most = ANSWER_MOST}};
     struct curl_slist *list = headers(o, fd);
     int status = -1;
     if (!s.curl || !list) {

@@ -28,7 +28,6 @@
 #define CONNECT_MS  10000L
 #define REQUEST_MS  60000L
 #define IDLE_MS     60000
-#define ANSWER_KEPT 160u
 #define ANSWER_MOST 65536u
 #define NEWS_MOST   4u
 
@@ -67,8 +66,7 @@ struct sender {
     uint64_t number;
     struct letter letter;
     bool on_its_way;
-    char answer[ANSWER_KEPT];
-    size_t answer_bytes, answer_seen;
+    struct answer answer;
     uint64_t next_try_ns, pause_ns;
     long said; /* the last complaint: a status, or an enum complaint; 0: it works */
     struct sender_counts counts;
@@ -113,35 +111,12 @@ bool sender_news(struct sender *s, char line[512], bool *wrong)
 
 /* ---- one request ---- */
 
-static size_t take_answer(char *from, size_t size, size_t count, void *arg)
-{
-    struct sender *s = arg;
-    const size_t n = size * count, room = sizeof s->answer - 1 - s->answer_bytes;
-    s->answer_seen += n;
-    if (s->answer_seen > ANSWER_MOST)
-        return 0;
-    memcpy(s->answer + s->answer_bytes, from, n < room ? n : room);
-    s->answer_bytes += n < room ? n : room;
-    s->answer[s->answer_bytes] = 0;
-    return n;
-}
-
-static size_t take_header(char *from, size_t size, size_t count, void *arg)
-{
-    struct sender *s = arg;
-    (void)from;
-    s->answer_seen += size * count;
-    return s->answer_seen > ANSWER_MOST ? 0 : size * count;
-}
-
 static void configure(struct sender *s)
 {
     CURL *c = s->curl;
     request_prepare(c, &(struct request){.error = s->error,
                                          .authorities = s->o.authorities,
-                                         .body = take_answer,
-                                         .header = take_header,
-                                         .arg = s});
+                                         .answer = &s->answer});
     curl.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     curl.easy_setopt(c, CURLOPT_TIMEOUT_MS, REQUEST_MS);
     if (!s->url.secure) /* nor does plain text leave the machine by a proxy */
@@ -154,26 +129,12 @@ static void configure(struct sender *s)
 static int add_header(struct sender *s, const char *name, const char *value, struct error *err)
 {
     char *line = NULL;
-    struct curl_slist *more = NULL;
-    if (asprintf(&line, *value ? "%s: %s" : "%s:", name, value) >= 0) {
-        more = curl.slist_append(s->headers, line);
-        explicit_bzero(line, strlen(line));
-        free(line);
-    }
-    if (!more)
+    if (asprintf(&line, *value ? "%s: %s" : "%s:", name, value) < 0)
         return error_memory(err);
-    s->headers = more;
-    return 0;
-}
-
-static void drop_headers(struct sender *s)
-{
-    if (!s->headers)
-        return;
-    for (struct curl_slist *h = s->headers; h; h = h->next)
-        explicit_bzero(h->data, strlen(h->data));
-    curl.slist_free_all(s->headers);
-    s->headers = NULL;
+    const bool added = request_header(&s->headers, line);
+    explicit_bzero(line, strlen(line));
+    free(line);
+    return added ? 0 : error_memory(err);
 }
 
 /* The token of now. */
@@ -201,15 +162,15 @@ static int add_token(struct sender *s, struct error *err)
 static int begin_request(struct sender *s, struct error *err)
 {
     char *url = NULL;
-    drop_headers(s);
+    request_drop_headers(&s->headers);
     if (add_token(s, err) || add_header(s, "Content-Type", s->letter.type, err) ||
         (s->letter.encoding && add_header(s, "Content-Encoding", s->letter.encoding, err)) ||
         add_header(s, "Expect", "", err))
         return -1;
     if (asprintf(&url, "%s%s", s->url.base, s->letter.target) < 0)
         return error_memory(err);
-    s->answer_bytes = s->answer_seen = 0;
-    s->answer[0] = s->error[0] = 0;
+    answer_begin(&s->answer);
+    s->error[0] = 0;
     curl.easy_setopt(s->curl, CURLOPT_URL, url);
     curl.easy_setopt(s->curl, CURLOPT_HTTPHEADER, s->headers);
     curl.easy_setopt(s->curl, CURLOPT_POST, 1L);
@@ -272,23 +233,10 @@ static void wait_before_next(struct sender *s, uint64_t asked_ns)
 {
     s->counts.failures++;
     uint64_t pause = jitter(s->pause_ns);
-    if (asked_ns > ASKED_MOST)
-        asked_ns = ASKED_MOST;
     if (asked_ns > pause)
         pause = asked_ns + jitter(asked_ns / 10);
     s->next_try_ns = clock_monotonic_ns() + pause;
     s->pause_ns = s->pause_ns * 2 < PAUSE_MOST ? s->pause_ns * 2 : PAUSE_MOST;
-}
-
-/* What the server says, without what a terminal would act on. */
-static const char *answer_line(struct sender *s)
-{
-    char *line = s->answer + strspn(s->answer, " \t\r\n");
-    line[strcspn(line, "\r\n")] = 0;
-    for (char *p = line; *p; p++)
-        if ((unsigned char)*p < ' ' || (unsigned char)*p >= 127)
-            *p = '?';
-    return line;
 }
 
 /* The server will not take this letter, whenever it is sent. */
@@ -300,8 +248,9 @@ static bool is_refused(long status)
 static void say_why(struct sender *s, CURLcode code, long status)
 {
     struct error e = {0};
-    const char *line = answer_line(s);
-    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+    char line[ANSWER_WORDS];
+    answer_line(&s->answer, line);
+    if (request_is_untrusted(code))
         error_set(&e, ERROR_UNSUPPORTED,
                   "%.200s: %.160s; --ca FILE names the certificates to trust", s->url.base,
                   *s->error ? s->error : curl.easy_strerror(code));
@@ -321,15 +270,15 @@ static void say_why(struct sender *s, CURLcode code, long status)
 static void finished(struct sender *s, CURLcode code)
 {
     long status = 0;
-    curl_off_t asked = 0;
     curl.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
-    curl.easy_getinfo(s->curl, CURLINFO_RETRY_AFTER, &asked);
+    const uint64_t asked_ns = request_asked_ns(s->curl, ASKED_MOST);
     curl.multi_remove_handle(s->multi, s->curl);
     s->on_its_way = false;
-    drop_headers(s);
+    request_drop_headers(&s->headers);
     /* Who says yes at length has said yes. */
-    const bool whole = !code || (code == CURLE_WRITE_ERROR && s->answer_seen > ANSWER_MOST);
-    if (whole && status / 100 == 2 && s->o.refused && s->o.refused(s->answer, s->answer_bytes)) {
+    const bool whole = !code || (code == CURLE_WRITE_ERROR && s->answer.too_long);
+    if (whole && status / 100 == 2 && s->o.refused &&
+        s->o.refused(s->answer.words, s->answer.word_bytes)) {
         s->counts.refused++;
         complain(
             s, IN_PART,
@@ -352,7 +301,7 @@ static void finished(struct sender *s, CURLcode code)
         say_why(s, CURLE_OK, status);
     } else {
         say_why(s, code, status);
-        wait_before_next(s, asked > 0 ? (uint64_t)asked * SECOND_NS : 0);
+        wait_before_next(s, asked_ns);
         return;
     }
     spool_remove(&s->spool, s->number);
@@ -459,6 +408,7 @@ struct sender *sender_open(const struct sender_options *o, struct error *err)
     }
     s->o = *o;
     s->pause_ns = FIRST_PAUSE;
+    s->answer.most = s->answer.headers_most = ANSWER_MOST;
     s->spool.place.dir = -1;
     pthread_mutex_init(&s->lock, NULL);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -549,7 +499,7 @@ void sender_close(struct sender *s)
         return;
     /* A request that was given up may hang in the resolver, which its handle would wait for. */
     if (!s->on_its_way) {
-        drop_headers(s);
+        request_drop_headers(&s->headers);
         if (s->curl)
             curl.easy_cleanup(s->curl);
         if (s->multi)
