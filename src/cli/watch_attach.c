@@ -1,5 +1,6 @@
 #include "cli/watch_attach.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,15 @@ static int attach(struct watch_attach *a, pid_t pid, struct error *err)
     return 0;
 }
 
+/* Its memory cannot be seen: the reason that attaching would give says more. */
+static void refuse_better(pid_t pid, struct error *err)
+{
+    const struct inject_options any = {.library = MLW_ATTACH_LIBRARY};
+    struct error refused;
+    if (inject_check(pid, &any, &refused))
+        *err = refused;
+}
+
 /* From here on the end of this process must put things back: the watch reads these signals. */
 static void hold_signals(void)
 {
@@ -60,10 +70,12 @@ int watch_attach(struct watch_attach *a, const pid_t *pids, size_t count, const 
 {
     for (size_t i = 0; i < count; i++) {
         struct maps m;
-        if (kill(pids[i], 0)) /* the memory that the dead left is read */
+        if (kill(pids[i], 0) && errno == ESRCH) /* the memory that the dead left is read */
             continue;
-        if (maps_read(pids[i], &m, err))
+        if (maps_read(pids[i], &m, err)) {
+            refuse_better(pids[i], err);
             return -1;
+        }
         if (m.library || *m.path)
             continue;
         if (guard && strcmp(guard, "off") != 0)

@@ -20,6 +20,7 @@
 #include "base/proc.h"
 #include "format/attach.h"
 #include "inject/borrow.h"
+#include "inject/reasons.h"
 #include "inject/refuse.h"
 #include "inject/safe.h"
 
@@ -101,16 +102,10 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
     switch (borrow_stop(b, &w->target, tid, &waits)) {
     case BORROW_GONE: return ATTEMPT_GONE;
     case BORROW_REFUSED: refuse_trace(w->pid, errno, err); return ATTEMPT_FAILED;
-    case BORROW_BUSY:
-        error_set(err, ERROR_UNSUPPORTED,
-                  "thread %d of process %d does not stop (it waits in the kernel); try again later",
-                  (int)tid, (int)w->pid);
-        return ATTEMPT_FAILED;
+    case BORROW_BUSY: reasons_refuse(w->pid, INJECT_STUCK, NULL, err); return ATTEMPT_FAILED;
     case BORROW_GROUP:
         borrow_end(b);
-        error_set(err, ERROR_UNSUPPORTED,
-                  "process %d is stopped by a signal: continue it first (kill -CONT %d)",
-                  (int)w->pid, (int)w->pid);
+        reasons_refuse(w->pid, INJECT_STOPPED, NULL, err);
         return ATTEMPT_FAILED;
     default: break;
     }
@@ -156,11 +151,7 @@ static int borrow_any(struct work *w, struct error *err)
         if (round % 64 == 63 && injected_refresh(&w->target, err))
             return -1;
     }
-    return error_set(err, ERROR_UNSUPPORTED,
-                     "no thread of process %d came to a point at which it could be borrowed (the "
-                     "last one that was looked at: %s); nothing was changed; try again later, or "
-                     "'mallow record -p %d --how probe' records from the kernel's side",
-                     (int)w->pid, w->why ? w->why : "none could be stopped", (int)w->pid);
+    return reasons_refuse(w->pid, INJECT_POINT, w->why ? w->why : "none could be stopped", err);
 }
 
 /* ---- the calls ---- */
@@ -183,8 +174,7 @@ static int load(struct work *w, struct error *err)
                    clear = injected_function(t, MODULE_LIBC, "dlerror", NULL),
                    path = w->thread.room + sizeof(struct mlw_attach);
     if (!open || !clear)
-        return error_set(err, ERROR_UNSUPPORTED, "the C library of process %d has no dlopen",
-                         (int)w->pid);
+        return reasons_refuse(w->pid, INJECT_OLD_LIBC, NULL, err);
     if (!injected_write(t, path, w->o->library, strlen(w->o->library) + 1))
         return error_set(err, ERROR_UNSUPPORTED, "the stack of process %d cannot be written to",
                          (int)w->pid);
@@ -195,55 +185,25 @@ static int load(struct work *w, struct error *err)
     if (injected_module(t, w->library))
         return 0;
     borrow_call(&w->thread, clear, 0, 0, CALL_NS); /* the program's own dlerror is not to find it */
-    return error_set(err, ERROR_UNSUPPORTED,
-                     "the dynamic linker of process %d refused the library: it cannot read %s, or "
-                     "memory or space for thread-local variables is used up",
-                     (int)w->pid, w->o->library);
+    return reasons_refuse(w->pid, INJECT_LINKER, w->o->library, err);
 }
 
 static int answer(const struct work *w, const struct mlw_attach *a, struct error *err)
 {
-    switch (a->result) {
-    case MLW_ATTACH_DONE:
-    case MLW_ATTACH_ALREADY: return 0;
-    case MLW_ATTACH_VERSION_DIFFERS:
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "process %d has the library of another version of mallow in it",
-                         (int)w->pid);
-    case MLW_ATTACH_NO_ALLOCATOR:
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "malloc of process %d is not glibc's, or something stands before it: what "
-                         "would get past the library cannot be known; start it again under 'mallow "
-                         "watch'",
-                         (int)w->pid);
-    case MLW_ATTACH_NO_MEMORY:
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "process %d could not get 4 MB of memory for the library's tables",
-                         (int)w->pid);
-    case MLW_ATTACH_NO_SEGMENT:
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "process %d could not make memory to share with readers (/dev/shm)",
-                         (int)w->pid);
-    case MLW_ATTACH_NO_WRITE:
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "the bindings of process %d cannot be written to (mprotect is refused)",
-                         (int)w->pid);
-    case MLW_ATTACH_NO_WIPE:
-        return error_set(err, ERROR_UNSUPPORTED, "MADV_WIPEONFORK is refused (Linux 4.14 has it)");
-    case MLW_ATTACH_BUSY:
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "a thread of process %d is still in the middle of a call that an earlier "
-                         "recording began; try again later",
-                         (int)w->pid);
-    case MLW_ATTACH_CONFINED:
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "process %d has installed a seccomp filter since: nothing more is changed "
-                         "in it",
-                         (int)w->pid);
-    default:
-        return error_set(err, ERROR_UNSUPPORTED, "the library in process %d did not answer",
-                         (int)w->pid);
-    }
+    static const enum inject_reason reasons[] = {[MLW_ATTACH_VERSION_DIFFERS] = INJECT_VERSION,
+                                                 [MLW_ATTACH_NO_ALLOCATOR] = INJECT_OWN,
+                                                 [MLW_ATTACH_NO_MEMORY] = INJECT_MEMORY,
+                                                 [MLW_ATTACH_NO_SEGMENT] = INJECT_SHARED,
+                                                 [MLW_ATTACH_NO_WRITE] = INJECT_BINDINGS,
+                                                 [MLW_ATTACH_NO_WIPE] = INJECT_WIPE,
+                                                 [MLW_ATTACH_BUSY] = INJECT_CALLS,
+                                                 [MLW_ATTACH_CONFINED] = INJECT_FILTERED};
+    if (a->result == MLW_ATTACH_DONE || a->result == MLW_ATTACH_ALREADY)
+        return 0;
+    if (a->result < sizeof reasons / sizeof *reasons && reasons[a->result])
+        return reasons_refuse(w->pid, reasons[a->result], NULL, err);
+    return error_set(err, ERROR_UNSUPPORTED, "the library in process %d did not answer",
+                     (int)w->pid);
 }
 
 /* Whether the allocator can say quickly how much is in use: it counts its free blocks one by one.
@@ -274,8 +234,7 @@ static int call_library(struct work *w, struct error *err)
     if (w->o && w->o->preload)
         snprintf(a.preload, sizeof a.preload, "LD_PRELOAD=%s", w->o->preload);
     if (!function || !injected_write(t, w->thread.room, &a, sizeof a))
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "the library in process %d is not one of this version", (int)w->pid);
+        return reasons_refuse(w->pid, INJECT_VERSION, NULL, err);
     if (!borrow_call(&w->thread, function, w->thread.room, 0, CALL_NS))
         return too_long(w, err);
     if (!injected_read(t, w->thread.room, &a, sizeof a))
@@ -299,10 +258,7 @@ static int sees_library(const struct work *w, struct error *err)
     if (stat(w->o->library, &here))
         return error_system(err, "find the library %s", w->o->library);
     if (stat(path, &there) || here.st_dev != there.st_dev || here.st_ino != there.st_ino)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "process %d does not see %s: it runs in a container or a chroot; run "
-                         "mallow there, or have that directory mounted there",
-                         (int)w->pid, w->o->library);
+        return reasons_refuse(w->pid, INJECT_CONTAINER, w->o->library, err);
     return 0;
 }
 
@@ -367,6 +323,10 @@ static int inject(pid_t pid, const struct inject_options *o, const char *library
     int ends[2], status;
     sigset_t all, before;
     *result = (struct inject_result){0};
+    if (pid == getpid()) { /* the worker is another process */
+        free(w);
+        return reasons_refuse(pid, INJECT_SELF, NULL, err);
+    }
     if (!w)
         return error_memory(err);
     *w = (struct work){.pid = pid, .o = o, .library = library};

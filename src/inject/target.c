@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "base/proc.h"
+#include "inject/reasons.h"
 #include "trust/file.h"
 
 #define PROGRAMS 64u
@@ -76,7 +77,9 @@ int injected_refresh(struct injected *t, struct error *err)
     for (size_t i = 0; i < t->module_count; i++)
         t->modules[i].base = 0;
     if (!proc_maps_open(&maps, t->pid))
-        return error_system(err, "cannot see the memory of process %d", (int)t->pid);
+        return errno == EACCES || errno == EPERM
+                   ? reasons_refuse(t->pid, INJECT_HIDDEN, NULL, err)
+                   : error_system(err, "cannot see the memory of process %d", (int)t->pid);
     while (!status && proc_maps_next(&maps, &m)) {
         const int module = module_of(t, &m);
         if (module == -2 || !ARRAY_ROOM(t->regions, t->region_count + 1, t->region_room)) {
@@ -98,14 +101,9 @@ int injected_refresh(struct injected *t, struct error *err)
     const int refused = errno;
     proc_maps_close(&maps);
     if (!status && !t->region_count && (refused == EACCES || refused == EPERM))
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "not allowed to see the memory of process %d; be the user that it belongs "
-                         "to, or root",
-                         (int)t->pid);
+        return reasons_refuse(t->pid, INJECT_HIDDEN, NULL, err);
     if (!status && !t->region_count)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "process %d has no memory: it is one of the kernel's, or has ended",
-                         (int)t->pid);
+        return reasons_refuse(t->pid, INJECT_KERNEL, NULL, err);
     return status;
 }
 

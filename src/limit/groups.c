@@ -90,18 +90,57 @@ bool limit_groups_same(const struct limit_groups *a, const struct limit_groups *
 
 /* ---- the limit ---- */
 
-/* The least of the limits of a group and of those above it. */
-static uint64_t least_limit(const char *root, const char *group, const char *file)
+static const struct version { /* its files; cache: of files, names in memory.stat */
+    const char *limit, *usage, *cache[2];
+} versions[] = {{"memory.limit_in_bytes",
+                 "memory.usage_in_bytes",
+                 {"total_inactive_file", "total_active_file"}},
+                {"memory.max", "memory.current", {"inactive_file", "active_file"}}};
+
+/* The number behind the name and a blank in a line of its own. */
+static bool number_of(const char *text, const char *name, uint64_t *number)
+{
+    const size_t n = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (!strncmp(line, name, n) && line[n] == ' ') {
+            *number = strtoull(line + n + 1, NULL, 10);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What this very group uses that the kernel cannot take back at once. */
+static uint64_t in_use(const struct version *v, const char *root, const char *group)
+{
+    char text[8192];
+    uint64_t used =
+        read_group(root, group, v->usage, text, sizeof text) ? strtoull(text, NULL, 10) : 0;
+    if (used && read_group(root, group, "memory.stat", text, sizeof text))
+        for (unsigned i = 0; i < 2; i++) {
+            uint64_t cache = 0;
+            number_of(text, v->cache[i], &cache);
+            used -= cache < used ? cache : used;
+        }
+    return used;
+}
+
+/* The least of the limits of a group and of those above it; left: less what is in use there. */
+static uint64_t least_limit(const struct version *v, const char *root, const char *group, bool left)
 {
     char at[LIMIT_GROUP_MAX], text[64];
     uint64_t least = LIMIT_NONE;
     snprintf(at, sizeof at, "%s", group);
     while (*at) {
-        if (read_group(root, at, file, text, sizeof text)) {
+        if (read_group(root, at, v->limit, text, sizeof text)) {
             char *end;
-            const uint64_t v = strtoull(text, &end, 10);
-            if (end != text && v && v < least)
-                least = v;
+            uint64_t bytes = strtoull(text, &end, 10);
+            const bool limited = end != text && bytes && bytes < LIMIT_NONE / 2;
+            const uint64_t used = limited && left ? in_use(v, root, at) : 0;
+            bytes -= used < bytes ? used : bytes;
+            if (limited && bytes < least)
+                least = bytes;
         }
         char *slash = strrchr(at, '/');
         slash[slash == at && at[1]] = 0; /* "/a" goes on as "/", and that ends it */
@@ -109,16 +148,20 @@ static uint64_t least_limit(const char *root, const char *group, const char *fil
     return least;
 }
 
-uint64_t limit_bytes(const struct limit_groups *groups)
+static uint64_t least_of_all(const struct limit_groups *groups, bool left)
 {
-    uint64_t least = least_limit(memory_root, groups->memory, "memory.limit_in_bytes");
+    uint64_t least = least_limit(&versions[0], memory_root, groups->memory, left);
     for (unsigned i = 0; i < ROOTS; i++) {
-        const uint64_t v = least_limit(unified_roots[i], groups->unified, "memory.max");
+        const uint64_t v = least_limit(&versions[1], unified_roots[i], groups->unified, left);
         if (v < least)
             least = v;
     }
     return least;
 }
+
+uint64_t limit_bytes(const struct limit_groups *groups) { return least_of_all(groups, false); }
+
+uint64_t limit_left(const struct limit_groups *groups) { return least_of_all(groups, true); }
 
 /* ---- what happened ---- */
 
@@ -141,26 +184,12 @@ bool limit_stall(const struct limit_groups *groups, unsigned *hundredths)
     return true;
 }
 
-/* The number behind "oom_kill " in a line of its own. */
-static bool kills_of(const char *text, uint64_t *count)
-{
-    static const char name[] = "oom_kill ";
-    for (const char *line = text; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (!strncmp(line, name, sizeof name - 1)) {
-            *count = strtoull(line + sizeof name - 1, NULL, 10);
-            return true;
-        }
-    }
-    return false;
-}
-
 bool limit_kills(const struct limit_groups *groups, uint64_t *count)
 {
     char text[1024];
     for (unsigned i = 0; i < ROOTS; i++)
         if (read_group(unified_roots[i], groups->unified, "memory.events", text, sizeof text))
-            return kills_of(text, count);
+            return number_of(text, "oom_kill", count);
     return read_group(memory_root, groups->memory, "memory.oom_control", text, sizeof text) &&
-           kills_of(text, count);
+           number_of(text, "oom_kill", count);
 }

@@ -3,6 +3,7 @@ meson): MALLOW, HOSTILE, PLUGIN, THROWING, FIXED."""
 import glob
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -25,6 +26,15 @@ def until(said, seconds=120):
         assert time.monotonic() < end, "it never came to be"
         time.sleep(0.005)
     return found
+
+
+def present(look, paths):
+    """What is there yet: threads and descriptors come and go."""
+    for path in paths:
+        try:
+            yield look(path)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
 
 
 class Victim:
@@ -57,9 +67,9 @@ class Victim:
 
     def traces(self):
         """What attaching may change of the process and must not: a dict of facts."""
-        blocked = sorted(set(re.findall(r"SigBlk:\t(\w+)", "".join(self.text(f"task/{t}/status")
-                                                                  for t in os.listdir(f"/proc/{self.pid}/task")))))
-        return {"fds": sorted(os.readlink(f) for f in glob.glob(f"/proc/{self.pid}/fd/*")),
+        statuses = present(text_of, glob.glob(f"/proc/{self.pid}/task/*/status"))
+        blocked = sorted(set(re.findall(r"SigBlk:\t(\w+)", "".join(statuses))))
+        return {"fds": sorted(present(os.readlink, glob.glob(f"/proc/{self.pid}/fd/*"))),
                 "tracer": re.search(r"TracerPid:\t(\d+)", self.text("status")).group(1),
                 "blocked": blocked,
                 "shared": [l.split(None, 5)[5].strip() for l in self.text("maps").splitlines() if "/dev/shm/" in l],
@@ -69,10 +79,7 @@ class Victim:
         """The same when no thread is in the middle of a fork or of starting another, which block signals, or
         has the plugin or a file about itself open."""
         def still():
-            try:
-                t = self.traces()
-            except FileNotFoundError:  # a thread or descriptor went meanwhile
-                return None
+            t = self.traces()
             passing = [f for f in t["fds"] if f == PLUGIN or f.startswith(f"/proc/{self.pid}/")]
             return t if t["blocked"] == ["0" * 16] and not passing else None
         return until(still)
@@ -121,3 +128,33 @@ class Attached:
 def mallow(*args, **more):
     p = subprocess.run([MALLOW, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=900, **more)
     return p.returncode, p.stdout, p.stderr
+
+
+def children_of(pid):
+    try:
+        return [int(n) for n in text_of(f"/proc/{pid}/task/{pid}/children").split()]
+    except FileNotFoundError:
+        return []
+
+
+def killed_at_any_moment(victim, times):
+    """kill -9 of a watch that attaches or detaches, and of the process that it borrows the thread with. The
+    program goes on each time, unblocked and untraced."""
+    for _ in range(times):
+        attached = bool(victim.traces()["shared"])
+        watch = subprocess.Popen([MALLOW, "watch", "-q", "--detach" if attached else "-p", str(victim.pid)],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # it has begun, or is done already
+        until(lambda: children_of(watch.pid) or watch.poll() is not None or bool(victim.traces()["shared"]) != attached)
+        for _ in range(random.randrange(1000)):
+            text_of(f"/proc/{victim.pid}/maps")
+        for worker in children_of(watch.pid):
+            try:
+                os.kill(worker, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        watch.kill()
+        watch.wait()
+        until(lambda: victim.traces()["tracer"] == "0")
+        victim.settled()
+        victim.goes_on()

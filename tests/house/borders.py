@@ -30,7 +30,7 @@ MAY_INCLUDE = {
     "probe": {"arch", "bpf", "format", "symbol", "launch", "base"},
     "report": {"frames", "analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "trust", "base"},
     "heap": {"arch", "trust", "format", "trace", "symbol", "base"},
-    "inject": {"arch", "format", "symbol", "trust", "base"},
+    "inject": {"arch", "format", "symbol", "trust", "base", "limit"},
     "launch": {"base"},
     "record": {"arch", "format", "trust", "base", "trace", "launch", "probe", "import", "inject", "limit"},
     "import": {"arch", "format", "workload", "trace", "trust", "base"},
