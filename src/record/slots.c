@@ -32,9 +32,11 @@ struct copy {
     uint8_t payload[PAYLOAD_ROOM];
 };
 
-/* Copies the slot with the whole rows that it has; false when there is nothing to write. */
-static bool take(const struct mlw_chunk *slot, struct copy *c)
+/* Copies the slot with the whole rows that it has; false when there is nothing to write. *torn:
+ * published rows cannot be read. */
+static bool take(const struct mlw_chunk *slot, struct copy *c, bool *torn)
 {
+    *torn = false;
     uint32_t bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
     if (!bytes)
         return false;
@@ -52,7 +54,8 @@ static bool take(const struct mlw_chunk *slot, struct copy *c)
     c->head.calls = calls;
     /* A call that the head counts and whose row was not published had not come to its end; but rows
      * that were published and cannot be read are a loss. */
-    if (c->head.payload_bytes < bytes)
+    *torn = c->head.payload_bytes < bytes;
+    if (*torn)
         c->head.lost_calls += claimed > calls && claimed <= PAYLOAD_ROOM / 4 ? claimed - calls : 1;
     c->head.flags = 0;
     return c->head.payload_bytes != 0;
@@ -61,6 +64,7 @@ static bool take(const struct mlw_chunk *slot, struct copy *c)
 unsigned slots_drain(struct slots *s, const struct shm *shm, struct sink *sink)
 {
     static struct copy c;
+    bool torn;
     unsigned n = 0;
     for (uint32_t w = 0; w < s->windows; w++) {
         if (!s->window[w])
@@ -69,7 +73,7 @@ unsigned slots_drain(struct slots *s, const struct shm *shm, struct sink *sink)
             struct mlw_chunk *slot = shm_slot(s->window[w], i);
             if (state_of(slot) != MLW_SLOT_FULL)
                 continue;
-            if (take(slot, &c))
+            if (take(slot, &c, &torn))
                 sink_write(sink, &c.head, c.payload, c.head.payload_bytes);
             __atomic_store_n(&slot->slot_state, MLW_SLOT_FREE, __ATOMIC_RELEASE);
             n++;
@@ -84,6 +88,7 @@ uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink
                        bool now_all)
 {
     static struct copy c;
+    bool torn;
     uint64_t written = 0;
     for (uint32_t w = 0; w < s->windows; w++) {
         if (!s->window[w])
@@ -106,9 +111,10 @@ uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink
                                             .next_ns = now_ns + SECOND_NS / 2};
             if (bytes <= was->bytes || (!now_all && now_ns < was->next_ns))
                 continue;
-            if (!take(slot, &c))
+            /* The buffer may have left and begun anew meanwhile: then its rows are in the file, and
+             * the copy may be of both. Rows torn for another reason are counted at the end. */
+            if (!take(slot, &c, &torn) || torn)
                 continue;
-            /* The buffer may have left and begun anew meanwhile: then its rows are in the file. */
             __atomic_thread_fence(__ATOMIC_ACQUIRE);
             if (state_of(slot) != MLW_SLOT_USED || slot->sequence != c.head.sequence ||
                 slot->thread != c.head.thread || slot->lane != c.head.lane ||
@@ -131,12 +137,13 @@ uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink
 void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t image)
 {
     static struct copy c;
+    bool torn;
     for (uint32_t w = 0; w < s->windows; w++) {
         if (!s->window[w])
             continue;
         for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
             struct mlw_chunk *slot = shm_slot(s->window[w], i);
-            if (state_of(slot) == MLW_SLOT_FREE || !take(slot, &c) || c.head.image != image)
+            if (state_of(slot) == MLW_SLOT_FREE || !take(slot, &c, &torn) || c.head.image != image)
                 continue;
             c.head.flags = MLW_CHUNK_RECOVERED;
             sink_write(sink, &c.head, c.payload, c.head.payload_bytes);

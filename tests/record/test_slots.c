@@ -190,6 +190,25 @@ static void test_interim(void **state)
     assert_int_equal(heads[3].calls, 2);
 }
 
+/* What is copied while the buffer begins anew may be rows of both: it is no loss. */
+static void test_interim_torn(void **state)
+{
+    struct client *c = *state;
+    struct mlw_chunk heads[4];
+    struct mlw_chunk *k = begin(c, 0, 0, 9);
+    fill(k, 10);
+    const uint32_t whole = k->payload_bytes;
+    memset((uint8_t *)(k + 1) + whole, 0xff, 64);
+    k->payload_bytes = whole + 64;
+    slots_interim(&c->slots, &c->shm, &c->sink, 1, true);
+    assert_int_equal(chunks_of(c, heads, 4), 0);
+    k->payload_bytes = whole;
+    slots_interim(&c->slots, &c->shm, &c->sink, 2, true);
+    assert_int_equal(chunks_of(c, heads, 4), 1);
+    assert_int_equal(heads[0].calls, 10);
+    assert_int_equal(heads[0].lost_calls, 0);
+}
+
 /* Killed at any moment: payload_bytes is behind the last whole row, or the memory is torn. */
 static void test_finish_at_every_byte(void **state)
 {
@@ -357,6 +376,7 @@ int main(void)
         WITH_CLIENT(test_drain),
         WITH_CLIENT(test_drain_that_cannot_write_counts),
         WITH_CLIENT(test_interim),
+        WITH_CLIENT(test_interim_torn),
         WITH_CLIENT(test_finish_at_every_byte),
         WITH_CLIENT(test_finish_takes_all_and_only_its_own),
         WITH_CLIENT(test_garbage),
