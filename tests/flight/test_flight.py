@@ -61,6 +61,15 @@ class Case(unittest.TestCase):
         for stream in filter(None, (p.stdin, p.stdout, p.stderr)):
             stream.close()
 
+    def child_of(self, p):
+        """The process that the recorder started, once it has said that it is ready."""
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+            for pid in f.read().split():
+                if os.path.realpath(f"/proc/{pid}/exe") == os.path.realpath(CHURN):
+                    return int(pid)
+        self.fail("there is no program")
+
     def disk(self):
         return os.stat(self.file).st_blocks * 512
 
@@ -130,21 +139,11 @@ class Ends(Case):
         self.assertEqual(process["unknown_frees"], 0)
         self.assertFalse(process["complete"])
 
-    def test_killed_recorder(self):
-        """Without its parent the program goes on, and the next reader finds the window."""
-        p = self.start("--last", "100ms", argv=[CHURN, 2, 60000, "rest=200", "end=wait"])
-        self.assertEqual(p.stdout.readline(), b"ready\n")
-        program = None
-        for pid in os.listdir("/proc"):
-            try:
-                with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
-                    if int(f.read().rsplit(")", 1)[1].split()[1]) == p.pid:
-                        with open(f"/proc/{pid}/cmdline", "rb") as c:
-                            if c.read().startswith(CHURN.encode()):
-                                program = int(pid)
-            except (OSError, ValueError):
-                pass
-        self.assertTrue(program)
+    def killed(self, *options, churn, before=lambda p: None):
+        """The process in the recording, of churn whose recorder is killed when it is ready for the last time."""
+        p = self.start(*options, argv=[CHURN, *churn])
+        program = self.child_of(p)
+        before(p)
         p.kill()
         p.wait()
         p.stdin.close()
@@ -152,6 +151,21 @@ class Ends(Case):
         (process,) = report(self.file)["processes"]
         self.assertEqual(sites(process)["early"], 100)
         self.assertEqual(process["unknown_frees"], 0)
+        return process
+
+    def test_killed_recorder(self):
+        """Without its parent the program goes on, and the next reader finds the window."""
+        self.killed("--last", "100ms", churn=[2, 60000, "rest=200", "end=wait"])
+
+    def test_killed_recorder_that_slept(self):
+        """What threads that have ended left in their buffers is in memory that goes with the program."""
+        def work_unseen(p):
+            p.send_signal(signal.SIGSTOP)
+            p.stdin.write(b"x")
+            p.stdin.flush()
+            self.assertEqual(p.stdout.readline(), b"ready\n")
+        process = self.killed("--last", "1h", churn=[2, 100, "end=wait"], before=work_unseen)
+        self.assertEqual(sites(process)["late"], 400)
 
 
 class Bounds(Case):
@@ -206,15 +220,6 @@ class Bounds(Case):
 
 class Dumps(Case):
     """Recordings that are written while the program goes on."""
-
-    def child_of(self, p):
-        """The process that the recorder started, once it has said that it is ready."""
-        self.assertEqual(p.stdout.readline(), b"ready\n")
-        with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
-            for pid in f.read().split():
-                if os.path.realpath(f"/proc/{pid}/exe") == os.path.realpath(CHURN):
-                    return int(pid)
-        self.fail("there is no program")
 
     def test_control(self):
         """Of the program, of the recorder, again and again, and of a recording that keeps everything."""

@@ -717,9 +717,11 @@ void process_ending(unsigned how, uint32_t status)
         stream_flush_own(recorder.lone);
     recorder.process->end_status = status;
     recorder.process->end_how = how;
-    if (!recorder.lone || sys_closed)
+    if (sys_closed || (!recorder.lone && process_has_parent()))
         return; /* the remaining rows are found there */
     process_write_interim();
+    if (!recorder.lone)
+        return; /* the parent was killed, and its memory goes with us */
     uint8_t buffer[64];
     struct tlvs t = {buffer, buffer + sizeof buffer};
     uint64_t end[2] = {clock_now(recorder.clock_kind), how | (uint64_t)(status << 8) << 32};
