@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/fleet_load.h"
 #include "cli/fleet_options.h"
+#include "cli/fleet_page.h"
 
 #define AT(field) offsetof(struct fleet_cli, field)
 
@@ -49,7 +50,8 @@ static const struct option_spec specs[] = {
      "report: the least, quartiles, 90%, 99% and most of the figure in one process, of all and of "
      "each call site"},
     {0, "group-by", OPTION_TEXT, AT(group_by), "host|service|build-id|label.KEY",
-     "--distribution: of the processes of each host, service, build or value of a label"},
+     "--distribution: of the processes of each host, service, build or value of a label; --html: "
+     "by this label, too (default label.version)"},
     {'n', NULL, OPTION_COUNT, AT(top), "N", "report: show N call sites (default 10; in JSON 1000)",
      1, UINT32_MAX},
     {0, "old", OPTION_TEXT, AT(old), "SELECTION",
@@ -58,6 +60,10 @@ static const struct option_spec specs[] = {
      "with commas between them"},
     {0, "new", OPTION_TEXT, AT(now), "SELECTION", "diff: the processes after"},
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
+    {0, "html", OPTION_TEXT, AT(html), "OUT",
+     "report, report --growth, diff: write a page for a browser to OUT: one file that needs "
+     "nothing else",
+     .completion = VALUE_FILE},
     {0, "sql", OPTION_FLAG, AT(sql), NULL, "report: print the query instead of its answer"},
     VIEW_LOOK_SPECS(struct fleet_cli, view),
     VIEW_DEBUG_SPECS(struct fleet_cli, view),
@@ -128,7 +134,9 @@ static int run_report(const struct command *self, const struct fleet_cli *cli, c
     struct fleet_store *store = status ? NULL : fleet_open_store(self, cli, &status);
     if (!store)
         return status;
-    if (q.growth)
+    if (cli->html)
+        status = fleet_page(cli->html, store, q.growth ? &old : NULL, &of, &q, &err);
+    else if (q.growth)
         status = (cli->sql ? fleet_diff_sql : fleet_diff)(stdout, store, &old, &of, &q, &err);
     else
         status = (cli->watched        ? (cli->sql ? fleet_watched_sql : fleet_watched)
@@ -152,6 +160,8 @@ static int run_diff(const struct command *self, const struct fleet_cli *cli, cha
     if (cli->growth || cli->leaks || cli->distribution || cli->watched || cli->group_by ||
         cli->baseline)
         return command_usage(self, "--growth, --leaks and --distribution go with report");
+    if (cli->html && (cli->json || cli->sql))
+        return command_usage(self, "--html, --json and --sql are different answers; choose one");
     const struct fleet_question q = {
         .where = cli->store, .by = (enum metric)cli->by, .top = cli->top, .json = cli->json};
     struct fleet_store *store = NULL;
@@ -162,10 +172,13 @@ static int run_diff(const struct command *self, const struct fleet_cli *cli, cha
     else if (!fleet_parse_selection(texts[0], &old, &err) &&
              !fleet_parse_selection(texts[1], &now, &err)) {
         store = fleet_open_store(self, cli, &status);
-        if (store && (cli->sql ? fleet_diff_sql : fleet_diff)(stdout, store, &old, &now, &q, &err))
-            status = command_fail(self, &err);
-        else if (store)
-            status = command_finish(self);
+        if (store) {
+            const int failed =
+                cli->html
+                    ? fleet_page(cli->html, store, &old, &now, &q, &err)
+                    : (cli->sql ? fleet_diff_sql : fleet_diff)(stdout, store, &old, &now, &q, &err);
+            status = failed ? command_fail(self, &err) : command_finish(self);
+        }
         fleet_close(store);
         goto out;
     }

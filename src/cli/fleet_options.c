@@ -119,8 +119,13 @@ int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
                              "--watched goes by estimated bytes, without --build-id and --by");
     if (cli->baseline && !cli->growth)
         return command_usage(self, "--baseline goes with --growth");
-    if (cli->group_by && !cli->distribution)
-        return command_usage(self, "--group-by goes with --distribution");
+    if (cli->group_by && !cli->distribution && !cli->html)
+        return command_usage(self, "--group-by goes with --distribution and --html");
+    if (cli->html && (cli->json || cli->sql))
+        return command_usage(self, "--html, --json and --sql are different answers; choose one");
+    if (cli->html && (cli->leaks || cli->distribution || cli->watched))
+        return command_usage(self, "--html shows report, report --growth and diff; --leaks, "
+                                   "--distribution and --watched have --json");
     if (cli->leaks && cli->by && cli->by != BY_END)
         return command_usage(self, "--leaks goes by the bytes live at the end; leave --by out");
     if (cli->group_by && !fleet_parse_group(cli->group_by, &q->group))

@@ -8,7 +8,7 @@
 
 struct fleet_cli {
     const char *store, *key_file, *ca, *cluster, *host, *service, *build_id, *since, *until, *old,
-        *now, *baseline, *group_by, *watched;
+        *now, *baseline, *group_by, *watched, *html;
     struct option_texts labels;
     int by;
     uint64_t top;

@@ -5,6 +5,7 @@
 
 #include "base/human.h"
 #include "base/text.h"
+#include "fleet/page.h"
 #include "fleet/show.h"
 #include "fleet/store.h"
 #include "stats/stats.h"
@@ -20,6 +21,7 @@ struct change {    /* of a call path */
 
 struct changes {
     const struct fleet_question *question;
+    const struct fleet_selection *of[SIDES];
     struct store_totals totals[SIDES];
     struct change *items;
     size_t count, room;
@@ -133,6 +135,8 @@ static int diff_as_json(FILE *out, struct fleet_store *store, const struct chang
     struct json j = {.out = out};
     int status = 0;
     json_begin(&j);
+    if (c->question->page)
+        page_version(&j);
     json_text(&j, "store", c->question->where);
     json_text(&j, "by", show_metric(c->question->by));
     for (int side = 0; side < SIDES; side++) {
@@ -140,6 +144,8 @@ static int diff_as_json(FILE *out, struct fleet_store *store, const struct chang
         json_number(&j, "processes", c->totals[side].processes);
         json_number(&j, "hosts", c->totals[side].hosts);
         json_number(&j, "builds", c->totals[side].builds);
+        if (c->question->page)
+            page_selection(&j, c->of[side]);
         json_close_object(&j);
     }
     put_real(&j, "confidence", "", STATS_CONFIDENCE);
@@ -235,11 +241,10 @@ static int prepare(struct fleet_store *store, const struct changes *c, struct er
 int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
                const struct fleet_selection *now, const struct fleet_question *q, struct error *err)
 {
-    const struct fleet_selection *of[SIDES] = {old, now};
-    struct changes c = {.question = q};
+    struct changes c = {.question = q, .of = {old, now}};
     int status = 0;
     for (int side = 0; side < SIDES && !status; side++) {
-        status = store_totals(store, of[side], &c.totals[side], err);
+        status = store_totals(store, c.of[side], &c.totals[side], err);
         if (!status && !c.totals[side].processes)
             status = q->growth ? error_set(err, ERROR_USAGE, "no process was recorded %s",
                                            side == OLD

@@ -9,17 +9,6 @@
 
 enum { TOP_TEXT = 10, TOP_JSON = 1000 };
 
-static const char *const keys[SPREAD_RANKS] = {"minimum", "quartile_1", "median", "quartile_3",
-                                               "p90",     "p99",        "maximum"};
-
-static void write_values(struct json *j, const uint64_t *numbers)
-{
-    json_number(j, "processes", numbers[SPREAD_PROCESSES]);
-    json_number(j, "sum", numbers[SPREAD_SUM]);
-    for (int i = 0; i < SPREAD_RANKS; i++)
-        json_number(j, keys[i], numbers[SPREAD_VALUES + i]);
-}
-
 struct asked {
     const struct fleet_question *q;
     struct store_totals totals;
@@ -39,7 +28,7 @@ static int as_json(FILE *out, struct fleet_store *store, const struct asked *a, 
     for (size_t i = 0; i < a->parts.count; i++) {
         json_open_object(&j, NULL);
         json_text(&j, "group", a->parts.items[i].text);
-        write_values(&j, a->parts.items[i].numbers);
+        show_spread(&j, a->parts.items[i].numbers);
         json_close_object(&j);
     }
     json_close_array(&j);
@@ -48,7 +37,7 @@ static int as_json(FILE *out, struct fleet_store *store, const struct asked *a, 
     for (size_t i = 0; i < a->sites.count && !status; i++) {
         json_open_object(&j, NULL);
         status = show_frames(&j, store, a->sites.items[i].numbers[SPREAD_SITE], err);
-        write_values(&j, a->sites.items[i].numbers);
+        show_spread(&j, a->sites.items[i].numbers);
         json_close_object(&j);
     }
     json_close_to(&j, 1);

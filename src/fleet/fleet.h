@@ -127,8 +127,9 @@ struct fleet_question {
     enum metric by;
     uint64_t top; /* sites shown; 0: 10 in text, 1000 in JSON */
     bool json;
+    bool page;                /* report and diff: JSON with what only a page shows, too */
     bool growth;              /* diff: only what grew */
-    struct fleet_group group; /* distribution */
+    struct fleet_group group; /* distribution, page */
     const char *kind;         /* watched: of reports */
 };
 

@@ -3,6 +3,7 @@
 
 #include "base/human.h"
 #include "base/text.h"
+#include "fleet/page.h"
 #include "fleet/show.h"
 #include "fleet/store.h"
 
@@ -59,12 +60,15 @@ static int write_site(struct json *j, struct fleet_store *store, const struct st
     return 0;
 }
 
-static int report_as_json(FILE *out, struct fleet_store *store, const struct fleet_question *q,
-                          const struct store_totals *t, const struct rows *rows, struct error *err)
+static int report_as_json(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                          const struct fleet_question *q, const struct store_totals *t,
+                          const struct rows *rows, struct error *err)
 {
     struct json j = {.out = out};
     int status = 0;
     json_begin(&j);
+    if (q->page)
+        page_head(&j, of, t);
     json_text(&j, "store", q->where);
     json_text(&j, "by", show_metric(q->by));
     json_number(&j, "processes", t->processes);
@@ -91,6 +95,8 @@ static int report_as_json(FILE *out, struct fleet_store *store, const struct fle
     json_open_object(&j, "left_out");
     write_figures(&j, &rows->left_out);
     json_close_object(&j);
+    if (q->page && !status)
+        status = page_parts(&j, store, of, q, err);
     json_close_object(&j);
     json_end(&j);
     return status;
@@ -161,7 +167,8 @@ int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_select
     if (!status)
         status = prepare(store, &rows, err);
     if (!status)
-        status = (q->json ? report_as_json : report_as_text)(out, store, q, &totals, &rows, err);
+        status = q->json ? report_as_json(out, store, of, q, &totals, &rows, err)
+                         : report_as_text(out, store, q, &totals, &rows, err);
     free(rows.items);
     return status;
 }

@@ -89,6 +89,17 @@ int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct
     return status;
 }
 
+static const char *const ranks[SPREAD_RANKS] = {"minimum", "quartile_1", "median", "quartile_3",
+                                                "p90",     "p99",        "maximum"};
+
+void show_spread(struct json *j, const uint64_t *numbers)
+{
+    json_number(j, "processes", numbers[SPREAD_PROCESSES]);
+    json_number(j, "sum", numbers[SPREAD_SUM]);
+    for (int i = 0; i < SPREAD_RANKS; i++)
+        json_number(j, ranks[i], numbers[SPREAD_VALUES + i]);
+}
+
 /* "function file:line" of a frame. */
 static int frame_line(const char *text, struct buffer *line, struct error *err)
 {

@@ -18,6 +18,9 @@ int show_sql(FILE *out, char *sql, uint64_t top, struct error *err);
  * document is open inside. */
 int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct error *err);
 
+/* processes, sum, and the values by rank of a row of store_spread_sql or store_parts_sql. */
+void show_spread(struct json *j, const uint64_t *numbers);
+
 /* Appends "function  file:line" of the call site. */
 int show_call_site(struct fleet_store *store, uint64_t site, struct buffer *line,
                    struct error *err);

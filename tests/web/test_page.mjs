@@ -4,33 +4,13 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
-import { createRequire } from "node:module";
 import os from "node:os";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
+import { browserOrSkip, contextOf, launch, number, onPath, other as open, press, settled, show, type, WAIT } from "./browser.mjs";
 
 const [mallow, build, shots] = process.argv.slice(2);
-const WAIT = { timeout: 120000 }; // machines can be slow; nothing here judges speed
-/** A new context whose pages are as patient with everything. */
-const contextOf = async (browser, options) => {
-  const context = await browser.newContext(options);
-  context.setDefaultTimeout(WAIT.timeout);
-  return context;
-};
-
-function onPath(...names) {
-  for (const name of names)
-    for (const folder of (process.env.PATH ?? "").split(":"))
-      if (folder && fs.existsSync(path.join(folder, name))) return path.join(folder, name);
-  return null;
-}
-
-const browserPath = onPath("chromium", "chromium-browser", "google-chrome");
-if (!browserPath) {
-  console.log("SKIPPED: no chromium on this machine; scripts/dependencies check installs it");
-  process.exit(77);
-}
-
+const browserPath = browserOrSkip();
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), "mallow-web-"));
 const environment = { ...process.env, LC_ALL: "C", DEBUGINFOD_URLS: "", PYTHONMALLOC: "malloc" };
 const run = (...args) => execFileSync(mallow, args, { env: environment, maxBuffer: 1 << 30, encoding: "utf8" });
@@ -50,21 +30,7 @@ function recordWith(options, name, ...command) {
 
 // ---- reading the page ----
 
-const number = (page, selector) => page.$eval(selector, (e) => Number(e.dataset.exact));
 const ready = (page) => page.waitForFunction(() => document.documentElement.dataset.ready && document.querySelector("#sites tbody tr"), null, WAIT);
-const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-const press = async (page, selector) => {
-  await page.click(selector);
-  await settled(page);
-};
-const show = async (page, selector, on) => {
-  await page.setChecked(selector, on);
-  await settled(page);
-};
-const type = async (page, selector, text) => {
-  await page.fill(selector, text);
-  await settled(page);
-};
 /** Exact values of a column of the table, top to bottom, without the sum and what is folded. */
 const column = (page, id) => page.$$eval(`#sites tr[data-site]:not([data-folded]) td[data-column="${id}"]`, (cells) => cells.map((c) => Number(c.dataset.exact)));
 const sumOf = (page, id) => number(page, `#sites tr.sum td[data-column="${id}"]`);
@@ -418,20 +384,7 @@ async function faults(browser, recording) {
   });
 }
 
-/** A page of another kind, opened; calls `read` with it. */
-async function other(browser, file, read) {
-  const context = await contextOf(browser, { viewport: { width: 1200, height: 900 } });
-  const page = await context.newPage();
-  const trouble = [];
-  page.on("console", (m) => m.type() === "error" && trouble.push(m.text()));
-  page.on("pageerror", (e) => trouble.push(e.stack));
-  await page.goto(pathToFileURL(file).href);
-  await page.waitForFunction(() => document.documentElement.dataset.ready, null, WAIT);
-  await read(page);
-  assert.deepEqual(trouble, []);
-  if (shots) await page.screenshot({ path: path.join(shots, `${path.basename(file, ".html")}.png`), fullPage: true });
-  await context.close();
-}
+const other = (browser, file, read) => open(browser, file, read, shots);
 
 /** mallow diff: two recordings, read back figure by figure. */
 async function difference(browser, old, now) {
@@ -628,14 +581,7 @@ try {
   const canTell = ["faults", "swapin"].every((kind) => tells.detail.split(", ").includes(kind));
   if (!canTell) console.log(`SKIPPED, LOUDLY: the plot of page faults: ${tells.detail}; ${tells.why}`);
   const kernelTells = canTell && recordWith(["--with", "faults,swapin"], "faults", fs.existsSync("/usr/bin/python3") ? "/usr/bin/python3" : python, "-c", TOUCHING);
-  const { chromium } = createRequire(path.join(build, "package.json"))("playwright-core");
-  const browser = await chromium.launch({
-    executablePath: browserPath,
-    headless: true,
-    timeout: 120000,
-    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-      "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"],
-  });
+  const browser = await launch(build, browserPath);
   try {
     for (const [name, recording] of Object.entries(recordings)) await look(browser, recording, name);
     if (kernelTells) await faults(browser, kernelTells);

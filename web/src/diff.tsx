@@ -1,10 +1,10 @@
 /** The page of `mallow diff`: what changed between two recordings, by call stack. */
 import { useMemo, useState } from "preact/hooks";
-import type { Process } from "./data";
+import { frameText, SiteName, SiteStack } from "./callsite";
 import { Flame } from "./flame";
-import { INLINED, KNOWN, WRAPPER } from "./data";
 import { matcher } from "./frames";
 import { Section, Title, Toggle, useColours, useReady } from "./shell";
+import { asProcess, type DocumentStack } from "./stacks";
 import { buildTree, type TreeNode } from "./tree";
 import { bytes, count, exact, percent, plural } from "./units";
 
@@ -16,15 +16,6 @@ interface DiffFigures {
   end_live_bytes: number;
   end_live_blocks: number;
   temporary: number;
-}
-
-interface DiffFrame {
-  function: string;
-  file: string;
-  line: number;
-  module: string;
-  inlined: boolean;
-  wrapper?: boolean; // machinery of allocation
 }
 
 interface Side {
@@ -41,7 +32,7 @@ export interface DiffDocument {
   old: Side;
   new: Side;
   growth: DiffFigures;
-  sites: { frames: DiffFrame[]; old: DiffFigures; new: DiffFigures; growth: DiffFigures }[];
+  sites: (DocumentStack & { old: DiffFigures; new: DiffFigures; growth: DiffFigures })[];
   sites_total: number;
 }
 
@@ -55,54 +46,6 @@ const FIGURES: { key: keyof DiffFigures; by: string; name: string; what: string;
 
 const signed = (v: number, show: (v: number) => string) => (v > 0 ? `+${show(v)}` : show(v));
 
-/** The sites as the flame graph wants them. */
-function asProcess(d: DiffDocument): Process {
-  const texts: string[] = [];
-  const textIndex = new Map<string, number>();
-  const text = (s: string) => {
-    let i = textIndex.get(s);
-    if (i === undefined) textIndex.set(s, (i = texts.push(s) - 1));
-    return i;
-  };
-  const frames = { function: [] as number[], file: [] as number[], line: [] as number[], module: [] as number[], flags: [] as number[] };
-  const frameIndex = new Map<string, number>();
-  const caller = [0];
-  const frame = [0];
-  const nodeIndex = new Map<string, number>();
-  const tip = d.sites.map((s) => {
-    let at = 0;
-    for (let i = s.frames.length - 1; i >= 0; i--) {
-      const f = s.frames[i];
-      const key = `${f.function}\0${f.file}\0${f.line}\0${f.module}\0${f.inlined}`;
-      let id = frameIndex.get(key);
-      if (id === undefined) {
-        frameIndex.set(key, (id = frames.function.length));
-        frames.function.push(text(f.function));
-        frames.file.push(text(f.file));
-        frames.line.push(f.line);
-        frames.module.push(text(f.module));
-        frames.flags.push((f.inlined ? INLINED : 0) | (f.wrapper ? WRAPPER : 0) | KNOWN);
-      }
-      const place = `${at} ${id}`;
-      let node = nodeIndex.get(place);
-      if (node === undefined) {
-        nodeIndex.set(place, (node = caller.length));
-        caller.push(at);
-        frame.push(id);
-      }
-      at = node;
-    }
-    return at;
-  });
-  const siteOf = d.sites.map((s, i) => {
-    const first = s.frames.findIndex((f) => !f.wrapper);
-    let at = tip[i];
-    for (let k = 0; k < first; k++) at = caller[at];
-    return at ? frame[at] + 1 : 0;
-  });
-  return { page: { texts, frames, groups: { tip, site: siteOf, folded: tip.map(() => 0), gap: tip.map(() => 0) } }, caller, frame } as unknown as Process;
-}
-
 export function DiffPage({ d }: { d: DiffDocument }) {
   const colours = useColours();
   const start = FIGURES.find((f) => f.by === new URLSearchParams(location.hash.slice(1)).get("by")) ?? FIGURES.find((f) => d.growth[f.key] !== 0) ?? FIGURES[0];
@@ -114,7 +57,7 @@ export function DiffPage({ d }: { d: DiffDocument }) {
   const [search, setSearch] = useState("");
   const [open, setOpen] = useState(-1);
   const [shown, setShown] = useState(50);
-  const p = useMemo(() => asProcess(d), [d]);
+  const p = useMemo(() => asProcess(d.sites), [d]);
   const growths = useMemo(() => d.sites.map((s) => s.growth[figure.key]), [d, figure]);
   const weigh = show === "both" ? Math.abs : show === "grew" ? (v: number) => Math.max(0, v) : (v: number) => Math.max(0, -v);
   const values = useMemo(() => growths.map(weigh), [growths, show]);
@@ -133,7 +76,7 @@ export function DiffPage({ d }: { d: DiffDocument }) {
   const test = useMemo(() => matcher(search), [search]);
   const order = useMemo(() => {
     const all = d.sites.map((s, i) => ({ s, i })).filter(({ i }) => (show === "both" ? growths[i] !== 0 : values[i] > 0));
-    const pass = test ? all.filter(({ s }) => s.frames.some((f) => test(`${f.function} ${f.file ? `${f.file}:${f.line}` : ""} ${f.module}`))) : all;
+    const pass = test ? all.filter(({ s }) => s.frames.some((f) => test(frameText(f)))) : all;
     return pass.sort((a, b) => values[b.i] - values[a.i] || growths[b.i] - growths[a.i]);
   }, [d, growths, values, test]);
   const most = Math.max(1, ...d.sites.map((s) => Math.abs(s.growth[figure.key])));
@@ -184,18 +127,14 @@ export function DiffPage({ d }: { d: DiffDocument }) {
           <thead><tr><th scope="col">Call site</th><th class="number" scope="col">Before</th><th class="number" scope="col">Now</th><th class="number" scope="col">Growth</th></tr></thead>
           <tbody>{order.slice(0, shown).map(({ s, i }) => {
             const growth = s.growth[figure.key];
-            const first = Math.max(0, s.frames.findIndex((f) => !f.wrapper));
-            const [site, caller]: (DiffFrame | undefined)[] = s.frames.slice(first);
             return <>
               <tr key={i} data-site={i}>
-                <td class="name"><button class="quiet site" aria-expanded={open === i} onClick={() => setOpen(open === i ? -1 : i)}><span class="twist">{open === i ? "▾" : "▸"}</span>
-                  <span><span class="fn">{site?.function ?? "(no stack recorded)"}</span>
-                    {site && <span class="muted where">{[site.file && `${site.file}${site.line ? `:${site.line}` : ""}`, site.module].filter(Boolean).join(" · ")}{caller ? ` ← ${caller.function}` : ""}</span>}</span></button></td>
+                <SiteName s={s} open={open === i} onOpen={() => setOpen(open === i ? -1 : i)} />
                 <td class="number" title={exact(s.old[figure.key])}>{figure.show(s.old[figure.key])}</td>
                 <td class="number" title={exact(s.new[figure.key])}>{figure.show(s.new[figure.key])}</td>
                 <td class={`number by ${growth < 0 ? "less" : ""}`} data-exact={growth} title={exact(growth)} style={{ backgroundSize: `${(100 * Math.abs(growth)) / most}% 100%` }}>{signed(growth, figure.show)}</td>
               </tr>
-              {open === i && <tr key={`${i}-stack`} class="detail-row"><td colSpan={4}><div class="detail"><div class="stack"><ol>{s.frames.map((f, k) => <li key={k} class={f.wrapper ? "wrapper" : ""}><span class="fn">{f.function}{f.inlined && <span class="muted"> [inlined]</span>}</span> <span class="muted">{[f.file && `${f.file}:${f.line}`, f.module].filter(Boolean).join(" · ")}</span></li>)}</ol></div></div></td></tr>}
+              {open === i && <SiteStack key={`${i}-stack`} s={s} columns={4} />}
             </>;
           })}</tbody>
         </table></div>

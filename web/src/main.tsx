@@ -8,6 +8,8 @@ import { hasBlock, loadProcess, loadSummary, unpack, type Listed, type Process, 
 import { Faults, hasFaults } from "./faults";
 import { groupFigures, METRICS, metricOf, peakBin, rowFigures, totalFigures, type Figures, type Metric, type Range } from "./figures";
 import { DiffPage, type DiffDocument } from "./diff";
+import { FleetPage, type FleetDocument } from "./fleet";
+import { FleetDiffPage, type FleetDiffDocument } from "./fleetdiff";
 import { Flame, nodeLabel } from "./flame";
 import { loadMoments, type Moments } from "./moments";
 import { chosenMoment, Mapped, Why } from "./resident";
@@ -289,6 +291,8 @@ async function content() {
   if (hasBlock("diff")) return <DiffPage d={(await unpack("diff")) as DiffDocument} />;
   if (hasBlock("compare")) return <ComparePage d={(await unpack("compare")) as CompareDocument} />;
   if (hasBlock("tune")) return <TunePage d={(await unpack("tune")) as TuneDocument} />;
+  if (hasBlock("fleet")) return <FleetPage d={(await unpack("fleet")) as FleetDocument} />;
+  if (hasBlock("fleet-diff")) return <FleetDiffPage d={(await unpack("fleet-diff")) as FleetDiffDocument} />;
   if (hasBlock("heap-difference")) return <HeapDifferencePage d={(await unpack("heap-difference")) as HeapDifference} />;
   if (hasBlock("heap")) return <HeapPage d={(await unpack("heap")) as HeapDocument} />;
   return <Page summary={await loadSummary()} />;
