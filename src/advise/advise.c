@@ -74,8 +74,9 @@ static bool is_replayed(const struct advising *a, enum advice_kind kind)
 
 static bool is_named(const struct advising *a, uint32_t stack)
 {
-    const struct pinned_stack *s = &a->list.items[0].pinned.stacks[stack];
-    return a->of->stacks <= NAMED_MOST || s->pinned_bytes + s->below_bytes || s->all_bytes;
+    const struct pinned_stack *s = pinned_stacks_find(&a->list.items[0].pinned.stacks, stack);
+    return a->of->stacks <= NAMED_MOST ||
+           (s && (s->pinned_bytes || s->below_bytes || s->all_bytes));
 }
 
 static uint32_t site_of(const struct advising *a, uint32_t stack)

@@ -105,7 +105,6 @@ static int by_saving(const void *a, const void *b)
 
 /* The advice, as far as it goes. */
 struct finding {
-    const struct trace_image *image;
     const struct explained *e;
     const struct advice_sites *sites;
     uint64_t worth, pages, tops, shared; /* bytes; shared: free on shared pages, and resident */
@@ -174,7 +173,7 @@ static void add_live(struct finding *f)
             set_site(a, s);
     }
     if (untouched < e->live_bytes / WORTH + 1 || untouched < f->worth ||
-        !advice_site_first(f->image, &e->pinned, f->sites, advice_mapped, &first))
+        !advice_site_first(&e->pinned, f->sites, advice_mapped, &first))
         return;
     struct advice *a = &f->list[f->n++];
     *a = (struct advice){.kind = ADVICE_SHRINK,
@@ -230,14 +229,12 @@ static void add_glibc(struct finding *f, const struct threshold *threshold)
     add_live(f);
 }
 
-size_t advice_find(const struct trace_image *image, const struct explained *e,
-                   const struct threshold *threshold, const struct advice_sites *sites,
-                   struct advice list[ADVICE_MOST])
+size_t advice_find(const struct explained *e, const struct threshold *threshold,
+                   const struct advice_sites *sites, struct advice list[ADVICE_MOST])
 {
     const uint64_t free_on_shared = positive(e->parts[EXPLAIN_FRAGMENTATION]),
                    gone = 0 - (uint64_t)e->parts[EXPLAIN_NOT_RESIDENT];
-    struct finding f = {.image = image,
-                        .e = e,
+    struct finding f = {.e = e,
                         .sites = sites,
                         .worth = e->resident_bytes / WORTH + 1,
                         .pages = positive(e->parts[EXPLAIN_FREE_PAGES]),

@@ -43,9 +43,8 @@ uint64_t advice_trim_bytes(const struct threshold *threshold, uint64_t time_ns);
 
 /* What applies to a measurement whose `found` is set, the largest saving first, unknown ones
  * last; returns how many. threshold: of the model. */
-size_t advice_find(const struct trace_image *image, const struct explained *e,
-                   const struct threshold *threshold, const struct advice_sites *sites,
-                   struct advice list[ADVICE_MOST]);
+size_t advice_find(const struct explained *e, const struct threshold *threshold,
+                   const struct advice_sites *sites, struct advice list[ADVICE_MOST]);
 
 /* The setting: "glibc.malloc.arena_max=1", "malloc_trim", ... */
 const char *advice_setting(enum advice_kind kind);

@@ -3,30 +3,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RANKED       256u /* stacks that are looked at, those with most */
 #define HEADER_BYTES 8u
 #define FEW          16u /* a 16th of the bytes, or less */
 
 static uint64_t kept_by(const struct pinned_stack *s) { return s->pinned_bytes + s->below_bytes; }
 static uint64_t live_of(const struct pinned_stack *s) { return s->all_bytes; }
-static uint64_t most_of(const struct pinned_stack *s) { return s->most_bytes; }
 uint64_t advice_mapped(const struct pinned_stack *s) { return s->mapped_bytes; }
 
-/* The RANKED stacks with most, in order. */
-static size_t rank(const struct trace_image *image, const struct pinned *p, advice_figure *figure,
-                   uint32_t *list)
+/* The PINNED_RANKED stacks with most, in order, as places in p->stacks. */
+static size_t rank(const struct pinned *p, advice_figure *figure, uint32_t *list)
 {
+    const struct pinned_stack *const of = p->stacks.of;
     size_t n = 0;
-    for (uint32_t i = 1; i <= image->stacks; i++) {
-        const uint64_t bytes = figure(&p->stacks[i]);
+    for (uint32_t i = 0; i < p->stacks.count; i++) {
+        const uint64_t bytes = of[i].stack ? figure(&of[i]) : 0;
         size_t at = n;
-        if (!bytes || (n == RANKED && bytes <= figure(&p->stacks[list[n - 1]])))
+        if (!bytes || (n == PINNED_RANKED && bytes <= figure(&of[list[n - 1]])))
             continue;
-        if (n < RANKED)
+        if (n < PINNED_RANKED)
             n++;
         else
             at--;
-        for (; at && figure(&p->stacks[list[at - 1]]) < bytes; at--)
+        for (; at && figure(&of[list[at - 1]]) < bytes; at--)
             list[at] = list[at - 1];
         list[at] = i;
     }
@@ -52,35 +50,33 @@ static void add_stack(struct advice_site *to, const struct pinned_stack *s, uint
 }
 
 /* The call sites with most, in order. */
-static size_t find_sites(const struct trace_image *image, const struct pinned *p,
-                         const struct advice_sites *sites, advice_figure *figure,
-                         struct advice_site found[ADVICE_SITES_MOST])
+static size_t find_sites(const struct pinned *p, const struct advice_sites *sites,
+                         advice_figure *figure, struct advice_site found[ADVICE_SITES_MOST])
 {
-    uint32_t list[RANKED];
-    const size_t ranked = rank(image, p, figure, list);
+    uint32_t list[PINNED_RANKED];
+    const size_t ranked = rank(p, figure, list);
     size_t n = 0;
     for (size_t i = 0; i < ranked; i++) {
-        const struct pinned_stack *s = &p->stacks[list[i]];
-        const uint32_t site = sites->site(sites->arg, list[i]);
+        const struct pinned_stack *s = &p->stacks.of[list[i]];
+        const uint32_t site = sites->site(sites->arg, s->stack);
         size_t k = 0;
         while (k < n && found[k].site != site)
             k++;
         if (k == ADVICE_SITES_MOST)
             continue;
         if (k == n)
-            found[n++] = (struct advice_site){.site = site, .stack = list[i]};
+            found[n++] = (struct advice_site){.site = site, .stack = s->stack};
         add_stack(&found[k], s, figure(s));
     }
     qsort(found, n, sizeof *found, by_bytes);
     return n;
 }
 
-bool advice_site_first(const struct trace_image *image, const struct pinned *p,
-                       const struct advice_sites *sites, advice_figure *figure,
-                       struct advice_site *first)
+bool advice_site_first(const struct pinned *p, const struct advice_sites *sites,
+                       advice_figure *figure, struct advice_site *first)
 {
     struct advice_site found[ADVICE_SITES_MOST];
-    const size_t n = find_sites(image, p, sites, figure, found);
+    const size_t n = find_sites(p, sites, figure, found);
     if (n)
         *first = found[0];
     return n > 0;
@@ -182,24 +178,30 @@ static void look_without(const struct pinned *p, const struct pinned_block *bloc
     }
 }
 
-/* Stacks of a chosen call site, which may have no live block now, but had. */
-static void add_most(const struct trace_image *image, const struct pinned *p,
-                     const struct advice_sites *sites, advice_figure *figure, struct chosen *c)
+/* A stack that may be of a chosen call site. */
+static void add_most(struct chosen *c, const struct advice_sites *sites, uint32_t stack,
+                     uint64_t most)
 {
-    uint32_t list[RANKED];
-    const size_t n = rank(image, p, figure, list);
+    const uint32_t site = sites->site(sites->arg, stack);
+    for (size_t k = 0; k < c->count; k++) {
+        struct advice_site *s = c->site[k];
+        if (s->site != site || c->bits[stack] >> k & 1)
+            continue;
+        c->bits[stack] |= (uint8_t)(1u << k);
+        s->most_high += most;
+        if (most > s->most_low)
+            s->most_low = most;
+    }
+}
+
+static void add_ranked(struct chosen *c, const struct pinned *p, const struct advice_sites *sites,
+                       advice_figure *figure)
+{
+    uint32_t list[PINNED_RANKED];
+    const size_t n = rank(p, figure, list);
     for (size_t i = 0; i < n; i++) {
-        const uint32_t site = sites->site(sites->arg, list[i]);
-        const uint64_t most = p->stacks[list[i]].most_bytes;
-        for (size_t k = 0; k < c->count; k++) {
-            struct advice_site *s = c->site[k];
-            if (s->site != site || c->bits[list[i]] >> k & 1)
-                continue;
-            c->bits[list[i]] |= (uint8_t)(1u << k);
-            s->most_high += most;
-            if (most > s->most_low)
-                s->most_low = most;
-        }
+        const struct pinned_stack *s = &p->stacks.of[list[i]];
+        add_most(c, sites, s->stack, s->most_bytes);
     }
 }
 
@@ -213,18 +215,19 @@ void advice_sites_find(const struct trace_image *image, const struct pinned *p,
     if (!p->glibc)
         return;
     struct chosen c = {.bits = calloc((size_t)image->stacks + 1, 1)};
-    const size_t n = find_sites(image, p, sites, kept_by, list);
+    const size_t n = find_sites(p, sites, kept_by, list);
     for (size_t i = 0; i < n && i < ADVICE_POOLS; i++) {
         found->pools[i] = list[i];
         c.site[c.count++] = &found->pools[i];
     }
     found->pool_count = c.count;
-    if (advice_site_first(image, p, sites, live_of, &found->live))
+    if (advice_site_first(p, sites, live_of, &found->live))
         c.site[c.count++] = &found->live;
     if (c.bits) { /* without memory nothing is known of them */
-        add_most(image, p, sites, kept_by, &c);
-        add_most(image, p, sites, live_of, &c);
-        add_most(image, p, sites, most_of, &c);
+        add_ranked(&c, p, sites, kept_by);
+        add_ranked(&c, p, sites, live_of);
+        for (size_t i = 0; i < p->highest_count; i++) /* may have no live block now, but had */
+            add_most(&c, sites, p->highest[i].stack, p->highest[i].most_bytes);
         for (size_t i = 0; i < c.count; i++)
             look_without(p, blocks, count, &c, i, trim_bytes);
     }

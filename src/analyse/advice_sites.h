@@ -40,9 +40,8 @@ typedef uint64_t advice_figure(const struct pinned_stack *s);
 uint64_t advice_mapped(const struct pinned_stack *s);
 
 /* The call site with most of a figure; false when none has any. What only addresses say is 0. */
-bool advice_site_first(const struct trace_image *image, const struct pinned *p,
-                       const struct advice_sites *sites, advice_figure *figure,
-                       struct advice_site *first);
+bool advice_site_first(const struct pinned *p, const struct advice_sites *sites,
+                       advice_figure *figure, struct advice_site *first);
 
 /* Of a moment, as a pinned_visit gets it. trim_bytes: how much must be free at the top of a heap
  * for glibc to give it back; UINT64_MAX: not known. */

@@ -12,6 +12,7 @@ struct highest *highest_new(uint32_t stacks)
         free(h);
         return NULL;
     }
+    h->stack_count = stacks;
     return h;
 }
 
@@ -51,4 +52,23 @@ void highest_end(struct highest *h, uint32_t stack, uint64_t chunk_bytes)
     h->all.now_bytes -= chunk_bytes;
     by_size(h, chunk_bytes)->now_bytes -= chunk_bytes;
     h->stacks[stack].now_bytes -= chunk_bytes;
+}
+
+size_t highest_rank(const struct highest *h, struct highest_stack *list, size_t most)
+{
+    size_t n = 0;
+    for (uint32_t i = 1; i <= h->stack_count; i++) {
+        const uint64_t bytes = h->stacks[i].most_bytes;
+        size_t at = n;
+        if (!bytes || (n == most && bytes <= list[n - 1].most_bytes))
+            continue;
+        if (n < most)
+            n++;
+        else
+            at--;
+        for (; at && list[at - 1].most_bytes < bytes; at--)
+            list[at] = list[at - 1];
+        list[at] = (struct highest_stack){bytes, i};
+    }
+    return n;
 }

@@ -7,6 +7,7 @@
 #define MALLOW_ANALYSE_HIGHEST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* From this size on glibc gives a block a mapping of its own unless frees have raised the limit. */
@@ -16,7 +17,13 @@ struct highest_sum {
     uint64_t now_bytes, most_bytes;
 };
 
+struct highest_stack {
+    uint64_t most_bytes;
+    uint32_t stack;
+};
+
 struct highest {
+    uint32_t stack_count;
     struct highest_sum all, large, small;
     struct highest_sum *stacks; /* [stacks + 1] */
 };
@@ -30,5 +37,9 @@ bool highest_passed(const struct highest *h);
 /* A block of that stack, which the caller has checked, begins or ends. */
 void highest_begin(struct highest *h, uint32_t stack, uint64_t chunk_bytes);
 void highest_end(struct highest *h, uint32_t stack, uint64_t chunk_bytes);
+
+/* The `most` stacks that ever held most, in order, of equals the first; stack 0 is none. Returns
+ * how many there are. */
+size_t highest_rank(const struct highest *h, struct highest_stack *list, size_t most);
 
 #endif

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/highest.h"
 #include "analyse/tcache.h"
 #include "base/array.h"
 #include "base/index.h"
@@ -37,7 +36,16 @@ struct pinned_reader {
     struct pinned_block *live; /* by slot, [room] */
     uint32_t room;
     struct place *order; /* [order_count] of the moment before */
-    size_t order_count;
+    size_t order_count, order_room;
+    struct place *all, *fresh; /* while a moment is worked out; as all that follows, kept for the
+                                  next: touching fresh memory takes longer than the work */
+    size_t all_room, fresh_room;
+    uint8_t *placed;
+    uint32_t placed_room;
+    struct tcache_chunk *chunks;
+    size_t chunk_room;
+    struct pinned_block *list;
+    size_t list_room;
     bool glibc;
     struct tcache *caches; /* NULL: there are none, or they are not asked for */
     struct highest *most;
@@ -109,6 +117,11 @@ void pinned_discard(struct pinned_reader *r)
     pinned_release(&r->now);
     free(r->live);
     free(r->order);
+    free(r->all);
+    free(r->fresh);
+    free(r->placed);
+    free(r->chunks);
+    free(r->list);
     free(r->heaps);
     index_release(&r->by_number);
     free(r->heap_of);
@@ -320,7 +333,7 @@ static void add_to_stack(struct pinned_stack *s, const struct pinned_block *l, b
     }
 }
 
-/* Adds up all blocks; returns how many of them lie in heaps. */
+/* Adds up all blocks, and finds their stacks; returns how many of them lie in heaps. */
 static size_t add_up(const struct pinned_reader *r, struct pinned *p)
 {
     size_t n = 0;
@@ -330,17 +343,40 @@ static size_t add_up(const struct pinned_reader *r, struct pinned *p)
             continue;
         p->live_blocks++;
         p->requested_bytes += l->size_bytes;
-        add_to_stack(&p->stacks[l->stack], l, r->glibc);
+        pinned_stacks_mark(&p->stacks, l->stack);
         p->usable_bytes[r->glibc ? l->path >> 1 & (PINNED_PLACES - 1) : 0] += l->usable_bytes;
         n += in_heap(r, l);
     }
     return n;
 }
 
-/* Drops blocks that are gone from the order of the moment before; marks the rest. */
-static void keep_order(struct pinned_reader *r, uint8_t *placed)
+static bool is_chunk(const struct pinned_reader *r, const struct tcache_chunk *c)
 {
+    return c->address && c->stack <= r->image->stacks;
+}
+
+/* The figures of the stacks that were marked, and of those of cached chunks. */
+static bool add_stacks(struct pinned_reader *r, struct pinned *p, size_t cached)
+{
+    for (size_t i = 0; i < cached; i++)
+        if (is_chunk(r, &r->chunks[i]))
+            pinned_stacks_mark(&p->stacks, r->chunks[i].stack);
+    if (!pinned_stacks_make(&p->stacks))
+        return false;
+    for (uint32_t i = 0; i < r->room; i++)
+        if (r->live[i].there)
+            add_to_stack(pinned_stacks_at(&p->stacks, r->live[i].stack), &r->live[i], r->glibc);
+    for (uint32_t i = 0; i < p->stacks.count; i++)
+        p->stacks.of[i].most_bytes = r->most->stacks[p->stacks.of[i].stack].most_bytes;
+    return true;
+}
+
+/* Drops blocks that are gone from the order of the moment before; marks the rest. */
+static void keep_order(struct pinned_reader *r)
+{
+    uint8_t *placed = r->placed;
     size_t kept = 0;
+    memset(placed, 0, r->room);
     for (size_t i = 0; i < r->order_count; i++) {
         const struct place at = r->order[i];
         if (at.slot >= PLACE_CACHED || r->live[at.slot].address != at.address ||
@@ -353,16 +389,16 @@ static void keep_order(struct pinned_reader *r, uint8_t *placed)
 }
 
 /* Those that are missing in the order: new blocks, and chunks in the caches of threads. */
-static size_t find_fresh(const struct pinned_reader *r, const uint8_t *placed,
-                         const struct tcache_chunk *chunks, size_t cached, struct place *fresh)
+static size_t find_fresh(const struct pinned_reader *r, size_t cached)
 {
+    struct place *fresh = r->fresh;
     size_t n = 0;
     for (uint32_t i = 0; i < r->room; i++)
-        if (in_heap(r, &r->live[i]) && !placed[i])
+        if (in_heap(r, &r->live[i]) && !r->placed[i])
             fresh[n++] = (struct place){r->live[i].address, i};
     for (size_t i = 0; i < cached; i++)
-        if (chunks[i].address && chunks[i].stack <= r->image->stacks)
-            fresh[n++] = (struct place){chunks[i].address, PLACE_CACHED + (uint32_t)i};
+        if (is_chunk(r, &r->chunks[i]))
+            fresh[n++] = (struct place){r->chunks[i].address, PLACE_CACHED + (uint32_t)i};
     if (n)
         qsort(fresh, n, sizeof *fresh, by_address);
     return n;
@@ -379,54 +415,56 @@ static void merge(const struct place *a, size_t a_count, const struct place *b, 
             *all++ = b[k++];
 }
 
-static struct pinned_block *list_order(const struct pinned_reader *r,
-                                       const struct tcache_chunk *chunks)
+static void list_order(struct pinned_reader *r)
 {
-    struct pinned_block *list = malloc((r->order_count + 1) * sizeof *list);
-    for (size_t i = 0; list && i < r->order_count; i++) {
+    for (size_t i = 0; i < r->order_count; i++) {
         const uint32_t slot = r->order[i].slot;
-        const struct tcache_chunk *c = slot >= PLACE_CACHED ? &chunks[slot - PLACE_CACHED] : NULL;
-        list[i] = c ? (struct pinned_block){.address = c->address,
-                                            .usable_bytes = c->usable_bytes,
-                                            .stack = c->stack,
-                                            .path = c->path,
-                                            .cached = true}
-                    : r->live[slot];
+        const struct tcache_chunk *c =
+            slot >= PLACE_CACHED ? &r->chunks[slot - PLACE_CACHED] : NULL;
+        r->list[i] = c ? (struct pinned_block){.address = c->address,
+                                               .usable_bytes = c->usable_bytes,
+                                               .stack = c->stack,
+                                               .path = c->path,
+                                               .cached = true}
+                       : r->live[slot];
     }
-    return list;
 }
 
-/* Copies the blocks that lie in heaps, by address, and their cached chunks, and adds up all; *n of
- * them. Most blocks of a moment were there at the one before, in the same order. NULL without
+static bool room_to_sort(struct pinned_reader *r, size_t blocks)
+{
+    return ARRAY_ROOM(r->all, blocks + 1, r->all_room) &&
+           ARRAY_ROOM(r->fresh, blocks + 1, r->fresh_room) &&
+           ARRAY_ROOM(r->list, blocks + 1, r->list_room) &&
+           ARRAY_ROOM(r->placed, (size_t)r->room + 1, r->placed_room);
+}
+
+/* Lists the blocks that lie in heaps, by address, and their cached chunks, and adds up all; *n of
+ * them. Most blocks of a moment were there at the one before, in the same order. False without
  * memory. */
-static struct pinned_block *sorted(struct pinned_reader *r, struct pinned *p, size_t *n)
+static bool sort_blocks(struct pinned_reader *r, struct pinned *p, size_t *n)
 {
     const size_t there = r->caches ? tcache_count(r->caches, p->time_ns) : 0;
     const size_t cached = there < UINT32_MAX - PLACE_CACHED ? there : 0;
-    const size_t most = add_up(r, p) + cached + 1;
-    struct place *all = malloc(most * sizeof *all), *fresh = malloc(most * sizeof *fresh);
-    uint8_t *placed = calloc((size_t)r->room + 1, sizeof *placed);
-    struct tcache_chunk *chunks = malloc((cached + 1) * sizeof *chunks);
-    struct pinned_block *list = NULL;
-    *n = 0;
-    if (all && fresh && placed && chunks) {
-        if (cached)
-            tcache_list(r->caches, p->time_ns, chunks);
-        keep_order(r, placed);
-        const size_t more = find_fresh(r, placed, chunks, cached, fresh);
-        merge(r->order, r->order_count, fresh, more, all);
-        free(r->order);
-        r->order = all;
-        r->order_count += more;
-        all = NULL;
-        list = list_order(r, chunks);
-        *n = list && cached ? drop_overlaps(list, r->order_count) : r->order_count;
-    }
-    free(all);
-    free(fresh);
-    free(placed);
-    free(chunks);
-    return list;
+    if (!ARRAY_ROOM(r->chunks, cached + 1, r->chunk_room))
+        return false;
+    if (cached)
+        tcache_list(r->caches, p->time_ns, r->chunks);
+    const size_t blocks = add_up(r, p);
+    if (!room_to_sort(r, blocks + cached) || !add_stacks(r, p, cached))
+        return false;
+    keep_order(r);
+    const size_t more = find_fresh(r, cached);
+    merge(r->order, r->order_count, r->fresh, more, r->all);
+    struct place *const old = r->order;
+    const size_t old_room = r->order_room;
+    r->order = r->all;
+    r->order_room = r->all_room;
+    r->all = old;
+    r->all_room = old_room;
+    r->order_count += more;
+    list_order(r);
+    *n = cached ? drop_overlaps(r->list, r->order_count) : r->order_count;
+    return true;
 }
 
 /* A walk over the blocks of a heap: the page that is being filled, and the blocks on it. */
@@ -446,7 +484,7 @@ static void close_page(struct walk *w, size_t end)
     w->heap->pinned_bytes += left;
     for (size_t i = w->first; i < end; i++) {
         uint64_t share = left / (end - i);
-        w->p->stacks[w->live[i].stack].pinned_bytes += share;
+        pinned_stacks_at(&w->p->stacks, w->live[i].stack)->pinned_bytes += share;
         left -= share;
     }
 }
@@ -459,7 +497,7 @@ static void add_block(struct walk *w, size_t i)
     const uint64_t page = from / PINNED_PAGE_BYTES;
     const uint64_t last = to > from ? (to - 1) / PINNED_PAGE_BYTES : page;
     struct pinned_heap *h = w->heap;
-    struct pinned_stack *s = &w->p->stacks[l->stack];
+    struct pinned_stack *s = pinned_stacks_at(&w->p->stacks, l->stack);
     if (l->cached) {
         h->cached_bytes += l->usable_bytes + header;
     } else {
@@ -528,7 +566,7 @@ static void add_heap(struct pinned *p, const struct pinned_block *live, size_t f
                    first = (bottom + PINNED_PAGE_BYTES - 1) / PINNED_PAGE_BYTES;
     if (bottom && first < low) {
         h->before_bytes = (low - first) * PINNED_PAGE_BYTES;
-        p->stacks[live[from].stack].below_bytes += h->before_bytes;
+        pinned_stacks_at(&p->stacks, live[from].stack)->below_bytes += h->before_bytes;
     }
     h->span_bytes = (w.page + 1) * PINNED_PAGE_BYTES - (start & ~(uint64_t)(PINNED_PAGE_BYTES - 1));
     add_to_sum(p, h);
@@ -615,14 +653,28 @@ static bool add_arenas(const struct pinned_reader *r, struct pinned *p)
     return done;
 }
 
-static void take_highest(const struct pinned_reader *r, struct pinned *p)
+static bool take_highest(const struct pinned_reader *r, struct pinned *p)
 {
     p->heap_most_bytes = r->most->all.most_bytes;
     p->small_most_bytes = r->most->small.most_bytes;
     p->large_most_bytes = r->most->large.most_bytes;
     p->large_bytes = r->most->large.now_bytes;
-    for (uint32_t i = 0; i <= r->image->stacks; i++)
-        p->stacks[i].most_bytes = r->most->stacks[i].most_bytes;
+    if (!p->highest)
+        p->highest = malloc(PINNED_RANKED * sizeof *p->highest);
+    if (p->highest && r->glibc)
+        p->highest_count = highest_rank(r->most, p->highest, PINNED_RANKED);
+    return p->highest != NULL;
+}
+
+/* Of the moment before only memory is left. */
+static void clear_moment(struct pinned *p)
+{
+    const struct pinned_stacks stacks = p->stacks;
+    struct highest_stack *const highest = p->highest;
+    free(p->heaps);
+    free(p->arenas);
+    free(p->arena_of);
+    *p = (struct pinned){.stacks = stacks, .highest = highest};
 }
 
 /* The next moment has come. */
@@ -631,17 +683,17 @@ static int take_moment(struct pinned_reader *r, struct error *err)
     const size_t moment = r->next;
     struct pinned *p = r->results ? &r->results[moment] : &r->now;
     size_t n = 0, heaps = 0;
+    clear_moment(p);
     p->time_ns = r->times_ns[r->next++];
     p->glibc = r->glibc;
     p->fast_bytes = r->fast_most;
-    p->stacks = calloc((size_t)r->image->stacks + 1, sizeof *p->stacks);
-    struct pinned_block *list = p->stacks ? sorted(r, p, &n) : NULL;
-    if (list)
-        take_highest(r, p);
-    for (size_t i = 0; list && i < n; i++)
+    bool done = pinned_stacks_clear(&p->stacks, r->image->stacks) && take_highest(r, p) &&
+                sort_blocks(r, p, &n);
+    const struct pinned_block *list = r->list;
+    for (size_t i = 0; done && i < n; i++)
         heaps += begins_heap(r, list, i);
     p->heaps = calloc(heaps + 1, sizeof *p->heaps);
-    bool done = list && p->heaps && p->stacks;
+    done = done && p->heaps;
     for (size_t from = 0, to; done && from < n; from = to) {
         for (to = from + 1; to < n && !begins_heap(r, list, to);)
             to++;
@@ -655,12 +707,8 @@ static int take_moment(struct pinned_reader *r, struct error *err)
     if (done && r->glibc)
         done = add_arenas(r, p);
     int status = done ? 0 : error_memory_for(err, "what lies between live blocks");
-    if (done && r->visit) {
+    if (done && r->visit)
         status = r->visit(r->visit_arg, moment, p, list, n, err);
-        if (!r->results)
-            pinned_release(&r->now);
-    }
-    free(list);
     return status;
 }
 
@@ -676,7 +724,8 @@ int pinned_finish(struct pinned_reader *r, struct error *err)
 void pinned_release(struct pinned *p)
 {
     free(p->heaps);
-    free(p->stacks);
+    pinned_stacks_release(&p->stacks);
+    free(p->highest);
     free(p->arenas);
     free(p->arena_of);
     memset(p, 0, sizeof *p);

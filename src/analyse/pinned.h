@@ -11,11 +11,13 @@
  * pages between blocks are not counted. Blocks with a mapping of their own are left out. Heaps that
  * the same thread allocated from are of one arena: a thread keeps to its arena. An arena is known
  * from its first block on, whether any of its blocks are live or not. Memory: 32 bytes for each
- * block live at one time, three times while a moment is worked out; 80 for each stack and moment.
- * One thread. */
+ * block live at one time, three times while a moment is worked out; 80 for each moment and stack
+ * with blocks then. One thread. */
 #ifndef MALLOW_ANALYSE_PINNED_H
 #define MALLOW_ANALYSE_PINNED_H
 
+#include "analyse/highest.h"
+#include "analyse/pinned_stacks.h"
 #include "arch/page.h"
 #include "base/error.h"
 #include "trace/trace.h"
@@ -39,14 +41,6 @@ struct pinned_heap {
         cached_bytes; /* of chunks in the caches of threads, headers included: see pinned_new */
 };
 
-struct pinned_stack {
-    uint64_t live_blocks, live_bytes; /* usable, in heaps */
-    uint64_t pinned_bytes, below_bytes;
-    uint64_t all_blocks, all_bytes;       /* requested, wherever they are */
-    uint64_t mapped_blocks, mapped_bytes; /* of these: glibc, with mappings of their own */
-    uint64_t most_bytes; /* glibc: chunks in heaps at once, at their highest until then */
-};
-
 struct pinned_arena {                 /* glibc */
     uint64_t address;                 /* of its first heap; 0: the main arena */
     uint64_t heaps;                   /* that it has had */
@@ -59,6 +53,8 @@ struct pinned_arena {                 /* glibc */
 };
 
 #define PINNED_PLACES 4u /* see enum mlw_path: 1 a mapping of its own, 2 not the main arena */
+
+#define PINNED_RANKED 256u /* stacks that are kept of those that ever held most */
 
 struct pinned {
     uint64_t time_ns;
@@ -76,7 +72,10 @@ struct pinned {
     struct pinned_heap *heaps; /* [count], by address */
     size_t count;
     struct pinned_heap sum[PINNED_KINDS]; /* of the heaps of a kind; address: how many */
-    struct pinned_stack *stacks;          /* [image->stacks + 1] */
+    struct pinned_stacks stacks;          /* with live blocks or cached chunks */
+    struct highest_stack *highest;        /* [highest_count] glibc: those that ever held most until
+                                             then, of equals the first; not stack 0 */
+    size_t highest_count;
 };
 
 struct pinned_block { /* 32 bytes */

@@ -221,7 +221,7 @@ size_t explained_advice(const struct model *m, const struct explained *e, struct
                         struct advice list[ADVICE_MOST])
 {
     const struct advice_sites sites = {site_of, names};
-    return advice_find(model_image(m), e, model_threshold(m), &sites, list);
+    return advice_find(e, model_threshold(m), &sites, list);
 }
 
 void explained_release(struct explained_list *list)

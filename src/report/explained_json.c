@@ -82,18 +82,17 @@ static void write_arenas(struct json *j, const struct trace_image *image, const 
     json_close_array(j);
 }
 
-static bool write_pinning(struct json *j, const struct trace_image *image,
-                          const struct explained *e, struct frame_texts *texts, struct names *names,
-                          uint64_t limit)
+static bool write_pinning(struct json *j, const struct explained *e, struct frame_texts *texts,
+                          struct names *names, uint64_t limit)
 {
     size_t n;
-    uint32_t *keepers = heap_keepers(&e->pinned, image->stacks, &n);
+    uint32_t *keepers = heap_keepers(&e->pinned, &n);
     bool done = keepers != NULL;
     json_open_array(j, "pinning");
     for (size_t i = 0; done && i < n && i < (limit ? limit : PINNING_SHOWN); i++) {
-        const struct pinned_stack *s = &e->pinned.stacks[keepers[i]];
+        const struct pinned_stack *s = &e->pinned.stacks.of[keepers[i]];
         json_open_object(j, NULL);
-        done = frame_texts_stack(j, keepers[i], texts, names);
+        done = frame_texts_stack(j, s->stack, texts, names);
         json_number(j, "free_on_shared_pages_bytes", s->pinned_bytes);
         json_number(j, "free_below_bytes", s->below_bytes);
         json_number(j, "live_bytes", s->live_bytes);
@@ -153,8 +152,7 @@ int json_explained(struct json *j, const struct model *m, const struct explained
         write_parts(j, e);
         if (e->glibc)
             write_arenas(j, image, &e->pinned);
-        done =
-            write_pinning(j, image, e, texts, names, limit) && write_advice(j, m, e, texts, names);
+        done = write_pinning(j, e, texts, names, limit) && write_advice(j, m, e, texts, names);
         json_close_object(j);
     }
     json_close_array(j);

@@ -175,16 +175,16 @@ static int by_sums(const void *a, const void *b)
 static struct keeper *keepers(const struct pinned *q, struct names *names, size_t *count)
 {
     size_t n;
-    uint32_t *list = heap_keepers(q, names_image(names)->stacks, &n);
+    uint32_t *list = heap_keepers(q, &n);
     uint32_t *frames = malloc((n + 1) * sizeof *frames);
     struct keeper *all = calloc(n + 1, sizeof *all);
     for (size_t i = 0; list && frames && i < n; i++)
-        frames[i] = section_site(names, list[i]);
+        frames[i] = section_site(names, q->stacks.of[list[i]].stack);
     const uint32_t known = names_count(names);
     uint32_t *at = calloc((size_t)known + 1, sizeof *at); /* index + 1; [known]: no frame */
     *count = 0;
     for (size_t i = 0; list && frames && all && at && i < n; i++) {
-        const struct pinned_stack *s = &q->stacks[list[i]];
+        const struct pinned_stack *s = &q->stacks.of[list[i]];
         uint32_t *place = &at[frames[i] < known ? frames[i] : known];
         if (!*place) {
             *place = (uint32_t)++ * count;

@@ -61,14 +61,15 @@ static int by_kept(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-uint32_t *heap_keepers(const struct pinned *p, uint32_t stacks, size_t *count)
+uint32_t *heap_keepers(const struct pinned *p, size_t *count)
 {
-    uint32_t *list = malloc(((size_t)stacks + 1) * sizeof *list);
+    const struct pinned_stack *const of = p->stacks.of;
+    uint32_t *list = malloc(((size_t)p->stacks.count + 1) * sizeof *list);
     *count = 0;
-    for (uint32_t i = 0; list && i <= stacks; i++)
-        if (kept(&p->stacks[i]))
+    for (uint32_t i = 0; list && i < p->stacks.count; i++)
+        if (kept(&of[i]))
             list[(*count)++] = i;
-    ranked = p->stacks;
+    ranked = of;
     if (*count)
         qsort(list, *count, sizeof *list, by_kept);
     return list;

@@ -34,8 +34,8 @@ void heap_release(struct heap_view *h);
  * mappings in it. */
 struct heap_free heap_free_of(const struct heap_view *h, enum pinned_kind kind);
 
-/* What keeps most first: stacks whose blocks keep anything, by pinned and below together. The
- * caller frees the array; NULL without memory. */
-uint32_t *heap_keepers(const struct pinned *p, uint32_t stacks, size_t *count);
+/* What keeps most first: places in p->stacks of those whose blocks keep anything, by pinned and
+ * below together. The caller frees the array; NULL without memory. */
+uint32_t *heap_keepers(const struct pinned *p, size_t *count);
 
 #endif

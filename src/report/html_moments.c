@@ -201,7 +201,7 @@ static void write_advice(struct json *j, struct moments *x, const struct explain
 {
     struct advice list[ADVICE_MOST];
     const struct advice_sites sites = {number_of_site, x};
-    const size_t n = advice_find(x->image, e, model_threshold(x->plan->m), &sites, list);
+    const size_t n = advice_find(e, model_threshold(x->plan->m), &sites, list);
     json_open_array(j, "advice");
     for (size_t i = 0; i < n; i++) {
         const bool site = advice_has_site(list[i].kind) && has_site(x, list[i].stack);

@@ -18,9 +18,8 @@ int moment_sites_new(struct moment_sites *s, struct names *names, struct error *
     *s = (struct moment_sites){.names = names,
                                .stacks = stacks,
                                .site_of = malloc(((size_t)stacks + 1) * sizeof *s->site_of),
-                               .seen = calloc((size_t)stacks + 1, sizeof *s->seen),
                                .known = calloc((size_t)stacks + 1, sizeof *s->known)};
-    if (!s->site_of || !s->seen || !s->known) {
+    if (!s->site_of || !s->known) {
         moment_sites_release(s);
         return no_memory(err);
     }
@@ -31,7 +30,6 @@ int moment_sites_new(struct moment_sites *s, struct names *names, struct error *
 void moment_sites_release(struct moment_sites *s)
 {
     free(s->site_of);
-    free(s->seen);
     free(s->known);
     free(s->by_frame);
     free(s->sites);
@@ -84,18 +82,14 @@ int moment_sites_add(struct moment_sites *s, const struct pinned *p,
 {
     for (size_t i = 0; i < s->count; i++)
         s->sites[i].sums = (struct pinned_stack){0};
-    s->moment++;
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t stack = blocks[i].stack;
-        if (s->seen[stack] == s->moment)
-            continue;
-        s->seen[stack] = s->moment;
-        if (!s->known[stack] && !find_site(s, stack))
+    for (size_t i = 0; i < count; i++)
+        if (!s->known[blocks[i].stack] && !find_site(s, blocks[i].stack))
             return no_memory(err);
-        if (s->site_of[stack] == UINT16_MAX)
+    for (uint32_t i = 0; i < p->stacks.count; i++) {
+        const struct pinned_stack *of = &p->stacks.of[i];
+        if (s->site_of[of->stack] == UINT16_MAX)
             continue;
-        const struct pinned_stack *of = &p->stacks[stack];
-        struct pinned_stack *sums = &s->sites[s->site_of[stack]].sums;
+        struct pinned_stack *sums = &s->sites[s->site_of[of->stack]].sums;
         sums->live_blocks += of->live_blocks;
         sums->live_bytes += of->live_bytes;
         sums->pinned_bytes += of->pinned_bytes;

@@ -17,9 +17,7 @@ struct moment_sites {
     struct names *names;
     uint32_t stacks;
     uint16_t *site_of;  /* [stacks + 1] number; UINT16_MAX: one of too many, or not asked for */
-    uint32_t *seen;     /* [stacks + 1] moment at which its sums were taken */
     bool *known;        /* [stacks + 1] site_of is set */
-    uint32_t moment;    /* counts */
     uint32_t *by_frame; /* [frame_room] number + 1, by id + 1 */
     size_t frame_room;
     struct moment_site *sites; /* [count] */

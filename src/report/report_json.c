@@ -324,7 +324,7 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
         json_null(j, "heap_at_peak");
         return 0;
     }
-    uint32_t *keepers = heap_keepers(&h->pinned, image->stacks, &n);
+    uint32_t *keepers = heap_keepers(&h->pinned, &n);
     if (!keepers)
         return error_memory_for(err, "who keeps the heap");
     json_open_object(j, "heap_at_peak");
@@ -336,9 +336,9 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
     write_heaps(j, &h->pinned, limit);
     json_open_array(j, "sites");
     for (size_t i = 0; i < n && !failed && i < limit; i++) {
-        const struct pinned_stack *s = &h->pinned.stacks[keepers[i]];
+        const struct pinned_stack *s = &h->pinned.stacks.of[keepers[i]];
         json_open_object(j, NULL);
-        failed = !frame_texts_stack(j, keepers[i], &texts, names);
+        failed = !frame_texts_stack(j, s->stack, &texts, names);
         json_number(j, "live_blocks", s->live_blocks);
         json_number(j, "live_bytes", s->live_bytes);
         json_number(j, "pinned_bytes", s->pinned_bytes);
