@@ -16,7 +16,6 @@ struct span { /* the frames at one address */
     uint64_t pc;
     uint32_t module, exact;
     uint32_t first, count; /* in ids */
-    bool used;
 };
 
 struct names {
@@ -27,8 +26,9 @@ struct names {
 #define SITE_NONE    UINT32_MAX
     uint32_t site_room, scanned; /* nodes */
     bool scripts;                /* some frames are functions of scripts */
-    struct span *spans;          /* hash by (module, pc, exact), linear probing */
-    size_t span_room, span_count;
+    struct span *spans;
+    uint32_t span_count, span_room;
+    struct index span_index; /* by (module, pc, exact) */
     uint32_t *ids;
     size_t id_count, id_room;
     struct name_frame *frames;
@@ -70,6 +70,7 @@ void names_free(struct names *n)
         free(n->texts[i]);
     free(n->texts);
     free(n->spans);
+    index_release(&n->span_index);
     free(n->site_of);
     free(n->ids);
     free(n->frames);
@@ -314,14 +315,31 @@ static void look_up_cut(struct names *n, struct span *span)
     span->count = 1;
 }
 
-static size_t span_place(const struct names *n, uint64_t pc, uint32_t module, uint32_t exact)
+/* Of this node's address; looked up when it is new. NULL without memory. */
+static const struct span *span_of(struct names *n, const struct trace_frame_node *node)
 {
-    uint64_t h = (pc ^ (uint64_t)module << 48 ^ (uint64_t)exact << 63) * 0x9e3779b97f4a7c15u;
-    size_t k = (h ^ h >> 32) & (n->span_room - 1);
-    while (n->spans[k].used &&
-           (n->spans[k].pc != pc || n->spans[k].module != module || n->spans[k].exact != exact))
-        k = (k + 1) & (n->span_room - 1);
-    return k;
+    const bool cut = node->flags & MLW_NODE_TRUNCATED;
+    const struct span key = {.pc = cut ? 0 : node->pc,
+                             .module = cut ? 0 : node->module,
+                             .exact = node->flags & (MLW_NODE_EXACT | MLW_NODE_TRUNCATED)};
+    const uint64_t hash = key.pc ^ (key.pc >> 32) ^ (uint64_t)key.module << 20 ^ key.exact;
+    uint32_t i;
+    for (size_t at = INDEX_START; (i = index_next(&n->span_index, hash, &at)) != INDEX_NONE;)
+        if (n->spans[i].pc == key.pc && n->spans[i].module == key.module &&
+            n->spans[i].exact == key.exact)
+            return &n->spans[i];
+    if (!ARRAY_ROOM(n->spans, n->span_count + (size_t)1, n->span_room) ||
+        !index_add(&n->span_index, hash, n->span_count)) {
+        n->failed = true;
+        return NULL;
+    }
+    struct span *span = &n->spans[n->span_count++];
+    *span = key;
+    if (cut)
+        look_up_cut(n, span);
+    else
+        look_up(n, node, span);
+    return span;
 }
 
 /* ---- the root of the sources ---- */
@@ -408,33 +426,9 @@ size_t names_of(struct names *n, uint32_t node, const uint32_t **ids)
     const struct trace_frame_node *frame = &n->image->nodes[node];
     if (n->looks && !n->root_known)
         find_root(n);
-    bool cut = frame->flags & MLW_NODE_TRUNCATED;
-    uint64_t pc = cut ? 0 : frame->pc;
-    uint32_t module = cut ? 0 : frame->module,
-             exact = frame->flags & (MLW_NODE_EXACT | MLW_NODE_TRUNCATED);
-    if (n->span_count * 2 >= n->span_room) {
-        size_t room = n->span_room ? n->span_room * 2 : 1024, old_room = n->span_room;
-        struct span *spans = calloc(room, sizeof *spans), *old = n->spans;
-        if (!spans) {
-            n->failed = true;
-            return 0;
-        }
-        n->spans = spans;
-        n->span_room = room;
-        for (size_t i = 0; i < old_room; i++)
-            if (old[i].used)
-                spans[span_place(n, old[i].pc, old[i].module, old[i].exact)] = old[i];
-        free(old);
-    }
-    struct span *span = &n->spans[span_place(n, pc, module, exact)];
-    if (!span->used) {
-        *span = (struct span){.pc = pc, .module = module, .exact = exact, .used = true};
-        n->span_count++;
-        if (cut)
-            look_up_cut(n, span);
-        else
-            look_up(n, frame, span);
-    }
+    const struct span *span = span_of(n, frame);
+    if (!span)
+        return 0;
     *ids = n->ids + span->first;
     return span->count;
 }

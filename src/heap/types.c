@@ -6,89 +6,42 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/human.h"
 
 enum { NAME_ROOM = 4096, SHOWN_MAX = 200, EXACT_MAX = 4096 };
 
 /* --- names and numbers --- */
 
-static int more_slots(struct types *y)
-{
-    size_t room = y->slot_room ? y->slot_room * 2 : 1024;
-    uint32_t *slots = calloc(room, sizeof *slots);
-    if (!slots)
-        return -1;
-    for (uint32_t i = 1; i < y->count; i++) {
-        size_t at = intern_hash(y->name[i], strlen(y->name[i]), 0) & (room - 1);
-        while (slots[at])
-            at = (at + 1) & (room - 1);
-        slots[at] = i;
-    }
-    free(y->slots);
-    y->slots = slots;
-    y->slot_room = room;
-    return 0;
-}
-
 uint32_t types_number(struct types *y, const char *name)
 {
-    if ((size_t)y->count * 2 >= y->slot_room && more_slots(y))
+    const uint64_t hash = intern_hash(name, strlen(name), 0);
+    uint32_t n;
+    for (size_t at = INDEX_START; (n = index_next(&y->index, hash, &at)) != INDEX_NONE;)
+        if (!strcmp(y->name[n], name))
+            return n;
+    if (!ARRAY_ROOM(y->name, y->count + (size_t)2, y->room))
         return 0;
-    size_t at = intern_hash(name, strlen(name), 0) & (y->slot_room - 1);
-    while (y->slots[at]) {
-        if (!strcmp(y->name[y->slots[at]], name))
-            return y->slots[at];
-        at = (at + 1) & (y->slot_room - 1);
-    }
-    if (y->count + 1 >= y->room) {
-        uint32_t room = y->room ? y->room * 2 : 256;
-        const char **more = reallocarray(y->name, room, sizeof *more);
-        if (!more)
-            return 0;
-        y->name = more;
-        y->room = room;
-    }
     const char *kept = intern_string(&y->names, name);
     if (!kept)
         return 0;
     if (!y->count)
         y->name[y->count++] = ""; /* number 0 is no type */
+    if (!index_add(&y->index, hash, y->count))
+        return 0;
     y->name[y->count] = kept;
-    y->slots[at] = y->count;
     return y->count++;
 }
 
 /* --- marks --- */
 
-struct resolved { /* marks that were looked at, by open addressing */
-    uint32_t *mark, *type;
-    size_t room, used;
+struct resolved { /* marks that were looked at */
+    struct resolved_mark {
+        uint32_t mark, type;
+    } * at;
+    uint32_t count, room;
+    struct index index;
 };
-
-static int resolved_grow(struct resolved *r)
-{
-    struct resolved more = {.room = r->room ? r->room * 2 : 4096, .used = r->used};
-    more.mark = calloc(more.room, sizeof *more.mark);
-    more.type = calloc(more.room, sizeof *more.type);
-    if (!more.mark || !more.type) {
-        free(more.mark);
-        free(more.type);
-        return -1;
-    }
-    for (size_t i = 0; i < r->room; i++) {
-        if (!r->mark[i])
-            continue;
-        size_t at = r->mark[i] * 2654435761u & (more.room - 1);
-        while (more.mark[at])
-            at = (at + 1) & (more.room - 1);
-        more.mark[at] = r->mark[i];
-        more.type[at] = r->type[i];
-    }
-    free(r->mark);
-    free(r->type);
-    *r = more;
-    return 0;
-}
 
 struct resolving {
     struct types *y;
@@ -127,19 +80,16 @@ static int type_of_mark(struct resolving *r, uint32_t mark, uint32_t *type)
 static int look_up(struct resolving *r, uint32_t mark, uint32_t *type)
 {
     struct resolved *k = &r->resolved;
-    if (k->used * 2 >= k->room && resolved_grow(k))
+    uint32_t n;
+    for (size_t at = INDEX_START; (n = index_next(&k->index, mark, &at)) != INDEX_NONE;)
+        if (k->at[n].mark == mark) {
+            *type = k->at[n].type;
+            return 0;
+        }
+    if (type_of_mark(r, mark, type) || !ARRAY_ROOM(k->at, k->count + (size_t)1, k->room) ||
+        !index_add(&k->index, mark, k->count))
         return -1;
-    size_t at = mark * 2654435761u & (k->room - 1);
-    while (k->mark[at] && k->mark[at] != mark)
-        at = (at + 1) & (k->room - 1);
-    if (!k->mark[at]) {
-        if (type_of_mark(r, mark, type))
-            return -1;
-        k->mark[at] = mark;
-        k->type[at] = *type;
-        k->used++;
-    }
-    *type = k->type[at];
+    k->at[k->count++] = (struct resolved_mark){mark, *type};
     return 0;
 }
 
@@ -160,8 +110,8 @@ int types_resolve(struct types *y, uint32_t *mark, struct target *t, const struc
         else if (mark[i] != MARK_NONE)
             status = look_up(&r, mark[i], &mark[i]);
     }
-    free(r.resolved.mark);
-    free(r.resolved.type);
+    free(r.resolved.at);
+    index_release(&r.resolved.index);
     if (!status)
         status = types_python_instances(y, mark, t, w);
     y->known = y->count;
@@ -265,7 +215,7 @@ int types_rest(struct types *y, uint32_t *type, const struct walk *w, const stru
 void types_release(struct types *y)
 {
     free(y->name);
-    free(y->slots);
+    index_release(&y->index);
     intern_free(&y->names);
     *y = (struct types){0};
 }

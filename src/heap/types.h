@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "base/index.h"
 #include "heap/graph.h"
 #include "heap/images.h"
 #include "heap/roots.h"
@@ -24,9 +25,8 @@ enum { TYPE_UNKNOWN = 0, TYPE_OWN = 1, TYPE_TEXT = 2 };
 struct types {
     const char **name; /* by number */
     uint32_t count, room;
-    uint32_t known;  /* numbers below are real types; from here on, sizes and referrers */
-    uint32_t *slots; /* private: names to numbers */
-    size_t slot_room;
+    uint32_t known;     /* numbers below are real types; from here on, sizes and referrers */
+    struct index index; /* private: of names */
     struct intern names;
 };
 

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/index.h"
 #include "base/array.h"
 #include "base/proc.h"
 #include "record/smaps.h"
@@ -27,11 +28,13 @@
 #define IDLE_NS        (100 * MS_NS)
 #define ARGUMENTS      (64u << 10)
 
-/* Numbers of the kernel's ids; open addressing, id 0 is none. */
-struct numbers {
-    uint64_t *key;
-    uint32_t *value;
-    size_t n, room;
+struct numbers { /* of the kernel's ids */
+    struct number {
+        uint64_t key;
+        uint32_t value;
+    } * at;
+    uint32_t count, room;
+    struct index index;
 };
 
 /* A program image: a process from its beginning, or an exec, to its end, or the next. */
@@ -69,45 +72,23 @@ struct outside {
     bool failed, named_ended, over; /* over: without children, it has become another program */
 };
 
-/* The place of a key's value, 0 when it is new. NULL without memory. */
+/* The place of a key's value, 0 when it is new; until the next call. NULL without memory. */
 static uint32_t *number_of(struct numbers *m, uint64_t key)
 {
-    if (m->n * 2 >= m->room) {
-        struct numbers more = {.n = m->n, .room = m->room ? m->room * 2 : 64};
-        more.key = calloc(more.room, sizeof *more.key);
-        more.value = calloc(more.room, sizeof *more.value);
-        if (!more.key || !more.value) {
-            free(more.key);
-            free(more.value);
-            return NULL;
-        }
-        for (size_t i = 0; i < m->room; i++) {
-            size_t at = (m->key[i] * 0x9e3779b97f4a7c15u >> 20) & (more.room - 1);
-            while (m->key[i] && more.key[at])
-                at = (at + 1) & (more.room - 1);
-            if (m->key[i]) {
-                more.key[at] = m->key[i];
-                more.value[at] = m->value[i];
-            }
-        }
-        free(m->key);
-        free(m->value);
-        *m = more;
-    }
-    size_t at = (key * 0x9e3779b97f4a7c15u >> 20) & (m->room - 1);
-    while (m->key[at] && m->key[at] != key)
-        at = (at + 1) & (m->room - 1);
-    if (!m->key[at]) {
-        m->key[at] = key;
-        m->n++;
-    }
-    return &m->value[at];
+    uint32_t i;
+    for (size_t at = INDEX_START; (i = index_next(&m->index, key, &at)) != INDEX_NONE;)
+        if (m->at[i].key == key)
+            return &m->at[i].value;
+    if (!ARRAY_ROOM(m->at, m->count + (size_t)1, m->room) || !index_add(&m->index, key, m->count))
+        return NULL;
+    m->at[m->count] = (struct number){key, 0};
+    return &m->at[m->count++].value;
 }
 
 static void numbers_release(struct numbers *m)
 {
-    free(m->key);
-    free(m->value);
+    free(m->at);
+    index_release(&m->index);
     *m = (struct numbers){0};
 }
 
