@@ -39,3 +39,15 @@ void *large_grow(void *old, size_t old_bytes, size_t new_bytes)
     free(old);
     return p;
 }
+
+void *large_room(void *array, size_t needed, size_t *room, size_t most, size_t element_bytes)
+{
+    if (array && needed <= *room)
+        return array;
+    const size_t next = array_next(needed, *room, most, element_bytes);
+    void *grown =
+        next ? large_grow(array, array ? *room * element_bytes : 0, next * element_bytes) : NULL;
+    if (grown)
+        *room = next;
+    return grown;
+}

@@ -9,24 +9,14 @@
 
 enum { DIRECTORY = 1 << 17, TABLE = 1 << 18, HEADER_BYTES = 16 };
 
-/* One array of a block's facts, made larger. */
-static int grow(void **array, size_t each, size_t old, size_t room)
-{
-    void *more = large_grow(*array, old * each, room * each);
-    if (!more)
-        return -1;
-    *array = more;
-    return 0;
-}
-
+/* Makes the arrays of blocks' facts larger; they have the same room. */
 static int more_blocks(struct blocks *b)
 {
-    size_t room = b->room ? b->room * 2 : 1024;
-    if (grow((void **)&b->address, sizeof *b->address, b->room, room) ||
-        grow((void **)&b->granules, sizeof *b->granules, b->room, room) ||
-        grow((void **)&b->kind, sizeof *b->kind, b->room, room))
+    size_t addresses = b->room, granules = b->room, kinds = b->room;
+    if (!LARGE_ROOM(b->address, b->count + (size_t)1, addresses) ||
+        !LARGE_ROOM(b->granules, addresses, granules) || !LARGE_ROOM(b->kind, addresses, kinds))
         return -1;
-    b->room = room;
+    b->room = addresses;
     return 0;
 }
 
@@ -42,12 +32,8 @@ static struct blocks_page *make_page(struct blocks *b, uint64_t address)
     uint32_t *slot = &(*table)[page & (TABLE - 1)];
     if (*slot)
         return &b->pages[*slot - 1];
-    if (b->page_count == b->page_room) {
-        size_t room = b->page_room ? b->page_room * 2 : 256;
-        if (room >= UINT32_MAX || grow((void **)&b->pages, sizeof *b->pages, b->page_room, room))
-            return NULL;
-        b->page_room = room;
-    }
+    if (b->page_count + 1 >= UINT32_MAX || !LARGE_ROOM(b->pages, b->page_count + 1, b->page_room))
+        return NULL;
     struct blocks_page *made = &b->pages[b->page_count];
     *made = (struct blocks_page){.before = b->count};
     *slot = (uint32_t)++b->page_count;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "arch/page.h"
+#include "base/array.h"
 
 enum {
     WORD = 8,
@@ -64,14 +65,8 @@ static uint32_t block_at(const struct finding *f, uint64_t address)
 
 static int note_node(struct finding *f, uint32_t block, uint32_t first, uint32_t second)
 {
-    if (f->node_count == f->node_room) {
-        size_t room = f->node_room ? f->node_room * 2 : 1024;
-        uint32_t *more = reallocarray(f->nodes, room, sizeof *more);
-        if (!more)
-            return -1;
-        f->nodes = more;
-        f->node_room = room;
-    }
+    if (!ARRAY_ROOM(f->nodes, f->node_count + 1, f->node_room))
+        return -1;
     f->nodes[f->node_count++] = block;
     f->next[0][block] = first == BLOCK_NONE ? 0 : first + 1;
     f->next[1][block] = second == BLOCK_NONE ? 0 : second + 1;
@@ -92,14 +87,8 @@ static int keep(struct finding *f, uint32_t top, uint64_t header, const char *wh
     char name[NAME_ROOM];
     const struct module *m = modules_at(f->modules, header);
     const struct variable *v = m ? variables_find(f->variables, m, header) : NULL;
-    if (f->count == f->room) {
-        uint32_t room = f->room ? f->room * 2 : 64;
-        struct container *more = reallocarray(f->at, room, sizeof *more);
-        if (!more)
-            return -1;
-        f->at = more;
-        f->room = room;
-    }
+    if (!ARRAY_ROOM(f->at, f->count + (size_t)1, f->room))
+        return -1;
     uint32_t number = 0;
     for (size_t i = 0; i < f->node_count; i++) {
         uint32_t node = f->nodes[i];

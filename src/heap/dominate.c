@@ -13,15 +13,9 @@ struct forest { /* the nodes linked so far, with their paths compressed */
 
 static bool push(struct forest *f, size_t *depth, uint32_t v)
 {
-    if (*depth == f->room) {
-        size_t room = f->room ? f->room * 2 : 1024;
-        uint32_t *more = large_grow(f->stack, f->room * sizeof *more, room * sizeof *more);
-        if (!more) {
-            f->failed = true;
-            return false;
-        }
-        f->stack = more;
-        f->room = room;
+    if (!LARGE_ROOM(f->stack, *depth + 1, f->room)) {
+        f->failed = true;
+        return false;
     }
     f->stack[(*depth)++] = v;
     return true;

@@ -11,15 +11,8 @@ enum { HOLE_BYTES = 1 << 16, HEADER_BYTES = 16 };
 
 int walk_add_exact(struct walk *w, uint64_t address, uint64_t bytes)
 {
-    if (w->exact_count == w->exact_room) {
-        size_t room = w->exact_room ? w->exact_room * 2 : 4096;
-        struct walk_exact *more =
-            large_grow(w->exact, w->exact_room * sizeof *more, room * sizeof *more);
-        if (!more)
-            return -1;
-        w->exact = more;
-        w->exact_room = room;
-    }
+    if (!LARGE_ROOM(w->exact, w->exact_count + 1, w->exact_room))
+        return -1;
     w->exact[w->exact_count++] = (struct walk_exact){address, bytes};
     return 0;
 }

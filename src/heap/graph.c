@@ -40,14 +40,8 @@ static void *zeros(size_t n, size_t each)
 
 static int push(struct making *m, uint32_t node, uint32_t from)
 {
-    if (m->depth == m->room) {
-        size_t room = m->room ? m->room * 2 : 4096;
-        struct waiting *more = large_grow(m->stack, m->room * sizeof *more, room * sizeof *more);
-        if (!more)
-            return -1;
-        m->stack = more;
-        m->room = room;
-    }
+    if (!LARGE_ROOM(m->stack, m->depth + 1, m->room))
+        return -1;
     m->stack[m->depth++] = (struct waiting){node, from};
     __builtin_prefetch(&m->g->number[node]);
     return 0;

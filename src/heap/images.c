@@ -3,18 +3,15 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
+
 static int add(struct images *m, size_t *room, uint64_t start, uint64_t end, uint64_t *next)
 {
     start = (start + 7) & ~7ULL;
     if (start >= end || *next + (end - start) / 8 >= UINT32_MAX)
         return 0;
-    if (m->count == *room) {
-        *room = *room ? *room * 2 : 64;
-        struct image *more = reallocarray(m->at, *room, sizeof *more);
-        if (!more)
-            return -1;
-        m->at = more;
-    }
+    if (!ARRAY_ROOM(m->at, m->count + 1, *room))
+        return -1;
     m->at[m->count++] = (struct image){start, end, (uint32_t)*next};
     *next += (end - start) / 8 + 1;
     return 0;

@@ -9,6 +9,7 @@
 
 #include "arch/system.h"
 #include "arch/page.h"
+#include "base/array.h"
 #include "trust/file.h"
 
 enum { HEADERS_MAX = 64, NOTE_BYTES_MAX = 4096 };
@@ -136,14 +137,9 @@ int modules_read(struct modules *modules, struct target *t)
             continue;
         if (modules->count && modules->at[modules->count - 1].end > m.start)
             continue; /* the same file again, within the extent of the one before */
-        if (modules->count == room) {
-            room = room ? room * 2 : 32;
-            struct module *more = reallocarray(modules->at, room, sizeof *more);
-            if (!more) {
-                modules_release(modules);
-                return -1;
-            }
-            modules->at = more;
+        if (!ARRAY_ROOM(modules->at, modules->count + 1, room)) {
+            modules_release(modules);
+            return -1;
         }
         modules->at[modules->count++] = m;
     }

@@ -23,17 +23,8 @@ static bool make_room(struct packing *p, size_t more)
 {
     if (p->room - p->n >= more)
         return true;
-    size_t room = p->room ? p->room * 2 : 4096;
-    while (room - p->n < more)
-        room *= 2;
-    uint8_t *data = p->failed ? NULL : large_grow(p->data, p->n, room);
-    if (!data) {
-        p->failed = true;
-        return false;
-    }
-    p->data = data;
-    p->room = room;
-    return true;
+    p->failed = p->failed || !LARGE_ROOM(p->data, p->n + more, p->room);
+    return !p->failed;
 }
 
 void packing_number(struct packing *p, uint64_t n)

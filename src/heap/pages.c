@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/array.h"
 
 enum { CHUNK_STRUCT_BYTES = 48, CHUNK_MIN = 32, HEADER_BYTES = 16 };
 
@@ -40,17 +41,9 @@ static void turn_page(struct looking *l)
     if (l->free_bytes && resident(l, l->page)) {
         if (!l->other_bytes) {
             p->kept_bytes += l->free_bytes;
-        } else if (p->count == p->room) {
-            size_t room = p->room ? p->room * 2 : 1024;
-            struct pages_pinned *more = reallocarray(p->at, room, sizeof *more);
-            if (more) {
-                p->at = more;
-                p->room = room;
-            } else {
-                l->failed = true;
-            }
-        }
-        if (l->other_bytes && p->count < p->room) {
+        } else if (!ARRAY_ROOM(p->at, p->count + 1, p->room)) {
+            l->failed = true;
+        } else {
             p->pinned_bytes += l->free_bytes;
             p->at[p->count++] = (struct pages_pinned){l->page, l->block, l->free_bytes};
         }

@@ -50,15 +50,9 @@ static void take(struct finding *f, uint64_t start, uint64_t end)
 static struct root *add_root(struct finding *f, const struct root *like)
 {
     struct roots *r = f->r;
-    if (r->count + 2 >= r->room) {
-        size_t room = r->room ? r->room * 2 : 256;
-        struct root *more = room < UINT32_MAX / 2 ? reallocarray(r->at, room, sizeof *more) : NULL;
-        if (!more) {
-            f->failed = true;
-            return NULL;
-        }
-        r->at = more;
-        r->room = room;
+    if (r->count >= UINT32_MAX / 2 || !ARRAY_ROOM(r->at, r->count + (size_t)2, r->room)) {
+        f->failed = true;
+        return NULL;
     }
     struct root *root = &r->at[r->count++];
     *root = *like;
@@ -72,15 +66,10 @@ static struct root *add_root(struct finding *f, const struct root *like)
 static void add_reference(struct finding *f, uint32_t block)
 {
     struct roots *r = f->r;
-    if (r->references == r->target_room) {
-        size_t room = r->target_room ? r->target_room * 2 : 1024;
-        uint32_t *more = room < UINT32_MAX ? reallocarray(r->target, room, sizeof *more) : NULL;
-        if (!more) {
-            f->failed = true;
-            return;
-        }
-        r->target = more;
-        r->target_room = room;
+    if (r->references >= UINT32_MAX / 2 ||
+        !ARRAY_ROOM(r->target, r->references + 1, r->target_room)) {
+        f->failed = true;
+        return;
     }
     r->target[r->references++] = block;
     r->at[r->count].first = (uint32_t)r->references;

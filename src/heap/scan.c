@@ -98,16 +98,8 @@ static int emit(struct scanning *g, struct piece *p, struct batch *k, uint32_t s
         return 0;
     k->last_source = source;
     k->last_target = target;
-    if (p->count == p->room) {
-        if (p->room >= UINT32_MAX / 2)
-            return -1;
-        uint32_t room = p->room ? p->room * 2 : 4096;
-        uint32_t *more = reallocarray(p->target, room, sizeof *more);
-        if (!more)
-            return -1;
-        p->target = more;
-        p->room = room;
-    }
+    if (!ARRAY_ROOM(p->target, p->count + (size_t)1, p->room))
+        return -1;
     p->target[p->count++] = target;
     g->s->first[source]++; /* a count, for now; only this thread has this block */
     return 0;

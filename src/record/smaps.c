@@ -9,10 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "trust/process.h"
 
 #define ARENA_HEAP_BYTES ((uint64_t)64 << 20) /* glibc: HEAP_MAX_SIZE on 64-bit machines */
 #define MOST_BYTES       ((size_t)64 << 20)
+#define READ_BYTES       ((size_t)16 << 10) /* room for a read */
 
 struct mapping {
     uint64_t start, end, inode;
@@ -300,16 +302,12 @@ int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err)
         return error_system(err, "cannot read /proc/%d/smaps", (int)pid);
     b->n = 0;
     for (;;) {
-        if (b->room - b->n < 16384) {
-            size_t room = b->room ? b->room * 2 : 65536;
-            char *bytes = room > MOST_BYTES ? NULL : realloc(b->bytes, room);
-            if (!bytes) {
-                close(fd);
-                return error_set(err, ERROR_MEMORY, "/proc/%d/smaps is too large", (int)pid);
-            }
-            b->bytes = bytes;
-            b->room = room;
+        char *bytes = array_room(b->bytes, b->n + READ_BYTES, &b->room, MOST_BYTES, 1);
+        if (!bytes) {
+            close(fd);
+            return error_set(err, ERROR_MEMORY, "/proc/%d/smaps is too large", (int)pid);
         }
+        b->bytes = bytes;
         ssize_t got = read(fd, b->bytes + b->n, b->room - b->n);
         if (got < 0 && errno == EINTR)
             continue;

@@ -153,17 +153,15 @@ int perfmap_read(struct perfmap *map, uint32_t pid)
         return -1;
     char *bytes = NULL;
     size_t used = 0, room = 0, n = 1;
+    enum { STEP = 1 << 16 };
     /* Text has no zeros: what a hole in the file reads as is not read. */
     while (n && used < PERFMAP_BYTES_MAX && !(used && !bytes[used - 1])) {
-        room = room ? room * 2 : 1 << 16;
-        char *more = realloc(bytes, room + 1);
-        if (!more) {
+        if (!ARRAY_ROOM(bytes, used + STEP + 1, room)) {
             free(bytes);
             close(fd);
             return -1;
         }
-        bytes = more;
-        n = trust_read(fd, bytes + used, room - used, used);
+        n = trust_read(fd, bytes + used, room - 1 - used, used);
         used += n;
     }
     close(fd);

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/array.h"
+
 static int broken(struct error *err, const char *path, const char *what, const char *why)
 {
     if (!what)
@@ -146,17 +148,13 @@ size_t trust_read(int fd, void *to, size_t bytes, uint64_t offset)
 
 char *trust_read_whole(int fd, size_t most_bytes, size_t *bytes, struct error *err)
 {
+    enum { STEP = 1 << 12 };
     size_t used = 0, room = 0;
     char *data = NULL;
     for (;;) {
-        if (used + 1 >= room) {
-            room = room ? room * 2 : 1 << 12;
-            char *more = realloc(data, room);
-            if (!more) {
-                error_memory_for(err, "reading a file");
-                break;
-            }
-            data = more;
+        if (used + 1 >= room && !ARRAY_ROOM(data, used + STEP, room)) {
+            error_memory_for(err, "reading a file");
+            break;
         }
         ssize_t n = pread(fd, data + used, room - used - 1, (off_t)used);
         if (n < 0 && errno == EINTR)

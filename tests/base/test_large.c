@@ -31,6 +31,23 @@ static void test_grows(void **state)
     free(p);
 }
 
+static void test_room(void **state)
+{
+    (void)state;
+    uint64_t *p = NULL;
+    uint32_t room = 0;
+    for (uint32_t i = 0; i < 1u << 20; i++) { /* to 8 MB, by doubling */
+        assert_true(LARGE_ROOM(p, (size_t)i + 1, room));
+        assert_true(room > i);
+        p[i] = i;
+    }
+    for (uint32_t i = 0; i < 1u << 20; i++)
+        assert_int_equal(p[i], i);
+    assert_false(LARGE_ROOM(p, (size_t)UINT32_MAX + 1, room)); /* its room could not say so */
+    assert_int_equal(p[room - 1], room - 1);
+    free(p);
+}
+
 /* What was freed does not make the next ones lie among smaller blocks. */
 static void test_apart(void **state)
 {
@@ -53,6 +70,7 @@ static void test_apart(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_grows), cmocka_unit_test(test_apart)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_grows), cmocka_unit_test(test_room),
+                                       cmocka_unit_test(test_apart)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
