@@ -290,6 +290,84 @@ static void get_block(struct in *in, const uint8_t **bytes, const uint8_t **byte
     *bytes_end = in->p;
 }
 
+/* An instruction that says what the CFA is. False: it is none of these. */
+static inline bool define_cfa(const struct cie *cie, uint8_t op, struct in *in, struct row *row)
+{
+    switch (op) {
+    case 0x0c: /* def_cfa */
+        row->cfa_register = (uint32_t)get_uleb(in);
+        row->cfa_offset = (int64_t)get_uleb(in);
+        row->cfa_bytes = 0;
+        return true;
+    case 0x0d: /* def_cfa_register */
+        row->cfa_register = (uint32_t)get_uleb(in);
+        row->cfa_bytes = 0;
+        return true;
+    case 0x0e: row->cfa_offset = (int64_t)get_uleb(in); return true;
+    case 0x0f: get_block(in, &row->cfa_bytes, &row->cfa_bytes_end); return true;
+    case 0x12: /* def_cfa_sf */
+        row->cfa_register = (uint32_t)get_uleb(in);
+        row->cfa_offset = (int64_t)((uint64_t)get_sleb(in) * (uint64_t)cie->data_align);
+        row->cfa_bytes = 0;
+        return true;
+    case 0x13: /* def_cfa_offset_sf */
+        row->cfa_offset = (int64_t)((uint64_t)get_sleb(in) * (uint64_t)cie->data_align);
+        return true;
+    default: return false;
+    }
+}
+
+static inline void restore_place(struct row *row, uint64_t reg, const struct row *initial)
+{
+    struct place *place = place_of(row, reg);
+    if (place)
+        *place = reg == ARCH_DWARF_FP ? initial->rbp : initial->ra;
+}
+
+/* An instruction that says where a register is saved. False: it is none of these. */
+static inline bool define_place(const struct cie *cie, uint8_t op, struct in *in,
+                                const struct row *initial, struct row *row)
+{
+    const uint8_t *bytes, *bytes_end;
+    struct place *place;
+    uint64_t reg;
+    switch (op) {
+    case 0x05: /* offset_extended */
+        reg = get_uleb(in);
+        set_place(row, reg, H_OFFSET, (int64_t)(get_uleb(in) * (uint64_t)cie->data_align));
+        return true;
+    case 0x06: restore_place(row, get_uleb(in), initial); return true;
+    case 0x07: set_place(row, get_uleb(in), H_UNDEFINED, 0); return true;
+    case 0x08: set_place(row, get_uleb(in), H_SAME, 0); return true;
+    case 0x09: /* register */
+    case 0x14: /* val_offset, val_offset_sf: a value, not a place */
+    case 0x15:
+        set_place(row, get_uleb(in), H_OTHER, 0);
+        get_uleb(in);
+        return true;
+    case 0x10: /* expression */
+        place = place_of(row, get_uleb(in));
+        get_block(in, &bytes, &bytes_end);
+        if (place)
+            *place = (struct place){H_EXPRESSION, 0, bytes, bytes_end};
+        return true;
+    case 0x11: /* offset_extended_sf */
+        reg = get_uleb(in);
+        set_place(row, reg, H_OFFSET,
+                  (int64_t)((uint64_t)get_sleb(in) * (uint64_t)cie->data_align));
+        return true;
+    case 0x16: /* val_expression */
+        set_place(row, get_uleb(in), H_OTHER, 0);
+        get_block(in, &bytes, &bytes_end);
+        return true;
+    case 0x2f: /* GNU_negative_offset_extended */
+        reg = get_uleb(in);
+        set_place(row, reg, H_OFFSET, (int64_t) - (get_uleb(in) * (uint64_t)cie->data_align));
+        return true;
+    default: return false;
+    }
+}
+
 /* Runs one program until it ends or its location passes `address`. `initial` is what "restore"
  * goes back to. */
 static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uint64_t location,
@@ -298,8 +376,6 @@ static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uin
     struct in in = {p, end, false};
     struct row saved[REMEMBER_DEPTH];
     unsigned depth = 0;
-    uint64_t reg;
-    struct place *place;
     while (in.p < in.end) {
         uint8_t op = get_u8(&in);
         uint64_t low = op & 0x3f, delta = 0;
@@ -308,7 +384,7 @@ static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uin
         case 0x80: /* offset */
             set_place(row, low, H_OFFSET, (int64_t)(get_uleb(&in) * (uint64_t)cie->data_align));
             continue;
-        case 0xc0: reg = low; goto restore;
+        case 0xc0: restore_place(row, low, initial); continue;
         default: break;
         }
         switch (op) {
@@ -328,32 +404,6 @@ static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uin
             if (location > address)
                 return !in.bad;
             break;
-        case 0x05: /* offset_extended */
-            reg = get_uleb(&in);
-            set_place(row, reg, H_OFFSET, (int64_t)(get_uleb(&in) * (uint64_t)cie->data_align));
-            break;
-        case 0x11: /* offset_extended_sf */
-            reg = get_uleb(&in);
-            set_place(row, reg, H_OFFSET,
-                      (int64_t)((uint64_t)get_sleb(&in) * (uint64_t)cie->data_align));
-            break;
-        case 0x2f: /* GNU_negative_offset_extended */
-            reg = get_uleb(&in);
-            set_place(row, reg, H_OFFSET, (int64_t) - (get_uleb(&in) * (uint64_t)cie->data_align));
-            break;
-        case 0x06:
-            reg = get_uleb(&in);
-        restore:
-            place = place_of(row, reg);
-            if (place)
-                *place = reg == ARCH_DWARF_FP ? initial->rbp : initial->ra;
-            break;
-        case 0x07: set_place(row, get_uleb(&in), H_UNDEFINED, 0); break;
-        case 0x08: set_place(row, get_uleb(&in), H_SAME, 0); break;
-        case 0x09: /* register */
-            set_place(row, get_uleb(&in), H_OTHER, 0);
-            get_uleb(&in);
-            break;
         case 0x0a: /* remember_state */
             if (depth == REMEMBER_DEPTH)
                 return false;
@@ -364,49 +414,11 @@ static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uin
                 return false;
             *row = saved[--depth];
             break;
-        case 0x0c: /* def_cfa */
-            row->cfa_register = (uint32_t)get_uleb(&in);
-            row->cfa_offset = (int64_t)get_uleb(&in);
-            row->cfa_bytes = 0;
-            break;
-        case 0x12: /* def_cfa_sf */
-            row->cfa_register = (uint32_t)get_uleb(&in);
-            row->cfa_offset = (int64_t)((uint64_t)get_sleb(&in) * (uint64_t)cie->data_align);
-            row->cfa_bytes = 0;
-            break;
-        case 0x0d: /* def_cfa_register */
-            row->cfa_register = (uint32_t)get_uleb(&in);
-            row->cfa_bytes = 0;
-            break;
-        case 0x0e: row->cfa_offset = (int64_t)get_uleb(&in); break;
-        case 0x13: /* def_cfa_offset_sf */
-            row->cfa_offset = (int64_t)((uint64_t)get_sleb(&in) * (uint64_t)cie->data_align);
-            break;
-        case 0x0f: get_block(&in, &row->cfa_bytes, &row->cfa_bytes_end); break;
-        case 0x10: /* expression */
-            place = place_of(row, get_uleb(&in));
-            {
-                const uint8_t *b, *e;
-                get_block(&in, &b, &e);
-                if (place)
-                    *place = (struct place){H_EXPRESSION, 0, b, e};
-            }
-            break;
-        case 0x14: /* val_offset, val_offset_sf: a value, not a place */
-        case 0x15:
-            set_place(row, get_uleb(&in), H_OTHER, 0);
-            get_uleb(&in);
-            break;
-        case 0x16: /* val_expression */
-            set_place(row, get_uleb(&in), H_OTHER, 0);
-            {
-                const uint8_t *b, *e;
-                get_block(&in, &b, &e);
-            }
-            break;
         case 0x2d: break;                /* GNU_window_save: not here */
         case 0x2e: get_uleb(&in); break; /* GNU_args_size: does not move the CFA */
-        default: return false;
+        default:
+            if (!define_cfa(cie, op, &in, row) && !define_place(cie, op, &in, initial, row))
+                return false;
         }
     }
     return !in.bad;
