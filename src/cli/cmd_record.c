@@ -75,91 +75,116 @@ static const struct option_spec specs[] = {
 
 enum { WITH_MAX = 16 };
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+/* The options that have a form of their own. */
+struct forms {
+    struct flight_window last;
+    struct pressure when;
+    const struct probe_kind *with[WITH_MAX];
+    int with_count;
+};
+
+/* Of a PROGRAM. 0, or an exit status. */
+static int check(const struct command *self, const struct record_cli *o, int operand_count,
+                 struct forms *f)
 {
-    const struct record_cli *o = options;
-    if (o->output && !output_named(o->output))
-        return command_usage(self, "-o - is standard output, the program's own; give a file");
-    if (o->pid)
-        return record_attached(self, o, operand_count);
+    struct error err = {0};
+    *f = (struct forms){.with_count = 0};
     if (o->duration_ns)
         return command_usage(self, "--duration is for -p: a program is recorded until its end");
     if (o->how != HOW_AUTO)
         return command_usage(self, "--how is for -p: a program is recorded by the library");
-    struct error err = {0};
-    struct flight_window last = {0};
-    struct pressure when = {0};
-    if (o->last && flight_parse(&last, o->last, &err))
+    if (o->last && flight_parse(&f->last, o->last, &err))
         return command_usage(self, "--last: %s", err.text);
-    if (o->when && pressure_parse(&when, o->when, &err))
+    if (o->when && pressure_parse(&f->when, o->when, &err))
         return command_usage(self, "--dump-when: %s", err.text);
-    char library[PATH_MAX];
-    const struct probe_kind *with[WITH_MAX];
-    const int with_count = o->with ? probe_streams_parse(o->with, with, WITH_MAX, &err) : 0;
-    if (with_count < 0)
+    f->with_count = o->with ? probe_streams_parse(o->with, f->with, WITH_MAX, &err) : 0;
+    if (f->with_count < 0)
         return command_usage(self, "--with%s", err.text);
     if (operand_count == 0)
         return command_usage(self, "no program given; 'mallow record [OPTIONS] [--] PROGRAM "
                                    "[ARGS...]'");
+    return 0;
+}
+
+/* Records, and says how it went. The exit status. */
+static int record(const struct record_cli *o, struct record_options *options,
+                  struct record_speaker *speaker, struct record_upload *up)
+{
+    const struct command *self = speaker->command;
+    static struct record_heap heap;
+    static struct record_result result;
+    struct error err = {0};
+    options->size = o->heap ? record_heap_size : NULL;
+    options->size_arg = &heap;
+    progress_begin(&speaker->progress, "sealing");
+    const int failed = record_run(options, &result, &err);
+    progress_end(&speaker->progress);
+    if (failed) {
+        command_warn(self, "%s", err.text);
+        return result.exit_status;
+    }
+    if (o->heap)
+        record_heap_finish(&heap, self, o->quiet);
+    record_say_losses(self, &result);
+    if (!o->quiet) {
+        record_say_result(self, &result);
+        record_upload_say(up);
+    }
+    return result.exit_status;
+}
+
+static int run(const struct command *self, const void *options, char **operands, int operand_count)
+{
+    const struct record_cli *o = options;
+    struct forms f;
+    struct error err = {0};
+    char library[PATH_MAX];
+    static struct inspect found;
+    if (o->output && !output_named(o->output))
+        return command_usage(self, "-o - is standard output, the program's own; give a file");
+    if (o->pid)
+        return record_attached(self, o, operand_count);
+    int status = check(self, o, operand_count, &f);
+    if (status)
+        return status;
     if (inspect_find_library("libmallow-record.so", library, &err)) {
         command_warn(self, "%s", err.text);
         return EXIT_MALLOW_FAILED;
     }
-    int status = preflight(self, operands[0], o->force);
-    if (status)
+    if ((status = preflight(self, operands[0], o->force)))
         return status;
-
-    static struct inspect found;
-    if (with_count && inspect_program(operands[0], &found, &err)) {
+    if (f.with_count && inspect_program(operands[0], &found, &err)) {
         command_warn(self, "%s", err.text);
         return EXIT_MALLOW_FAILED;
     }
     struct record_speaker speaker = {.command = self, .quiet = o->quiet};
     struct record_upload up;
     if (record_upload_prepare(&up, &o->upload, o->last != NULL, &speaker, &err)) {
-        record_upload_release(&up);
         status = command_fail(self, &err);
-        return err.kind == ERROR_USAGE ? status : EXIT_MALLOW_FAILED;
-    }
-    progress_begin(&speaker.progress, "sealing");
-    static struct record_heap heap;
-    struct record_options record = {.output = o->output,
-                                    .library = library,
-                                    .argv = operands,
-                                    .stacks = (enum mlw_stack_mode)o->stacks,
-                                    .paused = o->paused,
-                                    .no_follow = o->no_follow,
-                                    .environment = o->environment,
-                                    .keep_raw = o->keep_raw,
-                                    .last = last,
-                                    .when = when,
-                                    .sample_interval_ns = o->sample_interval_ns,
-                                    .with = with,
-                                    .with_count = (size_t)with_count,
-                                    .program = found.path,
-                                    .say = record_say,
-                                    .progress = record_progress,
-                                    .size = o->heap ? record_heap_size : NULL,
-                                    .size_arg = &heap,
-                                    .arg = &speaker,
-                                    .beside = record_upload_beside(&up)};
-    static struct record_result result;
-    int failed = record_run(&record, &result, &err);
-    progress_end(&speaker.progress);
-    if (o->heap && !failed)
-        record_heap_finish(&heap, self, o->quiet);
-    if (failed) {
-        record_upload_release(&up);
-        command_warn(self, "%s", err.text);
-        return result.exit_status;
-    }
-    record_say_losses(self, &result);
-    if (!o->quiet) {
-        record_say_result(self, &result);
-        record_upload_say(&up);
+        status = err.kind == ERROR_USAGE ? status : EXIT_MALLOW_FAILED;
+    } else {
+        struct record_options all = {.output = o->output,
+                                     .library = library,
+                                     .argv = operands,
+                                     .stacks = (enum mlw_stack_mode)o->stacks,
+                                     .paused = o->paused,
+                                     .no_follow = o->no_follow,
+                                     .environment = o->environment,
+                                     .keep_raw = o->keep_raw,
+                                     .last = f.last,
+                                     .when = f.when,
+                                     .sample_interval_ns = o->sample_interval_ns,
+                                     .with = f.with,
+                                     .with_count = (size_t)f.with_count,
+                                     .program = found.path,
+                                     .say = record_say,
+                                     .progress = record_progress,
+                                     .arg = &speaker,
+                                     .beside = record_upload_beside(&up)};
+        status = record(o, &all, &speaker, &up);
     }
     record_upload_release(&up);
-    return result.exit_status;
+    return status;
 }
 
 const struct command command_record = {

@@ -80,15 +80,7 @@ static const struct option_spec specs[] = {
     {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be watched"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL,
      "say nothing but reports, unless something is wrong"},
-    {0, "debug-path", OPTION_TEXTS, AT(view.debug_paths), "DIR",
-     "look for separate debug information here, too; may be repeated",
-     .completion = VALUE_DIRECTORY},
-    {0, "sysroot", OPTION_TEXT, AT(view.sysroot), "DIR",
-     "look for programs and libraries below this directory", .completion = VALUE_DIRECTORY},
-    {0, "no-debuginfod", OPTION_FLAG, AT(view.no_debuginfod), NULL,
-     "do not ask the servers of DEBUGINFOD_URLS"},
-    {0, "no-inline", OPTION_FLAG, AT(view.no_inline), NULL,
-     "do not look up inlined functions, which is faster"},
+    VIEW_DEBUG_SPECS(struct watch_cli, view),
     VIEW_LOOK_SPECS(struct watch_cli, view),
     OPTION_END,
 };
@@ -100,57 +92,45 @@ static const struct watch_cli defaults = {.on_error = -1,
                                           .view = VIEW_DEFAULTS,
                                           .push = WATCH_PUSH_DEFAULTS};
 
-static int parse_pids(const struct command *self, const struct option_texts *texts, pid_t *pids)
+/* The numbers, to be freed. NULL: *status, and the reason has been printed. */
+static pid_t *parse_pids(const struct command *self, const struct option_texts *texts, int *status)
 {
+    pid_t *pids = calloc(texts->count + 1, sizeof *pids);
+    if (!pids) {
+        struct error err = {0};
+        error_memory(&err);
+        *status = command_fail(self, &err);
+        return NULL;
+    }
     for (size_t i = 0; i < texts->count; i++) {
         uint64_t n;
-        if (!human_parse_count(texts->items[i], &n) || n == 0 || n > INT_MAX)
-            return command_usage(self, "--pid: '%s' is not a process id such as 4711",
-                                 texts->items[i]);
+        if (!human_parse_count(texts->items[i], &n) || n == 0 || n > INT_MAX) {
+            *status = command_usage(self, "--pid: '%s' is not a process id such as 4711",
+                                    texts->items[i]);
+            free(pids);
+            return NULL;
+        }
         pids[i] = (pid_t)n;
     }
-    return 0;
+    return pids;
 }
 
-/* Processes that run without the library are attached to, and left at the end. */
-static int attach_and_watch(struct watching *w, struct watch_options *options,
-                            struct watch_result *result, struct error *err)
+/* --left and --detach, which watch nothing. */
+static int clean_up(const struct command *self, const struct watch_cli *o, int operand_count)
 {
-    const struct watch_cli *o = w->o;
-    int bad = o->how == WATCH_PRELOADED
-                  ? 0
-                  : watch_attach(&w->attach, options->pids, options->pid_count, o->guard, err);
-    if (!bad)
-        bad = watch_session(w, options, result, err);
-    if (watch_attach_end(&w->attach))
-        w->failed = true;
-    return bad;
+    const char *name = o->left >= 0 ? "left" : "detach";
+    if (o->pids.count || o->all || operand_count)
+        return command_usage(self, "--%s watches nothing: without -p, -a and PROGRAM", name);
+    return o->left >= 0 ? watch_left(self, o->left == 1, o->json)
+                        : watch_detach(self, (pid_t)o->detach, o->quiet);
 }
 
-static int watch(const struct command *self, struct watch_config *config, char **operands,
+/* Whether the options go together, and those that need no system for their meaning. */
+static int check(struct watch_config *config, struct watching *w, struct watch_options *options,
                  int operand_count)
 {
     const struct watch_cli *o = &config->now;
-    if (o->left >= 0)
-        return o->pids.count || o->all || operand_count
-                   ? command_usage(self, "--left watches nothing: without -p, -a and PROGRAM")
-                   : watch_left(self, o->left == 1, o->json);
-    if (o->detach)
-        return o->pids.count || o->all || operand_count
-                   ? command_usage(self, "--detach watches nothing: without -p, -a and PROGRAM")
-                   : watch_detach(self, (pid_t)o->detach, o->quiet);
-    struct watching w = {.command = self,
-                         .o = o,
-                         .attach = {.command = self, .period = o->period, .quiet = o->quiet},
-                         .dump = {.directory = o->dump_to}};
-    struct error err = {0};
-    char library[PATH_MAX] = "";
-    struct watch_options options = {.argv = operand_count ? operands : NULL,
-                                    .library = library,
-                                    .order = (enum watch_order)o->by,
-                                    .input = -1,
-                                    .served = -1,
-                                    .listener = watch_session_listener(&w)};
+    const struct command *self = w->command;
     if ((o->pids.count != 0) + (operand_count != 0) + o->all > 1)
         return command_usage(self, "one of -p PID, -a and a PROGRAM, not more");
     if (!o->pids.count && !operand_count && !o->all)
@@ -158,56 +138,55 @@ static int watch(const struct command *self, struct watch_config *config, char *
                                    "'mallow watch [OPTIONS] [--] PROGRAM [ARGS...]'");
     int status = watch_all_check(self, o->all, o->how == WATCH_AUTO, o->how == WATCH_INJECT,
                                  o->period || o->guard || o->on_error >= 0, &o->select);
-    if (status || (status = watch_serve_check(self, &o->serve, o->push.url != NULL)) ||
-        (status = watch_dump_check(self, o->dump_when, o->dump_to, &options.when)) ||
-        (status = watch_config_settings(config, &options, &w.run)))
-        return status;
-    pid_t *pids = calloc(o->pids.count + 1, sizeof *pids);
-    if (!pids || parse_pids(self, &o->pids, pids)) {
-        free(pids);
-        return EXIT_USAGE;
-    }
-    if (operand_count && inspect_find_library("libmallow-watch.so", library, &err)) {
-        command_warn(self, "%s", err.text);
-        status = EXIT_MALLOW_FAILED;
-    } else if (operand_count) {
-        status = preflight(self, operands[0], o->force);
-    }
     if (!status)
-        status =
-            watch_push_open(&w.push, self, &o->push, o->serve.listen ? NULL : o->serve.token_file,
-                            operand_count ? EXIT_MALLOW_FAILED : EXIT_FAILED);
-    if (status) {
-        free(pids);
+        status = watch_serve_check(self, &o->serve, o->push.url != NULL);
+    if (!status)
+        status = watch_dump_check(self, o->dump_when, o->dump_to, &options->when);
+    return status ? status : watch_config_settings(config, options, &w->run);
+}
+
+/* The library for a program, and whether it can be watched. 0, or an exit status. */
+static int prepare_program(const struct command *self, const char *program, bool force,
+                           char library[PATH_MAX])
+{
+    struct error err = {0};
+    if (!inspect_find_library("libmallow-watch.so", library, &err))
+        return preflight(self, program, force);
+    command_warn(self, "%s", err.text);
+    return EXIT_MALLOW_FAILED;
+}
+
+static int watch(const struct command *self, struct watch_config *config, char **operands,
+                 int operand_count)
+{
+    const struct watch_cli *o = &config->now;
+    if (o->left >= 0 || o->detach)
+        return clean_up(self, o, operand_count);
+    struct watching w = {.command = self,
+                         .o = o,
+                         .attach = {.command = self, .period = o->period, .quiet = o->quiet},
+                         .dump = {.directory = o->dump_to}};
+    char library[PATH_MAX] = "";
+    struct watch_options options = {.argv = operand_count ? operands : NULL,
+                                    .library = library,
+                                    .order = (enum watch_order)o->by,
+                                    .input = -1,
+                                    .served = -1,
+                                    .listener = watch_session_listener(&w)};
+    int status = check(config, &w, &options, operand_count);
+    if (status)
         return status;
-    }
-    struct watch_all all = {.user = 0};
+    pid_t *pids = parse_pids(self, &o->pids, &status);
+    if (!pids)
+        return status;
     options.pids = pids;
     options.pid_count = o->pids.count;
-    if (o->all && (status = watch_all_open(&all, self, &o->select, o->how == WATCH_PRELOADED,
-                                           o->quiet, &options))) {
-        watch_push_end(w.push, true);
-        free(pids);
-        return status;
-    }
-    struct watch_result result = {.exit_status = operand_count ? EXIT_MALLOW_FAILED : EXIT_FAILED};
-    const int bad = attach_and_watch(&w, &options, &result, &err);
-    watch_push_end(w.push, o->quiet || bad);
+    if (operand_count)
+        status = prepare_program(self, operands[0], o->force, library);
+    if (!status)
+        status = watch_session(&w, &options);
     free(pids);
-    if (bad) {
-        command_warn(self, "%s", err.text);
-        return o->serve.listen && !w.serve && err.kind == ERROR_USAGE ? EXIT_USAGE
-                                                                      : result.exit_status;
-    }
-    if (!result.processes)
-        command_warn(self, o->all ? "no process that carries libmallow-watch.so was heard of: "
-                                    "there is nothing to report"
-                                  : "no process loaded libmallow-watch.so: there is nothing to "
-                                    "report");
-    if (result.left_running && operand_count)
-        command_warn(self, "%u processes are still running; 'mallow watch -p PID' goes on with one",
-                     result.left_running);
-    return w.failed && !operand_count ? EXIT_FAILED : result.exit_status;
+    return status;
 }
 
 static int run(const struct command *self, const void *parsed, char **operands, int operand_count)

@@ -84,7 +84,7 @@ struct view_options {
          OPTION_TEXT,                                                                              \
          offsetof(type, field.sysroot),                                                            \
          "DIR",                                                                                    \
-         "look for the recorded programs and libraries below this directory",                      \
+         "look for programs and libraries below this directory",                                   \
          .completion = VALUE_DIRECTORY},                                                           \
         {0,           "no-debuginfod",                                                             \
          OPTION_FLAG, offsetof(type, field.no_debuginfod),                                         \

@@ -286,10 +286,55 @@ static void close_all(struct watching *w)
         w->failed = true;
 }
 
-int watch_session(struct watching *w, struct watch_options *options, struct watch_result *result,
-                  struct error *err)
+/* Processes that run without the library are attached to, and left at the end. */
+static int attach_and_watch(struct watching *w, struct watch_options *options,
+                            struct watch_result *result, struct error *err)
 {
-    const int status = run_session(w, options, result, err);
-    close_all(w);
-    return status;
+    const struct watch_cli *o = w->o;
+    int bad = o->how == WATCH_PRELOADED
+                  ? 0
+                  : watch_attach(&w->attach, options->pids, options->pid_count, o->guard, err);
+    if (!bad) {
+        bad = run_session(w, options, result, err);
+        close_all(w);
+    }
+    if (watch_attach_end(&w->attach))
+        w->failed = true;
+    return bad;
+}
+
+int watch_session(struct watching *w, struct watch_options *options)
+{
+    const struct watch_cli *o = w->o;
+    const bool program = options->argv != NULL;
+    struct error err = {0};
+    struct watch_all all = {.user = 0};
+    struct watch_result result = {.exit_status = program ? EXIT_MALLOW_FAILED : EXIT_FAILED};
+    int status = watch_push_open(&w->push, w->command, &o->push,
+                                 o->serve.listen ? NULL : o->serve.token_file, result.exit_status);
+    if (status)
+        return status;
+    if (o->all && (status = watch_all_open(&all, w->command, &o->select, o->how == WATCH_PRELOADED,
+                                           o->quiet, options))) {
+        watch_push_end(w->push, true);
+        return status;
+    }
+    const int bad = attach_and_watch(w, options, &result, &err);
+    watch_push_end(w->push, o->quiet || bad);
+    if (bad) {
+        command_warn(w->command, "%s", err.text);
+        return o->serve.listen && !w->serve && err.kind == ERROR_USAGE ? EXIT_USAGE
+                                                                       : result.exit_status;
+    }
+    if (!result.processes)
+        command_warn(w->command, o->all
+                                     ? "no process that carries libmallow-watch.so was heard of: "
+                                       "there is nothing to report"
+                                     : "no process loaded libmallow-watch.so: there is nothing to "
+                                       "report");
+    if (result.left_running && program)
+        command_warn(w->command,
+                     "%u processes are still running; 'mallow watch -p PID' goes on with one",
+                     result.left_running);
+    return w->failed && !program ? EXIT_FAILED : result.exit_status;
 }

@@ -29,8 +29,7 @@ struct watch_cli {
     struct watch_push_cli push;
 };
 
-/* The first two members and `push` are the caller's, the rest is private but for `failed` and
- * `serve`. */
+/* The first two members, `attach` and `dump` are the caller's, the rest is private. */
 struct watching {
     const struct command *command;
     const struct watch_cli *o;
@@ -38,7 +37,7 @@ struct watching {
     struct watch_run *run;
     struct watch_screen *screen; /* NULL: none */
     struct watch_serve *serve;   /* NULL: nothing listens; only compared once it has ended */
-    struct watch_push *push;     /* NULL: nothing is pushed; the caller ends it */
+    struct watch_push *push;     /* NULL: nothing is pushed */
     struct watch_metrics_file *metrics;
     struct symbols *symbols;
     FILE *out, *kept; /* kept: printed when the screen is restored; NULL without it */
@@ -54,9 +53,8 @@ struct watching {
 /* What the run calls, but for reload: for watch_options. */
 struct watch_listener watch_session_listener(struct watching *w);
 
-/* Watches until there is no more to watch, and closes everything. Completes *options. -1 with *err.
- */
-int watch_session(struct watching *w, struct watch_options *options, struct watch_result *result,
-                  struct error *err);
+/* Watches until there is no more to watch, and closes everything. The exit status; what went wrong
+ * has been printed. */
+int watch_session(struct watching *w, struct watch_options *options);
 
 #endif
