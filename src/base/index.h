@@ -24,7 +24,7 @@ struct index { /* all zero: empty */
 /* The bits of a hash that an index keeps; any of the 64 may be the good ones. */
 static inline uint32_t index_fold(uint64_t hash)
 {
-    return (uint32_t)(hash * 0x9e3779b97f4a7c15u >> 32);
+    return (uint32_t)((hash ^ hash >> 32) * 0x9e3779b97f4a7c15u >> 32);
 }
 
 /* The next number that was added with this hash, INDEX_NONE after the last. *at: INDEX_START at

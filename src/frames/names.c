@@ -322,7 +322,7 @@ static const struct span *span_of(struct names *n, const struct trace_frame_node
     const struct span key = {.pc = cut ? 0 : node->pc,
                              .module = cut ? 0 : node->module,
                              .exact = node->flags & (MLW_NODE_EXACT | MLW_NODE_TRUNCATED)};
-    const uint64_t hash = key.pc ^ (key.pc >> 32) ^ (uint64_t)key.module << 20 ^ key.exact;
+    const uint64_t hash = key.pc ^ (uint64_t)key.module << 40 ^ (uint64_t)key.exact << 62;
     uint32_t i;
     for (size_t at = INDEX_START; (i = index_next(&n->span_index, hash, &at)) != INDEX_NONE;)
         if (n->spans[i].pc == key.pc && n->spans[i].module == key.module &&

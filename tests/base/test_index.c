@@ -41,6 +41,19 @@ static void finds(uint64_t values, uint32_t count)
     free(key);
 }
 
+/* Wherever the good bits of a hash are, they choose among the places of a small index, too. */
+static void any_bits_choose(void **state)
+{
+    (void)state;
+    for (unsigned shift = 0; shift <= 56; shift++) {
+        uint8_t seen[256] = {0};
+        unsigned distinct = 0;
+        for (uint64_t i = 0; i < 256; i++)
+            distinct += !seen[index_fold(i << shift) & 255]++;
+        assert_in_range(distinct, 100, 256); /* by chance: 162 */
+    }
+}
+
 static void all_differ(void **state)
 {
     (void)state;
@@ -90,7 +103,8 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_differ), cmocka_unit_test(some_are_equal),
-        cmocka_unit_test(all_are_equal), cmocka_unit_test(each_once), cmocka_unit_test(no_memory)};
+        cmocka_unit_test(any_bits_choose), cmocka_unit_test(all_differ),
+        cmocka_unit_test(some_are_equal),  cmocka_unit_test(all_are_equal),
+        cmocka_unit_test(each_once),       cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
