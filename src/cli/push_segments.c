@@ -48,10 +48,11 @@ static int remove_file(int fd, const char *path, uint64_t bytes, struct error *e
         return error_set(err, ERROR_UNSUPPORTED, "%s changed while it was sent: it stays", path);
     if (trust_place_of(&place, path, fd, err))
         return -1;
-    const int status = trust_identify(fd, &id) ? trust_remove(place.dir, place.name, &id, err) : -1;
+    const int status = trust_identify(fd, &id) ? trust_remove(place.dir, place.name, &id, err) : 1;
     trust_place_close(&place);
-    return status ? error_set(err, ERROR_UNSUPPORTED, "%s is another file by now: it stays", path)
-                  : 0;
+    return status > 0
+               ? error_set(err, ERROR_UNSUPPORTED, "%s is another file by now: it stays", path)
+               : status;
 }
 
 static void print(const struct push_segments *how, const char *path, const char *url,

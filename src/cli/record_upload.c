@@ -115,10 +115,10 @@ void record_upload_say(const struct record_upload *u)
 {
     char size[HUMAN_TEXT_BYTES];
     if (u->done)
-        command_warn(u->speaker->command, "it is at %s (%s in %llu segments)%s%s", u->url,
+        command_warn(u->speaker->command, "it is at %s (%s in %llu segments)%s%s%s", u->url,
                      human_size(size, u->result.bytes), (unsigned long long)u->result.segments,
                      u->o->removed ? ", and removed here; next: mallow pull " : "",
-                     u->o->removed ? u->url : "");
+                     u->o->removed ? u->url : "", u->o->removed ? " -o FILE" : "");
 }
 
 void record_upload_release(struct record_upload *u)

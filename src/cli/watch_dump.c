@@ -147,9 +147,10 @@ int watch_dump_write(struct watch_dump *d, struct watch_run *run, struct watch_v
     if (choose_name(d, p, name, err))
         return -1;
     int status = watch_run_report(run, p, WATCH_ALL, REPORTED_SCREEN_ALL, &all, err);
-    if (!status)
-        status = write_json(view, &all, name, why, err) || write_profile(symbols, &all, name, err);
+    if (!status && !(status = write_json(view, &all, name, why, err))) {
+        d->written++; /* there is a file, whatever becomes of the profile */
+        status = write_profile(symbols, &all, name, err);
+    }
     watch_report_free(&all);
-    d->written += !status;
     return status ? -1 : 0;
 }

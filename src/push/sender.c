@@ -450,16 +450,19 @@ bool sender_begun(const struct sender *s) { return s->begun; }
 void sender_give(struct sender *s, struct buffer *letter)
 {
     pthread_mutex_lock(&s->lock);
-    /* A disk that stands still: what it cannot take gives way here. */
-    while (s->handed_count && s->handed_bytes + letter->size_bytes > s->o.spool_bytes) {
+    /* A disk that stands still: what it cannot take gives way here, but not to a letter that is
+     * too large in any case. */
+    while (s->handed_count && letter->size_bytes <= s->o.spool_bytes &&
+           s->handed_bytes + letter->size_bytes > s->o.spool_bytes) {
         s->handed_bytes -= s->handed[0].size;
         free(s->handed[0].data);
         s->handed_count--;
         memmove(s->handed, s->handed + 1, s->handed_count * sizeof *s->handed);
         s->handed_dropped++;
     }
-    struct handed *h =
-        buffer_failed(letter) ? NULL : ARRAY_ADD(s->handed, s->handed_count, s->handed_room);
+    struct handed *h = buffer_failed(letter) || letter->size_bytes > s->o.spool_bytes
+                           ? NULL
+                           : ARRAY_ADD(s->handed, s->handed_count, s->handed_room);
     if (h) {
         *h = (struct handed){letter->data, letter->size_bytes};
         s->handed_bytes += h->size;
