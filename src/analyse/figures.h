@@ -6,33 +6,35 @@
 
 enum metric { BY_PEAK, BY_END, BY_ALLOCATED, BY_TEMPORARY, BY_CALLS, METRICS };
 
+/* X(member, of struct model_stack, key): the figures of a call site, in the order in which JSON has
+ * them; key: their name there. */
+#define SITE_FIGURES(X)                                                                            \
+    X(calls, calls, "calls")                                                                       \
+    X(allocated_bytes, allocated_bytes, "allocated_bytes")                                         \
+    X(peak_bytes, peak_bytes, "peak_bytes") /* live at the peak of the process */                  \
+    X(peak_blocks, peak_blocks, "peak_blocks")                                                     \
+    X(end_bytes, live_bytes, "end_live_bytes") /* live at its end */                               \
+    X(end_blocks, live_blocks, "end_live_blocks")                                                  \
+    X(temporary, temporary, "temporary")
+
 struct figures { /* of one stack, or the sum of several */
-    uint64_t calls, allocated_bytes;
-    uint64_t peak_bytes, peak_blocks; /* live at the peak of the process */
-    uint64_t end_bytes, end_blocks;   /* live at its end */
-    uint64_t temporary;
+#define FIGURES_MEMBER(member, of, key) uint64_t member;
+    SITE_FIGURES(FIGURES_MEMBER)
+#undef FIGURES_MEMBER
 };
 
 static inline void figures_add(struct figures *sum, const struct model_stack *s)
 {
-    sum->calls += s->calls;
-    sum->allocated_bytes += s->allocated_bytes;
-    sum->peak_bytes += s->peak_bytes;
-    sum->peak_blocks += s->peak_blocks;
-    sum->end_bytes += s->live_bytes;
-    sum->end_blocks += s->live_blocks;
-    sum->temporary += s->temporary;
+#define FIGURES_ADD(member, of, key) sum->member += s->of;
+    SITE_FIGURES(FIGURES_ADD)
+#undef FIGURES_ADD
 }
 
 static inline void figures_join(struct figures *sum, const struct figures *f)
 {
-    sum->calls += f->calls;
-    sum->allocated_bytes += f->allocated_bytes;
-    sum->peak_bytes += f->peak_bytes;
-    sum->peak_blocks += f->peak_blocks;
-    sum->end_bytes += f->end_bytes;
-    sum->end_blocks += f->end_blocks;
-    sum->temporary += f->temporary;
+#define FIGURES_JOIN(member, of, key) sum->member += f->member;
+    SITE_FIGURES(FIGURES_JOIN)
+#undef FIGURES_JOIN
 }
 
 static inline uint64_t figures_metric(const struct figures *f, enum metric by)

@@ -194,26 +194,18 @@ void diff_text(FILE *out, const struct diff *d, struct symbols *symbols,
 static void json_figures(struct json *j, const char *key, const struct figures *f)
 {
     json_open_object(j, key);
-    json_number(j, "calls", f->calls);
-    json_number(j, "allocated_bytes", f->allocated_bytes);
-    json_number(j, "peak_bytes", f->peak_bytes);
-    json_number(j, "peak_blocks", f->peak_blocks);
-    json_number(j, "end_live_bytes", f->end_bytes);
-    json_number(j, "end_live_blocks", f->end_blocks);
-    json_number(j, "temporary", f->temporary);
+#define WRITE(member, of, key) json_number(j, key, f->member);
+    SITE_FIGURES(WRITE)
+#undef WRITE
     json_close_object(j);
 }
 
 static void json_growth(struct json *j, const struct figures *a, const struct figures *b)
 {
     json_open_object(j, "growth");
-    json_signed(j, "calls", (int64_t)(b->calls - a->calls));
-    json_signed(j, "allocated_bytes", (int64_t)(b->allocated_bytes - a->allocated_bytes));
-    json_signed(j, "peak_bytes", (int64_t)(b->peak_bytes - a->peak_bytes));
-    json_signed(j, "peak_blocks", (int64_t)(b->peak_blocks - a->peak_blocks));
-    json_signed(j, "end_live_bytes", (int64_t)(b->end_bytes - a->end_bytes));
-    json_signed(j, "end_live_blocks", (int64_t)(b->end_blocks - a->end_blocks));
-    json_signed(j, "temporary", (int64_t)(b->temporary - a->temporary));
+#define WRITE(member, of, key) json_signed(j, key, (int64_t)(b->member - a->member));
+    SITE_FIGURES(WRITE)
+#undef WRITE
     json_close_object(j);
 }
 

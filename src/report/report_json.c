@@ -127,13 +127,9 @@ static struct fault_count *faults_by_tip(const struct sites *sites, const struct
 /* The figures of a site, or of several together. faults: NULL when they were not recorded. */
 static void write_figures(struct json *j, const struct figures *f, const struct fault_count *faults)
 {
-    json_number(j, "calls", f->calls);
-    json_number(j, "allocated_bytes", f->allocated_bytes);
-    json_number(j, "peak_bytes", f->peak_bytes);
-    json_number(j, "peak_blocks", f->peak_blocks);
-    json_number(j, "end_live_bytes", f->end_bytes);
-    json_number(j, "end_live_blocks", f->end_blocks);
-    json_number(j, "temporary", f->temporary);
+#define WRITE(member, of, key) json_number(j, key, f->member);
+    SITE_FIGURES(WRITE)
+#undef WRITE
     if (faults) {
         json_number(j, "minor_faults", faults->minor);
         json_number(j, "major_faults", faults->major);
