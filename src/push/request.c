@@ -59,8 +59,8 @@ static size_t take_header(char *from, size_t size, size_t count, void *arg)
         size_t at = sizeof name - 1, to = 0;
         while (at < n && (from[at] == ' ' || from[at] == '\t'))
             at++;
-        while (at < n && (unsigned char)from[at] > ' ' && (unsigned char)from[at] < 127 &&
-               from[at] != '?' && to + 1 < sizeof a->location)
+        while (at < n && (unsigned char)from[at] > ' ' && from[at] != '?' &&
+               to + 1 < sizeof a->location)
             a->location[to++] = from[at++];
         a->location[to] = 0;
     }

@@ -26,7 +26,8 @@ struct answer {
     bool too_long;
     char words[ANSWER_WORDS];
     size_t word_bytes;
-    char location[ANSWER_LOCATION]; /* without its query; "": the server does not say */
+    char location[ANSWER_LOCATION]; /* the server's bytes, to be escaped when shown, without the
+                                       query; "": the server does not say */
 };
 
 struct request {
