@@ -35,7 +35,10 @@ struct merge {
     struct merge_stream *last; /* the head of this one was given out */
     struct merge_stream *spare;
     uint64_t unreadable, bytes_done;
-    bool peek_ended;
+    bool track;
+    bool peek_ended; /* the last peek came to the end of what there is of its stream */
+    bool failed;
+    struct error err; /* then */
 };
 
 /* Rows that were released are read, since they change the state of those behind, and dropped. */
@@ -325,7 +328,8 @@ static int start_due(struct merge *m, struct error *err)
     return 0;
 }
 
-int merge_next(struct merge *m, struct merge_row *out, struct error *err)
+/* 1 with *out set, 0 at the end, -1 with *err. */
+static int next(struct merge *m, struct merge_row *out, struct error *err)
 {
     if (m->last) {
         struct merge_stream *s = m->last;
@@ -353,10 +357,53 @@ int merge_next(struct merge *m, struct merge_row *out, struct error *err)
     struct merge_stream *s = m->last = m->heap[0];
     out->row = s->head;
     out->stream = s->stream;
+    out->failed = out->open = false;
+    if (m->track) {
+        const struct payload *b = &s->now;
+        out->where = (struct merge_position){
+            .sequence = b->sequence,
+            .bytes = (uint32_t)((size_t)(b->p - b->data) - sizeof(struct mlw_chunk)),
+            .calls = b->end_call - b->left};
+    }
     return 1;
 }
 
-bool merge_peek(struct merge *m, uint32_t ops, unsigned reach, struct mlw_row *row)
+/* Of calls that have two rows, the first: how they end stands in the second. */
+#define HALVES (MLW_CLASS_RESIZE_OLD | MLW_CLASS_REMAP_OLD | MLW_CLASS_UNMAP)
+
+/* The next rows of the stream whose row was given out last, when no other one may be due: up to one
+ * of HALVES, or before one that `next` has to deal with. Returns how many. */
+static unsigned next_alone(struct merge *m, struct merge_row *rows, unsigned n)
+{
+    if (!m->last || m->open != 1 || m->started != m->streams || m->track || !m->last->now.loaded)
+        return 0;
+    struct payload *b = &m->last->now;
+    const struct raw_stream *stream = m->last->stream;
+    struct mlw_row_state state = b->state;
+    const uint8_t *p = b->p, *const end = b->end;
+    unsigned k = 0;
+    while (k < n && end - p >= MLW_ROW_MAX + 8) {
+        struct merge_row *r = &rows[k];
+        const uint8_t *behind = decode_call(p, &state, &r->row);
+        if (!behind)
+            break;
+        p = behind;
+        r->stream = stream;
+        r->failed = r->open = false;
+        k++;
+        if (mlw_op_is(r->row.op, HALVES))
+            break;
+    }
+    b->p = p;
+    b->state = state;
+    b->left -= k < b->left ? k : b->left;
+    return k;
+}
+
+/* The next call row of the stream that the last row came from, as it will come later: the first
+ * whose operation is in `ops` (bit per operation), at most `reach` call rows ahead and not past a
+ * gap. False when there is none. */
+static bool peek(struct merge *m, uint32_t ops, unsigned reach, struct mlw_row *row)
 {
     struct merge_stream *s = m->last;
     m->peek_ended = false;
@@ -389,14 +436,53 @@ bool merge_peek(struct merge *m, uint32_t ops, unsigned reach, struct mlw_row *r
     }
 }
 
-bool merge_peek_ended(const struct merge *m) { return m->peek_ended; }
-
-void merge_where(const struct merge *m, struct merge_position *p)
+/* Whether the call whose first half was just read fails, as its second half says. */
+static __attribute__((noinline)) bool fails(struct merge *m, const struct mlw_row *r, bool *open)
 {
-    const struct payload *b = &m->last->now;
-    p->sequence = b->sequence;
-    p->bytes = (uint32_t)((size_t)(b->p - b->data) - sizeof(struct mlw_chunk));
-    p->calls = b->end_call - b->left;
+    struct mlw_row later;
+    bool failed = false;
+    switch (mlw_op_class(r->op)) {
+    case MLW_CLASS_RESIZE_OLD:
+        failed =
+            peek(m, mlw_op_set(MLW_CLASS_RESIZE_NEW), 1000, &later) && later.path & MLW_PATH_FAILED;
+        break;
+    case MLW_CLASS_REMAP_OLD:
+        failed =
+            peek(m, mlw_op_set(MLW_CLASS_REMAP_NEW), 1000, &later) && later.path & MLW_PATH_FAILED;
+        break;
+    default:
+        failed =
+            peek(m, mlw_op_set(MLW_CLASS_UNMAP_UNDO), 0, &later) && later.address == r->address;
+    }
+    *open = m->peek_ended;
+    return failed;
+}
+
+void merge_track(struct merge *m) { m->track = true; }
+
+int merge_rows(struct merge *m, struct merge_row *rows, unsigned n, struct error *err)
+{
+    unsigned k = 0;
+    while (k < n && !m->failed) {
+        const unsigned alone = next_alone(m, rows + k, n - k);
+        k += alone;
+        if (!alone) {
+            const int status = next(m, &rows[k], &m->err);
+            m->failed = status < 0;
+            if (status <= 0)
+                break;
+            k++;
+        }
+        struct merge_row *last = &rows[k - 1];
+        if (mlw_op_is(last->row.op, HALVES))
+            last->failed = fails(m, &last->row, &last->open);
+        if (last->row.op == MLW_OP_META)
+            break;
+    }
+    if (k || !m->failed)
+        return (int)k;
+    *err = m->err;
+    return -1;
 }
 
 uint64_t merge_unreadable(const struct merge *m) { return m->unreadable; }

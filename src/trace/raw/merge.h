@@ -21,22 +21,19 @@ struct merge_position {
 struct merge_row {
     struct mlw_row row;
     const struct raw_stream *stream;
+    bool failed; /* the call that it is a part of fails */
+    bool open;   /* whether it fails is not known: the rows end before the call does */
+    struct merge_position where; /* behind it, once merge_track was called */
 };
 
 struct merge;
 struct merge *merge_open(const struct raw *r, uint32_t image, struct error *err);
-/* 1 with *out set (until the next call), 0 at the end, -1 with *err. META rows come too, with
- * row.clock set to the clock that they stand at. */
-int merge_next(struct merge *m, struct merge_row *out, struct error *err);
-/* The next call row of the stream that the last row came from, as it will come later: the first
- * whose operation is in `ops` (bit per operation), at most `reach` call rows ahead and not past a
- * gap. False when there is none. */
-bool merge_peek(struct merge *m, uint32_t ops, unsigned reach, struct mlw_row *row);
-/* Behind the row that merge_next gave last. */
-void merge_where(const struct merge *m, struct merge_position *p);
-/* Whether the last merge_peek came to the end of what there is of its stream, so that what it
- * looked for may still come. */
-bool merge_peek_ended(const struct merge *m);
+/* Before the first merge_rows: rows are given with their places. */
+void merge_track(struct merge *m);
+/* The next rows, at most n: how many, 0 at the end, -1 with *err. META rows come too, with
+ * row.clock set to the clock that they stand at; what one points to is valid until the next call,
+ * and none is followed by another row of the same call. */
+int merge_rows(struct merge *m, struct merge_row *rows, unsigned n, struct error *err);
 /* Call rows that were announced by chunks' headers but could not be decoded, so far. */
 uint64_t merge_unreadable(const struct merge *m);
 uint64_t merge_bytes_done(const struct merge *m);

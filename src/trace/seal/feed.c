@@ -14,59 +14,23 @@ struct part {
     uint64_t bytes_done, unreadable;
     uint32_t meta_n;
     struct error err;
-    struct feed_row rows[PART_ROWS];
+    struct merge_row rows[PART_ROWS];
     uint8_t meta[2 * META_MOST]; /* what its META rows point to */
 };
 
 struct reader {
     struct merge *merge;
-    bool track;
     struct ring *ring;
     struct part parts[PARTS];
 };
 
 struct feed {
     struct merge *merge;
-    bool track, beside;
+    bool beside;
     struct reader *reader; /* NULL: the caller's thread reads */
     struct part *part;     /* the one that it reads from */
     uint64_t bytes_done, unreadable;
 };
-
-/* Whether the call whose first half was just read fails, as its second half says. */
-static __attribute__((noinline)) bool fails(struct merge *m, const struct mlw_row *r, bool *open)
-{
-    struct mlw_row later;
-    bool failed = false;
-    switch (mlw_op_class(r->op)) {
-    case MLW_CLASS_RESIZE_OLD:
-        failed = merge_peek(m, mlw_op_set(MLW_CLASS_RESIZE_NEW), 1000, &later) &&
-                 later.path & MLW_PATH_FAILED;
-        break;
-    case MLW_CLASS_REMAP_OLD:
-        failed = merge_peek(m, mlw_op_set(MLW_CLASS_REMAP_NEW), 1000, &later) &&
-                 later.path & MLW_PATH_FAILED;
-        break;
-    default:
-        failed = merge_peek(m, mlw_op_set(MLW_CLASS_UNMAP_UNDO), 0, &later) &&
-                 later.address == r->address;
-    }
-    *open = merge_peek_ended(m);
-    return failed;
-}
-
-static inline int read_row(struct merge *m, bool track, struct feed_row *row, struct error *err)
-{
-    const int k = merge_next(m, &row->r, err);
-    if (k <= 0)
-        return k;
-    if (track)
-        merge_where(m, &row->where);
-    row->failed = row->open = false;
-    if (mlw_op_is(row->r.row.op, MLW_CLASS_RESIZE_OLD | MLW_CLASS_REMAP_OLD | MLW_CLASS_UNMAP))
-        row->failed = fails(m, &row->r.row, &row->open);
-    return 1;
-}
 
 /* --- the thread --- */
 
@@ -76,12 +40,12 @@ static int fill(void *arg, unsigned part)
     struct part *p = &d->parts[part];
     p->n = p->next = p->meta_n = 0;
     do {
-        struct feed_row *row = &p->rows[p->n];
-        p->status = read_row(d->merge, d->track, row, &p->err);
-        if (p->status <= 0)
+        const int k = merge_rows(d->merge, p->rows + p->n, PART_ROWS - p->n, &p->err);
+        p->status = k > 0 ? 1 : k;
+        if (k <= 0)
             break;
-        p->n++;
-        struct mlw_row *r = &row->r.row;
+        p->n += (uint32_t)k;
+        struct mlw_row *r = &p->rows[p->n - 1].row;
         if (r->op == MLW_OP_META) { /* its chunk may be gone when it is taken */
             memcpy(p->meta + p->meta_n, r->meta_data, r->meta_bytes);
             r->meta_data = p->meta + p->meta_n;
@@ -94,13 +58,12 @@ static int fill(void *arg, unsigned part)
 }
 
 /* NULL when there is no thread or memory to be had. */
-static struct reader *reader_open(struct merge *m, bool track)
+static struct reader *reader_open(struct merge *m)
 {
     struct reader *d = calloc(1, sizeof *d);
     if (!d)
         return NULL;
     d->merge = m;
-    d->track = track;
     if (!(d->ring = ring_open(PARTS, fill, d))) {
         free(d);
         return NULL;
@@ -132,7 +95,7 @@ struct feed *feed_open(const struct raw *r, uint32_t image, struct error *err)
     return f;
 }
 
-void feed_track(struct feed *f) { f->track = true; }
+void feed_track(struct feed *f) { merge_track(f->merge); }
 
 void feed_beside(struct feed *f) { f->beside = true; }
 
@@ -153,27 +116,30 @@ static int next_part(struct feed *f, struct error *err)
 }
 
 /* Without the first part: starts the thread. */
-static __attribute__((noinline)) int next_beside(struct feed *f, struct feed_row *row,
-                                                 struct error *err)
+static int rows_beside(struct feed *f, struct merge_row *rows, unsigned n, struct error *err)
 {
-    if (!f->part && !(f->reader = reader_open(f->merge, f->track))) {
+    if (!f->part && !(f->reader = reader_open(f->merge))) {
         f->beside = false;
-        return read_row(f->merge, f->track, row, err);
+        return merge_rows(f->merge, rows, n, err);
     }
     if (!f->part || f->part->next == f->part->n) {
         const int k = next_part(f, err);
         if (k <= 0)
             return k;
     }
-    *row = f->part->rows[f->part->next++];
-    return 1;
+    struct part *p = f->part;
+    unsigned k = 0;
+    while (k < n && p->next < p->n) {
+        rows[k] = p->rows[p->next++];
+        if (rows[k++].row.op == MLW_OP_META)
+            break;
+    }
+    return (int)k;
 }
 
-int feed_next(struct feed *f, struct feed_row *row, struct error *err)
+int feed_rows(struct feed *f, struct merge_row *rows, unsigned n, struct error *err)
 {
-    if (f->beside)
-        return next_beside(f, row, err);
-    return read_row(f->merge, f->track, row, err);
+    return f->beside ? rows_beside(f, rows, n, err) : merge_rows(f->merge, rows, n, err);
 }
 
 uint64_t feed_bytes_done(const struct feed *f)

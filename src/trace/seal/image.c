@@ -343,10 +343,10 @@ static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thr
     }
 }
 
-static int take_call(struct image_work *g, const struct ahead_row *a, uint32_t thread,
+static int take_call(struct image_work *g, const struct merge_row *a, uint32_t thread,
                      struct error *err)
 {
-    const struct mlw_row *r = &a->f.r.row;
+    const struct mlw_row *r = &a->row;
     if (mlw_op_is(r->op, MLW_CLASS_MAKES))
         return take_allocation(g, r, thread, err);
     if (mlw_op_is(r->op, MLW_CLASS_RELEASE))
@@ -354,21 +354,21 @@ static int take_call(struct image_work *g, const struct ahead_row *a, uint32_t t
     switch (mlw_op_class(r->op)) {
     case MLW_CLASS_RESIZE_OLD:
         /* A realloc of nothing releases nothing, a realloc that fails neither. */
-        return !r->address || a->f.failed ? 0 : take_release(g, r, thread, false, err);
-    case MLW_CLASS_REMAP_OLD: return a->f.failed ? 0 : take_other(g, r, thread, 0, false, err);
+        return !r->address || a->failed ? 0 : take_release(g, r, thread, false, err);
+    case MLW_CLASS_REMAP_OLD: return a->failed ? 0 : take_other(g, r, thread, 0, false, err);
     case MLW_CLASS_UNMAP:
-        return take_other(g, r, thread, a->f.failed ? MLW_PATH_FAILED : 0, true, err);
+        return take_other(g, r, thread, a->failed ? MLW_PATH_FAILED : 0, true, err);
     case MLW_CLASS_UNMAP_UNDO: return 0;
     default: return take_other(g, r, thread, 0, true, err);
     }
 }
 
-static int take(struct image_work *g, const struct ahead_row *a, struct error *err)
+static int take(struct image_work *g, const struct merge_row *a, struct error *err)
 {
-    const struct mlw_row *r = &a->f.r.row;
-    uint32_t thread = a->f.r.stream->thread_index;
+    const struct mlw_row *r = &a->row;
+    uint32_t thread = a->stream->thread_index;
     struct image_thread *th = &g->threads[thread];
-    th->tid = a->f.r.stream->tid;
+    th->tid = a->stream->tid;
     if (r->op == MLW_OP_META) {
         if (g->carry)
             carry_taken(g, a);
@@ -383,7 +383,7 @@ static int take(struct image_work *g, const struct ahead_row *a, struct error *e
         th->end = r->clock;
     if (r->clock > g->last_clock)
         g->last_clock = r->clock;
-    g->tid = a->f.r.stream->tid;
+    g->tid = a->stream->tid;
     faulted_until(g->faulted, r->clock);
     int status = take_call(g, a, thread, err);
     if (status)
@@ -479,7 +479,7 @@ struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t
 int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error *err)
 {
     for (; rows; rows--) {
-        const struct ahead_row *a;
+        const struct merge_row *a;
         int k = ahead_head(g->ahead, &a, err);
         if (k < 0)
             return k;
@@ -491,7 +491,7 @@ int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error 
         }
         if (!k)
             return 0;
-        if (until != UINT64_MAX && a->f.r.row.clock >= until)
+        if (until != UINT64_MAX && a->row.clock >= until)
             return 1;
         k = take(g, a, err);
         if (k < 0)

@@ -77,16 +77,16 @@ bool carry_count(struct image_work *g, const struct block_event *e, bool is_call
     return true;
 }
 
-void carry_taken(struct image_work *g, const struct ahead_row *a)
+void carry_taken(struct image_work *g, const struct merge_row *a)
 {
     struct carry *c = g->carry;
     if (c->where)
-        c->where[a->f.r.stream - (g->streams + g->raw->first_stream)] = a->f.where;
+        c->where[a->stream - (g->streams + g->raw->first_stream)] = a->where;
 }
 
 bool carry_speaks(const struct image_work *g) { return g->carry->fate == IMAGE_WINDOW; }
 
-bool carry_is_due(struct image_work *g, const struct ahead_row *head, uint64_t until)
+bool carry_is_due(struct image_work *g, const struct merge_row *head, uint64_t until)
 {
     struct carry *c = g->carry;
     if (c->fate == IMAGE_FORGOTTEN)
@@ -94,12 +94,12 @@ bool carry_is_due(struct image_work *g, const struct ahead_row *head, uint64_t u
     /* A child that begins before the window inherits first. */
     if (until < c->cut)
         return false;
-    if (!head || head->f.r.row.clock >= c->cut)
+    if (!head || head->row.clock >= c->cut)
         return true;
     /* A call is under way whose end is not written yet. The next time it is believed to succeed: it
      * may never end. */
-    if (c->fate == IMAGE_FOLDED && head->f.open && head->f.r.row.clock > g->raw->carried_clock) {
-        c->cut = head->f.r.row.clock;
+    if (c->fate == IMAGE_FOLDED && head->open && head->row.clock > g->raw->carried_clock) {
+        c->cut = head->row.clock;
         g->stopped = true;
         return true;
     }

@@ -166,9 +166,9 @@ int carry_load(struct image_work *g, struct error *err);
 /* An event that is none. */
 bool carry_count(struct image_work *g, const struct block_event *e, bool is_call);
 bool carry_origin(struct image_work *g, uint32_t slot, const struct block_event *e);
-void carry_taken(struct image_work *g, const struct ahead_row *a);
+void carry_taken(struct image_work *g, const struct merge_row *a);
 /* Whether the rows before the window are done. head: the next row, NULL at the end. */
-bool carry_is_due(struct image_work *g, const struct ahead_row *head, uint64_t until);
+bool carry_is_due(struct image_work *g, const struct merge_row *head, uint64_t until);
 /* Whether the image has a window at all, and is to begin it now. */
 bool carry_speaks(const struct image_work *g);
 int carry_speak(struct image_work *g, struct error *err);
