@@ -68,66 +68,131 @@ void section_put(struct seal_writer *w, struct section *s, unsigned id, unsigned
     s->data.n += k;
 }
 
-/* How many bytes a value the planes get: the others, at most one in 32, become patches. */
-static unsigned plane_width(const size_t longer[9], size_t n)
+/* --- numbers --- */
+
+/* The planes are as many as suit most values; the others, at most one in so many, become patches.
+ */
+#define PATCHED 32u
+
+/* Patches begin at scratch->n. `next`: behind the value that was patched last. */
+static void put_patch(struct bytes *scratch, size_t i, size_t *next, uint64_t value)
 {
-    unsigned w = 0;
-    while (w < 8 && longer[w] > n / 32)
-        w++;
-    return w;
+    bytes_put_varint(scratch, i - *next);
+    bytes_put_varint(scratch, value);
+    *next = i + 1;
 }
 
-#define PUT_NUMBERS(NAME, TYPE)                                                                    \
-    void NAME(struct seal_writer *w, struct section *s, unsigned id, const TYPE *v, size_t n,      \
-              struct bytes *scratch)                                                               \
-    {                                                                                              \
-        size_t longer[9] = {0};                                                                    \
-        size_t over0 = 0, over1 = 0, over2 = 0;                                                    \
-        TYPE all = 0;                                                                              \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            over0 += v[i] != 0;                                                                    \
-            over1 += v[i] > 0xff;                                                                  \
-            over2 += v[i] > 0xffff;                                                                \
-            all |= v[i];                                                                           \
-        }                                                                                          \
-        if (!all)                                                                                  \
-            return;                                                                                \
-        longer[0] = over0;                                                                         \
-        longer[1] = over1;                                                                         \
-        longer[2] = over2;                                                                         \
-        if (over2)                                                                                 \
-            for (unsigned b = 3; b < sizeof(TYPE); b++)                                            \
-                for (size_t i = 0; i < n; i++)                                                     \
-                    longer[b] += (uint64_t)v[i] >> 8 * b != 0;                                     \
-        unsigned width = plane_width(longer, n);                                                   \
-        scratch->n = 0;                                                                            \
-        if (!bytes_reserve(scratch, n)) {                                                          \
-            s->data.failed = true;                                                                 \
-            return;                                                                                \
-        }                                                                                          \
-        for (unsigned b = 0; b < width; b++) {                                                     \
-            uint8_t *p = scratch->data;                                                            \
-            for (size_t i = 0; i < n; i++)                                                         \
-                p[i] = (uint8_t)((uint64_t)v[i] >> 8 * b);                                         \
-            section_put(w, s, id, b, p, n);                                                        \
-        }                                                                                          \
-        if (!longer[width])                                                                        \
-            return;                                                                                \
-        scratch->n = 0;                                                                            \
-        size_t next = 0;                                                                           \
-        for (size_t i = 0; i < n; i++)                                                             \
-            if (width < sizeof(TYPE) && (uint64_t)v[i] >> 8 * width) {                             \
-                bytes_put_varint(scratch, i - next);                                               \
-                bytes_put_varint(scratch, v[i]);                                                   \
-                next = i + 1;                                                                      \
-            }                                                                                      \
-        if (scratch->failed)                                                                       \
-            s->data.failed = true;                                                                 \
-        section_put(w, s, id, SEAL_PART_PATCHES, scratch->data, scratch->n);                       \
-    }
+static void put_patches(struct seal_writer *w, struct section *s, unsigned id,
+                        struct bytes *scratch, size_t from)
+{
+    if (scratch->failed)
+        s->data.failed = true;
+    else
+        section_put(w, s, id, SEAL_PART_PATCHES, scratch->data + from, scratch->n - from);
+}
 
-PUT_NUMBERS(section_put_u32, uint32_t)
-PUT_NUMBERS(section_put_u64, uint64_t)
+static uint32_t over_u32(const uint32_t *v, size_t n, unsigned bits)
+{
+    uint32_t over = 0; /* as wide as the values, for the sake of vectors; n is no larger */
+    for (size_t i = 0; i < n; i++)
+        over += v[i] >> bits != 0;
+    return over;
+}
+
+/* `kept`: as many bytes of the scratch stay as they are. v NULL: the values are these. */
+static void put_u32(struct seal_writer *w, struct section *s, unsigned id, const uint32_t *v,
+                    size_t n, uint32_t all, struct bytes *scratch, size_t kept)
+{
+    unsigned width = 0;
+    uint32_t over = 0;
+    scratch->n = kept;
+    if (!bytes_reserve(scratch, n)) {
+        s->data.failed = true;
+        return;
+    }
+    const uint32_t *const values = v ? v : (const uint32_t *)(const void *)scratch->data;
+    for (; width < sizeof *v && all >> 8 * width; width++)
+        if ((over = over_u32(values, n, 8 * width)) <= n / PATCHED)
+            break;
+    for (unsigned b = 0; b < width; b++) {
+        uint8_t *p = scratch->data + kept;
+        for (size_t i = 0; i < n; i++)
+            p[i] = (uint8_t)(values[i] >> 8 * b);
+        section_put(w, s, id, b, p, n);
+    }
+    if (width == sizeof *v || !(all >> 8 * width) || !over)
+        return;
+    size_t next = 0;
+    for (size_t i = 0; i < n; i++) {
+        /* the scratch may move as it grows */
+        const uint32_t value = v ? v[i] : ((const uint32_t *)(const void *)scratch->data)[i];
+        if (value >> 8 * width)
+            put_patch(scratch, i, &next, value);
+    }
+    put_patches(w, s, id, scratch, kept);
+}
+
+static void put_u64(struct seal_writer *w, struct section *s, unsigned id, const uint64_t *v,
+                    size_t n, uint64_t all, struct bytes *scratch)
+{
+    unsigned width = 0;
+    size_t over = 0;
+    scratch->n = 0;
+    if (!bytes_reserve(scratch, n)) {
+        s->data.failed = true;
+        return;
+    }
+    for (; width < sizeof *v && all >> 8 * width; width++) {
+        over = 0;
+        for (size_t i = 0; i < n; i++)
+            over += v[i] >> 8 * width != 0;
+        if (over <= n / PATCHED)
+            break;
+    }
+    for (unsigned b = 0; b < width; b++) {
+        uint8_t *p = scratch->data;
+        for (size_t i = 0; i < n; i++)
+            p[i] = (uint8_t)(v[i] >> 8 * b);
+        section_put(w, s, id, b, p, n);
+    }
+    if (width == sizeof *v || !(all >> 8 * width) || !over)
+        return;
+    size_t next = 0;
+    for (size_t i = 0; i < n; i++)
+        if (v[i] >> 8 * width)
+            put_patch(scratch, i, &next, v[i]);
+    put_patches(w, s, id, scratch, 0);
+}
+
+void section_put_u32(struct seal_writer *w, struct section *s, unsigned id, const uint32_t *v,
+                     size_t n, struct bytes *scratch)
+{
+    uint32_t all = 0;
+    for (size_t i = 0; i < n; i++)
+        all |= v[i];
+    if (all)
+        put_u32(w, s, id, v, n, all, scratch, 0);
+}
+
+/* Mostly the values fit in 32 bits: then the loops over them take half as long. */
+void section_put_u64(struct seal_writer *w, struct section *s, unsigned id, const uint64_t *v,
+                     size_t n, struct bytes *scratch)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < n; i++)
+        all |= v[i];
+    if (!all)
+        return;
+    scratch->n = 0;
+    if (all > UINT32_MAX || !bytes_reserve(scratch, n * sizeof(uint32_t))) {
+        put_u64(w, s, id, v, n, all, scratch);
+        return;
+    }
+    uint32_t *narrow = (uint32_t *)(void *)scratch->data;
+    for (size_t i = 0; i < n; i++)
+        narrow[i] = (uint32_t)v[i];
+    put_u32(w, s, id, NULL, n, (uint32_t)all, scratch, n * sizeof *narrow);
+}
 
 static int write_all(int fd, const void *data, size_t n, uint64_t at, struct error *err)
 {
