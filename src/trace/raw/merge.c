@@ -144,7 +144,7 @@ static inline const uint8_t *decode_call(const uint8_t *p, struct mlw_row_state 
     unsigned h = (unsigned)p[0] | (unsigned)p[1] << 8, op = h & 31, fields = mlw_op_fields(op);
     if (!fields)
         return NULL;
-    unsigned sized = fields & MLW_F_SIZE ? 1 : 0, stacked = fields & MLW_F_STACK ? 1 : 0;
+    const unsigned sized = fields / MLW_F_SIZE & 1, stacked = fields / MLW_F_STACK & 1;
     p += 2;
     st->clock += load64(p) & mask[h >> 5 & 3];
     p += 1u << (h >> 5 & 3);

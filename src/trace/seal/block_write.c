@@ -120,7 +120,7 @@ void block_writer_forget(struct block_writer *b)
 
 uint64_t block_writer_events(const struct block_writer *b) { return b->at.events; }
 
-static void begin(struct block_writer *b, const struct block_event *e)
+static __attribute__((noinline)) void begin(struct block_writer *b, const struct block_event *e)
 {
     struct live *l = b->at.live;
     b->refs = b->sizes = b->stacks = b->allocs = b->threads = b->calls = 0;
@@ -150,7 +150,7 @@ static void begin(struct block_writer *b, const struct block_event *e)
     l->least_top = l->top;
 }
 
-static uint32_t local_thread(struct block_writer *b, uint32_t thread)
+static __attribute__((noinline)) uint32_t new_thread(struct block_writer *b, uint32_t thread)
 {
     if (thread >= b->thread_cap) {
         size_t cap = b->thread_cap ? b->thread_cap : 64;
@@ -163,9 +163,6 @@ static uint32_t local_thread(struct block_writer *b, uint32_t thread)
         b->thread_mark = m;
         b->thread_cap = cap;
     }
-    uint64_t m = b->thread_mark[thread];
-    if (m >> 32 == b->stamp)
-        return (uint32_t)m;
     uint32_t local = b->threads;
     if (!ARRAY_ROOM(b->thread_last, (size_t)local + 1, b->thread_last_cap))
         return UINT32_MAX;
@@ -176,7 +173,13 @@ static uint32_t local_thread(struct block_writer *b, uint32_t thread)
     return local;
 }
 
-static void put_other(struct block_writer *b, uint64_t address)
+static uint32_t local_thread(struct block_writer *b, uint32_t thread)
+{
+    const uint64_t mark = thread < b->thread_cap ? b->thread_mark[thread] : 0;
+    return mark >> 32 == b->stamp ? (uint32_t)mark : new_thread(b, thread);
+}
+
+static __attribute__((noinline)) void put_other(struct block_writer *b, uint64_t address)
 {
     if (!address) {
         bytes_put_u8(&b->now->other, 0);
@@ -204,7 +207,7 @@ int block_writer_add(struct block_writer *b, const struct block_event *e, bool i
     if (local == UINT32_MAX)
         return error_memory_for(err, "sealing");
     unsigned kind = e->kind;
-    const struct live_block *block = e->slot == TRACE_NO_SLOT ? NULL : &l->blocks[e->slot];
+    const struct live_block *block;
     switch (kind) {
     case TRACE_ALLOC: {
         uint64_t usual = mlw_usual_usable(e->size), difference = 0;
@@ -222,13 +225,14 @@ int block_writer_add(struct block_writer *b, const struct block_event *e, bool i
         break;
     }
     case TRACE_FREE_TEMP:
+        block = &l->blocks[e->slot];
         if (block->born >= b->first_alloc && b->thread_last[local] == e->slot)
             goto tell;
         kind = SEAL_KIND_TEMP_WRITTEN;
         /* fall through */
     case TRACE_FREE:
     case TRACE_FREE_INFERRED:
-
+        block = &l->blocks[e->slot];
         c->distance[b->refs] = block->born >= b->first_alloc
                                    ? (uint32_t)(b->at.allocs - 1 - block->born) << 1
                                    : e->slot << 1 | 1;

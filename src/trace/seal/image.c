@@ -83,7 +83,8 @@ static bool put_off(struct image_work *g)
 
 static void end_block(struct image_work *g, uint32_t slot)
 {
-    faulted_end(g->faulted, g->live.blocks[slot].address, g->live.blocks[slot].usable);
+    if (g->faulted)
+        faulted_end(g->faulted, g->live.blocks[slot].address, g->live.blocks[slot].usable);
     live_remove(&g->live, slot);
 }
 
@@ -136,7 +137,8 @@ int image_begin_block(struct image_work *g, struct block_event *e, uint32_t stac
     e->slot = slot;
     if (__builtin_expect(g->silent, 0) && !carry_origin(g, slot, e))
         return no_memory(err);
-    faulted_begin(g->faulted, e->address, e->usable, e->stack, g->tid);
+    if (g->faulted)
+        faulted_begin(g->faulted, e->address, e->usable, e->stack, g->tid);
     if (g->live.used > g->max_slots)
         g->max_slots = g->live.used;
     return add(g, e, is_call, err) ? -1 : settle(g, err);
@@ -384,7 +386,8 @@ static int take(struct image_work *g, const struct merge_row *a, struct error *e
     if (r->clock > g->last_clock)
         g->last_clock = r->clock;
     g->tid = a->stream->tid;
-    faulted_until(g->faulted, r->clock);
+    if (g->faulted)
+        faulted_until(g->faulted, r->clock);
     int status = take_call(g, a, thread, err);
     if (status)
         return status;

@@ -15,20 +15,6 @@ void live_free(struct live *l)
     memset(l, 0, sizeof *l);
 }
 
-uint32_t live_find(const struct live *l, uint64_t address)
-{
-    if (!l->places)
-        return LIVE_NONE;
-    const uint32_t hash = live_hash(address);
-    for (size_t h = hash & l->mask; l->places[h]; h = (h + 1) & l->mask)
-        if ((uint32_t)l->places[h] == hash) {
-            const uint32_t slot = LIVE_PLACE_SLOT(l->places[h]);
-            if (l->blocks[slot].address == address)
-                return slot;
-        }
-    return LIVE_NONE;
-}
-
 static void put_place(uint64_t *places, size_t mask, uint64_t place)
 {
     size_t h = (uint32_t)place & mask;

@@ -35,9 +35,6 @@ struct live {
 };
 
 void live_free(struct live *l);
-/* The slot of the block at the address (not 0), or LIVE_NONE. */
-uint32_t live_find(const struct live *l, uint64_t address);
-
 /* A place of the table: the slot, and enough of the address's hash to distinguish blocks nearly
  * always. The hash says where the place would be best, so places move without a look at blocks. */
 #define LIVE_PLACE(slot, hash) (((uint64_t)(slot) + 1) << 32 | (hash))
@@ -47,6 +44,20 @@ static inline uint32_t live_hash(uint64_t address)
 {
     uint64_t h = address * 0x9e3779b97f4a7c15u;
     return (uint32_t)(h ^ h >> 32);
+}
+/* The slot of the block at the address (not 0), or LIVE_NONE. */
+static inline uint32_t live_find(const struct live *l, uint64_t address)
+{
+    if (!l->places)
+        return LIVE_NONE;
+    const uint32_t hash = live_hash(address);
+    for (size_t h = hash & l->mask; l->places[h]; h = (h + 1) & l->mask)
+        if ((uint32_t)l->places[h] == hash) {
+            const uint32_t slot = LIVE_PLACE_SLOT(l->places[h]);
+            if (l->blocks[slot].address == address)
+                return slot;
+        }
+    return LIVE_NONE;
 }
 /* Fetches what live_find of the address will look at, and then what its block is made of. */
 static inline void live_prefetch(const struct live *l, uint64_t address)

@@ -53,7 +53,9 @@ static inline void predict_take(struct predict *p, unsigned class, unsigned i)
 {
     uint64_t *l = p->list[class];
     unsigned n = p->listed[class];
-    for (; i + 1 < n; i++)
+    if (!i) /* mostly; what lies behind the last one does not matter */
+        memmove(l, l + 1, (PREDICT_DEPTH - 1) * sizeof *l);
+    for (; i && i + 1 < n; i++)
         l[i] = l[i + 1];
     p->listed[class] = (uint8_t)(n - 1);
 }
