@@ -119,6 +119,14 @@ char *clickhouse_held_sql(struct fleet_store *s, const struct fleet_selection *o
                           const struct fleet_selection *now, enum metric by);
 int clickhouse_ask_rows(struct fleet_store *s, const char *sql, unsigned numbers,
                         store_answer_fn *answer, void *arg, struct error *err);
+int clickhouse_order(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                     store_order_fn *site, void *arg, struct error *err);
+int clickhouse_leaks(struct fleet_store *s, const struct fleet_selection *of, const uint64_t *sites,
+                     size_t count, uint64_t processes, store_answer_fn *answer, void *arg,
+                     struct error *err);
+int clickhouse_spread(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                      const uint64_t *sites, size_t count, uint64_t processes,
+                      store_answer_fn *answer, void *arg, struct error *err);
 char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of);
 char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of,
                             enum metric by);

@@ -1,10 +1,14 @@
 /* clickhouse_ask.c - a store on a server: queries whose whole answer is computed in SQL.
  *
  * Exact under any sharding, as in clickhouse_read.c. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fleet/clickhouse.h"
+
+#define SITES_MOST  4000u    /* of one question; a server reads 256 KiB of text */
+#define GROUPS_MOST 4000000u /* sites times processes of one question */
 
 int clickhouse_ask_rows(struct fleet_store *s, const char *sql, unsigned numbers,
                         store_answer_fn *answer, void *arg, struct error *err)
@@ -36,22 +40,43 @@ static char *finished(struct buffer *b)
     return text;
 }
 
-/* What the processes selected have at each site. */
-static void held(struct buffer *b, const char *values, const struct fleet_selection *of)
+struct some { /* sites that are asked for; all zero: all */
+    const uint64_t *sites;
+    size_t count;
+};
+
+/* "stack, site" of these. */
+static void stacks_of(struct buffer *b, const struct some *some)
 {
-    buffer_printf(b,
-                  "SELECT site, process, %s FROM figure GLOBAL ANY INNER JOIN"
-                  " (" CLICKHOUSE_SITE_OF_STACK ") USING stack"
-                  " WHERE attempt GLOBAL IN (SELECT attempt FROM (",
-                  values);
-    clickhouse_processes(b, "attempt, key", of);
-    buffer_append_text(b, ")) GROUP BY site, process");
+    buffer_append_text(b, "SELECT stack, site FROM (" CLICKHOUSE_SITE_OF_STACK ")");
+    for (size_t i = 0; i < some->count; i++)
+        buffer_printf(b, "%s%" PRIu64, i ? "," : " WHERE site IN (", some->sites[i]);
+    if (some->count)
+        buffer_append_char(b, ')');
 }
 
-char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of)
+/* What the processes selected have at each site. */
+static void held(struct buffer *b, const char *values, const struct fleet_selection *of,
+                 const struct some *some)
+{
+    buffer_printf(b, "SELECT site, process, %s FROM figure GLOBAL ANY INNER JOIN (", values);
+    stacks_of(b, some);
+    buffer_append_text(b, ") USING stack WHERE attempt GLOBAL IN (SELECT attempt FROM (");
+    clickhouse_processes(b, "attempt, key", of);
+    buffer_append_text(b, "))");
+    if (some->count) { /* figures of other stacks are not even read */
+        buffer_append_text(b, " AND stack GLOBAL IN (SELECT stack FROM (");
+        stacks_of(b, some);
+        buffer_append_text(b, "))");
+    }
+    buffer_append_text(b, " GROUP BY site, process");
+}
+
+/* ---- leaks ---- */
+
+static char *leaks_of(const struct fleet_selection *of, const struct some *some)
 {
     struct buffer b = {0};
-    (void)s;
     buffer_append_text(
         &b, "SELECT site, total, total_blocks, processes, hosts, calling_processes, calling_hosts,"
             " most.1 AS most_bytes, most.2 AS most_host FROM (SELECT site, sum(bytes) AS total,"
@@ -59,13 +84,22 @@ char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *
             " uniqExactIf(name, blocks > 0) AS hosts, count() AS calling_processes,"
             " uniqExact(name) AS calling_hosts, arraySort(groupArray((bytes, name)))[-1] AS most"
             " FROM (");
-    held(&b, "sum(end_bytes) AS bytes, sum(end_blocks) AS blocks", of);
+    held(&b, "sum(end_bytes) AS bytes, sum(end_blocks) AS blocks", of, some);
     buffer_append_text(&b, ") GLOBAL ANY INNER JOIN (");
     clickhouse_processes(&b, "key AS process, host AS name", of);
     buffer_append_text(&b, ") USING process GROUP BY site HAVING total_blocks > 0)"
                            " ORDER BY total DESC, total_blocks DESC, toInt64(site)");
     return finished(&b);
 }
+
+char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of)
+{
+    const struct some all = {0};
+    (void)s;
+    return leaks_of(of, &all);
+}
+
+/* ---- spread ---- */
 
 /* Values by rank, of n of which `down` has those above 0, the largest first. Behind its end an
  * array has 0. */
@@ -84,10 +118,9 @@ static void ranks(struct buffer *b)
         buffer_printf(b, ", down[toUInt64(n + 1 - %s)] AS %s", of[i].rank, of[i].name);
 }
 
-char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
+static char *spread_of(const struct fleet_selection *of, enum metric by, const struct some *some)
 {
     struct buffer b = {0}, value = {0};
-    (void)s;
     buffer_printf(&value, "sum(%s) AS value", store_column(by));
     buffer_append_text(&b, "SELECT site, total, processes");
     ranks(&b);
@@ -96,10 +129,94 @@ char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection 
                            " (SELECT greatest(count(), 1) FROM (");
     clickhouse_processes(&b, "key", of);
     buffer_append_text(&b, ")) AS n FROM (");
-    held(&b, buffer_text(&value), of);
+    held(&b, buffer_text(&value), of, some);
     buffer_append_text(&b, " HAVING value > 0) GROUP BY site) ORDER BY total DESC, toInt64(site)");
     buffer_release(&value);
     return finished(&b);
+}
+
+char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
+{
+    const struct some all = {0};
+    (void)s;
+    return spread_of(of, by, &all);
+}
+
+/* ---- of some sites ---- */
+
+/* Sums by stack come first: there are far fewer of them than figures, and they alone are joined. */
+int clickhouse_order(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                     store_order_fn *site, void *arg, struct error *err)
+{
+    struct clickhouse *c = clickhouse_of(s);
+    struct buffer sql = {0};
+    struct binary b;
+    const char *column = store_column(by);
+    buffer_printf(&sql,
+                  "SELECT site, sum(value), sum(blocks) FROM (SELECT stack, sum(%s) AS value,"
+                  " sum(end_blocks) AS blocks FROM figure WHERE attempt GLOBAL IN (SELECT attempt"
+                  " FROM (",
+                  column);
+    clickhouse_processes(&sql, "attempt, key", of);
+    buffer_append_text(&sql, ")) GROUP BY stack) GLOBAL ANY INNER JOIN (" CLICKHOUSE_SITE_OF_STACK
+                             ") USING stack GROUP BY site");
+    char *text = finished(&sql);
+    int status = text ? clickhouse_ask(c, text, &b, err) : error_memory(err);
+    free(text);
+    if (status)
+        return -1;
+    while (!status && binary_more(&b)) {
+        const uint64_t id = binary_number(&b), value = binary_number(&b);
+        const uint64_t blocks = binary_number(&b);
+        status = binary_end(c, &b, err);
+        if (!status)
+            status = site(arg, id, value, blocks, err);
+    }
+    binary_release(&b);
+    return status;
+}
+
+/* As many at once as bound the server's memory, and its text. */
+static size_t at_once(uint64_t processes)
+{
+    const uint64_t most = GROUPS_MOST / (processes + 1);
+    return most < 1 ? 1 : most > SITES_MOST ? SITES_MOST : most;
+}
+
+/* Asks and frees `sql`. */
+static int ask_some(struct fleet_store *s, char *sql, unsigned numbers, store_answer_fn *answer,
+                    void *arg, struct error *err)
+{
+    const int status =
+        sql ? clickhouse_ask_rows(s, sql, numbers, answer, arg, err) : error_memory(err);
+    free(sql);
+    return status;
+}
+
+int clickhouse_leaks(struct fleet_store *s, const struct fleet_selection *of, const uint64_t *sites,
+                     size_t count, uint64_t processes, store_answer_fn *answer, void *arg,
+                     struct error *err)
+{
+    const size_t step = at_once(processes);
+    int status = 0;
+    for (size_t at = 0; at < count && !status; at += step) {
+        const struct some some = {sites + at, count - at < step ? count - at : step};
+        status = ask_some(s, leaks_of(of, &some), LEAK_NUMBERS, answer, arg, err);
+    }
+    return status;
+}
+
+int clickhouse_spread(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                      const uint64_t *sites, size_t count, uint64_t processes,
+                      store_answer_fn *answer, void *arg, struct error *err)
+{
+    const size_t step = at_once(processes);
+    int status = 0;
+    for (size_t at = 0; at < count && !status; at += step) {
+        const struct some some = {sites + at, count - at < step ? count - at : step};
+        status = ask_some(s, spread_of(of, by, &some), SPREAD_NUMBERS, answer, arg, err);
+    }
+    return status;
 }
 
 char *clickhouse_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,

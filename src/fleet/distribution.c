@@ -104,8 +104,7 @@ int fleet_distribution(FILE *out, struct fleet_store *store, const struct fleet_
         status = answers_ask(&a.parts, store, store_parts_sql(store, of, q->by, &q->group),
                              SPREAD_NUMBERS, false, err);
     if (!status)
-        status = answers_ask(&a.sites, store, store_spread_sql(store, of, q->by), SPREAD_NUMBERS,
-                             true, err);
+        status = answers_sites(&a.sites, store, of, q->by, false, a.totals.processes, err);
     if (!status)
         status = (q->json ? as_json : as_text)(out, store, &a, err);
     answers_release(&a.parts);

@@ -47,6 +47,14 @@ struct store_engine {
                       const struct fleet_selection *now, enum metric by);
     int (*ask)(struct fleet_store *s, const char *sql, unsigned numbers, store_answer_fn *answer,
                void *arg, struct error *err);
+    int (*order)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                 store_order_fn *site, void *arg, struct error *err);
+    int (*leaks)(struct fleet_store *s, const struct fleet_selection *of, const uint64_t *sites,
+                 size_t count, uint64_t processes, store_answer_fn *answer, void *arg,
+                 struct error *err);
+    int (*spread)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                  const uint64_t *sites, size_t count, uint64_t processes, store_answer_fn *answer,
+                  void *arg, struct error *err);
     char *(*leaks_sql)(struct fleet_store *s, const struct fleet_selection *of);
     char *(*spread_sql)(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
     char *(*parts_sql)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,

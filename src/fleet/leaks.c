@@ -90,7 +90,7 @@ int fleet_leaks(FILE *out, struct fleet_store *store, const struct fleet_selecti
     struct answers a = {.top = q->top ? q->top : q->json ? TOP_JSON : TOP_TEXT};
     int status = store_totals(store, of, &totals, err);
     if (!status)
-        status = answers_ask(&a, store, store_leaks_sql(store, of), LEAK_NUMBERS, true, err);
+        status = answers_sites(&a, store, of, BY_END, true, totals.processes, err);
     if (!status)
         status = (q->json ? as_json : as_text)(out, store, q, &totals, &a, err);
     answers_release(&a);

@@ -58,6 +58,20 @@ char *sqlite_condition(const struct fleet_selection *of);
 /* The same about the report p, by its time. */
 char *sqlite_watched_condition(const struct fleet_selection *of);
 
+/* Which site a stack reads as; arg: the store. */
+int sqlite_site_of(void *arg, uint64_t stack, uint64_t *site, struct error *err);
+
+struct sqlite_figure { /* of a stack in a process; numbers from 1 */
+    uint64_t process, process_number, host_number, stack;
+    const char *host; /* the same for all processes in a row that ran on it */
+    struct figures figures;
+};
+typedef int sqlite_figure_fn(void *arg, const struct sqlite_figure *f, struct error *err);
+/* Calls `visit` for each figure of the processes selected, process by process, in the order of
+ * their hosts' names. */
+int sqlite_each_figure(struct fleet_store *s, const struct fleet_selection *of,
+                       sqlite_figure_fn *visit, void *arg, struct error *err);
+
 /* The questions, as in engine.h. */
 int sqlite_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
                   struct error *err);
@@ -71,6 +85,14 @@ char *sqlite_held_sql(struct fleet_store *s, const struct fleet_selection *old,
                       const struct fleet_selection *now, enum metric by);
 int sqlite_ask(struct fleet_store *s, const char *sql, unsigned numbers, store_answer_fn *answer,
                void *arg, struct error *err);
+int sqlite_order(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                 store_order_fn *site, void *arg, struct error *err);
+int sqlite_leaks(struct fleet_store *s, const struct fleet_selection *of, const uint64_t *sites,
+                 size_t count, uint64_t processes, store_answer_fn *answer, void *arg,
+                 struct error *err);
+int sqlite_spread(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                  const uint64_t *sites, size_t count, uint64_t processes, store_answer_fn *answer,
+                  void *arg, struct error *err);
 char *sqlite_leaks_sql(struct fleet_store *s, const struct fleet_selection *of);
 char *sqlite_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
 char *sqlite_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,

@@ -80,7 +80,7 @@ static struct figures figures_at(sqlite3_stmt *k, int column)
                             .temporary = sqlite_value(k, column + 6)};
 }
 
-static int site_of(void *arg, uint64_t stack, uint64_t *site, struct error *err)
+int sqlite_site_of(void *arg, uint64_t stack, uint64_t *site, struct error *err)
 {
     struct fleet_store *s = arg;
     sqlite3_stmt *k = sqlite_prepared(s, GET_SITE, err);
@@ -110,18 +110,18 @@ static char *processes_sql(const struct fleet_selection *of)
 }
 
 /* The figures of one process. */
-static int add_process(struct fleet_store *s, struct sums *sums, int64_t process, uint64_t host,
-                       struct error *err)
+static int visit_process(struct fleet_store *s, struct sqlite_figure *f, sqlite_figure_fn *visit,
+                         void *arg, struct error *err)
 {
     sqlite3_stmt *k = sqlite_prepared(s, GET_FIGURES, err);
     int status = k ? 0 : -1, step = SQLITE_DONE;
     if (status)
         return -1;
-    sqlite3_bind_int64(k, 1, process);
+    sqlite3_bind_int64(k, 1, (int64_t)f->process);
     while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
-        const struct figures f = figures_at(k, 1);
-        status =
-            sums_add(sums, (uint64_t)process + 1, host, sqlite_value(k, 0), &f, site_of, s, err);
+        f->stack = sqlite_value(k, 0);
+        f->figures = figures_at(k, 1);
+        status = visit(arg, f, err);
     }
     if (!status && step != SQLITE_DONE)
         status = sqlite_complain(s, "read", err);
@@ -129,15 +129,13 @@ static int add_process(struct fleet_store *s, struct sums *sums, int64_t process
     return status;
 }
 
-/* The answer to sqlite_sites_sql, without sorting all rows. */
-int sqlite_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                 store_row_fn *row, void *arg, struct error *err)
+int sqlite_each_figure(struct fleet_store *s, const struct fleet_selection *of,
+                       sqlite_figure_fn *visit, void *arg, struct error *err)
 {
     char *sql = processes_sql(of), *last = NULL;
-    struct sums sums = {.by = by};
+    struct sqlite_figure f = {0};
     sqlite3_stmt *k = NULL;
     int status = 0, step = SQLITE_DONE;
-    uint64_t host = 0;
     if (!sql)
         return error_memory(err);
     if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK)
@@ -146,22 +144,45 @@ int sqlite_sites(struct fleet_store *s, const struct fleet_selection *of, enum m
     while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
         const char *name = (const char *)sqlite3_column_text(k, 1);
         if (!last || !name || strcmp(last, name)) {
-            host++;
+            f.host_number++;
             free(last);
-            last = strdup(name ? name : "");
+            f.host = last = strdup(name ? name : "");
             status = last ? 0 : error_memory(err);
         }
+        f.process = sqlite_value(k, 0);
+        f.process_number++;
         if (!status)
-            status = add_process(s, &sums, sqlite3_column_int64(k, 0), host, err);
+            status = visit_process(s, &f, visit, arg, err);
     }
     if (!status && step != SQLITE_DONE)
         status = sqlite_complain(s, "read", err);
     sqlite3_finalize(k);
-    if (!status)
-        status = sums_rows(&sums, row, arg, err);
-    sums_release(&sums);
     free(last);
     free(sql);
+    return status;
+}
+
+struct adding {
+    struct fleet_store *store;
+    struct sums sums;
+};
+
+static int add_figure(void *arg, const struct sqlite_figure *f, struct error *err)
+{
+    struct adding *a = arg;
+    return sums_add(&a->sums, f->process_number, f->host_number, f->stack, &f->figures,
+                    sqlite_site_of, a->store, err);
+}
+
+/* The answer to sqlite_sites_sql, without sorting all rows. */
+int sqlite_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                 store_row_fn *row, void *arg, struct error *err)
+{
+    struct adding a = {.store = s, .sums.by = by};
+    int status = sqlite_each_figure(s, of, add_figure, &a, err);
+    if (!status)
+        status = sums_rows(&a.sums, row, arg, err);
+    sums_release(&a.sums);
     return status;
 }
 

@@ -157,6 +157,26 @@ int store_ask(struct fleet_store *s, const char *sql, unsigned numbers, store_an
     return sql ? s->engine->ask(s, sql, numbers, answer, arg, err) : error_memory(err);
 }
 
+int store_order(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                store_order_fn *site, void *arg, struct error *err)
+{
+    return s->engine->order(s, of, by, site, arg, err);
+}
+
+int store_leaks(struct fleet_store *s, const struct fleet_selection *of, const uint64_t *sites,
+                size_t count, uint64_t processes, store_answer_fn *answer, void *arg,
+                struct error *err)
+{
+    return s->engine->leaks(s, of, sites, count, processes, answer, arg, err);
+}
+
+int store_spread(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                 const uint64_t *sites, size_t count, uint64_t processes, store_answer_fn *answer,
+                 void *arg, struct error *err)
+{
+    return s->engine->spread(s, of, by, sites, count, processes, answer, arg, err);
+}
+
 char *store_leaks_sql(struct fleet_store *s, const struct fleet_selection *of)
 {
     return s->engine->leaks_sql(s, of);

@@ -165,9 +165,24 @@ typedef int store_answer_fn(void *arg, const uint64_t *numbers, const char *text
                             struct error *err);
 int store_ask(struct fleet_store *s, const char *sql, unsigned numbers, store_answer_fn *answer,
               void *arg, struct error *err);
-/* Queries in the engine's SQL, for store_ask and for people; to be freed. NULL without memory.
- * Leaks: site, bytes and blocks at the end, processes and hosts that have them, processes and hosts
- * that ever allocated there, bytes of the process with most; and the host of that process. */
+/* Calls `site` for each, in any order, with its sums of `by` and of blocks at the end. */
+typedef int store_order_fn(void *arg, uint64_t site, uint64_t value, uint64_t end_blocks,
+                           struct error *err);
+int store_order(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                store_order_fn *site, void *arg, struct error *err);
+/* Rows of the query of the same name below, of these sites alone, in any order: so what it costs
+ * does not grow with all sites. processes: how many are selected. */
+int store_leaks(struct fleet_store *s, const struct fleet_selection *of, const uint64_t *sites,
+                size_t count, uint64_t processes, store_answer_fn *answer, void *arg,
+                struct error *err);
+int store_spread(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                 const uint64_t *sites, size_t count, uint64_t processes, store_answer_fn *answer,
+                 void *arg, struct error *err);
+
+/* Queries in the engine's SQL, for people, and parts for store_ask; to be freed. NULL without
+ * memory. Leaks: site, bytes and blocks at the end, processes and hosts that have them, processes
+ * and hosts that ever allocated there, bytes of the process with most; and the host of that
+ * process. */
 enum {
     LEAK_SITE,
     LEAK_BYTES,

@@ -4,66 +4,30 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "fleet/hash.h"
 
-#define ROOM_FIRST 1024u
-
-static struct sums_stack *place(struct sums_stack *table, size_t room, uint64_t id)
+static int number_of_site(struct sums *s, uint64_t site, uint64_t *number, struct error *err)
 {
-    size_t at = hash_mix(9, id) & (room - 1);
-    while (table[at].site && table[at].id != id)
-        at = (at + 1) & (room - 1);
-    return &table[at];
-}
-
-/* Twice the room. */
-static int grow(struct sums_stack **table, size_t *room, struct error *err)
-{
-    const size_t wider = *room ? *room * 2 : ROOM_FIRST;
-    struct sums_stack *more = calloc(wider, sizeof *more);
-    if (!more)
-        return error_memory(err);
-    for (size_t i = 0; i < *room; i++)
-        if ((*table)[i].site)
-            *place(more, wider, (*table)[i].id) = (*table)[i];
-    free(*table);
-    *table = more;
-    *room = wider;
-    return 0;
-}
-
-static int number_of_site(struct sums *s, uint64_t site, size_t *number, struct error *err)
-{
-    if (s->number_count * 2 >= s->number_room && grow(&s->site_numbers, &s->number_room, err))
+    uint64_t *p = numbers_at(&s->site_numbers, site, err);
+    if (!p)
         return -1;
-    struct sums_stack *p = place(s->site_numbers, s->number_room, site);
-    if (!p->site) {
+    if (!*p) {
         struct sums_site *fresh = ARRAY_ADD(s->sites, s->site_count, s->site_room);
         if (!fresh)
             return error_memory(err);
         fresh->row.site = site;
-        *p = (struct sums_stack){site, s->site_count};
-        s->number_count++;
+        *p = s->site_count;
     }
-    *number = p->site;
+    *number = *p;
     return 0;
 }
 
 int sums_add(struct sums *s, uint64_t process, uint64_t host, uint64_t stack,
              const struct figures *f, sums_site_of *site_of, void *arg, struct error *err)
 {
-    if (s->stack_count * 2 >= s->stack_room && grow(&s->stacks, &s->stack_room, err))
+    uint64_t *p = numbers_at(&s->stacks, stack, err), site;
+    if (!p || (!*p && (site_of(arg, stack, &site, err) || number_of_site(s, site, p, err))))
         return -1;
-    struct sums_stack *p = place(s->stacks, s->stack_room, stack);
-    if (!p->site) {
-        uint64_t site;
-        size_t number = 0;
-        if (site_of(arg, stack, &site, err) || number_of_site(s, site, &number, err))
-            return -1;
-        *p = (struct sums_stack){stack, number};
-        s->stack_count++;
-    }
-    struct sums_site *to = &s->sites[p->site - 1];
+    struct sums_site *to = &s->sites[*p - 1];
     figures_join(&to->row.figures, f);
     if (figures_metric(f, s->by)) {
         to->row.processes += to->process != process;
@@ -102,7 +66,7 @@ int sums_rows(struct sums *s, store_row_fn *row, void *arg, struct error *err)
 void sums_release(struct sums *s)
 {
     free(s->sites);
-    free(s->stacks);
-    free(s->site_numbers);
+    numbers_release(&s->stacks);
+    numbers_release(&s->site_numbers);
     *s = (struct sums){0};
 }

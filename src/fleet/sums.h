@@ -6,6 +6,7 @@
 #ifndef MALLOW_FLEET_SUMS_H
 #define MALLOW_FLEET_SUMS_H
 
+#include "fleet/numbers.h"
 #include "fleet/store.h"
 
 struct sums_site {
@@ -13,18 +14,11 @@ struct sums_site {
     uint64_t process, host; /* the last ones that were counted; numbers from 1 */
 };
 
-struct sums_stack { /* open addressing; site 0: empty */
-    uint64_t id;
-    size_t site; /* number from 1 */
-};
-
 struct sums { /* all zero: empty */
     enum metric by;
     struct sums_site *sites;
     size_t site_count, site_room;
-    struct sums_stack *stacks,
-        *site_numbers; /* a power of two each; keys of the second are sites */
-    size_t stack_count, stack_room, number_count, number_room;
+    struct numbers stacks, site_numbers; /* places in sites, from 1 */
 };
 
 /* Which site a stack reads as. 0, or -1 with *err. */
