@@ -97,9 +97,9 @@ static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address
     struct heap_step *steps;
     size_t count;
     enum heap_found found;
+    int status = 0;
     bool why = cli->why != NULL;
-    int status = (why ? heap_why : heap_who)(h, address, &steps, &count, &found);
-    if (status)
+    if ((why ? heap_why : heap_who)(h, address, &steps, &count, &found))
         return error_memory(err);
     if (cli->json)
         status = heap_show_steps_json(h, steps, count, found, address, why, err);
@@ -121,6 +121,8 @@ static struct heap *read_heap(const struct heap_cli *cli, const char *target, FI
                                      .cold_ns = cli->cold_ns,
                                      .recording = cli->recording ? heap_recording_open : NULL,
                                      .recording_arg = opened,
+                                     .sampled = cli->diff ? NULL : heap_samples_read,
+                                     .sampled_arg = &opened->samples,
                                      .save = save};
     struct heap *h = heap_read(target, &how, err);
     progress_end(&progress);
@@ -155,14 +157,14 @@ static int show(const struct heap_cli *cli, struct heap *h, struct heap_recordin
                                    .top = cli->top ? cli->top : TOP_DEFAULT,
                                    .top_given = cli->top != 0,
                                    .names = opened->names,
+                                   .samples = heap_facts(h)->sampled ? &opened->samples : NULL,
                                    .free = cli->free,
                                    .cold = cli->cold_ns != 0,
                                    .leaks = cli->leaks};
     if (cli->html && heap_show_page(h, &show, operands[0], cli->html, err))
         return -1;
-    if (cli->html && !cli->json)
-        return 0;
-    return (cli->json ? heap_show_json : heap_show_text)(h, &show, err);
+    return cli->html && !cli->json ? 0
+                                   : (cli->json ? heap_show_json : heap_show_text)(h, &show, err);
 }
 
 /* -1: reported the error. */
@@ -177,9 +179,6 @@ static int check(const struct command *self, const struct heap_cli *cli, int ope
     if (cli->fail_above && !parse_limit(cli->fail_above, limit))
         return command_usage(self, "--fail-above: '%s' is not like unreachable=1M",
                              cli->fail_above);
-    if (cli->by == HEAP_VIEW_SITE - 1 && !cli->recording)
-        return command_usage(self,
-                             "--by site needs --recording: a heap does not say who allocated");
     if (cli->diff && operand_count != 2)
         return command_usage(self, "--diff needs two heaps: OLD NEW");
     if (!cli->diff && operand_count != 1)
@@ -208,20 +207,21 @@ static int run(const struct command *self, const void *options, char **operands,
                         output_open(&output, cli->output, &err)))
         return command_fail(self, &err);
     struct heap *h = read_heap(cli, operands[operand_count - 1], output.file, &opened, &err);
-    status = h ? 0 : -1;
-    if (output.file && output_close(&output, h != NULL, &err))
-        status = -1;
-    if (!status)
+    status = (output.file && output_close(&output, h != NULL, &err)) || !h ? -1 : 0;
+    const bool unknown = !status && cli->by == HEAP_VIEW_SITE - 1 && !heap_facts(h)->recorded;
+    if (!status && !unknown)
         status = show(cli, h, &opened, address, operands, &err);
     int judged = EXIT_DONE;
     if (!status && cli->fail_above)
         judged = judge(self, cli, heap_facts(h), limit, operands[operand_count - 1]);
-    if (!status && !heap_facts(h)->verified)
+    if (!status && !unknown && !heap_facts(h)->verified)
         command_warn(self, "the heap could not be verified: %s", heap_facts(h)->reason);
     heap_free(h);
     heap_recording_close(&opened);
     if (status)
         return command_fail(self, &err);
+    if (unknown)
+        return command_usage(self, "--by site needs --recording, or a process that is sampled");
     status = command_finish(self);
     return status ? status : judged;
 }

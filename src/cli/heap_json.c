@@ -62,6 +62,7 @@ json_object *heap_show_facts(const struct heap_facts *f)
         put_number(o, "python_pool_bytes", f->pool_bytes);
     }
     if (f->recorded) {
+        json_object_object_add(o, "sampled", json_object_new_boolean(f->sampled));
         put_number(o, "recorded_blocks", f->known_blocks);
         put_number(o, "recorded_bytes", f->known_bytes);
     }
@@ -159,6 +160,22 @@ static void put_frames(json_object *to, struct names *names, uint32_t stack)
     json_object_object_add(to, "frames", list);
 }
 
+/* What the samples of a call stack stand for; the names are those of `watch --json`. */
+static void put_estimate(json_object *o, const struct heap_sampled_site *s)
+{
+    if (!s)
+        return;
+    const struct estimate_interval e = estimate_bytes_interval(&s->live);
+    put_number(o, "sampled_blocks", s->live.samples);
+    put_number(o, "sampled_bytes", s->live.sampled_bytes);
+    put_number(o, "estimated_blocks", estimate_whole(s->live.blocks));
+    put_number(o, "estimated_bytes", estimate_whole(s->live.bytes));
+    put_number(o, "estimated_bytes_low", estimate_whole(e.low));
+    put_number(o, "estimated_bytes_high", estimate_whole(e.high));
+    put_number(o, "oldest_age_ns", s->oldest_ns);
+    put_number(o, "youngest_age_ns", s->youngest_ns);
+}
+
 static int put_sites(json_object *to, struct heap *h, const struct heap_show *s, uint64_t top,
                      struct error *err)
 {
@@ -174,6 +191,8 @@ static int put_sites(json_object *to, struct heap *h, const struct heap_show *s,
         put_number(o, "bytes", sites[i].bytes);
         put_number(o, "retained_bytes", sites[i].retained_bytes);
         put_number(o, "retained_blocks", sites[i].retained_blocks);
+        if (s->samples)
+            put_estimate(o, heap_samples_of(s->samples, sites[i].stack));
         if (heap_facts(h)->verified) {
             put_number(o, "unreachable_bytes", sites[i].unreachable_bytes);
             put_number(o, "unreachable_blocks", sites[i].unreachable_blocks);

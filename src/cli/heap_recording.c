@@ -15,11 +15,13 @@ struct trace *heap_recording_open(void *arg, uint32_t pid, bool live, struct err
 
 int heap_recording_names(struct heap_recording *o, const struct heap *h, struct error *err)
 {
-    if (!o->trace)
+    const struct trace_image *image = o->trace ? &trace_info(o->trace)->images[heap_facts(h)->image]
+                                               : heap_samples_image(&o->samples);
+    if (!image)
         return 0;
     o->symbols = view_symbols(o->view, err);
     if (o->symbols)
-        o->names = names_new(o->symbols, &trace_info(o->trace)->images[heap_facts(h)->image], err);
+        o->names = names_new(o->symbols, image, err);
     if (o->names)
         names_set_look(o->names, &o->view->look);
     return o->names ? 0 : -1;
@@ -30,4 +32,5 @@ void heap_recording_close(struct heap_recording *o)
     names_free(o->names);
     symbols_free(o->symbols);
     trace_close(o->trace);
+    heap_samples_release(&o->samples);
 }

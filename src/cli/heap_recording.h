@@ -3,6 +3,7 @@
 #ifndef MALLOW_CLI_HEAP_RECORDING_H
 #define MALLOW_CLI_HEAP_RECORDING_H
 
+#include "cli/heap_sampled.h"
 #include "cli/view.h"
 #include "heap/heap.h"
 
@@ -10,6 +11,7 @@ struct heap_recording {
     const char *path; /* NULL: there is none, and nothing is opened */
     const struct view_options *view;
     struct trace *trace;
+    struct heap_samples samples; /* without a recording, of a process that is sampled */
     struct symbols *symbols;
     struct names *names; /* NULL without a recording */
 };

@@ -36,7 +36,7 @@ static void show_cold_facts(const struct heap_facts *f)
     }
 }
 
-static void show_facts(const struct heap_facts *f)
+static void show_facts(const struct heap_facts *f, const struct heap_samples *samples)
 {
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     if (f->pid)
@@ -62,9 +62,22 @@ static void show_facts(const struct heap_facts *f)
                     "NOT VERIFIED: %s. What follows is incomplete, and there are no totals "
                     "of leaks\n",
                     f->reason);
-    if (f->recorded)
+    if (f->recorded && !f->sampled)
         text_printf(stdout, "the recording knows who allocated %s of %s blocks\n",
                     human_count(a, f->known_blocks), human_count(b, f->blocks));
+    if (samples) {
+        const struct estimate_interval e = estimate_bytes_interval(&samples->all);
+        char low[HUMAN_TEXT_BYTES], high[HUMAN_TEXT_BYTES];
+        text_printf(stdout,
+                    "a library in it samples a byte in %s: who allocated is known of %s of "
+                    "%s blocks, ",
+                    human_size(low, heap_samples_period(samples)), human_count(a, f->known_blocks),
+                    human_count(b, f->blocks));
+        text_printf(stdout, "which stand for %s (95%% between %s and %s)\n",
+                    human_size(a, estimate_whole(samples->all.bytes)),
+                    human_size(low, estimate_whole(e.low)),
+                    human_size(high, estimate_whole(e.high)));
+    }
     text_printf(stdout, "\n");
     put_size(f->used_bytes);
     text_printf(stdout, "  in %s blocks of the program\n", human_count(a, f->blocks));
@@ -224,9 +237,10 @@ static void show_stack(struct names *names, uint32_t stack)
     text_printf(stdout, "\n");
 }
 
-static bool is_like(const struct heap_leak *a, const struct heap_leak *b)
+/* sampled: the stack is known of some only. */
+static bool is_like(const struct heap_leak *a, const struct heap_leak *b, bool sampled)
 {
-    return a->bytes == b->bytes && a->blocks == b->blocks && a->stack == b->stack &&
+    return a->bytes == b->bytes && a->blocks == b->blocks && (sampled || a->stack == b->stack) &&
            !strcmp(a->type, b->type);
 }
 
@@ -245,23 +259,53 @@ static void show_leaks(struct heap *h, const struct heap_show *s)
         struct heap_leak leak, next;
         size_t like = 0; /* groups of the same shape are one line */
         heap_leak(h, i, &leak);
-        for (next = leak; i < count && is_like(&leak, &next); like++)
+        uint32_t stack = leak.stack;
+        for (next = leak; i < count && is_like(&leak, &next, s->samples); like++) {
+            stack = stack ? stack : next.stack;
             if (++i < count)
                 heap_leak(h, i, &next);
+        }
         put_size(leak.bytes * like);
         put_count(leak.blocks * like);
         text_printf(stdout, "  0x%" PRIx64 "  %s", leak.address, leak.type);
         if (like > 1)
             text_printf(stdout, ", and %s more like it", human_count(text, like - 1));
         text_printf(stdout, "\n");
-        if (s->names && leak.stack) {
-            text_printf(stdout, "%26s  allocated by ", "");
-            show_stack(s->names, leak.stack);
+        if (s->names && stack) {
+            text_printf(stdout, "%26s  %s", "",
+                        s->samples && like > 1 ? "one of them, which is sampled, allocated by "
+                                               : "allocated by ");
+            show_stack(s->names, stack);
         }
         rest = count - i;
     }
     if (rest)
         text_printf(stdout, "  ... and %s more (-n)\n", human_count(text, rest));
+}
+
+/* The call sites of the samples of a library in the process, with their estimates. */
+static void show_sampled_sites(const struct heap_site *sites, size_t count,
+                               const struct heap_show *s)
+{
+    size_t shown = 0;
+    text_printf(stdout, "\n%10s %10s %10s %10s %8s  %s\n", "estimated", "retained", "sampled",
+                "leaked", "blocks", "call site, ages");
+    for (; shown < count && shown < s->top; shown++) {
+        const struct heap_sampled_site *of = heap_samples_of(s->samples, sites[shown].stack);
+        char oldest[HUMAN_TEXT_BYTES], youngest[HUMAN_TEXT_BYTES], n[HUMAN_TEXT_BYTES];
+        put_size(of ? estimate_whole(of->live.bytes) : 0);
+        text_printf(stdout, " ");
+        put_size(sites[shown].retained_bytes);
+        text_printf(stdout, " ");
+        put_size(sites[shown].bytes);
+        text_printf(stdout, " ");
+        put_size(sites[shown].unreachable_bytes);
+        text_printf(stdout, " %8s  %s to %s  ", human_count(n, sites[shown].blocks),
+                    human_duration(youngest, of ? of->youngest_ns : 0),
+                    human_duration(oldest, of ? of->oldest_ns : 0));
+        show_stack(s->names, sites[shown].stack);
+    }
+    show_cut(count, shown);
 }
 
 static int show_sites(struct heap *h, const struct heap_show *s, struct error *err)
@@ -270,6 +314,10 @@ static int show_sites(struct heap *h, const struct heap_show *s, struct error *e
     const struct heap_site *sites = heap_sites(h, &count, err);
     if (!sites)
         return err->kind == ERROR_NONE ? 0 : -1;
+    if (s->samples) {
+        show_sampled_sites(sites, count, s);
+        return 0;
+    }
     text_printf(stdout, "\n%10s %10s %10s %13s  %s\n", "retained", "own", "leaked", "blocks",
                 "call site");
     for (; shown < count && shown < s->top; shown++) {
@@ -313,7 +361,7 @@ static int show_free(struct heap *h, const struct heap_show *s, struct error *er
     pins = heap_pin_sites(h, &count, err);
     if (!pins && err->kind != ERROR_NONE)
         return -1;
-    if (pins && s->names)
+    if (pins && s->names && !s->samples)
         show_pins(pins, count, s, "call site");
     return 0;
 }
@@ -351,7 +399,7 @@ static int show_cold_tables(struct heap *h, const struct heap_show *s, struct er
         status = show_cold(h, s, HEAP_BY_ROOT, "root that reaches them first", err);
     if (!status && (all || s->view == HEAP_VIEW_TYPE))
         status = show_cold(h, s, HEAP_BY_TYPE, "type", err);
-    if (!status && s->names && (all || s->view == HEAP_VIEW_SITE))
+    if (!status && s->names && !s->samples && (all || s->view == HEAP_VIEW_SITE))
         status = show_cold(h, s, HEAP_BY_SITE, "call site", err);
     return status;
 }
@@ -360,7 +408,7 @@ int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err)
 {
     const struct heap_facts *f = heap_facts(h);
     int status = 0;
-    show_facts(f);
+    show_facts(f, s->samples);
     if (s->cold)
         return show_cold_tables(h, s, err);
     bool all = s->view == HEAP_VIEW_ALL && !s->leaks && !s->free;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "cli/heap_sampled.h"
 #include "frames/names.h"
 #include "heap/heap.h"
 
@@ -25,8 +26,9 @@ struct heap_show {
     bool top_given;
     bool free;           /* which types keep free memory from being returned */
     bool cold;           /* the blocks that were not written */
-    struct names *names; /* of the recording's call stacks; NULL: there is none */
-    bool leaks;          /* the list of unreachable groups */
+    struct names *names; /* of the recording's call stacks, or of the samples'; NULL: none */
+    const struct heap_samples *samples; /* NULL: not of samples */
+    bool leaks;                         /* the list of unreachable groups */
 };
 
 /* As a page for a browser. target: the name of the process or file. */

@@ -175,7 +175,10 @@ struct mlw_watch {    /* the first page */
         pid_namespace; /* that the process ids are of: inode of /proc/self/ns/pid; 0: not known */
     uint32_t held;     /* 1: the file is locked (flock) as long as the process has it mapped */
     uint32_t reserved0;
-    uint64_t reserved[13];
+    struct { /* private memory in which the library keeps addresses of samples; 0: none */
+        uint64_t start, end;
+    } kept[2];
+    uint64_t reserved[9];
     struct mlw_watch_settings settings;
     struct mlw_watch_counters counters;
     char exe[1024];     /* NUL-terminated, cut when longer */

@@ -5,6 +5,7 @@
 #include "arch/page.h"
 #include "base/large.h"
 #include "heap/recorded.h"
+#include "heap/sampled.h"
 #include "heap/walk.h"
 
 enum { HOLE_BYTES = 1 << 16, HEADER_BYTES = 16 };
@@ -96,4 +97,40 @@ int walk_recording(struct walk *w, const struct heap_recorded *recorded)
         status = walk_exact(w, &w->segments[i]);
     blocks_done(&w->blocks);
     return status;
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const struct walk_segment *x = a, *y = b;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Whether the address lies in one of the segments, which are in order. */
+static bool is_in(const struct walk_segment *segments, size_t count, uint64_t address)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (segments[middle].first <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low && address < segments[low - 1].end;
+}
+
+int walk_note_sampled(struct walk *w, const struct heap_sampled *s)
+{
+    if (w->segment_count > 1)
+        qsort(w->segments, w->segment_count, sizeof *w->segments, by_first);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct heap_sampled_block *b = &s->at[i];
+        if (is_in(w->segments, w->segment_count, b->address))
+            continue;
+        if (walk_add_exact(w, b->address, b->bytes ? b->bytes : 1))
+            return -1;
+        w->sampled_blocks++;
+        w->sampled_bytes += (b->bytes + BLOCK_GRANULE - 1) & ~(uint64_t)(BLOCK_GRANULE - 1);
+    }
+    return 0;
 }

@@ -36,6 +36,7 @@ struct reading {
     uint64_t moment_ns;
     uint32_t pid;
     uint64_t stopped_ns; /* of tries that came to nothing */
+    struct heap_sampled sampled;
 };
 
 static void progress(const struct reading *r, unsigned phase)
@@ -118,7 +119,12 @@ static int walk_recorded(struct reading *r, struct error *err)
 /* Stops the process. What it wrote is asked before a copy is made: the copy does not know. */
 static int stop(struct reading *r, struct error *err)
 {
+    const struct heap_options *o = r->options;
     r->t = open_target(r->name, err);
+    r->sampled = (struct heap_sampled){.image = NULL};
+    if (r->t && r->t->source == TARGET_STOPPED && o->sampled && !o->recording &&
+        !o->sampled(o->sampled_arg, r->t->pid, &r->sampled))
+        r->sampled = (struct heap_sampled){.image = NULL};
     return r->t && (!r->cold || !cold_look(r->cold, r->t, err)) ? 0 : -1;
 }
 
@@ -164,7 +170,7 @@ static int walk_once(struct reading *r, unsigned try, struct error *err)
             return walk_recorded(r, err);
         return error_prefix(err, "%s", r->name);
     }
-    return walk_heap(&r->h->walk, r->t, &r->glibc, &r->modules, err);
+    return walk_heap(&r->h->walk, r->t, &r->glibc, &r->modules, &r->sampled, err);
 }
 
 /* A thread that was stopped inside malloc leaves the heap in pieces: it is let go and stopped
@@ -255,7 +261,8 @@ static int look(struct reading *r, struct error *err)
         return error_memory(err);
     if (pages_find(&h->pages, r->t, &h->walk, &r->glibc))
         return error_memory(err);
-    if (roots_find(&h->roots, r->t, &r->modules, &r->glibc, &h->walk, r->variables, err))
+    if (roots_find(&h->roots, r->t, &r->modules, &r->glibc, &h->walk, r->variables, &r->sampled,
+                   err))
         return -1;
     progress(r, 2);
     if (scan_heap(&r->scan, r->t, &h->walk, &r->images, containers_possible(&r->modules), threads,
@@ -337,8 +344,11 @@ static int state_facts(struct reading *r)
     f->trimmable_bytes = h->pages.trimmable_bytes;
     f->pinned_bytes = h->pages.pinned_bytes;
     f->kept_bytes = h->pages.kept_bytes;
-    f->pool_blocks = w->pool_bytes ? w->exact_blocks : 0;
-    f->pool_used_bytes = w->pool_bytes ? w->exact_bytes : 0;
+    f->pool_blocks = w->pool_bytes && w->exact_blocks > w->sampled_blocks
+                         ? w->exact_blocks - w->sampled_blocks
+                         : 0;
+    f->pool_used_bytes =
+        w->pool_bytes && w->exact_bytes > w->sampled_bytes ? w->exact_bytes - w->sampled_bytes : 0;
     f->pool_bytes = w->pool_bytes;
     f->blocks = w->mapped_blocks + w->exact_blocks;
     f->used_bytes = w->mapped_bytes + w->exact_bytes;
@@ -372,10 +382,11 @@ static int join(struct reading *r, struct error *err)
 {
     struct heap *h = r->h;
     const struct blocks *b = &h->walk.blocks;
-    if (!r->options->recording)
-        return 0;
-    if (!h->recorded.image && read_recording(r, err))
-        return -1;
+    h->facts.sampled = !r->options->recording && r->sampled.image;
+    if (h->facts.sampled && recorded_sampled(&h->recorded, &r->sampled))
+        return error_memory(err);
+    if (!h->recorded.image && (!r->options->recording || read_recording(r, err)))
+        return r->options->recording ? -1 : 0;
     h->stack = calloc((size_t)b->count + 1, sizeof *h->stack);
     if (!h->stack)
         return error_memory(err);

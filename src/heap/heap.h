@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "heap/sampled.h"
 
 struct heap;
 struct trace; /* trace/trace.h */
@@ -25,6 +26,10 @@ struct heap_options {
      * id is not known), up to now; NULL: there is none. It stays open until heap_free. */
     struct trace *(*recording)(void *arg, uint32_t pid, bool live, struct error *err);
     void *recording_arg;
+    /* Without a recording: asks the library in this process, which stands still. False: it carries
+     * none. What it gave stays until it is called again. NULL: not asked. */
+    bool (*sampled)(void *arg, uint32_t pid, struct heap_sampled *sampled);
+    void *sampled_arg;
     const char *const *debug_dirs; /* with separate debug files, before /usr/lib/debug */
     size_t debug_dir_count;
     FILE *save;       /* a copy of the result is written there (saved.h); NULL: none */
@@ -73,7 +78,8 @@ struct heap_facts {
     uint64_t garbage_bytes, garbage_blocks;
     const struct heap_arena *arenas;
     size_t arena_count;
-    bool recorded;      /* a recording says who allocated */
+    bool recorded;      /* a recording says who allocated, or samples do: */
+    bool sampled;       /* of some blocks only */
     bool only_recorded; /* and which blocks there are: the allocator is not glibc's */
     uint32_t image;     /* number of the process in the recording */
     uint64_t known_blocks, known_bytes; /* whose allocation it has */
@@ -115,7 +121,8 @@ struct heap_site {  /* blocks that one call stack made */
     uint64_t unreachable_blocks, unreachable_bytes;
 };
 
-/* Most retained first; they belong to h. As heap_table. None without a recording. */
+/* Most retained first; they belong to h. As heap_table. None without a recording. Of samples: only
+ * those that are known. */
 const struct heap_site *heap_sites(struct heap *h, size_t *count, struct error *err);
 
 struct heap_pin { /* blocks of a type that share pages with free memory */

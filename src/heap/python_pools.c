@@ -150,5 +150,5 @@ int walk_find_pools(struct walk *w, struct target *t, const struct modules *modu
     }
     free(p.window);
     free(known);
-    return status ? status : walk_exact_segments(w);
+    return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/large.h"
+#include "heap/sampled.h"
 
 enum {
     COLUMNS =
@@ -124,4 +125,18 @@ const struct recorded_block *recorded_find(const struct heap_recorded *r, uint64
             high = middle;
     }
     return low < r->count && r->at[low].address == address ? &r->at[low] : NULL;
+}
+
+int recorded_sampled(struct heap_recorded *r, const struct heap_sampled *s)
+{
+    *r = (struct heap_recorded){.image = s->image};
+    r->at = calloc(s->count + 1, sizeof *r->at);
+    if (!r->at)
+        return -1;
+    for (size_t i = 0; i < s->count; i++)
+        r->at[r->count++] = (struct recorded_block){
+            .address = s->at[i].address, .bytes = s->at[i].bytes, .stack = s->at[i].stack};
+    if (r->count > 1)
+        qsort(r->at, r->count, sizeof *r->at, by_address);
+    return 0;
 }

@@ -30,6 +30,9 @@ struct heap_recorded {
  * happened later does not count; since the start of the recording. -1 with *err set. */
 int recorded_read(struct heap_recorded *r, struct trace *t, uint32_t pid, uint64_t until_ns,
                   struct error *err);
+/* The same of samples. -1: out of memory. */
+struct heap_sampled; /* heap/sampled.h */
+int recorded_sampled(struct heap_recorded *r, const struct heap_sampled *s);
 void recorded_release(struct heap_recorded *r);
 
 /* The block that lived at this address, or NULL. */

@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "heap/frames.h"
+#include "heap/sampled.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ struct finding {
     const struct modules *modules;
     const struct glibc *g;
     const struct walk *w;
+    const struct heap_sampled *sampled;
     struct variables *variables;
     struct frames *frames;
     uint64_t *window;            /* WINDOW_BYTES */
@@ -303,6 +305,8 @@ static void scan_memory(struct finding *f)
     char text[64];
     for (size_t i = 0; i < f->w->segment_count; i++)
         take(f, f->w->segments[i].base, f->w->segments[i].end);
+    for (unsigned i = 0; i < 2; i++)
+        take(f, f->sampled->kept[i].start, f->sampled->kept[i].end);
     if (f->taken_count > 1)
         qsort(f->taken, f->taken_count, sizeof *f->taken, by_start);
     size_t from = 0;
@@ -358,10 +362,16 @@ static int sort_roots(struct roots *r)
 
 int roots_find(struct roots *r, struct target *t, const struct modules *modules,
                const struct glibc *g, const struct walk *w, struct variables *variables,
-               struct error *err)
+               const struct heap_sampled *sampled, struct error *err)
 {
     *r = (struct roots){0};
-    struct finding f = {.r = r, .t = t, .modules = modules, .g = g, .w = w, .variables = variables};
+    struct finding f = {.r = r,
+                        .t = t,
+                        .modules = modules,
+                        .g = g,
+                        .w = w,
+                        .sampled = sampled,
+                        .variables = variables};
     r->room = 64;
     r->at = calloc(r->room, sizeof *r->at);
     f.window = malloc(WINDOW_BYTES);

@@ -49,10 +49,12 @@ struct roots {
     struct intern names;
 };
 
-/* Returns 0, or -1 with *err set when out of memory. */
+/* sampled: where its library notes addresses is no root. Returns 0, or -1 with *err set when out of
+ * memory. */
+struct heap_sampled; /* sampled.h */
 int roots_find(struct roots *r, struct target *t, const struct modules *modules,
                const struct glibc *g, const struct walk *w, struct variables *variables,
-               struct error *err);
+               const struct heap_sampled *sampled, struct error *err);
 /* Says where variables are declared, as far as the files do. Does not need the target's memory. -1
  * when out of memory. */
 int roots_declare(struct roots *r, const struct modules *modules, struct variables *variables);

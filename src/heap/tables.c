@@ -209,7 +209,7 @@ static int make_sites(struct heap *h)
             s->unreachable_bytes += own_bytes(h, g->order[n]);
         }
     free(rows);
-    for (uint32_t i = 0; i < stacks; i++)
+    for (uint32_t i = h->facts.sampled; i < stacks; i++) /* of most blocks nothing is known */
         if (sites[i].blocks)
             sites[h->site_count++] = sites[i];
     qsort(sites, h->site_count, sizeof *sites, by_site);

@@ -321,7 +321,7 @@ static void add_up(struct walk *w, const struct glibc *g)
 }
 
 static int walk_all(struct walk *w, struct target *t, const struct glibc *g,
-                    const struct modules *modules)
+                    const struct modules *modules, const struct heap_sampled *sampled)
 {
     struct chunk_walk c = {.w = w, .v = {.t = t, .data = malloc(WINDOW_BYTES)}};
     int status = c.v.data ? 0 : -1;
@@ -332,7 +332,11 @@ static int walk_all(struct walk *w, struct target *t, const struct glibc *g,
     if (!status)
         status = walk_find_mapped(w, t, g);
     if (!status)
+        status = walk_note_sampled(w, sampled);
+    if (!status)
         status = walk_find_pools(w, t, modules);
+    if (!status)
+        status = walk_exact_segments(w);
     if (!status && w->segment_count > 1)
         qsort(w->segments, w->segment_count, sizeof *w->segments, by_first);
     uint64_t until = 0;
@@ -366,7 +370,7 @@ static int walk_all(struct walk *w, struct target *t, const struct glibc *g,
 }
 
 int walk_heap(struct walk *w, struct target *t, const struct glibc *g,
-              const struct modules *modules, struct error *err)
+              const struct modules *modules, const struct heap_sampled *sampled, struct error *err)
 {
     *w = (struct walk){.verified = true, .arena_count = g->arena_count};
     w->arenas = calloc(g->arena_count ? g->arena_count : 1, sizeof *w->arenas);
@@ -377,7 +381,7 @@ int walk_heap(struct walk *w, struct target *t, const struct glibc *g,
                                            .system_bytes = g->arenas[i].system_bytes,
                                            .attached_threads = g->arenas[i].attached_threads,
                                            .main = g->arenas[i].main};
-    if (walk_all(w, t, g, modules) || walk_mark_cached(w, t, g))
+    if (walk_all(w, t, g, modules, sampled) || walk_mark_cached(w, t, g))
         return error_set(err, ERROR_MEMORY,
                          "out of memory: the heap has %" PRIu32 " blocks and more",
                          w->blocks.count);

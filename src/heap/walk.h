@@ -53,16 +53,19 @@ struct walk {
     size_t exact_count, exact_room;
     uint64_t exact_blocks, exact_bytes;
     uint64_t exact_left_out; /* that overlap others, or are smaller than this tool looks at */
-    uint64_t pool_bytes;     /* of Python's pools: exact_bytes, free blocks and headers */
-    uint64_t caches;         /* of threads, found */
+    uint64_t sampled_blocks, sampled_bytes; /* of the exact ones: of a library that samples */
+    uint64_t pool_bytes; /* of Python's pools: exact_bytes, free blocks and headers */
+    uint64_t caches;     /* of threads, found */
     bool verified;
     char reason[256]; /* why not verified */
 };
 
-/* Fills *w; walk_release gives it back, after failure, too. Returns 0 also when it could not be
- * verified; -1 with *err set when out of memory or when there is nothing to walk. */
+/* sampled: blocks of which some may lie elsewhere. Fills *w; walk_release gives it back, after
+ * failure, too. Returns 0 also when it could not be verified; -1 with *err set when out of memory
+ * or when there is nothing to walk. */
+struct heap_sampled; /* sampled.h */
 int walk_heap(struct walk *w, struct target *t, const struct glibc *g,
-              const struct modules *modules, struct error *err);
+              const struct modules *modules, const struct heap_sampled *sampled, struct error *err);
 void walk_release(struct walk *w);
 
 /* For the parts of the walk: notes the first reason why the heap is not verified. */
@@ -81,8 +84,11 @@ int walk_exact(struct walk *w, struct walk_segment *s);
  * of memory. */
 struct heap_recorded;
 int walk_recording(struct walk *w, const struct heap_recorded *recorded);
-/* python_pools.c: notes the blocks of Python's own allocator, if there is one, and adds their
- * segments. -1: out of memory. */
+/* exact.c: notes the samples that lie in none of the segments that were found. -1: out of memory.
+ */
+int walk_note_sampled(struct walk *w, const struct heap_sampled *s);
+/* python_pools.c: notes the blocks of Python's own allocator, if there is one. -1: out of memory.
+ */
 int walk_find_pools(struct walk *w, struct target *t, const struct modules *modules);
 /* cached.c: marks the blocks in fast lists and in threads' caches. -1: out of memory. */
 int walk_mark_cached(struct walk *w, struct target *t, const struct glibc *g);

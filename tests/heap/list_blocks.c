@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "heap/sampled.h"
 #include "heap/walk.h"
 
 int main(int argc, char **argv)
@@ -19,8 +20,9 @@ int main(int argc, char **argv)
     struct modules modules = {0};
     struct glibc glibc = {0};
     struct walk w = {0};
+    const struct heap_sampled none = {.image = NULL};
     int status = t && !modules_read(&modules, t) && !glibc_find(&glibc, t, &modules, &err) &&
-                         !walk_heap(&w, t, &glibc, &modules, &err)
+                         !walk_heap(&w, t, &glibc, &modules, &none, &err)
                      ? 0
                      : 1;
     if (status) {

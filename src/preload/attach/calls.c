@@ -106,8 +106,8 @@ static void enter(void *p, uint64_t size, uint64_t align, uint32_t flags, const 
     s->tid = watch_tid();
     s->site = site;
     s->class_ = s->index = 0;
+    __atomic_store_n(&s->address, (uint64_t)p, __ATOMIC_RELEASE); /* readers are given it, too */
     tables_publish(index, flags);
-    __atomic_store_n(&s->address, (uint64_t)p, __ATOMIC_RELEASE);
     if (held_put((uint64_t)p, index))
         return;
     dropped(&n->dropped_full, weight);

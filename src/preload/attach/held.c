@@ -31,6 +31,8 @@ bool held_init(uint32_t samples)
     held.bucket = watch_map(buckets * sizeof *held.bucket);
     held.sample = watch_map(buckets * sizeof *held.sample);
     held.mask = buckets - 1;
+    watcher.kept[1] =
+        (struct watch_kept){(uint64_t)(uintptr_t)held.bucket, buckets * sizeof *held.bucket};
     return held.bucket && held.sample;
 }
 

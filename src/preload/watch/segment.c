@@ -193,6 +193,10 @@ struct mlw_watch *segment_make(const char *session)
     w->version = MLW_WATCH_VERSION;
     w->file_bytes = at;
     w->held = segment.held;
+    for (unsigned i = 0; i < 2; i++) {
+        w->kept[i].start = watcher.kept[i].at;
+        w->kept[i].end = watcher.kept[i].at + watcher.kept[i].bytes;
+    }
     w->modules = plan->modules;
     w->sites = plan->sites;
     w->samples = plan->samples;

@@ -37,6 +37,8 @@ bool tables_init(uint32_t samples, uint32_t sites)
     tables.site = watch_map(sites * sizeof *tables.site);
     tables.samples = samples;
     tables.sites = sites - 1;
+    watcher.kept[0] =
+        (struct watch_kept){(uint64_t)(uintptr_t)tables.sample, samples * sizeof *tables.sample};
     if (!tables.sample || !tables.site)
         return false;
     struct site *rest = &tables.site[tables.sites]; /* of the stacks that find no room */

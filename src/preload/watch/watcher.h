@@ -77,6 +77,9 @@ struct watcher {
         uint32_t modules, sites, samples, frees, errors;
         uint64_t bytes;
     } plan;
+    struct watch_kept {
+        uint64_t at, bytes;
+    } kept[2]; /* private memory with addresses of samples in it */
     uint64_t terminal_dev, terminal_ino;
     uint32_t session_keeper; /* pid of the maker of the session's directory; 0: none */
     bool in_session;         /* the segment lies in the session's directory */
