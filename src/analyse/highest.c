@@ -23,37 +23,6 @@ void highest_free(struct highest *h)
     free(h);
 }
 
-bool highest_passed(const struct highest *h)
-{
-    return h->all.now_bytes < h->all.most_bytes / 4 * 3;
-}
-
-static void rise(struct highest_sum *s, uint64_t bytes)
-{
-    s->now_bytes += bytes;
-    if (s->now_bytes > s->most_bytes)
-        s->most_bytes = s->now_bytes;
-}
-
-static struct highest_sum *by_size(struct highest *h, uint64_t chunk_bytes)
-{
-    return chunk_bytes >= HIGHEST_LARGE_BYTES ? &h->large : &h->small;
-}
-
-void highest_begin(struct highest *h, uint32_t stack, uint64_t chunk_bytes)
-{
-    rise(&h->all, chunk_bytes);
-    rise(by_size(h, chunk_bytes), chunk_bytes);
-    rise(&h->stacks[stack], chunk_bytes);
-}
-
-void highest_end(struct highest *h, uint32_t stack, uint64_t chunk_bytes)
-{
-    h->all.now_bytes -= chunk_bytes;
-    by_size(h, chunk_bytes)->now_bytes -= chunk_bytes;
-    h->stacks[stack].now_bytes -= chunk_bytes;
-}
-
 size_t highest_rank(const struct highest *h, struct highest_stack *list, size_t most)
 {
     size_t n = 0;

@@ -656,9 +656,9 @@ static bool add_arenas(const struct pinned_reader *r, struct pinned *p)
 static bool take_highest(const struct pinned_reader *r, struct pinned *p)
 {
     p->heap_most_bytes = r->most->all.most_bytes;
-    p->small_most_bytes = r->most->small.most_bytes;
-    p->large_most_bytes = r->most->large.most_bytes;
-    p->large_bytes = r->most->large.now_bytes;
+    p->small_most_bytes = r->most->sized[0].most_bytes;
+    p->large_most_bytes = r->most->sized[1].most_bytes;
+    p->large_bytes = r->most->sized[1].now_bytes;
     if (!p->highest)
         p->highest = malloc(PINNED_RANKED * sizeof *p->highest);
     if (p->highest && r->glibc)
