@@ -214,12 +214,16 @@ static void count_fast(struct pinned_reader *r, unsigned path, uint64_t usable_b
     const uint64_t chunk = usable_bytes + HEADER_BYTES;
     if (!r->glibc || path & MLW_PATH_MMAPPED)
         return;
-    if (chunk <= FAST_CHUNK_MOST)
-        *sum = freed ? *sum + chunk : *sum > chunk ? *sum - chunk : 0;
-    else if (freed ? chunk >= CONSOLIDATES_FREED : usable_bytes >= CONSOLIDATES_FROM)
-        *sum = 0;
-    if (r->fast_bytes[0] + r->fast_bytes[1] > r->fast_most)
-        r->fast_most = r->fast_bytes[0] + r->fast_bytes[1];
+    if (chunk > FAST_CHUNK_MOST) {
+        if (freed ? chunk >= CONSOLIDATES_FREED : usable_bytes >= CONSOLIDATES_FROM)
+            *sum = 0;
+    } else if (!freed)
+        *sum = *sum > chunk ? *sum - chunk : 0;
+    else {
+        *sum += chunk;
+        if (r->fast_bytes[0] + r->fast_bytes[1] > r->fast_most)
+            r->fast_most = r->fast_bytes[0] + r->fast_bytes[1];
+    }
 }
 
 static bool counts(const struct pinned_reader *r, unsigned path)
@@ -244,19 +248,26 @@ static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t
 
 int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct error *err)
 {
+    const uint64_t handed_on = r->image->inherited;
+    const uint32_t stacks = r->image->stacks,
+                   slots = r->image->max_slots < PLACE_CACHED ? r->image->max_slots : PLACE_CACHED;
+    if (b->n && r->next == r->count)
+        return 0;
     for (size_t i = 0; i < b->n; i++) {
         const uint32_t slot = b->slot[i];
         const unsigned kind = b->kind[i];
         /* what a fork handed on is there from the start */
-        const bool inherited = b->first_event + i < r->image->inherited;
-        while (!inherited && r->next < r->count && b->time_ns[i] >= r->times_ns[r->next])
-            if (take_moment(r, err))
-                return -1;
-        if (r->next == r->count)
-            return 0;
+        const bool inherited = b->first_event + i < handed_on;
+        if (!inherited && b->time_ns[i] >= r->times_ns[r->next]) {
+            while (r->next < r->count && b->time_ns[i] >= r->times_ns[r->next])
+                if (take_moment(r, err))
+                    return -1;
+            if (r->next == r->count)
+                return 0;
+        }
         if (slot == TRACE_NO_SLOT)
             continue;
-        if (slot >= r->image->max_slots || slot >= PLACE_CACHED || b->stack[i] > r->image->stacks)
+        if (slot >= slots || b->stack[i] > stacks)
             return error_set(err, ERROR_FORMAT, "an event of a block or stack that does not exist");
         if (slot >= r->room && room_for(r, slot, err))
             return -1;
