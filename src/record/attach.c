@@ -108,13 +108,15 @@ static void say_cost(const struct attach *a, char *to, size_t room)
     const struct probe_result *r = &a->result;
     char malloc_cost[32], free_cost[32];
     if (r->malloc_cost_ns)
-        snprintf(
-            to, room,
-            "each malloc takes at least %s longer meanwhile, each free %s (measured just now)%s",
-            microseconds(malloc_cost, r->malloc_cost_ns), microseconds(free_cost, r->free_cost_ns),
-            a->o->stacks == MLW_STACKS_NONE
-                ? ""
-                : ", and a malloc up to 5 us more where call stacks keep changing");
+        snprintf(to, room,
+                 "each malloc takes at least %s longer meanwhile, each free %s (measured just "
+                 "now), up to "
+                 "twice that while all processors are busy%s",
+                 microseconds(malloc_cost, r->malloc_cost_ns),
+                 microseconds(free_cost, r->free_cost_ns),
+                 a->o->stacks == MLW_STACKS_NONE
+                     ? ""
+                     : ", and a malloc up to 5 us more where call stacks keep changing");
     else
         snprintf(to, room, "each call of its allocator takes about 1 to 12 us longer meanwhile");
 }
