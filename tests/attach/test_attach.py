@@ -130,7 +130,7 @@ class Killed(unittest.TestCase):
         with Victim("churn", "sleeping", "polling", "computing", "epolling") as v:
             before = v.settled()
             killed_at_any_moment(v, KILLS)
-            self.assertEqual(mallow("watch", "--detach", str(v.pid))[0], 0)
+            self.assertEqual((d := mallow("watch", "--detach", str(v.pid)))[0], 0, d)
             self.assertEqual(v.settled(), before)
             Attached(v).end()
             self.assertEqual(v.settled(), before)

@@ -220,7 +220,7 @@ class Killed(unittest.TestCase):
                 record.wait()
                 until(lambda: v.traces()["tracer"] == "0")
                 v.goes_on()
-                self.assertEqual(mallow("watch", "--detach", str(v.pid))[0], 0)
+                self.assertEqual((d := mallow("watch", "--detach", str(v.pid)))[0], 0, d)
                 self.assertEqual(v.settled(), before)
             Recorded(v).end()
             self.assertEqual(v.settled(), before)

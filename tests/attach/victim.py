@@ -67,10 +67,11 @@ class Victim:
 
     def traces(self):
         """What attaching may change of the process and must not: a dict of facts."""
-        statuses = present(text_of, glob.glob(f"/proc/{self.pid}/task/*/status"))
-        blocked = sorted(set(re.findall(r"SigBlk:\t(\w+)", "".join(statuses))))
+        statuses = "".join(present(text_of, glob.glob(f"/proc/{self.pid}/task/*/status")))
+        blocked = sorted(set(re.findall(r"SigBlk:\t(\w+)", statuses)))
         return {"fds": sorted(present(os.readlink, glob.glob(f"/proc/{self.pid}/fd/*"))),
-                "tracer": re.search(r"TracerPid:\t(\d+)", self.text("status")).group(1),
+                # of any thread: a tracer that was killed leaves them one by one
+                "tracer": max(re.findall(r"TracerPid:\t(\d+)", statuses), key=int),
                 "blocked": blocked,
                 "shared": [l.split(None, 5)[5].strip() for l in self.text("maps").splitlines() if "/dev/shm/" in l],
                 "files": glob.glob(f"/dev/shm/mallow-watch-{self.pid}-*")}
