@@ -54,6 +54,9 @@ class Cold(HeapTest):
             time.sleep(0.002)
         while p.poll() is None and field(pid, "status", "TracerPid:") != [["0"]]:
             time.sleep(0.002)
+        # It listens before the process goes on, unless it has given up.
+        if p.poll() is None and not int(field(p.pid, "status", "SigCgt:")[0][0], 16) & 1 << signal.SIGINT - 1:
+            p.wait()
         return p
 
     def finish(self, p):
