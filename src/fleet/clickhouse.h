@@ -127,9 +127,9 @@ int clickhouse_leaks(struct fleet_store *s, const struct fleet_selection *of, co
 int clickhouse_spread(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
                       const uint64_t *sites, size_t count, uint64_t processes,
                       store_answer_fn *answer, void *arg, struct error *err);
-char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of);
-char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of,
-                            enum metric by);
+char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t top);
+char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                            uint64_t top);
 char *clickhouse_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
                            const struct fleet_group *group);
 int clickhouse_prepare_frames(struct fleet_store *s, const uint64_t *sites, size_t count,

@@ -43,15 +43,47 @@ static char *finished(struct buffer *b)
 struct some { /* sites that are asked for; all zero: all */
     const uint64_t *sites;
     size_t count;
+    uint64_t top; /* instead of a list: so many, of those with most */
+    enum metric by;
+    bool leaks; /* as leaks are ordered, else as a spread is */
 };
 
+/* The sum of each site. Sums by stack come first: there are far fewer of them than figures, and
+ * they alone are joined. */
+static void sums_of_sites(struct buffer *b, const struct fleet_selection *of, enum metric by)
+{
+    buffer_printf(b,
+                  "SELECT site, sum(stack_sum) AS site_sum, sum(stack_blocks) AS site_blocks FROM"
+                  " (SELECT stack, sum(%s) AS stack_sum, sum(end_blocks) AS stack_blocks FROM"
+                  " figure WHERE attempt GLOBAL IN (SELECT attempt FROM (",
+                  store_column(by));
+    clickhouse_processes(b, "attempt, key", of);
+    buffer_append_text(b, ")) GROUP BY stack) GLOBAL ANY INNER JOIN (" CLICKHOUSE_SITE_OF_STACK
+                          ") USING stack GROUP BY site");
+}
+
+/* The sites with most, which answers.c picks by the same order. */
+static void sites_with_most(struct buffer *b, const struct fleet_selection *of,
+                            const struct some *some)
+{
+    buffer_append_text(b, "SELECT site FROM (");
+    sums_of_sites(b, of, some->by);
+    buffer_printf(b, " HAVING %s > 0 ORDER BY site_sum DESC, %stoInt64(site) LIMIT %" PRIu64 ")",
+                  some->leaks ? "site_blocks" : "site_sum", some->leaks ? "site_blocks DESC, " : "",
+                  some->top);
+}
+
 /* "stack, site" of these. */
-static void stacks_of(struct buffer *b, const struct some *some)
+static void stacks_of(struct buffer *b, const struct fleet_selection *of, const struct some *some)
 {
     buffer_append_text(b, "SELECT stack, site FROM (" CLICKHOUSE_SITE_OF_STACK ")");
     for (size_t i = 0; i < some->count; i++)
         buffer_printf(b, "%s%" PRIu64, i ? "," : " WHERE site IN (", some->sites[i]);
-    if (some->count)
+    if (!some->count && some->top) {
+        buffer_append_text(b, " WHERE site GLOBAL IN (");
+        sites_with_most(b, of, some);
+    }
+    if (some->count || some->top)
         buffer_append_char(b, ')');
 }
 
@@ -60,13 +92,14 @@ static void held(struct buffer *b, const char *values, const struct fleet_select
                  const struct some *some)
 {
     buffer_printf(b, "SELECT site, process, %s FROM figure GLOBAL ANY INNER JOIN (", values);
-    stacks_of(b, some);
+    /* the sites with most are searched once: what selects figures does for the join */
+    stacks_of(b, of, some->top ? &(struct some){0} : some);
     buffer_append_text(b, ") USING stack WHERE attempt GLOBAL IN (SELECT attempt FROM (");
     clickhouse_processes(b, "attempt, key", of);
     buffer_append_text(b, "))");
-    if (some->count) { /* figures of other stacks are not even read */
+    if (some->count || some->top) { /* figures of other stacks are not even read */
         buffer_append_text(b, " AND stack GLOBAL IN (SELECT stack FROM (");
-        stacks_of(b, some);
+        stacks_of(b, of, some);
         buffer_append_text(b, "))");
     }
     buffer_append_text(b, " GROUP BY site, process");
@@ -92,11 +125,11 @@ static char *leaks_of(const struct fleet_selection *of, const struct some *some)
     return finished(&b);
 }
 
-char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of)
+char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t top)
 {
-    const struct some all = {0};
+    const struct some some = {.top = top, .by = BY_END, .leaks = true};
     (void)s;
-    return leaks_of(of, &all);
+    return leaks_of(of, &some);
 }
 
 /* ---- spread ---- */
@@ -135,31 +168,23 @@ static char *spread_of(const struct fleet_selection *of, enum metric by, const s
     return finished(&b);
 }
 
-char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
+char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                            uint64_t top)
 {
-    const struct some all = {0};
+    const struct some some = {.top = top, .by = by};
     (void)s;
-    return spread_of(of, by, &all);
+    return spread_of(of, by, &some);
 }
 
 /* ---- of some sites ---- */
 
-/* Sums by stack come first: there are far fewer of them than figures, and they alone are joined. */
 int clickhouse_order(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
                      store_order_fn *site, void *arg, struct error *err)
 {
     struct clickhouse *c = clickhouse_of(s);
     struct buffer sql = {0};
     struct binary b;
-    const char *column = store_column(by);
-    buffer_printf(&sql,
-                  "SELECT site, sum(value), sum(blocks) FROM (SELECT stack, sum(%s) AS value,"
-                  " sum(end_blocks) AS blocks FROM figure WHERE attempt GLOBAL IN (SELECT attempt"
-                  " FROM (",
-                  column);
-    clickhouse_processes(&sql, "attempt, key", of);
-    buffer_append_text(&sql, ")) GROUP BY stack) GLOBAL ANY INNER JOIN (" CLICKHOUSE_SITE_OF_STACK
-                             ") USING stack GROUP BY site");
+    sums_of_sites(&sql, of, by);
     char *text = finished(&sql);
     int status = text ? clickhouse_ask(c, text, &b, err) : error_memory(err);
     free(text);
@@ -200,7 +225,8 @@ int clickhouse_leaks(struct fleet_store *s, const struct fleet_selection *of, co
     const size_t step = at_once(processes);
     int status = 0;
     for (size_t at = 0; at < count && !status; at += step) {
-        const struct some some = {sites + at, count - at < step ? count - at : step};
+        const struct some some = {.sites = sites + at,
+                                  .count = count - at < step ? count - at : step};
         status = ask_some(s, leaks_of(of, &some), LEAK_NUMBERS, answer, arg, err);
     }
     return status;
@@ -213,7 +239,8 @@ int clickhouse_spread(struct fleet_store *s, const struct fleet_selection *of, e
     const size_t step = at_once(processes);
     int status = 0;
     for (size_t at = 0; at < count && !status; at += step) {
-        const struct some some = {sites + at, count - at < step ? count - at : step};
+        const struct some some = {.sites = sites + at,
+                                  .count = count - at < step ? count - at : step};
         status = ask_some(s, spread_of(of, by, &some), SPREAD_NUMBERS, answer, arg, err);
     }
     return status;

@@ -116,5 +116,5 @@ int fleet_distribution_sql(FILE *out, struct fleet_store *store, const struct fl
                            const struct fleet_question *q, struct error *err)
 {
     const int status = show_sql(out, store_parts_sql(store, of, q->by, &q->group), 0, err);
-    return status ? status : show_sql(out, store_spread_sql(store, of, q->by), q->top, err);
+    return status ? status : show_sql(out, store_spread_sql(store, of, q->by, q->top), 0, err);
 }

@@ -55,8 +55,9 @@ struct store_engine {
     int (*spread)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
                   const uint64_t *sites, size_t count, uint64_t processes, store_answer_fn *answer,
                   void *arg, struct error *err);
-    char *(*leaks_sql)(struct fleet_store *s, const struct fleet_selection *of);
-    char *(*spread_sql)(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
+    char *(*leaks_sql)(struct fleet_store *s, const struct fleet_selection *of, uint64_t top);
+    char *(*spread_sql)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                        uint64_t top);
     char *(*parts_sql)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
                        const struct fleet_group *group);
     char *(*watched_sql)(struct fleet_store *s, const struct fleet_selection *of, const char *kind,

@@ -100,5 +100,5 @@ int fleet_leaks(FILE *out, struct fleet_store *store, const struct fleet_selecti
 int fleet_leaks_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                     const struct fleet_question *q, struct error *err)
 {
-    return show_sql(out, store_leaks_sql(store, of), q->top, err);
+    return show_sql(out, store_leaks_sql(store, of, q->top), 0, err);
 }

@@ -93,8 +93,9 @@ int sqlite_leaks(struct fleet_store *s, const struct fleet_selection *of, const 
 int sqlite_spread(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
                   const uint64_t *sites, size_t count, uint64_t processes, store_answer_fn *answer,
                   void *arg, struct error *err);
-char *sqlite_leaks_sql(struct fleet_store *s, const struct fleet_selection *of);
-char *sqlite_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
+char *sqlite_leaks_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t top);
+char *sqlite_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                        uint64_t top);
 char *sqlite_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
                        const struct fleet_group *group);
 int sqlite_block(struct fleet_store *s, int64_t process, const struct store_block *b,

@@ -1,4 +1,5 @@
 /* sqlite_ask.c - the embedded store: queries whose whole answer is computed in SQL. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,16 +33,37 @@ static char *finished(sqlite3_str *b)
     return copy;
 }
 
-char *sqlite_leaks_sql(struct fleet_store *s, const struct fleet_selection *of)
+/* ---- call sites ---- */
+
+/* "shown AS (...), ": the sites with most, of which alone processes are looked at; all: nothing. */
+static void shown(sqlite3_str *b, const char *where, const char *having, const char *order,
+                  uint64_t top)
+{
+    if (top)
+        sqlite3_str_appendf(b,
+                            "shown AS (SELECT s.site AS site FROM process AS p CROSS JOIN figure AS"
+                            " f ON f.process = p.id CROSS JOIN stack AS s ON s.id = f.stack%s"
+                            " GROUP BY s.site HAVING %s > 0 ORDER BY %s, s.site LIMIT %llu), ",
+                            where ? where : "", having, order, (unsigned long long)top);
+}
+
+static const char *only_shown(uint64_t top)
+{
+    return top ? " AND s.site IN (SELECT site FROM shown)" : "";
+}
+
+char *sqlite_leaks_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t top)
 {
     (void)s;
     sqlite3_str *b = sqlite3_str_new(NULL);
     char *where = sqlite_condition(of);
+    sqlite3_str_appendall(b, "WITH ");
+    shown(b, where, "sum(f.end_blocks)", "sum(f.end_bytes) DESC, sum(f.end_blocks) DESC", top);
     sqlite3_str_appendf(
         b,
-        "WITH held AS (SELECT s.site AS site, p.host AS host, sum(f.end_bytes) AS bytes,"
+        "held AS (SELECT s.site AS site, p.host AS host, sum(f.end_bytes) AS bytes,"
         " sum(f.end_blocks) AS blocks FROM process AS p CROSS JOIN figure AS f ON f.process = p.id"
-        " CROSS JOIN stack AS s ON s.id = f.stack%s GROUP BY s.site, p.id),"
+        " CROSS JOIN stack AS s ON s.id = f.stack%s%s GROUP BY s.site, p.id),"
         " ordered AS (SELECT *, row_number() OVER (PARTITION BY site ORDER BY bytes DESC, host"
         " DESC) AS place FROM held)"
         " SELECT site, sum(bytes) AS end_bytes, sum(blocks) AS end_blocks, sum(blocks > 0) AS"
@@ -49,7 +71,7 @@ char *sqlite_leaks_sql(struct fleet_store *s, const struct fleet_selection *of)
         " calling_processes, count(DISTINCT host) AS calling_hosts, max(bytes) AS most_bytes,"
         " max(CASE WHEN place = 1 THEN host END) AS most_host FROM ordered GROUP BY site"
         " HAVING sum(blocks) > 0 ORDER BY end_bytes DESC, end_blocks DESC, site",
-        where ? where : "");
+        where ? where : "", only_shown(top));
     if (!where)
         sqlite3_str_reset(b);
     sqlite3_free(where);
@@ -73,21 +95,27 @@ static void ranks(sqlite3_str *b)
                             of[i].name);
 }
 
-char *sqlite_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
+char *sqlite_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                        uint64_t top)
 {
+    char value[64], order[80];
     (void)s;
+    snprintf(value, sizeof value, "sum(f.%s)", store_column(by));
+    snprintf(order, sizeof order, "%s DESC", value);
     sqlite3_str *b = sqlite3_str_new(NULL);
     char *where = sqlite_condition(of);
+    sqlite3_str_appendall(b, "WITH ");
+    shown(b, where, value, order, top);
     sqlite3_str_appendf(
         b,
-        "WITH total AS (SELECT count(*) AS n FROM process AS p%s),"
-        " held AS (SELECT s.site AS site, sum(f.%s) AS value FROM process AS p"
-        " CROSS JOIN figure AS f ON f.process = p.id CROSS JOIN stack AS s ON s.id = f.stack%s"
+        "total AS (SELECT count(*) AS n FROM process AS p%s),"
+        " held AS (SELECT s.site AS site, %s AS value FROM process AS p"
+        " CROSS JOIN figure AS f ON f.process = p.id CROSS JOIN stack AS s ON s.id = f.stack%s%s"
         " GROUP BY s.site, p.id HAVING value > 0),"
         " ranked AS (SELECT site, value, n, n - count(*) OVER (PARTITION BY site) + row_number()"
         " OVER (PARTITION BY site ORDER BY value) AS rank FROM held, total)"
         " SELECT site, sum(value) AS sum, count(*) AS processes",
-        where ? where : "", store_column(by), where ? where : "");
+        where ? where : "", value, where ? where : "", only_shown(top));
     ranks(b);
     sqlite3_str_appendall(b, " FROM ranked GROUP BY site ORDER BY sum(value) DESC, site");
     if (!where)

@@ -177,14 +177,15 @@ int store_spread(struct fleet_store *s, const struct fleet_selection *of, enum m
     return s->engine->spread(s, of, by, sites, count, processes, answer, arg, err);
 }
 
-char *store_leaks_sql(struct fleet_store *s, const struct fleet_selection *of)
+char *store_leaks_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t top)
 {
-    return s->engine->leaks_sql(s, of);
+    return s->engine->leaks_sql(s, of, top);
 }
 
-char *store_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
+char *store_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                       uint64_t top)
 {
-    return s->engine->spread_sql(s, of, by);
+    return s->engine->spread_sql(s, of, by, top);
 }
 
 char *store_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,

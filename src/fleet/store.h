@@ -194,7 +194,8 @@ enum {
     LEAK_MOST,
     LEAK_NUMBERS
 };
-char *store_leaks_sql(struct fleet_store *s, const struct fleet_selection *of);
+/* top, here and below: of so many sites with most, and of their processes alone; 0: of all. */
+char *store_leaks_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t top);
 /* Spread: site (parts: 0, and the part's name as text), sum, processes (spread: with more than 0),
  * and values by rank: the least, the quartiles, 90% and 99%, the most. A value has rank
  * ceil(share * processes); a process that has not the site has 0 there. */
@@ -206,7 +207,8 @@ enum {
     SPREAD_RANKS = 7,
     SPREAD_NUMBERS = SPREAD_VALUES + SPREAD_RANKS
 };
-char *store_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
+char *store_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                       uint64_t top);
 char *store_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
                       const struct fleet_group *group);
 

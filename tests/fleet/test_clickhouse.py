@@ -191,6 +191,9 @@ class Cluster(fleet.Case):
         for question in ("--leaks", "--distribution"):
             for sql in run("fleet", "report", "--sql", question, "--store", self.store).stdout.split(";\n")[:-1]:
                 self.assertTrue(self.servers.ask(self.database, sql))
+        for n, (arguments, top) in enumerate((([], 3), (["--label", "half=1"], 2))):
+            fleet.check_sql(self, arguments, top,
+                            lambda sql, _, n=n: [r.split("\t") for r in self.servers.lines(self.database, sql, n)])
 
     def test_blocks_and_reports(self):
         for recording in self.recordings[:2]:

@@ -222,6 +222,26 @@ def loaded_processes(loads):
     return [(host, p) for host, report in loads for p in report["processes"]]
 
 
+LEAK_FIGURES = ["end_live_bytes", "end_live_blocks", "processes", "hosts", "calling_processes", "calling_hosts", "most_bytes",
+                "most_host"]
+
+
+def check_sql(test, arguments, top, ask):
+    """What --sql prints gives the rows of --json: ask(statement) is rows, of numbers and a text. Processes are looked
+    at for the call sites that are shown alone: these are picked inside."""
+    for question in (["--leaks"], *(["--distribution", "--by", by] for by in VALUES)):
+        question = [*question, "-n", str(top), "--store", test.store, *arguments]
+        statements = run("fleet", "report", "--sql", *question).stdout.split(";\n")[:-1]
+        sites = json.loads(run("fleet", "report", "--json", *question).stdout)["sites"]
+        test.assertTrue(0 < len(sites) <= top, question)
+        rows = [[int(v) for v in row[1:-1]] + [row[-1]] for row in ask(statements[-1], "--leaks" in question)]
+        if "--leaks" in question:
+            test.assertEqual(rows, [[s[n] for n in LEAK_FIGURES] for s in sites])
+        else:
+            test.assertEqual([[r[1], r[0], *r[2:9]] for r in rows], [[s[n] for n in ("processes", "sum", *RANKS)] for s in sites])
+        test.assertIn(f" LIMIT {top})", statements[-1])
+
+
 class Questions(Case):
     """The answers of --leaks and --distribution, computed from the reports of what was loaded."""
 
@@ -237,8 +257,7 @@ class Questions(Case):
         for s in found["sites"]:
             has = expected[frames_of(s)]
             self.assertEqual(
-                [s[n] for n in ("end_live_bytes", "end_live_blocks", "processes", "hosts", "calling_processes",
-                                "calling_hosts", "most_bytes", "most_host")],
+                [s[n] for n in LEAK_FIGURES],
                 [sum(b for b, _, _ in has), sum(n for _, _, n in has), sum(n > 0 for _, _, n in has),
                  len({h for _, h, n in has if n}), len(has), len({h for _, h, _ in has}), max(has)[0], max(has)[1]])
 
@@ -297,6 +316,8 @@ class Questions(Case):
         self.assertEqual([[r[2], r[1], *r[3:10]] for r in db.execute(sites)],
                          [[s[n] for n in ("processes", "sum", *RANKS)] for s in found["sites"]][:4])
         self.assertEqual(rest, "")
+        for arguments, top in (([], 3), ([], 1), (["--label", "half=1"], 2)):
+            check_sql(self, arguments, top, lambda sql, text: [r if text else (*r, "") for r in db.execute(sql)])
 
     def copy_host(self, host, count):
         """What `count` loads of the recording of `host` under the names c0, c1, ... would add: its rows again."""
