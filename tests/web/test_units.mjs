@@ -22,6 +22,9 @@ try {
   assert.deepEqual([0, 9999, 10000, 999949, 1e6, 45.8e6, 2.5e9].map(units.count), ["0", "9,999", "10 k", "1.00 M", "1 M", "45.8 M", "2.50 G"]);
   assert.deepEqual([0, 999, 1500, 2.5e6, 3e9, 90e9, 5400e9].map(units.duration), ["0 ns", "999 ns", "1.50 µs", "2.50 ms", "3 s", "1.50 min", "1.50 h"]);
   assert.equal(units.exact(1234567), "1,234,567");
+  for (const n of [0, 7, 999, 1000, 99999, 123456, 2 ** 53 - 1, 2 ** 60, 1e22, -1, -999, -1000, -1234567.6, 0.4, 1.5, Infinity])
+    assert.equal(units.exact(n), Math.round(n).toLocaleString("en-US"));
+  assert.equal(units.exact(-0.4), "0");
   assert.deepEqual([units.percent(1, 3), units.percent(1, 1e6), units.percent(0, 5), units.percent(1, 0)], ["33.3 %", "<0.1 %", "0.0 %", ""]);
   assert.deepEqual([units.plural(1, "block"), units.plural(2, "block"), units.plural(0, "process", "processes")], ["1 block", "2 blocks", "0 processes"]);
 

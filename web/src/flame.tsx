@@ -1,5 +1,6 @@
 /** The flame graph: one canvas, drawn again whenever what it shows changes; mouse and keyboard. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { cleared } from "./canvas";
 import { themeNow, moduleColour } from "./colours";
 import type { Process } from "./data";
 import { functionKey, GAP, isInlined, isOwn, namesOf, searchText, matcher, specialName } from "./frames";
@@ -97,16 +98,11 @@ export function Flame(props: Props) {
   useEffect(() => {
     const c = canvas.current;
     if (!c || !width) return;
-    const scale = window.devicePixelRatio || 1;
     const height = rows * ROW + 1;
-    c.width = Math.round(width * scale);
-    c.height = Math.round(height * scale);
     c.style.height = `${height}px`;
-    const g = c.getContext("2d");
+    const g = cleared(c, width, height);
     if (!g) return;
     const theme = themeNow();
-    g.scale(scale, scale);
-    g.clearRect(0, 0, width, height);
     g.font = `12px ${getComputedStyle(c).fontFamily}`;
     g.textBaseline = "middle";
     for (const { node, x, y, w } of drawn) {

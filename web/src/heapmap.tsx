@@ -1,5 +1,6 @@
 /** The map of the heap at one moment: each row of cells is an area of addresses. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { cleared } from "./canvas";
 import { themeNow } from "./colours";
 import { Tip } from "./flame";
 import { MAP_SITES, siteText, type HeapMap, type Moments } from "./moments";
@@ -59,14 +60,9 @@ export function HeapMapView({ m, moment, dark }: { m: Moments; moment: number; d
 
   useEffect(() => {
     const c = canvas.current;
-    const g = c?.getContext("2d");
-    if (!c || !g || !width) return;
-    const scale = window.devicePixelRatio || 1;
-    c.width = Math.round(width * scale);
-    c.height = Math.round(height * scale);
+    const g = c && width ? cleared(c, width, height) : null;
+    if (!g) return;
     const theme = themeNow();
-    g.scale(scale, scale);
-    g.clearRect(0, 0, width, height);
     const gapX = cellWidth > 5 && rowHeight > 5 ? 1 : 0;
     const h = rowHeight - (rowHeight > 5 ? 1 : 0);
     const at = moment * map.cells;

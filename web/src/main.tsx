@@ -168,9 +168,24 @@ function Details({ summary, p, moments, view, change, dark }: { summary: Summary
   const chosen = useMemo(() => chosenMoment(p, moments, range, whole, view.at), [p, moments, range, whole, view.at]);
   const momentNs = chosen.index < 0 ? undefined : moments!.list[chosen.index].time_ns;
   const setAt = useCallback((at: number) => change({ at }), [change]);
-  const setRange = (a: number, b: number) => change(a === 0 && (b === 0 || b === bins) ? { from: 0, to: 0 } : { from: a, to: b });
+  const setRange = useCallback((a: number, b: number) => change(a === 0 && (b === 0 || b === bins) ? { from: 0, to: 0 } : { from: a, to: b }), [change, bins]);
   const setTree = (c: Partial<View>) => change({ ...c, focus: "" });
   const lanes = p.page.lanes.map((_l, i) => i).filter((i) => !p.page.lanes[i].inherited || p.page.rows.lane.includes(i));
+  // Parts that do not depend on what is clicked elsewhere: the same element is not compared again.
+  const timeline = useMemo(() => <Timeline p={p} range={range} whole={whole} dark={dark} moment={momentNs} onRange={setRange} />, [p, range, whole, dark, momentNs, setRange]);
+  const stream = useMemo(() => <Stream p={p} range={range} lane={lane} dark={dark} />, [p, range, lane, dark]);
+  const why = useMemo(() => <Why p={p} m={moments} among={chosen.among} index={chosen.index} dark={dark} onAt={setAt} />, [p, moments, chosen, dark, setAt]);
+  const shape = useMemo(() => (
+    <div class="grid">
+      <Sizes p={p} range={range} />
+      <Lifetimes p={p} range={range} whole={whole} />
+      <SizesOverTime p={p} range={range} whole={whole} dark={dark} />
+      <Threads p={p} rows={rows} range={range} onLane={(l) => change({ lane: l, focus: "" })} />
+      <Reallocs p={p} />
+      <Calls p={p} />
+    </div>
+  ), [p, range, whole, dark, rows, change]);
+  const folded = useMemo(() => <ul id="folded">{folds(summary, p).map((t, i) => <li key={i}>{t}</li>)}</ul>, [summary, p]);
   const shrunk = view.by === "growth" ? -values.reduce((s, v) => s + Math.min(0, v), 0) : 0;
 
   return (
@@ -184,9 +199,9 @@ function Details({ summary, p, moments, view, change, dark }: { summary: Summary
           {whole ? <>The whole run, {duration(p.raw.duration_ns)}</>
             : <>{duration(fromNs)} to {duration(toNs)}, {duration(toNs - fromNs)} <button onClick={() => setRange(0, 0)} id="range-clear">Show the whole run</button></>}
         </div>
-        <Timeline p={p} range={range} whole={whole} dark={dark} moment={momentNs} onRange={setRange} />
+        {timeline}
         {hasFaults(p) && <Faults p={p} range={range} whole={whole} dark={dark} onRange={setRange} />}
-        <Stream p={p} range={range} lane={lane} dark={dark} />
+        {stream}
       </Section>
       <Section id="who" title="Who?" question={metric.about}>
         <div class="controls">
@@ -227,21 +242,14 @@ function Details({ summary, p, moments, view, change, dark }: { summary: Summary
           }} />
       </Section>
       <Section id="why" title="Why is more resident than live?" question="at any moment: move the slider, or choose a range above">
-        <div class="card"><Why p={p} m={moments} among={chosen.among} index={chosen.index} dark={dark} onAt={setAt} /><Mapped p={p} /></div>
+        <div class="card">{why}<Mapped p={p} /></div>
       </Section>
       <Section id="shape" title="What are the blocks like?">
-        <div class="grid">
-          <Sizes p={p} range={range} />
-          <Lifetimes p={p} range={range} whole={whole} />
-          <SizesOverTime p={p} range={range} whole={whole} dark={dark} />
-          <Threads p={p} rows={rows} range={range} onLane={(l) => change({ lane: l, focus: "" })} />
-          <Reallocs p={p} />
-          <Calls p={p} />
-        </div>
+        {shape}
       </Section>
       <footer class="muted small">
         <b>What was folded.</b>
-        <ul id="folded">{folds(summary, p).map((t, i) => <li key={i}>{t}</li>)}</ul>
+        {folded}
         {summary.symbol_problems.length > 0 && <details><summary>{plural(summary.symbol_problems.length, "module")} without all of their names</summary><ul>{summary.symbol_problems.map((t, i) => <li key={i}>{t}</li>)}</ul></details>}
       </footer>
     </>

@@ -1,5 +1,6 @@
 /** Sizes, lifetimes, reallocs and threads: what the blocks are like. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { cleared } from "./canvas";
 import { themeNow } from "./colours";
 import { LIFETIMES, SIZES, type Counts, type Process } from "./data";
 import { Tip } from "./flame";
@@ -187,14 +188,9 @@ export function SizesOverTime({ p, range, whole, dark }: { p: Process; range: Ra
   useEffect(() => {
     const c = canvas.current;
     if (!c || !width) return;
-    const scale = window.devicePixelRatio || 1;
-    c.width = Math.round(width * scale);
-    c.height = Math.round((PLOT.height + STRIP.height + STRIP.axis) * scale);
-    const g = c.getContext("2d");
+    const g = cleared(c, width, PLOT.height + STRIP.height + STRIP.axis);
     if (!g) return;
     const theme = themeNow();
-    g.scale(scale, scale);
-    g.clearRect(0, 0, width, PLOT.height + STRIP.height + STRIP.axis);
     g.font = "12px system-ui, sans-serif";
     g.fillStyle = theme.muted;
     g.strokeStyle = theme.line;

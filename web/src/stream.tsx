@@ -1,5 +1,6 @@
 /** Live bytes by call site over time: a streamgraph of the largest, and of all others as one. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { cleared } from "./canvas";
 import { themeNow } from "./colours";
 import type { Process } from "./data";
 import { liveSeries, type Range } from "./figures";
@@ -99,14 +100,9 @@ export function Stream({ p, range, lane, dark }: { p: Process; range: Range; lan
 
   useEffect(() => {
     const c = canvas.current;
-    const g = c?.getContext("2d");
-    if (!c || !g || !width) return;
-    const scale = window.devicePixelRatio || 1;
-    c.width = Math.round(width * scale);
-    c.height = Math.round(PLOT.height * scale);
+    const g = c && width ? cleared(c, width, PLOT.height) : null;
+    if (!g) return;
     const theme = themeNow();
-    g.scale(scale, scale);
-    g.clearRect(0, 0, width, PLOT.height);
     g.font = "12px system-ui, sans-serif";
     g.fillStyle = theme.muted;
     g.strokeStyle = theme.line;

@@ -1,4 +1,5 @@
 /** The table of call sites: sortable, filterable, each with its own course over time. */
+import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { Process } from "./data";
 import { addFigures, liveSeries, metricOf, noFigures, type Figures, type Metric, type Range } from "./figures";
@@ -111,12 +112,14 @@ function rowsOfLane(p: Process, groups: number[], lane: number): number[] {
 
 function Sparkline({ p, row, range, whole, lane, width = 96, height = 22 }: { p: Process; row: SiteRow; range: Range; whole: boolean; lane: number; width?: number; height?: number }) {
   const which = row.groups.reduce((hash, g) => (Math.imul(hash, 31) + g) | 0, row.groups.length);
-  const live = useMemo(() => liveSeries(p, rowsOfLane(p, row.groups, lane)), [p, row.key, which, lane]);
-  let max = 0;
-  for (const v of live) max = Math.max(max, v);
   const x = (b: number) => (b / p.bins) * width;
-  let path = `M0,${height}`;
-  live.forEach((v, b) => (path += `L${x(b + 1).toFixed(1)},${(height - 1 - (max ? v / max : 0) * (height - 2)).toFixed(1)}`));
+  const { path, max } = useMemo(() => {
+    const live = liveSeries(p, rowsOfLane(p, row.groups, lane));
+    const most = live.reduce((a, v) => Math.max(a, v), 0);
+    let line = `M0,${height}`;
+    live.forEach((v, b) => (line += `L${x(b + 1).toFixed(1)},${(height - 1 - (most ? v / most : 0) * (height - 2)).toFixed(1)}`));
+    return { path: line, max: most };
+  }, [p, row.key, which, lane, width, height]);
   return (
     <svg class="spark" width={width} height={height} role="img" aria-label={`live over time, at most ${bytes(max)} at the end of a slice`}>
       <title>{`Live over the whole run; at most ${bytes(max)} at the end of a slice of time`}</title>
@@ -222,7 +225,8 @@ export function Sites(props: Props) {
     return s;
   }, [rows]);
   const chosen = COLUMNS.find((c) => c.id === sorting[0].id) ?? COLUMNS[0];
-  const chosenOfAll = chosen.value({ figures: all } as SiteRow);
+  const ofAll = COLUMNS.map((c) => c.value({ figures: all } as SiteRow));
+  const chosenOfAll = ofAll[COLUMNS.indexOf(chosen)];
 
   return (
     <div>
@@ -264,8 +268,8 @@ export function Sites(props: Props) {
                 return <td key={c.id} class={`number${chosen === c ? " by" : ""}`} data-column={c.id} data-exact={Math.round(v)} title={exact(v)}>{c.show(v)}</td>;
               })}
             </tr>
-            {list.slice(0, shown).map((r) => <>
-              <tr key={r.key} data-site={r.key} data-folded={r.folded || undefined} class={open === r.key ? "open" : ""}>
+            {list.slice(0, shown).map((r) => <Fragment key={r.key}>
+              <tr data-site={r.key} data-folded={r.folded || undefined} class={open === r.key ? "open" : ""}>
                 <td class="name">
                   <button class="quiet site" aria-expanded={open === r.key} onClick={() => props.onOpen(open === r.key ? "" : r.key)}>
                     <span class="twist">{open === r.key ? "▾" : "▸"}</span>
@@ -275,20 +279,20 @@ export function Sites(props: Props) {
                 </td>
                 <td class="live"><Sparkline p={p} row={r} range={props.range} whole={props.whole} lane={props.lane} /></td>
                 <td class="number share">{chosen.id === "average" ? "" : percent(chosen.value(r), chosenOfAll)}</td>
-                {COLUMNS.map((c) => {
+                {COLUMNS.map((c, k) => {
                   const v = c.value(r);
-                  const share = c.id === "average" ? 0 : v / (c.value({ figures: all } as SiteRow) || 1);
+                  const share = c.id === "average" ? 0 : v / (ofAll[k] || 1);
                   return (
                     <td key={c.id} class={`number${sorting[0].id === c.id ? " by" : ""}`} data-column={c.id} data-exact={Math.round(v)}
-                      title={`${exact(v)}${c.id === "average" ? "" : `, ${percent(v, c.value({ figures: all } as SiteRow))} of ${props.focus ? "the focus" : "all"}`}`}
+                      title={`${exact(v)}${c.id === "average" ? "" : `, ${percent(v, ofAll[k])} of ${props.focus ? "the focus" : "all"}`}`}
                       style={sorting[0].id === c.id && share > 0 ? { backgroundSize: `${Math.min(100, share * 100)}% 100%` } : {}}>
                       {v ? c.show(v) : <span class="muted">·</span>}
                     </td>
                   );
                 })}
               </tr>
-              {open === r.key && <tr key={`${r.key}-detail`} class="detail-row"><td colSpan={COLUMNS.length + 3}><Detail key={r.key} p={p} row={r} by={by} figures={figures} lane={props.lane} range={props.range} whole={props.whole} onFind={props.onFind} onFunction={props.onFunction} /></td></tr>}
-            </>)}
+              {open === r.key && <tr class="detail-row"><td colSpan={COLUMNS.length + 3}><Detail key={r.key} p={p} row={r} by={by} figures={figures} lane={props.lane} range={props.range} whole={props.whole} onFind={props.onFind} onFunction={props.onFunction} /></td></tr>}
+            </Fragment>)}
           </tbody>
         </table>
       </div>

@@ -36,6 +36,7 @@ export interface Tree {
   byLine: boolean;
   values: ArrayLike<number>;
   root: TreeNode;
+  child: (TreeNode | undefined)[]; // [frames] the child made last for it: quicker to find than in a map a node
 }
 
 const madeStacks = new WeakMap<Process, Map<string, Stacks>>();
@@ -99,14 +100,15 @@ export function buildTree(p: Process, values: ArrayLike<number>, options: TreeOp
       groups.push(g);
       root.value += values[g];
     }
-  return { p, stacks: stacksOf(p, options), same: sameFrames(p, options.byLine), byLine: options.byLine, values, root };
+  return { p, stacks: stacksOf(p, options), same: sameFrames(p, options.byLine), byLine: options.byLine, values, root, child: [] };
 }
 
 /** The children of a node, largest first. */
 export function childrenOf(t: Tree, n: TreeNode): TreeNode[] {
   if (n.children) return n.children;
   const { first, frames } = t.stacks;
-  const found = new Map<number, TreeNode>();
+  const found: TreeNode[] = [];
+  const special = new Map<number, TreeNode>();
   n.self = 0;
   for (let i = 0; i < n.groups.length; i++) {
     const g = n.groups[i];
@@ -116,12 +118,16 @@ export function childrenOf(t: Tree, n: TreeNode): TreeNode[] {
       continue;
     }
     const frame = frames[at] < 0 ? frames[at] : t.same[frames[at]];
-    let child = found.get(frame);
-    if (!child) found.set(frame, (child = node(frame, n, [])));
+    let child = frame < 0 ? special.get(frame) : t.child[frame];
+    if (!child || child.parent !== n) { // what another node left there
+      found.push((child = node(frame, n, [])));
+      if (frame < 0) special.set(frame, child);
+      else t.child[frame] = child;
+    }
     (child.groups as number[]).push(g);
     child.value += t.values[g];
   }
-  n.children = [...found.values()].sort((a, b) => b.value - a.value || a.frame - b.frame);
+  n.children = found.sort((a, b) => b.value - a.value || a.frame - b.frame);
   let left = n.left;
   for (const c of n.children) {
     c.left = left;
@@ -213,7 +219,7 @@ export function throughFunction(p: Process, values: ArrayLike<number>, options: 
   const tree = (stacks: { first: Uint32Array; frames: number[] }): Tree => {
     const root = node(is.indexOf(1), null, members);
     root.value = total;
-    return { p, stacks: { first: stacks.first, frames: Int32Array.from(stacks.frames) }, same, byLine: options.byLine, values, root };
+    return { p, stacks: { first: stacks.first, frames: Int32Array.from(stacks.frames) }, same, byLine: options.byLine, values, root, child: [] };
   };
   return { callers: tree(up), callees: tree(down), total, self, perhaps };
 }

@@ -44,7 +44,13 @@ export function byteSeconds(byteNs: number): string {
 
 /** Every digit, in groups of three. */
 export function exact(value: number): string {
-  return Math.round(value).toLocaleString("en-US");
+  const n = Math.round(value);
+  if (!Number.isSafeInteger(n)) return n.toLocaleString("en-US");
+  // By hand: toLocaleString() takes ten times as long, and a page has thousands of these.
+  const digits = String(Math.abs(n));
+  let out = digits.slice(0, digits.length % 3 || 3);
+  for (let i = out.length; i < digits.length; i += 3) out += `,${digits.slice(i, i + 3)}`;
+  return n < 0 ? `-${out}` : out;
 }
 
 export function percent(part: number, whole: number): string {
