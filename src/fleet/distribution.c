@@ -40,11 +40,7 @@ static int as_json(FILE *out, struct fleet_store *store, const struct asked *a, 
         show_spread(&j, a->sites.items[i].numbers);
         json_close_object(&j);
     }
-    json_close_to(&j, 1);
-    if (status)
-        json_text(&j, "error", err->text);
-    json_number(&j, "sites_total", a->sites.total);
-    json_number(&j, "sites_left_out", a->sites.total - a->sites.count);
+    show_sites_end(&j, a->sites.total, a->sites.count, status ? err : NULL);
     json_close_object(&j);
     json_end(&j);
     return status;

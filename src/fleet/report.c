@@ -87,11 +87,7 @@ static int report_as_json(FILE *out, struct fleet_store *store, const struct fle
     json_open_array(&j, "sites");
     for (size_t i = 0; i < rows->count && !status; i++)
         status = write_site(&j, store, &rows->items[i], err);
-    json_close_to(&j, 1);
-    if (status)
-        json_text(&j, "error", err->text);
-    json_number(&j, "sites_total", rows->total);
-    json_number(&j, "sites_left_out", rows->total - rows->count);
+    show_sites_end(&j, rows->total, rows->count, status ? err : NULL);
     json_open_object(&j, "left_out");
     write_figures(&j, &rows->left_out);
     json_close_object(&j);

@@ -89,6 +89,15 @@ int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct
     return status;
 }
 
+void show_sites_end(struct json *j, uint64_t total, uint64_t shown, const struct error *why)
+{
+    json_close_to(j, 1);
+    if (why)
+        json_text(j, "error", why->text);
+    json_number(j, "sites_total", total);
+    json_number(j, "sites_left_out", total - shown);
+}
+
 static const char *const ranks[SPREAD_RANKS] = {"minimum", "quartile_1", "median", "quartile_3",
                                                 "p90",     "p99",        "maximum"};
 

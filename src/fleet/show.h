@@ -18,6 +18,10 @@ int show_sql(FILE *out, char *sql, uint64_t top, struct error *err);
  * document is open inside. */
 int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct error *err);
 
+/* Closes sites[], and what a failure left open in it; why: NULL, or why it is not whole; then
+ * sites_total and sites_left_out. */
+void show_sites_end(struct json *j, uint64_t total, uint64_t shown, const struct error *why);
+
 /* processes, sum, and the values by rank of a row of store_spread_sql or store_parts_sql. */
 void show_spread(struct json *j, const uint64_t *numbers);
 

@@ -55,11 +55,7 @@ static int as_json(FILE *out, struct fleet_store *store, const struct fleet_ques
         json_number(&j, "oldest_age_ns", n[WATCHED_OLDEST]);
         json_close_object(&j);
     }
-    json_close_to(&j, 1);
-    if (status)
-        json_text(&j, "error", err->text);
-    json_number(&j, "sites_total", a->total);
-    json_number(&j, "sites_left_out", a->total - a->count);
+    show_sites_end(&j, a->total, a->count, status ? err : NULL);
     json_close_object(&j);
     json_end(&j);
     return status;
