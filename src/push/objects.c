@@ -24,7 +24,7 @@ struct objects {
     /* of one request */
     const char *method, *name;
     const uint8_t *data;
-    size_t bytes, at;
+    struct upload upload;
     struct answer answer;
     bool stopped;
     long http_status;
@@ -123,21 +123,12 @@ static size_t give(char *to, size_t size, size_t count, void *arg)
 {
     struct objects *s = arg;
     size_t n = size * count;
-    if (n > s->bytes - s->at)
-        n = s->bytes - s->at;
+    if (n > s->upload.bytes - s->upload.at)
+        n = s->upload.bytes - s->upload.at;
     if (n)
-        memcpy(to, s->data + s->at, n);
-    s->at += n;
+        memcpy(to, s->data + s->upload.at, n);
+    s->upload.at += n;
     return n;
-}
-
-static int go_back(void *arg, curl_off_t offset, int origin)
-{
-    struct objects *s = arg;
-    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > s->bytes)
-        return CURL_SEEKFUNC_FAIL;
-    s->at = (size_t)offset;
-    return CURL_SEEKFUNC_OK;
 }
 
 static int look_up(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
@@ -157,8 +148,7 @@ static void configure(struct objects *s)
     curl.easy_setopt(c, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BYTES);
     curl.easy_setopt(c, CURLOPT_READFUNCTION, give);
     curl.easy_setopt(c, CURLOPT_READDATA, s);
-    curl.easy_setopt(c, CURLOPT_SEEKFUNCTION, go_back);
-    curl.easy_setopt(c, CURLOPT_SEEKDATA, s);
+    request_rewinds(c, &s->upload);
     curl.easy_setopt(c, CURLOPT_XFERINFOFUNCTION, look_up);
     curl.easy_setopt(c, CURLOPT_XFERINFODATA, s);
     curl.easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
@@ -200,7 +190,7 @@ struct objects *objects_open(const struct objects_options *o, struct error *err)
 static struct curl_slist *headers(const struct objects *s)
 {
     struct curl_slist *list = NULL;
-    bool typed = s->bytes == 0, whole = true;
+    bool typed = s->upload.bytes == 0, whole = true;
     if (!s->o.keys) /* a header that is taken away would be signed all the same */
         whole = request_header(&list, "Expect:");
     for (size_t i = 0; i < s->o.header_count; i++) {
@@ -213,7 +203,7 @@ static struct curl_slist *headers(const struct objects *s)
         char line[sizeof "x-amz-content-sha256: " + SHA256_TEXT];
         uint8_t sum[SHA256_BYTES];
         char text[SHA256_TEXT];
-        sha256(s->data, s->bytes, sum);
+        sha256(s->data, s->upload.bytes, sum);
         sha256_text(sum, text);
         snprintf(line, sizeof line, "x-amz-content-sha256: %s", text);
         whole &= request_header(&list, line);
@@ -233,7 +223,7 @@ static void choose_method(struct objects *s)
     curl.easy_setopt(c, CURLOPT_CUSTOMREQUEST, NULL);
     if (put) {
         curl.easy_setopt(c, CURLOPT_UPLOAD, 1L);
-        curl.easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)s->bytes);
+        curl.easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)s->upload.bytes);
         return;
     }
     curl.easy_setopt(c, CURLOPT_UPLOAD, 0L);
@@ -307,7 +297,7 @@ static enum objects_status ask(struct objects *s, const char *method, const char
     uint64_t next = s->o.first_pause_ns ? s->o.first_pause_ns : SECOND_NS;
     for (uint64_t tries = 1;; tries++) {
         answer_begin(&s->answer);
-        s->at = 0;
+        s->upload.at = 0;
         s->http_status = 0;
         s->stopped = false;
         s->error[0] = 0;
@@ -337,9 +327,9 @@ enum objects_status objects_put(struct objects *s, const char *name, const void 
                                 struct error *err)
 {
     s->data = data;
-    s->bytes = bytes;
+    s->upload.bytes = bytes;
     const enum objects_status status = ask(s, "PUT", name, NULL, WORDS_MOST, err);
-    s->bytes = 0;
+    s->upload.bytes = 0;
     return status;
 }
 

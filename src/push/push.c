@@ -22,7 +22,7 @@ struct sending {
     struct push_result *result;
     CURL *curl;
     int fd;
-    uint64_t bytes, at; /* of the file; sent so far */
+    struct upload upload; /* the file */
     int read_errno;
     bool shorter; /* the file, than it was at the start */
     struct answer answer;
@@ -133,27 +133,18 @@ static size_t give(char *to, size_t size, size_t count, void *arg)
 {
     struct sending *s = arg;
     size_t room = size * count;
-    if (room > s->bytes - s->at)
-        room = s->bytes - s->at;
+    if (room > s->upload.bytes - s->upload.at)
+        room = s->upload.bytes - s->upload.at;
     if (!room)
         return 0;
-    const ssize_t n = pread(s->fd, to, room, (off_t)s->at);
+    const ssize_t n = pread(s->fd, to, room, (off_t)s->upload.at);
     if (n <= 0) {
         s->read_errno = n < 0 ? errno : 0;
         s->shorter = n == 0;
         return CURL_READFUNC_ABORT;
     }
-    s->at += (uint64_t)n;
+    s->upload.at += (uint64_t)n;
     return (size_t)n;
-}
-
-static int go_back(void *arg, curl_off_t offset, int origin)
-{
-    struct sending *s = arg;
-    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > s->bytes)
-        return CURL_SEEKFUNC_FAIL;
-    s->at = (uint64_t)offset;
-    return CURL_SEEKFUNC_OK;
 }
 
 static int tell(void *arg, curl_off_t down, curl_off_t down_now, curl_off_t up, curl_off_t up_now)
@@ -161,11 +152,11 @@ static int tell(void *arg, curl_off_t down, curl_off_t down_now, curl_off_t up, 
     struct sending *s = arg;
     (void)down, (void)down_now, (void)up;
     if (s->o->progress)
-        s->o->progress(s->o->arg, (uint64_t)up_now, s->bytes);
+        s->o->progress(s->o->arg, (uint64_t)up_now, s->upload.bytes);
     /* A server that drips is never silent: once it has the file, its whole answer has one timeout.
      */
     const uint64_t now = clock_monotonic_ns();
-    if (s->at < s->bytes || !s->o->timeout_ns)
+    if (s->upload.at < s->upload.bytes || !s->o->timeout_ns)
         s->sent_ns = 0;
     else if (!s->sent_ns)
         s->sent_ns = now;
@@ -214,18 +205,17 @@ static void configure(struct sending *s, const char *url, const struct curl_slis
     curl.easy_setopt(c, CURLOPT_HTTPHEADER, list);
     curl.easy_setopt(c, CURLOPT_READFUNCTION, give);
     curl.easy_setopt(c, CURLOPT_READDATA, s);
-    curl.easy_setopt(c, CURLOPT_SEEKFUNCTION, go_back);
-    curl.easy_setopt(c, CURLOPT_SEEKDATA, s);
+    request_rewinds(c, &s->upload);
     curl.easy_setopt(c, CURLOPT_XFERINFOFUNCTION, tell);
     curl.easy_setopt(c, CURLOPT_XFERINFODATA, s);
     curl.easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     request_patience(c, o->timeout_ns);
     if (o->post) {
         curl.easy_setopt(c, CURLOPT_POST, 1L);
-        curl.easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)s->bytes);
+        curl.easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)s->upload.bytes);
     } else {
         curl.easy_setopt(c, CURLOPT_UPLOAD, 1L);
-        curl.easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)s->bytes);
+        curl.easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)s->upload.bytes);
     }
 }
 
@@ -269,7 +259,7 @@ static int send_all(struct sending *s, struct error *err)
 {
     uint64_t pause = s->o->first_pause_ns;
     for (;;) {
-        s->at = s->sent_ns = 0;
+        s->upload.at = s->sent_ns = 0;
         answer_begin(&s->answer);
         s->late = false;
         s->error[0] = 0;
@@ -305,7 +295,7 @@ int push_file(int fd, const char *name, const struct push_options *o, struct pus
     struct sending s = {.o = o,
                         .result = result,
                         .fd = fd,
-                        .bytes = result->bytes,
+                        .upload = {.bytes = result->bytes},
                         .curl = curl.easy_init(),
                         .answer = {.most = ANSWER_MOST, .headers_most = ANSWER_MOST}};
     struct curl_slist *list = headers(o, fd);

@@ -107,6 +107,21 @@ void request_patience(CURL *c, uint64_t timeout_ns)
     curl.easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)((timeout_ns + SECOND_NS - 1) / SECOND_NS));
 }
 
+static int go_back(void *arg, curl_off_t offset, int origin)
+{
+    struct upload *u = arg;
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > u->bytes)
+        return CURL_SEEKFUNC_FAIL;
+    u->at = (uint64_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+void request_rewinds(CURL *c, struct upload *u)
+{
+    curl.easy_setopt(c, CURLOPT_SEEKFUNCTION, go_back);
+    curl.easy_setopt(c, CURLOPT_SEEKDATA, u);
+}
+
 int request_url(CURLU *u, const char *text, const char *example, const char *instead,
                 struct error *err)
 {

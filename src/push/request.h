@@ -30,6 +30,11 @@ struct answer {
                                        query; "": the server does not say */
 };
 
+/* A body, of which libcurl takes parts. */
+struct upload {
+    uint64_t bytes, at; /* of all; taken so far */
+};
+
 struct request {
     char *error;             /* [CURL_ERROR_SIZE]; what libcurl says of a failure */
     const char *authorities; /* file of certificates to trust, NULL: the system's */
@@ -40,6 +45,8 @@ struct request {
 void request_prepare(CURL *c, const struct request *r);
 /* The time for a connection, and for 1 KiB a second on average; 0: for ever. */
 void request_patience(CURL *c, uint64_t timeout_ns);
+/* libcurl asks for parts again: CURLOPT_SEEKFUNCTION, with u as its data. */
+void request_rewinds(CURL *c, struct upload *u);
 /* Whether text is a URL that requests may go to, taken into u, whose path stays as it is. example:
  * how one looks; instead: what a URL that may hold a password is called. -1: ERROR_USAGE. */
 int request_url(CURLU *u, const char *text, const char *example, const char *instead,
