@@ -16,7 +16,9 @@ int sqlite_ask(struct fleet_store *s, const char *sql, unsigned numbers, store_a
     while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
         for (unsigned i = 0; i < numbers; i++)
             values[i] = sqlite_value(k, (int)i);
-        const char *text = (const char *)sqlite3_column_text(k, (int)numbers);
+        const char *text = (int)numbers < sqlite3_column_count(k)
+                               ? (const char *)sqlite3_column_text(k, (int)numbers)
+                               : NULL;
         status = answer(arg, values, text ? text : "", err);
     }
     if (!status && step != SQLITE_DONE)

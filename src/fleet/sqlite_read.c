@@ -208,27 +208,27 @@ char *sqlite_held_sql(struct fleet_store *s, const struct fleet_selection *old,
     return sql;
 }
 
+struct holding {
+    store_held_fn *held;
+    void *arg;
+};
+
+static int hand_held(void *arg, const uint64_t *numbers, const char *text, struct error *err)
+{
+    const struct holding *h = arg;
+    const struct store_held held = {
+        .path = numbers[0], .site = numbers[1], .newer = numbers[2], .value = numbers[3]};
+    (void)text;
+    return h->held(h->arg, &held, err);
+}
+
 int sqlite_held(struct fleet_store *s, const struct fleet_selection *old,
                 const struct fleet_selection *now, enum metric by, store_held_fn *held, void *arg,
                 struct error *err)
 {
+    struct holding holding = {held, arg};
     char *sql = sqlite_held_sql(s, old, now, by);
-    sqlite3_stmt *k = NULL;
-    int status = 0, step = SQLITE_DONE;
-    if (!sql)
-        return error_memory(err);
-    if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK)
-        status = sqlite_complain(s, "read", err);
-    while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
-        const struct store_held h = {.path = sqlite_value(k, 0),
-                                     .site = sqlite_value(k, 1),
-                                     .newer = sqlite_value(k, 2),
-                                     .value = sqlite_value(k, 3)};
-        status = held(arg, &h, err);
-    }
-    if (!status && step != SQLITE_DONE)
-        status = sqlite_complain(s, "read", err);
-    sqlite3_finalize(k);
+    const int status = sql ? sqlite_ask(s, sql, 4, hand_held, &holding, err) : error_memory(err);
     free(sql);
     return status;
 }
