@@ -110,8 +110,7 @@ static void say_cost(const struct attach *a, char *to, size_t room)
     if (r->malloc_cost_ns)
         snprintf(to, room,
                  "each malloc takes at least %s longer meanwhile, each free %s (measured just "
-                 "now), up to "
-                 "twice that while all processors are busy%s",
+                 "now), up to twice that while all processors are busy%s",
                  microseconds(malloc_cost, r->malloc_cost_ns),
                  microseconds(free_cost, r->free_cost_ns),
                  a->o->stacks == MLW_STACKS_NONE
