@@ -12,7 +12,14 @@
 #include "base/array.h"
 #include "heap/walk.h"
 
-enum { LAYOUTS = 3, BINS_MAX = 76, SMALL_BINS = 64, TLS_BYTES = 4096, SMALL_MAX = 1040 };
+enum {
+    LAYOUTS = 3,
+    BINS_MAX = 76,
+    SMALL_BINS = 64,
+    TLS_BYTES = 4096,
+    SMALL_MAX = 1040,
+    REST_BYTES = 16 /* of the free block that was taken: too few for a block of their own */
+};
 
 static const struct layout {
     uint32_t whole_bytes; /* of the block */
@@ -37,7 +44,7 @@ static const struct layout *layout_of(const struct caching *c, uint32_t block)
 {
     uint64_t whole = blocks_whole_bytes(&c->w->blocks, block);
     for (size_t i = 0; i < LAYOUTS; i++)
-        if (layouts[i].whole_bytes == whole)
+        if (whole == layouts[i].whole_bytes || whole == layouts[i].whole_bytes + REST_BYTES)
             return &layouts[i];
     return NULL;
 }
@@ -214,9 +221,9 @@ static int find_by_threads(struct caching *c)
             if (c->tls_offset && offset != c->tls_offset)
                 continue;
             uint32_t block = words[k] ? block_at(&w->blocks, words[k]) : BLOCK_NONE;
-            if (block == BLOCK_NONE || !layout_of(c, block))
+            if (block == BLOCK_NONE || (!c->tls_offset && !layout_of(c, block)))
                 continue;
-            int good = collect_cache(c, block, true);
+            int good = layout_of(c, block) ? collect_cache(c, block, true) : 0;
             if (good < 0)
                 return -1;
             if (good)

@@ -17,7 +17,8 @@ enum {
     HEAD_MAX = 128,
     BROKEN_MAX = 3, /* list heads that may not hold: a stop in the middle of an unlink */
     DATA_BYTES_MAX = 64 << 20,
-    PARAMETERS_NEAR = 1 << 20
+    PARAMETERS_NEAR = 1 << 20,
+    MAPPED_MAX_DEFAULT = 65536
 };
 
 struct search {
@@ -159,6 +160,20 @@ static void read_counts(const struct search *s, size_t i, bool since_2_35, uint3
     memcpy(counts, (const uint8_t *)&s->words[i - (since_2_35 ? 5 : 4)] + (since_2_35 ? 4 : 0), 16);
 }
 
+/* Whether the number of a cache's bins agrees with the largest block that they hold, as glibc
+ * computes one from the other: until 2.41 `bytes` is what a program may ask for, since 2.42 what
+ * the first block takes that is too large, and the bins of large blocks do not count. */
+static bool bounds_agree(uint64_t bins, uint64_t bytes)
+{
+    enum { SMALLEST = 32, LARGEST_SMALL = 1040, SMALL_BINS = 64, CACHE_BYTES_MAX = 4 << 20 };
+    if (bytes > LARGEST_SMALL)
+        return bytes <= CACHE_BYTES_MAX && bins == SMALL_BINS;
+    uint64_t until_2_41 = (bytes + 8 + 15) & ~15ULL;
+    if (bins == (until_2_41 < SMALLEST ? 1 : (until_2_41 - SMALLEST) / 16 + 1))
+        return true;
+    return bytes > SMALLEST && bytes % 16 == 1 && bins == (bytes - 1 - SMALLEST) / 16 + 1;
+}
+
 /* Whether words[i] may be mp_.sbrk_base: before it the counts of mapped blocks, behind it the
  * bounds of the thread's caches. */
 static bool parameters_hold(const struct search *s, size_t i, const struct glibc *g,
@@ -167,23 +182,22 @@ static bool parameters_hold(const struct search *s, size_t i, const struct glibc
     uint64_t bytes = s->words[i + 2], each = s->words[i + 3];
     uint64_t mapped = s->words[i - 2], most = s->words[i - 1], base = s->words[i];
     /* counts: n_mmaps, n_mmaps_max, max_n_mmaps, no_dyn_threshold */
-    if (bytes > (uint64_t)8 << 20 || each > UINT16_MAX || (bytes & 15) != 8)
+    if (each > UINT16_MAX || !bounds_agree(s->words[i + 1], bytes))
         return false;
     if (counts[0] > counts[2] || counts[3] > 1 || mapped > most || !counts[0] != !mapped ||
         mapped % TARGET_PAGE_BYTES || most % TARGET_PAGE_BYTES)
         return false;
-    return !base ||
-           (!(base >> ARCH_ADDRESS_BITS) && (base <= g->arenas[0].top || counts[1] == 65536));
+    if (!base) /* of much that is 0 anywhere, only a known bound distinguishes it */
+        return counts[1] == MAPPED_MAX_DEFAULT;
+    return !(base >> ARCH_ADDRESS_BITS) &&
+           (base <= g->arenas[0].top || counts[1] == MAPPED_MAX_DEFAULT);
 }
 
 static void find_parameters(struct glibc *g, const struct search *s)
 {
-    enum { MAPPED_MAX_DEFAULT = 65536, CACHE_BINS_MAX = 76 };
     for (unsigned how = 0; how < 4; how++) /* as configured by default first */
         for (size_t i = 5; i + 3 < s->count; i++) {
             uint32_t counts[4];
-            if (s->words[i + 1] - 1 >= CACHE_BINS_MAX)
-                continue;
             read_counts(s, i, !(how & 1), counts);
             if ((how < 2 && counts[1] != MAPPED_MAX_DEFAULT) || !parameters_hold(s, i, g, counts))
                 continue;

@@ -148,6 +148,33 @@ static int watch_writes(struct reading *r, struct error *err)
                    : -1;
 }
 
+/* A core may hold the whole heap, but not all that refers to it. The first word of a thread's
+ * control block is its own address. Where it is not, memory of the thread was not saved: gcore
+ * gives a mapping up at a page that cannot be read, as of the guards that glibc 2.42 puts into
+ * stacks, and leaves zeros from there on. */
+static void doubt_core(struct walk *w, struct target *t)
+{
+    if (t->source != TARGET_CORE)
+        return;
+    if (t->lacking)
+        walk_doubt(w,
+                   "the core leaves out %" PRIu64
+                   " bytes of writable memory, the first at 0x%" PRIx64
+                   ", which may refer to blocks",
+                   t->lacking, t->lacking_at);
+    for (size_t i = 0; i < t->thread_count; i++) {
+        uint64_t fs = t->threads[i].registers.fs_base, own;
+        if (!target_peek(t, fs, &own) || own != fs) {
+            walk_doubt(w,
+                       "the core lacks the memory of thread %" PRIu32
+                       ", which may refer to blocks (gcore leaves out stacks with guard pages of "
+                       "glibc 2.42; read the process itself, or a core of the kernel)",
+                       t->threads[i].tid);
+            break;
+        }
+    }
+}
+
 /* One look. Returns 0 with the heap walked, verified or not. */
 static int walk_once(struct reading *r, unsigned try, struct error *err)
 {
@@ -179,6 +206,8 @@ static int walk(struct reading *r, struct error *err)
 {
     for (unsigned i = 0;; i++) {
         int status = walk_once(r, i, err);
+        if (!status)
+            doubt_core(&r->h->walk, r->t);
         bool live = r->t && r->t->source != TARGET_CORE;
         if (!status && (r->h->walk.verified || !live || !r->glibc.arenas || i + 1 >= TRIES))
             return 0;

@@ -77,7 +77,9 @@ struct target {
     size_t thread_count, thread_room;
     char **files; /* each path once */
     size_t file_count, file_room;
-    char *note; /* what the user should know: a truncated core; NULL: nothing. Owned */
+    char *note;          /* what the user should know: a truncated core; NULL: nothing. Owned */
+    uint64_t lacking;    /* bytes of writable memory that a core leaves out */
+    uint64_t lacking_at; /* where the first of them were */
     struct target_page {
         uint64_t page; /* address of the page + 1; 0: empty */
         uint32_t bytes;

@@ -238,13 +238,22 @@ static int by_segment_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* What of a segment's bytes is in the file. */
-static void add_segment(struct core *c, const Elf64_Phdr *p)
+/* The bytes of a segment that are in the file. Writable memory of no file that is not there may
+ * have held pointers. Of a mapped file, the kernel leaves out unwritten pages. */
+static void add_segment(struct target *t, struct core *c, const Elf64_Phdr *p)
 {
-    uint64_t bytes = p->p_filesz < p->p_memsz ? p->p_filesz : p->p_memsz;
+    uint64_t bytes = p->p_filesz < p->p_memsz ? p->p_filesz : p->p_memsz, wanted = bytes;
     if (p->p_offset >= c->size || bytes > c->size - p->p_offset) {
         c->truncated = true;
         bytes = p->p_offset >= c->size ? 0 : c->size - p->p_offset;
+    }
+    const struct core_file *f = file_at(c, p->p_vaddr);
+    if (!f || !strncmp(f->path, "/anon_hugepage", 14)) /* MAP_HUGETLB */
+        wanted = p->p_memsz;
+    if (p->p_flags & PF_W && bytes < wanted) {
+        if (!t->lacking)
+            t->lacking_at = p->p_vaddr + bytes;
+        t->lacking += wanted - bytes;
     }
     if (bytes && p->p_vaddr < ARCH_ADDRESS_END && bytes <= ARCH_ADDRESS_END - p->p_vaddr)
         c->segments[c->segment_count++] = (struct segment){p->p_vaddr, bytes, p->p_offset};
@@ -339,7 +348,7 @@ static int read_core(struct target *t, struct core *c, const char *name, struct 
             status = read_notes(t, c, p[i].p_offset, p[i].p_filesz);
     for (uint64_t i = 0; !status && i < count; i++)
         if (p[i].p_type == PT_LOAD) {
-            add_segment(c, &p[i]);
+            add_segment(t, c, &p[i]);
             status = add_regions(t, c, &p[i]);
         }
     free(p);
