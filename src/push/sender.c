@@ -209,16 +209,19 @@ static void give_up(struct sender *s)
     drop_letter(s);
 }
 
-/* The oldest letter becomes the one to be sent. False: there is none. */
-static bool choose(struct sender *s)
+/* The oldest letter becomes the one to be sent, if there is one. -1 with *err: it cannot be read
+ * for now. */
+static int choose(struct sender *s, struct error *err)
 {
-    while (!s->data && (s->data = spool_first(&s->spool, &s->number, &s->size))) {
+    while (!s->data) {
+        if (spool_first(&s->spool, &s->data, &s->number, &s->size, err))
+            return -1;
         s->at = 0;
-        if (next_part(s))
-            return true;
+        if (!s->data || next_part(s))
+            return 0;
         give_up(s);
     }
-    return s->data != NULL;
+    return 0;
 }
 
 /* From the half to the whole. */
@@ -335,7 +338,7 @@ static void take_handed(struct sender *s, bool *ending, uint64_t *deadline_ns)
 static void begin_next(struct sender *s)
 {
     struct error err = {0};
-    if (!choose(s) || !begin_request(s, &err))
+    if (!choose(s, &err) && (!s->data || !begin_request(s, &err)))
         return;
     complain(s, OURS, err.text);
     wait_before_next(s, 0);

@@ -233,37 +233,47 @@ int spool_add(struct spool *s, char *data, size_t size, struct error *err)
     return store_all(s, err);
 }
 
-static char *read_entry(struct spool *s, const struct spool_entry *e, size_t *size)
+static char *read_entry(struct spool *s, const struct spool_entry *e, size_t *size,
+                        struct error *err)
 {
     static const struct trust_rule rule = {
         .what = "the file", .owners = TRUST_CALLER | TRUST_ROOT, .most_bytes = LETTER_MOST};
-    struct error ignored = {0};
-    char *data = NULL;
     if (e->data) {
+        char *copy = malloc(e->size + 1);
         *size = e->size;
-        data = malloc(e->size + 1);
-        return data ? memcpy(data, e->data, e->size) : NULL;
+        if (!copy)
+            error_memory(err);
+        return copy ? memcpy(copy, e->data, e->size) : NULL;
     }
     name_entry(s, e->number);
-    const int fd = trust_open(s->place.dir, s->place.name, TRUST_READ, &rule, &ignored);
+    const int fd = trust_open(s->place.dir, s->place.name, TRUST_READ, &rule, err);
     if (fd < 0)
         return NULL;
-    data = trust_read_whole(fd, LETTER_MOST, size, &ignored);
+    char *data = trust_read_whole(fd, LETTER_MOST, size, err);
     close(fd);
     return data;
 }
 
-char *spool_first(struct spool *s, uint64_t *number, size_t *size)
+/* A file that is gone, or is none of ours, does not become a letter again; all else that the system
+ * refuses may pass: memory, descriptors, a disk, permissions. */
+static bool may_pass(const struct error *why)
 {
-    while (s->count) {
-        char *data = read_entry(s, &s->items[0], size);
-        *number = s->items[0].number;
-        if (data)
-            return data;
+    return why->kind == ERROR_MEMORY ||
+           (why->kind == ERROR_SYSTEM && why->number != ENOENT && why->number != ELOOP);
+}
+
+int spool_first(struct spool *s, char **letter, uint64_t *number, size_t *size, struct error *err)
+{
+    *letter = NULL;
+    while (s->count && !(*letter = read_entry(s, &s->items[0], size, err))) {
+        if (may_pass(err))
+            return -1;
         forget(s, 0);
         s->damaged++;
     }
-    return NULL;
+    if (*letter)
+        *number = s->items[0].number;
+    return 0;
 }
 
 void spool_remove(struct spool *s, uint64_t number)

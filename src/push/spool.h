@@ -33,7 +33,7 @@ struct spool {                /* all private but for the counts */
     size_t count, room;
     uint64_t bytes, most_bytes, next;
     uint64_t dropped; /* letters that gave way to others, or that were too large for the bound */
-    uint64_t damaged; /* files that could not be read */
+    uint64_t damaged; /* files that are no letters, whenever they are read */
 };
 
 /* The directory is made when it is missing; NULL: in memory. kind: of letters; small letters. What
@@ -45,9 +45,9 @@ int spool_open(struct spool *s, const char *directory, const char *kind, uint64_
 /* Takes over `data`, from malloc. -1 with *err: it could not be written, and waits in memory. */
 int spool_add(struct spool *s, char *data, size_t size, struct error *err);
 
-/* A copy of the oldest letter, to be freed; NULL: there is none. Files that cannot be read are
- * counted and passed over. */
-char *spool_first(struct spool *s, uint64_t *number, size_t *size);
+/* *letter: a copy of the oldest letter, to be freed; NULL: there is none. Files that never can be
+ * read are counted and passed over. -1 with *err: the oldest cannot be read for now, and stays. */
+int spool_first(struct spool *s, char **letter, uint64_t *number, size_t *size, struct error *err);
 /* It need not be sent any more. */
 void spool_remove(struct spool *s, uint64_t number);
 
