@@ -49,7 +49,7 @@ static int end_path(struct changes *c, struct error *err)
         const size_t room = c->room ? c->room * 2 : 256;
         struct change *more = realloc(c->items, room * sizeof *more);
         if (!more)
-            return error_set(err, ERROR_MEMORY, "out of memory");
+            return error_memory(err);
         c->items = more;
         c->room = room;
     }
@@ -254,7 +254,7 @@ int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selectio
                                : error_set(err, ERROR_USAGE, "no process is selected by --%s",
                                            side == OLD ? "old" : "new");
         if (!status && !(c.values[side] = calloc(c.totals[side].processes, sizeof *c.values[side])))
-            status = error_set(err, ERROR_MEMORY, "out of memory");
+            status = error_memory(err);
     }
     if (!status)
         status = store_held(store, old, now, q->by, add, &c, err);

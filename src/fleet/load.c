@@ -41,8 +41,6 @@ struct load {
     int64_t process;
 };
 
-static int no_memory(struct error *err) { return error_set(err, ERROR_MEMORY, "out of memory"); }
-
 static const char *program(const struct trace_image *m)
 {
     return m->exe && *m->exe ? m->exe : m->command && m->command[0] ? m->command[0] : "?";
@@ -109,12 +107,12 @@ static int read_build_ids(struct load *l, struct error *err)
         char *digits = malloc(m->build_id_bytes * 2 + 1);
         l->build_id[i] = digits;
         if (!digits)
-            return no_memory(err);
+            return error_memory(err);
         *digits = 0;
         for (size_t k = 0; k < m->build_id_bytes; k++)
             sprintf(digits + 2 * k, "%02x", m->build_id[k]);
     }
-    return l->build_id ? 0 : no_memory(err);
+    return l->build_id ? 0 : error_memory(err);
 }
 
 static int put_process(struct load *l, struct error *err)
@@ -159,7 +157,7 @@ static int put_process(struct load *l, struct error *err)
                     .end_blocks = t->live_blocks,
                     .temporary = t->temporary}};
     int status =
-        buffer_failed(&command) ? no_memory(err) : store_process(l->store, &p, &l->process, err);
+        buffer_failed(&command) ? error_memory(err) : store_process(l->store, &p, &l->process, err);
     buffer_release(&command);
     for (size_t i = 0; i < l->options->label_count && !status; i++)
         status = store_label(l->store, l->process, &l->options->labels[i], err);
@@ -177,7 +175,7 @@ static int put_frame(struct load *l, uint32_t id, struct buffer *json, struct er
     buffer_clear(json);
     names_frame_json(names_frame(l->names, id), json);
     if (buffer_failed(json))
-        return no_memory(err);
+        return error_memory(err);
     l->frame[id] = hash_end(hash_bytes(3, json->data, json->size_bytes));
     return store_frame(l->store, &(struct store_frame){l->frame[id], buffer_text(json)}, err);
 }
@@ -238,7 +236,7 @@ static int put_sites(struct load *l, struct error *err)
     l->frame = calloc((size_t)names_count(l->names) + 1, sizeof *l->frame);
     l->site = calloc((size_t)s->frame_count + 1, sizeof *l->site);
     if (!l->frame || !l->site || names_failed(l->names))
-        return no_memory(err);
+        return error_memory(err);
     struct buffer json = {0};
     int status = 0;
     for (uint32_t i = 1; i <= s->frame_count && !status; i++) { /* callers come first */
@@ -294,7 +292,7 @@ static int put_node(struct load *l, uint32_t node, struct error *err)
     const uint64_t outer = parent <= l->image->stacks ? l->stack[parent] : 0;
     bool fresh;
     if (!strings_id(&l->locations, &at.id, sizeof at.id, &fresh))
-        return no_memory(err);
+        return error_memory(err);
     if (fresh && store_location(l->store, &at, err))
         return -1;
     l->stack[node] = hash_end(hash_mix(hash_mix(6, outer), at.id));
@@ -326,7 +324,7 @@ static int put_figures(struct load *l, struct error *err)
     l->stack = calloc((size_t)l->image->stacks + 1, sizeof *l->stack);
     l->path = malloc(((size_t)l->image->stacks + 1) * sizeof *l->path);
     if (!l->stack || !l->path)
-        return no_memory(err);
+        return error_memory(err);
     for (uint32_t i = 0; i <= l->image->stacks; i++) {
         struct figures f = {0};
         if (!stacks[i].calls && !stacks[i].peak_blocks && !stacks[i].live_blocks &&

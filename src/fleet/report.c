@@ -28,7 +28,7 @@ static int keep(void *arg, const struct store_row *r, struct error *err)
         const size_t room = rows->room ? rows->room * 2 : 64;
         struct store_row *more = realloc(rows->items, room * sizeof *more);
         if (!more)
-            return error_set(err, ERROR_MEMORY, "out of memory");
+            return error_memory(err);
         rows->items = more;
         rows->room = room;
     }

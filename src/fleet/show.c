@@ -44,7 +44,7 @@ static int add_frame(void *arg, const char *json, struct error *err)
     struct frames *f = arg;
     buffer_append(&f->text, json, strlen(json) + 1);
     f->count++;
-    return buffer_failed(&f->text) ? error_set(err, ERROR_MEMORY, "out of memory") : 0;
+    return buffer_failed(&f->text) ? error_memory(err) : 0;
 }
 
 static int write_frame(struct json *j, const char *text, struct error *err)

@@ -272,8 +272,7 @@ int graph_make(struct graph *g, const struct graph_input *in, struct error *err)
         status = add_up(g, in);
     if (status) {
         graph_release(g);
-        return error_set(err, ERROR_MEMORY,
-                         "out of memory: the heap has too many blocks for this machine");
+        return error_memory_for(err, "the heap has too many blocks for this machine");
     }
     if (g->leak_count > 1)
         qsort(g->leaks, g->leak_count, sizeof *g->leaks, by_bytes);

@@ -334,8 +334,7 @@ int scan_heap(struct scan *s, struct target *t, const struct walk *w, const stru
     free(g.pieces);
     if (status || g.failed) {
         scan_release(s);
-        return error_set(err, ERROR_MEMORY,
-                         "out of memory: more references than this machine holds");
+        return error_memory_for(err, "more references than this machine holds");
     }
     return 0;
 }

@@ -382,9 +382,7 @@ int walk_heap(struct walk *w, struct target *t, const struct glibc *g,
                                            .attached_threads = g->arenas[i].attached_threads,
                                            .main = g->arenas[i].main};
     if (walk_all(w, t, g, modules, sampled) || walk_mark_cached(w, t, g))
-        return error_set(err, ERROR_MEMORY,
-                         "out of memory: the heap has %" PRIu32 " blocks and more",
-                         w->blocks.count);
+        return error_memory_for(err, "the heap has %" PRIu32 " blocks and more", w->blocks.count);
     blocks_done(&w->blocks);
     add_up(w, g);
     return 0;
