@@ -8,10 +8,10 @@
 
 /* Live bytes over time, as a line of bars. */
 void section_timeline(const struct page *p, const struct model *m);
-/* The largest resident size; section_explained says why it was above the live bytes. */
-/* Marks and controls within the range of time, at most `limit` (0: 12). */
+/* Marks and controls within the range of time, at most o->top of them (0: 12). */
 void section_marks(const struct page *p, const struct trace_image *image,
                    const struct report_options *o);
+/* The largest resident size; section_explained says why it was above the live bytes. */
 void section_resident(const struct page *p, const struct model *m);
 /* Anonymous memory that the program mapped by itself, and where. */
 void section_mapped(const struct page *p, const struct model *m, struct names *names);
