@@ -68,7 +68,8 @@ struct sender {
     bool on_its_way;
     struct answer answer;
     uint64_t next_try_ns, pause_ns;
-    long said; /* the last complaint: a status, or an enum complaint; 0: it works */
+    long said;        /* the last complaint: a status, or an enum complaint; 0: it works */
+    bool passed_over; /* a letter of the spool that cannot be read, and that was said */
     struct sender_counts counts;
 };
 
@@ -209,13 +210,16 @@ static void give_up(struct sender *s)
     drop_letter(s);
 }
 
-/* The oldest letter becomes the one to be sent, if there is one. -1 with *err: it cannot be read
- * for now. */
+/* The oldest letter that can be read becomes the one to be sent, if there is one. -1 with *err:
+ * none can for now. */
 static int choose(struct sender *s, struct error *err)
 {
     while (!s->data) {
         if (spool_first(&s->spool, &s->data, &s->number, &s->size, err))
             return -1;
+        if (err->kind && !s->passed_over)
+            say(s, true, err->text);
+        s->passed_over = err->kind != ERROR_NONE;
         s->at = 0;
         if (!s->data || next_part(s))
             return 0;

@@ -264,22 +264,31 @@ static bool may_pass(const struct error *why)
 
 int spool_first(struct spool *s, char **letter, uint64_t *number, size_t *size, struct error *err)
 {
+    struct error why;
+    size_t i = 0;
     *letter = NULL;
-    while (s->count && !(*letter = read_entry(s, &s->items[0], size, err))) {
-        if (may_pass(err))
-            return -1;
-        forget(s, 0);
+    *err = (struct error){.kind = ERROR_NONE};
+    while (i < s->count && !(*letter = read_entry(s, &s->items[i], size, &why))) {
+        if (may_pass(&why)) {
+            if (!i++)
+                *err = why;
+            continue;
+        }
+        forget(s, i);
         s->damaged++;
     }
     if (*letter)
-        *number = s->items[0].number;
-    return 0;
+        *number = s->items[i].number;
+    return !*letter && err->kind ? -1 : 0;
 }
 
 void spool_remove(struct spool *s, uint64_t number)
 {
-    if (s->count && s->items[0].number == number)
-        forget(s, 0);
+    size_t i = 0;
+    while (i < s->count && s->items[i].number < number)
+        i++;
+    if (i < s->count && s->items[i].number == number)
+        forget(s, i);
     else if (s->dropped)
         s->dropped--; /* it gave way while it was on its way */
 }

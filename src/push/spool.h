@@ -45,8 +45,9 @@ int spool_open(struct spool *s, const char *directory, const char *kind, uint64_
 /* Takes over `data`, from malloc. -1 with *err: it could not be written, and waits in memory. */
 int spool_add(struct spool *s, char *data, size_t size, struct error *err);
 
-/* *letter: a copy of the oldest letter, to be freed; NULL: there is none. Files that never can be
- * read are counted and passed over. -1 with *err: the oldest cannot be read for now, and stays. */
+/* *letter: a copy of the oldest letter that can be read, to be freed; NULL: there is none. Files
+ * that never can be read are counted and removed. Those that cannot be read for now stay, and *err,
+ * else empty, says why the oldest of them cannot; -1: no other is left. */
 int spool_first(struct spool *s, char **letter, uint64_t *number, size_t *size, struct error *err);
 /* It need not be sent any more. */
 void spool_remove(struct spool *s, uint64_t number);
