@@ -108,13 +108,14 @@ static void end_process(struct leak *l)
     l->bytes = l->blocks = 0;
 }
 
+/* Hosts before it whose processes have no figures were not met; their names are never asked for. */
 static int know_host(struct leaks *k, const struct sqlite_figure *f, struct error *err)
 {
-    if (f->host_number <= k->host_count)
-        return 0;
-    char **name = ARRAY_ADD(k->hosts, k->host_count, k->host_room);
-    if (!name || !(*name = strdup(f->host)))
-        return error_memory(err);
+    while (k->host_count < f->host_number) {
+        char **name = ARRAY_ADD(k->hosts, k->host_count, k->host_room);
+        if (!name || (k->host_count == f->host_number && !(*name = strdup(f->host))))
+            return error_memory(err);
+    }
     return 0;
 }
 

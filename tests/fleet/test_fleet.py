@@ -302,6 +302,23 @@ class Questions(Case):
         self.assertEqual(len(self.report("--distribution", "--group-by", "service")["groups"]), 3)
         self.assertEqual(len(self.report("--distribution", "--group-by", "build-id")["groups"]), 1)
 
+    def test_hosts_without_figures(self):
+        """Processes that never allocated: hosts on which nothing happened stand before those with leaks."""
+        quiet = 100
+        for host in range(2):
+            self.load("--host", f"host-{host}", self.recordings[host])
+        db = sqlite3.connect(self.store)
+        self.copy_host("host-0", quiet)
+        db.execute("DELETE FROM figure WHERE process IN (SELECT id FROM process WHERE host LIKE 'c%')")
+        # one row on the first host with any, fewer than there are hosts before it
+        db.execute("DELETE FROM figure WHERE process = (SELECT id FROM process WHERE host = 'host-0') AND stack !="
+                   " (SELECT stack FROM figure WHERE end_blocks AND process = (SELECT id FROM process WHERE host = 'host-0'))")
+        db.commit()
+        found = self.report("--leaks")
+        answers = db.execute(run("fleet", "report", "--sql", "--leaks", "--store", self.store).stdout).fetchall()
+        self.assertEqual(found["hosts"], quiet + 2)
+        self.assertEqual([(s["end_live_bytes"], s["most_host"]) for s in found["sites"]], [(r[1], r[8]) for r in answers])
+
     def test_sql(self):
         """What --sql prints is the answer: the first column of numbers is the site's."""
         self.load_all()
