@@ -6,8 +6,13 @@ with the golden files: raw, sealed and stored, sealed and compressed (when `zstd
 """
 import os
 import shutil
+import struct
 import subprocess
 import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import read_mallow
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 READER = [sys.executable, os.path.join(HERE, "read_mallow.py")]
@@ -80,6 +85,24 @@ def raw_as_sealed(name, rows, events, golden):
             fail("%s: too many halves of failed calls" % name)
 
 
+def empty_nodes():
+    """A sound section of type NODES, of node 0, whose only stream (flags) is empty."""
+    stream = struct.pack("<4B3I", 11, 32, 0, 0, 0, 0, read_mallow.checksum(0, b"") & 0xFFFFFFFF)
+
+    def head(check):
+        return struct.pack("<IHHII6Q", 0x31534C4D, 3, 1, 64 + len(stream), 0, 0, check, 0, 0, 0, 0) + stream
+    return head(read_mallow.checksum(0, head(0)))
+
+
+def hostile(name, dump, base, want):
+    """A section without nodes says nothing of how many there are."""
+    with tempfile.TemporaryDirectory() as directory, open(base + ".stored", "rb") as f:
+        path = os.path.join(directory, "empty-nodes.sealed")
+        with open(path, "wb") as out:
+            out.write(f.read() + empty_nodes())
+        same(name + " C, with an empty section of nodes", want, by_image(run(dump, path)))
+
+
 def main():
     dump, golden = sys.argv[1:]
     names = sorted(f[:-4] for f in os.listdir(golden) if f.endswith(".raw"))
@@ -91,6 +114,7 @@ def main():
             want = f.read()
         same(name + " C, raw", want, by_image(run(dump, base + ".raw")))
         same(name + " C, sealed", want, by_image(run(dump, base + ".stored")))
+        hostile(name, dump, base, want)
         same(name + " Python, sealed", want, by_image(run(*READER, "events", base + ".stored")))
         if shutil.which("zstd"):
             same(name + " Python, compressed", want,

@@ -175,8 +175,8 @@ static int read_nodes(struct opening *o, struct error *err)
     for (size_t i = 0; i < o->node_count; i++) {
         const struct seal_stream *t;
         if (section_head_read(s->fd, o->nodes[i].offset, s->file_bytes, &h, err) != 1 ||
-            !(t = section_stream(&h, SEAL_FACT_FLAGS, SEAL_PART_BYTES)) ||
-            t->raw_bytes > SEAL_NODES_MAX || h.header.number > UINT32_MAX / 2)
+            !(t = section_stream(&h, SEAL_FACT_FLAGS, SEAL_PART_BYTES)) || !t->raw_bytes ||
+            t->raw_bytes > SEAL_NODES_MAX || !h.header.number || h.header.number > UINT32_MAX / 2)
             continue;
         uint32_t last = (uint32_t)h.header.number + t->raw_bytes - 1;
         /* sections come in order; a lost one may leave a gap no longer than itself */
