@@ -98,11 +98,13 @@ int sqlite_watched_site(struct fleet_store *s, const struct store_watched_site *
 #define REACH(t, from, to)                                                                         \
     "CAST(round(sqrt(total(1.0 * (" t "." from " - " t "." to ") * (" t "." from " - " t "." to    \
     ")))) AS INTEGER)"
+/* A sum that no report can make fail: sum() ends a query whose integers overflow. */
+#define SUM(t, column) "CAST(total(" t "." column ") AS INTEGER)"
 #define ESTIMATES(t)                                                                               \
-    "sum(" t ".bytes), " REACH(t, "bytes", "low") ", " REACH(                                      \
-        t, "high", "bytes") ", sum(" t ".blocks), sum(" t ".samples), sum(" t                      \
-                            ".sampled_bytes), count(DISTINCT w.process),"                          \
-                            " count(DISTINCT w.host)"
+    SUM(t, "bytes")                                                                                \
+    ", " REACH(t, "bytes", "low") ", " REACH(t, "high", "bytes") ", " SUM(t, "blocks") ", " SUM(   \
+        t, "samples") ", " SUM(t, "sampled_bytes") ", count(DISTINCT w.process),"                  \
+                                                   " count(DISTINCT w.host)"
 
 char *sqlite_watched_sql(struct fleet_store *s, const struct fleet_selection *of, const char *kind,
                          bool totals)
@@ -120,7 +122,7 @@ char *sqlite_watched_sql(struct fleet_store *s, const struct fleet_selection *of
                   : "SELECT i.site, " ESTIMATES(
                         "i") ", max(i.oldest_ns) FROM w CROSS JOIN"
                              " watched_site AS i ON i.report = w.key GROUP BY i.site ORDER BY"
-                             " sum(i.bytes) DESC, i.site");
+                             " total(i.bytes) DESC, i.site");
     char *text = sqlite3_str_finish(b);
     if (text && where)
         copy = strdup(text);

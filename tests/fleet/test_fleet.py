@@ -537,6 +537,18 @@ class Watched(Case):
             "SELECT count(DISTINCT i.site) FROM watched_site AS i JOIN stack AS s ON s.site = i.site").fetchone()
         self.assertTrue(sites[0], "watched and recorded call sites are not the same")
 
+    def test_impossible_sizes(self):
+        """Reports whose sizes each fit, and whose sum does not, leave the others readable."""
+        path = os.path.join(self.directory, "huge.json")
+        write_reports(path, [{**watch_report("h3", pid, 1001, [("huge", 2**62, 2**62, 2**62)]), "estimated_bytes_high": 2**62}
+                             for pid in (1, 2)] + REPORTS[:1])
+        self.load(path)
+        found = self.watched()
+        self.assertEqual(found["estimated_bytes"], 2**63 - 1)
+        by_name = {s["frames"][s["call_site"]]["function"]: s["estimated_bytes"] for s in found["sites"]}
+        self.assertEqual(by_name, {"huge": 2**63 - 1, "grow": 3000, "hold": 640})
+        self.assertEqual(self.watched("all", "--host", "h1")["estimated_bytes"], 3640)
+
     def test_bad_reports(self):
         """Lines before a bad one are added; a bad one adds nothing of itself."""
         path = os.path.join(self.directory, "bad.json")
