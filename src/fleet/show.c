@@ -11,6 +11,7 @@
 /* A site with more frames has the innermost and outermost of them in JSON. */
 #define WHOLE_FRAMES 256u
 #define END_FRAMES   64u
+#define BYTES_MOST   ((size_t)256 << 20) /* of the frames of one site */
 
 static const char *const metrics[METRICS] = {"peak", "end", "allocated", "temporary", "calls"};
 
@@ -42,7 +43,12 @@ struct frames {         /* of one site */
 static int add_frame(void *arg, const char *json, struct error *err)
 {
     struct frames *f = arg;
-    buffer_append(&f->text, json, strlen(json) + 1);
+    const size_t bytes = strlen(json) + 1;
+    if (bytes > BYTES_MOST - f->text.size_bytes)
+        return error_set(err, ERROR_FORMAT,
+                         "the store is damaged: the frames of a call site take more than %zu MiB",
+                         BYTES_MOST >> 20);
+    buffer_append(&f->text, json, bytes);
     f->count++;
     return buffer_failed(&f->text) ? error_memory(err) : 0;
 }

@@ -678,6 +678,11 @@ class Hostile(Case):
         db.executescript("UPDATE frame SET json = '{}'; UPDATE site SET parent = id")
         db.close()
         self.fails("is damaged", "report", "--store", store)
+        db = sqlite3.connect(store)  # a ring of which each round takes more memory
+        db.execute("UPDATE frame SET json = ?", (json.dumps({"function": "x" * 2**20}),))
+        db.commit()
+        db.close()
+        self.fails("take more than 256 MiB", "report", "--store", store)
 
     def test_cannot_write(self):
         """A disk that is full ends a load; the store is as it was, and takes the recording later."""
