@@ -43,6 +43,35 @@ export function metricOf(f: Figures, by: Metric): number {
   return by === "growth" ? f.end - f.start : f[by];
 }
 
+/** Figures of many, numbers in a row: an object for each takes a browser several times as long to make and to add up. */
+export type FigureList = Float64Array;
+const [CALLS, ALLOCATED, TEMPORARY, PEAK, PEAK_BLOCKS, START, START_BLOCKS, END, END_BLOCKS, BYTE_NS, FIELDS] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+
+/** Adds those of number i. */
+export function addListed(sum: Figures, list: FigureList, i: number): void {
+  const at = i * FIELDS;
+  sum.calls += list[at + CALLS];
+  sum.allocated += list[at + ALLOCATED];
+  sum.temporary += list[at + TEMPORARY];
+  sum.peak += list[at + PEAK];
+  sum.peakBlocks += list[at + PEAK_BLOCKS];
+  sum.start += list[at + START];
+  sum.startBlocks += list[at + START_BLOCKS];
+  sum.end += list[at + END];
+  sum.endBlocks += list[at + END_BLOCKS];
+  sum.byteNs += list[at + BYTE_NS];
+}
+
+const FIELD: Record<Exclude<Metric, "growth">, number> = { peak: PEAK, end: END, allocated: ALLOCATED, temporary: TEMPORARY, calls: CALLS, byteNs: BYTE_NS };
+
+/** One figure of all. */
+export function metricsOf(list: FigureList, by: Metric): Float64Array {
+  const out = new Float64Array(list.length / FIELDS);
+  if (by === "growth") for (let i = 0, at = 0; i < out.length; i++, at += FIELDS) out[i] = list[at + END] - list[at + START];
+  else for (let i = 0, at = FIELD[by]; i < out.length; i++, at += FIELDS) out[i] = list[at];
+  return out;
+}
+
 /** The bin in which most bytes were live, the first of several. */
 export function peakBin(p: Process, range: Range): number {
   const max = p.page.bins.max_bytes;
@@ -52,74 +81,88 @@ export function peakBin(p: Process, range: Range): number {
 }
 
 /** Figures of every row. */
-export function rowFigures(p: Process, range: Range): Figures[] {
-  const { cells, firstCell } = p;
+export function rowFigures(p: Process, range: Range): FigureList {
+  const { firstCell, rows } = p;
+  const { bin, calls, allocated, temporary, live, blocks, peak, peakBlocks, mean } = p.cells;
   const { start_bytes, start_blocks } = p.page.rows;
   const width = p.page.bins.width_ns;
   const peakAt = peakBin(p, range);
-  const out: Figures[] = new Array<Figures>(p.rows);
-  for (let r = 0; r < p.rows; r++) {
-    const f = noFigures();
-    let live = start_bytes[r];
-    let blocks = start_blocks[r];
+  const out = new Float64Array(rows * FIELDS);
+  for (let r = 0, to = 0; r < rows; r++, to += FIELDS) {
+    let liveNow = start_bytes[r];
+    let blocksNow = start_blocks[r];
     const end = firstCell[r + 1];
     let i = firstCell[r];
     for (let after = end; i < after;) { // the first cell of the range, by halving
       const middle = (i + after) >> 1;
-      if (cells.bin[middle] < range.from) i = middle + 1;
+      if (bin[middle] < range.from) i = middle + 1;
       else after = middle;
     }
     if (i > firstCell[r]) {
-      live = cells.live[i - 1];
-      blocks = cells.blocks[i - 1];
+      liveNow = live[i - 1];
+      blocksNow = blocks[i - 1];
     }
-    f.start = f.peak = live;
-    f.startBlocks = f.peakBlocks = blocks;
-    let bin = range.from;
-    for (; i < end && cells.bin[i] < range.to; i++) {
-      const at = cells.bin[i];
-      f.calls += cells.calls[i];
-      f.allocated += cells.allocated[i];
-      f.temporary += cells.temporary[i];
-      f.byteNs += (live * (at - bin) + cells.mean[i]) * width;
-      if (at < peakAt) {
-        f.peak = cells.live[i];
-        f.peakBlocks = cells.blocks[i];
-      } else if (at === peakAt) {
-        f.peak = cells.peak[i];
-        f.peakBlocks = cells.peakBlocks[i];
+    out[to + START] = liveNow;
+    out[to + START_BLOCKS] = blocksNow;
+    let [peakHere, peakBlocksHere] = [liveNow, blocksNow];
+    let [sumCalls, sumAllocated, sumTemporary, byteNs] = [0, 0, 0, 0];
+    let next = range.from;
+    for (; i < end && bin[i] < range.to; i++) {
+      const at = bin[i];
+      sumCalls += calls[i];
+      sumAllocated += allocated[i];
+      sumTemporary += temporary[i];
+      byteNs += (liveNow * (at - next) + mean[i]) * width;
+      if (at <= peakAt) {
+        peakHere = at < peakAt ? live[i] : peak[i];
+        peakBlocksHere = at < peakAt ? blocks[i] : peakBlocks[i];
       }
-      live = cells.live[i];
-      blocks = cells.blocks[i];
-      bin = at + 1;
+      liveNow = live[i];
+      blocksNow = blocks[i];
+      next = at + 1;
     }
-    f.byteNs += live * (range.to - bin) * width;
-    f.end = live;
-    f.endBlocks = blocks;
-    out[r] = f;
+    out[to + CALLS] = sumCalls;
+    out[to + ALLOCATED] = sumAllocated;
+    out[to + TEMPORARY] = sumTemporary;
+    out[to + PEAK] = peakHere;
+    out[to + PEAK_BLOCKS] = peakBlocksHere;
+    out[to + END] = liveNow;
+    out[to + END_BLOCKS] = blocksNow;
+    out[to + BYTE_NS] = byteNs + liveNow * (range.to - next) * width;
   }
   return out;
 }
 
-/** The sum over rows, of one lane or (-1) of all. */
-export function groupFigures(p: Process, rows: Figures[], lane: number): Figures[] {
-  const groups = p.page.groups.tip.length;
-  const out: Figures[] = [];
-  for (let g = 0; g < groups; g++) {
-    const sum = noFigures();
-    for (let k = p.firstRow[g]; k < p.firstRow[g + 1]; k++) {
-      const r = p.rowsOf[k];
-      if (lane < 0 || p.page.rows.lane[r] === lane) addFigures(sum, rows[r]);
-    }
-    out.push(sum);
-  }
+function sumInto(sums: FigureList, k: number, list: FigureList, i: number): void {
+  for (let to = k * FIELDS, at = i * FIELDS, end = at + FIELDS; at < end; at++, to++) sums[to] += list[at];
+}
+
+/** The sum over the rows of each group, of one lane or (-1) of all. */
+export function groupFigures(p: Process, rows: FigureList, lane: number): FigureList {
+  const { group, lane: laneOf } = p.page.rows;
+  const out = new Float64Array(p.page.groups.tip.length * FIELDS);
+  for (let r = 0; r < p.rows; r++) if (lane < 0 || laneOf[r] === lane) sumInto(out, group[r], rows, r);
   return out;
 }
 
-export function totalFigures(list: Figures[]): Figures {
-  const sum = noFigures();
-  for (const f of list) addFigures(sum, f);
-  return sum;
+/** The sum over the rows of each lane. */
+export function laneFigures(p: Process, rows: FigureList): Figures[] {
+  const { lane } = p.page.rows;
+  const sums = new Float64Array(p.page.lanes.length * FIELDS);
+  for (let r = 0; r < p.rows; r++) sumInto(sums, lane[r], rows, r);
+  return p.page.lanes.map((_l, k) => figuresAt(sums, k));
+}
+
+export function figuresAt(list: FigureList, i: number): Figures {
+  const f = noFigures();
+  addListed(f, list, i);
+  return f;
+}
+
+export function totalFigures(list: FigureList): Figures {
+  const sums = new Float64Array(FIELDS);
+  for (let i = 0; i < list.length / FIELDS; i++) sumInto(sums, 0, list, i);
+  return figuresAt(sums, 0);
 }
 
 /** Live bytes at the end of each bin, of some rows together. */

@@ -88,6 +88,10 @@ export function Flame(props: Props) {
   }, [test, p, names]);
   const result = useMemo(() => (test ? foundIn(tree, focus, hit, (f) => f === GAP) : null), [tree, test, hit, focus]);
   const pickedNode = picked === null ? null : findPath(tree, picked);
+  // The bitmap never shrinks, and the canvas shows its top: a bitmap of another size costs the browser more than the drawing.
+  const shown = rows * ROW + 1;
+  const largest = useRef(0);
+  const height = (largest.current = Math.max(largest.current, shown));
 
   useEffect(() => {
     const watch = new ResizeObserver(() => setWidth(box.current?.clientWidth ?? 0));
@@ -98,8 +102,6 @@ export function Flame(props: Props) {
   useEffect(() => {
     const c = canvas.current;
     if (!c || !width) return;
-    const height = rows * ROW + 1;
-    c.style.height = `${height}px`;
     const g = cleared(c, width, height);
     if (!g) return;
     const theme = themeNow();
@@ -138,11 +140,11 @@ export function Flame(props: Props) {
         g.strokeRect(x + 1, y + 1.5, Math.max(w - 2, 1), ROW - 3);
       }
     }
-  }, [drawn, width, rows, test, hit, dark, byLine, pickedNode, focus, p, names, tree, change]);
+  }, [drawn, width, height, test, hit, dark, byLine, pickedNode, focus, p, names, tree, change]);
 
   /** The root is in view at first, where that is at the bottom, too. */
   useEffect(() => {
-    const scrolled = canvas.current?.parentElement;
+    const scrolled = box.current;
     if (scrolled) scrolled.scrollTop = icicle ? 0 : scrolled.scrollHeight;
   }, [icicle, rows]);
 
@@ -200,7 +202,7 @@ export function Flame(props: Props) {
         </span>}
       </div>
       <div ref={box} class="flame-box">
-        <canvas ref={canvas} class="frames" tabIndex={0} role="img" id={id} style={{ width: `${width}px` }}
+        <canvas ref={canvas} class="frames" tabIndex={0} role="img" id={id} style={{ width: `${width}px`, height: `${shown}px` }}
           aria-label={`Flame graph of ${props.what}, ${human(root.value)}. Arrow keys move, Enter focuses, Escape shows everything. ${pickedNode ? describe(pickedNode) : ""}`}
           onMouseMove={(e) => {
             const d = at(e);

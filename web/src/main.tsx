@@ -6,7 +6,7 @@ import { HeapDifferencePage, type HeapDifference } from "./heapdiff";
 import { ComparePage, type CompareDocument } from "./compare";
 import { hasBlock, loadProcess, loadSummary, unpack, type Listed, type Process, type Summary } from "./data";
 import { Faults, hasFaults } from "./faults";
-import { groupFigures, METRICS, metricOf, peakBin, rowFigures, totalFigures, type Figures, type Metric, type Range } from "./figures";
+import { groupFigures, METRICS, metricsOf, peakBin, rowFigures, totalFigures, type FigureList, type Metric, type Range } from "./figures";
 import { DiffPage, type DiffDocument } from "./diff";
 import { FleetPage, type FleetDocument } from "./fleet";
 import { FleetDiffPage, type FleetDiffDocument } from "./fleetdiff";
@@ -59,7 +59,7 @@ function Card({ id, title, value, exactly, children }: { id: string; title: stri
   );
 }
 
-function HowMuch({ p, range, whole, rows }: { p: Process; range: Range; whole: boolean; rows: Figures[] }) {
+function HowMuch({ p, range, whole, rows }: { p: Process; range: Range; whole: boolean; rows: FigureList }) {
   const bins = p.page.bins;
   const total = useMemo(() => totalFigures(rows), [rows]);
   const at = peakBin(p, range);
@@ -153,7 +153,7 @@ function Details({ summary, p, moments, view, change, dark }: { summary: Summary
   const rows = useMemo(() => rowFigures(p, range), [p, range]);
   const figures = useMemo(() => groupFigures(p, rows, lane), [p, rows, lane]);
   const metric = METRIC[view.by];
-  const values = useMemo(() => figures.map((f) => metricOf(f, view.by)), [figures, view.by]);
+  const values = useMemo(() => metricsOf(figures, view.by), [figures, view.by]);
   const options = useMemo(
     () => ({ reversed: view.reversed, hideLibraries: view.hideLibraries, hideWrappers: !view.showWrappers, byLine: view.byLine }),
     [view.reversed, view.hideLibraries, view.showWrappers, view.byLine],

@@ -8,7 +8,7 @@ import { percent } from "./units";
 
 interface Props {
   p: Process;
-  values: number[];
+  values: ArrayLike<number>;
   whole: number; // their sum
   options: TreeOptions;
   fn: string; // functionKey

@@ -4,7 +4,7 @@ import { cleared } from "./canvas";
 import { themeNow } from "./colours";
 import { LIFETIMES, SIZES, type Counts, type Process } from "./data";
 import { Tip } from "./flame";
-import type { Figures, Range } from "./figures";
+import { laneFigures, type FigureList, type Range } from "./figures";
 import { siteFrame } from "./frames";
 import { drawLevels, levelAt, levelPoints, LEVELS, type Level } from "./levels";
 import { siteTitle } from "./names";
@@ -337,17 +337,10 @@ export function laneName(p: Process, lane: number): string {
   return l.name ? `${l.name} (${l.tids[0]})` : `thread ${l.tids[0]}`;
 }
 
-export function Threads({ p, rows, range, onLane }: { p: Process; rows: Figures[]; range: Range; onLane: (lane: number) => void }) {
+export function Threads({ p, rows, range, onLane }: { p: Process; rows: FigureList; range: Range; onLane: (lane: number) => void }) {
   const lanes = p.page.lanes.length;
   const list = useMemo(() => {
-    const out = p.page.lanes.map((_l, lane) => ({ lane, calls: 0, allocated: 0, peak: 0, end: 0, releases: 0, released: 0 }));
-    rows.forEach((f, r) => {
-      const t = out[p.page.rows.lane[r]];
-      t.calls += f.calls;
-      t.allocated += f.allocated;
-      t.peak += f.peak;
-      t.end += f.end;
-    });
+    const out = laneFigures(p, rows).map(({ calls, allocated, peak, end }, lane) => ({ lane, calls, allocated, peak, end, releases: 0, released: 0 }));
     for (let b = range.from; b < range.to; b++)
       for (let l = 0; l < lanes; l++) {
         out[l].releases += p.laneReleases.count[b * lanes + l];

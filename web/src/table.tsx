@@ -2,7 +2,7 @@
 import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { Process } from "./data";
-import { addFigures, liveSeries, metricOf, noFigures, type Figures, type Metric, type Range } from "./figures";
+import { addFigures, addListed, liveSeries, metricOf, metricsOf, noFigures, type FigureList, type Figures, type Metric, type Range } from "./figures";
 import { functionKey, GAP, GONE, isFolded, isInlined, isOwn, isWrapper, matcher, namesOf, OTHER, searchText, siteFrame, specialName, stackCount, stackOf } from "./frames";
 import { Path, siteTitle } from "./names";
 import { Bars } from "./shape";
@@ -41,10 +41,10 @@ export const COLUMNS: ColumnInfo[] = [
 ];
 
 /** Rows of the groups of the focus, or of all. */
-function rowsOf(p: Process, figures: Figures[], stacks: boolean, focus: TreeNode | null): SiteRow[] {
+function rowsOf(p: Process, figures: FigureList, stacks: boolean, focus: TreeNode | null): SiteRow[] {
   const found = new Map<number, SiteRow>();
   const groups = p.page.groups;
-  const list = focus ? Array.from(focus.groups) : figures.keys();
+  const list = focus ? Array.from(focus.groups) : groups.tip.keys();
   for (const g of list) {
     if (p.firstRow[g] === p.firstRow[g + 1]) continue;
     const frame = siteFrame(p, g);
@@ -56,7 +56,7 @@ function rowsOf(p: Process, figures: Figures[], stacks: boolean, focus: TreeNode
     }
     row.groups.push(g);
     row.stacks += stackCount(p, g);
-    addFigures(row.figures, figures[g]);
+    addListed(row.figures, figures, g);
     if (groups.max_bytes[g] || groups.sizes[g].length) {
       row.minBytes = Math.min(row.minBytes, groups.min_bytes[g]);
       row.maxBytes = Math.max(row.maxBytes, groups.max_bytes[g]);
@@ -85,7 +85,7 @@ export function countOf(p: Process, rows: SiteRow[], stacks: boolean): number {
 interface Props {
   p: Process;
   focus: TreeNode | null; // only what passes there
-  figures: Figures[];
+  figures: FigureList;
   range: Range;
   whole: boolean;
   lane: number;
@@ -129,10 +129,11 @@ function Sparkline({ p, row, range, whole, lane, width = 96, height = 22 }: { p:
   );
 }
 
-function Detail({ p, row, by, figures, lane, range, whole, onFind, onFunction }: { p: Process; row: SiteRow; by: Metric; figures: Figures[]; lane: number; range: Range; whole: boolean; onFind: (text: string) => void; onFunction: (key: string) => void }) {
+function Detail({ p, row, by, figures, lane, range, whole, onFind, onFunction }: { p: Process; row: SiteRow; by: Metric; figures: FigureList; lane: number; range: Range; whole: boolean; onFind: (text: string) => void; onFunction: (key: string) => void }) {
   const [which, setWhich] = useState(0);
   const names = namesOf(p);
-  const order = useMemo(() => [...row.groups].sort((a, b) => metricOf(figures[b], by) - metricOf(figures[a], by)), [row, by, figures]);
+  const values = useMemo(() => metricsOf(figures, by), [figures, by]);
+  const order = useMemo(() => [...row.groups].sort((a, b) => values[b] - values[a]), [row, values]);
   const group = order[Math.min(which, order.length - 1)];
   const sizes = new Float64Array(65);
   const lives = new Float64Array(LIFETIMES + 1);
@@ -153,7 +154,7 @@ function Detail({ p, row, by, figures, lane, range, whole, onFind, onFunction }:
       <div class="stack">
         {order.length > 1 && <div class="stack-picker">
           <button class="quiet" disabled={which === 0} onClick={() => setWhich(which - 1)} aria-label="previous stack">◀</button>
-          <span>Stack {which + 1} of {exact(order.length)}, {percent(metricOf(figures[group], by), metricOf(row.figures, by)) || "0 %"} of this row</span>
+          <span>Stack {which + 1} of {exact(order.length)}, {percent(values[group], metricOf(row.figures, by)) || "0 %"} of this row</span>
           <button class="quiet" disabled={which === order.length - 1} onClick={() => setWhich(which + 1)} aria-label="next stack">▶</button>
         </div>}
         {row.frame >= 0 && <p class="ways"><button class="quiet link" onClick={() => onFind(names.fn(row.frame))}>Find {names.fn(row.frame)} in the flame graph</button>
