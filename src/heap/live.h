@@ -41,6 +41,7 @@ struct heap_live {
     bool copy_lacks;           /* more than could be kept */
     struct live_pieces pieces; /* once they were looked for; all 0: not yet */
     uint64_t since_ns;
+    bool leaves; /* threads that do not stop are left: the kernel lets go of them at our end */
 };
 
 void live_registers(const struct user_regs_struct *r, struct target_registers *to);

@@ -470,10 +470,12 @@ struct target *target_stop(uint32_t pid, struct error *err)
     t->impl = live;
     t->source = TARGET_STOPPED;
     t->pid = t->memory_pid = pid;
+    live->leaves = true; /* the others would stand as long as it waits */
     if (live_stop(t, live, err) || read_maps(t, pid, err)) {
         target_close(t);
         return NULL;
     }
+    live->leaves = false;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     t->moment_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
@@ -492,11 +494,13 @@ void target_let_go(struct target *t)
         struct tracee *tracee = &live->tracees[i];
         if (tracee->gone)
             continue;
-        if (!tracee->stopped) { /* it never stopped: it must, before it can be left */
+        if (!tracee->stopped) { /* it never stopped: it must, before it can be let go */
             int status;
             ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
-            if (waitpid(tracee->tid, &status, __WALL) == tracee->tid)
+            if (waitpid(tracee->tid, &status, __WALL | (live->leaves ? WNOHANG : 0)) == tracee->tid)
                 note_stop(tracee, status);
+            else if (live->leaves)
+                continue;
         }
         ptrace(PTRACE_DETACH, tracee->tid, NULL, (void *)(intptr_t)tracee->signal); // NOLINT
     }

@@ -522,6 +522,9 @@ class Refusals(HeapTest):
         p = self.start(tool("victim_leaks"), "5")
         for _ in range(5):
             self.heap(p.pid)
+        self.goes_on(p)
+
+    def goes_on(self, p):
         with open(f"/proc/{p.pid}/status", encoding="ascii") as f:
             status = dict(line.split(":\t", 1) for line in f if ":\t" in line)
         self.assertEqual(status["TracerPid"].strip(), "0")
@@ -543,6 +546,26 @@ class Refusals(HeapTest):
         self.assertEqual(p.wait(60), 0)
         p.stdin = open(os.devnull, "rb")
         return document
+
+    def test_a_thread_that_does_not_stop(self):
+        """It waits for a child of vfork. The heap is given up, and the process goes on as if nothing had been."""
+        p = subprocess.Popen([tool("victim_vforks")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self.folder)
+        self.addCleanup(self.stop, p)
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+
+        def children():
+            with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+                return f.read()
+        while not children():
+            time.sleep(0.01)
+        done = self.heap(p.pid, status=None)
+        self.assertIn("does not stop", done.stderr)
+        self.assertNotEqual(children(), "", "the child's end was waited for")
+        p.stdin.write(b"x\n")
+        p.stdin.flush()
+        self.assertEqual(p.stdout.readline(), b"on\n")
+        self.settle(p.pid)
+        self.goes_on(p)
 
     def test_a_snapshot_is_not_noticed(self):
         self.looked_at(source="snapshot")
