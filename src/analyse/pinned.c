@@ -205,28 +205,38 @@ static int take_moment(struct pinned_reader *r, struct error *err);
  * is how much can be there; what malloc moves elsewhere meanwhile is not known. What joins later is
  * not given back either: so the most that ever was there counts. */
 #define FAST_CHUNK_MOST    128u
-#define CONSOLIDATES_FROM  1016u       /* usable bytes of a block that is asked for */
+#define CONSOLIDATES_FROM  1024u       /* of a chunk that is asked for */
 #define CONSOLIDATES_FREED (64u << 10) /* of a chunk that is freed */
 
-static void count_fast(struct pinned_reader *r, unsigned path, uint64_t usable_bytes, bool freed)
+static uint64_t *fast_sum(struct pinned_reader *r, unsigned path)
 {
-    uint64_t *sum = &r->fast_bytes[(path & MLW_PATH_NON_MAIN) != 0];
-    const uint64_t chunk = usable_bytes + HEADER_BYTES;
-    if (!r->glibc || path & MLW_PATH_MMAPPED)
-        return;
-    if (chunk > FAST_CHUNK_MOST) {
-        if (freed ? chunk >= CONSOLIDATES_FREED : usable_bytes >= CONSOLIDATES_FROM)
-            *sum = 0;
-    } else if (!freed)
+    return &r->fast_bytes[(path & MLW_PATH_NON_MAIN) != 0];
+}
+
+static void fast_taken(struct pinned_reader *r, unsigned path, uint64_t chunk)
+{
+    uint64_t *const sum = fast_sum(r, path);
+    if (chunk <= FAST_CHUNK_MOST)
         *sum = *sum > chunk ? *sum - chunk : 0;
-    else {
+    else if (chunk >= CONSOLIDATES_FROM)
+        *sum = 0;
+}
+
+static void fast_freed(struct pinned_reader *r, unsigned path, uint64_t chunk)
+{
+    uint64_t *const sum = fast_sum(r, path);
+    if (chunk <= FAST_CHUNK_MOST) {
         *sum += chunk;
         if (r->fast_bytes[0] + r->fast_bytes[1] > r->fast_most)
             r->fast_most = r->fast_bytes[0] + r->fast_bytes[1];
-    }
+    } else if (chunk >= CONSOLIDATES_FREED)
+        *sum = 0;
 }
 
-static bool counts(const struct pinned_reader *r, unsigned path)
+/* ---- events ---- */
+
+/* Whether a block of that path is a chunk in one of glibc's heaps. */
+static bool is_on_heap(const struct pinned_reader *r, unsigned path)
 {
     return r->glibc && !(path & MLW_PATH_MMAPPED);
 }
@@ -234,70 +244,94 @@ static bool counts(const struct pinned_reader *r, unsigned path)
 /* A block ends. False without memory. */
 static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t i)
 {
-    struct pinned_block *l = &r->live[b->slot[i]];
-    const bool freed = l->there && r->caches && b->kind[i] != TRACE_FREE_INFERRED &&
-                       !mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD);
-    const struct tcache_chunk chunk = {l->address, l->usable_bytes, l->stack, l->path};
-    if (l->there)
-        count_fast(r, l->path, l->usable_bytes, true);
-    if (l->there && counts(r, l->path))
-        highest_end(r->most, l->stack, l->usable_bytes + HEADER_BYTES);
+    struct pinned_block *const l = &r->live[b->slot[i]];
+    if (!l->there)
+        return true;
     l->there = false;
-    return !freed || tcache_freed(r->caches, b->thread[i], &chunk);
+    if (!is_on_heap(r, l->path))
+        return true;
+    const uint64_t chunk = l->usable_bytes + HEADER_BYTES;
+    fast_freed(r, l->path, chunk);
+    highest_end(r->most, l->stack, chunk);
+    if (!r->caches || b->kind[i] == TRACE_FREE_INFERRED ||
+        mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD))
+        return true;
+    return tcache_freed(r->caches, b->thread[i],
+                        &(struct tcache_chunk){l->address, l->usable_bytes, l->stack, l->path});
+}
+
+/* A block begins. inherited: a fork handed it on. False without memory. */
+static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i, bool inherited)
+{
+    struct pinned_block *const l = &r->live[b->slot[i]];
+    const uint64_t usable = b->usable[i] > b->size[i] ? b->usable[i] : b->size[i],
+                   address = b->address[i], chunk = usable + HEADER_BYTES,
+                   bottom = address - HEADER_BYTES;
+    const unsigned path = b->path[i];
+    const bool late = highest_passed(r->most);
+    if (l->there && is_on_heap(r, l->path)) /* its end was lost */
+        highest_end(r->most, l->stack, l->usable_bytes + HEADER_BYTES);
+    *l = (struct pinned_block){.address = address,
+                               .usable_bytes = usable,
+                               .size_bytes = b->size[i],
+                               .stack = b->stack[i],
+                               .path = (uint8_t)path,
+                               .there = true,
+                               .late = late};
+    if (r->caches && !inherited)
+        tcache_allocated(r->caches, b->thread[i], b->op[i], address, usable);
+    /* The lowest yet comes first: it is seldom so. 0, which stands for none, wraps to the most. */
+    if (bottom - 1 < r->main_bottom - 1 && address > HEADER_BYTES &&
+        !(path & (MLW_PATH_NON_MAIN | MLW_PATH_MMAPPED)))
+        r->main_bottom = bottom;
+    if (!is_on_heap(r, path))
+        return true;
+    fast_taken(r, path, chunk);
+    highest_begin(r->most, b->stack[i], chunk);
+    return !(path & MLW_PATH_NON_MAIN) || note_heap(r, address, usable, b->thread[i], inherited);
+}
+
+/* How many slots have a place in r->live. */
+static uint32_t slots_there(const struct pinned_reader *r, uint32_t slots)
+{
+    return r->room < slots ? r->room : slots;
 }
 
 int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct error *err)
 {
-    const uint64_t handed_on = r->image->inherited;
     const uint32_t stacks = r->image->stacks,
                    slots = r->image->max_slots < PLACE_CACHED ? r->image->max_slots : PLACE_CACHED;
+    /* what a fork handed on is there from the start */
+    const uint64_t handed_on =
+        r->image->inherited > b->first_event ? r->image->inherited - b->first_event : 0;
+    uint32_t there = slots_there(r, slots);
     if (b->n && r->next == r->count)
         return 0;
+    uint64_t due_ns = r->next < r->count ? r->times_ns[r->next] : UINT64_MAX;
     for (size_t i = 0; i < b->n; i++) {
         const uint32_t slot = b->slot[i];
-        const unsigned kind = b->kind[i];
-        /* what a fork handed on is there from the start */
-        const bool inherited = b->first_event + i < handed_on;
-        if (!inherited && b->time_ns[i] >= r->times_ns[r->next]) {
+        const bool inherited = i < handed_on;
+        if (b->time_ns[i] >= due_ns && !inherited) {
             while (r->next < r->count && b->time_ns[i] >= r->times_ns[r->next])
                 if (take_moment(r, err))
                     return -1;
             if (r->next == r->count)
                 return 0;
+            due_ns = r->times_ns[r->next];
         }
-        if (slot == TRACE_NO_SLOT)
-            continue;
+        if (slot >= there) {
+            if (slot == TRACE_NO_SLOT)
+                continue;
+            if (slot < slots && room_for(r, slot, err))
+                return -1;
+            there = slots_there(r, slots);
+        }
         if (slot >= slots || b->stack[i] > stacks)
             return error_set(err, ERROR_FORMAT, "an event of a block or stack that does not exist");
-        if (slot >= r->room && room_for(r, slot, err))
-            return -1;
-        if (kind != TRACE_ALLOC) {
+        if (b->kind[i] != TRACE_ALLOC) {
             if (!release(r, b, i))
                 return error_memory_for(err, "the caches of threads");
-            continue;
-        }
-        const uint64_t usable = b->usable[i] > b->size[i] ? b->usable[i] : b->size[i];
-        if (r->live[slot].there && counts(r, r->live[slot].path)) /* its end was lost */
-            highest_end(r->most, r->live[slot].stack, r->live[slot].usable_bytes + HEADER_BYTES);
-        r->live[slot] = (struct pinned_block){.address = b->address[i],
-                                              .usable_bytes = usable,
-                                              .size_bytes = b->size[i],
-                                              .stack = b->stack[i],
-                                              .path = b->path[i],
-                                              .there = true,
-                                              .late = highest_passed(r->most)};
-        count_fast(r, b->path[i], usable, false);
-        if (counts(r, b->path[i]))
-            highest_begin(r->most, b->stack[i], usable + HEADER_BYTES);
-        if (r->caches && !inherited)
-            tcache_allocated(r->caches, b->thread[i], b->op[i], b->address[i], usable);
-        const uint64_t bottom = b->address[i] - HEADER_BYTES;
-        if (!(b->path[i] & (MLW_PATH_NON_MAIN | MLW_PATH_MMAPPED)) &&
-            b->address[i] > HEADER_BYTES && (!r->main_bottom || bottom < r->main_bottom))
-            r->main_bottom = bottom;
-        if (r->glibc &&
-            (b->path[i] & (MLW_PATH_NON_MAIN | MLW_PATH_MMAPPED)) == MLW_PATH_NON_MAIN &&
-            !note_heap(r, b->address[i], usable, b->thread[i], inherited))
+        } else if (!begin(r, b, i, inherited))
             return error_memory_for(err, "%u heaps", r->heap_count);
     }
     return 1;
@@ -361,7 +395,7 @@ static size_t add_up(const struct pinned_reader *r, struct pinned *p)
     return n;
 }
 
-static bool is_chunk(const struct pinned_reader *r, const struct tcache_chunk *c)
+static bool is_heap_chunk(const struct pinned_reader *r, const struct tcache_chunk *c)
 {
     return c->address && c->stack <= r->image->stacks;
 }
@@ -370,7 +404,7 @@ static bool is_chunk(const struct pinned_reader *r, const struct tcache_chunk *c
 static bool add_stacks(struct pinned_reader *r, struct pinned *p, size_t cached)
 {
     for (size_t i = 0; i < cached; i++)
-        if (is_chunk(r, &r->chunks[i]))
+        if (is_heap_chunk(r, &r->chunks[i]))
             pinned_stacks_mark(&p->stacks, r->chunks[i].stack);
     if (!pinned_stacks_make(&p->stacks))
         return false;
@@ -408,7 +442,7 @@ static size_t find_fresh(const struct pinned_reader *r, size_t cached)
         if (in_heap(r, &r->live[i]) && !r->placed[i])
             fresh[n++] = (struct place){r->live[i].address, i};
     for (size_t i = 0; i < cached; i++)
-        if (is_chunk(r, &r->chunks[i]))
+        if (is_heap_chunk(r, &r->chunks[i]))
             fresh[n++] = (struct place){r->chunks[i].address, PLACE_CACHED + (uint32_t)i};
     if (n)
         qsort(fresh, n, sizeof *fresh, by_address);
