@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -86,6 +87,20 @@ bool caps_user_stacks(void)
            libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_loop, NULL) == 1;
 }
 
+/* The inode of the first pid namespace, the same in every kernel. */
+#define FIRST_PID_NAMESPACE 4026531836u
+
+/* Whether the process ids here are those that programs in the kernel see. */
+static bool has_the_kernels_pids(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) || st.st_ino == FIRST_PID_NAMESPACE;
+}
+
+#define REMEDY_PIDS                                                                                \
+    "run mallow on the host, or start the container with the host's pid namespace "                \
+    "(docker run --pid=host)"
+
 int caps_require(struct error *err)
 {
     if (!has_rights())
@@ -93,6 +108,10 @@ int caps_require(struct error *err)
                          "programs are loaded into the kernel, which needs root or the "
                          "capabilities CAP_BPF and CAP_PERFMON; to fix it: %s",
                          remedy_rights());
+    if (!has_the_kernels_pids())
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "mallow runs in a pid namespace of its own, where process ids are not "
+                         "those that the kernel's probes see: " REMEDY_PIDS);
     if (!has_types())
         return error_set(err, ERROR_UNSUPPORTED,
                          "the kernel does not describe its types (/sys/kernel/btf/vmlinux): use a "
@@ -143,11 +162,16 @@ size_t probe_caps(struct probe_cap *caps, size_t max)
     libbpf_set_print(quiet);
     bool rights = has_rights(), types = has_types();
     int program = rights ? empty_program(0) : -1;
-    put(&c[n++], "probe-rights", rights && program >= 0,
-        !rights        ? "neither root nor CAP_BPF and CAP_PERFMON"
-        : program >= 0 ? "programs can be loaded into the kernel"
-                       : "the kernel refuses programs",
-        "`mallow probe` cannot load its programs into the kernel", remedy_rights());
+    const bool pids = has_the_kernels_pids();
+    if (pids)
+        put(&c[n++], "probe-rights", rights && program >= 0,
+            !rights        ? "neither root nor CAP_BPF and CAP_PERFMON"
+            : program >= 0 ? "programs can be loaded into the kernel"
+                           : "the kernel refuses programs",
+            "`mallow probe` cannot load its programs into the kernel", remedy_rights());
+    else
+        put(&c[n++], "probe-rights", false, "this is a pid namespace of its own",
+            "`mallow probe` cannot find a process in the kernel", REMEDY_PIDS);
     put(&c[n++], "probe-types", types,
         types ? "/sys/kernel/btf/vmlinux is there" : "no /sys/kernel/btf/vmlinux",
         "`mallow probe` cannot find its way in this kernel's structures",

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import subprocess
 import unittest
 
 from probing import MALLOW, ROOT, for_others, mallow, why_not
@@ -112,6 +113,20 @@ class Usage(unittest.TestCase):
         checks = {c["name"]: c for c in json.loads(mallow("doctor", "--json", **nobody).stdout)["checks"]}
         self.assertEqual(checks["probe-rights"]["status"], "missing")
         self.assertIn("sudo", checks["probe-rights"]["remedy"])
+
+    def test_pid_namespace(self):
+        """As in a container: process ids are not those of the kernel, and nothing would be found."""
+        apart = ["unshare", "-p", "-f", "--mount-proc"]
+        if why_not() or subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("SKIPPED, LOUDLY: no probes, or no pid namespace, can be had here")
+        for kind in ("sizes", "brk", "faults"):
+            out = subprocess.run([*apart, MALLOW, "probe", kind, "--", "/bin/true"], capture_output=True, text=True, check=False)
+            self.assertEqual((out.returncode, out.stdout), (125, ""), out.stderr)
+            self.assertIn("docker run --pid=host", out.stderr)
+        out = subprocess.run([*apart, MALLOW, "doctor", "--json"], capture_output=True, text=True, check=False)
+        checks = {c["name"]: c for c in json.loads(out.stdout)["checks"]}
+        self.assertEqual(checks["probe-rights"]["status"], "missing")
+        self.assertIn("docker run --pid=host", checks["probe-rights"]["remedy"])
 
 
 if __name__ == "__main__":
