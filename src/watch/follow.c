@@ -375,19 +375,38 @@ static void look_at(struct follow *f, pid_t pid)
 
 enum { DEEPEST = 16 };
 
-static void look_below(struct follow *f, pid_t pid, unsigned depth)
+static void look_below(struct follow *f, pid_t pid, unsigned depth);
+
+/* At the processes that one thread made. */
+static void look_at_children(struct follow *f, pid_t pid, const char *task, unsigned depth)
 {
-    char name[32], text[4096];
-    snprintf(name, sizeof name, "task/%d/children", (int)pid);
-    if (depth == DEEPEST || proc_read(pid, name, text, sizeof text) <= 0)
-        return;
-    for (char *at = text, *end;; at = end) {
-        const pid_t child = (pid_t)strtol(at, &end, 10);
-        if (end == at || child <= 0)
-            return;
+    char name[64], *word = NULL;
+    size_t room = 0;
+    snprintf(name, sizeof name, "task/%.20s/children", task);
+    FILE *in = proc_stream(pid, name);
+    while (in && getdelim(&word, &room, ' ', in) > 0) {
+        const pid_t child = (pid_t)strtol(word, NULL, 10);
+        if (child <= 0)
+            break;
         look_at(f, child);
         look_below(f, child, depth + 1);
     }
+    free(word);
+    if (in)
+        fclose(in);
+}
+
+static void look_below(struct follow *f, pid_t pid, unsigned depth)
+{
+    const int fd = depth < DEEPEST ? proc_open(pid, "task") : -1;
+    DIR *tasks = fd >= 0 ? fdopendir(fd) : NULL;
+    for (const struct dirent *e; tasks && (e = readdir(tasks));)
+        if (e->d_name[0] != '.')
+            look_at_children(f, pid, e->d_name, depth);
+    if (tasks)
+        closedir(tasks);
+    else if (fd >= 0)
+        close(fd);
 }
 
 void follow_below(struct follow *f, pid_t pid)

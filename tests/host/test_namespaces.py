@@ -27,6 +27,16 @@ WRAPPERS = {
     "two levels": ["unshare", "-p", "-f", "--mount-proc", "unshare", "-p", "-f", "--mount-proc"],
     "container": ["unshare", "-m", "-p", "-f", "sh", "-c", ROOT, "ROOT"],
 }
+# Runs its arguments as a child of another thread than the first, as a program in Go does; ends as the child.
+THREAD = """import subprocess, sys, threading
+def run():
+    global status
+    status = subprocess.run(sys.argv[1:]).returncode
+t = threading.Thread(target=run)
+t.start()
+t.join()
+sys.exit(status if status >= 0 else 128 - status)"""
+WRAPPERS["container of a thread"] = ["python3", "-c", THREAD, *WRAPPERS["container"]]
 
 
 def status_of(pid):
@@ -172,7 +182,7 @@ class Namespaces(Case):
         p = self.start(["watch", "--json", "-o", file, "--period", "1K"], [*wrapper, victim("nested"), *options])
         self.assertRegex(p.stdout.readline(), rb"^ready [0-9]+\n$", context)
         pid = self.nested(p.pid)
-        if name == "container":  # where it is looked for once in a while
+        if name.startswith("container"):  # where it is looked for once in a while
             wait_until(lambda: sum(bool(re.search(r"/mallow-watch-[0-9]+-[0-9]+$", n)) for n in open_files(p.pid)) > 1,
                        context + ": never found")
             slept = sleeps(p.pid)
@@ -186,7 +196,7 @@ class Namespaces(Case):
             reports = [json.loads(line) for line in f]
         ends = [r for r in reports if r["kind"] == "final" and os.path.basename(r["exe"]) == "nested"
                 and r["process"] == "ended"]
-        self.assertEqual([r["killed"] for r in ends if r.get("killed")], [True], context)
+        self.assertEqual([r["killed"] for r in ends if r.get("killed")], [True], f"{context}: {reports}")
         [it] = [r for r in ends if r.get("killed")]
         self.assertGreaterEqual(it["estimated_bytes"], 65 * MIB, context)
 
