@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "fleet/clickhouse.h"
 
 #define IDS_MOST    4000u /* of one question; a server reads 256 KiB of text */
@@ -223,17 +224,11 @@ static int remember(struct clickhouse *c, uint64_t site, struct known_frame f, c
     if (id > FRAMES_MOST)
         return error_set(err, ERROR_UNSUPPORTED, "%.300s has more than %u frames to show",
                          c->base.where, FRAMES_MOST);
-    if (id > c->frame_room) {
-        size_t room = c->frame_room ? c->frame_room * 2 : 1024;
-        room = room < id ? id : room;
-        struct known_frame *more = realloc(c->frames, room * sizeof *more);
-        if (!more)
-            return error_memory(err);
-        for (size_t i = c->frame_room; i < room; i++)
-            more[i].json = SIZE_MAX;
-        c->frames = more;
-        c->frame_room = room;
-    }
+    const size_t before = c->frame_room;
+    if (!ARRAY_ROOM(c->frames, id, c->frame_room))
+        return error_memory(err);
+    for (size_t i = before; i < c->frame_room; i++)
+        c->frames[i].json = SIZE_MAX;
     f.json = c->frame_json.size_bytes;
     buffer_append(&c->frame_json, json, strlen(json) + 1);
     c->frames[id - 1] = f;

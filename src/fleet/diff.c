@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/human.h"
 #include "base/text.h"
 #include "fleet/page.h"
@@ -45,15 +46,10 @@ static int end_path(struct changes *c, struct error *err)
     if (c->now.difference.difference == 0 ||
         (c->question->growth && c->now.difference.difference < 0))
         return 0;
-    if (c->count == c->room) {
-        const size_t room = c->room ? c->room * 2 : 256;
-        struct change *more = realloc(c->items, room * sizeof *more);
-        if (!more)
-            return error_memory(err);
-        c->items = more;
-        c->room = room;
-    }
-    c->items[c->count++] = c->now;
+    struct change *const item = ARRAY_ADD(c->items, c->count, c->room);
+    if (!item)
+        return error_memory(err);
+    *item = c->now;
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* report.c - which call sites hold most over all processes, as text and as JSON. */
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/human.h"
 #include "base/text.h"
 #include "fleet/page.h"
@@ -24,15 +25,10 @@ static int keep(void *arg, const struct store_row *r, struct error *err)
         figures_join(&rows->left_out, &r->figures);
         return 0;
     }
-    if (rows->count == rows->room) {
-        const size_t room = rows->room ? rows->room * 2 : 64;
-        struct store_row *more = realloc(rows->items, room * sizeof *more);
-        if (!more)
-            return error_memory(err);
-        rows->items = more;
-        rows->room = room;
-    }
-    rows->items[rows->count++] = *r;
+    struct store_row *const row = ARRAY_ADD(rows->items, rows->count, rows->room);
+    if (!row)
+        return error_memory(err);
+    *row = *r;
     return 0;
 }
 

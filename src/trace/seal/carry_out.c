@@ -20,9 +20,13 @@ int carry_put(struct carry_out *out, struct mlw_chunk *c, const void *payload, s
     bytes_put(&b, payload, n);
     const ssize_t done = b.failed ? 0 : write(out->fd, b.data, b.n);
     const bool whole = !b.failed && done == (ssize_t)b.n;
-    const int failed = b.failed ? error_memory_for(err, "folding")
-                       : whole  ? 0
-                                : error_system(err, "cannot append to the recording");
+    const int failed = b.failed   ? error_memory_for(err, "folding")
+                       : whole    ? 0
+                       : done < 0 ? error_system(err, "cannot append to the recording")
+                                  : error_set(err, ERROR_SYSTEM,
+                                              "cannot append to the recording: %zd of %zu bytes "
+                                              "were written",
+                                              done, b.n);
     out->bytes += done > 0 ? (uint64_t)done : 0;
     bytes_free(&b);
     return failed;
