@@ -172,14 +172,14 @@ class Namespaces(Case):
             self.one(name, ["leader"])
             self.one(name, ["leader"], kill=True)
 
-    def watched(self, name, options=()):
+    def watched(self, name, options=(), period="1K"):
         """Killed under `mallow watch`: it is watched, its end is what it was, and nothing stays."""
         wrapper = self.wrapper(name)
         if wrapper is None:
             return
         context = f"{name} {options}"
-        file = os.path.join(self.dir, f"watched {context}")
-        p = self.start(["watch", "--json", "-o", file, "--period", "1K"], [*wrapper, victim("nested"), *options])
+        file = os.path.join(self.dir, f"watched {context} {period}")
+        p = self.start(["watch", "--json", "-o", file, "--period", period], [*wrapper, victim("nested"), *options])
         self.assertRegex(p.stdout.readline(), rb"^ready [0-9]+\n$", context)
         pid = self.nested(p.pid)
         if name.startswith("container"):  # where it is looked for once in a while
@@ -204,6 +204,7 @@ class Namespaces(Case):
         for name in WRAPPERS:
             self.watched(name)
         self.watched("pid and proc", ["leader"])
+        self.watched("plain", ["leader"], period="256K")  # the first thread is gone before the first sample
         self.watched("plain", ["own"])
 
     def test_session_out_of_reach(self):

@@ -152,8 +152,8 @@ static void describe(bool with_environment)
     if (!p)
         return;
     struct tlvs t = {p, p + room};
-    tlv_file(&t, MLW_TLV_COMMAND, "/proc/self/cmdline");
-    long n = sys_readlinkat(AT_FDCWD, "/proc/self/exe", exe, sizeof exe);
+    tlv_file(&t, MLW_TLV_COMMAND, SELF_COMMAND);
+    long n = sys_readlinkat(AT_FDCWD, SELF_EXE, exe, sizeof exe);
     if (n > 0)
         tlv(&t, MLW_TLV_EXE, exe, (size_t)n);
     tlv(&t, MLW_TLV_ALLOCATOR, next_facts.name, strlen(next_facts.name));

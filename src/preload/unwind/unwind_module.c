@@ -398,7 +398,7 @@ static int enter_from_headers(struct dl_phdr_info *info, size_t size, void *data
 
 int uw_modules_init(void *dl_find_object)
 {
-    long n = sys_readlinkat(AT_FDCWD, "/proc/self/exe", modules.exe, sizeof modules.exe - 1);
+    long n = sys_readlinkat(AT_FDCWD, SELF_EXE, modules.exe, sizeof modules.exe - 1);
     modules.exe[sys_is_error(n) ? 0 : n] = 0;
     __builtin_memcpy(&modules.find_object, &dl_find_object, sizeof dl_find_object);
     modules.program = (const Elf64_Phdr *)getauxval(AT_PHDR);

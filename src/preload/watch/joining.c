@@ -107,9 +107,9 @@ bool watch_make_segment(const struct mlw_watch_settings *settings, const char *s
     w->range_end = block_range.start + block_range.bytes;
     w->settings = *settings;
     w->settings.reader_pid = 0;
-    long n = sys_readlinkat(AT_FDCWD, "/proc/self/exe", w->exe, sizeof w->exe - 1);
+    long n = sys_readlinkat(AT_FDCWD, SELF_EXE, w->exe, sizeof w->exe - 1);
     (void)n;
-    watch_read_file("/proc/self/cmdline", w->command, sizeof w->command - 1);
+    watch_read_file(SELF_COMMAND, w->command, sizeof w->command - 1);
     watcher.segment = w;
     return true;
 }
