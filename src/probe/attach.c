@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LINK_CREATE = 28, FLAG_RETURN = 1, ERRNO_NOT_SUPPORTED = 524 /* the kernel's own */ };
@@ -91,11 +92,25 @@ struct request {
     int last_errno;
 };
 
+/* The kernel puts the probe into each process that maps the file. One at the limit of its control
+ * group has no page for it: that passes, mostly by its end. */
+static int attach_patiently(const struct request *r, size_t first, size_t n)
+{
+    enum { TRIES = 50 };
+    const struct timespec pause = {.tv_nsec = 20000000};
+    for (int tries = 1;; tries++) {
+        const int fd = attach_link(r->program, r->path, r->offsets + first, r->semaphores + first,
+                                   r->cookies + first, (uint32_t)n, r->how->on_return, r->how->pid);
+        if (fd >= 0 || errno != ENOMEM || tries == TRIES)
+            return fd;
+        nanosleep(&pause, NULL);
+    }
+}
+
 /* One bad place makes the kernel refuse all: halves the run until it stands alone. */
 static long attach_run(struct request *r, size_t first, size_t n)
 {
-    int fd = attach_link(r->program, r->path, r->offsets + first, r->semaphores + first,
-                         r->cookies + first, (uint32_t)n, r->how->on_return, r->how->pid);
+    int fd = attach_patiently(r, first, n);
     if (fd >= 0)
         return attach_keep(r->a, fd) ? 0 : (long)n;
     r->last_errno = errno;
