@@ -204,7 +204,7 @@ class Namespaces(Case):
         for name in WRAPPERS:
             self.watched(name)
         self.watched("pid and proc", ["leader"])
-        self.watched("plain", ["leader"], period="256K")  # the first thread is gone before the first sample
+        self.watched("plain", ["leader"], period="64K")  # the first thread is gone before the first sample
         self.watched("plain", ["own"])
 
     def test_session_out_of_reach(self):
