@@ -93,24 +93,32 @@ struct request {
 };
 
 /* The kernel puts the probe into each process that maps the file. One at the limit of its control
- * group has no page for it: that passes, mostly by its end. */
-static int attach_patiently(const struct request *r, size_t first, size_t n)
+ * group has no page for it: that passes, mostly by its end. True when an attempt that failed with
+ * `errno` is to be made again; waits before it says so. Counts in `tries`, 0 at first. */
+static bool worth_another(int *tries)
 {
     enum { TRIES = 50 };
     const struct timespec pause = {.tv_nsec = 20000000};
-    for (int tries = 1;; tries++) {
-        const int fd = attach_link(r->program, r->path, r->offsets + first, r->semaphores + first,
-                                   r->cookies + first, (uint32_t)n, r->how->on_return, r->how->pid);
-        if (fd >= 0 || errno != ENOMEM || tries == TRIES)
-            return fd;
-        nanosleep(&pause, NULL);
-    }
+    if (errno != ENOMEM || ++*tries == TRIES)
+        return false;
+    nanosleep(&pause, NULL);
+    return true;
+}
+
+static int attach_many_at_once(const struct request *r, size_t first, size_t n)
+{
+    int fd, tries = 0;
+    do
+        fd = attach_link(r->program, r->path, r->offsets + first, r->semaphores + first,
+                         r->cookies + first, (uint32_t)n, r->how->on_return, r->how->pid);
+    while (fd < 0 && worth_another(&tries));
+    return fd;
 }
 
 /* One bad place makes the kernel refuse all: halves the run until it stands alone. */
 static long attach_run(struct request *r, size_t first, size_t n)
 {
-    int fd = attach_patiently(r, first, n);
+    int fd = attach_many_at_once(r, first, n);
     if (fd >= 0)
         return attach_keep(r->a, fd) ? 0 : (long)n;
     r->last_errno = errno;
@@ -173,16 +181,27 @@ static long attach_many(struct attachments *a, struct bpf_program *program, cons
     return done;
 }
 
+static struct bpf_link *attach_one(struct bpf_program *program, const char *path,
+                                   const struct place *place, const struct attach_how *how)
+{
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .retprobe = how->on_return, .bpf_cookie = place->cookie,
+                .ref_ctr_offset = place->semaphore);
+    struct bpf_link *link;
+    int tries = 0;
+    do
+        link = bpf_program__attach_uprobe_opts(program, how->pid ? how->pid : -1, path,
+                                               place->offset, &options);
+    while (!link && worth_another(&tries));
+    return link;
+}
+
 static long attach_single(struct attachments *a, struct bpf_program *program, const char *path,
                           struct place *places, size_t n, const struct attach_how *how)
 {
     long done = 0;
     int last = 0;
     for (size_t i = 0; i < n; i++) {
-        LIBBPF_OPTS(bpf_uprobe_opts, options, .retprobe = how->on_return,
-                    .bpf_cookie = places[i].cookie, .ref_ctr_offset = places[i].semaphore);
-        struct bpf_link *link = bpf_program__attach_uprobe_opts(program, how->pid ? how->pid : -1,
-                                                                path, places[i].offset, &options);
+        struct bpf_link *link = attach_one(program, path, &places[i], how);
         if (link && keep_link(a, link) == 0) {
             done++;
             continue;
