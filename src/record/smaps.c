@@ -23,6 +23,7 @@ struct mapping {
     size_t name_bytes;
     uint64_t rss, swapped, huge;
     bool no_reserve; /* MAP_NORESERVE */
+    bool no_dump;    /* MADV_DONTDUMP */
 };
 
 static bool name_begins(const struct mapping *m, const char *prefix)
@@ -39,6 +40,11 @@ static bool name_is(const struct mapping *m, const char *name)
 static bool name_has(const struct mapping *m, const char *part)
 {
     return memmem(m->name, m->name_bytes, part, strlen(part)) != NULL;
+}
+
+static bool has_flag(const char *line, const char *end, const char *flag)
+{
+    return memmem(line, (size_t)(end - line), flag, strlen(flag)) != NULL;
 }
 
 /* Hexadecimal digits up to the first other character; false when there are none or too many. */
@@ -240,7 +246,9 @@ static void classify(const struct mapping *m, const struct mapping *before,
                  is_guarded_stack(m, before))
             s->stacks += rss;
         else {
-            uint64_t ours = !m->no_reserve ? 0 : rss < *private_left ? rss : *private_left;
+            uint64_t ours = !m->no_reserve || !m->no_dump ? 0
+                            : rss < *private_left         ? rss
+                                                          : *private_left;
             *private_left -= ours;
             s->recorder += ours;
             s->anonymous += rss - ours;
@@ -284,8 +292,10 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
             current.swapped = bytes;
         else if (parse_field(line, line_end, "AnonHugePages:", &bytes))
             current.huge = bytes;
-        else if (line_end - line > 8 && !memcmp(line, "VmFlags:", 8))
-            current.no_reserve = memmem(line, (size_t)(line_end - line), " nr", 3) != NULL;
+        else if (line_end - line > 8 && !memcmp(line, "VmFlags:", 8)) {
+            current.no_reserve = has_flag(line, line_end, " nr");
+            current.no_dump = has_flag(line, line_end, " dd");
+        }
     }
     if (any)
         classify(&current, &before, NULL, hints, &code, split, &private_left);

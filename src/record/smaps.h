@@ -20,7 +20,8 @@ struct smaps_hints {
     size_t threads;
     uint64_t session_inode; /* of the shared memory, when it has no name of its own; 0: it has */
     uint64_t private_bytes; /* the recorder's own: found among anonymous mappings without
-                               reservation (MAP_NORESERVE), which it is mapped as */
+                               reservation (MAP_NORESERVE) that no core has (MADV_DONTDUMP). Not
+                               all of it is touched: of other mappings it would take too much */
 };
 
 /* Splits the text of a smaps file. The kinds add up to `rss` of all mappings, which is also given

@@ -9,22 +9,28 @@
  *   mark NAME      mallow_mark(NAME)
  *   drop           frees the large blocks
  *   trim           malloc_trim(0)
+ *   squeeze N      what is mapped next lies right below the arena of the latest of threads; then N
+ *                  threads that stay: each has a block, and frees it
  *   hoard N        N threads that stay: each has seven blocks of each size up to 1032, and frees
  * them
  */
 #include <malloc.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "mallow.h"
 
-enum { MOST_SMALL = 1 << 21, MOST_LARGE = 64 };
+enum { MOST_SMALL = 1 << 21, MOST_LARGE = 64, MOST_SQUEEZED = 64, SQUEEZED_STACK = 128 << 10 };
 
 static char *small[MOST_SMALL], *large[MOST_LARGE];
 static size_t smalls, larges;
-static pthread_barrier_t working;
+static pthread_barrier_t working, squeezed;
+static char *volatile kept; /* the last block of the latest of threads */
 
 __attribute__((noinline)) static char *survivor(size_t size) { return malloc(size); }
 __attribute__((noinline)) static char *passing(size_t size) { return malloc(size); }
@@ -57,6 +63,7 @@ static void *work(void *arg)
     pthread_barrier_wait(&working);
     for (size_t i = 0; i + 1 < n; i++)
         free(mine[i]);
+    kept = mine[n - 1];
     free(mine);
     pthread_barrier_wait(&working);
     for (;;)
@@ -78,6 +85,53 @@ static void *hoard(void *arg)
     for (;;)
         pthread_barrier_wait(&working);
     return arg;
+}
+
+/* Takes all address space that the kernel would give before that right below `arena`. */
+static void fill_down_to(const char *arena)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t bytes = (size_t)1 << 30; bytes >= page; bytes /= 2)
+        for (;;) {
+            char *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (p == MAP_FAILED)
+                exit(1);
+            if (p + bytes <= arena) {
+                munmap(p, bytes);
+                if (p + bytes != arena)
+                    exit(1);
+                break;
+            }
+        }
+}
+
+static void *one_block(void *arg)
+{
+    volatile char *p = malloc(100);
+    *p = 1;
+    free((char *)p);
+    pthread_barrier_wait(&squeezed);
+    for (;;)
+        pause();
+    return arg;
+}
+
+/* The threads get stacks and arenas that are there already. */
+static void squeeze(unsigned n)
+{
+    static char stacks[MOST_SQUEEZED][SQUEEZED_STACK] __attribute__((aligned(4096)));
+    pthread_attr_t attributes;
+    pthread_t t;
+    mallopt(M_ARENA_MAX, 1);
+    fill_down_to((char *)((uintptr_t)kept & ~(uintptr_t)((64 << 20) - 1)));
+    pthread_attr_init(&attributes);
+    pthread_barrier_init(&squeezed, NULL, 2);
+    for (unsigned i = 0; i < n && i < MOST_SQUEEZED; i++) {
+        pthread_attr_setstack(&attributes, stacks[i], SQUEEZED_STACK);
+        if (pthread_create(&t, &attributes, one_block, NULL))
+            exit(1);
+        pthread_barrier_wait(&squeezed);
+    }
 }
 
 static void threads(unsigned n, void *(*work_of)(void *), size_t blocks)
@@ -107,6 +161,8 @@ int main(void)
             threads((unsigned)a, work, b);
         else if (sscanf(line, "hoard %zu", &a) == 1)
             threads((unsigned)a, hoard, 0);
+        else if (sscanf(line, "squeeze %zu", &a) == 1 && kept)
+            squeeze((unsigned)a);
         else if (sscanf(line, "large %zu", &a) == 1 && larges < MOST_LARGE)
             large[larges++] = malloc(a);
         else if (sscanf(line, "touch %zu", &a) == 1 && larges)

@@ -117,12 +117,22 @@ static void test_own_memory(void **state)
 {
     (void)state;
     char text[16384] = "";
-    add(text, "7f3000000000-7f3000100000", "rw-p", "", 1000, 0, "ac nr");
+    add(text, "7f3000000000-7f3000100000", "rw-p", "", 1000, 0, "nr dd");
     add(text, "7f3000200000-7f3000300000", "rw-p", "", 100, 0, "ac");
     struct smaps_hints hints = {.private_bytes = 300 * KIB};
     struct mlw_split s = split_of(text, &hints, NULL);
     assert_int_equal(s.recorder, 300 * KIB); /* never more than it has */
     assert_int_equal(s.anonymous, 800 * KIB);
+    /* the program's own, without reservation; an arena that the recorder's memory lies below */
+    *text = 0;
+    add(text, "7f3000000000-7f3000100000", "rw-p", "", 1000, 0, "nr");
+    add(text, "7f3003f00000-7f3004000000", "rw-p", "", 40, 0, "nr dd");
+    add(text, "7f3004000000-7f3004400000", "rw-p", "", 4000, 0, "nr");
+    add(text, "7f3004400000-7f3008000000", "---p", "", 0, 0, "nr");
+    s = split_of(text, &hints, NULL);
+    assert_int_equal(s.recorder, 40 * KIB);
+    assert_int_equal(s.anonymous, 1000 * KIB);
+    assert_int_equal(s.arenas, 4000 * KIB);
 }
 
 static void test_refuses(void **state)

@@ -104,6 +104,20 @@ class Explain(unittest.TestCase):
         self.assertGreater(advice["glibc.malloc.arena_max=1"]["saves_at_most_bytes"], 0.7 * free)
         self.assertEqual(advice["glibc.malloc.arena_max=1"]["command"], "GLIBC_TUNABLES=glibc.malloc.arena_max=1")
 
+    def test_own_memory_below_an_arena(self):
+        """The recorder's memory lies right below an arena, as chance puts it there: the arena is the program's all the same."""
+        p = Program("squeezed")
+        p.order("threads 1 4000")
+        p.order("squeeze 64")
+        e = p.settle("end", 40000)
+        self.adds_up(e)
+        with open(f"/proc/{p.pid}/maps", encoding="ascii") as f:
+            ends = [(int(line.split("-")[0], 16), int(line.split("-")[1].split()[0], 16)) for line in f if " rw-p " in line]
+        # what the recorder mapped last ends where an arena begins, or was merged with it
+        self.assertTrue([end for start, end in ends if start % (64 << 20) and end >> 26 > start >> 26], ends)
+        p.end()
+        self.assertGreater(parts(e)["free_pages"] + parts(e)["tops"], 0.9 * 4000 * 1000)
+
     def test_tcache(self):
         """What threads have freed and keep in their caches: seven chunks of each of 64 sizes."""
         p = Program("tcache")

@@ -27,6 +27,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_getppid, {0}},
         {SYS_gettid, {0}},
         {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_WIPEONFORK}},
+        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_DONTDUMP}},
         {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_DONTNEED}},
         {SYS_mmap, {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED}},
         {SYS_mmap,

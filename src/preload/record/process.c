@@ -62,6 +62,9 @@ void *own_map(size_t bytes)
                       -1, 0);
     if (sys_is_error(p))
         return 0;
+    /* Useless in a core. And the kernel would else merge it with an arena of glibc's that begins
+     * where it ends (record/smaps.c). */
+    sys_madvise((void *)p, bytes, MADV_DONTDUMP);
     if (recorder.process)
         __atomic_fetch_add(&recorder.process->private_bytes, bytes, __ATOMIC_RELAXED);
     return (void *)p;
