@@ -48,6 +48,8 @@ check:
 	@scripts/check
 
 check-long: tests
+	@$(BUILD)/tests/trace/test_damage 10000 tests/trace/golden/*.raw tests/trace/golden/*.stored tests/trace/golden/*.sealed
+	@$(BUILD)/tests/record/fuzz-session 1 2000
 	@MALLOW_LONG=1 MALLOW_KILLS=200 meson test -C $(BUILD) --suite host --suite watchlib -t 80 --print-errorlogs
 	@$(MAKE) --no-print-directory deb
 	@tests/packaging/deb.sh $(BUILD)-deb/mallow_*.deb
