@@ -84,6 +84,37 @@ async function brush(page, from, to, plot = "#timeline") {
   await settled(page);
 }
 
+/** What is drawn as chosen on a plot is the range of the page: behind a press that moves and comes back, and while another is dragged. */
+async function dragging(page, what) {
+  const over = await page.$("#timeline .u-over");
+  await over.scrollIntoViewIfNeeded();
+  const box = await over.boundingBox();
+  const go = (part) => page.mouse.move(box.x + box.width * part, box.y + box.height / 2, { steps: 4 });
+  const drawn = () => page.$eval("#timeline .u-select", (e) => [e.offsetLeft, e.offsetWidth]);
+  await brush(page, 0.3, 0.6);
+  const chosen = await drawn();
+  assert.ok(chosen[1] > 0, `${what}: the range is drawn`);
+  await go(0.8);
+  await page.mouse.down();
+  await go(0.85);
+  await go(0.8);
+  await page.mouse.up();
+  await settled(page);
+  assert.deepEqual(await drawn(), chosen, `${what}: behind a press that chose nothing`);
+  await go(0.1);
+  await page.mouse.down();
+  await go(0.9);
+  const dragged = await drawn();
+  await page.$eval("#range-clear", (e) => e.click());
+  await page.waitForFunction(() => !document.getElementById("range-clear"), null, WAIT);
+  await settled(page);
+  assert.deepEqual(await drawn(), dragged, `${what}: what is dragged over stays`);
+  await page.mouse.up();
+  await settled(page);
+  assert.notEqual(await page.$("#range-clear"), null, `${what}: the drag chose`);
+  await press(page, "#range-clear");
+}
+
 async function searching(page, process, what) {
   await show(page, "#wrappers", true);
   const sites = process.sites.filter((s) => s.peak_bytes > 0);
@@ -340,6 +371,7 @@ async function look(browser, recording, name) {
       await compare(page, await reportOfRange(page, recording, process), `${what}, ${from} to ${to}`);
       await press(page, "#range-clear");
     }
+    await dragging(page, what);
     await page.focus("#timeline");
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press("ArrowRight");

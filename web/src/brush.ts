@@ -1,6 +1,6 @@
 /** Plots whose horizontal axis is that of the bins, and choosing a range of time on them. */
 import type { RefObject } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { themeNow } from "./colours";
 import type { Process } from "./data";
@@ -67,6 +67,8 @@ export function useRangePlot(box: RefObject<HTMLDivElement>, { p, range, whole, 
   const bins = p.page.bins;
   const callback = useRef(onRange);
   callback.current = onRange;
+  const dragging = useRef(false);
+  const [drags, setDrags] = useState(0);
   const current = useRef({ range, whole, moment });
   current.current = { range, whole, moment };
 
@@ -84,7 +86,23 @@ export function useRangePlot(box: RefObject<HTMLDivElement>, { p, range, whole, 
         { ...axis, size: 34, values: (_u, ticks) => ticks.map((t) => (t === 0 ? "0" : duration(t))), space: 80 },
         { ...axis, size: 70, ...vertical },
       ],
-      cursor: { drag: { x: true, y: false, setScale: false }, points },
+      cursor: {
+        drag: { x: true, y: false, setScale: false }, points,
+        bind: {
+          mousedown: (_u, target, handle) => (e: MouseEvent) => {
+            if (e.button !== 0 || e.target !== target) return null;
+            dragging.current = true;
+            return handle(e);
+          },
+          mouseup: (_u, _target, handle) => (e: MouseEvent) => {
+            if (e.button !== 0) return null;
+            handle(e);
+            dragging.current = false;
+            setDrags((n) => n + 1);
+            return null;
+          },
+        },
+      },
       hooks: {
         draw: [...(draw ? [draw] : []), (u) => drawMoment(u, current.current.moment, theme.rss)],
         setSelect: [(u) => {
@@ -95,7 +113,8 @@ export function useRangePlot(box: RefObject<HTMLDivElement>, { p, range, whole, 
     }, data, box.current);
     plot.current = u;
     u.over.addEventListener("dblclick", () => callback.current(0, 0));
-    const show = () => showRange(u, bins, current.current.range, current.current.whole);
+    dragging.current = false;
+    const show = () => !dragging.current && showRange(u, bins, current.current.range, current.current.whole);
     const watch = new ResizeObserver(() => {
       if (!box.current) return;
       u.setSize({ width: box.current.clientWidth, height });
@@ -110,9 +129,10 @@ export function useRangePlot(box: RefObject<HTMLDivElement>, { p, range, whole, 
     };
   }, [p, dark, bins, height, ...changes]);
 
+  // What is being dragged over is left alone; behind each drag the range is shown again, also when that is the one from before.
   useEffect(() => {
-    if (plot.current) showRange(plot.current, bins, range, whole);
-  }, [range.from, range.to, whole, bins]);
+    if (plot.current && !dragging.current) showRange(plot.current, bins, range, whole);
+  }, [range.from, range.to, whole, bins, drags]);
 
   useEffect(() => {
     plot.current?.redraw(false);
