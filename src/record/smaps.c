@@ -279,9 +279,12 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
             if (!parse_head(line, line_end, &next))
                 return error_set(err, ERROR_FORMAT, "smaps: a line is no mapping: %.*s",
                                  (int)(line_end - line > 60 ? 60 : line_end - line), line);
-            if (any)
+            /* The kernel writes the text in pieces. A mapping that grew between two of them is in
+             * both: the later one holds. */
+            if (any && next.start >= current.end) {
                 classify(&current, &before, &next, hints, &code, split, &private_left);
-            before = current;
+                before = current;
+            }
             current = next;
             any = true;
         } else if (!any)

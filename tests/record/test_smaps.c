@@ -135,6 +135,24 @@ static void test_own_memory(void **state)
     assert_int_equal(s.arenas, 4000 * KIB);
 }
 
+/* What grew while the kernel wrote the text is in it twice. */
+static void test_twice(void **state)
+{
+    (void)state;
+    char text[16384] = "";
+    struct smaps_hints none = {0};
+    uint64_t rss;
+    add(text, "555500100000-555500200000", "rw-p", "[heap]", 200, 7, "ac");
+    add(text, "555500100000-555500300000", "rw-p", "[heap]", 250, 8, "ac");
+    add(text, "7f0000000000-7f0000100000", "rw-p", "", 300, 0, "ac");
+    add(text, "7f0000100000-7f0000200000", "rw-p", "", 20, 0, "ac");
+    struct mlw_split s = split_of(text, &none, &rss);
+    assert_int_equal(s.heap, 250 * KIB);
+    assert_int_equal(s.swapped, 8 * KIB);
+    assert_int_equal(s.anonymous, 320 * KIB);
+    assert_int_equal(rss, 570 * KIB);
+}
+
 static void test_refuses(void **state)
 {
     (void)state;
@@ -193,7 +211,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),         cmocka_unit_test(test_arenas),
         cmocka_unit_test(test_thread_stacks), cmocka_unit_test(test_own_memory),
-        cmocka_unit_test(test_refuses),       cmocka_unit_test(test_any_text),
+        cmocka_unit_test(test_twice),         cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_any_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
