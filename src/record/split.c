@@ -17,6 +17,8 @@
 #define MARK_WAITS_NS (1000 * MS_NS)
 #define STEP_LEAST    (1ull << 20)
 #define REFUSED_MOST  3u
+#define ASKED_MOST    3u
+#define HELD_MOST_NS  (2 * MS_NS)
 /* Answers that no peak calls for reach the file when this share of the image's time has gone by. */
 #define SHARE_OF_TIME 64u
 #define SHARE_AT_REST 32u
@@ -29,10 +31,11 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000 * MS_NS + (uint64_t)t.tv_nsec;
 }
 
-/* Asks the kernel. *split has its clock then. */
-static int ask(struct recording *r, struct image *m, struct mlw_split *split, struct error *err)
+/* One answer of the kernel. *split has its clock then, *took_ns the time that went by meanwhile. */
+static int ask_once(struct recording *r, struct image *m, struct mlw_split *split,
+                    uint64_t *took_ns, struct error *err)
 {
-    const uint64_t before = thread_cpu_ns();
+    const uint64_t before = thread_cpu_ns(), began_ns = clock_monotonic_ns();
     static uint64_t pointers[MOST_THREADS];
     slots_refresh(&m->slots, &r->shm, m->entry);
     struct stat st;
@@ -47,9 +50,28 @@ static int ask(struct recording *r, struct image *m, struct mlw_split *split, st
     int failed = smaps_read(m->pid, &r->smaps, err) ||
                  smaps_split(r->smaps.bytes, r->smaps.n, &hints, split, &rss, err);
     r->split_bytes += r->smaps.n;
+    *took_ns = clock_monotonic_ns() - began_ns;
     m->split.held_cost_ns = thread_cpu_ns() - before;
     r->split_spent_ns += m->split.held_cost_ns;
     return failed ? -1 : 0;
+}
+
+/* Asks the kernel. *split has its clock then. The recorder may wait for a processor in the middle,
+ * while the program goes on: the answer is then of a later moment than its clock. It asks again. */
+static int ask(struct recording *r, struct image *m, struct mlw_split *split, struct error *err)
+{
+    uint64_t took_ns;
+    if (ask_once(r, m, split, &took_ns, err))
+        return -1;
+    for (unsigned more = ASKED_MOST - 1; more && took_ns > 2 * m->split.held_cost_ns + HELD_MOST_NS;
+         more--) {
+        struct mlw_split again;
+        struct error ended;
+        if (ask_once(r, m, &again, &took_ns, &ended))
+            break; /* the first answer is the last that there is */
+        *split = again;
+    }
+    return 0;
 }
 
 static int append(struct recording *r, struct image *m, const struct mlw_split *split,
