@@ -51,6 +51,7 @@ void *own_map(size_t bytes)
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
+void own_unmap(void *p, size_t bytes) { munmap(p, bytes); }
 uint64_t clock_monotonic_ns(void) { return __builtin_ia32_rdtsc(); }
 int process_output_fd(void) { return -1; } /* the only way out is through the reader */
 int process_memory_fd(void) { return -1; }

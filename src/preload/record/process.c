@@ -72,12 +72,14 @@ void *own_map(size_t bytes)
 
 void *unwind_host_map(size_t bytes) { return own_map(bytes); }
 
-void unwind_host_unmap(void *p, size_t bytes)
+void own_unmap(void *p, size_t bytes)
 {
     sys_munmap(p, bytes);
     if (recorder.process)
         __atomic_fetch_sub(&recorder.process->private_bytes, bytes, __ATOMIC_RELAXED);
 }
+
+void unwind_host_unmap(void *p, size_t bytes) { own_unmap(p, bytes); }
 
 static bool tsc_is_sound(void)
 {

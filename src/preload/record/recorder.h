@@ -239,6 +239,7 @@ HIDDEN bool settings_leave_out(void);
 
 /* ---- memory of our own ---- */
 HIDDEN void *own_map(size_t bytes);
+HIDDEN void own_unmap(void *p, size_t bytes);
 
 /* ---- clock ---- */
 

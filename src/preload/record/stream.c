@@ -533,7 +533,7 @@ static struct thread *thread_new(uint32_t tid)
             return 0;
         if (!__atomic_compare_exchange_n(&pool, &block, fresh, false, __ATOMIC_ACQ_REL,
                                          __ATOMIC_RELAXED))
-            sys_munmap(fresh, sizeof *fresh);
+            own_unmap(fresh, sizeof *fresh);
     }
 }
 
