@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 
 #include "gen.h"
 #include "trace/raw/raw.h"
+#include "trace/seal/nodes.h"
 #include "trace/seal/seal.h"
 
 /* --- what can be refused --- */
@@ -43,12 +45,35 @@ int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(vo
 
 static bool refused(void) { return atomic_fetch_sub(&allocations, 1) == 1; }
 
+static size_t highest; /* bytes that were live when something large was asked for, with that */
+
+static void note(size_t n)
+{
+    if (n < 16384 || !highest)
+        return;
+    const struct mallinfo2 now = mallinfo2();
+    if (now.uordblks + now.hblkhd + n > highest)
+        highest = now.uordblks + now.hblkhd + n;
+}
+
 void *__real_malloc(size_t n);
-void *__wrap_malloc(size_t n) { return refused() ? NULL : __real_malloc(n); }
+void *__wrap_malloc(size_t n)
+{
+    note(n);
+    return refused() ? NULL : __real_malloc(n);
+}
 void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size) { return refused() ? NULL : __real_calloc(n, size); }
+void *__wrap_calloc(size_t n, size_t size)
+{
+    note(n * size);
+    return refused() ? NULL : __real_calloc(n, size);
+}
 void *__real_realloc(void *p, size_t n);
-void *__wrap_realloc(void *p, size_t n) { return refused() ? NULL : __real_realloc(p, n); }
+void *__wrap_realloc(void *p, size_t n)
+{
+    note(n);
+    return refused() ? NULL : __real_realloc(p, n);
+}
 
 /* --- recordings --- */
 
@@ -166,6 +191,30 @@ static int make_small(void)
     const int fd = recording();
     begin(&one, 1, 0, NULL);
     act(&one, 5000);
+    end(&one);
+    whole();
+    return fd;
+}
+
+enum { MEANINGS = 1000, TIMES = 400 };
+
+/* The same nodes, announced TIMES times by other ids each, of which one in two is used. */
+static int make_repeated(unsigned times)
+{
+    static struct process one;
+    const int fd = recording();
+    begin(&one, 1, 0, NULL);
+    for (uint32_t id = 1; id <= MEANINGS * times; id++) {
+        const uint32_t meaning = (id - 1) % MEANINGS;
+        gen_node(&g, &one.s[0], id, meaning ? id - 1 : 0, 0x400000 + meaning * 16, 1, 0);
+        if (id % 2)
+            continue;
+        g.clock += 2;
+        gen_call(&g, &one.s[0], MLW_OP_MALLOC, g.clock, 0x10000, 24, id, UINT64_MAX, 0, 0);
+        g.clock += 2;
+        gen_call(&g, &one.s[0], MLW_OP_FREE, g.clock, 0x10000, 0, 0, UINT64_MAX, 0, 0);
+    }
+    gen_flush(&g, &one.s[0], 0);
     end(&one);
     whole();
     return fd;
@@ -302,6 +351,67 @@ static void a_full_disk_is_an_error(void **unused)
     }
 }
 
+/* Memory grows with what nodes mean, and by little with each id. */
+static void repeated_nodes_are_small(void **unused)
+{
+    (void)unused;
+    size_t taken[2];
+    for (unsigned i = 0; i < 2; i++) {
+        const int raw = make_repeated(i ? TIMES : TIMES / 4);
+        highest = 1;
+        struct sealed s = seal(raw, 0, UINT32_MAX, -1, 0);
+        taken[i] = highest;
+        highest = 0;
+        assert_int_equal(s.status, 0);
+        free(s.data);
+        close(raw);
+    }
+    assert_true(taken[1] < taken[0] + (size_t)MEANINGS * TIMES * 3 / 4 * 8);
+}
+
+static void ids_of_one_meaning_are_one(void **unused)
+{
+    (void)unused;
+    struct nodes t = {0};
+    const struct node outer = {.pc = 1}, inner = {.pc = 2, .parent = 7},
+                      twin = {.pc = 2, .parent = 9};
+    assert_null(nodes_find(&t, 7));
+    assert_int_equal(nodes_announce(&t, 7, &outer), 0);
+    assert_int_equal(nodes_announce(&t, 9, &outer), 0);
+    assert_ptr_equal(nodes_find(&t, 7), nodes_find(&t, 9));
+    assert_int_equal(nodes_announce(&t, 8, &inner), 0);
+    assert_int_equal(nodes_announce(&t, 5000, &twin), 0);
+    assert_ptr_equal(nodes_find(&t, 8), nodes_find(&t, 5000));
+    assert_int_equal(nodes_find(&t, 5000)->id, 8);
+    assert_int_equal(nodes_find(&t, 5000)->parent, 7);
+    nodes_free(&t);
+}
+
+static void an_id_keeps_what_it_was_used_for(void **unused)
+{
+    (void)unused;
+    struct nodes t = {0};
+    const struct node outer = {.pc = 1}, other = {.pc = 3};
+    nodes_use(&t, 4)->dense = 1; /* before it is announced */
+    assert_false(nodes_find(&t, 4)->known);
+    assert_int_equal(nodes_announce(&t, 2, &outer), 0);
+    assert_int_equal(nodes_announce(&t, 4, &outer), 0); /* means the same, and is in the file */
+    assert_true(nodes_find(&t, 4)->known);
+    assert_int_equal(nodes_find(&t, 4)->dense, 1);
+    assert_int_equal(nodes_find(&t, 4)->pc, 1);
+    assert_int_equal(nodes_announce(&t, 4, &other), 1);
+    assert_int_equal(nodes_announce(&t, 4, &other), 0);
+    assert_int_equal(nodes_find(&t, 4)->pc, 3);
+    assert_int_equal(nodes_find(&t, 2)->pc, 1);
+    for (uint32_t id = 10; id < 1000; id++) /* the hash is made anew */
+        assert_int_equal(nodes_announce(&t, id, &(struct node){.pc = id}), 0);
+    assert_int_equal(nodes_announce(&t, UINT32_MAX, &other), 0);
+    assert_int_equal(nodes_find(&t, UINT32_MAX)->id, 4);
+    assert_int_equal(nodes_announce(&t, 10, &outer), 1);
+    assert_int_equal(nodes_find(&t, 10)->pc, 1);
+    nodes_free(&t);
+}
+
 int main(void)
 {
     atomic_store(&allocations, -1);
@@ -311,6 +421,9 @@ int main(void)
         cmocka_unit_test(a_small_one_has_no_thread),
         cmocka_unit_test(without_memory_it_fails_or_is_whole),
         cmocka_unit_test(a_full_disk_is_an_error),
+        cmocka_unit_test(ids_of_one_meaning_are_one),
+        cmocka_unit_test(an_id_keeps_what_it_was_used_for),
+        cmocka_unit_test(repeated_nodes_are_small),
     };
     return cmocka_run_group_tests(tests, make, unmake);
 }

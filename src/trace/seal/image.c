@@ -2,52 +2,24 @@
 
 static int no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
 
-/* The recorder's table of nodes is bounded, and its threads do not wait for each other: it may make
- * a node twice. The id of the first one with the same meaning. */
-static uint32_t same_node(const struct image_work *g, uint32_t id)
-{
-    uint32_t i = pair_map_get(&g->node_map, id, 0);
-    return i == UINT32_MAX ? id : g->nodes[i].same;
-}
-
 uint32_t image_dense_id_new(struct image_work *g, uint32_t id)
 {
     if (!id)
         return 0;
-    uint32_t page = id >> IMAGE_PAGE_BITS;
-    if (page >= g->dense_pages) {
-        uint32_t n = g->dense_pages ? g->dense_pages : 16;
-        while (n <= page)
-            n *= 2;
-        uint32_t **d = realloc(g->dense, n * sizeof *d);
-        if (!d)
-            return UINT32_MAX;
-        memset(d + g->dense_pages, 0, (n - g->dense_pages) * sizeof *d);
-        g->dense = d;
-        g->dense_pages = n;
-    }
-    if (!g->dense[page] && !(g->dense[page] = calloc(1u << IMAGE_PAGE_BITS, sizeof(uint32_t))))
+    struct node *n = nodes_use(&g->nodes, id);
+    if (!n)
         return UINT32_MAX;
-    uint32_t *at = &g->dense[page][id & ((1u << IMAGE_PAGE_BITS) - 1)];
-    if (!*at) {
-        uint32_t same = same_node(g, id);
-        if (same != id) {
-            uint32_t dense = image_dense_id(g, same);
-            /* the page may have moved, its entry has not */
-            if (dense != UINT32_MAX)
-                g->dense[page][id & ((1u << IMAGE_PAGE_BITS) - 1)] = dense;
-            return dense;
-        }
+    if (!n->dense) {
         if (!g->used_count) /* id 0 is no stack */
             if (!ARRAY_ADD(g->used, g->used_count, g->used_cap))
                 return UINT32_MAX;
         uint32_t *u = ARRAY_ADD(g->used, g->used_count, g->used_cap);
         if (!u)
             return UINT32_MAX;
-        *u = id;
-        *at = (uint32_t)g->used_count - 1;
+        *u = n->id;
+        n->dense = (uint32_t)g->used_count - 1;
     }
-    return *at;
+    return n->dense;
 }
 
 static int add(struct image_work *g, const struct block_event *e, bool is_call, struct error *err)
@@ -221,29 +193,8 @@ static void forget(struct image_work *g, uint64_t clock)
 
 int image_node(struct image_work *g, uint32_t id, const struct node *node)
 {
-    struct node k = *node;
-    if (!id)
-        return 0;
-    uint32_t *at = pair_map_at(&g->node_map, id, 0);
-    struct node *n = at && !*at ? ARRAY_ADD(g->nodes, g->node_count, g->node_cap)
-                     : at       ? &g->nodes[*at - 1]
-                                : NULL;
-    if (!n)
-        return -1;
-    uint64_t a = (uint64_t)(k.parent ? same_node(g, k.parent) : 0) | (uint64_t)k.module << 32 |
-                 (uint64_t)k.flags << 56;
-    uint32_t *first = pair_map_at(&g->meaning_map, a, k.pc);
-    if (!first)
-        return -1;
-    if (!*first)
-        *first = id;
-    k.same = *first;
-    bool changed = *at && (n->pc != k.pc || n->parent != k.parent || n->module != k.module ||
-                           n->flags != k.flags);
-    *n = k;
-    if (!*at)
-        *at = (uint32_t)g->node_count;
-    return changed && image_node_changed(g, id) ? -1 : 0;
+    const int changed = id ? nodes_announce(&g->nodes, id, node) : 0;
+    return changed < 0 || (changed && image_node_changed(g, id)) ? -1 : 0;
 }
 
 static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thread,
@@ -257,7 +208,7 @@ static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thr
         struct node k = {.parent = (uint32_t)span_number(&s, 4)};
         k.pc = span_number(&s, 8);
         k.module = (uint32_t)span_number(&s, 4);
-        k.flags = (uint32_t)span_number(&s, 1);
+        k.flags = (uint8_t)span_number(&s, 1);
         return !s.bad && image_node(g, (uint32_t)id, &k) ? no_memory(err) : 0;
     }
     case MLW_META_MODULE: {
@@ -528,16 +479,11 @@ void image_free(struct image_work *g)
     live_free(&g->live);
     faulted_free(g->faulted);
     arena_free(&g->arena);
-    pair_map_free(&g->node_map);
-    pair_map_free(&g->meaning_map);
     pair_map_free(&g->module_map);
-    free(g->nodes);
+    nodes_free(&g->nodes);
     free(g->modules);
     free(g->threads);
     free(g->notes);
-    for (uint32_t i = 0; i < g->dense_pages; i++)
-        free(g->dense[i]);
-    free(g->dense);
     free(g->used);
     free(g->early.unknown);
     free(g->early.threads);

@@ -127,12 +127,12 @@ static void put_nodes(struct writer *w, const struct image_work *g)
 {
     if (g->parent && !g->raw->carried)
         put_nodes(w, g->parent);
-    for (size_t i = 0; i < g->node_map.cap; i++) {
-        const struct pair_map_entry *e = &g->node_map.entries[i];
-        if (!e->value)
+    const uint64_t end = (uint64_t)g->nodes.page_count << NODES_PAGE_BITS;
+    for (uint64_t id = 1; id < end; id++) {
+        const struct node *n = nodes_find(&g->nodes, (uint32_t)id);
+        if (!n || !n->known)
             continue;
-        const struct node *n = &g->nodes[e->value - 1];
-        put32(w, (uint32_t)e->a);
+        put32(w, (uint32_t)id);
         put32(w, n->parent);
         put64(w, n->pc);
         put32(w, n->module);

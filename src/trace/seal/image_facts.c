@@ -26,10 +26,8 @@ static int write_again(struct image_work *g, uint32_t dense)
 
 int image_node_changed(struct image_work *g, uint32_t id)
 {
-    uint32_t page = id >> IMAGE_PAGE_BITS;
-    if (page >= g->dense_pages || !g->dense[page])
-        return 0;
-    uint32_t dense = g->dense[page][id & ((1u << IMAGE_PAGE_BITS) - 1)];
+    const struct node *n = nodes_find(&g->nodes, id);
+    const uint32_t dense = n ? n->dense : 0;
     return dense && dense <= g->early.nodes ? write_again(g, dense) : 0;
 }
 
@@ -37,9 +35,9 @@ int image_node_changed(struct image_work *g, uint32_t id)
 static const struct node *find_node(const struct image_work *g, uint32_t id)
 {
     for (; g; g = g->parent) {
-        uint32_t i = pair_map_get(&g->node_map, id, 0);
-        if (i != UINT32_MAX)
-            return &g->nodes[i];
+        const struct node *n = nodes_find(&g->nodes, id);
+        if (n && n->known)
+            return n;
     }
     return NULL;
 }

@@ -9,13 +9,7 @@
 #include "ahead.h"
 #include "carry_out.h"
 #include "faulted.h"
-
-struct node {
-    uint64_t pc;
-    uint32_t parent, module; /* the recorder's ids */
-    uint32_t flags;
-    uint32_t same; /* the recorder's id of the first node with this meaning: mostly its own */
-};
+#include "nodes.h"
 
 struct image_thread {
     uint64_t calls, start, end; /* clocks */
@@ -32,8 +26,6 @@ struct note {
     uint8_t control;
     const char *label;
 };
-
-#define IMAGE_PAGE_BITS 12
 
 /* How much of what names the events is in the file. */
 struct image_early {
@@ -100,9 +92,8 @@ struct image_work {
     struct ahead *ahead;
     struct live live;
     struct arena arena;
-    struct pair_map node_map, module_map, meaning_map;
-    struct node *nodes;
-    size_t node_count, node_cap;
+    struct nodes nodes;
+    struct pair_map module_map;
     struct trace_module *modules;
     size_t module_count, module_cap;
     struct image_thread *threads;
@@ -111,9 +102,7 @@ struct image_work {
     struct kernel_run kernel;
     struct faulted *faulted; /* NULL: there are no faults */
     uint32_t tid;            /* whose row is taken; 0: none */
-    uint32_t **dense;        /* pages by the recorder's id: dense id, 0 not yet */
-    uint32_t dense_pages;
-    uint32_t *used; /* by dense id: the recorder's id */
+    uint32_t *used;          /* by dense id: the recorder's id */
     size_t used_count, used_cap;
     uint64_t calls, inherited, first_block, allocs, start_clock, last_clock, unreadable,
         reset_clock;
@@ -133,10 +122,8 @@ struct image_work {
 uint32_t image_dense_id_new(struct image_work *g, uint32_t id);
 static inline uint32_t image_dense_id(struct image_work *g, uint32_t id)
 {
-    const uint32_t page = id >> IMAGE_PAGE_BITS;
-    const uint32_t *ids = page < g->dense_pages ? g->dense[page] : NULL;
-    const uint32_t dense = ids ? ids[id & ((1u << IMAGE_PAGE_BITS) - 1)] : 0;
-    return dense ? dense : image_dense_id_new(g, id);
+    const struct node *n = nodes_find(&g->nodes, id);
+    return n && n->dense ? n->dense : image_dense_id_new(g, id);
 }
 
 /* The recorder's node `id` is this one. 0, or -1 without memory. */

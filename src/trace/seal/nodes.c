@@ -1,0 +1,135 @@
+#include "nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* The place of an id in the pages. NULL without memory. */
+static uint32_t *place_of_id(struct nodes *t, uint32_t id)
+{
+    const uint32_t page = id >> NODES_PAGE_BITS;
+    if (page >= t->page_count) {
+        uint32_t n = t->page_count ? t->page_count : 16;
+        while (n <= page)
+            n *= 2;
+        uint32_t **p = realloc(t->pages, n * sizeof *p);
+        if (!p)
+            return NULL;
+        memset(p + t->page_count, 0, (n - t->page_count) * sizeof *p);
+        t->pages = p;
+        t->page_count = n;
+    }
+    if (!t->pages[page] && !(t->pages[page] = calloc(1u << NODES_PAGE_BITS, sizeof(uint32_t))))
+        return NULL;
+    return &t->pages[page][id & ((1u << NODES_PAGE_BITS) - 1)];
+}
+
+/* A node of its own for an id. NULL without memory. */
+static struct node *add(struct nodes *t, uint32_t id, uint32_t *at)
+{
+    if (!t->count && !ARRAY_ADD(t->all, t->count, t->cap))
+        return NULL;
+    struct node *n = t->count < UINT32_MAX ? ARRAY_ADD(t->all, t->count, t->cap) : NULL;
+    if (!n)
+        return NULL;
+    n->id = id;
+    *at = (uint32_t)(t->count - 1);
+    return n;
+}
+
+struct node *nodes_use(struct nodes *t, uint32_t id)
+{
+    uint32_t *at = place_of_id(t, id);
+    if (!at)
+        return NULL;
+    return *at ? &t->all[*at] : add(t, id, at);
+}
+
+static size_t hash(const struct node *n)
+{
+    uint64_t a = (uint64_t)n->parent | (uint64_t)n->module << 32 | (uint64_t)n->flags << 56;
+    uint64_t h = (a ^ n->pc * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
+    return (size_t)(h ^ h >> 32);
+}
+
+static bool same(const struct node *a, const struct node *b)
+{
+    return a->pc == b->pc && a->parent == b->parent && a->module == b->module &&
+           a->flags == b->flags;
+}
+
+/* Where the index of a node with this meaning stands, or belongs. */
+static uint32_t *place_of(const struct nodes *t, const struct node *meaning)
+{
+    size_t h = hash(meaning) & (t->place_cap - 1);
+    while (t->places[h] && !same(&t->all[t->places[h]], meaning))
+        h = (h + 1) & (t->place_cap - 1);
+    return &t->places[h];
+}
+
+/* Room for one more place. 0, or -1 without memory. */
+static int make_room(struct nodes *t)
+{
+    if (t->place_count * 2 < t->place_cap)
+        return 0;
+    const size_t cap = t->place_cap ? t->place_cap * 2 : 64;
+    uint32_t *places = calloc(cap, sizeof *places);
+    if (!places)
+        return -1;
+    free(t->places);
+    t->places = places;
+    t->place_cap = cap;
+    t->place_count = 0;
+    for (size_t i = 1; i < t->count; i++) {
+        uint32_t *at = t->all[i].known ? place_of(t, &t->all[i]) : NULL;
+        if (!at || *at)
+            continue; /* the first of those that mean the same */
+        *at = (uint32_t)i;
+        t->place_count++;
+    }
+    return 0;
+}
+
+int nodes_announce(struct nodes *t, uint32_t id, const struct node *meaning)
+{
+    struct node n = *meaning;
+    uint32_t *at = make_room(t) ? NULL : place_of_id(t, id);
+    if (!at)
+        return -1;
+    const struct node *parent = n.parent ? nodes_find(t, n.parent) : NULL;
+    if (parent)
+        n.parent = parent->id;
+    uint32_t *place = place_of(t, &n);
+    if (*at && *at == *place)
+        return 0;
+    /* A node that this id made keeps its dense id, which may stand in the file. */
+    struct node *own = *at && t->all[*at].id == id ? &t->all[*at] : NULL;
+    const bool changed = own && own->known && !same(own, &n);
+    if (!own && *place) {
+        *at = *place;
+        return 0;
+    }
+    if (!own && !(own = add(t, id, at)))
+        return -1;
+    own->pc = n.pc;
+    own->parent = n.parent;
+    own->module = n.module;
+    own->flags = n.flags;
+    own->known = true;
+    if (!*place) {
+        *place = *at;
+        t->place_count++;
+    }
+    return changed;
+}
+
+void nodes_free(struct nodes *t)
+{
+    for (uint32_t i = 0; i < t->page_count; i++)
+        free(t->pages[i]);
+    free(t->pages);
+    free(t->all);
+    free(t->places);
+    memset(t, 0, sizeof *t);
+}
