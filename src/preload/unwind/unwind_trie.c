@@ -9,16 +9,23 @@
  * twice the size; the thread that made it copies the nodes over, while all others already use it,
  * and then returns the old memory (not its addresses, which others may be reading) to the kernel. A
  * node that slips through is made a second time. A table of LAST_BITS is not doubled but followed
- * by an empty one of its size: memory stays within a few MB however many stacks a program has, and
- * nodes that come again are announced again. */
+ * by an empty one of its size: memory stays within 32 MiB however many stacks a program has, and
+ * nodes that come again are announced again. A node is a row of 22 bytes and more in the recording:
+ * where the nodes that are in use did not fit, nearly every call would announce all of its stack.
+ */
 #include "preload/sys.h"
 #include "unwind_impl.h"
 
 #define FIRST_BITS 13u /* 8,192 slots of 16 bytes */
-#define LAST_BITS  18u /* 4 MiB: about 200,000 nodes */
+#define LAST_BITS  21u /* 32 MiB: about 1,570,000 nodes */
 #define TABLES     4096u
 #define LINE       4u  /* slots in a cache line */
 #define PROBES     64u /* a longer run counts as a full table */
+
+/* So far below 2^32 that threads which pass it together stay below. A test has another. */
+#ifndef LAST_ID
+#define LAST_ID 0xfffff000u
+#endif
 
 struct slot {
     uint64_t key;   /* pc | exact << 47 | module << 48; 0: free */
@@ -188,12 +195,13 @@ uint32_t uw_trie_get(uint32_t parent, uint64_t pc, uint32_t module, unsigned fla
     for (struct table *t = newest; UW_UNLIKELY(t-- > oldest);)
         if ((id = find(t, h, key, above)) != 0)
             return id;
+    /* An id never means two nodes: without one, the call has no stack. */
+    if (UW_UNLIKELY(__atomic_load_n(&trie.last_id, __ATOMIC_RELAXED) >= LAST_ID))
+        return 0;
     struct slot *s = claim(h, key, above);
     if (!s)
         return 0;
     id = __atomic_add_fetch(&trie.last_id, 1, __ATOMIC_RELAXED);
-    if (id == 0 || id == PARENT_TRUNCATED)
-        return 0;
     unwind_host_node(ctx, id, parent, pc, module, flags);
     __atomic_store_n(&s->value, (uint64_t)above << 32 | id, __ATOMIC_RELEASE);
     return id;
