@@ -42,9 +42,13 @@ static bool name_has(const struct mapping *m, const char *part)
     return memmem(m->name, m->name_bytes, part, strlen(part)) != NULL;
 }
 
+/* flag: " xy", as in a line of VmFlags. */
 static bool has_flag(const char *line, const char *end, const char *flag)
 {
-    return memmem(line, (size_t)(end - line), flag, strlen(flag)) != NULL;
+    for (const char *p = line; end - p >= 3; p++)
+        if (p[0] == flag[0] && p[1] == flag[1] && p[2] == flag[2])
+            return true;
+    return false;
 }
 
 /* Hexadecimal digits up to the first other character; false when there are none or too many. */
