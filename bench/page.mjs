@@ -24,11 +24,14 @@ const longest = async (act) => {
   const collect = (e) => events.push(...e.value);
   tracing.on("Tracing.dataCollected", collect);
   await tracing.send("Tracing.start", { transferMode: "ReportEvents", traceConfig: { includedCategories: ["toplevel", "disabled-by-default-devtools.timeline"] } });
-  await act();
-  const complete = new Promise((done) => tracing.once("Tracing.tracingComplete", done));
-  await tracing.send("Tracing.end");
-  await complete;
-  tracing.off("Tracing.dataCollected", collect);
+  try {
+    await act();
+  } finally {
+    const complete = new Promise((done) => tracing.once("Tracing.tracingComplete", done));
+    await tracing.send("Tracing.end");
+    await complete;
+    tracing.off("Tracing.dataCollected", collect);
+  }
   const threads = new Set(events.filter((e) => e.name === "thread_name" && e.args.name === "CrRendererMain").map((e) => `${e.pid}:${e.tid}`));
   const tasks = events.filter((e) => e.name === "RunTask" && threads.has(`${e.pid}:${e.tid}`));
   if (tasks.length === 0) throw new Error("the browser's trace has no tasks");
