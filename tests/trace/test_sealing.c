@@ -387,6 +387,63 @@ static void ids_of_one_meaning_are_one(void **unused)
     nodes_free(&t);
 }
 
+/* An id that changes its meaning again and again takes one place, not one for each time. */
+static void a_meaning_that_ends_gives_its_place_back(void **unused)
+{
+    (void)unused;
+    struct nodes t = {0};
+    const struct node ways[] = {{.pc = 1}, {.pc = 2}};
+    for (uint32_t id = 2; id < 20; id++)
+        assert_int_equal(nodes_announce(&t, id, &(struct node){.pc = id + 100}), 0);
+    for (unsigned i = 0; i < 10000; i++)
+        assert_int_equal(nodes_announce(&t, 1, &ways[i % 2]), i != 0);
+    assert_int_equal(t.place_count, 19);
+    assert_int_equal(t.place_cap, 64);
+    for (uint32_t id = 2; id < 20; id++)
+        assert_int_equal(nodes_announce(&t, id + 100, &(struct node){.pc = id + 100}), 0);
+    assert_int_equal(t.count, 20); /* each of them was found: [0], and 19 */
+    nodes_free(&t);
+}
+
+/* Against a table that has the meaning of every id. Few meanings, so that they end and come again.
+ */
+static void ids_mean_what_was_announced_last(void **unused)
+{
+    (void)unused;
+    enum { IDS = 300 };
+    struct nodes t = {0};
+    uint64_t first[IDS] = {0}; /* pc that an id was first announced with, while it is its own */
+    for (unsigned i = 0; i < 200000; i++) {
+        const uint32_t n = (uint32_t)roll(IDS - 1) + 1;
+        const uint32_t id = n % 3 ? n : n << 20; /* near each other, and far */
+        const struct node way = {.pc = 1 + roll(i < 100000 ? 40 : 4000)};
+        assert_int_not_equal(nodes_announce(&t, id, &way), -1);
+        assert_int_equal(nodes_find(&t, id)->pc, way.pc);
+        first[n] = way.pc;
+    }
+    for (uint32_t n = 1; n < IDS; n++)
+        assert_int_equal(nodes_find(&t, n % 3 ? n : n << 20) != NULL, first[n] != 0);
+    assert_true(t.place_count <= t.count && t.count <= IDS + 1);
+    nodes_free(&t);
+}
+
+/* Ids that a file scatters cost what they are, not a page each. */
+static void scattered_ids_are_small(void **unused)
+{
+    (void)unused;
+    enum { IDS = 100000 };
+    struct nodes t = {0};
+    highest = 1;
+    for (uint32_t i = 1; i <= IDS; i++)
+        assert_int_equal(nodes_announce(&t, i * 40000u, &(struct node){.pc = i % 7}), 0);
+    for (uint32_t i = 1; i <= IDS; i++)
+        assert_int_equal(nodes_find(&t, i * 40000u)->pc, i % 7);
+    const size_t taken = highest;
+    highest = 0;
+    assert_true(taken < (size_t)IDS * 350 + (16 << 20));
+    nodes_free(&t);
+}
+
 static void an_id_keeps_what_it_was_used_for(void **unused)
 {
     (void)unused;
@@ -424,6 +481,9 @@ int main(void)
         cmocka_unit_test(ids_of_one_meaning_are_one),
         cmocka_unit_test(an_id_keeps_what_it_was_used_for),
         cmocka_unit_test(repeated_nodes_are_small),
+        cmocka_unit_test(a_meaning_that_ends_gives_its_place_back),
+        cmocka_unit_test(ids_mean_what_was_announced_last),
+        cmocka_unit_test(scattered_ids_are_small),
     };
     return cmocka_run_group_tests(tests, make, unmake);
 }

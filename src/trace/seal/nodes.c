@@ -5,24 +5,73 @@
 
 #include "base/array.h"
 
-/* The place of an id in the pages. NULL without memory. */
-static uint32_t *place_of_id(struct nodes *t, uint32_t id)
+/* So many pages there may be without ids to fill them, and so many ids make room for another. */
+#define PAGES_FREE   64u
+#define IDS_FOR_PAGE 64u
+
+static struct nodes_apart *find_apart(const struct nodes *t, uint32_t id)
+{
+    size_t at = INDEX_START;
+    uint32_t i;
+    while ((i = index_next(&t->by_id, id, &at)) != INDEX_NONE)
+        if (t->apart[i].id == id)
+            return &t->apart[i];
+    return NULL;
+}
+
+uint32_t nodes_find_apart(const struct nodes *t, uint32_t id)
+{
+    const struct nodes_apart *a = find_apart(t, id);
+    return a ? a->at : 0;
+}
+
+/* The page of an id, made when ids are dense enough. *made: NULL: they are not. 0, or -1 without
+ * memory. */
+static int page_of_id(struct nodes *t, uint32_t id, uint32_t **made)
 {
     const uint32_t page = id >> NODES_PAGE_BITS;
+    *made = page < t->page_count ? t->pages[page] : NULL;
+    if (*made || t->pages_made >= PAGES_FREE + t->ids / IDS_FOR_PAGE)
+        return 0;
     if (page >= t->page_count) {
         uint32_t n = t->page_count ? t->page_count : 16;
         while (n <= page)
             n *= 2;
         uint32_t **p = realloc(t->pages, n * sizeof *p);
         if (!p)
-            return NULL;
+            return -1;
         memset(p + t->page_count, 0, (n - t->page_count) * sizeof *p);
         t->pages = p;
         t->page_count = n;
     }
-    if (!t->pages[page] && !(t->pages[page] = calloc(1u << NODES_PAGE_BITS, sizeof(uint32_t))))
+    if (!(*made = calloc(1u << NODES_PAGE_BITS, sizeof(uint32_t))))
+        return -1;
+    t->pages[page] = *made;
+    t->pages_made++;
+    return 0;
+}
+
+/* Where the index of an id's node stands: on its page, or apart. NULL without memory. */
+static uint32_t *place_of_id(struct nodes *t, uint32_t id)
+{
+    uint32_t *page;
+    if (page_of_id(t, id, &page))
         return NULL;
-    return &t->pages[page][id & ((1u << NODES_PAGE_BITS) - 1)];
+    uint32_t *at = page ? &page[id & ((1u << NODES_PAGE_BITS) - 1)] : NULL;
+    if (at && *at)
+        return at;
+    struct nodes_apart *a = t->apart_count ? find_apart(t, id) : NULL;
+    if (a)
+        return &a->at;
+    if (!at) {
+        if (!ARRAY_ROOM(t->apart, t->apart_count + 1, t->apart_room) ||
+            !index_add(&t->by_id, id, (uint32_t)t->apart_count))
+            return NULL;
+        t->apart[t->apart_count] = (struct nodes_apart){.id = id};
+        at = &t->apart[t->apart_count++].at;
+    }
+    t->ids++;
+    return at;
 }
 
 /* A node of its own for an id. NULL without memory. */
@@ -73,7 +122,9 @@ static int make_room(struct nodes *t)
 {
     if (t->place_count * 2 < t->place_cap)
         return 0;
-    const size_t cap = t->place_cap ? t->place_cap * 2 : 64;
+    size_t cap = t->place_cap ? t->place_cap * 2 : 64;
+    while (cap / 2 < t->count) /* more nodes than places, when ids changed their meaning */
+        cap *= 2;
     uint32_t *places = calloc(cap, sizeof *places);
     if (!places)
         return -1;
@@ -89,6 +140,23 @@ static int make_room(struct nodes *t)
         t->place_count++;
     }
     return 0;
+}
+
+/* Frees the place of a node whose meaning ends. What stands behind it moves up, so that a search
+ * for it does not end here. */
+static void vacate(struct nodes *t, uint32_t *place)
+{
+    const size_t mask = t->place_cap - 1;
+    size_t hole = (size_t)(place - t->places);
+    for (size_t i = (hole + 1) & mask; t->places[i]; i = (i + 1) & mask) {
+        const size_t home = hash(&t->all[t->places[i]]) & mask;
+        if (((i - home) & mask) < ((i - hole) & mask))
+            continue;
+        t->places[hole] = t->places[i];
+        hole = i;
+    }
+    t->places[hole] = 0;
+    t->place_count--;
 }
 
 int nodes_announce(struct nodes *t, uint32_t id, const struct node *meaning)
@@ -110,6 +178,12 @@ int nodes_announce(struct nodes *t, uint32_t id, const struct node *meaning)
         *at = *place;
         return 0;
     }
+    if (changed) {
+        uint32_t *old = place_of(t, own);
+        if (*old == *at)
+            vacate(t, old);
+        place = place_of(t, &n);
+    }
     if (!own && !(own = add(t, id, at)))
         return -1;
     own->pc = n.pc;
@@ -129,6 +203,8 @@ void nodes_free(struct nodes *t)
     for (uint32_t i = 0; i < t->page_count; i++)
         free(t->pages[i]);
     free(t->pages);
+    free(t->apart);
+    index_release(&t->by_id);
     free(t->all);
     free(t->places);
     memset(t, 0, sizeof *t);

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/index.h"
+
 struct node {
     uint64_t pc;
     uint32_t parent, module; /* the recorder's ids; of parents that mean the same, one */
@@ -25,19 +27,30 @@ struct node {
 
 struct nodes {
     uint32_t **pages; /* by the recorder's id: index into all[], 0: none */
-    uint32_t page_count;
-    struct node *all; /* [0] is none */
+    uint32_t page_count, pages_made;
+    struct nodes_apart {
+        uint32_t id, at; /* the recorder's; index into all[], 0: none */
+    } * apart;           /* ids without a page: they lie too far from others */
+    size_t apart_count, apart_room;
+    struct index by_id; /* of apart[] */
+    size_t ids;         /* that were used or announced */
+    struct node *all;   /* [0] is none */
     size_t count, cap;
     uint32_t *places; /* a hash by meaning: indices into all[]; 0: free */
     size_t place_count, place_cap;
 };
+
+/* The index into all[] of an id that is not on a page, 0 for none. */
+uint32_t nodes_find_apart(const struct nodes *t, uint32_t id);
 
 /* Of id; NULL: it was neither announced nor used. */
 static inline struct node *nodes_find(const struct nodes *t, uint32_t id)
 {
     const uint32_t page = id >> NODES_PAGE_BITS;
     const uint32_t *ids = page < t->page_count ? t->pages[page] : NULL;
-    const uint32_t i = ids ? ids[id & ((1u << NODES_PAGE_BITS) - 1)] : 0;
+    uint32_t i = ids ? ids[id & ((1u << NODES_PAGE_BITS) - 1)] : 0;
+    if (!i && t->apart_count)
+        i = nodes_find_apart(t, id);
     return i ? &t->all[i] : NULL;
 }
 
