@@ -18,7 +18,7 @@ struct borrowed {
     struct user_regs_struct registers; /* the thread's own */
     uint64_t mask;
     uint64_t sigreturn; /* injected_sigreturn */
-    uint64_t room;      /* BORROW_ROOM bytes of its stack, for what is handed to functions */
+    uint64_t room;      /* BORROW_ROOM bytes of its stack, for arguments of functions */
     uint64_t stack;     /* where functions begin: the return address lies there */
     int signal;         /* to be given when it goes on; 0: none */
     bool held, prepared, called, gone;

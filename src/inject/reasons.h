@@ -11,7 +11,7 @@
 #define PROBE_COUNTS  "'mallow probe calls -p PID' counts its calls from the kernel's side"
 #define START_AGAIN   "start it again under 'mallow watch' or 'mallow record'"
 
-/* name, what is so ("process PID ..."), what works instead. PID is replaced. */
+/* name, the reason ("process PID ..."), the way that works instead. PID is replaced. */
 #define INJECT_REASONS(X)                                                                          \
     X(SELF, "is this very mallow", "give the id of another process")                               \
     X(ENDED, "has ended (it is a zombie)", "'mallow watch -- PROGRAM' watches its next run")       \

@@ -126,7 +126,7 @@ static uint64_t in_use(const struct version *v, const char *root, const char *gr
     return used;
 }
 
-/* The least of the limits of a group and of those above it; left: less what is in use there. */
+/* The least of the limits of a group and of those above it; left: less the bytes in use there. */
 static uint64_t least_limit(const struct version *v, const char *root, const char *group, bool left)
 {
     char at[LIMIT_GROUP_MAX], text[64];

@@ -24,8 +24,8 @@ bool limit_groups_same(const struct limit_groups *a, const struct limit_groups *
 /* The least of the limits of the groups and of those above them; LIMIT_NONE or more without one. */
 uint64_t limit_bytes(const struct limit_groups *groups);
 
-/* What is left below those limits, at the least: what is in use but for the cache of files, which
- * the kernel takes back. LIMIT_NONE: no limit is known. */
+/* The least room below those limits. The cache of files does not count as used, since the kernel
+ * takes it back. LIMIT_NONE: no limit is known. */
 uint64_t limit_left(const struct limit_groups *groups);
 
 /* The share of the last ten seconds in which some task of the group waited for memory, in

@@ -1,6 +1,6 @@
 """Documents, man pages, comments and messages are in plain American technical English. No word of
-the list is in any of them. In a document a sentence has 20 words or fewer on average, and 45 at
-most. Usage: prose.py SOURCE_ROOT"""
+the list is in any of them. In a document, a man page, and the comments of a directory a sentence has
+20 words or fewer on average; in documents and man pages, 45 at most. Usage: prose.py SOURCE_ROOT"""
 import glob
 import os
 import re
@@ -26,10 +26,6 @@ NOUN = {r"what (?:is|was|were|has been)": "a noun"}
 BANNED = [(re.compile(rf"(?<![\w`-])({pattern})(?![\w`-])", re.I), instead) for pattern, instead in WORDS.items()]
 BANNED_IN_C = BANNED + [(re.compile(rf"\b{pattern}\b", re.I), instead) for pattern, instead in NOUN.items()]
 
-# Directories of src/ whose comments and messages are clean.
-CLEAN = ("analyse", "base", "bpf", "cli", "compare", "export", "fleet", "format", "heap", "import", "inspect", "launch",
-         "model", "preload", "probe", "push", "record", "replay", "report", "serve", "stats", "symbol", "trace", "trust", "tune", "watch", "workload")
-
 CODE = re.compile(r"```.*?```", re.S)
 INLINE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -54,13 +50,34 @@ def sentences(text, end=END):
             yield words
 
 
-def faults(text, end=END):
-    lengths = [len(s) for s in sentences(text, end)]
-    if lengths and sum(lengths) / len(lengths) > MEAN:
-        yield f"{sum(lengths) / len(lengths):.1f} words a sentence; at most {MEAN}"
-    for s in sentences(text, end):
+# Of man pages: what is shown as it is typed; requests that set their line in another type, which is part
+# of a sentence; all other requests, which end one; escapes; and the clauses of a list of JSON keys.
+SHOWN = re.compile(r"^\.(?:nf|EX)\b.*?^\.(?:fi|EE)\b", re.M | re.S)
+TYPED = re.compile(r"^\.(?:B|I|BR|BI|IR|RB|RI|IB)[ \t]+", re.M)
+REQUEST = re.compile(r"^[.'].*$", re.M)
+ESCAPE = re.compile(r"\\f(?:\[\w*\]|.)|\\[-&e]|\\\(..")
+
+
+def sentences_of_manual(text):
+    """Prose alone: no comments, headings, tables or examples."""
+    text = re.sub(r'^[.\']\\".*\n', "", text, flags=re.M)
+    text = re.sub(r"^\.TS\b.*?^\.TE\b", "\n\n", SHOWN.sub("\n\n", text), flags=re.M | re.S)
+    text = ESCAPE.sub("", REQUEST.sub("\n\n", TYPED.sub("", text)))
+    return sentences(text, CLAUSE)
+
+
+def faults_of_length(found):
+    found = list(found)
+    mean = sum(map(len, found)) / max(1, len(found))
+    if mean > MEAN:
+        yield f"{mean:.1f} words a sentence; at most {MEAN}"
+    for s in found:
         if len(s) > MOST:
             yield f"{len(s)} words in one sentence; at most {MOST}: {' '.join(s[:8])} ..."
+
+
+def faults(text, end=END):
+    yield from faults_of_length(sentences(text, end))
     plain = INLINE.sub("", CODE.sub("", text))
     for pattern, instead in BANNED:
         for m in pattern.finditer(plain):
@@ -100,6 +117,12 @@ def faults_in_lines(source):
                 yield f"{number}: '{m.group()}': say {instead}"
 
 
+def comment_sentences(source):
+    for m in TOKEN.finditer(source):
+        if m.group().startswith("/"):
+            yield from sentences(re.sub(r"\n[ \t]*\*", "\n", m.group().strip("/*")))
+
+
 def check_itself():
     long = "word " * 50
     for text in (f"A {long}.", "Whoever reads it.", "The kernel told us.", "A folder.", "One two three. " * 9 + "w " * 46 + "."):
@@ -107,6 +130,9 @@ def check_itself():
     for text in ("The kernel reports it. It is short.", "```\ntold " + long + "\n```", "| told | x |".replace("told", "y"),
                  "`--told` is an option. A directory."):
         assert not list(faults(text)), f"does not pass: {text[:40]}"
+    assert list(faults_of_length(sentences_of_manual(f".SH A\n.B x\n{long}\n.I y\nz.\n")))
+    assert not list(faults_of_length(sentences_of_manual(f".SH A\nIt is \\fBx\\fR.\n.EX\n{long}\n.EE\n.TP\n.B x\nIt is y.\n")))
+    assert list(faults_of_length(comment_sentences(f"/* {long}\n * {long} */"))) and not list(comment_sentences(f"{long};"))
     for text in ("/* The kernel told us. */", "// Whoever reads\n", 'say("it tells x");', "/* What\n * is lost. */",
                  "c = '\"'; /* a folder */", 'f("cannot make a folder");'):
         assert list(faults_in_c(text)), f"passes: {text}"
@@ -126,7 +152,7 @@ def main(root):
             for why in faults(f.read(), CLAUSE if name in SPECIFICATIONS else END):
                 bad += 1
                 print(f"{name}: {why}")
-    sources = [p for d in CLEAN for e in ("c", "h", "inc") for p in glob.glob(os.path.join(root, "src", d, "**", "*." + e), recursive=True)
+    sources = [p for e in ("c", "h", "inc") for p in glob.glob(os.path.join(root, "src", "**", "*." + e), recursive=True)
                if os.path.basename(p) != "vmlinux.h"]
     assert len(sources) > 100, "the sources are not where they are looked for"
     manuals = sorted(glob.glob(os.path.join(root, "docs", "man", "*.[1-9]")))
@@ -137,6 +163,19 @@ def main(root):
             for why in check(f.read()):
                 bad += 1
                 print(f"{os.path.relpath(path, root)}:{why}")
+    for path in manuals:
+        with open(path, encoding="utf-8") as f:
+            for why in faults_of_length(sentences_of_manual(f.read())):
+                bad += 1
+                print(f"{os.path.relpath(path, root)}: {why}")
+    comments = {}
+    for path in sources:
+        with open(path, encoding="utf-8") as f:
+            comments.setdefault(os.path.relpath(path, root).split(os.sep)[1], []).extend(map(len, comment_sentences(f.read())))
+    for directory, lengths in sorted(comments.items()):
+        if lengths and sum(lengths) / len(lengths) > MEAN:
+            bad += 1
+            print(f"src/{directory}: {sum(lengths) / len(lengths):.1f} words a sentence of its comments; at most {MEAN}")
     for why in facts_of(root):
         bad += 1
         print(why)
