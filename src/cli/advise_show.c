@@ -123,11 +123,15 @@ static void print_remedies(const struct advising *a, const struct page *p)
 {
     if (!a->count)
         return;
-    page_heading(p, has_intervals(a) ? "Saves      (99 %% interval of the replays)"
-                                     : "Saves      (no intervals: two replays of each are too few, "
-                                       "see --rounds)");
+    const bool any = does_save(a, &a->remedies[0]); /* what saves most stands first */
+    const char *interval = has_intervals(a)
+                               ? "(99 % interval of the replays)"
+                               : "(no intervals: two replays of each are too few, see --rounds)";
+    page_heading(
+        p, any ? "Saves      %s" : "Tried, and nothing saves a hundredth of the resident size  %s",
+        interval);
     for (size_t i = 0; i < a->count; i++) { /* they stand in order */
-        if (!does_save(a, &a->remedies[i]) && (!i || does_save(a, &a->remedies[i - 1])))
+        if (i && !does_save(a, &a->remedies[i]) && does_save(a, &a->remedies[i - 1]))
             page_heading(p, "Tried, and saves less than a hundredth of the resident size, or "
                             "costs memory");
         print_remedy(a, p, &a->remedies[i]);

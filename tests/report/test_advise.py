@@ -98,6 +98,16 @@ class Advise(unittest.TestCase):
         self.assertGreater(both["saves_bytes"], 15000000)
         self.assertFalse([a for a in document["advice"] if a["setting"].startswith(("glibc", "malloc_trim"))])
 
+    def test_nothing_saves(self):
+        """A table of what saves is not begun when nothing does."""
+        p = Program("needed")
+        p.order("small 100000 96")
+        p.end()
+        text = mallow("advise", "--rounds", "3", "--set", "glibc.malloc.mmap_max=7", p.path)
+        self.assertIn("glibc.malloc.mmap_max=7", text)
+        self.assertNotRegex(text, r"(?m)^Saves ")
+        self.assertEqual(text.count("Tried, and"), 1)
+
     def test_nothing_allocated(self):
         """A recording without allocations is no mistake in the command line."""
         path = os.path.join(FOLDER.name, "nothing.mlw")
