@@ -12,8 +12,29 @@ export HOME LC_ALL=C TERM=dumb TZ=UTC
 ulimit -S -c 0
 ulimit -S -s 8192 2>/dev/null
 [ "$(ulimit -S -n)" -le 4096 ] 2>/dev/null || ulimit -S -n 4096 2>/dev/null
+# The outermost directory on the way to the source that other users may not enter (a clone below /root).
+closed=
+at=$(cd "$(dirname "$0")/.." && pwd -P)
+source=$at
+while [ "$at" != / ]; do
+    [ $((0$(stat -c %a "$at") & 1)) = 1 ] || closed=$at
+    at=$(dirname "$at")
+done
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+    # Tests run programs of the build as other users. The source then stands alone in a directory that all may
+    # enter, in the place of the closed one; where the source itself is closed, it stays so.
     # shellcheck disable=SC2016  # the inner shell expands it
-    exec unshare -m /bin/sh -c 'mount -t tmpfs -o mode=1777,size=1g none /dev/shm; exec "$@"' sh "$@"
+    exec unshare -m /bin/sh -c '
+        mount -t tmpfs -o mode=1777,size=1g none /dev/shm
+        closed=$1 source=$2
+        shift 2
+        if [ -n "$closed" ] && [ "$closed" != "$source" ]; then
+            here=$PWD
+            mkdir /dev/shm/source && mount --rbind "$source" /dev/shm/source &&
+                mount -t tmpfs -o mode=755,size=1g none "$closed" && mkdir -p "$source" &&
+                mount --move /dev/shm/source "$source" && rmdir /dev/shm/source
+            cd "$here" 2>/dev/null || cd "$source" || exit
+        fi
+        exec "$@"' sh "$closed" "$source" "$@"
 fi
 exec "$@"
