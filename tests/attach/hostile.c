@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -184,6 +185,39 @@ static void signaled(struct mode *m)
     timer_delete(timer);
 }
 
+static timer_t alarm_clock;
+static void wake_later(void)
+{
+    const struct itimerspec once = {{0, 0}, {0, 5000000}};
+    timer_settime(alarm_clock, 0, &once, 0);
+}
+static void doze(int number)
+{
+    const struct timespec t = {0, 200000000};
+    const int saved = errno;
+    (void)number;
+    nanosleep(&t, 0);
+    wake_later();
+    errno = saved;
+}
+
+/* A handler that interrupts calls of the allocator, and takes long. */
+static void dozing(struct mode *m)
+{
+    struct sigaction act = {.sa_handler = doze, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR2, &act, 0);
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR2};
+    event._sigev_un._tid = gettid();
+    CHECK(m->name, !timer_create(CLOCK_MONOTONIC, &event, &alarm_clock));
+    wake_later();
+    while (!stop) {
+        for (size_t i = 0; i < 1000; i++)
+            free(malloc(i + 1));
+        m->count++;
+    }
+    timer_delete(alarm_clock);
+}
+
 static volatile int sink;
 static int deep(struct mode *m, int n)
 {
@@ -252,6 +286,17 @@ static void sleeping(struct mode *m)
         uint64_t began = now_ns();
         CHECK(m->name, nanosleep(&t, 0) == 0);
         CHECK(m->name, now_ns() - began >= 30000000);
+        m->count++;
+    }
+}
+
+/* Its registers and its stack say how often it has slept. */
+static void counting(struct mode *m)
+{
+    for (uint64_t i = 0; !stop; i++) {
+        struct timespec t = {0, 1000000};
+        CHECK(m->name, m->count == i);
+        CHECK(m->name, nanosleep(&t, 0) == 0);
         m->count++;
     }
 }
@@ -390,6 +435,7 @@ static struct mode modes[MODES] = {
     {"sleeping", sleeping, 1, 0},   {"polling", polling, 1, 0},     {"epolling", epolling, 1, 0},
     {"reading", reading, 1, 0},     {"writing", writing, 1, 0},     {"failing", failing, 1, 0},
     {"waiting", waiting, 1, 0},     {"threading", threading, 1, 0}, {"printing", printing, 1, 0},
+    {"dozing", dozing, 1, 0},       {"counting", counting, 1, 0},
 };
 
 static void *run(void *arg)
@@ -445,6 +491,20 @@ static void obey(const char *line, char **argv)
     }
 }
 
+/* In a call that no thread is borrowed in: it is to be one of the others. */
+static int read_line(char *to, size_t room)
+{
+    size_t n = 0;
+    while (n + 1 < room && (!n || to[n - 1] != '\n')) {
+        const struct iovec byte = {to + n, 1};
+        if (readv(0, &byte, 1) != 1)
+            return 0;
+        n++;
+    }
+    to[n] = 0;
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread[64];
@@ -462,7 +522,7 @@ int main(int argc, char **argv)
             for (int k = 0; !strcmp(m->name, argv[i]) && k < m->threads; k++)
                 CHECK("main", !pthread_create(&thread[threads++], 0, run, m));
     printf("ready\n");
-    while (fgets(line, sizeof line, stdin) && strcmp(line, "quit\n") != 0)
+    while (read_line(line, sizeof line) && strcmp(line, "quit\n") != 0)
         obey(line, argv);
     stop = 1;
     for (unsigned i = 0; i < threads; i++)
