@@ -10,7 +10,7 @@
 
 #define MLW_ATTACH_LIBRARY        "libmallow-attach.so"        /* samples: mallow watch */
 #define MLW_ATTACH_RECORD_LIBRARY "libmallow-attach-record.so" /* records: mallow record */
-#define MLW_ATTACH_VERSION        2u
+#define MLW_ATTACH_VERSION        3u
 /* Functions of the libraries, int64_t (struct mlw_attach *), which also set `result`. */
 #define MLW_ATTACH_BEGIN "mallow_attach_begin"
 #define MLW_ATTACH_END   "mallow_attach_end"
@@ -29,13 +29,24 @@ enum mlw_attach_result {
     MLW_ATTACH_BUSY = 10         /* a thread is in the middle of a call of an earlier round */
 };
 
+enum mlw_attach_done {
+    MLW_ATTACH_AT_WORK = 0,
+    MLW_ATTACH_STAYS = 1, /* the answer is there; the thread holds nothing, and stays */
+    MLW_ATTACH_LEAVES = 2 /* no injector came for it: it goes on by itself */
+};
+
 struct mlw_attach { /* 1,216 bytes */
     uint32_t version;
     uint32_t result;  /* enum mlw_attach_result; written by the library */
     uint64_t period;  /* of samples, bytes; 0: the default */
     uint32_t slots;   /* bindings that were changed, or changed back; written by the library */
     uint32_t measure; /* not 0: the library asks the allocator for `bytes` */
-    uint32_t reserved[6];
+    uint32_t
+        stay_ms;   /* when all is done, the thread stays so long to be put back by the injector */
+    uint32_t done; /* atomic, enum mlw_attach_done; written by the library */
+    uint32_t busy; /* end: threads are in the middle of a call, and what they use stays open: to
+                      be asked again; written by the library */
+    uint32_t reserved[3];
     uint64_t blocks, bytes; /* that are there at the beginning; UINT64_MAX: not known */
     char preload[1024]; /* what programs that the process starts are to load; "": not followed */
     char

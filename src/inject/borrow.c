@@ -32,17 +32,30 @@ enum {
 
 /* ---- stopping ---- */
 
+/* What the thread does raises SIGCHLD here, which is blocked; in case it does not, it is looked at
+ * after LOOK_NS. */
+#define LOOK_NS 10000000
+
+static void await_news(uint64_t limit_ns)
+{
+    sigset_t news;
+    const struct timespec time = {.tv_nsec = limit_ns < LOOK_NS ? (long)limit_ns : LOOK_NS};
+    sigemptyset(&news);
+    sigaddset(&news, SIGCHLD);
+    sigtimedwait(&news, NULL, &time);
+}
+
 static pid_t wait_until(pid_t tid, int *status, uint64_t limit_ns)
 {
     const uint64_t until = clock_monotonic_ns() + limit_ns;
-    for (unsigned looks = 0;; looks++) {
+    for (;;) {
         const pid_t got = waitpid(tid, status, __WALL | WNOHANG);
         if (got == tid || (got < 0 && errno != EINTR))
             return got;
-        if (clock_monotonic_ns() > until)
+        const uint64_t now = clock_monotonic_ns();
+        if (now > until)
             return 0;
-        const struct timespec brief = {.tv_nsec = looks < 200 ? 10000 : 1000000};
-        nanosleep(&brief, NULL);
+        await_news(until - now);
     }
 }
 
@@ -68,7 +81,7 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
     b->target = t;
     b->tid = tid;
     b->signal = 0;
-    b->held = b->prepared = b->called = b->gone = false;
+    b->held = b->prepared = b->called = b->stays = b->left = b->gone = false;
     if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD))
         return errno == ESRCH ? BORROW_GONE : BORROW_REFUSED;
     b->since_ns = clock_monotonic_ns();
@@ -181,6 +194,22 @@ bool borrow_prepare(struct borrowed *b)
 
 /* ---- calls ---- */
 
+static bool go_on(struct borrowed *b, long how)
+{
+    b->gone |= ptrace((enum __ptrace_request)how, b->tid, NULL, NULL) != 0;
+    return !b->gone;
+}
+
+/* What is to be done with the thread after this stop, which is not the awaited one. */
+static long after_stop(struct borrowed *b, int status, long how)
+{
+    if (status >> 16 != PTRACE_EVENT_STOP)
+        b->signal = WSTOPSIG(status);
+    else if (is_stop_signal(WSTOPSIG(status)))
+        return PTRACE_LISTEN; /* the process was stopped: this thread, too */
+    return how;
+}
+
 /* Lets the thread run to its next system call, in or out. */
 static bool to_call_stop(struct borrowed *b, uint64_t until_ns)
 {
@@ -188,10 +217,8 @@ static bool to_call_stop(struct borrowed *b, uint64_t until_ns)
     for (;;) {
         int status;
         const uint64_t now = clock_monotonic_ns();
-        if (ptrace((enum __ptrace_request)how, b->tid, NULL, NULL)) {
-            b->gone = true;
+        if (!go_on(b, how))
             return false;
-        }
         const pid_t got = wait_until(b->tid, &status, now < until_ns ? until_ns - now : 0);
         if (got == 0)
             return false;
@@ -199,21 +226,15 @@ static bool to_call_stop(struct borrowed *b, uint64_t until_ns)
             b->gone = true;
             return false;
         }
-        how = PTRACE_SYSCALL;
         if (WSTOPSIG(status) == CALL_STOP)
             return true;
-        if (status >> 16 == PTRACE_EVENT_STOP) {
-            if (is_stop_signal(WSTOPSIG(status)))
-                how = PTRACE_LISTEN; /* the process was stopped: this thread, too */
-        } else {
-            b->signal = WSTOPSIG(status);
-        }
+        how = after_stop(b, status, PTRACE_SYSCALL);
     }
 }
 
-bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, uint64_t limit_ns)
+/* The thread stands still, and goes on in the function. */
+static bool enter(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c)
 {
-    const uint64_t until_ns = clock_monotonic_ns() + limit_ns;
     struct user_regs_struct r = b->registers;
     enum { DIRECTION = 0x400 };
     r.rip = function;
@@ -230,7 +251,14 @@ bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, 
         return false;
     b->called = true;
     const uint64_t all = UINT64_MAX;
-    if (ptrace(PTRACE_SETSIGMASK, b->tid, sizeof all, &all))
+    return !ptrace(PTRACE_SETSIGMASK, b->tid, sizeof all, &all);
+}
+
+bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, uint64_t limit_ns)
+{
+    const uint64_t until_ns = clock_monotonic_ns() + limit_ns;
+    struct user_regs_struct r;
+    if (!enter(b, function, a, c))
         return false;
     do {
         if (!to_call_stop(b, until_ns) || ptrace(PTRACE_GETREGS, b->tid, NULL, &r))
@@ -238,6 +266,55 @@ bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, 
     } while (r.orig_rax != SYS_rt_sigreturn || r.rsp != b->stack + 8 || r.rip != b->sigreturn + 9 ||
              (long)r.rax != -ENOSYS);
     return true;
+}
+
+/* Takes the thread back that stays where the library has done what it was asked for. */
+static bool take_back(struct borrowed *b, uint64_t done_at)
+{
+    int status;
+    uint32_t done = MLW_ATTACH_LEAVES;
+    if (ptrace(PTRACE_INTERRUPT, b->tid, NULL, NULL))
+        return false;
+    while (wait_until(b->tid, &status, 10000000000ull) == b->tid && WIFSTOPPED(status)) {
+        if (status >> 16 == PTRACE_EVENT_STOP) {
+            (void)injected_read(b->target, done_at, &done, sizeof done);
+            b->stays = done == MLW_ATTACH_STAYS;
+            b->left = !b->stays;
+            return true;
+        }
+        b->signal = WSTOPSIG(status);
+        if (!go_on(b, PTRACE_CONT))
+            return false;
+    }
+    b->gone = true;
+    return false;
+}
+
+bool borrow_call_staying(struct borrowed *b, uint64_t function, uint64_t a, uint64_t done_at,
+                         uint64_t limit_ns)
+{
+    enum { GLANCE_NS = 100000 }; /* no news comes of what the thread writes */
+    const uint64_t until_ns = clock_monotonic_ns() + limit_ns;
+    if (!enter(b, function, a, 0) || !go_on(b, PTRACE_CONT))
+        return false;
+    while (clock_monotonic_ns() < until_ns) {
+        int status;
+        uint32_t done = MLW_ATTACH_AT_WORK;
+        const pid_t got = wait_until(b->tid, &status, 0);
+        if (got == b->tid && WIFSTOPPED(status)) {
+            if (!go_on(b, after_stop(b, status, PTRACE_CONT)))
+                return false;
+        } else if (got) {
+            b->gone = true;
+            return false;
+        } else if (!injected_read(b->target, done_at, &done, sizeof done)) {
+            return false;
+        } else if (done != MLW_ATTACH_AT_WORK) {
+            return take_back(b, done_at);
+        }
+        await_news(GLANCE_NS);
+    }
+    return false;
 }
 
 /* ---- letting go ---- */
@@ -270,7 +347,7 @@ static bool to_event_stop(struct borrowed *b)
 static void put_back(struct borrowed *b)
 {
     struct iovec area = {b->xstate, b->xstate_bytes};
-    if (!to_event_stop(b))
+    if (b->left || (!b->stays && !to_event_stop(b)))
         return; /* it goes on by what lies on its stack */
     injected_write(b->target, b->errno_at, &b->errno_was, 4);
     if (ptrace(PTRACE_SETREGSET, b->tid, NT_X86_XSTATE, &area) ||

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+#include "format/attach.h"
 #include "inject/target.h"
 
 enum { BORROW_ROOM = 2560, BORROW_XSTATE_MAX = 16 << 10 };
@@ -22,6 +23,8 @@ struct borrowed {
     uint64_t stack;     /* where functions begin: the return address lies there */
     int signal;         /* to be given when it goes on; 0: none */
     bool held, prepared, called, gone;
+    bool stays, left;  /* a function that it called has done its work: it stands in it; it is on its
+                          way out, by itself */
     uint64_t errno_at; /* 0: not known */
     int errno_was;
     size_t xstate_bytes;
@@ -49,6 +52,12 @@ bool borrow_prepare(struct borrowed *b);
 /* Calls a function with up to two arguments. Its result is not known. False: the thread is gone, or
  * has not come back within limit_ns: it then goes on by itself when it does. */
 bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, uint64_t limit_ns);
+
+/* Calls a function of libmallow-attach*.so, which says at done_at that the thread stays
+ * (enum mlw_attach_done): it runs without a stop until then. False: as borrow_call. No other call
+ * may follow. */
+bool borrow_call_staying(struct borrowed *b, uint64_t function, uint64_t a, uint64_t done_at,
+                         uint64_t limit_ns);
 
 /* Lets the thread go on where it was. */
 void borrow_end(struct borrowed *b);

@@ -24,7 +24,7 @@
 #include "inject/refuse.h"
 #include "inject/safe.h"
 
-enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2 };
+enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2, STAY_MS = 50 };
 #define PATIENCE_NS 15000000000ull
 #define LEAVING_NS  60000000000ull /* to put back is worth more */
 #define CALL_NS     10000000000ull
@@ -223,6 +223,7 @@ static int call_library(struct work *w, struct error *err)
     struct injected *t = &w->target;
     struct mlw_attach a = {.version = MLW_ATTACH_VERSION,
                            .period = w->o ? w->o->period : 0,
+                           .stay_ms = STAY_MS,
                            .blocks = UINT64_MAX,
                            .bytes = UINT64_MAX,
                            .measure = w->o && w->o->session && is_small(w->pid)};
@@ -235,12 +236,14 @@ static int call_library(struct work *w, struct error *err)
         snprintf(a.preload, sizeof a.preload, "LD_PRELOAD=%s", w->o->preload);
     if (!function || !injected_write(t, w->thread.room, &a, sizeof a))
         return reasons_refuse(w->pid, INJECT_VERSION, NULL, err);
-    if (!borrow_call(&w->thread, function, w->thread.room, 0, CALL_NS))
+    if (!borrow_call_staying(&w->thread, function, w->thread.room,
+                             w->thread.room + offsetof(struct mlw_attach, done), CALL_NS))
         return too_long(w, err);
     if (!injected_read(t, w->thread.room, &a, sizeof a))
         return error_set(err, ERROR_UNSUPPORTED, "process %d has ended meanwhile", (int)w->pid);
     w->result.slots = a.slots;
     w->result.already = a.result == MLW_ATTACH_ALREADY;
+    w->result.busy = !w->o && a.busy;
     return answer(w, &a, err);
 }
 
@@ -309,6 +312,7 @@ struct answered {
 static void child(struct work *w, int to)
 {
     struct answered a = {.status = -1};
+    signal(SIGCHLD, SIG_DFL); /* it is blocked, and waited for */
     a.status = run(w, &a.err);
     a.result = w->result;
     const ssize_t n = write(to, &a, sizeof a);
@@ -377,7 +381,21 @@ int inject_begin(pid_t pid, const struct inject_options *options, struct inject_
 
 int inject_end(pid_t pid, const char *library, struct inject_result *result, struct error *err)
 {
-    return inject(pid, NULL, library, result, err);
+    const uint64_t until = clock_monotonic_ns() + LEAVING_NS;
+    int status = inject(pid, NULL, library, result, err);
+    while (!status && result->busy) { /* it is out of use, but not tidy yet */
+        struct inject_result again;
+        const struct timespec brief = {.tv_nsec = 50000000};
+        if (clock_monotonic_ns() > until)
+            return reasons_refuse(pid, INJECT_CALLS, NULL, err);
+        nanosleep(&brief, NULL);
+        status = inject(pid, NULL, library, &again, err);
+        result->busy = again.busy;
+        result->stops += again.stops;
+        if (again.away_ns > result->away_ns)
+            result->away_ns = again.away_ns;
+    }
+    return status;
 }
 
 int inject_check(pid_t pid, const struct inject_options *options, struct error *err)

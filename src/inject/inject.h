@@ -37,6 +37,7 @@ struct inject_result {
     uint64_t stops;   /* threads that were stopped for a look before */
     uint32_t slots;   /* bindings that were changed */
     bool already;     /* nothing was to be done */
+    bool busy; /* inject_end came back until none of its threads was in a call of the library */
 };
 
 /* 0, or -1 with *err: nothing was changed, but for a library that may have been loaded and does

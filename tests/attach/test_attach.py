@@ -2,6 +2,7 @@
 their worst moments; what is seen of them; an attacher that is killed. See victim.py."""
 import glob
 import os
+import shutil
 import signal
 import subprocess
 import unittest
@@ -133,6 +134,25 @@ class Killed(unittest.TestCase):
             self.assertEqual((d := mallow("watch", "--detach", str(v.pid)))[0], 0, d)
             self.assertEqual(v.settled(), before)
             Attached(v).end()
+            self.assertEqual(v.settled(), before)
+            v.end()
+
+    @unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace holds the attacher up")
+    def test_the_attacher_is_late(self):
+        """It looks only after the borrowed thread has gone on by itself, with its errno and what it waited for."""
+        with Victim("counting") as v:
+            before = v.settled()
+            for args in ("-q", "-p"), ("-q", "--detach"):
+                late = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e", "trace=ptrace",
+                                         "-e", "inject=ptrace:delay_exit=70000",
+                                         MALLOW, "watch", *args, str(v.pid)], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                if "-p" in args:
+                    os.kill(until(lambda: reader_of(v.pid)), signal.SIGKILL)
+                self.assertEqual(late.communicate(timeout=600)[1], "")
+                until(lambda: v.traces()["tracer"] == "0")
+                v.goes_on()
+            self.assertEqual(late.returncode, 0)
             self.assertEqual(v.settled(), before)
             v.end()
 

@@ -176,6 +176,11 @@ class Rounds(unittest.TestCase):
         with Victim("signaled", "recursing", "jumping", "executing") as v:
             self.rounds(v)
 
+    def test_calls_that_take_long(self):
+        """A signal's handler holds a thread up in the middle of a recorded call: what it uses is closed all the same."""
+        with Victim("dozing", "sleeping") as v:
+            self.rounds(v)
+
     def test_exceptions(self):
         with Victim(command=[os.environ["THROWING"]]) as v:
             v.modes = ["throwing"]

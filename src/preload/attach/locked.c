@@ -3,8 +3,10 @@
  * dlsym holds that lock while it asks an indirect function what it is; nothing else that is public
  * runs code under it at will. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 
+#include "preload/sys.h"
 #include "redirect.h"
 
 static struct mlw_attach *asked;
@@ -39,8 +41,9 @@ static void *own_handle(void)
     return path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : 0;
 }
 
-int64_t locked_do(void (*work)(struct mlw_attach *), struct mlw_attach *request)
+void locked_do(void (*work)(struct mlw_attach *), struct mlw_attach *request)
 {
+    const int saved = errno; /* the injector puts it back, if it lives */
     request->result = MLW_ATTACH_NOT_RUN;
     asked = request;
     to_do = work;
@@ -48,5 +51,26 @@ int64_t locked_do(void (*work)(struct mlw_attach *), struct mlw_attach *request)
         handle = own_handle();
     if (handle)
         (void)dlsym(handle, "mallow_attach_locked");
-    return request->result;
+    errno = saved;
+}
+
+/* The kernel remembers of one call only how to go on with it after a stop, and that is the call
+ * that the thread was borrowed in: of all that wait, this one changes nothing of it. */
+void locked_wait(unsigned ms)
+{
+    const uint64_t no_signal = 0;
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    if (!sys_closed)
+        sys_rt_sigtimedwait(&no_signal, 0, &time);
+}
+
+int64_t locked_answer(struct mlw_attach *request)
+{
+    const int64_t result = request->result;
+    if (request->stay_ms) {
+        __atomic_store_n(&request->done, MLW_ATTACH_STAYS, __ATOMIC_RELEASE);
+        locked_wait(request->stay_ms);
+        __atomic_store_n(&request->done, MLW_ATTACH_LEAVES, __ATOMIC_RELEASE);
+    }
+    return result;
 }

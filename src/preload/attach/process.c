@@ -147,7 +147,11 @@ static void begin_locked(struct mlw_attach *a)
 }
 
 EXPORT int64_t mallow_attach_begin(struct mlw_attach *a);
-int64_t mallow_attach_begin(struct mlw_attach *a) { return locked_do(begin_locked, a); }
+int64_t mallow_attach_begin(struct mlw_attach *a)
+{
+    locked_do(begin_locked, a);
+    return locked_answer(a);
+}
 
 /* ---- end ---- */
 
@@ -177,7 +181,11 @@ static void end_locked(struct mlw_attach *a)
 }
 
 EXPORT int64_t mallow_attach_end(struct mlw_attach *a);
-int64_t mallow_attach_end(struct mlw_attach *a) { return locked_do(end_locked, a); }
+int64_t mallow_attach_end(struct mlw_attach *a)
+{
+    locked_do(end_locked, a);
+    return locked_answer(a);
+}
 
 /* ---- fork ---- */
 

@@ -64,7 +64,12 @@ HIDDEN void *redirect_original(const char *name);
 /* ---- locked.c ---- */
 
 /* Does the work for the request under the dynamic linker's lock, which other threads may take again
- * and again: it is waited for once. Returns request->result. */
-HIDDEN int64_t locked_do(void (*work)(struct mlw_attach *), struct mlw_attach *request);
+ * and again: it is waited for once. The answer is in request->result. */
+HIDDEN void locked_do(void (*work)(struct mlw_attach *), struct mlw_attach *request);
+/* The thread does nothing for so long. */
+HIDDEN void locked_wait(unsigned ms);
+/* All is done: the thread stays so that the injector can stop it here, and put it back. It need not
+ * stop it at each system call before, then. Returns request->result. */
+HIDDEN int64_t locked_answer(struct mlw_attach *request);
 
 #endif

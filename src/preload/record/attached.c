@@ -74,6 +74,7 @@ static struct {
     bool known;   /* what the calls lead to has been found */
     bool leading; /* the bindings lead to ours */
     bool joined;  /* at least once */
+    bool ending;  /* the bindings lead back; the rest of this round is to be put away */
     char assignment[3][MLW_PATH_BYTES + 32];
 } attached;
 
@@ -106,6 +107,8 @@ static void close_files(void)
     close_file(&recorder.output);
     close_file(&recorder.memory);
 }
+
+static bool files_are_open(void) { return recorder.output.fd >= 0 || recorder.memory.fd >= 0; }
 
 /* Nothing is recorded any more; private memory stands where the recording's was. */
 static void put_away(void)
@@ -214,15 +217,22 @@ static enum mlw_attach_result begin(struct mlw_attach *a)
 static void begin_locked(struct mlw_attach *a) { a->result = begin(a); }
 
 EXPORT int64_t mallow_attach_begin(struct mlw_attach *a);
-int64_t mallow_attach_begin(struct mlw_attach *a) { return locked_do(begin_locked, a); }
+int64_t mallow_attach_begin(struct mlw_attach *a)
+{
+    locked_do(begin_locked, a);
+    return locked_answer(a);
+}
 
 /* ---- end ---- */
 
 static void end_locked(struct mlw_attach *a)
 {
     a->result = MLW_ATTACH_ALREADY;
-    if (!attached.leading)
+    if (!attached.leading) {
+        if (attached.joined && !sys_closed && !stream_is_busy())
+            close_files();
         return;
+    }
     a->result = MLW_ATTACH_CONFINED;
     if (sys_closed)
         return;
@@ -239,11 +249,17 @@ static void end_locked(struct mlw_attach *a)
     a->slots = (uint32_t)slots;
     for (unsigned i = 0; i < 3; i++)
         exec_keep(i, attached.assignment[i] + strlen(attached.assignment[i]));
-    enum { LOOKS = 1000 };
-    for (unsigned i = 0; here && i < LOOKS && stream_is_busy(); i++)
-        sys_sched_yield();
-    if (!here)
-        return;
+    attached.ending = here;
+}
+
+/* Threads may be in the middle of recording a call, and without a processor: they are waited for a
+ * little. */
+static void end_round(void)
+{
+    enum { LOOKS = 5, LOOK_MS = 1 };
+    attached.ending = false;
+    for (unsigned i = 0; i < LOOKS && stream_is_busy(); i++)
+        locked_wait(LOOK_MS);
     if (!process_has_parent()) { /* it was killed: what it would collect is appended here */
         stream_flush_own(true);
         process_write_interim();
@@ -252,4 +268,11 @@ static void end_locked(struct mlw_attach *a)
 }
 
 EXPORT int64_t mallow_attach_end(struct mlw_attach *a);
-int64_t mallow_attach_end(struct mlw_attach *a) { return locked_do(end_locked, a); }
+int64_t mallow_attach_end(struct mlw_attach *a)
+{
+    locked_do(end_locked, a);
+    if (attached.ending)
+        end_round();
+    a->busy = attached.joined && !attached.leading && files_are_open();
+    return locked_answer(a);
+}
