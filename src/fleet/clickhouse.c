@@ -1,4 +1,4 @@
-/* clickhouse.c - a store on a server of ClickHouse: its tables, and how rows get there. */
+/* clickhouse.c - a store on a server of ClickHouse: opening it, and a load. */
 #include "fleet/clickhouse.h"
 
 #include <inttypes.h>
@@ -8,64 +8,14 @@
 
 #include "fleet/hash.h"
 
-#define VERSION      2
-#define INSERT_ROWS  1000000u    /* a server writes so many as one block */
-#define INSERT_BYTES (32u << 20) /* of one question */
-#define ANSWER_MOST  ((size_t)1 << 30)
-#define SENT_MOST    2000000u /* identities remembered, of each kind */
-
-#define FIGURES                                                                                    \
-    "calls UInt64, allocated_bytes UInt64, peak_bytes UInt64, peak_blocks UInt64, "                \
-    "end_bytes UInt64, end_blocks UInt64, temporary UInt64"
-
-#define ESTIMATE                                                                                   \
-    "bytes UInt64, low UInt64, high UInt64, blocks UInt64, samples UInt64, sampled_bytes UInt64"
-
-/* shard: which node of a cluster has the row. All rows of a process are on one. */
-static const struct {
-    const char *name, *columns, *engine, *shard;
-} tables[TABLES] = {
-    [T_LOCATION] = {"location",
-                    "id UInt64, build_id String, module String, offset UInt64, flags UInt64",
-                    "ReplacingMergeTree ORDER BY id", "id"},
-    [T_FRAME] = {"frame", "id UInt64, json String", "ReplacingMergeTree ORDER BY id", "id"},
-    /* called: call_site + 1, so that a site that is called wins */
-    [T_SITE] = {"site", "id UInt64, parent UInt64, frame UInt64, path UInt64, called UInt64",
-                "ReplacingMergeTree(called) ORDER BY id", "id"},
-    [T_STACK] = {"stack", "id UInt64, parent UInt64, location UInt64, site UInt64, named UInt64",
-                 "ReplacingMergeTree(named) ORDER BY id", "id"},
-    [T_FIGURE] = {"figure", "attempt UInt64, stack UInt64, process UInt64, host UInt64, " FIGURES,
-                  "MergeTree ORDER BY (attempt, stack)", "process"},
-    [T_BLOCK] = {"block",
-                 "attempt UInt64, number UInt64, stack UInt64, process UInt64, size_bytes UInt64,"
-                 " address UInt64, thread UInt64, freed_by UInt64, allocated_ns UInt64, freed_ns"
-                 " UInt64, temporary UInt64",
-                 "MergeTree ORDER BY (attempt, number)", "process"},
-    [T_WATCHED_SITE] = {"watched_site",
-                        "report UInt64, place UInt64, site UInt64, " ESTIMATE
-                        ", oldest_ns UInt64, allocated_bytes UInt64, freed_bytes UInt64",
-                        "ReplacingMergeTree ORDER BY (report, place)", "report"},
-    [T_WATCHED] = {"watched",
-                   "key UInt64, process UInt64, host String, service String, exe String,"
-                   " command String, kind String, process_end String, pid UInt64, start_ns UInt64,"
-                   " time_ns UInt64, period UInt64, dropped UInt64, sites UInt64, " ESTIMATE
-                   ", label_keys Array(String), label_values Array(String)",
-                   "ReplacingMergeTree ORDER BY key", "key"},
-    [T_PROCESS] = {"process",
-                   "key UInt64, version UInt64, attempt UInt64, content UInt64, host String, "
-                   "service String, build_id String, exe String, allocator String, "
-                   "command String, pid UInt64, ppid UInt64, start_ns UInt64, end_ns UInt64, "
-                   "complete UInt64, events UInt64, lost_events UInt64, requested_bytes UInt64, "
-                   "peak_time_ns UInt64, stacks UInt64, " FIGURES
-                   ", label_keys Array(String), label_values Array(String), "
-                   "module_build_ids Array(String), module_paths Array(String)",
-                   "MergeTree ORDER BY (key, version)", "key"},
-};
+#define VERSION     2
+#define ANSWER_MOST ((size_t)1 << 30)
+#define SENT_MOST   2000000u /* identities remembered, of each kind */
 
 /* ---- questions ---- */
 
-static int post(struct clickhouse *c, const char *query, const void *body, size_t bytes,
-                struct buffer *answer, struct error *err)
+int clickhouse_post(struct clickhouse *c, const char *query, const void *body, size_t bytes,
+                    struct buffer *answer, struct error *err)
 {
     struct buffer all = {0};
     buffer_append_text(&all, "wait_end_of_query=1&insert_distributed_sync=1");
@@ -89,7 +39,7 @@ static int post(struct clickhouse *c, const char *query, const void *body, size_
 static int run_sql(struct clickhouse *c, const char *sql, struct error *err)
 {
     struct buffer answer = {0};
-    const int status = post(c, NULL, sql, strlen(sql), &answer, err);
+    const int status = clickhouse_post(c, NULL, sql, strlen(sql), &answer, err);
     buffer_release(&answer);
     return status;
 }
@@ -100,8 +50,8 @@ int clickhouse_ask(struct clickhouse *c, const char *sql, struct binary *answer,
     buffer_printf(&text, "%s FORMAT RowBinary", sql);
     *answer = (struct binary){0};
     const int status = buffer_failed(&text) ? error_memory(err)
-                                            : post(c, NULL, buffer_text(&text), text.size_bytes,
-                                                   &answer->bytes, err);
+                                            : clickhouse_post(c, NULL, buffer_text(&text),
+                                                              text.size_bytes, &answer->bytes, err);
     buffer_release(&text);
     if (status)
         binary_release(answer);
@@ -172,10 +122,7 @@ bool clickhouse_is_url(const char *where) { return strstr(where, "://") != NULL;
 
 static void forget_load(struct clickhouse *c)
 {
-    for (int t = 0; t < TABLES; t++) {
-        buffer_clear(&c->rows[t]);
-        c->row_count[t] = 0;
-    }
+    clickhouse_forget_rows(c);
     for (size_t i = 0; i < c->pending_count; i++) {
         struct clickhouse_pending *p = &c->pending[i];
         buffer_release(&p->row);
@@ -201,8 +148,7 @@ static void do_close(struct fleet_store *s)
     struct clickhouse *c = clickhouse_of(s);
     forget_load(c);
     forget_sent(c);
-    for (int t = 0; t < TABLES; t++)
-        buffer_release(&c->rows[t]);
+    clickhouse_release_rows(c);
     strings_release(&c->frame_ids);
     buffer_release(&c->frame_json);
     free(c->frames);
@@ -335,16 +281,17 @@ struct fleet_store *clickhouse_open(const char *where, const struct fleet_access
 static int make_table(struct clickhouse *c, enum table t, const char *cluster, struct error *err)
 {
     struct buffer sql = {0};
-    buffer_printf(&sql, "CREATE TABLE IF NOT EXISTS %s%s (%s) ENGINE = %s", tables[t].name,
-                  cluster ? "_local" : "", tables[t].columns, tables[t].engine);
+    buffer_printf(&sql, "CREATE TABLE IF NOT EXISTS %s%s (%s) ENGINE = %s",
+                  clickhouse_tables[t].name, cluster ? "_local" : "", clickhouse_tables[t].columns,
+                  clickhouse_tables[t].engine);
     int status = buffer_failed(&sql) ? error_memory(err) : run_sql(c, buffer_text(&sql), err);
     if (cluster && !status) {
         buffer_clear(&sql);
         buffer_printf(&sql,
                       "CREATE TABLE IF NOT EXISTS %s (%s) ENGINE = Distributed(%s, %s, %s_local, "
                       "%s)",
-                      tables[t].name, tables[t].columns, cluster, c->database, tables[t].name,
-                      tables[t].shard);
+                      clickhouse_tables[t].name, clickhouse_tables[t].columns, cluster, c->database,
+                      clickhouse_tables[t].name, clickhouse_tables[t].shard);
         status = buffer_failed(&sql) ? error_memory(err) : run_sql(c, buffer_text(&sql), err);
     }
     buffer_release(&sql);
@@ -401,19 +348,6 @@ int clickhouse_create(const char *where, const struct fleet_access *access, bool
 
 static void put_number(struct buffer *b, uint64_t v) { buffer_append(b, &v, sizeof v); }
 
-void clickhouse_put_length(struct buffer *b, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        buffer_append_char(b, (char)(v | 0x80));
-    buffer_append_char(b, (char)v);
-}
-
-void clickhouse_put_bytes(struct buffer *b, const char *text, size_t bytes)
-{
-    clickhouse_put_length(b, bytes);
-    buffer_append(b, text, bytes);
-}
-
 static void put_text(struct buffer *b, const char *text)
 {
     clickhouse_put_bytes(b, text ? text : "", text ? strlen(text) : 0);
@@ -424,29 +358,6 @@ static void put_figures(struct buffer *b, const struct figures *f)
     const uint64_t v[] = {f->calls,     f->allocated_bytes, f->peak_bytes, f->peak_blocks,
                           f->end_bytes, f->end_blocks,      f->temporary};
     buffer_append(b, v, sizeof v);
-}
-
-static int flush(struct clickhouse *c, enum table t, struct error *err)
-{
-    char sql[64];
-    struct buffer answer = {0};
-    if (!c->row_count[t])
-        return 0;
-    if (buffer_failed(&c->rows[t]))
-        return error_memory(err);
-    snprintf(sql, sizeof sql, "INSERT INTO %s FORMAT RowBinary", tables[t].name);
-    const int status = post(c, sql, c->rows[t].data, c->rows[t].size_bytes, &answer, err);
-    buffer_release(&answer);
-    buffer_clear(&c->rows[t]);
-    c->row_count[t] = 0;
-    return status;
-}
-
-int clickhouse_added(struct clickhouse *c, enum table t, struct error *err)
-{
-    c->row_count[t]++;
-    return c->row_count[t] < INSERT_ROWS && c->rows[t].size_bytes < INSERT_BYTES ? 0
-                                                                                 : flush(c, t, err);
 }
 
 /* 1: the server does not have a row of this identity from us, so send it; 0: it has; -1: error. */
@@ -478,7 +389,7 @@ static int do_commit(struct fleet_store *s, struct error *err)
     struct clickhouse *c = clickhouse_of(s);
     int status = 0;
     for (int t = 0; t < T_PROCESS && !status; t++)
-        status = flush(c, (enum table)t, err);
+        status = clickhouse_flush(c, (enum table)t, err);
     for (size_t i = 0; i < c->pending_count && !status; i++) {
         struct clickhouse_pending *p = &c->pending[i];
         const struct {
@@ -498,11 +409,11 @@ static int do_commit(struct fleet_store *s, struct error *err)
         status = clickhouse_added(c, T_PROCESS, err);
     }
     if (!status)
-        status = flush(c, T_PROCESS, err);
+        status = clickhouse_flush(c, T_PROCESS, err);
     if (!status)
         status = clickhouse_send_watched(c, err);
     if (!status)
-        status = flush(c, T_WATCHED, err);
+        status = clickhouse_flush(c, T_WATCHED, err);
     if (!status)
         forget_load(c);
     return status;
@@ -622,9 +533,8 @@ static int do_stack(struct fleet_store *s, const struct store_stack *k, struct e
     const int fresh = is_fresh(c, T_STACK, k->id, hash_mix(k->site, k->named), err);
     if (fresh <= 0)
         return fresh;
-    const uint64_t v[] = {k->id, k->parent, k->location, k->site, k->named};
-    buffer_append(&c->rows[T_STACK], v, sizeof v);
-    return clickhouse_added(c, T_STACK, err);
+    return clickhouse_numbers(
+        c, T_STACK, (const uint64_t[]){k->id, k->parent, k->location, k->site, k->named}, err);
 }
 
 static int do_frame(struct fleet_store *s, const struct store_frame *f, struct error *err)
@@ -645,8 +555,7 @@ static int do_site(struct fleet_store *s, const struct store_site *i, struct err
     if (fresh <= 0)
         return fresh;
     const uint64_t v[] = {i->id, i->parent, i->frame, i->path, (uint64_t)(i->call_site + 1)};
-    buffer_append(&c->rows[T_SITE], v, sizeof v);
-    return clickhouse_added(c, T_SITE, err);
+    return clickhouse_numbers(c, T_SITE, v, err);
 }
 
 /* Rows of one stack are added up by whatever reads them. */
@@ -655,10 +564,10 @@ static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
 {
     struct clickhouse *c = clickhouse_of(s);
     const struct clickhouse_pending *p = &c->pending[process];
-    const uint64_t v[] = {p->attempt, stack, p->key, p->host};
-    buffer_append(&c->rows[T_FIGURE], v, sizeof v);
-    put_figures(&c->rows[T_FIGURE], f);
-    return clickhouse_added(c, T_FIGURE, err);
+    const uint64_t v[] = {
+        p->attempt,    stack,          p->key,       p->host,       f->calls,    f->allocated_bytes,
+        f->peak_bytes, f->peak_blocks, f->end_bytes, f->end_blocks, f->temporary};
+    return clickhouse_numbers(c, T_FIGURE, v, err);
 }
 
 static const struct store_engine engine = {

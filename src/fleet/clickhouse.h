@@ -28,6 +28,11 @@ enum table {
     TABLES
 };
 
+struct clickhouse_columns { /* rows that are not in c->rows[t] yet, column by column */
+    uint64_t *values;       /* NULL: the table is sent row by row */
+    size_t count, rows;
+};
+
 struct clickhouse_pending { /* a process whose row was not sent yet */
     struct buffer row, label_keys, label_values, module_ids, module_paths;
     uint64_t labels, modules;
@@ -51,8 +56,9 @@ struct clickhouse {
     fleet_rows_fn *rows_to;     /* and rows go here */
     void *rows_arg;
     char *database;
-    struct buffer rows[TABLES]; /* as RowBinary */
+    struct buffer rows[TABLES]; /* as they are sent */
     uint64_t row_count[TABLES];
+    struct clickhouse_columns columns[TABLES];
     struct strings sent[T_STACK + 1]; /* rows that the server has */
     struct clickhouse_pending *pending;
     size_t pending_count;
@@ -76,6 +82,14 @@ struct binary { /* an answer in RowBinary */
     bool bad; /* it ended too early */
 };
 
+struct clickhouse_table { /* shard: which node of a cluster has a row. A process is on one */
+    const char *name, *columns, *engine, *shard;
+};
+extern const struct clickhouse_table clickhouse_tables[TABLES];
+
+/* A request: the query behind the ? of its URL (NULL: the body is it). */
+int clickhouse_post(struct clickhouse *c, const char *query, const void *body, size_t bytes,
+                    struct buffer *answer, struct error *err);
 /* The answer to a query that changes nothing; to be released. */
 int clickhouse_ask(struct clickhouse *c, const char *sql, struct binary *answer, struct error *err);
 /* Its values, in order; 0 and "" behind its end. A text lives until the next one. */
@@ -94,6 +108,13 @@ void clickhouse_put_length(struct buffer *b, uint64_t v);
 void clickhouse_put_bytes(struct buffer *b, const char *text, size_t bytes);
 /* A row was appended to c->rows[t]. */
 int clickhouse_added(struct clickhouse *c, enum table t, struct error *err);
+/* Adds a row to a table that is sent column by column: the values of all its columns. */
+int clickhouse_numbers(struct clickhouse *c, enum table t, const uint64_t *values,
+                       struct error *err);
+/* Sends the rows that are there. */
+int clickhouse_flush(struct clickhouse *c, enum table t, struct error *err);
+void clickhouse_forget_rows(struct clickhouse *c);
+void clickhouse_release_rows(struct clickhouse *c);
 int clickhouse_send_watched(struct clickhouse *c, struct error *err);
 void clickhouse_forget_watched(struct clickhouse *c);
 

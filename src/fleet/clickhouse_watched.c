@@ -16,8 +16,7 @@ int clickhouse_block(struct fleet_store *s, int64_t process, const struct store_
     const uint64_t v[] = {p->attempt,      b->number,   b->stack,    p->key,
                           b->size_bytes,   b->address,  b->thread,   b->freed_by,
                           b->allocated_ns, b->freed_ns, b->temporary};
-    buffer_append(&c->rows[T_BLOCK], v, sizeof v);
-    return clickhouse_added(c, T_BLOCK, err);
+    return clickhouse_numbers(c, T_BLOCK, v, err);
 }
 
 int clickhouse_find_watched(struct fleet_store *s, uint64_t key, bool *there, struct error *err)
