@@ -199,12 +199,13 @@ static uint64_t path_id(const struct load *l, uint32_t tip)
     return hash_end(hash_bytes(h, module, same_module(module)));
 }
 
-static int put_site(struct load *l, uint32_t tip, int64_t call_site, struct error *err)
+static int put_site(struct load *l, uint32_t tip, const struct site_node *here, int64_t call_site,
+                    struct error *err)
 {
-    const struct store_site site = {.id = site_id(l, tip),
+    const struct store_site site = {.id = here->site,
                                     .parent = l->site[l->sites.parent[tip]].site,
                                     .frame = l->frame[l->sites.frame[tip]],
-                                    .path = path_id(l, tip),
+                                    .path = here->path,
                                     .call_site = call_site};
     return store_site(l->store, &site, err);
 }
@@ -226,6 +227,19 @@ static int64_t find_call_site(const struct load *l, uint32_t tip)
     return fallback < 0 ? 0 : fallback;
 }
 
+/* Where the call site is of each stack that ends at a frame, by frame; -1 where none ends. */
+static int64_t *find_call_sites(const struct load *l)
+{
+    const struct sites *s = &l->sites;
+    int64_t *of = malloc(((size_t)s->frame_count + 1) * sizeof *of);
+    for (uint32_t i = 0; of && i <= s->frame_count; i++)
+        of[i] = -1;
+    for (size_t i = 0; of && i < s->count; i++)
+        if (s->items[i].tip)
+            of[s->items[i].tip] = find_call_site(l, s->items[i].tip);
+    return of;
+}
+
 static int put_sites(struct load *l, struct error *err)
 {
     const struct sites *s = &l->sites;
@@ -235,24 +249,21 @@ static int put_sites(struct load *l, struct error *err)
         return -1;
     l->frame = calloc((size_t)names_count(l->names) + 1, sizeof *l->frame);
     l->site = calloc((size_t)s->frame_count + 1, sizeof *l->site);
-    if (!l->frame || !l->site || names_failed(l->names))
-        return error_memory(err);
+    int64_t *call_site = find_call_sites(l);
     struct buffer json = {0};
-    int status = 0;
+    int status =
+        !l->frame || !l->site || !call_site || names_failed(l->names) ? error_memory(err) : 0;
     for (uint32_t i = 1; i <= s->frame_count && !status; i++) { /* callers come first */
         const struct name_frame *f = names_frame(l->names, s->frame[i]);
         const struct site_node *outer = &l->site[s->parent[i]];
         status = put_frame(l, s->frame[i], &json, err);
-        l->site[i] = (struct site_node){outer->site, outer->path, outer->named + f->known};
-        if (f->hidden || status)
-            continue;
-        const struct site_node here = {site_id(l, i), path_id(l, i), l->site[i].named};
-        status = put_site(l, i, -1, err);
-        l->site[i] = here;
+        const uint64_t named = outer->named + f->known;
+        const struct site_node here = {site_id(l, i), path_id(l, i), named};
+        if (!status && (!f->hidden || call_site[i] >= 0))
+            status = put_site(l, i, &here, call_site[i], err);
+        l->site[i] = f->hidden ? (struct site_node){outer->site, outer->path, named} : here;
     }
-    for (size_t i = 0; i < s->count && !status; i++)
-        if (s->items[i].tip)
-            status = put_site(l, s->items[i].tip, find_call_site(l, s->items[i].tip), err);
+    free(call_site);
     buffer_release(&json);
     return status;
 }
@@ -285,7 +296,8 @@ static struct store_location location(struct load *l, uint32_t node)
     return at;
 }
 
-static int put_node(struct load *l, uint32_t node, struct error *err)
+/* site: of the stack that ends here, 0: that is not known yet. */
+static int put_node(struct load *l, uint32_t node, uint64_t site, uint64_t named, struct error *err)
 {
     const struct store_location at = location(l, node);
     const uint32_t parent = l->image->nodes[node].parent;
@@ -296,26 +308,30 @@ static int put_node(struct load *l, uint32_t node, struct error *err)
     if (fresh && store_location(l->store, &at, err))
         return -1;
     l->stack[node] = hash_end(hash_mix(hash_mix(6, outer), at.id));
-    return store_stack(l->store, &(struct store_stack){l->stack[node], outer, at.id, 0, 0}, err);
+    return store_stack(l->store, &(struct store_stack){l->stack[node], outer, at.id, site, named},
+                       err);
 }
 
 /* The node and its callers, as far as they are not there yet. */
 static int put_stack(struct load *l, uint32_t stack, struct error *err)
 {
+    const uint32_t tip = l->sites.tip_of[stack];
+    const uint64_t site = stack ? site_id(l, tip) : 0, named = l->site[tip].named + 1;
     size_t depth = 0;
     for (uint32_t node = stack;
          node && node <= l->image->stacks && !l->stack[node] && depth < l->image->stacks;
          node = l->image->nodes[node].parent)
         l->path[depth++] = node;
-    while (depth)
-        if (put_node(l, l->path[--depth], err))
+    bool done = !stack;
+    while (depth--) {
+        const bool last = l->path[depth] == stack;
+        if (put_node(l, l->path[depth], last ? site : 0, last ? named : 0, err))
             return -1;
-    const uint32_t tip = l->sites.tip_of[stack];
-    return stack ? store_stack(l->store,
-                               &(struct store_stack){l->stack[stack], 0, 0, site_id(l, tip),
-                                                     l->site[tip].named + 1},
-                               err)
-                 : 0;
+        done |= last;
+    }
+    return done ? 0
+                : store_stack(l->store, &(struct store_stack){l->stack[stack], 0, 0, site, named},
+                              err);
 }
 
 static int put_figures(struct load *l, struct error *err)

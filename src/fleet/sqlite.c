@@ -69,6 +69,13 @@ static const char schema[] =
     " oldest_ns INTEGER NOT NULL, allocated_bytes INTEGER NOT NULL, freed_bytes INTEGER NOT NULL,"
     " PRIMARY KEY(report, place)) WITHOUT ROWID;";
 
+#define STACK_IS_THERE                                                                             \
+    " ON CONFLICT DO UPDATE SET site = excluded.site, named = excluded.named"                      \
+    " WHERE excluded.site != 0 AND (site = 0 OR excluded.named > named)"
+#define SITE_IS_THERE                                                                              \
+    " ON CONFLICT DO UPDATE SET call_site = excluded.call_site"                                    \
+    " WHERE call_site < 0 AND excluded.call_site >= 0"
+
 static const char *const texts[STATEMENTS] = {
     "SELECT content, events FROM process WHERE key = ?1",
     "INSERT INTO process "
@@ -79,12 +86,9 @@ static const char *const texts[STATEMENTS] = {
     "INSERT OR IGNORE INTO process_module SELECT ?3, id FROM module WHERE build_id = ?1 AND path = "
     "?2",
     "INSERT OR IGNORE INTO location VALUES(?1,?2,?3,?4,?5)",
-    "INSERT INTO stack VALUES(?1,?2,?3,?4,?5) ON CONFLICT DO UPDATE SET site = excluded.site,"
-    " named = excluded.named WHERE excluded.site != 0 AND (site = 0 OR excluded.named > named)",
+    "INSERT INTO stack VALUES(?1,?2,?3,?4,?5)" STACK_IS_THERE,
     "INSERT OR IGNORE INTO frame VALUES(?1,?2)",
-    "INSERT INTO site VALUES(?1,?2,?3,?4,?5) ON CONFLICT DO UPDATE SET call_site = "
-    "excluded.call_site"
-    " WHERE call_site < 0 AND excluded.call_site >= 0",
+    "INSERT INTO site VALUES(?1,?2,?3,?4,?5)" SITE_IS_THERE,
     "INSERT INTO figure VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9) ON CONFLICT DO UPDATE SET"
     " calls = calls + excluded.calls, allocated_bytes = allocated_bytes + excluded.allocated_bytes,"
     " peak_bytes = peak_bytes + excluded.peak_bytes,"
@@ -159,6 +163,8 @@ static void do_close(struct fleet_store *s)
 {
     for (int i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(sqlite_of(s)->statement[i]);
+    for (int i = 0; i < BATCHES; i++)
+        sqlite3_finalize(sqlite_of(s)->batch[i].all);
     sqlite3_close(sqlite_of(s)->db);
 }
 
@@ -347,18 +353,86 @@ int sqlite_create(const char *where, bool *existed, struct error *err)
 
 /* ---- writing ---- */
 
+static const struct {
+    enum statement one; /* for one row */
+    const char *insert, *is_there;
+} batches[BATCHES] = {[BATCH_STACKS] = {PUT_STACK, "INSERT INTO stack VALUES", STACK_IS_THERE},
+                      [BATCH_SITES] = {PUT_SITE, "INSERT INTO site VALUES", SITE_IS_THERE}};
+
+static void forget_batches(struct fleet_store *s)
+{
+    for (int i = 0; i < BATCHES; i++)
+        sqlite_of(s)->batch[i].rows = 0;
+}
+
+/* The statement for a whole batch. */
+static sqlite3_stmt *prepare_batch(struct fleet_store *s, int which, struct error *err)
+{
+    struct sqlite_batch *b = &sqlite_of(s)->batch[which];
+    if (b->all)
+        return b->all;
+    sqlite3_str *sql = sqlite3_str_new(sqlite_of(s)->db);
+    sqlite3_str_appendall(sql, batches[which].insert);
+    for (int i = 0; i < BATCH_ROWS; i++)
+        sqlite3_str_appendall(sql, i ? ",(?,?,?,?,?)" : "(?,?,?,?,?)");
+    sqlite3_str_appendall(sql, batches[which].is_there);
+    char *text = sqlite3_str_finish(sql);
+    if (!text)
+        error_memory(err);
+    else if (sqlite3_prepare_v3(sqlite_of(s)->db, text, -1, SQLITE_PREPARE_PERSISTENT, &b->all,
+                                NULL) != SQLITE_OK)
+        sqlite_complain(s, "use", err);
+    sqlite3_free(text);
+    return b->all;
+}
+
+static void bind_rows(sqlite3_stmt *k, const uint64_t (*rows)[BATCH_COLUMNS], unsigned count)
+{
+    for (unsigned i = 0; i < count * BATCH_COLUMNS; i++)
+        sqlite_number(k, (int)i + 1, rows[i / BATCH_COLUMNS][i % BATCH_COLUMNS]);
+}
+
+/* A batch as one statement, the rows of less than one each for itself. */
+static int flush_batch(struct fleet_store *s, int which, struct error *err)
+{
+    struct sqlite_batch *b = &sqlite_of(s)->batch[which];
+    const bool whole = b->rows == BATCH_ROWS;
+    sqlite3_stmt *k =
+        whole ? prepare_batch(s, which, err) : sqlite_prepared(s, batches[which].one, err);
+    int status = k ? 0 : -1;
+    for (unsigned at = 0; at < b->rows && !status; at += whole ? BATCH_ROWS : 1) {
+        bind_rows(k, (const uint64_t(*)[BATCH_COLUMNS])b->values + at, whole ? BATCH_ROWS : 1);
+        status = sqlite_done(s, k, err);
+    }
+    b->rows = 0;
+    return status;
+}
+
+static int add_to_batch(struct fleet_store *s, int which, const uint64_t row[BATCH_COLUMNS],
+                        struct error *err)
+{
+    struct sqlite_batch *b = &sqlite_of(s)->batch[which];
+    memcpy(b->values[b->rows++], row, sizeof *b->values);
+    return b->rows < BATCH_ROWS ? 0 : flush_batch(s, which, err);
+}
+
 static int do_begin(struct fleet_store *s, struct error *err)
 {
+    forget_batches(s);
     return run_sql(s, "BEGIN IMMEDIATE", "write to", err);
 }
 
 static int do_commit(struct fleet_store *s, struct error *err)
 {
+    for (int i = 0; i < BATCHES; i++)
+        if (flush_batch(s, i, err))
+            return -1;
     return run_sql(s, "COMMIT", "write to", err);
 }
 
 static void do_rollback(struct fleet_store *s)
 {
+    forget_batches(s);
     if (!sqlite3_get_autocommit(sqlite_of(s)->db))
         sqlite3_exec(sqlite_of(s)->db, "ROLLBACK", NULL, NULL, NULL);
 }
@@ -483,17 +557,10 @@ static int do_location(struct fleet_store *s, const struct store_location *l, st
     return sqlite_done(s, k, err);
 }
 
-static int do_stack(struct fleet_store *s, const struct store_stack *stack, struct error *err)
+static int do_stack(struct fleet_store *s, const struct store_stack *k, struct error *err)
 {
-    sqlite3_stmt *k = sqlite_prepared(s, PUT_STACK, err);
-    if (!k)
-        return -1;
-    sqlite_number(k, 1, stack->id);
-    sqlite_number(k, 2, stack->parent);
-    sqlite_number(k, 3, stack->location);
-    sqlite_number(k, 4, stack->site);
-    sqlite_number(k, 5, stack->named);
-    return sqlite_done(s, k, err);
+    const uint64_t row[] = {k->id, k->parent, k->location, k->site, k->named};
+    return add_to_batch(s, BATCH_STACKS, row, err);
 }
 
 static int do_frame(struct fleet_store *s, const struct store_frame *f, struct error *err)
@@ -508,15 +575,8 @@ static int do_frame(struct fleet_store *s, const struct store_frame *f, struct e
 
 static int do_site(struct fleet_store *s, const struct store_site *i, struct error *err)
 {
-    sqlite3_stmt *k = sqlite_prepared(s, PUT_SITE, err);
-    if (!k)
-        return -1;
-    sqlite_number(k, 1, i->id);
-    sqlite_number(k, 2, i->parent);
-    sqlite_number(k, 3, i->frame);
-    sqlite_number(k, 4, i->path);
-    sqlite3_bind_int64(k, 5, i->call_site);
-    return sqlite_done(s, k, err);
+    const uint64_t row[] = {i->id, i->parent, i->frame, i->path, (uint64_t)i->call_site};
+    return add_to_batch(s, BATCH_SITES, row, err);
 }
 
 static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,

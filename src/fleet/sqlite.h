@@ -28,10 +28,21 @@ enum statement {
     STATEMENTS
 };
 
+/* Rows of which a process has many thousands are inserted some at a time: a statement costs more
+ * than a row. */
+enum { BATCH_STACKS, BATCH_SITES, BATCHES, BATCH_ROWS = 32, BATCH_COLUMNS = 5 };
+
+struct sqlite_batch {
+    uint64_t values[BATCH_ROWS][BATCH_COLUMNS];
+    unsigned rows;
+    sqlite3_stmt *all; /* for BATCH_ROWS of them; NULL: not prepared yet */
+};
+
 struct sqlite_store {
     struct fleet_store base;
     sqlite3 *db;
     sqlite3_stmt *statement[STATEMENTS]; /* NULL: not prepared yet */
+    struct sqlite_batch batch[BATCHES];
 };
 
 static inline struct sqlite_store *sqlite_of(struct fleet_store *s)
