@@ -8,9 +8,12 @@
 
 #include "base/array.h"
 #include "fleet/clickhouse.h"
+#include "fleet/sums.h"
 
 #define IDS_MOST    4000u /* of one question; a server reads 256 KiB of text */
 #define FRAMES_MOST 8000000u
+#define PAIRS_MOST  16000000u /* of a process and a call site, of one question */
+#define PARTS_MOST  1000u
 
 void clickhouse_condition(struct buffer *b, const struct fleet_selection *of, const char *time)
 {
@@ -51,13 +54,9 @@ void clickhouse_processes(struct buffer *b, const char *what, const struct fleet
     buffer_append_text(b, " LIMIT 1 BY key");
 }
 
-static void sums(struct buffer *b)
-{
-    static const char *const of[] = {"calls",     "allocated_bytes", "peak_bytes", "peak_blocks",
-                                     "end_bytes", "end_blocks",      "temporary"};
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        buffer_printf(b, "%ssum(%s) AS total_%s", i ? ", " : "", of[i], of[i]);
-}
+#define FIGURES (sizeof figures / sizeof *figures)
+static const char *const figures[] = {"calls",     "allocated_bytes", "peak_bytes", "peak_blocks",
+                                      "end_bytes", "end_blocks",      "temporary"};
 
 static struct figures take_figures(struct binary *b)
 {
@@ -94,8 +93,9 @@ int clickhouse_totals(struct fleet_store *s, const struct fleet_selection *of,
     struct binary b;
     buffer_append_text(&sql, "SELECT count(), countIf(complete = 0), uniqExact(host),"
                              " uniqExact(service), uniqExactIf(build_id, build_id != ''),"
-                             " sum(events), sum(lost_events), sum(requested_bytes), ");
-    sums(&sql);
+                             " sum(events), sum(lost_events), sum(requested_bytes)");
+    for (size_t i = 0; i < FIGURES; i++)
+        buffer_printf(&sql, ", sum(%s)", figures[i]);
     buffer_append_text(&sql, " FROM (");
     clickhouse_processes(&sql, "*", of);
     buffer_append_char(&sql, ')');
@@ -115,30 +115,85 @@ int clickhouse_totals(struct fleet_store *s, const struct fleet_selection *of,
     return status;
 }
 
-char *clickhouse_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
+/* ---- call sites ---- */
+
+struct part { /* of the processes selected: those of some hosts */
+    uint64_t number, of;
+};
+
+/* The rows of figures of those processes. */
+static void figures_of(struct buffer *b, const struct fleet_selection *of, const struct part *part)
+{
+    buffer_append_text(b, " WHERE attempt GLOBAL IN (SELECT attempt FROM (");
+    clickhouse_processes(b, "attempt, key, host", of);
+    buffer_append_char(b, ')');
+    if (part->of > 1)
+        buffer_printf(b, " WHERE cityHash64(host) %% %" PRIu64 " = %" PRIu64, part->of,
+                      part->number);
+    buffer_append_char(b, ')');
+}
+
+/* Sums by stack come first: there are far fewer of them than figures, and they alone are joined. In
+ * how many processes a site is, is asked process by process: their sets of sites are small, while
+ * the sets of processes of all sites are not. */
+static char *sites_of(const struct fleet_selection *of, enum metric by, const struct part *part)
 {
     struct buffer sql = {0};
-    (void)s;
-    buffer_append_text(&sql, "SELECT site, ");
-    sums(&sql);
+    buffer_append_text(&sql, "SELECT site");
+    for (size_t i = 0; i < FIGURES; i++)
+        buffer_printf(&sql, ", total_%s", figures[i]);
+    buffer_append_text(&sql, ", processes, hosts FROM (SELECT site");
+    for (size_t i = 0; i < FIGURES; i++)
+        buffer_printf(&sql, ", sum(stack_%s) AS total_%s", figures[i], figures[i]);
+    buffer_append_text(&sql, " FROM (SELECT stack");
+    for (size_t i = 0; i < FIGURES; i++)
+        buffer_printf(&sql, ", sum(%s) AS stack_%s", figures[i], figures[i]);
+    buffer_append_text(&sql, " FROM figure");
+    figures_of(&sql, of, part);
+    buffer_append_text(&sql, " GROUP BY stack) GLOBAL ANY INNER JOIN (" CLICKHOUSE_SITE_OF_STACK
+                             ") USING stack GROUP BY site) GLOBAL ANY LEFT JOIN"
+                             " (SELECT site, count() AS processes, uniqExact(name) AS hosts FROM"
+                             " (SELECT attempt, any(host) AS name, arrayJoin(groupUniqArray(site))"
+                             " AS site FROM figure GLOBAL ANY INNER JOIN (" CLICKHOUSE_SITE_OF_STACK
+                             ") USING stack");
+    figures_of(&sql, of, part);
     buffer_printf(&sql,
-                  ", uniqExactIf(process, %s > 0) AS processes, uniqExactIf(host, %s > 0) AS hosts"
-                  " FROM figure GLOBAL ANY INNER JOIN (" CLICKHOUSE_SITE_OF_STACK ") USING stack"
-                  " WHERE attempt GLOBAL IN (SELECT attempt FROM (",
+                  " AND %s > 0 GROUP BY attempt) GROUP BY site) USING site ORDER BY total_%s DESC,"
+                  " total_peak_bytes DESC, total_allocated_bytes DESC, total_calls DESC,"
+                  " toInt64(site)",
                   store_column(by), store_column(by));
-    clickhouse_processes(&sql, "attempt, key", of);
-    buffer_printf(&sql,
-                  ")) GROUP BY site ORDER BY total_%s DESC, total_peak_bytes DESC,"
-                  " total_allocated_bytes DESC, total_calls DESC, toInt64(site)",
-                  store_column(by));
     return finished(&sql);
 }
 
-int clickhouse_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                     store_row_fn *row, void *arg, struct error *err)
+char *clickhouse_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
+{
+    (void)s;
+    return sites_of(of, by, &(struct part){0, 1});
+}
+
+/* In how many parts a question is asked, so that the server's memory is bounded. */
+static int count_parts(struct fleet_store *s, const struct fleet_selection *of, uint64_t *parts,
+                       struct error *err)
+{
+    struct buffer sql = {0};
+    struct binary b;
+    buffer_append_text(&sql, "SELECT sum(stacks) FROM (");
+    clickhouse_processes(&sql, "key, stacks", of);
+    buffer_append_char(&sql, ')');
+    if (ask(s, finished(&sql), &b, err))
+        return -1;
+    *parts = binary_number(&b) / PAIRS_MOST + 1;
+    if (*parts > PARTS_MOST)
+        *parts = PARTS_MOST;
+    const int status = binary_end(clickhouse_of(s), &b, err);
+    binary_release(&b);
+    return status;
+}
+
+static int add_part(struct fleet_store *s, char *sql, struct sums *sums, struct error *err)
 {
     struct binary b;
-    int status = ask(s, clickhouse_sites_sql(s, of, by), &b, err);
+    int status = ask(s, sql, &b, err);
     if (status)
         return -1;
     while (!status && binary_more(&b)) {
@@ -148,11 +203,28 @@ int clickhouse_sites(struct fleet_store *s, const struct fleet_selection *of, en
         r.hosts = binary_number(&b);
         status = binary_end(clickhouse_of(s), &b, err);
         if (!status)
-            status = row(arg, &r, err);
+            status = sums_join(sums, &r, err);
     }
     binary_release(&b);
     return status;
 }
+
+/* No host is in two parts, so what a part counts is added to what the others count. */
+int clickhouse_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
+                     store_row_fn *row, void *arg, struct error *err)
+{
+    struct sums sums = {.by = by};
+    struct part part = {0};
+    int status = count_parts(s, of, &part.of, err);
+    for (; part.number < part.of && !status; part.number++)
+        status = add_part(s, sites_of(of, by, &part), &sums, err);
+    if (!status)
+        status = sums_rows(&sums, row, arg, err);
+    sums_release(&sums);
+    return status;
+}
+
+/* ---- paths ---- */
 
 static void held_of(struct buffer *sql, const struct fleet_selection *of, int newer, enum metric by)
 {

@@ -38,6 +38,18 @@ int sums_add(struct sums *s, uint64_t process, uint64_t host, uint64_t stack,
     return 0;
 }
 
+int sums_join(struct sums *s, const struct store_row *r, struct error *err)
+{
+    uint64_t number;
+    if (number_of_site(s, r->site, &number, err))
+        return -1;
+    struct store_row *to = &s->sites[number - 1].row;
+    figures_join(&to->figures, &r->figures);
+    to->processes += r->processes;
+    to->hosts += r->hosts;
+    return 0;
+}
+
 static int descending(uint64_t a, uint64_t b) { return a < b ? 1 : a > b ? -1 : 0; }
 
 static int in_order(const void *a, const void *b, void *arg)

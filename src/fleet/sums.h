@@ -1,8 +1,9 @@
 /* sums.h - figures of many processes added up by call site. Private to fleet/.
  *
- * For an engine that hands out its rows one by one: SQL that groups them sorts them all first.
- * Owns: the sums. Rows come process by process, and the processes of one host come together; then
- * a process and a host count once for each site, whatever number of rows they have. One thread. */
+ * For an engine that hands out its rows one by one, since SQL that groups them sorts them all
+ * first, and for one that is asked in parts. Owns: the sums. Rows come process by process, and the
+ * processes of one host come together; then a process and a host count once for each site, whatever
+ * number of rows they have. One thread. */
 #ifndef MALLOW_FLEET_SUMS_H
 #define MALLOW_FLEET_SUMS_H
 
@@ -27,6 +28,8 @@ typedef int sums_site_of(void *arg, uint64_t stack, uint64_t *site, struct error
 /* Adds a row. process, host: numbers from 1. */
 int sums_add(struct sums *s, uint64_t process, uint64_t host, uint64_t stack,
              const struct figures *f, sums_site_of *site_of, void *arg, struct error *err);
+/* Adds a row of a site, none of whose processes and hosts are in other rows of it. */
+int sums_join(struct sums *s, const struct store_row *r, struct error *err);
 /* Calls `row` for each site, in the order of store_sites. */
 int sums_rows(struct sums *s, store_row_fn *row, void *arg, struct error *err);
 void sums_release(struct sums *s);

@@ -169,12 +169,21 @@ class Cluster(fleet.Case):
             sql = run("fleet", "report", "--sql", "--by", by, "-n", "3", "--store", self.store).stdout
             rows = self.servers.ask(self.database, sql.rstrip().rstrip(";"))
             self.assertEqual([int(v) for v in rows[1:8]], [few["sites"][0][name] for name in fleet.FIGURES])
+        self.many_stacks(2 * 10**7)  # of a few million processes and call sites at once
+        self.everywhere(loaded)
         diff = self.both("diff", "--old", "label.half=0", "--new", "label.half=1")
         self.assertEqual([diff["old"]["processes"], diff["new"]["processes"]],
                          [sum(len(r["processes"]) for r in loaded[n::2]) for n in range(2)])
         self.assertTrue(diff["sites"])
         text = run("fleet", "report", "--by", "end", "--store", self.store).stdout
         self.assertIn("inlined_leaf  victim.c:20", text)
+
+    def many_stacks(self, count):
+        """Newer rows of all processes say that these have so many stacks: questions are asked in parts."""
+        columns = [c.split(" ")[0] for c in self.servers.lines(self.database, "DESCRIBE TABLE process FORMAT TSV", 0)]
+        columns = [c.split("\t")[0] for c in columns]
+        changed = {"version": "version + 1", "stacks": f"toUInt64({count})"}
+        self.servers.ask(self.database, "INSERT INTO process SELECT " + ", ".join(changed.get(c, c) for c in columns) + " FROM process")
 
     def test_questions(self):
         for host in range(6):
@@ -305,6 +314,7 @@ class FalseServer(fleet.Case):
     def test_answers(self):
         opened = [(200, number(1)), (200, number(2))]
         totals = (200, number(*[1] * 15))
+        asked = opened + [totals, (200, number(1))]
         site = (200, number(5, *[7] * 9))
         for answers, words, status in [
                 ([(500, b"\x1b[2Jbroken\nmore")], "?[2Jbroken", 1),
@@ -313,11 +323,12 @@ class FalseServer(fleet.Case):
                 ([(200, number(0))], "there is no store", 2),
                 ([(200, number(1)), (200, number(9))], "a store of version 9", 1),
                 (opened + [(200, number(1, 2))], "was cut", 1),
-                (opened + [totals, (200, number(5, 7))], "was cut", 1),
-                (opened + [totals, site, (200, b"")], "is damaged", 1),
-                (opened + [totals, site, (200, number(5, 0, 1) + b"\xff\xff\xff\xff\x7f{}")], "was cut", 1),
-                (opened + [totals, site, (200, number(5, 0, 1) + b"\x03\x1b[2")], "a frame is no JSON", 1),
-                (opened + [totals, site, (200, number(5, 5, 1) + b"\x02{}")], "is damaged", 1)]:
+                (opened + [totals, (200, b"")], "was cut", 1),
+                (asked + [(200, number(5, 7))], "was cut", 1),
+                (asked + [site, (200, b"")], "is damaged", 1),
+                (asked + [site, (200, number(5, 0, 1) + b"\xff\xff\xff\xff\x7f{}")], "was cut", 1),
+                (asked + [site, (200, number(5, 0, 1) + b"\x03\x1b[2")], "a frame is no JSON", 1),
+                (asked + [site, (200, number(5, 5, 1) + b"\x02{}")], "is damaged", 1)]:
             self.answers = list(answers)
             self.fails(words, *self.report(), status=status)
 
