@@ -92,6 +92,11 @@ int clickhouse_post(struct clickhouse *c, const char *query, const void *body, s
                     struct buffer *answer, struct error *err);
 /* The answer to a query that changes nothing; to be released. */
 int clickhouse_ask(struct clickhouse *c, const char *sql, struct binary *answer, struct error *err);
+/* The same, and frees `sql`; NULL: there was no memory for it. */
+int clickhouse_ask_text(struct clickhouse *c, char *sql, struct binary *answer, struct error *err);
+/* A question that was written into a buffer, which is released; to be freed. NULL without memory.
+ */
+char *clickhouse_text(struct buffer *b);
 /* Its values, in order; 0 and "" behind its end. A text lives until the next one. */
 uint64_t binary_number(struct binary *b);
 const char *binary_text(struct binary *b, struct buffer *room);
@@ -99,6 +104,9 @@ static inline bool binary_more(const struct binary *b)
 {
     return !b->bad && b->at < b->bytes.size_bytes;
 }
+#define CLICKHOUSE_FIGURES 7u
+extern const char *const clickhouse_figures[CLICKHOUSE_FIGURES]; /* columns, as figures have them */
+struct figures binary_figures(struct binary *b);
 void binary_release(struct binary *b);
 /* -1 when the answer was cut. */
 int binary_end(struct clickhouse *c, const struct binary *b, struct error *err);

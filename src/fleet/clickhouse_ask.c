@@ -33,13 +33,6 @@ int clickhouse_ask_rows(struct fleet_store *s, const char *sql, unsigned numbers
     return status;
 }
 
-static char *finished(struct buffer *b)
-{
-    char *text = buffer_failed(b) ? NULL : strdup(buffer_text(b));
-    buffer_release(b);
-    return text;
-}
-
 struct some { /* sites that are asked for; all zero: all */
     const uint64_t *sites;
     size_t count;
@@ -122,7 +115,7 @@ static char *leaks_of(const struct fleet_selection *of, const struct some *some)
     clickhouse_processes(&b, "key AS process, host AS name", of);
     buffer_append_text(&b, ") USING process GROUP BY site HAVING total_blocks > 0)"
                            " ORDER BY total DESC, total_blocks DESC, toInt64(site)");
-    return finished(&b);
+    return clickhouse_text(&b);
 }
 
 char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t top)
@@ -165,7 +158,7 @@ static char *spread_of(const struct fleet_selection *of, enum metric by, const s
     held(&b, buffer_text(&value), of, some);
     buffer_append_text(&b, " HAVING value > 0) GROUP BY site) ORDER BY total DESC, toInt64(site)");
     buffer_release(&value);
-    return finished(&b);
+    return clickhouse_text(&b);
 }
 
 char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
@@ -185,9 +178,8 @@ int clickhouse_order(struct fleet_store *s, const struct fleet_selection *of, en
     struct buffer sql = {0};
     struct binary b;
     sums_of_sites(&sql, of, by);
-    char *text = finished(&sql);
-    int status = text ? clickhouse_ask(c, text, &b, err) : error_memory(err);
-    free(text);
+    char *text = clickhouse_text(&sql);
+    int status = clickhouse_ask_text(c, text, &b, err);
     if (status)
         return -1;
     while (!status && binary_more(&b)) {
@@ -268,5 +260,5 @@ char *clickhouse_parts_sql(struct fleet_store *s, const struct fleet_selection *
     clickhouse_processes(&b, buffer_text(&what), of);
     buffer_append_text(&b, ") GROUP BY part) ORDER BY total DESC, part");
     buffer_release(&what);
-    return finished(&b);
+    return clickhouse_text(&b);
 }

@@ -8,12 +8,9 @@
 
 #include "base/array.h"
 #include "fleet/clickhouse.h"
-#include "fleet/sums.h"
 
 #define IDS_MOST    4000u /* of one question; a server reads 256 KiB of text */
 #define FRAMES_MOST 8000000u
-#define PAIRS_MOST  16000000u /* of a process and a call site, of one question */
-#define PARTS_MOST  1000u
 
 void clickhouse_condition(struct buffer *b, const struct fleet_selection *of, const char *time)
 {
@@ -54,11 +51,11 @@ void clickhouse_processes(struct buffer *b, const char *what, const struct fleet
     buffer_append_text(b, " LIMIT 1 BY key");
 }
 
-#define FIGURES (sizeof figures / sizeof *figures)
-static const char *const figures[] = {"calls",     "allocated_bytes", "peak_bytes", "peak_blocks",
-                                      "end_bytes", "end_blocks",      "temporary"};
+const char *const clickhouse_figures[CLICKHOUSE_FIGURES] = {
+    "calls",     "allocated_bytes", "peak_bytes", "peak_blocks",
+    "end_bytes", "end_blocks",      "temporary"};
 
-static struct figures take_figures(struct binary *b)
+struct figures binary_figures(struct binary *b)
 {
     struct figures f = {0};
     f.calls = binary_number(b);
@@ -71,17 +68,16 @@ static struct figures take_figures(struct binary *b)
     return f;
 }
 
-static char *finished(struct buffer *b)
+char *clickhouse_text(struct buffer *b)
 {
     char *text = buffer_failed(b) ? NULL : strdup(buffer_text(b));
     buffer_release(b);
     return text;
 }
 
-/* Asks and frees `sql`, which may be NULL for no memory. */
-static int ask(struct fleet_store *s, char *sql, struct binary *answer, struct error *err)
+int clickhouse_ask_text(struct clickhouse *c, char *sql, struct binary *answer, struct error *err)
 {
-    const int status = sql ? clickhouse_ask(clickhouse_of(s), sql, answer, err) : error_memory(err);
+    const int status = sql ? clickhouse_ask(c, sql, answer, err) : error_memory(err);
     free(sql);
     return status;
 }
@@ -94,12 +90,12 @@ int clickhouse_totals(struct fleet_store *s, const struct fleet_selection *of,
     buffer_append_text(&sql, "SELECT count(), countIf(complete = 0), uniqExact(host),"
                              " uniqExact(service), uniqExactIf(build_id, build_id != ''),"
                              " sum(events), sum(lost_events), sum(requested_bytes)");
-    for (size_t i = 0; i < FIGURES; i++)
-        buffer_printf(&sql, ", sum(%s)", figures[i]);
+    for (size_t i = 0; i < CLICKHOUSE_FIGURES; i++)
+        buffer_printf(&sql, ", sum(%s)", clickhouse_figures[i]);
     buffer_append_text(&sql, " FROM (");
     clickhouse_processes(&sql, "*", of);
     buffer_append_char(&sql, ')');
-    if (ask(s, finished(&sql), &b, err))
+    if (clickhouse_ask_text(clickhouse_of(s), clickhouse_text(&sql), &b, err))
         return -1;
     t->processes = binary_number(&b);
     t->incomplete = binary_number(&b);
@@ -109,167 +105,8 @@ int clickhouse_totals(struct fleet_store *s, const struct fleet_selection *of,
     t->events = binary_number(&b);
     t->lost_events = binary_number(&b);
     t->requested_bytes = binary_number(&b);
-    t->figures = take_figures(&b);
+    t->figures = binary_figures(&b);
     const int status = binary_end(clickhouse_of(s), &b, err);
-    binary_release(&b);
-    return status;
-}
-
-/* ---- call sites ---- */
-
-struct part { /* of the processes selected: those of some hosts */
-    uint64_t number, of;
-};
-
-/* The rows of figures of those processes. */
-static void figures_of(struct buffer *b, const struct fleet_selection *of, const struct part *part)
-{
-    buffer_append_text(b, " WHERE attempt GLOBAL IN (SELECT attempt FROM (");
-    clickhouse_processes(b, "attempt, key, host", of);
-    buffer_append_char(b, ')');
-    if (part->of > 1)
-        buffer_printf(b, " WHERE cityHash64(host) %% %" PRIu64 " = %" PRIu64, part->of,
-                      part->number);
-    buffer_append_char(b, ')');
-}
-
-/* Sums by stack come first: there are far fewer of them than figures, and they alone are joined. In
- * how many processes a site is, is asked process by process: their sets of sites are small, while
- * the sets of processes of all sites are not. */
-static char *sites_of(const struct fleet_selection *of, enum metric by, const struct part *part)
-{
-    struct buffer sql = {0};
-    buffer_append_text(&sql, "SELECT site");
-    for (size_t i = 0; i < FIGURES; i++)
-        buffer_printf(&sql, ", total_%s", figures[i]);
-    buffer_append_text(&sql, ", processes, hosts FROM (SELECT site");
-    for (size_t i = 0; i < FIGURES; i++)
-        buffer_printf(&sql, ", sum(stack_%s) AS total_%s", figures[i], figures[i]);
-    buffer_append_text(&sql, " FROM (SELECT stack");
-    for (size_t i = 0; i < FIGURES; i++)
-        buffer_printf(&sql, ", sum(%s) AS stack_%s", figures[i], figures[i]);
-    buffer_append_text(&sql, " FROM figure");
-    figures_of(&sql, of, part);
-    buffer_append_text(&sql, " GROUP BY stack) GLOBAL ANY INNER JOIN (" CLICKHOUSE_SITE_OF_STACK
-                             ") USING stack GROUP BY site) GLOBAL ANY LEFT JOIN"
-                             " (SELECT site, count() AS processes, uniqExact(name) AS hosts FROM"
-                             " (SELECT attempt, any(host) AS name, arrayJoin(groupUniqArray(site))"
-                             " AS site FROM figure GLOBAL ANY INNER JOIN (" CLICKHOUSE_SITE_OF_STACK
-                             ") USING stack");
-    figures_of(&sql, of, part);
-    buffer_printf(&sql,
-                  " AND %s > 0 GROUP BY attempt) GROUP BY site) USING site ORDER BY total_%s DESC,"
-                  " total_peak_bytes DESC, total_allocated_bytes DESC, total_calls DESC,"
-                  " toInt64(site)",
-                  store_column(by), store_column(by));
-    return finished(&sql);
-}
-
-char *clickhouse_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
-{
-    (void)s;
-    return sites_of(of, by, &(struct part){0, 1});
-}
-
-/* In how many parts a question is asked, so that the server's memory is bounded. */
-static int count_parts(struct fleet_store *s, const struct fleet_selection *of, uint64_t *parts,
-                       struct error *err)
-{
-    struct buffer sql = {0};
-    struct binary b;
-    buffer_append_text(&sql, "SELECT sum(stacks) FROM (");
-    clickhouse_processes(&sql, "key, stacks", of);
-    buffer_append_char(&sql, ')');
-    if (ask(s, finished(&sql), &b, err))
-        return -1;
-    *parts = binary_number(&b) / PAIRS_MOST + 1;
-    if (*parts > PARTS_MOST)
-        *parts = PARTS_MOST;
-    const int status = binary_end(clickhouse_of(s), &b, err);
-    binary_release(&b);
-    return status;
-}
-
-static int add_part(struct fleet_store *s, char *sql, struct sums *sums, struct error *err)
-{
-    struct binary b;
-    int status = ask(s, sql, &b, err);
-    if (status)
-        return -1;
-    while (!status && binary_more(&b)) {
-        struct store_row r = {.site = binary_number(&b)};
-        r.figures = take_figures(&b);
-        r.processes = binary_number(&b);
-        r.hosts = binary_number(&b);
-        status = binary_end(clickhouse_of(s), &b, err);
-        if (!status)
-            status = sums_join(sums, &r, err);
-    }
-    binary_release(&b);
-    return status;
-}
-
-/* No host is in two parts, so what a part counts is added to what the others count. */
-int clickhouse_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                     store_row_fn *row, void *arg, struct error *err)
-{
-    struct sums sums = {.by = by};
-    struct part part = {0};
-    int status = count_parts(s, of, &part.of, err);
-    for (; part.number < part.of && !status; part.number++)
-        status = add_part(s, sites_of(of, by, &part), &sums, err);
-    if (!status)
-        status = sums_rows(&sums, row, arg, err);
-    sums_release(&sums);
-    return status;
-}
-
-/* ---- paths ---- */
-
-static void held_of(struct buffer *sql, const struct fleet_selection *of, int newer, enum metric by)
-{
-    buffer_printf(sql,
-                  "SELECT path, max(toInt64(site)) AS top_site, toUInt64(%d) AS newer, process AS"
-                  " held_by, sum(%s) AS value FROM figure GLOBAL ANY INNER JOIN"
-                  " (SELECT stack, site, path FROM (" CLICKHOUSE_SITE_OF_STACK
-                  ") GLOBAL ANY INNER JOIN"
-                  " (SELECT id AS site, any(path) AS path FROM site GROUP BY id) USING site)"
-                  " USING stack WHERE attempt GLOBAL IN (SELECT attempt FROM (",
-                  newer, store_column(by));
-    clickhouse_processes(sql, "attempt, key", of);
-    buffer_append_text(sql, ")) GROUP BY path, process");
-}
-
-char *clickhouse_held_sql(struct fleet_store *s, const struct fleet_selection *old,
-                          const struct fleet_selection *now, enum metric by)
-{
-    struct buffer sql = {0};
-    (void)s;
-    buffer_append_text(&sql, "SELECT path, top_site, newer, value FROM (");
-    held_of(&sql, old, 0, by);
-    buffer_append_text(&sql, " UNION ALL ");
-    held_of(&sql, now, 1, by);
-    buffer_append_text(&sql, ") ORDER BY path, newer, held_by");
-    return finished(&sql);
-}
-
-int clickhouse_held(struct fleet_store *s, const struct fleet_selection *old,
-                    const struct fleet_selection *now, enum metric by, store_held_fn *held,
-                    void *arg, struct error *err)
-{
-    struct binary b;
-    int status = ask(s, clickhouse_held_sql(s, old, now, by), &b, err);
-    if (status)
-        return -1;
-    while (!status && binary_more(&b)) {
-        struct store_held h = {.path = binary_number(&b)};
-        h.site = binary_number(&b);
-        h.newer = binary_number(&b) != 0;
-        h.value = binary_number(&b);
-        status = binary_end(clickhouse_of(s), &b, err);
-        if (!status)
-            status = held(arg, &h, err);
-    }
     binary_release(&b);
     return status;
 }
@@ -320,7 +157,7 @@ static char *frames_sql(const uint64_t *sites, size_t count)
                   " USING which",
                   buffer_text(&list), buffer_text(&list));
     buffer_release(&list);
-    return finished(&sql);
+    return clickhouse_text(&sql);
 }
 
 /* Brings what the server knows of these; *parents: [count] those above that are not known yet. */
@@ -329,7 +166,7 @@ static int bring(struct clickhouse *c, const uint64_t *sites, size_t count, uint
 {
     struct binary b;
     struct buffer json = {0};
-    int status = ask(&c->base, frames_sql(sites, count), &b, err);
+    int status = clickhouse_ask_text(c, frames_sql(sites, count), &b, err);
     if (status)
         return -1;
     for (size_t n = 0; !status && n < count && binary_more(&b); n++) {

@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/human.h"
 #include "base/text.h"
+#include "fleet/numbers.h"
 #include "fleet/page.h"
 #include "fleet/show.h"
 #include "fleet/store.h"
@@ -14,9 +15,10 @@
 enum { OLD, NEW, SIDES };
 enum { TOP_TEXT = 10, TOP_JSON = 1000 };
 
-struct change {    /* of a call path */
+struct change { /* of a call path */
+    uint64_t sites[SIDES], sum[SIDES], processes[SIDES];
+    unsigned __int128 squares[SIDES];
     uint64_t site; /* one that reads so: of the new processes where they have it */
-    uint64_t sum[SIDES], processes[SIDES];
     struct stats_difference difference; /* new less old, per process */
 };
 
@@ -26,53 +28,66 @@ struct changes {
     struct store_totals totals[SIDES];
     struct change *items;
     size_t count, room;
-    double *values[SIDES]; /* [totals.processes], of the path at hand */
-    uint64_t path;
-    bool any;
-    struct change now; /* the path at hand */
+    struct numbers paths; /* places in items, from 1 */
 };
-
-/* Processes that do not have the path hold 0 there. */
-static int end_path(struct changes *c, struct error *err)
-{
-    if (!c->any)
-        return 0;
-    for (int side = 0; side < SIDES; side++)
-        for (uint64_t i = c->now.processes[side]; i < c->totals[side].processes; i++)
-            c->values[side][i] = 0;
-    c->now.difference = stats_difference(c->values[OLD], c->totals[OLD].processes, c->values[NEW],
-                                         c->totals[NEW].processes);
-    c->any = false;
-    if (c->now.difference.difference == 0 ||
-        (c->question->growth && c->now.difference.difference < 0))
-        return 0;
-    struct change *const item = ARRAY_ADD(c->items, c->count, c->room);
-    if (!item)
-        return error_memory(err);
-    *item = c->now;
-    return 0;
-}
 
 static int add(void *arg, const struct store_held *h, struct error *err)
 {
     struct changes *c = arg;
     const int side = h->newer ? NEW : OLD;
-    if (c->any && h->path != c->path && end_path(c, err))
+    uint64_t *number = numbers_at(&c->paths, h->path, err);
+    if (!number)
         return -1;
-    if (!c->any)
-        c->now = (struct change){.site = h->site};
+    if (!*number) {
+        if (!ARRAY_ADD(c->items, c->count, c->room))
+            return error_memory(err);
+        *number = c->count;
+    }
+    struct change *k = &c->items[*number - 1];
     /* of the call sites of one path, the same one whatever the order of the processes is */
-    if (side == NEW && !c->now.processes[NEW])
-        c->now.site = h->site;
-    else if ((int64_t)h->site > (int64_t)c->now.site && (side == NEW || !c->now.processes[NEW]))
-        c->now.site = h->site;
-    c->any = true;
-    c->path = h->path;
-    if (c->now.processes[side] >= c->totals[side].processes)
-        return error_set(err, ERROR_FORMAT, "the store changed meanwhile");
-    c->now.sum[side] += h->value;
-    c->values[side][c->now.processes[side]++] = (double)h->value;
-    return 0;
+    if (!k->processes[side] || (int64_t)h->site > (int64_t)k->sites[side])
+        k->sites[side] = h->site;
+    k->processes[side] += h->processes;
+    k->sum[side] += h->sum;
+    k->squares[side] = store_squares(k->squares[side], h->squares);
+    return k->processes[side] <= c->totals[side].processes
+               ? 0
+               : error_set(err, ERROR_FORMAT, "the store changed meanwhile");
+}
+
+/* Of n values, of which those that were not added up are 0. Exact until the last steps: the values
+ * less the whole part of their mean are squared. */
+static struct stats_moments moments(uint64_t n, uint64_t sum, unsigned __int128 squares)
+{
+    const uint64_t whole = sum / n, rest = sum % n;
+    const unsigned __int128 less =
+        squares - (unsigned __int128)whole * whole * n - (unsigned __int128)whole * rest * 2;
+    const double spread = (double)less - (double)rest * ((double)rest / (double)n);
+    return (struct stats_moments){.count = n,
+                                  .mean = (double)sum / (double)n,
+                                  .variance = n > 1 && spread > 0 ? spread / (double)(n - 1) : 0};
+}
+
+/* Leaves those that differ. */
+static void compare(struct changes *c)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        struct change *k = &c->items[i];
+        struct stats_moments of[SIDES];
+        bool known = true;
+        for (int side = 0; side < SIDES; side++) {
+            known &= k->squares[side] != STORE_SQUARES_MOST;
+            of[side] = moments(c->totals[side].processes, k->sum[side], k->squares[side]);
+        }
+        k->site = k->sites[k->processes[NEW] ? NEW : OLD];
+        k->difference = stats_difference_of(&of[OLD], &of[NEW]);
+        k->difference.known &= known;
+        k->difference.differs &= known;
+        if (k->difference.difference != 0 && (!c->question->growth || k->difference.difference > 0))
+            c->items[kept++] = *k;
+    }
+    c->count = kept;
 }
 
 static int by_growth(const void *a, const void *b)
@@ -249,14 +264,11 @@ int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selectio
                                                : "since then")
                                : error_set(err, ERROR_USAGE, "no process is selected by --%s",
                                            side == OLD ? "old" : "new");
-        if (!status && !(c.values[side] = calloc(c.totals[side].processes, sizeof *c.values[side])))
-            status = error_memory(err);
     }
     if (!status)
         status = store_held(store, old, now, q->by, add, &c, err);
-    if (!status)
-        status = end_path(&c, err);
     if (!status) {
+        compare(&c);
         if (c.count)
             qsort(c.items, c.count, sizeof *c.items, by_growth);
         status = prepare(store, &c, err);
@@ -264,8 +276,7 @@ int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selectio
     if (!status) {
         status = (q->json ? diff_as_json : diff_as_text)(out, store, &c, err);
     }
-    for (int side = 0; side < SIDES; side++)
-        free(c.values[side]);
+    numbers_release(&c.paths);
     free(c.items);
     return status;
 }

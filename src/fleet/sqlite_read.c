@@ -216,8 +216,12 @@ struct holding {
 static int hand_held(void *arg, const uint64_t *numbers, const char *text, struct error *err)
 {
     const struct holding *h = arg;
-    const struct store_held held = {
-        .path = numbers[0], .site = numbers[1], .newer = numbers[2], .value = numbers[3]};
+    const struct store_held held = {.path = numbers[0],
+                                    .site = numbers[1],
+                                    .newer = numbers[2],
+                                    .processes = 1,
+                                    .sum = numbers[3],
+                                    .squares = (unsigned __int128)numbers[3] * numbers[3]};
     (void)text;
     return h->held(h->arg, &held, err);
 }

@@ -146,12 +146,20 @@ int store_sites(struct fleet_store *s, const struct fleet_selection *of, enum me
 /* The same question in the engine's SQL; to be freed. NULL without memory. */
 char *store_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
 
-struct store_held { /* what a process holds at a path */
-    uint64_t path, site, value;
-    bool newer; /* the process is of the second selection */
+/* A sum of squares is exact, or STORE_SQUARES_MOST: it is not known. */
+#define STORE_SQUARES_MOST (~(unsigned __int128)0)
+static inline unsigned __int128 store_squares(unsigned __int128 a, unsigned __int128 b)
+{
+    return a + b < a ? STORE_SQUARES_MOST : a + b;
+}
+
+struct store_held { /* what some processes hold at a path: values of so many, added up */
+    uint64_t path, site, processes, sum;
+    unsigned __int128 squares;
+    bool newer; /* they are of the second selection */
 };
 typedef int store_held_fn(void *arg, const struct store_held *h, struct error *err);
-/* Calls `held` for each process of both selections and each path that it has, by path. */
+/* Calls `held` for each path that processes of a selection have, one time or more. */
 int store_held(struct fleet_store *s, const struct fleet_selection *old,
                const struct fleet_selection *now, enum metric by, store_held_fn *held, void *arg,
                struct error *err);

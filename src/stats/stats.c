@@ -191,19 +191,27 @@ static double welch_reach(double u, size_t n, double v, size_t m)
     return student(floor(freedom)) * sqrt(sum);
 }
 
-struct stats_difference stats_difference(const double *x, size_t n, const double *y, size_t m)
+struct stats_difference stats_difference_of(const struct stats_moments *x,
+                                            const struct stats_moments *y)
 {
-    double mean_x, mean_y, var_x, var_y;
-    moments(x, n, &mean_x, &var_x);
-    moments(y, m, &mean_y, &var_y);
-    struct stats_difference d = {.difference = mean_y - mean_x, .known = n > 1 && m > 1};
+    struct stats_difference d = {.difference = y->mean - x->mean,
+                                 .known = x->count > 1 && y->count > 1};
     if (!d.known)
         return d;
-    const double reach = welch_reach(var_x / (double)n, n, var_y / (double)m, m);
+    const double reach = welch_reach(x->variance / (double)x->count, x->count,
+                                     y->variance / (double)y->count, y->count);
     d.low = d.difference - reach;
     d.high = d.difference + reach;
     d.differs = d.low > 0 || d.high < 0;
     return d;
+}
+
+struct stats_difference stats_difference(const double *x, size_t n, const double *y, size_t m)
+{
+    struct stats_moments of_x = {.count = n}, of_y = {.count = m};
+    moments(x, n, &of_x.mean, &of_x.variance);
+    moments(y, m, &of_y.mean, &of_y.variance);
+    return stats_difference_of(&of_x, &of_y);
 }
 
 static struct stats_ratio unpaired(const double *a, size_t n, const double *b, size_t m)

@@ -41,6 +41,14 @@ struct stats_difference {
 /* The mean of y less that of x, which may hold any numbers; neither is empty. Welch's interval. */
 struct stats_difference stats_difference(const double *x, size_t n, const double *y, size_t m);
 
+struct stats_moments { /* of count measurements; variance: its estimate, 0 for one */
+    size_t count;
+    double mean, variance;
+};
+/* The same of measurements that were added up already. */
+struct stats_difference stats_difference_of(const struct stats_moments *x,
+                                            const struct stats_moments *y);
+
 /* Half the interval's width as a share of the ratio; infinite when nothing is known. */
 double stats_reach(const struct stats_ratio *r);
 

@@ -314,7 +314,7 @@ class FalseServer(fleet.Case):
     def test_answers(self):
         opened = [(200, number(1)), (200, number(2))]
         totals = (200, number(*[1] * 15))
-        asked = opened + [totals, (200, number(1))]
+        asked = opened + [totals, (200, number(1, 1, 1))]
         site = (200, number(5, *[7] * 9))
         for answers, words, status in [
                 ([(500, b"\x1b[2Jbroken\nmore")], "?[2Jbroken", 1),
@@ -323,7 +323,7 @@ class FalseServer(fleet.Case):
                 ([(200, number(0))], "there is no store", 2),
                 ([(200, number(1)), (200, number(9))], "a store of version 9", 1),
                 (opened + [(200, number(1, 2))], "was cut", 1),
-                (opened + [totals, (200, b"")], "was cut", 1),
+                (opened + [totals, (200, number(1, 1))], "was cut", 1),
                 (asked + [(200, number(5, 7))], "was cut", 1),
                 (asked + [site, (200, b"")], "is damaged", 1),
                 (asked + [site, (200, number(5, 0, 1) + b"\xff\xff\xff\xff\x7f{}")], "was cut", 1),

@@ -107,6 +107,9 @@ static void test_difference(void **state)
     assert_true(d.known && !d.differs && d.difference == 0);
     d = stats_difference(other, 2, same, 2);
     assert_true(d.differs && d.low == -5 && d.high == -5);
+    d = stats_difference_of(&(struct stats_moments){4, 2.5, 5.0 / 3},
+                            &(struct stats_moments){4, 12.5, 5.0 / 3});
+    assert_true(fabs(d.high - 10 - 3.707 * sqrt(5.0 / 6)) < 1e-9);
     d = stats_difference(x, 4, y, 1);
     assert_true(!d.known && !d.differs && d.difference == 8.5);
 }
