@@ -200,7 +200,7 @@ static bool go_on(struct borrowed *b, long how)
     return !b->gone;
 }
 
-/* What is to be done with the thread after this stop, which is not the awaited one. */
+/* How the thread goes on after this stop, which is not the awaited one. */
 static long after_stop(struct borrowed *b, int status, long how)
 {
     if (status >> 16 != PTRACE_EVENT_STOP)
