@@ -30,6 +30,13 @@ USERS = """<?xml version="1.0"?>
 """
 
 
+def used(pid):
+    """Processor time of a process so far, in seconds."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Server:
     def __init__(self, memory, directory):
         self.path = tempfile.mkdtemp(prefix="mallow-bench-fleet-", dir=directory)
@@ -59,6 +66,9 @@ class Server:
         url = f"http://127.0.0.1:{self.port}/?database=fleet"
         with urllib.request.urlopen(url, sql.encode() + body) as answer:
             return answer.read().decode().split()
+
+    def used(self):
+        return used(self.process.pid)
 
     def bytes_of(self, table):
         return sum(int(v) for v in self.ask(f"SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND"
@@ -121,11 +131,12 @@ def fill_reports(server, o):
 
 
 def ask(mallow, server, *arguments):
-    began = time.monotonic()
+    """The answer, the time that passed, and the server's processor time."""
+    began, before = time.monotonic(), server.used()
     p = subprocess.run([mallow, "fleet", *arguments, "--json", "-n", "10", "--store",
                         f"http://127.0.0.1:{server.port}/fleet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     took = time.monotonic() - began
-    return (json.loads(p.stdout) if p.returncode == 0 else p.stderr.strip()), took
+    return (json.loads(p.stdout) if p.returncode == 0 else p.stderr.strip()), took, server.used() - before
 
 
 def site_number(site):
@@ -158,6 +169,14 @@ def questions(o):
                    0 <= s["minimum"] - (site_number(s) + 1) * STEP <= s["median"] - (site_number(s) + 1) * STEP <= 255
                    for s in a["sites"])
 
+    def halves(a):
+        """The processes of the leaking host are in one of them."""
+        [site] = a["sites"]
+        more = LEAK - (8 if LEAKING_STACK % 3 == 0 else 0)
+        more = more if LEAKING_HOST * o.processes >= total // 2 else -more
+        return [site_number(site), a["old"]["processes"], site["growth_bytes"]] == [
+            LEAKING_STACK, total // 2, round(more * o.processes / (total // 2), 3)]
+
     def watched(a):
         return a["estimated_bytes"] == o.hosts * 100 * (100000 + 1000 * (o.reports - 1)) and a["processes"] == o.hosts
     return [("report, all", ["report"], report), ("report, one host", ["report", "--host", "host-5"], one_host),
@@ -166,6 +185,8 @@ def questions(o):
             ("report --distribution", ["report", "--distribution"], distribution),
             ("diff, a tenth of the hosts", ["diff", "--old", f"until=@{1700000000 + total // 10}", "--new", f"since=@{newer}"],
              lambda a: a["sites"] == [] or len(a["sites"]) == (1 if total // 10 > LEAKING_HOST * o.processes else 0)),
+            ("diff, half against half", ["diff", "--by", "end", "--old", f"until=@{1700000000 + total // 2}", "--new",
+                                         f"since=@{1700000000 + total // 2}"], halves),
             ("report --watched", ["report", "--watched", "old"], watched)]
 
 
@@ -188,10 +209,10 @@ def main():
             size = server.bytes_of(table)
             print(f"{table}: {rows:,} rows made in {took:.1f} s, {size:,} bytes on disk, {size / rows:.1f} a row", flush=True)
         for name, arguments, check in questions(o):
-            answer, took = ask(o.mallow, server, *arguments)
+            answer, took, used = ask(o.mallow, server, *arguments)
             good = isinstance(answer, dict) and check(answer)
             wrong += not good
-            print(f"{name}: {took:.2f} s, {'as known' if good else 'WRONG: ' + str(answer)[:300]}", flush=True)
+            print(f"{name}: {took:.2f} s, {used:.2f} s of processor time, {'as known' if good else 'WRONG: ' + str(answer)[:300]}", flush=True)
     finally:
         server.end()
     return 1 if wrong else 0

@@ -18,28 +18,20 @@ import sys
 import tempfile
 import time
 
-from fleet import Server, fill
+from fleet import Server, fill, used
 
-TICKS = os.sysconf("SC_CLK_TCK")
-BLOCKS, STACKS, UPLOAD_OPERATIONS = 4000000, 2000, 20000000
+BLOCKS, STACKS, UPLOAD_OPERATIONS, SHARE_OPERATIONS = 4000000, 2000, 20000000, 6000000
 NGINX = """daemon off; master_process off; pid {0}/pid; error_log {0}/errors; events {{}} http {{ access_log off;
 client_body_temp_path {0}/body; proxy_temp_path {0}/1; fastcgi_temp_path {0}/2; uwsgi_temp_path {0}/3; scgi_temp_path {0}/4;
 server {{ listen 127.0.0.1:{1}; root {0}/root; client_max_body_size 0;
 location / {{ dav_methods PUT DELETE; create_full_put_path on; }} }} }}"""
 
 
-def used(pid):
-    """Processor time of a process so far, in seconds."""
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
-        fields = f.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
 class Nginx:
     def __init__(self, directory):
         self.path = os.path.join(directory, "nginx")
         self.root = os.path.join(self.path, "root")
-        os.makedirs(self.root)
+        os.makedirs(self.root, exist_ok=True)
         with socket.create_server(("127.0.0.1", 0)) as s:
             self.port = s.getsockname()[1]
         with open(os.path.join(self.path, "conf"), "w", encoding="ascii") as f:
@@ -54,6 +46,9 @@ class Nginx:
             if self.process.poll() is not None:
                 sys.exit("nginx ended")
             time.sleep(0.05)
+
+    def used(self):
+        return used(self.process.pid)
 
     def forget(self):
         shutil.rmtree(self.root)
@@ -77,7 +72,7 @@ class Speed:
 
     def run(self, *command, server=None):
         """(processor time of the command, of the server, time that passed, its output)"""
-        before, began = used(server.process.pid) if server else 0, time.monotonic()
+        before, began = server.used() if server else 0, time.monotonic()
         p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
         out, said = p.stdout.read(), p.stderr.read()
         _, status, usage = os.wait4(p.pid, 0)
@@ -85,7 +80,7 @@ class Speed:
         p.returncode = os.waitstatus_to_exitcode(status)
         if p.returncode:
             sys.exit(f"{' '.join(command)}: {p.returncode}\n{said}")
-        return (usage.ru_utime + usage.ru_stime, used(server.process.pid) - before if server else 0, took, out + said)
+        return (usage.ru_utime + usage.ru_stime, server.used() - before if server else 0, took, out + said)
 
     def record(self, name, *arguments):
         self.run(self.mallow, "record", "-q", "--keep-raw", "-o", self.path(name), "--", self.program, *map(str, arguments))
@@ -201,7 +196,7 @@ class Speed:
                 for to in ([], ["--to", server.url + "r/"])[::1 if turn % 2 else -1]:
                     server.forget()
                     out = self.run(self.mallow, "record", "-q", "--keep-raw", *to, "-o", self.path("share.mlw"), "--", "bash", "-c",
-                                   script, "_", self.program, "20000", str(UPLOAD_OPERATIONS))
+                                   script, "_", self.program, "20000", str(SHARE_OPERATIONS))
                     last = [re.findall(r"(\d+)m([\d.]+)s", line) for line in out[3].splitlines()]
                     last = [t for t in last if len(t) == 2][-1]
                     took[bool(to)] = sum(int(m) * 60 + float(s) for m, s in last)
