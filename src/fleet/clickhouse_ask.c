@@ -51,8 +51,9 @@ static void sums_of_sites(struct buffer *b, const struct fleet_selection *of, en
                   " figure WHERE attempt GLOBAL IN (SELECT attempt FROM (",
                   store_column(by));
     clickhouse_processes(b, "attempt, key", of);
-    buffer_append_text(b, ")) GROUP BY stack) GLOBAL ANY INNER JOIN (" CLICKHOUSE_SITE_OF_STACK
-                          ") USING stack GROUP BY site");
+    buffer_append_text(b,
+                       ")) GROUP BY stack) AS sums GLOBAL ALL INNER JOIN (" CLICKHOUSE_SITE_OF_STACK
+                       ") AS sites USING stack GROUP BY site");
 }
 
 /* The sites with most, which answers.c picks by the same order. */
@@ -84,10 +85,10 @@ static void stacks_of(struct buffer *b, const struct fleet_selection *of, const 
 static void held(struct buffer *b, const char *values, const struct fleet_selection *of,
                  const struct some *some)
 {
-    buffer_printf(b, "SELECT site, process, %s FROM figure GLOBAL ANY INNER JOIN (", values);
+    buffer_printf(b, "SELECT site, process, %s FROM figure GLOBAL ALL INNER JOIN (", values);
     /* the sites with most are searched once: what selects figures does for the join */
     stacks_of(b, of, some->top ? &(struct some){0} : some);
-    buffer_append_text(b, ") USING stack WHERE attempt GLOBAL IN (SELECT attempt FROM (");
+    buffer_append_text(b, ") AS sites USING stack WHERE attempt GLOBAL IN (SELECT attempt FROM (");
     clickhouse_processes(b, "attempt, key", of);
     buffer_append_text(b, "))");
     if (some->count || some->top) { /* figures of other stacks are not even read */
@@ -111,9 +112,9 @@ static char *leaks_of(const struct fleet_selection *of, const struct some *some)
             " uniqExact(name) AS calling_hosts, arraySort(groupArray((bytes, name)))[-1] AS most"
             " FROM (");
     held(&b, "sum(end_bytes) AS bytes, sum(end_blocks) AS blocks", of, some);
-    buffer_append_text(&b, ") GLOBAL ANY INNER JOIN (");
+    buffer_append_text(&b, ") AS held GLOBAL ALL INNER JOIN (");
     clickhouse_processes(&b, "key AS process, host AS name", of);
-    buffer_append_text(&b, ") USING process GROUP BY site HAVING total_blocks > 0)"
+    buffer_append_text(&b, ") AS named USING process GROUP BY site HAVING total_blocks > 0)"
                            " ORDER BY total DESC, total_blocks DESC, toInt64(site)");
     return clickhouse_text(&b);
 }
@@ -152,9 +153,9 @@ static char *spread_of(const struct fleet_selection *of, enum metric by, const s
     ranks(&b);
     buffer_append_text(&b, ", '' FROM (SELECT site, sum(value) AS total, count() AS processes,"
                            " arrayReverseSort(groupArray(value)) AS down,"
-                           " (SELECT greatest(count(), 1) FROM (");
+                           " assumeNotNull((SELECT greatest(count(), 1) FROM (");
     clickhouse_processes(&b, "key", of);
-    buffer_append_text(&b, ")) AS n FROM (");
+    buffer_append_text(&b, "))) AS n FROM (");
     held(&b, buffer_text(&value), of, some);
     buffer_append_text(&b, " HAVING value > 0) GROUP BY site) ORDER BY total DESC, toInt64(site)");
     buffer_release(&value);

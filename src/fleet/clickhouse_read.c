@@ -149,13 +149,14 @@ static char *frames_sql(const uint64_t *sites, size_t count)
     struct buffer sql = {0}, list = {0};
     for (size_t i = 0; i < count; i++)
         buffer_printf(&list, "%s%" PRIu64, i ? "," : "", sites[i]);
-    buffer_printf(&sql,
-                  "SELECT id, above, called_frame, json FROM (SELECT id, any(parent) AS above,"
-                  " any(frame) AS which, max(called) AS called_frame FROM site WHERE id IN (%s)"
-                  " GROUP BY id) GLOBAL ANY INNER JOIN (SELECT id AS which, any(json) AS json FROM"
-                  " frame WHERE id GLOBAL IN (SELECT frame FROM site WHERE id IN (%s)) GROUP BY id)"
-                  " USING which",
-                  buffer_text(&list), buffer_text(&list));
+    buffer_printf(
+        &sql,
+        "SELECT id, above, called_frame, json FROM (SELECT id, any(parent) AS above,"
+        " any(frame) AS which, max(called) AS called_frame FROM site WHERE id IN (%s)"
+        " GROUP BY id) AS sites GLOBAL ALL INNER JOIN (SELECT id AS which, any(json) AS json FROM"
+        " frame WHERE id GLOBAL IN (SELECT frame FROM site WHERE id IN (%s)) GROUP BY id)"
+        " AS frames USING which",
+        buffer_text(&list), buffer_text(&list));
     buffer_release(&list);
     return clickhouse_text(&sql);
 }

@@ -139,17 +139,18 @@ static char *sites_of(const char *attempts, enum metric by)
     buffer_append_text(&sql, " FROM (SELECT stack");
     for (size_t i = 0; i < CLICKHOUSE_FIGURES; i++)
         buffer_printf(&sql, ", sum(%s) AS stack_%s", clickhouse_figures[i], clickhouse_figures[i]);
-    buffer_printf(&sql,
-                  " FROM figure WHERE %s GROUP BY stack) GLOBAL ANY INNER JOIN"
-                  " (" CLICKHOUSE_SITE_OF_STACK ") USING stack GROUP BY site)"
-                  " GLOBAL ANY LEFT JOIN"
-                  " (SELECT site, count() AS processes, uniqExact(name) AS hosts FROM"
-                  " (SELECT attempt, any(host) AS name, arrayJoin(groupUniqArray(site)) AS site"
-                  " FROM figure GLOBAL ANY INNER JOIN (" CLICKHOUSE_SITE_OF_STACK ") USING stack"
-                  " WHERE %s AND %s > 0 GROUP BY attempt) GROUP BY site) USING site"
-                  " ORDER BY total_%s DESC, total_peak_bytes DESC, total_allocated_bytes DESC,"
-                  " total_calls DESC, toInt64(site)",
-                  attempts, attempts, store_column(by), store_column(by));
+    buffer_printf(
+        &sql,
+        " FROM figure WHERE %s GROUP BY stack) AS sums GLOBAL ALL INNER JOIN"
+        " (" CLICKHOUSE_SITE_OF_STACK ") AS sites USING stack GROUP BY site)"
+        " AS summed GLOBAL ALL LEFT JOIN"
+        " (SELECT site, count() AS processes, uniqExact(name) AS hosts FROM"
+        " (SELECT attempt, any(host) AS name, arrayJoin(groupUniqArray(site)) AS site"
+        " FROM figure GLOBAL ALL INNER JOIN (" CLICKHOUSE_SITE_OF_STACK ") AS sites"
+        " USING stack WHERE %s AND %s > 0 GROUP BY attempt) GROUP BY site) AS counted USING site"
+        " ORDER BY total_%s DESC, total_peak_bytes DESC, total_allocated_bytes DESC,"
+        " total_calls DESC, toInt64(site)",
+        attempts, attempts, store_column(by), store_column(by));
     return clickhouse_text(&sql);
 }
 
@@ -205,10 +206,10 @@ static void held_of(struct buffer *sql, const char *attempts, enum metric by, co
 {
     buffer_printf(sql,
                   "SELECT path, max(toInt64(site)) AS top_site, sum(%s) AS value%s FROM figure"
-                  " GLOBAL ANY INNER JOIN (SELECT stack, site, path FROM"
-                  " (" CLICKHOUSE_SITE_OF_STACK ") GLOBAL ANY INNER JOIN"
-                  " (SELECT id AS site, any(path) AS path FROM site GROUP BY id) USING site)"
-                  " USING stack WHERE %s GROUP BY path, process",
+                  " GLOBAL ALL INNER JOIN (SELECT stack, site, path FROM"
+                  " (" CLICKHOUSE_SITE_OF_STACK ") AS sites GLOBAL ALL INNER JOIN"
+                  " (SELECT id AS site, any(path) AS path FROM site GROUP BY id) AS paths USING"
+                  " site) AS sites USING stack WHERE %s GROUP BY path, process",
                   store_column(by), more, attempts);
 }
 

@@ -161,9 +161,10 @@ char *clickhouse_watched_sql(struct fleet_store *s, const struct fleet_selection
                                " (SELECT * FROM watched_site WHERE report GLOBAL IN"
                                " (SELECT key FROM (");
         last(&b, "key, process, time_ns", of, kind);
-        buffer_append_text(&b, ")) LIMIT 1 BY report, place) GLOBAL ANY INNER JOIN (");
+        buffer_append_text(&b, ")) LIMIT 1 BY report, place) AS held GLOBAL ALL INNER JOIN (");
         last(&b, "key AS report, process, host, time_ns, key", of, kind);
-        buffer_append_text(&b, ") USING report GROUP BY site ORDER BY total DESC, toInt64(site)");
+        buffer_append_text(
+            &b, ") AS reports USING report GROUP BY site ORDER BY total DESC, toInt64(site)");
     }
     char *text = buffer_failed(&b) ? NULL : strdup(buffer_text(&b));
     buffer_release(&b);

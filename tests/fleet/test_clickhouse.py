@@ -99,8 +99,22 @@ class Servers:
             p.wait()
 
 
+class Both(fleet.Case):
+    """self.store: of a server; self.file: the embedded store."""
+
+    def both(self, *arguments):
+        """The answer of the server, which is that of the file."""
+        answers = []
+        for store in (self.store, self.file):
+            answers.append(json.loads(run("fleet", *arguments, "--json", "--store", store).stdout))
+            if "store" in answers[-1]:
+                self.assertEqual(answers[-1].pop("store"), store)
+        self.assertEqual(*answers)
+        return answers[0]
+
+
 @unittest.skipIf(PROGRAM is None, "no clickhouse-server here; scripts/dependencies check installs it")
-class Cluster(fleet.Case):
+class Cluster(Both):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -119,16 +133,6 @@ class Cluster(fleet.Case):
         run("fleet", "init", "--store", self.file)
         for n in range(2):
             run("fleet", "init", "--store", self.servers.url(self.database, n), "--cluster", "two")
-
-    def both(self, *arguments):
-        """The answer of the servers, which is that of the file."""
-        answers = []
-        for store in (self.store, self.file):
-            answers.append(json.loads(run("fleet", *arguments, "--json", "--store", store).stdout))
-            if "store" in answers[-1]:
-                self.assertEqual(answers[-1].pop("store"), store)
-        self.assertEqual(*answers)
-        return answers[0]
 
     def everywhere(self, expected):
         self.check(self.both("report", *ALL), expected)
@@ -264,6 +268,62 @@ class Cluster(fleet.Case):
             self.load("--host", f"host-{i}", source)
             self.check(self.report("--host", f"host-{i}"), self.reports)
         self.check(self.report(), self.reports * 6)
+
+
+# ---- another version ----
+
+
+@unittest.skipUnless(shutil.which("node") and os.environ.get("MALLOW_CHDB"),
+                     "no current ClickHouse here: 'npm i chdb' in a directory and MALLOW_CHDB=DIRECTORY make this run")
+class Newer(Both):
+    """All questions to a current engine, which reads SQL more strictly than 18.16."""
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = subprocess.Popen(["node", os.path.join(os.path.dirname(os.path.abspath(__file__)), "chdb_server.mjs"),
+                                       cls.directory], stdout=subprocess.PIPE, text=True)
+        cls.port, cls.version = cls.server.stdout.readline().split()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.kill()
+        cls.server.communicate()
+        super().tearDownClass()
+
+    def test_questions(self):
+        print("ClickHouse", self.version, file=sys.stderr)
+        self.store = f"http://127.0.0.1:{self.port}/fleet"
+        self.file = os.path.join(self.directory, "newer.sqlite")
+        loaded = []
+        for store in (self.store, self.file):
+            run("fleet", "init", "--store", store)
+        for turn in range(2):
+            for host in range(10):
+                index = host % len(self.recordings)
+                self.both("load", "--host", f"it's host {host}", "--label", f"half={host % 2}", "--service", f"s{host % 3}",
+                          *(["--events"] if host == 1 else []), self.recordings[index])
+                loaded += [] if turn else [self.reports[index]]
+            self.check(self.both("report", *ALL), loaded)
+        path = os.path.join(self.directory, "reports.jsonl")
+        fleet.write_reports(path, fleet.REPORTS)
+        self.both("load", path)
+        for arguments in ([], ["--host", "it's host 1"], ["--label", "half=1"], ["--service", "s1"], ["--since", "1970-01-02"]):
+            for by in ("peak", "end", "allocated", "temporary", "calls"):
+                self.both("report", "--by", by, "-n", "3", *arguments)
+                self.both("report", "--distribution", "--by", by, *arguments)
+            self.assertTrue(self.both("report", *ALL, "--leaks", *arguments)["sites"])
+        for by in ("host", "service", "build-id", "label.half"):
+            self.assertTrue(self.both("report", "-n", "2", "--distribution", "--group-by", by)["groups"])
+        self.assertTrue(self.both("diff", "--old", "label.half=0", "--new", "label.half=1")["sites"])
+        for arguments in ([], ["--host", "h1"], ["--until", "@1500"]):
+            fleet.check_watched(self, self.both("report", "--watched", "all", *arguments),
+                                fleet.watched_truth(fleet.REPORTS, arguments))
+        for question in (["report"], ["report", "--leaks"], ["report", "--distribution"], ["report", "--watched", "all"],
+                         ["diff", "--old", "label.half=0", "--new", "label.half=1"]):
+            for sql in run("fleet", *question, "--sql", "--store", self.store).stdout.split(";\n")[:-1]:
+                url = f"http://127.0.0.1:{self.port}/?database=fleet"
+                with urllib.request.urlopen(url, (sql + " FORMAT TSV").encode()) as answer:
+                    self.assertTrue(answer.read())
 
 
 # ---- servers that answer what they should not ----
