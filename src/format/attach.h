@@ -29,12 +29,6 @@ enum mlw_attach_result {
     MLW_ATTACH_BUSY = 10         /* a thread is in the middle of a call of an earlier round */
 };
 
-enum mlw_attach_done {
-    MLW_ATTACH_AT_WORK = 0,
-    MLW_ATTACH_STAYS = 1, /* the answer is there; the thread holds nothing, and stays */
-    MLW_ATTACH_LEAVES = 2 /* no injector came for it: it goes on by itself */
-};
-
 struct mlw_attach { /* 1,216 bytes */
     uint32_t version;
     uint32_t result;  /* enum mlw_attach_result; written by the library */
@@ -42,15 +36,30 @@ struct mlw_attach { /* 1,216 bytes */
     uint32_t slots;   /* bindings that were changed, or changed back; written by the library */
     uint32_t measure; /* not 0: the library asks the allocator for `bytes` */
     uint32_t
-        stay_ms;   /* when all is done, the thread stays so long to be put back by the injector */
-    uint32_t done; /* atomic, enum mlw_attach_done; written by the library */
-    uint32_t busy; /* end: threads are in the middle of a call, and what they use stays open: to
-                      be asked again; written by the library */
-    uint32_t reserved[3];
+        stay_ms;    /* when all is done, the thread stays so long to be put back by the injector */
+    uint32_t busy;  /* end: threads are in the middle of a call, and what they use stays open: to
+                       be asked again; written by the library */
+    uint64_t token; /* of the answer */
+    uint32_t reserved[2];
     uint64_t blocks, bytes; /* that are there at the beginning; UINT64_MAX: not known */
     char preload[1024]; /* what programs that the process starts are to load; "": not followed */
     char
         session[128]; /* of libmallow-attach-record.so: the path of the recording's shared memory */
+};
+
+/* The same answer in the library's own memory, MLW_ATTACH_ANSWER: it is still there when the thread
+ * has gone on by itself. */
+#define MLW_ATTACH_ANSWER "mallow_attach_answer"
+
+enum mlw_attach_done {
+    MLW_ATTACH_STAYS = 1, /* the thread holds nothing, and stays */
+    MLW_ATTACH_LEAVES = 2 /* no injector came for it: it goes on by itself */
+};
+
+struct mlw_attach_answer {
+    uint64_t token; /* of the request; the other words are of an earlier one until then */
+    uint32_t done;  /* enum mlw_attach_done */
+    uint32_t result, slots, busy;
 };
 
 #endif

@@ -268,38 +268,48 @@ bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, 
     return true;
 }
 
+/* Whether the library has answered. */
+static bool answered(const struct borrowed *b, uint64_t at, uint64_t token,
+                     struct mlw_attach_answer *to)
+{
+    return injected_read(b->target, at, to, sizeof *to) && to->token == token;
+}
+
 /* Takes the thread back that stays where the library has done what it was asked for. */
-static bool take_back(struct borrowed *b, uint64_t done_at)
+static bool take_back(struct borrowed *b, uint64_t at, uint64_t token, uint64_t until_ns)
 {
     int status;
-    uint32_t done = MLW_ATTACH_LEAVES;
-    if (ptrace(PTRACE_INTERRUPT, b->tid, NULL, NULL))
+    struct mlw_attach_answer now;
+    if (ptrace(PTRACE_INTERRUPT, b->tid, NULL, NULL)) {
+        b->gone = true;
         return false;
-    while (wait_until(b->tid, &status, 10000000000ull) == b->tid && WIFSTOPPED(status)) {
-        if (status >> 16 == PTRACE_EVENT_STOP) {
-            (void)injected_read(b->target, done_at, &done, sizeof done);
-            b->stays = done == MLW_ATTACH_STAYS;
-            b->left = !b->stays;
-            return true;
-        }
+    }
+    for (;;) {
+        const uint64_t clock = clock_monotonic_ns();
+        const pid_t got = wait_until(b->tid, &status, clock < until_ns ? until_ns - clock : 0);
+        b->gone |= got != b->tid || !WIFSTOPPED(status);
+        if (b->gone) /* got 0: it has no processor; it goes on by itself, and our end lets it */
+            return got == 0;
+        if (status >> 16 == PTRACE_EVENT_STOP)
+            break;
         b->signal = WSTOPSIG(status);
         if (!go_on(b, PTRACE_CONT))
             return false;
     }
-    b->gone = true;
-    return false;
+    b->stays = answered(b, at, token, &now) && now.done == MLW_ATTACH_STAYS;
+    b->left = !b->stays;
+    return true;
 }
 
-bool borrow_call_staying(struct borrowed *b, uint64_t function, uint64_t a, uint64_t done_at,
-                         uint64_t limit_ns)
+bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct borrow_request *q,
+                         struct mlw_attach_answer *answer)
 {
     enum { GLANCE_NS = 100000 }; /* no news comes of what the thread writes */
-    const uint64_t until_ns = clock_monotonic_ns() + limit_ns;
-    if (!enter(b, function, a, 0) || !go_on(b, PTRACE_CONT))
+    const uint64_t until_ns = clock_monotonic_ns() + q->limit_ns;
+    if (!enter(b, function, q->argument, 0) || !go_on(b, PTRACE_CONT))
         return false;
     while (clock_monotonic_ns() < until_ns) {
         int status;
-        uint32_t done = MLW_ATTACH_AT_WORK;
         const pid_t got = wait_until(b->tid, &status, 0);
         if (got == b->tid && WIFSTOPPED(status)) {
             if (!go_on(b, after_stop(b, status, PTRACE_CONT)))
@@ -307,10 +317,8 @@ bool borrow_call_staying(struct borrowed *b, uint64_t function, uint64_t a, uint
         } else if (got) {
             b->gone = true;
             return false;
-        } else if (!injected_read(b->target, done_at, &done, sizeof done)) {
-            return false;
-        } else if (done != MLW_ATTACH_AT_WORK) {
-            return take_back(b, done_at);
+        } else if (answered(b, q->answer_at, q->token, answer)) {
+            return take_back(b, q->answer_at, q->token, until_ns);
         }
         await_news(GLANCE_NS);
     }

@@ -53,11 +53,14 @@ bool borrow_prepare(struct borrowed *b);
  * has not come back within limit_ns: it then goes on by itself when it does. */
 bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, uint64_t limit_ns);
 
-/* Calls a function of libmallow-attach*.so, which says at done_at that the thread stays
- * (enum mlw_attach_done): it runs without a stop until then. False: as borrow_call. No other call
- * may follow. */
-bool borrow_call_staying(struct borrowed *b, uint64_t function, uint64_t a, uint64_t done_at,
-                         uint64_t limit_ns);
+/* Calls a function of libmallow-attach*.so, which answers, and says that the thread stays
+ * (format/attach.h): it runs without a stop until then. False: as borrow_call. No other call may
+ * follow. */
+struct borrow_request {
+    uint64_t argument, answer_at, token, limit_ns;
+};
+bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct borrow_request *q,
+                         struct mlw_attach_answer *answer);
 
 /* Lets the thread go on where it was. */
 void borrow_end(struct borrowed *b);

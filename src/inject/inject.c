@@ -27,7 +27,7 @@
 enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2, STAY_MS = 50 };
 #define PATIENCE_NS 15000000000ull
 #define LEAVING_NS  60000000000ull /* to put back is worth more */
-#define CALL_NS     10000000000ull
+#define CALL_NS     30000000000ull
 
 struct work {
     pid_t pid;
@@ -159,7 +159,7 @@ static int borrow_any(struct work *w, struct error *err)
 static int too_long(struct work *w, struct error *err)
 {
     return error_set(err, ERROR_UNSUPPORTED,
-                     w->thread.gone ? "process %d ended meanwhile"
+                     w->thread.gone ? "process %d, or its thread, ended meanwhile"
                                     : "the thread of process %d waits in the dynamic linker for "
                                       "another one: it goes on by itself when that is done; try "
                                       "again later",
@@ -188,7 +188,7 @@ static int load(struct work *w, struct error *err)
     return reasons_refuse(w->pid, INJECT_LINKER, w->o->library, err);
 }
 
-static int answer(const struct work *w, const struct mlw_attach *a, struct error *err)
+static int judge(const struct work *w, const struct mlw_attach_answer *a, struct error *err)
 {
     static const enum inject_reason reasons[] = {[MLW_ATTACH_VERSION_DIFFERS] = INJECT_VERSION,
                                                  [MLW_ATTACH_NO_ALLOCATOR] = INJECT_OWN,
@@ -224,27 +224,30 @@ static int call_library(struct work *w, struct error *err)
     struct mlw_attach a = {.version = MLW_ATTACH_VERSION,
                            .period = w->o ? w->o->period : 0,
                            .stay_ms = STAY_MS,
+                           .token = clock_monotonic_ns(),
                            .blocks = UINT64_MAX,
                            .bytes = UINT64_MAX,
                            .measure = w->o && w->o->session && is_small(w->pid)};
     const struct module *m = injected_module(t, w->library);
-    const uint64_t function =
-        m ? injected_symbol(t, m->base, w->o ? MLW_ATTACH_BEGIN : MLW_ATTACH_END, NULL) : 0;
+    const uint64_t function = m ? injected_symbol(t, m->base,
+                                                  w->o ? MLW_ATTACH_BEGIN : MLW_ATTACH_END, NULL)
+                                : 0,
+                   answer_at = m ? injected_symbol(t, m->base, MLW_ATTACH_ANSWER, NULL) : 0;
+    const struct borrow_request request = {
+        .argument = w->thread.room, .answer_at = answer_at, .token = a.token, .limit_ns = CALL_NS};
+    struct mlw_attach_answer answer;
     if (w->o && w->o->session)
         snprintf(a.session, sizeof a.session, "%s", w->o->session);
     if (w->o && w->o->preload)
         snprintf(a.preload, sizeof a.preload, "LD_PRELOAD=%s", w->o->preload);
-    if (!function || !injected_write(t, w->thread.room, &a, sizeof a))
+    if (!function || !answer_at || !injected_write(t, w->thread.room, &a, sizeof a))
         return reasons_refuse(w->pid, INJECT_VERSION, NULL, err);
-    if (!borrow_call_staying(&w->thread, function, w->thread.room,
-                             w->thread.room + offsetof(struct mlw_attach, done), CALL_NS))
+    if (!borrow_call_staying(&w->thread, function, &request, &answer))
         return too_long(w, err);
-    if (!injected_read(t, w->thread.room, &a, sizeof a))
-        return error_set(err, ERROR_UNSUPPORTED, "process %d has ended meanwhile", (int)w->pid);
-    w->result.slots = a.slots;
-    w->result.already = a.result == MLW_ATTACH_ALREADY;
-    w->result.busy = !w->o && a.busy;
-    return answer(w, &a, err);
+    w->result.slots = answer.slots;
+    w->result.already = answer.result == MLW_ATTACH_ALREADY;
+    w->result.busy = !w->o && answer.busy;
+    return judge(w, &answer, err);
 }
 
 /* ---- in the process of its own ---- */

@@ -202,7 +202,7 @@ static uint32_t gnu_hash(const char *name)
     return h;
 }
 
-/* Whether symbol i is a defined function of that name, in its default version. */
+/* Whether symbol i is defined, of that name, and in its default version. */
 static bool is_symbol(const struct injected *t, const struct tables *k, uint32_t i,
                       const char *name, Elf64_Sym *s)
 {
@@ -210,7 +210,8 @@ static bool is_symbol(const struct injected *t, const struct tables *k, uint32_t
     uint16_t version = 0;
     const size_t n = strlen(name) + 1;
     return n <= sizeof text && injected_read(t, k->symbols + i * sizeof *s, s, sizeof *s) &&
-           s->st_shndx != SHN_UNDEF && s->st_value && ELF64_ST_TYPE(s->st_info) == STT_FUNC &&
+           s->st_shndx != SHN_UNDEF && s->st_value &&
+           (ELF64_ST_TYPE(s->st_info) == STT_FUNC || ELF64_ST_TYPE(s->st_info) == STT_OBJECT) &&
            injected_read(t, k->names + s->st_name, text, n) && !memcmp(text, name, n) &&
            (!k->versions ||
             (injected_read(t, k->versions + i * 2ull, &version, 2) && !(version & 0x8000)));

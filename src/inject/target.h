@@ -52,7 +52,8 @@ const struct region *injected_region(const struct injected *t, uint64_t address)
 bool injected_read(const struct injected *t, uint64_t at, void *to, size_t bytes);
 bool injected_write(const struct injected *t, uint64_t at, const void *from, size_t bytes);
 
-/* The address of a function that the module at `base` defines in its default version; 0: none. */
+/* The address of a function or variable that the module at `base` defines in its default version;
+ * 0: none. */
 uint64_t injected_symbol(const struct injected *t, uint64_t base, const char *name,
                          uint64_t *bytes);
 /* The same in the first module of that kind that has it. */

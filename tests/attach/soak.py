@@ -15,7 +15,7 @@ from victim import Attached, Victim, killed_at_any_moment, mallow
 # Where nothing was changed: a thread waits in the dynamic linker for another that has not been given a processor.
 LATER = "try again later"
 MODES = ["churn", "loading", "forking", "executing", "threading", "signaled", "printing", "recursing", "jumping", "computing",
-         "sleeping", "polling", "epolling", "waiting", "failing", "reading", "writing"]
+         "sleeping", "polling", "epolling", "waiting", "failing", "reading", "writing", "dozing", "counting"]
 
 
 class Soaked:

@@ -9,8 +9,9 @@
 #include "preload/sys.h"
 #include "redirect.h"
 
-static struct mlw_attach *asked;
-static void (*to_do)(struct mlw_attach *);
+/* Of the thread: one whose injector was killed may be late. */
+static TLS struct mlw_attach *asked;
+static TLS void (*to_do)(struct mlw_attach *);
 static void *handle; /* of this library */
 
 static void done(void) {}
@@ -25,7 +26,7 @@ EXPORT void mallow_attach_locked(void) __attribute__((ifunc("under_lock")));
 
 static int visit_own(struct dl_phdr_info *info, size_t size, void *path)
 {
-    const uint64_t here = (uint64_t)&asked;
+    const uint64_t here = (uint64_t)&handle;
     (void)size;
     for (unsigned i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_LOAD &&
@@ -64,13 +65,21 @@ void locked_wait(unsigned ms)
         sys_rt_sigtimedwait(&no_signal, 0, &time);
 }
 
-int64_t locked_answer(struct mlw_attach *request)
+extern volatile struct mlw_attach_answer mallow_attach_answer;
+EXPORT volatile struct mlw_attach_answer mallow_attach_answer;
+
+int64_t locked_answer(const struct mlw_attach *request)
 {
+    volatile struct mlw_attach_answer *to = &mallow_attach_answer;
     const int64_t result = request->result;
+    to->result = request->result;
+    to->slots = request->slots;
+    to->busy = request->busy;
+    to->done = MLW_ATTACH_STAYS;
+    __atomic_store_n(&to->token, request->token, __ATOMIC_RELEASE);
     if (request->stay_ms) {
-        __atomic_store_n(&request->done, MLW_ATTACH_STAYS, __ATOMIC_RELEASE);
         locked_wait(request->stay_ms);
-        __atomic_store_n(&request->done, MLW_ATTACH_LEAVES, __ATOMIC_RELEASE);
+        __atomic_store_n(&to->done, MLW_ATTACH_LEAVES, __ATOMIC_RELEASE);
     }
     return result;
 }

@@ -70,6 +70,6 @@ HIDDEN void locked_do(void (*work)(struct mlw_attach *), struct mlw_attach *requ
 HIDDEN void locked_wait(unsigned ms);
 /* All is done: the thread stays so that the injector can stop it here, and put it back. It need not
  * stop it at each system call before, then. Returns request->result. */
-HIDDEN int64_t locked_answer(struct mlw_attach *request);
+HIDDEN int64_t locked_answer(const struct mlw_attach *request);
 
 #endif
