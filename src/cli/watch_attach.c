@@ -38,9 +38,10 @@ static int attach(struct watch_attach *a, pid_t pid, struct error *err)
     remember(a, pid);
     if (!a->quiet && !result.already)
         command_warn(a->command,
-                     "attached to process %d: thread %d was away for %.1f ms, %u bindings lead to "
-                     "the library; the end of this watch puts them back",
-                     (int)pid, (int)result.tid, (double)result.away_ns / 1e6, result.slots);
+                     "attached to process %d: thread %d was away for %.1f ms (%.1f ms at work), %u "
+                     "bindings lead to the library; the end of this watch puts them back",
+                     (int)pid, (int)result.tid, (double)result.away_ns / 1e6,
+                     (double)result.work_ns / 1e6, result.slots);
     return 0;
 }
 
@@ -136,9 +137,10 @@ int watch_detach(const struct command *self, pid_t pid, bool quiet)
         any |= !result.already;
         if (!quiet && !result.already)
             command_warn(self,
-                         "detached from process %d: thread %d was away for %.1f ms, %u bindings "
-                         "are as they were",
-                         (int)pid, (int)result.tid, (double)result.away_ns / 1e6, result.slots);
+                         "detached from process %d: thread %d was away for %.1f ms (%.1f ms at "
+                         "work), %u bindings are as they were",
+                         (int)pid, (int)result.tid, (double)result.away_ns / 1e6,
+                         (double)result.work_ns / 1e6, result.slots);
     }
     if (!quiet && !any)
         command_warn(self, "process %d is not attached to: nothing was to be put back", (int)pid);

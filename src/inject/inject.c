@@ -282,6 +282,14 @@ static int check(struct work *w, bool *loading, struct error *err)
     return *loading ? sees_library(w, err) : 0;
 }
 
+/* Nanoseconds that the thread has had a processor, so far. */
+static uint64_t processor_ns(const struct work *w)
+{
+    char name[64], text[128];
+    snprintf(name, sizeof name, "task/%d/schedstat", (int)w->result.tid);
+    return proc_read(w->pid, name, text, sizeof text) > 0 ? strtoull(text, NULL, 10) : 0;
+}
+
 static int run(struct work *w, struct error *err)
 {
     struct injected *t = &w->target;
@@ -300,7 +308,9 @@ static int run(struct work *w, struct error *err)
                          (int)w->pid);
     if (borrow_any(w, err))
         return -1;
+    const uint64_t before_ns = processor_ns(w);
     const int status = (loading && load(w, err)) || call_library(w, err) ? -1 : 0;
+    w->result.work_ns = processor_ns(w) - before_ns;
     borrow_end(&w->thread);
     w->result.away_ns = clock_monotonic_ns() - w->thread.since_ns;
     return status;
