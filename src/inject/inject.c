@@ -37,6 +37,7 @@ struct work {
     struct injected target;
     struct borrowed thread;
     const char *why; /* the last thread that was looked at could not be borrowed */
+    int refusal;     /* errno, of the last thread that the kernel did not let be stopped */
 };
 
 /* ---- which thread ---- */
@@ -91,7 +92,7 @@ static size_t list_threads(pid_t pid, struct candidate **out)
     return count;
 }
 
-enum attempt { ATTEMPT_HELD, ATTEMPT_UNSAFE, ATTEMPT_GONE, ATTEMPT_FAILED };
+enum attempt { ATTEMPT_HELD, ATTEMPT_UNSAFE, ATTEMPT_GONE, ATTEMPT_REFUSED, ATTEMPT_FAILED };
 
 /* Tries to borrow this thread. Held: it stands at a safe point, prepared. */
 static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
@@ -101,7 +102,7 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
     w->result.stops++;
     switch (borrow_stop(b, &w->target, tid, &waits)) {
     case BORROW_GONE: return ATTEMPT_GONE;
-    case BORROW_REFUSED: refuse_trace(w->pid, errno, err); return ATTEMPT_FAILED;
+    case BORROW_REFUSED: w->refusal = errno; return ATTEMPT_REFUSED;
     case BORROW_BUSY: reasons_refuse(w->pid, INJECT_STUCK, NULL, err); return ATTEMPT_FAILED;
     case BORROW_GROUP:
         borrow_end(b);
@@ -130,6 +131,7 @@ static int borrow_any(struct work *w, struct error *err)
     for (unsigned round = 0; clock_monotonic_ns() < until; round++) {
         struct candidate *list;
         const size_t count = list_threads(w->pid, &list);
+        size_t refused = 0;
         for (size_t i = 0; i < count; i++) {
             enum attempt a = attempt(w, list[i].tid, err);
             /* The tables of a file that its stack passes are read while it runs. */
@@ -137,12 +139,15 @@ static int borrow_any(struct work *w, struct error *err)
                 a = attempt(w, list[i].tid, err);
             if (a == ATTEMPT_HELD)
                 w->result.tid = list[i].tid;
+            refused += a == ATTEMPT_REFUSED;
             if (a == ATTEMPT_HELD || a == ATTEMPT_FAILED) {
                 free(list);
                 return a == ATTEMPT_HELD ? 0 : -1;
             }
         }
         free(list);
+        if (count && refused == count) /* not of one alone: it may just be ending */
+            return refuse_process(w->pid, err) ? -1 : refuse_trace(w->pid, w->refusal, err);
         if (kill(w->pid, 0) && errno == ESRCH)
             return error_set(err, ERROR_USAGE, "process %d has ended meanwhile", (int)w->pid);
         const struct timespec brief = {.tv_nsec =

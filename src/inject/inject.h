@@ -34,10 +34,11 @@ struct inject_options {
 struct inject_result {
     pid_t tid;        /* the borrowed thread */
     uint64_t away_ns; /* from its stop until it went on */
-    uint64_t work_ns; /* of these, on a processor; the others it waited for one, or its attacher did */
-    uint64_t stops;   /* threads that were stopped for a look before */
-    uint32_t slots;   /* bindings that were changed */
-    bool already;     /* nothing was to be done */
+    uint64_t
+        work_ns; /* of these, on a processor; the others it waited for one, or its attacher did */
+    uint64_t stops; /* threads that were stopped for a look before */
+    uint32_t slots; /* bindings that were changed */
+    bool already;   /* nothing was to be done */
     bool busy; /* inject_end came back until none of its threads was in a call of the library */
 };
 

@@ -300,11 +300,12 @@ static int go(struct subject *s, const char *session_path, struct error *err)
         return -1;
     s->result->away_ns = done.away_ns;
     char line[256];
-    snprintf(line, sizeof line,
-             "attached to process %d: thread %d was away for %.1f ms (%.1f ms at work), %u bindings "
-             "lead to the recorder; the end of this recording puts them back",
-             (int)o->pid, (int)done.tid, (double)done.away_ns / 1e6, (double)done.work_ns / 1e6,
-             done.slots);
+    snprintf(
+        line, sizeof line,
+        "attached to process %d: thread %d was away for %.1f ms (%.1f ms at work), %u bindings "
+        "lead to the recorder; the end of this recording puts them back",
+        (int)o->pid, (int)done.tid, (double)done.away_ns / 1e6, (double)done.work_ns / 1e6,
+        done.slots);
     o->say(o->arg, false, line);
     return 0;
 }

@@ -397,6 +397,27 @@ static void threading(struct mode *m)
     }
 }
 
+/* Threads that are hardly there, and none that waits for them. */
+static void *no_life(void *begun)
+{
+    *(volatile int *)begun = 1;
+    return 0;
+}
+static void ending(struct mode *m)
+{
+    pthread_attr_t how;
+    pthread_attr_init(&how);
+    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    while (!stop) {
+        pthread_t t;
+        volatile int begun = 0;
+        CHECK(m->name, !pthread_create(&t, &how, no_life, (void *)&begun));
+        while (!begun)
+            ;
+        m->count++;
+    }
+}
+
 static void printing(struct mode *m)
 {
     while (!stop) {
@@ -435,7 +456,7 @@ static struct mode modes[MODES] = {
     {"sleeping", sleeping, 1, 0},   {"polling", polling, 1, 0},     {"epolling", epolling, 1, 0},
     {"reading", reading, 1, 0},     {"writing", writing, 1, 0},     {"failing", failing, 1, 0},
     {"waiting", waiting, 1, 0},     {"threading", threading, 1, 0}, {"printing", printing, 1, 0},
-    {"dozing", dozing, 1, 0},       {"counting", counting, 1, 0},
+    {"dozing", dozing, 1, 0},       {"counting", counting, 1, 0},   {"ending", ending, 3, 0},
 };
 
 static void *run(void *arg)

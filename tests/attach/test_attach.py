@@ -44,6 +44,24 @@ class Rounds(unittest.TestCase):
         with Victim("churn", "threading") as v:
             self.rounds(v, HOT)
 
+    def test_threads_that_end(self):
+        """Each thread that is looked at may end just then: the kernel refuses to stop it."""
+        with Victim("ending") as v:
+            self.rounds(v, HOT)
+
+    @unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace refuses the first thread")
+    def test_a_thread_that_cannot_be_stopped(self):
+        """Another is."""
+        with Victim("counting", "polling") as v:
+            Attached(v).kill()
+            for when, status in ("1+", 1), ("1", 0):
+                p = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e", "trace=ptrace", "-e",
+                                    f"inject=ptrace:error=EPERM:when={when}", MALLOW, "watch", "--detach", str(v.pid)],
+                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=600)
+                self.assertEqual((p.returncode, "may not be traced" in p.stderr), (status, bool(status)), p.stderr)
+            v.goes_on()
+            v.end()
+
     def test_modules_and_forks(self):
         with Victim("loading", "forking", "churn") as v:
             self.rounds(v, HOT)
