@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "decode.h"
+
 struct payload {
     uint8_t *data;
     size_t cap;
@@ -32,7 +34,9 @@ struct merge {
     size_t open, heap_cap;
     uint32_t *order; /* streams of the image by first clock */
     uint32_t streams, started;
-    struct merge_stream *last; /* the head of this one was given out */
+    struct merge_stream *last; /* heap[0], when its head was given out */
+    uint64_t least; /* then: rows of it with keys below come before those of all others */
+    bool alone;     /* then: there are no others */
     struct merge_stream *spare;
     uint64_t unreadable, bytes_done;
     bool track;
@@ -67,7 +71,7 @@ static int load(struct merge *m, struct merge_stream *s, struct payload *to, str
         if (to->cap < n) {
             free(to->data);
             to->cap = 0;
-            if (!(to->data = malloc(n)))
+            if (!(to->data = malloc(n + DECODE_SPARE)))
                 return error_memory_for(err, "reading a chunk");
             to->cap = n;
         }
@@ -83,6 +87,7 @@ static int load(struct merge *m, struct merge_stream *s, struct payload *to, str
                 return error_set(err, ERROR_FORMAT, "the recording shrank while it was read");
             done += (size_t)got;
         }
+        memset(to->data + n, 0, DECODE_SPARE);
         struct mlw_chunk c;
         memcpy(&c, to->data, sizeof c);
         s->next_chunk++;
@@ -127,93 +132,64 @@ static uint64_t meta_clock(const struct mlw_row *r, uint64_t before)
     }
 }
 
-static inline uint64_t load64(const uint8_t *p)
+/* The row at p, which lies before the end of its payload. Where the next one begins, or NULL: what
+ * follows cannot be read. */
+static __attribute__((noinline)) const uint8_t *
+decode_other(const uint8_t *p, const uint8_t *end, struct mlw_row_state *st, struct mlw_row *row)
 {
-    uint64_t v;
-    memcpy(&v, p, 8);
-    return v;
-}
-
-/* mlw_row_decode for a call row that has MLW_ROW_MAX bytes behind its start, without the branches
- * that data decides; NULL for any other row. */
-static inline const uint8_t *decode_call(const uint8_t *p, struct mlw_row_state *st,
-                                         struct mlw_row *row)
-{
-    static const uint64_t mask[4] = {0xff, 0xffff, 0xffffffff, UINT64_MAX};
-    static const uint32_t stack_mask[4] = {0, 0xff, 0xffff, 0xffffffff};
-    unsigned h = (unsigned)p[0] | (unsigned)p[1] << 8, op = h & 31, fields = mlw_op_fields(op);
-    if (!fields)
-        return NULL;
-    const unsigned sized = fields / MLW_F_SIZE & 1, stacked = fields / MLW_F_STACK & 1;
-    p += 2;
-    st->clock += load64(p) & mask[h >> 5 & 3];
-    p += 1u << (h >> 5 & 3);
-    st->address += mlw_unzigzag(load64(p) & mask[h >> 7 & 3]);
-    p += 1u << (h >> 7 & 3);
-    uint64_t size = load64(p) & mask[h >> 9 & 3] & -(uint64_t)sized;
-    p += sized << (h >> 9 & 3);
-    unsigned kl = (h >> 11 & 3) * stacked;
-    row->stack = (uint32_t)load64(p) & stack_mask[kl];
-    p += (1u << kl) >> 1;
-    row->op = (uint8_t)op;
-    row->clock = st->clock;
-    row->address = mlw_rol4(st->address);
-    row->size = size;
-    row->argument = 0;
-    row->path = 0;
-    uint64_t usable = mlw_usual_usable(size);
-    if (h >> 13) {
-        if (h >> 13 & 1) {
-            usable = size + (uint32_t)load64(p);
-            p += 4;
-        }
-        if (h >> 14 & 1) {
-            row->argument = load64(p);
-            p += 8;
-        }
-        if (h >> 15 & 1)
-            row->path = *p++;
-    }
-    row->usable = stacked && row->address && !(row->path & MLW_PATH_FAILED) ? usable : 0;
+    const uint64_t before = st->clock;
+    p = mlw_row_decode(p, end, st, row);
+    if (p && row->op == MLW_OP_META)
+        row->clock = meta_clock(row, before);
     return p;
 }
 
-/* Decodes the next row of the stream into head. 1, 0 at the end of the stream, -1. */
-static int advance(struct merge *m, struct merge_stream *s, struct error *err)
+/* As decode_other, for any row. */
+static inline const uint8_t *decode(const uint8_t *p, const uint8_t *end, struct mlw_row_state *st,
+                                    struct mlw_row *row)
+{
+    const uint8_t *behind = decode_call(p, st, row);
+    return !behind ? decode_other(p, end, st, row) : behind <= end ? behind : NULL;
+}
+
+/* From a payload that is done (or none) to the stream's next. 1, 0 at the end of the stream, -1. */
+static int turn(struct merge *m, struct merge_stream *s, struct error *err)
+{
+    struct payload *b = &s->now;
+    if (b->loaded)
+        m->unreadable += b->left;
+    b->left = 0;
+    if (s->ahead.loaded) {
+        struct payload old = *b;
+        *b = s->ahead;
+        s->ahead = old;
+        s->ahead.loaded = false;
+    } else if (load(m, s, b, err)) {
+        return -1;
+    }
+    return b->loaded;
+}
+
+static void count_calls(struct payload *b, unsigned calls)
+{
+    b->left -= calls < b->left ? calls : b->left;
+}
+
+/* Decodes the first row of the stream into its head. 1, 0 when there is none, -1. */
+static int first_row(struct merge *m, struct merge_stream *s, struct error *err)
 {
     struct payload *b = &s->now;
     for (;;) {
-        if (b->loaded && b->p < b->end) {
-            uint64_t before = b->state.clock;
-            const uint8_t *p =
-                b->end - b->p >= MLW_ROW_MAX + 8 ? decode_call(b->p, &b->state, &s->head) : NULL;
-            if (!p)
-                p = mlw_row_decode(b->p, b->end, &b->state, &s->head);
-            if (p) {
-                b->p = p;
-                if (s->head.op == MLW_OP_META)
-                    s->head.clock = meta_clock(&s->head, before);
-                else if (b->left)
-                    b->left--;
-                s->key = row_key(&s->head);
-                return 1;
-            }
-            b->p = b->end; /* what follows cannot be read */
-        }
-        if (b->loaded)
-            m->unreadable += b->left;
-        b->left = 0;
-        if (s->ahead.loaded) {
-            struct payload old = *b;
-            *b = s->ahead;
-            s->ahead = old;
-            s->ahead.loaded = false;
-        } else if (load(m, s, b, err)) {
-            return -1;
-        }
-        if (!b->loaded)
-            return 0;
+        const int k = turn(m, s, err);
+        if (k <= 0)
+            return k;
+        if (b->p < b->end && (b->p = decode(b->p, b->end, &b->state, &s->head)))
+            break;
+        b->p = b->end;
     }
+    count_calls(b, s->head.op != MLW_OP_META);
+    s->key = row_key(&s->head);
+    return 1;
 }
 
 static bool before(const struct merge_stream *a, const struct merge_stream *b)
@@ -317,7 +293,7 @@ static int start_due(struct merge *m, struct error *err)
         s->number = m->order[m->started++];
         s->next_chunk = 0;
         s->next_call = st->skip_calls;
-        int k = advance(m, s, err);
+        int k = first_row(m, s, err);
         if (k <= 0 || push(m, s)) {
             s->next_free = m->spare;
             m->spare = s;
@@ -328,76 +304,117 @@ static int start_due(struct merge *m, struct error *err)
     return 0;
 }
 
-/* 1 with *out set, 0 at the end, -1 with *err. */
-static int next(struct merge *m, struct merge_row *out, struct error *err)
+/* Lets heap[0] be the stream that is due. 1, 0 when there is none, -1. */
+static int choose(struct merge *m, struct error *err)
 {
-    if (m->last) {
-        struct merge_stream *s = m->last;
-        m->last = NULL;
-        int k = advance(m, s, err);
-        if (k < 0)
-            return -1;
-        if (!k) {
-            m->heap[0] = m->heap[--m->open];
-            /* Keep one emptied stream for the next thread, not all that there ever were. */
-            if (m->spare) {
-                stream_free(s);
-            } else {
-                s->next_free = NULL;
-                m->spare = s;
-            }
-        }
-        if (m->open > 1)
-            sift_down(m, 0);
-    }
     if (m->started < m->streams && start_due(m, err))
         return -1;
     if (!m->open)
         return 0;
-    struct merge_stream *s = m->last = m->heap[0];
-    out->row = s->head;
-    out->stream = s->stream;
-    out->failed = out->open = false;
-    if (m->track) {
-        const struct payload *b = &s->now;
-        out->where = (struct merge_position){
-            .sequence = b->sequence,
-            .bytes = (uint32_t)((size_t)(b->p - b->data) - sizeof(struct mlw_chunk)),
-            .calls = b->end_call - b->left};
+    m->alone = m->open == 1 && m->started == m->streams;
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 1; i < m->open && i < 3; i++) {
+        const struct merge_stream *o = m->heap[i];
+        const uint64_t key = o->key + (m->heap[0]->number < o->number && o->key != UINT64_MAX);
+        least = key < least ? key : least;
     }
+    if (m->started < m->streams) {
+        const uint64_t clock = m->raw->streams[m->order[m->started]].first_clock;
+        if (clock <= INT64_MAX && clock << 1 < least)
+            least = clock << 1;
+    }
+    m->least = least;
     return 1;
 }
 
 /* Of calls that have two rows, the first: how they end stands in the second. */
 #define HALVES (MLW_CLASS_RESIZE_OLD | MLW_CLASS_REMAP_OLD | MLW_CLASS_UNMAP)
 
-/* The next rows of the stream whose row was given out last, when no other one may be due: up to one
- * of HALVES, or before one that `next` has to deal with. Returns how many. */
-static unsigned next_alone(struct merge *m, struct merge_row *rows, unsigned n)
+static inline bool is_special(const struct mlw_row *r)
 {
-    if (!m->last || m->open != 1 || m->started != m->streams || m->track || !m->last->now.loaded)
-        return 0;
-    struct payload *b = &m->last->now;
-    const struct raw_stream *stream = m->last->stream;
-    struct mlw_row_state state = b->state;
-    const uint8_t *p = b->p, *const end = b->end;
-    unsigned k = 0;
-    while (k < n && end - p >= MLW_ROW_MAX + 8) {
-        struct merge_row *r = &rows[k];
-        const uint8_t *behind = decode_call(p, &state, &r->row);
-        if (!behind)
-            break;
-        p = behind;
+    return (mlw_op_set(HALVES) | 1u << MLW_OP_META) >> (r->op & 31) & 1;
+}
+
+enum stop {
+    STOP_ROW,     /* there was room for no more, or the last one is_special */
+    STOP_PAYLOAD, /* the payload is done */
+    STOP_BOUND    /* another stream may be due before the next row, which is the head */
+};
+
+/* The head of heap[0], if it was not given out, and the rows behind it. Returns how many. bounded:
+ * a constant, !m->alone. */
+static inline __attribute__((always_inline)) unsigned run(struct merge *m, struct merge_row *rows,
+                                                          unsigned n, bool bounded, enum stop *stop)
+{
+    struct merge_stream *s = m->heap[0];
+    struct merge_row *r = rows, *room = rows + n;
+    const struct raw_stream *stream = s->stream;
+    if (!m->last) {
+        m->last = s;
+        r->row = s->head;
         r->stream = stream;
         r->failed = r->open = false;
-        k++;
-        if (mlw_op_is(r->row.op, HALVES))
+        r++;
+        if (is_special(&s->head))
+            room = r;
+    }
+    struct merge_row *const first = r;
+    struct mlw_row_state state = s->now.state;
+    const uint8_t *p = s->now.p, *const end = s->now.end;
+    for (*stop = STOP_ROW; r < room;) {
+        if (p >= end) {
+            *stop = STOP_PAYLOAD;
+            break;
+        }
+        const uint8_t *behind = decode_call(p, &state, &r->row);
+        if (__builtin_expect(!behind, 0)) {
+            s->now.state = state; /* which can else be in registers */
+            behind = decode_other(p, end, &s->now.state, &r->row);
+            state = s->now.state;
+            behind = behind ? behind : end + 1;
+        }
+        p = behind <= end ? behind : end;
+        if (__builtin_expect(behind > end, 0))
+            continue;
+        if (bounded && row_key(&r->row) >= m->least) {
+            s->head = r->row;
+            s->key = row_key(&r->row);
+            *stop = STOP_BOUND;
+            break;
+        }
+        r->stream = stream;
+        r->failed = r->open = false;
+        r++;
+        if (is_special(&r[-1].row))
             break;
     }
-    b->p = p;
-    b->state = state;
-    b->left -= k < b->left ? k : b->left;
-    return k;
+    s->now.p = p;
+    s->now.state = state;
+    const struct merge_row *const last = *stop == STOP_BOUND ? r : r - 1;
+    if (last >= first)
+        count_calls(&s->now, (unsigned)(last - first) + (last->row.op != MLW_OP_META));
+    return (unsigned)(r - rows);
+}
+
+/* Behind a payload of m->last. 0 or -1. */
+static int leave_payload(struct merge *m, struct error *err)
+{
+    struct merge_stream *s = m->last;
+    const int status = turn(m, s, err);
+    if (status)
+        return status < 0 ? -1 : 0;
+    m->last = NULL;
+    m->heap[0] = m->heap[--m->open];
+    if (m->open > 1)
+        sift_down(m, 0);
+    /* Keep one emptied stream for the next thread, not all that there ever were. */
+    if (m->spare) {
+        stream_free(s);
+    } else {
+        s->next_free = NULL;
+        m->spare = s;
+    }
+    return 0;
 }
 
 /* The next call row of the stream that the last row came from, as it will come later: the first
@@ -460,24 +477,40 @@ static __attribute__((noinline)) bool fails(struct merge *m, const struct mlw_ro
 
 void merge_track(struct merge *m) { m->track = true; }
 
+/* The rest of the row that was given out last. */
+static void complete(struct merge *m, struct merge_row *r)
+{
+    const struct payload *b = &m->last->now;
+    if (m->track)
+        r->where = (struct merge_position){
+            .sequence = b->sequence,
+            .bytes = (uint32_t)((size_t)(b->p - b->data) - sizeof(struct mlw_chunk)),
+            .calls = b->end_call - b->left};
+    if (mlw_op_is(r->row.op, HALVES))
+        r->failed = fails(m, &r->row, &r->open);
+}
+
 int merge_rows(struct merge *m, struct merge_row *rows, unsigned n, struct error *err)
 {
     unsigned k = 0;
     while (k < n && !m->failed) {
-        const unsigned alone = next_alone(m, rows + k, n - k);
-        k += alone;
-        if (!alone) {
-            const int status = next(m, &rows[k], &m->err);
-            m->failed = status < 0;
-            if (status <= 0)
-                break;
-            k++;
-        }
-        struct merge_row *last = &rows[k - 1];
-        if (mlw_op_is(last->row.op, HALVES))
-            last->failed = fails(m, &last->row, &last->open);
-        if (last->row.op == MLW_OP_META)
+        const int status = m->last ? 1 : choose(m, &m->err);
+        m->failed = status < 0;
+        if (status <= 0)
             break;
+        const unsigned most = m->track ? 1 : n - k;
+        enum stop stop;
+        k += m->alone ? run(m, rows + k, most, false, &stop) : run(m, rows + k, most, true, &stop);
+        if (stop == STOP_BOUND) {
+            m->last = NULL;
+            sift_down(m, 0);
+        } else if (stop == STOP_PAYLOAD) {
+            m->failed = leave_payload(m, &m->err) != 0;
+        } else {
+            complete(m, &rows[k - 1]);
+            if (rows[k - 1].row.op == MLW_OP_META)
+                break;
+        }
     }
     if (k || !m->failed)
         return (int)k;
