@@ -22,11 +22,20 @@
 #define PREDICT_NONE 13u
 
 struct predict {
-    uint64_t list[PREDICT_CLASSES][PREDICT_DEPTH]; /* last released first */
-    uint8_t listed[PREDICT_CLASSES];
+    struct predict_list {
+        uint64_t address[PREDICT_DEPTH]; /* a ring */
+        uint32_t last;                   /* the place of the one released last */
+        uint32_t n;
+    } list[PREDICT_CLASSES];
     uint64_t end[PREDICT_BUMPS]; /* where blocks ended that no list had, newest first */
     uint64_t last;               /* the block released last of all, 0 when taken */
 };
+
+/* The address that was released `i`-last. */
+static inline uint64_t *predict_at(struct predict_list *l, uint32_t i)
+{
+    return &l->address[(l->last - i) % PREDICT_DEPTH];
+}
 
 static inline unsigned predict_class(uint64_t usable)
 {
@@ -41,23 +50,19 @@ static inline unsigned predict_class(uint64_t usable)
 
 static inline void predict_release(struct predict *p, uint64_t address, unsigned class)
 {
-    uint64_t *l = p->list[class];
-    memmove(l + 1, l, (PREDICT_DEPTH - 1) * sizeof *l);
-    l[0] = address;
-    if (p->listed[class] < PREDICT_DEPTH)
-        p->listed[class]++;
+    struct predict_list *l = &p->list[class];
+    l->last++;
+    *predict_at(l, 0) = address;
+    l->n += l->n < PREDICT_DEPTH;
     p->last = address;
 }
 
-static inline void predict_take(struct predict *p, unsigned class, unsigned i)
+static inline void predict_take(struct predict_list *l, uint32_t i)
 {
-    uint64_t *l = p->list[class];
-    unsigned n = p->listed[class];
-    if (!i) /* mostly; what lies behind the last one does not matter */
-        memmove(l, l + 1, (PREDICT_DEPTH - 1) * sizeof *l);
-    for (; i && i + 1 < n; i++)
-        l[i] = l[i + 1];
-    p->listed[class] = (uint8_t)(n - 1);
+    for (; i; i--) /* seldom */
+        *predict_at(l, i) = *predict_at(l, i - 1);
+    l->last--;
+    l->n--;
 }
 
 static inline void predict_bump(struct predict *p, unsigned i, uint64_t end)
@@ -71,13 +76,14 @@ static inline void predict_bump(struct predict *p, unsigned i, uint64_t end)
 static inline unsigned predict_code(struct predict *p, uint64_t address, uint64_t usable,
                                     uint64_t *difference)
 {
-    unsigned class = predict_class(usable), n = p->listed[class];
+    struct predict_list *const l = &p->list[predict_class(usable)];
+    const uint32_t n = l->n;
     uint64_t last = p->last;
     if (last == address)
         p->last = 0;
-    for (unsigned i = 0; i < n; i++)
-        if (p->list[class][i] == address) {
-            predict_take(p, class, i);
+    for (uint32_t i = 0; i < n; i++)
+        if (*predict_at(l, i) == address) {
+            predict_take(l, i);
             return i;
         }
     if (last == address)
@@ -96,13 +102,13 @@ static inline unsigned predict_code(struct predict *p, uint64_t address, uint64_
 static inline uint64_t predict_address(struct predict *p, unsigned code, uint64_t usable,
                                        uint64_t difference)
 {
-    unsigned class = predict_class(usable);
     uint64_t address;
     if (code < PREDICT_LAST) {
-        if (code >= p->listed[class])
+        struct predict_list *const l = &p->list[predict_class(usable)];
+        if (code >= l->n)
             return 0;
-        address = p->list[class][code];
-        predict_take(p, class, code);
+        address = *predict_at(l, code);
+        predict_take(l, code);
         if (p->last == address)
             p->last = 0;
         return address;
