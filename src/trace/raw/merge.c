@@ -353,7 +353,7 @@ static inline __attribute__((always_inline)) unsigned run(struct merge *m, struc
         m->last = s;
         r->row = s->head;
         r->stream = stream;
-        r->failed = r->open = false;
+        r->failed = r->open = r->late = false;
         r++;
         if (is_special(&s->head))
             room = r;
@@ -383,7 +383,7 @@ static inline __attribute__((always_inline)) unsigned run(struct merge *m, struc
             break;
         }
         r->stream = stream;
-        r->failed = r->open = false;
+        r->failed = r->open = r->late = false;
         r++;
         if (is_special(&r[-1].row))
             break;

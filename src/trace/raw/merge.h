@@ -23,6 +23,7 @@ struct merge_row {
     const struct raw_stream *stream;
     bool failed; /* the call that it is a part of fails */
     bool open;   /* whether it fails is not known: the rows end before the call does */
+    bool late;   /* false: for who takes the rows */
     struct merge_position where; /* behind it, once merge_track was called */
 };
 

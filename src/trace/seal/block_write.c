@@ -1,29 +1,7 @@
-#include "block_write.h"
+#include "block_fill.h"
 
 /* Packing a block of fewer events takes no longer than another thread needs to wake up. */
 #define GIVEN_LEAST 4096u
-
-struct block_writer {
-    struct pack pack;
-    struct columns *now, *spare; /* the block in the making; what another is made in, or NULL */
-    struct packer *packer;       /* NULL: this thread packs */
-    bool may_start;              /* there may be a packer, and it is not there yet */
-    bool continues;              /* the block given to the packer is the image's last so far */
-    uint32_t limit;              /* events of a block */
-    struct block_position at;    /* the image's state at the next event */
-    /* the block in the making */
-    uint32_t n, refs, sizes, stacks, allocs, threads, calls;
-    uint64_t first_tick, first_event, first_alloc, live_bytes, max_live_bytes;
-    uint32_t used_slots, free_slots, argument_event;
-    uint64_t other_last;
-    bool epoch, any_path;
-    struct predict predict;
-    uint64_t *thread_mark; /* by thread: block stamp << 32 | local number */
-    size_t thread_cap;
-    uint32_t stamp;
-    uint32_t *thread_last; /* by local number: slot of its last allocation in this block */
-    size_t thread_last_cap;
-};
 
 struct block_writer *block_writer_new(struct seal_writer *w, uint64_t calls, unsigned threads,
                                       struct error *err)
@@ -107,8 +85,6 @@ void block_writer_restore(struct block_writer *b, struct block_position *p)
 
 uint64_t block_writer_blocks(const struct block_writer *b) { return b->at.blocks; }
 
-bool block_writer_full(const struct block_writer *b) { return b->n == b->limit; }
-
 bool block_writer_empty(const struct block_writer *b) { return !b->n; }
 
 void block_writer_forget(struct block_writer *b)
@@ -118,18 +94,17 @@ void block_writer_forget(struct block_writer *b)
     b->at.blocks = blocks;
 }
 
-uint64_t block_writer_events(const struct block_writer *b) { return b->at.events; }
+uint64_t block_writer_events(const struct block_writer *b) { return b->at.events + b->n; }
 
-static __attribute__((noinline)) void begin(struct block_writer *b, const struct block_event *e)
+void block_fill_begin(struct block_writer *b, uint64_t tick, uint32_t begun)
 {
     struct live *l = b->at.live;
     b->refs = b->sizes = b->stacks = b->allocs = b->threads = b->calls = 0;
     struct columns *c = b->now;
     c->far.n = c->other.n = c->argument.n = c->threads_text.n = 0;
-    b->first_event = b->at.events;
     b->first_alloc = b->at.allocs;
     if (!b->at.events)
-        b->at.tick = e->tick;
+        b->at.tick = tick;
     b->first_tick = b->at.tick;
     b->argument_event = 0;
     b->other_last = 0;
@@ -139,18 +114,19 @@ static __attribute__((noinline)) void begin(struct block_writer *b, const struct
         b->at.epoch_alloc = b->at.allocs;
     memset(&b->predict, 0, sizeof b->predict);
     b->stamp++;
+    b->thread = UINT32_MAX;
     /* The event's own block is in the table already when it allocates, and still when it
      * releases: the state before it is what the reader has. */
-    bool alloc = e->kind == TRACE_ALLOC;
-    const struct live_block *own = alloc ? &l->blocks[e->slot] : NULL;
-    b->live_bytes = l->bytes - (own ? own->size : 0);
+    const bool alloc = begun != TRACE_NO_SLOT;
+    b->live_bytes = l->bytes - (alloc ? l->blocks[begun].size : 0);
     b->max_live_bytes = b->live_bytes;
     b->used_slots = l->used - (alloc && !l->from_stack);
     b->free_slots = l->top + (alloc && l->from_stack);
     l->least_top = l->top;
 }
 
-static __attribute__((noinline)) uint32_t new_thread(struct block_writer *b, uint32_t thread)
+/* The first event of the thread in the block. */
+static uint32_t new_thread(struct block_writer *b, uint32_t thread)
 {
     if (thread >= b->thread_cap) {
         size_t cap = b->thread_cap ? b->thread_cap : 64;
@@ -166,6 +142,8 @@ static __attribute__((noinline)) uint32_t new_thread(struct block_writer *b, uin
     uint32_t local = b->threads;
     if (!ARRAY_ROOM(b->thread_last, (size_t)local + 1, b->thread_last_cap))
         return UINT32_MAX;
+    if (local == 1) /* the column is not written while there is one thread */
+        memset(b->now->thread, 0, b->n * sizeof *b->now->thread);
     b->thread_last[local] = LIVE_NONE;
     bytes_put_varint(&b->now->threads_text, thread);
     b->thread_mark[thread] = (uint64_t)b->stamp << 32 | local;
@@ -173,13 +151,18 @@ static __attribute__((noinline)) uint32_t new_thread(struct block_writer *b, uin
     return local;
 }
 
-static uint32_t local_thread(struct block_writer *b, uint32_t thread)
+bool block_fill_thread(struct block_writer *b, uint32_t thread)
 {
     const uint64_t mark = thread < b->thread_cap ? b->thread_mark[thread] : 0;
-    return mark >> 32 == b->stamp ? (uint32_t)mark : new_thread(b, thread);
+    const uint32_t local = mark >> 32 == b->stamp ? (uint32_t)mark : new_thread(b, thread);
+    if (local == UINT32_MAX)
+        return false;
+    b->thread = thread;
+    b->local = local;
+    return true;
 }
 
-static __attribute__((noinline)) void put_other(struct block_writer *b, uint64_t address)
+void block_fill_other(struct block_writer *b, uint64_t address)
 {
     if (!address) {
         bytes_put_u8(&b->now->other, 0);
@@ -196,73 +179,30 @@ static __attribute__((noinline)) void put_other(struct block_writer *b, uint64_t
     }
 }
 
+/* The column is not written before the first. */
+void block_fill_paths(struct block_writer *b, uint32_t before)
+{
+    memset(b->now->path, 0, before);
+    b->any_path = true;
+}
+
+void block_fill_argument(struct block_writer *b, uint32_t i, uint64_t argument)
+{
+    bytes_put_varint(&b->now->argument, i - b->argument_event);
+    bytes_put_varint(&b->now->argument, argument);
+    b->argument_event = i + 1;
+}
+
 int block_writer_add(struct block_writer *b, const struct block_event *e, bool is_call,
                      struct error *err)
 {
-    struct live *l = b->at.live;
-    struct columns *c = b->now;
-    if (!b->n)
-        begin(b, e);
-    uint32_t i = b->n++, local = local_thread(b, e->thread);
-    if (local == UINT32_MAX)
-        return error_memory_for(err, "sealing");
-    unsigned kind = e->kind;
-    const struct live_block *block;
-    switch (kind) {
-    case TRACE_ALLOC: {
-        uint64_t usual = mlw_usual_usable(e->size), difference = 0;
-        uint32_t k = b->allocs++;
-        c->began[k] = e->slot;
-        c->usable[k] = e->usable == usual ? 0 : 1 + mlw_zigzag(e->usable - usual);
-        unsigned code = predict_code(&b->predict, e->address, e->usable, &difference);
-        c->address[k] = (uint8_t)code;
-        if (code == PREDICT_NONE)
-            bytes_put_varint(&c->far, difference);
-        b->thread_last[local] = e->slot;
-        b->at.allocs++;
-        if (l->bytes > b->max_live_bytes)
-            b->max_live_bytes = l->bytes;
-        break;
-    }
-    case TRACE_FREE_TEMP:
-        block = &l->blocks[e->slot];
-        if (block->born >= b->first_alloc && b->thread_last[local] == e->slot)
-            goto tell;
-        kind = SEAL_KIND_TEMP_WRITTEN;
-        /* fall through */
+    switch (e->kind) {
+    case TRACE_ALLOC: return block_fill(b, TRACE_ALLOC, e, is_call, err);
     case TRACE_FREE:
-    case TRACE_FREE_INFERRED:
-        block = &l->blocks[e->slot];
-        c->distance[b->refs] = block->born >= b->first_alloc
-                                   ? (uint32_t)(b->at.allocs - 1 - block->born) << 1
-                                   : e->slot << 1 | 1;
-        c->ref[b->refs++] = e->slot;
-
-    tell:
-        if (block->born >= b->at.epoch_alloc)
-            predict_release(&b->predict, block->address, predict_class(block->usable));
-        break;
-    default: put_other(b, e->address); break;
+    case TRACE_FREE_TEMP:
+    case TRACE_FREE_INFERRED: return block_fill(b, TRACE_FREE, e, is_call, err);
+    default: return block_fill(b, TRACE_OTHER, e, is_call, err);
     }
-    c->code[i] = (uint8_t)(kind << 5 | e->op);
-    c->thread[i] = local;
-    uint64_t tick = e->tick < b->at.tick ? b->at.tick : e->tick;
-    c->time[i] = tick - b->at.tick;
-    b->at.tick = tick;
-    if (seal_has_size(e->op))
-        c->size[b->sizes++] = e->size;
-    if (seal_has_stack(e->op))
-        c->stack[b->stacks++] = e->stack;
-    c->path[i] = e->path;
-    b->any_path |= e->path != 0;
-    if (e->argument) {
-        bytes_put_varint(&c->argument, i - b->argument_event);
-        bytes_put_varint(&c->argument, e->argument);
-        b->argument_event = i + 1;
-    }
-    b->calls += is_call;
-    b->at.events++;
-    return 0;
 }
 
 /* What the stack of free slots has become since the block began, for the next one. */
@@ -328,7 +268,7 @@ int block_writer_flush(struct block_writer *b, struct error *err)
     c->image = b->at.image;
     c->number = b->at.blocks;
     c->head = (struct seal_block){
-        .first_event = b->first_event,
+        .first_event = b->at.events,
         .first_tick = b->first_tick,
         .last_tick = b->at.tick,
         .live_bytes = b->live_bytes,
@@ -361,6 +301,8 @@ int block_writer_flush(struct block_writer *b, struct error *err)
         b->at.reference = c->reference;
     }
     b->at.blocks++;
+    b->at.events += b->n;
+    b->at.allocs += b->allocs;
     b->n = 0;
     return 0;
 }

@@ -44,8 +44,6 @@ void block_writer_restore(struct block_writer *b, struct block_position *p);
 int block_writer_add(struct block_writer *b, const struct block_event *e, bool is_call,
                      struct error *err);
 int block_writer_flush(struct block_writer *b, struct error *err);
-/* Whether it must be flushed (after the table is brought up to date) before the next event. */
-bool block_writer_full(const struct block_writer *b);
 /* Whether a flush would write nothing. */
 bool block_writer_empty(const struct block_writer *b);
 /* Forgets the image's events so far (its live table is empty again); numbers of blocks go on. */

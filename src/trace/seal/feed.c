@@ -4,18 +4,19 @@
 
 #include "base/ring.h"
 
-#define PART_ROWS 1024u
-#define PARTS     8u
-#define META_MOST 65535u /* bytes of a META row */
+#define PART_ROWS  1024u
+#define ALONE_ROWS 256u /* without a thread: so few stay in the processor's nearest cache */
+#define PARTS      8u
+#define META_MOST  65535u /* bytes of a META row */
 
 struct part {
-    uint32_t n, next;
+    uint32_t n;
     int status; /* behind its rows: 1 another part, 0 the end, -1 err */
     uint64_t bytes_done, unreadable;
     uint32_t meta_n;
     struct error err;
-    struct merge_row rows[PART_ROWS];
-    uint8_t meta[2 * META_MOST]; /* what its META rows point to */
+    struct merge_row rows[FEED_KEPT + PART_ROWS]; /* n, from rows[FEED_KEPT] on */
+    uint8_t meta[2 * META_MOST];                  /* what its META rows point to */
 };
 
 struct reader {
@@ -28,33 +29,38 @@ struct feed {
     struct merge *merge;
     bool beside;
     struct reader *reader; /* NULL: the caller's thread reads */
-    struct part *part;     /* the one that it reads from */
-    uint64_t bytes_done, unreadable;
+    struct part *own;      /* which it then fills */
+    struct part *part;     /* whose rows were given last */
 };
+
+static void fill_part(struct merge *m, struct part *p, uint32_t most)
+{
+    struct merge_row *const rows = p->rows + FEED_KEPT;
+    p->n = p->meta_n = 0;
+    do {
+        const int k = merge_rows(m, rows + p->n, most - p->n, &p->err);
+        p->status = k > 0 ? 1 : k;
+        if (k <= 0)
+            break;
+        p->n += (uint32_t)k;
+        struct mlw_row *r = &rows[p->n - 1].row;
+        if (r->op == MLW_OP_META) { /* its chunk may be gone when it is taken */
+            memcpy(p->meta + p->meta_n, r->meta_data, r->meta_bytes);
+            r->meta_data = p->meta + p->meta_n;
+            p->meta_n += r->meta_bytes;
+        }
+    } while (p->n < most && p->meta_n <= META_MOST);
+    p->bytes_done = merge_bytes_done(m);
+    p->unreadable = merge_unreadable(m);
+}
 
 /* --- the thread --- */
 
 static int fill(void *arg, unsigned part)
 {
     struct reader *d = arg;
-    struct part *p = &d->parts[part];
-    p->n = p->next = p->meta_n = 0;
-    do {
-        const int k = merge_rows(d->merge, p->rows + p->n, PART_ROWS - p->n, &p->err);
-        p->status = k > 0 ? 1 : k;
-        if (k <= 0)
-            break;
-        p->n += (uint32_t)k;
-        struct mlw_row *r = &p->rows[p->n - 1].row;
-        if (r->op == MLW_OP_META) { /* its chunk may be gone when it is taken */
-            memcpy(p->meta + p->meta_n, r->meta_data, r->meta_bytes);
-            r->meta_data = p->meta + p->meta_n;
-            p->meta_n += r->meta_bytes;
-        }
-    } while (p->n < PART_ROWS && p->meta_n <= META_MOST);
-    p->bytes_done = merge_bytes_done(d->merge);
-    p->unreadable = merge_unreadable(d->merge);
-    return p->status > 0;
+    fill_part(d->merge, &d->parts[part], PART_ROWS);
+    return d->parts[part].status > 0;
 }
 
 /* NULL when there is no thread or memory to be had. */
@@ -99,58 +105,45 @@ void feed_track(struct feed *f) { merge_track(f->merge); }
 
 void feed_beside(struct feed *f) { f->beside = true; }
 
-/* Behind the rows of its part. */
-static int next_part(struct feed *f, struct error *err)
+/* The part behind f->part. NULL with *err. */
+static struct part *next_part(struct feed *f, struct error *err)
 {
-    do {
-        if (f->part && f->part->status <= 0) {
-            if (f->part->status < 0)
-                *err = f->part->err;
-            return f->part->status;
-        }
-        f->part = &f->reader->parts[ring_next(f->reader->ring)];
-        f->bytes_done = f->part->bytes_done;
-        f->unreadable = f->part->unreadable;
-    } while (!f->part->n);
-    return 1;
-}
-
-/* Without the first part: starts the thread. */
-static int rows_beside(struct feed *f, struct merge_row *rows, unsigned n, struct error *err)
-{
-    if (!f->part && !(f->reader = reader_open(f->merge))) {
+    if (f->beside && !f->reader && !(f->reader = reader_open(f->merge)))
         f->beside = false;
-        return merge_rows(f->merge, rows, n, err);
+    if (f->reader)
+        return &f->reader->parts[ring_next(f->reader->ring)];
+    if (!f->own && !(f->own = calloc(1, sizeof *f->own))) {
+        error_memory_for(err, "merging threads");
+        return NULL;
     }
-    if (!f->part || f->part->next == f->part->n) {
-        const int k = next_part(f, err);
-        if (k <= 0)
-            return k;
-    }
+    fill_part(f->merge, f->own, ALONE_ROWS);
+    return f->own;
+}
+
+int feed_rows(struct feed *f, unsigned kept, struct merge_row **rows, struct error *err)
+{
     struct part *p = f->part;
-    unsigned k = 0;
-    while (k < n && p->next < p->n) {
-        rows[k] = p->rows[p->next++];
-        if (rows[k++].row.op == MLW_OP_META)
-            break;
+    struct merge_row keep[FEED_KEPT];
+    uint32_t n = 0;
+    if (!p || p->status > 0) {
+        if (kept)
+            memcpy(keep, p->rows + FEED_KEPT + p->n - kept, kept * sizeof *keep);
+        if (!(p = next_part(f, err)))
+            return -1;
+        if (kept)
+            memcpy(p->rows + FEED_KEPT - kept, keep, kept * sizeof *keep);
+        f->part = p;
+        n = p->n;
     }
-    return (int)k;
+    *rows = p->rows + FEED_KEPT + p->n - n;
+    if (!n && p->status < 0)
+        *err = p->err;
+    return n ? (int)n : p->status;
 }
 
-int feed_rows(struct feed *f, struct merge_row *rows, unsigned n, struct error *err)
-{
-    return f->beside ? rows_beside(f, rows, n, err) : merge_rows(f->merge, rows, n, err);
-}
+uint64_t feed_bytes_done(const struct feed *f) { return f->part ? f->part->bytes_done : 0; }
 
-uint64_t feed_bytes_done(const struct feed *f)
-{
-    return f->reader ? f->bytes_done : merge_bytes_done(f->merge);
-}
-
-uint64_t feed_unreadable(const struct feed *f)
-{
-    return f->reader ? f->unreadable : merge_unreadable(f->merge);
-}
+uint64_t feed_unreadable(const struct feed *f) { return f->part ? f->part->unreadable : 0; }
 
 void feed_close(struct feed *f)
 {

@@ -1,12 +1,14 @@
-/* feed.h - the merged rows of an image.
+/* feed.h - the merged rows of an image, many at a time.
  *
- * Owns: the merge, and the thread that may read it ahead of the caller: batches of rows, a few of
- * them filled at a time. The rows and their order are the same with and without it. All functions
- * are for one thread, the caller's. Memory: that of the merge, and about 1 MB with a thread. */
+ * Owns: the merge, the arrays that it fills, and the thread that may fill them ahead of the caller.
+ * The rows and their order are the same with and without it. All functions are for one thread, the
+ * caller's. Memory: that of the merge, and about 1 MB with a thread. */
 #ifndef MALLOW_TRACE_SEAL_FEED_H
 #define MALLOW_TRACE_SEAL_FEED_H
 
 #include "trace/raw/merge.h"
+
+#define FEED_KEPT 64u /* rows that stay beside the next ones, at most */
 
 struct feed;
 /* NULL with *err. */
@@ -15,9 +17,11 @@ struct feed *feed_open(const struct raw *r, uint32_t image, struct error *err);
 void feed_track(struct feed *f);
 /* Before the first feed_rows: a thread of its own may read, if there is one to be had. */
 void feed_beside(struct feed *f);
-/* As merge_rows. */
-int feed_rows(struct feed *f, struct merge_row *rows, unsigned n, struct error *err);
-/* Of the file, so far: with a thread, up to the batch that the last row came from. */
+/* The next rows, as many as there are at hand: how many, 0 at the end, -1 with *err. They, and what
+ * META rows among them point to, are the caller's until the next call, but for the last `kept` of
+ * those given before, none of which may be META: whatever is returned, *rows is behind those. */
+int feed_rows(struct feed *f, unsigned kept, struct merge_row **rows, struct error *err);
+/* Of the file, so far: up to the last row given. */
 uint64_t feed_bytes_done(const struct feed *f);
 /* Call rows that could not be decoded, once feed_rows has come to the end. */
 uint64_t feed_unreadable(const struct feed *f);

@@ -22,166 +22,12 @@ uint32_t image_dense_id_new(struct image_work *g, uint32_t id)
     return n->dense;
 }
 
-static int add(struct image_work *g, const struct block_event *e, bool is_call, struct error *err)
-{
-    if (__builtin_expect(g->silent, 0))
-        return carry_count(g, e, is_call) ? 0 : no_memory(err);
-    return block_writer_add(g->blocks, e, is_call, err);
-}
-
-/* Writes the block in the making, which is not the image's last, behind what names its events. */
-static int flush(struct image_work *g, struct error *err)
-{
-    if (block_writer_empty(g->blocks))
-        return 0;
-    return image_names_write(g, err) || block_writer_flush(g->blocks, err) ? -1 : 0;
-}
-
-/* After the live table is up to date. */
-static int settle(struct image_work *g, struct error *err)
-{
-    return !g->silent && block_writer_full(g->blocks) ? flush(g, err) : 0;
-}
-
-/* The row at the head does not fit the live blocks, and makes room for one that repairs that. */
-static bool put_off(struct image_work *g)
-{
-    return g->raw->threads > 1 && ahead_put_off(g->ahead, g->time);
-}
-
-/* The functions that take a row return 0, -1 with *err, or PUT_OFF: nothing was done, and another
- * row is the head now. */
-#define PUT_OFF 1
-
-static void end_block(struct image_work *g, uint32_t slot)
-{
-    if (g->faulted)
-        faulted_end(g->faulted, g->live.blocks[slot].address, g->live.blocks[slot].usable);
-    live_remove(&g->live, slot);
-}
-
-static int take_release(struct image_work *g, const struct mlw_row *r, uint32_t thread,
-                        bool is_call, struct error *err)
-{
-    struct block_event e = {.op = r->op,
-                            .path = r->path,
-                            .thread = thread,
-                            .slot = TRACE_NO_SLOT,
-                            .tick = timebase_tick(g->time, r->clock),
-                            .size = r->size,
-                            .address = r->address,
-                            .argument = r->argument};
-    uint32_t slot = r->address ? live_find(&g->live, r->address) : LIVE_NONE;
-    if (!r->address) {
-        e.kind = TRACE_OTHER;
-    } else if (slot == LIVE_NONE) {
-        if (put_off(g))
-            return PUT_OFF;
-        e.kind = TRACE_FREE_UNKNOWN;
-    } else {
-        const struct live_block *b = &g->live.blocks[slot];
-        e.slot = slot;
-        e.kind = b->thread == thread && b->turn == g->threads[thread].turn ? TRACE_FREE_TEMP
-                                                                           : TRACE_FREE;
-    }
-    if (add(g, &e, is_call, err))
-        return -1;
-    if (e.slot != TRACE_NO_SLOT)
-        end_block(g, slot);
-    return settle(g, err);
-}
-
-int image_begin_block(struct image_work *g, struct block_event *e, uint32_t stack, uint32_t turn,
-                      bool is_call, struct error *err)
-{
-    uint32_t slot = live_add(&g->live, e->address, e->size);
-    if (slot == LIVE_NONE)
-        return no_memory(err);
-    struct live_block *b = &g->live.blocks[slot];
-    b->usable = e->usable;
-    b->born = g->allocs++;
-    b->stack = stack;
-    b->thread = e->thread;
-    b->turn = turn;
-    b->op = e->op;
-    b->path = e->path;
-    e->kind = TRACE_ALLOC;
-    e->slot = slot;
-    if (__builtin_expect(g->silent, 0) && !carry_origin(g, slot, e))
-        return no_memory(err);
-    if (g->faulted)
-        faulted_begin(g->faulted, e->address, e->usable, e->stack, g->tid);
-    if (g->live.used > g->max_slots)
-        g->max_slots = g->live.used;
-    return add(g, e, is_call, err) ? -1 : settle(g, err);
-}
-
-static int take_allocation(struct image_work *g, const struct mlw_row *r, uint32_t thread,
-                           struct error *err)
-{
-    const bool made = r->address && !(r->path & MLW_PATH_FAILED);
-    const uint32_t old = made ? live_find(&g->live, r->address) : LIVE_NONE;
-    if (old != LIVE_NONE && put_off(g))
-        return PUT_OFF;
-    struct block_event e = {.op = r->op,
-                            .path = r->path,
-                            .thread = thread,
-                            .slot = TRACE_NO_SLOT,
-                            .stack = image_dense_id(g, r->stack),
-                            .tick = timebase_tick(g->time, r->clock),
-                            .size = r->size,
-                            .usable = r->usable,
-                            .address = r->address,
-                            .argument = r->argument};
-    if (e.stack == UINT32_MAX)
-        return no_memory(err);
-    if (!made) {
-        e.kind = TRACE_OTHER;
-        e.usable = 0;
-        return add(g, &e, true, err) ? -1 : settle(g, err);
-    }
-    if (old != LIVE_NONE) {
-        struct block_event inferred = {
-            .kind = TRACE_FREE_INFERRED, .thread = thread, .slot = old, .tick = e.tick};
-        if (add(g, &inferred, false, err))
-            return -1;
-        end_block(g, old);
-        if (settle(g, err))
-            return -1;
-    }
-    return image_begin_block(g, &e, r->stack, ++g->threads[thread].turn, true, err);
-}
-
-static int take_other(struct image_work *g, const struct mlw_row *r, uint32_t thread, unsigned path,
-                      bool is_call, struct error *err)
-{
-    struct block_event e = {
-        .kind = TRACE_OTHER,
-        .op = r->op,
-        .path = (uint8_t)(r->path | path),
-        .thread = thread,
-        .slot = TRACE_NO_SLOT,
-        .stack = mlw_op_fields(r->op) & MLW_F_STACK ? image_dense_id(g, r->stack) : 0,
-        .tick = timebase_tick(g->time, r->clock),
-        .size = r->size,
-        .address = r->address,
-        .argument = r->argument};
-    if (e.stack == UINT32_MAX)
-        return no_memory(err);
-    if (mlw_op_is(r->op, MLW_CLASS_UNMAP | MLW_CLASS_REMAP_OLD) && !path)
-        faulted_unmap(g->faulted, r->address, r->size);
-    else if (mlw_op_is(r->op, MLW_CLASS_MAP | MLW_CLASS_REMAP_NEW) && !(r->path & MLW_PATH_FAILED))
-        faulted_map(g->faulted, r->address, r->size, e.stack);
-    return add(g, &e, is_call, err) ? -1 : settle(g, err);
-}
-
 static void forget(struct image_work *g, uint64_t clock)
 {
     live_free(&g->live);
     block_writer_forget(g->blocks);
     g->first_block = block_writer_blocks(g->blocks);
     g->calls = g->inherited = g->allocs = 0;
-    g->max_slots = 0;
     g->note_count = g->early.notes = 0;
     g->early.described = false;
     g->early.marks_until = 0;
@@ -197,8 +43,8 @@ int image_node(struct image_work *g, uint32_t id, const struct node *node)
     return changed < 0 || (changed && image_node_changed(g, id)) ? -1 : 0;
 }
 
-static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thread,
-                     struct error *err)
+int image_take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thread,
+                    struct error *err)
 {
     struct span s = span_of(r->meta_data, r->meta_bytes);
     struct image_thread *th = &g->threads[thread];
@@ -296,60 +142,6 @@ static int take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thr
     }
 }
 
-static int take_call(struct image_work *g, const struct merge_row *a, uint32_t thread,
-                     struct error *err)
-{
-    const struct mlw_row *r = &a->row;
-    if (mlw_op_is(r->op, MLW_CLASS_MAKES))
-        return take_allocation(g, r, thread, err);
-    if (mlw_op_is(r->op, MLW_CLASS_RELEASE))
-        return take_release(g, r, thread, true, err);
-    switch (mlw_op_class(r->op)) {
-    case MLW_CLASS_RESIZE_OLD:
-        /* A realloc of nothing releases nothing, a realloc that fails neither. */
-        return !r->address || a->failed ? 0 : take_release(g, r, thread, false, err);
-    case MLW_CLASS_REMAP_OLD: return a->failed ? 0 : take_other(g, r, thread, 0, false, err);
-    case MLW_CLASS_UNMAP:
-        return take_other(g, r, thread, a->failed ? MLW_PATH_FAILED : 0, true, err);
-    case MLW_CLASS_UNMAP_UNDO: return 0;
-    default: return take_other(g, r, thread, 0, true, err);
-    }
-}
-
-static int take(struct image_work *g, const struct merge_row *a, struct error *err)
-{
-    const struct mlw_row *r = &a->row;
-    uint32_t thread = a->stream->thread_index;
-    struct image_thread *th = &g->threads[thread];
-    th->tid = a->stream->tid;
-    if (r->op == MLW_OP_META) {
-        if (g->carry)
-            carry_taken(g, a);
-        return take_meta(g, r, thread, err);
-    }
-    if (!th->start) {
-        th->start = r->clock;
-        if (image_thread_due(g, thread))
-            return no_memory(err);
-    }
-    if (r->clock > th->end)
-        th->end = r->clock;
-    if (r->clock > g->last_clock)
-        g->last_clock = r->clock;
-    g->tid = a->stream->tid;
-    if (g->faulted)
-        faulted_until(g->faulted, r->clock);
-    int status = take_call(g, a, thread, err);
-    if (status)
-        return status;
-    const unsigned is_call = (unsigned)mlw_op_is_call(r->op);
-    g->calls += is_call;
-    th->calls += is_call;
-    if (g->carry)
-        carry_taken(g, a);
-    return 0;
-}
-
 static int inherit(struct image_work *g, struct image_work *parent, struct error *err)
 {
     for (size_t i = 0; i < parent->module_map.cap; i++) {
@@ -408,11 +200,11 @@ struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t
     g->threads = calloc(g->raw->threads + 1, sizeof *g->threads);
     if (!g->threads)
         no_memory(err);
-    if (!g->threads || !(g->feed = feed_open(r, index, err)) ||
-        !(g->ahead = ahead_open(g->feed, &g->live, err))) {
+    if (!g->threads || !(g->feed = feed_open(r, index, err))) {
         image_free(g);
         return NULL;
     }
+    g->ahead.feed = g->feed;
     block_writer_image(b, number, &g->live);
     g->kernel = kernel_run_of(&r->kernel, index);
     if (g->kernel.fault_count &&
@@ -430,35 +222,9 @@ struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t
     return g;
 }
 
-int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error *err)
-{
-    for (; rows; rows--) {
-        const struct merge_row *a;
-        int k = ahead_head(g->ahead, &a, err);
-        if (k < 0)
-            return k;
-        if (g->silent && carry_is_due(g, k ? a : NULL, until)) {
-            if (!carry_speaks(g))
-                return 0;
-            if (carry_speak(g, err))
-                return -1;
-        }
-        if (!k)
-            return 0;
-        if (until != UINT64_MAX && a->row.clock >= until)
-            return 1;
-        k = take(g, a, err);
-        if (k < 0)
-            return -1;
-        if (k != PUT_OFF)
-            ahead_drop(g->ahead);
-    }
-    return 2;
-}
-
 int image_suspend(struct image_work *g, struct error *err)
 {
-    if (flush(g, err))
+    if (image_write_block(g, err))
         return -1;
     return block_writer_save(g->blocks, &g->saved, err);
 }
@@ -473,7 +239,6 @@ void image_free(struct image_work *g)
 {
     if (!g)
         return;
-    ahead_close(g->ahead);
     feed_close(g->feed);
     carry_free(g->carry);
     live_free(&g->live);

@@ -192,7 +192,6 @@ int carry_speak(struct image_work *g, struct error *err)
     block_writer_forget(g->blocks);
     g->silent = false;
     g->calls = g->allocs = g->inherited = 0;
-    g->max_slots = 0;
     g->marks_from = g->carry->cut;
     g->note_count = 0; /* marks and controls of before the window */
     for (uint32_t i = 0; i < g->raw->threads; i++)

@@ -216,7 +216,7 @@ static int describe(struct image_work *g, struct image_facts *f, uint64_t lost, 
     m->events = block_writer_events(g->blocks);
     m->calls = g->calls;
     m->lost_calls = lost;
-    m->max_slots = g->max_slots;
+    m->max_slots = g->live.used;
     m->stacks = g->used_count ? (uint32_t)g->used_count - 1 : 0;
     m->own_bytes = raw->own_bytes;
     m->attached = raw->attached;

@@ -89,7 +89,7 @@ struct image_work {
     struct block_writer *blocks;
     struct block_position saved;
     struct feed *feed;
-    struct ahead *ahead;
+    struct ahead ahead;
     struct live live;
     struct arena arena;
     struct nodes nodes;
@@ -106,7 +106,6 @@ struct image_work {
     size_t used_count, used_cap;
     uint64_t calls, inherited, first_block, allocs, start_clock, last_clock, unreadable,
         reset_clock;
-    uint32_t max_slots;
     struct image_early early;
     bool silent;  /* rows change the live blocks, and are no events: before the window */
     bool stopped; /* folding ended before its time: a call is under way */
@@ -126,11 +125,19 @@ static inline uint32_t image_dense_id(struct image_work *g, uint32_t id)
     return n && n->dense ? n->dense : image_dense_id_new(g, id);
 }
 
+/* A row that is no call. 0 or -1. */
+int image_take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thread,
+                    struct error *err);
 /* The recorder's node `id` is this one. 0, or -1 without memory. */
 int image_node(struct image_work *g, uint32_t id, const struct node *node);
+
+/* --- image_calls.c --- */
+
+/* Writes the block in the making, which is not the image's last, behind what names its events. */
+int image_write_block(struct image_work *g, struct error *err);
 /* A block begins: in the live table, and as an event unless it is silent. */
-int image_begin_block(struct image_work *g, struct block_event *e, uint32_t stack, uint32_t turn,
-                      bool is_call, struct error *err);
+int image_begin_block(struct image_work *g, const struct block_event *e, uint32_t stack,
+                      uint32_t turn, bool is_call, struct error *err);
 
 /* --- image_facts.c --- */
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define LIVE_NONE UINT32_MAX
+#define LIVE_NEAR 0x7fffu /* a mask: its places, and as many blocks as there may be, are near */
 
 struct live_block {
     uint64_t address, size, usable;
@@ -26,10 +27,11 @@ struct live {
     uint32_t *free_slots;      /* the stack */
     uint64_t *places;          /* open addressing: LIVE_PLACE of each live block; 0: empty */
     size_t mask, cap;
+    uint32_t room;      /* live blocks that the table has room for */
     uint32_t used;      /* slots ever used */
     uint32_t top;       /* height of the stack */
     uint32_t least_top; /* since it was set */
-    bool from_stack;    /* whether the last live_add took a slot from the stack */
+    bool from_stack;    /* whether the last live_add_at took a slot from the stack */
     uint32_t count;     /* live */
     uint64_t bytes;     /* requested, live */
 };
@@ -45,41 +47,88 @@ static inline uint32_t live_hash(uint64_t address)
     uint64_t h = address * 0x9e3779b97f4a7c15u;
     return (uint32_t)(h ^ h >> 32);
 }
-/* The slot of the block at the address (not 0), or LIVE_NONE. */
-static inline uint32_t live_find(const struct live *l, uint64_t address)
+/* The slot of the block at the address (not 0), or LIVE_NONE. *at: its place, or the one where it
+ * belongs, of no use once the table has changed. */
+static inline uint32_t live_find_at(const struct live *l, uint64_t address, size_t *at)
 {
+    const uint32_t hash = live_hash(address);
+    size_t h = hash & l->mask;
+    *at = h;
     if (!l->places)
         return LIVE_NONE;
-    const uint32_t hash = live_hash(address);
-    for (size_t h = hash & l->mask; l->places[h]; h = (h + 1) & l->mask)
-        if ((uint32_t)l->places[h] == hash) {
-            const uint32_t slot = LIVE_PLACE_SLOT(l->places[h]);
-            if (l->blocks[slot].address == address)
+    for (uint64_t place; (place = l->places[h]); h = (h + 1) & l->mask)
+        if ((uint32_t)place == hash) {
+            const uint32_t slot = LIVE_PLACE_SLOT(place);
+            if (l->blocks[slot].address == address) {
+                *at = h;
                 return slot;
+            }
         }
+    *at = h;
     return LIVE_NONE;
 }
-/* Fetches what live_find of the address will look at, and then what its block is made of. */
+static inline uint32_t live_find(const struct live *l, uint64_t address)
+{
+    size_t at;
+    return live_find_at(l, address, &at);
+}
+/* Fetches what live_find of the address will look at, and then the block found. Worth its while
+ * when the table is far: larger than the caches near the processor. */
+static inline bool live_is_far(const struct live *l) { return l->mask > LIVE_NEAR; }
 static inline void live_prefetch(const struct live *l, uint64_t address)
 {
-    if (l->places)
-        __builtin_prefetch(&l->places[live_hash(address) & l->mask]);
+    __builtin_prefetch(&l->places[live_hash(address) & l->mask]);
 }
 static inline void live_prefetch_block(const struct live *l, uint64_t address)
 {
-    if (l->places) {
-        const uint32_t hash = live_hash(address);
-        const uint64_t place = l->places[hash & l->mask];
-        if (place && (uint32_t)place == hash) {
-            const struct live_block *b = &l->blocks[LIVE_PLACE_SLOT(place)];
-            __builtin_prefetch(b, 1);
-            __builtin_prefetch((const char *)(b + 1) - 1, 1); /* it may reach over two lines */
-        }
+    const uint32_t hash = live_hash(address);
+    const uint64_t place = l->places[hash & l->mask];
+    if (place && (uint32_t)place == hash) {
+        const struct live_block *b = &l->blocks[LIVE_PLACE_SLOT(place)];
+        __builtin_prefetch(b, 1);
+        __builtin_prefetch((const char *)(b + 1) - 1, 1); /* it may reach over two lines */
     }
 }
-/* A slot for a new block at an address that is not live; its fields are the caller's to set, but
- * address and size. LIVE_NONE without memory or slots. */
-uint32_t live_add(struct live *l, uint64_t address, uint64_t size);
-void live_remove(struct live *l, uint32_t slot);
+/* Room for one more block, before live_find_at says where it belongs. False without memory. */
+bool live_grow(struct live *l);
+static inline bool live_reserve(struct live *l) { return l->count < l->room || live_grow(l); }
+/* A slot never used before, for live_add_at. LIVE_NONE without memory or slots. */
+uint32_t live_new_slot(struct live *l);
+/* A slot for a new block at an address that is not live, at its place; its fields are the caller's
+ * to set, but address, size and live. LIVE_NONE without memory or slots. */
+static inline uint32_t live_add_at(struct live *l, uint64_t address, uint64_t size, size_t at)
+{
+    uint32_t slot;
+    l->from_stack = l->top != 0;
+    if (__builtin_expect(l->top, 1)) {
+        slot = l->free_slots[--l->top];
+        if (l->top < l->least_top)
+            l->least_top = l->top;
+    } else if ((slot = live_new_slot(l)) == LIVE_NONE) {
+        return LIVE_NONE;
+    }
+    l->places[at] = LIVE_PLACE(slot, live_hash(address));
+    struct live_block *b = &l->blocks[slot];
+    b->address = address;
+    b->size = size;
+    b->live = true;
+    l->count++;
+    l->bytes += size;
+    return slot;
+}
+/* Nothing may lie behind an empty place that it passed. */
+void live_close_gap(struct live *l, size_t at);
+/* The block at the place ends. Its fields stay, but `live`, until the slot is taken again. */
+static inline void live_remove_at(struct live *l, uint32_t slot, size_t at)
+{
+    struct live_block *b = &l->blocks[slot];
+    l->places[at] = 0;
+    if (l->places[(at + 1) & l->mask])
+        live_close_gap(l, at);
+    b->live = false;
+    l->count--;
+    l->bytes -= b->size;
+    l->free_slots[l->top++] = slot;
+}
 
 #endif

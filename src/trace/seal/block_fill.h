@@ -1,0 +1,122 @@
+/* block_fill.h - the block of columns in the making.
+ *
+ * Owns: how an event becomes an entry of each column that it has. Inline, since there is one for
+ * every call of a program: image_calls.c and block_write.c include it, no other file does. One
+ * thread. */
+#ifndef MALLOW_TRACE_SEAL_BLOCK_FILL_H
+#define MALLOW_TRACE_SEAL_BLOCK_FILL_H
+
+#include "block_write.h"
+
+struct block_writer {
+    struct pack pack;
+    struct columns *now, *spare; /* the block in the making; what another is made in, or NULL */
+    struct packer *packer;       /* NULL: this thread packs */
+    bool may_start;              /* there may be a packer, and it is not there yet */
+    bool continues;              /* the block given to the packer is the image's last so far */
+    uint32_t limit;              /* events of a block */
+    struct block_position at;    /* the image's state: of events and allocs, before the block */
+    /* the block in the making */
+    uint32_t n, refs, sizes, stacks, allocs, threads, calls;
+    uint64_t first_tick, first_alloc, live_bytes, max_live_bytes;
+    uint32_t used_slots, free_slots, argument_event;
+    uint64_t other_last;
+    bool epoch, any_path;
+    struct predict predict;
+    uint32_t thread, local; /* of the event before, and its local number; UINT32_MAX: none */
+    uint64_t *thread_mark;  /* by thread: block stamp << 32 | local number */
+    size_t thread_cap;
+    uint32_t stamp;
+    uint32_t *thread_last; /* by local number: slot of its last allocation in this block */
+    size_t thread_last_cap;
+};
+
+/* Before its first event. begun: the slot of the block that the event begins, or TRACE_NO_SLOT. */
+void block_fill_begin(struct block_writer *b, uint64_t tick, uint32_t begun);
+/* Sets thread and local. False without memory. */
+bool block_fill_thread(struct block_writer *b, uint32_t thread);
+/* What few events have. */
+void block_fill_other(struct block_writer *b, uint64_t address);
+void block_fill_paths(struct block_writer *b, uint32_t before);
+void block_fill_argument(struct block_writer *b, uint32_t i, uint64_t argument);
+
+/* Whether it must be flushed (after the table is brought up to date) before the next event. */
+static inline bool block_fill_is_full(const struct block_writer *b) { return b->n == b->limit; }
+
+static inline void block_fill_alloc(struct block_writer *b, const struct block_event *e)
+{
+    const struct live *l = b->at.live;
+    struct columns *c = b->now;
+    const uint32_t k = b->allocs++;
+    const uint64_t usual = mlw_usual_usable(e->size);
+    uint64_t difference = 0;
+    c->began[k] = e->slot;
+    c->usable[k] = e->usable == usual ? 0 : 1 + mlw_zigzag(e->usable - usual);
+    const unsigned code = predict_code(&b->predict, e->address, e->usable, &difference);
+    c->address[k] = (uint8_t)code;
+    if (code == PREDICT_NONE)
+        bytes_put_varint(&c->far, difference);
+    b->thread_last[b->local] = e->slot;
+    if (l->bytes > b->max_live_bytes)
+        b->max_live_bytes = l->bytes;
+}
+
+/* Returns the kind as it is written. */
+static inline unsigned block_fill_release(struct block_writer *b, const struct block_event *e)
+{
+    const struct live_block *block = &b->at.live->blocks[e->slot];
+    const bool here = block->born >= b->first_alloc;
+    unsigned kind = e->kind;
+    if (kind != TRACE_FREE_TEMP || !here || b->thread_last[b->local] != e->slot) {
+        struct columns *c = b->now;
+        const uint64_t behind = b->first_alloc + b->allocs - 1 - block->born;
+        c->distance[b->refs] = here ? (uint32_t)behind << 1 : e->slot << 1 | 1;
+        c->ref[b->refs++] = e->slot;
+        if (kind == TRACE_FREE_TEMP)
+            kind = SEAL_KIND_TEMP_WRITTEN;
+    }
+    if (block->born >= b->at.epoch_alloc)
+        predict_release(&b->predict, block->address, predict_class(block->usable));
+    return kind;
+}
+
+/* As block_writer_add. `what`, a constant: TRACE_ALLOC, TRACE_FREE of a block that ends (one of
+ * three kinds), or TRACE_OTHER. */
+static inline __attribute__((always_inline)) int block_fill(struct block_writer *b, unsigned what,
+                                                            const struct block_event *e,
+                                                            bool is_call, struct error *err)
+{
+    if (__builtin_expect(!b->n, 0))
+        block_fill_begin(b, e->tick, what == TRACE_ALLOC ? e->slot : TRACE_NO_SLOT);
+    if (__builtin_expect(e->thread != b->thread, 0) && !block_fill_thread(b, e->thread))
+        return error_memory_for(err, "sealing");
+    struct columns *c = b->now;
+    const uint32_t i = b->n++;
+    unsigned kind = e->kind;
+    if (what == TRACE_ALLOC)
+        block_fill_alloc(b, e);
+    else if (what == TRACE_FREE)
+        kind = block_fill_release(b, e);
+    else
+        block_fill_other(b, e->address);
+    c->code[i] = (uint8_t)(kind << 5 | e->op);
+    if (b->threads > 1)
+        c->thread[i] = b->local;
+    const uint64_t before = b->at.tick, tick = e->tick < before ? before : e->tick;
+    c->time[i] = tick - before;
+    b->at.tick = tick;
+    if (what == TRACE_ALLOC || seal_has_size(e->op))
+        c->size[b->sizes++] = e->size;
+    if (what == TRACE_ALLOC || (what == TRACE_OTHER && seal_has_stack(e->op)))
+        c->stack[b->stacks++] = e->stack;
+    if (e->path && !b->any_path)
+        block_fill_paths(b, i);
+    if (b->any_path)
+        c->path[i] = e->path;
+    if (__builtin_expect(e->argument != 0, 0))
+        block_fill_argument(b, i, e->argument);
+    b->calls += is_call;
+    return 0;
+}
+
+#endif
