@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "arch/code.h"
 #include "arch/sigframe.h"
 #include "base/clock.h"
 
@@ -128,6 +129,14 @@ bool borrow_in_sequence(const struct borrowed *b)
 
 /* ---- preparing ---- */
 
+/* The call that restart_syscall goes on with, by the code before ip; -1: not known. */
+static int32_t restarted_call(const struct borrowed *b, uint64_t ip)
+{
+    uint8_t code[ARCH_CALL_CODE];
+    return injected_read(b->target, ip - sizeof code, code, sizeof code) ? arch_call_number(code)
+                                                                         : -1;
+}
+
 /* The registers as a signal handler's return would restore them. A call that was interrupted begins
  * again, with its arguments: what the kernel remembered of its rest is void by then. */
 static struct arch_signal_frame frame_of(const struct borrowed *b, uint64_t fpstate)
@@ -136,12 +145,10 @@ static struct arch_signal_frame frame_of(const struct borrowed *b, uint64_t fpst
     struct arch_signal_frame f = arch_signal_frame_of(r, b->mask, fpstate);
     const int64_t result = (int64_t)r->rax;
     if ((int64_t)r->orig_rax >= 0 && result <= -512 && result >= -516 && result != -515) {
-        if (result == RESTART_BLOCK && r->orig_rax == SYS_restart_syscall) {
-            f.ax = (uint64_t)-EINTR; /* which call it was is not known here */
-        } else {
-            f.ip -= 2;
-            f.ax = r->orig_rax;
-        }
+        const bool again = result == RESTART_BLOCK && r->orig_rax == SYS_restart_syscall;
+        const int64_t call = again ? restarted_call(b, r->rip) : (int64_t)r->orig_rax;
+        f.ip -= call < 0 ? 0 : 2;
+        f.ax = call < 0 ? (uint64_t)-EINTR : (uint64_t)call;
     }
     return f;
 }

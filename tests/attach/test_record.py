@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -204,7 +205,38 @@ class Rounds(unittest.TestCase):
             v.end()
 
 
+# Waits in poll, of which it says how it ended.
+POLLING = """import ctypes
+c = ctypes.CDLL(None, use_errno=True)
+print("ready", flush=True)
+while True:
+    print(c.poll(None, 0, 3000), ctypes.get_errno(), flush=True)
+"""
+
+
 class Killed(unittest.TestCase):
+    def test_call_that_had_been_stopped_before(self):
+        """The kernel goes on with it by restart_syscall. When mallow is killed in the middle, it begins again."""
+        for _ in range(KILLS):
+            with subprocess.Popen([sys.executable, "-c", POLLING], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as p, \
+                    tempfile.TemporaryDirectory() as folder:
+                self.assertEqual(p.stdout.readline(), "ready\n")
+                until(lambda: text_of(f"/proc/{p.pid}/syscall").startswith("7 "))
+                os.kill(p.pid, signal.SIGSTOP)
+                until(lambda: text_of(f"/proc/{p.pid}/stat").rpartition(")")[2].split()[0] == "T")
+                os.kill(p.pid, signal.SIGCONT)
+                until(lambda: text_of(f"/proc/{p.pid}/syscall").startswith("219 "))
+                record = subprocess.Popen([MALLOW, "record", "-q", "-p", str(p.pid), "--how", "inject", "-o",
+                                           os.path.join(folder, "r.mlw")], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                while "libmallow-attach" not in text_of(f"/proc/{p.pid}/maps") and record.poll() is None:
+                    pass
+                for worker in text_of(f"/proc/{record.pid}/task/{record.pid}/children").split():
+                    os.kill(int(worker), signal.SIGKILL)
+                record.kill()
+                record.wait()
+                self.assertEqual(p.stdout.readline(), "0 0\n")
+                p.kill()
+
     def test_at_any_moment(self):
         """mallow and its worker are killed: the program goes on, unblocked, untraced; the next one works."""
         with Victim("churn", "sleeping", "polling", "computing", "epolling") as v, tempfile.TemporaryDirectory() as folder:

@@ -22,6 +22,17 @@ static inline __attribute__((unused)) bool arch_follows_call(uint64_t pc)
     return false;
 }
 
+/* The number of the system call that this code, which ends behind its instruction, makes; -1: the
+ * number is not loaded right before it. */
+#define ARCH_CALL_CODE 7 /* bytes */
+static inline __attribute__((unused)) int32_t arch_call_number(const uint8_t code[ARCH_CALL_CODE])
+{
+    if (code[0] != 0xb8 || code[5] != 0x0f || code[6] != 0x05) /* mov $N, %eax; syscall */
+        return -1;
+    return (int32_t)((uint32_t)code[1] | (uint32_t)code[2] << 8 | (uint32_t)code[3] << 16 |
+                     (uint32_t)code[4] << 24);
+}
+
 /* Replaces eight bytes of code that other threads may run, by one store. */
 static inline __attribute__((always_inline, unused)) void arch_code_store(uint64_t *at,
                                                                           uint64_t word)
