@@ -1,9 +1,13 @@
-"""A store of objects by HTTP: PUT, GET, HEAD, DELETE; with the signatures of S3, and with faults on demand."""
+"""A store of objects by HTTP: PUT, GET, HEAD, DELETE; with the signatures of S3, and with faults on demand.
+By itself, a store that may be killed: store.py DIRECTORY PORT ACCESS:SECRET keeps its objects in files."""
+import collections.abc
 import datetime
 import hashlib
 import hmac
 import http.server
+import os
 import sys
+import tempfile
 import threading
 import urllib.parse
 
@@ -45,6 +49,41 @@ def signature_fault(handler, body, keys, region):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     wanted = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
     return None if hmac.compare_digest(wanted, fields["Signature"]) else "the signature is another"
+
+
+class Files(collections.abc.MutableMapping):
+    """Objects in a directory, each whole or not at all."""
+
+    def __init__(self, directory):
+        self.directory = directory
+
+    def place(self, path):
+        return os.path.join(self.directory, urllib.parse.unquote(path).strip("/"))
+
+    def __getitem__(self, path):
+        try:
+            with open(self.place(path), "rb") as f:
+                return f.read()
+        except OSError as e:
+            raise KeyError(path) from e
+
+    def __setitem__(self, path, body):
+        os.makedirs(os.path.dirname(self.place(path)), exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=self.directory, delete=False) as f:
+            f.write(body)
+        os.rename(f.name, self.place(path))
+
+    def __delitem__(self, path):
+        os.unlink(self.place(path))
+
+    def __contains__(self, path):
+        return os.path.isfile(self.place(path))
+
+    def __iter__(self):
+        raise NotImplementedError
+
+    def __len__(self):
+        raise NotImplementedError
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -123,3 +162,9 @@ class Store:
 
     def segments(self, below):
         return {p: b for p, b in self.objects.items() if p.startswith(below) and p.endswith(".seg")}
+
+
+if __name__ == "__main__":
+    files = Store(int(sys.argv[2]), Files(sys.argv[1]))
+    files.keys = (*sys.argv[3].split(":"), "")
+    files.thread.join()

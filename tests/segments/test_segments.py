@@ -443,36 +443,28 @@ class Signed(Case):
         self.assertIn("not both", said)
 
 
-@unittest.skipUnless(shutil.which("nginx"), "SKIPPED, LOUDLY: nginx is not installed")
-class Nginx(Case):
+class Killed(Case):
+    """A server that is a process of its own, and keeps what it has in files below root/."""
+    keys = ()
+
     def setUp(self):
         super().setUp()
-        self.there = tempfile.mkdtemp(prefix="mallow-nginx-")  # a path without blanks
+        self.there = tempfile.mkdtemp(prefix="mallow-store-")  # a path without blanks
         self.addCleanup(shutil.rmtree, self.there)
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.port = s.getsockname()[1]
-        root = os.path.join(self.there, "root")
-        os.mkdir(root)
-        temporary = "".join(f"{what}_temp_path {self.there}/{what};" for what in
-                            ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-        with open(os.path.join(self.there, "conf"), "w", encoding="ascii") as f:
-            f.write(f"""daemon off; master_process off; pid {self.there}/pid; error_log {self.there}/errors;
-                events {{}} http {{ access_log off; {temporary} server {{ listen 127.0.0.1:{self.port}; root {root};
-                client_max_body_size 0; location / {{ dav_methods PUT DELETE; create_full_put_path on; }} }} }}""")
-        self.server = None
-        self.start()
-        self.addCleanup(lambda: self.stop())
+        self.root = os.path.join(self.there, "root")
+        os.mkdir(self.root)
         self.to = f"http://127.0.0.1:{self.port}/runs/"
         self.url = self.to + "a%20run.mlw"
-        self.place = os.path.join(root, "runs", "a run.mlw")
+        self.place = os.path.join(self.root, "runs", "a run.mlw")
 
-    def start(self):
-        self.server = subprocess.Popen(["nginx", "-p", self.there, "-c", os.path.join(self.there, "conf")],
-                                       stderr=subprocess.DEVNULL)
+    def serve(self, *command):
+        self.server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
         def is_there():
-            self.assertIsNone(self.server.poll(), "nginx ended")
+            self.assertIsNone(self.server.poll(), "the server ended")
             with socket.socket() as s:
                 return s.connect_ex(("127.0.0.1", self.port)) == 0
         wait_until(is_there)
@@ -481,35 +473,88 @@ class Nginx(Case):
         self.server.kill()
         self.server.wait()
 
-    def segments(self):
-        if not os.path.isdir(self.place):
-            return 0
-        return sum(name.endswith(".seg") for name in os.listdir(self.place))
-
-    def test_there_and_back(self):
-        self.push("-q", "--remove", to=self.to)
-        self.pull("-q")
+    def there_and_back(self):
+        self.push("-q", "--remove", *self.keys, to=self.to)
+        self.pull("-q", *self.keys)
         self.assertEqual(self.read(self.back), self.data)
 
-    def test_both_killed(self):
-        """At one moment the server, at the next the uploader; each then goes on where it was."""
-        for i in range(KILLS):
+    def put(self, segment):
+        """What changes when a segment is put, also again."""
+        try:
+            found = os.stat(os.path.join(self.place, f"{segment:08}.seg"))
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    def both_killed(self):
+        """Each side KILLS times, after a segment was put; each then goes on where it was."""
+        rng, count = random.Random(15), -(-len(self.data) // SIZE)
+        killed = {"server": 0, "uploader": 0}
+        while min(killed.values()) < KILLS:
+            who, segment = min(killed, key=killed.get), rng.randrange(count)
+            before = self.put(segment)
             p = subprocess.Popen([MALLOW, "push", "-q", "--segments", "--segment-size", str(SIZE), self.file, "--to",
-                                  self.to, "--retry=100"], env=ENV)
-            wait_until(lambda i=i, p=p: self.segments() > i or p.poll() is not None)
-            if i % 2:
+                                  self.to, "--retry=100", *self.keys], env=ENV, stderr=subprocess.DEVNULL)
+            wait_until(lambda p=p, s=segment, b=before: p.poll() is not None or self.put(s) != b)
+            if who == "server" and p.poll() is None:
                 self.stop()
+                killed["server"] += p.poll() is None
                 self.start()
-            else:
+            elif who == "uploader":
                 p.kill()
-            p.wait()
+            killed["uploader"] += p.wait() == -9
             self.assertIn(p.returncode, (0, -9))
             self.assertEqual(self.read(self.file), self.data)
             if p.returncode == 0:
+                self.pull("-q", *self.keys)
+                self.assertEqual(self.read(self.back), self.data)
                 shutil.rmtree(self.place)
-        self.push("-q", "--remove", to=self.to)
-        self.pull("-q")
-        self.assertEqual(self.read(self.back), self.data)
+        self.there_and_back()
+
+
+class Signing(Killed):
+    """A store like S3, which takes no request that is not signed."""
+
+    def setUp(self):
+        super().setUp()
+        path = os.path.join(self.there, "keys")
+        with open(path, "w", encoding="ascii") as f:
+            f.write("AKIDEXAMPLE:wJalrXUtnFEMI\n")
+        os.chmod(path, 0o600)
+        self.keys = ("--s3", path)
+        self.start()
+        self.addCleanup(lambda: self.stop())
+
+    def start(self):
+        self.serve(sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "store.py"), self.root,
+                   str(self.port), "AKIDEXAMPLE:wJalrXUtnFEMI")
+
+    def test_both_killed(self):
+        self.assertIn("403", self.push(to=self.to, status=1).stderr)
+        self.both_killed()
+
+
+@unittest.skipUnless(shutil.which("nginx"), "SKIPPED, LOUDLY: nginx is not installed")
+class Nginx(Killed):
+    def setUp(self):
+        super().setUp()
+        temporary = "".join(f"{what}_temp_path {self.there}/{what};" for what in
+                            ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        with open(os.path.join(self.there, "conf"), "w", encoding="ascii") as f:
+            f.write(f"""daemon off; master_process off; pid {self.there}/pid; error_log {self.there}/errors;
+                events {{}} http {{ access_log off; {temporary} server {{ listen 127.0.0.1:{self.port}; root {self.root};
+                client_max_body_size 0; location / {{ dav_methods PUT DELETE; create_full_put_path on; }} }} }}""")
+        self.start()
+        self.addCleanup(lambda: self.stop())
+
+    def start(self):
+        self.serve("nginx", "-p", self.there, "-c", os.path.join(self.there, "conf"))
+
+    def test_there_and_back(self):
+        self.there_and_back()
+
+    def test_both_killed(self):
+        self.both_killed()
 
 
 if __name__ == "__main__":
