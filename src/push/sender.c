@@ -306,6 +306,8 @@ static void finished(struct sender *s, CURLcode code)
     } else if (whole && is_refused(status)) {
         s->counts.refused++;
         say_why(s, CURLE_OK, status);
+    } else if (code == CURLE_URL_MALFORMAT) { /* the server's part of it was parsed before */
+        s->spool.damaged++;
     } else {
         say_why(s, code, status);
         wait_before_next(s, asked_ns);

@@ -308,6 +308,26 @@ class Spool(Base):
         self.assertIn("; 1 damaged in the spool", said)
         self.assertEqual(os.listdir(spool), ["notes"])
 
+    def test_a_letter_that_no_request_can_be_made_of(self):
+        """Its target is no part of a URL; what waits behind it is sent."""
+        holder, port = self.dead_port()
+        spool = self.path("spool")
+        with Pushing(f"http://127.0.0.1:{port}", "--spool", spool) as watch:
+            until(lambda: len(self.spooled()) >= 2, "letters in the spool")
+            watch.kill()
+        left = self.spooled()
+        path = os.path.join(spool, left[0])
+        with open(path, "rb") as f:
+            letter = f.read()
+        with open(path, "wb") as f:
+            f.write(letter.replace(b"\nto ", b"\nto a b", 1))
+        holder.close()
+        with Collector(port=port) as server, Pushing(f"http://127.0.0.1:{port}", "--spool", spool, every="1000h") as watch:
+            until(lambda: len(server.taken) >= len(left) - 1, "what was left")
+            said = watch.end()
+        self.assertIn("; 1 damaged in the spool", said)
+        self.assertEqual(self.spooled(), [])
+
     def test_the_oldest_gives_way(self):
         _, port = self.dead_port()
         spool = self.path("spool")
