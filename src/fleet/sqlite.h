@@ -64,6 +64,14 @@ static inline uint64_t sqlite_value(sqlite3_stmt *k, int column)
     return (uint64_t)sqlite3_column_int64(k, column);
 }
 
+/* Two columns of which sqlite_sum makes a sum: SQLite's own sum() ends the whole query when the sum
+ * of two large figures does not fit. */
+#define SQLITE_SUM(value) "sum(" value " >> 31), sum(" value " & 2147483647)"
+static inline uint64_t sqlite_sum(sqlite3_stmt *k, int column)
+{
+    return (sqlite_value(k, column) << 31) + sqlite_value(k, column + 1);
+}
+
 /* " WHERE ..." about the process p; NULL without memory. To be given to sqlite3_free. */
 char *sqlite_condition(const struct fleet_selection *of);
 /* The same about the report p, by its time. */

@@ -143,10 +143,12 @@ char *sqlite_parts_sql(struct fleet_store *s, const struct fleet_selection *of, 
                         " AS part, p.%s AS value FROM process AS p%s),"
                         " ranked AS (SELECT part, value, row_number() OVER (PARTITION BY part"
                         " ORDER BY value) AS rank, count(*) OVER (PARTITION BY part) AS n FROM"
-                        " parted) SELECT 0, sum(value) AS sum, count(*) AS processes",
+                        " parted) SELECT 0, CASE WHEN sum(value >> 31) < 4294967295 THEN"
+                        " (sum(value >> 31) << 31) + sum(value & 2147483647)"
+                        " ELSE 9223372036854775807 END AS sum, count(*) AS processes",
                         store_column(by), where ? where : "");
     ranks(b);
-    sqlite3_str_appendall(b, ", part FROM ranked GROUP BY part ORDER BY sum(value) DESC, part");
+    sqlite3_str_appendall(b, ", part FROM ranked GROUP BY part ORDER BY 2 DESC, part");
     if (!where)
         sqlite3_str_reset(b);
     sqlite3_free(where);

@@ -186,26 +186,34 @@ int sqlite_sites(struct fleet_store *s, const struct fleet_selection *of, enum m
     return status;
 }
 
-char *sqlite_held_sql(struct fleet_store *s, const struct fleet_selection *old,
-                      const struct fleet_selection *now, enum metric by)
+static char *held_sql(const struct fleet_selection *old, const struct fleet_selection *now,
+                      const char *value)
 {
-    (void)s;
     char *where[2] = {sqlite_condition(old), sqlite_condition(now)};
     char *sql = NULL;
     if (where[0] && where[1] &&
         asprintf(
             &sql,
-            "SELECT i.path, max(s.site) AS site, c.newer, sum(f.%s) AS value FROM"
+            "SELECT i.path, max(s.site) AS site, c.newer, %s FROM"
             " (SELECT p.id, 0 AS newer FROM process AS p%s UNION ALL"
             " SELECT p.id, 1 FROM process AS p%s) AS c"
             " CROSS JOIN figure AS f ON f.process = c.id CROSS JOIN stack AS s ON s.id = f.stack"
             " CROSS JOIN site AS i ON i.id = s.site"
             " GROUP BY i.path, c.newer, c.id ORDER BY i.path, c.newer, c.id",
-            store_column(by), where[0], where[1]) < 0)
+            value, where[0], where[1]) < 0)
         sql = NULL;
     sqlite3_free(where[0]);
     sqlite3_free(where[1]);
     return sql;
+}
+
+char *sqlite_held_sql(struct fleet_store *s, const struct fleet_selection *old,
+                      const struct fleet_selection *now, enum metric by)
+{
+    char value[64];
+    (void)s;
+    snprintf(value, sizeof value, "sum(f.%s) AS value", store_column(by));
+    return held_sql(old, now, value);
 }
 
 struct holding {
@@ -216,12 +224,13 @@ struct holding {
 static int hand_held(void *arg, const uint64_t *numbers, const char *text, struct error *err)
 {
     const struct holding *h = arg;
+    const uint64_t value = (numbers[3] << 31) + numbers[4];
     const struct store_held held = {.path = numbers[0],
                                     .site = numbers[1],
                                     .newer = numbers[2],
                                     .processes = 1,
-                                    .sum = numbers[3],
-                                    .squares = (unsigned __int128)numbers[3] * numbers[3]};
+                                    .sum = value,
+                                    .squares = (unsigned __int128)value * value};
     (void)text;
     return h->held(h->arg, &held, err);
 }
@@ -231,24 +240,29 @@ int sqlite_held(struct fleet_store *s, const struct fleet_selection *old,
                 struct error *err)
 {
     struct holding holding = {held, arg};
-    char *sql = sqlite_held_sql(s, old, now, by);
-    const int status = sql ? sqlite_ask(s, sql, 4, hand_held, &holding, err) : error_memory(err);
+    char value[128];
+    snprintf(value, sizeof value, SQLITE_SUM("f.%s"), store_column(by), store_column(by));
+    char *sql = held_sql(old, now, value);
+    const int status = sql ? sqlite_ask(s, sql, 5, hand_held, &holding, err) : error_memory(err);
     free(sql);
     return status;
 }
+
+/* clang-format off */
+#define TOTALS                                                                                     \
+    "SELECT count(*), total(NOT p.complete), count(DISTINCT p.host), count(DISTINCT p.service),"   \
+    " count(DISTINCT nullif(p.build_id, '')), sum(p.events), sum(p.lost_events), "                 \
+    SQLITE_SUM("p.requested_bytes") ", " SQLITE_SUM("p.calls") ", "                                \
+    SQLITE_SUM("p.allocated_bytes") ", " SQLITE_SUM("p.peak_bytes") ", "                           \
+    SQLITE_SUM("p.peak_blocks") ", " SQLITE_SUM("p.end_bytes") ", "                                \
+    SQLITE_SUM("p.end_blocks") ", " SQLITE_SUM("p.temporary")
+/* clang-format on */
 
 int sqlite_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
                   struct error *err)
 {
     char *where = sqlite_condition(of);
-    char *sql =
-        where
-            ? sqlite3_mprintf("SELECT count(*), total(NOT p.complete), count(DISTINCT p.host),"
-                              " count(DISTINCT p.service), count(DISTINCT nullif(p.build_id, '')),"
-                              " sum(p.events), sum(p.lost_events), sum(p.requested_bytes), " SUMS(
-                                  "p") " FROM process AS p%s",
-                              where)
-            : NULL;
+    char *sql = where ? sqlite3_mprintf(TOTALS " FROM process AS p%s", where) : NULL;
     sqlite3_stmt *k = NULL;
     int status = 0;
     if (!sql)
@@ -264,8 +278,14 @@ int sqlite_totals(struct fleet_store *s, const struct fleet_selection *of, struc
                                    .builds = sqlite_value(k, 4),
                                    .events = sqlite_value(k, 5),
                                    .lost_events = sqlite_value(k, 6),
-                                   .requested_bytes = sqlite_value(k, 7),
-                                   .figures = figures_at(k, 8)};
+                                   .requested_bytes = sqlite_sum(k, 7),
+                                   .figures = {.calls = sqlite_sum(k, 9),
+                                               .allocated_bytes = sqlite_sum(k, 11),
+                                               .peak_bytes = sqlite_sum(k, 13),
+                                               .peak_blocks = sqlite_sum(k, 15),
+                                               .end_bytes = sqlite_sum(k, 17),
+                                               .end_blocks = sqlite_sum(k, 19),
+                                               .temporary = sqlite_sum(k, 21)}};
     sqlite3_finalize(k);
     sqlite3_free(sql);
     sqlite3_free(where);

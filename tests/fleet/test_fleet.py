@@ -143,6 +143,21 @@ class Sums(Case):
                              [[s[c] for c in columns] for s in few["sites"]])
         self.assertIn("inlined_leaf  victim.c:20", run("fleet", "report", "--by", "end", "--store", self.store).stdout)
 
+    def test_impossible_sizes(self):
+        """Figures that each fit, and whose sum does not, leave every question with an answer."""
+        for host in ("a", "b"):
+            self.load("--host", host, self.recordings[0])
+        db = sqlite3.connect(self.store)
+        db.execute("UPDATE process SET peak_bytes = 1 << 62, end_bytes = 1 << 62, requested_bytes = (1 << 62) + 1")
+        db.execute("UPDATE figure SET end_bytes = 1 << 62, peak_bytes = 1 << 62")
+        db.commit()
+        found = self.report()
+        self.assertEqual([found["peak_live_bytes"], found["requested_bytes"]], [2**63, 2**63 + 2])
+        groups = self.report("--distribution", "--by", "end")["groups"]
+        self.assertEqual([g["sum"] for g in groups], [2**63 - 1])
+        self.report("--leaks")
+        run("fleet", "diff", "--store", self.store, "--old", "host=a", "--new", "host=b", "--by", "end")
+
     def test_grown_recording(self):
         """A recording that was loaded while it was written is replaced by what it became, and not the reverse."""
         self.load(self.recordings[0])
