@@ -1,6 +1,8 @@
 """The job files for GNU parallel, and those for Slurm on a real cluster: a controller and two nodes on this machine,
-started by the test on loopback ports. The merged result has every workload as its shard measured it.
+started by the test on loopback ports. The merged result has every workload as its shard measured it, and says what one
+run of the whole corpus says, within the intervals of both.
 Usage: test_jobs.py MALLOW SOURCE_ROOT PART"""
+import glob
 import json
 import os
 import shutil
@@ -14,6 +16,10 @@ import unittest
 
 MALLOW, SOURCE = sys.argv[1:3]
 OPTIONS = ["--repeat", "2", "--alloc", "glibc"]
+TWO = ["--repeat", "4", "--alloc", "glibc,jemalloc"]
+JEMALLOC = glob.glob("/usr/lib/*/libjemalloc.so.2")
+# Times are of the machine, and of what else it does: their intervals meet when it is quiet (make check-long).
+RATIOS = ["peak_rss_bytes", "fragmentation"] + (["cpu_ns"] if os.environ.get("MALLOW_LONG") else [])
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "sinfo", "squeue", "setpriv")
 SHARDS = 4
 CONFIGURATION = """ClusterName=mallow
@@ -76,6 +82,26 @@ class Case(unittest.TestCase):
         self.assertEqual({w["workload"]: w for w in merged["corpus"]}, expected)
         self.assertGreaterEqual(len(expected), SHARDS)
         self.assertIn("geometric_means", merged)
+
+
+    def check_statistics(self, directory):
+        """Every ratio of merged.json is that of one run, as far as the two are known."""
+        out = subprocess.run([MALLOW, "compare", "--corpus", "--json", *TWO], stdout=subprocess.PIPE, text=True, check=True).stdout
+        with open(os.path.join(directory, "merged.json")) as f:
+            both = [json.load(f), json.loads(out)]
+        found = []
+        for document in both:
+            ratios = {("all", c["candidate"], name): c[name] for c in document["geometric_means"] for name in RATIOS}
+            for w in document["corpus"]:
+                ratios |= {(w["workload"], c["candidate"], name): c[name] for c in w["candidates"] for name in RATIOS if "ratio" in c[name]}
+            found.append(ratios)
+        merged, whole = found
+        self.assertEqual(set(merged), set(whole))
+        self.assertGreater(len(merged), SHARDS * len(RATIOS))
+        apart = {k: (merged[k], whole[k]) for k in merged if merged[k]["ratio_low"] > whole[k]["ratio_high"] or
+                 whole[k]["ratio_low"] > merged[k]["ratio_high"]}
+        print(f"{len(merged)} ratios of four shards and of one run; {len(apart)} with intervals apart", file=sys.stderr)
+        self.assertEqual(apart, {})
 
 
 @unittest.skipIf(not shutil.which("parallel"), "no GNU parallel here; scripts/dependencies check installs it")
@@ -182,7 +208,7 @@ class Slurm(Case):
 
     def test_corpus(self):
         out = os.path.join(self.directory, "out")
-        job = subprocess.run([os.path.join(SOURCE, "packaging/slurm/compare-corpus"), str(SHARDS), out, *OPTIONS],
+        job = subprocess.run([os.path.join(SOURCE, "packaging/slurm/compare-corpus"), str(SHARDS), out, *(TWO if JEMALLOC else OPTIONS)],
                              env=self.environment, stdout=subprocess.PIPE, text=True, check=True)
         self.assertTrue(job.stdout.strip().isdigit(), job.stdout)
         merged = os.path.join(out, "merged.json")
@@ -194,6 +220,8 @@ class Slurm(Case):
                     logs += name + ": " + f.read()
         self.assertTrue(os.path.exists(merged), logs)
         self.check(out, "shard-{}.json")
+        if JEMALLOC:
+            self.check_statistics(out)
         with open(os.path.join(self.directory, "slurmctld.log")) as f:
             log = f.read()
         self.assertTrue("NodeList=node1" in log and "NodeList=node2" in log, "one node had all jobs: " + log)
