@@ -9,7 +9,7 @@
 #include "fleet/hash.h"
 
 #define VERSION     2
-#define ANSWER_MOST ((size_t)1 << 30)
+#define ANSWER_MOST ((size_t)256 << 20)
 #define SENT_MOST   2000000u /* identities remembered, of each kind */
 
 /* ---- questions ---- */

@@ -40,9 +40,7 @@ static int as_json(FILE *out, struct fleet_store *store, const struct asked *a, 
         show_spread(&j, a->sites.items[i].numbers);
         json_close_object(&j);
     }
-    show_sites_end(&j, a->sites.total, a->sites.count, status ? err : NULL);
-    json_close_object(&j);
-    json_end(&j);
+    show_end(&j, a->sites.total, a->sites.count, status ? err : NULL);
     return status;
 }
 

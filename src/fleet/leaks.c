@@ -36,9 +36,7 @@ static int as_json(FILE *out, struct fleet_store *store, const struct fleet_ques
         json_text(&j, "most_host", a->items[i].text);
         json_close_object(&j);
     }
-    show_sites_end(&j, a->total, a->count, status ? err : NULL);
-    json_close_object(&j);
-    json_end(&j);
+    show_end(&j, a->total, a->count, status ? err : NULL);
     return status;
 }
 

@@ -104,6 +104,13 @@ void show_sites_end(struct json *j, uint64_t total, uint64_t shown, const struct
     json_number(j, "sites_left_out", total - shown);
 }
 
+void show_end(struct json *j, uint64_t total, uint64_t shown, const struct error *why)
+{
+    show_sites_end(j, total, shown, why);
+    json_close_object(j);
+    json_end(j);
+}
+
 static const char *const ranks[SPREAD_RANKS] = {"minimum", "quartile_1", "median", "quartile_3",
                                                 "p90",     "p99",        "maximum"};
 

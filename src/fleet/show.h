@@ -22,6 +22,9 @@ int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct
  * sites_total and sites_left_out. */
 void show_sites_end(struct json *j, uint64_t total, uint64_t shown, const struct error *why);
 
+/* The same, and ends the document. */
+void show_end(struct json *j, uint64_t total, uint64_t shown, const struct error *why);
+
 /* processes, sum, and the values by rank of a row of store_spread_sql or store_parts_sql. */
 void show_spread(struct json *j, const uint64_t *numbers);
 

@@ -55,9 +55,7 @@ static int as_json(FILE *out, struct fleet_store *store, const struct fleet_ques
         json_number(&j, "oldest_age_ns", n[WATCHED_OLDEST]);
         json_close_object(&j);
     }
-    show_sites_end(&j, a->total, a->count, status ? err : NULL);
-    json_close_object(&j);
-    json_end(&j);
+    show_end(&j, a->total, a->count, status ? err : NULL);
     return status;
 }
 
