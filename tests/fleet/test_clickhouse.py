@@ -208,6 +208,24 @@ class Cluster(Both):
             fleet.check_sql(self, arguments, top,
                             lambda sql, _, n=n: [r.split("\t") for r in self.servers.lines(self.database, sql, n)])
 
+    def test_any_sharding(self):
+        """Rows that lie on either server by chance give the same answers."""
+        for n in range(2):
+            for table in ("location", "frame", "site", "stack", "figure", "block", "process", "watched", "watched_site"):
+                self.servers.ask(self.database, f"DROP TABLE {table}", n)
+                self.servers.ask(self.database, f"CREATE TABLE {table} AS {table}_local ENGINE = Distributed(two, {self.database},"
+                                 f" {table}_local, rand())", n)
+        for host in range(6):
+            self.both("load", "--host", f"h{host % 4}", "--label", f"half={host % 2}", "--service", f"s{host % 3}",
+                      self.recordings[host % 4])
+        split = [set(self.servers.ask(self.database, "SELECT DISTINCT attempt FROM figure_local", n)) for n in range(2)]
+        self.assertTrue(split[0] & split[1], "no process is on both servers: nothing was tested")
+        for by in ("peak", "end", "calls"):
+            self.assertTrue(self.both("report", *ALL, "--by", by)["sites"])
+            self.assertTrue(self.both("report", *ALL, "--distribution", "--by", by)["sites"])
+        self.assertTrue(self.both("report", *ALL, "--leaks")["sites"])
+        self.assertTrue(self.both("diff", "--old", "label.half=0", "--new", "label.half=1", "--by", "calls")["sites"])
+
     def test_blocks_and_reports(self):
         for recording in self.recordings[:2]:
             self.both("load", "--events", "--host", "a", recording)
