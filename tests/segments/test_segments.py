@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -223,6 +224,46 @@ class Removed(Case):
         for status in (401, 413, 507):
             self.stays(lambda h, path, body, status=status: h.command == "PUT" and (h.answer(status) or True),
                        f"answers {status}")
+
+
+class Secure(Case):
+    @unittest.skipUnless(shutil.which("openssl"), "SKIPPED, LOUDLY: openssl is not installed")
+    def test_certificates(self):
+        """A server whose certificate nobody vouches for gets nothing, and the recording stays."""
+        files = {}
+        for name in ("right", "wrong"):
+            key, files[name] = (os.path.join(self.home, name + suffix) for suffix in (".key", ".pem"))
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", files[name],
+                            "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"],
+                           check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(files["right"], os.path.join(self.home, "right.key"))
+        self.store.server.socket = context.wrap_socket(self.store.server.socket, server_side=True)
+        to = f"https://127.0.0.1:{self.store.port}/runs/"
+        for more in ([], ["--ca", files["wrong"]]):
+            self.assertIn("--ca FILE names the certificates", self.push("--remove", "--retry=0", *more, to=to, status=1).stderr)
+            self.assertEqual(self.read(self.file), self.data)
+        self.assertEqual(self.store.objects, {})
+        self.push("-q", "--remove", "--ca", files["right"], to=to)
+        self.assertFalse(os.path.exists(self.file))
+        self.pull("-q", "--ca", files["right"], url=to + "a%20run.mlw")
+        self.assertEqual(self.read(self.back), self.data)
+
+    def test_nothing_unasked(self):
+        """Without a URL, no command opens a socket to a network."""
+        if not shutil.which("strace"):
+            self.skipTest("SKIPPED, LOUDLY: strace is not installed")
+        log = os.path.join(self.home, "calls")
+        store = os.path.join(self.home, "fleet.sqlite")
+        for command in (["record", "-q", "-o", self.file, "--", "true"], ["report", self.file], ["watch", "--", "true"],
+                        ["fleet", "init", "--store", store], ["fleet", "load", "--store", store, self.file],
+                        ["fleet", "report", "--store", store]):
+            out = subprocess.run(["strace", "-f", "-qq", "-e", "trace=socket,connect,bind,clone,execve", "-o", log, MALLOW, *command],
+                                 env=ENV, capture_output=True, text=True, check=False)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            calls = self.read(log).decode(errors="replace")
+            self.assertIn("execve(", calls, "nothing was traced")
+            self.assertNotIn("AF_INET", calls)
 
 
 class Interrupted(Case):
