@@ -2,12 +2,14 @@
 
 #include <stdlib.h>
 
+#include "base/large.h"
+
 struct highest *highest_new(uint32_t stacks)
 {
     struct highest *h = calloc(1, sizeof *h);
     if (!h)
         return NULL;
-    h->stacks = calloc((size_t)stacks + 1, sizeof *h->stacks);
+    h->stacks = large_zeroed(((size_t)stacks + 1) * sizeof *h->stacks);
     if (!h->stacks) {
         free(h);
         return NULL;

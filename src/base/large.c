@@ -40,6 +40,16 @@ void *large_grow(void *old, size_t old_bytes, size_t new_bytes)
     return p;
 }
 
+void *large_zeroed(size_t bytes)
+{
+    if (bytes < 2 * LARGE_PAGE_BYTES)
+        return calloc(1, bytes);
+    void *p = large_grow(NULL, 0, bytes);
+    if (p)
+        memset(p, 0, bytes);
+    return p;
+}
+
 void *large_room(void *array, size_t needed, size_t *room, size_t most, size_t element_bytes)
 {
     if (array && needed <= *room)

@@ -15,6 +15,9 @@
  * is unchanged. */
 void *large_grow(void *old, size_t old_bytes, size_t new_bytes);
 
+/* calloc of so many bytes, likewise. */
+void *large_zeroed(size_t bytes);
+
 /* As array_room and ARRAY_ROOM of array.h. */
 void *large_room(void *array, size_t needed, size_t *room, size_t most, size_t element_bytes);
 #define LARGE_ROOM(array, needed, room) ARRAY_ROOM_BY(large_room, array, needed, room)

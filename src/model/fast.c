@@ -52,6 +52,8 @@ add_all(struct model *m, const struct trace_batch *b, size_t from, const bool ma
             const uint32_t slot = slots[i + AHEAD];
             __builtin_prefetch(&blocks[slot < last_block ? slot : last_block], 1);
             __builtin_prefetch(&stacks[stack_ids[i + AHEAD]], 1);
+            const uint32_t near = slots[i + AHEAD/2];
+            __builtin_prefetch(&stacks[blocks[near < last_block ? near : last_block].stack], 1);
         }
         if (__builtin_expect(time_ns >= stop_ns, 0)) {
             store(&h, m);

@@ -1,6 +1,7 @@
 /* model.c - the life of a model: making, checking batches, stops on the way, settling at the end.
  */
 #include "arch/page.h"
+#include "base/large.h"
 #include "model/state.h"
 
 #include <stdlib.h>
@@ -93,7 +94,7 @@ struct model *model_new(const struct trace_image *image, const struct model_filt
     m->bin_width_ns = (end - start) / MODEL_BINS + 1;
     m->moment_count = image->split_count;
 
-    m->stacks = calloc((size_t)image->stacks + 1, sizeof *m->stacks);
+    m->stacks = large_zeroed(((size_t)image->stacks + 1) * sizeof *m->stacks);
     m->threads = calloc((size_t)image->thread_count + 1, sizeof *m->threads);
     m->pendings = calloc((size_t)image->thread_count + 1, sizeof *m->pendings);
     m->bins = calloc(m->bin_count, sizeof *m->bins);
@@ -157,7 +158,8 @@ static int room_for(struct model *m, uint32_t slots, struct error *err)
         room = room > UINT32_MAX / 2 ? UINT32_MAX : room * 2;
     if (room > m->image->max_slots)
         room = m->image->max_slots;
-    struct model_block *blocks = realloc(m->blocks, room * sizeof *blocks);
+    struct model_block *blocks =
+        large_grow(m->blocks, m->block_room * sizeof *blocks, room * sizeof *blocks);
     if (blocks) {
         memset(blocks + m->block_room, 0, (room - m->block_room) * sizeof *blocks);
         m->blocks = blocks;
