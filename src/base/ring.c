@@ -1,14 +1,15 @@
 #include "ring.h"
 
 #include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+
+#include "thread.h"
 
 struct ring {
     unsigned parts;
     ring_fill *fill;
+    ring_help *help; /* NULL: there is none */
     void *arg;
     bool held; /* the caller's: it has part `first` */
     pthread_t thread;
@@ -48,24 +49,19 @@ static void release(struct ring *r)
     free(r);
 }
 
-struct ring *ring_open(unsigned parts, ring_fill *fill, void *arg)
+struct ring *ring_open(unsigned parts, ring_fill *fill, ring_help *help, void *arg)
 {
     struct ring *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
     r->parts = parts;
     r->fill = fill;
+    r->help = help;
     r->arg = arg;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->filled, NULL);
     pthread_cond_init(&r->emptied, NULL);
-    /* Signals are for the thread that knows what to do about them. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&r->thread, NULL, run, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
+    if (thread_start(&r->thread, run, r)) {
         release(r);
         return NULL;
     }
@@ -81,8 +77,16 @@ unsigned ring_next(struct ring *r)
         if (r->last - r->first == r->parts / 2)
             pthread_cond_signal(&r->emptied);
     }
-    while (r->first == r->last)
-        pthread_cond_wait(&r->filled, &r->lock);
+    while (r->first == r->last) {
+        bool helped = false;
+        if (r->help) {
+            pthread_mutex_unlock(&r->lock);
+            helped = r->help(r->arg);
+            pthread_mutex_lock(&r->lock);
+        }
+        if (!helped && r->first == r->last)
+            pthread_cond_wait(&r->filled, &r->lock);
+    }
     const unsigned part = (unsigned)(r->first % r->parts);
     pthread_mutex_unlock(&r->lock);
     r->held = true;

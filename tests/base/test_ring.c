@@ -31,7 +31,7 @@ static void read_so_many(uint64_t parts, uint64_t last)
     struct work *w = calloc(1, sizeof *w);
     assert_non_null(w);
     w->last = last;
-    struct ring *r = ring_open(PARTS, fill, w);
+    struct ring *r = ring_open(PARTS, fill, NULL, w);
     assert_non_null(r);
     for (uint64_t k = 0; k < parts; k++) {
         const unsigned part = ring_next(r);

@@ -70,7 +70,7 @@ static struct reader *reader_open(struct merge *m)
     if (!d)
         return NULL;
     d->merge = m;
-    if (!(d->ring = ring_open(PARTS, fill, d))) {
+    if (!(d->ring = ring_open(PARTS, fill, NULL, d))) {
         free(d);
         return NULL;
     }
