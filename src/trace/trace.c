@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "trace/raw/raw.h"
 #include "trace/raw/recover.h"
 #include "trace/seal/fold.h"
@@ -29,18 +29,21 @@ struct trace {
 /* So few events are decoded before a thread for them has begun. Who asks for threads gets them. */
 #define ALONE_EVENTS 65536u
 
+/* More of them find nothing to do: who takes the batches is slower. */
+#define READERS_MOST 8u
+
 struct trace_cursor {
     struct trace *trace;
     struct cursor *cursor;
     struct decoder *decoder; /* NULL: the caller's thread decodes */
+    unsigned threads;        /* beside the caller's */
 };
 
 /* How many threads may work beside the caller's. */
 static unsigned threads_beside(unsigned wanted)
 {
-    cpu_set_t set;
-    if (!wanted && !sched_getaffinity(0, sizeof set, &set))
-        wanted = (unsigned)CPU_COUNT(&set);
+    if (!wanted)
+        wanted = thread_processors();
     return wanted > 1 ? wanted - 1 : 0;
 }
 
@@ -190,6 +193,22 @@ void trace_close(struct trace *t)
 
 const struct trace_info *trace_info(const struct trace *t) { return &t->store.info; }
 
+/* How many threads beside the caller's read an image: as large a part of those that there are as it
+ * has of all events, since others may be read at the same time. */
+static unsigned threads_for(const struct trace *t, uint32_t image)
+{
+    const uint64_t events = t->store.images[image].events;
+    uint64_t all = 0;
+    if (!t->threads || (!t->options.threads && events <= ALONE_EVENTS))
+        return 0;
+    for (uint32_t i = 0; i < t->store.info.image_count; i++)
+        all += t->store.images[i].events;
+    const unsigned beside = threads_beside(t->options.threads);
+    unsigned part = (unsigned)((double)beside * ((double)events / ((double)all + 1))) + 1;
+    part = part < READERS_MOST ? part : READERS_MOST;
+    return part < t->threads ? part : t->threads;
+}
+
 struct trace_cursor *trace_cursor_open(struct trace *t, uint32_t image, struct error *err)
 {
     return trace_cursor_open_columns(t, image, t->options.columns, err);
@@ -208,14 +227,16 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
         return NULL;
     }
     c->trace = t;
-    c->cursor = cursor_open(&t->store, image, columns, t->options.to_ns, err);
+    const unsigned threads = threads_for(t, image);
+    c->cursor = cursor_open(&t->store, image, columns, t->options.to_ns, threads + 1, err);
     if (!c->cursor) {
         free(c);
         return NULL;
     }
-    const bool many = t->options.threads || t->store.images[image].events > ALONE_EVENTS;
-    if (t->threads && many && (c->decoder = decoder_open(c->cursor)))
-        t->threads--;
+    if (threads && (c->decoder = decoder_open(c->cursor))) {
+        c->threads = threads;
+        t->threads -= threads;
+    }
     return c;
 }
 
@@ -228,8 +249,7 @@ void trace_cursor_close(struct trace_cursor *c)
 {
     if (!c)
         return;
-    if (c->decoder)
-        c->trace->threads++;
+    c->trace->threads += c->threads;
     decoder_close(c->decoder);
     cursor_close(c->cursor);
     free(c);

@@ -51,7 +51,11 @@ enum trace_column {
     TRACE_COL_PATH = 64,
     TRACE_COL_ARGUMENT = 128,
     TRACE_COL_ALL = 255,
-    TRACE_COL_OTHER_ADDRESS = 256 /* cheap: address[] holds for OTHER and FREE_UNKNOWN only */
+    TRACE_COL_OTHER_ADDRESS = 256, /* cheap: address[] holds for OTHER and FREE_UNKNOWN only */
+    /* Of the columns size, stack, usable and address that are asked for, begun_size and so on have
+     * those of the ALLOC events alone, one behind the other. Cheaper: size[] and so on then hold
+     * for OTHER and FREE_UNKNOWN only. */
+    TRACE_COL_BEGUN = 512
 };
 
 /* A run of events of one image, in time order. Arrays belong to the cursor and hold until its
@@ -74,6 +78,11 @@ struct trace_batch {
     const uint64_t *usable;
     const uint8_t *path; /* enum mlw_path */
     const uint64_t *argument;
+    uint32_t slots; /* not 0: those of these events were found below it, and their stacks, threads,
+                       kinds and operations are some that there are */
+    size_t begun;   /* ALLOC events, with TRACE_COL_BEGUN; begun_size NULL: not asked for */
+    const uint64_t *begun_size, *begun_usable, *begun_address;
+    const uint32_t *begun_stack;
 };
 
 struct trace_frame_node { /* a frame and its caller; see MLW_META_NODE */

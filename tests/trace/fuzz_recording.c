@@ -140,6 +140,50 @@ static void read_begins(struct trace *t)
         trace_cursor_close(open[i]);
 }
 
+/* The columns of the ALLOCs alone are those of each event, and hold for the other events as well.
+ */
+static void compare_batches(const struct trace_batch *a, const struct trace_batch *b)
+{
+    size_t k = 0;
+    REQUIRE(a->n == b->n && a->first_event == b->first_event);
+    for (size_t i = 0; i < a->n; i++) {
+        const bool other = a->kind[i] == TRACE_OTHER || a->kind[i] == TRACE_FREE_UNKNOWN;
+        REQUIRE(a->kind[i] == b->kind[i] && a->op[i] == b->op[i] && a->slot[i] == b->slot[i]);
+        REQUIRE(a->thread[i] == b->thread[i] && a->time_ns[i] == b->time_ns[i]);
+        REQUIRE(a->path[i] == b->path[i] && a->argument[i] == b->argument[i]);
+        if (a->kind[i] == TRACE_ALLOC) {
+            REQUIRE(k < b->begun && a->size[i] == b->begun_size[k]);
+            REQUIRE(a->stack[i] == b->begun_stack[k] && a->usable[i] == b->begun_usable[k]);
+            REQUIRE(a->address[i] == b->begun_address[k]);
+            k++;
+        } else if (other) {
+            REQUIRE(a->size[i] == b->size[i] && a->stack[i] == b->stack[i]);
+            REQUIRE(a->usable[i] == b->usable[i] && a->address[i] == b->address[i]);
+        }
+    }
+    REQUIRE(k == b->begun);
+}
+
+static void compare_begun(struct trace *t)
+{
+    struct error err = {.text = ""};
+    struct trace_batch a, b;
+    for (uint32_t i = 0; i < trace_info(t)->image_count; i++) {
+        struct trace_cursor *x = trace_cursor_open(t, i, &err);
+        struct trace_cursor *y =
+            trace_cursor_open_columns(t, i, TRACE_COL_ALL | TRACE_COL_BEGUN, &err);
+        REQUIRE(x && y);
+        int more;
+        while ((more = trace_cursor_next(x, &a, &err)) > 0) {
+            REQUIRE(trace_cursor_next(y, &b, &err) == more);
+            compare_batches(&a, &b);
+        }
+        REQUIRE(trace_cursor_next(y, &b, &err) == more);
+        trace_cursor_close(x);
+        trace_cursor_close(y);
+    }
+}
+
 /* What one thread reads, several read, and find out the same about damage. */
 static void compare_threads(const char *path, bool sealed, uint64_t one, uint64_t again)
 {
@@ -176,6 +220,7 @@ static void read_recording(const uint8_t *data, size_t n, bool threads)
         uint64_t again = read_events(t, &two, &err);
         /* a block that was found to be impossible halfway is left out from then on */
         REQUIRE(again == events || trace_info(t)->damaged_runs);
+        compare_begun(t);
         trace_close(t);
         if (threads)
             compare_threads(path, sealed, one, two);

@@ -2,19 +2,24 @@
  *
  * Owns: the mirror of the sealer's slots, the decoding of columns, and what happens after a damaged
  * block: then it remembers which slots are known to be live, so that no event names a block that
- * the caller never saw begin. Memory: one block's columns, one batch, 4 bytes a slot (16 more when
- * addresses are asked for). One thread a cursor. */
+ * the caller never saw begin. Memory: the columns of one block for each thread, one batch, 4 bytes
+ * a slot (16 more when addresses are asked for). One thread a cursor, beside those that load
+ * blocks. */
 #ifndef MALLOW_TRACE_SEALED_CURSOR_H
 #define MALLOW_TRACE_SEALED_CURSOR_H
 
 #include "store.h"
 
 struct cursor;
+/* threads: that are there to read, the caller's own among them. The first takes the batches, the
+ * second makes them (decoder.h), and those beyond load blocks ahead. */
 struct cursor *cursor_open(struct store *s, uint32_t image, unsigned columns, uint64_t to_ns,
-                           struct error *err);
+                           unsigned threads, struct error *err);
 /* 1 with *batch set, 0 at the end, -1 with *err (no memory, or the file cannot be read; damage is
  * skipped and counted in the store's info). */
 int cursor_next(struct cursor *c, struct trace_batch *batch, struct error *err);
+/* Loads a block ahead, if there is one, and a place for it: whether there was. Any thread. */
+bool cursor_help(struct cursor *c);
 void cursor_close(struct cursor *c);
 
 #endif

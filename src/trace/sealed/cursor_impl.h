@@ -1,16 +1,16 @@
-/* cursor_impl.h - what the parts of the reader of one image share: cursor.c turns the columns of a
- * block into batches, cursor_block.c reads them, decoder.c does both ahead of the caller. No other
- * file includes it. One thread a cursor; of the store, that thread changes nothing (cursor_settle
- * does). */
+/* cursor_impl.h - what the parts of the reader of one image share: cursor.c goes from block to
+ * block, loaded.c reads and unpacks their columns, cursor_events.c turns these into batches,
+ * decoder.c does all of that ahead of the caller. No other file includes it. One thread a cursor,
+ * and those that load blocks for it; of the store, they change nothing (cursor_settle does). */
 #ifndef MALLOW_TRACE_SEALED_CURSOR_IMPL_H
 #define MALLOW_TRACE_SEALED_CURSOR_IMPL_H
 
 #include "cursor.h"
 
-#include "numbers.h"
+#include "base/pieces.h"
+#include "loaded.h"
 #include "trace/timebase.h"
 
-#define BATCH 4096u
 #define SPARE (BATCH + 16) /* entries below and above the stack that a bad block may touch */
 #define POISON                                                                                     \
     (UINT32_MAX - 1) /* a free slot whose number was lost; a thread without a last block */
@@ -20,6 +20,12 @@ struct arrays {
     uint8_t *kind, *op, *path;
     uint32_t *slot, *thread, *stack;
     uint64_t *size, *time, *address, *usable, *argument;
+    /* of ALLOCs alone */
+    uint32_t *begun_stack;
+    uint64_t *begun_size, *begun_usable, *begun_address;
+    size_t begun;
+    bool argued; /* some arguments are not 0 */
+    bool each;   /* size, stack and usable hold for each event */
 };
 
 #define CURSOR_ENTRIES          (BATCH + 16)
@@ -50,25 +56,24 @@ struct cursor {
     uint32_t image_index;
     unsigned columns;
     uint64_t to_ns;
-    ZSTD_DCtx *z;
-    size_t next_block;
+
+    /* loading ahead */
+    struct pieces *pieces;
+    struct loaded *places;
+    unsigned place_count;
+    uint64_t blocks_left; /* to be taken from it */
 
     /* the block that is being given out */
-    struct section_head head;
-    struct store_block *block;
-    uint32_t at; /* events given out */
-    struct bytes code, threads_text, address, path, scratch;
-    struct bytes far, other, argument;
+    struct loaded *in;
+    struct store_block *block; /* NULL: none is */
+    uint32_t at;               /* events given out */
     struct span far_rest, other_rest, argument_rest;
-    struct numbers thread, reference, size, stack, time, usable;
     uint32_t alloc_at;
     uint64_t tick, other_last;
     uint32_t argument_event; /* the next that has one, UINT32_MAX for none */
     uint64_t argument_value;
-    uint32_t *thread_of; /* local number to the image's */
     uint32_t *thread_last;
     size_t thread_cap;
-    uint32_t threads;
 
     /* the mirror of the slots: stack[SPARE + i] is entry i */
     uint32_t *free_slots;
@@ -87,7 +92,7 @@ struct cursor {
     bool dropped; /* events were dropped since the last address epoch */
 
     /* addresses */
-    struct predict predict;
+    struct recall recall;
     struct slot_place *slots;
     size_t slot_cap;
     uint32_t epoch;
@@ -112,12 +117,14 @@ static inline bool wants(const struct cursor *c, unsigned column)
     return (c->columns & column) != 0;
 }
 
-/* All columns that are wanted of the block whose head is c->head. 0, or -1 with *err: the block is
- * damaged (or there is no memory). */
-int cursor_load_columns(struct cursor *c, struct error *err);
+/* Decodes the next n events of the block. False when the block cannot be: its checksums hold, but
+ * its content is impossible. *given events are then in the arrays that *from is set to. */
+bool cursor_take(struct cursor *c, uint32_t n, struct arrays **from, uint32_t *given);
+/* Before the first events of a block. */
+int cursor_take_begin(struct cursor *c, struct error *err);
 
-/* Takes up the next event of the block that has an argument. */
-void cursor_next_argument(struct cursor *c);
+/* Notes something for cursor_settle. */
+void cursor_find(struct cursor *c, struct cursor_finding finding);
 
 bool cursor_arrays_make(struct arrays *a, size_t n);
 void cursor_arrays_free(struct arrays *a);
@@ -125,7 +132,7 @@ void cursor_arrays_free(struct arrays *a);
 int cursor_decode(struct cursor *c, struct trace_batch *batch, struct error *err);
 /* Puts it into the store: by the thread that reads the store's info. */
 void cursor_settle(struct cursor *c, struct cursor_found *found);
-/* Hands out the first n entries of the arrays. */
+/* Hands out the first n entries of the arrays, of which so many begin blocks. */
 void cursor_give(struct cursor *c, const struct arrays *a, size_t n, struct trace_batch *batch);
 /* Room in the stack and its spare entries; in `known`. False without memory. */
 bool cursor_stack_room(struct cursor *c, size_t entries);

@@ -19,8 +19,8 @@ bool cursor_stack_room(struct cursor *c, size_t entries)
     uint32_t *s = realloc(c->free_slots, cap * sizeof *s);
     if (!s)
         return false;
-    if (!c->stack_cap)
-        memset(s, 0, SPARE * sizeof *s);
+    for (size_t i = 0; !c->stack_cap && i < SPARE; i++)
+        s[i] = POISON; /* who takes more than there is finds no slot */
     c->free_slots = s;
     c->stack_cap = cap;
     return true;
@@ -51,22 +51,23 @@ static bool ended(struct cursor *c, uint32_t slot)
 /* The stack by the columns of the current block. 1: done, 0: they cannot be read, -1: no memory. */
 static int exact_state(struct cursor *c)
 {
-    const struct seal_block *b = &c->head.block;
+    const struct seal_block *b = &c->in->head.block;
     uint32_t *stack = c->free_slots + SPARE;
     struct numbers r = {0};
     struct bytes begun = {0};
     struct error ignored;
     int status = 0;
     /* How many numbers there are is not in the head, but in the length of their first plane. */
-    const struct seal_stream *plane = section_stream(&c->head, SEAL_COL_RESYNC, 0);
+    const struct seal_stream *plane = section_stream(&c->in->head, SEAL_COL_RESYNC, 0);
     size_t n = plane ? plane->raw_bytes : 1;
     uint32_t *v = n && n <= (size_t)b->free_slots + 1 ? malloc(n * sizeof *v) : NULL;
     if (!v ||
-        numbers_load(&r, c->store->fd, &c->head, SEAL_COL_RESYNC, n, c->z, &c->scratch, &ignored) ||
+        numbers_load(&r, c->store->fd, &c->in->head, SEAL_COL_RESYNC, n, c->in->z, &c->in->scratch,
+                     &ignored) ||
         numbers_take_u32(&r, v, n) || v[0] + (n - 1) != b->free_slots || v[0] > c->top)
         goto out;
-    if (section_read(c->store->fd, &c->head, SEAL_COL_BEGUN, SEAL_PART_BYTES, SEAL_BLOCK_MAX * 10,
-                     c->z, &c->scratch, &begun, &ignored) < 0)
+    if (section_read(c->store->fd, &c->in->head, SEAL_COL_BEGUN, SEAL_PART_BYTES,
+                     SEAL_BLOCK_MAX * 10, c->in->z, &c->in->scratch, &begun, &ignored) < 0)
         goto out;
     for (size_t i = 1; i < n; i++)
         if (v[i] >= b->used_slots)
@@ -92,7 +93,7 @@ out:
 
 int cursor_resync(struct cursor *c, bool exact, struct error *err)
 {
-    const struct seal_block *b = &c->head.block;
+    const struct seal_block *b = &c->in->head.block;
     size_t slots = (size_t)b->used_slots + b->new_slots;
     if (!cursor_known_room(c, slots > c->used ? slots : c->used) ||
         !cursor_stack_room(c, b->used_slots))
@@ -108,7 +109,8 @@ int cursor_resync(struct cursor *c, bool exact, struct error *err)
         if (!c->b.kind && !cursor_arrays_make(&c->b, CURSOR_DEGRADED_ENTRIES))
             return no_memory(err);
         c->source = c->source ? c->source : malloc(CURSOR_DEGRADED_ENTRIES * sizeof *c->source);
-        if (!c->source)
+        c->keep = c->keep ? c->keep : calloc(BATCH, 1);
+        if (!c->source || !c->keep)
             return no_memory(err);
     }
     int k = exact ? exact_state(c) : 0;
@@ -142,5 +144,7 @@ void cursor_give_ended(struct cursor *c, struct trace_batch *batch)
         b->address[i] = address ? c->slots[slot].address : 0;
         b->time[i] = time;
     }
+    b->begun = 0;
+    b->each = b->argued = true;
     cursor_give(c, b, n, batch);
 }

@@ -57,6 +57,12 @@ static void parts_free(struct decoder *d)
     free(d);
 }
 
+static bool help(void *arg)
+{
+    const struct decoder *d = arg;
+    return cursor_help(d->cursor);
+}
+
 struct decoder *decoder_open(struct cursor *c)
 {
     struct decoder *d = calloc(1, sizeof *d);
@@ -68,7 +74,7 @@ struct decoder *decoder_open(struct cursor *c)
             parts_free(d);
             return NULL;
         }
-    if (!(d->ring = ring_open(DECODER_PARTS, fill, d))) {
+    if (!(d->ring = ring_open(DECODER_PARTS, fill, help, d))) {
         parts_free(d);
         return NULL;
     }

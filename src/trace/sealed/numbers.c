@@ -45,6 +45,24 @@ void numbers_free(struct numbers *c)
     bytes_free(&c->patches);
 }
 
+bool numbers_patch(struct numbers *c, size_t k, size_t *at, uint64_t *value)
+{
+    if (c->patch == SIZE_MAX || c->patch - c->at >= k)
+        return false;
+    *at = c->patch - c->at;
+    *value = c->value;
+    next_patch(c);
+    return true;
+}
+
+int numbers_pass(struct numbers *c, size_t k)
+{
+    if (k > c->n - c->at)
+        return -1;
+    c->at += k;
+    return c->bad ? -1 : 0;
+}
+
 #define TAKE(NAME, TYPE)                                                                           \
     int NAME(struct numbers *c, TYPE *restrict out, size_t k)                                      \
     {                                                                                              \
@@ -58,6 +76,12 @@ void numbers_free(struct numbers *c)
             for (size_t i = 0; i < k; i++)                                                         \
                 out[i] = p0[i];                                                                    \
             break;                                                                                 \
+        case 3: {                                                                                  \
+            const uint8_t *restrict p2 = c->planes[2].data + c->at;                                \
+            for (size_t i = 0; i < k; i++)                                                         \
+                out[i] = (TYPE)(p0[i] | (TYPE)p1[i] << 8 | (TYPE)p2[i] << 16);                     \
+            break;                                                                                 \
+        }                                                                                          \
         default:                                                                                   \
             for (size_t i = 0; i < k; i++)                                                         \
                 out[i] = (TYPE)(p0[i] | (TYPE)p1[i] << 8);                                         \

@@ -24,5 +24,9 @@ void numbers_free(struct numbers *c);
 /* The next k numbers. -1 when there are not that many, or the patches are bad. */
 int numbers_take_u64(struct numbers *c, uint64_t *out, size_t k);
 int numbers_take_u32(struct numbers *c, uint32_t *out, size_t k); /* the low halves */
+/* Without planes all numbers are 0 but the patches: the next one of the next k numbers, taken.
+ * False when there is none. Then the k are passed over by: */
+bool numbers_patch(struct numbers *c, size_t k, size_t *at, uint64_t *value);
+int numbers_pass(struct numbers *c, size_t k); /* -1 as above */
 
 #endif
