@@ -154,15 +154,20 @@ void model_end_careful(struct model *m, uint64_t end_ns)
     pass_time(m, end_ns);
 }
 
-static void allocate(struct model *m, const struct trace_batch *b, size_t i, bool inherited)
+/* begun: of the batch's ALLOCs before. */
+static void allocate(struct model *m, const struct trace_batch *b, size_t i, size_t begun,
+                     bool inherited)
 {
     struct model_block *block = &m->blocks[b->slot[i]];
-    uint64_t extra = b->usable[i] > b->size[i] ? b->usable[i] - b->size[i] : 0;
+    const bool dense = b->begun_size != NULL;
+    const uint64_t size = dense ? b->begun_size[begun] : b->size[i],
+                   usable = dense ? b->begun_usable[begun] : b->usable[i],
+                   extra = usable > size ? usable - size : 0;
     unsigned op = b->op[i];
     uint32_t thread = b->thread[i];
-    *block = (struct model_block){.size_bytes = b->size[i],
+    *block = (struct model_block){.size_bytes = size,
                                   .time_ns = b->time_ns[i],
-                                  .stack = b->stack[i],
+                                  .stack = dense ? b->begun_stack[begun] : b->stack[i],
                                   .usable_extra = extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX,
                                   .thread = inherited ? NO_THREAD : thread,
                                   .place = (uint8_t)model_place_of(b->path[i])};
@@ -268,15 +273,15 @@ static void other(struct model *m, const struct trace_batch *b, size_t i)
     model_add_other(m, b, i);
 }
 
-void model_add_careful(struct model *m, const struct trace_batch *b, size_t from, size_t to,
-                       bool inherited)
+size_t model_add_careful(struct model *m, const struct trace_batch *b, size_t from, size_t to,
+                         size_t begun, bool inherited)
 {
     for (size_t i = from; i < to && !m->ended; i++) {
         m->events_seen = b->first_event + i;
         if (!inherited && !reach(m, b->time_ns[i]))
             break;
         switch (b->kind[i]) {
-        case TRACE_ALLOC: allocate(m, b, i, inherited); break;
+        case TRACE_ALLOC: allocate(m, b, i, begun++, inherited); break;
         case TRACE_FREE:
         case TRACE_FREE_TEMP:
         case TRACE_FREE_INFERRED: release(m, b, i); break;
@@ -284,4 +289,5 @@ void model_add_careful(struct model *m, const struct trace_batch *b, size_t from
         }
         m->events_seen = b->first_event + i + 1;
     }
+    return begun;
 }

@@ -1,167 +1,371 @@
 /* fast.c - the loop for the common question: everything, no filter.
  *
- * What can be derived afterwards is not counted here: a stack or a thread holds its allocated bytes
- * less the released ones, so an event touches only one of the two (model_finish puts them
- * together). Blocks and stacks of later events are fetched ahead. */
+ * A batch is cut where notes are due, and where the live bytes were highest. Of each part, one loop
+ * follows the live blocks and lists what the releases released; what does not depend on the order
+ * of events is then added up in loops of its own, each over the few columns that it needs. What can
+ * be derived afterwards is not counted: a stack or a thread holds its allocated bytes less the
+ * released ones (model_finish puts them together), and calls of malloc and free are all those that
+ * no other operation made. */
 #include "model/state.h"
 
-/* Those figures that change with every event, in registers if there is room. */
-struct hot {
-    uint64_t live_bytes, live_blocks, peak_bytes, bin_max, version;
+#include <stdlib.h>
+
+#define PART         1024u /* events, at most: what follows finds the lists in the first cache */
+#define BLOCKS_AHEAD 16u
+#define STACKS_AHEAD 16u
+
+/* Kept by the model between batches. */
+struct model_scratch {
+    /* Blocks that were released, in order: time_ns is their age, state whether they were temporary.
+     */
+    struct model_block freed[PART + STACKS_AHEAD];
+    /* of blocks that began, where the batch does not have them */
+    uint64_t size[PART], usable[PART];
+    uint32_t stack[PART];
 };
 
-static inline void load(struct hot *h, const struct model *m)
+/* How far it has come: among the blocks that began, and those that were released. */
+struct progress {
+    size_t made, freed;
+};
+
+/* A part of a batch in which nothing is due. */
+struct part {
+    const struct trace_batch *b;
+    size_t from, to;
+    const uint64_t *size, *usable; /* of the blocks that begin in it, [made] */
+    const uint32_t *stack;
+    size_t made;
+    struct model_block *freed;
+    struct progress end;
+    uint64_t usable_bytes; /* of the blocks that began */
+    bool higher;           /* the live bytes were, than ever before: at the end of */
+    struct progress peak;
+};
+
+/* The events of one thread in a row. */
+struct run {
+    uint32_t thread;
+    struct progress from;
+    uint64_t requested, released, temporary; /* bytes, bytes, blocks */
+};
+
+static void end_run(struct model *m, const struct run *r, struct progress to)
 {
-    h->live_bytes = m->totals.live_bytes;
-    h->live_blocks = m->totals.live_blocks;
-    h->peak_bytes = m->totals.peak_bytes;
-    h->bin_max = m->bin_max;
-    h->version = m->version;
+    struct model_thread *const t = &m->threads[r->thread];
+    t->allocations += to.made - r->from.made;
+    t->allocated_bytes += r->requested;
+    t->releases += to.freed - r->from.freed;
+    t->live_bytes -= r->released;
+    t->temporary += r->temporary;
+    m->totals.requested_bytes += r->requested;
+    m->totals.temporary += r->temporary;
 }
 
-static inline void store(const struct hot *h, struct model *m)
+/* A block that another thread made, or none of this process. */
+static __attribute__((noinline)) void
+freed_elsewhere(struct model *m, uint32_t thread, const struct model_block *block, unsigned kind)
 {
-    m->totals.live_bytes = h->live_bytes;
-    m->totals.live_blocks = h->live_blocks;
-    m->totals.peak_bytes = h->peak_bytes;
-    m->bin_max = h->bin_max;
-    m->version = h->version;
+    const uint32_t owner = block->thread;
+    m->threads[thread].live_bytes += block->size_bytes; /* end_run takes it off */
+    if (owner == NO_THREAD)
+        return;
+    m->threads[owner].live_bytes -= block->size_bytes;
+    if (kind == TRACE_FREE_INFERRED)
+        return;
+    m->totals.cross_thread_frees++;
+    m->threads[thread].foreign_frees++;
+    m->threads[owner].freed_elsewhere++;
 }
 
-#define AHEAD 24u /* events */
-
-static inline __attribute__((always_inline)) void
-add_all(struct model *m, const struct trace_batch *b, size_t from, const bool many_threads)
+/* By another operation than malloc, or with a mapping of its own. */
+static __attribute__((noinline)) void made_seldom(struct model *m, unsigned op, uint32_t thread,
+                                                  struct model_block *block)
 {
+    m->totals.calls[MLW_OP_MALLOC]--;
+    m->totals.calls[op]++;
+    if (mlw_op_is(op, MLW_CLASS_RESIZE_NEW))
+        model_realloc_new(m, thread, block);
+    if (block->place & MODEL_MMAPPED)
+        model_mapping_made(m, op, block->size_bytes, block->time_ns);
+}
+
+static __attribute__((noinline)) void freed_seldom(struct model *m, unsigned op, uint32_t thread,
+                                                   const struct model_block *block,
+                                                   uint64_t time_ns)
+{
+    m->totals.calls[MLW_OP_FREE]--;
+    m->totals.calls[op]++;
+    model_release_seldom(m, thread, op, block, time_ns);
+}
+
+/* What a live block has at its end that was never resized. */
+static const struct model_block plain[MODEL_PLACES] = {
+    {.place = 0, .state = BLOCK_COUNTED},
+    {.place = 1, .state = BLOCK_COUNTED},
+    {.place = 2, .state = BLOCK_COUNTED},
+    {.place = 3, .state = BLOCK_COUNTED},
+};
+
+/* Follows the live blocks through the events [from, to) of a part. ahead: those behind can be
+ * looked at. uniform: all are of the run's thread, and all that begin in the place of the first. */
+static inline __attribute__((always_inline)) void follow(struct model *m, struct part *p,
+                                                         struct run *run, size_t from, size_t to,
+                                                         const bool ahead, const bool uniform)
+{
+    const struct trace_batch *const b = p->b;
     const uint8_t *const kinds = b->kind, *const ops = b->op, *const paths = b->path;
-    const uint32_t *const slots = b->slot, *const stack_ids = b->stack, *const threads = b->thread;
-    const uint64_t *const sizes = b->size, *const times = b->time_ns, *const usables = b->usable;
-    const uint32_t last_block = m->block_room ? m->block_room - 1 : 0;
-    struct model_block *const blocks = m->blocks;
-    struct model_stack *const stacks = m->stacks;
-    uint64_t stop_ns = m->next_stop_ns;
-    uint64_t requested = 0, usable_sum = 0, allocations = 0, releases = 0, temporary = 0;
-    uint64_t foreign_frees = 0;
-    struct hot h;
-    load(&h, m);
-
-    for (size_t i = from; i < b->n; i++) {
-        const uint64_t time_ns = times[i];
-        const unsigned kind = kinds[i], op = ops[i];
-        if (i + AHEAD < b->n) {
-            const uint32_t slot = slots[i + AHEAD];
-            __builtin_prefetch(&blocks[slot < last_block ? slot : last_block], 1);
-            __builtin_prefetch(&stacks[stack_ids[i + AHEAD]], 1);
-            const uint32_t near = slots[i + AHEAD/2];
-            __builtin_prefetch(&stacks[blocks[near < last_block ? near : last_block].stack], 1);
-        }
-        if (__builtin_expect(time_ns >= stop_ns, 0)) {
-            store(&h, m);
-            m->events_seen = b->first_event + i;
-            model_stop(m, time_ns);
-            load(&h, m);
-            stop_ns = m->next_stop_ns;
+    const uint32_t *const slots = b->slot, *const threads = b->thread, *const stacks = p->stack;
+    const uint64_t *const times = b->time_ns, *const sizes = p->size, *const usables = p->usable;
+    struct model_block *const blocks = m->blocks, *const list = p->freed;
+    const uint32_t main = plain[MODEL_MAIN].tail, other = plain[MODEL_NON_MAIN].tail;
+    uint64_t live = m->totals.live_bytes, high = m->bin_max;
+    uint64_t requested = 0, temporary = 0, live_then = live; /* since the run began, or this did */
+    uint64_t given_here = 0, kept_here = 0; /* usable bytes in `here`: that began, and less ended */
+    unsigned here = model_place_of(paths[from]);
+    uint32_t thread = run->thread;
+    size_t made = p->end.made, freed = p->end.freed;
+    for (size_t i = from; i < to; i++) {
+        const unsigned kind = kinds[i];
+        struct model_block *const block = &blocks[slots[i]];
+        if (ahead)
+            __builtin_prefetch(&blocks[slots[i + BLOCKS_AHEAD]], 1);
+        if (!uniform && __builtin_expect(threads[i] != thread, 0)) {
+            run->requested += requested;
+            run->released += requested - (live - live_then);
+            run->temporary += temporary;
+            end_run(m, run, (struct progress){made, freed});
+            thread = threads[i];
+            *run = (struct run){.thread = thread, .from = {made, freed}};
+            requested = temporary = 0;
+            live_then = live;
         }
         if (kind == TRACE_ALLOC) {
-            const uint64_t size_bytes = sizes[i];
-            const uint64_t usable_bytes = usables[i] > size_bytes ? usables[i] : size_bytes;
-            const uint64_t extra = usable_bytes - size_bytes;
-            const unsigned place = model_place_of(paths[i]);
-            struct model_block *const block = &blocks[slots[i]];
-            struct model_stack *const s = model_touch(&stacks[stack_ids[i]], h.version);
-            struct model_count *const count = &m->counts[model_size_index(size_bytes)];
-            m->totals.calls[op]++;
-            s->calls++;
-            s->allocated_bytes += size_bytes;
-            count->count++;
-            count->bytes += size_bytes;
-            m->live_usable[place] += usable_bytes;
-            allocations++;
+            const uint64_t size_bytes = sizes[made];
+            uint64_t extra = usables[made] - size_bytes;
+            if (!uniform && __builtin_expect(model_place_of(paths[i]) != here, 0)) {
+                m->live_usable[here] += kept_here;
+                p->usable_bytes += given_here;
+                kept_here = given_here = 0;
+                here = model_place_of(paths[i]);
+            }
+            block->size_bytes = size_bytes;
+            block->time_ns = times[i];
+            block->stack = stacks[made];
+            block->usable_extra = (uint32_t)extra;
+            block->thread = thread;
+            block->tail = plain[here].tail;
+            if (__builtin_expect(extra > UINT32_MAX, 0)) {
+                extra = usables[made] > size_bytes ? extra : 0;
+                block->usable_extra = extra ? UINT32_MAX : 0;
+            }
+            given_here += size_bytes + extra;
+            kept_here += size_bytes + extra;
             requested += size_bytes;
-            usable_sum += usable_bytes;
-            if (many_threads) {
-                m->threads[threads[i]].allocations++;
-                m->threads[threads[i]].allocated_bytes += size_bytes;
-            }
-            *block = (struct model_block){.size_bytes = size_bytes,
-                                          .time_ns = time_ns,
-                                          .stack = stack_ids[i],
-                                          .usable_extra =
-                                              extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX,
-                                          .thread = threads[i],
-                                          .place = (uint8_t)place,
-                                          .state = BLOCK_COUNTED};
-            if (__builtin_expect(mlw_op_is(op, MLW_CLASS_RESIZE_NEW), 0))
-                model_realloc_new(m, threads[i], block);
-            if (__builtin_expect(place & MODEL_MMAPPED, 0))
-                model_mapping_made(m, op, size_bytes, time_ns);
-            h.live_blocks++;
-            h.live_bytes += size_bytes;
-            h.bin_max = h.live_bytes > h.bin_max ? h.live_bytes : h.bin_max;
-            if (h.live_bytes > h.peak_bytes) {
-                h.peak_bytes = h.live_bytes;
-                h.version++;
-                m->totals.peak_blocks = h.live_blocks;
-                m->totals.peak_time_ns = time_ns;
-                __builtin_memcpy(m->totals.peak_usable, m->live_usable, sizeof m->live_usable);
-            }
-        } else if (__builtin_expect(kind <= TRACE_FREE_TEMP || kind == TRACE_FREE_INFERRED, 1)) {
-            struct model_block *const block = &blocks[slots[i]];
-            const uint64_t size_bytes = block->size_bytes;
-            const uint64_t one = block->state; /* 0 when there was no block: size is 0 then, too */
-            const bool temp = kind == TRACE_FREE_TEMP;
-            struct model_stack *const s = model_touch(&stacks[block->stack], h.version);
-            struct model_count *const count =
-                &m->counts[MODEL_SIZE_COUNTS + model_lifetime_class(time_ns - block->time_ns)];
-            m->totals.calls[op]++;
-            s->live_blocks -= one;
-            s->live_bytes -= size_bytes;
-            s->temporary += temp;
-            count->count += one;
-            count->bytes += size_bytes;
-            m->live_usable[block->place] -= size_bytes + block->usable_extra;
-            h.live_blocks -= one;
-            h.live_bytes -= size_bytes;
-            releases += one;
-            temporary += temp;
-            if (many_threads) {
-                const uint32_t thread = threads[i], owner = block->thread;
-                struct model_thread *const t = &m->threads[thread];
-                t->releases += one;
-                t->temporary += temp;
-                if (owner != NO_THREAD) {
-                    m->threads[owner].live_bytes -= size_bytes;
-                    if (owner != thread && kind != TRACE_FREE_INFERRED && one) {
-                        foreign_frees++;
-                        t->foreign_frees++;
-                        m->threads[owner].freed_elsewhere++;
-                    }
+            live += size_bytes;
+            made++;
+            if (__builtin_expect((ops[i] != MLW_OP_MALLOC) | (here & MODEL_MMAPPED), 0))
+                made_seldom(m, ops[i], thread, block);
+            if (live > high) {
+                high = live;
+                if (live > m->totals.peak_bytes) {
+                    m->totals.peak_bytes = live;
+                    m->totals.peak_time_ns = times[i];
+                    m->live_usable[here] += kept_here;
+                    p->usable_bytes += given_here;
+                    kept_here = given_here = 0;
+                    __builtin_memcpy(m->totals.peak_usable, m->live_usable, sizeof m->live_usable);
+                    p->higher = true;
+                    p->peak = (struct progress){made, freed};
                 }
             }
-            const unsigned seldom = block->chain | (block->place & MODEL_MMAPPED);
-            if (__builtin_expect(seldom | (op != MLW_OP_FREE), 0))
-                model_release_seldom(m, threads[i], op, block, time_ns);
-            block->size_bytes = 0;
-            block->usable_extra = 0;
+        } else if (__builtin_expect(kind <= TRACE_FREE_TEMP || kind == TRACE_FREE_INFERRED, 1)) {
+            const uint32_t tail = block->tail;
+            const uint64_t size_bytes = block->size_bytes,
+                           usable = size_bytes + block->usable_extra;
+            if (__builtin_expect(block->state == BLOCK_NONE, 0)) { /* of a damaged file */
+                model_add_careful(m, b, i, i + 1, 0, false);
+                continue;
+            }
+            struct model_block *const l = &list[freed++];
+            l->size_bytes = size_bytes;
+            l->time_ns = times[i] - block->time_ns;
+            l->stack = block->stack;
+            l->state = kind == TRACE_FREE_TEMP;
+            live -= size_bytes;
+            temporary += kind == TRACE_FREE_TEMP;
+            if (__builtin_expect(block->place == here, 1))
+                kept_here -= usable;
+            else
+                m->live_usable[block->place] -= usable;
+            if (__builtin_expect(block->thread != thread, 0))
+                freed_elsewhere(m, thread, block, kind);
+            if (__builtin_expect((ops[i] != MLW_OP_FREE) | ((tail != main) & (tail != other)), 0))
+                freed_seldom(m, ops[i], thread, block, times[i]);
             block->state = BLOCK_NONE;
         } else {
             model_add_other(m, b, i);
         }
     }
-    store(&h, m);
-    m->totals.requested_bytes += requested;
-    m->totals.usable_bytes += usable_sum;
-    m->totals.allocations += allocations;
-    m->totals.releases += releases;
-    m->totals.temporary += temporary;
-    m->totals.cross_thread_frees += foreign_frees;
-    m->events_seen = b->first_event + b->n;
+    m->live_usable[here] += kept_here;
+    p->usable_bytes += given_here;
+    run->requested += requested;
+    run->released += requested - (live - live_then);
+    run->temporary += temporary;
+    m->bin_max = high;
+    m->totals.live_bytes = live;
+    p->end = (struct progress){made, freed};
 }
 
-void model_add_fast(struct model *m, const struct trace_batch *b, size_t from)
+/* Whether all events of a part are of one thread, and all places are the same. */
+static bool is_uniform(const struct part *p)
 {
-    if (m->image->thread_count > 1)
-        add_all(m, b, from, true);
+    const uint32_t *const threads = p->b->thread, thread = threads[p->from];
+    const uint8_t *const paths = p->b->path, path = paths[p->from];
+    uint32_t differ = 0;
+    uint8_t differs = 0;
+    for (size_t i = p->from; i < p->to; i++)
+        differ |= threads[i] ^ thread;
+    for (size_t i = p->from; i < p->to; i++)
+        differs |= paths[i] ^ path;
+    return !differ && !model_place_of(differs);
+}
+
+static void follow_all(struct model *m, struct part *p, struct run *run)
+{
+    const size_t n = p->b->n;
+    /* the event ahead must be in the batch */
+    const size_t sure = n - p->to < BLOCKS_AHEAD ? n - BLOCKS_AHEAD : p->to;
+    const size_t middle = n < BLOCKS_AHEAD || sure < p->from ? p->from : sure;
+    if (is_uniform(p))
+        follow(m, p, run, p->from, middle, true, true);
     else
-        add_all(m, b, from, false);
+        follow(m, p, run, p->from, middle, true, false);
+    if (middle < p->to)
+        follow(m, p, run, middle, p->to, false, false);
+}
+
+/* ---- adding up ---- */
+
+static void add_stacks(struct model *m, const struct part *p, struct progress from,
+                       struct progress to)
+{
+    const uint64_t version = m->version;
+    struct model_stack *const stacks = m->stacks;
+    const uint32_t *const made = p->stack;
+    const uint64_t *const sizes = p->size;
+    for (size_t i = from.made; i < to.made; i++) {
+        if (i + STACKS_AHEAD < p->made)
+            __builtin_prefetch(&stacks[made[i + STACKS_AHEAD]], 1);
+        struct model_stack *const s = model_touch(&stacks[made[i]], version);
+        s->calls++;
+        s->allocated_bytes += sizes[i];
+    }
+    for (const struct model_block *l = p->freed + from.freed, *end = p->freed + to.freed; l < end;
+         l++) {
+        __builtin_prefetch(&stacks[l[STACKS_AHEAD].stack], 1); /* of an earlier part, at the end */
+        struct model_stack *const s = model_touch(&stacks[l->stack], version);
+        s->live_blocks--;
+        s->live_bytes -= l->size_bytes;
+        s->temporary += l->state;
+    }
+}
+
+static void add_sizes(struct model *m, const uint64_t *size, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct model_count *const c = &m->counts[model_size_index(size[i])];
+        c->count++;
+        c->bytes += size[i];
+    }
+}
+
+static void add_lifetimes(struct model *m, const struct model_block *freed, size_t n)
+{
+    struct model_count *const by_class = m->counts + MODEL_SIZE_COUNTS;
+    for (size_t i = 0; i < n; i++) {
+        struct model_count *const c = &by_class[model_lifetime_class(freed[i].time_ns)];
+        c->count++;
+        c->bytes += freed[i].size_bytes;
+    }
+}
+
+static void add_part(struct model *m, struct part *p)
+{
+    const struct trace_batch *const b = p->b;
+    struct model_totals *const t = &m->totals;
+    struct run run = {.thread = b->thread[p->from]};
+    const uint64_t live_blocks = t->live_blocks;
+    follow_all(m, p, &run);
+    end_run(m, &run, p->end);
+    if (p->higher) {
+        add_stacks(m, p, (struct progress){0, 0}, p->peak);
+        m->version++;
+        t->peak_blocks = live_blocks + p->peak.made - p->peak.freed;
+    }
+    add_stacks(m, p, p->peak, p->end);
+    add_sizes(m, p->size, p->end.made);
+    add_lifetimes(m, p->freed, p->end.freed);
+    t->live_blocks = live_blocks + p->end.made - p->end.freed;
+    t->calls[MLW_OP_MALLOC] += p->end.made;
+    t->calls[MLW_OP_FREE] += p->end.freed;
+    t->allocations += p->end.made;
+    t->releases += p->end.freed;
+    t->usable_bytes += p->usable_bytes;
+}
+
+/* ---- cutting ---- */
+
+/* Where the part from `from` on ends: before the event at which something is due. */
+static size_t part_end(const struct model *m, const struct trace_batch *b, size_t from)
+{
+    const size_t most = b->n - from < PART ? b->n : from + PART;
+    size_t to = from + 1; /* nothing is due at the first, or it cannot be stopped at */
+    if (b->time_ns[most - 1] < m->next_stop_ns)
+        return most;
+    while (to < most && b->time_ns[to] < m->next_stop_ns)
+        to++;
+    return to;
+}
+
+/* Finds the columns of the blocks that begin in the part. begun: of the batch's, before it. */
+static void find_made(struct part *p, size_t begun, struct model_scratch *x)
+{
+    const struct trace_batch *const b = p->b;
+    if (b->begun_size) {
+        p->size = b->begun_size + begun;
+        p->usable = b->begun_usable + begun;
+        p->stack = b->begun_stack + begun;
+        p->made = b->begun - begun;
+        return;
+    }
+    for (size_t i = p->from; i < p->to; i++) {
+        if (b->kind[i] != TRACE_ALLOC)
+            continue;
+        x->size[p->made] = b->size[i];
+        x->usable[p->made] = b->usable[i];
+        x->stack[p->made++] = b->stack[i];
+    }
+    p->size = x->size;
+    p->usable = x->usable;
+    p->stack = x->stack;
+}
+
+int model_add_fast(struct model *m, const struct trace_batch *b, size_t from, size_t begun)
+{
+    if (!m->scratch && !(m->scratch = calloc(1, sizeof *m->scratch)))
+        return -1;
+    while (from < b->n) {
+        m->events_seen = b->first_event + from;
+        if (b->time_ns[from] >= m->next_stop_ns)
+            model_stop(m, b->time_ns[from]);
+        struct part p = {
+            .b = b, .from = from, .to = part_end(m, b, from), .freed = m->scratch->freed};
+        find_made(&p, begun, m->scratch);
+        add_part(m, &p);
+        begun += p.end.made;
+        from = p.to;
+    }
+    m->events_seen = b->first_event + b->n;
+    return 0;
 }

@@ -123,6 +123,8 @@ static void forget_blocks(struct model *m)
     free(m->blocks);
     free(m->links);
     free(m->pendings);
+    free(m->scratch);
+    m->scratch = NULL;
     m->blocks = NULL;
     m->links = NULL;
     m->pendings = NULL;
@@ -177,26 +179,38 @@ static int room_for(struct model *m, uint32_t slots, struct error *err)
     return 0;
 }
 
+static uint32_t largest(const uint32_t *v, size_t n)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = v[i] > most ? v[i] : most;
+    return most;
+}
+
 /* Largest index in each column, so that the loops need no checks. */
 static int check_batch(struct model *m, const struct trace_batch *b, struct error *err)
 {
-    uint32_t slots = 0, stack = 0, thread = 0;
+    const bool dense = b->begun_size != NULL;
+    if (b->slots && b->slots <= m->image->max_slots)
+        return room_for(m, b->slots, err);
+    const uint32_t thread = largest(b->thread, b->n), stack = largest(b->stack, b->n),
+                   begun_stack = dense ? largest(b->begun_stack, b->begun) : 0;
+    uint32_t slots = 0, begun = 0, missing = 0; /* missing: block events without a slot */
     uint8_t op = 0, kind = 0;
     for (size_t i = 0; i < b->n; i++) {
-        uint32_t s = b->slot[i] + 1; /* TRACE_NO_SLOT becomes 0 */
+        const uint32_t s = b->slot[i] + 1; /* TRACE_NO_SLOT becomes 0 */
         slots = s > slots ? s : slots;
-        stack = b->stack[i] > stack ? b->stack[i] : stack;
-        thread = b->thread[i] > thread ? b->thread[i] : thread;
+        missing |= (s == 0) & (b->kind[i] <= TRACE_FREE_TEMP || b->kind[i] == TRACE_FREE_INFERRED);
+    }
+    for (size_t i = 0; i < b->n; i++) {
         op = b->op[i] > op ? b->op[i] : op;
         kind = b->kind[i] > kind ? b->kind[i] : kind;
     }
-    bool missing = false; /* a block event without a slot */
-    for (size_t i = 0; i < b->n; i++)
-        missing |= b->slot[i] == TRACE_NO_SLOT &&
-                   (b->kind[i] <= TRACE_FREE_TEMP || b->kind[i] == TRACE_FREE_INFERRED);
-    if (slots > m->image->max_slots || stack > m->image->stacks ||
+    for (size_t i = 0; dense && i < b->n; i++)
+        begun += b->kind[i] == TRACE_ALLOC;
+    if (slots > m->image->max_slots || stack > m->image->stacks || begun_stack > m->image->stacks ||
         (thread >= m->image->thread_count && b->n) || op >= MLW_OP_COUNT || kind > TRACE_OTHER ||
-        missing)
+        missing || (dense && begun != b->begun))
         return error_set(err, ERROR_FORMAT,
                          "events from number %llu of process %u on make no sense: a slot, stack, "
                          "thread or operation that does not exist",
@@ -209,16 +223,16 @@ int model_add(struct model *m, const struct trace_batch *b, struct error *err)
     if (check_batch(m, b, err))
         return -1;
     m->first_event = b->first_event;
-    size_t from = 0;
+    size_t from = 0, begun = 0;
     if (m->inherited_left) {
         from = m->inherited_left < b->n ? m->inherited_left : b->n;
-        model_add_careful(m, b, 0, from, true);
+        begun = model_add_careful(m, b, 0, from, 0, true);
         m->inherited_left -= from;
     }
     if (m->filtered)
-        model_add_careful(m, b, from, b->n, false);
-    else if (from < b->n)
-        model_add_fast(m, b, from);
+        model_add_careful(m, b, from, b->n, begun, false);
+    else if (model_add_fast(m, b, from, begun))
+        return error_memory_for(err, "the figures of process %u", m->image->pid);
     return 0;
 }
 
@@ -464,8 +478,6 @@ int model_finish(struct model *m, struct error *err)
             continue;
         forever->count++;
         forever->bytes += block->size_bytes;
-        if (!m->filtered && m->image->thread_count == 1 && block->thread == 0)
-            m->threads[0].live_bytes += block->size_bytes;
         if (block->chain)
             model_chain_ended(m, block);
     }
@@ -481,21 +493,10 @@ int model_finish(struct model *m, struct error *err)
         t->events += t->calls[op];
         t->failed_calls += t->failed[op];
     }
-    if (!m->filtered && m->image->thread_count == 1) { /* the fast loop leaves this to us */
-        struct model_thread *only = &m->threads[0];
-        uint64_t live_bytes = only->live_bytes;
-        *only = (struct model_thread){.calls = t->events,
-                                      .allocations = t->allocations,
-                                      .allocated_bytes = t->requested_bytes,
-                                      .releases = t->releases,
-                                      .temporary = t->temporary,
-                                      .live_bytes = live_bytes};
-    } else {
-        for (uint32_t i = 0; i < m->image->thread_count; i++) {
-            struct model_thread *thread = &m->threads[i];
-            thread->calls += thread->allocations + thread->releases;
-            thread->live_bytes += thread->allocated_bytes;
-        }
+    for (uint32_t i = 0; i < m->image->thread_count; i++) {
+        struct model_thread *thread = &m->threads[i];
+        thread->calls += thread->allocations + thread->releases;
+        thread->live_bytes += thread->allocated_bytes;
     }
     qsort(m->reallocs.longest, MODEL_CHAINS, sizeof m->reallocs.longest[0], by_resizes);
     forget_blocks(m);

@@ -159,7 +159,7 @@ struct model_observer {
     void (*reset)(void *arg, uint64_t time_ns);
 };
 
-/* The columns that model_add needs. */
+/* The columns that model_add needs; it takes TRACE_COL_BEGUN too. */
 unsigned model_columns(void);
 
 /* filter may be NULL; what it points to, and image, must outlive the model. */

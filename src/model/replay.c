@@ -11,7 +11,7 @@ int model_replay_observed(struct trace *t, uint32_t image, const struct model_fi
     if (*m && observer)
         model_observe(*m, observer);
     if (*m)
-        c = trace_cursor_open(t, image, err);
+        c = trace_cursor_open_columns(t, image, model_columns() | TRACE_COL_BEGUN, err);
     if (c)
         while ((more = trace_cursor_next(c, &batch, err)) > 0)
             if (model_add(*m, &batch, err)) {

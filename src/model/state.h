@@ -17,9 +17,14 @@ struct model_block { /* 32 bytes; indexed by slot */
     uint32_t stack;
     uint32_t usable_extra; /* usable - requested bytes, at most UINT32_MAX */
     uint32_t thread;       /* NO_THREAD for inherited blocks */
-    uint16_t chain;        /* resizes so far, at most UINT16_MAX */
-    uint8_t place;         /* enum model_place */
-    uint8_t state;         /* enum block_state */
+    union {
+        struct {
+            uint16_t chain; /* resizes so far, at most UINT16_MAX */
+            uint8_t place;  /* enum model_place */
+            uint8_t state;  /* enum block_state */
+        };
+        uint32_t tail; /* the three at once */
+    };
 };
 #define NO_THREAD UINT32_MAX
 
@@ -55,6 +60,7 @@ struct model {
     struct model_stack *stacks;
     struct model_thread *threads;
     struct model_pending *pendings; /* by thread */
+    struct model_scratch *scratch;  /* fast.c's; NULL at first */
     uint64_t version;               /* of the peak; 0: none yet */
     uint64_t live_usable[MODEL_PLACES];
     uint64_t events_seen, first_event;
@@ -133,11 +139,12 @@ void model_mapping_freed(struct model *m, unsigned op, const struct model_block 
                          uint64_t time_ns);
 void model_realloc_new(struct model *m, uint32_t thread, struct model_block *fresh);
 
-/* Adds the events [from, b->n) of a batch; the first ignores filters. Indices were checked. */
-void model_add_fast(struct model *m, const struct trace_batch *b, size_t from);
-/* Adds [from, to) with every rule. */
-void model_add_careful(struct model *m, const struct trace_batch *b, size_t from, size_t to,
-                       bool inherited);
+/* Adds the events [from, b->n) of a batch; the first ignores filters. Indices were checked. begun:
+ * how many before `from` are ALLOCs. -1 without memory. */
+int model_add_fast(struct model *m, const struct trace_batch *b, size_t from, size_t begun);
+/* Adds [from, to) with every rule. Returns how many before `to` are ALLOCs. */
+size_t model_add_careful(struct model *m, const struct trace_batch *b, size_t from, size_t to,
+                         size_t begun, bool inherited);
 /* Lets time go on to end_ns, after the last event: blocks grow old, the window ends. */
 void model_end_careful(struct model *m, uint64_t end_ns);
 
