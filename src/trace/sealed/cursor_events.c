@@ -75,7 +75,7 @@ int cursor_take_begin(struct cursor *c, struct error *err)
     c->argument_rest = span_of(in->argument.data, in->argument.n);
     c->argument_event = UINT32_MAX;
     next_argument(c);
-    memset(&c->recall, 0, sizeof c->recall);
+    memset(&c->predict, 0, sizeof c->predict);
     if (h->address_epoch) {
         c->epoch++;
         c->address_lost = false;
@@ -264,7 +264,7 @@ static bool take_other_addresses(struct cursor *c, const uint8_t *code, uint32_t
 static inline __attribute__((always_inline)) bool
 take_addresses(struct cursor *c, const uint8_t *code, uint32_t n, const bool each)
 {
-    struct recall *const r = &c->recall;
+    struct predict *const p = &c->predict;
     struct slot_place *const slots = c->slots;
     const uint32_t *const slot = c->a.slot, used = c->used, epoch = c->epoch;
     const uint64_t *const usables = c->a.begun_usable;
@@ -288,7 +288,7 @@ take_addresses(struct cursor *c, const uint8_t *code, uint32_t n, const bool eac
                 break;
             }
             const uint64_t difference = k == PREDICT_NONE ? span_varint(&c->far_rest) : 0;
-            address = recall_address(r, k, class, usable, difference) & known;
+            address = predict_address(p, k, class, usable, difference) & known;
             if (s < used)
                 slots[s] = (struct slot_place){address, epoch, (uint8_t) class};
             begun[j++] = address;
@@ -300,7 +300,7 @@ take_addresses(struct cursor *c, const uint8_t *code, uint32_t n, const bool eac
             }
             address = slots[s].address;
             if (slots[s].epoch == epoch)
-                recall_release(r, address, slots[s].class);
+                predict_release(p, address, slots[s].class);
             if (!each)
                 continue;
         } else {

@@ -92,7 +92,7 @@ struct cursor {
     bool dropped; /* events were dropped since the last address epoch */
 
     /* addresses */
-    struct recall recall;
+    struct predict predict;
     struct slot_place *slots;
     size_t slot_cap;
     uint32_t epoch;

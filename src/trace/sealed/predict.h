@@ -98,63 +98,28 @@ static inline unsigned predict_code(struct predict *p, uint64_t address, uint64_
     return PREDICT_NONE;
 }
 
-/* The reader's record of the same. Lists are rings, so that nothing is moved. */
-struct recall {
-    uint64_t list[PREDICT_CLASSES][PREDICT_DEPTH];
-    uint8_t first[PREDICT_CLASSES], listed[PREDICT_CLASSES];
-    uint64_t end[PREDICT_BUMPS];
-    uint64_t last;
-};
-
-static inline void recall_release(struct recall *r, uint64_t address, unsigned class)
-{
-    const unsigned first = (r->first[class] - 1u) % PREDICT_DEPTH, n = r->listed[class];
-    r->list[class][first] = address;
-    r->first[class] = (uint8_t)first;
-    r->listed[class] = (uint8_t)(n < PREDICT_DEPTH ? n + 1 : n);
-    r->last = address;
-}
-
-/* Place i of the list, taken out; there is one. */
-static inline uint64_t recall_take(struct recall *r, unsigned class, unsigned i)
-{
-    uint64_t *const l = r->list[class];
-    const unsigned first = r->first[class];
-    const uint64_t address = l[(first + i) % PREDICT_DEPTH];
-    for (; i; i--) /* seldom */
-        l[(first + i) % PREDICT_DEPTH] = l[(first + i - 1) % PREDICT_DEPTH];
-    r->first[class] = (uint8_t)((first + 1) % PREDICT_DEPTH);
-    r->listed[class]--;
-    return address;
-}
-
-static inline void recall_bump(struct recall *r, unsigned i, uint64_t end)
-{
-    for (; i; i--)
-        r->end[i] = r->end[i - 1];
-    r->end[0] = end;
-}
-
-/* The address for a code; 0 for a code that cannot be. class: of `usable`. */
-static inline uint64_t recall_address(struct recall *r, unsigned code, unsigned class,
-                                      uint64_t usable, uint64_t difference)
+/* Reader: the address for a code; 0 for a code that cannot be. class: of `usable`. */
+static inline uint64_t predict_address(struct predict *p, unsigned code, unsigned class,
+                                       uint64_t usable, uint64_t difference)
 {
     uint64_t address;
     if (code < PREDICT_LAST) {
-        if (code >= r->listed[class])
+        struct predict_list *const l = &p->list[class];
+        if (code >= l->n)
             return 0;
-        address = recall_take(r, class, code);
+        address = *predict_at(l, code);
+        predict_take(l, code);
     } else if (code == PREDICT_LAST) {
-        address = r->last;
+        address = p->last;
     } else if (code < PREDICT_NONE) {
-        address = r->end[code - PREDICT_BUMP];
-        recall_bump(r, code - PREDICT_BUMP, address + usable + 8);
+        address = p->end[code - PREDICT_BUMP];
+        predict_bump(p, code - PREDICT_BUMP, address + usable + 8);
     } else {
-        address = mlw_rol4(mlw_ror4(r->end[0]) + mlw_unzigzag(difference));
-        recall_bump(r, PREDICT_BUMPS - 1, address + usable + 8);
+        address = mlw_rol4(mlw_ror4(p->end[0]) + mlw_unzigzag(difference));
+        predict_bump(p, PREDICT_BUMPS - 1, address + usable + 8);
     }
-    if (r->last == address)
-        r->last = 0;
+    if (p->last == address)
+        p->last = 0;
     return address;
 }
 
