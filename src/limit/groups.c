@@ -193,3 +193,19 @@ bool limit_kills(const struct limit_groups *groups, uint64_t *count)
     return read_group(memory_root, groups->memory, "memory.oom_control", text, sizeof text) &&
            number_of(text, "oom_kill", count);
 }
+
+uint64_t limit_available(void)
+{
+    static const char name[] = "MemAvailable:";
+    char text[4096];
+    struct limit_groups groups;
+    uint64_t least = LIMIT_NONE;
+    const char *at = read_file("/proc/meminfo", text, sizeof text) ? strstr(text, name) : NULL;
+    if (at)
+        least = strtoull(at + sizeof name - 1, NULL, 10) * 1024;
+    if (limit_groups_of(getpid(), &groups)) {
+        const uint64_t left = limit_left(&groups);
+        least = left < least ? left : least;
+    }
+    return least;
+}

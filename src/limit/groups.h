@@ -28,6 +28,10 @@ uint64_t limit_bytes(const struct limit_groups *groups);
  * takes it back. LIMIT_NONE: no limit is known. */
 uint64_t limit_left(const struct limit_groups *groups);
 
+/* How much memory this process may still take before something has to give way: what the kernel
+ * says is available, or less where limits of its groups are nearer. LIMIT_NONE: not known. */
+uint64_t limit_available(void);
+
 /* The share of the last ten seconds in which some task of the group waited for memory, in
  * hundredths of a percent; of the machine where the group has no such file. False: not known. */
 bool limit_stall(const struct limit_groups *groups, unsigned *hundredths);

@@ -275,7 +275,14 @@ void trust_draft_drop(struct trust_draft *d, const struct trust_place *p)
     d->fd = -1;
 }
 
-int trust_unnamed(struct error *err)
+/* Whether what lies in the file system of this file takes memory. */
+static bool is_in_memory(int fd)
+{
+    struct statfs fs;
+    return !fstatfs(fd, &fs) && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
+static int unnamed(bool on_disk, struct error *err)
 {
     const char *dirs[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
     for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
@@ -285,6 +292,10 @@ int trust_unnamed(struct error *err)
         if (!dirs[i] || !*dirs[i] ||
             (p.dir = open(dirs[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
             continue;
+        if (on_disk && is_in_memory(p.dir)) {
+            trust_place_close(&p);
+            continue;
+        }
         struct trust_draft d;
         int status = trust_draft_open(&d, &p, "-", &ignored);
         if (!status && d.name[0] && trust_identify(d.fd, &id))
@@ -293,8 +304,17 @@ int trust_unnamed(struct error *err)
         if (!status)
             return d.fd;
     }
+    if (on_disk)
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "cannot create a temporary file on a disk: neither $TMPDIR nor /var/tmp nor "
+            "/tmp is on one and can be written to");
     return error_system(err, "cannot create a temporary file in /var/tmp or /tmp");
 }
+
+int trust_unnamed(struct error *err) { return unnamed(false, err); }
+
+int trust_unnamed_on_disk(struct error *err) { return unnamed(true, err); }
 
 /* ---- directories ---- */
 

@@ -65,6 +65,8 @@ void trust_draft_drop(struct trust_draft *d, const struct trust_place *p);
 
 /* A file without a name in $TMPDIR, /var/tmp or /tmp. */
 int trust_unnamed(struct error *err);
+/* The same in the first of these directories that is not in memory itself. */
+int trust_unnamed_on_disk(struct error *err);
 
 /* ---- directories ---- */
 
