@@ -6,6 +6,7 @@
 #include "base/human.h"
 #include "cli/command.h"
 #include "cli/doctor_show.h"
+#include "heap/heap.h"
 #include "push/push.h"
 #include "watch/left.h"
 
@@ -78,6 +79,27 @@ static void add_left_fact(struct doctor_findings *s)
     left_release(&left);
 }
 
+/* How `mallow heap --cold` sees what a process touches. */
+static void add_cold_fact(struct doctor_findings *s)
+{
+    struct machine_fact *f = &s->facts[s->fact_count++];
+    const char *way = heap_cold_way(f->detail, sizeof f->detail);
+    f->name = "heap-cold";
+    f->status = way ? MACHINE_OK : MACHINE_MISSING;
+    f->weight = MACHINE_OPTIONAL;
+    if (way && !strcmp(way, "idle"))
+        snprintf(f->detail, sizeof f->detail,
+                 "idle page tracking sees reads and writes of a process's memory");
+    else if (way)
+        snprintf(f->detail, sizeof f->detail,
+                 "%s sees which memory a process writes; reads are not seen", way);
+    else {
+        snprintf(f->why, sizeof f->why,
+                 "'mallow heap --cold' cannot say which blocks are not used");
+        snprintf(f->remedy, sizeof f->remedy, "run it on Linux 6.7 or later");
+    }
+}
+
 static int run(const struct command *self, const void *options, char **operands, int operand_count)
 {
     const struct doctor_options *o = options;
@@ -85,6 +107,7 @@ static int run(const struct command *self, const void *options, char **operands,
     s.fact_count = machine_facts(s.facts, MACHINE_FACTS_MAX);
     add_left_fact(&s);
     add_push_fact(&s);
+    add_cold_fact(&s);
     add_probe_facts(&s, !operand_count); /* to begin them all takes a while */
     s.works = true;
     for (size_t i = 0; i < s.fact_count; i++)

@@ -10,7 +10,7 @@ enum { DOCTOR_REASONS = 12 };
 
 /* All that was found, so that text and JSON say the same. */
 struct doctor_findings {
-    struct machine_fact facts[MACHINE_FACTS_MAX + PROBE_CAPS_MAX + 2];
+    struct machine_fact facts[MACHINE_FACTS_MAX + PROBE_CAPS_MAX + 3];
     size_t fact_count;
     bool works; /* nothing essential is missing */
     bool has_program;

@@ -292,7 +292,7 @@ static int put_cold(json_object *to, struct heap *h, const struct heap_show *s, 
     json_object *o = json_object_new_object();
     json_object_object_add(to, "cold", o);
     put_text(o, "source", f->cold_source);
-    put_text(o, "sees", "writes");
+    put_text(o, "sees", f->cold_reads ? "reads and writes" : "writes");
     put_number(o, "waited_ns", f->cold_ns);
     put_number(o, "bytes", f->cold_bytes);
     put_number(o, "blocks", f->cold_blocks);

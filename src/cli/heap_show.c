@@ -26,10 +26,10 @@ static void show_cold_facts(const struct heap_facts *f)
     if (!f->cold_source)
         return;
     put_size(f->cold_bytes);
-    text_printf(stdout, "  in memory in %s blocks on pages that were not written",
-                human_count(a, f->cold_blocks));
-    text_printf(stdout, " for %s (seen by %s; reads are not seen)\n", human_duration(a, f->cold_ns),
-                f->cold_source);
+    text_printf(stdout, "  in memory in %s blocks on pages that were not %s",
+                human_count(a, f->cold_blocks), f->cold_reads ? "touched" : "written");
+    text_printf(stdout, " for %s (seen by %s%s)\n", human_duration(a, f->cold_ns), f->cold_source,
+                f->cold_reads ? "" : "; reads are not seen");
     if (f->cold_swapped_bytes) {
         put_size(f->cold_swapped_bytes);
         text_printf(stdout, "    and in swap\n");

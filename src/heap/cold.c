@@ -18,6 +18,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
+#include "heap/idle.h"
 #include "heap/live.h"
 
 /* Headers of older kernels lack these. */
@@ -53,6 +54,7 @@ struct written {
 struct cold {
     pid_t pid;
     int pidfd;
+    struct idle *idle;  /* NULL: one of the others */
     int fault_fd;       /* the process's userfaultfd; -1: soft-dirty */
     struct written *at; /* by start; apart */
     size_t count, room;
@@ -213,11 +215,42 @@ static bool begin_marking(const struct cold *c, char *reason)
     return good;
 }
 
-/* --- both --- */
+/* --- idle page tracking --- */
 
-struct cold *cold_begin(struct target *t, struct error *err)
+static bool begin_idle(struct cold *c, const struct target *t, const char *root, char *reason)
 {
-    char protecting[REASON_BYTES] = "", marking[REASON_BYTES] = "";
+    c->idle = idle_open(c->pid, root, reason, REASON_BYTES);
+    for (size_t i = 0; c->idle && i < t->region_count; i++)
+        if (may_hold_blocks(&t->regions[i]) &&
+            idle_mark(c->idle, t->regions[i].start, t->regions[i].end)) {
+            snprintf(reason, REASON_BYTES, "%s", strerror(errno));
+            idle_close(c->idle);
+            c->idle = NULL;
+        }
+    return c->idle;
+}
+
+/* --- all --- */
+
+const char *cold_way(char *reason, size_t room)
+{
+    char idle[REASON_BYTES] = "", protecting[REASON_BYTES] = "";
+    struct idle *open = idle_open(0, "", idle, sizeof idle);
+    idle_close(open);
+    if (open)
+        return "idle";
+    if (kernel_protects(protecting))
+        return "userfaultfd";
+    if (kernel_marks())
+        return "soft-dirty";
+    snprintf(reason, room, "idle page tracking: %s; userfaultfd: %s; no soft-dirty bits", idle,
+             protecting);
+    return NULL;
+}
+
+struct cold *cold_begin(struct target *t, const char *root, struct error *err)
+{
+    char idle[REASON_BYTES] = "", protecting[REASON_BYTES] = "", marking[REASON_BYTES] = "";
     struct cold *c = calloc(1, sizeof *c);
     if (!c) {
         error_memory(err);
@@ -229,13 +262,14 @@ struct cold *cold_begin(struct target *t, struct error *err)
     if (c->pidfd < 0) {
         error_set(err, ERROR_UNSUPPORTED, "process %" PRIu32 " cannot be held: %s", t->pid,
                   strerror(errno));
-    } else if (begin_protecting(c, t, protecting) || begin_marking(c, marking)) {
+    } else if (begin_idle(c, t, root, idle) || begin_protecting(c, t, protecting) ||
+               begin_marking(c, marking)) {
         return c;
     } else {
         error_set(err, ERROR_UNSUPPORTED,
                   "cannot see what process %" PRIu32 " writes: userfaultfd: %s; soft-dirty bits: "
-                  "%s",
-                  t->pid, protecting, marking);
+                  "%s; idle page tracking: %s",
+                  t->pid, protecting, marking, idle);
     }
     cold_end(c);
     return NULL;
@@ -248,6 +282,7 @@ void cold_end(struct cold *c)
     listen_end(c);
     if (c->fault_fd >= 0)
         close(c->fault_fd); /* the kernel undoes all of it */
+    idle_close(c->idle);
     if (c->pidfd >= 0)
         close(c->pidfd);
     free(c->at);
@@ -256,8 +291,10 @@ void cold_end(struct cold *c)
 
 const char *cold_source(const struct cold *c)
 {
-    return c->fault_fd >= 0 ? "userfaultfd" : "soft-dirty";
+    return c->idle ? "idle" : c->fault_fd >= 0 ? "userfaultfd" : "soft-dirty";
 }
+
+bool cold_sees_reads(const struct cold *c) { return c->idle; }
 
 int cold_wait(struct cold *c, uint64_t ns, uint64_t *waited_ns,
               void (*tick)(void *arg, uint64_t done, uint64_t total), void *arg, struct error *err)
@@ -278,8 +315,9 @@ int cold_wait(struct cold *c, uint64_t ns, uint64_t *waited_ns,
     return ready > 0 ? error_set(err, ERROR_SYSTEM, "process %d ended meanwhile", (int)c->pid) : 0;
 }
 
-static int add_written(struct cold *c, uint64_t start, uint64_t end)
+static int add_written(void *arg, uint64_t start, uint64_t end)
 {
+    struct cold *c = arg;
     if (c->count && c->at[c->count - 1].end == start) {
         c->at[c->count - 1].end = end;
         return 0;
@@ -331,6 +369,15 @@ static int marked(struct cold *c, int fd, const struct target_region *r, struct 
     return 0;
 }
 
+static int touched(struct cold *c, const struct target_region *r, struct error *err)
+{
+    errno = 0;
+    if (!idle_touched(c->idle, r->start, r->end, add_written, c))
+        return 0;
+    return errno ? error_system(err, "read which pages of process %d were touched", (int)c->pid)
+                 : error_memory(err);
+}
+
 int cold_look(struct cold *c, const struct target *t, struct error *err)
 {
     int fd = proc_open(c->pid, "pagemap"), status = 0;
@@ -338,7 +385,11 @@ int cold_look(struct cold *c, const struct target *t, struct error *err)
         return error_system(err, "open /proc/%d/pagemap", (int)c->pid);
     c->count = 0;
     for (size_t i = 0; !status && i < t->region_count; i++)
-        if (may_hold_blocks(&t->regions[i]))
+        if (!may_hold_blocks(&t->regions[i]))
+            continue;
+        else if (c->idle)
+            status = touched(c, &t->regions[i], err);
+        else
             status = (c->fault_fd >= 0 ? unprotected : marked)(c, fd, &t->regions[i], err);
     close(fd);
     return status;

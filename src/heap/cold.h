@@ -1,10 +1,11 @@
-/* cold.h - which memory of a process was not written since a moment.
+/* cold.h - which memory of a process was not written, or not touched, since a moment.
  *
- * Owns: what the kernel has for that, tried in this order. userfaultfd: the pages are
+ * Owns: what the kernel has for that, tried in this order. Idle page tracking (idle.h), which sees
+ * reads as well. userfaultfd: the pages are
  * write-protected through a descriptor that the process is made to open once, and that only we
  * keep; the kernel itself takes the protection away at the first write (Linux 6.7). It ends with
  * our descriptor, however we end. soft-dirty: bits of all pages that are cleared through
- * /proc/PID/clear_refs; who else uses them (CRIU) loses what they said. Neither sees reads. Both
+ * /proc/PID/clear_refs; who else uses them (CRIU) loses what they said. All
  * know whole pages only.
  *
  * All of it is of one process, which `struct cold` holds by a pidfd. One thread; times in ns. */
@@ -12,6 +13,7 @@
 #define MALLOW_HEAP_COLD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -19,14 +21,18 @@
 
 struct cold;
 
-/* From now on; the process of t stands still (TARGET_STOPPED). NULL with *err, which says why for
- * each way, when there is none: then nothing of the process was changed. SIGINT is held back from
- * here to cold_wait, which it ends. */
-struct cold *cold_begin(struct target *t, struct error *err);
+/* From now on; the process of t stands still (TARGET_STOPPED). root: as of idle_open. NULL with
+ * *err, which says why for each way, when there is none: then nothing of the process was changed.
+ * SIGINT is held back from here to cold_wait, which it ends. */
+struct cold *cold_begin(struct target *t, const char *root, struct error *err);
 void cold_end(struct cold *c); /* NULL is fine */
 
-/* "userfaultfd" or "soft-dirty". */
+/* "idle", "userfaultfd" or "soft-dirty". */
 const char *cold_source(const struct cold *c);
+bool cold_sees_reads(const struct cold *c);
+
+/* Which of these would be taken of a process without a seccomp filter; NULL with why none. */
+const char *cold_way(char *reason, size_t room);
 
 /* Waits while the process runs, at most `ns`; SIGINT ends it early (if it is not ignored), and has
  * no other effect meanwhile. *waited_ns: how long it was. -1 with *err when the process ends. tick

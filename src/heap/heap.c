@@ -139,7 +139,7 @@ static int watch_writes(struct reading *r, struct error *err)
     if (r->t->source != TARGET_STOPPED)
         return error_set(err, ERROR_UNSUPPORTED, "%s is a file: writes are seen of a process only",
                          r->name);
-    r->cold = cold_begin(r->t, err);
+    r->cold = cold_begin(r->t, "", err);
     target_finish(r->t);
     r->stopped_ns += r->t->stopped_ns;
     target_close(r->t);
@@ -368,6 +368,7 @@ static int state_facts(struct reading *r)
                              .cold_bytes = f->cold_bytes,
                              .cold_swapped_bytes = f->cold_swapped_bytes,
                              .cold_source = r->cold ? cold_source(r->cold) : NULL,
+                             .cold_reads = r->cold && cold_sees_reads(r->cold),
                              .cold_ns = r->cold_ns};
     f->resident_known = h->pages.resident_known;
     f->trimmable_bytes = h->pages.trimmable_bytes;
@@ -562,5 +563,7 @@ void heap_free(struct heap *h)
     walk_release(&h->walk);
     free(h);
 }
+
+const char *heap_cold_way(char *reason, size_t room) { return cold_way(reason, room); }
 
 const struct heap_facts *heap_facts(const struct heap *h) { return &h->facts; }

@@ -84,9 +84,10 @@ struct heap_facts {
     uint32_t image;     /* number of the process in the recording */
     uint64_t known_blocks, known_bytes; /* whose allocation it has */
     /* Of heap_options.cold_ns: blocks on no page that was written meanwhile. */
-    const char *cold_source;          /* how the kernel saw it: "userfaultfd", "soft-dirty"; NULL:
-                                         not asked for */
-    uint64_t cold_ns;                 /* how long it was looked at */
+    const char *cold_source; /* how the kernel saw it: "idle", "userfaultfd", "soft-dirty"; NULL:
+                                not asked for */
+    bool cold_reads;         /* reads were seen, too */
+    uint64_t cold_ns;        /* how long it was looked at */
     uint64_t cold_blocks, cold_bytes; /* their part that is in memory */
     uint64_t cold_swapped_bytes;      /* their part that is in swap */
 };
@@ -97,6 +98,10 @@ void heap_free(struct heap *h); /* NULL is fine */
 const struct heap_facts *heap_facts(const struct heap *h);
 
 enum heap_by { HEAP_BY_TYPE, HEAP_BY_ROOT, HEAP_BY_SIZE, HEAP_BY_SITE };
+
+/* How the kernel would see what a process touches (heap_options.cold_ns): "idle", which sees reads
+ * as well, "userfaultfd" or "soft-dirty"; NULL with the reason. */
+const char *heap_cold_way(char *reason, size_t room);
 
 struct heap_row {
     const char *name;
