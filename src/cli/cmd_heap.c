@@ -1,6 +1,5 @@
 /* cmd_heap.c - `mallow heap`: who keeps the blocks of a program alive. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,17 +7,19 @@
 #include "cli/command.h"
 #include "cli/gate.h"
 #include "cli/heap_diff.h"
+#include "cli/heap_gate.h"
 #include "cli/heap_recording.h"
 #include "cli/heap_show.h"
 #include "cli/output.h"
 #include "cli/view.h"
+#include "limit/groups.h"
 
-enum { TOP_DEFAULT = 20 };
+enum { TOP_DEFAULT = 20, MEMORY_LEAST = 16 << 20 };
 
 struct heap_cli {
     bool json, leaks, free, diff;
     int by; /* enum heap_view less one; -1: not given */
-    uint64_t top, cold_ns;
+    uint64_t top, cold_ns, memory_bytes;
     const char *why, *who, *fail_above, *recording, *output, *html;
     struct view_options view; /* of names */
     struct gate_options gate;
@@ -51,6 +52,10 @@ static const struct option_spec specs[] = {
      .completion = VALUE_FILE},
     {0, "debug-path", OPTION_TEXTS, AT(view.debug_paths), "DIR",
      "look for separate debug files here, too; may be repeated", .completion = VALUE_DIRECTORY},
+    {0, "memory", OPTION_SIZE, AT(memory_bytes), "SIZE",
+     "let tables take so much memory, and temporary files the rest (default: half of what there "
+     "is)",
+     MEMORY_LEAST, 0},
     {'n', NULL, OPTION_COUNT, AT(top), "N", "show N rows of a table (default 20; all in JSON)", 1,
      UINT32_MAX},
     {0, "html", OPTION_TEXT, AT(html), "OUT", "write a page for a browser to this file",
@@ -65,31 +70,6 @@ static bool parse_address(const char *text, uint64_t *address)
     errno = 0;
     *address = strtoull(text, &end, 16);
     return *text && *text != '-' && !*end && !errno;
-}
-
-static bool parse_limit(const char *text, uint64_t *limit)
-{
-    static const char figure[] = "unreachable=";
-    return !strncmp(text, figure, sizeof figure - 1) &&
-           human_parse_size(text + sizeof figure - 1, limit);
-}
-
-/* Says when there is too much, or that it cannot be known. Returns the exit status. */
-static int judge(const struct command *self, const struct heap_cli *cli, const struct heap_facts *f,
-                 uint64_t limit, const char *target)
-{
-    char is[HUMAN_TEXT_BYTES], may[HUMAN_TEXT_BYTES], count[HUMAN_TEXT_BYTES];
-    struct gate g = {.self = self, .options = &cli->gate};
-    const bool above = f->unreachable_bytes > limit;
-    human_size(may, limit);
-    if (!f->verified)
-        gate_judge(&g, GATE_UNKNOWN, cli->fail_above, NULL, 0,
-                   "unreachable: not known whether it is more than %s: %s", may, f->reason);
-    else
-        gate_judge(&g, above ? GATE_ABOVE : GATE_BELOW, cli->fail_above, NULL, 0,
-                   "unreachable: %s in %s blocks, %s than %s", human_size(is, f->unreachable_bytes),
-                   human_count(count, f->unreachable_blocks), above ? "more" : "not more", may);
-    return gate_finish(&g, target);
 }
 
 static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address, struct error *err)
@@ -109,6 +89,13 @@ static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address
     return status;
 }
 
+/* What the tables may take: the rest of the machine's memory is for other programs. */
+static uint64_t memory_of(const struct heap_cli *cli)
+{
+    const uint64_t half = limit_available() / 2;
+    return cli->memory_bytes ? cli->memory_bytes : half < MEMORY_LEAST ? MEMORY_LEAST : half;
+}
+
 static struct heap *read_heap(const struct heap_cli *cli, const char *target, FILE *save,
                               struct heap_recording *opened, struct error *err)
 {
@@ -119,6 +106,7 @@ static struct heap *read_heap(const struct heap_cli *cli, const char *target, FI
                                      .debug_dirs = (const char *const *)cli->view.debug_paths.items,
                                      .debug_dir_count = cli->view.debug_paths.count,
                                      .cold_ns = cli->cold_ns,
+                                     .memory_bytes = memory_of(cli),
                                      .recording = cli->recording ? heap_recording_open : NULL,
                                      .recording_arg = opened,
                                      .sampled = cli->diff ? NULL : heap_samples_read,
@@ -176,7 +164,7 @@ static int check(const struct command *self, const struct heap_cli *cli, int ope
         return command_usage(self, "--why and --who are two questions; ask one of them");
     if (asked && !parse_address(asked, address))
         return command_usage(self, "'%s' is not an address like 0x55d0c8a01230", asked);
-    if (cli->fail_above && !parse_limit(cli->fail_above, limit))
+    if (cli->fail_above && !heap_gate_limit(cli->fail_above, limit))
         return command_usage(self, "--fail-above: '%s' is not like unreachable=1M",
                              cli->fail_above);
     if (cli->diff && operand_count != 2)
@@ -213,7 +201,8 @@ static int run(const struct command *self, const void *options, char **operands,
         status = show(cli, h, &opened, address, operands, &err);
     int judged = EXIT_DONE;
     if (!status && cli->fail_above)
-        judged = judge(self, cli, heap_facts(h), limit, operands[operand_count - 1]);
+        judged = heap_gate_judge(self, &cli->gate, cli->fail_above, heap_facts(h), limit,
+                                 operands[operand_count - 1]);
     if (!status && !unknown && !heap_facts(h)->verified)
         command_warn(self, "the heap could not be verified: %s", heap_facts(h)->reason);
     heap_free(h);

@@ -67,6 +67,8 @@ json_object *heap_show_facts(const struct heap_facts *f)
         put_number(o, "recorded_bytes", f->known_bytes);
     }
     put_number(o, "references", f->references);
+    if (f->file_bytes)
+        put_number(o, "temporary_file_bytes", f->file_bytes);
     if (f->verified) {
         put_number(o, "unreachable_bytes", f->unreachable_bytes);
         put_number(o, "unreachable_blocks", f->unreachable_blocks);

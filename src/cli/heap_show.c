@@ -47,6 +47,11 @@ static void show_facts(const struct heap_facts *f, const struct heap_samples *sa
     text_printf(stdout, ", heap of %s%s\n", f->only_recorded ? "" : "glibc in ", f->allocator);
     if (*f->note)
         text_printf(stdout, "note: %s\n", f->note);
+    if (f->file_bytes)
+        text_printf(stdout,
+                    "the tables did not fit into memory (--memory): up to %s of them lay in "
+                    "temporary files\n",
+                    human_size(a, f->file_bytes));
     if (f->verified && f->only_recorded)
         text_printf(stdout,
                     "verified: the recording lost nothing, and its blocks match the heap\n");

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "arch/page.h"
-#include "base/large.h"
+#include "heap/spill.h"
 
 enum { DIRECTORY = 1 << 17, TABLE = 1 << 18, HEADER_BYTES = 16 };
 
@@ -13,8 +13,8 @@ enum { DIRECTORY = 1 << 17, TABLE = 1 << 18, HEADER_BYTES = 16 };
 static int more_blocks(struct blocks *b)
 {
     size_t addresses = b->room, granules = b->room, kinds = b->room;
-    if (!LARGE_ROOM(b->address, b->count + (size_t)1, addresses) ||
-        !LARGE_ROOM(b->granules, addresses, granules) || !LARGE_ROOM(b->kind, addresses, kinds))
+    if (!SPILL_ROOM(b->address, b->count + (size_t)1, addresses) ||
+        !SPILL_ROOM(b->granules, addresses, granules) || !SPILL_ROOM(b->kind, addresses, kinds))
         return -1;
     b->room = addresses;
     return 0;
@@ -32,7 +32,7 @@ static struct blocks_page *make_page(struct blocks *b, uint64_t address)
     uint32_t *slot = &(*table)[page & (TABLE - 1)];
     if (*slot)
         return &b->pages[*slot - 1];
-    if (b->page_count + 1 >= UINT32_MAX || !LARGE_ROOM(b->pages, b->page_count + 1, b->page_room))
+    if (b->page_count + 1 >= UINT32_MAX || !SPILL_ROOM(b->pages, b->page_count + 1, b->page_room))
         return NULL;
     struct blocks_page *made = &b->pages[b->page_count];
     *made = (struct blocks_page){.before = b->count};
@@ -93,10 +93,10 @@ void blocks_release(struct blocks *b)
     for (size_t i = 0; b->directory && i < DIRECTORY; i++)
         free(b->directory[i]);
     free(b->directory);
-    free(b->pages);
-    free(b->address);
-    free(b->granules);
-    free(b->kind);
+    spill_free(b->pages);
+    spill_free(b->address);
+    spill_free(b->granules);
+    spill_free(b->kind);
     *b = (struct blocks){0};
 }
 

@@ -5,6 +5,7 @@
 
 #include "heap/cold.h"
 #include "heap/heap_impl.h"
+#include "heap/spill.h"
 
 enum { UNIT_BYTES = 8 };
 
@@ -35,7 +36,7 @@ int cold_mark(struct heap *h, struct target *t, const struct cold *c)
 {
     const struct blocks *b = &h->walk.blocks;
     struct heap_facts *f = &h->facts;
-    h->cold = calloc((size_t)b->count + 1, sizeof *h->cold);
+    h->cold = spill_zeros((size_t)b->count + 1, sizeof *h->cold);
     if (!h->cold)
         return -1;
     for (uint32_t i = 0; i < b->count; i++) {
@@ -66,7 +67,7 @@ static int by_cold(const void *a, const void *b)
 static uint32_t *first_roots(const struct heap *h)
 {
     const struct graph *g = &h->graph;
-    uint32_t *of = calloc((size_t)g->blocks + 1, sizeof *of), root = 0;
+    uint32_t *of = spill_zeros((size_t)g->blocks + 1, sizeof *of), root = 0;
     for (uint32_t n = 1; of && n < g->count; n++) {
         uint32_t node = g->order[n];
         if (node >= g->blocks)
@@ -95,7 +96,9 @@ static struct heap_cold row_of(const struct heap *h, enum heap_by by, uint32_t g
 }
 
 /* -1 when out of memory. */
-static int make_rows(struct heap *h, enum heap_by by, uint32_t groups, const uint32_t *group_of)
+static int make_rows(struct heap *h, enum heap_by by, uint32_t groups,
+                     uint32_t (*group_of)(const struct heap *, const uint32_t *, uint32_t),
+                     const uint32_t *of)
 {
     const struct blocks *b = &h->walk.blocks;
     struct heap_cold *rows = calloc((size_t)groups + 1, sizeof *rows);
@@ -105,7 +108,7 @@ static int make_rows(struct heap *h, enum heap_by by, uint32_t groups, const uin
     for (uint32_t i = 0; i < b->count; i++) {
         if (!is_program_block(b, i))
             continue;
-        struct heap_cold *row = &rows[group_of[i]];
+        struct heap_cold *row = &rows[group_of(h, of, i)];
         row->blocks++;
         row->bytes += blocks_bytes(b, i);
         row->cold_blocks += h->cold[i] != 0;
@@ -128,15 +131,27 @@ static int make_rows(struct heap *h, enum heap_by by, uint32_t groups, const uin
     return 0;
 }
 
+static uint32_t type_of(const struct heap *h, const uint32_t *unused, uint32_t block)
+{
+    (void)unused;
+    return heap_type_of(h, block);
+}
+
+static uint32_t group_in(const struct heap *h, const uint32_t *of, uint32_t block)
+{
+    (void)h;
+    return of[block];
+}
+
 static int make_table(struct heap *h, enum heap_by by)
 {
     if (by == HEAP_BY_TYPE)
-        return make_rows(h, by, h->types.count, h->type);
+        return make_rows(h, by, h->types.count, type_of, NULL);
     if (by == HEAP_BY_SITE)
-        return make_rows(h, by, h->recorded.image->stacks + 1, h->stack);
+        return make_rows(h, by, h->recorded.image->stacks + 1, group_in, h->stack);
     uint32_t *roots = first_roots(h);
-    int status = roots ? make_rows(h, by, h->roots.count + 2, roots) : -1;
-    free(roots);
+    int status = roots ? make_rows(h, by, h->roots.count + 2, group_in, roots) : -1;
+    spill_free(roots);
     return status;
 }
 

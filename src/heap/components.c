@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heap/graph.h"
+#include "heap/graph_impl.h"
+#include "heap/spill.h"
 
 struct visit {
     uint32_t block, next; /* next: of its references */
@@ -11,8 +12,8 @@ struct visit {
 
 struct tarjan {
     const struct graph_input *in;
-    const uint32_t *number; /* of the graph: 0 where nothing reaches */
-    uint32_t *index;        /* by local number, from 1; 0: not yet seen */
+    const struct graph_spot *spot;
+    uint32_t *index; /* by local number, from 1; 0: not yet seen */
     uint32_t *low, *component;
     uint32_t *local;   /* of a block: its local number + 1; shares nothing with others */
     uint32_t *blocks;  /* of a local number */
@@ -23,7 +24,7 @@ struct tarjan {
 
 static bool takes_part(const struct tarjan *t, uint32_t block)
 {
-    return !t->number[block] && t->in->counts(t->in->arg, block);
+    return !t->spot[block].number && t->in->counts(t->in->arg, block);
 }
 
 static void begin(struct tarjan *t, uint32_t local, size_t *depth)
@@ -75,12 +76,12 @@ static void visit_from(struct tarjan *t, uint32_t start)
 /* Of each component that nothing outside of it refers to, the lowest block. */
 static int pick_sources(struct tarjan *t, uint32_t **sources, uint32_t *count)
 {
-    uint8_t *referred = calloc((size_t)t->components + 1, 1);
-    *sources = malloc(((size_t)t->components + 1) * sizeof **sources);
+    uint8_t *referred = spill_zeros((size_t)t->components + 1, 1);
+    *sources = spill_zeros((size_t)t->components + 1, sizeof **sources);
     *count = 0;
     if (!referred || !*sources) {
-        free(referred);
-        free(*sources);
+        spill_free(referred);
+        spill_free(*sources);
         *sources = NULL;
         return -1;
     }
@@ -95,14 +96,14 @@ static int pick_sources(struct tarjan *t, uint32_t **sources, uint32_t *count)
             referred[t->component[i]] = 1;
             (*sources)[(*count)++] = t->blocks[i];
         }
-    free(referred);
+    spill_free(referred);
     return 0;
 }
 
-int graph_sources(const struct graph_input *in, const uint32_t *number, uint32_t **sources,
+int graph_sources(const struct graph_input *in, const struct graph_spot *spot, uint32_t **sources,
                   uint32_t *count)
 {
-    struct tarjan t = {.in = in, .number = number};
+    struct tarjan t = {.in = in, .spot = spot};
     int status = -1;
     *sources = NULL;
     *count = 0;
@@ -111,13 +112,13 @@ int graph_sources(const struct graph_input *in, const uint32_t *number, uint32_t
     if (!t.count)
         return 0;
     size_t n = t.count;
-    t.local = calloc(in->blocks, sizeof *t.local);
-    t.index = calloc(n, sizeof *t.index);
-    t.low = calloc(n, sizeof *t.low);
-    t.component = calloc(n, sizeof *t.component);
-    t.blocks = calloc(n, sizeof *t.blocks);
-    t.pending = calloc(n, sizeof *t.pending);
-    t.path = calloc(n, sizeof *t.path);
+    t.local = spill_zeros(in->blocks, sizeof *t.local);
+    t.index = spill_zeros(n, sizeof *t.index);
+    t.low = spill_zeros(n, sizeof *t.low);
+    t.component = spill_zeros(n, sizeof *t.component);
+    t.blocks = spill_zeros(n, sizeof *t.blocks);
+    t.pending = spill_zeros(n, sizeof *t.pending);
+    t.path = spill_zeros(n, sizeof *t.path);
     if (t.local && t.index && t.low && t.component && t.blocks && t.pending && t.path) {
         uint32_t k = 0;
         for (uint32_t i = 0; i < in->blocks; i++)
@@ -130,12 +131,12 @@ int graph_sources(const struct graph_input *in, const uint32_t *number, uint32_t
                 visit_from(&t, i);
         status = pick_sources(&t, sources, count);
     }
-    free(t.local);
-    free(t.index);
-    free(t.low);
-    free(t.component);
-    free(t.blocks);
-    free(t.pending);
-    free(t.path);
+    spill_free(t.local);
+    spill_free(t.index);
+    spill_free(t.low);
+    spill_free(t.component);
+    spill_free(t.blocks);
+    spill_free(t.pending);
+    spill_free(t.path);
     return status;
 }

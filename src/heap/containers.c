@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "arch/page.h"
-#include "base/array.h"
+#include "heap/spill.h"
 
 enum {
     WORD = 8,
@@ -65,7 +65,7 @@ static uint32_t block_at(const struct finding *f, uint64_t address)
 
 static int note_node(struct finding *f, uint32_t block, uint32_t first, uint32_t second)
 {
-    if (!ARRAY_ROOM(f->nodes, f->node_count + 1, f->node_room))
+    if (!SPILL_ROOM(f->nodes, f->node_count + 1, f->node_room))
         return -1;
     f->nodes[f->node_count++] = block;
     f->next[0][block] = first == BLOCK_NONE ? 0 : first + 1;
@@ -87,7 +87,7 @@ static int keep(struct finding *f, uint32_t top, uint64_t header, const char *wh
     char name[NAME_ROOM];
     const struct module *m = modules_at(f->modules, header);
     const struct variable *v = m ? variables_find(f->variables, m, header) : NULL;
-    if (!ARRAY_ROOM(f->at, f->count + (size_t)1, f->room))
+    if (!SPILL_ROOM(f->at, f->count + (size_t)1, f->room))
         return -1;
     uint32_t number = 0;
     for (size_t i = 0; i < f->node_count; i++) {
@@ -334,10 +334,10 @@ int containers_find(struct types *y, uint32_t *type, struct target *t, const str
     if (!containers_possible(modules))
         return 0;
     size_t n = (size_t)w->blocks.count + 1;
-    f.next[0] = calloc(n, sizeof *f.next[0]);
-    f.next[1] = calloc(n, sizeof *f.next[1]);
-    f.of = calloc(n, sizeof *f.of);
-    f.seen = calloc(n / 8 + 1, 1);
+    f.next[0] = spill_zeros(n, sizeof *f.next[0]);
+    f.next[1] = spill_zeros(n, sizeof *f.next[1]);
+    f.of = spill_zeros(n, sizeof *f.of);
+    f.seen = spill_zeros(n / 8 + 1, 1);
     int status = f.next[0] && f.next[1] && f.of && f.seen ? 0 : -1;
     for (uint32_t i = 0; !status && i < w->blocks.count; i++)
         if (blocks_is_used(&w->blocks, i) && blocks_bytes(&w->blocks, i) >= LIST_NODE_MIN)
@@ -347,18 +347,18 @@ int containers_find(struct types *y, uint32_t *type, struct target *t, const str
     for (size_t i = 0; !status && i < scan->seen_count; i++)
         status = look_at_sighting(&f, &scan->seen[i]);
     if (!status && f.count && !scan->weak &&
-        !(scan->weak = calloc((size_t)scan->references / 64 + 1, sizeof *scan->weak)))
+        !(scan->weak = spill_zeros((size_t)scan->references / 64 + 1, sizeof *scan->weak)))
         status = -1;
     if (!status && f.count) {
         weaken(&f, scan);
         take_out(&f, roots);
     }
     y->known = y->count;
-    free(f.next[0]);
-    free(f.next[1]);
-    free(f.of);
-    free(f.seen);
-    free(f.at);
-    free(f.nodes);
+    spill_free(f.next[0]);
+    spill_free(f.next[1]);
+    spill_free(f.of);
+    spill_free(f.seen);
+    spill_free(f.at);
+    spill_free(f.nodes);
     return status;
 }

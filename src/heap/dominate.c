@@ -1,8 +1,8 @@
 /* dominate.c - the dominator tree, by Semi-NCA; see graph.h. */
 #include <stdlib.h>
 
-#include "base/large.h"
-#include "heap/graph.h"
+#include "heap/graph_impl.h"
+#include "heap/spill.h"
 
 struct forest { /* the nodes linked so far, with their paths compressed */
     uint32_t *ancestor, *label, *semi;
@@ -13,7 +13,7 @@ struct forest { /* the nodes linked so far, with their paths compressed */
 
 static bool push(struct forest *f, size_t *depth, uint32_t v)
 {
-    if (!LARGE_ROOM(f->stack, *depth + 1, f->room)) {
+    if (!SPILL_ROOM(f->stack, *depth + 1, f->room)) {
         f->failed = true;
         return false;
     }
@@ -46,14 +46,12 @@ static uint32_t evaluate(struct forest *f, uint32_t v, uint32_t linked)
     return f->label[v];
 }
 
-int graph_dominate(struct graph *g, uint32_t *parent)
+int graph_dominate(struct graph *g, uint32_t *parent, uint32_t *pair)
 {
     const uint32_t n = g->count;
-    struct forest f = {.ancestor = parent};
-    f.label = large_grow(NULL, 0, (size_t)n * sizeof *f.label);
-    f.semi = large_grow(NULL, 0, (size_t)n * sizeof *f.semi);
-    g->dominator = large_grow(NULL, 0, (size_t)n * sizeof *g->dominator);
-    if (!f.label || !f.semi || !g->dominator)
+    struct forest f = {.ancestor = parent, .label = pair, .semi = pair + n};
+    g->dominator = spill_zeros(n, sizeof *g->dominator);
+    if (!g->dominator)
         f.failed = true;
     for (uint32_t i = 0; !f.failed && i < n; i++) {
         f.label[i] = f.semi[i] = i;
@@ -61,11 +59,12 @@ int graph_dominate(struct graph *g, uint32_t *parent)
     }
     for (uint32_t w = n; !f.failed && w-- > 1;) {
         uint32_t semi = parent[w], end = graph_end(g, w);
+        const uint32_t least = w >= g->held && w < g->reached ? g->held : 0;
         for (uint32_t k = g->before_first[w]; k < g->before_first[w + 1]; k++) {
             uint32_t v = g->before[k];
             if (v == w || v >= end)
                 continue;
-            uint32_t s = v < w ? v : f.semi[evaluate(&f, v, w + 1)];
+            uint32_t s = v < least ? 0 : v < w ? v : f.semi[evaluate(&f, v, w + 1)];
             if (s < semi)
                 semi = s;
         }
@@ -77,8 +76,6 @@ int graph_dominate(struct graph *g, uint32_t *parent)
             d = g->dominator[d];
         g->dominator[w] = d;
     }
-    free(f.label);
-    free(f.semi);
-    free(f.stack);
+    spill_free(f.stack);
     return f.failed ? -1 : 0;
 }

@@ -3,16 +3,16 @@
 #include <string.h>
 
 #include "arch/page.h"
-#include "base/large.h"
 #include "heap/recorded.h"
 #include "heap/sampled.h"
+#include "heap/spill.h"
 #include "heap/walk.h"
 
 enum { HOLE_BYTES = 1 << 16, HEADER_BYTES = 16 };
 
 int walk_add_exact(struct walk *w, uint64_t address, uint64_t bytes)
 {
-    if (!LARGE_ROOM(w->exact, w->exact_count + 1, w->exact_room))
+    if (!SPILL_ROOM(w->exact, w->exact_count + 1, w->exact_room))
         return -1;
     w->exact[w->exact_count++] = (struct walk_exact){address, bytes};
     return 0;

@@ -4,7 +4,7 @@
  * the strongest kind of root first; blocks that nothing reaches come last, each group of them from
  * the block that leads to the rest. In that numbering: predecessors, the dominator tree (Semi-NCA:
  * Georgiadis, Tarjan, Werneck, "Finding Dominators in Practice", 2006) and what each retains.
- * About 50 bytes a block at the most. One thread. */
+ * About 50 bytes a block at the most. Called by one thread. */
 #ifndef MALLOW_HEAP_GRAPH_H
 #define MALLOW_HEAP_GRAPH_H
 
@@ -20,16 +20,19 @@ enum { GRAPH_KINDS = 8 }; /* the last: what only weak references reach */
 struct graph_input {
     uint32_t blocks;
     const uint32_t *first; /* blocks + 1: where a block's references begin */
-    uint32_t *target;      /* graph_make overwrites it: numbers of `order` */
-    const uint64_t *weak;  /* a bit for each of target: a reference that keeps nothing alive that
-                              others reach, as the links of a list of all objects; NULL: none */
-    const uint64_t *bytes; /* of a block; NULL: bytes_of */
+    const uint32_t *target;
+    const uint64_t *weak; /* a bit for each of target: a reference that keeps nothing alive that
+                             others reach, as the links of a list of all objects; NULL: none */
     uint64_t (*bytes_of)(const void *arg, uint32_t block);
+    uint32_t unit; /* bytes_of is a multiple of this */
+    void (*expect)(const void *arg,
+                   uint32_t block); /* bytes_of it will be asked soon; NULL: no use */
     bool (*counts)(const void *arg, uint32_t block); /* whether it takes part at all */
     const void *arg;
     void (*done)(void *done_arg); /* called when first, target and weak are needed no more: they may
                                      go before the rest is computed; NULL: unused */
     void *done_arg;
+    unsigned threads; /* that may compute at once */
     uint32_t roots;
     const uint32_t *root_first;  /* roots + 1 */
     const uint32_t *root_target; /* blocks */
@@ -50,14 +53,17 @@ struct graph_leak {
 struct graph {
     uint32_t count; /* numbers of the order, 0 (everything's root) included */
     uint32_t blocks, roots;
+    uint64_t (*bytes_of)(const void *arg, uint32_t block); /* as of the input */
+    const void *arg;
+    uint32_t unit;
     uint32_t *order;     /* node of a number: a block, or blocks + root; order[0] means nothing */
     uint32_t *number;    /* of a block or (blocks + root); 0: none */
     uint32_t *dominator; /* number of a number; of 0: 0 */
-    uint32_t *before_first, *before; /* predecessors of a number: numbers. count + 1; */
-    uint64_t *retained;              /* bytes by number, its own included */
-    uint32_t *retained_blocks;
-    uint32_t *place; /* of a number in a walk of the dominator tree: what a number retains stands
-                        directly behind it, span[number] of them */
+    uint32_t *before_first, *before; /* who refers to a number: numbers. count + 1; */
+    uint32_t *own;      /* bytes of a number, in units of graph_input.unit (graph_own) */
+    uint64_t *retained; /* bytes by number, its own included */
+    uint32_t *by_place; /* numbers in a walk of the dominator tree: what a number retains stands
+                           directly behind it, span[number] with itself */
     uint32_t *span;
     uint32_t held;    /* numbers from here on are reached through weak references only */
     uint32_t reached; /* numbers from here on are unreachable */
@@ -78,15 +84,21 @@ static inline uint32_t graph_end(const struct graph *g, uint32_t n)
     return g->count;
 }
 
+/* How many blocks go when what has this number goes. */
+static inline uint32_t graph_retained_blocks(const struct graph *g, uint32_t n)
+{
+    return n && g->order[n] < g->blocks ? g->span[n] : n ? g->span[n] - 1 : g->count - 1 - g->roots;
+}
+
+/* Its own bytes; of a root: 0. */
+static inline uint64_t graph_own(const struct graph *g, uint32_t n)
+{
+    return g->own[n] < UINT32_MAX ? (uint64_t)g->own[n] * g->unit
+                                  : g->bytes_of(g->arg, g->order[n]);
+}
+
 /* -1 with *err set when out of memory. */
 int graph_make(struct graph *g, const struct graph_input *in, struct error *err);
 void graph_release(struct graph *g);
-
-/* dominate.c: fills dominator of g from parent (overwritten) and before. -1: out of memory. */
-int graph_dominate(struct graph *g, uint32_t *parent);
-/* components.c: the groups' first blocks among the blocks that have no number yet, in *sources
- * (the caller frees). -1: out of memory. */
-int graph_sources(const struct graph_input *in, const uint32_t *number, uint32_t **sources,
-                  uint32_t *count);
 
 #endif

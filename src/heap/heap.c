@@ -16,7 +16,9 @@
 #include "heap/heap_impl.h"
 #include "heap/saved.h"
 #include "heap/scan.h"
+#include "heap/spill.h"
 #include "trust/file.h"
+#include "trust/place.h"
 
 enum { TRIES = 20, SNAPSHOTS = 5, PHASES = 6 };
 
@@ -116,6 +118,12 @@ static int walk_recorded(struct reading *r, struct error *err)
     return 0;
 }
 
+static unsigned threads_of(const struct reading *r)
+{
+    const long n = r->options->threads ? (long)r->options->threads : sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > 32 ? 32 : (unsigned)n;
+}
+
 /* Stops the process. What it wrote is asked before a copy is made: the copy does not know. */
 static int stop(struct reading *r, struct error *err)
 {
@@ -197,7 +205,7 @@ static int walk_once(struct reading *r, unsigned try, struct error *err)
             return walk_recorded(r, err);
         return error_prefix(err, "%s", r->name);
     }
-    return walk_heap(&r->h->walk, r->t, &r->glibc, &r->modules, &r->sampled, err);
+    return walk_heap(&r->h->walk, r->t, &r->glibc, &r->modules, &r->sampled, threads_of(r), err);
 }
 
 /* A thread that was stopped inside malloc leaves the heap in pieces: it is let go and stopped
@@ -238,6 +246,13 @@ static bool counts(const void *arg, uint32_t block)
     return blocks_is_used(b, block) && b->kind[block] != BLOCK_OWN;
 }
 
+static void expect(const void *arg, uint32_t block)
+{
+    const struct blocks *b = arg;
+    __builtin_prefetch(&b->granules[block]);
+    __builtin_prefetch(&b->kind[block]);
+}
+
 static void forget_references(void *arg) { scan_release(arg); }
 
 static int make_graph(struct reading *r, struct error *err)
@@ -259,10 +274,13 @@ static int make_graph(struct reading *r, struct error *err)
                                        .target = r->scan.target,
                                        .weak = r->scan.weak,
                                        .bytes_of = bytes_of,
+                                       .unit = 8,
+                                       .expect = expect,
                                        .counts = counts,
                                        .arg = &h->walk.blocks,
                                        .done = forget_references,
                                        .done_arg = &r->scan,
+                                       .threads = threads_of(r),
                                        .roots = roots->count,
                                        .root_first = first,
                                        .root_target = roots->target,
@@ -278,11 +296,6 @@ static int make_graph(struct reading *r, struct error *err)
 static int look(struct reading *r, struct error *err)
 {
     struct heap *h = r->h;
-    unsigned threads = r->options->threads;
-    if (!threads) {
-        long n = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = n < 1 ? 1 : n > 32 ? 32 : (unsigned)n;
-    }
     progress(r, 1);
     r->variables = variables_new(&r->modules, r->t->source == TARGET_CORE ? 0 : r->t->pid,
                                  r->options->debug_dirs, r->options->debug_dir_count);
@@ -294,8 +307,8 @@ static int look(struct reading *r, struct error *err)
                    err))
         return -1;
     progress(r, 2);
-    if (scan_heap(&r->scan, r->t, &h->walk, &r->images, containers_possible(&r->modules), threads,
-                  err))
+    if (scan_heap(&r->scan, r->t, &h->walk, &r->images, containers_possible(&r->modules),
+                  threads_of(r), err))
         return -1;
     progress(r, 3);
     if (types_resolve(&h->types, r->scan.mark, r->t, &h->walk, &r->images, &r->modules,
@@ -306,20 +319,9 @@ static int look(struct reading *r, struct error *err)
         return error_memory(err);
     if (r->cold && cold_mark(h, r->t, r->cold))
         return error_memory(err);
-    free(r->scan.seen); /* of use to containers_find only */
+    spill_free(r->scan.seen); /* of use to containers_find only */
     r->scan.seen = NULL;
     r->scan.seen_count = 0;
-    return 0;
-}
-
-/* Numbers in the order of the dominator tree's places. */
-static int order_places(struct heap *h)
-{
-    h->by_place = calloc(h->graph.count, sizeof *h->by_place);
-    if (!h->by_place)
-        return -1;
-    for (uint32_t n = 0; n < h->graph.count; n++)
-        h->by_place[h->graph.place[n]] = n;
     return 0;
 }
 
@@ -417,7 +419,7 @@ static int join(struct reading *r, struct error *err)
         return error_memory(err);
     if (!h->recorded.image && (!r->options->recording || read_recording(r, err)))
         return r->options->recording ? -1 : 0;
-    h->stack = calloc((size_t)b->count + 1, sizeof *h->stack);
+    h->stack = spill_zeros((size_t)b->count + 1, sizeof *h->stack);
     if (!h->stack)
         return error_memory(err);
     for (uint32_t i = 0; i < b->count; i++) {
@@ -457,13 +459,17 @@ static int finish(struct reading *r, struct error *err)
     if (r->options->save && saved_write(r->options->save, h, &r->scan, r->scan.mark, err))
         return -1;
     h->facts.references = r->scan.references;
-    h->type = r->scan.mark;
+    uint32_t *type = r->scan.mark; /* by block */
     r->scan.mark = NULL;
-    if (make_graph(r, err))
+    if (make_graph(r, err)) {
+        spill_free(type);
         return -1;
+    }
     progress(r, 5);
     scan_release(&r->scan);
-    if (types_rest(&h->types, h->type, &h->walk, &h->graph, &h->roots) || order_places(h))
+    h->type = types_rest(&h->types, type, &h->walk, &h->graph, &h->roots, threads_of(r));
+    spill_free(type);
+    if (!h->type)
         return error_memory(err);
     if (h->walk.verified) {
         h->facts.unreachable_bytes = h->graph.unreachable_bytes;
@@ -501,6 +507,17 @@ static int load(struct reading *r, struct error *err)
     return status;
 }
 
+/* Why there was no memory, where it is the bound that was reached. */
+static void explain(const struct reading *r, struct error *err)
+{
+    struct spill_use use;
+    spill_used(&use);
+    if (err->kind == ERROR_MEMORY && r->options->memory_bytes && use.error.kind != ERROR_NONE)
+        error_set(err, ERROR_MEMORY,
+                  "the tables of this heap need more than %" PRIu64 " MB of memory: %s",
+                  r->options->memory_bytes >> 20, use.error.text);
+}
+
 struct heap *heap_read(const char *target, const struct heap_options *options, struct error *err)
 {
     static const struct heap_options none = {0};
@@ -512,6 +529,8 @@ struct heap *heap_read(const char *target, const struct heap_options *options, s
         return NULL;
     }
     progress(&r, 0);
+    spill_bound(r.options->memory_bytes ? r.options->memory_bytes : UINT64_MAX,
+                trust_unnamed_on_disk);
     int status = load(&r, err);
     if (!status) {
         status = watch_writes(&r, err);
@@ -531,7 +550,11 @@ struct heap *heap_read(const char *target, const struct heap_options *options, s
     modules_release(&r.modules);
     target_close(r.t);
     cold_end(r.cold);
+    struct spill_use use;
+    spill_used(&use);
+    r.h->facts.file_bytes = use.most_file_bytes;
     if (status) {
+        explain(&r, err);
         heap_free(r.h);
         return NULL;
     }
@@ -546,16 +569,15 @@ void heap_free(struct heap *h)
         free(h->rows[i]);
     for (size_t i = 0; i < sizeof h->cold_rows / sizeof *h->cold_rows; i++)
         free(h->cold_rows[i]);
-    free(h->cold);
+    spill_free(h->cold);
     free(h->size_names);
     free(h->pins);
     free(h->pin_sites);
     free(h->sites);
-    free(h->stack);
+    spill_free(h->stack);
     recorded_release(&h->recorded);
     pages_release(&h->pages);
-    free(h->by_place);
-    free(h->type);
+    spill_free(h->type);
     free(h->arenas);
     graph_release(&h->graph);
     types_release(&h->types);

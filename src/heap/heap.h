@@ -32,9 +32,10 @@ struct heap_options {
     void *sampled_arg;
     const char *const *debug_dirs; /* with separate debug files, before /usr/lib/debug */
     size_t debug_dir_count;
-    FILE *save;       /* a copy of the result is written there (saved.h); NULL: none */
-    uint64_t cold_ns; /* wait that long first (SIGINT: less), and list the blocks
-                         that were not written meanwhile; 0: no */
+    uint64_t memory_bytes; /* that the tables may take; the rest lies in temporary files. 0: all */
+    FILE *save;            /* a copy of the result is written there (saved.h); NULL: none */
+    uint64_t cold_ns;      /* wait that long first (SIGINT: less), and list the blocks
+                              that were not written meanwhile; 0: no */
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;
 };
@@ -73,6 +74,7 @@ struct heap_facts {
     uint64_t moment_ns; /* of CLOCK_REALTIME, when the process was looked at; 0: not known */
     bool loaded;        /* from a saved heap */
     uint64_t references;
+    uint64_t file_bytes; /* of tables that lay in temporary files, at most; 0: none */
     uint64_t unreachable_bytes, unreachable_blocks; /* 0 unless verified */
     /* Python's garbage that its collector has not yet freed; 0 unless verified */
     uint64_t garbage_bytes, garbage_blocks;
@@ -97,11 +99,11 @@ struct heap *heap_read(const char *target, const struct heap_options *options, s
 void heap_free(struct heap *h); /* NULL is fine */
 const struct heap_facts *heap_facts(const struct heap *h);
 
-enum heap_by { HEAP_BY_TYPE, HEAP_BY_ROOT, HEAP_BY_SIZE, HEAP_BY_SITE };
-
 /* How the kernel would see what a process touches (heap_options.cold_ns): "idle", which sees reads
  * as well, "userfaultfd" or "soft-dirty"; NULL with the reason. */
 const char *heap_cold_way(char *reason, size_t room);
+
+enum heap_by { HEAP_BY_TYPE, HEAP_BY_ROOT, HEAP_BY_SIZE, HEAP_BY_SITE };
 
 struct heap_row {
     const char *name;

@@ -19,9 +19,8 @@ struct heap {
     struct pages pages;
     struct roots roots;
     struct types types;
-    uint32_t *type; /* by block */
+    uint32_t *type; /* by number; of one that is no block: 0 */
     struct graph graph;
-    uint32_t *by_place; /* numbers, in the order of graph.place */
     struct heap_row *rows[HEAP_BY_SITE + 1];
     size_t row_count[HEAP_BY_SITE + 1];
     char *size_names;
@@ -36,6 +35,12 @@ struct heap {
     struct heap_cold *cold_rows[HEAP_BY_SITE + 1];
     size_t cold_count[HEAP_BY_SITE + 1];
 };
+
+/* The type of a block; of one that has no number: not known. */
+static inline uint32_t heap_type_of(const struct heap *h, uint32_t block)
+{
+    return h->type[h->graph.number[block]];
+}
 
 /* What a number is, for people. */
 void heap_describe(const struct heap *h, uint32_t number, struct heap_step *step);

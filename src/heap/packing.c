@@ -6,8 +6,8 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "base/large.h"
 #include "heap/saved.h"
+#include "heap/spill.h"
 
 enum { VARINT_MAX = 10, LEVEL = 3 };
 
@@ -23,7 +23,7 @@ static bool make_room(struct packing *p, size_t more)
 {
     if (p->room - p->n >= more)
         return true;
-    p->failed = p->failed || !LARGE_ROOM(p->data, p->n + more, p->room);
+    p->failed = p->failed || !SPILL_ROOM(p->data, p->n + more, p->room);
     return !p->failed;
 }
 
@@ -99,14 +99,14 @@ void packing_get_text(struct packing *p, char *text, size_t room)
 
 void packing_release(struct packing *p)
 {
-    free(p->data);
+    spill_free(p->data);
     *p = (struct packing){0};
 }
 
 int packing_write(FILE *file, uint32_t kind, struct packing *p, struct error *err)
 {
     size_t room = ZSTD_compressBound(p->n), n = 0;
-    void *packed = p->failed ? NULL : malloc(room);
+    void *packed = p->failed ? NULL : spill_zeros(room, 1);
     ZSTD_CCtx *c = ZSTD_createCCtx();
     int status = packed && c ? 0 : error_memory(err);
     if (!status) {
@@ -120,7 +120,7 @@ int packing_write(FILE *file, uint32_t kind, struct packing *p, struct error *er
     if (!status && (fwrite(&head, sizeof head, 1, file) != 1 || fwrite(packed, 1, n, file) != n))
         status = error_system(err, "write the heap");
     ZSTD_freeCCtx(c);
-    free(packed);
+    spill_free(packed);
     p->n = p->at = 0;
     return status;
 }
@@ -157,14 +157,14 @@ int packing_read(int fd, const char *name, uint64_t *offset, uint32_t kind, stru
     if (head.kind != kind || head.packed_bytes > (uint64_t)size - *offset ||
         head.raw_bytes > RAW_MAX || head.raw_bytes / SHARE_MAX > head.packed_bytes)
         return damaged(name, kind, err);
-    void *packed = malloc(head.packed_bytes ? head.packed_bytes : 1);
-    p->data = large_grow(NULL, 0, head.raw_bytes ? head.raw_bytes : 1);
+    void *packed = spill_zeros(head.packed_bytes, 1);
+    p->data = spill_zeros(head.raw_bytes, 1);
     int status = packed && p->data ? 0 : error_memory(err);
     if (!status &&
         (!read_all(fd, packed, head.packed_bytes, *offset) ||
          ZSTD_decompress(p->data, head.raw_bytes, packed, head.packed_bytes) != head.raw_bytes))
         status = damaged(name, kind, err);
-    free(packed);
+    spill_free(packed);
     *offset += head.packed_bytes;
     p->n = p->room = head.raw_bytes;
     if (status)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/large.h"
 #include "heap/sampled.h"
+#include "heap/spill.h"
 
 enum {
     COLUMNS =
@@ -46,7 +46,7 @@ static int add_batch(struct heap_recorded *r, size_t *room, const struct trace_b
             size_t more = *room ? *room : 1024;
             while (more <= slot)
                 more *= 2;
-            struct recorded_block *at = large_grow(r->at, *room * sizeof *at, more * sizeof *at);
+            struct recorded_block *at = spill_grow(r->at, *room * sizeof *at, more * sizeof *at);
             if (!at)
                 return error_memory(err);
             memset(at + *room, 0, (more - *room) * sizeof *at);
@@ -110,7 +110,7 @@ int recorded_read(struct heap_recorded *r, struct trace *t, uint32_t pid, uint64
 
 void recorded_release(struct heap_recorded *r)
 {
-    free(r->at);
+    spill_free(r->at);
     *r = (struct heap_recorded){0};
 }
 
@@ -130,7 +130,7 @@ const struct recorded_block *recorded_find(const struct heap_recorded *r, uint64
 int recorded_sampled(struct heap_recorded *r, const struct heap_sampled *s)
 {
     *r = (struct heap_recorded){.image = s->image};
-    r->at = calloc(s->count + 1, sizeof *r->at);
+    r->at = spill_zeros(s->count + 1, sizeof *r->at);
     if (!r->at)
         return -1;
     for (size_t i = 0; i < s->count; i++)

@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "heap/frames.h"
 #include "heap/sampled.h"
+#include "heap/spill.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -69,7 +70,7 @@ static void add_reference(struct finding *f, uint32_t block)
 {
     struct roots *r = f->r;
     if (r->references >= UINT32_MAX / 2 ||
-        !ARRAY_ROOM(r->target, r->references + 1, r->target_room)) {
+        !SPILL_ROOM(r->target, r->references + 1, r->target_room)) {
         f->failed = true;
         return;
     }
@@ -335,11 +336,11 @@ static void scan_memory(struct finding *f)
 static int sort_roots(struct roots *r)
 {
     struct root *at = reallocarray(NULL, r->room, sizeof *at);
-    uint32_t *target = reallocarray(NULL, r->references + 1, sizeof *target);
+    uint32_t *target = spill_zeros(r->references + 1, sizeof *target);
     uint32_t count = 0, n = 0;
     if (!at || !target) {
         free(at);
-        free(target);
+        spill_free(target);
         return -1;
     }
     for (int kind = 0; kind < ROOT_KINDS; kind++)
@@ -353,7 +354,7 @@ static int sort_roots(struct roots *r)
         }
     at[count].first = n;
     free(r->at);
-    free(r->target);
+    spill_free(r->target);
     r->at = at;
     r->target = target;
     r->target_room = r->references + 1;
@@ -416,7 +417,7 @@ void roots_release(struct roots *r)
 {
     free(r->seen);
     free(r->at);
-    free(r->target);
+    spill_free(r->target);
     intern_free(&r->names);
     *r = (struct roots){0};
 }

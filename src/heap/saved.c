@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "arch/page.h"
-#include "base/large.h"
+#include "heap/spill.h"
 
 enum {
     SECTION_FACTS = 1,
@@ -251,9 +251,9 @@ static int get_blocks(struct packing *p, struct heap *h, struct scan *s)
         p->failed = true;
         return 0;
     }
-    uint64_t *header = large_grow(NULL, 0, (count + 1) * sizeof *header);
-    uint32_t *granules = large_grow(NULL, 0, (count + 1) * sizeof *granules);
-    s->mark = large_grow(NULL, 0, (count + 1) * sizeof *s->mark);
+    uint64_t *header = spill_zeros(count + 1, sizeof *header);
+    uint32_t *granules = spill_zeros(count + 1, sizeof *granules);
+    s->mark = spill_zeros(count + 1, sizeof *s->mark);
     int status = header && granules && s->mark ? 0 : -1;
     uint64_t room = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
     for (uint64_t i = 0; !status && i < count; i++) /* gaps, for now */
@@ -277,8 +277,8 @@ static int get_blocks(struct packing *p, struct heap *h, struct scan *s)
         s->mark[i] = (uint32_t)packing_get_below(p, h->types.known - 1);
     if (!status && !p->failed)
         blocks_done(b);
-    free(header);
-    free(granules);
+    spill_free(header);
+    spill_free(granules);
     return status;
 }
 
@@ -290,8 +290,8 @@ static int get_references(struct packing *p, struct scan *s, uint32_t blocks)
         return 0;
     }
     s->references = (uint32_t)count;
-    s->first = large_grow(NULL, 0, ((size_t)blocks + 1) * sizeof *s->first);
-    s->target = large_grow(NULL, 0, (count + 1) * sizeof *s->target);
+    s->first = spill_zeros((size_t)blocks + 1, sizeof *s->first);
+    s->target = spill_zeros(count + 1, sizeof *s->target);
     if (!s->first || !s->target)
         return -1;
     for (uint32_t i = 0; i < blocks; i++) {
@@ -312,7 +312,7 @@ static int get_references(struct packing *p, struct scan *s, uint32_t blocks)
         }
     if (!packing_get_below(p, 1) || p->failed)
         return 0;
-    s->weak = calloc(count / 64 + 1, sizeof *s->weak);
+    s->weak = spill_zeros(count / 64 + 1, sizeof *s->weak);
     if (!s->weak)
         return -1;
     for (uint64_t k = 0; k < count; k += 64)
@@ -330,7 +330,7 @@ static int get_roots(struct packing *p, struct roots *r, uint32_t blocks)
     }
     r->room = count + 1;
     r->at = calloc(r->room, sizeof *r->at);
-    r->target = calloc(references + 1, sizeof *r->target);
+    r->target = spill_zeros(references + 1, sizeof *r->target);
     if (!r->at || !r->target)
         return -1;
     enum root_kind last = ROOT_VARIABLE;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/large.h"
+#include "heap/spill.h"
 
 enum { PIECE_BYTES = 1 << 20, HOLE_BYTES = 1 << 14, BATCH = 64, TEXT_MIN = 4, TEXT_LOOK = 32 };
 
@@ -17,6 +17,7 @@ struct piece { /* blocks whose bytes are read at once; or one large block */
     uint32_t count, room;
     struct sighting *seen;
     size_t seen_count, seen_room;
+    bool scanned;
 };
 
 struct scanning {
@@ -30,6 +31,10 @@ struct scanning {
     struct image_span low, high; /* no block lies outside of these */
     atomic_size_t next;
     atomic_bool failed;
+    pthread_mutex_t lock; /* of what follows */
+    size_t joined;        /* pieces whose references are in s->target */
+    uint64_t references;
+    size_t target_room, seen_room;
 };
 
 struct batch {
@@ -227,6 +232,39 @@ static int scan_large(struct scanning *g, struct piece *p, struct batch *k, uint
     return 0;
 }
 
+/* The pieces' references as one array, in the order of blocks. Few pieces wait for their turn. */
+static int join(struct scanning *g, struct piece *scanned)
+{
+    struct scan *s = g->s;
+    int status = 0;
+    pthread_mutex_lock(&g->lock);
+    scanned->scanned = true;
+    for (; !status && g->joined < g->piece_count && g->pieces[g->joined].scanned; g->joined++) {
+        struct piece *p = &g->pieces[g->joined];
+        const uint64_t sum = g->references + p->count;
+        if (sum >= UINT32_MAX || !SPILL_ROOM(s->target, sum, g->target_room)) {
+            status = -1;
+            break;
+        }
+        if (p->count)
+            memcpy(s->target + g->references, p->target, p->count * sizeof *p->target);
+        g->references = sum;
+        free(p->target);
+        p->target = NULL;
+        if (p->seen_count && !SPILL_ROOM(s->seen, s->seen_count + p->seen_count, g->seen_room)) {
+            status = -1;
+            break;
+        }
+        if (p->seen_count)
+            memcpy(s->seen + s->seen_count, p->seen, p->seen_count * sizeof *p->seen);
+        s->seen_count += p->seen_count;
+        free(p->seen);
+        p->seen = NULL;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return status;
+}
+
 static void *work(void *arg)
 {
     struct scanning *g = arg;
@@ -238,7 +276,7 @@ static void *work(void *arg)
         struct piece *p = &g->pieces[i];
         struct batch k = {.last_source = BLOCK_NONE};
         bool large = p->end == p->first + 1 && blocks_whole_bytes(g->b, p->first) > PIECE_BYTES;
-        if (large ? scan_large(g, p, &k, room) : scan_small(g, p, &k, room))
+        if ((large ? scan_large(g, p, &k, room) : scan_small(g, p, &k, room)) || join(g, p))
             g->failed = true;
     }
     if (!room)
@@ -261,54 +299,21 @@ static void run(struct scanning *g, unsigned threads)
         pthread_join(other[i], NULL);
 }
 
-/* The pieces' references as one array, in the order of blocks. */
-static int join(struct scanning *g)
+/* Where each block's references begin, of how many it has. */
+static int add_up(struct scanning *g)
 {
     struct scan *s = g->s;
-    uint64_t sum = 0;
+    uint32_t sum = 0;
     for (uint32_t i = 0; i < g->b->count; i++) {
         uint32_t n = s->first[i];
-        s->first[i] = (uint32_t)sum;
+        s->first[i] = sum;
         sum += n;
-        if (sum >= UINT32_MAX)
-            return -1;
     }
-    s->first[g->b->count] = s->references = (uint32_t)sum;
-    s->target = large_grow(NULL, 0, (sum ? sum : 1) * sizeof *s->target);
-    if (!s->target)
-        return -1;
-    for (size_t i = 0; i < g->piece_count; i++) {
-        struct piece *p = &g->pieces[i];
-        if (p->count)
-            memcpy(s->target + s->first[p->first], p->target, p->count * sizeof *p->target);
-        free(p->target);
-        p->target = NULL;
-    }
-    return 0;
-}
-
-static int join_seen(struct scanning *g)
-{
-    struct scan *s = g->s;
-    size_t sum = 0;
-    for (size_t i = 0; i < g->piece_count; i++)
-        sum += g->pieces[i].seen_count;
-    s->seen = calloc(sum ? sum : 1, sizeof *s->seen);
-    for (size_t i = 0; s->seen && i < g->piece_count; i++) {
-        const struct piece *p = &g->pieces[i];
-        if (p->seen_count)
-            memcpy(s->seen + s->seen_count, p->seen, p->seen_count * sizeof *p->seen);
-        s->seen_count += p->seen_count;
-    }
-    return s->seen ? 0 : -1;
-}
-
-static uint32_t *zeroed(size_t n)
-{
-    uint32_t *p = large_grow(NULL, 0, n * sizeof *p);
-    if (p)
-        memset(p, 0, n * sizeof *p);
-    return p;
+    s->first[g->b->count] = s->references = sum;
+    uint32_t *fit =
+        spill_grow(s->target, g->target_room * sizeof *fit, (sum ? sum : 1) * sizeof *fit);
+    s->target = fit ? fit : s->target;
+    return s->target ? 0 : -1;
 }
 
 int scan_heap(struct scan *s, struct target *t, const struct walk *w, const struct images *images,
@@ -317,21 +322,25 @@ int scan_heap(struct scan *s, struct target *t, const struct walk *w, const stru
     struct scanning g = {
         .sight = sight_containers, .t = t, .b = &w->blocks, .images = images, .s = s};
     *s = (struct scan){0};
-    s->first = zeroed((size_t)w->blocks.count + 1);
-    s->mark = zeroed((size_t)w->blocks.count + 1);
+    pthread_mutex_init(&g.lock, NULL);
+    s->first = spill_zeros((size_t)w->blocks.count + 1, sizeof *s->first);
+    s->mark = spill_zeros((size_t)w->blocks.count + 1, sizeof *s->mark);
     int status = s->first && s->mark ? 0 : -1;
     for (size_t i = 0; !status && i < w->segment_count; i++)
         status = cut_segment(&g, &w->segments[i]);
     make_spans(&g, w);
+    spill_hold();
     if (!status)
         run(&g, threads);
+    spill_release();
     if (!status && !g.failed)
-        status = join(&g) || join_seen(&g) ? -1 : 0;
+        status = add_up(&g);
     for (size_t i = 0; i < g.piece_count; i++) {
         free(g.pieces[i].target);
         free(g.pieces[i].seen);
     }
     free(g.pieces);
+    pthread_mutex_destroy(&g.lock);
     if (status || g.failed) {
         scan_release(s);
         return error_memory_for(err, "more references than this machine holds");
@@ -341,10 +350,10 @@ int scan_heap(struct scan *s, struct target *t, const struct walk *w, const stru
 
 void scan_release(struct scan *s)
 {
-    free(s->first);
-    free(s->target);
-    free(s->mark);
-    free(s->weak);
-    free(s->seen);
+    spill_free(s->first);
+    spill_free(s->target);
+    spill_free(s->mark);
+    spill_free(s->weak);
+    spill_free(s->seen);
     *s = (struct scan){0};
 }

@@ -7,8 +7,9 @@
 
 #include "base/human.h"
 #include "heap/heap_impl.h"
+#include "heap/spill.h"
 
-enum { SIZE_CLASSES = 48, SIZE_NAME_BYTES = 64, SMALLEST_CLASS = 4 };
+enum { FAR = 24, SIZE_CLASSES = 48, SIZE_NAME_BYTES = 64, SMALLEST_CLASS = 4 };
 
 const char *heap_root_kind(enum root_kind kind)
 {
@@ -17,15 +18,15 @@ const char *heap_root_kind(enum root_kind kind)
     return names[kind];
 }
 
-static uint64_t own_bytes(const struct heap *h, uint32_t block)
+static uint64_t own_bytes(const struct heap *h, uint32_t number)
 {
-    return h->walk.blocks.kind[block] == BLOCK_OWN ? 0 : blocks_bytes(&h->walk.blocks, block);
+    return graph_own(&h->graph, number);
 }
 
+/* The allocator's own blocks, and roots, have no bytes of their own. */
 static bool is_program_block(const struct heap *h, uint32_t number)
 {
-    return number && h->graph.order[number] < h->graph.blocks &&
-           h->walk.blocks.kind[h->graph.order[number]] != BLOCK_OWN;
+    return h->graph.own[number] != 0;
 }
 
 static int by_retained(const void *a, const void *b)
@@ -48,23 +49,29 @@ static int add_groups(struct heap *h, uint32_t groups,
     if (!until)
         return -1;
     for (uint32_t place = 0; place < h->graph.count; place++) {
-        uint32_t n = h->by_place[place];
+        uint32_t n = h->graph.by_place[place];
+        if (place + FAR < h->graph.count) {
+            const uint32_t far = h->graph.by_place[place + FAR];
+            __builtin_prefetch(&h->graph.own[far]);
+            __builtin_prefetch(&h->type[far]);
+            __builtin_prefetch(&h->graph.span[far]);
+        }
         if (!is_program_block(h, n))
             continue;
-        uint32_t block = h->graph.order[n], group = group_of(h, block);
+        uint32_t group = group_of(h, n);
         rows[group].blocks++;
-        rows[group].bytes += own_bytes(h, block);
+        rows[group].bytes += own_bytes(h, n);
         if (place < until[group])
             continue;
         until[group] = place + h->graph.span[n];
         rows[group].retained_bytes += h->graph.retained[n];
-        rows[group].retained_blocks += h->graph.retained_blocks[n];
+        rows[group].retained_blocks += graph_retained_blocks(&h->graph, n);
     }
     free(until);
     return 0;
 }
 
-static uint32_t type_of(const struct heap *h, uint32_t block) { return h->type[block]; }
+static uint32_t type_of(const struct heap *h, uint32_t n) { return h->type[n]; }
 
 static int make_types(struct heap *h)
 {
@@ -104,11 +111,11 @@ static int make_roots(struct heap *h)
                                     .declared = r->type,
                                     .line = r->line,
                                     .retained_bytes = g->retained[n],
-                                    .retained_blocks = g->retained_blocks[n]};
+                                    .retained_blocks = graph_retained_blocks(g, n)};
         for (uint32_t k = n + 1; k < end; k++)
             if (is_program_block(h, k)) {
                 rows[i].blocks++;
-                rows[i].bytes += own_bytes(h, g->order[k]);
+                rows[i].bytes += own_bytes(h, k);
             }
     }
     qsort(rows, h->roots.count, sizeof *rows, by_retained);
@@ -117,9 +124,9 @@ static int make_roots(struct heap *h)
     return 0;
 }
 
-static uint32_t size_class(const struct heap *h, uint32_t block)
+static uint32_t size_class(const struct heap *h, uint32_t n)
 {
-    uint64_t bytes = own_bytes(h, block);
+    uint64_t bytes = own_bytes(h, n);
     uint32_t class = SMALLEST_CLASS;
     while (bytes >> (class + 1))
         class ++;
@@ -173,7 +180,7 @@ const struct heap_row *heap_table(struct heap *h, enum heap_by by, size_t *count
 
 /* --- call sites --- */
 
-static uint32_t stack_of(const struct heap *h, uint32_t block) { return h->stack[block]; }
+static uint32_t stack_of(const struct heap *h, uint32_t n) { return h->stack[h->graph.order[n]]; }
 
 static int by_site(const void *a, const void *b)
 {
@@ -206,7 +213,7 @@ static int make_sites(struct heap *h)
         if (is_program_block(h, n)) {
             struct heap_site *s = &sites[h->stack[g->order[n]]];
             s->unreachable_blocks++;
-            s->unreachable_bytes += own_bytes(h, g->order[n]);
+            s->unreachable_bytes += own_bytes(h, n);
         }
     free(rows);
     for (uint32_t i = h->facts.sampled; i < stacks; i++) /* of most blocks nothing is known */
@@ -254,8 +261,8 @@ static void add_share(void *arg, uint32_t block, double free_bytes)
 {
     const struct sharing *s = arg;
     uint8_t kind = s->h->walk.blocks.kind[block];
-    add_to(&s->of[kind == BLOCK_CACHED || kind == BLOCK_OWN ? TYPE_OWN : s->h->type[block]], block,
-           free_bytes);
+    add_to(&s->of[kind == BLOCK_CACHED || kind == BLOCK_OWN ? TYPE_OWN : heap_type_of(s->h, block)],
+           block, free_bytes);
 }
 
 static void add_site_share(void *arg, uint32_t block, double free_bytes)
@@ -330,7 +337,7 @@ void heap_leak(const struct heap *h, size_t index, struct heap_leak *leak)
     *leak = (struct heap_leak){.address = h->walk.blocks.address[l->block],
                                .bytes = l->bytes,
                                .blocks = l->blocks,
-                               .type = h->types.name[h->type[l->block]],
+                               .type = h->types.name[heap_type_of(h, l->block)],
                                .stack = h->stack ? h->stack[l->block] : 0};
 }
 
@@ -353,7 +360,7 @@ void heap_describe(const struct heap *h, uint32_t number, struct heap_step *step
     }
     step->address = h->walk.blocks.address[node];
     step->bytes = blocks_bytes(&h->walk.blocks, node);
-    step->type = h->types.name[h->type[node]];
+    step->type = h->types.name[h->type[number]];
 }
 
 static enum heap_found find_number(const struct heap *h, uint64_t address, uint32_t *number)
@@ -385,7 +392,7 @@ static uint32_t search_back(const struct heap *h, uint32_t from, uint32_t *towar
             return n;
         for (uint32_t k = g->before_first[n]; k < g->before_first[n + 1]; k++) {
             uint32_t other = g->before[k];
-            if (!other || other >= end || toward[other])
+            if (other >= end || toward[other])
                 continue;
             toward[other] = n;
             queue[tail++] = other;
@@ -403,8 +410,8 @@ int heap_why(struct heap *h, uint64_t address, struct heap_step **steps, size_t 
     *found = find_number(h, address, &number);
     if (*found == HEAP_FREE || *found == HEAP_OUTSIDE)
         return 0;
-    uint32_t *toward = calloc(h->graph.count, sizeof *toward);
-    uint32_t *queue = calloc(h->graph.count, sizeof *queue);
+    uint32_t *toward = spill_zeros(h->graph.count, sizeof *toward);
+    uint32_t *queue = spill_zeros(h->graph.count, sizeof *queue);
     uint32_t n = 0;
     int status = toward && queue ? 0 : -1;
     if (!status && *found == HEAP_FOUND)
@@ -424,8 +431,8 @@ int heap_why(struct heap *h, uint64_t address, struct heap_step **steps, size_t 
         if (k == number)
             break;
     }
-    free(toward);
-    free(queue);
+    spill_free(toward);
+    spill_free(queue);
     return status;
 }
 
@@ -439,14 +446,15 @@ int heap_who(struct heap *h, uint64_t address, struct heap_step **steps, size_t 
     *found = find_number(h, address, &number);
     if (*found == HEAP_FREE || *found == HEAP_OUTSIDE)
         return 0;
-    uint32_t n = g->before_first[number + 1] - g->before_first[number];
-    *steps = calloc((size_t)n + 1, sizeof **steps);
+    const uint32_t first = g->before_first[number], last = g->before_first[number + 1];
+    *steps = calloc((size_t)(last - first) + 1, sizeof **steps);
     if (!*steps)
         return -1;
     heap_describe(h, number, &(*steps)[(*count)++]);
-    for (uint32_t k = g->before_first[number]; k < g->before_first[number + 1]; k++)
-        if (g->before[k])
-            heap_describe(h, g->before[k], &(*steps)[(*count)++]);
+    for (int roots = 1; roots >= 0; roots--) /* they come first */
+        for (uint32_t k = first; k < last; k++)
+            if ((g->order[g->before[k]] >= g->blocks) == roots)
+                heap_describe(h, g->before[k], &(*steps)[(*count)++]);
     return 0;
 }
 
@@ -460,7 +468,7 @@ static size_t tree_of(const struct heap *h, uint64_t least, struct heap_node *no
     unsigned depth = 0;
     size_t count = 0;
     for (uint32_t place = 1; place < g->count && count < most;) {
-        uint32_t n = h->by_place[place];
+        uint32_t n = h->graph.by_place[place];
         while (depth && place >= until[depth])
             depth--;
         if (g->retained[n] < least || depth == HEAP_TREE_DEPTH) {
@@ -469,7 +477,7 @@ static size_t tree_of(const struct heap *h, uint64_t least, struct heap_node *no
         }
         if (nodes) {
             nodes[count] = (struct heap_node){.parent = open[depth],
-                                              .retained_blocks = g->retained_blocks[n],
+                                              .retained_blocks = graph_retained_blocks(g, n),
                                               .unreachable = n >= g->reached};
             heap_describe(h, n, &nodes[count].step);
         }

@@ -2,12 +2,15 @@
 #include "heap/types.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/human.h"
+#include "heap/parallel.h"
+#include "heap/spill.h"
 
 enum { NAME_ROOM = 4096, SHOWN_MAX = 200, EXACT_MAX = 4096 };
 
@@ -134,30 +137,55 @@ static const char *size_text(char out[HUMAN_TEXT_BYTES + 8], uint64_t bytes)
     return out;
 }
 
-/* The number of the first that refers to a block and keeps it alive; 0: none. */
-static uint32_t referrer_of(const struct graph *g, uint32_t block)
+/* The number of the first that refers to a number and keeps it alive; 0: none. */
+static uint32_t referrer_of(const struct graph *g, uint32_t n)
 {
-    uint32_t n = g->number[block], end = n ? graph_end(g, n) : 0;
-    for (uint32_t k = g->before_first[n]; n && k < g->before_first[n + 1]; k++)
-        if (g->before[k] && g->before[k] < end)
+    const uint32_t end = graph_end(g, n);
+    for (uint32_t k = g->before_first[n]; k < g->before_first[n + 1]; k++)
+        if (g->before[k] < end)
             return g->before[k];
     return 0;
 }
 
-/* The name of a block that is known by nothing better. */
-static uint32_t name_rest(struct types *y, const uint32_t *type, const struct walk *w,
-                          const struct graph *g, const struct roots *roots, uint32_t block,
-                          uint32_t referrer)
+struct naming {
+    struct types *y;
+    const uint32_t *type; /* by block */
+    uint32_t *named;      /* by number */
+    const struct walk *w;
+    const struct graph *g;
+    const struct roots *roots;
+    uint32_t known;
+    pthread_mutex_t lock; /* of y, and of: */
+    bool failed;
+};
+
+/* What names the referrer: a root, a type, or a size. */
+static uint64_t key_of(const struct naming *m, uint32_t referrer)
 {
+    if (!referrer)
+        return 1;
+    const uint32_t node = m->g->order[referrer];
+    if (node >= m->g->blocks)
+        return (uint64_t)node << 32 | 2;
+    const uint32_t type = m->type[node];
+    return type != TYPE_UNKNOWN && type < m->known ? (uint64_t)type << 32 | 3
+                                                   : graph_own(m->g, referrer) << 3 | 4;
+}
+
+/* The name of a block that is known by nothing better. */
+static uint32_t name_rest(struct naming *m, uint32_t block, uint32_t referrer)
+{
+    const struct graph *g = m->g;
+    const struct blocks *b = &m->w->blocks;
     char size[HUMAN_TEXT_BYTES + 8], other[HUMAN_TEXT_BYTES + 8], name[NAME_ROOM];
-    size_text(size, blocks_bytes(&w->blocks, block));
+    size_text(size, blocks_bytes(b, block));
     if (!referrer) {
         snprintf(name, sizeof name, "(%s)", size);
-        return types_number(y, name);
+        return types_number(m->y, name);
     }
     uint32_t node = g->order[referrer];
     if (node >= g->blocks) {
-        const struct root *r = &roots->at[node - g->blocks];
+        const struct root *r = &m->roots->at[node - g->blocks];
         bool named = r->kind == ROOT_VARIABLE;
         snprintf(name, sizeof name, "(%s <- %.*s)", size, SHOWN_MAX,
                  named                       ? r->name
@@ -166,50 +194,70 @@ static uint32_t name_rest(struct types *y, const uint32_t *type, const struct wa
                  : r->kind == ROOT_REGISTERS ? "a register"
                  : r->kind == ROOT_THREAD    ? "thread-local data"
                                              : "other memory");
-    } else if (type[node] != TYPE_UNKNOWN && type[node] < y->known) {
-        snprintf(name, sizeof name, "(%s <- %.*s)", size, SHOWN_MAX, y->name[type[node]]);
+    } else if (m->type[node] != TYPE_UNKNOWN && m->type[node] < m->known) {
+        snprintf(name, sizeof name, "(%s <- %.*s)", size, SHOWN_MAX, m->y->name[m->type[node]]);
     } else {
-        snprintf(name, sizeof name, "(%s <- %s)", size,
-                 size_text(other, blocks_bytes(&w->blocks, node)));
+        snprintf(name, sizeof name, "(%s <- %s)", size, size_text(other, blocks_bytes(b, node)));
     }
-    return types_number(y, name);
+    return types_number(m->y, name);
 }
 
 /* Most blocks without a type share their size and their referrer's: the last answers are kept. */
-int types_rest(struct types *y, uint32_t *type, const struct walk *w, const struct graph *g,
-               const struct roots *roots)
+static void name_range(void *arg, size_t from, size_t to)
 {
-    enum { KEPT = 4096 };
-    struct kept {
-        uint64_t size;
-        uint64_t referrer; /* what names it: a type, or a size */
+    enum { KEPT = 1024, FAR = 32 };
+    struct naming *m = arg;
+    const struct graph *g = m->g;
+    struct {
+        uint64_t size, referrer;
         uint32_t type;
-    } *kept = calloc(KEPT, sizeof *kept);
-    if (!kept)
-        return -1;
-    int status = 0;
-    for (uint32_t i = 0; !status && i < w->blocks.count; i++) {
-        if (type[i] != TYPE_UNKNOWN || !blocks_is_used(&w->blocks, i))
+    } kept[KEPT];
+    memset(kept, 0, sizeof kept);
+    for (size_t n = from ? from : 1; n < to; n++) {
+        const uint32_t block = g->order[n];
+        if (n + FAR < to && g->order[n + FAR] < g->blocks)
+            __builtin_prefetch(&m->type[g->order[n + FAR]]);
+        if (block >= g->blocks)
             continue;
-        uint32_t n = referrer_of(g, i);
-        uint64_t size = blocks_bytes(&w->blocks, i), referrer = 1;
-        if (n) {
-            uint32_t node = g->order[n];
-            referrer = node >= g->blocks ? (uint64_t)node << 32 | 2
-                       : type[node] != TYPE_UNKNOWN && type[node] < y->known
-                           ? (uint64_t)type[node] << 32 | 3
-                           : blocks_bytes(&w->blocks, node) << 3 | 4;
+        m->named[n] = m->type[block];
+        if (m->named[n] != TYPE_UNKNOWN)
+            continue;
+        const uint32_t referrer = referrer_of(g, (uint32_t)n);
+        const uint64_t size = graph_own(g, (uint32_t)n), key = key_of(m, referrer);
+        const uint64_t hash = (size * 0x9e3779b97f4a7c15u) ^ (key * 0xc2b2ae3d27d4eb4fu);
+        __typeof__(*kept) *k = &kept[hash >> 54];
+        if (!k->type || k->size != size || k->referrer != key) {
+            pthread_mutex_lock(&m->lock);
+            k->type = name_rest(m, block, referrer);
+            m->failed |= !k->type;
+            pthread_mutex_unlock(&m->lock);
+            k->size = size;
+            k->referrer = key;
         }
-        uint64_t hash = (size * 0x9e3779b97f4a7c15u) ^ (referrer * 0xc2b2ae3d27d4eb4fu);
-        struct kept *k = &kept[hash >> 52];
-        if (!k->type || k->size != size || k->referrer != referrer) {
-            *k = (struct kept){size, referrer, name_rest(y, type, w, g, roots, i, n)};
-            status = k->type ? 0 : -1;
-        }
-        type[i] = k->type;
+        m->named[n] = k->type;
     }
-    free(kept);
-    return status;
+}
+
+uint32_t *types_rest(struct types *y, const uint32_t *type, const struct walk *w,
+                     const struct graph *g, const struct roots *roots, unsigned threads)
+{
+    struct naming m = {.y = y,
+                       .type = type,
+                       .named = spill_zeros(g->count, sizeof *m.named),
+                       .w = w,
+                       .g = g,
+                       .roots = roots,
+                       .known = y->known};
+    if (!m.named)
+        return NULL;
+    pthread_mutex_init(&m.lock, NULL);
+    parallel_ranges(threads, g->count, name_range, &m);
+    pthread_mutex_destroy(&m.lock);
+    if (m.failed) {
+        spill_free(m.named);
+        return NULL;
+    }
+    return m.named;
 }
 
 void types_release(struct types *y)

@@ -36,9 +36,10 @@ int types_resolve(struct types *y, uint32_t *mark, struct target *t, const struc
                   const struct images *images, const struct modules *modules,
                   struct variables *variables);
 
-/* Gives those of TYPE_UNKNOWN a name by their size and a referrer. -1 when out of memory. */
-int types_rest(struct types *y, uint32_t *type, const struct walk *w, const struct graph *g,
-               const struct roots *roots);
+/* The types by number of the graph, of which those of TYPE_UNKNOWN have a name by their size and a
+ * referrer (spill_free). type: by block. threads: that name at once. NULL when out of memory. */
+uint32_t *types_rest(struct types *y, const uint32_t *type, const struct walk *w,
+                     const struct graph *g, const struct roots *roots, unsigned threads);
 
 void types_release(struct types *y);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heap/spill.h"
 #include "heap/types.h"
 
 enum {
@@ -62,7 +63,7 @@ int types_python_instances(struct types *y, uint32_t *type, struct target *t, co
             s.of_type = i;
     if (!s.of_type)
         return 0;
-    s.made = calloc((size_t)w->blocks.count + 1, sizeof *s.made);
+    s.made = spill_zeros((size_t)w->blocks.count + 1, sizeof *s.made);
     if (!s.made)
         return -1;
     for (uint32_t i = 0; i < w->blocks.count; i++)
@@ -72,7 +73,7 @@ int types_python_instances(struct types *y, uint32_t *type, struct target *t, co
     for (uint32_t i = 0; !status && i < w->blocks.count; i++)
         if (type[i] == TYPE_UNKNOWN && blocks_is_used(&w->blocks, i))
             status = instance_of(&s, i, blocks_bytes(&w->blocks, i));
-    free(s.made);
+    spill_free(s.made);
     return status;
 }
 
@@ -158,7 +159,7 @@ int types_python_links(struct types *y, const uint32_t *type, struct target *t,
     uint32_t known = y->count;
     l.is_python = calloc((size_t)known + 1, sizeof *l.is_python);
     l.known = calloc(KNOWN_TYPES, sizeof *l.known);
-    scan->weak = calloc((size_t)scan->references / 64 + 1, sizeof *scan->weak);
+    scan->weak = spill_zeros((size_t)scan->references / 64 + 1, sizeof *scan->weak);
     int status = l.is_python && l.known && scan->weak ? 0 : -1;
     for (uint32_t i = 1; !status && i < known; i++)
         any |= l.is_python[i] = ends_in_python(y->name[i]);
@@ -168,7 +169,7 @@ int types_python_links(struct types *y, const uint32_t *type, struct target *t,
     free(l.is_python);
     free(l.known);
     if (status || !any) {
-        free(scan->weak);
+        spill_free(scan->weak);
         scan->weak = NULL;
     }
     return status;

@@ -3,6 +3,8 @@
 
 #include "arch/page.h"
 #include "base/array.h"
+#include "heap/readahead.h"
+#include "heap/spill.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,20 +13,14 @@
 #include <string.h>
 
 enum {
-    WINDOW_BYTES = 1 << 20,
     SIZE_BITS = 7,
     PREVIOUS_IN_USE = 1,
     CHUNK_MIN = 32,
     FENCE_BYTES = 16,
     ARENA_TAIL = 2088,
-    FOREIGN_MAX = 1 << 30 /* how far the next part of the main heap is looked for */
-};
-
-struct window { /* a moving view of the target's memory */
-    struct target *t;
-    uint64_t at;
-    size_t bytes;
-    uint8_t *data; /* WINDOW_BYTES */
+    FOREIGN_MAX = 1 << 30,  /* how far the next part of the main heap is looked for */
+    EFFORT_LEAST = 1 << 28, /* headers that are looked at for it, and how many it costs to leap */
+    LEAP_EFFORT = 1 << 14
 };
 
 void walk_doubt(struct walk *w, const char *format, ...)
@@ -46,26 +42,28 @@ int walk_add_segment(struct walk *w, const struct walk_segment *s)
     return 0;
 }
 
-/* The two words of a chunk's header; false when they are not there. end: nothing is read behind. */
-static inline bool header_at(struct window *v, uint64_t at, uint64_t end, uint64_t header[2])
-{
-    if (at - v->at > v->bytes || v->bytes - (at - v->at) < 16) {
-        uint64_t want = end + 16 - at;
-        v->at = at;
-        v->bytes =
-            target_read(v->t, at, v->data, want < WINDOW_BYTES ? (size_t)want : WINDOW_BYTES);
-        if (v->bytes < 16)
-            return false;
-    }
-    memcpy(header, v->data + (at - v->at), 16);
-    return true;
-}
-
 struct chunk_walk {
     struct walk *w;
-    struct window v;
+    struct readahead *ahead;
+    uint64_t at; /* of the bytes at hand */
+    size_t bytes;
+    const uint8_t *data;
     bool fenced; /* the last segment was of the main arena and ended at a fence before its top */
+    uint64_t effort; /* left for finding where the main heap goes on */
 };
+
+/* The two words of a chunk's header; false when they are not there. end: nothing is read behind. */
+static inline bool header_at(struct chunk_walk *c, uint64_t at, uint64_t end, uint64_t header[2])
+{
+    if (at - c->at >= c->bytes || c->bytes - (at - c->at) < 16) {
+        c->at = at;
+        c->data = readahead_at(c->ahead, at, end + 16, 16, &c->bytes);
+        if (c->bytes < 16)
+            return false;
+    }
+    memcpy(header, c->data + (at - c->at), 16);
+    return true;
+}
 
 /* How a run of chunks ends at a fence: behind it there is nothing more of the segment. */
 static bool fence_ends(const struct walk_segment *s, uint64_t at, uint64_t size)
@@ -85,7 +83,7 @@ static int walk_segment(struct chunk_walk *c, struct walk_segment *s, uint64_t t
     s->first_block = b->count;
     c->fenced = false;
     while (at < s->end) {
-        if (!header_at(&c->v, at, s->end, header)) {
+        if (!header_at(c, at, s->end, header)) {
             walk_doubt(w, "the memory of the heap at 0x%" PRIx64 " cannot be read", at);
             break;
         }
@@ -219,13 +217,23 @@ static int find_heaps(struct walk *w, struct target *t, const struct glibc *g, u
     return 0;
 }
 
+/* Whether that much effort was left. */
+static bool spend(struct chunk_walk *c, uint64_t effort)
+{
+    const bool had = c->effort >= effort;
+    c->effort = had ? c->effort - effort : 0;
+    return had;
+}
+
 /* The main heap went on elsewhere after a fence: another part of the program had moved the break,
- * or brk failed and memory was mapped. Finds where: a place from which chunks lead to the top. */
-static bool leads_to_top(struct window *v, uint64_t at, uint64_t end, uint64_t top)
+ * or brk failed and memory was mapped. Finds where: a place from which chunks lead to the top. What
+ * lies between may be anything, so the effort is bounded. */
+static bool leads_to_top(struct chunk_walk *c, uint64_t at, uint64_t end, uint64_t top)
 {
     uint64_t header[2];
-    for (unsigned n = 0; at < top && n < 1u << 28; n++) {
-        if (!header_at(v, at, end, header))
+    for (unsigned n = 0; at < top; n++) {
+        const uint64_t before = c->at;
+        if (!header_at(c, at, end, header) || !spend(c, c->at == before ? 1 : LEAP_EFFORT))
             return false;
         uint64_t size = header[1] & ~(uint64_t)SIZE_BITS;
         if (size == FENCE_BYTES && n) /* another part follows */
@@ -237,25 +245,26 @@ static bool leads_to_top(struct window *v, uint64_t at, uint64_t end, uint64_t t
     return at == top;
 }
 
-static int find_next_main(struct walk *w, struct window *v, const struct glibc *g, uint64_t from)
+static int find_next_main(struct walk *w, struct chunk_walk *c, const struct glibc *g,
+                          uint64_t from)
 {
     const struct glibc_arena *a = &g->arenas[0];
-    uint64_t header[2];
-    if (!header_at(v, a->top, a->top + 16, header))
+    uint64_t header[2], covered = 0;
+    if (!header_at(c, a->top, a->top + 16, header))
         return 0;
-    uint64_t end = a->top + (header[1] & ~(uint64_t)SIZE_BITS), covered = 0;
+    uint64_t end = a->top + (header[1] & ~(uint64_t)SIZE_BITS);
     for (size_t i = 0; i < w->segment_count; i++)
         if (w->segments[i].kind == SEGMENT_MAIN)
             covered += w->segments[i].end - w->segments[i].base;
     uint64_t mapped = end - (a->system_bytes - covered); /* if no other mapping lies between */
-    if (a->system_bytes > covered && mapped <= a->top && leads_to_top(v, mapped, end, a->top)) {
+    if (a->system_bytes > covered && mapped <= a->top && leads_to_top(c, mapped, end, a->top)) {
         struct walk_segment s = {.first = mapped, .base = mapped, .end = end, .kind = SEGMENT_MAIN};
         return walk_add_segment(w, &s);
     }
     if (from < a->top && a->top - from < FOREIGN_MAX)
-        for (uint64_t at = (from + 15) & ~15ULL; at <= a->top; at += 16)
-            if (header_at(v, at, end, header) && header[1] & PREVIOUS_IN_USE &&
-                leads_to_top(v, at, end, a->top)) {
+        for (uint64_t at = (from + 15) & ~15ULL; at <= a->top && spend(c, 1); at += 16)
+            if (header_at(c, at, end, header) && header[1] & PREVIOUS_IN_USE &&
+                leads_to_top(c, at, end, a->top)) {
                 /* The other part's memory counts as the arena's. */
                 struct walk_segment s = {
                     .first = at, .base = from, .end = end, .kind = SEGMENT_MAIN};
@@ -321,10 +330,13 @@ static void add_up(struct walk *w, const struct glibc *g)
 }
 
 static int walk_all(struct walk *w, struct target *t, const struct glibc *g,
-                    const struct modules *modules, const struct heap_sampled *sampled)
+                    const struct modules *modules, const struct heap_sampled *sampled,
+                    unsigned threads)
 {
-    struct chunk_walk c = {.w = w, .v = {.t = t, .data = malloc(WINDOW_BYTES)}};
-    int status = c.v.data ? 0 : -1;
+    struct chunk_walk c = {.w = w,
+                           .ahead = readahead_open(t, threads),
+                           .effort = EFFORT_LEAST + g->arenas[0].system_bytes / BLOCK_GRANULE};
+    int status = c.ahead ? 0 : -1;
     if (!status)
         status = find_main(w, t, g);
     for (uint32_t i = 1; !status && i < g->arena_count; i++)
@@ -358,19 +370,20 @@ static int walk_all(struct walk *w, struct target *t, const struct glibc *g,
             status = walk_segment(&c, s, g->arenas[s->arena].top);
             until = s->end;
             if (!status && c.fenced) { /* s may move */
-                status = find_next_main(w, &c.v, g, until);
+                status = find_next_main(w, &c, g, until);
                 qsort(w->segments + i + 1, w->segment_count - i - 1, sizeof *w->segments, by_first);
             }
             continue;
         }
         until = s->end;
     }
-    free(c.v.data);
+    readahead_close(c.ahead);
     return status;
 }
 
 int walk_heap(struct walk *w, struct target *t, const struct glibc *g,
-              const struct modules *modules, const struct heap_sampled *sampled, struct error *err)
+              const struct modules *modules, const struct heap_sampled *sampled, unsigned threads,
+              struct error *err)
 {
     *w = (struct walk){.verified = true, .arena_count = g->arena_count};
     w->arenas = calloc(g->arena_count ? g->arena_count : 1, sizeof *w->arenas);
@@ -381,7 +394,7 @@ int walk_heap(struct walk *w, struct target *t, const struct glibc *g,
                                            .system_bytes = g->arenas[i].system_bytes,
                                            .attached_threads = g->arenas[i].attached_threads,
                                            .main = g->arenas[i].main};
-    if (walk_all(w, t, g, modules, sampled) || walk_mark_cached(w, t, g))
+    if (walk_all(w, t, g, modules, sampled, threads) || walk_mark_cached(w, t, g))
         return error_memory_for(err, "the heap has %" PRIu32 " blocks and more", w->blocks.count);
     blocks_done(&w->blocks);
     add_up(w, g);
@@ -392,7 +405,7 @@ void walk_release(struct walk *w)
 {
     blocks_release(&w->blocks);
     free(w->segments);
-    free(w->exact);
+    spill_free(w->exact);
     free(w->arenas);
     *w = (struct walk){0};
 }

@@ -60,12 +60,13 @@ struct walk {
     char reason[256]; /* why not verified */
 };
 
-/* sampled: blocks of which some may lie elsewhere. Fills *w; walk_release gives it back, after
- * failure, too. Returns 0 also when it could not be verified; -1 with *err set when out of memory
- * or when there is nothing to walk. */
+/* sampled: blocks of which some may lie elsewhere. threads: that may read at once. Fills *w;
+ * walk_release gives it back, after failure, too. Returns 0 also when it could not be verified; -1
+ * with *err set when out of memory or when there is nothing to walk. */
 struct heap_sampled; /* sampled.h */
 int walk_heap(struct walk *w, struct target *t, const struct glibc *g,
-              const struct modules *modules, const struct heap_sampled *sampled, struct error *err);
+              const struct modules *modules, const struct heap_sampled *sampled, unsigned threads,
+              struct error *err);
 void walk_release(struct walk *w);
 
 /* For the parts of the walk: notes the first reason why the heap is not verified. */

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     struct walk w = {0};
     const struct heap_sampled none = {.image = NULL};
     int status = t && !modules_read(&modules, t) && !glibc_find(&glibc, t, &modules, &err) &&
-                         !walk_heap(&w, t, &glibc, &modules, &none, &err)
+                         !walk_heap(&w, t, &glibc, &modules, &none, 2, &err)
                      ? 0
                      : 1;
     if (status) {

@@ -1,5 +1,5 @@
-/* test_graph.c - dominators, retained sizes and unreachable groups of random graphs against a
- * reference that takes nodes away and looks what is still reached. */
+/* test_graph.c - dominators, retained sizes and unreachable groups of random graphs, with weak
+ * references, against a reference that takes nodes away and looks what is still reached. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 
 #include "heap/graph.h"
 
-enum { NODES = 40, EDGES = 160, ROUNDS = 3000, KINDS = 3 };
+enum { NODES = 40, EDGES = 160, ROUNDS = 6000, WEAKLY = 3, KINDS = 4 };
 
 static uint64_t state = 88172645463325252ULL;
 
@@ -26,10 +26,23 @@ static uint32_t draw(uint32_t below)
 struct sample {
     uint32_t blocks, roots, first[NODES + 1], target[EDGES], kept[EDGES];
     uint32_t root_first[NODES + 1], root_target[EDGES];
+    uint64_t weak[EDGES / 64 + 1]; /* of target */
+    bool any_weak;
     uint8_t kind[NODES + 1];
     uint64_t bytes[NODES];
-    int of[NODES]; /* the kind that a block belongs to; KINDS: none reaches it */
+    int of[NODES]; /* the kind that a block belongs to; WEAKLY, KINDS: no kind, nothing reaches it
+                    */
 };
+
+static uint64_t sample_bytes(const void *arg, uint32_t block)
+{
+    return ((const struct sample *)arg)->bytes[block];
+}
+
+static bool is_weak(const struct sample *s, uint32_t k)
+{
+    return s->any_weak && s->weak[k / 64] >> k % 64 & 1;
+}
 
 static bool all_count(const void *arg, uint32_t block)
 {
@@ -38,14 +51,16 @@ static bool all_count(const void *arg, uint32_t block)
     return true;
 }
 
-/* Marks what a block reaches without passing `gone`, through blocks of one kind only (-1: any). */
+/* Marks what a block reaches without passing `gone`, through blocks of one kind only (-1: any, by
+ * strong references only; -2: any). */
 static void reach(const struct sample *s, uint32_t block, uint32_t gone, int kind, bool *seen)
 {
     if (block == gone || seen[block] || (kind >= 0 && s->of[block] != kind))
         return;
     seen[block] = true;
     for (uint32_t k = s->first[block]; k < s->first[block + 1]; k++)
-        reach(s, s->kept[k], gone, kind, seen);
+        if (kind == -2 || !is_weak(s, k) || (kind >= 0 && s->of[s->kept[k]] >= WEAKLY))
+            reach(s, s->kept[k], gone, kind, seen);
 }
 
 /* What is still reached without a block or a root. */
@@ -54,6 +69,9 @@ static void reach_without(const struct sample *s, uint32_t gone, uint32_t gone_r
     for (uint32_t r = 0; r < s->roots; r++)
         for (uint32_t k = s->root_first[r]; r != gone_root && k < s->root_first[r + 1]; k++)
             reach(s, s->root_target[k], gone, s->kind[r], seen);
+    for (uint32_t b = 0; b < s->blocks; b++) /* what weak references reach, nobody holds */
+        for (uint32_t k = s->first[b]; s->of[b] < WEAKLY && k < s->first[b + 1]; k++)
+            reach(s, s->kept[k], gone, WEAKLY, seen);
 }
 
 /* The strongest kind of root that reaches each block. */
@@ -65,9 +83,12 @@ static void find_kinds(struct sample *s)
     for (int kind = 0; kind < KINDS; kind++) {
         bool before[NODES];
         memcpy(before, seen, sizeof before);
+        if (kind == WEAKLY)
+            memset(seen, 0, sizeof seen);
         for (uint32_t r = 0; r < s->roots; r++)
-            for (uint32_t k = s->root_first[r]; s->kind[r] == kind && k < s->root_first[r + 1]; k++)
-                reach(s, s->root_target[k], UINT32_MAX, -1, seen);
+            for (uint32_t k = s->root_first[r];
+                 (kind == WEAKLY || s->kind[r] == kind) && k < s->root_first[r + 1]; k++)
+                reach(s, s->root_target[k], UINT32_MAX, kind == WEAKLY ? -2 : -1, seen);
         for (uint32_t b = 0; b < s->blocks; b++)
             if (seen[b] && !before[b])
                 s->of[b] = kind;
@@ -88,13 +109,16 @@ static void make_sample(struct sample *s)
     }
     s->first[s->blocks] = n;
     memcpy(s->kept, s->target, sizeof s->kept);
+    s->any_weak = draw(2);
+    for (uint32_t k = 0; k < n; k++)
+        s->weak[k / 64] |= (uint64_t)!draw(4) << k % 64;
     n = 0;
     uint8_t kind = 0;
     for (uint32_t r = 0; r < s->roots; r++) {
         s->root_first[r] = n;
         for (uint32_t k = draw(3); k > 0 && n < EDGES; k--)
             s->root_target[n++] = draw(s->blocks);
-        if (kind + 1 < KINDS && !draw(3))
+        if (kind + 1 < WEAKLY && !draw(3))
             kind++;
         s->kind[r] = kind;
     }
@@ -124,11 +148,13 @@ static void check_retained(const struct sample *s, const struct graph *g)
         uint32_t n = g->number[b];
         assert_int_not_equal(n, 0);
         assert_int_equal(n < g->reached, all[b]);
+        assert_int_equal(n < g->held, s->of[b] < WEAKLY);
+        assert_int_equal(graph_own(g, n), s->bytes[b]);
         if (!all[b])
             continue;
         reach_without(s, b, UINT32_MAX, still);
         assert_int_equal(g->retained[n], lost(s, all, still, &blocks));
-        assert_int_equal(g->retained_blocks[n], blocks);
+        assert_int_equal(graph_retained_blocks(g, n), blocks);
     }
     for (uint32_t r = 0; r < s->roots; r++) {
         bool still[NODES] = {false};
@@ -172,12 +198,15 @@ static void check_unreachable(const struct sample *s, const struct graph *g)
 /* What a number retains stands behind it, and nothing else. */
 static void check_places(const struct graph *g)
 {
+    uint32_t place[NODES * 2] = {0};
+    for (uint32_t i = 0; i < g->count; i++)
+        place[g->by_place[i]] = i;
     for (uint32_t n = 1; n < g->count; n++)
         for (uint32_t k = 1; k < g->count; k++) {
             uint32_t d = k;
             while (d && d != n)
                 d = g->dominator[d];
-            bool inside = g->place[k] >= g->place[n] && g->place[k] < g->place[n] + g->span[n];
+            bool inside = place[k] >= place[n] && place[k] < place[n] + g->span[n];
             assert_int_equal(d == n, inside);
         }
 }
@@ -193,8 +222,12 @@ static void test_random(void **unused)
         const struct graph_input in = {.blocks = s.blocks,
                                        .first = s.first,
                                        .target = s.target,
-                                       .bytes = s.bytes,
+                                       .weak = s.any_weak ? s.weak : NULL,
+                                       .bytes_of = sample_bytes,
+                                       .unit = 1,
                                        .counts = all_count,
+                                       .arg = &s,
+                                       .threads = 1 + i % 2,
                                        .roots = s.roots,
                                        .root_first = s.root_first,
                                        .root_target = s.root_target,
@@ -207,31 +240,36 @@ static void test_random(void **unused)
     }
 }
 
+static uint64_t one_byte(const void *arg, uint32_t block)
+{
+    (void)arg;
+    (void)block;
+    return 1;
+}
+
 /* A list of a million: nothing recurses, and every node retains the rest. */
 static void test_list(void **unused)
 {
     (void)unused;
     enum { LONG = 1000000 };
     uint32_t *first = calloc(LONG + 1, sizeof *first), *target = calloc(LONG, sizeof *target);
-    uint64_t *bytes = calloc(LONG, sizeof *bytes);
     for (uint32_t i = 0; i < LONG; i++) {
         first[i] = i;
         target[i] = i + 1 < LONG ? i + 1 : 0;
-        bytes[i] = 1;
     }
     first[LONG] = LONG;
     for (uint32_t roots = 0; roots < 2; roots++) {
         const uint32_t root_first[2] = {0, 1}, root_target[1] = {0};
         const uint8_t kind[1] = {0};
-        uint32_t *copy = calloc(LONG, sizeof *copy);
-        memcpy(copy, target, LONG * sizeof *copy);
         struct graph g;
         struct error err;
         const struct graph_input in = {.blocks = LONG,
                                        .first = first,
-                                       .target = copy,
-                                       .bytes = bytes,
+                                       .target = target,
+                                       .bytes_of = one_byte,
+                                       .unit = 1,
                                        .counts = all_count,
+                                       .threads = 2,
                                        .roots = roots,
                                        .root_first = root_first,
                                        .root_target = root_target,
@@ -242,11 +280,9 @@ static void test_list(void **unused)
         assert_int_equal(g.leak_count, roots ? 0 : 1);
         assert_int_equal(g.unreachable_bytes, roots ? 0 : LONG);
         graph_release(&g);
-        free(copy);
     }
     free(first);
     free(target);
-    free(bytes);
 }
 
 int main(void)

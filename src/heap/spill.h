@@ -1,0 +1,63 @@
+/* spill.h - arrays that may become larger than memory.
+ *
+ * Owns: how much memory the arrays of heaps may take in this process, and the files without a name
+ * that the rest lies in, a file an array. When a new array does not fit, the oldest ones in memory
+ * go to a file, and keep their addresses. Small arrays, below
+ * SPILL_LEAST_BYTES, are malloc's and do not count. Large ones grow without being copied, and lie
+ * in large pages.
+ *
+ * Any thread. While an array is made or grows, no other thread may write to another one, but
+ * between spill_hold and spill_release. A file that cannot be written later (a disk that breaks)
+ * ends the process, as it does with swap: its room is taken first, so a full disk is no such case.
+ */
+#ifndef MALLOW_HEAP_SPILL_H
+#define MALLOW_HEAP_SPILL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/array.h"
+#include "base/error.h"
+
+#define SPILL_LEAST_BYTES ((size_t)4 << 20)
+
+/* From now on: at most so many bytes in memory. file: opens a file without a name, open for reading
+ * and writing, which is taken over; -1 with *err. NULL: no files; what does not fit is refused. */
+void spill_bound(uint64_t most_bytes, int (*file)(struct error *err));
+
+/* realloc to `new_bytes` for an array of `old_bytes` (NULL and 0: a first one). Shrinks only arrays
+ * that stay large. The new part is zeros if the array was large, or is the first. NULL when there
+ * is no room: then the old array is unchanged. spill_free gives it back. */
+void *spill_grow(void *old, size_t old_bytes, size_t new_bytes);
+
+/* n elements, all zeros. */
+void *spill_zeros(size_t n, size_t element_bytes);
+
+/* As array_room and ARRAY_ROOM of array.h. */
+void *spill_room(void *array, size_t needed, size_t *room, size_t most, size_t element_bytes);
+#define SPILL_ROOM(array, needed, room) ARRAY_ROOM_BY(spill_room, array, needed, room)
+
+void spill_free(void *array); /* NULL is fine */
+
+/* An old array counts as a new one: it is needed more than those made since. One of malloc's: no
+ * matter. */
+void spill_renew(const void *array);
+
+/* While several threads write to arrays: an array that grows makes room of itself alone. Calls
+ * nest.
+ */
+void spill_hold(void);
+void spill_release(void);
+
+struct spill_use {
+    uint64_t memory_bytes; /* that arrays take */
+    uint64_t file_bytes;   /* that they take in files */
+    uint64_t most_file_bytes;
+    uint64_t refused_bytes; /* of the last array for which there was no room; 0: none */
+    struct error error;     /* why a file could not be had; kind ERROR_NONE: it could */
+};
+
+/* As of now. */
+void spill_used(struct spill_use *use);
+
+#endif
