@@ -80,6 +80,12 @@ class Exact(Checked):
         p = self.start(tool("victim_breaks"), os.path.join(self.folder, "truth"))
         self.check(p.pid, os.path.join(self.folder, "truth"), 1)
 
+    def test_a_maze(self):
+        """What looks like blocks from every address on: the search for the main heap's next part gives up."""
+        p = self.start(tool("victim_breaks"), os.path.join(self.folder, "truth"), "maze")
+        _, rest = self.blocks(p.pid)
+        self.assertRegex(rest["verified"], "^0 where the main heap goes on behind 0x[0-9a-f]+ is not known")
+
     def test_while_it_runs(self):
         p = self.victim(3, 3000, "churn")
         known, _ = self.truth(os.path.join(self.folder, "truth"))

@@ -1,13 +1,23 @@
 /* victim_breaks.c - moves the break itself between allocations, so that the main heap lies in
- * parts. Usage: victim_breaks FILE; FILE as of victim_blocks. */
+ * parts. Usage: victim_breaks FILE [maze]; FILE as of victim_blocks. maze: what lies between two of
+ * the parts looks like blocks from every address on, and leads nowhere. */
 #include <malloc.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { ROUNDS = 8, EACH = 300 };
+enum { ROUNDS = 8, EACH = 300, MAZE_BYTES = 64 << 20 };
 
 static void *kept[ROUNDS * EACH];
+
+static void make_maze(void)
+{
+    uint64_t *words = sbrk(MAZE_BYTES);
+    for (size_t i = 0; i < MAZE_BYTES / sizeof *words; i++)
+        words[i] = i % 2 ? 32 | 1 : 0;
+    words[MAZE_BYTES / sizeof *words - 1] = words[MAZE_BYTES / sizeof *words - 3] = 8;
+}
 
 int main(int argc, char **argv)
 {
@@ -18,6 +28,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < ROUNDS; i++) {
         for (int k = 0; k < EACH; k++)
             kept[n++] = malloc((size_t)(k * 7 % 2000 + 1));
+        if (argc > 2 && i == ROUNDS / 2)
+            make_maze();
         if (sbrk(i % 2 ? 4096 * (i + 1) : 1008) == (void *)-1)
             return 1;
     }
