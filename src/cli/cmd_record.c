@@ -55,8 +55,8 @@ static const struct option_spec specs[] = {
      "write the recording so far beside FILE (FILE.1.mlw) when rss>SIZE, rss>P% of the control "
      "group's limit, or psi>P%; several with commas"},
     {0, "snapshot-heap", OPTION_FLAG, AT(heap), NULL,
-     "save the program's heap, too, whenever it has grown by a quarter: FILE.mlh, for 'mallow "
-     "heap'"},
+     "save the heaps, too, whenever they have grown by a quarter: FILE.mlh, of children "
+     "FILE.PID.mlh, for 'mallow heap'"},
     {0, "with", OPTION_TEXT, AT(with), "KINDS",
      "the kernel's events beside the calls, with commas: arenas, faults, swapin, reclaim, rss; "
      "needs the rights of 'mallow probe'"},

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "cli/output.h"
+#include "cli/record_heap.h"
 #include "cli/record_show.h"
 #include "cli/record_upload.h"
 #include "inspect/library.h"
@@ -48,6 +49,7 @@ static int run_inject(const struct command *self, const struct record_cli *o,
 {
     char library[PATH_MAX], attached[PATH_MAX];
     static struct record_result result;
+    static struct record_heap heap;
     *refused = inspect_find_library("libmallow-record.so", library, err) ||
                inspect_find_library("libmallow-attach-record.so", attached, err);
     if (*refused)
@@ -65,6 +67,8 @@ static int run_inject(const struct command *self, const struct record_cli *o,
                                           .sample_interval_ns = o->sample_interval_ns,
                                           .say = record_say,
                                           .progress = record_progress,
+                                          .size = o->heap ? record_heap_size : NULL,
+                                          .size_arg = &heap,
                                           .arg = speaker,
                                           .beside = record_upload_beside(up)};
     progress_begin(&speaker->progress, "sealing");
@@ -72,6 +76,8 @@ static int run_inject(const struct command *self, const struct record_cli *o,
     progress_end(&speaker->progress);
     if (*refused)
         return EXIT_FAILED;
+    if (o->heap)
+        record_heap_finish(&heap, self, o->quiet);
     result.left_running = 0;
     record_say_losses(self, &result);
     if (!o->quiet) {
@@ -99,8 +105,9 @@ int record_attached(const struct command *self, const struct record_cli *o, int 
                              "--%s is not for --how probe: the library in the process keeps "
                              "the calls",
                              o->last ? "last" : "dump-when");
-    if (o->heap)
-        return command_usage(self, "--snapshot-heap is not for -p: use 'mallow heap -o FILE PID'");
+    if (o->heap && o->how == HOW_PROBE)
+        return command_usage(self, "--snapshot-heap is not for --how probe: use 'mallow heap -o "
+                                   "FILE PID'");
     if (o->paused || o->environment || o->force || o->with)
         return command_usage(self, "--%s is not for -p: %s",
                              o->paused        ? "paused"
@@ -127,7 +134,7 @@ int record_attached(const struct command *self, const struct record_cli *o, int 
         record_upload_release(&up);
         if (!refused)
             return status;
-        if (o->how == HOW_INJECT || o->upload.to.url || o->last || o->when)
+        if (o->how == HOW_INJECT || o->upload.to.url || o->last || o->when || o->heap)
             return command_fail(self, &err);
         if (!o->quiet)
             command_warn(self, "%s; so it is recorded from the kernel's side", err.text);

@@ -6,35 +6,41 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/human.h"
 #include "trust/file.h"
 
-enum { TRIES = 4 };
+enum { TRIES = 4, PROCESSES_MAX = 256, CHILD_BYTES = 8 << 20 };
 
-/* FILE.mlw becomes FILE.mlh. */
-static void name_after(const char *output, char path[PATH_MAX])
+/* FILE.mlw becomes FILE.mlh, of a child FILE.PID.mlh. */
+static void name_of(const struct record_heap *r, size_t of, char path[PATH_MAX])
 {
     static const char suffix[] = ".mlw";
-    size_t n = strlen(output), end = sizeof suffix - 1;
-    if (n > end && !strcmp(output + n - end, suffix))
+    size_t n = strlen(r->output), end = sizeof suffix - 1;
+    if (n > end && !strcmp(r->output + n - end, suffix))
         n -= end;
-    snprintf(path, PATH_MAX, "%.*s.mlh", (int)n, output);
+    if (of)
+        snprintf(path, PATH_MAX, "%.*s.%d.mlh", (int)n, r->output, (int)r->processes[of].pid);
+    else
+        snprintf(path, PATH_MAX, "%.*s.mlh", (int)n, r->output);
 }
 
 /* 0; or the reason. It is in a group of its own: the terminal's interrupt is for the program. */
-static int start(struct record_heap *r, pid_t pid)
+static int start(struct record_heap *r)
 {
-    char target[32];
+    char target[32], path[PATH_MAX];
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
     sigset_t none;
-    const char *const words[] = {"mallow", "heap", "--by", "arena", "-o", r->path, target, NULL};
-    snprintf(target, sizeof target, "%d", (int)pid);
+    const char *const words[] = {"mallow", "heap", "--by", "arena", "-o", path, target, NULL};
+    snprintf(target, sizeof target, "%d", (int)r->processes[r->of].pid);
+    name_of(r, r->of, path);
     sigemptyset(&none);
     r->words = memfd_create("mallow heap", MFD_CLOEXEC);
     posix_spawn_file_actions_init(&files);
@@ -65,33 +71,62 @@ static bool collect(struct record_heap *r, int flags)
     if (!got)
         return false;
     r->helper = 0;
-    *r->refusal = 0;
+    struct record_heap_process *p = &r->processes[r->of];
+    char text[sizeof r->refusal] = "";
     if (got > 0 && WIFEXITED(status) && !WEXITSTATUS(status)) {
-        r->saved_bytes = r->tried_bytes;
-        r->refusals = 0;
+        p->saved_bytes = p->tried_bytes;
+        p->refusals = 0;
     } else {
-        if (++r->refusals < TRIES) /* it may have begun, or executed, something just then */
-            r->tried_bytes = r->saved_bytes;
-        size_t n = r->words < 0 ? 0 : trust_read(r->words, r->refusal, sizeof r->refusal - 1, 0);
-        r->refusal[n] = 0;
-        r->refusal[strcspn(r->refusal, "\n")] = 0;
-        if (!*r->refusal)
-            snprintf(r->refusal, sizeof r->refusal, "'mallow heap' ended without a word");
+        if (++p->refusals < TRIES) /* it may have begun, or executed, something just then */
+            p->tried_bytes = p->saved_bytes;
+        size_t n = r->words < 0 ? 0 : trust_read(r->words, text, sizeof text - 1, 0);
+        text[n] = 0;
+        text[strcspn(text, "\n")] = 0;
+        if (!*text)
+            snprintf(text, sizeof text, "'mallow heap' ended without a word");
     }
+    if (!r->of)
+        memcpy(r->refusal, text, sizeof text);
     if (r->words >= 0)
         close(r->words);
     return true;
 }
 
-void record_heap_size(void *arg, pid_t pid, uint64_t rss_bytes, const char *output)
+/* The entry of a process; a new one if there is room. NULL: none. */
+static struct record_heap_process *process_of(struct record_heap *r, pid_t pid, bool is_program)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (r->processes[i].pid == pid)
+            return &r->processes[i];
+    if (is_program && r->count) { /* the place was kept for it */
+        r->processes[0].pid = pid;
+        return &r->processes[0];
+    }
+    const size_t first = r->count;
+    if (r->count >= PROCESSES_MAX || !ARRAY_ROOM(r->processes, first + 2, r->room))
+        return NULL;
+    if (!first) {
+        r->processes[r->count++] = (struct record_heap_process){.pid = is_program ? pid : -1};
+        if (is_program)
+            return &r->processes[0];
+    }
+    r->processes[r->count] = (struct record_heap_process){.pid = pid};
+    return &r->processes[r->count++];
+}
+
+void record_heap_size(void *arg, pid_t pid, bool is_program, uint64_t rss_bytes, const char *output)
 {
     struct record_heap *r = arg;
-    if (!collect(r, WNOHANG) || rss_bytes <= r->tried_bytes + r->tried_bytes / 4)
+    if (!collect(r, WNOHANG) || (!is_program && rss_bytes < CHILD_BYTES))
         return;
-    if (!*r->path)
-        name_after(output, r->path);
-    r->tried_bytes = rss_bytes;
-    int number = start(r, pid);
+    struct record_heap_process *p = process_of(r, pid, is_program);
+    if (!p || rss_bytes <= p->tried_bytes + p->tried_bytes / 4)
+        return;
+    if (!*r->output)
+        snprintf(r->output, sizeof r->output, "%s", output);
+    p->tried_bytes = rss_bytes;
+    r->of = (size_t)(p - r->processes);
+    int number = start(r);
     if (number) {
         r->helper = 0;
         snprintf(r->refusal, sizeof r->refusal, "cannot run 'mallow heap': %s", strerror(number));
@@ -102,12 +137,28 @@ void record_heap_size(void *arg, pid_t pid, uint64_t rss_bytes, const char *outp
 
 void record_heap_finish(struct record_heap *r, const struct command *self, bool quiet)
 {
-    char size[HUMAN_TEXT_BYTES];
+    char size[HUMAN_TEXT_BYTES], path[PATH_MAX];
+    size_t children = 0, last = 0;
     collect(r, 0);
-    if (r->saved_bytes && !quiet)
+    for (size_t i = 1; i < r->count; i++)
+        if (r->processes[i].saved_bytes) {
+            children++;
+            last = i;
+        }
+    const bool saved = r->count && r->processes[0].saved_bytes;
+    if (saved && !quiet) {
+        name_of(r, 0, path);
         command_warn(self, "saved the heap, when %s were resident: mallow heap %s",
-                     human_size(size, r->saved_bytes), r->path);
-    else if (!r->saved_bytes)
+                     human_size(size, r->processes[0].saved_bytes), path);
+    } else if (!saved) {
         command_warn(self, "the heap could not be saved: %s",
                      *r->refusal ? r->refusal : "the program was never seen running");
+    }
+    if (children && !quiet) {
+        name_of(r, last, path);
+        command_warn(self, "saved the heaps of %zu child%s, too: %s%s", children,
+                     children == 1 ? "" : "ren", children == 1 ? "" : "the last is ", path);
+    }
+    free(r->processes);
+    *r = (struct record_heap){0};
 }

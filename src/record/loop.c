@@ -271,13 +271,15 @@ static void look_at_flight(struct watch *w)
     flight_start(w->r->flight, w->now_ns, clock);
 }
 
-/* Of the program itself. */
+/* Of the program, and of its children. */
 static void report_size(struct watch *w)
 {
-    for (uint32_t i = 0; w->o->size && !w->reaped && i < w->reach; i++) {
+    for (uint32_t i = 0; w->o->size && i < w->reach; i++) {
         const struct image *m = w->images[i];
-        if (m && !m->gone && m->pid == w->program && m->last.rss)
-            w->o->size(w->o->size_arg, m->pid, m->last.rss, w->o->output);
+        const bool is_program = m && m->pid == w->program;
+        if (m && m->pid > 0 && !m->gone && !m->replaced && m->last.rss &&
+            !(is_program && w->reaped))
+            w->o->size(w->o->size_arg, m->pid, is_program, m->last.rss, w->o->output);
     }
 }
 

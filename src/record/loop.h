@@ -32,7 +32,7 @@ struct loop_options {
     void (*leave)(void *arg, pid_t pid);
     void *leave_arg;
     /* As of struct record_options; may be NULL. */
-    void (*size)(void *arg, pid_t pid, uint64_t rss_bytes, const char *output);
+    void (*size)(void *arg, pid_t pid, bool is_program, uint64_t rss_bytes, const char *output);
     void *size_arg;
     const char *output;        /* for it */
     void (*beside)(void *arg); /* called in every round; NULL: none */

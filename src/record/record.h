@@ -53,9 +53,10 @@ struct record_options {
     /* For what must be said before or while the program runs: one line without its end, and whether
      * something is wrong. */
     void (*say)(void *arg, bool wrong, const char *line);
-    /* How much of PROGRAM, or of the process, is resident, and where its recording is; often, while
-     * it runs. It must not wait. May be NULL. */
-    void (*size)(void *arg, pid_t pid, uint64_t rss_bytes, const char *output);
+    /* How much of a recorded process is resident, whether it is PROGRAM, or the process that was
+     * attached to, and where the recording is; often, while it runs. It must not wait. May be NULL.
+     */
+    void (*size)(void *arg, pid_t pid, bool is_program, uint64_t rss_bytes, const char *output);
     void *size_arg;
     /* While the file is sealed, if that takes long; may be NULL. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);
