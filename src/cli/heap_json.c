@@ -102,6 +102,17 @@ static json_object *arenas(const struct heap_facts *f)
     return list;
 }
 
+/* The names are those of `watch --json`. */
+static void put_ages(json_object *o, const struct heap_ages *a)
+{
+    if (!a->known_blocks)
+        return;
+    put_number(o, "recorded_blocks", a->known_blocks);
+    put_number(o, "oldest_age_ns", a->oldest_ns);
+    put_number(o, "youngest_age_ns", a->youngest_ns);
+    put_number(o, "mean_age_ns", a->mean_ns);
+}
+
 static json_object *table_row(const struct heap_row *r, enum heap_by by)
 {
     json_object *o = json_object_new_object();
@@ -127,6 +138,7 @@ static json_object *table_row(const struct heap_row *r, enum heap_by by)
     }
     put_number(o, "retained_bytes", r->retained_bytes);
     put_number(o, "retained_blocks", r->retained_blocks);
+    put_ages(o, &r->ages);
     return o;
 }
 
@@ -195,6 +207,8 @@ static int put_sites(json_object *to, struct heap *h, const struct heap_show *s,
         put_number(o, "retained_blocks", sites[i].retained_blocks);
         if (s->samples)
             put_estimate(o, heap_samples_of(s->samples, sites[i].stack));
+        else
+            put_ages(o, &sites[i].ages);
         if (heap_facts(h)->verified) {
             put_number(o, "unreachable_bytes", sites[i].unreachable_bytes);
             put_number(o, "unreachable_blocks", sites[i].unreachable_blocks);
@@ -224,36 +238,36 @@ static json_object *leaks(struct heap *h, struct names *names, uint64_t top)
     return list;
 }
 
-static json_object *pins_of(const struct heap_pin *pins, size_t count, struct names *names,
-                            uint64_t top)
+/* What a group is: of a root its module and kind, too. */
+static void put_group(json_object *o, const struct heap_group *g, enum heap_by by,
+                      struct names *names)
 {
+    if (by == HEAP_BY_SITE)
+        put_frames(o, names, g->stack);
+    else
+        put_text(o, by == HEAP_BY_TYPE ? "type" : "root", g->name);
+    if (by == HEAP_BY_ROOT) {
+        put_text(o, "module", g->module);
+        put_text(o, "kind", g->kind);
+    }
+}
+
+static int put_pins(json_object *to, struct heap *h, enum heap_by by, const char *name,
+                    struct names *names, uint64_t top, struct error *err)
+{
+    size_t count;
+    const struct heap_pin *pins = heap_pins(h, by, &count, err);
+    if (!pins)
+        return err->kind == ERROR_NONE ? 0 : -1;
     json_object *list = json_object_new_array();
     for (size_t i = 0; i < count && i < top; i++) {
         json_object *o = json_object_new_object();
-        if (names)
-            put_frames(o, names, pins[i].stack);
-        else
-            put_text(o, "type", pins[i].type);
+        put_group(o, &pins[i].group, by, names);
         put_number(o, "blocks", pins[i].blocks);
         put_number(o, "free_bytes", pins[i].free_bytes);
         json_object_array_add(list, o);
     }
-    return list;
-}
-
-static int put_pins(json_object *to, struct heap *h, struct names *names, uint64_t top,
-                    struct error *err)
-{
-    size_t count;
-    const struct heap_pin *pins = heap_pins(h, &count, err);
-    if (!pins && err->kind != ERROR_NONE)
-        return -1;
-    json_object_object_add(to, "pinning", pins_of(pins, count, NULL, top));
-    pins = heap_pin_sites(h, &count, err);
-    if (!pins && err->kind != ERROR_NONE)
-        return -1;
-    if (pins && names)
-        json_object_object_add(to, "pinning_sites", pins_of(pins, count, names, top));
+    json_object_object_add(to, name, list);
     return 0;
 }
 
@@ -267,14 +281,7 @@ static int put_cold_rows(json_object *to, struct heap *h, enum heap_by by, const
     json_object *list = json_object_new_array();
     for (size_t i = 0; i < count && i < top; i++) {
         json_object *o = json_object_new_object();
-        if (by == HEAP_BY_SITE)
-            put_frames(o, names, rows[i].stack);
-        else
-            put_text(o, by == HEAP_BY_TYPE ? "type" : "root", rows[i].name);
-        if (by == HEAP_BY_ROOT) {
-            put_text(o, "module", rows[i].module);
-            put_text(o, "kind", rows[i].kind);
-        }
+        put_group(o, &rows[i].group, by, names);
         put_number(o, "cold_bytes", rows[i].cold_bytes);
         put_number(o, "cold_blocks", rows[i].cold_blocks);
         put_number(o, "bytes", rows[i].bytes);
@@ -307,8 +314,8 @@ static int put_cold(json_object *to, struct heap *h, const struct heap_show *s, 
     return status;
 }
 
-static struct json_object *tables(struct heap *h, const struct heap_show *s, uint64_t top,
-                                  struct error *err)
+struct json_object *heap_show_tables(struct heap *h, const struct heap_show *s, uint64_t top,
+                                     struct error *err)
 {
     json_object *o = heap_show_facts(heap_facts(h));
     json_object_object_add(o, "arenas", arenas(heap_facts(h)));
@@ -320,7 +327,11 @@ static struct json_object *tables(struct heap *h, const struct heap_show *s, uin
     if (!status)
         status = put_sites(o, h, s, top, err);
     if (!status)
-        status = put_pins(o, h, s->names, top, err);
+        status = put_pins(o, h, HEAP_BY_TYPE, "pinning", s->names, top, err);
+    if (!status)
+        status = put_pins(o, h, HEAP_BY_ROOT, "pinning_roots", s->names, top, err);
+    if (!status && s->names)
+        status = put_pins(o, h, HEAP_BY_SITE, "pinning_sites", s->names, top, err);
     if (!status)
         status = put_cold(o, h, s, top, err);
     if (!status && heap_facts(h)->verified)
@@ -333,88 +344,11 @@ static struct json_object *tables(struct heap *h, const struct heap_show *s, uin
 
 int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err)
 {
-    json_object *o = tables(h, s, s->top_given ? s->top : UINT64_MAX, err);
+    json_object *o = heap_show_tables(h, s, s->top_given ? s->top : UINT64_MAX, err);
     if (o)
         document_print(o);
     json_object_put(o);
     return o ? 0 : -1;
-}
-
-/* The tree as arrays of arrays: [parent, retained bytes, own bytes, name], a holder first. */
-static int put_tree(json_object *to, struct heap *h, struct error *err)
-{
-    enum { NODES_MAX = 4000, NAME_BYTES = 600 };
-    struct heap_node *nodes;
-    size_t count;
-    if (heap_tree(h, NODES_MAX, &nodes, &count))
-        return error_memory(err);
-    json_object *list = json_object_new_array();
-    for (size_t i = 0; i < count; i++) {
-        char name[NAME_BYTES];
-        const struct heap_step *step = &nodes[i].step;
-        json_object *row = json_object_new_array();
-        if (step->is_root)
-            snprintf(name, sizeof name, "%s %s%s%s%s", step->type, step->name,
-                     *step->module ? " (" : "", step->module, *step->module ? ")" : "");
-        else
-            snprintf(name, sizeof name, "%s%s at 0x%" PRIx64,
-                     nodes[i].unreachable && nodes[i].parent == UINT32_MAX ? "unreachable: " : "",
-                     step->type, step->address);
-        json_object_array_add(
-            row,
-            json_object_new_int64(nodes[i].parent == UINT32_MAX ? -1 : (int64_t)nodes[i].parent));
-        json_object_array_add(row, json_object_new_uint64(step->retained_bytes));
-        json_object_array_add(row, json_object_new_uint64(step->bytes));
-        json_object_array_add(row, json_object_new_string(name));
-        json_object_array_add(list, row);
-    }
-    json_object_object_add(to, "tree", list);
-    free(nodes);
-    return 0;
-}
-
-/* Runs of neighboring cells: [address, used bytes of each...]. */
-static int put_map(json_object *to, const struct heap *h, struct error *err)
-{
-    enum { CELLS_MAX = 4096 };
-    struct heap_cell *cells;
-    size_t count;
-    uint64_t cell_bytes, next = 0;
-    if (heap_map(h, CELLS_MAX, &cells, &count, &cell_bytes))
-        return error_memory(err);
-    json_object *map = json_object_new_object(), *runs = json_object_new_array(), *run = NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (!run || cells[i].address != next) {
-            char text[32];
-            run = json_object_new_array();
-            snprintf(text, sizeof text, "0x%" PRIx64, cells[i].address);
-            json_object_array_add(run, json_object_new_string(text));
-            json_object_array_add(runs, run);
-        }
-        json_object_array_add(run, json_object_new_uint64(cells[i].used_bytes));
-        next = cells[i].address + cell_bytes;
-    }
-    put_number(map, "cell_bytes", cell_bytes);
-    json_object_object_add(map, "runs", runs);
-    json_object_object_add(to, "map", map);
-    free(cells);
-    return 0;
-}
-
-int heap_show_page(struct heap *h, const struct heap_show *s, const char *target, const char *path,
-                   struct error *err)
-{
-    enum { ROWS_MAX = 1000 };
-    json_object *o = tables(h, s, s->top_given && s->top < ROWS_MAX ? s->top : ROWS_MAX, err);
-    int status = o ? put_tree(o, h, err) : -1;
-    if (!status)
-        status = put_map(o, h, err);
-    if (!status) {
-        put_text(o, "target", target);
-        status = document_page(path, "heap", "heap", o, err);
-    }
-    json_object_put(o);
-    return status;
 }
 
 int heap_show_steps_json(const struct heap *h, const struct heap_step *steps, size_t count,

@@ -33,13 +33,18 @@ static int by_stack(const void *a, const void *b)
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
+static uint64_t age_of(const struct watch_process *p, const struct watch_block *b)
+{
+    return p->time_ns > b->born_ns ? p->time_ns - b->born_ns : 0;
+}
+
 /* One for each block, then one for each stack. */
 static void add_up(struct heap_samples *s)
 {
     const struct watch_process *p = s->process;
     for (uint32_t i = 0; i < p->block_count; i++) {
         const struct watch_block *b = &p->blocks[i];
-        const uint64_t age = p->time_ns > b->born_ns ? p->time_ns - b->born_ns : 0;
+        const uint64_t age = s->blocks[i].age_ns;
         struct heap_sampled_site *site = &s->sites[i];
         *site = (struct heap_sampled_site){.stack = b->stack, .oldest_ns = age, .youngest_ns = age};
         estimate_add(&site->live, b->size, b->weight);
@@ -80,6 +85,7 @@ bool heap_samples_read(void *arg, uint32_t pid, struct heap_sampled *sampled)
     for (uint32_t i = 0; i < p->block_count; i++)
         s->blocks[i] = (struct heap_sampled_block){.address = p->blocks[i].address,
                                                    .bytes = p->blocks[i].size,
+                                                   .age_ns = age_of(p, &p->blocks[i]),
                                                    .stack = p->blocks[i].stack};
     add_up(s);
     *sampled =

@@ -125,6 +125,12 @@ static void show_cut(size_t count, size_t shown)
         text_printf(stdout, "  ... and %s more (-n)\n", human_count(text, count - shown));
 }
 
+static void put_age(const struct heap_ages *a)
+{
+    char text[HUMAN_TEXT_BYTES];
+    text_printf(stdout, " %10s", a->known_blocks ? human_duration(text, a->oldest_ns) : "");
+}
+
 static int show_types(struct heap *h, const struct heap_show *s, enum heap_by by, const char *title,
                       struct error *err)
 {
@@ -132,13 +138,17 @@ static int show_types(struct heap *h, const struct heap_show *s, enum heap_by by
     const struct heap_row *rows = heap_table(h, by, &count, err);
     if (!rows && err->kind != ERROR_NONE)
         return -1;
-    text_printf(stdout, "\n%10s %10s %13s  %s\n", "retained", "own", "blocks", title);
+    const bool ages = heap_facts(h)->recorded;
+    text_printf(stdout, "\n%10s %10s %13s%s  %s\n", "retained", "own", "blocks",
+                ages ? "     oldest" : "", title);
     size_t shown = 0;
     for (; shown < count && shown < s->top; shown++) {
         put_size(rows[shown].retained_bytes);
         text_printf(stdout, " ");
         put_size(rows[shown].bytes);
         put_count(rows[shown].blocks);
+        if (ages)
+            put_age(&rows[shown].ages);
         text_printf(stdout, "  %s\n", rows[shown].name);
     }
     show_cut(count, shown);
@@ -323,8 +333,8 @@ static int show_sites(struct heap *h, const struct heap_show *s, struct error *e
         show_sampled_sites(sites, count, s);
         return 0;
     }
-    text_printf(stdout, "\n%10s %10s %10s %13s  %s\n", "retained", "own", "leaked", "blocks",
-                "call site");
+    text_printf(stdout, "\n%10s %10s %10s %13s %10s  %s\n", "retained", "own", "leaked", "blocks",
+                "oldest", "call site");
     for (; shown < count && shown < s->top; shown++) {
         put_size(sites[shown].retained_bytes);
         text_printf(stdout, " ");
@@ -332,6 +342,7 @@ static int show_sites(struct heap *h, const struct heap_show *s, struct error *e
         text_printf(stdout, " ");
         put_size(sites[shown].unreachable_bytes);
         put_count(sites[shown].blocks);
+        put_age(&sites[shown].ages);
         text_printf(stdout, "  ");
         show_stack(s->names, sites[shown].stack);
     }
@@ -339,36 +350,43 @@ static int show_sites(struct heap *h, const struct heap_show *s, struct error *e
     return 0;
 }
 
-static void show_pins(const struct heap_pin *pins, size_t count, const struct heap_show *s,
-                      const char *what)
+/* A type, a root or a call stack. */
+static void show_group(const struct heap_group *g, enum heap_by by, struct names *names)
 {
-    size_t shown = 0;
-    text_printf(stdout, "\n%10s %13s  %s that shares the pages\n", "free", "blocks", what);
+    if (by == HEAP_BY_SITE)
+        show_stack(names, g->stack);
+    else
+        text_printf(stdout, "%s%s%s%s%s%s\n", g->kind, *g->kind ? " " : "", g->name,
+                    *g->module ? " (" : "", g->module, *g->module ? ")" : "");
+}
+
+static int show_pins(struct heap *h, const struct heap_show *s, enum heap_by by, const char *what,
+                     struct error *err)
+{
+    size_t shown = 0, count;
+    const struct heap_pin *pins = heap_pins(h, by, &count, err);
+    if (!pins)
+        return err->kind == ERROR_NONE ? 0 : -1;
+    text_printf(stdout, "\n%10s %13s  %s\n", "free", "blocks", what);
     for (; shown < count && shown < s->top; shown++) {
         put_size(pins[shown].free_bytes);
         put_count(pins[shown].blocks);
         text_printf(stdout, "  ");
-        if (*pins[shown].type)
-            text_printf(stdout, "%s\n", pins[shown].type);
-        else
-            show_stack(s->names, pins[shown].stack);
+        show_group(&pins[shown].group, by, s->names);
     }
     show_cut(count, shown);
+    return 0;
 }
 
 static int show_free(struct heap *h, const struct heap_show *s, struct error *err)
 {
-    size_t count;
-    const struct heap_pin *pins = heap_pins(h, &count, err);
-    if (!pins && err->kind != ERROR_NONE)
-        return -1;
-    show_pins(pins, count, s, "type");
-    pins = heap_pin_sites(h, &count, err);
-    if (!pins && err->kind != ERROR_NONE)
-        return -1;
-    if (pins && s->names && !s->samples)
-        show_pins(pins, count, s, "call site");
-    return 0;
+    int status = show_pins(h, s, HEAP_BY_TYPE, "type that shares the pages", err);
+    if (!status)
+        status =
+            show_pins(h, s, HEAP_BY_ROOT, "root that reaches first what shares the pages", err);
+    if (!status && s->names && !s->samples)
+        status = show_pins(h, s, HEAP_BY_SITE, "call site that shares the pages", err);
+    return status;
 }
 
 static int show_cold(struct heap *h, const struct heap_show *s, enum heap_by by, const char *what,
@@ -386,11 +404,7 @@ static int show_cold(struct heap *h, const struct heap_show *s, enum heap_by by,
         put_size(r->bytes);
         put_count(r->cold_blocks);
         text_printf(stdout, "  ");
-        if (by == HEAP_BY_SITE)
-            show_stack(s->names, r->stack);
-        else
-            text_printf(stdout, "%s%s%s%s%s%s\n", r->kind, *r->kind ? " " : "", r->name,
-                        *r->module ? " (" : "", r->module, *r->module ? ")" : "");
+        show_group(&r->group, by, s->names);
     }
     show_cut(count, shown);
     return 0;

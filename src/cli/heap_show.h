@@ -43,6 +43,10 @@ size_t heap_show_frames(struct names *names, uint32_t stack, uint32_t *ids, size
 int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err);
 int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err);
 
+/* The figures and tables of a heap as one object. The caller owns it; NULL with *err set. */
+struct json_object *heap_show_tables(struct heap *h, const struct heap_show *s, uint64_t top,
+                                     struct error *err);
+
 /* The figures of a heap as one object, without its tables. The caller owns it. */
 struct json_object *heap_show_facts(const struct heap_facts *f);
 

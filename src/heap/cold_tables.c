@@ -59,40 +59,9 @@ static int by_cold(const void *a, const void *b)
     const struct heap_cold *x = a, *y = b;
     if (x->cold_bytes != y->cold_bytes)
         return x->cold_bytes > y->cold_bytes ? -1 : 1;
-    int by_name = strcmp(x->name, y->name);
-    return by_name ? by_name : (x->stack > y->stack) - (x->stack < y->stack);
-}
-
-/* The root that reaches each block first; past the roots: only the collector's list, nothing. */
-static uint32_t *first_roots(const struct heap *h)
-{
-    const struct graph *g = &h->graph;
-    uint32_t *of = spill_zeros((size_t)g->blocks + 1, sizeof *of), root = 0;
-    for (uint32_t n = 1; of && n < g->count; n++) {
-        uint32_t node = g->order[n];
-        if (node >= g->blocks)
-            root = node - g->blocks;
-        else
-            of[node] = n < g->held ? root : h->roots.count + (n >= g->reached);
-    }
-    return of;
-}
-
-static struct heap_cold row_of(const struct heap *h, enum heap_by by, uint32_t group)
-{
-    struct heap_cold row = {.name = "", .kind = "", .module = ""};
-    if (by == HEAP_BY_TYPE) {
-        row.name = h->types.name[group];
-    } else if (by == HEAP_BY_SITE) {
-        row.stack = group;
-    } else if (group < h->roots.count) {
-        row.name = h->roots.at[group].name;
-        row.kind = heap_root_kind(h->roots.at[group].kind);
-        row.module = h->roots.at[group].module;
-    } else {
-        row.name = group == h->roots.count ? "(garbage)" : "(unreachable)";
-    }
-    return row;
+    int by_name = strcmp(x->group.name, y->group.name);
+    return by_name ? by_name
+                   : (x->group.stack > y->group.stack) - (x->group.stack < y->group.stack);
 }
 
 /* -1 when out of memory. */
@@ -119,7 +88,7 @@ static int make_rows(struct heap *h, enum heap_by by, uint32_t groups,
         if (!sums.cold_blocks)
             continue;
         struct heap_cold *row = &rows[kept++];
-        *row = row_of(h, by, i);
+        row->group = heap_group_of(h, by, i);
         row->blocks = sums.blocks;
         row->bytes = sums.bytes;
         row->cold_blocks = sums.cold_blocks;
@@ -149,7 +118,7 @@ static int make_table(struct heap *h, enum heap_by by)
         return make_rows(h, by, h->types.count, type_of, NULL);
     if (by == HEAP_BY_SITE)
         return make_rows(h, by, h->recorded.image->stacks + 1, group_in, h->stack);
-    uint32_t *roots = first_roots(h);
+    uint32_t *roots = heap_first_roots(h);
     int status = roots ? make_rows(h, by, h->roots.count + 2, group_in, roots) : -1;
     spill_free(roots);
     return status;

@@ -420,13 +420,16 @@ static int join(struct reading *r, struct error *err)
     if (!h->recorded.image && (!r->options->recording || read_recording(r, err)))
         return r->options->recording ? -1 : 0;
     h->stack = spill_zeros((size_t)b->count + 1, sizeof *h->stack);
-    if (!h->stack)
+    h->age = spill_zeros((size_t)b->count + 1, sizeof *h->age);
+    if (!h->stack || !h->age)
         return error_memory(err);
     for (uint32_t i = 0; i < b->count; i++) {
         const struct recorded_block *k =
             counts(b, i) ? recorded_find(&h->recorded, b->address[i]) : NULL;
         if (!k || k->bytes > blocks_bytes(b, i))
             continue;
+        const uint64_t age = h->recorded.now_ns > k->born_ns ? h->recorded.now_ns - k->born_ns : 0;
+        h->age[i] = age / HEAP_AGE_NS < UINT32_MAX ? (uint32_t)(age / HEAP_AGE_NS) + 1 : UINT32_MAX;
         h->stack[i] = k->stack;
         h->facts.known_blocks++;
         h->facts.known_bytes += blocks_bytes(b, i);
@@ -571,10 +574,11 @@ void heap_free(struct heap *h)
         free(h->cold_rows[i]);
     spill_free(h->cold);
     free(h->size_names);
-    free(h->pins);
-    free(h->pin_sites);
+    for (size_t i = 0; i < sizeof h->pins / sizeof *h->pins; i++)
+        free(h->pins[i]);
     free(h->sites);
     spill_free(h->stack);
+    spill_free(h->age);
     recorded_release(&h->recorded);
     pages_release(&h->pages);
     spill_free(h->type);

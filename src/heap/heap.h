@@ -105,6 +105,11 @@ const char *heap_cold_way(char *reason, size_t room);
 
 enum heap_by { HEAP_BY_TYPE, HEAP_BY_ROOT, HEAP_BY_SIZE, HEAP_BY_SITE };
 
+struct heap_ages {         /* of blocks, where a recording or samples know them */
+    uint64_t known_blocks; /* 0: then the rest is 0, too */
+    uint64_t oldest_ns, youngest_ns, mean_ns; /* to 17 ms */
+};
+
 struct heap_row {
     const char *name;
     const char *kind;            /* of a root: "variable", "data", ...; else "" */
@@ -115,6 +120,8 @@ struct heap_row {
     uint64_t blocks, bytes;      /* its own; of a root: bytes reached from it first */
     uint64_t retained_bytes, retained_blocks; /* what would go if these went */
     uint64_t size_min, size_max;              /* of HEAP_BY_SIZE */
+    struct heap_ages ages;                    /* of a root: not known */
+    uint32_t group;                           /* of a type or a root, for what follows below */
 };
 
 /* The rows, most retained first (sizes: in their order; sites have heap_sites); they belong to h.
@@ -126,29 +133,33 @@ struct heap_site {  /* blocks that one call stack made */
     uint32_t stack; /* node of the recording's process; 0: not known */
     uint64_t blocks, bytes, retained_bytes, retained_blocks;
     uint64_t unreachable_blocks, unreachable_bytes;
+    struct heap_ages ages;
 };
 
 /* Most retained first; they belong to h. As heap_table. None without a recording. Of samples: only
  * those that are known. */
 const struct heap_site *heap_sites(struct heap *h, size_t *count, struct error *err);
 
-struct heap_pin { /* blocks of a type that share pages with free memory */
-    const char *type;
-    uint32_t stack;              /* of heap_pin_sites; 0: not known, or a thread's cache */
+struct heap_group {
+    const char *name;          /* of a type, of the root that reaches its blocks first; else "" */
+    const char *kind, *module; /* of a root; else "" */
+    uint32_t stack;            /* of HEAP_BY_SITE; 0: not known, or a thread's cache */
+};
+
+struct heap_pin { /* blocks of a group that share pages with free memory */
+    struct heap_group group;
     uint64_t blocks, free_bytes; /* their share of the free bytes of those pages */
 };
 
-/* The types that keep free memory from being given back, most first; they belong to h. As
- * heap_table. */
-const struct heap_pin *heap_pins(struct heap *h, size_t *count, struct error *err);
-
-/* The same by call stack (type is ""). None without a recording. */
-const struct heap_pin *heap_pin_sites(struct heap *h, size_t *count, struct error *err);
+/* The groups that keep free memory from being given back, most first; they belong to h. As
+ * heap_table. None by size, and by site without a recording. */
+const struct heap_pin *heap_pins(struct heap *h, enum heap_by by, size_t *count, struct error *err);
 
 struct heap_leak {
     uint64_t address, bytes, blocks; /* bytes, blocks: with what only it leads to */
     const char *type;                /* of the block at address */
     uint32_t stack;                  /* that made it; 0: not known */
+    uint32_t number;                 /* of that block */
 };
 
 /* Groups of unreachable blocks, largest first. 0 unless the heap was verified. */
@@ -165,10 +176,8 @@ struct heap_step { /* on a way, or a referrer */
     const char *module; /* of a root; else "" */
 };
 
-struct heap_cold {             /* blocks of a group; of heap_facts.cold_bytes */
-    const char *name;          /* of a type, of the root that reaches them first; else "" */
-    const char *kind, *module; /* of a root; else "" */
-    uint32_t stack;            /* of HEAP_BY_SITE; 0: not known */
+struct heap_cold { /* blocks of a group; of heap_facts.cold_bytes */
+    struct heap_group group;
     uint64_t cold_blocks, cold_bytes;
     uint64_t blocks, bytes; /* of the whole group */
 };
@@ -197,6 +206,7 @@ int heap_who(struct heap *h, uint64_t address, struct heap_step **steps, size_t 
 
 struct heap_node {   /* of the tree of who alone holds what */
     uint32_t parent; /* index of the node; UINT32_MAX: none holds it alone */
+    uint32_t number;
     struct heap_step step;
     uint64_t retained_blocks;
     bool unreachable;
@@ -206,6 +216,45 @@ struct heap_node {   /* of the tree of who alone holds what */
  * The caller frees *nodes. -1 when out of memory. */
 enum { HEAP_TREE_DEPTH = 24 };
 int heap_tree(struct heap *h, size_t most, struct heap_node **nodes, size_t *count);
+
+/* ---- who refers to whom, by group ----
+ *
+ * A group is a type or a root: heap_row.group. */
+
+struct heap_link { /* references of blocks of one group, or of a root, to blocks of a type */
+    uint32_t from, to;
+    uint64_t references;
+    uint64_t blocks; /* that these lead to */
+};
+
+/* All of them, by the group they lead to, most references first. The caller frees. -1 when out of
+ * memory. */
+int heap_links(const struct heap *h, struct heap_link **links, size_t *count);
+
+/* ---- many ways at once ----
+ *
+ * A number names a root or a block: heap_node.number, heap_leak.number, heap_examples. */
+
+struct heap_hop { /* of a way, or a referrer */
+    uint32_t group, number;
+    uint64_t address, bytes; /* as of heap_step */
+};
+
+/* The shortest way from the strongest root to every block; of an unreachable block, from the first
+ * one of its group. NULL when out of memory. Ends before the heap does. */
+struct heap_ways *heap_ways_make(const struct heap *h);
+/* The way to a number, the root first: at most `most` hops, of a long way the first and the last.
+ * How many there are. */
+size_t heap_way(const struct heap_ways *w, uint32_t number, struct heap_hop *hops, size_t most);
+void heap_ways_free(struct heap_ways *w); /* NULL is fine */
+
+/* At most `most` of those that refer to it. How many there are. */
+size_t heap_hop_referrers(const struct heap *h, uint32_t number, struct heap_hop *hops,
+                          size_t most);
+
+/* By type: the number of its block that retains most; 0: it has none. The caller frees. NULL when
+ * out of memory. */
+uint32_t *heap_examples(const struct heap *h);
 
 struct heap_cell {        /* a piece of the address space in which blocks lie */
     uint64_t address;     /* a multiple of the cells' size */

@@ -10,6 +10,8 @@
 #include "heap/types.h"
 #include "heap/walk.h"
 
+#define HEAP_AGE_NS ((uint64_t)1 << 24) /* ages up to two years, to 17 ms */
+
 struct heap {
     struct heap_facts facts;
     char reason[256], note[1024];
@@ -26,10 +28,11 @@ struct heap {
     char *size_names;
     struct heap_recorded recorded;
     uint32_t *stack; /* by block, of the recording; NULL: there is none */
+    uint32_t *age;   /* by block, in units of HEAP_AGE_NS, plus 1; 0: not known. NULL with stack */
     struct heap_site *sites;
     size_t site_count;
-    struct heap_pin *pins, *pin_sites;
-    size_t pin_count, pin_site_count;
+    struct heap_pin *pins[HEAP_BY_SITE + 1];
+    size_t pin_count[HEAP_BY_SITE + 1];
     uint32_t *cold; /* by block: its bytes in memory that were not written, in units of 8; NULL:
                        not asked for */
     struct heap_cold *cold_rows[HEAP_BY_SITE + 1];
@@ -41,6 +44,15 @@ static inline uint32_t heap_type_of(const struct heap *h, uint32_t block)
 {
     return h->type[h->graph.number[block]];
 }
+
+/* tables.c: the root that reaches each block first; behind the roots: the collector's list only,
+ * nothing. spill_free. NULL when out of memory. */
+uint32_t *heap_first_roots(const struct heap *h);
+/* What a group is: a type, a stack, or a number of heap_first_roots. */
+struct heap_group heap_group_of(const struct heap *h, enum heap_by by, uint32_t group);
+
+/* links.c: the group of a number, as of heap_row.group. */
+uint32_t heap_link_group(const struct heap *h, uint32_t number);
 
 /* What a number is, for people. */
 void heap_describe(const struct heap *h, uint32_t number, struct heap_step *step);

@@ -58,7 +58,10 @@ static int add_batch(struct heap_recorded *r, size_t *room, const struct trace_b
             r->at[slot] = (struct recorded_block){.address = b->address[i],
                                                   .bytes = b->usable[i] > b->size[i] ? b->usable[i]
                                                                                      : b->size[i],
+                                                  .born_ns = b->time_ns[i],
                                                   .stack = b->stack[i]};
+        if (b->time_ns[i] > r->now_ns)
+            r->now_ns = b->time_ns[i];
     }
     return 1;
 }
@@ -105,6 +108,8 @@ int recorded_read(struct heap_recorded *r, struct trace *t, uint32_t pid, uint64
         return -1;
     }
     sort(r, room);
+    if (until_ns != UINT64_MAX)
+        r->now_ns = until_ns;
     return 0;
 }
 
@@ -134,8 +139,12 @@ int recorded_sampled(struct heap_recorded *r, const struct heap_sampled *s)
     if (!r->at)
         return -1;
     for (size_t i = 0; i < s->count; i++)
-        r->at[r->count++] = (struct recorded_block){
-            .address = s->at[i].address, .bytes = s->at[i].bytes, .stack = s->at[i].stack};
+        r->now_ns = s->at[i].age_ns > r->now_ns ? s->at[i].age_ns : r->now_ns;
+    for (size_t i = 0; i < s->count; i++)
+        r->at[r->count++] = (struct recorded_block){.address = s->at[i].address,
+                                                    .bytes = s->at[i].bytes,
+                                                    .born_ns = r->now_ns - s->at[i].age_ns,
+                                                    .stack = s->at[i].stack};
     if (r->count > 1)
         qsort(r->at, r->count, sizeof *r->at, by_address);
     return 0;

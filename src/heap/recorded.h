@@ -1,7 +1,7 @@
 /* recorded.h - what a recording knows of the blocks of a heap: which lived at a moment, and the
  * call stack that made each.
  *
- * Owns: the choice of the process in the recording, and one pass over its events. Needs 24 bytes
+ * Owns: the choice of the process in the recording, and one pass over its events. Needs 32 bytes
  * for each block that lived at once. One thread. */
 #ifndef MALLOW_HEAP_RECORDED_H
 #define MALLOW_HEAP_RECORDED_H
@@ -15,8 +15,9 @@
 
 struct recorded_block {
     uint64_t address;
-    uint64_t bytes; /* usable, where the recording says it; else requested */
-    uint32_t stack; /* node of the image; 0: none */
+    uint64_t bytes;   /* usable, where the recording says it; else requested */
+    uint64_t born_ns; /* on the clock of heap_recorded.now_ns */
+    uint32_t stack;   /* node of the image; 0: none */
 };
 
 struct heap_recorded {
@@ -24,6 +25,7 @@ struct heap_recorded {
     uint32_t image_number;
     struct recorded_block *at; /* by address, one for each */
     size_t count;
+    uint64_t now_ns; /* when the heap was looked at; of a core's, the last event */
 };
 
 /* pid: of the process; 0: not known, then the recording must be of one process. until_ns: what

@@ -11,7 +11,8 @@ struct trace_image; /* trace/trace.h */
 
 struct heap_sampled_block {
     uint64_t address, bytes; /* requested */
-    uint32_t stack;          /* node of the image; 0: not known */
+    uint64_t age_ns;
+    uint32_t stack; /* node of the image; 0: not known */
 };
 
 /* What a library that samples a process knows of it: of some live blocks, who allocated them. */

@@ -40,6 +40,25 @@ static int by_retained(const void *a, const void *b)
     return by_name ? by_name : strcmp(x->module, y->module);
 }
 
+/* mean_ns is a sum until finish_ages. */
+static void add_age(struct heap_ages *a, uint32_t age)
+{
+    const uint64_t ns = (uint64_t)(age - 1) * HEAP_AGE_NS;
+    if (!a->known_blocks || ns < a->youngest_ns)
+        a->youngest_ns = ns;
+    if (ns > a->oldest_ns)
+        a->oldest_ns = ns;
+    a->mean_ns += age - 1;
+    a->known_blocks++;
+}
+
+static void finish_ages(struct heap_ages *a)
+{
+    if (a->known_blocks)
+        a->mean_ns = a->mean_ns / a->known_blocks * HEAP_AGE_NS +
+                     a->mean_ns % a->known_blocks * HEAP_AGE_NS / a->known_blocks;
+}
+
 /* Adds each block to the row of its group. What a group retains counts once: a block inside of what
  * another of the group retains adds nothing. */
 static int add_groups(struct heap *h, uint32_t groups,
@@ -61,6 +80,8 @@ static int add_groups(struct heap *h, uint32_t groups,
         uint32_t group = group_of(h, n);
         rows[group].blocks++;
         rows[group].bytes += own_bytes(h, n);
+        if (h->age && h->age[h->graph.order[n]])
+            add_age(&rows[group].ages, h->age[h->graph.order[n]]);
         if (place < until[group])
             continue;
         until[group] = place + h->graph.span[n];
@@ -68,6 +89,8 @@ static int add_groups(struct heap *h, uint32_t groups,
         rows[group].retained_blocks += graph_retained_blocks(&h->graph, n);
     }
     free(until);
+    for (uint32_t i = 0; i < groups; i++)
+        finish_ages(&rows[i].ages);
     return 0;
 }
 
@@ -85,6 +108,7 @@ static int make_types(struct heap *h)
         if (!rows[i].blocks)
             continue;
         rows[i].name = h->types.name[i];
+        rows[i].group = i;
         rows[i].kind = rows[i].module = rows[i].file = rows[i].declared = "";
         rows[kept++] = rows[i];
     }
@@ -105,6 +129,7 @@ static int make_roots(struct heap *h)
         uint32_t n = g->number[g->blocks + i];
         uint32_t end = i + 1 < h->roots.count ? g->number[g->blocks + i + 1] : g->held;
         rows[i] = (struct heap_row){.name = r->name,
+                                    .group = h->types.count + i,
                                     .kind = heap_root_kind(r->kind),
                                     .module = r->module,
                                     .file = r->file,
@@ -208,7 +233,8 @@ static int make_sites(struct heap *h)
                                       .blocks = rows[i].blocks,
                                       .bytes = rows[i].bytes,
                                       .retained_bytes = rows[i].retained_bytes,
-                                      .retained_blocks = rows[i].retained_blocks};
+                                      .retained_blocks = rows[i].retained_blocks,
+                                      .ages = rows[i].ages};
     for (uint32_t n = g->reached; h->facts.verified && n < g->count; n++)
         if (is_program_block(h, n)) {
             struct heap_site *s = &sites[h->stack[g->order[n]]];
@@ -238,93 +264,37 @@ const struct heap_site *heap_sites(struct heap *h, size_t *count, struct error *
     return h->sites;
 }
 
-/* --- free memory --- */
+/* --- groups by the root that reaches them first --- */
 
-struct sharing {
-    const struct heap *h;
-    struct share {
-        double free_bytes;
-        uint64_t blocks;
-        uint32_t last;
-    } * of; /* by type */
-};
-
-static void add_to(struct share *share, uint32_t block, double free_bytes)
+uint32_t *heap_first_roots(const struct heap *h)
 {
-    share->free_bytes += free_bytes;
-    if (!share->blocks || share->last != block)
-        share->blocks++;
-    share->last = block;
-}
-
-static void add_share(void *arg, uint32_t block, double free_bytes)
-{
-    const struct sharing *s = arg;
-    uint8_t kind = s->h->walk.blocks.kind[block];
-    add_to(&s->of[kind == BLOCK_CACHED || kind == BLOCK_OWN ? TYPE_OWN : heap_type_of(s->h, block)],
-           block, free_bytes);
-}
-
-static void add_site_share(void *arg, uint32_t block, double free_bytes)
-{
-    const struct sharing *s = arg;
-    add_to(&s->of[s->h->stack[block]], block, free_bytes);
-}
-
-static int by_free(const void *a, const void *b)
-{
-    const struct heap_pin *x = a, *y = b;
-    if (x->free_bytes != y->free_bytes)
-        return x->free_bytes > y->free_bytes ? -1 : 1;
-    int by_type = strcmp(x->type, y->type);
-    return by_type ? by_type : (x->stack > y->stack) - (x->stack < y->stack);
-}
-
-/* By group: a type, or a call stack. NULL when out of memory. */
-static struct heap_pin *make_pins(const struct heap *h, uint32_t groups, bool sites, size_t *count)
-{
-    struct sharing s = {h, calloc((size_t)groups + 1, sizeof *s.of)};
-    struct heap_pin *pins = s.of ? calloc((size_t)groups + 1, sizeof *pins) : NULL;
-    if (pins) {
-        pages_share_out(&h->pages, &h->walk.blocks, sites ? add_site_share : add_share, &s);
-        for (uint32_t i = 0; i < groups; i++)
-            if (s.of[i].blocks)
-                pins[(*count)++] =
-                    (struct heap_pin){.type = sites           ? ""
-                                              : i == TYPE_OWN ? "(cached or glibc's own)"
-                                                              : h->types.name[i],
-                                      .stack = sites ? i : 0,
-                                      .blocks = s.of[i].blocks,
-                                      .free_bytes = (uint64_t)(s.of[i].free_bytes + 0.5)};
-        qsort(pins, *count, sizeof *pins, by_free);
+    const struct graph *g = &h->graph;
+    uint32_t *of = spill_zeros((size_t)g->blocks + 1, sizeof *of), root = 0;
+    for (uint32_t n = 1; of && n < g->count; n++) {
+        uint32_t node = g->order[n];
+        if (node >= g->blocks)
+            root = node - g->blocks;
+        else
+            of[node] = n < g->held ? root : h->roots.count + (n >= g->reached);
     }
-    free(s.of);
-    return pins;
+    return of;
 }
 
-const struct heap_pin *heap_pins(struct heap *h, size_t *count, struct error *err)
+struct heap_group heap_group_of(const struct heap *h, enum heap_by by, uint32_t group)
 {
-    *err = (struct error){.kind = ERROR_NONE};
-    if (!h->pins)
-        h->pins = make_pins(h, h->types.count, false, &h->pin_count);
-    if (!h->pins)
-        error_memory(err);
-    *count = h->pin_count;
-    return h->pins;
-}
-
-const struct heap_pin *heap_pin_sites(struct heap *h, size_t *count, struct error *err)
-{
-    *err = (struct error){.kind = ERROR_NONE};
-    *count = 0;
-    if (!h->stack)
-        return NULL;
-    if (!h->pin_sites)
-        h->pin_sites = make_pins(h, h->recorded.image->stacks + 1, true, &h->pin_site_count);
-    if (!h->pin_sites)
-        error_memory(err);
-    *count = h->pin_site_count;
-    return h->pin_sites;
+    struct heap_group g = {.name = "", .kind = "", .module = ""};
+    if (by == HEAP_BY_TYPE) {
+        g.name = h->types.name[group];
+    } else if (by == HEAP_BY_SITE) {
+        g.stack = group;
+    } else if (group < h->roots.count) {
+        g.name = h->roots.at[group].name;
+        g.kind = heap_root_kind(h->roots.at[group].kind);
+        g.module = h->roots.at[group].module;
+    } else {
+        g.name = group == h->roots.count ? "(garbage)" : "(unreachable)";
+    }
+    return g;
 }
 
 /* --- unreachable --- */
@@ -338,7 +308,8 @@ void heap_leak(const struct heap *h, size_t index, struct heap_leak *leak)
                                .bytes = l->bytes,
                                .blocks = l->blocks,
                                .type = h->types.name[heap_type_of(h, l->block)],
-                               .stack = h->stack ? h->stack[l->block] : 0};
+                               .stack = h->stack ? h->stack[l->block] : 0,
+                               .number = h->graph.number[l->block]};
 }
 
 /* --- ways --- */
@@ -477,6 +448,7 @@ static size_t tree_of(const struct heap *h, uint64_t least, struct heap_node *no
         }
         if (nodes) {
             nodes[count] = (struct heap_node){.parent = open[depth],
+                                              .number = n,
                                               .retained_blocks = graph_retained_blocks(g, n),
                                               .unreachable = n >= g->reached};
             heap_describe(h, n, &nodes[count].step);

@@ -35,7 +35,8 @@ static void look_at(struct heap *h)
             if (!rows[i].name || !rows[i].module)
                 abort();
     }
-    heap_pins(h, &count, &err);
+    heap_pins(h, HEAP_BY_TYPE, &count, &err);
+    heap_pins(h, HEAP_BY_ROOT, &count, &err);
     for (size_t i = 0; i < heap_leaks(h) && i < 10; i++) {
         struct heap_leak leak;
         heap_leak(h, i, &leak);

@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -179,9 +180,52 @@ class Peak(HeapTest):
                            cwd=self.folder, capture_output=True, text=True, check=False)
         self.assertEqual(p.returncode, 7)
         self.assertRegex(p.stderr, "the heap could not be saved: |saved the heap, when ")
-        p = subprocess.run([MALLOW, "record", "--snapshot-heap", "-p", str(os.getpid())], capture_output=True, text=True,
-                           check=False)
+        p = subprocess.run([MALLOW, "record", "--snapshot-heap", "-p", str(os.getpid()), "--how", "probe"],
+                           capture_output=True, text=True, check=False)
         self.assertEqual(p.returncode, 2)
+        self.assertIn("not for --how probe", p.stderr)
+
+    def roots_of(self, path):
+        """What the victim's tables hold in a saved heap; 0 while there is none."""
+        return sum(r["retained_blocks"] for r in self.heap_json(path)["roots"] if r["root"] in ("cold_table", "hot_table")) \
+            if os.path.exists(path) else 0
+
+    def test_child(self):
+        """A child of the program has a file of its own."""
+        recording = os.path.join(self.folder, "it.mlw")
+        p = subprocess.Popen([MALLOW, "record", "--snapshot-heap", "-o", recording, "--", "sh", "-c",
+                              f"exec 3<&0; {tool('victim_cold')} <&3 & echo $!; wait"], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder)
+        self.addCleanup(self.stop, p)
+        saved = os.path.join(self.folder, f"it.{int(p.stdout.readline())}.mlh")
+        while self.roots_of(saved) < 200:
+            self.assertIsNone(p.poll())
+            time.sleep(0.02)
+        p.stdin.close()
+        err = p.stderr.read().decode()
+        p.stderr.close()
+        self.assertEqual(p.wait(), 0, err)
+        self.assertIn("saved the heaps of 1 child, too: " + saved, err)
+        p.stdin = open(os.devnull, "rb")
+
+    def test_attached(self):
+        """Of a process that runs already."""
+        victim = self.start(tool("victim_cold"))
+        recording, saved = (os.path.join(self.folder, "it.ml" + last) for last in "wh")
+        p = subprocess.Popen([MALLOW, "record", "--snapshot-heap", "-o", recording, "-p", str(victim.pid)],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(p.communicate)
+        self.addCleanup(p.kill)
+        while self.roots_of(saved) < 300:
+            self.assertIsNone(p.poll(), p.poll() is not None and p.stderr.read())
+            time.sleep(0.02)
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=600)
+        self.assertEqual(p.returncode, 0, err)
+        self.assertIn("mallow heap " + saved, err)
+        victim.stdin.write(b"x")
+        victim.stdin.flush()
+        self.assertEqual(os.read(victim.stdout.fileno(), 5), b"done\n")
 
 
 class Types(HeapTest):
@@ -336,12 +380,16 @@ class Free(HeapTest):
                 after = self.heap_json(p.pid)
                 self.assertEqual(after["trimmable_bytes"], 0)
                 self.assertEqual(sum(r["blocks"] > 0 for r in after["pinning"]), len(after["pinning"]))
-                self.assertLessEqual(abs(sum(r["free_bytes"] for r in after["pinning"]) - after["pinned_free_bytes"]),
-                                     len(after["pinning"]))
+                for table in ("pinning", "pinning_roots"):
+                    self.assertLessEqual(abs(sum(r["free_bytes"] for r in after[table]) - after["pinned_free_bytes"]),
+                                         len(after[table]))
+                self.assertEqual((after["pinning_roots"][0]["root"], after["pinning_roots"][0]["kind"]), ("kept", "variable"))
 
     def test_the_table(self):
         p = self.start(tool("victim_trim"), "0")
-        self.assertRegex(self.heap("--free", "-n", "3", p.pid).stdout, r"malloc_trim\(0\) would return\n(.*\n)*.* type that")
+        out = self.heap("--free", "-n", "3", p.pid).stdout
+        self.assertRegex(out, r"malloc_trim\(0\) would return\n(.*\n)*.* type that shares the pages")
+        self.assertRegex(out, r"  root that reaches first what shares the pages\n.*  variable kept \(victim_trim\)\n")
 
 
 class Recorded(HeapTest):
@@ -408,6 +456,33 @@ class Recorded(HeapTest):
         roots = {r["root"]: r for r in document["roots"]}
         self.assertEqual((roots["kept_list"]["retained_blocks"], roots["kept_list"]["retained_bytes"]), (100, 100 * 208))
         self.assertGreaterEqual(self.sites(document)["leak"][1], 39 * 5)
+
+    def test_ages(self):
+        """How long ago the blocks of a type were made, to 17 ms."""
+        recording = os.path.join(self.folder, "ages.mlw")
+        mallow = self.start(MALLOW, "record", "-o", recording, "--", tool("victim_types"), "late")
+        with open(f"/proc/{mallow.pid}/task/{mallow.pid}/children", encoding="ascii") as f:
+            pid = int(f.read().split()[0])
+        self.addCleanup(os.kill, pid, signal.SIGKILL)  # it does not end with its input
+        self.settle(pid)
+        document = self.heap_json("--recording", recording, pid)
+        types = {t["type"]: t for t in document["types"]}
+        bird, late = types["zoo::Bird"], types["(anonymous namespace)::Hidden"]
+        self.assertEqual((bird["recorded_blocks"], late["recorded_blocks"]), (1000, 1))
+        self.assertEqual(late["oldest_age_ns"], late["youngest_age_ns"])
+        self.assertEqual(late["oldest_age_ns"], late["mean_age_ns"])
+        events = [json.loads(line) for line in subprocess.run([MALLOW, "dump", "--json", recording], capture_output=True,
+                                                              text=True, check=True).stdout.splitlines()]
+        times = [e["time_ns"] for e in events if "time_ns" in e]
+        apart = bird["youngest_age_ns"] - late["oldest_age_ns"]
+        self.assertGreater(apart, (300 - 2 * 17) * 1000000)
+        self.assertLess(apart, max(times) - min(times) + 2 * 17 * 1000000)
+        self.assertLessEqual(bird["youngest_age_ns"], bird["mean_age_ns"])
+        self.assertLessEqual(bird["mean_age_ns"], bird["oldest_age_ns"])
+        sites = [s for s in document["sites"] if s["oldest_age_ns"] == late["oldest_age_ns"]]
+        self.assertIn(1, [s["blocks"] for s in sites])
+        self.assertRegex(self.heap("--recording", recording, "--by", "type", pid).stdout, r"blocks +oldest  type\n(.*\n)*.* m?s  zoo::Bird")
+        self.assertNotIn("oldest_age_ns", self.heap_json(pid)["types"][0])
 
     def test_of_another_process(self):
         self.recorded("0")

@@ -13,7 +13,7 @@
 enum { BLOCKS = 20000, THREADS_MAX = 16 };
 
 static pthread_barrier_t made;
-static void **kept[THREADS_MAX + 1];
+void **kept[THREADS_MAX + 1];
 
 static void *work(void *arg)
 {

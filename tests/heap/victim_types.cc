@@ -1,4 +1,6 @@
-// victim_types.cc - objects of known classes, in known numbers, held by known variables.
+// victim_types.cc - objects of known classes, in known numbers, held by known variables. With an
+// argument, the last one is made 300 ms or more after the others.
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -34,8 +36,9 @@ static std::vector<zoo::Animal *> *cages;
 std::shared_ptr<zoo::Both> both;
 zoo::Animal *hidden;
 
-int main()
+int main(int argc, char **)
 {
+    using clock = std::chrono::steady_clock;
     cages = new std::vector<zoo::Animal *>;
     for (int i = 0; i < 700; i++)
         birds.push_back(new zoo::Bird);
@@ -45,6 +48,8 @@ int main()
         cages->push_back(c);
     }
     both = std::make_shared<zoo::Both>();
+    for (auto made = clock::now(); argc > 1 && clock::now() - made < std::chrono::milliseconds(300);)
+        ;
     hidden = new Hidden;
     puts("ready");
     fflush(stdout);

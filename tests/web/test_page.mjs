@@ -522,14 +522,42 @@ async function heap(browser) {
       await page.$eval("#treemap .holder", (e) => e.dispatchEvent(new MouseEvent("click", { bubbles: true })));
       await settled(page);
       assert.equal((await names()).length, 2);
+      assert.match(await page.$eval("#way", (e) => e.textContent), /^Way: \S/, "heap: the way to a holder");
       await press(page, "#path button");
       assert.deepEqual(await names(), ["all blocks"]);
+      await heapLinks(page, document, String(victim.pid));
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "heap: wider than the window");
     });
     await heapDifference(browser, String(victim.pid));
   } finally {
     victim.kill();
   }
+}
+
+/** From a type through what refers to it to a root; and the way that is shown is one. */
+async function heapLinks(page, document, pid) {
+  const at = async () => Number(await page.$eval("#group", (e) => e.dataset.place));
+  await press(page, "#types tbody tr:nth-child(2) td:last-child button");
+  assert.equal(await at(), 1);
+  const way = await page.$eval("#group-way", (e) => e.textContent);
+  const hops = [...way.matchAll(/0x[0-9a-f]+/g)].map((m) => m[0]);
+  const why = JSON.parse(run("heap", "--json", "--why", hops.at(-1), pid));
+  assert.equal(why.path.length, hops.length + 1, "heap: the way to a block is as long as --why says");
+  assert.equal(why.path.at(-1).type, document.types[1].type);
+  assert.ok(way.includes(`${why.path[0].kind} ${why.path[0].root}`), `heap: ${way} begins at ${why.path[0].root}`);
+  const seen = new Set();
+  while ((await at()) < document.types.length) {
+    seen.add(await at());
+    const next = (await page.$$eval("#referred-by button", (list) => list.map((e) => Number(e.dataset.place)))).filter((p) => !seen.has(p));
+    assert.ok(next.length > 0, "heap: what refers to a type leads to a root");
+    await press(page, `#referred-by button[data-place="${Math.max(...next)}"]`);
+  }
+  const root = (await at()) - document.types.length;
+  assert.ok((await page.$eval("#group", (e) => e.textContent)).includes(document.roots[root].root));
+  await press(page, "#roots tbody tr:first-child td:last-child button");
+  assert.equal(await at(), document.types.length);
+  const references = await page.$$eval("#refers-to td:first-child", (cells) => cells.map((c) => Number(c.dataset.exact)));
+  assert.ok(references.length > 0 && references.every((n, i) => n > 0 && (i === 0 || n <= references[i - 1])), "heap: most references first");
 }
 
 /** mallow heap --diff: figures and what grew, of perl and of a larger one. */
