@@ -10,7 +10,8 @@ stages that read take recordings that tests/trace/make_raw makes up, the same by
 --check compares with bench/instructions.json and fails when a stage differs by more than 3 %. What the
 compiler, libc and compression library contribute is not judged: when any of them, valgrind, the processor's
 vector instructions or the build's options differ from the baseline's, it says SKIP and exits 77.
---update writes the baseline. Do so when a change is meant, and say in the commit what it buys."""
+--update writes the baseline (with --only, these stages of it). Do so when a change is meant, and say in the commit what
+it buys."""
 import argparse
 import ctypes
 import json
@@ -38,6 +39,7 @@ class Stages:
         self.build, self.work = build, work
         self.mallow = os.path.join(build, "mallow")
         self.recorder = os.path.join(build, "lib", "libmallow-record.so")
+        self.watcher = os.path.join(build, "lib", "libmallow-watch.so")
         self.inputs = {}
         # A libc of our own: probes of the kernel that others set in libc's code are breakpoints, which end a
         # program under valgrind.
@@ -85,13 +87,18 @@ class Stages:
             self.inputs[key] = file
         return self.inputs[key]
 
-    def recorded(self, events, stacks, program, *arguments):
+    def recorded(self, stacks, program, *arguments):
         """What recording adds to the program."""
-        command = [self.program("bench", program), str(events // 2), *arguments]
+        command = [self.program("bench", program), *arguments]
         file = self.path("live.mlw")
         with_it = self.count(*command, preload=self.recorder, MALLOW_OUTPUT=file, MALLOW_STACKS=stacks)
         os.unlink(file)
         return with_it - self.count(*command)
+
+    def watched(self, program):
+        """What sampling adds to a program that allocates too little to be sampled."""
+        with_it = self.count(program, preload=self.watcher, MALLOW_WATCH_SESSION=self.work)
+        return with_it - self.count(program)
 
     def reading(self, kind, *command, of="sealed", to=()):
         def stage(events):
@@ -111,13 +118,18 @@ class Stages:
         return stage
 
     def table(self):
-        """Name to (stage, unit)."""
+        """Name to (stage, unit). A stage of a program is no matter of events."""
         m = self.mallow
         one = ("--threads", "1")  # how often several wait for each other is chance
         return {
-            "record a pair, full stacks": (lambda n: 2 * self.recorded(n, "full", "pairs"), "pair"),
-            "record a pair, no stacks": (lambda n: 2 * self.recorded(n, "none", "pairs"), "pair"),
-            "record churn, full stacks": (lambda n: self.recorded(n, "full", "churn", "2000"), "event"),
+            "record a pair, full stacks": (lambda n: self.recorded("full", "pairs", str(n)), "pair"),
+            "record a pair, no stacks": (lambda n: self.recorded("none", "pairs", str(n)), "pair"),
+            "record churn, full stacks": (lambda n: self.recorded("full", "churn", str(n // 2), "2000"), "event"),
+            "record a first stack": (lambda n: self.recorded("full", "first", "stacks", str(n)), "pair"),
+            "record a first address": (lambda n: 16 * self.recorded("full", "first", "addresses", str(n // 16)),
+                                       "pair"),
+            "start to record": (lambda: self.recorded("full", "first", "stacks", "0"), "program"),
+            "start to watch": (lambda: self.watched(shutil.which("true")), "program"),
             "seal": (self.sealing("same"), "event"),
             "seal, many stacks": (self.sealing("stacks"), "event"),
             "report": (self.reading("same", m, "report", *one), "event"),
@@ -135,7 +147,7 @@ class Stages:
         for name, (stage, unit) in self.table().items():
             if only not in name:
                 continue
-            per = (stage(LARGE) - stage(SMALL)) / (LARGE - SMALL)
+            per = stage() if unit == "program" else (stage(LARGE) - stage(SMALL)) / (LARGE - SMALL)
             result[name] = {"instructions": round(per, 1), "per": unit}
             print(f"{name:32} {per:9.1f} instructions a{'n' if unit[0] in 'eo' else ''} {unit}", flush=True)
         return result
@@ -221,6 +233,9 @@ def main():
         with open(options.json, "w", encoding="utf-8") as f:
             json.dump(result, f, indent=1)
     if options.update:
+        if options.only:
+            with open(BASELINE, encoding="utf-8") as f:
+                result["stages"] = {**json.load(f)["stages"], **measured}
         with open(BASELINE, "w", encoding="utf-8") as f:
             json.dump(result, f, indent=1)
             f.write("\n")
