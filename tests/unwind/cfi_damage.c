@@ -57,6 +57,32 @@ static uint64_t some_address(const struct uw_cfi *c, uint32_t entry, uint32_t of
     return (uint64_t)c->hdr + (uint64_t)(int64_t)pair[0] + offset;
 }
 
+/* The rule without anything known from before. */
+static uw_rule rule_of(const struct uw_cfi *c, uint64_t address)
+{
+    struct uw_cfi_memo memo = {.module = 0};
+    return uw_cfi_rule(c, address, 1, &memo);
+}
+
+/* Each instruction byte of each function in order, some of them again, and in no order: with what
+ * is known from before the rules are the same. Returns how many are not. */
+static uint32_t remembered(uint32_t functions)
+{
+    struct uw_cfi_memo ascending = {.module = 0}, random = {.module = 0};
+    uint32_t wrong = 0;
+    for (uint32_t entry = 0; entry < functions; entry++) {
+        const uint8_t *fde;
+        uint64_t begin = some_address(&original, entry, 0, &fde);
+        uint64_t end = entry + 1 < functions ? some_address(&original, entry + 1, 0, &fde) : begin;
+        for (uint64_t at = begin; at < end && at < begin + 400; at++) {
+            uint64_t other = begin + rnd(end - begin);
+            wrong += uw_cfi_rule(&original, at, 1, &ascending) != rule_of(&original, at);
+            wrong += uw_cfi_rule(&original, other, 1, &random) != rule_of(&original, other);
+        }
+    }
+    return wrong;
+}
+
 static struct uw_cfi copy_of(size_t bytes)
 {
     struct uw_cfi c;
@@ -84,13 +110,16 @@ int main(int argc, char **argv)
         uint32_t entry = (uint32_t)rnd(n), offset = (uint32_t)rnd(1 + rnd(300));
         uint64_t there = some_address(&original, entry, offset, &fde_original);
         uint64_t here = some_address(&copy, entry, offset, &fde);
-        uw_rule a = uw_cfi_rule(&original, there), b = uw_cfi_rule(&copy, here);
+        uw_rule a = rule_of(&original, there), b = rule_of(&copy, here);
         kinds[uw_rule_cfa(a)]++;
         none += uw_rule_cfa(a) == UW_CFA_NONE;
         /* the PLT's rule is a function of the pc's low bits, which the copy keeps by page only */
         if (a != b && ((uint64_t)copy.lo & 15) == ((uint64_t)original.lo & 15))
             wrong++;
     }
+    uint32_t otherwise = remembered(n);
+    printf("libc: %u other rules with what was known before\n", otherwise);
+    wrong += otherwise;
     printf("libc: %u functions, none %u rsp %u rbp %u *rsp %u *rbp %u, %u differ in the copy\n", n,
            kinds[0], kinds[1], kinds[2], kinds[3], kinds[4], wrong);
     fflush(stdout);
@@ -101,7 +130,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < rounds; i++) {
         uint32_t entry = (uint32_t)rnd(n), offset = (uint32_t)rnd(1 + rnd(300));
         uint64_t address = some_address(&copy, entry, offset, &fde);
-        uw_rule whole = uw_cfi_rule(&copy, address);
+        uw_rule whole = rule_of(&copy, address);
         uint8_t *at[8], was[8];
         unsigned damaged = 1 + (unsigned)rnd(8);
         int32_t cie_distance;
@@ -118,7 +147,7 @@ int main(int argc, char **argv)
             was[d] = *at[d];
             *at[d] = rnd(3) ? (uint8_t)rnd(256) : 0xff;
         }
-        changed += uw_cfi_rule(&copy, address) != whole;
+        changed += rule_of(&copy, address) != whole;
         for (unsigned d = damaged; d-- > 0;)
             *at[d] = was[d];
     }
@@ -129,7 +158,7 @@ int main(int argc, char **argv)
         for (unsigned k = 0; k < 20; k++) {
             uint64_t there = some_address(&original, (uint32_t)rnd(n), (uint32_t)rnd(100), &fde);
             uint64_t here = there - (uint64_t)original.hdr + (uint64_t)part.hdr;
-            changed += uw_cfi_rule(&part, here) != uw_cfi_rule(&original, there);
+            changed += rule_of(&part, here) != rule_of(&original, there);
         }
         free((void *)(uintptr_t)part.lo);
     }

@@ -5,7 +5,9 @@
  * Base, "Exception Frames"). It follows two registers only, rbp and the return address, since the
  * rules that it makes need no others. Refuses: frames whose CFA is in another register. The bytes
  * are the host's own memory: nothing is read outside the given bounds, every loop consumes input,
- * and garbage gives UW_CFA_NONE. Pure: no state, any thread, any signal. */
+ * and garbage gives UW_CFA_NONE. No state but the caller's memo, any thread, any signal. The memo
+ * is for calls one after the other in one function, of which a compiler may have thousands: the
+ * next one goes on where the last one left the instructions. */
 #include "arch/registers.h"
 #include "unwind_impl.h"
 
@@ -63,7 +65,7 @@ static void skip(struct in *in, uint64_t n)
         in->p += n;
 }
 
-static uint64_t get_uleb(struct in *in)
+static __attribute__((noinline)) uint64_t get_long_uleb(struct in *in)
 {
     uint64_t v = 0;
     unsigned shift = 0;
@@ -75,6 +77,11 @@ static uint64_t get_uleb(struct in *in)
         shift += 7;
     } while (b & 0x80);
     return v;
+}
+
+static inline uint64_t get_uleb(struct in *in)
+{
+    return UW_LIKELY(in->p < in->end && *in->p < 0x80) ? *in->p++ : get_long_uleb(in);
 }
 
 static int64_t get_sleb(struct in *in)
@@ -243,41 +250,16 @@ static bool evaluate(const uint8_t *p, const uint8_t *end, uint64_t pc, struct v
 
 /* ---- call frame instructions ---- */
 
-enum how { H_SAME = 0, H_UNDEFINED, H_OFFSET, H_EXPRESSION, H_OTHER };
-struct place { /* where a register is saved */
-    enum how how;
-    int64_t offset;       /* H_OFFSET: at CFA + offset */
-    const uint8_t *bytes; /* H_EXPRESSION: at its value */
-    const uint8_t *bytes_end;
-};
-struct row {
-    int64_t cfa_offset;
-    const uint8_t *cfa_bytes; /* expression when not NULL */
-    const uint8_t *cfa_bytes_end;
-    uint32_t cfa_register;
-    struct place rbp, ra;
-};
-
-struct cie {
-    const uint8_t *program, *program_end;
-    uint64_t code_align;
-    int64_t data_align;
-    uint8_t pointer_encoding;
-    bool augmented, signal_frame;
-};
-
-#define REMEMBER_DEPTH 8
-
-static struct place *place_of(struct row *row, uint64_t reg)
+static struct uw_cfi_place *place_of(struct uw_cfi_row *row, uint64_t reg)
 {
     return reg == ARCH_DWARF_FP ? &row->rbp : reg == ARCH_DWARF_RA ? &row->ra : 0;
 }
 
-static void set_place(struct row *row, uint64_t reg, enum how how, int64_t offset)
+static void set_place(struct uw_cfi_row *row, uint64_t reg, enum uw_cfi_how how, int64_t offset)
 {
-    struct place *p = place_of(row, reg);
+    struct uw_cfi_place *p = place_of(row, reg);
     if (p)
-        *p = (struct place){how, offset, 0, 0};
+        *p = (struct uw_cfi_place){how, offset, 0, 0};
 }
 
 static void get_block(struct in *in, const uint8_t **bytes, const uint8_t **bytes_end)
@@ -291,7 +273,8 @@ static void get_block(struct in *in, const uint8_t **bytes, const uint8_t **byte
 }
 
 /* An instruction that says what the CFA is. False: it is none of these. */
-static inline bool define_cfa(const struct cie *cie, uint8_t op, struct in *in, struct row *row)
+static inline bool define_cfa(const struct uw_cfi_cie *cie, uint8_t op, struct in *in,
+                              struct uw_cfi_row *row)
 {
     switch (op) {
     case 0x0c: /* def_cfa */
@@ -317,83 +300,91 @@ static inline bool define_cfa(const struct cie *cie, uint8_t op, struct in *in, 
     }
 }
 
-static inline void restore_place(struct row *row, uint64_t reg, const struct row *initial)
+static inline void restore_place(struct uw_cfi_row *row, uint64_t reg,
+                                 const struct uw_cfi_row *initial)
 {
-    struct place *place = place_of(row, reg);
+    struct uw_cfi_place *place = place_of(row, reg);
     if (place)
         *place = reg == ARCH_DWARF_FP ? initial->rbp : initial->ra;
 }
 
 /* An instruction that says where a register is saved. False: it is none of these. */
-static inline bool define_place(const struct cie *cie, uint8_t op, struct in *in,
-                                const struct row *initial, struct row *row)
+static inline bool define_place(const struct uw_cfi_cie *cie, uint8_t op, struct in *in,
+                                const struct uw_cfi_row *initial, struct uw_cfi_row *row)
 {
     const uint8_t *bytes, *bytes_end;
-    struct place *place;
+    struct uw_cfi_place *place;
     uint64_t reg;
     switch (op) {
     case 0x05: /* offset_extended */
         reg = get_uleb(in);
-        set_place(row, reg, H_OFFSET, (int64_t)(get_uleb(in) * (uint64_t)cie->data_align));
+        set_place(row, reg, UW_PLACE_OFFSET, (int64_t)(get_uleb(in) * (uint64_t)cie->data_align));
         return true;
     case 0x06: restore_place(row, get_uleb(in), initial); return true;
-    case 0x07: set_place(row, get_uleb(in), H_UNDEFINED, 0); return true;
-    case 0x08: set_place(row, get_uleb(in), H_SAME, 0); return true;
+    case 0x07: set_place(row, get_uleb(in), UW_PLACE_UNDEFINED, 0); return true;
+    case 0x08: set_place(row, get_uleb(in), UW_PLACE_SAME, 0); return true;
     case 0x09: /* register */
     case 0x14: /* val_offset, val_offset_sf: a value, not a place */
     case 0x15:
-        set_place(row, get_uleb(in), H_OTHER, 0);
+        set_place(row, get_uleb(in), UW_PLACE_OTHER, 0);
         get_uleb(in);
         return true;
     case 0x10: /* expression */
         place = place_of(row, get_uleb(in));
         get_block(in, &bytes, &bytes_end);
         if (place)
-            *place = (struct place){H_EXPRESSION, 0, bytes, bytes_end};
+            *place = (struct uw_cfi_place){UW_PLACE_EXPRESSION, 0, bytes, bytes_end};
         return true;
     case 0x11: /* offset_extended_sf */
         reg = get_uleb(in);
-        set_place(row, reg, H_OFFSET,
+        set_place(row, reg, UW_PLACE_OFFSET,
                   (int64_t)((uint64_t)get_sleb(in) * (uint64_t)cie->data_align));
         return true;
     case 0x16: /* val_expression */
-        set_place(row, get_uleb(in), H_OTHER, 0);
+        set_place(row, get_uleb(in), UW_PLACE_OTHER, 0);
         get_block(in, &bytes, &bytes_end);
         return true;
     case 0x2f: /* GNU_negative_offset_extended */
         reg = get_uleb(in);
-        set_place(row, reg, H_OFFSET, (int64_t) - (get_uleb(in) * (uint64_t)cie->data_align));
+        set_place(row, reg, UW_PLACE_OFFSET,
+                  (int64_t) - (get_uleb(in) * (uint64_t)cie->data_align));
         return true;
     default: return false;
     }
 }
 
-/* Runs one program until it ends or its location passes `address`. `initial` is what "restore"
- * goes back to. */
-static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uint64_t location,
-                uint64_t address, const struct row *initial, struct row *row)
+static void begin_run(struct uw_cfi_run *r, const uint8_t *at, uint64_t location,
+                      const struct uw_cfi_row *row)
 {
-    struct in in = {p, end, false};
-    struct row saved[REMEMBER_DEPTH];
-    unsigned depth = 0;
+    r->at = at;
+    r->location = location;
+    r->depth = 0;
+    r->row = *row;
+}
+
+/* Goes on with a program until it ends, or stands before an instruction that moves its location
+ * beyond `address`. `initial` is what "restore" goes back to. */
+static bool run(const struct uw_cfi_cie *cie, struct uw_cfi_run *r, const uint8_t *end,
+                uint64_t address, const struct uw_cfi_row *initial)
+{
+    struct in in = {r->at, end, false};
+    uint64_t location = r->location;
     while (in.p < in.end) {
+        const uint8_t *const here = in.p;
         uint8_t op = get_u8(&in);
         uint64_t low = op & 0x3f, delta = 0;
         switch (op & 0xc0) {
         case 0x40: delta = low; goto advance;
         case 0x80: /* offset */
-            set_place(row, low, H_OFFSET, (int64_t)(get_uleb(&in) * (uint64_t)cie->data_align));
+            set_place(&r->row, low, UW_PLACE_OFFSET,
+                      (int64_t)(get_uleb(&in) * (uint64_t)cie->data_align));
             continue;
-        case 0xc0: restore_place(row, low, initial); continue;
+        case 0xc0: restore_place(&r->row, low, initial); continue;
         default: break;
         }
         switch (op) {
         case 0x00: break;
-        case 0x01: /* set_loc */
-            location = get_encoded(&in, cie->pointer_encoding, 0);
-            if (location > address)
-                return !in.bad;
-            break;
+        case 0x01: /* set_loc */ location = get_encoded(&in, cie->pointer_encoding, 0); goto moved;
         case 0x02: delta = get_u8(&in); goto advance;
         case 0x03: delta = get_u16(&in); goto advance;
         case 0x04:
@@ -401,26 +392,31 @@ static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uin
             goto advance;
         advance:
             location += delta * cie->code_align;
-            if (location > address)
+        moved:
+            if (location > address) {
+                r->at = here;
                 return !in.bad;
+            }
+            r->location = location;
             break;
         case 0x0a: /* remember_state */
-            if (depth == REMEMBER_DEPTH)
+            if (r->depth == UW_CFI_REMEMBERED)
                 return false;
-            saved[depth++] = *row;
+            r->saved[r->depth++] = r->row;
             break;
         case 0x0b: /* restore_state */
-            if (!depth)
+            if (!r->depth)
                 return false;
-            *row = saved[--depth];
+            r->row = r->saved[--r->depth];
             break;
         case 0x2d: break;                /* GNU_window_save: not here */
         case 0x2e: get_uleb(&in); break; /* GNU_args_size: does not move the CFA */
         default:
-            if (!define_cfa(cie, op, &in, row) && !define_place(cie, op, &in, initial, row))
+            if (!define_cfa(cie, op, &in, &r->row) && !define_place(cie, op, &in, initial, &r->row))
                 return false;
         }
     }
+    r->at = in.p;
     return !in.bad;
 }
 
@@ -445,14 +441,14 @@ static bool open_entry(const struct uw_cfi *cfi, const uint8_t *p, struct in *in
     return !in->bad;
 }
 
-static bool open_cie(const struct uw_cfi *cfi, const uint8_t *p, struct cie *cie)
+static bool open_cie(const struct uw_cfi *cfi, const uint8_t *p, struct uw_cfi_cie *cie)
 {
     struct in in;
     uint64_t id;
     const uint8_t *id_at;
     if (!open_entry(cfi, p, &in, &id, &id_at) || id != 0)
         return false;
-    *cie = (struct cie){.pointer_encoding = PE_ABSPTR};
+    *cie = (struct uw_cfi_cie){.pointer_encoding = PE_ABSPTR};
     uint8_t version = get_u8(&in);
     if (version != 1 && version != 3 && version != 4)
         return false;
@@ -500,50 +496,74 @@ static bool open_cie(const struct uw_cfi *cfi, const uint8_t *p, struct cie *cie
     return !in.bad;
 }
 
-/* 1: the FDE at p covers address, its rule is in *rule. 0: it does not. -1: not understood. */
-static int fde_rule(const struct uw_cfi *cfi, const uint8_t *p, uint64_t address, struct cie *cie,
-                    struct in *program, uint64_t *begin)
+/* The CIE at p in m->cie, and what its instructions say in m->initial. */
+static bool take_cie(const struct uw_cfi *cfi, const uint8_t *p, struct uw_cfi_memo *m)
+{
+    static const struct uw_cfi_row nothing = {.cfa_register = ~0u};
+    if (m->cie_at == p)
+        return true;
+    m->cie_at = 0;
+    m->bytes = 0; /* m->run is used */
+    if (!open_cie(cfi, p, &m->cie))
+        return false;
+    begin_run(&m->run, m->cie.program, 0, &nothing);
+    m->initial_ok = run(&m->cie, &m->run, m->cie.program_end, ~(uint64_t)0, &nothing);
+    m->initial = m->run.row;
+    m->cie_at = p;
+    return true;
+}
+
+/* 1: the FDE at p covers address; it is in m, below the address `next`. 0: it does not. -1: not
+ * understood. */
+static int take_fde(const struct uw_cfi *cfi, const uint8_t *p, uint64_t address, uint64_t next,
+                    struct uw_cfi_memo *m)
 {
     struct in in;
     uint64_t id;
     const uint8_t *id_at;
+    m->bytes = 0;
     if (!open_entry(cfi, p, &in, &id, &id_at) || id == 0)
         return -1;
-    if (id > (uint64_t)(id_at - cfi->lo) || !open_cie(cfi, id_at - id, cie))
+    if (id > (uint64_t)(id_at - cfi->lo) || !take_cie(cfi, id_at - id, m))
         return -1;
-    if (cie->pointer_encoding & PE_INDIRECT)
+    if (m->cie.pointer_encoding & PE_INDIRECT)
         return -1;
-    *begin = get_encoded(&in, cie->pointer_encoding, cfi->hdr);
-    uint64_t range = get_encoded(&in, cie->pointer_encoding & 0x0f, 0);
+    uint64_t begin = get_encoded(&in, m->cie.pointer_encoding, cfi->hdr);
+    uint64_t range = get_encoded(&in, m->cie.pointer_encoding & 0x0f, 0);
     if (in.bad)
         return -1;
-    if (address - *begin >= range)
+    if (address - begin >= range)
         return 0;
-    if (cie->augmented) {
+    if (m->cie.augmented) {
         uint64_t n = get_uleb(&in);
         skip(&in, n);
     }
-    *program = in;
-    return in.bad ? -1 : 1;
+    if (in.bad)
+        return -1;
+    m->begin = begin;
+    m->bytes = next - begin < range ? next - begin : range;
+    m->program = in.p;
+    m->program_end = in.end;
+    begin_run(&m->run, in.p, begin, &m->initial);
+    return 1;
 }
 
 /* Walks .eh_frame from its start: for a module whose table is missing or in another encoding. */
-static int find_linear(const struct uw_cfi *cfi, const uint8_t *p, uint64_t address,
-                       struct cie *cie, struct in *program, uint64_t *begin)
+static bool find_linear(const struct uw_cfi *cfi, const uint8_t *p, uint64_t address,
+                        struct uw_cfi_memo *m)
 {
     struct in in;
     uint64_t id;
     const uint8_t *id_at;
     while (open_entry(cfi, p, &in, &id, &id_at)) {
-        if (id != 0 && fde_rule(cfi, p, address, cie, program, begin) == 1)
-            return 1;
+        if (id != 0 && take_fde(cfi, p, address, ~(uint64_t)0, m) == 1)
+            return true;
         p = in.end;
     }
-    return 0;
+    return false;
 }
 
-static bool find_fde(const struct uw_cfi *cfi, uint64_t address, struct cie *cie,
-                     struct in *program, uint64_t *begin)
+static bool find_fde(const struct uw_cfi *cfi, uint64_t address, struct uw_cfi_memo *m)
 {
     if (cfi->hdr < cfi->lo || cfi->hdr >= cfi->hi)
         return false;
@@ -554,13 +574,14 @@ static bool find_fde(const struct uw_cfi *cfi, uint64_t address, struct cie *cie
         return false;
     const uint8_t *frame = (const uint8_t *)get_encoded(&in, frame_enc, cfi->hdr);
     if (count_enc == PE_OMIT || table_enc != (PE_DATAREL | PE_SDATA4))
-        return !in.bad && find_linear(cfi, frame, address, cie, program, begin) == 1;
+        return !in.bad && find_linear(cfi, frame, address, m);
     uint64_t count = get_encoded(&in, count_enc, cfi->hdr);
     if (in.bad || count > (uint64_t)(in.end - in.p) / 8 || count == 0)
         return false;
     const uint8_t *table = in.p;
     int64_t wanted = (int64_t)(address - (uint64_t)cfi->hdr);
     uint64_t lo = 0, hi = count;
+    int32_t next = 0, fde;
     while (hi - lo > 1) {
         uint64_t mid = lo + (hi - lo) / 2;
         int32_t at;
@@ -570,21 +591,23 @@ static bool find_fde(const struct uw_cfi *cfi, uint64_t address, struct cie *cie
         else
             hi = mid;
     }
-    int32_t fde;
+    if (hi < count)
+        __builtin_memcpy(&next, table + hi * 8, 4);
     __builtin_memcpy(&fde, table + lo * 8 + 4, 4);
-    return fde_rule(cfi, (const uint8_t *)((uint64_t)cfi->hdr + (uint64_t)(int64_t)fde), address,
-                    cie, program, begin) == 1;
+    return take_fde(cfi, (const uint8_t *)((uint64_t)cfi->hdr + (uint64_t)(int64_t)fde), address,
+                    hi < count ? (uint64_t)cfi->hdr + (uint64_t)(int64_t)next : ~(uint64_t)0,
+                    m) == 1;
 }
 
 /* The packed form holds offsets of 8 * (-2048..2047). */
 static bool fits(int64_t offset) { return offset % 8 == 0 && offset >= -16384 && offset < 16384; }
 
-static uw_rule pack(const struct row *row, uint64_t address, bool signal_frame)
+static uw_rule pack(const struct uw_cfi_row *row, uint64_t address, bool signal_frame)
 {
     unsigned cfa, rbp, ra;
     int64_t k = row->cfa_offset, rbp_off = 0, ra_off = 0;
     struct value v;
-    if (row->ra.how == H_UNDEFINED)
+    if (row->ra.how == UW_PLACE_UNDEFINED)
         return uw_rule_make(UW_CFA_RSP, 0, UW_RBP_SAME, 0, UW_RA_END, 0, signal_frame);
     if (row->cfa_bytes) {
         if (!evaluate(row->cfa_bytes, row->cfa_bytes_end, address, &v))
@@ -607,13 +630,13 @@ static uw_rule pack(const struct row *row, uint64_t address, bool signal_frame)
     if (k != (int32_t)k)
         return UW_CFA_NONE;
     switch (row->rbp.how) {
-    case H_SAME:
-    case H_UNDEFINED: rbp = UW_RBP_SAME; break;
-    case H_OFFSET:
+    case UW_PLACE_SAME:
+    case UW_PLACE_UNDEFINED: rbp = UW_RBP_SAME; break;
+    case UW_PLACE_OFFSET:
         rbp = UW_RBP_AT_CFA;
         rbp_off = row->rbp.offset;
         break;
-    case H_EXPRESSION:
+    case UW_PLACE_EXPRESSION:
         if (!evaluate(row->rbp.bytes, row->rbp.bytes_end, address, &v) ||
             (v.term != T_RSP && v.term != T_RBP))
             return UW_CFA_NONE;
@@ -622,10 +645,10 @@ static uw_rule pack(const struct row *row, uint64_t address, bool signal_frame)
         break;
     default: return UW_CFA_NONE;
     }
-    if (row->ra.how == H_OFFSET) {
+    if (row->ra.how == UW_PLACE_OFFSET) {
         ra_off = row->ra.offset;
         ra = ra_off == -8 ? UW_RA_USUAL : UW_RA_AT_CFA;
-    } else if (row->ra.how == H_EXPRESSION) {
+    } else if (row->ra.how == UW_PLACE_EXPRESSION) {
         if (!evaluate(row->ra.bytes, row->ra.bytes_end, address, &v) || v.term != T_RSP)
             return UW_CFA_NONE;
         ra = UW_RA_AT_RSP;
@@ -638,28 +661,31 @@ static uw_rule pack(const struct row *row, uint64_t address, bool signal_frame)
     return uw_rule_make(cfa, k, rbp, rbp_off, ra, ra_off, signal_frame);
 }
 
-uw_rule uw_cfi_rule(const struct uw_cfi *cfi, uint64_t address)
+uw_rule uw_cfi_rule(const struct uw_cfi *cfi, uint64_t address, uint32_t module,
+                    struct uw_cfi_memo *m)
 {
-    struct cie cie;
-    struct in program;
-    uint64_t begin;
     if (!cfi->hdr)
         return UW_RULE_UNCOVERED;
-    if (!find_fde(cfi, address, &cie, &program, &begin)) {
-        /* A return address that is the first instruction of a function (and does not follow
-         * another's last call) was put there by hand: the bottom of a coroutine, as makecontext
-         * makes it. */
-        if (find_fde(cfi, address + 1, &cie, &program, &begin) && begin == address + 1)
-            return uw_rule_make(UW_CFA_RSP, 0, UW_RBP_SAME, 0, UW_RA_END, 0, false);
-        return UW_RULE_UNCOVERED;
+    if (!module || m->module != module) {
+        m->module = module;
+        m->cie_at = 0;
+        m->bytes = 0;
     }
-    struct row row, initial;
-    row = (struct row){.cfa_register = ~0u};
-    initial = row;
-    if (!run(&cie, cie.program, cie.program_end, begin, ~(uint64_t)0, &initial, &row))
+    if (address - m->begin >= m->bytes) {
+        if (!find_fde(cfi, address, m)) {
+            /* A return address that is the first instruction of a function (and does not follow
+             * another's last call) was put there by hand: the bottom of a coroutine, as makecontext
+             * makes it. */
+            if (find_fde(cfi, address + 1, m) && m->begin == address + 1)
+                return uw_rule_make(UW_CFA_RSP, 0, UW_RBP_SAME, 0, UW_RA_END, 0, false);
+            return UW_RULE_UNCOVERED;
+        }
+    } else if (address < m->run.location) {
+        begin_run(&m->run, m->program, m->begin, &m->initial);
+    }
+    if (!m->initial_ok || !run(&m->cie, &m->run, m->program_end, address, &m->initial)) {
+        m->bytes = 0;
         return UW_CFA_NONE;
-    initial = row;
-    if (!run(&cie, program.p, program.end, begin, address, &initial, &row))
-        return UW_CFA_NONE;
-    return pack(&row, address, cie.signal_frame);
+    }
+    return pack(&m->run.row, address, m->cie.signal_frame);
 }

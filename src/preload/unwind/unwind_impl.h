@@ -72,14 +72,64 @@ struct uw_cfi {
     const uint8_t *hi;
 };
 
+/* Where a register is saved. */
+enum uw_cfi_how {
+    UW_PLACE_SAME = 0,
+    UW_PLACE_UNDEFINED,
+    UW_PLACE_OFFSET,
+    UW_PLACE_EXPRESSION,
+    UW_PLACE_OTHER
+};
+struct uw_cfi_place {
+    enum uw_cfi_how how;
+    int64_t offset;       /* UW_PLACE_OFFSET: at CFA + offset */
+    const uint8_t *bytes; /* UW_PLACE_EXPRESSION: at its value */
+    const uint8_t *bytes_end;
+};
+struct uw_cfi_row {
+    int64_t cfa_offset;
+    const uint8_t *cfa_bytes; /* expression when not NULL */
+    const uint8_t *cfa_bytes_end;
+    uint32_t cfa_register;
+    struct uw_cfi_place rbp, ra;
+};
+struct uw_cfi_cie {
+    const uint8_t *program, *program_end;
+    uint64_t code_align;
+    int64_t data_align;
+    uint8_t pointer_encoding;
+    bool augmented, signal_frame;
+};
+/* A program that was left before its end. */
+#define UW_CFI_REMEMBERED 8
+struct uw_cfi_run {
+    const uint8_t *at; /* the next instruction */
+    uint64_t location; /* that `row` holds from */
+    uint32_t depth;
+    struct uw_cfi_row row, saved[UW_CFI_REMEMBERED];
+};
+/* What the reader of tables found last. Belongs to one thread; all zeros: nothing. */
+struct uw_cfi_memo {
+    uint32_t module; /* whose tables; 0: none */
+    bool initial_ok; /* the CIE's instructions were understood */
+    const uint8_t *cie_at;
+    struct uw_cfi_cie cie;
+    struct uw_cfi_row initial;
+    uint64_t begin, bytes; /* of the function; bytes 0: none */
+    const uint8_t *program, *program_end;
+    struct uw_cfi_run run;
+};
+
 /* The rule for a looked-up address; one of kind UW_CFA_NONE when the tables have none that is
  * understood, UW_RULE_UNCOVERED when they have none at all. Reads only inside the given bounds,
- * whatever the bytes are. */
-uw_rule uw_cfi_rule(const struct uw_cfi *cfi, uint64_t address);
+ * whatever the bytes are. module: as long as the tables are the same bytes; 0: not known. */
+uw_rule uw_cfi_rule(const struct uw_cfi *cfi, uint64_t address, uint32_t module,
+                    struct uw_cfi_memo *memo);
 
 /* The shared map address -> rule, for `address` inside a module. Returns false when it is outside
  * every module that is mapped now. *module: its id (0: could not be registered). */
-bool uw_rules_get(uint64_t address, uw_rule *rule, uint32_t *module, void *ctx);
+bool uw_rules_get(uint64_t address, uw_rule *rule, uint32_t *module, struct uw_cfi_memo *memo,
+                  void *ctx);
 int uw_rules_init(void);
 /* Remembers a rule for an address outside every module, until the next generation. */
 void uw_rules_put(uint64_t address, uw_rule rule);

@@ -61,18 +61,19 @@ void uw_rules_put(uint64_t address, uw_rule rule)
 }
 
 static bool read_tables(struct bucket *b, uint64_t address, uw_rule *rule, uint32_t *module,
-                        void *ctx)
+                        struct uw_cfi_memo *memo, void *ctx)
 {
     struct uw_cfi cfi;
     if (!uw_module_find(address, &cfi, module, ctx))
         return false;
     uint32_t generation = __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE);
-    *rule = uw_cfi_rule(&cfi, address);
+    *rule = uw_cfi_rule(&cfi, address, *module, memo);
     put(b, address, *rule, *module, generation);
     return true;
 }
 
-bool uw_rules_get(uint64_t address, uw_rule *rule, uint32_t *module, void *ctx)
+bool uw_rules_get(uint64_t address, uw_rule *rule, uint32_t *module, struct uw_cfi_memo *memo,
+                  void *ctx)
 {
     struct bucket *b = bucket_of(address);
     uint32_t generation = __atomic_load_n(&uw_generation, __ATOMIC_RELAXED);
@@ -86,5 +87,5 @@ bool uw_rules_get(uint64_t address, uw_rule *rule, uint32_t *module, void *ctx)
             return true;
         }
     }
-    return read_tables(b, address, rule, module, ctx);
+    return read_tables(b, address, rule, module, memo, ctx);
 }

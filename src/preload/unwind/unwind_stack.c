@@ -86,6 +86,7 @@ struct unwind_thread {
         uint64_t pc;
         uint32_t node, generation;
     } caller[CALLERS];
+    struct uw_cfi_memo memo;
     uint64_t plain[PLAIN]; /* return addresses in generated code that says nothing by itself */
     struct set set[1u << SETS_BITS];
 };
@@ -117,6 +118,7 @@ static void flush(struct unwind_thread *t)
     t->ring_head = 0;
     __builtin_memset(t->set, 0, sizeof t->set);
     __builtin_memset(t->plain, 0, sizeof t->plain);
+    t->memo.module = 0; /* it may have been left half-written */
 }
 
 static bool map_frames(struct unwind_thread *t, uint32_t n)
@@ -354,7 +356,8 @@ UW_INLINE enum ending outwards(struct unwind_thread *t, struct walk *w, const st
 
 /* Whether rbp looks like the frame pointer of code that no table covers (V8 keeps one in all of
  * its built-in functions): it points at a saved one and a return address. */
-static bool keeps_frame(struct walk *w, uint64_t sp, uint64_t rbp, void *ctx)
+static bool keeps_frame(struct unwind_thread *t, struct walk *w, uint64_t sp, uint64_t rbp,
+                        void *ctx)
 {
     uw_rule rule;
     uint32_t module;
@@ -364,7 +367,7 @@ static bool keeps_frame(struct walk *w, uint64_t sp, uint64_t rbp, void *ctx)
     const uint64_t outer = ((const uint64_t *)rbp)[0], pc = ((const uint64_t *)rbp)[1];
     if (pc < ARCH_PAGE_BYTES || pc >= ARCH_ADDRESS_END)
         return false;
-    if (uw_rules_get(pc - 1, &rule, &module, ctx) && rule != UW_RULE_UNCOVERED)
+    if (uw_rules_get(pc - 1, &rule, &module, &t->memo, ctx) && rule != UW_RULE_UNCOVERED)
         return arch_follows_call(pc);
     return outer > rbp && (outer & 7) == 0 && outer - rbp < NEAR_BYTES && readable_here(w, outer);
 }
@@ -411,11 +414,11 @@ static void walk(struct unwind_thread *t, struct walk *w, uint64_t rbp, void *ct
         s->sp = sp;
         s->rbp = rbp;
         uint64_t address = (pc & PC_BITS) - (pc & PC_EXACT ? 0 : 1);
-        bool fp = !uw_rules_get(address, &s->rule, &s->module, ctx);
+        bool fp = !uw_rules_get(address, &s->rule, &s->module, &t->memo, ctx);
         if (UW_UNLIKELY(fp)) {
             s->module = 0;
             fp = !generated(t, pc, address, &s->rule);
-        } else if (UW_UNLIKELY(s->rule == UW_RULE_UNCOVERED) && keeps_frame(w, sp, rbp, ctx)) {
+        } else if (UW_UNLIKELY(s->rule == UW_RULE_UNCOVERED) && keeps_frame(t, w, sp, rbp, ctx)) {
             s->rule = UW_RULE_FP;
             fp = true;
         }
@@ -600,7 +603,7 @@ uint32_t unwind_caller(struct unwind_thread *t, uint64_t sp, void *ctx)
     uint32_t module = 0;
     if (__atomic_load_n(&no_memory_yet, __ATOMIC_ACQUIRE) || pc >= ARCH_ADDRESS_END)
         return 0;
-    if (!uw_rules_get(pc - 1, &rule, &module, ctx))
+    if (!uw_rules_get(pc - 1, &rule, &module, &t->memo, ctx))
         module = 0;
     uint32_t node = uw_trie_get(0, pc, module, 0, ctx);
     if (node) {
