@@ -417,6 +417,8 @@ static uint32_t with_plugin(const char *dir, const char *name, bool tell, uint64
     void *symbol = dlsym(handle, "plugin_run");
     plugin_fn run;
     memcpy(&run, &symbol, sizeof run);
+    probe_once(); /* after this stack came one of the other library's before, of the same addresses
+                   */
     run(probe_once, 5);
     run(probe_once, 6);
     uint32_t id = module_of_plugin();
@@ -441,6 +443,15 @@ static void libraries(const char *dir)
         uint32_t b = with_plugin(dir, "plugin_b", tell, &b_at);
         EXPECT(a_at == b_at); /* else this shows nothing */
         EXPECT(a != b);
+        static const char *const alike[] = {"plugin_c", "plugin_b"};
+        static volatile int often =
+            4; /* from one place, so that the stacks differ in the library alone */
+        for (int i = 0; i < often && tell;
+             i++) { /* else one with the same addresses is not noticed */
+            uint32_t c = with_plugin(dir, alike[i & 1], tell, &again_at);
+            EXPECT(b_at == again_at);
+            EXPECT(i & 1 ? c == b : c != b && c != a);
+        }
         EXPECT(host_module(a)->gone > 0);
         uint32_t nodes = host_nodes(), mods = host_modules();
         for (int i = 0; i < 10; i++) {

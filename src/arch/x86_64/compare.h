@@ -8,10 +8,10 @@
 
 #define ARCH_COMPARE_INLINE static inline __attribute__((always_inline, unused))
 
-ARCH_COMPARE_INLINE __m128i arch_two_at(uint64_t base, uint64_t first, uint64_t second)
+ARCH_COMPARE_INLINE __m128i arch_two_at(uint64_t base, int64_t first, int64_t second)
 {
-    __m128d low = _mm_load_sd((const double *)(base + first * 8));
-    return _mm_castpd_si128(_mm_loadh_pd(low, (const double *)(base + second * 8)));
+    __m128d low = _mm_load_sd((const double *)base + first);
+    return _mm_castpd_si128(_mm_loadh_pd(low, (const double *)base + second));
 }
 
 ARCH_COMPARE_INLINE __m128i arch_two_of(const uint64_t *value)
@@ -20,7 +20,7 @@ ARCH_COMPARE_INLINE __m128i arch_two_of(const uint64_t *value)
 }
 
 /* Whether the words at base + 8 * at[0..7] are value[0..7], which are aligned to 16 bytes. */
-ARCH_COMPARE_INLINE bool arch_eight_words_same(uint64_t base, const uint16_t *at,
+ARCH_COMPARE_INLINE bool arch_eight_words_same(uint64_t base, const int32_t *at,
                                                const uint64_t *value)
 {
     __m128i d = _mm_xor_si128(arch_two_at(base, at[0], at[1]), arch_two_of(value));

@@ -8,8 +8,8 @@
  * that is not known already is not read: the stack ends there, truncated. Threads: unwind_stack is
  * called by many threads at once, each with its own struct unwind_thread and never re-entered for
  * one (the caller sees to it). A fork needs no call: the tables are private memory, ids go on, and
- * an entry that another thread had half-written remains half-written. Method: a cache of whole
- * stacks over a cache of prefixes over table unwinding (docs/design/recorder.md). */
+ * an entry that another thread had half-written is not there. Method: a cache of whole stacks over
+ * a cache of prefixes over a guess over table unwinding (docs/design/recorder.md). */
 #ifndef MALLOW_PRELOAD_UNWIND_UNWIND_H
 #define MALLOW_PRELOAD_UNWIND_UNWIND_H
 

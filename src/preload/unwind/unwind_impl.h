@@ -126,10 +126,16 @@ struct uw_cfi_memo {
 uw_rule uw_cfi_rule(const struct uw_cfi *cfi, uint64_t address, uint32_t module,
                     struct uw_cfi_memo *memo);
 
-/* The shared map address -> rule, for `address` inside a module. Returns false when it is outside
- * every module that is mapped now. *module: its id (0: could not be registered). */
-bool uw_rules_get(uint64_t address, uw_rule *rule, uint32_t *module, struct uw_cfi_memo *memo,
-                  void *ctx);
+/* The shared map address -> rule. */
+struct uw_found {
+    uw_rule rule;
+    uint32_t module; /* its id (0: could not be registered) */
+    uint32_t record; /* its number; 0: it has none, and all else says nothing */
+};
+#define UW_RECORD_NONE 1u /* of a rule that is not kept */
+struct uw_found uw_rules_get(uint64_t address, struct uw_cfi_memo *memo, void *ctx);
+/* The rule and module of that record, as long as they hold. */
+struct uw_found uw_rules_record(uint32_t record);
 int uw_rules_init(void);
 /* Remembers a rule for an address outside every module, until the next generation. */
 void uw_rules_put(uint64_t address, uw_rule rule);
@@ -154,10 +160,58 @@ extern uint32_t uw_generation __attribute__((visibility("hidden")));
 
 /* ---- trie ---- */
 
+/* A frame to be named in a word: pc | exact << 47 | module << 48. */
+#define UW_KEY_FP      0xfffful    /* as module: found through a frame pointer, in any */
+#define UW_KEY_NOWHERE (~0ul << 1) /* the truncation mark of an unknown pc: no key is 0 */
+UW_INLINE uint64_t uw_key(uint64_t pc, uint32_t module, unsigned flags)
+{
+    uint64_t key = (pc & (ARCH_ADDRESS_END - 1)) | (flags & MLW_NODE_EXACT ? ARCH_ADDRESS_END : 0) |
+                   (flags & MLW_NODE_FP ? UW_KEY_FP : module) << 48;
+    return UW_LIKELY(key) ? key : UW_KEY_NOWHERE;
+}
+UW_INLINE uint64_t uw_key_pc(uint64_t key)
+{
+    return key == UW_KEY_NOWHERE ? 0 : key & (ARCH_ADDRESS_END - 1);
+}
+UW_INLINE unsigned uw_key_flags(uint64_t key)
+{
+    return key == UW_KEY_NOWHERE ? 0
+                                 : (key & ARCH_ADDRESS_END ? MLW_NODE_EXACT : 0u) |
+                                       (key >> 48 == UW_KEY_FP ? MLW_NODE_FP : 0u);
+}
+
+/* A frame of a stack, outermost first. */
+struct uw_named {
+    uint64_t key;
+    uint64_t hash; /* uw_hash of that of the frame outside it; of UW_HASH_END, UW_HASH_CUT */
+    uint32_t node; /* 0: not known yet */
+    uint32_t module, record;
+};
+#define UW_HASH_END 0ul
+#define UW_HASH_CUT 0x2545f4914f6cdd1dul /* above a truncation mark */
+UW_INLINE uint64_t uw_hash(uint64_t outer, uint64_t key)
+{
+    return (outer ^ outer >> 31 ^ key) * 0x9e3779b97f4a7c15;
+}
+
+/* What an id stands for. */
+struct uw_node {
+    uint64_t key;    /* 0: not here (any more) */
+    uint32_t parent; /* UW_PARENT_CUT: it is a truncation mark */
+    uint32_t record; /* its rule was this one */
+};
+#define UW_PARENT_CUT 0xffffffffu
+
 int uw_trie_init(void);
 void uw_trie_forget(void); /* unwind_forget */
-/* The id of the child of `parent` (0: root) with this pc; 0 when no memory could be had. */
-uint32_t uw_trie_get(uint32_t parent, uint64_t pc, uint32_t module, unsigned flags, void *ctx);
+/* The id of the innermost of n frames; 0 when no memory could be had. The ids of the others are
+ * known then, too. cut: the outermost one is a truncation mark. */
+uint32_t uw_trie_name(struct uw_named *frames, uint32_t n, bool cut, void *ctx);
+/* NULL: there is none, or not any more. */
+struct uw_node *uw_trie_node(uint32_t id);
+/* After the stack `last` (0: none) comes the stack `id`. Returns the one that came after that when
+ * it was taken last, which is a guess; 0: not known. */
+uint32_t uw_trie_follow(uint32_t last, uint32_t id);
 
 /* ---- what may be read ---- */
 

@@ -1,91 +1,239 @@
 /* unwind_rules.c - the shared map from code address to unwind rule.
  *
- * Owns: one table of fixed size for all threads. An entry is three words whose mix gives back the
- * address (the trick of lockless transposition tables, Hyatt and Mann 2002): one that is torn by
- * concurrent writers, or interrupted by a signal or a fork, just does not match, so neither readers
- * nor writers lock, wait or retry. Entries of an older generation do not match either. A missing
- * rule is read again from .eh_frame (a few hundred ns) and overwrites a neighbor. */
+ * Owns: one hash table for all threads, whose slots are single words, and the records that they
+ * name. A slot holds what its place leaves open of the address (the hash can be turned back) and
+ * the number of a record: rule, module and generation. Many addresses share a record, and a line of
+ * the cache holds eight addresses. A slot is written by one store, its record before it: neither
+ * readers nor writers lock, wait or retry, and an entry that a signal or a fork interrupts is not
+ * there. A record of an older generation does not count. A missing rule is read again from
+ * .eh_frame (a few hundred ns), and overwrites a neighbor in the last table. Tables grow, so a
+ * short program touches a page of each. What is written to the old table meanwhile is read again.
+ */
+#include "preload/sys.h"
 #include "unwind_impl.h"
 
 #ifndef UNWIND_RULES_BITS
-#define UNWIND_RULES_BITS 15 /* 32,768 entries, 1 MiB of address space, touched as it is used */
+#define UNWIND_RULES_BITS 13u /* lines of the last table: 65,536 slots, 512 KiB */
 #endif
-#define RULES_BITS UNWIND_RULES_BITS
-#define WAYS       2
+#define LAST_BITS    UNWIND_RULES_BITS
+#define FIRST_BITS   6u /* 4 KiB */
+#define STEP_BITS    2u
+#define TABLES       ((LAST_BITS - FIRST_BITS + STEP_BITS - 1) / STEP_BITS + 1)
+#define LINE         8u
+#define NUMBER_BITS  20u
+#define NUMBER_MASK  (((uint64_t)1 << NUMBER_BITS) - 1)
+#define RECORDS      (4u << LAST_BITS)
+#define RECENT       256u
+#define ADDRESS_MASK (ARCH_ADDRESS_END - 1)
+_Static_assert(ARCH_ADDRESS_BITS - FIRST_BITS + NUMBER_BITS <= 64, "a slot is a word");
+_Static_assert(RECORDS <= NUMBER_MASK + 1, "a slot names a record");
 
-struct entry {
-    uint64_t check, rule, where; /* where: module id | generation << 32 */
+struct record {
+    uw_rule rule;
+    uint32_t module, generation;
 };
-struct bucket {
-    struct entry way[WAYS];
-    uint64_t unused[2]; /* one cache line */
+
+struct table {
+    uint64_t *slot;
+    struct record *record;
+    struct memory *of;
+    uint32_t shift; /* of a hash, for its line */
+    uint32_t first; /* of all records that there ever were: number 0 of these */
+    uint32_t used;  /* slots, about */
 };
 
-static struct bucket *rules;
+/* Followed by the slots of all tables. When its records are used up, another one follows. */
+struct memory {
+    struct table table[TABLES];
+    uint32_t records;        /* given out; number 0 is none */
+    uint32_t recent[RECENT]; /* numbers by what the records are, so that few are alike */
+    struct record record[RECORDS];
+};
 
-static uint64_t mix(uint64_t address, uint64_t rule, uint64_t where)
+static struct table *now; /* in use */
+
+static uint32_t bits_of(unsigned table)
 {
-    return (rule ^ where * 0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd ^ address;
+    uint32_t bits = FIRST_BITS + table * STEP_BITS;
+    return bits < LAST_BITS ? bits : LAST_BITS;
 }
 
-static struct bucket *bucket_of(uint64_t address)
+static size_t slots_of(unsigned table) { return (size_t)LINE << bits_of(table); }
+
+static size_t memory_bytes(void)
 {
-    return &rules[address * 0x9e3779b97f4a7c15 >> (64 - (RULES_BITS - 1))];
+    size_t slots = 0;
+    for (unsigned i = 0; i < TABLES; i++)
+        slots += slots_of(i);
+    return ((sizeof(struct memory) + 63) & ~(size_t)63) + slots * sizeof(uint64_t);
+}
+
+static struct table *memory_new(uint32_t first)
+{
+    struct memory *m = unwind_host_map(memory_bytes());
+    if (!m)
+        return 0;
+    uint64_t *slot = (uint64_t *)((uint8_t *)m + ((sizeof *m + 63) & ~(size_t)63));
+    for (unsigned i = 0; i < TABLES; i++) {
+        m->table[i] = (struct table){slot, m->record, m, ARCH_ADDRESS_BITS - bits_of(i), first, 0};
+        slot += slots_of(i);
+    }
+    return m->table;
 }
 
 int uw_rules_init(void)
 {
-    if (rules) /* its entries are of an earlier generation */
-        return 0;
-    rules = unwind_host_map(((size_t)1 << (RULES_BITS - 1)) * sizeof *rules);
-    return rules ? 0 : -1;
+    if (!now) /* else its entries are of an earlier generation */
+        now = memory_new(UW_RECORD_NONE);
+    return now ? 0 : -1;
 }
 
-static void put(struct bucket *b, uint64_t address, uw_rule rule, uint32_t module,
-                uint32_t generation)
+/* An odd factor: no two addresses have the same hash. */
+UW_INLINE uint64_t hash(uint64_t address) { return address * 0x9e3779b97f4a7c15 & ADDRESS_MASK; }
+UW_INLINE uint64_t *line_of(const struct table *t, uint64_t h)
 {
-    uint64_t where = module | (uint64_t)generation << 32;
-    /* the way of an older generation, else one that the address chooses */
-    unsigned w = address >> 5 & 1;
-    for (unsigned i = 0; i < WAYS; i++)
-        if (__atomic_load_n(&b->way[i].where, __ATOMIC_RELAXED) >> 32 != generation)
-            w = i;
-    __atomic_store_n(&b->way[w].rule, rule, __ATOMIC_RELAXED);
-    __atomic_store_n(&b->way[w].where, where, __ATOMIC_RELAXED);
-    __atomic_store_n(&b->way[w].check, mix(address, rule, where), __ATOMIC_RELAXED);
+    return &t->slot[(h >> t->shift) * LINE];
+}
+UW_INLINE uint64_t rest_of(const struct table *t, uint64_t h)
+{
+    return h & (((uint64_t)1 << t->shift) - 1);
+}
+
+/* Writes the entry into its line. With `only_free`, not over another one. False: the line is full.
+ */
+static bool put(struct table *t, uint64_t h, uint64_t number, uint32_t generation, bool only_free)
+{
+    uint64_t *line = line_of(t, h), rest = rest_of(t, h), slot = rest << NUMBER_BITS | number;
+    for (unsigned i = 0; i < LINE; i++) {
+        uint64_t *at = &line[(rest + i) % LINE], there = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+        const bool same = there && there >> NUMBER_BITS == rest;
+        if (same && only_free)
+            return true;
+        if (there && !same && t->record[there & NUMBER_MASK].generation == generation)
+            continue;
+        if (!there)
+            __atomic_add_fetch(&t->used, 1, __ATOMIC_RELAXED);
+        if (__atomic_compare_exchange_n(at, &there, slot, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
+            return true;
+    }
+    if (!only_free)
+        __atomic_store_n(&line[rest % LINE], slot, __ATOMIC_RELEASE);
+    return false;
+}
+
+/* The next table is made of t, and used from then on; by two threads at once, too. */
+static struct table *grow(struct table *t, uint32_t generation)
+{
+    struct table *to = t + 1;
+    if (to == t->of->table + TABLES)
+        return t;
+    for (uint64_t i = 0; i < (uint64_t)LINE << (ARCH_ADDRESS_BITS - t->shift); i++) {
+        uint64_t slot = __atomic_load_n(&t->slot[i], __ATOMIC_ACQUIRE), number = slot & NUMBER_MASK;
+        if (number && t->record[number].generation == generation)
+            put(to, i / LINE << t->shift | slot >> NUMBER_BITS, number, generation, true);
+    }
+    struct table *was = t;
+    __atomic_compare_exchange_n(&now, &was, to, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    return to;
+}
+
+/* In place of the memory of t, whose records are used up. Others may still read there: they find
+ * nothing in it. */
+static void renew(struct table *t)
+{
+    if (t->first > UINT32_MAX - 2 * RECORDS) /* a record of that number was another one */
+        return;
+    struct table *fresh = memory_new(t->first + RECORDS), *was = t;
+    if (!fresh)
+        return;
+    const uint64_t from = ((uint64_t)t->of->record + ARCH_PAGE_BYTES - 1) & ~(ARCH_PAGE_BYTES - 1);
+    if (__atomic_compare_exchange_n(&now, &was, fresh, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        sys_madvise((void *)from, (uint64_t)t->of + memory_bytes() - from, MADV_DONTNEED);
+    else
+        unwind_host_unmap(fresh->of, memory_bytes());
+}
+
+/* The number of a record; 0: there are no more. */
+static uint32_t number_of(struct memory *m, uw_rule rule, uint32_t module, uint32_t generation)
+{
+    const uint64_t h =
+        (rule ^ (module | (uint64_t)generation << 32) * 0xd6e8feb86659fd93) * 0x9e3779b97f4a7c15;
+    uint32_t *recent = &m->recent[h >> 32 & (RECENT - 1)];
+    uint32_t n = __atomic_load_n(recent, __ATOMIC_ACQUIRE);
+    const struct record *r = &m->record[n];
+    if (n && r->rule == rule && r->module == module && r->generation == generation)
+        return n;
+    if (__atomic_load_n(&m->records, __ATOMIC_RELAXED) >= RECORDS - 1)
+        return 0;
+    n = __atomic_add_fetch(&m->records, 1, __ATOMIC_RELAXED);
+    if (n >= RECORDS)
+        return 0;
+    m->record[n] = (struct record){rule, module, generation};
+    __atomic_store_n(recent, n, __ATOMIC_RELEASE);
+    return n;
+}
+
+/* Returns the record's number among all there ever were. */
+static uint32_t add(uint64_t address, uw_rule rule, uint32_t module, uint32_t generation)
+{
+    struct table *t = __atomic_load_n(&now, __ATOMIC_ACQUIRE);
+    const uint32_t number = number_of(t->of, rule, module, generation), first = t->first;
+    if (UW_UNLIKELY(!number)) {
+        renew(t);
+        return UW_RECORD_NONE;
+    }
+    const uint32_t slots = LINE << (ARCH_ADDRESS_BITS - t->shift);
+    if (__atomic_load_n(&t->used, __ATOMIC_RELAXED) > slots / 2)
+        t = grow(t, generation);
+    if (!put(t, hash(address), number, generation, false) && t->used > slots / 4)
+        grow(t, generation);
+    return first + number;
 }
 
 void uw_rules_put(uint64_t address, uw_rule rule)
 {
-    put(bucket_of(address), address, rule, 0, __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE));
+    add(address, rule, 0, __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE));
 }
 
-static bool read_tables(struct bucket *b, uint64_t address, uw_rule *rule, uint32_t *module,
-                        struct uw_cfi_memo *memo, void *ctx)
+static __attribute__((noinline)) struct uw_found read_tables(uint64_t address,
+                                                             struct uw_cfi_memo *memo, void *ctx)
 {
     struct uw_cfi cfi;
-    if (!uw_module_find(address, &cfi, module, ctx))
-        return false;
+    uint32_t module;
+    if (!uw_module_find(address, &cfi, &module, ctx))
+        return (struct uw_found){0, 0, 0};
     uint32_t generation = __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE);
-    *rule = uw_cfi_rule(&cfi, address, *module, memo);
-    put(b, address, *rule, *module, generation);
-    return true;
+    uw_rule rule = uw_cfi_rule(&cfi, address, module, memo);
+    return (struct uw_found){rule, module, add(address, rule, module, generation)};
 }
 
-bool uw_rules_get(uint64_t address, uw_rule *rule, uint32_t *module, struct uw_cfi_memo *memo,
-                  void *ctx)
+struct uw_found uw_rules_get(uint64_t address, struct uw_cfi_memo *memo, void *ctx)
 {
-    struct bucket *b = bucket_of(address);
-    uint32_t generation = __atomic_load_n(&uw_generation, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < WAYS; i++) {
-        uint64_t check = __atomic_load_n(&b->way[i].check, __ATOMIC_RELAXED);
-        uint64_t r = __atomic_load_n(&b->way[i].rule, __ATOMIC_RELAXED);
-        uint64_t where = __atomic_load_n(&b->way[i].where, __ATOMIC_RELAXED);
-        if (UW_LIKELY(mix(address, r, where) == check && where >> 32 == generation)) {
-            *rule = r;
-            *module = (uint32_t)where;
-            return true;
+    const struct table *t = __atomic_load_n(&now, __ATOMIC_ACQUIRE);
+    const uint64_t h = hash(address), rest = rest_of(t, h), *line = line_of(t, h);
+    const uint32_t generation = __atomic_load_n(&uw_generation, __ATOMIC_RELAXED);
+    for (uint64_t i = rest; i < rest + LINE; i++) {
+        const uint64_t slot = __atomic_load_n(&line[i % LINE], __ATOMIC_ACQUIRE);
+        if (UW_LIKELY(slot >> NUMBER_BITS == rest)) {
+            const uint32_t number = slot & NUMBER_MASK;
+            const struct record *r = &t->record[number];
+            if (UW_UNLIKELY(r->generation != generation))
+                break;
+            return (struct uw_found){r->rule, r->module, t->first + number};
         }
+        if (!slot)
+            break;
     }
-    return read_tables(b, address, rule, module, memo, ctx);
+    return read_tables(address, memo, ctx);
+}
+
+struct uw_found uw_rules_record(uint32_t record)
+{
+    const struct table *t = __atomic_load_n(&now, __ATOMIC_ACQUIRE);
+    const uint32_t number = record - t->first;
+    const struct record *r = &t->record[number < RECORDS ? number : 0];
+    return UW_LIKELY(r->generation == __atomic_load_n(&uw_generation, __ATOMIC_RELAXED))
+               ? (struct uw_found){r->rule, r->module, record}
+               : (struct uw_found){0, 0, 0};
 }

@@ -6,16 +6,17 @@
  *     tags over a ring of entries, each with all the words of one stack;
  *   - the prefix cache is the last stack walked, outermost frame first: a new walk goes outwards
  *     until it meets a frame whose outer words still hold.
- * rbp is data in most frames: it is compared only where an older frame's rule needs it. Threads: a
- * state belongs to one thread and is not re-entered. */
+ * Addresses are kept as distances from the end of the thread's stack, so that an entry of the one
+ * is a copy of a part of the other. rbp is data in most frames: it is compared only where an older
+ * frame's rule needs it. Threads: a state belongs to one thread and is not re-entered. */
 #include "arch/code.h"
 #include "arch/compare.h"
 #include "unwind_impl.h"
 
 #define SETS_BITS 7u
 #define WAYS      4u
-#ifndef UNWIND_RING_BYTES /* a library may choose smaller ones; see watch/meson.build */
-#define UNWIND_RING_BYTES (96u * 1024)
+#ifndef UNWIND_RING_BYTES /* a library may choose smaller ones; see preload/meson.build */
+#define UNWIND_RING_BYTES (128u * 1024) /* a power of two */
 #endif
 #ifndef UNWIND_FRAMES_MAX
 #define UNWIND_FRAMES_MAX 65536u
@@ -23,7 +24,7 @@
 #define RING_BYTES      UNWIND_RING_BYTES
 #define BLOCK           8u /* words compared between two branches */
 #define WHOLE_WORDS_MAX 128u
-#define FRAMES_FIRST    512u
+#define FRAMES_FIRST    64u
 #define FRAMES_MAX      UNWIND_FRAMES_MAX
 #define CUT_FRAMES      256u /* kept of a stack that is deeper than FRAMES_MAX when first met */
 #define WORDS_PER_FRAME 3u
@@ -35,17 +36,18 @@
 #define PC_FP    (1ul << 61)
 #define PC_BITS  (ARCH_ADDRESS_END - 1)
 
-/* One word that a walk read. */
-struct word {
-    uint64_t at, value;
+/* Words that a walk read, outermost first: what, and where (in words from the end of the thread's
+ * stack, so below 0). */
+struct block {
+    uint64_t value[BLOCK] __attribute__((aligned(16)));
+    int32_t at[BLOCK];
 };
 
-/* A frame of the prefix cache. */
+/* A frame of the prefix cache. A truncation mark is one that no walk meets. */
 struct frame {
     uint64_t pc; /* with PC_EXACT, PC_FP */
     uint64_t sp, rbp;
-    uint32_t node;
-    uint32_t words; /* words[0..words) lead from here to the end; bit 31: rbp matters */
+    uint32_t words; /* the first `words` words lead from here to the end; bit 31: rbp matters */
 };
 #define RBP_MATTERS (1u << 31)
 
@@ -53,35 +55,36 @@ struct frame {
 struct step {
     uint64_t pc, sp, rbp;
     uw_rule rule;
-    uint32_t module;
+    uint32_t module, record;
+    uint32_t node; /* 0: not known */
 };
 
-struct block {
-    uint16_t at[BLOCK]; /* (address - sp) / 8 */
-    uint64_t value[BLOCK] __attribute__((aligned(16)));
-};
+/* The last word is the return address at sp, and what fills up the last block. */
 struct entry {
     uint64_t sp, rbp, rbp_mask;
-    uint32_t node;
-    uint16_t blocks;
-    uint16_t unused;
+    uint32_t node, blocks;
     struct block block[];
 };
 struct set {
-    uint32_t key[WAYS]; /* 0: free */
-    uint32_t at[WAYS];  /* offset in the ring */
+    uint32_t key[WAYS];
+    uint32_t at[WAYS]; /* all bytes ever put into the ring before the entry */
 };
 
 struct unwind_thread {
     uint32_t generation;
     uint32_t frames;    /* of the prefix cache */
     uint32_t frame_cap; /* of prefix and steps */
-    uint32_t ring_head;
+    uint32_t ring_head; /* bytes ever put into the ring, modulo 2^32 */
+    uint64_t end;       /* addresses of words are relative to this: of `own`, rounded down */
     struct uw_region own;
     struct frame *frame;
-    struct word *word;
+    struct uw_named *name; /* of frames, and of the ones that are to become some */
+    struct block *words;
     struct step *step;
     uint8_t *ring;
+    bool cut;       /* the outermost frame is a truncation mark */
+    uint32_t last;  /* the stack that was walked last; 0: none */
+    uint32_t guess; /* what came after it before */
     struct {
         uint64_t pc;
         uint32_t node, generation;
@@ -115,37 +118,45 @@ static void flush(struct unwind_thread *t)
 {
     t->generation = __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE);
     t->frames = 0;
+    t->cut = false;
+    t->last = t->guess = 0;
     t->ring_head = 0;
     __builtin_memset(t->set, 0, sizeof t->set);
     __builtin_memset(t->plain, 0, sizeof t->plain);
     t->memo.module = 0; /* it may have been left half-written */
 }
 
-static bool map_frames(struct unwind_thread *t, uint32_t n)
+static size_t words_bytes(uint32_t frames)
 {
-    size_t bytes =
-        n * (sizeof(struct frame) + WORDS_PER_FRAME * sizeof(struct word) + sizeof(struct step));
-    uint8_t *p = unwind_host_map(bytes);
-    if (!p)
-        return false;
-    t->frame = (struct frame *)p;
-    t->word = (struct word *)(t->frame + n);
-    t->step = (struct step *)(t->word + (size_t)n * WORDS_PER_FRAME);
+    return ((size_t)frames * WORDS_PER_FRAME / BLOCK + 1) * sizeof(struct block);
+}
+
+static size_t frames_bytes(uint32_t n)
+{
+    const size_t bytes =
+        words_bytes(n) + n * (sizeof(struct frame) + sizeof(struct uw_named) + sizeof(struct step));
+    return (bytes + ARCH_PAGE_BYTES - 1) & ~(ARCH_PAGE_BYTES - 1);
+}
+
+/* p: frames_bytes(n) bytes for all that grows with the depth of a stack. */
+static void place_frames(struct unwind_thread *t, uint8_t *p, uint32_t n)
+{
+    t->words = (struct block *)p;
+    t->frame = (struct frame *)(p + words_bytes(n));
+    t->name = (struct uw_named *)(t->frame + n);
+    t->step = (struct step *)(t->name + n);
     t->frame_cap = n;
-    return true;
 }
 
 struct unwind_thread *unwind_thread_new(void)
 {
-    size_t head = (sizeof(struct unwind_thread) + 63) & ~(size_t)63;
-    struct unwind_thread *t = unwind_host_map(head + RING_BYTES);
-    if (!t)
+    size_t head = (sizeof(struct unwind_thread) + ARCH_PAGE_BYTES - 1) & ~(ARCH_PAGE_BYTES - 1);
+    uint8_t *p = unwind_host_map(head + RING_BYTES + frames_bytes(FRAMES_FIRST));
+    if (!p)
         return 0;
-    if (!map_frames(t, FRAMES_FIRST)) {
-        unwind_host_unmap(t, head + RING_BYTES);
-        return 0;
-    }
-    t->ring = (uint8_t *)t + head;
+    struct unwind_thread *t = (struct unwind_thread *)p;
+    t->ring = p + head;
+    place_frames(t, p + head + RING_BYTES, FRAMES_FIRST);
     flush(t);
     return t;
 }
@@ -170,62 +181,84 @@ UW_INLINE uint64_t whole_hash(uint64_t pc, uint64_t sp)
 }
 UW_INLINE uint32_t whole_key(uint64_t h) { return (uint32_t)(h >> 8) | 1; }
 
-static void whole_insert(struct unwind_thread *t, uint64_t pc, uint64_t sp, uint64_t rbp,
-                         uint32_t node, const struct word *words, uint32_t n, bool rbp_matters)
+static uint32_t entry_bytes(uint32_t blocks)
 {
-    uint32_t blocks = (n + 1 + BLOCK - 1) / BLOCK;
-    uint32_t bytes = (uint32_t)(sizeof(struct entry) + blocks * sizeof(struct block));
-    if (n + 1 > WHOLE_WORDS_MAX)
-        return;
-    for (uint32_t i = 0; i < n; i++) /* ascending from the innermost, which comes last */
-        if (words[i].at - sp > 8 * 0xffffu || words[i].at & 7)
-            return;
-    /* Room: everything from the head on that the new entry will overlap is forgotten. */
-    if (t->ring_head + bytes > RING_BYTES) {
-        t->ring_head = 0;
+    return (uint32_t)(sizeof(struct entry) + blocks * sizeof(struct block));
+}
+
+/* An entry for the whole stack in the prefix cache, whose innermost frame called from sp. Its node
+ * is not known yet. NULL: it is too deep. */
+static struct entry *whole_make(struct unwind_thread *t, uint64_t sp)
+{
+    const struct frame *f = &t->frame[t->frames - 1];
+    const uint32_t n = f->words & ~RBP_MATTERS, blocks = n / BLOCK + 1, bytes = entry_bytes(blocks);
+    if (n >= WHOLE_WORDS_MAX)
+        return 0;
+    uint32_t at = t->ring_head % RING_BYTES;
+    if (at + bytes > RING_BYTES) {
+        t->ring_head += RING_BYTES - at;
+        at = 0;
+    }
+    if (UW_UNLIKELY(t->ring_head > UINT32_MAX / 2)) { /* no set may take an old one for a new one */
         __builtin_memset(t->set, 0, sizeof t->set);
+        t->ring_head = 0;
+        at = 0;
     }
-    uint64_t h = whole_hash(pc, sp);
-    struct set *set = &t->set[h >> (64 - SETS_BITS)];
-    unsigned way = t->ring_head / 16 % WAYS;
-    for (unsigned i = 0; i < WAYS; i++)
-        if (!set->key[i])
-            way = i;
-    struct entry *e = (struct entry *)(t->ring + t->ring_head);
+    struct entry *e = (struct entry *)(t->ring + at);
     *e = (struct entry){.sp = sp,
-                        .rbp = rbp,
-                        .rbp_mask = rbp_matters ? ~(uint64_t)0 : 0,
-                        .node = node,
-                        .blocks = (uint16_t)blocks};
-    for (uint32_t i = 0; i < blocks * BLOCK; i++) {
-        bool real = i > 0 && i <= n; /* the rest repeats the first word */
-        e->block[i / BLOCK].at[i % BLOCK] = real ? (uint16_t)((words[n - i].at - sp) / 8) : 0;
-        e->block[i / BLOCK].value[i % BLOCK] = real ? words[n - i].value : pc;
+                        .rbp = f->rbp,
+                        .rbp_mask = f->words & RBP_MATTERS ? ~(uint64_t)0 : 0,
+                        .blocks = blocks};
+    for (uint32_t i = 0; i < blocks; i++)
+        e->block[i] = t->words[i];
+    struct block *last = &e->block[blocks - 1];
+    for (uint32_t i = n % BLOCK; i < BLOCK; i++) {
+        last->value[i] = f->pc & PC_BITS;
+        last->at[i] = (int32_t)((int64_t)(sp - t->end) >> 3);
     }
+    t->ring_head += bytes;
+    return e;
+}
+
+/* From now on it is found. Room for it: what it overwrites is not found any more. */
+static void whole_publish(struct unwind_thread *t, struct entry *e, uint64_t pc, uint32_t node)
+{
+    const uint64_t h = whole_hash(pc, e->sp);
+    struct set *set = &t->set[h >> (64 - SETS_BITS)];
+    unsigned way = 0;
+    for (unsigned i = 0; i < WAYS; i++) {
+        if (!set->key[i]) {
+            way = i;
+            break;
+        }
+        if (t->ring_head - set->at[i] > t->ring_head - set->at[way])
+            way = i;
+    }
+    e->node = node;
     set->key[way] = whole_key(h);
-    set->at[way] = t->ring_head;
-    t->ring_head += (bytes + 15) & ~15u;
+    set->at[way] = t->ring_head - entry_bytes(e->blocks);
 }
 
 /* Whether the stack at sp is the one of entry e. All words of an entry lie on the thread's own
  * stack above sp, so they can be read in any order. */
-UW_INLINE bool whole_same(const struct entry *e, uint64_t sp, uint64_t rbp)
+UW_INLINE bool whole_same(const struct entry *e, uint64_t end, uint64_t sp, uint64_t rbp)
 {
     uint64_t differ = (e->sp ^ sp) | ((e->rbp ^ rbp) & e->rbp_mask);
     if (UW_UNLIKELY(differ))
         return false;
-    const struct block *b = e->block, *end = b + e->blocks;
+    const struct block *b = e->block + e->blocks; /* the innermost words change most often */
     do {
-        if (UW_UNLIKELY(!arch_eight_words_same(sp, b->at, b->value)))
+        b--;
+        if (UW_UNLIKELY(!arch_eight_words_same(end, b->at, b->value)))
             return false;
-    } while (++b != end);
+    } while (b != e->block);
     return true;
 }
 
 /* ---- the prefix cache ---- */
 
 /* How many frames of the last stack still lead to the same end, seen from sp: their words hold,
- * and lie above sp. */
+ * and lie above sp, since those of a frame lie above its own. */
 static uint32_t prefix_valid(const struct unwind_thread *t, uint64_t sp)
 {
     uint32_t n = t->frames;
@@ -233,16 +266,15 @@ static uint32_t prefix_valid(const struct unwind_thread *t, uint64_t sp)
         n--;
     if (!n)
         return 0;
-    const struct word *w = t->word, *end = w + (t->frame[n - 1].words & ~RBP_MATTERS);
-    uint64_t room = t->own.hi - sp;
-    for (; w != end; w++)
-        if (w->at - sp >= room || *(const uint64_t *)w->at != w->value)
-            break;
-    if (w != end) {
-        uint32_t held = (uint32_t)(w - t->word);
-        while (n && (t->frame[n - 1].words & ~RBP_MATTERS) > held)
-            n--;
-    }
+    const uint32_t words = t->frame[n - 1].words & ~RBP_MATTERS;
+    const struct block *b = t->words;
+    uint32_t held = 0;
+    for (; held + BLOCK <= words && arch_eight_words_same(t->end, b->at, b->value); b++)
+        held += BLOCK;
+    for (uint32_t i = 0; held < words && ((const uint64_t *)t->end)[b->at[i]] == b->value[i]; i++)
+        held++;
+    while (n && (t->frame[n - 1].words & ~RBP_MATTERS) > held)
+        n--;
     return n;
 }
 
@@ -255,27 +287,36 @@ struct walk {
     struct uw_region region; /* the one being read */
     uint32_t n;              /* steps */
     uint32_t base;           /* AT_PREFIX: frame of the prefix that was met */
+    uint32_t guess;          /* the node of the next frame, if those before are what was guessed */
     bool own;                /* all of it is on the own stack */
     bool plain;              /* sp rises, every word lies above the frame that it was read for */
     enum ending ending;
 };
 
-static bool grow(struct unwind_thread *t)
+/* Room for so many frames, and for the walk under way. */
+static bool grow(struct unwind_thread *t, uint32_t frames)
 {
-    struct frame *frame = t->frame;
-    struct word *word = t->word;
-    struct step *step = t->step;
-    uint32_t cap = t->frame_cap;
-    if (cap >= FRAMES_MAX || !map_frames(t, cap * 4 < FRAMES_MAX ? cap * 4 : FRAMES_MAX))
+    const struct unwind_thread was = {.frame = t->frame,
+                                      .name = t->name,
+                                      .words = t->words,
+                                      .step = t->step,
+                                      .frame_cap = t->frame_cap};
+    uint64_t n = was.frame_cap;
+    while (n < frames && n < FRAMES_MAX)
+        n *= 4;
+    n = n < FRAMES_MAX ? n : FRAMES_MAX;
+    uint8_t *p = n < frames ? 0 : unwind_host_map(frames_bytes((uint32_t)n));
+    if (!p)
         return false;
+    place_frames(t, p, (uint32_t)n);
     if (t->frames) {
-        __builtin_memcpy(t->frame, frame, t->frames * sizeof *frame);
-        __builtin_memcpy(t->word, word,
-                         (t->frame[t->frames - 1].words & ~RBP_MATTERS) * sizeof *word);
+        const uint32_t words = was.frame[t->frames - 1].words & ~RBP_MATTERS;
+        __builtin_memcpy(t->frame, was.frame, t->frames * sizeof *t->frame);
+        __builtin_memcpy(t->name, was.name, t->frames * sizeof *t->name);
+        __builtin_memcpy(t->words, was.words, (words / BLOCK + 1) * sizeof *t->words);
     }
-    __builtin_memcpy(t->step, step, cap * sizeof *step);
-    unwind_host_unmap(frame, cap * (sizeof(struct frame) + WORDS_PER_FRAME * sizeof(struct word) +
-                                    sizeof(struct step)));
+    __builtin_memcpy(t->step, was.step, was.frame_cap * sizeof *t->step);
+    unwind_host_unmap(was.words, frames_bytes(was.frame_cap));
     return true;
 }
 
@@ -354,20 +395,40 @@ UW_INLINE enum ending outwards(struct unwind_thread *t, struct walk *w, const st
     return AT_PREFIX;
 }
 
+/* The same for the frames of most functions, where nothing is in doubt: rsp is a constant away from
+ * the CFA, below which the return address lies, and rbp if it was saved. False: not one of these.
+ */
+UW_INLINE bool usual(const struct walk *w, uw_rule r, uint64_t *pc, uint64_t *sp, uint64_t *rbp)
+{
+    const uint64_t cfa = *sp + (uint64_t)uw_rule_k(r), saved = cfa + (uint64_t)uw_rule_rbp_off(r);
+    if ((r & (7 | 3 << 5 | UW_RULE_SIGNAL)) != UW_CFA_RSP || uw_rule_rbp(r) > UW_RBP_AT_CFA ||
+        cfa <= *sp || (cfa & 7) != 0 || cfa - w->region.lo >= w->region.hi - w->region.lo)
+        return false;
+    if (uw_rule_rbp(r) == UW_RBP_AT_CFA && saved - *sp >= cfa - *sp)
+        return false;
+    const uint64_t outer = ((const uint64_t *)cfa)[-1];
+    if (outer - ARCH_PAGE_BYTES >= ARCH_ADDRESS_END - ARCH_PAGE_BYTES)
+        return false;
+    if (uw_rule_rbp(r) == UW_RBP_AT_CFA)
+        *rbp = *(const uint64_t *)saved;
+    *pc = outer;
+    *sp = cfa;
+    return true;
+}
+
 /* Whether rbp looks like the frame pointer of code that no table covers (V8 keeps one in all of
  * its built-in functions): it points at a saved one and a return address. */
 static bool keeps_frame(struct unwind_thread *t, struct walk *w, uint64_t sp, uint64_t rbp,
                         void *ctx)
 {
-    uw_rule rule;
-    uint32_t module;
     if (uw_region_is_first(sp) || rbp < sp || (rbp & 7) != 0 || !readable_here(w, rbp) ||
         !readable_here(w, rbp + 8))
         return false;
     const uint64_t outer = ((const uint64_t *)rbp)[0], pc = ((const uint64_t *)rbp)[1];
     if (pc < ARCH_PAGE_BYTES || pc >= ARCH_ADDRESS_END)
         return false;
-    if (uw_rules_get(pc - 1, &rule, &module, &t->memo, ctx) && rule != UW_RULE_UNCOVERED)
+    const struct uw_found found = uw_rules_get(pc - 1, &t->memo, ctx);
+    if (found.record && found.rule != UW_RULE_UNCOVERED)
         return arch_follows_call(pc);
     return outer > rbp && (outer & 7) == 0 && outer - rbp < NEAR_BYTES && readable_here(w, outer);
 }
@@ -389,6 +450,30 @@ static bool generated(struct unwind_thread *t, uint64_t pc, uint64_t address, uw
     return false;
 }
 
+/* The rule of a step whose pc is known. Most often a stack follows the same one as before, and the
+ * step is the guessed one, which has the rule, too. */
+UW_INLINE struct uw_found rule_of(struct unwind_thread *t, struct walk *w, struct step *s,
+                                  uint64_t address, void *ctx)
+{
+    struct uw_node *node = w->guess ? uw_trie_node(w->guess) : 0;
+    s->node = 0;
+    if (UW_LIKELY(node && (node->key & (PC_BITS | ARCH_ADDRESS_END)) == s->pc)) {
+        const uint32_t record = __atomic_load_n(&node->record, __ATOMIC_RELAXED);
+        struct uw_found found = uw_rules_record(record);
+        if (UW_UNLIKELY(!found.record)) {
+            found = uw_rules_get(address, &t->memo, ctx);
+            __atomic_store_n(&node->record, found.record, __ATOMIC_RELAXED);
+        }
+        if (UW_LIKELY(found.record && node->key == uw_key(s->pc, found.module, 0))) {
+            s->node = w->guess;
+            w->guess = node->parent;
+            return found;
+        }
+    }
+    w->guess = UW_PARENT_CUT; /* no node, and no parent of any */
+    return uw_rules_get(address, &t->memo, ctx);
+}
+
 /* Fills t->step from the innermost frame outwards. */
 static void walk(struct unwind_thread *t, struct walk *w, uint64_t rbp, void *ctx)
 {
@@ -405,7 +490,7 @@ static void walk(struct unwind_thread *t, struct walk *w, uint64_t rbp, void *ct
                 return;
             }
         }
-        if (UW_UNLIKELY(w->n == t->frame_cap) && !grow(t)) {
+        if (UW_UNLIKELY(w->n == t->frame_cap) && !grow(t, w->n + 1)) {
             w->ending = AT_FAULT;
             return;
         }
@@ -414,9 +499,14 @@ static void walk(struct unwind_thread *t, struct walk *w, uint64_t rbp, void *ct
         s->sp = sp;
         s->rbp = rbp;
         uint64_t address = (pc & PC_BITS) - (pc & PC_EXACT ? 0 : 1);
-        bool fp = !uw_rules_get(address, &s->rule, &s->module, &t->memo, ctx);
+        const struct uw_found found = rule_of(t, w, s, address, ctx);
+        bool fp = !found.record;
+        s->rule = found.rule;
+        s->module = found.module;
+        s->record = found.record;
+        if (UW_LIKELY(!fp) && UW_LIKELY(usual(w, found.rule, &pc, &sp, &rbp)))
+            continue;
         if (UW_UNLIKELY(fp)) {
-            s->module = 0;
             fp = !generated(t, pc, address, &s->rule);
         } else if (UW_UNLIKELY(s->rule == UW_RULE_UNCOVERED) && keeps_frame(t, w, sp, rbp, ctx)) {
             s->rule = UW_RULE_FP;
@@ -447,40 +537,44 @@ static unsigned node_flags(uint64_t pc)
 
 /* Appends the words that were read to get from step s to the frame outside it. Returns whether rbp
  * of s matters. outer_pc: 0 when 0 was read. */
-static bool words_of(struct unwind_thread *t, const struct step *s, uint64_t outer_pc, uint64_t cfa,
-                     uint64_t outer_rbp, bool outer_rbp_matters, uint32_t *n)
+UW_INLINE bool words_of(struct unwind_thread *t, const struct step *s, uint64_t outer_pc,
+                        uint64_t cfa, uint64_t outer_rbp, bool outer_rbp_matters, uint32_t *n)
 {
+#define WORD(from, is)                                                                             \
+    do {                                                                                           \
+        struct block *to = &t->words[*n / BLOCK];                                                  \
+        to->at[*n % BLOCK] = (int32_t)((int64_t)((from)-t->end) / 8);                              \
+        to->value[(*n)++ % BLOCK] = (is);                                                          \
+    } while (0)
     const uw_rule r = s->rule;
+    if (UW_LIKELY((r & (7 | 3 << 5)) == UW_CFA_RSP && !outer_rbp_matters)) {
+        WORD(cfa - 8, outer_pc);
+        return false;
+    }
     uint64_t k = (uint64_t)uw_rule_k(r);
-    struct word *w = t->word;
     bool matters = false;
     switch (uw_rule_cfa(r)) {
     case UW_CFA_RBP: matters = true; break;
-    case UW_CFA_AT_RSP: w[(*n)++] = (struct word){s->sp + k, cfa}; break;
+    case UW_CFA_AT_RSP: WORD(s->sp + k, cfa); break;
     case UW_CFA_AT_RBP:
         matters = true;
-        w[(*n)++] = (struct word){s->rbp + k, cfa};
+        WORD(s->rbp + k, cfa);
         break;
     default: break;
     }
     uint64_t ra = uw_rule_ra(r) == UW_RA_USUAL    ? cfa - 8
                   : uw_rule_ra(r) == UW_RA_AT_RSP ? s->sp + (uint64_t)uw_rule_ra_off(r)
                                                   : cfa + (uint64_t)uw_rule_ra_off(r);
-    w[(*n)++] = (struct word){ra, outer_pc};
+    WORD(ra, outer_pc);
     if (!outer_rbp_matters)
         return matters;
     switch (uw_rule_rbp(r)) {
     case UW_RBP_SAME: return true;
-    case UW_RBP_AT_CFA:
-        w[(*n)++] = (struct word){cfa + (uint64_t)uw_rule_rbp_off(r), outer_rbp};
-        return matters;
-    case UW_RBP_AT_RBP:
-        w[(*n)++] = (struct word){s->rbp + (uint64_t)uw_rule_rbp_off(r), outer_rbp};
-        return true;
-    default:
-        w[(*n)++] = (struct word){s->sp + (uint64_t)uw_rule_rbp_off(r), outer_rbp};
-        return matters;
+    case UW_RBP_AT_CFA: WORD(cfa + (uint64_t)uw_rule_rbp_off(r), outer_rbp); return matters;
+    case UW_RBP_AT_RBP: WORD(s->rbp + (uint64_t)uw_rule_rbp_off(r), outer_rbp); return true;
+    default: WORD(s->sp + (uint64_t)uw_rule_rbp_off(r), outer_rbp); return matters;
     }
+#undef WORD
 }
 
 /* The CFA of a step, for the step whose outer frame is not there (a zero return address). */
@@ -495,60 +589,129 @@ static uint64_t cfa_of(const struct step *s)
     }
 }
 
-/* Names the steps of the walk from the outermost inwards, and remembers them in the prefix cache
- * when they may be. Returns the innermost node. */
-static uint32_t name_steps(struct unwind_thread *t, const struct walk *w, void *ctx)
+UW_INLINE struct uw_named name_of(const struct step *s, uint64_t outer_hash)
 {
-    uint32_t parent = 0, n = w->n, words = 0;
-    bool remember = w->own && w->plain && w->ending != AT_FAULT;
-    bool rbp_matters = false;
-    uint64_t outer_pc = 0, outer_sp = 0, outer_rbp = 0;
-    if (w->ending == AT_PREFIX) {
-        const struct frame *f = &t->frame[w->base];
-        t->frames = w->base + 1;
-        parent = f->node;
-        words = f->words & ~RBP_MATTERS;
-        rbp_matters = f->words & RBP_MATTERS;
-        outer_pc = f->pc & PC_BITS;
-        outer_sp = f->sp;
-        outer_rbp = f->rbp;
-    } else {
-        t->frames = 0;
-        if (w->ending == AT_FAULT || w->ending == AT_NO_RULE) {
-            bool cut = n >= FRAMES_MAX;
-            n = cut ? CUT_FRAMES : n;
-            parent = uw_trie_get(0, cut ? 0 : t->step[n - 1].pc & PC_BITS, t->step[n - 1].module,
-                                 MLW_NODE_TRUNCATED, ctx);
-            unwind_host_truncated();
-            if (!parent)
-                return 0;
-        } else if (w->ending == AT_ZERO) {
-            outer_sp = cfa_of(&t->step[n - 1]);
-        }
+    const uint64_t key = UW_LIKELY(s->pc < ARCH_ADDRESS_END)
+                             ? uw_key(s->pc, s->module, 0)
+                             : uw_key(s->pc & PC_BITS, s->module, node_flags(s->pc));
+    return (struct uw_named){key, uw_hash(outer_hash, key), s->node, s->module, s->record};
+}
+
+/* Names n steps below the `base` frames that have names, where there is no memory for all names. */
+static uint32_t name_each(struct unwind_thread *t, uint32_t base, uint32_t n, void *ctx)
+{
+    struct uw_named pair[2] = {{0, UW_HASH_END, 0, 0, 0}};
+    if (base) {
+        if (!uw_trie_name(t->name, base, t->cut, ctx))
+            return 0;
+        pair[0] = t->name[base - 1];
     }
     while (n--) {
-        const struct step *s = &t->step[n];
-        uint32_t node = uw_trie_get(parent, s->pc & PC_BITS, s->module, node_flags(s->pc), ctx);
-        if (UW_UNLIKELY(!node))
+        const bool outermost = !pair[0].node;
+        pair[1] = name_of(&t->step[n], pair[0].hash);
+        if (!uw_trie_name(outermost ? pair + 1 : pair, outermost ? 1 : 2, false, ctx))
             return 0;
-        remember = remember && t->frames < t->frame_cap;
-        if (UW_LIKELY(remember)) {
-            if (n + 1 < w->n || w->ending == AT_PREFIX || w->ending == AT_ZERO)
-                rbp_matters = words_of(t, s, outer_pc, outer_sp, outer_rbp, rbp_matters, &words);
-            t->frame[t->frames++] =
-                (struct frame){s->pc, s->sp, s->rbp, node, words | (rbp_matters ? RBP_MATTERS : 0)};
-            outer_pc = s->pc & PC_BITS;
-            outer_sp = s->sp;
-            outer_rbp = s->rbp;
-        }
-        parent = node;
+        pair[0] = pair[1];
     }
-    if (remember && t->frames && !WITHOUT(1)) {
-        const struct frame *f = &t->frame[t->frames - 1];
-        whole_insert(t, f->pc & PC_BITS, w->sp, f->rbp, f->node, t->word, f->words & ~RBP_MATTERS,
-                     f->words & RBP_MATTERS);
+    return pair[0].node;
+}
+
+/* Where the steps of a walk are to be appended: what is outside them. */
+struct outer {
+    uint64_t pc, sp, rbp, hash;
+    uint32_t words;
+    bool rbp_matters;
+    bool there; /* a frame, or the word 0 that was read for one */
+};
+
+/* The end of a walk that met nothing remembered: the prefix cache is emptied, or has the truncation
+ * mark alone. Fewer steps may be named than the walk has. */
+static void begin_anew(struct unwind_thread *t, const struct walk *w, uint32_t *n, struct outer *o)
+{
+    t->frames = 0;
+    t->cut = w->ending == AT_FAULT || w->ending == AT_NO_RULE;
+    if (w->ending == AT_ZERO) {
+        o->sp = cfa_of(&t->step[w->n - 1]);
+        o->there = true;
     }
-    return parent;
+    if (!t->cut)
+        return;
+    const bool too_deep = w->n >= FRAMES_MAX;
+    const struct step *s = &t->step[w->n - 1];
+    const uint64_t key = uw_key(too_deep ? 0 : s->pc & PC_BITS, s->module, 0);
+    *n = too_deep ? CUT_FRAMES : w->n;
+    o->hash = uw_hash(UW_HASH_CUT, key);
+    t->frame[0] = (struct frame){0, ~(uint64_t)0, 0, 0};
+    t->name[0] = (struct uw_named){key, o->hash, 0, s->module, 0};
+    t->frames = 1;
+    unwind_host_truncated();
+}
+
+/* Appends step s to the prefix cache. */
+UW_INLINE void append(struct unwind_thread *t, const struct step *s, struct outer *o, bool remember)
+{
+    const struct uw_named name = name_of(s, o->hash);
+    t->name[t->frames] = name;
+    o->hash = name.hash;
+    if (UW_LIKELY(remember)) {
+        if (o->there)
+            o->rbp_matters = words_of(t, s, o->pc, o->sp, o->rbp, o->rbp_matters, &o->words);
+        t->frame[t->frames] =
+            (struct frame){s->pc, s->sp, s->rbp, o->words | (o->rbp_matters ? RBP_MATTERS : 0)};
+        o->pc = s->pc & PC_BITS;
+        o->sp = s->sp;
+        o->rbp = s->rbp;
+        o->there = true;
+    }
+    t->frames++;
+}
+
+/* Names the steps of the walk from the outermost inwards, and remembers them when they may be.
+ * Returns the innermost node. */
+static uint32_t name_steps(struct unwind_thread *t, const struct walk *w, void *ctx)
+{
+    const bool remember = w->own && w->plain && w->ending != AT_FAULT && t->end - w->sp < 1ul << 33;
+    struct outer o = {.hash = UW_HASH_END};
+    struct entry *e = 0;
+    uint32_t n = w->n;
+    if (w->ending == AT_PREFIX) {
+        const struct frame *f = &t->frame[w->base];
+        o = (struct outer){
+            f->pc & PC_BITS,        f->sp, f->rbp, t->name[w->base].hash, f->words & ~RBP_MATTERS,
+            f->words & RBP_MATTERS, true};
+        t->frames = w->base + 1;
+    } else {
+        begin_anew(t, w, &n, &o);
+    }
+    const uint32_t base = t->frames;
+    /* guessed to the end: what lies outside the last step is what lies outside its node */
+    const bool guessed = w->ending == AT_PREFIX
+                             ? t->name[w->base].node && w->guess == t->name[w->base].node
+                             : w->ending == AT_END && w->guess == 0;
+    for (uint32_t i = 0; UW_UNLIKELY(!guessed) && i < n; i++)
+        t->step[i].node = 0;
+    if (UW_UNLIKELY(base + n > t->frame_cap) && !grow(t, base + n)) {
+        t->frames = t->cut && base == 1 ? 0 : base;
+        return name_each(t, base, n, ctx);
+    }
+    while (n--)
+        append(t, &t->step[n], &o, remember);
+    const uint32_t frames = t->frames;
+    if (UW_UNLIKELY(!frames))
+        return 0;
+    if (UW_UNLIKELY(!remember))
+        t->frames = w->ending == AT_PREFIX ? base : 0;
+    else if (!WITHOUT(1))
+        e = whole_make(t, w->sp);
+    uint32_t node = t->name[frames - 1].node;
+    if (!node)
+        node = uw_trie_name(t->name, frames, t->cut, ctx);
+    if (UW_LIKELY(e && node)) {
+        whole_publish(t, e, t->frame[frames - 1].pc & PC_BITS, node);
+        t->guess = uw_trie_follow(t->last, node);
+        t->last = node;
+    }
+    return node;
 }
 
 static __attribute__((noinline)) uint32_t stack_slow(struct unwind_thread *t, uint64_t sp,
@@ -561,9 +724,10 @@ static __attribute__((noinline)) uint32_t stack_slow(struct unwind_thread *t, ui
         return 0;
     if (t->generation != __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE))
         flush(t);
-    struct walk w = {.sp = sp, .own = true, .plain = true};
+    struct walk w = {.sp = sp, .guess = t->guess, .own = true, .plain = true};
     if (uw_region_own(&t->own, sp)) {
         w.region = t->own;
+        t->end = t->own.hi & ~(uint64_t)7;
     } else {
         w.own = false;
         if (!uw_region_foreign(&w.region, sp)) {
@@ -575,21 +739,38 @@ static __attribute__((noinline)) uint32_t stack_slow(struct unwind_thread *t, ui
     return name_steps(t, &w, ctx);
 }
 
+/* The entry of that way of the set, if it is the stack at sp. */
+UW_INLINE const struct entry *entry_at(const struct unwind_thread *t, const struct set *set,
+                                       unsigned way, uint64_t sp, uint64_t bp)
+{
+    const uint32_t at = set->at[way];
+    const struct entry *e = (const struct entry *)(t->ring + at % RING_BYTES);
+    return UW_LIKELY(t->ring_head - at <= RING_BYTES) && whole_same(e, t->end, sp, bp) ? e : 0;
+}
+
+/* The first way with that tag has another stack. */
+static __attribute__((noinline)) uint32_t other_ways(struct unwind_thread *t, const struct set *set,
+                                                     unsigned ways, uint64_t sp, uint64_t bp,
+                                                     void *ctx)
+{
+    while (ways &= ways - 1) {
+        const struct entry *e = entry_at(t, set, (unsigned)__builtin_ctz(ways), sp, bp);
+        if (e)
+            return e->node;
+    }
+    return stack_slow(t, sp, bp, ctx);
+}
+
 uint32_t unwind_stack(struct unwind_thread *t, uint64_t sp, uint64_t bp, void *ctx)
 {
     const uint64_t h = whole_hash(*(const uint64_t *)sp, sp);
     const struct set *set = &t->set[h >> (64 - SETS_BITS)];
-    unsigned ways = arch_four_tags_same(set->key, whole_key(h));
-    if (UW_UNLIKELY(t->generation != __atomic_load_n(&uw_generation, __ATOMIC_RELAXED)) ||
+    const unsigned ways = arch_four_tags_same(set->key, whole_key(h));
+    if (UW_UNLIKELY(!ways || t->generation != __atomic_load_n(&uw_generation, __ATOMIC_RELAXED)) ||
         WITHOUT(1))
-        ways = 0;
-    for (; UW_LIKELY(ways); ways &= ways - 1) {
-        const struct entry *e =
-            (const struct entry *)(t->ring + set->at[(unsigned)__builtin_ctz(ways)]);
-        if (UW_LIKELY(whole_same(e, sp, bp)))
-            return e->node;
-    }
-    return stack_slow(t, sp, bp, ctx);
+        return stack_slow(t, sp, bp, ctx);
+    const struct entry *e = entry_at(t, set, (unsigned)__builtin_ctz(ways), sp, bp);
+    return UW_LIKELY(e != 0) ? e->node : other_ways(t, set, ways, sp, bp, ctx);
 }
 
 uint32_t unwind_caller(struct unwind_thread *t, uint64_t sp, void *ctx)
@@ -599,13 +780,13 @@ uint32_t unwind_caller(struct unwind_thread *t, uint64_t sp, void *ctx)
     unsigned i = (unsigned)(pc * 0x9e3779b97f4a7c15 >> 58);
     if (UW_LIKELY(t->caller[i].pc == pc && t->caller[i].generation == generation))
         return t->caller[i].node;
-    uw_rule rule;
-    uint32_t module = 0;
     if (__atomic_load_n(&no_memory_yet, __ATOMIC_ACQUIRE) || pc >= ARCH_ADDRESS_END)
         return 0;
-    if (!uw_rules_get(pc - 1, &rule, &module, &t->memo, ctx))
-        module = 0;
-    uint32_t node = uw_trie_get(0, pc, module, 0, ctx);
+    const struct uw_found found = uw_rules_get(pc - 1, &t->memo, ctx);
+    const uint32_t module = found.record ? found.module : 0;
+    const uint64_t key = uw_key(pc, module, 0);
+    struct uw_named name = {key, uw_hash(UW_HASH_END, key), 0, module, 0};
+    uint32_t node = uw_trie_name(&name, 1, false, ctx);
     if (node) {
         t->caller[i].pc = pc;
         t->caller[i].node = node;

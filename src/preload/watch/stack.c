@@ -71,12 +71,12 @@ static void next_turn(uint32_t turn)
     watch_disclaim(&trie.turning);
 }
 
-uint32_t uw_trie_get(uint32_t parent, uint64_t pc, uint32_t module, unsigned flags, void *ctx)
+/* The node of f below `above`; 0: there is no room. */
+static uint32_t trie_get(const struct uw_named *f, uint32_t above)
 {
-    (void)ctx;
-    uint64_t frame = (pc & MLW_WATCH_FRAME_PC(~0ull)) | (uint64_t)(module & 0xffff) << 48 |
-                     (flags & MLW_NODE_EXACT ? MLW_WATCH_FRAME_EXACT : 0);
-    uint32_t above = flags & MLW_NODE_TRUNCATED ? PARENT_TRUNCATED : parent;
+    uint64_t frame = (uw_key_pc(f->key) & MLW_WATCH_FRAME_PC(~0ull)) |
+                     (uint64_t)(f->module & 0xffff) << 48 |
+                     (uw_key_flags(f->key) & MLW_NODE_EXACT ? MLW_WATCH_FRAME_EXACT : 0);
     if (!frame)
         frame = 1;
     uint32_t turn = __atomic_load_n(&trie.turn, __ATOMIC_ACQUIRE);
@@ -106,6 +106,33 @@ uint32_t uw_trie_get(uint32_t parent, uint64_t pc, uint32_t module, unsigned fla
     }
     next_turn(turn);
     return 0;
+}
+
+/* Nothing is guessed here: an id may go to another stack. */
+struct uw_node *uw_trie_node(uint32_t id)
+{
+    (void)id;
+    return 0;
+}
+
+uint32_t uw_trie_follow(uint32_t last, uint32_t id)
+{
+    (void)last, (void)id;
+    return 0;
+}
+
+uint32_t uw_trie_name(struct uw_named *f, uint32_t n, bool cut, void *ctx)
+{
+    uint32_t known = n;
+    (void)ctx;
+    while (known && !f[known - 1].node)
+        known--;
+    for (; known < n; known++) {
+        f[known].node = trie_get(&f[known], known ? f[known - 1].node : cut ? PARENT_TRUNCATED : 0);
+        if (!f[known].node)
+            return 0;
+    }
+    return f[n - 1].node;
 }
 
 /* The frames of a node, innermost first. False: some of them are gone. */
@@ -151,7 +178,7 @@ void unwind_host_unmap(void *p, size_t bytes)
 void unwind_host_node(void *ctx, uint32_t id, uint32_t parent, uint64_t pc, uint32_t module,
                       unsigned flags)
 {
-    (void)ctx, (void)id, (void)parent, (void)pc, (void)module, (void)flags; /* see uw_trie_get */
+    (void)ctx, (void)id, (void)parent, (void)pc, (void)module, (void)flags; /* see trie_get */
 }
 
 void unwind_host_truncated(void) {}
