@@ -7,7 +7,7 @@
  * readers nor writers lock, wait or retry, and an entry that a signal or a fork interrupts is not
  * there. A record of an older generation does not count. A missing rule is read again from
  * .eh_frame (a few hundred ns), and overwrites a neighbor in the last table. Tables grow, so a
- * short program touches a page of each. What is written to the old table meanwhile is read again.
+ * short program touches a page of each. Entries written to the old table meanwhile are read again.
  */
 #include "preload/sys.h"
 #include "unwind_impl.h"

@@ -1,22 +1,22 @@
 /* unwind_trie.c - the process-wide trie of call stacks: (parent, pc, module, flags) -> id.
  *
- * Owns: ids, dense from 1; what each of them is (its node); and hash tables that find them. The
+ * Owns: ids, dense from 1; their nodes; and hash tables that find them. The
  * hash of a node is that of its frame and all frames outside it. So the innermost frame of a stack
- * is looked for at once, and what is found there is compared with the stack, frame by frame, up to
- * one whose id is known: nodes that were made together lie together. Only a stack that is not there
- * has its outer frames looked for. Beside a node stands which stack followed its own when it was
- * taken last: programs repeat themselves, and what is found so needs no look at the tables. A node
- * is announced to the host before its id can be seen by others, so an id that was handed out is
- * always explained somewhere in the recording. Threads: any, at the same time, and signal handlers
- * at any point. A node is written first, then made known by one compare-and-swap of a slot; two
- * threads may make two nodes of the same meaning, which readers merge. No thread waits for another.
- * A table that is full is followed by a larger one; the thread that made it copies the slots over,
- * while all others already use it, and then returns the old memory (not its addresses, which others
- * may be reading) to the kernel. A node that slips through is made a second time. A table of
- * LAST_BITS is not enlarged but followed by an empty one, and its nodes go, too: memory stays
- * within 44 MiB however many stacks a program has, and nodes that come again are announced again. A
- * node is a row of 26 bytes in the recording: where the nodes that are in use did not fit, nearly
- * every call would announce all of its stack. */
+ * is looked for at once, and the one that is found is compared with the stack, frame by frame, up
+ * to one whose id is known: nodes that were made together lie together. Only a stack that is not
+ * there has its outer frames looked for. Beside a node stands which stack followed its own when it
+ * was taken last: programs repeat themselves, and the next one needs no look at the tables then. A
+ * node is announced to the host before its id can be seen by others, so an id that was handed out
+ * is always explained somewhere in the recording. Threads: any, at the same time, and signal
+ * handlers at any point. A node is written first, then made known by one compare-and-swap of a
+ * slot; two threads may make two nodes of the same meaning, which readers merge. No thread waits
+ * for another. A table that is full is followed by a larger one; the thread that made it copies the
+ * slots over, while all others already use it, and then returns the old memory (not its addresses,
+ * which others may be reading) to the kernel. A node that slips through is made a second time. A
+ * table of LAST_BITS is not enlarged but followed by an empty one, and its nodes go, too: memory
+ * stays within 44 MiB however many stacks a program has, and nodes that come again are announced
+ * again. A node is a row of 26 bytes in the recording: where the nodes that are in use did not fit,
+ * nearly every call would announce all of its stack. */
 #include "preload/sys.h"
 #include "unwind_impl.h"
 
