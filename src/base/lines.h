@@ -1,21 +1,45 @@
 /* lines.h - text that comes in millions of lines: a buffer before a FILE, numbers without printf.
  *
- * Owns: the bytes not yet given to the FILE. Whether writing worked is asked of the FILE. */
+ * Owns: the bytes not yet given to the FILE, and a thread that gives them while the caller makes
+ * more, where that is allowed. The FILE is not to be touched between lines_open and lines_close.
+ * One thread, the caller's. */
 #ifndef MALLOW_BASE_LINES_H
 #define MALLOW_BASE_LINES_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#define LINES_BYTES (1u << 17)
+#define LINES_PARTS 4u
+
+struct drain;
+
 struct lines {
-    FILE *out;
+    char *text; /* [LINES_BYTES] */
     size_t used;
-    char text[1 << 16];
+    /* private */
+    FILE *out;
+    char *parts[LINES_PARTS]; /* text is one of them */
+    size_t part_bytes[LINES_PARTS];
+    unsigned part;
+    bool beside; /* a thread may write */
+    struct drain *drain;
+    _Atomic int cause; /* errno of what could not be written; 0: all could */
 };
 
-/* Gives what there is to the FILE. */
+/* `threads`: that the command may use at once, of which others are reading: a third one writes; 0:
+ * one writes where there are several processors. -1 when memory runs out. */
+int lines_open(struct lines *l, FILE *out, unsigned threads);
+/* Whether a write failed; errno then is why. All is known after lines_close only. */
+bool lines_failed(const struct lines *l);
+/* Gives all text to the FILE. Does nothing to lines that are zero or closed. */
+void lines_close(struct lines *l);
+
+/* Gives all text so far to the FILE, or to the thread that does. */
 void lines_flush(struct lines *l);
 void lines_bytes_slow(struct lines *l, const void *data, size_t n);
 /* Right-aligned in `width` characters at least. */
@@ -31,12 +55,25 @@ void lines_quoted(struct lines *l, const char *s);
 
 static inline void lines_bytes(struct lines *l, const void *data, size_t n)
 {
-    if (n > sizeof l->text - l->used) {
+    if (n > LINES_BYTES - l->used) {
         lines_bytes_slow(l, data, n);
         return;
     }
     memcpy(l->text + l->used, data, n);
     l->used += n;
+}
+
+/* At least n bytes of room for text that is made in place, n at most LINES_BYTES; and: the text
+ * goes up to `end`. */
+static inline char *lines_room(struct lines *l, size_t n)
+{
+    if (__builtin_expect(n > LINES_BYTES - l->used, 0))
+        lines_flush(l);
+    return l->text + l->used;
+}
+static inline void lines_end(struct lines *l, const char *end)
+{
+    l->used = (size_t)(end - l->text);
 }
 
 static inline void lines_put(struct lines *l, const char *s) { lines_bytes(l, s, strlen(s)); }

@@ -90,6 +90,7 @@ static int run(const struct command *self, const void *options, char **operands,
         status =
             write_out(cli, recording, format, t, symbols,
                       &(struct export_options){.select = o.select,
+                                               .threads = o.threads,
                                                .look = o.look,
                                                .by = cli->by < 0 ? BY_PEAK : (enum metric)cli->by,
                                                .by_given = cli->by >= 0},

@@ -41,6 +41,7 @@ struct report_options view_filters(const struct view_options *v)
                 .function = v->function,
                 .module = v->module,
             },
+        .threads = (unsigned)v->threads,
         .look = view_look(v),
     };
 }

@@ -43,6 +43,7 @@ unsigned export_columns(const struct export_format *f);
 /* What goes into the output, and how. */
 struct export_options {
     struct selection_options select;
+    unsigned threads; /* that may work at once; 0: as many as there are processors */
     struct names_look look;
     enum metric by;
     bool by_given; /* formats with several values: this one first */

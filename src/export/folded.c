@@ -9,7 +9,7 @@
 
 struct folded {
     struct export_job *job;
-    struct lines *lines;
+    struct lines lines;
     bool several;
     uint32_t *path;
     size_t room;
@@ -48,21 +48,21 @@ static int process(void *arg, const struct model *m, struct names *names, struct
             f->path[depth++] = sites.frame[at];
         }
         if (f->several) {
-            put_frame(f->lines, job_program(image));
-            lines_put(f->lines, " (");
-            lines_number(f->lines, image->pid, 0);
-            lines_put(f->lines, depth ? ");" : ");[no stack recorded]");
+            put_frame(&f->lines, job_program(image));
+            lines_put(&f->lines, " (");
+            lines_number(&f->lines, image->pid, 0);
+            lines_put(&f->lines, depth ? ");" : ");[no stack recorded]");
         } else if (!depth) {
-            lines_put(f->lines, "[no stack recorded]");
+            lines_put(&f->lines, "[no stack recorded]");
         }
         while (depth--) {
-            put_frame(f->lines, names_frame(names, f->path[depth])->function);
+            put_frame(&f->lines, names_frame(names, f->path[depth])->function);
             if (depth)
-                lines_char(f->lines, ';');
+                lines_char(&f->lines, ';');
         }
-        lines_char(f->lines, ' ');
-        lines_number(f->lines, value, 0);
-        lines_char(f->lines, '\n');
+        lines_char(&f->lines, ' ');
+        lines_number(&f->lines, value, 0);
+        lines_char(&f->lines, '\n');
         f->job->result->samples++;
     }
     sites_release(&sites);
@@ -72,14 +72,10 @@ static int process(void *arg, const struct model *m, struct names *names, struct
 int export_folded(struct export_job *job, struct error *err)
 {
     struct folded f = {.job = job, .several = job_processes(job) > 1};
-    f.lines = malloc(sizeof *f.lines);
-    if (!f.lines)
-        return error_memory(err);
-    f.lines->out = job->out;
-    f.lines->used = 0;
+    if (job_lines_open(job, &f.lines, err))
+        return -1;
     int status = job_models(job, process, &f, err);
-    lines_flush(f.lines);
-    free(f.lines);
+    lines_close(&f.lines);
     free(f.path);
     return status;
 }

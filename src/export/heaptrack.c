@@ -23,7 +23,7 @@ struct pair {
 
 struct writer {
     struct export_job *job;
-    struct lines *l;
+    struct lines l;
     struct names *names;
     const struct trace_image *image;
     struct strings strings, places, pairs;
@@ -44,13 +44,13 @@ static bool number_string(struct writer *w, const char *text, uint32_t *id)
         return true;
     *id = strings_id(&w->strings, text, strlen(text), &fresh);
     if (fresh) {
-        lines_put(w->l, "s ");
+        lines_put(&w->l, "s ");
         struct buffer shown = {0};
         text_append(&shown, text);
-        lines_digits(w->l, shown.size_bytes);
-        lines_char(w->l, ' ');
-        lines_put(w->l, buffer_text(&shown));
-        lines_char(w->l, '\n');
+        lines_digits(&w->l, shown.size_bytes);
+        lines_char(&w->l, ' ');
+        lines_put(&w->l, buffer_text(&shown));
+        lines_char(&w->l, '\n');
         buffer_release(&shown);
     }
     return *id;
@@ -76,18 +76,18 @@ static bool number_place(struct writer *w, uint32_t node, uint32_t *id)
         if (!number_string(w, f->function, &function[i]) || !number_string(w, f->file, &file[i]))
             return false;
     }
-    lines_put(w->l, "i ");
-    lines_digits(w->l, at.pc - (at.pc && !(at.flags & MLW_NODE_EXACT)));
-    lines_char(w->l, ' ');
-    lines_digits(w->l, module);
+    lines_put(&w->l, "i ");
+    lines_digits(&w->l, at.pc - (at.pc && !(at.flags & MLW_NODE_EXACT)));
+    lines_char(&w->l, ' ');
+    lines_digits(&w->l, module);
     for (size_t i = 0; i < n; i++) {
         const uint32_t words[] = {function[i], file[i], line[i]};
         for (size_t k = 0; k < 3; k++) {
-            lines_char(w->l, ' ');
-            lines_digits(w->l, words[k]);
+            lines_char(&w->l, ' ');
+            lines_digits(&w->l, words[k]);
         }
     }
-    lines_char(w->l, '\n');
+    lines_char(&w->l, '\n');
     return true;
 }
 
@@ -103,11 +103,11 @@ static bool number_trace(struct writer *w, uint32_t stack)
         uint32_t node = w->path[--depth], parent = w->image->nodes[node].parent, place;
         if (!number_place(w, node, &place))
             return false;
-        lines_put(w->l, "t ");
-        lines_digits(w->l, place);
-        lines_char(w->l, ' ');
-        lines_digits(w->l, parent <= w->image->stacks ? w->traces[parent] : 0);
-        lines_char(w->l, '\n');
+        lines_put(&w->l, "t ");
+        lines_digits(&w->l, place);
+        lines_char(&w->l, ' ');
+        lines_digits(&w->l, parent <= w->image->stacks ? w->traces[parent] : 0);
+        lines_char(&w->l, '\n');
         w->traces[node] = ++w->trace_count;
     }
     return true;
@@ -128,11 +128,11 @@ static bool number_pair(struct writer *w, uint64_t size, uint32_t stack, uint32_
         return false;
     *id += w->pairs_before;
     if (fresh) {
-        lines_put(w->l, "a ");
-        lines_digits(w->l, size);
-        lines_char(w->l, ' ');
-        lines_digits(w->l, pair.trace);
-        lines_char(w->l, '\n');
+        lines_put(&w->l, "a ");
+        lines_digits(&w->l, size);
+        lines_char(&w->l, ' ');
+        lines_digits(&w->l, pair.trace);
+        lines_char(&w->l, '\n');
     }
     return true;
 }
@@ -140,9 +140,9 @@ static bool number_pair(struct writer *w, uint64_t size, uint32_t stack, uint32_
 static void put_event(struct writer *w, char letter, uint32_t pair)
 {
     const char head[2] = {letter, ' '};
-    lines_bytes(w->l, head, 2);
-    lines_digits(w->l, pair - 1); /* these count from 0 */
-    lines_char(w->l, '\n');
+    lines_bytes(&w->l, head, 2);
+    lines_digits(&w->l, pair - 1); /* these count from 0 */
+    lines_char(&w->l, '\n');
     w->job->result->samples++;
 }
 
@@ -155,13 +155,13 @@ static void put_time(struct writer *w, uint64_t time_ns)
         return;
     w->last_ms = ms;
     while (w->resident < image->resident_count && image->resident[w->resident].clock <= time_ns) {
-        lines_put(w->l, "R ");
-        lines_digits(w->l, image->resident[w->resident++].rss / ARCH_PAGE_BYTES);
-        lines_char(w->l, '\n');
+        lines_put(&w->l, "R ");
+        lines_digits(&w->l, image->resident[w->resident++].rss / ARCH_PAGE_BYTES);
+        lines_char(&w->l, '\n');
     }
-    lines_put(w->l, "c ");
-    lines_digits(w->l, ms);
-    lines_char(w->l, '\n');
+    lines_put(&w->l, "c ");
+    lines_digits(&w->l, ms);
+    lines_char(&w->l, '\n');
 }
 
 /* Blocks of before the window of time are live at its start. */
@@ -210,13 +210,13 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
 
 static void put_head(struct writer *w)
 {
-    lines_put(w->l, "v 10400 3\nX ");
+    lines_put(&w->l, "v 10400 3\nX ");
     for (const char *const *arg = w->image->command; arg && *arg; arg++) {
         if (arg != w->image->command)
-            lines_char(w->l, ' ');
-        lines_harmless(w->l, *arg);
+            lines_char(&w->l, ' ');
+        lines_harmless(&w->l, *arg);
     }
-    lines_put(w->l, "\nI 1000 0\n");
+    lines_put(&w->l, "\nI 1000 0\n");
 }
 
 int export_heaptrack(struct export_job *job, struct error *err)
@@ -226,28 +226,24 @@ int export_heaptrack(struct export_job *job, struct error *err)
         return -1;
     struct writer w = {.job = job, .image = &trace_info(job->trace)->images[index]};
     int status = -1;
-    w.l = malloc(sizeof *w.l);
     w.traces = calloc((size_t)w.image->stacks + 1, sizeof *w.traces);
     w.path = malloc(((size_t)w.image->stacks + 1) * sizeof *w.path);
     w.live = calloc((size_t)w.image->max_slots + 1, sizeof *w.live);
     w.names = names_new(job->symbols, w.image, err);
-    if (!w.l || !w.traces || !w.path || !w.live) {
+    if (!w.traces || !w.path || !w.live) {
         error_memory(err);
-    } else if (w.names) {
-        w.l->out = job->out;
-        w.l->used = 0;
+    } else if (w.names && !job_lines_open(job, &w.l, err)) {
         put_head(&w);
         status = job_events(job, (uint32_t)index, w.names, batch, &w, err);
         if (!w.started)
             start(&w);
         put_time(&w, w.image->end_ns);
-        lines_flush(w.l);
     }
     names_free(w.names);
     strings_release(&w.strings);
     strings_release(&w.places);
     strings_release(&w.pairs);
-    free(w.l);
+    lines_close(&w.l);
     free(w.traces);
     free(w.path);
     free(w.live);

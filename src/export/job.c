@@ -15,6 +15,19 @@ const char *job_program(const struct trace_image *image)
     return slash && slash[1] ? slash + 1 : path;
 }
 
+int job_lines_open(struct export_job *job, struct lines *l, struct error *err)
+{
+    if (lines_open(l, job->out, job->options->threads))
+        return error_memory(err);
+    job->lines = l;
+    return 0;
+}
+
+static bool cannot_write(const struct export_job *job)
+{
+    return job->lines ? lines_failed(job->lines) : job->out && ferror(job->out);
+}
+
 bool job_has(const struct export_job *job, const struct trace_image *image)
 {
     return image->events && selection_has_image(&job->selection, image);
@@ -152,7 +165,7 @@ int job_events(struct export_job *job, uint32_t index, struct names *names,
     while (more > 0 && (more = trace_cursor_next(c, &b, err)) > 0)
         if (check(image, &b, err) || batch(arg, &f, &b, err))
             more = -1;
-        else if (job->out && ferror(job->out))
+        else if (cannot_write(job))
             more = error_system(err, "cannot write");
     trace_cursor_close(c);
     selection_release(&filter);

@@ -3,6 +3,7 @@
 #define MALLOW_EXPORT_JOB_H
 
 #include "analyse/sites.h"
+#include "base/lines.h"
 #include "base/strings.h"
 #include "export/export.h"
 #include "frames/names.h"
@@ -11,6 +12,7 @@
 
 struct export_job {
     FILE *out;
+    struct lines *lines; /* that write to it; NULL: the format does so itself */
     const char *output;
     const char *recording;
     struct trace *trace;
@@ -19,6 +21,10 @@ struct export_job {
     struct selection selection;
     struct export_result *result;
 };
+
+/* Opens lines for the text that goes to job->out. Nothing else may write there before lines_close.
+ */
+int job_lines_open(struct export_job *job, struct lines *l, struct error *err);
 
 /* How many processes are chosen that did anything. */
 uint32_t job_processes(const struct export_job *job);

@@ -19,7 +19,7 @@ struct snapshot {
 
 struct massif {
     struct export_job *job;
-    struct lines *l;
+    struct lines l;
     const struct trace_image *image;
     struct {
         uint64_t size, usable;
@@ -81,32 +81,32 @@ struct level {
 
 static void put_frame(struct massif *m, const struct name_frame *f)
 {
-    lines_put(m->l, " 0x0: ");
-    lines_harmless(m->l, f->function);
+    lines_put(&m->l, " 0x0: ");
+    lines_harmless(&m->l, f->function);
     if (f->file) {
         const char *slash = strrchr(f->file, '/');
-        lines_put(m->l, " (");
-        lines_harmless(m->l, slash ? slash + 1 : f->file);
+        lines_put(&m->l, " (");
+        lines_harmless(&m->l, slash ? slash + 1 : f->file);
         if (f->line) {
-            lines_char(m->l, ':');
-            lines_number(m->l, f->line, 0);
+            lines_char(&m->l, ':');
+            lines_number(&m->l, f->line, 0);
         }
-        lines_char(m->l, ')');
+        lines_char(&m->l, ')');
     } else if (f->module) {
-        lines_put(m->l, " (in ");
-        lines_harmless(m->l, f->module);
-        lines_char(m->l, ')');
+        lines_put(&m->l, " (in ");
+        lines_harmless(&m->l, f->module);
+        lines_char(&m->l, ')');
     }
 }
 
 static void put_head(struct massif *m, unsigned depth, size_t children, uint64_t bytes)
 {
     for (unsigned i = 0; i < depth; i++)
-        lines_char(m->l, ' ');
-    lines_char(m->l, 'n');
-    lines_number(m->l, children, 0);
-    lines_put(m->l, ": ");
-    lines_number(m->l, bytes, 0);
+        lines_char(&m->l, ' ');
+    lines_char(&m->l, 'n');
+    lines_number(&m->l, children, 0);
+    lines_put(&m->l, ": ");
+    lines_number(&m->l, bytes, 0);
 }
 
 /* Writes what called the frames at which these cursors stand: all stand at `frame`, or at the
@@ -138,8 +138,8 @@ static int put_level(struct massif *m, const struct model *model, struct names *
     if (frame != NO_FRAME)
         put_frame(m, names_frame(names, frame));
     else
-        lines_put(m->l, " (heap allocation functions) malloc/new/new[], --alloc-fns, etc.");
-    lines_char(m->l, '\n');
+        lines_put(&m->l, " (heap allocation functions) malloc/new/new[], --alloc-fns, etc.");
+    lines_char(&m->l, '\n');
     for (long i = 0; i < n && !status; i++) {
         struct group *g = &groups[i];
         if (g->frame == NO_FRAME || g->figures.peak_bytes * THRESHOLD < whole)
@@ -151,10 +151,10 @@ static int put_level(struct massif *m, const struct model *model, struct names *
     }
     if (small && !status) {
         put_head(m, at->depth + 1, 0, small_bytes);
-        lines_put(m->l, " in ");
-        lines_number(m->l, small, 0);
-        lines_put(m->l, small == 1 ? " place, below massif's threshold (1.00%)\n"
-                                   : " places, all below massif's threshold (1.00%)\n");
+        lines_put(&m->l, " in ");
+        lines_number(&m->l, small, 0);
+        lines_put(&m->l, small == 1 ? " place, below massif's threshold (1.00%)\n"
+                                    : " places, all below massif's threshold (1.00%)\n");
     }
     free(groups);
     return status;
@@ -163,21 +163,21 @@ static int put_level(struct massif *m, const struct model *model, struct names *
 static void put_snapshot(struct massif *m, size_t number, const struct snapshot *s,
                          const char *tree)
 {
-    lines_put(m->l, "#-----------\nsnapshot=");
-    lines_number(m->l, number, 0);
-    lines_put(m->l, "\n#-----------\ntime=");
+    lines_put(&m->l, "#-----------\nsnapshot=");
+    lines_number(&m->l, number, 0);
+    lines_put(&m->l, "\n#-----------\ntime=");
     uint64_t ns = s->time_ns > m->image->start_ns ? s->time_ns - m->image->start_ns : 0;
     char ms[40];
     snprintf(ms, sizeof ms, "%llu.%03u", (unsigned long long)(ns / 1000000),
              (unsigned)(ns / 1000 % 1000));
-    lines_put(m->l, ms);
-    lines_put(m->l, "\nmem_heap_B=");
-    lines_number(m->l, s->bytes, 0);
-    lines_put(m->l, "\nmem_heap_extra_B=");
-    lines_number(m->l, s->extra, 0);
-    lines_put(m->l, "\nmem_stacks_B=0\nheap_tree=");
-    lines_put(m->l, tree);
-    lines_char(m->l, '\n');
+    lines_put(&m->l, ms);
+    lines_put(&m->l, "\nmem_heap_B=");
+    lines_number(&m->l, s->bytes, 0);
+    lines_put(&m->l, "\nmem_heap_extra_B=");
+    lines_number(&m->l, s->extra, 0);
+    lines_put(&m->l, "\nmem_stacks_B=0\nheap_tree=");
+    lines_put(&m->l, tree);
+    lines_char(&m->l, '\n');
 }
 
 static int process(void *arg, const struct model *model, struct names *names, struct error *err)
@@ -216,14 +216,11 @@ int export_massif(struct export_job *job, struct error *err)
     int status = -1;
     m.next_ns = start_ns;
     m.width_ns = end_ns > start_ns ? (end_ns - start_ns) / SNAPSHOTS + 1 : 1;
-    m.l = malloc(sizeof *m.l);
     m.blocks = calloc((size_t)m.image->max_slots + 1, sizeof *m.blocks);
     struct names *names = names_new(job->symbols, m.image, err);
-    if (!m.l || !m.blocks) {
+    if (!m.blocks) {
         error_memory_for(err, "live blocks");
-    } else if (names) {
-        m.l->out = job->out;
-        m.l->used = 0;
+    } else if (names && !job_lines_open(job, &m.l, err)) {
         status = job_events(job, (uint32_t)index, names, batch, &m, err);
     }
     names_free(names);
@@ -232,16 +229,15 @@ int export_massif(struct export_job *job, struct error *err)
         come_to(&m, end_ns);
         m.now.time_ns = end_ns;
         m.at[m.count++] = m.now;
-        lines_put(m.l, "desc: --time-unit=ms (mallow " MALLOW_VERSION ")\ncmd:");
+        lines_put(&m.l, "desc: --time-unit=ms (mallow " MALLOW_VERSION ")\ncmd:");
         for (const char *const *arg = m.image->command; arg && *arg; arg++) {
-            lines_char(m.l, ' ');
-            lines_harmless(m.l, *arg);
+            lines_char(&m.l, ' ');
+            lines_harmless(&m.l, *arg);
         }
-        lines_put(m.l, "\ntime_unit: ms\n");
+        lines_put(&m.l, "\ntime_unit: ms\n");
         status = job_model(job, (uint32_t)index, process, &m, err);
-        lines_flush(m.l);
         job->result->processes = 1;
     }
-    free(m.l);
+    lines_close(&m.l);
     return status;
 }

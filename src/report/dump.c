@@ -2,7 +2,6 @@
  *
  * Images are merged through a heap keyed by the time of the next thing each has to say. A cursor is
  * open only while its process is alive, so memory grows with processes alive at one time. */
-#include "analyse/event_name.h"
 #include "report/report.h"
 
 #include <errno.h>
@@ -12,6 +11,7 @@
 #include "base/lines.h"
 #include "frames/names.h"
 #include "frames/select.h"
+#include "report/dump_event.h"
 #include "report/dump_window.h"
 #include "report/kernel.h"
 #include "report/warnings.h"
@@ -42,6 +42,7 @@ struct source { /* an image, from its start to its end */
     struct side *sides;
     size_t side_count, side_at;
     struct names *names;
+    struct dump_events events;
     struct image_filter filter;
     bool begun;
     uint64_t *live;      /* with windows, by slot: size of the block + 1; 0: it does not count */
@@ -57,7 +58,7 @@ struct dump {
     uint32_t *heap; /* indices of sources; the next one first */
     uint64_t *keys; /* by source: time of its next thing */
     size_t heap_count;
-    bool json;
+    bool json, filters; /* something is filtered */
     struct lines lines;
     struct dump_window window;
     uint64_t seen; /* calls that passed, with o->every */
@@ -65,238 +66,10 @@ struct dump {
 
 unsigned report_dump_columns(void) { return TRACE_COL_ALL; }
 
-/* --- text --- */
-
-static void put_seconds(struct dump *d, uint64_t ns)
-{
-    char text[10];
-    uint32_t rest = (uint32_t)(ns % 1000000000u);
-    lines_number(&d->lines, ns / 1000000000u, 5);
-    text[0] = '.';
-    for (unsigned i = 9; i >= 1; i--) {
-        text[i] = (char)('0' + rest % 10);
-        rest /= 10;
-    }
-    lines_bytes(&d->lines, text, 10);
-}
-
-/* --- one event --- */
-
-static void put_names(struct dump *d, struct source *s, uint32_t stack, bool json)
-{
-    const struct trace_image *image = s->image;
-    const char *between = json ? "" : "  at ";
-    for (uint32_t node = stack, steps = 0; node && node <= image->stacks && steps <= image->stacks;
-         node = image->nodes[node].parent, steps++) {
-        const uint32_t *ids;
-        size_t n = names_of(s->names, node, &ids);
-        for (size_t i = 0; i < n; i++) {
-            const struct name_frame *f = names_frame(s->names, ids[i]);
-            lines_put(&d->lines, between);
-            between = json ? "," : " < ";
-            if (json) {
-                lines_quoted(&d->lines, f->function);
-            } else {
-                lines_harmless(&d->lines, f->function);
-            }
-        }
-    }
-}
-
-static void put_address(struct dump *d, uint64_t address)
-{
-    if (address)
-        lines_hex(&d->lines, address);
-    else
-        lines_put(&d->lines, "NULL");
-}
-
-/* An alignment, or flags. */
-static void put_argument(struct dump *d, unsigned op, uint64_t argument)
-{
-    if (mlw_op_has(op, MLW_F_ALIGN)) {
-        lines_put(&d->lines, ", alignment ");
-        lines_number(&d->lines, argument, 0);
-    } else {
-        lines_put(&d->lines, ", flags ");
-        lines_hex(&d->lines, argument);
-    }
-}
-
-/* The arguments of a call that ends a block or a mapping. */
-static void put_ended(struct dump *d, unsigned op, uint64_t address, uint64_t size,
-                      uint64_t argument)
-{
-    put_address(d, address);
-    if (argument && mlw_op_has(op, MLW_F_ALIGN))
-        put_argument(d, op, argument);
-    if (mlw_op_has(op, MLW_F_SIZE)) {
-        lines_put(&d->lines, ", ");
-        lines_number(&d->lines, size, 0);
-    }
-    if (argument && !mlw_op_has(op, MLW_F_ALIGN))
-        put_argument(d, op, argument);
-    lines_put(&d->lines, ")");
-}
-
-/* Arguments that are more than a size: alignments, protections, a sized free's size. */
-static void put_call(struct dump *d, const struct trace_batch *b, size_t i)
-{
-    const unsigned op = b->op[i], kind = b->kind[i];
-    const uint64_t size = b->size[i], argument = b->argument[i], address = b->address[i];
-    const bool failed = b->path[i] & MLW_PATH_FAILED;
-    const bool mapping = mlw_op_is(op, MLW_CLASS_MAP | MLW_CLASS_REMAP_NEW);
-    if (kind == TRACE_FREE_INFERRED) {
-        lines_put(&d->lines, "(unseen free of ");
-        lines_hex(&d->lines, address);
-        lines_put(&d->lines, ")");
-        return;
-    }
-    lines_put(&d->lines, event_name(op));
-    lines_put(&d->lines, "(");
-    if (mlw_op_is(op,
-                  MLW_CLASS_ENDS | MLW_CLASS_UNMAP | MLW_CLASS_REMAP_OLD | MLW_CLASS_UNMAP_UNDO)) {
-        put_ended(d, op, address, size, argument);
-        return;
-    }
-    switch (op) {
-    case MLW_OP_MALLOC_USABLE_SIZE:
-        lines_hex(&d->lines, address);
-        lines_put(&d->lines, ") = ");
-        lines_number(&d->lines, size, 0);
-        break;
-    case MLW_OP_BRK:
-        lines_hex(&d->lines, address);
-        lines_put(&d->lines, ")");
-        break;
-    case MLW_OP_SBRK:
-        if ((int64_t)size < 0)
-            lines_put(&d->lines, "-");
-        lines_number(&d->lines, (int64_t)size < 0 ? -size : size, 0);
-        lines_put(&d->lines, ") = ");
-        lines_hex(&d->lines, address);
-        break;
-    default:
-        lines_number(&d->lines, size, 0);
-        if (mlw_op_is(op, MLW_CLASS_MAP)) {
-            lines_put(&d->lines, ", prot ");
-            lines_number(&d->lines, argument & 0xff, 0);
-            lines_put(&d->lines, ", flags ");
-            lines_hex(&d->lines, argument << 1 >> 9);
-            if (argument >> 63)
-                lines_put(&d->lines, ", file");
-        } else if (argument || mlw_op_is(op, MLW_CLASS_REMAP_NEW)) {
-            put_argument(d, op, argument);
-        }
-        lines_put(&d->lines, ") = ");
-        if (failed && mapping)
-            lines_put(&d->lines, "MAP_FAILED");
-        else
-            put_address(d, address);
-        break;
-    }
-    if (failed && !mapping)
-        lines_put(&d->lines, " failed");
-}
-
-static void event_text(struct dump *d, struct source *s, size_t i)
-{
-    const struct trace_batch *b = &s->batch;
-    const struct trace_image *image = s->image;
-    put_seconds(d, b->time_ns[i]);
-    lines_number(&d->lines, image->pid, 8);
-    lines_number(&d->lines, image->threads[b->thread[i]].tid, 8);
-    lines_put(&d->lines, "  ");
-    put_call(d, b, i);
-    if (b->kind[i] == TRACE_ALLOC && b->usable[i] > b->size[i]) {
-        lines_put(&d->lines, "  usable ");
-        lines_number(&d->lines, b->usable[i], 0);
-    }
-    if (b->kind[i] == TRACE_FREE_TEMP)
-        lines_put(&d->lines, "  temporary");
-    if (b->kind[i] == TRACE_FREE_UNKNOWN)
-        lines_put(&d->lines, "  unknown");
-    for (unsigned bit = 1; bit < 8; bit++)
-        if (b->path[i] & 1u << bit) {
-            lines_put(&d->lines, "  ");
-            lines_put(&d->lines, event_path_name(bit));
-        }
-    if (b->stack[i]) {
-        if (d->o->names) {
-            put_names(d, s, b->stack[i], false);
-        } else {
-            lines_put(&d->lines, "  stack ");
-            lines_number(&d->lines, b->stack[i], 0);
-        }
-    }
-    lines_put(&d->lines, "\n");
-}
-
 static void key_number(struct dump *d, const char *key, uint64_t v)
 {
     lines_put(&d->lines, key);
     lines_number(&d->lines, v, 0);
-}
-
-static void event_json(struct dump *d, struct source *s, size_t i)
-{
-    const struct trace_batch *b = &s->batch;
-    const struct trace_image *image = s->image;
-    const unsigned op = b->op[i], kind = b->kind[i];
-    const enum mlw_class class = mlw_op_class(op);
-    const unsigned call = class == MLW_CLASS_RESIZE_OLD   ? MLW_OP_REALLOC
-                          : class == MLW_CLASS_REMAP_OLD  ? MLW_OP_MREMAP
-                          : class == MLW_CLASS_UNMAP_UNDO ? MLW_OP_MUNMAP
-                                                          : op;
-    key_number(d, "{\"time_ns\":", b->time_ns[i]);
-    key_number(d, ",\"pid\":", image->pid);
-    key_number(d, ",\"tid\":", image->threads[b->thread[i]].tid);
-    key_number(d, ",\"image\":", s->index);
-    lines_put(&d->lines, ",\"kind\":\"");
-    lines_put(&d->lines, event_kind_name(kind));
-    lines_put(&d->lines, "\"");
-    if (call) {
-        lines_put(&d->lines, ",\"call\":\"");
-        lines_put(&d->lines, mlw_op_name(call));
-        lines_put(&d->lines, "\"");
-    }
-    if (class == MLW_CLASS_RESIZE_OLD || class == MLW_CLASS_REMAP_OLD)
-        lines_put(&d->lines, ",\"half\":\"old\"");
-    if (class == MLW_CLASS_UNMAP_UNDO)
-        lines_put(&d->lines, ",\"undone\":true");
-    lines_put(&d->lines, ",\"address\":\"");
-    lines_hex(&d->lines, b->address[i]);
-    lines_put(&d->lines, "\"");
-    if (mlw_op_has(op, MLW_F_SIZE))
-        key_number(d, ",\"size_bytes\":", b->size[i]);
-    if (kind == TRACE_ALLOC)
-        key_number(d, ",\"usable_bytes\":", b->usable[i]);
-    if (b->slot[i] != TRACE_NO_SLOT)
-        key_number(d, ",\"slot\":", b->slot[i]);
-    if (b->argument[i]) {
-        lines_put(&d->lines, ",\"argument\":\"");
-        lines_hex(&d->lines, b->argument[i]);
-        lines_put(&d->lines, "\"");
-    }
-    if (b->path[i]) {
-        const char *between = ",\"path\":[\"";
-        for (unsigned bit = 0; bit < 8; bit++)
-            if (b->path[i] & 1u << bit) {
-                lines_put(&d->lines, between);
-                lines_put(&d->lines, event_path_name(bit));
-                between = "\",\"";
-            }
-        lines_put(&d->lines, "\"]");
-    }
-    if (b->stack[i]) {
-        key_number(d, ",\"stack\":", b->stack[i]);
-        if (d->o->names) {
-            lines_put(&d->lines, ",\"frames\":[");
-            put_names(d, s, b->stack[i], true);
-            lines_put(&d->lines, "]");
-        }
-    }
-    lines_put(&d->lines, "}\n");
 }
 
 /* --- what happens beside the calls --- */
@@ -360,7 +133,7 @@ static void side_start(struct dump *d, const struct source *s, const struct side
         lines_put(&d->lines, kind);
         lines_put(&d->lines, "\"");
     } else {
-        put_seconds(d, x->time_ns);
+        dump_seconds(&d->lines, x->time_ns);
         lines_number(&d->lines, s->image->pid, 8);
         lines_number(&d->lines, tid, 8);
         lines_put(&d->lines, "  -- ");
@@ -384,14 +157,14 @@ static void kernel_side(struct dump *d, struct source *s, const struct side *x)
         lines_put(&d->lines, buffer_text(&text));
         if (stack && d->o->names) {
             lines_put(&d->lines, ",\"frames\":[");
-            put_names(d, s, stack, true);
+            dump_names(&d->lines, s->names, stack, true);
             lines_put(&d->lines, "]");
         }
         lines_put(&d->lines, "}\n");
     } else {
         lines_put(&d->lines, buffer_text(&text));
         if (stack && d->o->names)
-            put_names(d, s, stack, false);
+            dump_names(&d->lines, s->names, stack, false);
         else if (stack) {
             lines_put(&d->lines, "  stack ");
             lines_number(&d->lines, stack, 0);
@@ -487,6 +260,8 @@ static int begin(struct dump *d, struct source *s, struct error *err)
         s->sides[s->side_count++] = (struct side){image->moments[i].time_ns, i, SIDE_MOMENT};
     qsort(s->sides, s->side_count, sizeof *s->sides, by_time);
     s->sides[s->side_count++] = (struct side){image->end_ns, 0, SIDE_END};
+    dump_events_begin(&s->events, &d->lines, image, s->index, d->o->names ? s->names : NULL,
+                      d->json);
     if (selection_resolve(&d->selection, image, s->names, &s->filter, err))
         return -1;
     s->cursor = trace_cursor_open(d->trace, s->index, err);
@@ -575,12 +350,10 @@ static void put_event(struct dump *d, struct source *s, size_t i)
         event_window(d, s, i);
         return;
     }
-    if (!time_passes(s, i) || !call_passes(s, i) || (d->o->every && d->seen++ % d->o->every))
+    if ((d->filters && !(time_passes(s, i) && call_passes(s, i))) ||
+        (d->o->every && d->seen++ % d->o->every))
         return;
-    if (d->json)
-        event_json(d, s, i);
-    else
-        event_text(d, s, i);
+    dump_event(&s->events, &s->batch, i);
 }
 
 static bool side_passes(const struct dump *d, const struct source *s, const struct side *x)
@@ -628,7 +401,7 @@ static int speak(struct dump *d, struct source *s, uint64_t until_ns, struct err
                                  (unsigned long long)(b->first_event + s->at), s->image->pid);
             put_event(d, s, s->at);
         }
-        if (ferror(d->lines.out))
+        if (lines_failed(&d->lines))
             return error_system(err, "cannot write");
     }
 }
@@ -666,17 +439,22 @@ int report_dump(FILE *out, struct trace *t, struct symbols *symbols, const struc
     int status = -1;
     if (!d)
         return error_memory(err);
-    d->lines.out = out;
     d->trace = t;
     d->symbols = symbols;
     d->o = o;
     d->json = json;
     d->window.width_ns = o->window_ns;
     d->window.json = json;
+    if (lines_open(&d->lines, out, o->threads)) {
+        free(d);
+        return error_memory(err);
+    }
     if (selection_open(&d->selection, &o->select, info, err)) {
+        lines_close(&d->lines);
         free(d);
         return -1;
     }
+    d->filters = selection_filters(&d->selection);
     d->sources = calloc((size_t)info->image_count + 1, sizeof *d->sources);
     d->heap = calloc((size_t)info->image_count + 1, sizeof *d->heap);
     d->keys = calloc((size_t)info->image_count + 1, sizeof *d->keys);
@@ -699,7 +477,7 @@ int report_dump(FILE *out, struct trace *t, struct symbols *symbols, const struc
         for (uint32_t i = 0; i < info->image_count; i++)
             end(&d->sources[i]);
     }
-    lines_flush(&d->lines);
+    lines_close(&d->lines);
     selection_close(&d->selection);
     free(d->sources);
     free(d->heap);

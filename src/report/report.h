@@ -35,6 +35,7 @@ struct report_options {
     bool heap;        /* JSON: where the free memory of the heap lies, too; reads all of it again */
     bool names;       /* dump: functions, not numbers of stacks */
     uint64_t every;   /* dump: each so many-th call only; 0: all */
+    unsigned threads; /* dump: that may work at once; 0: as many as there are processors */
     uint64_t window_ns;  /* dump: a line for each such stretch of time instead; 0: each call */
     const char *sources; /* page: text of sources below this directory, absolute; NULL: none */
     /* How to show it. */

@@ -1,0 +1,43 @@
+/* dump_event.h - a call as a line of text or JSON, for dumps of many millions.
+ *
+ * Owns: how a line about a call looks. Single-threaded. */
+#ifndef MALLOW_REPORT_DUMP_EVENT_H
+#define MALLOW_REPORT_DUMP_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/digits.h"
+#include "base/lines.h"
+#include "frames/names.h"
+#include "trace/trace.h"
+
+struct dump_events { /* of one process */
+    /* set by dump_events_begin */
+    struct lines *lines;
+    const struct trace_image *image;
+    uint32_t index;      /* of the image */
+    struct names *names; /* NULL: a stack is its number */
+    bool json;
+    /* private */
+    uint64_t time_ns; /* a multiple of 10^8; the text of that time but for the last 8 digits */
+    uint32_t time_bytes;
+    uint32_t thread; /* that called last; what stands between the time and its calls */
+    uint32_t who_bytes;
+    char time[64], who[96];
+    struct digits_near near; /* of JSON */
+};
+
+void dump_events_begin(struct dump_events *d, struct lines *lines, const struct trace_image *image,
+                       uint32_t index, struct names *names, bool json);
+
+/* The event: its thread, stack and kind must exist. */
+void dump_event(struct dump_events *d, const struct trace_batch *b, size_t i);
+
+/* The functions of a stack, innermost first; in JSON as strings with commas between. */
+void dump_names(struct lines *l, struct names *names, uint32_t stack, bool json);
+
+/* Where a line of text begins: seconds since the start of the recording. */
+void dump_seconds(struct lines *l, uint64_t ns);
+
+#endif
