@@ -41,6 +41,11 @@ void buffer_append(struct buffer *b, const void *data, size_t size_bytes)
     b->data[b->size_bytes] = 0;
 }
 
+char *buffer_room(struct buffer *b, size_t n)
+{
+    return reserve(b, n) ? b->data + b->size_bytes : NULL;
+}
+
 void buffer_append_text(struct buffer *b, const char *text)
 {
     buffer_append(b, text, strlen(text));

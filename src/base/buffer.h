@@ -27,6 +27,15 @@ void buffer_printf(struct buffer *b, const char *format, ...) __attribute__((for
 void buffer_vprintf(struct buffer *b, const char *format, va_list ap)
     __attribute__((format(printf, 2, 0)));
 
+/* The place of n more bytes, to be written there, and: so many of them were. NULL without memory;
+ * the buffer then has failed. */
+char *buffer_room(struct buffer *b, size_t n);
+static inline void buffer_extend(struct buffer *b, size_t n)
+{
+    b->size_bytes += n;
+    b->data[b->size_bytes] = 0;
+}
+
 /* The bytes as a C string, "" for an empty or failed buffer. Valid until the next call. */
 const char *buffer_text(const struct buffer *b);
 

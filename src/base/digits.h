@@ -120,6 +120,15 @@ static inline uint64_t digits_eight_hex(uint32_t v)
     return x + DIGITS_ZEROS + letters * ('a' - '0' - 10);
 }
 
+/* "1f", below 2^32. */
+static inline char *digits_hex_short(char *p, uint32_t v)
+{
+    const unsigned unused = (unsigned)__builtin_clz(v | 1) / 4;
+    const uint64_t eight = digits_eight_hex(v << 4 * unused);
+    memcpy(p, &eight, sizeof eight);
+    return p + 8 - unused;
+}
+
 /* "1f". */
 static inline char *digits_hex(char *p, uint64_t v)
 {

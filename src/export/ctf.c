@@ -17,11 +17,15 @@
 #define PACKET_HEAD  52u /* header 8, context 44 */
 #define MAGIC        0xc1fc1fc1u
 
+#define EVENT_HEAD       13u
+#define EVENT_FIELDS_MAX 64u
+
 enum { STREAM_CALLS = 0, STREAM_STATE = 1 };
 enum { EVENT_FRAME = 40, EVENT_PROCESS, EVENT_THREAD, EVENT_MARK, EVENT_RESIDENT, EVENT_END };
 
 struct stream {
     FILE *out;
+    struct lines lines; /* that write to it */
     struct buffer packet;
     uint64_t first_ns, last_ns;
     uint32_t id, pid, image;
@@ -41,7 +45,7 @@ static void put64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
 /* Writes the packet; lost: events of the stream that are missing so far. */
 static void flush(struct stream *s, uint64_t lost)
 {
-    if (buffer_failed(&s->packet) || s->packet.size_bytes < PACKET_HEAD)
+    if (buffer_failed(&s->packet) || s->packet.size_bytes < PACKET_HEAD || !s->lines.text)
         return;
     uint8_t *p = (uint8_t *)s->packet.data;
     put32(p, MAGIC);
@@ -52,7 +56,7 @@ static void flush(struct stream *s, uint64_t lost)
     put64(p + 32, (uint64_t)s->packet.size_bytes * 8);
     put64(p + 40, lost);
     put32(p + 48, s->pid);
-    fwrite(p, 1, s->packet.size_bytes, s->out);
+    lines_bytes(&s->lines, p, s->packet.size_bytes);
     buffer_clear(&s->packet);
 }
 
@@ -63,21 +67,38 @@ static void begin_packet(struct stream *s, uint64_t time_ns)
     s->first_ns = time_ns;
 }
 
-/* The head of an event, and the fields that follow it. */
-static void put_event(struct stream *s, unsigned id, uint64_t time_ns, uint32_t tid,
-                      const void *fields, size_t bytes)
+/* The head of an event. Returns the place of the fields that follow it, with room for
+ * EVENT_FIELDS_MAX; end_event says how many were written. NULL without memory. */
+static inline uint8_t *begin_event(struct stream *s, unsigned id, uint64_t time_ns, uint32_t tid)
 {
-    uint8_t head[13];
     if (s->packet.size_bytes >= PACKET_BYTES)
         flush(s, 0);
     if (!s->packet.size_bytes)
         begin_packet(s, time_ns);
     s->last_ns = time_ns;
-    head[0] = (uint8_t)id;
-    put64(head + 1, time_ns);
-    put32(head + 9, tid);
-    buffer_append(&s->packet, head, sizeof head);
-    buffer_append(&s->packet, fields, bytes);
+    uint8_t *p = (uint8_t *)buffer_room(&s->packet, EVENT_HEAD + EVENT_FIELDS_MAX);
+    if (!p)
+        return NULL;
+    p[0] = (uint8_t)id;
+    put64(p + 1, time_ns);
+    put32(p + 9, tid);
+    return p + EVENT_HEAD;
+}
+
+static inline void end_event(struct stream *s, size_t bytes)
+{
+    buffer_extend(&s->packet, EVENT_HEAD + bytes);
+}
+
+static void put_event(struct stream *s, unsigned id, uint64_t time_ns, uint32_t tid,
+                      const void *fields, size_t bytes)
+{
+    uint8_t *p = begin_event(s, id, time_ns, tid);
+    if (!p)
+        return;
+    if (bytes)
+        memcpy(p, fields, bytes);
+    end_event(s, bytes);
 }
 
 static void put_text(struct stream *s, const char *text)
@@ -120,12 +141,14 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
     struct ctf *c = arg;
     const struct trace_image *image = f->image;
     for (size_t i = 0; i < b->n; i++) {
-        uint8_t fields[42];
         if (!job_event_passes(f, b, i))
             continue;
         const uint32_t tid = image->threads[b->thread[i]].tid;
         if (b->stack[i] && !c->described[b->stack[i]])
             describe(c, image, b->stack[i], b->time_ns[i], tid);
+        uint8_t *fields = begin_event(&c->calls, b->op[i], b->time_ns[i], tid);
+        if (!fields)
+            break;
         fields[0] = b->kind[i];
         fields[1] = b->path[i];
         put64(fields + 2, b->address[i]);
@@ -134,12 +157,13 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         put64(fields + 22, b->usable[i]);
         put64(fields + 30, b->argument[i]);
         put32(fields + 38, b->stack[i]);
-        put_event(&c->calls, b->op[i], b->time_ns[i], tid, fields, is_short(b->op[i]) ? 14 : 42);
+        end_event(&c->calls, is_short(b->op[i]) ? 14 : 42);
         c->job->result->samples++;
     }
     if (buffer_failed(&c->calls.packet))
         return error_memory_for(err, "a packet");
-    return ferror(c->calls.out) ? error_system(err, "cannot write into %s", c->job->output) : 0;
+    return lines_failed(&c->calls.lines) ? error_system(err, "cannot write into %s", c->job->output)
+                                         : 0;
 }
 
 static FILE *create(const char *directory, struct error *err, const char *format, ...)
@@ -159,13 +183,24 @@ static FILE *create(const char *directory, struct error *err, const char *format
     return f;
 }
 
+/* Creates the stream's file. */
+static int open_stream(struct stream *s, const struct export_job *job, unsigned threads,
+                       const char *kind, struct error *err)
+{
+    s->out = create(job->output, err, "%s-%u-%u", kind, s->image, s->pid);
+    if (!s->out)
+        return -1;
+    return lines_open(&s->lines, s->out, threads) ? error_memory(err) : 0;
+}
+
 static int finish(struct stream *s, uint64_t lost, const char *directory, int status,
                   struct error *err)
 {
     bool memory = buffer_failed(&s->packet);
     flush(s, lost);
     buffer_release(&s->packet);
-    bool bad = s->out && ferror(s->out);
+    lines_close(&s->lines);
+    bool bad = lines_failed(&s->lines);
     if (s->out && fclose(s->out))
         bad = true;
     if (status)
@@ -184,9 +219,7 @@ static int write_calls(struct ctf *c, uint32_t index, struct error *err)
     c->names = names_new(c->job->symbols, image, err);
     if (!c->described)
         error_memory(err);
-    else if (c->names)
-        c->calls.out = create(c->job->output, err, "calls-%u-%u", index, image->pid);
-    if (c->calls.out)
+    else if (c->names && !open_stream(&c->calls, c->job, c->job->options->threads, "calls", err))
         status = job_events(c->job, index, c->names, batch, c, err);
     status = finish(&c->calls, image->lost_calls, c->job->output, status, err);
     names_free(c->names);
@@ -258,10 +291,9 @@ static int write_state(struct ctf *c, uint32_t index, struct error *err)
         (size_t)image->thread_count + image->note_count + image->resident_count + 2, sizeof *m);
     if (!m)
         return error_memory(err);
-    s.out = create(c->job->output, err, "state-%u-%u", index, image->pid);
-    if (!s.out) {
+    if (open_stream(&s, c->job, 1, "state", err)) {
         free(m);
-        return -1;
+        return finish(&s, 0, c->job->output, -1, err);
     }
     m[n++] = (struct moment){image->start_ns, 0, EVENT_PROCESS};
     for (uint32_t i = 0; i < image->thread_count; i++)

@@ -2,37 +2,40 @@
 
 #include "export/job.h"
 
+/* By which events are filtered. */
+#define FILTERED (TRACE_COL_THREAD | TRACE_COL_SIZE | TRACE_COL_STACK | TRACE_COL_TIME)
+
 const struct export_format export_formats[] = {
-    {"pprof", "profile for go tool pprof and its like: seven values a stack", EXPORT_BINARY,
+    {"pprof", "profile for go tool pprof and its like: seven values a stack", EXPORT_BINARY, 0,
      export_pprof},
-    {"folded", "a line for each call stack, for flamegraph.pl and its like", EXPORT_BY,
+    {"folded", "a line for each call stack, for flamegraph.pl and its like", EXPORT_BY, 0,
      export_folded},
     {"speedscope", "flame graphs for speedscope.app, a profile for each process and figure",
-     EXPORT_BY, export_speedscope},
-    {"heaptrack", "heaptrack's format 3, for heaptrack_print and heaptrack_gui",
-     EXPORT_EVENTS | EXPORT_ONE_PROCESS, export_heaptrack},
+     EXPORT_BY, 0, export_speedscope},
+    {"heaptrack", "heaptrack's format 3, for heaptrack_print and heaptrack_gui", EXPORT_ONE_PROCESS,
+     FILTERED, export_heaptrack},
     {"ctf", "a directory in the Common Trace Format 1.8, for babeltrace2 and Trace Compass",
-     EXPORT_EVENTS | EXPORT_DIRECTORY, export_ctf},
-    {"chrome", "heap and resident size over time, for ui.perfetto.dev and chrome://tracing",
-     EXPORT_EVENTS, export_chrome},
-    {"massif", "massif's format, for ms_print and massif-visualizer",
-     EXPORT_EVENTS | EXPORT_ONE_PROCESS, export_massif},
-    {"sqlite", "a database of blocks, calls, stacks and sums, for sqlite3",
-     EXPORT_EVENTS | EXPORT_DATABASE, export_sqlite},
+     EXPORT_DIRECTORY, TRACE_COL_ALL, export_ctf},
+    {"chrome", "heap and resident size over time, for ui.perfetto.dev and chrome://tracing", 0,
+     FILTERED | TRACE_COL_USABLE, export_chrome},
+    {"massif", "massif's format, for ms_print and massif-visualizer", EXPORT_ONE_PROCESS, 0,
+     export_massif},
+    {"sqlite", "a database of blocks, calls, stacks and sums, for sqlite3", EXPORT_DATABASE,
+     TRACE_COL_ALL, export_sqlite},
     {"hdf5", "a file of columns of numbers, for h5dump, MATLAB, pandas and their like",
-     EXPORT_EVENTS | EXPORT_DATABASE, export_hdf5},
+     EXPORT_DATABASE, TRACE_COL_ALL, export_hdf5},
     {"series",
-     "a row for each of 1000 slices of time: RSS, address space, live heap, chunks by size",
-     EXPORT_EVENTS, export_series},
-    {"csv", "a row for each event", EXPORT_EVENTS, export_csv},
+     "a row for each of 1000 slices of time: RSS, address space, live heap, chunks by size", 0,
+     FILTERED | TRACE_COL_USABLE, export_series},
+    {"csv", "a row for each event", 0, TRACE_COL_ALL, export_csv},
     {"mtrace", "records of 64 bytes, as the tracing malloc of glibc's dj/malloc writes them",
-     EXPORT_EVENTS | EXPORT_ONE_PROCESS | EXPORT_BINARY, export_mtrace},
-    {NULL, NULL, 0, NULL},
+     EXPORT_ONE_PROCESS | EXPORT_BINARY, TRACE_COL_ALL, export_mtrace},
+    {NULL, NULL, 0, 0, NULL},
 };
 
 unsigned export_columns(const struct export_format *f)
 {
-    return f->flags & EXPORT_EVENTS ? TRACE_COL_ALL : model_columns();
+    return f->columns ? f->columns : model_columns();
 }
 
 int export_write(struct trace *t, struct symbols *symbols, const struct export_request *request,

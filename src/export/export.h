@@ -17,12 +17,11 @@
 #include "trace/trace.h"
 
 enum export_flags {
-    EXPORT_EVENTS = 1,      /* all events; without it, sums by call stack or over time */
-    EXPORT_BY = 2,          /* has one value, which export_options.by chooses */
-    EXPORT_ONE_PROCESS = 4, /* has no word for processes */
-    EXPORT_BINARY = 8,      /* not for a terminal */
-    EXPORT_DIRECTORY = 16,  /* writes a new directory, not a stream */
-    EXPORT_DATABASE = 32    /* writes a file that it must be able to go back in */
+    EXPORT_BY = 1,          /* has one value, which export_options.by chooses */
+    EXPORT_ONE_PROCESS = 2, /* has no word for processes */
+    EXPORT_BINARY = 4,      /* not for a terminal */
+    EXPORT_DIRECTORY = 8,   /* writes a new directory, not a stream */
+    EXPORT_DATABASE = 16    /* writes a file that it must be able to go back in */
 };
 
 struct export_job;
@@ -31,6 +30,7 @@ struct export_format {
     const char *name;
     const char *summary; /* what it is and who reads it */
     unsigned flags;      /* enum export_flags */
+    unsigned columns;    /* that it reads (enum trace_column); 0: those of a report */
     int (*write)(struct export_job *job, struct error *err);
 };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "arch/page.h"
+#include "base/digits.h"
 #include "base/lines.h"
 #include "base/text.h"
 #include "export/job.h"
@@ -30,9 +31,9 @@ struct writer {
     uint32_t *traces; /* by node: number of its trace; 0: not written yet */
     uint32_t *path;   /* [stacks + 1] */
     uint32_t trace_count, pairs_before;
-    uint32_t *live; /* by slot: number of the pair + 1 */
-    bool started;   /* the window of time has begun */
-    uint64_t last_ms;
+    uint32_t *live;    /* by slot: number of the pair + 1 */
+    bool started;      /* the window of time has begun */
+    uint64_t next_ns;  /* when it comes to the next millisecond */
     uint32_t resident; /* next sample */
 };
 
@@ -137,23 +138,23 @@ static bool number_pair(struct writer *w, uint64_t size, uint32_t stack, uint32_
     return true;
 }
 
-static void put_event(struct writer *w, char letter, uint32_t pair)
+static inline void put_event(struct writer *w, char letter, uint32_t pair)
 {
-    const char head[2] = {letter, ' '};
-    lines_bytes(&w->l, head, 2);
-    lines_digits(&w->l, pair - 1); /* these count from 0 */
-    lines_char(&w->l, '\n');
+    char *p = lines_room(&w->l, 2 * DIGITS_ROOM);
+    p[0] = letter;
+    p[1] = ' ';
+    p = digits_hex_short(p + 2, pair - 1); /* these count from 0 */
+    *p++ = '\n';
+    lines_end(&w->l, p);
     w->job->result->samples++;
 }
 
-/* Lets the clock of the file come to time_ns. */
-static void put_time(struct writer *w, uint64_t time_ns)
+/* The clock of the file is a millisecond behind time_ns, or more. */
+static __attribute__((noinline)) void put_later(struct writer *w, uint64_t time_ns)
 {
     const struct trace_image *image = w->image;
-    uint64_t ms = time_ns > image->start_ns ? (time_ns - image->start_ns) / 1000000 : 0;
-    if (ms <= w->last_ms)
-        return;
-    w->last_ms = ms;
+    const uint64_t ms = (time_ns - image->start_ns) / 1000000;
+    w->next_ns = image->start_ns + (ms + 1) * 1000000;
     while (w->resident < image->resident_count && image->resident[w->resident].clock <= time_ns) {
         lines_put(&w->l, "R ");
         lines_digits(&w->l, image->resident[w->resident++].rss / ARCH_PAGE_BYTES);
@@ -162,6 +163,13 @@ static void put_time(struct writer *w, uint64_t time_ns)
     lines_put(&w->l, "c ");
     lines_digits(&w->l, ms);
     lines_char(&w->l, '\n');
+}
+
+/* Lets the clock of the file come to time_ns. */
+static inline void put_time(struct writer *w, uint64_t time_ns)
+{
+    if (time_ns >= w->next_ns)
+        put_later(w, time_ns);
 }
 
 /* Blocks of before the window of time are live at its start. */
@@ -233,6 +241,7 @@ int export_heaptrack(struct export_job *job, struct error *err)
     if (!w.traces || !w.path || !w.live) {
         error_memory(err);
     } else if (w.names && !job_lines_open(job, &w.l, err)) {
+        w.next_ns = w.image->start_ns + 1000000;
         put_head(&w);
         status = job_events(job, (uint32_t)index, w.names, batch, &w, err);
         if (!w.started)

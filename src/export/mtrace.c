@@ -9,8 +9,6 @@
 #include "export/job.h"
 #include "workload/djmalloc_record.h"
 
-enum { RECORDS = 1024 };
-
 struct mtrace {
     struct export_job *job;
     struct {
@@ -18,22 +16,16 @@ struct mtrace {
         bool pending;
     } * threads;
     uint64_t *usable; /* by slot */
-    size_t used;
-    struct djmalloc_record records[RECORDS];
+    struct lines lines;
+    uint8_t types[MLW_OP_COUNT]; /* by operation: enum djmalloc_type; 0: it has none */
 };
-
-static void flush(struct mtrace *m)
-{
-    fwrite(m->records, sizeof *m->records, m->used, m->job->out);
-    m->used = 0;
-}
 
 static struct djmalloc_record *next(struct mtrace *m)
 {
-    if (m->used == RECORDS)
-        flush(m);
-    memset(&m->records[m->used], 0, sizeof *m->records);
-    return &m->records[m->used++];
+    struct djmalloc_record *r = (void *)lines_room(&m->lines, sizeof *r);
+    *r = (struct djmalloc_record){0};
+    lines_end(&m->lines, (char *)(r + 1));
+    return r;
 }
 
 static unsigned type_of(unsigned op)
@@ -59,7 +51,7 @@ static void release(struct mtrace *m, const struct trace_image *image, const str
 static void call(struct mtrace *m, const struct trace_image *image, const struct trace_batch *b,
                  size_t i)
 {
-    const unsigned type = type_of(b->op[i]);
+    const unsigned type = m->types[b->op[i]];
     const uint32_t thread = b->thread[i];
     const bool failed = b->path[i] & MLW_PATH_FAILED;
     if (!type) {
@@ -106,7 +98,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
             m->threads[b->thread[i]].pending = true;
             m->threads[b->thread[i]].address = b->address[i];
             m->threads[b->thread[i]].bytes = bytes;
-        } else if (b->kind[i] == TRACE_FREE_INFERRED || type_of(b->op[i]) == DJ_FREE) {
+        } else if (b->kind[i] == TRACE_FREE_INFERRED || m->types[b->op[i]] == DJ_FREE) {
             release(m, f->image, b, i, bytes);
         } else {
             call(m, f->image, b, i);
@@ -127,21 +119,23 @@ int export_mtrace(struct export_job *job, struct error *err)
     if (m) {
         m->job = job;
         m->threads = calloc((size_t)of->thread_count + 1, sizeof *m->threads);
+        for (unsigned op = 0; op < MLW_OP_COUNT; op++)
+            m->types[op] = (uint8_t)type_of(op);
         m->usable = calloc((size_t)of->max_slots + 1, sizeof *m->usable);
     }
     struct names *names = names_new(job->symbols, of, err);
     if (!m || !m->threads || !m->usable) {
         error_memory(err);
-    } else if (names) {
+    } else if (names && !job_lines_open(job, &m->lines, err)) {
         struct djmalloc_record *r = next(m);
         r->type_path = DJ_MAGIC;
         r->ptr1 = DJ_MAGIC_POINTER;
         r->size = sizeof(void *);
         status = job_events(job, (uint32_t)image, names, batch, m, err);
-        flush(m);
     }
     names_free(names);
     if (m) {
+        lines_close(&m->lines);
         free(m->threads);
         free(m->usable);
     }

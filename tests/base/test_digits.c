@@ -56,6 +56,8 @@ static void test_numbers(void **state)
         same(digits_put(text, v), text, expected);
         snprintf(expected, sizeof expected, "%" PRIx64, v);
         same(digits_hex(text, v), text, expected);
+        snprintf(expected, sizeof expected, "%" PRIx32, (uint32_t)v);
+        same(digits_hex_short(text, (uint32_t)v), text, expected);
         const unsigned width = 1 + i % 8;
         snprintf(expected, sizeof expected, "%*" PRIu64, (int)width, v);
         same(digits_wide(text, v, width), text, expected);
