@@ -188,6 +188,40 @@ static inline void put_pool(const struct converter *c, const struct trace_batch 
         workload_writer_pool(c->writer, thread, c->pools[b->stack[i]], b->time_ns[i]);
 }
 
+/* --- calls that need no care --- */
+
+#define PLAIN_MOST 8192u /* of a batch; more than any has */
+
+/* The code of each event that is malloc, calloc or free of a block, and 0 of all others. Returns
+ * the number of the event behind the last. */
+static size_t find_plain(const struct trace_batch *b, size_t from, uint32_t slot_cap,
+                         uint8_t *plain)
+{
+    const size_t to = b->n - from < PLAIN_MOST ? b->n : from + PLAIN_MOST;
+    for (size_t i = from; i < to; i++) {
+        const uint8_t kind = b->kind[i], op = b->op[i];
+        const bool made = (kind == TRACE_ALLOC) & ((op == MLW_OP_MALLOC) | (op == MLW_OP_CALLOC));
+        const bool freed = ((kind == TRACE_FREE) | (kind == TRACE_FREE_TEMP)) & (op == MLW_OP_FREE);
+        plain[i - from] = (made | freed) & (b->slot[i] < slot_cap) ? op : 0;
+    }
+    return to;
+}
+
+static size_t take_plain(struct converter *c, const struct trace_batch *b, size_t i,
+                         const uint8_t *plain, size_t to, bool far_away)
+{
+    const struct workload_calls calls = {.n = to - i,
+                                         .code = plain,
+                                         .thread = b->thread + i,
+                                         .slot = b->slot + i,
+                                         .size = b->size + i,
+                                         .time_ns = b->time_ns + i,
+                                         .slots = c->slots,
+                                         .slot_count = c->slot_cap,
+                                         .far_away = far_away};
+    return workload_writer_calls(c->writer, writer_thread(c, b->thread[i]), &calls);
+}
+
 static int take_batch(struct converter *c, const struct trace_batch *b, struct error *err)
 {
     size_t i = 0;
@@ -200,7 +234,16 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
                                                         b->size[i], 0, b->time_ns[i]);
     }
     const bool far_away = c->slot_cap > FEW_SLOTS;
+    uint8_t plain[PLAIN_MOST];
+    const size_t plain_from = i, plain_to = c->pools ? i : find_plain(b, i, c->slot_cap, plain);
     for (; i < b->n; i++) {
+        if (i < plain_to && plain[i - plain_from] && c->open_thread == NONE) {
+            const size_t n = take_plain(c, b, i, plain + (i - plain_from), plain_to, far_away);
+            if (n) {
+                i += n - 1;
+                continue;
+            }
+        }
         if (far_away)
             look_ahead(c, b, i);
         const unsigned kind = b->kind[i], op = b->op[i];

@@ -25,8 +25,7 @@ struct workload_options {
 enum { workload_unknown_bytes = 64 };
 
 /* Columns that workload_convert needs from trace_open. */
-#define WORKLOAD_COLUMNS                                                                           \
-    (TRACE_COL_THREAD | TRACE_COL_SIZE | TRACE_COL_TIME | TRACE_COL_PATH | TRACE_COL_ARGUMENT)
+#define WORKLOAD_COLUMNS (TRACE_COL_THREAD | TRACE_COL_SIZE | TRACE_COL_TIME | TRACE_COL_ARGUMENT)
 
 /* Converts one image of an open recording into the file `path`. ERROR_USAGE when calls were lost
  * and options->lossy is not set. */

@@ -168,10 +168,12 @@ static inline uint8_t *workload_put_short(uint8_t *p, uint64_t v)
 {
     if (__builtin_expect(v >> 28, 0))
         return workload_put(p, v);
-    unsigned more = (v >= 1u << 7) + (v >= 1u << 14) + (v >= 1u << 21);
-    uint32_t x =
-        (uint32_t)((v & 0x7f) | (v & 0x3f80) << 1 | (v & 0x1fc000) << 2 | (v & 0xfe00000) << 3);
-    x |= 0x808080u & ((1u << 8 * more) - 1);
+    static const uint32_t go_on[] = {0, 0x80, 0x8080, 0x808080};
+    const unsigned last_bit = 31u - (unsigned)__builtin_clz((uint32_t)v | 1);
+    const unsigned more = last_bit * 37 >> 8; /* by 7 */
+    uint32_t x = (uint32_t)v;
+    x = (x & 0x3fff) | (x & 0xfffc000) << 2;
+    x = (x & 0x7f007f) | (x & 0x3f803f80) << 1 | go_on[more];
     memcpy(p, &x, sizeof x);
     return p + more + 1;
 }

@@ -11,11 +11,6 @@
 #include "base/large.h"
 #include "workload/writer_impl.h"
 
-#define NONE UINT32_MAX
-
-/* Times closer than this share one entry of the pace. */
-#define PACE_STEP_NS 1000u
-
 #define RECORD_BYTES_MAX 96u /* of a record, its run and its pace */
 
 static void no_memory(struct workload_writer *w)
@@ -301,20 +296,8 @@ static bool make_buffers(struct workload_writer *w, struct stream *s)
 
 /* --- records --- */
 
-/* Since the first record; never back, whatever two threads' clocks say. */
-static inline uint64_t ns_of(const struct workload_writer *w, uint64_t time_ns)
-{
-    uint64_t ns = time_ns > w->base_ns ? time_ns - w->base_ns : 0;
-    return ns > w->last_ns ? ns : w->last_ns;
-}
-
-static void take_room(struct stream *s, uint32_t bytes)
-{
-    s->ops_room -= bytes < s->ops_room ? bytes : s->ops_room;
-}
-
 /* Others had the places since this thread's last record. */
-static __attribute__((noinline)) void skip_places(const struct workload_writer *w, struct stream *s)
+void writer_skip_places(const struct workload_writer *w, struct stream *s)
 {
     const uint32_t before = s->runs_bytes;
     end_run(s);
@@ -322,20 +305,16 @@ static __attribute__((noinline)) void skip_places(const struct workload_writer *
     take_room(s, s->runs_bytes - before);
 }
 
-static __attribute__((noinline)) void put_pace(struct stream *s, uint64_t ns)
+void writer_put_pace(struct stream *s, uint64_t ns)
 {
-    uint8_t *at = s->pace + s->pace_bytes, *p = workload_put(at, s->since_pace);
-    p = workload_put(p, ns - s->pace_ns);
-    take_room(s, (uint32_t)(p - at));
-    s->pace_bytes += (uint32_t)(p - at);
+    writer_put_pace_entry(s, s->since_pace, ns - s->pace_ns);
     s->pace_ns = ns;
     s->since_pace = 0;
 }
 
 /* Rare work before a record: threads that ended, a thread's first record, a chunk that is full or
  * begins. False after a failure. */
-static __attribute__((noinline)) bool make_ready(struct workload_writer *w, uint32_t thread,
-                                                 uint64_t time_ns)
+bool writer_make_ready(struct workload_writer *w, uint32_t thread, uint64_t time_ns)
 {
     if (w->failed)
         return false;
@@ -359,38 +338,6 @@ static __attribute__((noinline)) bool make_ready(struct workload_writer *w, uint
     }
     s->ops_room = WORKLOAD_PAYLOAD_MAX - RECORD_BYTES_MAX - s->runs_bytes - s->pace_bytes;
     return true;
-}
-
-/* Takes the next place for a record of this thread: brings runs and pace up to it. Returns where
- * its bytes go, NULL after a failure. */
-static inline __attribute__((always_inline)) uint8_t *begin(struct workload_writer *w,
-                                                            uint32_t thread, uint64_t time_ns)
-{
-    struct stream *s = &w->streams[thread];
-    if (__builtin_expect(w->failed | (time_ns > w->next_end_ns) | (s->ops_bytes >= s->ops_room),
-                         0)) {
-        if (!make_ready(w, thread, time_ns))
-            return NULL;
-        s = &w->streams[thread];
-    }
-    const uint64_t ns = w->last_ns = ns_of(w, time_ns);
-    if (__builtin_expect(s->run_end != w->place, 0))
-        skip_places(w, s);
-    s->since_pace++;
-    if (__builtin_expect(ns - s->pace_ns >= PACE_STEP_NS, 0))
-        put_pace(s, ns);
-    s->run++;
-    s->records++;
-    s->run_end = ++w->place;
-    w->last_thread = thread;
-    return s->ops + s->ops_bytes;
-}
-
-static void end(struct workload_writer *w, uint32_t thread, unsigned code, const uint8_t *p)
-{
-    struct stream *s = &w->streams[thread];
-    s->ops_bytes = (uint32_t)(p - s->ops);
-    w->calls[code]++;
 }
 
 static void put_start(struct workload_writer *w, uint32_t starter, uint32_t thread,
@@ -425,21 +372,6 @@ void workload_writer_pool(struct workload_writer *w, uint32_t thread, unsigned p
     end(w, thread, WORKLOAD_POOL, p);
 }
 
-static inline uint8_t *put_slot(struct stream *s, uint8_t *p, uint32_t slot)
-{
-    uint32_t d = slot - s->last_slot;
-    p = workload_put_short(p, (uint32_t)(d << 1) ^ (uint32_t)((int32_t)d >> 31));
-    s->last_slot = slot;
-    return p;
-}
-
-static uint8_t *put_generation(struct stream *s, uint8_t *p, uint32_t generation)
-{
-    p = workload_put_difference(p, generation, s->last_generation);
-    s->last_generation = generation;
-    return p;
-}
-
 static uint32_t new_slot(struct workload_writer *w)
 {
     if (w->slot_count >= WORKLOAD_SLOTS_MAX) {
@@ -453,14 +385,42 @@ static uint32_t new_slot(struct workload_writer *w)
     return w->slot_count++;
 }
 
-static void comes_alive(struct workload_writer *w, uint64_t size_bytes)
+uint32_t writer_take_slot(struct workload_writer *w, struct stream *s, uint8_t **at, unsigned code,
+                          uint64_t time_ns)
 {
-    w->live_bytes += size_bytes;
-    w->live_blocks++;
-    if (w->live_bytes > w->facts[WORKLOAD_FACT_PEAK_BYTES])
-        w->facts[WORKLOAD_FACT_PEAK_BYTES] = w->live_bytes;
-    if (w->live_blocks > w->facts[WORKLOAD_FACT_PEAK_BLOCKS])
-        w->facts[WORKLOAD_FACT_PEAK_BLOCKS] = w->live_blocks;
+    uint8_t *p = *at;
+    uint32_t slot = s->own;
+    if (slot != NONE) {
+        *p++ = (uint8_t)(code | WORKLOAD_OWN << 5);
+        s->own = w->slots[slot].next;
+        s->own_count--;
+        s->last_slot = slot;
+        *at = p;
+        return slot;
+    }
+    const uint32_t slack = 8 * w->active + w->slot_count / 64;
+    if (w->shared_count <= slack && !w->until_reclaim--) {
+        w->until_reclaim = 1024 + w->seat_count;
+        reclaim_all(w, time_ns);
+    }
+    if (w->shared_count > slack) {
+        slot = w->shared_head;
+        w->shared_head = w->slots[slot].next;
+        if (w->shared_head == NONE)
+            w->shared_tail = NONE;
+        w->shared_count--;
+        *p++ = (uint8_t)(code | WORKLOAD_TAKEN << 5);
+        p = put_slot(s, p, slot);
+        p = put_generation(s, p, w->slots[slot].generation);
+    } else {
+        slot = new_slot(w);
+        if (slot == NONE)
+            return NONE;
+        *p++ = (uint8_t)(code | WORKLOAD_NEW << 5);
+        p = put_slot(s, p, slot);
+    }
+    *at = p;
+    return slot;
 }
 
 uint32_t workload_writer_allocate(struct workload_writer *w, uint32_t thread, unsigned code,
@@ -470,40 +430,10 @@ uint32_t workload_writer_allocate(struct workload_writer *w, uint32_t thread, un
     if (!p)
         return 0;
     struct stream *s = &w->streams[thread];
-    uint32_t slot = s->own;
-    if (slot != NONE) {
-        *p++ = (uint8_t)(code | WORKLOAD_OWN << 5);
-        s->own = w->slots[slot].next;
-        s->own_count--;
-        s->last_slot = slot;
-    } else {
-        uint32_t slack = 8 * w->active + w->slot_count / 64;
-        if (w->shared_count <= slack && !w->until_reclaim--) {
-            w->until_reclaim = 1024 + w->seat_count;
-            reclaim_all(w, time_ns);
-        }
-        if (w->shared_count > slack) {
-            slot = w->shared_head;
-            w->shared_head = w->slots[slot].next;
-            if (w->shared_head == NONE)
-                w->shared_tail = NONE;
-            w->shared_count--;
-            *p++ = (uint8_t)(code | WORKLOAD_TAKEN << 5);
-            p = put_slot(s, p, slot);
-            p = put_generation(s, p, w->slots[slot].generation);
-        } else {
-            slot = new_slot(w);
-            if (slot == NONE)
-                return 0;
-            *p++ = (uint8_t)(code | WORKLOAD_NEW << 5);
-            p = put_slot(s, p, slot);
-        }
-    }
-    struct slot *b = &w->slots[slot];
-    b->generation++;
-    b->toucher = thread;
-    b->size_bytes = size_bytes;
-    comes_alive(w, size_bytes);
+    const uint32_t slot = writer_take_slot(w, s, &p, code, time_ns);
+    if (slot == NONE)
+        return 0;
+    begin_life(w, slot, thread, size_bytes);
     if (workload_aligned(code))
         p = workload_put(p, alignment);
     p = workload_put_short(p, size_bytes);
@@ -550,7 +480,7 @@ void workload_writer_expect(const struct workload_writer *w, uint32_t slot)
 }
 
 /* A slot that is free again goes to other threads, unless it has had all its lives. */
-static void donate(struct workload_writer *w, uint32_t slot)
+void writer_donate(struct workload_writer *w, uint32_t slot)
 {
     struct slot *b = &w->slots[slot];
     if (b->generation >= WORKLOAD_GENERATIONS - 1)
@@ -564,19 +494,14 @@ static void donate(struct workload_writer *w, uint32_t slot)
     w->shared_count++;
 }
 
-void workload_writer_release(struct workload_writer *w, uint32_t thread, unsigned code,
-                             uint32_t slot, uint64_t size_bytes, uint64_t alignment,
-                             uint64_t time_ns)
+uint8_t *writer_put_release(struct workload_writer *w, struct stream *s, uint8_t *p,
+                            uint32_t thread, unsigned code, uint32_t slot)
 {
-    uint8_t *p = begin(w, thread, time_ns);
-    if (!p)
-        return;
-    struct stream *s = &w->streams[thread];
     struct slot *b = &w->slots[slot];
-    bool handed = b->toucher != thread;
+    const bool handed = b->toucher != thread;
     bool give = b->generation >= WORKLOAD_GENERATIONS - 1;
     if (w->active > 1)
-        give |= handed || s->own_count > 64 + w->slot_count / (4 * w->active);
+        give |= handed || s->own_count > writer_own_most(w);
     *p++ = (uint8_t)(code | (give ? WORKLOAD_DONATE << 5 : 0) |
                      (handed ? WORKLOAD_FROM_OTHER << 5 : 0));
     p = put_slot(s, p, slot);
@@ -586,12 +511,23 @@ void workload_writer_release(struct workload_writer *w, uint32_t thread, unsigne
     w->live_blocks--;
     b->toucher = thread;
     if (give) {
-        donate(w, slot);
+        writer_donate(w, slot);
     } else {
         b->next = s->own;
         s->own = slot;
         s->own_count++;
     }
+    return p;
+}
+
+void workload_writer_release(struct workload_writer *w, uint32_t thread, unsigned code,
+                             uint32_t slot, uint64_t size_bytes, uint64_t alignment,
+                             uint64_t time_ns)
+{
+    uint8_t *p = begin(w, thread, time_ns);
+    if (!p)
+        return;
+    p = writer_put_release(w, &w->streams[thread], p, thread, code, slot);
     end(w, thread, code, put_sizes(p, code, size_bytes, alignment));
 }
 
@@ -652,7 +588,7 @@ void workload_writer_reallocate_zero(struct workload_writer *w, uint32_t thread,
     w->live_bytes -= b->size_bytes;
     w->live_blocks--;
     b->toucher = thread;
-    donate(w, slot);
+    writer_donate(w, slot);
     end(w, thread, code, p);
 }
 

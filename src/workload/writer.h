@@ -48,6 +48,25 @@ uint32_t workload_writer_reallocate(struct workload_writer *w, uint32_t thread, 
 void workload_writer_reallocate_zero(struct workload_writer *w, uint32_t thread, unsigned code,
                                      uint32_t slot, uint64_t time_ns);
 
+/* Calls of one thread, in their order: malloc and calloc that made a block, free of one. */
+struct workload_calls {
+    size_t n;
+    const uint8_t *code; /* of another call 0: it is not taken, nor one behind it */
+    const uint32_t
+        *thread;          /* the caller's numbers: nothing behind the first that differs is taken */
+    const uint32_t *slot; /* the caller's numbers of the blocks */
+    const uint64_t *size; /* of the allocations */
+    const uint64_t *time_ns;
+    uint32_t *slots; /* by number: the slot of the block that lives, UINT32_MAX for none */
+    uint32_t slot_count;
+    bool far_away; /* so many slots that no cache holds them */
+};
+
+/* The same as allocate and release for each of them, for a third of the time. Returns how many were
+ * taken; 0: the first needs more care than this. */
+size_t workload_writer_calls(struct workload_writer *w, uint32_t thread,
+                             const struct workload_calls *calls);
+
 /* The block in `slot` will soon be released or reallocated: prefetches its entry. Any number; one
  * that is no slot does nothing. */
 void workload_writer_expect(const struct workload_writer *w, uint32_t slot);
