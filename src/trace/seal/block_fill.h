@@ -17,9 +17,10 @@ struct block_writer {
     uint32_t limit;              /* events of a block */
     struct block_position at;    /* the image's state: of events and allocs, before the block */
     /* the block in the making */
-    uint32_t n, refs, sizes, stacks, allocs, threads, calls;
-    uint64_t first_tick, first_alloc, live_bytes, max_live_bytes;
-    uint32_t used_slots, free_slots, argument_event;
+    uint32_t n, refs, sizes, stacks, allocs, threads;
+    uint32_t others; /* events that are no calls */
+    uint64_t first_tick, first_alloc, max_live_bytes;
+    uint32_t argument_event;
     uint64_t other_last;
     bool epoch, any_path;
     struct predict predict;
@@ -31,17 +32,24 @@ struct block_writer {
     size_t thread_last_cap;
 };
 
-/* Before its first event. begun: the slot of the block that the event begins, or TRACE_NO_SLOT. */
-void block_fill_begin(struct block_writer *b, uint64_t tick, uint32_t begun);
-/* Sets thread and local. False without memory. */
-bool block_fill_thread(struct block_writer *b, uint32_t thread);
+/* For an event of another thread than the one before, and the first of a block. False without
+ * memory. */
+bool block_fill_turn(struct block_writer *b, uint64_t tick, uint32_t thread);
 /* What few events have. */
 void block_fill_other(struct block_writer *b, uint64_t address);
-void block_fill_paths(struct block_writer *b, uint32_t before);
+void block_fill_no_paths(struct block_writer *b, uint32_t before);
 void block_fill_argument(struct block_writer *b, uint32_t i, uint64_t argument);
 
 /* Whether it must be flushed (after the table is brought up to date) before the next event. */
 static inline bool block_fill_is_full(const struct block_writer *b) { return b->n == b->limit; }
+
+/* The column is written from the first path on. */
+static inline void block_fill_path(struct block_writer *b, uint32_t i, unsigned path)
+{
+    if (!b->any_path)
+        block_fill_no_paths(b, i);
+    b->now->path[i] = (uint8_t)path;
+}
 
 static inline void block_fill_alloc(struct block_writer *b, const struct block_event *e)
 {
@@ -65,16 +73,21 @@ static inline void block_fill_alloc(struct block_writer *b, const struct block_e
 static inline unsigned block_fill_release(struct block_writer *b, const struct block_event *e)
 {
     const struct live_block *block = &b->at.live->blocks[e->slot];
-    const bool here = block->born >= b->first_alloc;
+    struct columns *c = b->now;
+    const uint64_t place = block->born - b->first_alloc; /* in this block, if it began here */
     unsigned kind = e->kind;
-    if (kind != TRACE_FREE_TEMP || !here || b->thread_last[b->local] != e->slot) {
-        struct columns *c = b->now;
-        const uint64_t behind = b->first_alloc + b->allocs - 1 - block->born;
-        c->distance[b->refs] = here ? (uint32_t)behind << 1 : e->slot << 1 | 1;
-        c->ref[b->refs++] = e->slot;
-        if (kind == TRACE_FREE_TEMP)
-            kind = SEAL_KIND_TEMP_WRITTEN;
+    uint32_t distance = e->slot << 1 | 1;
+    if (place < b->allocs) {
+        c->began[place] = TRACE_NO_SLOT;
+        distance = (uint32_t)(b->allocs - 1 - place) << 1;
+        if (kind == TRACE_FREE_TEMP && b->thread_last[b->local] == e->slot)
+            goto tell;
     }
+    c->distance[b->refs] = distance;
+    c->ref[b->refs++] = e->slot;
+    if (kind == TRACE_FREE_TEMP)
+        kind = SEAL_KIND_TEMP_WRITTEN;
+tell:
     if (block->born >= b->at.epoch_alloc)
         predict_release(&b->predict, block->address, predict_class(block->usable));
     return kind;
@@ -86,9 +99,7 @@ static inline __attribute__((always_inline)) int block_fill(struct block_writer 
                                                             const struct block_event *e,
                                                             bool is_call, struct error *err)
 {
-    if (__builtin_expect(!b->n, 0))
-        block_fill_begin(b, e->tick, what == TRACE_ALLOC ? e->slot : TRACE_NO_SLOT);
-    if (__builtin_expect(e->thread != b->thread, 0) && !block_fill_thread(b, e->thread))
+    if (__builtin_expect(e->thread != b->thread, 0) && !block_fill_turn(b, e->tick, e->thread))
         return error_memory_for(err, "sealing");
     struct columns *c = b->now;
     const uint32_t i = b->n++;
@@ -109,13 +120,11 @@ static inline __attribute__((always_inline)) int block_fill(struct block_writer 
         c->size[b->sizes++] = e->size;
     if (what == TRACE_ALLOC || (what == TRACE_OTHER && seal_has_stack(e->op)))
         c->stack[b->stacks++] = e->stack;
-    if (e->path && !b->any_path)
-        block_fill_paths(b, i);
-    if (b->any_path)
-        c->path[i] = e->path;
+    if (e->path | b->any_path)
+        block_fill_path(b, i, e->path);
     if (__builtin_expect(e->argument != 0, 0))
         block_fill_argument(b, i, e->argument);
-    b->calls += is_call;
+    b->others += !is_call;
     return 0;
 }
 

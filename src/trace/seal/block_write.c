@@ -53,6 +53,13 @@ struct seal_writer *block_writer_lend(struct block_writer *b, struct error *err)
     return settle(b, err) ? NULL : b->pack.w;
 }
 
+/* The next event is the first of a block, and looks for its thread there. */
+static void start_over(struct block_writer *b)
+{
+    b->n = 0;
+    b->thread = UINT32_MAX;
+}
+
 void block_writer_image(struct block_writer *b, uint32_t image, struct live *live)
 {
     free(b->at.resync);
@@ -61,7 +68,7 @@ void block_writer_image(struct block_writer *b, uint32_t image, struct live *liv
     b->continues = false;
     b->at.image = image;
     b->at.live = live;
-    b->n = 0;
+    start_over(b);
 }
 
 int block_writer_save(struct block_writer *b, struct block_position *p, struct error *err)
@@ -80,7 +87,7 @@ void block_writer_restore(struct block_writer *b, struct block_position *p)
     b->at = *p;
     b->continues = false;
     memset(p, 0, sizeof *p);
-    b->n = 0;
+    start_over(b);
 }
 
 uint64_t block_writer_blocks(const struct block_writer *b) { return b->at.blocks; }
@@ -96,10 +103,9 @@ void block_writer_forget(struct block_writer *b)
 
 uint64_t block_writer_events(const struct block_writer *b) { return b->at.events + b->n; }
 
-void block_fill_begin(struct block_writer *b, uint64_t tick, uint32_t begun)
+static void begin(struct block_writer *b, uint64_t tick)
 {
-    struct live *l = b->at.live;
-    b->refs = b->sizes = b->stacks = b->allocs = b->threads = b->calls = 0;
+    b->refs = b->sizes = b->stacks = b->allocs = b->threads = b->others = 0;
     struct columns *c = b->now;
     c->far.n = c->other.n = c->argument.n = c->threads_text.n = 0;
     b->first_alloc = b->at.allocs;
@@ -114,15 +120,7 @@ void block_fill_begin(struct block_writer *b, uint64_t tick, uint32_t begun)
         b->at.epoch_alloc = b->at.allocs;
     memset(&b->predict, 0, sizeof b->predict);
     b->stamp++;
-    b->thread = UINT32_MAX;
-    /* The event's own block is in the table already when it allocates, and still when it
-     * releases: the state before it is what the reader has. */
-    const bool alloc = begun != TRACE_NO_SLOT;
-    b->live_bytes = l->bytes - (alloc ? l->blocks[begun].size : 0);
-    b->max_live_bytes = b->live_bytes;
-    b->used_slots = l->used - (alloc && !l->from_stack);
-    b->free_slots = l->top + (alloc && l->from_stack);
-    l->least_top = l->top;
+    b->max_live_bytes = b->at.live_bytes;
 }
 
 /* The first event of the thread in the block. */
@@ -151,8 +149,10 @@ static uint32_t new_thread(struct block_writer *b, uint32_t thread)
     return local;
 }
 
-bool block_fill_thread(struct block_writer *b, uint32_t thread)
+bool block_fill_turn(struct block_writer *b, uint64_t tick, uint32_t thread)
 {
+    if (!b->n)
+        begin(b, tick);
     const uint64_t mark = thread < b->thread_cap ? b->thread_mark[thread] : 0;
     const uint32_t local = mark >> 32 == b->stamp ? (uint32_t)mark : new_thread(b, thread);
     if (local == UINT32_MAX)
@@ -179,8 +179,7 @@ void block_fill_other(struct block_writer *b, uint64_t address)
     }
 }
 
-/* The column is not written before the first. */
-void block_fill_paths(struct block_writer *b, uint32_t before)
+void block_fill_no_paths(struct block_writer *b, uint32_t before)
 {
     memset(b->now->path, 0, before);
     b->any_path = true;
@@ -221,13 +220,11 @@ static int keep_resync(struct block_writer *b, struct error *err)
     uint64_t last = 0;
     b->at.begun.n = 0;
     for (uint32_t i = 0; i < b->allocs; i++) {
-        if (i + 16 < b->allocs)
-            __builtin_prefetch(&l->blocks[b->now->began[i + 16]]);
-        const struct live_block *k = &l->blocks[b->now->began[i]];
-        if (k->live && k->born == b->first_alloc + i) {
-            bytes_put_varint(&b->at.begun, mlw_zigzag(b->now->began[i] - last));
-            last = b->now->began[i];
-        }
+        const uint32_t slot = b->now->began[i];
+        if (slot == TRACE_NO_SLOT)
+            continue;
+        bytes_put_varint(&b->at.begun, mlw_zigzag(slot - last));
+        last = slot;
     }
     if (b->at.begun.failed)
         return error_memory_for(err, "sealing");
@@ -265,21 +262,22 @@ int block_writer_flush(struct block_writer *b, struct error *err)
     if (!b->n)
         return 0;
     struct columns *c = b->now;
+    struct live *l = b->at.live;
     c->image = b->at.image;
     c->number = b->at.blocks;
     c->head = (struct seal_block){
         .first_event = b->at.events,
         .first_tick = b->first_tick,
         .last_tick = b->at.tick,
-        .live_bytes = b->live_bytes,
+        .live_bytes = b->at.live_bytes,
         .max_live_bytes = b->max_live_bytes,
         .events = b->n,
         .allocs = b->allocs,
-        .used_slots = b->used_slots,
-        .free_slots = b->free_slots,
+        .used_slots = b->at.used,
+        .free_slots = b->at.free,
         .threads = b->threads,
-        .new_slots = b->at.live->used - b->used_slots,
-        .calls = b->calls,
+        .new_slots = l->used - b->at.used,
+        .calls = b->n - b->others,
         .address_epoch = b->epoch,
     };
     c->refs = b->refs;
@@ -303,6 +301,9 @@ int block_writer_flush(struct block_writer *b, struct error *err)
     b->at.blocks++;
     b->at.events += b->n;
     b->at.allocs += b->allocs;
-    b->n = 0;
+    b->at.live_bytes = l->bytes;
+    b->at.used = l->used;
+    b->at.free = l->least_top = l->top;
+    start_over(b);
     return 0;
 }

@@ -32,8 +32,10 @@ struct block_position {
     uint32_t image;
     struct live *live;
     uint64_t events, tick, allocs, epoch_alloc, blocks;
-    unsigned reference; /* the mode that was smaller when it was last tried */
-    uint32_t *resync;   /* for the next block; owned */
+    uint64_t live_bytes; /* requested */
+    uint32_t used, free; /* slots, as in the live table */
+    unsigned reference;  /* the mode that was smaller when it was last tried */
+    uint32_t *resync;    /* for the next block; owned */
     size_t resync_n;
     struct bytes begun; /* for the next block; owned */
 };

@@ -234,26 +234,20 @@ EACH_ROW int64_t take_calls(struct image_work *g, bool plain, uint64_t until, ui
                             struct error *err)
 {
     struct ahead *const a = &g->ahead;
-    const struct raw_stream *const stream = a->next->stream;
+    struct merge_row *const first = a->next;
+    const struct raw_stream *const stream = first->stream;
     const uint32_t thread = stream->thread_index;
     struct image_thread *const th = &g->threads[thread];
     const uint64_t calls_before = g->calls;
-    uint64_t n = 0, end = th->end;
+    struct merge_row *r = first, *const end = most < (uint64_t)(a->end - r) ? r + most : a->end;
+    uint64_t last = th->end;
     int status = 0;
     g->tid = th->tid;
-    for (; n < most && a->next < a->end; n++) {
-        const struct merge_row *const r = a->next;
+    do {
         const uint64_t clock = r->row.clock;
-        if (r->stream != stream || r->row.op == MLW_OP_META)
+        if (clock >= until && until != UINT64_MAX)
             break;
-        if (__builtin_expect(clock >= until, 0) && until != UINT64_MAX)
-            break;
-        if (__builtin_expect(!th->start, 0)) {
-            th->start = clock;
-            if ((status = image_thread_due(g, thread) ? no_memory(err) : 0))
-                break;
-        }
-        end = clock > end ? clock : end;
+        last = clock > last ? clock : last;
         if (clock > g->last_clock)
             g->last_clock = clock;
         if (!plain)
@@ -265,18 +259,33 @@ EACH_ROW int64_t take_calls(struct image_work *g, bool plain, uint64_t until, ui
         g->calls += is_call;
         if (!plain && g->carry)
             carry_taken(g, r);
-        a->next++;
-    }
-    th->end = end;
+        a->next = ++r;
+    } while (r < end && r->stream == stream && r->row.op != MLW_OP_META);
+    th->end = last;
     th->calls += g->calls - calls_before;
-    return status < 0 ? -1 : (int64_t)n;
+    return status < 0 ? -1 : r - first;
 }
 
-static int take_meta(struct image_work *g, const struct merge_row *r, struct error *err)
+/* The next row, and others behind it, as take_calls. */
+static int64_t take_next(struct image_work *g, const struct merge_row *r, bool plain,
+                         uint64_t until, uint64_t most, struct error *err)
 {
-    if (g->carry)
-        carry_taken(g, r);
-    return image_take_meta(g, &r->row, r->stream->thread_index, err);
+    const uint32_t thread = r->stream->thread_index;
+    struct image_thread *const th = &g->threads[thread];
+    th->tid = r->stream->tid;
+    if (r->row.op == MLW_OP_META) {
+        if (g->carry)
+            carry_taken(g, r);
+        g->ahead.next++;
+        return image_take_meta(g, &r->row, thread, err) ? -1 : 1;
+    }
+    if (!th->start) {
+        th->start = r->row.clock;
+        most = 1; /* there is always one: it may be 0 */
+        if (image_thread_due(g, thread))
+            return no_memory(err);
+    }
+    return plain ? take_calls(g, true, until, most, err) : take_calls(g, false, until, 1, err);
 }
 
 int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error *err)
@@ -297,14 +306,7 @@ int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error 
             return 0;
         if (until != UINT64_MAX && r->row.clock >= until)
             return 1;
-        g->threads[r->stream->thread_index].tid = r->stream->tid;
-        int64_t n = 1;
-        if (r->row.op != MLW_OP_META)
-            n = plain ? take_calls(g, true, until, rows, err) : take_calls(g, false, until, 1, err);
-        else if (take_meta(g, r, err))
-            return -1;
-        else
-            a->next++;
+        const int64_t n = take_next(g, r, plain, until, rows, err);
         if (n < 0)
             return -1;
         rows -= (uint64_t)n;

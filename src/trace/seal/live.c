@@ -37,7 +37,7 @@ bool live_grow(struct live *l)
     l->places = places;
     l->mask = cap - 1;
     /* Short searches while the table fits the cache, half full when it does not. */
-    l->room = (uint32_t)(cap / (l->mask < 1u << 16 ? 4 : 2));
+    l->room = (uint32_t)(cap / (l->mask < 1u << 16 ? 8 : 2));
     return true;
 }
 

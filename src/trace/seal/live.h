@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define LIVE_NONE UINT32_MAX
-#define LIVE_NEAR 0x7fffu /* a mask: its places, and as many blocks as there may be, are near */
+#define LIVE_NEAR 0x7ffu /* a mask: its places, and as many blocks as there may be, are near */
 
 struct live_block {
     uint64_t address, size, usable;
@@ -31,7 +31,6 @@ struct live {
     uint32_t used;      /* slots ever used */
     uint32_t top;       /* height of the stack */
     uint32_t least_top; /* since it was set */
-    bool from_stack;    /* whether the last live_add_at took a slot from the stack */
     uint32_t count;     /* live */
     uint64_t bytes;     /* requested, live */
 };
@@ -44,8 +43,7 @@ void live_free(struct live *l);
 
 static inline uint32_t live_hash(uint64_t address)
 {
-    uint64_t h = address * 0x9e3779b97f4a7c15u;
-    return (uint32_t)(h ^ h >> 32);
+    return (uint32_t)(address * 0x9e3779b97f4a7c15u >> 32);
 }
 /* The slot of the block at the address (not 0), or LIVE_NONE. *at: its place, or the one where it
  * belongs, of no use once the table has changed. */
@@ -99,7 +97,6 @@ uint32_t live_new_slot(struct live *l);
 static inline uint32_t live_add_at(struct live *l, uint64_t address, uint64_t size, size_t at)
 {
     uint32_t slot;
-    l->from_stack = l->top != 0;
     if (__builtin_expect(l->top, 1)) {
         slot = l->free_slots[--l->top];
         if (l->top < l->least_top)
