@@ -74,15 +74,18 @@ struct mlw_row {
     uint64_t clock;   /* absolute, in ticks of the recording's clock */
     uint64_t address; /* 0 when there is none */
     uint64_t size;
-    uint64_t argument;
     uint64_t usable; /* usable bytes, 0 when unknown or failed */
+    union {
+        uint64_t argument;
+        const uint8_t *meta_data; /* of a META row: inside the chunk */
+    };
     uint32_t stack;
-    uint8_t op;   /* enum mlw_op */
-    uint8_t path; /* enum mlw_path */
-    /* META rows only: */
-    uint8_t meta; /* enum mlw_meta */
-    uint16_t meta_bytes;
-    const uint8_t *meta_data; /* inside the chunk */
+    uint8_t op; /* enum mlw_op */
+    union {
+        uint8_t path; /* enum mlw_path */
+        uint8_t meta; /* of a META row: enum mlw_meta */
+    };
+    uint16_t meta_bytes; /* of META rows only */
 };
 
 /* The running state of a stream: equal in encoder and decoder. */

@@ -39,7 +39,8 @@ struct merge {
     bool alone;     /* then: there are no others */
     struct merge_stream *spare;
     uint64_t unreadable, bytes_done;
-    bool track;
+    struct merge_position *track; /* a ring; NULL: places are not asked for */
+    uint32_t tracked;
     bool peek_ended; /* the last peek came to the end of what there is of its stream */
     bool failed;
     struct error err; /* then */
@@ -475,17 +476,27 @@ static __attribute__((noinline)) bool fails(struct merge *m, const struct mlw_ro
     return failed;
 }
 
-void merge_track(struct merge *m) { m->track = true; }
+bool merge_track(struct merge *m)
+{
+    return (m->track = calloc(MERGE_TRACKED, sizeof *m->track)) != NULL;
+}
+
+const struct merge_position *merge_where(const struct merge *m, const struct merge_row *r)
+{
+    return &m->track[r->where % MERGE_TRACKED];
+}
 
 /* The rest of the row that was given out last. */
 static void complete(struct merge *m, struct merge_row *r)
 {
     const struct payload *b = &m->last->now;
-    if (m->track)
-        r->where = (struct merge_position){
+    if (m->track) {
+        r->where = m->tracked++;
+        m->track[r->where % MERGE_TRACKED] = (struct merge_position){
             .sequence = b->sequence,
             .bytes = (uint32_t)((size_t)(b->p - b->data) - sizeof(struct mlw_chunk)),
             .calls = b->end_call - b->left};
+    }
     if (mlw_op_is(r->row.op, HALVES))
         r->failed = fails(m, &r->row, &r->open);
 }
@@ -532,6 +543,7 @@ void merge_close(struct merge *m)
         m->spare = s->next_free;
         stream_free(s);
     }
+    free(m->track);
     free(m->heap);
     free(m->order);
     free(m);

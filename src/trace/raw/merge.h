@@ -18,19 +18,23 @@ struct merge_position {
     uint64_t calls;           /* call rows of the stream up to there */
 };
 
-struct merge_row {
+struct merge_row { /* one line of the processor's cache */
     struct mlw_row row;
     const struct raw_stream *stream;
-    bool failed; /* the call that it is a part of fails */
-    bool open;   /* whether it fails is not known: the rows end before the call does */
-    bool late;   /* false: for who takes the rows */
-    struct merge_position where; /* behind it, once merge_track was called */
+    uint32_t where; /* once merge_track was called: for merge_where */
+    bool failed;    /* the call that it is a part of fails */
+    bool open;      /* whether it fails is not known: the rows end before the call does */
+    bool late;      /* false: for who takes the rows */
 };
+_Static_assert(sizeof(struct merge_row) == 64, "a row is 64 bytes");
 
 struct merge;
 struct merge *merge_open(const struct raw *r, uint32_t image, struct error *err);
-/* Before the first merge_rows: rows are given with their places. */
-void merge_track(struct merge *m);
+/* Before the first merge_rows: rows are given with their places. False without memory. */
+bool merge_track(struct merge *m);
+/* The place behind a row, which is one of the last MERGE_TRACKED. */
+#define MERGE_TRACKED 1024u
+const struct merge_position *merge_where(const struct merge *m, const struct merge_row *r);
 /* The next rows, at most n: how many, 0 at the end, -1 with *err. META rows come too, with
  * row.clock set to the clock that they stand at; what one points to is valid until the next call,
  * and none is followed by another row of the same call. */

@@ -5,9 +5,10 @@
 #include "base/ring.h"
 
 #define PART_ROWS  1024u
-#define ALONE_ROWS 256u /* without a thread: so few stay in the processor's nearest cache */
+#define ALONE_ROWS 128u /* without a thread: so few stay in the processor's nearest cache */
 #define PARTS      8u
-#define META_MOST  65535u /* bytes of a META row */
+_Static_assert(FEED_KEPT + ALONE_ROWS <= MERGE_TRACKED, "the places of all rows at hand are kept");
+#define META_MOST 65535u /* bytes of a META row */
 
 struct part {
     uint32_t n;
@@ -101,7 +102,12 @@ struct feed *feed_open(const struct raw *r, uint32_t image, struct error *err)
     return f;
 }
 
-void feed_track(struct feed *f) { merge_track(f->merge); }
+bool feed_track(struct feed *f) { return merge_track(f->merge); }
+
+const struct merge_position *feed_where(const struct feed *f, const struct merge_row *r)
+{
+    return merge_where(f->merge, r);
+}
 
 void feed_beside(struct feed *f) { f->beside = true; }
 

@@ -13,9 +13,12 @@
 struct feed;
 /* NULL with *err. */
 struct feed *feed_open(const struct raw *r, uint32_t image, struct error *err);
-/* Before the first feed_rows: rows are given with their places. */
-void feed_track(struct feed *f);
-/* Before the first feed_rows: a thread of its own may read, if there is one to be had. */
+/* Before the first feed_rows: rows are given with their places. False without memory. */
+bool feed_track(struct feed *f);
+/* The place behind a row, until the next feed_rows. */
+const struct merge_position *feed_where(const struct feed *f, const struct merge_row *r);
+/* Before the first feed_rows, but not with places: a thread of its own may read, if there is one to
+ * be had. */
 void feed_beside(struct feed *f);
 /* The next rows, as many as there are at hand: how many, 0 at the end, -1 with *err. They, and what
  * META rows among them point to, are the caller's until the next call, but for the last `kept` of

@@ -27,8 +27,7 @@ int carry_begin(struct image_work *g, enum image_fate fate, uint64_t cut, struct
                           ? (struct merge_position){s->skip_sequence, s->skip_bytes, s->skip_calls}
                           : (struct merge_position){.sequence = UINT32_MAX};
     }
-    feed_track(g->feed);
-    return 0;
+    return feed_track(g->feed) ? 0 : no_memory(err);
 }
 
 void carry_free(struct carry *c)
@@ -81,7 +80,7 @@ void carry_taken(struct image_work *g, const struct merge_row *a)
 {
     struct carry *c = g->carry;
     if (c->where)
-        c->where[a->stream - (g->streams + g->raw->first_stream)] = a->where;
+        c->where[a->stream - (g->streams + g->raw->first_stream)] = *feed_where(g->feed, a);
 }
 
 bool carry_speaks(const struct image_work *g) { return g->carry->fate == IMAGE_WINDOW; }
