@@ -74,6 +74,23 @@ void section_put(struct seal_writer *w, struct section *s, unsigned id, unsigned
  */
 #define PATCHED 32u
 
+/* The loops below go over so many values at a time, and then look whether to go on. */
+#define STRIDE 1024u
+
+/* How many values have bits from `bits` on; of more than `most`, only that there are more. */
+static size_t over_u32(const uint32_t *v, size_t n, unsigned bits, size_t most)
+{
+    size_t over = 0;
+    for (size_t i = 0; i < n && over <= most;) {
+        const size_t end = n - i < STRIDE ? n : i + STRIDE;
+        uint32_t here = 0; /* as wide as the values, for the sake of vectors */
+        for (; i < end; i++)
+            here += v[i] >> bits != 0;
+        over += here;
+    }
+    return over;
+}
+
 /* Patches begin at scratch->n. `next`: behind the value that was patched last. */
 static void put_patch(struct bytes *scratch, size_t i, size_t *next, uint64_t value)
 {
@@ -91,45 +108,44 @@ static void put_patches(struct seal_writer *w, struct section *s, unsigned id,
         section_put(w, s, id, SEAL_PART_PATCHES, scratch->data + from, scratch->n - from);
 }
 
-static uint32_t over_u32(const uint32_t *v, size_t n, unsigned bits)
+static void patch_u32(struct seal_writer *w, struct section *s, unsigned id, const uint32_t *v,
+                      size_t n, unsigned bits, struct bytes *scratch)
 {
-    uint32_t over = 0; /* as wide as the values, for the sake of vectors; n is no larger */
-    for (size_t i = 0; i < n; i++)
-        over += v[i] >> bits != 0;
-    return over;
+    const size_t from = scratch->n;
+    size_t next = 0;
+    for (size_t i = 0; i < n;) {
+        const size_t end = n - i < STRIDE / 16 ? n : i + STRIDE / 16;
+        uint32_t all = 0;
+        for (size_t k = i; k < end; k++)
+            all |= v[k];
+        for (; all >> bits && i < end; i++)
+            if (v[i] >> bits)
+                put_patch(scratch, i, &next, v[i]);
+        i = end;
+    }
+    put_patches(w, s, id, scratch, from);
 }
 
-/* `kept`: as many bytes of the scratch stay as they are. v NULL: the values are these. */
+/* Room for a plane of n values of 32 bits. Their patches, one in PATCHED at most of ten bytes at
+ * most, have enough there as well: so the scratch does not move. */
+static size_t room_u32(size_t n) { return n + 64; }
+
 static void put_u32(struct seal_writer *w, struct section *s, unsigned id, const uint32_t *v,
-                    size_t n, uint32_t all, struct bytes *scratch, size_t kept)
+                    size_t n, uint32_t all, struct bytes *scratch)
 {
     unsigned width = 0;
-    uint32_t over = 0;
-    scratch->n = kept;
-    if (!bytes_reserve(scratch, n)) {
-        s->data.failed = true;
-        return;
-    }
-    const uint32_t *const values = v ? v : (const uint32_t *)(const void *)scratch->data;
+    size_t over = 0;
     for (; width < sizeof *v && all >> 8 * width; width++)
-        if ((over = over_u32(values, n, 8 * width)) <= n / PATCHED)
+        if ((over = over_u32(v, n, 8 * width, n / PATCHED)) <= n / PATCHED)
             break;
+    uint8_t *const p = scratch->data + scratch->n;
     for (unsigned b = 0; b < width; b++) {
-        uint8_t *p = scratch->data + kept;
         for (size_t i = 0; i < n; i++)
-            p[i] = (uint8_t)(values[i] >> 8 * b);
+            p[i] = (uint8_t)(v[i] >> 8 * b);
         section_put(w, s, id, b, p, n);
     }
-    if (width == sizeof *v || !(all >> 8 * width) || !over)
-        return;
-    size_t next = 0;
-    for (size_t i = 0; i < n; i++) {
-        /* the scratch may move as it grows */
-        const uint32_t value = v ? v[i] : ((const uint32_t *)(const void *)scratch->data)[i];
-        if (value >> 8 * width)
-            put_patch(scratch, i, &next, value);
-    }
-    put_patches(w, s, id, scratch, kept);
+    if (width < sizeof *v && all >> 8 * width && over)
+        patch_u32(w, s, id, v, n, 8 * width, scratch);
 }
 
 static void put_u64(struct seal_writer *w, struct section *s, unsigned id, const uint64_t *v,
@@ -137,11 +153,6 @@ static void put_u64(struct seal_writer *w, struct section *s, unsigned id, const
 {
     unsigned width = 0;
     size_t over = 0;
-    scratch->n = 0;
-    if (!bytes_reserve(scratch, n)) {
-        s->data.failed = true;
-        return;
-    }
     for (; width < sizeof *v && all >> 8 * width; width++) {
         over = 0;
         for (size_t i = 0; i < n; i++)
@@ -168,10 +179,15 @@ void section_put_u32(struct seal_writer *w, struct section *s, unsigned id, cons
                      size_t n, struct bytes *scratch)
 {
     uint32_t all = 0;
+    scratch->n = 0;
     for (size_t i = 0; i < n; i++)
         all |= v[i];
-    if (all)
-        put_u32(w, s, id, v, n, all, scratch, 0);
+    if (!all)
+        return;
+    if (bytes_reserve(scratch, room_u32(n)))
+        put_u32(w, s, id, v, n, all, scratch);
+    else
+        s->data.failed = true;
 }
 
 /* Mostly the values fit in 32 bits: then the loops over them take half as long. */
@@ -179,19 +195,22 @@ void section_put_u64(struct seal_writer *w, struct section *s, unsigned id, cons
                      size_t n, struct bytes *scratch)
 {
     uint64_t all = 0;
-    for (size_t i = 0; i < n; i++)
-        all |= v[i];
-    if (!all)
-        return;
     scratch->n = 0;
-    if (all > UINT32_MAX || !bytes_reserve(scratch, n * sizeof(uint32_t))) {
-        put_u64(w, s, id, v, n, all, scratch);
+    if (!bytes_reserve(scratch, n * sizeof(uint32_t) + room_u32(n))) {
+        s->data.failed = true;
         return;
     }
-    uint32_t *narrow = (uint32_t *)(void *)scratch->data;
-    for (size_t i = 0; i < n; i++)
+    uint32_t *const narrow = (uint32_t *)(void *)scratch->data;
+    for (size_t i = 0; i < n; i++) {
         narrow[i] = (uint32_t)v[i];
-    put_u32(w, s, id, NULL, n, (uint32_t)all, scratch, n * sizeof *narrow);
+        all |= v[i];
+    }
+    if (all > UINT32_MAX) {
+        put_u64(w, s, id, v, n, all, scratch);
+    } else if (all) {
+        scratch->n = n * sizeof *narrow;
+        put_u32(w, s, id, narrow, n, (uint32_t)all, scratch);
+    }
 }
 
 static int write_all(int fd, const void *data, size_t n, uint64_t at, struct error *err)
