@@ -282,30 +282,34 @@ static bool answered(const struct borrowed *b, uint64_t at, uint64_t token,
     return injected_read(b->target, at, to, sizeof *to) && to->token == token;
 }
 
-/* Takes the thread back that stays where the library has done what it was asked for. */
-static bool take_back(struct borrowed *b, uint64_t at, uint64_t token, uint64_t until_ns)
+/* Lets the thread go on after a stop that was not awaited. Its signals are blocked while it is in
+ * the library: one that comes all the same is for its own code, which it is in again. */
+static bool let_go_on(struct borrowed *b, int status)
+{
+    const bool signal = status >> 16 != PTRACE_EVENT_STOP,
+               group = !signal && is_stop_signal(WSTOPSIG(status));
+    b->gone |= ptrace(group ? PTRACE_LISTEN : PTRACE_CONT, b->tid, NULL,
+                      (void *)(intptr_t)(signal ? WSTOPSIG(status) : 0)) != 0; // NOLINT
+    return !b->gone;
+}
+
+/* Takes the thread back that stays where the library has done what it was asked for. One that has
+ * gone on by itself may have ended since, or have no processor: then our end lets it go. */
+static void take_back(struct borrowed *b, uint64_t at, uint64_t token, uint64_t until_ns)
 {
     int status;
     struct mlw_attach_answer now;
-    if (ptrace(PTRACE_INTERRUPT, b->tid, NULL, NULL)) {
-        b->gone = true;
-        return false;
-    }
-    for (;;) {
+    b->gone = ptrace(PTRACE_INTERRUPT, b->tid, NULL, NULL) != 0;
+    while (!b->gone) {
         const uint64_t clock = clock_monotonic_ns();
         const pid_t got = wait_until(b->tid, &status, clock < until_ns ? until_ns - clock : 0);
-        b->gone |= got != b->tid || !WIFSTOPPED(status);
-        if (b->gone) /* got 0: it has no processor; it goes on by itself, and our end lets it */
-            return got == 0;
-        if (status >> 16 == PTRACE_EVENT_STOP)
+        b->gone = got != b->tid || !WIFSTOPPED(status);
+        if (b->gone || status >> 16 == PTRACE_EVENT_STOP)
             break;
-        b->signal = WSTOPSIG(status);
-        if (!go_on(b, PTRACE_CONT))
-            return false;
+        let_go_on(b, status);
     }
-    b->stays = answered(b, at, token, &now) && now.done == MLW_ATTACH_STAYS;
+    b->stays = !b->gone && answered(b, at, token, &now) && now.done == MLW_ATTACH_STAYS;
     b->left = !b->stays;
-    return true;
 }
 
 bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct borrow_request *q,
@@ -317,16 +321,17 @@ bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct bor
         return false;
     while (clock_monotonic_ns() < until_ns) {
         int status;
-        const pid_t got = wait_until(b->tid, &status, 0);
-        if (got == b->tid && WIFSTOPPED(status)) {
-            if (!go_on(b, after_stop(b, status, PTRACE_CONT)))
-                return false;
-        } else if (got) {
-            b->gone = true;
-            return false;
-        } else if (answered(b, q->answer_at, q->token, answer)) {
-            return take_back(b, q->answer_at, q->token, until_ns);
+        if (answered(b, q->answer_at, q->token, answer)) {
+            take_back(b, q->answer_at, q->token, until_ns);
+            return true;
         }
+        const pid_t got = wait_until(b->tid, &status, 0);
+        if (got == b->tid && WIFSTOPPED(status))
+            let_go_on(b, status);
+        else
+            b->gone = got != 0;
+        if (b->gone) /* it may have gone on by itself, and ended */
+            return answered(b, q->answer_at, q->token, answer);
         await_news(GLANCE_NS);
     }
     return false;

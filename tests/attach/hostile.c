@@ -25,7 +25,7 @@
 
 static const char *plugin;
 static volatile int stop;
-#define MODES 24
+#define MODES 28
 static struct mode {
     const char *name;
     void (*work)(struct mode *);
@@ -418,6 +418,65 @@ static void ending(struct mode *m)
     }
 }
 
+/* Each time that it is let, a thread ends; who waits for that is in a call that none is borrowed
+ * in. */
+static int let_go[2], passed[2];
+static void await_byte(int fd)
+{
+    struct pollfd there = {.fd = fd, .events = POLLIN};
+    char byte;
+    while (poll(&there, 1, -1) != 1)
+        ;
+    (void)!read(fd, &byte, 1);
+}
+static void *passes(void *p)
+{
+    await_byte(let_go[0]);
+    (void)!write(passed[1], "x", 1);
+    return p;
+}
+static void passing(struct mode *m)
+{
+    pthread_attr_t how;
+    pthread_attr_init(&how);
+    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    while (!stop) {
+        pthread_t t;
+        char byte;
+        const struct iovec to = {&byte, 1};
+        CHECK(m->name, !pthread_create(&t, &how, passes, 0));
+        CHECK(m->name, readv(passed[0], &to, 1) == 1);
+        m->count++;
+    }
+}
+
+/* Each time that it is let, a thread gets a signal. */
+static volatile int fired;
+static pthread_t alarmed_thread;
+static void on_fired(int number)
+{
+    (void)number;
+    fired = 1;
+}
+static void alarmed(struct mode *m)
+{
+    const struct sigaction act = {.sa_handler = on_fired};
+    sigaction(SIGUSR1, &act, 0);
+    alarmed_thread = pthread_self();
+    while (!stop) {
+        poll(0, 0, 100000);
+        m->count += (uint64_t)fired;
+        fired = 0;
+    }
+}
+static void let(void)
+{
+    if (alarmed_thread)
+        pthread_kill(alarmed_thread, SIGUSR1);
+    else
+        CHECK("main", write(let_go[1], "x", 1) == 1);
+}
+
 static void printing(struct mode *m)
 {
     while (!stop) {
@@ -457,6 +516,7 @@ static struct mode modes[MODES] = {
     {"reading", reading, 1, 0},     {"writing", writing, 1, 0},     {"failing", failing, 1, 0},
     {"waiting", waiting, 1, 0},     {"threading", threading, 1, 0}, {"printing", printing, 1, 0},
     {"dozing", dozing, 1, 0},       {"counting", counting, 1, 0},   {"ending", ending, 3, 0},
+    {"passing", passing, 1, 0},     {"alarmed", alarmed, 1, 0},
 };
 
 static void *run(void *arg)
@@ -505,6 +565,9 @@ static void obey(const char *line, char **argv)
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         CHECK("main", !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
         printf("filtered\n");
+    } else if (!strcmp(line, "let\n")) {
+        let();
+        printf("it is let\n");
     } else if (!strcmp(line, "count\n")) {
         for (struct mode *m = modes; m->name; m++)
             printf("%s%s=%llu", m == modes ? "" : " ", m->name, (unsigned long long)m->count);
@@ -537,7 +600,7 @@ int main(int argc, char **argv)
         successor_holds();
         stay();
     }
-    CHECK("main", !pipe(wire));
+    CHECK("main", !pipe(wire) && !pipe(let_go) && !pipe(passed));
     for (int i = 2; i < argc; i++)
         for (struct mode *m = modes; m->name; m++)
             for (int k = 0; !strcmp(m->name, argv[i]) && k < m->threads; k++)
@@ -546,6 +609,7 @@ int main(int argc, char **argv)
     while (read_line(line, sizeof line) && strcmp(line, "quit\n") != 0)
         obey(line, argv);
     stop = 1;
+    let();
     for (unsigned i = 0; i < threads; i++)
         pthread_join(thread[i], 0);
     printf("bye\n");

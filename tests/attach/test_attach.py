@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from victim import Attached, MALLOW, Victim, killed_at_any_moment, mallow, text_of, until
+from victim import Attached, MALLOW, Victim, killed_at_any_moment, mallow, present, text_of, until
 
 LONG = os.environ.get("MALLOW_LONG") == "1"
 ROUNDS = 700 if LONG else 20
@@ -155,24 +155,44 @@ class Killed(unittest.TestCase):
             self.assertEqual(v.settled(), before)
             v.end()
 
+    def late(self, v, *args):
+        """A watch of whose calls of ptrace each takes longer than the borrowed thread stays."""
+        return subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e", "trace=ptrace", "-e",
+                                 "inject=ptrace:delay_exit=150000", MALLOW, "watch", "-q", *args, str(v.pid)],
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def left(self, v, late):
+        self.assertEqual(late.communicate(timeout=600)[1], "")
+        until(lambda: v.traces()["tracer"] == "0")
+        return late.returncode
+
     @unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace holds the attacher up")
-    def test_the_attacher_is_late(self):
-        """It looks only after the borrowed thread has gone on by itself, with its errno and what it waited for."""
+    def test_late(self):
+        """The attacher looks only after the borrowed thread has gone on by itself, with what it waited for."""
         with Victim("counting") as v:
             before = v.settled()
-            for args in ("-q", "-p"), ("-q", "--detach"):
-                late = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e", "trace=ptrace",
-                                         "-e", "inject=ptrace:delay_exit=70000",
-                                         MALLOW, "watch", *args, str(v.pid)], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-                if "-p" in args:
-                    os.kill(until(lambda: reader_of(v.pid)), signal.SIGKILL)
-                self.assertEqual(late.communicate(timeout=600)[1], "")
-                until(lambda: v.traces()["tracer"] == "0")
-                v.goes_on()
-            self.assertEqual(late.returncode, 0)
+            late = self.late(v, "-p")
+            os.kill(until(lambda: reader_of(v.pid)), signal.SIGKILL)
+            self.left(v, late)
+            v.goes_on()
+            self.assertEqual(self.left(v, self.late(v, "--detach")), 0)
+            v.goes_on()
             self.assertEqual(v.settled(), before)
             v.end()
+
+    @unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace holds the attacher up")
+    def test_late_for_a_thread_that_ends_or_has_a_signal(self):
+        for mode in "passing", "alarmed":
+            with Victim(mode) as v:
+                before, count = v.settled(), v.counts()[mode]
+                Attached(v).kill()
+                late = self.late(v, "--detach")
+                until(lambda: any(call.split()[0] == "128" for call in present(text_of, glob.glob(f"/proc/{v.pid}/task/*/syscall"))))
+                v.ask("let")  # it stays in rt_sigtimedwait
+                self.assertEqual(self.left(v, late), 0)
+                until(lambda: v.counts()[mode] > count)
+                self.assertEqual(v.settled(), before)
+                v.end()
 
     def test_detach(self):
         with Victim("churn") as v:
