@@ -27,7 +27,6 @@ enum {
     CALL_STOP = SIGTRAP | 0x80,
     RSEQ_CS_OFFSET = 8,
     RESTARTNOHAND = -514,
-    RESTART_BLOCK = -516,
     STOP_LIMIT_MS = 3000 /* of a busy machine; one that waits in the kernel is not chosen */
 };
 
@@ -129,12 +128,19 @@ bool borrow_in_sequence(const struct borrowed *b)
 
 /* ---- preparing ---- */
 
-/* The call that restart_syscall goes on with, by the code before ip; -1: not known. */
-static int32_t restarted_call(const struct borrowed *b, uint64_t ip)
+/* A call that went on after an earlier stop goes by the number of restart_syscall. The call that it
+ * is, by the code before it; -1: not known. */
+static int64_t restarted_call(const struct borrowed *b)
 {
+    static const short going_on[] = {SYS_nanosleep, SYS_clock_nanosleep, SYS_poll, SYS_futex};
     uint8_t code[ARCH_CALL_CODE];
-    return injected_read(b->target, ip - sizeof code, code, sizeof code) ? arch_call_number(code)
-                                                                         : -1;
+    if (!injected_read(b->target, b->registers.rip - sizeof code, code, sizeof code))
+        return -1;
+    const int32_t number = arch_call_number(code);
+    for (size_t i = 0; i < sizeof going_on / sizeof *going_on; i++)
+        if (number == going_on[i])
+            return number;
+    return -1;
 }
 
 /* The registers as a signal handler's return would restore them. A call that was interrupted begins
@@ -145,8 +151,8 @@ static struct arch_signal_frame frame_of(const struct borrowed *b, uint64_t fpst
     struct arch_signal_frame f = arch_signal_frame_of(r, b->mask, fpstate);
     const int64_t result = (int64_t)r->rax;
     if ((int64_t)r->orig_rax >= 0 && result <= -512 && result >= -516 && result != -515) {
-        const bool again = result == RESTART_BLOCK && r->orig_rax == SYS_restart_syscall;
-        const int64_t call = again ? restarted_call(b, r->rip) : (int64_t)r->orig_rax;
+        const int64_t call =
+            r->orig_rax == SYS_restart_syscall ? restarted_call(b) : (int64_t)r->orig_rax;
         f.ip -= call < 0 ? 0 : 2;
         f.ax = call < 0 ? (uint64_t)-EINTR : (uint64_t)call;
     }

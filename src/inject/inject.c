@@ -24,7 +24,7 @@
 #include "inject/refuse.h"
 #include "inject/safe.h"
 
-enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2, STAY_MS = 50 };
+enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2, STAY_MS = 1000 };
 #define PATIENCE_NS 15000000000ull
 #define LEAVING_NS  60000000000ull /* to put back is worth more */
 #define CALL_NS     30000000000ull

@@ -279,16 +279,18 @@ static void computing(struct mode *m)
     }
 }
 
-static void sleeping(struct mode *m)
+static void sleep_for(struct mode *m, uint64_t ns)
 {
     while (!stop) {
-        struct timespec t = {0, 30000000};
-        uint64_t began = now_ns();
+        const struct timespec t = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+        const uint64_t began = now_ns();
         CHECK(m->name, nanosleep(&t, 0) == 0);
-        CHECK(m->name, now_ns() - began >= 30000000);
+        CHECK(m->name, now_ns() - began >= ns);
         m->count++;
     }
 }
+static void sleeping(struct mode *m) { sleep_for(m, 30000000); }
+static void resting(struct mode *m) { sleep_for(m, 4000000000); }
 
 /* Its registers and its stack say how often it has slept. */
 static void counting(struct mode *m)
@@ -516,7 +518,7 @@ static struct mode modes[MODES] = {
     {"reading", reading, 1, 0},     {"writing", writing, 1, 0},     {"failing", failing, 1, 0},
     {"waiting", waiting, 1, 0},     {"threading", threading, 1, 0}, {"printing", printing, 1, 0},
     {"dozing", dozing, 1, 0},       {"counting", counting, 1, 0},   {"ending", ending, 3, 0},
-    {"passing", passing, 1, 0},     {"alarmed", alarmed, 1, 0},
+    {"passing", passing, 1, 0},     {"alarmed", alarmed, 1, 0},     {"resting", resting, 1, 0},
 };
 
 static void *run(void *arg)

@@ -156,9 +156,9 @@ class Killed(unittest.TestCase):
             v.end()
 
     def late(self, v, *args):
-        """A watch of whose calls of ptrace each takes longer than the borrowed thread stays."""
-        return subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e", "trace=ptrace", "-e",
-                                 "inject=ptrace:delay_exit=150000", MALLOW, "watch", "-q", *args, str(v.pid)],
+        """A watch that looks only after the borrowed thread has stayed as long as it does."""
+        return subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e", "trace=rt_sigtimedwait", "-e",
+                                 "inject=rt_sigtimedwait:delay_exit=1200000", MALLOW, "watch", "-q", *args, str(v.pid)],
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def left(self, v, late):
@@ -169,16 +169,20 @@ class Killed(unittest.TestCase):
     @unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace holds the attacher up")
     def test_late(self):
         """The attacher looks only after the borrowed thread has gone on by itself, with what it waited for."""
-        with Victim("counting") as v:
-            before = v.settled()
-            late = self.late(v, "-p")
-            os.kill(until(lambda: reader_of(v.pid)), signal.SIGKILL)
-            self.left(v, late)
-            v.goes_on()
-            self.assertEqual(self.left(v, self.late(v, "--detach")), 0)
-            v.goes_on()
-            self.assertEqual(v.settled(), before)
-            v.end()
+        for mode in "counting", "resting", "polling", "waiting":
+            with Victim(mode) as v:
+                before = v.settled()
+                if LONG:
+                    late = self.late(v, "-p")
+                    os.kill(until(lambda: reader_of(v.pid)), signal.SIGKILL)
+                    self.left(v, late)
+                    v.goes_on()
+                else:
+                    Attached(v).kill()
+                self.assertEqual(self.left(v, self.late(v, "--detach")), 0)
+                v.goes_on()
+                self.assertEqual(v.settled(), before)
+                v.end()
 
     @unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace holds the attacher up")
     def test_late_for_a_thread_that_ends_or_has_a_signal(self):

@@ -47,8 +47,11 @@ class Victim:
         assert self.line() == "ready\n"
 
     def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # what it said before it ended is read
         answer = self.line()
         assert answer and "WRONG" not in answer, answer or f"ended: {self.process.wait()}"
         return answer.strip()

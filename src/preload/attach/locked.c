@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <string.h>
 
 #include "preload/sys.h"
 #include "redirect.h"
@@ -65,6 +66,22 @@ void locked_wait(unsigned ms)
         sys_rt_sigtimedwait(&no_signal, 0, &time);
 }
 
+/* Whether the injector lives: the kernel ends its tracing with it. */
+static bool is_traced(void)
+{
+    static const char field[] = "\nTracerPid:\t";
+    char status[1024];
+    const int fd =
+        sys_closed ? -1
+                   : (int)sys_openat(AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC, 0);
+    const long n = fd < 0 ? 0 : sys_read(fd, status, sizeof status - 1);
+    if (fd >= 0)
+        sys_close(fd);
+    status[n > 0 ? n : 0] = 0;
+    const char *at = strstr(status, field);
+    return at && at[sizeof field - 1] != '0';
+}
+
 extern volatile struct mlw_attach_answer mallow_attach_answer;
 EXPORT volatile struct mlw_attach_answer mallow_attach_answer;
 
@@ -78,7 +95,9 @@ int64_t locked_answer(const struct mlw_attach *request)
     to->done = MLW_ATTACH_STAYS;
     __atomic_store_n(&to->token, request->token, __ATOMIC_RELEASE);
     if (request->stay_ms) {
-        locked_wait(request->stay_ms);
+        enum { LOOK_MS = 10 };
+        for (unsigned ms = 0; ms < request->stay_ms && is_traced(); ms += LOOK_MS)
+            locked_wait(LOOK_MS);
         __atomic_store_n(&to->done, MLW_ATTACH_LEAVES, __ATOMIC_RELEASE);
     }
     return result;
