@@ -20,6 +20,9 @@ while [ "$at" != / ]; do
     [ $((0$(stat -c %a "$at") & 1)) = 1 ] || closed=$at
     at=$(dirname "$at")
 done
+# Signals are as a terminal has them: nohup, and a shell's `&`, have some ignored, and what is started then
+# ignores them as well.
+set -- env --default-signal=HUP,INT,QUIT,TERM "$@"
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
     # Tests run programs of the build as other users. The source then stands alone in a directory that all may
     # enter, in the place of the closed one; where the source itself is closed, it stays so.

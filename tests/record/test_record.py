@@ -276,7 +276,8 @@ class Untouched(Case):
     def test_signals_sent_to_mallow_are_passed_on(self):
         for number in (signal.SIGTERM, signal.SIGHUP):
             with self.subTest(number=number):
-                p = self.start("sh", "-c", f"trap 'echo caught; exit 6' {int(number)}; echo up; while :; do read x; done",
+                p = self.start("sh", "-c", f"trap 'echo caught; exit 6' {int(number)}; echo up; "
+                               "for i in $(seq 6000); do read x || sleep 0.05; done",  # five minutes, if it is never caught
                                preexec_fn=os.setpgrp)
                 self.assertEqual(p.stdout.readline(), b"up\n")
                 p.send_signal(number)
