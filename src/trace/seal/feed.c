@@ -157,5 +157,6 @@ void feed_close(struct feed *f)
         return;
     reader_close(f->reader);
     merge_close(f->merge);
+    free(f->own);
     free(f);
 }
