@@ -14,7 +14,6 @@ FREE = {
     "src/cli/watch_session.c": "a report that was made by report/",
     "src/cli/push_input.c": "standard input into a file",
     "src/export/ctf.c": "a binary trace, in files",
-    "src/export/mtrace.c": "binary records",
     "src/export/pprof_write.c": "a compressed profile",
     "src/export/otlp_write.c": "a compressed profile",
     "src/heap/packing.c": "a packed file",
