@@ -202,7 +202,7 @@ static size_t find_plain(const struct trace_batch *b, size_t from, uint32_t slot
         const uint8_t kind = b->kind[i], op = b->op[i];
         const bool made = (kind == TRACE_ALLOC) & ((op == MLW_OP_MALLOC) | (op == MLW_OP_CALLOC));
         const bool freed = ((kind == TRACE_FREE) | (kind == TRACE_FREE_TEMP)) & (op == MLW_OP_FREE);
-        plain[i - from] = (made | freed) & (b->slot[i] < slot_cap) ? op : 0;
+        plain[i - from] = ((made | freed) & (b->slot[i] < slot_cap)) ? op : 0;
     }
     return to;
 }
