@@ -10,7 +10,7 @@
 
 #define MLW_ATTACH_LIBRARY        "libmallow-attach.so"        /* samples: mallow watch */
 #define MLW_ATTACH_RECORD_LIBRARY "libmallow-attach-record.so" /* records: mallow record */
-#define MLW_ATTACH_VERSION        3u
+#define MLW_ATTACH_VERSION        4u
 /* Functions of the libraries, int64_t (struct mlw_attach *), which also set `result`. */
 #define MLW_ATTACH_BEGIN "mallow_attach_begin"
 #define MLW_ATTACH_END   "mallow_attach_end"
@@ -52,8 +52,9 @@ struct mlw_attach { /* 1,216 bytes */
 #define MLW_ATTACH_ANSWER "mallow_attach_answer"
 
 enum mlw_attach_done {
-    MLW_ATTACH_STAYS = 1, /* the thread holds nothing, and stays */
-    MLW_ATTACH_LEAVES = 2 /* no injector came for it: it goes on by itself */
+    MLW_ATTACH_STAYS = 1,  /* the thread holds nothing, and stays */
+    MLW_ATTACH_LEAVES = 2, /* no injector came for it: it goes on by itself */
+    MLW_ATTACH_LOOKS = 3   /* it has a file open for a moment: it is not to be put back now */
 };
 
 struct mlw_attach_answer {

@@ -35,6 +35,8 @@ enum {
 /* What the thread does raises SIGCHLD here, which is blocked; in case it does not, it is looked at
  * after LOOK_NS. */
 #define LOOK_NS 10000000
+/* No news comes of what the thread writes. */
+#define GLANCE_NS 100000
 
 static void await_news(uint64_t limit_ns)
 {
@@ -299,12 +301,11 @@ static bool let_go_on(struct borrowed *b, int status)
     return !b->gone;
 }
 
-/* Takes the thread back that stays where the library has done what it was asked for. One that has
- * gone on by itself may have ended since, or have no processor: then our end lets it go. */
-static void take_back(struct borrowed *b, uint64_t at, uint64_t token, uint64_t until_ns)
+/* Stops the thread that stays where the library has done what it was asked for. One that has gone
+ * on by itself may have ended since, or have no processor: then our end lets it go. */
+static void stop_again(struct borrowed *b, uint64_t until_ns)
 {
     int status;
-    struct mlw_attach_answer now;
     b->gone = ptrace(PTRACE_INTERRUPT, b->tid, NULL, NULL) != 0;
     while (!b->gone) {
         const uint64_t clock = clock_monotonic_ns();
@@ -314,14 +315,26 @@ static void take_back(struct borrowed *b, uint64_t at, uint64_t token, uint64_t 
             break;
         let_go_on(b, status);
     }
-    b->stays = !b->gone && answered(b, at, token, &now) && now.done == MLW_ATTACH_STAYS;
+}
+
+/* Takes the thread back, once it has nothing open. */
+static void take_back(struct borrowed *b, uint64_t at, uint64_t token, uint64_t until_ns)
+{
+    struct mlw_attach_answer now = {0};
+    for (;;) {
+        stop_again(b, until_ns);
+        if (b->gone || !answered(b, at, token, &now) || now.done != MLW_ATTACH_LOOKS ||
+            !go_on(b, PTRACE_CONT))
+            break;
+        await_news(GLANCE_NS);
+    }
+    b->stays = !b->gone && now.token == token && now.done == MLW_ATTACH_STAYS;
     b->left = !b->stays;
 }
 
 bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct borrow_request *q,
                          struct mlw_attach_answer *answer)
 {
-    enum { GLANCE_NS = 100000 }; /* no news comes of what the thread writes */
     const uint64_t until_ns = clock_monotonic_ns() + q->limit_ns;
     if (!enter(b, function, q->argument, 0) || !go_on(b, PTRACE_CONT))
         return false;

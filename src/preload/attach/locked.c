@@ -66,17 +66,20 @@ void locked_wait(unsigned ms)
         sys_rt_sigtimedwait(&no_signal, 0, &time);
 }
 
-/* Whether the injector lives: the kernel ends its tracing with it. */
-static bool is_traced(void)
+/* Whether the injector lives: the kernel ends its tracing with it. A thread that was put back in
+ * the middle would leave the file open. */
+static bool is_traced(volatile uint32_t *done)
 {
     static const char field[] = "\nTracerPid:\t";
     char status[1024];
+    __atomic_store_n(done, MLW_ATTACH_LOOKS, __ATOMIC_SEQ_CST);
     const int fd =
         sys_closed ? -1
                    : (int)sys_openat(AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC, 0);
     const long n = fd < 0 ? 0 : sys_read(fd, status, sizeof status - 1);
     if (fd >= 0)
         sys_close(fd);
+    __atomic_store_n(done, MLW_ATTACH_STAYS, __ATOMIC_SEQ_CST);
     status[n > 0 ? n : 0] = 0;
     const char *at = strstr(status, field);
     return at && at[sizeof field - 1] != '0';
@@ -96,7 +99,7 @@ int64_t locked_answer(const struct mlw_attach *request)
     __atomic_store_n(&to->token, request->token, __ATOMIC_RELEASE);
     if (request->stay_ms) {
         enum { LOOK_MS = 10 };
-        for (unsigned ms = 0; ms < request->stay_ms && is_traced(); ms += LOOK_MS)
+        for (unsigned ms = 0; ms < request->stay_ms && is_traced(&to->done); ms += LOOK_MS)
             locked_wait(LOOK_MS);
         __atomic_store_n(&to->done, MLW_ATTACH_LEAVES, __ATOMIC_RELEASE);
     }
