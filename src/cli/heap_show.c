@@ -36,9 +36,9 @@ static void show_cold_facts(const struct heap_facts *f)
     }
 }
 
-static void show_facts(const struct heap_facts *f, const struct heap_samples *samples)
+static void show_source(const struct heap_facts *f)
 {
-    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
+    char a[HUMAN_TEXT_BYTES];
     if (f->pid)
         text_printf(stdout, "process %" PRIu32 ", ", f->pid);
     text_printf(stdout, "%s%s", f->loaded ? "saved: " : "", f->source);
@@ -52,6 +52,11 @@ static void show_facts(const struct heap_facts *f, const struct heap_samples *sa
                     "the tables did not fit into memory (--memory): up to %s of them lay in "
                     "temporary files\n",
                     human_size(a, f->file_bytes));
+}
+
+static void show_verified(const struct heap_facts *f)
+{
+    char a[HUMAN_TEXT_BYTES];
     if (f->verified && f->only_recorded)
         text_printf(stdout,
                     "verified: the recording lost nothing, and its blocks match the heap\n");
@@ -67,6 +72,12 @@ static void show_facts(const struct heap_facts *f, const struct heap_samples *sa
                     "NOT VERIFIED: %s. What follows is incomplete, and there are no totals "
                     "of leaks\n",
                     f->reason);
+}
+
+/* How many blocks have a call stack. */
+static void show_known(const struct heap_facts *f, const struct heap_samples *samples)
+{
+    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     if (f->recorded && !f->sampled)
         text_printf(stdout, "the recording knows who allocated %s of %s blocks\n",
                     human_count(a, f->known_blocks), human_count(b, f->blocks));
@@ -83,7 +94,11 @@ static void show_facts(const struct heap_facts *f, const struct heap_samples *sa
                     human_size(low, estimate_whole(e.low)),
                     human_size(high, estimate_whole(e.high)));
     }
-    text_printf(stdout, "\n");
+}
+
+static void show_sums(const struct heap_facts *f)
+{
+    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     put_size(f->used_bytes);
     text_printf(stdout, "  in %s blocks of the program\n", human_count(a, f->blocks));
     if (f->pool_bytes) {
@@ -115,6 +130,15 @@ static void show_facts(const struct heap_facts *f, const struct heap_samples *sa
         text_printf(stdout, "  in %s blocks that nothing refers to any more (leaked)\n",
                     human_count(a, f->unreachable_blocks));
     }
+}
+
+static void show_facts(const struct heap_facts *f, const struct heap_samples *samples)
+{
+    show_source(f);
+    show_verified(f);
+    show_known(f, samples);
+    text_printf(stdout, "\n");
+    show_sums(f);
     show_cold_facts(f);
 }
 

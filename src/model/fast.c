@@ -107,114 +107,168 @@ static const struct model_block plain[MODEL_PLACES] = {
     {.place = 3, .state = BLOCK_COUNTED},
 };
 
+/* What follow() keeps in registers: every function that has it is inlined. */
+struct walk {
+    struct model *m;
+    struct part *p;
+    struct run *run;
+    const uint8_t *ops, *paths; /* of the batch; what a block gets could be them, to the compiler */
+    const uint64_t *times, *sizes, *usables;
+    const uint32_t *stacks;
+    struct model_block *list;
+    uint32_t main, other;                     /* tails of blocks that were never resized */
+    uint64_t live, high;                      /* live bytes; the most of this bin */
+    uint64_t requested, temporary, live_then; /* since the run began, or this walk did */
+    uint64_t given, kept; /* usable bytes in `here`: that began, and less ended */
+    unsigned here;        /* enum model_place */
+    uint32_t thread;
+    struct progress at;
+};
+
+#define WALK_INLINE static inline __attribute__((always_inline))
+
+WALK_INLINE void settle_place(struct walk *w)
+{
+    w->m->live_usable[w->here] += w->kept;
+    w->p->usable_bytes += w->given;
+    w->kept = w->given = 0;
+}
+
+WALK_INLINE void settle_run(struct walk *w)
+{
+    w->run->requested += w->requested;
+    w->run->released += w->requested - (w->live - w->live_then);
+    w->run->temporary += w->temporary;
+}
+
+WALK_INLINE void change_thread(struct walk *w, uint32_t thread)
+{
+    settle_run(w);
+    end_run(w->m, w->run, w->at);
+    w->thread = thread;
+    *w->run = (struct run){.thread = thread, .from = w->at};
+    w->requested = w->temporary = 0;
+    w->live_then = w->live;
+}
+
+/* More bytes are live than before in this bin. */
+WALK_INLINE void note_high(struct walk *w, uint64_t time_ns)
+{
+    struct model_totals *const t = &w->m->totals;
+    w->high = w->live;
+    if (w->live <= t->peak_bytes)
+        return;
+    t->peak_bytes = w->live;
+    t->peak_time_ns = time_ns;
+    settle_place(w);
+    __builtin_memcpy(t->peak_usable, w->m->live_usable, sizeof t->peak_usable);
+    w->p->higher = true;
+    w->p->peak = w->at;
+}
+
+WALK_INLINE void follow_made(struct walk *w, struct model_block *block, size_t i,
+                             const bool uniform)
+{
+    const size_t made = w->at.made;
+    const uint64_t size_bytes = w->sizes[made];
+    uint64_t extra = w->usables[made] - size_bytes;
+    if (!uniform && __builtin_expect(model_place_of(w->paths[i]) != w->here, 0)) {
+        settle_place(w);
+        w->here = model_place_of(w->paths[i]);
+    }
+    block->size_bytes = size_bytes;
+    block->time_ns = w->times[i];
+    block->stack = w->stacks[made];
+    block->usable_extra = (uint32_t)extra;
+    block->thread = w->thread;
+    block->tail = plain[w->here].tail;
+    if (__builtin_expect(extra > UINT32_MAX, 0)) {
+        extra = w->usables[made] > size_bytes ? extra : 0;
+        block->usable_extra = extra ? UINT32_MAX : 0;
+    }
+    w->given += size_bytes + extra;
+    w->kept += size_bytes + extra;
+    w->requested += size_bytes;
+    w->live += size_bytes;
+    w->at.made++;
+    if (__builtin_expect((w->ops[i] != MLW_OP_MALLOC) | (w->here & MODEL_MMAPPED), 0))
+        made_seldom(w->m, w->ops[i], w->thread, block);
+    if (w->live > w->high)
+        note_high(w, w->times[i]);
+}
+
+WALK_INLINE void follow_freed(struct walk *w, struct model_block *block, size_t i, unsigned kind)
+{
+    const uint32_t tail = block->tail;
+    const uint64_t size_bytes = block->size_bytes, usable = size_bytes + block->usable_extra;
+    if (__builtin_expect(block->state == BLOCK_NONE, 0)) { /* of a damaged file */
+        model_add_careful(w->m, w->p->b, i, i + 1, 0, false);
+        return;
+    }
+    struct model_block *const l = &w->list[w->at.freed++];
+    l->size_bytes = size_bytes;
+    l->time_ns = w->times[i] - block->time_ns;
+    l->stack = block->stack;
+    l->state = kind == TRACE_FREE_TEMP;
+    w->live -= size_bytes;
+    w->temporary += kind == TRACE_FREE_TEMP;
+    if (__builtin_expect(block->place == w->here, 1))
+        w->kept -= usable;
+    else
+        w->m->live_usable[block->place] -= usable;
+    if (__builtin_expect(block->thread != w->thread, 0))
+        freed_elsewhere(w->m, w->thread, block, kind);
+    if (__builtin_expect((w->ops[i] != MLW_OP_FREE) | ((tail != w->main) & (tail != w->other)), 0))
+        freed_seldom(w->m, w->ops[i], w->thread, block, w->times[i]);
+    block->state = BLOCK_NONE;
+}
+
 /* Follows the live blocks through the events [from, to) of a part. ahead: those behind can be
  * looked at. uniform: all are of the run's thread, and all that begin in the place of the first. */
-static inline __attribute__((always_inline)) void follow(struct model *m, struct part *p,
-                                                         struct run *run, size_t from, size_t to,
-                                                         const bool ahead, const bool uniform)
+WALK_INLINE void follow(struct model *m, struct part *p, struct run *run, size_t from, size_t to,
+                        const bool ahead, const bool uniform)
 {
     const struct trace_batch *const b = p->b;
-    const uint8_t *const kinds = b->kind, *const ops = b->op, *const paths = b->path;
-    const uint32_t *const slots = b->slot, *const threads = b->thread, *const stacks = p->stack;
-    const uint64_t *const times = b->time_ns, *const sizes = p->size, *const usables = p->usable;
-    struct model_block *const blocks = m->blocks, *const list = p->freed;
-    const uint32_t main = plain[MODEL_MAIN].tail, other = plain[MODEL_NON_MAIN].tail;
-    uint64_t live = m->totals.live_bytes, high = m->bin_max;
-    uint64_t requested = 0, temporary = 0, live_then = live; /* since the run began, or this did */
-    uint64_t given_here = 0, kept_here = 0; /* usable bytes in `here`: that began, and less ended */
-    unsigned here = model_place_of(paths[from]);
-    uint32_t thread = run->thread;
-    size_t made = p->end.made, freed = p->end.freed;
+    const uint8_t *const kinds = b->kind;
+    const uint32_t *const slots = b->slot, *const threads = b->thread;
+    struct model_block *const blocks = m->blocks;
+    struct walk w = {.m = m,
+                     .p = p,
+                     .run = run,
+                     .ops = b->op,
+                     .paths = b->path,
+                     .times = b->time_ns,
+                     .sizes = p->size,
+                     .usables = p->usable,
+                     .stacks = p->stack,
+                     .list = p->freed,
+                     .main = plain[MODEL_MAIN].tail,
+                     .other = plain[MODEL_NON_MAIN].tail,
+                     .live = m->totals.live_bytes,
+                     .live_then = m->totals.live_bytes,
+                     .high = m->bin_max,
+                     .here = model_place_of(b->path[from]),
+                     .thread = run->thread,
+                     .at = p->end};
     for (size_t i = from; i < to; i++) {
         const unsigned kind = kinds[i];
         struct model_block *const block = &blocks[slots[i]];
         if (ahead)
             __builtin_prefetch(&blocks[slots[i + BLOCKS_AHEAD]], 1);
-        if (!uniform && __builtin_expect(threads[i] != thread, 0)) {
-            run->requested += requested;
-            run->released += requested - (live - live_then);
-            run->temporary += temporary;
-            end_run(m, run, (struct progress){made, freed});
-            thread = threads[i];
-            *run = (struct run){.thread = thread, .from = {made, freed}};
-            requested = temporary = 0;
-            live_then = live;
-        }
-        if (kind == TRACE_ALLOC) {
-            const uint64_t size_bytes = sizes[made];
-            uint64_t extra = usables[made] - size_bytes;
-            if (!uniform && __builtin_expect(model_place_of(paths[i]) != here, 0)) {
-                m->live_usable[here] += kept_here;
-                p->usable_bytes += given_here;
-                kept_here = given_here = 0;
-                here = model_place_of(paths[i]);
-            }
-            block->size_bytes = size_bytes;
-            block->time_ns = times[i];
-            block->stack = stacks[made];
-            block->usable_extra = (uint32_t)extra;
-            block->thread = thread;
-            block->tail = plain[here].tail;
-            if (__builtin_expect(extra > UINT32_MAX, 0)) {
-                extra = usables[made] > size_bytes ? extra : 0;
-                block->usable_extra = extra ? UINT32_MAX : 0;
-            }
-            given_here += size_bytes + extra;
-            kept_here += size_bytes + extra;
-            requested += size_bytes;
-            live += size_bytes;
-            made++;
-            if (__builtin_expect((ops[i] != MLW_OP_MALLOC) | (here & MODEL_MMAPPED), 0))
-                made_seldom(m, ops[i], thread, block);
-            if (live > high) {
-                high = live;
-                if (live > m->totals.peak_bytes) {
-                    m->totals.peak_bytes = live;
-                    m->totals.peak_time_ns = times[i];
-                    m->live_usable[here] += kept_here;
-                    p->usable_bytes += given_here;
-                    kept_here = given_here = 0;
-                    __builtin_memcpy(m->totals.peak_usable, m->live_usable, sizeof m->live_usable);
-                    p->higher = true;
-                    p->peak = (struct progress){made, freed};
-                }
-            }
-        } else if (__builtin_expect(kind <= TRACE_FREE_TEMP || kind == TRACE_FREE_INFERRED, 1)) {
-            const uint32_t tail = block->tail;
-            const uint64_t size_bytes = block->size_bytes,
-                           usable = size_bytes + block->usable_extra;
-            if (__builtin_expect(block->state == BLOCK_NONE, 0)) { /* of a damaged file */
-                model_add_careful(m, b, i, i + 1, 0, false);
-                continue;
-            }
-            struct model_block *const l = &list[freed++];
-            l->size_bytes = size_bytes;
-            l->time_ns = times[i] - block->time_ns;
-            l->stack = block->stack;
-            l->state = kind == TRACE_FREE_TEMP;
-            live -= size_bytes;
-            temporary += kind == TRACE_FREE_TEMP;
-            if (__builtin_expect(block->place == here, 1))
-                kept_here -= usable;
-            else
-                m->live_usable[block->place] -= usable;
-            if (__builtin_expect(block->thread != thread, 0))
-                freed_elsewhere(m, thread, block, kind);
-            if (__builtin_expect((ops[i] != MLW_OP_FREE) | ((tail != main) & (tail != other)), 0))
-                freed_seldom(m, ops[i], thread, block, times[i]);
-            block->state = BLOCK_NONE;
-        } else {
+        if (!uniform && __builtin_expect(threads[i] != w.thread, 0))
+            change_thread(&w, threads[i]);
+        if (kind == TRACE_ALLOC)
+            follow_made(&w, block, i, uniform);
+        else if (__builtin_expect(kind <= TRACE_FREE_TEMP || kind == TRACE_FREE_INFERRED, 1))
+            follow_freed(&w, block, i, kind);
+        else
             model_add_other(m, b, i);
-        }
     }
-    m->live_usable[here] += kept_here;
-    p->usable_bytes += given_here;
-    run->requested += requested;
-    run->released += requested - (live - live_then);
-    run->temporary += temporary;
-    m->bin_max = high;
-    m->totals.live_bytes = live;
-    p->end = (struct progress){made, freed};
+    settle_place(&w);
+    settle_run(&w);
+    m->bin_max = w.high;
+    m->totals.live_bytes = w.live;
+    p->end = w.at;
 }
 
 /* Whether all events of a part are of one thread, and all places are the same. */

@@ -51,6 +51,9 @@ struct watch {
     bool interrupted; /* the user ends the recording */
     bool active;      /* something moved in the last round */
     bool draining;
+    uint64_t reaped_ns; /* when the program was first seen to have ended; 0: not yet */
+    uint64_t alone_ns;  /* since when no process of the recording runs; 0: one does */
+    bool said_waiting;
 };
 
 static void epoll_watch(struct watch *w, int fd, uint64_t tag, uint32_t index)
@@ -381,15 +384,8 @@ static int timeout_ms(const struct watch *w)
     return wait < MS_NS ? 1 : (int)((wait + MS_NS / 2) / MS_NS);
 }
 
-void loop_run(struct recording *r, const struct loop_options *o, struct loop_result *result)
+static void open_all(struct watch *w)
 {
-    const pid_t program = o->program;
-    static struct watch watch;
-    struct watch *w = &watch;
-    *w = (struct watch){.r = r, .o = o, .program = program, .session_path = o->session_path};
-    static struct image *images[MLW_PROCESSES];
-    memset(images, 0, sizeof images);
-    w->images = images;
     w->epoll = epoll_create1(EPOLL_CLOEXEC);
     sigset_t set;
     sigemptyset(&set);
@@ -397,73 +393,90 @@ void loop_run(struct recording *r, const struct loop_options *o, struct loop_res
         sigaddset(&set, *s);
     w->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     epoll_watch(w, w->signals, TAG_SIGNALS, 0);
-    w->program_pidfd = (int)syscall(SYS_pidfd_open, program, 0);
+    w->program_pidfd = (int)syscall(SYS_pidfd_open, w->program, 0);
     epoll_watch(w, w->program_pidfd, TAG_PROGRAM, 0);
-    for (size_t i = 0; i < kernel_descriptors(r->kernel); i++)
-        epoll_watch(w, kernel_descriptor(r->kernel, i), TAG_KERNEL, (uint32_t)i);
+    for (size_t i = 0; i < kernel_descriptors(w->r->kernel); i++)
+        epoll_watch(w, kernel_descriptor(w->r->kernel, i), TAG_KERNEL, (uint32_t)i);
+}
+
+static void close_program(struct watch *w)
+{
+    if (w->program_pidfd >= 0)
+        close(w->program_pidfd); /* leaves the epoll set with it */
+    w->program_pidfd = -1;
+}
+
+static void await_events(struct watch *w)
+{
+    struct epoll_event events[64];
+    int n = epoll_wait(w->epoll, events, 64, timeout_ms(w));
+    if (n < 0 && errno != EINTR)
+        usleep(SCAN_MS * 1000); /* without epoll, by looking */
     w->now_ns = clock_monotonic_ns();
-    w->interim_ns = w->now_ns + SECOND_NS;
-    w->clock_ns = w->now_ns + CLOCK_EVERY_NS;
-    uint64_t reaped_ns = 0, alone_ns = 0;
-    bool said = false;
-
-    while (!w->interrupted && !(o->duration_ns && w->now_ns - r->started_ns >= o->duration_ns)) {
-        struct epoll_event events[64];
-        int n = epoll_wait(w->epoll, events, 64, timeout_ms(w));
-        if (n < 0 && errno != EINTR)
-            usleep(SCAN_MS * 1000); /* without epoll, by looking */
-        w->now_ns = clock_monotonic_ns();
-        w->active = false;
-        for (int i = 0; i < n; i++) {
-            uint64_t tag = events[i].data.u64 >> 32;
-            uint32_t index = (uint32_t)events[i].data.u64;
-            if (tag == TAG_IMAGE && w->images[index])
-                w->images[index]->gone = true;
-        }
-        take_signals(w);
-        if (w->reaped && w->program_pidfd >= 0) {
-            close(w->program_pidfd); /* leaves the epoll set with it */
-            w->program_pidfd = -1;
-        }
-        scan_table(w, false);
-        kernel_take(r->kernel);
-        serve_images(w);
-        look_at_flight(w);
-        report_size(w);
-        if (o->beside)
-            o->beside(o->beside_arg);
-        if (w->now_ns >= w->clock_ns)
-            append_clock(w);
-        if (!w->reaped)
-            continue;
-
-        if (!reaped_ns)
-            reaped_ns = w->now_ns;
-        uint32_t running = count_running(w);
-        if (running)
-            alone_ns = 0;
-        else {
-            if (!alone_ns)
-                alone_ns = w->now_ns;
-            scan_table(w, true);
-            if (!count_running(w) && !strangers(w, w->now_ns - alone_ns)) {
-                scan_table(w, true); /* processes that joined during the scan */
-                if (!count_running(w))
-                    break;
-            }
-        }
-        if (running && !said && w->now_ns - reaped_ns > SECOND_NS) {
-            char line[160];
-            snprintf(line, sizeof line,
-                     "the program has ended; waiting for %u of its processes in the background "
-                     "(Ctrl-C ends the recording)",
-                     running);
-            o->say(o->say_arg, false, line);
-            said = true;
-        }
+    w->active = false;
+    for (int i = 0; i < n; i++) {
+        uint64_t tag = events[i].data.u64 >> 32;
+        uint32_t index = (uint32_t)events[i].data.u64;
+        if (tag == TAG_IMAGE && w->images[index])
+            w->images[index]->gone = true;
     }
+    take_signals(w);
+    if (w->reaped)
+        close_program(w);
+}
 
-    if (o->leave) {
+static void serve_all(struct watch *w)
+{
+    scan_table(w, false);
+    kernel_take(w->r->kernel);
+    serve_images(w);
+    look_at_flight(w);
+    report_size(w);
+    if (w->o->beside)
+        w->o->beside(w->o->beside_arg);
+    if (w->now_ns >= w->clock_ns)
+        append_clock(w);
+}
+
+static void say_waiting(struct watch *w, uint32_t running)
+{
+    char line[160];
+    if (w->said_waiting || w->now_ns - w->reaped_ns <= SECOND_NS)
+        return;
+    snprintf(line, sizeof line,
+             "the program has ended; waiting for %u of its processes in the background "
+             "(Ctrl-C ends the recording)",
+             running);
+    w->o->say(w->o->say_arg, false, line);
+    w->said_waiting = true;
+}
+
+/* Whether the program and all processes that it started have ended. */
+static bool is_over(struct watch *w)
+{
+    if (!w->reaped)
+        return false;
+    if (!w->reaped_ns)
+        w->reaped_ns = w->now_ns;
+    const uint32_t running = count_running(w);
+    if (running) {
+        w->alone_ns = 0;
+        say_waiting(w, running);
+        return false;
+    }
+    if (!w->alone_ns)
+        w->alone_ns = w->now_ns;
+    scan_table(w, true);
+    if (count_running(w) || strangers(w, w->now_ns - w->alone_ns))
+        return false;
+    scan_table(w, true); /* processes that joined during the scan */
+    return !count_running(w);
+}
+
+/* Ends what is still watched. */
+static void end_all(struct watch *w, struct loop_result *result)
+{
+    if (w->o->leave) {
         scan_table(w, true);
         leave_all(w);
     }
@@ -474,13 +487,33 @@ void loop_run(struct recording *r, const struct loop_options *o, struct loop_res
         if (w->images[i])
             end_image(w, i, !w->images[i]->gone);
     append_clock(w);
+    close(w->epoll);
+    close(w->signals);
+    close_program(w);
+}
+
+void loop_run(struct recording *r, const struct loop_options *o, struct loop_result *result)
+{
+    static struct watch watch;
+    struct watch *w = &watch;
+    *w = (struct watch){.r = r, .o = o, .program = o->program, .session_path = o->session_path};
+    static struct image *images[MLW_PROCESSES];
+    memset(images, 0, sizeof images);
+    w->images = images;
+    open_all(w);
+    w->now_ns = clock_monotonic_ns();
+    w->interim_ns = w->now_ns + SECOND_NS;
+    w->clock_ns = w->now_ns + CLOCK_EVERY_NS;
+    while (!w->interrupted && !(o->duration_ns && w->now_ns - r->started_ns >= o->duration_ns)) {
+        await_events(w);
+        serve_all(w);
+        if (is_over(w))
+            break;
+    }
+    end_all(w, result);
     result->wait_status = w->wait_status;
     result->images = r->images_ended;
     result->unrecorded = __atomic_load_n(&r->shm.session->unrecorded, __ATOMIC_RELAXED);
     result->lost_calls = r->lost_calls;
     result->unwritten_errno = r->sink.failed ? r->sink.last_errno : r->unwritten_errno;
-    close(w->epoll);
-    close(w->signals);
-    if (w->program_pidfd >= 0)
-        close(w->program_pidfd);
 }

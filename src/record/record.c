@@ -330,119 +330,155 @@ static void leave(void *arg, pid_t pid)
     s->o->say(s->o->arg, true, line);
 }
 
-int record_run(const struct record_options *o, struct record_result *result, struct error *err)
-{
-    *result = (struct record_result){.exit_status = 125};
-    static struct recording recording;
-    struct recording *r = &recording;
-    *r = (struct recording){.sink = {.fd = -1, .reserve_fd = -1}, .shm.fd = -1};
-    struct trust_place place = {.dir = -1};
-    char *preload = NULL, session_path[64];
+/* What a recording holds until it is over, or could not begin. */
+struct held {
+    const struct record_options *o;
+    struct record_result *result;
+    struct recording *r;
+    struct subject *who;
+    struct trust_place place;
+    char *preload, session_path[64];
     struct signals_before signals;
     struct limits_before limits;
-    signals_take(&signals);
-    limits_lift(&limits);
-    static struct subject subject;
-    struct subject *const who = &subject;
-    *who = (struct subject){.o = o, .result = result};
-    struct launch_plan plan = {.argv = o->argv, .signals = &signals, .limits = &limits};
+};
 
-    r->clock_kind = clock_choose();
-    r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    r->finder.began_ns = clock_monotonic_ns();
-    r->sample_interval_ns = o->sample_interval_ns;
-    if (launch_preload(o->library, &preload, err))
-        goto failed;
-    if (shm_create(&r->shm, err)) {
+/* The memory that is shared with the program, and the program, which waits for go(). */
+static int prepare_program(struct held *h, struct error *err)
+{
+    const struct record_options *o = h->o;
+    const struct launch_plan plan = {.argv = o->argv, .signals = &h->signals, .limits = &h->limits};
+    h->r->clock_kind = clock_choose();
+    h->r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    h->r->finder.began_ns = clock_monotonic_ns();
+    h->r->sample_interval_ns = o->sample_interval_ns;
+    if (launch_preload(o->library, &h->preload, err))
+        return -1;
+    if (shm_create(&h->r->shm, err)) {
         if (err->kind == ERROR_UNSUPPORTED && o->argv)
-            run_unrecorded(o, &signals, &limits, result, err);
-        goto failed;
+            run_unrecorded(o, &h->signals, &h->limits, h->result, err);
+        return -1;
     }
-    snprintf(session_path, sizeof session_path, "/proc/%d/fd/%d", (int)getpid(), r->shm.fd);
-    if (o->argv ? start_program(who, &plan, &r->shm, preload, session_path, err)
-                : find_subject(who, err))
-        goto failed;
-    result->program_pid = who->pid;
-    if (o->with_count && !(r->kernel = kernel_open(r, o, (uint32_t)who->pid, err))) {
-        cancel(who);
-        goto failed;
+    snprintf(h->session_path, sizeof h->session_path, "/proc/%d/fd/%d", (int)getpid(),
+             h->r->shm.fd);
+    if (o->argv ? start_program(h->who, &plan, &h->r->shm, h->preload, h->session_path, err)
+                : find_subject(h->who, err))
+        return -1;
+    h->result->program_pid = h->who->pid;
+    return 0;
+}
+
+/* The file, with its first chunk. */
+static int begin_output(struct held *h, struct error *err)
+{
+    const struct record_options *o = h->o;
+    struct recording *r = h->r;
+    char *const output = h->result->output;
+    if (record_output(o->output, h->who->name, h->who->pid, output, sizeof h->result->output,
+                      err) ||
+        (r->sink.fd = record_open(output, &h->place, err)) < 0)
+        return -1;
+    fill_session(r, o, h->who->pid, output);
+    int failed = write_file_chunk(r, o, h->session_path, err);
+    if (!failed) {
+        sink_reserve(&r->sink, trust_again(r->sink.fd, TRUST_WRITE), RESERVE_BYTES);
+        if (o->last.ns || o->last.bytes || o->when.count)
+            failed = !(r->flight = flight_open(&o->last, &o->when, r, output, o->say, o->arg, err));
     }
-    if (record_output(o->output, who->name, who->pid, result->output, sizeof result->output, err) ||
-        (r->sink.fd = record_open(result->output, &place, err)) < 0) {
-        cancel(who);
-        goto failed;
-    }
-    fill_session(r, o, who->pid, result->output);
-    if (write_file_chunk(r, o, session_path, err)) {
-        cancel(who);
-        record_unmake(&place, r->sink.fd);
-        goto failed;
-    }
-    sink_reserve(&r->sink, trust_again(r->sink.fd, TRUST_WRITE), RESERVE_BYTES);
-    if ((o->last.ns || o->last.bytes || o->when.count) &&
-        !(r->flight = flight_open(&o->last, &o->when, r, result->output, o->say, o->arg, err))) {
-        cancel(who);
-        record_unmake(&place, r->sink.fd);
-        goto failed;
+    if (failed)
+        record_unmake(&h->place, r->sink.fd);
+    return failed ? -1 : 0;
+}
+
+static int begin_recording(struct held *h, struct error *err)
+{
+    const struct record_options *o = h->o;
+    struct recording *r = h->r;
+    if (prepare_program(h, err))
+        return -1;
+    if ((o->with_count && !(r->kernel = kernel_open(r, o, (uint32_t)h->who->pid, err))) ||
+        begin_output(h, err)) {
+        cancel(h->who);
+        return -1;
     }
     r->started_ns = clock_monotonic_ns();
-    if (go(who, session_path, err)) {
-        record_unmake(&place, r->sink.fd);
-        goto failed;
+    if (go(h->who, h->session_path, err)) {
+        record_unmake(&h->place, r->sink.fd);
+        return -1;
     }
-    result->ran = true;
-    if (o->beside && o->beside->begin(o->beside->arg, r->sink.fd, who->name, (int)who->pid, err))
+    h->result->ran = true;
+    if (o->beside &&
+        o->beside->begin(o->beside->arg, r->sink.fd, h->who->name, (int)h->who->pid, err))
         o->say(o->arg, true, err->text);
+    return 0;
+}
 
+static void watch_until_over(struct held *h)
+{
+    const struct record_options *o = h->o;
+    struct record_result *const result = h->result;
     struct loop_result watched = {0};
-    const struct loop_options loop = {.program = who->pid,
-                                      .session_path = session_path,
+    const struct loop_options loop = {.program = h->who->pid,
+                                      .session_path = h->session_path,
                                       .say = o->say,
                                       .say_arg = o->arg,
                                       .leave = o->argv ? NULL : leave,
-                                      .leave_arg = who,
+                                      .leave_arg = h->who,
                                       .size = o->size,
                                       .size_arg = o->size_arg,
                                       .output = result->output,
                                       .beside = o->beside ? o->beside->look : NULL,
                                       .beside_arg = o->beside ? o->beside->arg : NULL,
                                       .duration_ns = o->duration_ns};
-    loop_run(r, &loop, &watched);
+    loop_run(h->r, &loop, &watched);
     result->exit_status = !o->argv                           ? 0
                           : WIFSIGNALED(watched.wait_status) ? 128 + WTERMSIG(watched.wait_status)
                                                              : WEXITSTATUS(watched.wait_status);
     result->images = watched.images;
     result->left_running = watched.left_running;
     result->unrecorded = o->no_follow ? 0 : watched.unrecorded; /* children count as such */
-    result->unjoined = r->unjoined.programs;
-    for (uint32_t i = 0, n = 0; i < r->unjoined.names; i++)
+    result->unjoined = h->r->unjoined.programs;
+    for (uint32_t i = 0, n = 0; i < h->r->unjoined.names; i++)
         n += (uint32_t)snprintf(result->unjoined_names + n, sizeof result->unjoined_names - n,
-                                "%s%s", i ? ", " : "", r->unjoined.name[i]);
+                                "%s%s", i ? ", " : "", h->r->unjoined.name[i]);
     result->lost_calls = watched.lost_calls;
     result->unwritten_errno = watched.unwritten_errno;
+}
+
+/* Gives everything back. */
+static void release_held(struct held *h)
+{
+    struct recording *r = h->r;
+    if (r->sink.fd >= 0)
+        close(r->sink.fd); /* and with it the lock: until here no reader seals it instead */
+    trust_place_close(&h->place);
+    free(h->preload);
+    free(r->smaps.bytes);
+    find_release(&r->finder);
+}
+
+int record_run(const struct record_options *o, struct record_result *result, struct error *err)
+{
+    static struct recording recording;
+    static struct subject subject;
+    struct recording *r = &recording;
+    *result = (struct record_result){.exit_status = 125};
+    *r = (struct recording){.sink = {.fd = -1, .reserve_fd = -1}, .shm.fd = -1};
+    subject = (struct subject){.o = o, .result = result};
+    struct held h = {.o = o, .result = result, .r = r, .who = &subject, .place = {.dir = -1}};
+    signals_take(&h.signals);
+    limits_lift(&h.limits);
+    const bool failed = begin_recording(&h, err);
+    if (!failed)
+        watch_until_over(&h);
     result->lost_kernel_events = kernel_close(r->kernel);
     flight_close(r->flight);
     shm_close(&r->shm);
     if (r->sink.reserve_fd >= 0)
         close(r->sink.reserve_fd);
-    conclude(o, r->sink.fd, &place, result);
-    close(r->sink.fd); /* and with it the lock: until here no reader seals it instead */
-    trust_place_close(&place);
-    free(preload);
-    free(r->smaps.bytes);
-    find_release(&r->finder);
-    return 0;
-
-failed:
-    kernel_close(r->kernel);
-    flight_close(r->flight);
-    signals_restore(&signals);
-    if (r->sink.fd >= 0)
-        close(r->sink.fd);
-    if (r->sink.reserve_fd >= 0)
-        close(r->sink.reserve_fd);
-    trust_place_close(&place);
-    shm_close(&r->shm);
-    free(preload);
-    return -1;
+    if (failed)
+        signals_restore(&h.signals);
+    else
+        conclude(o, r->sink.fd, &h.place, result);
+    release_held(&h);
+    return failed ? -1 : 0;
 }

@@ -1,12 +1,21 @@
-"""Habits that can be counted: no source file over 800 lines and no command over 250, each opens by saying what it is, every
-header has its guard, no utility drawer. Each rule is first seen to fail.
+"""Habits that can be counted: no source file over 800 lines, no command over 250 and no function over 80. Each file opens
+by saying what it is, every header has its guard, and there is no utility drawer. Each rule is first seen to fail.
 Usage: files.py SOURCE_ROOT"""
+import importlib.machinery
+import importlib.util
 import os
 import re
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+REVIEW = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "review")
+LOADER = importlib.machinery.SourceFileLoader("review", REVIEW)
+review = importlib.util.module_from_spec(importlib.util.spec_from_loader("review", LOADER))
+LOADER.exec_module(review)
+
 LINES_MAX = 800
+FUNCTION_LINES_MAX = 80
 COMMAND_LINES_MAX = 250  # of src/cli/cmd_NAME.c: it parses options and calls one thing
 COMMAND = re.compile(r"^cmd_\w+\.c$")
 # The head of a JSON document is written here alone; corpus.c takes it out of documents in documents.
@@ -18,7 +27,7 @@ def check(root):
     bad = []
     for folder, _, names in sorted(os.walk(os.path.join(root, "src"))):
         for name in sorted(names):
-            if not name.endswith((".c", ".h")):
+            if not name.endswith((".c", ".h", ".inc")):
                 continue
             path = os.path.join(folder, name)
             here = os.path.relpath(path, root)
@@ -27,6 +36,9 @@ def check(root):
             lines, most = text.count("\n"), COMMAND_LINES_MAX if COMMAND.match(name) else LINES_MAX
             if lines > most:
                 bad.append(f"{here}: {lines} lines; {most} are the limit")
+            for at, length in review.functions(text):
+                if length > FUNCTION_LINES_MAX:
+                    bad.append(f"{here}:{at}: a function of {length} lines; {FUNCTION_LINES_MAX} are the limit")
             if '"schema"' in text and here not in SCHEMA:
                 bad.append(f"{here}: writes the head of a document; json_begin() or document_new() does")
             if DRAWERS.match(name):
@@ -59,6 +71,11 @@ def self_test():
         assert complaints("cmd_a.c", "/* a */\n" + "\n" * (COMMAND_LINES_MAX - 1)) == 0
         assert complaints("cmd_a.c", "/* a */\n" + "\n" * COMMAND_LINES_MAX) == 1
         assert complaints("a.c", '/* a */\nchar s[] = "schema";\n') == 1
+        for head, rest in ("", "int f(void)\n{\n"), ("static void *\n", "f(int a,\n  int b)\n{\n"):
+            for name in "a.c", "a.inc":
+                body = "\n" * (FUNCTION_LINES_MAX - rest.count("\n") - 1)
+                assert complaints(name, "/* a */\n" + head + rest + body + "}\n") == 0
+                assert complaints(name, "/* a */\n" + head + rest + body + "\n}\n") == 1
         assert complaints("utils.c", "/* a */\n") == 1
         assert complaints("a.h", "/* a */\n") == 1
 

@@ -43,101 +43,122 @@ int image_node(struct image_work *g, uint32_t id, const struct node *node)
     return changed < 0 || (changed && image_node_changed(g, id)) ? -1 : 0;
 }
 
+static int take_node(struct image_work *g, struct span s, struct error *err)
+{
+    uint64_t id = span_number(&s, 4);
+    struct node k = {.parent = (uint32_t)span_number(&s, 4)};
+    k.pc = span_number(&s, 8);
+    k.module = (uint32_t)span_number(&s, 4);
+    k.flags = (uint8_t)span_number(&s, 1);
+    return !s.bad && image_node(g, (uint32_t)id, &k) ? no_memory(err) : 0;
+}
+
+static int take_module(struct image_work *g, struct span s, uint64_t clock, struct error *err)
+{
+    uint64_t id = span_number(&s, 4);
+    struct trace_module k = {.start = span_number(&s, 8)};
+    k.end = span_number(&s, 8);
+    k.bias = span_number(&s, 8);
+    uint64_t n = span_number(&s, 1);
+    const uint8_t *build_id = span_take(&s, n);
+    k.build_id_bytes = build_id ? (size_t)n : 0;
+    uint64_t m = span_number(&s, 2);
+    const uint8_t *path = span_take(&s, m);
+    if (s.bad || !id)
+        return 0;
+    k.build_id = (uint8_t *)arena_text(&g->arena, build_id, k.build_id_bytes);
+    k.path = arena_text(&g->arena, path, strnlen((const char *)path, (size_t)m));
+    k.loaded_ns = timebase_ns(g->time, clock);
+    k.gone_ns = UINT64_MAX;
+    uint32_t *at = pair_map_at(&g->module_map, id, 0);
+    struct trace_module *mod = ARRAY_ADD(g->modules, g->module_count, g->module_cap);
+    if (!at || !mod || !k.path || !k.build_id)
+        return no_memory(err);
+    *mod = k;
+    *at = (uint32_t)g->module_count;
+    return 0;
+}
+
+static void take_module_gone(struct image_work *g, struct span s)
+{
+    uint64_t id = span_number(&s, 4), clock = span_number(&s, 8);
+    uint32_t i = pair_map_get(&g->module_map, id, 0);
+    if (!s.bad && i < g->module_count)
+        g->modules[i].gone_ns = timebase_ns(g->time, clock);
+}
+
+/* A mark of the program, or a command that the recorder obeyed. */
+static int take_note(struct image_work *g, struct span s, bool is_mark, uint32_t thread,
+                     struct error *err)
+{
+    uint64_t clock = span_number(&s, 8);
+    const char *label = "";
+    uint64_t v = span_number(&s, is_mark ? 2 : 1);
+    if (is_mark) {
+        const uint8_t *t = span_take(&s, v);
+        if (t && !(label = arena_text(&g->arena, t, strnlen((const char *)t, (size_t)v))))
+            return no_memory(err);
+    }
+    if (s.bad)
+        return 0;
+    if (!is_mark && v == MLW_CONTROL_RESET)
+        forget(g, clock);
+    struct note *n = ARRAY_ADD(g->notes, g->note_count, g->note_cap);
+    if (!n)
+        return no_memory(err);
+    n->clock = clock;
+    n->thread = thread;
+    n->control = is_mark ? 0 : (uint8_t)v;
+    n->label = label;
+    return 0;
+}
+
+static int take_thread_start(struct image_work *g, struct span s, uint32_t thread,
+                             struct error *err)
+{
+    struct image_thread *th = &g->threads[thread];
+    uint64_t clock = span_number(&s, 8), n = span_number(&s, 2);
+    const uint8_t *t = span_take(&s, n);
+    if (s.bad)
+        return 0;
+    if (!th->start || clock < th->start)
+        th->start = clock;
+    if (n && !(th->name = arena_text(&g->arena, t, strnlen((const char *)t, (size_t)n))))
+        return no_memory(err);
+    return image_thread_due(g, thread) ? no_memory(err) : 0;
+}
+
+static void take_thread_end(struct image_thread *th, struct span s)
+{
+    uint64_t clock = span_number(&s, 8);
+    if (s.bad)
+        return;
+    th->ended = true;
+    if (clock > th->end)
+        th->end = clock;
+}
+
+static void take_lost(struct image_thread *th, struct span s)
+{
+    span_number(&s, 8);
+    uint64_t lost = span_number(&s, 8);
+    if (!s.bad)
+        th->lost_said += lost;
+}
+
 int image_take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thread,
                     struct error *err)
 {
-    struct span s = span_of(r->meta_data, r->meta_bytes);
-    struct image_thread *th = &g->threads[thread];
+    const struct span s = span_of(r->meta_data, r->meta_bytes);
     switch (r->meta) {
-    case MLW_META_NODE: {
-        uint64_t id = span_number(&s, 4);
-        struct node k = {.parent = (uint32_t)span_number(&s, 4)};
-        k.pc = span_number(&s, 8);
-        k.module = (uint32_t)span_number(&s, 4);
-        k.flags = (uint8_t)span_number(&s, 1);
-        return !s.bad && image_node(g, (uint32_t)id, &k) ? no_memory(err) : 0;
-    }
-    case MLW_META_MODULE: {
-        uint64_t id = span_number(&s, 4);
-        struct trace_module k = {.start = span_number(&s, 8)};
-        k.end = span_number(&s, 8);
-        k.bias = span_number(&s, 8);
-        uint64_t n = span_number(&s, 1);
-        const uint8_t *build_id = span_take(&s, n);
-        k.build_id_bytes = build_id ? (size_t)n : 0;
-        uint64_t m = span_number(&s, 2);
-        const uint8_t *path = span_take(&s, m);
-        if (s.bad || !id)
-            return 0;
-        k.build_id = (uint8_t *)arena_text(&g->arena, build_id, k.build_id_bytes);
-        k.path = arena_text(&g->arena, path, strnlen((const char *)path, (size_t)m));
-        k.loaded_ns = timebase_ns(g->time, r->clock);
-        k.gone_ns = UINT64_MAX;
-        uint32_t *at = pair_map_at(&g->module_map, id, 0);
-        struct trace_module *mod = ARRAY_ADD(g->modules, g->module_count, g->module_cap);
-        if (!at || !mod || !k.path || !k.build_id)
-            return no_memory(err);
-        *mod = k;
-        *at = (uint32_t)g->module_count;
-        return 0;
-    }
-    case MLW_META_MODULE_GONE: {
-        uint64_t id = span_number(&s, 4), clock = span_number(&s, 8);
-        uint32_t i = pair_map_get(&g->module_map, id, 0);
-        if (!s.bad && i < g->module_count)
-            g->modules[i].gone_ns = timebase_ns(g->time, clock);
-        return 0;
-    }
-    case MLW_META_MARK:
-    case MLW_META_CONTROL: {
-        uint64_t clock = span_number(&s, 8);
-        const char *label = "";
-        uint64_t v = span_number(&s, r->meta == MLW_META_MARK ? 2 : 1);
-        if (r->meta == MLW_META_MARK) {
-            const uint8_t *t = span_take(&s, v);
-            if (t && !(label = arena_text(&g->arena, t, strnlen((const char *)t, (size_t)v))))
-                return no_memory(err);
-        }
-        if (s.bad)
-            return 0;
-        if (r->meta == MLW_META_CONTROL && v == MLW_CONTROL_RESET)
-            forget(g, clock);
-        struct note *n = ARRAY_ADD(g->notes, g->note_count, g->note_cap);
-        if (!n)
-            return no_memory(err);
-        n->clock = clock;
-        n->thread = thread;
-        n->control = r->meta == MLW_META_CONTROL ? (uint8_t)v : 0;
-        n->label = label;
-        return 0;
-    }
-    case MLW_META_THREAD_START: {
-        uint64_t clock = span_number(&s, 8), n = span_number(&s, 2);
-        const uint8_t *t = span_take(&s, n);
-        if (s.bad)
-            return 0;
-        if (!th->start || clock < th->start)
-            th->start = clock;
-        if (n && !(th->name = arena_text(&g->arena, t, strnlen((const char *)t, (size_t)n))))
-            return no_memory(err);
-        return image_thread_due(g, thread) ? no_memory(err) : 0;
-    }
-    case MLW_META_THREAD_END: {
-        uint64_t clock = span_number(&s, 8);
-        if (s.bad)
-            return 0;
-        th->ended = true;
-        if (clock > th->end)
-            th->end = clock;
-        return 0;
-    }
-    case MLW_META_LOST: {
-        span_number(&s, 8);
-        uint64_t lost = span_number(&s, 8);
-        if (!s.bad)
-            th->lost_said += lost;
-        return 0;
-    }
+    case MLW_META_NODE: return take_node(g, s, err);
+    case MLW_META_MODULE: return take_module(g, s, r->clock, err);
+    case MLW_META_MODULE_GONE: take_module_gone(g, s); return 0;
+    case MLW_META_MARK: return take_note(g, s, true, thread, err);
+    case MLW_META_CONTROL: return take_note(g, s, false, thread, err);
+    case MLW_META_THREAD_START: return take_thread_start(g, s, thread, err);
+    case MLW_META_THREAD_END: take_thread_end(&g->threads[thread], s); return 0;
+    case MLW_META_LOST: take_lost(&g->threads[thread], s); return 0;
     default: return 0;
     }
 }
