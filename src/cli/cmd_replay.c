@@ -192,7 +192,7 @@ static int run(const struct command *self, const void *options, char **operands,
     size_t n = (size_t)o->repeat, done = 0;
     json_object **runs = calloc(n, sizeof(json_object *));
     if (!runs)
-        return command_usage(self, "out of memory");
+        return command_no_memory(self);
     struct progress bar = {0};
     progress_begin(&bar, "replaying");
     for (; done < n; done++) {

@@ -61,6 +61,9 @@ int command_usage(const struct command *c, const char *format, ...)
 /* Prints `mallow NAME: ERR` on stderr; returns EXIT_FAILED (EXIT_USAGE for ERROR_USAGE). */
 int command_fail(const struct command *c, const struct error *err);
 
+/* The same for want of memory, where there is no error yet. */
+int command_no_memory(const struct command *c);
+
 /* Prints `mallow NAME: MESSAGE` on stderr, for what the user should know although the command goes
  * on. */
 void command_warn(const struct command *c, const char *format, ...)

@@ -156,7 +156,7 @@ int compare_merge(const struct comparing *k, char **files, int count)
     static struct shards_merged merged;
     struct error err;
     json_object **documents = calloc((size_t)count, sizeof(json_object *));
-    int status = documents ? 0 : command_usage(k->self, "out of memory");
+    int status = documents ? 0 : command_no_memory(k->self);
     for (int i = 0; i < count && !status; i++)
         if (!(documents[i] = json_object_from_file(files[i]))) {
             if (access(files[i], R_OK)) {
@@ -184,7 +184,7 @@ int compare_corpus(const struct comparing *k, json_object *document)
     if (corpus_find(&corpus, &err) || (k->shard.count && shard_select(&k->shard, &corpus, &err)))
         return command_fail(k->self, &err);
     struct comparison *all = calloc(corpus.count, sizeof *all);
-    int status = all ? 0 : command_usage(k->self, "out of memory");
+    int status = all ? 0 : command_no_memory(k->self);
     size_t done = 0;
     for (; done < corpus.count && !status; done++) {
         const struct corpus_entry *e = &corpus.entry[done];

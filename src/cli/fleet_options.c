@@ -44,7 +44,7 @@ bool fleet_read_labels(const struct command *self, const struct fleet_cli *cli,
             return false;
         }
     if (!*labels)
-        command_usage(self, "out of memory");
+        command_no_memory(self);
     return *labels != NULL;
 }
 

@@ -61,6 +61,13 @@ int command_fail(const struct command *c, const struct error *err)
     return err->kind == ERROR_USAGE ? EXIT_USAGE : EXIT_FAILED;
 }
 
+int command_no_memory(const struct command *c)
+{
+    struct error err;
+    error_memory(&err);
+    return command_fail(c, &err);
+}
+
 int command_finish(const struct command *c)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -75,10 +82,8 @@ static int run_command(const struct command *c, int argc, char **argv)
     void *options = NULL;
     if (c->options_bytes) {
         options = calloc(1, c->options_bytes);
-        if (!options) {
-            command_warn(c, "out of memory");
-            return EXIT_FAILED;
-        }
+        if (!options)
+            return command_no_memory(c);
         if (c->defaults)
             memcpy(options, c->defaults, c->options_bytes);
     }

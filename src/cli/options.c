@@ -167,7 +167,7 @@ static int add_text(const struct command *c, struct option_texts *list, const ch
 {
     const char **items = realloc(list->items, (list->count + 1) * sizeof *items);
     if (!items)
-        return command_usage(c, "out of memory");
+        return command_no_memory(c);
     items[list->count++] = text;
     list->items = items;
     return 0;

@@ -80,6 +80,13 @@ static struct watch_process *choose(struct watch_serve *s, const struct serve_re
     return found;
 }
 
+static void refuse_memory(struct serve_reply *reply)
+{
+    struct error err;
+    error_memory(&err);
+    refuse(reply, FAILED, err.text);
+}
+
 /* ---- answers ---- */
 
 /* Closes the stream; what it holds becomes the body. */
@@ -87,7 +94,7 @@ static void take_stream(struct serve_reply *reply, FILE *stream, char **text, co
 {
     if (fclose(stream)) {
         free(*text);
-        refuse(reply, FAILED, "out of memory");
+        refuse_memory(reply);
         return;
     }
     buffer_append(&reply->body, *text, *bytes);
@@ -132,7 +139,7 @@ static void answer_metrics(struct watch_serve *s, const struct serve_request *re
 {
     const bool open = watch_metrics_open(serve_header(request, "Accept"));
     if (watch_metrics_of(&reply->body, s->run, open))
-        refuse(reply, FAILED, "out of memory");
+        refuse_memory(reply);
     else
         reply->type = open ? WATCH_METRICS_OPEN_TYPE : WATCH_METRICS_TYPE;
 }

@@ -51,6 +51,8 @@ static void fail(struct pprof *p, enum error_kind kind, const char *what)
         error_set(&p->error, kind, "cannot write the profile: %s", what);
 }
 
+static void no_memory(struct pprof *p) { fail(p, ERROR_MEMORY, "out of memory"); }
+
 static bool failed(const struct pprof *p) { return p->error.kind != ERROR_NONE; }
 
 /* --- the compressed file --- */
@@ -98,7 +100,7 @@ static void emit(struct pprof *p, unsigned field, const void *data, size_t n)
 static void emit_message(struct pprof *p, unsigned field)
 {
     if (buffer_failed(&p->message) || buffer_failed(&p->inner) || buffer_failed(&p->packed))
-        fail(p, ERROR_MEMORY, "out of memory");
+        no_memory(p);
     else
         emit(p, field, p->message.data, p->message.size_bytes);
 }
@@ -123,7 +125,7 @@ static uint64_t string(struct pprof *p, const char *text)
     size_t n = strlen(text);
     uint32_t id = strings_id(&p->strings, text, n, &fresh);
     if (!id)
-        fail(p, ERROR_MEMORY, "out of memory");
+        no_memory(p);
     else if (fresh)
         emit(p, P_STRING, text, n);
     return id;
@@ -137,7 +139,7 @@ static uint64_t function(struct pprof *p, const struct pprof_line *l)
                                string(p, l->file)};
     uint32_t id = strings_id(&p->functions, &f, sizeof f, &fresh);
     if (!id) {
-        fail(p, ERROR_MEMORY, "out of memory");
+        no_memory(p);
     } else if (fresh) {
         struct buffer b = {0};
         protobuf_number(&b, 1, id);
@@ -145,7 +147,7 @@ static uint64_t function(struct pprof *p, const struct pprof_line *l)
         protobuf_number(&b, 3, f.system_name);
         protobuf_number(&b, 4, f.file);
         if (buffer_failed(&b))
-            fail(p, ERROR_MEMORY, "out of memory");
+            no_memory(p);
         else
             emit(p, P_FUNCTION, b.data, b.size_bytes);
         buffer_release(&b);

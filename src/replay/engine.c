@@ -45,7 +45,7 @@ static void *own_end(struct engine *e, size_t bytes, size_t touched, struct erro
     touched = whole_pages(touched);
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
-        error_system(err, "no memory for the replay (%zu bytes)", bytes);
+        error_memory_for(err, "%zu bytes for the replay", bytes);
         return NULL;
     }
     /* Large pages only where all of each is touched, so that the counted memory is resident. */

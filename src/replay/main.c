@@ -296,8 +296,10 @@ int main(int argc, char **argv)
     workload_unmap(&w);
     struct measure *m = mmap(NULL, sizeof *m, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (m == MAP_FAILED)
-        fail("no memory to measure with");
+    if (m == MAP_FAILED) {
+        error_memory_for(&err, "the figures of the replay");
+        fail(err.text);
+    }
     if (engine_init(&e, &w, staged ? &stages : NULL, fd, &o.engine, &err))
         fail(err.text);
     e.own_bytes += sizeof *m;

@@ -95,7 +95,7 @@ int stages_plan(const struct workload *w, struct stages *stages, struct error *e
     p.rises = map(rises_bytes);
     stages->cuts = map(stages->map_bytes);
     if (!p.rises || !stages->cuts)
-        return error_system(err, "no memory to plan the replay of %u threads", w->thread_count);
+        return error_memory_for(err, "the plan of a replay of %u threads", w->thread_count);
     int bad = workload_visit(w, visit, &p, err);
     munmap(p.rises, rises_bytes);
     stages->limit_bytes = p.peak_bytes + p.slack_bytes;

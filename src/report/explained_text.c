@@ -216,7 +216,7 @@ static void print_keepers(const struct page *p, const struct explained *e, struc
     uint64_t sum = 0;
     struct keeper *all = keepers(&e->pinned, names, &count);
     if (!all)
-        text_printf(p->out, "   (no memory to say whose blocks keep it)\n");
+        text_printf(p->out, "   (out of memory: the call sites are missing)\n");
     for (size_t i = 0; all && i < count; i++)
         sum += kept(&all[i].sums);
     if (all && count) {

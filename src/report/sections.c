@@ -537,7 +537,7 @@ void section_mapped(const struct page *p, const struct model *m, struct names *n
     buffer_clear(&b);
     struct mapping_site *sites = mapping_sites(m, names, &count);
     if (!sites)
-        text_printf(p->out, "                (no memory to say where)\n");
+        text_printf(p->out, "                (out of memory: the call sites are missing)\n");
     for (size_t i = 0; i < count && i < 8; i++) {
         const struct mapped_stack *s = &sites[i].sums;
         page_right(&b, human_size(n, s->peak_bytes), 14);

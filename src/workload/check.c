@@ -76,7 +76,7 @@ static int read_summary(struct workload *w, struct reader r, uint64_t at, struct
     w->map_bytes = threads * sizeof *w->threads + left * sizeof *w->offsets;
     w->threads = map(w->map_bytes);
     if (!w->threads)
-        return error_system(err, "no memory for %" PRIu64 " threads", threads);
+        return error_memory_for(err, "%" PRIu64 " threads", threads);
     w->offsets = (uint64_t *)(w->threads + threads);
     for (uint64_t i = 0; i < threads && !r.bad; i++) {
         struct workload_thread *t = &w->threads[i];
@@ -574,7 +574,7 @@ int workload_visit(const struct workload *w,
     size_t bytes = slots + lines + heap + seats;
     char *p = map(bytes);
     if (!p)
-        return error_system(err, "no memory to check a workload of %u slots", c.slot_count);
+        return error_memory_for(err, "checking a workload of %u slots", c.slot_count);
     c.slots = (struct slot *)(void *)p;
     c.lines = (struct line *)(void *)(p + slots);
     c.heap = (uint32_t *)(void *)(p + slots + lines);

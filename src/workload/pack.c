@@ -135,7 +135,7 @@ int workload_source_open(struct workload_source *s, const char *path, struct err
     if (from >= 0 && is_packed(from)) {
         s->fd = memfd_create("mallow-workload", 0);
         if (s->fd < 0)
-            failed = error_system(err, "no memory to unpack %s into", path);
+            failed = error_system(err, "cannot make a file in memory to unpack %s into", path);
         else if ((failed = unpack(from, s->fd, err)))
             error_prefix(err, "%s", path);
         snprintf(s->name, sizeof s->name, "/proc/self/fd/%d", s->fd);
