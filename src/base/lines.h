@@ -28,13 +28,13 @@ struct lines {
     unsigned part;
     bool beside; /* a thread may write */
     struct drain *drain;
-    _Atomic int cause; /* errno of what could not be written; 0: all could */
+    _Atomic int cause; /* errno of the first write that failed; 0: none did */
 };
 
-/* `threads`: that the command may use at once, of which others are reading: a third one writes; 0:
- * one writes where there are several processors. -1 when memory runs out. */
+/* `threads`: how many the command may use. Two read, so a third one writes. 0: a thread writes
+ * where there are several processors. -1 when memory runs out. */
 int lines_open(struct lines *l, FILE *out, unsigned threads);
-/* Whether a write failed; errno then is why. All is known after lines_close only. */
+/* Whether a write failed; errno then is why. The answer is final only after lines_close. */
 bool lines_failed(const struct lines *l);
 /* Gives all text to the FILE. Does nothing to lines that are zero or closed. */
 void lines_close(struct lines *l);

@@ -1,6 +1,6 @@
 /* ring.h - parts that a thread of its own fills ahead of the caller.
  *
- * Owns: the thread, and the order in which a fixed number of parts goes to and fro. What a part is,
+ * Owns: the thread, and the order in which a fixed number of parts changes hands. What a part is,
  * and its memory, are the caller's: a part is the number of one, below `parts`. All functions are
  * for one thread, the caller's. */
 #ifndef MALLOW_BASE_RING_H

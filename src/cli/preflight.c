@@ -25,7 +25,7 @@ int preflight(const struct command *self, const char *name, bool force)
                      *reasons[i].remedy ? "; " : "", reasons[i].remedy);
     if (verdict != INSPECT_IMPOSSIBLE || force)
         return 0;
-    command_warn(self, "'%s' was not run (--force runs it all the same)", name);
+    command_warn(self, "'%s' was not run (--force runs it anyway)", name);
     return EXIT_MALLOW_FAILED;
 }
 

@@ -111,7 +111,7 @@ static void caught(void *arg, const struct watch_caught *c)
         failed(w, &err);
 }
 
-/* Who looks at a terminal learns at once that something goes on, and where to see it. */
+/* On a terminal: shows at once that the watch works, and where to see it. */
 static void joined(void *arg, const struct watch_process *p)
 {
     struct watching *w = arg;

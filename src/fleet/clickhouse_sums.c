@@ -1,8 +1,8 @@
 /* clickhouse_sums.c - a store on a server: sums of all processes selected, asked in parts.
  *
  * Each part has the processes of some hosts, and no host is in two of them: what the parts count is
- * added up. So the server's memory is bounded, whatever the store holds. The attempts of a part
- * stand in the question, and the server reads their figures alone. */
+ * added up. So the server's memory is bounded, whatever the store holds. The query names the
+ * attempts of a part, so the server reads their figures alone. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -123,9 +123,9 @@ static char *all_attempts(const struct fleet_selection *of)
 
 /* ---- call sites ---- */
 
-/* Sums by stack come first: there are far fewer of them than figures, and they alone are joined. In
- * how many processes a site is, is asked process by process: their sets of sites are small, while
- * the sets of processes of all sites are not. */
+/* Figures are summed by stack before the join: there are far fewer stacks than figures. Processes
+ * of a site are counted process by process: the sets of sites of a process are small, the sets of
+ * processes of all sites are not. */
 static char *sites_of(const char *attempts, enum metric by)
 {
     struct buffer sql = {0};
@@ -236,8 +236,8 @@ char *clickhouse_held_sql(struct fleet_store *s, const struct fleet_selection *o
     return text;
 }
 
-/* Sums of values and of their squares: of values in three parts of 21 bits and more, since no
- * server since 18.16 has whole numbers of more than 64. */
+/* Sums of values and of their squares: values are split into parts of 21 bits, because old servers
+ * have no integers above 64 bits. */
 static char *moments_of(const char *attempts, enum metric by)
 {
     struct buffer sql = {0};

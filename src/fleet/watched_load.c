@@ -68,7 +68,7 @@ static uint64_t hash_text(uint64_t h, const char *text)
     return hash_bytes(h, text, strlen(text));
 }
 
-/* Who it is about; which process, which report. */
+/* The host, the process and the report that it is about. */
 static void identify(struct store_watched *w, const struct fleet_load_options *o, const char *text,
                      size_t bytes)
 {

@@ -8,7 +8,7 @@
  * sparse: untouched parts cost nothing. It outlives the traced program: rows whose bytes are below
  * payload_bytes are recovered after kill -9.
  *
- * Who may write what: an entry of the process table belongs to its process, except `control`, which
+ * Writers: an entry of the process table belongs to its process, except `control`, which
  * controllers change, and the fields marked (parent). The parent gives an entry back (all zeros,
  * state FREE last) once its process is gone or a newer entry of the same pid is LIVE, never before:
  * an exec that fails may turn ENDED into LIVE again. It punches the windows of that entry out of

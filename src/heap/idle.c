@@ -181,7 +181,7 @@ static int ask_frames(struct idle *i)
     for (size_t from = 0, to, n; from < i->count; from = to) {
         to = next_run(i, from, &n);
         memset(i->words, 0,
-               n * sizeof *i->words); /* a page of which nothing is said counts as touched */
+               n * sizeof *i->words); /* a page without a mark to read counts as touched */
         if (pread(i->bitmap, i->words, n * sizeof *i->words, place_of(i, from)) < 0)
             return -1;
         for (size_t k = from; k < to; k++)

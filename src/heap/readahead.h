@@ -1,8 +1,8 @@
-/* readahead.h - a target's memory, read ahead of who goes through it from lower to higher
- * addresses.
+/* readahead.h - a target's memory, read ahead for a thread that goes through it from lower to
+ * higher addresses.
  *
- * Owns: the threads that read, and where they are. Who leaps finds that nothing was read ahead. One
- * thread asks. */
+ * Owns: the threads that read, and where they are. After a leap nothing is read ahead. One thread
+ * asks. */
 #ifndef MALLOW_HEAP_READAHEAD_H
 #define MALLOW_HEAP_READAHEAD_H
 
@@ -18,8 +18,8 @@ struct readahead *readahead_open(struct target *t, unsigned threads);
 void readahead_close(struct readahead *a); /* NULL is fine */
 
 /* The bytes from `at` on, and how many are at hand: fewer than `least` when no more can be read.
- * They stay until the next call. end: nothing behind it is wanted soon. at: a multiple of 16,
- * least: at most 16. */
+ * They stay until the next call. end: the first address that is not needed soon. at: a multiple of
+ * 16, least: at most 16. */
 const uint8_t *readahead_at(struct readahead *a, uint64_t at, uint64_t end, size_t least,
                             size_t *bytes);
 

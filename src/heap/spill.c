@@ -136,7 +136,7 @@ static void drop_spare(struct area *s)
     *s = (struct area){0};
 }
 
-/* To have memory of the kernel costs more than to clear it. */
+/* Clearing memory costs less than new memory from the kernel. */
 static void keep_spare(struct area gone)
 {
     struct area *to = &all.spares[0];

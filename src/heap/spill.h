@@ -1,14 +1,13 @@
 /* spill.h - arrays that may become larger than memory.
  *
- * Owns: how much memory the arrays of heaps may take in this process, and the files without a name
- * that the rest lies in, a file an array. When a new array does not fit, the oldest ones in memory
- * go to a file, and keep their addresses. Small arrays, below
- * SPILL_LEAST_BYTES, are malloc's and do not count. Large ones grow without being copied, and lie
- * in large pages.
+ * Owns: the bound on memory for the arrays of heaps in this process, and the files without a name
+ * that hold the rest, one for each array. When a new array does not fit, the oldest ones in memory
+ * go to a file, and keep their addresses. Arrays below SPILL_LEAST_BYTES come from malloc and do
+ * not count. Large ones grow without being copied, and lie in large pages.
  *
- * Any thread. While an array is made or grows, no other thread may write to another one, but
- * between spill_hold and spill_release. A file that cannot be written later (a disk that breaks)
- * ends the process, as it does with swap: its room is taken first, so a full disk is no such case.
+ * Any thread. While an array is made or grows, no other thread may write to any array, except
+ * between spill_hold and spill_release. Room in a file is reserved first, so a full disk is an
+ * error. A disk that breaks later ends the process, as it does with swap.
  */
 #ifndef MALLOW_HEAP_SPILL_H
 #define MALLOW_HEAP_SPILL_H
@@ -39,8 +38,8 @@ void *spill_room(void *array, size_t needed, size_t *room, size_t most, size_t e
 
 void spill_free(void *array); /* NULL is fine */
 
-/* An old array counts as a new one: it is needed more than those made since. One of malloc's: no
- * matter. */
+/* An old array counts as new: it is needed more than those made since. An array from malloc stays
+ * as it is. */
 void spill_renew(const void *array);
 
 /* While several threads write to arrays: an array that grows makes room of itself alone. Calls

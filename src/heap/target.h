@@ -102,7 +102,7 @@ void target_finish(struct target *t);
 void target_snapshot(struct target *t);
 
 /* Whether the copy lacks more of the process's memory than could be kept, because the process asked
- * for that (MADV_DONTFORK): then it is of no use. */
+ * for that (MADV_DONTFORK): then the copy cannot be used. */
 bool target_copy_lacks(struct target *t);
 
 /* Opens a core file (x86-64, of the kernel or of gdb). fd is taken over. name: for messages. */

@@ -32,7 +32,7 @@ enum {
 
 /* ---- stopping ---- */
 
-/* What the thread does raises SIGCHLD here, which is blocked; in case it does not, it is looked at
+/* Each stop of the thread raises SIGCHLD here, which is blocked; if it does not, it is looked at
  * after LOOK_NS. */
 #define LOOK_NS 10000000
 /* No news comes of what the thread writes. */
@@ -130,8 +130,8 @@ bool borrow_in_sequence(const struct borrowed *b)
 
 /* ---- preparing ---- */
 
-/* A call that went on after an earlier stop goes by the number of restart_syscall. The call that it
- * is, by the code before it; -1: not known. */
+/* A call that went on after an earlier stop goes by the number of restart_syscall. Returns the
+ * original call, by the code before it; -1: not known. */
 static int64_t restarted_call(const struct borrowed *b)
 {
     static const short going_on[] = {SYS_nanosleep, SYS_clock_nanosleep, SYS_poll, SYS_futex};
@@ -291,7 +291,7 @@ static bool answered(const struct borrowed *b, uint64_t at, uint64_t token,
 }
 
 /* Lets the thread go on after a stop that was not awaited. Its signals are blocked while it is in
- * the library: one that comes all the same is for its own code, which it is in again. */
+ * the library: one that comes anyway is for its own code, in which it is again. */
 static bool let_go_on(struct borrowed *b, int status)
 {
     const bool signal = status >> 16 != PTRACE_EVENT_STOP,

@@ -224,8 +224,8 @@ int probe_descriptor(const struct probe_result *r); /* readable when events are 
 void probe_consume(struct probe_result *r);
 void probe_end(struct probe_result *r); /* detaches, takes the last events, counts the lost ones */
 
-/* Events that were lost, whatever the reason; one whose stack was lost, or is cut, is reported all
- * the same. */
+/* Events that were lost, whatever the reason; one whose stack was lost, or is cut, is still
+ * reported. */
 uint64_t probe_lost(const struct probe_result *r);
 
 /* The frames of a user stack (probe_key.stack), innermost first; how many were written. */

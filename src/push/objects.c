@@ -191,7 +191,7 @@ static struct curl_slist *headers(const struct objects *s)
 {
     struct curl_slist *list = NULL;
     bool typed = s->upload.bytes == 0, whole = true;
-    if (!s->o.keys) /* a header that is taken away would be signed all the same */
+    if (!s->o.keys) /* a removed header would still be signed */
         whole = request_header(&list, "Expect:");
     for (size_t i = 0; i < s->o.header_count; i++) {
         typed |= !strncasecmp(s->o.header[i], "content-type:", 13);

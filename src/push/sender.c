@@ -282,7 +282,7 @@ static void finished(struct sender *s, CURLcode code)
     curl.multi_remove_handle(s->multi, s->curl);
     s->on_its_way = false;
     request_drop_headers(&s->headers);
-    /* Who says yes at length has said yes. */
+    /* An answer too long to be kept still counts by its status. */
     const bool whole = !code || (code == CURLE_WRITE_ERROR && s->answer.too_long);
     if (whole && status / 100 == 2 && s->o.refused &&
         s->o.refused(s->answer.words, s->answer.word_bytes)) {

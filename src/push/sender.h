@@ -29,7 +29,7 @@ struct sender_options {      /* texts are borrowed until sender_close */
     const char *kind;        /* of the letters; small letters */
     uint64_t spool_bytes;
     /* Whether an answer of status 2xx, of which there are the first 199 bytes, says that the letter
-     * was refused all the same; called by the thread. NULL: none does. */
+     * was refused anyway; called by the thread. NULL: none does. */
     bool (*refused)(const void *answer, size_t bytes);
 };
 

@@ -111,7 +111,7 @@ int dump_recording(int recording, const char *path, struct error *err)
         error_set(err, ERROR_SYSTEM, "the window moves faster than it can be copied");
     if (copied <= 0)
         goto out;
-    /* Who may read the recording may read this one. */
+    /* Its readers are those of the recording. */
     if (fstat(recording, &st) || fchmod(c.to, st.st_mode & 0777)) {
         error_system(err, "cannot copy the recording");
         goto out;

@@ -473,7 +473,7 @@ static bool is_over(struct watch *w)
     return !count_running(w);
 }
 
-/* Ends what is still watched. */
+/* Ends the images that are still watched. */
 static void end_all(struct watch *w, struct loop_result *result)
 {
     if (w->o->leave) {

@@ -191,7 +191,7 @@ static void child(struct launch *l, const struct launch_plan *plan, const struct
     launch_child_exec(l, plan, environment);
 }
 
-/* Who presses Ctrl-C now does not want to wait: the file stays as it was written, and whole. */
+/* A user who presses Ctrl-C now does not want to wait. The file stays whole, as it was written. */
 static void let_keys_through(void)
 {
     sigset_t keys;

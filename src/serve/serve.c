@@ -211,7 +211,8 @@ static unsigned look_at_header(void *arg, unsigned kind, const char *key, const 
     return HTTPD_YES;
 }
 
-/* Why a request is not answered; NULL: it is. Who names the token is no page of another site. */
+/* Why a request is not answered; NULL: it is. A request that names the token is from no page of
+ * another site. */
 static const char *not_for(const struct asking *a, unsigned *status)
 {
     if (a->token && (a->authorizations != 1 || !a->accepted)) {

@@ -26,10 +26,11 @@ struct trace {
     unsigned threads; /* as many may decode ahead */
 };
 
-/* So few events are decoded before a thread for them has begun. Who asks for threads gets them. */
+/* So few events are decoded before a thread for them has begun. A caller that asks for threads gets
+ * them. */
 #define ALONE_EVENTS 65536u
 
-/* More of them find nothing to do: who takes the batches is slower. */
+/* More of them find nothing to do: the model is slower than they are. */
 #define READERS_MOST 8u
 
 struct trace_cursor {

@@ -80,8 +80,8 @@ DIR *trust_list(int dir);
 
 /* Removes the entry if it is still this file (not a link to it). 0; 1 when it is another by now or
  * gone; -1 with *err. In a directory that the owner of the entry can write in (not sticky ones of
- * root's), that owner may exchange it at the last moment: an entry of that directory is removed all
- * the same, and nothing else. */
+ * root's), that owner may exchange it at the last moment: an entry of that directory is still
+ * removed, and nothing else. */
 int trust_remove(int dir, const char *name, const struct trust_identity *id, struct error *err);
 
 /* The same of an empty directory; 1 also when it is not empty. */

@@ -69,7 +69,7 @@ void follow_release(struct follow *f);
  * session's directory PID-CLOCK (prefix ""). False: it is none. */
 #define FOLLOW_FILE_NAME "mallow-watch-"
 bool follow_name(const char *prefix, const char *name, pid_t *pid, uint64_t *clock);
-/* Who made the session whose directory is called that; false: it is no session's. */
+/* The process that made the session of a directory, by its name. False: it is no session's. */
 bool follow_session_maker(const char *name, pid_t *maker);
 
 /* Opens /dev/shm; -1 with *err. */

@@ -43,8 +43,8 @@ void pressed_free(struct pressed *s)
 }
 
 /* The group of a process as it is now, and its resident size; NULL: none is known, or there is no
- * memory. Who ends loses its memory first and its group of version 1 then: asked for in the other
- * order, the group is that of the living. */
+ * memory. A process that ends loses its memory first and then its group of version 1. So the group
+ * is asked for first: while there is memory, the group is still its own. */
 static struct pressed_group *group_of(struct pressed *s, const struct watch_process *p,
                                       uint64_t *rss_bytes)
 {

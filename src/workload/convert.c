@@ -303,7 +303,7 @@ static int refuse_losses(const struct trace_info *info, const struct trace_image
     if (image->lost_calls)
         return error_set(err, ERROR_USAGE,
                          "the recording lost %" PRIu64 " of %" PRIu64
-                         " calls of process %u; --lossy takes it all the same",
+                         " calls of process %u; --lossy takes it anyway",
                          image->lost_calls, happened, image->pid);
     if (info->torn)
         return error_set(err, ERROR_USAGE,

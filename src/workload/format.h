@@ -162,8 +162,8 @@ static inline uint8_t *workload_put(uint8_t *p, uint64_t v)
     *p++ = (uint8_t)v;
     return p;
 }
-/* Up to 28 bits without a branch on how many there are, which no processor could foretell. Writes 4
- * bytes, of which those behind the number are to be written over. */
+/* Up to 28 bits, without a branch on their number, which no processor could predict. Writes 4
+ * bytes; the next number overwrites those behind this one. */
 static inline uint8_t *workload_put_short(uint8_t *p, uint64_t v)
 {
     if (__builtin_expect(v >> 28, 0))

@@ -204,7 +204,7 @@ static void reclaim_all(struct workload_writer *w, uint64_t time_ns)
     }
 }
 
-/* Who starts a thread: the one who acted last, or another that is still there. */
+/* The starter of a thread: the one that acted last, or another that is still there. */
 static uint32_t find_starter(const struct workload_writer *w)
 {
     uint32_t starter = w->last_thread;

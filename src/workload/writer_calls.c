@@ -1,9 +1,9 @@
 /* writer_calls.c - many calls of one thread at once: malloc, calloc and free of blocks, which
  * nearly all calls are.
  *
- * All that would be loaded and stored again for each call is kept at hand. Whether a call is an
- * allocation or a release is the program's choice, which no processor can foretell: so there is no
- * branch on it. */
+ * The state that each call would load and store again is kept in local variables. Whether a call is
+ * an allocation or a release is the program's choice, which no processor can predict. So there is
+ * no branch on it. */
 #include "workload/writer_impl.h"
 
 struct hand {   /* of the writer and the stream, while the calls are taken */

@@ -17,12 +17,17 @@ WORDS = {
     r"nobody|somebody|anybody": "no user, a process",
     r"folders?": "directory",
     r"behave like": "behave as",
+    r"all the same": "anyway, still",
+    r"foretell\w*|foretold": "predict",
+    r"worth (?:its|the) while|to and fro": "a plain word",
     r"colour\w*|behaviour\w*|synchronis\w*|recognis\w*|optimis\w*|organis\w*|initialis\w*|"
     r"symbolis\w*|neighbour\w*|favour\w*|centre\w*": "American spelling",
     r"thrice|hitherto|thereof|whilst|amid|amidst": "a plain word",
 }
 # In comments and messages, too: "what is ..." as a noun ("what is lost" -> "the lost range").
 NOUN = {r"what (?:is|was|were|has been)": "a noun"}
+# A clause as a subject: "Who presses Ctrl-C ..." -> "A user who presses ..."
+SUBJECT = re.compile(r"(?:^/\*\s*|[.:;] )(Who [a-z]\w*)(?![^.:;]*\?)")
 BANNED = [(re.compile(rf"(?<![\w`-])({pattern})(?![\w`-])", re.I), instead) for pattern, instead in WORDS.items()]
 BANNED_IN_C = BANNED + [(re.compile(rf"\b{pattern}\b", re.I), instead) for pattern, instead in NOUN.items()]
 
@@ -105,6 +110,9 @@ def faults_in_c(source):
         for pattern, instead in BANNED_IN_C:
             for m in pattern.finditer(text):
                 yield f"{line}: '{m.group()}': say {instead}"
+        if text.startswith("/"):
+            for m in SUBJECT.finditer(text):
+                yield f"{line}: '{m.group(1)} ...': say the user who, the process that"
 
 
 def faults_in_lines(source):
@@ -134,9 +142,11 @@ def check_itself():
     assert not list(faults_of_length(sentences_of_manual(f".SH A\nIt is \\fBx\\fR.\n.EX\n{long}\n.EE\n.TP\n.B x\nIt is y.\n")))
     assert list(faults_of_length(comment_sentences(f"/* {long}\n * {long} */"))) and not list(comment_sentences(f"{long};"))
     for text in ("/* The kernel told us. */", "// Whoever reads\n", 'say("it tells x");', "/* What\n * is lost. */",
+                 "/* Who reads it waits. */", "/* One thread. Who\n * waits is late. */", "/* It is all the same there. */",
                  "c = '\"'; /* a folder */", 'f("cannot make a folder");'):
         assert list(faults_in_c(text)), f"passes: {text}"
-    for text in ("int told;", "/* `told` and \"nobody\" are names. */", "/* what_is_x */", "c = '\"'; told('\"');"):
+    for text in ("int told;", "/* `told` and \"nobody\" are names. */", "/* what_is_x */", "c = '\"'; told('\"');",
+                 "/* Who reads it? */", 'f("Who reads it waits.");', "/* The user who waits. */"):
         assert not list(faults_in_c(text)), f"does not pass: {text}"
     assert list(faults_in_lines(".TH\nin a FOLDER")) and not list(faults_in_lines('.\\" told\nin a directory'))
 

@@ -3,7 +3,7 @@
  *
  * Loading the library does nothing. mallow_attach_begin and mallow_attach_end are called by a
  * thread that src/inject has borrowed at a point where it holds no lock of the allocator's or the
- * dynamic linker's. If the injector dies in the middle, the call is completed here all the same. */
+ * dynamic linker's. If the injector dies in the middle, the call is still completed here. */
 #include <errno.h>
 #include <string.h>
 

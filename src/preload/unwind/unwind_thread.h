@@ -70,7 +70,7 @@ struct unwind_thread {
     uint64_t end;       /* addresses of words are relative to this: of `own`, rounded down */
     struct uw_region own;
     struct frame *frame;
-    struct uw_named *name; /* of frames, and of the ones that are to become some */
+    struct uw_named *name; /* of frames, and of those that are being made */
     struct block *words;
     struct step *step;
     uint8_t *ring;

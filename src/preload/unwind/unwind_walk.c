@@ -1,7 +1,7 @@
-/* unwind_walk.c - from frame to frame by unwind rules, as far as the prefix cache does not know
- * them.
+/* unwind_walk.c - from frame to frame by unwind rules, up to the frames that the prefix cache
+ * knows.
  *
- * Owns: the steps of the walk under way. Nothing is read of which it is not known that it can be. A
+ * Owns: the steps of the walk under way. It reads only memory that is known to be readable. A
  * guess (unwind_trie.c) gives rules without a look at the tables, as long as it holds. */
 #include "arch/code.h"
 #include "arch/compare.h"
@@ -31,8 +31,8 @@ void uw_thread_place(struct unwind_thread *t, uint8_t *p, uint32_t n)
 
 /* ---- the prefix cache ---- */
 
-/* How many frames of the last stack still lead to the same end, seen from sp: their words hold,
- * and lie above sp, since those of a frame lie above its own. */
+/* How many outer frames of the last stack are still valid, seen from sp. Their words hold, and lie
+ * above sp, since the words of a frame lie above its own sp. */
 static uint32_t prefix_valid(const struct unwind_thread *t, uint64_t sp)
 {
     uint32_t n = t->frames;
@@ -210,8 +210,8 @@ static bool generated(struct unwind_thread *t, uint64_t pc, uint64_t address, uw
     return false;
 }
 
-/* The rule of a step whose pc is known. Most often a stack follows the same one as before, and the
- * step is the guessed one, which has the rule, too. */
+/* The rule of a step whose pc is known. Most stacks follow the same stack as before. Then the step
+ * is the guessed one, and has its rule. */
 UW_INLINE struct uw_found rule_of(struct unwind_thread *t, struct walk *w, struct step *s,
                                   uint64_t address, void *ctx)
 {

@@ -1,9 +1,9 @@
 /* decode.h - the call rows of a chunk, quickly.
  *
- * Owns: decoding the rows that nearly all are, without the branches that data decides. Refuses:
- * all other rows, which mlw_row_decode (format/row.h) reads. Reads up to DECODE_SPARE bytes behind
- * the start of a row, which must be there; whether the row ends where its chunk does is the
- * caller's to see. Any thread. */
+ * Owns: decoding the common rows, without branches that depend on data. Refuses:
+ * all other rows, which mlw_row_decode (format/row.h) reads. Reads up to DECODE_SPARE bytes from
+ * the start of a row, which must be there. The caller checks that the row ends within its chunk.
+ * Any thread. */
 #ifndef MALLOW_TRACE_RAW_DECODE_H
 #define MALLOW_TRACE_RAW_DECODE_H
 

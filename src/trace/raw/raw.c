@@ -649,8 +649,7 @@ int raw_probe(int fd, struct error *err)
     return k >= 4 && memcmp(buf, sealed, 4) != 0 && memmem(buf, (size_t)k, magic, 4) != NULL;
 }
 
-/* Who waits as a zombie for a parent that does not ask, as some first processes of containers, is
- * dead. */
+/* A zombie is dead. Its parent may never ask for it, as some first processes of containers. */
 static bool lives(pid_t pid)
 {
     if (kill(pid, 0) && errno != EPERM)

@@ -28,8 +28,8 @@ int raw_probe(int fd, struct error *err);
 
 /* Notes which images may still write to it: those without an end whose process lives here. */
 void raw_note_living(struct raw *r);
-/* Whether there are any. One whose session was read since was over all the same: its number is
- * another process's now. */
+/* Whether there are any. A process whose session was read since is not: its number is another
+ * process's now. */
 bool raw_is_live(const struct raw *r);
 
 #endif

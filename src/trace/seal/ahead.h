@@ -18,7 +18,7 @@ struct ahead {
 int ahead_fill(struct ahead *a, struct error *err);
 
 /* Fetches what the rows behind `r`, which are at hand, need of `live`: first places, then blocks.
- * Not worth its while when all that is near anyway. */
+ * That does not pay when the caches hold all of it. */
 #define AHEAD_PLACES 32
 #define AHEAD_BLOCKS 12
 static inline void ahead_prefetch(const struct ahead *a, const struct merge_row *r,

@@ -1,8 +1,8 @@
 /* block_pack.h - a filled block of columns becomes a section of the file.
  *
  * Owns: the arrays of a block between being filled (block_write.c) and being written; compressing
- * them; the thread that may do so (struct packer). Who fills a block and who packs it never have it
- * at the same time. Memory: 6 MB a struct columns, of which small blocks touch little. */
+ * them; the thread that may do so (struct packer). Filling and packing never have a block at the
+ * same time. Memory: 6 MB a struct columns, of which small blocks touch little. */
 #ifndef MALLOW_TRACE_SEAL_BLOCK_PACK_H
 #define MALLOW_TRACE_SEAL_BLOCK_PACK_H
 

@@ -46,7 +46,7 @@ static inline uint32_t live_hash(uint64_t address)
     return (uint32_t)(address * 0x9e3779b97f4a7c15u >> 32);
 }
 /* The slot of the block at the address (not 0), or LIVE_NONE. *at: its place, or the one where it
- * belongs, of no use once the table has changed. */
+ * belongs; valid until the table changes. */
 static inline uint32_t live_find_at(const struct live *l, uint64_t address, size_t *at)
 {
     const uint32_t hash = live_hash(address);
@@ -70,8 +70,8 @@ static inline uint32_t live_find(const struct live *l, uint64_t address)
     size_t at;
     return live_find_at(l, address, &at);
 }
-/* Fetches what live_find of the address will look at, and then the block found. Worth its while
- * when the table is far: larger than the caches near the processor. */
+/* Fetches what live_find of the address will look at, and then the block found. That pays when the
+ * table is larger than the caches near the processor. */
 static inline bool live_is_far(const struct live *l) { return l->mask > LIVE_NEAR; }
 static inline void live_prefetch(const struct live *l, uint64_t address)
 {

@@ -63,7 +63,7 @@ struct totals {
     uint32_t allocs, refs, sizes, stacks;
 };
 
-/* By code, when some are not as most blocks have them. False when one of them cannot be. */
+/* By code, for a block with rare codes. False when one of them does not exist. */
 static bool count_mixed(const struct bytes *code, struct totals *t)
 {
     bool bad = false;
@@ -80,7 +80,8 @@ static bool count_mixed(const struct bytes *code, struct totals *t)
     return !bad;
 }
 
-/* Of all codes of a block, batch by batch. 0, 1 when one of them cannot be, -1 without memory. */
+/* Of all codes of a block, batch by batch. 0; 1 when one of them does not exist; -1 without memory.
+ */
 static int count_codes(struct loaded *l, struct totals *t)
 {
     const uint32_t n = (uint32_t)l->code.n;
