@@ -3,6 +3,7 @@
 
 - ARCHITECTURE.md and docs/design/ hold no measured times or costs; docs/measurements.md does, and each of its
   sections has a date and a command.
+- The paths that ARCHITECTURE.md, CONTRIBUTING.md and docs/design/ name exist, and ARCHITECTURE.md names every header of src/arch/.
 - docs/glossary.md defines each term once, and the field's words are among them.
 - Each amount in JSON that a man page names is in the glossary's table once, and each name there is in a man
   page and written by the sources.
@@ -39,6 +40,20 @@ def measurement_faults(text):
         if "```sh\n" not in section:
             bad.append(f"docs/measurements.md: '{title}' has no command")
     return bad
+
+
+def path_faults(root, name, text):
+    """NAME in a path stands for any."""
+    paths = re.findall(r"`((?:src|web|tests|docs|scripts|bench|include)/[\w./*+-]+)`", text)
+    return [f"{name}: there is no {path}" for path in sorted(set(paths))
+            if not glob.glob(os.path.join(root, path.replace("NAME", "*")))]
+
+
+def processor_faults(text, headers):
+    """The sentence that lists what a second processor fills."""
+    listed = re.search(r"fills the same headers:\n?(.*?)\.\n", text, re.S)
+    named = set(re.findall(r"`(\w+)`", listed.group(1))) if listed else set()
+    return [f"ARCHITECTURE.md: the headers of a processor: '{n}' is named or exists alone" for n in sorted(named ^ headers)]
 
 
 def terms_of(glossary):
@@ -84,7 +99,11 @@ def names_written(root):
 
 def faults(root):
     """Of the whole tree."""
-    bad = design_faults("ARCHITECTURE.md", read(root, "ARCHITECTURE.md"))
+    architecture = read(root, "ARCHITECTURE.md")
+    bad = design_faults("ARCHITECTURE.md", architecture)
+    bad += processor_faults(architecture, {os.path.basename(p)[:-2] for p in glob.glob(os.path.join(root, "src/arch/*.h"))})
+    for path in ["ARCHITECTURE.md", "CONTRIBUTING.md"] + sorted(glob.glob("docs/design/*.md", root_dir=root)):
+        bad += path_faults(root, path, read(root, path))
     for path in sorted(glob.glob(os.path.join(root, "docs/design/*.md"))):
         bad += design_faults(os.path.relpath(path, root), read(path))
     bad += measurement_faults(read(root, "docs/measurements.md"))

@@ -1,4 +1,5 @@
 """documents.py finds what it is there to find."""
+import os
 import unittest
 
 import documents
@@ -18,6 +19,18 @@ class CanFail(unittest.TestCase):
         self.assertEqual(documents.measurement_faults(whole), [])
         self.assertEqual(len(documents.measurement_faults(whole.replace("2026-01-02", "lately"))), 1)
         self.assertEqual(len(documents.measurement_faults(whole.replace("```sh", "```"))), 1)
+
+    def test_a_path_that_does_not_exist(self):
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        whole = "`tests/house/documents.py`, `src/arch/`, `src/trace/*.c`, `tests/house/NAME.py`, `nothing/x.c`"
+        self.assertEqual(documents.path_faults(root, "x.md", whole), [])
+        self.assertEqual(len(documents.path_faults(root, "x.md", whole.replace("documents.py", "gone.py"))), 1)
+
+    def test_a_header_of_a_processor_that_is_not_named(self):
+        text = "A second processor fills the same headers:\n`page`,\n`clock` and `entry`.\nMore `words`.\n"
+        self.assertEqual(documents.processor_faults(text, {"page", "clock", "entry"}), [])
+        self.assertEqual(len(documents.processor_faults(text, {"page", "clock"})), 1)
+        self.assertEqual(len(documents.processor_faults(text, {"page", "clock", "entry", "rseq"})), 1)
 
     def test_a_term_twice_or_not_at_all(self):
         self.assertEqual(documents.glossary_faults(TERMS), [])
