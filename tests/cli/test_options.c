@@ -51,6 +51,14 @@ int command_usage(const struct command *c, const char *format, ...)
     return EXIT_USAGE;
 }
 
+int command_no_memory(const struct command *c)
+{
+    (void)c;
+    snprintf(message, sizeof message, "out of memory");
+    messages++;
+    return EXIT_FAILED;
+}
+
 static struct values v;
 static char **operands;
 static int operand_count;
