@@ -1,7 +1,6 @@
 /* model.c - the life of a model: making, checking batches, stops on the way, settling at the end.
  */
 #include "arch/page.h"
-#include "base/array.h"
 #include "base/large.h"
 #include "model/state.h"
 
@@ -156,11 +155,13 @@ static int room_for(struct model *m, uint32_t slots, struct error *err)
 {
     if (slots <= m->block_room)
         return 0;
-    struct model_block *blocks = NULL;
-    const uint32_t room =
-        (uint32_t)array_next(slots, m->block_room, m->image->max_slots, sizeof *blocks);
-    if (room)
-        blocks = large_grow(m->blocks, m->block_room * sizeof *blocks, room * sizeof *blocks);
+    uint32_t room = m->block_room ? m->block_room : 1024;
+    while (room < slots)
+        room = room > UINT32_MAX / 2 ? UINT32_MAX : room * 2;
+    if (room > m->image->max_slots)
+        room = m->image->max_slots;
+    struct model_block *blocks =
+        large_grow(m->blocks, m->block_room * sizeof *blocks, room * sizeof *blocks);
     if (blocks) {
         memset(blocks + m->block_room, 0, (room - m->block_room) * sizeof *blocks);
         m->blocks = blocks;
