@@ -113,13 +113,23 @@ enum mlw_tlv {
         21, /* in PROCESS, of recordings made from foreign traces: functions at addresses.
                Records u64 pc, u32 line, u8 1: inlined into the next record's (of the same
                pc), text function, text file, each ended by NUL and maybe empty; by pc */
-    MLW_TLV_KERNEL = 22,  /* in FILE: u32, a bit (1 << enum mlw_kernel_kind) for each kind of KERNEL
-                             records that is asked for */
-    MLW_TLV_LAST = 23,    /* in FILE, of a flight recorder: u64 ns, u64 bytes that are kept; 0: not
-                               said */
-    MLW_TLV_ATTACHED = 24 /* in PROCESS: it ran before its recording began. u64 blocks, u64 usable
-                             bytes that were there then; UINT64_MAX: not known */
+    MLW_TLV_KERNEL = 22, /* in FILE: u32, a bit (1 << enum mlw_kernel_kind) for each kind of KERNEL
+                            records that is asked for */
+    MLW_TLV_LAST = 23,   /* in FILE, of a flight recorder: u64 ns, u64 bytes that are kept; 0: not
+                              said */
+    MLW_TLV_ATTACHED = 24, /* in PROCESS: it ran before its recording began. u64 blocks, u64 usable
+                              bytes that were there then; UINT64_MAX: not known */
+    MLW_TLV_LIMITS = 25    /* in FILE: struct mlw_limits */
 };
+
+/* What bounded the memory of the program when its recording began, in bytes. 0: not known,
+ * MLW_NO_LIMIT: nothing did. */
+struct mlw_limits {
+    uint64_t memory;  /* of its control groups and those above them */
+    uint64_t address; /* RLIMIT_AS */
+    uint64_t data;    /* RLIMIT_DATA */
+};
+#define MLW_NO_LIMIT UINT64_MAX
 
 enum mlw_clock_kind { MLW_CLOCK_TSC = 1, MLW_CLOCK_MONOTONIC_NS = 2 };
 enum mlw_stack_mode { MLW_STACKS_FULL = 0, MLW_STACKS_CALLER = 1, MLW_STACKS_NONE = 2 };

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -21,6 +22,7 @@
 #include "inject/inject.h"
 #include "kernel_source.h"
 #include "launch/launch.h"
+#include "limit/groups.h"
 #include "loop.h"
 #include "record/image.h"
 #include "trace/trace.h"
@@ -99,8 +101,34 @@ void record_unmake(const struct trust_place *place, int fd)
         (void)trust_remove(place->dir, place->name, &id, &ignored);
 }
 
+static uint64_t limit_of(const struct rlimit *limit)
+{
+    return limit->rlim_cur == RLIM_INFINITY ? MLW_NO_LIMIT : (uint64_t)limit->rlim_cur;
+}
+
+/* What bounds the memory of the program. before: what it will have of ours; NULL: it runs. */
+static struct mlw_limits limits_of(pid_t program, const struct limits_before *before)
+{
+    struct mlw_limits l = {0};
+    struct limit_groups groups;
+    struct rlimit limit;
+    if (limit_groups_of(program, &groups)) {
+        const uint64_t bytes = limit_bytes(&groups);
+        l.memory = bytes >= LIMIT_NONE ? MLW_NO_LIMIT : bytes;
+    }
+    if (before) {
+        l.address = limit_of(&before->address_space);
+        l.data = limit_of(&before->data);
+    } else {
+        l.address = prlimit(program, RLIMIT_AS, NULL, &limit) ? 0 : limit_of(&limit);
+        l.data = prlimit(program, RLIMIT_DATA, NULL, &limit) ? 0 : limit_of(&limit);
+    }
+    return l;
+}
+
 static int write_file_chunk(struct recording *r, const struct record_options *o,
-                            const char *session_path, struct error *err)
+                            const struct mlw_limits *limits, const char *session_path,
+                            struct error *err)
 {
     uint8_t bytes[4096];
     struct tlv t = {.bytes = bytes, .room = sizeof bytes};
@@ -122,6 +150,7 @@ static int write_file_chunk(struct recording *r, const struct record_options *o,
         const uint64_t last[2] = {o->last.ns, o->last.bytes};
         tlv_put(&t, MLW_TLV_LAST, last, sizeof last);
     }
+    tlv_put(&t, MLW_TLV_LIMITS, limits, sizeof *limits);
     tlv_put_u32(&t, MLW_TLV_STACKS, o->stacks);
     tlv_put_u32(&t, MLW_TLV_PAGE_BYTES, (uint32_t)r->page_bytes);
     tlv_put_text(&t, MLW_TLV_SESSION, session_path);
@@ -378,7 +407,8 @@ static int begin_output(struct held *h, struct error *err)
         (r->sink.fd = record_open(output, &h->place, err)) < 0)
         return -1;
     fill_session(r, o, h->who->pid, output);
-    int failed = write_file_chunk(r, o, h->session_path, err);
+    const struct mlw_limits limits = limits_of(h->who->pid, o->argv ? &h->limits : NULL);
+    int failed = write_file_chunk(r, o, &limits, h->session_path, err);
     if (!failed) {
         sink_reserve(&r->sink, trust_again(r->sink.fd, TRUST_WRITE), RESERVE_BYTES);
         if (o->last.ns || o->last.bytes || o->when.count)

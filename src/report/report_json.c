@@ -443,6 +443,26 @@ static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols
     return status;
 }
 
+static void write_limit(struct json *j, const char *key, uint64_t bytes)
+{
+    if (bytes && bytes != MLW_NO_LIMIT)
+        json_number(j, key, bytes);
+    else if (bytes)
+        json_null(j, key);
+}
+
+/* null: there is no limit; an unknown one is left out. */
+static void write_limits(struct json *j, const struct mlw_limits *l)
+{
+    if (!l->memory && !l->address && !l->data)
+        return;
+    json_open_object(j, "limits");
+    write_limit(j, "memory_bytes", l->memory);
+    write_limit(j, "address_space_bytes", l->address);
+    write_limit(j, "data_bytes", l->data);
+    json_close_object(j);
+}
+
 int report_json(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
                 const struct report_options *o, struct error *err)
 {
@@ -467,6 +487,7 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
     json_number(&j, "start_realtime_ns", info->start_realtime_ns);
     json_text(&j, "host", info->host);
     json_text(&j, "recorded_by", info->tool);
+    write_limits(&j, &info->limits);
     json_kernel_kinds(&j, info);
     json_filter(&j, &whole.selection);
     json_open_array(&j, "processes");

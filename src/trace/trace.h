@@ -202,6 +202,7 @@ struct trace_info {
     const char *tool;
     uint32_t kernel_kinds;       /* a bit (1 << enum mlw_kernel_kind) for each kind recorded */
     uint64_t lost_kernel_events; /* of all processes */
+    struct mlw_limits limits;    /* all 0 in recordings that do not say it */
     uint32_t image_count;
     const struct trace_image *images; /* by start_ns */
 };

@@ -2,6 +2,7 @@
  * read_mallow.py.
  *   dump_events FILE                 to stdout
  *   dump_events --kernel FILE        what the kernel told
+ *   dump_events --limits FILE        what bounded the program's memory
  *   dump_events --seal FILE          seals in place
  *   dump_events --stored RAW SEALED  seals without compression, for golden files */
 #include <fcntl.h>
@@ -73,6 +74,20 @@ static int dump_kernel(const char *path, const struct trace_open_options *o)
     return 0;
 }
 
+static int dump_limits(const char *path, const struct trace_open_options *o)
+{
+    struct error err;
+    struct trace *t = trace_open(path, o, &err);
+    if (!t) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    const struct mlw_limits *l = &trace_info(t)->limits;
+    printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", l->memory, l->address, l->data);
+    trace_close(t);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct error err;
@@ -92,6 +107,8 @@ int main(int argc, char **argv)
     }
     if (argc == 3 && !strcmp(argv[1], "--kernel"))
         return dump_kernel(argv[2], &o);
+    if (argc == 3 && !strcmp(argv[1], "--limits"))
+        return dump_limits(argv[2], &o);
     if (argc != 2)
         return 2;
     struct trace *t = trace_open(argv[1], &o, &err);

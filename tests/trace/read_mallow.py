@@ -4,6 +4,7 @@
   read_mallow.py events FILE   every event of a sealed recording, one line each
   read_mallow.py facts FILE    what it says of its images, as JSON
   read_mallow.py kernel FILE   what the kernel told beside the events
+  read_mallow.py limits FILE   what bounded the program's memory, of either form
   read_mallow.py parts FILE    the sections of a sealed recording, cut or not: where each ends, its type and
                                image, and the calls of a BLOCK; fails where a BLOCK uses a name (a
                                node, module or thread) that does not stand before it
@@ -125,6 +126,18 @@ def chunks(data):
         at = data.find(b"MLC1", at + 1)
         if at < 0:
             return
+
+
+def raw_limits(data):
+    """What LIMITS in FILE says."""
+    for chunk, payload in chunks(data):
+        at = 0
+        while chunk["type"] == 1 and at + 8 <= len(payload):
+            tag, _, n = struct.unpack_from("<HHI", payload, at)
+            if tag == 25:
+                return struct.unpack_from("<3Q", payload, at + 8)
+            at += 8 + (n + 7 & ~7)
+    return 0, 0, 0
 
 
 def rows(chunk, payload):
@@ -443,13 +456,14 @@ def read_nodes(number, s, nodes):
 
 
 def file_facts(r):
-    """Kinds of the kernel's events, how many were lost, and the minor version; earlier writers say none."""
+    """Kinds of the kernel's events, how many were lost, the minor version, and the limits; earlier writers say none."""
     for _ in range(2):
         r.varint()
     for _ in range(2):
         r.text()
     kernel = (r.varint(), r.varint()) if r.left() else (0, 0)
-    return kernel, r.varint() if r.left() else 0
+    minor = r.varint() if r.left() else 0
+    return kernel, minor, tuple(r.varint() for _ in range(3)) if r.left() else (0, 0, 0)
 
 
 def explain(image, facts, nodes):
@@ -470,9 +484,9 @@ def explain(image, facts, nodes):
 
 
 def read_sealed(data, parts=None):
-    """Images, their facts, their nodes, and what the kernel was asked for. With `parts`, a list that is
+    """Images, their facts, their nodes, and of the file what the kernel was asked for and the limits. With `parts`, a list that is
     filled with the lines of `parts`, names must stand before what uses them, and the end may be missing."""
-    images, facts, early, nodes, tick_ns, ended, kernel = {}, {}, {}, {}, None, False, (0, 0)
+    images, facts, early, nodes, tick_ns, ended, told = {}, {}, {}, {}, None, False, None
     for h, block, s in sections(data):
         number = h["image"]
         calls = 0
@@ -481,7 +495,8 @@ def read_sealed(data, parts=None):
             if r.varint() > 1:
                 raise Bad("a later version")
             tick_ns = r.varint()
-            kernel, _ = file_facts(r)
+            kernel, _, limits = file_facts(r)
+            told = kernel, limits
             ended |= h["type"] == 5
         elif h["type"] == 2:
             image = images.setdefault(number, Image())
@@ -501,7 +516,7 @@ def read_sealed(data, parts=None):
             parts.append("%d %d %d %d" % (h["end"], h["type"], number, calls))
     if not ended and parts is None:
         raise Bad("the file is torn")
-    return images, facts, nodes, kernel
+    return images, facts, nodes, told
 
 
 def main():
@@ -511,10 +526,12 @@ def main():
     out = []
     if what == "rows":
         out = [" ".join(map(str, r)) for r in raw_rows(data)]
+    elif what == "limits":
+        out = ["%d %d %d" % (raw_limits(data) if data[:4] == b"MLC1" else read_sealed(data)[3][1])]
     elif what == "parts":
         read_sealed(data, out)
     else:
-        images, facts, nodes, kernel = read_sealed(data)
+        images, facts, nodes, (kernel, _) = read_sealed(data)
         if what == "kernel":
             out.append("%d %d" % kernel)
             for number in sorted(facts):

@@ -103,6 +103,31 @@ def hostile(name, dump, base, want):
         same(name + " C, with an empty section of nodes", want, by_image(run(dump, path)))
 
 
+def with_limits(data, limits):
+    """A raw recording whose FILE says them, too."""
+    payload = struct.unpack_from("<I", data, 12)[0]
+    content = data[128:128 + payload] + struct.pack("<HHI3Q", 25, 0, 24, *limits)
+    head = bytearray(data[:128])
+    struct.pack_into("<IQ", head, 12, len(content), 0)
+    struct.pack_into("<Q", head, 16, read_mallow.checksum(read_mallow.checksum(0, bytes(head)), content))
+    return bytes(head) + content + data[128 + payload:]
+
+
+def limits(name, dump, base):
+    """What a recording says of limits; recordings that say nothing of them, as all did, have none."""
+    with tempfile.TemporaryDirectory() as directory, open(base + ".raw", "rb") as f:
+        data = f.read()
+        for want in ((0, 0, 0), (1 << 30, 2**64 - 1, 1 << 33), (0, 2**64 - 1, 2**64 - 1)):
+            raw, sealed = (os.path.join(directory, form) for form in ("raw", "sealed"))
+            with open(raw, "wb") as out:
+                out.write(with_limits(data, want) if any(want) else data)
+            run(dump, "--stored", raw, sealed)
+            text = "%d %d %d\n" % want
+            for form in (raw, sealed):
+                same(name + " C, limits", text, run(dump, "--limits", form))
+                same(name + " Python, limits", text, run(*READER, "limits", form))
+
+
 def main():
     dump, golden = sys.argv[1:]
     names = sorted(f[:-4] for f in os.listdir(golden) if f.endswith(".raw"))
@@ -115,6 +140,7 @@ def main():
         same(name + " C, raw", want, by_image(run(dump, base + ".raw")))
         same(name + " C, sealed", want, by_image(run(dump, base + ".stored")))
         hostile(name, dump, base, want)
+        limits(name, dump, base)
         same(name + " Python, sealed", want, by_image(run(*READER, "events", base + ".stored")))
         if shutil.which("zstd"):
             same(name + " Python, compressed", want,

@@ -114,6 +114,7 @@ struct raw {
     bool has_file; /* the FILE chunk was found */
     uint64_t start_clock, start_monotonic_ns, start_realtime_ns;
     const char *host, *tool;
+    struct mlw_limits limits;
     struct mlw_clock_pair *pairs;
     size_t pair_count, pair_cap;
     struct raw_mark *marks; /* about the whole recording (image 0) */

@@ -161,6 +161,10 @@ static int read_file_chunk(struct raw *r, struct span s, struct error *err)
         case MLW_TLV_HOST: r->host = tlv_text(r, &t); break;
         case MLW_TLV_TOOL: r->tool = tlv_text(r, &t); break;
         case MLW_TLV_KERNEL: r->kernel.kinds = (uint32_t)tlv_number(&t, 0, 4); break;
+        case MLW_TLV_LIMITS:
+            r->limits = (struct mlw_limits){tlv_number(&t, 0, 8), tlv_number(&t, 8, 8),
+                                            tlv_number(&t, 16, 8)};
+            break;
         case MLW_TLV_LAST:
             r->carried.on = true;
             r->carried.last_ns = tlv_number(&t, 0, 8);

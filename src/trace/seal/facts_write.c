@@ -33,6 +33,11 @@ void facts_put_file(struct seal_writer *w, struct section *s, const struct file_
     bytes_put_varint(&b, f->kernel_kinds);
     bytes_put_varint(&b, f->lost_kernel_events);
     bytes_put_varint(&b, f->minor);
+    if (f->limits.memory || f->limits.address || f->limits.data) {
+        bytes_put_varint(&b, f->limits.memory);
+        bytes_put_varint(&b, f->limits.address);
+        bytes_put_varint(&b, f->limits.data);
+    }
     put(w, s, SEAL_FACT_FILE, &b);
     bytes_free(&b);
 }

@@ -281,7 +281,8 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
                               .host = r->host,
                               .tool = r->tool,
                               .kernel_kinds = r->kernel.kinds,
-                              .lost_kernel_events = r->kernel.lost + r->kernel.left_out};
+                              .lost_kernel_events = r->kernel.lost + r->kernel.left_out,
+                              .limits = r->limits};
     if (r->carried.last_ns) {
         const uint64_t latest_ns = timebase_ns(&s.time, carried_latest(r));
         if (latest_ns > r->carried.last_ns)

@@ -36,6 +36,7 @@ struct file_facts {
     uint64_t version, tick_ns, start_realtime_ns, damaged_bytes;
     const char *host, *tool;
     uint64_t kernel_kinds, lost_kernel_events, minor;
+    struct mlw_limits limits;
 };
 
 /* What goes with a trace_image into its section. `forked_from` is the number of an image in the

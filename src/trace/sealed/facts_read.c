@@ -80,6 +80,12 @@ int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct a
         }
         if (span_left(&s))
             f->minor = span_varint(&s);
+        f->limits = (struct mlw_limits){0};
+        if (span_left(&s)) {
+            f->limits.memory = span_varint(&s);
+            f->limits.address = span_varint(&s);
+            f->limits.data = span_varint(&s);
+        }
         status = s.bad ? damaged(err) : 0;
     }
     bytes_free(&b);

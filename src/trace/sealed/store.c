@@ -64,6 +64,7 @@ static int take_file(struct opening *o, const struct section_head *h, struct err
         s->info.tool = f.tool;
         s->info.kernel_kinds = (uint32_t)f.kernel_kinds;
         s->info.lost_kernel_events = f.lost_kernel_events;
+        s->info.limits = f.limits;
     }
     return 0;
 }
