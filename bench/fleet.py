@@ -97,7 +97,8 @@ def fill(server, o):
                    " s + 1 + noise % 64 AS calls, (s + 1) * 4000 + noise % 65536 AS allocated_bytes,"
                    f" (s + 1) * {STEP} + if(p % 2 = 0, pair % 256, 255 - pair % 256) AS peak_bytes, pair % 7 AS peak_blocks,"
                    f" if(h = {LEAKING_HOST} AND s = {LEAKING_STACK}, toUInt64({LEAK}), if(s % 3 = 0, toUInt64(8), toUInt64(0))) AS end_bytes,"
-                   f" toUInt64(end_bytes > 0) AS end_blocks, toUInt64(s % 5) AS temporary FROM"
+                   f" toUInt64(end_bytes > 0) AS end_blocks, toUInt64(s % 5) AS temporary,"
+                   " peak_bytes * 5 AS byte_seconds FROM"
                    f" (SELECT {first} + intDiv(number, {o.stacks}) AS p, number % {o.stacks} AS s,"
                    f" intHash64(p * {o.stacks} + s) AS noise, intHash64(intDiv(p, 2) * {o.stacks} + s) AS pair,"
                    f" intDiv(p, {o.processes}) AS h FROM system.numbers LIMIT {n * o.stacks})")
@@ -109,7 +110,7 @@ def fill(server, o):
                " 1700000000000000000 + number * 1000000000, 1700000100000000000 + number * 1000000000, toUInt64(1),"
                f" toUInt64({calls}), toUInt64(0), toUInt64({calls * 64}), toUInt64(0), toUInt64({o.stacks}),"
                f" toUInt64({calls}), toUInt64({calls * 64}), toUInt64({calls * STEP}), toUInt64(1), toUInt64(0), toUInt64(0),"
-               f" toUInt64(0), emptyArrayString(), emptyArrayString(), emptyArrayString(), emptyArrayString()"
+               f" toUInt64(0), toUInt64({calls * STEP * 5}), toUInt64(1000000000), toUInt64(0), toUInt64(0), toUInt64(0), emptyArrayString(), emptyArrayString(), emptyArrayString(), emptyArrayString()"
                f" FROM system.numbers LIMIT {total}")
     return total * o.stacks, took
 

@@ -143,9 +143,9 @@ class Speed:
         db.executemany("INSERT INTO stack VALUES(?,0,?,?,2)", ((s, i, i) for i, s in enumerate(ids, 1)))
         for p in range(1, processes + 1):
             db.execute(f"INSERT INTO process VALUES({p},{p},0,'host-{p // 2}','s','cafe','/s','glibc','[]',{p},1,{p * 10**9},"
-                       f"{p * 10**9 + 5},1,9,0,9,0,{stacks},9,9,9,9,9,9,9)")
-            db.executemany("INSERT INTO figure VALUES(?,?,?,?,?,?,?,?,?)",
-                           ((p, s, 9, i * 4000, i * 1000 + p, 3, i % 3 * 8, i % 3, 0) for i, s in enumerate(ids, 1)))
+                       f"{p * 10**9 + 5},1,9,0,9,0,{stacks},9,9,9,9,9,9,9,9,1000000,0,0,0)")
+            db.executemany("INSERT INTO figure VALUES(?,?,?,?,?,?,?,?,?,?)",
+                           ((p, s, 9, i * 4000, i * 1000 + p, 3, i % 3 * 8, i % 3, 0, i * 50) for i, s in enumerate(ids, 1)))
         db.commit()
         db.close()
 

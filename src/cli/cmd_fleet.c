@@ -32,8 +32,9 @@ static const struct option_spec specs[] = {
      "report: only processes that started then or later: 2026-11-22, 2026-11-22T20:15 (UTC), "
      "@SECONDS since 1970, or a duration before now"},
     {0, "until", OPTION_TEXT, AT(until), "TIME", "report: only processes that started before"},
-    {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
-     "report: order call sites by this figure (default peak)"},
+    {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls|byte-seconds",
+     "report: order call sites by this figure (default peak); byte-seconds: bytes times how long "
+     "they lived"},
     {0, "events", OPTION_FLAG, AT(events), NULL,
      "load: every block's life as well, for questions in SQL; about 100 bytes a block"},
     {0, "watched", OPTION_TEXT, AT(watched), "old|all|high-water|frees|final",
@@ -49,6 +50,11 @@ static const struct option_spec specs[] = {
     {0, "distribution", OPTION_FLAG, AT(distribution), NULL,
      "report: the least, quartiles, 90%, 99% and most of the figure in one process, of all and of "
      "each call site"},
+    {0, "timeline", OPTION_FLAG, AT(timeline), NULL,
+     "report: bytes live, allocated, and calls, in each slice of time"},
+    {0, "slice", OPTION_DURATION, AT(slice_ns), "DURATION",
+     "--timeline: how long a slice is (default: so that they are a hundred at most)", 1000000,
+     UINT64_MAX >> 1},
     {0, "group-by", OPTION_TEXT, AT(group_by), "host|service|build-id|label.KEY",
      "--distribution: of the processes of each host, service, build or value of a label; --html: "
      "by this label, too (default label.version)"},
@@ -141,6 +147,7 @@ static int run_report(const struct command *self, const struct fleet_cli *cli, c
     else
         status = (cli->watched        ? (cli->sql ? fleet_watched_sql : fleet_watched)
                   : cli->leaks        ? (cli->sql ? fleet_leaks_sql : fleet_leaks)
+                  : cli->timeline     ? (cli->sql ? fleet_timeline_sql : fleet_timeline)
                   : cli->distribution ? (cli->sql ? fleet_distribution_sql : fleet_distribution)
                   : cli->sql          ? fleet_report_sql
                                       : fleet_report)(stdout, store, &of, &q, &err);
@@ -157,9 +164,10 @@ static int run_diff(const struct command *self, const struct fleet_cli *cli, cha
         return command_usage(self, "diff takes no file: '%s'; 'load' does", operands[0]);
     if (!cli->old || !cli->now)
         return command_usage(self, "diff needs --old SELECTION and --new SELECTION");
-    if (cli->growth || cli->leaks || cli->distribution || cli->watched || cli->group_by ||
-        cli->baseline)
-        return command_usage(self, "--growth, --leaks and --distribution go with report");
+    if (cli->growth || cli->leaks || cli->distribution || cli->watched || cli->timeline ||
+        cli->group_by || cli->baseline)
+        return command_usage(self,
+                             "--growth, --leaks, --distribution and --timeline go with report");
     if (cli->html && (cli->json || cli->sql))
         return command_usage(self, "--html, --json and --sql are different answers; choose one");
     const struct fleet_question q = {

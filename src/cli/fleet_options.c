@@ -103,11 +103,13 @@ int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
                                  .by = (enum metric)cli->by,
                                  .top = cli->top,
                                  .json = cli->json,
-                                 .growth = cli->growth};
+                                 .growth = cli->growth,
+                                 .slice_ns = cli->slice_ns};
     static const char *const kinds[] = {"old", "all", "high-water", "frees", "final"};
-    if (cli->growth + cli->leaks + cli->distribution + (cli->watched != NULL) > 1)
-        return command_usage(self, "--growth, --leaks, --distribution and --watched are questions "
-                                   "of their own");
+    if (cli->growth + cli->leaks + cli->distribution + cli->timeline + (cli->watched != NULL) > 1)
+        return command_usage(self,
+                             "--growth, --leaks, --distribution, --timeline and --watched are "
+                             "questions of their own");
     for (size_t i = 0; cli->watched && i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(cli->watched, kinds[i]))
             q->kind = kinds[i];
@@ -123,9 +125,15 @@ int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
         return command_usage(self, "--group-by goes with --distribution and --html");
     if (cli->html && (cli->json || cli->sql))
         return command_usage(self, "--html, --json and --sql are different answers; choose one");
-    if (cli->html && (cli->leaks || cli->distribution || cli->watched))
+    if (cli->html && (cli->leaks || cli->distribution || cli->watched || cli->timeline))
         return command_usage(self, "--html shows report, report --growth and diff; --leaks, "
-                                   "--distribution and --watched have --json");
+                                   "--distribution, --timeline and --watched have --json");
+    if (cli->html && cli->by == FLEET_BYTE_SECONDS)
+        return command_usage(self, "--html does not show byte-seconds; --json does");
+    if (cli->slice_ns && !cli->timeline)
+        return command_usage(self, "--slice goes with --timeline");
+    if (cli->timeline && cli->by)
+        return command_usage(self, "--timeline has its own figures; leave --by out");
     if (cli->leaks && cli->by && cli->by != BY_END)
         return command_usage(self, "--leaks goes by the bytes live at the end; leave --by out");
     if (cli->group_by && !fleet_parse_group(cli->group_by, &q->group))

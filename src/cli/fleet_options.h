@@ -11,8 +11,8 @@ struct fleet_cli {
         *now, *baseline, *group_by, *watched, *html;
     struct option_texts labels;
     int by;
-    uint64_t top;
-    bool json, sql, events, growth, leaks, distribution;
+    uint64_t top, slice_ns;
+    bool json, sql, events, growth, leaks, distribution, timeline;
     struct view_options view; /* of names */
 };
 

@@ -8,7 +8,7 @@
 
 #include "fleet/hash.h"
 
-#define VERSION     2
+#define VERSION     3
 #define ANSWER_MOST ((size_t)256 << 20)
 #define SENT_MOST   2000000u /* identities remembered, of each kind */
 
@@ -261,7 +261,8 @@ static int check_version(const struct clickhouse *c, uint64_t version, struct er
                          c->base.where);
     if (version != VERSION)
         return error_set(err, ERROR_FORMAT,
-                         "%.200s is a store of version %" PRIu64 "; this mallow has version %d",
+                         "%.200s is a store of version %" PRIu64 "; this mallow has version %d: "
+                         "make a new one, and load the recordings again",
                          c->base.where, version, VERSION);
     return 0;
 }
@@ -318,7 +319,7 @@ static int make_store(struct clickhouse *c, const char *cluster, struct error *e
                 : "INSERT INTO site VALUES (0, 0, 0, 0, 0)",
         "CREATE TABLE IF NOT EXISTS mallow_store (version UInt64) ENGINE = MergeTree "
         "ORDER BY version",
-        "INSERT INTO mallow_store VALUES (2)"};
+        "INSERT INTO mallow_store VALUES (3)"};
     for (size_t i = 0; i < sizeof rest / sizeof *rest && !status; i++)
         status = run_sql(c, rest[i], err);
     return status;
@@ -353,10 +354,11 @@ static void put_text(struct buffer *b, const char *text)
     clickhouse_put_bytes(b, text ? text : "", text ? strlen(text) : 0);
 }
 
-static void put_figures(struct buffer *b, const struct figures *f)
+static void put_figures(struct buffer *b, const struct store_figures *f)
 {
-    const uint64_t v[] = {f->calls,     f->allocated_bytes, f->peak_bytes, f->peak_blocks,
-                          f->end_bytes, f->end_blocks,      f->temporary};
+    const uint64_t v[STORE_FIGURES] = {f->calls,       f->allocated_bytes, f->peak_bytes,
+                                       f->peak_blocks, f->end_bytes,       f->end_blocks,
+                                       f->temporary,   f->byte_seconds};
     buffer_append(b, v, sizeof v);
 }
 
@@ -487,6 +489,9 @@ static int do_process(struct fleet_store *s, const struct store_process *p, int6
                                 p->peak_time_ns, p->stacks};
     buffer_append(b, numbers, sizeof numbers);
     put_figures(b, &p->figures);
+    const uint64_t rest[1 + STORE_LIMITS] = {p->slice_ns, p->limits.memory, p->limits.address,
+                                             p->limits.data};
+    buffer_append(b, rest, sizeof rest);
     return buffer_failed(b) ? error_memory(err) : 0;
 }
 
@@ -560,13 +565,14 @@ static int do_site(struct fleet_store *s, const struct store_site *i, struct err
 
 /* Rows of one stack are added up by whatever reads them. */
 static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
-                      const struct figures *f, struct error *err)
+                      const struct store_figures *f, struct error *err)
 {
     struct clickhouse *c = clickhouse_of(s);
     const struct clickhouse_pending *p = &c->pending[process];
-    const uint64_t v[] = {
-        p->attempt,    stack,          p->key,       p->host,       f->calls,    f->allocated_bytes,
-        f->peak_bytes, f->peak_blocks, f->end_bytes, f->end_blocks, f->temporary};
+    const uint64_t v[] = {p->attempt,    stack,          p->key,
+                          p->host,       f->calls,       f->allocated_bytes,
+                          f->peak_bytes, f->peak_blocks, f->end_bytes,
+                          f->end_blocks, f->temporary,   f->byte_seconds};
     return clickhouse_numbers(c, T_FIGURE, v, err);
 }
 
@@ -585,11 +591,14 @@ static const struct store_engine engine = {
     .frame = do_frame,
     .site = do_site,
     .figures = do_figures,
+    .slice = clickhouse_slice,
     .block = clickhouse_block,
     .find_watched = clickhouse_find_watched,
     .watched = clickhouse_watched,
     .watched_label = clickhouse_watched_label,
     .watched_site = clickhouse_watched_site,
+    .slices_sql = clickhouse_slices_sql,
+    .span_sql = clickhouse_span_sql,
     .watched_sql = clickhouse_watched_sql,
     .totals = clickhouse_totals,
     .sites = clickhouse_sites,

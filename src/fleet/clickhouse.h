@@ -21,6 +21,7 @@ enum table {
     T_SITE,
     T_STACK,
     T_FIGURE,
+    T_SLICE,
     T_BLOCK,
     T_WATCHED_SITE,
     T_PROCESS,
@@ -104,9 +105,8 @@ static inline bool binary_more(const struct binary *b)
 {
     return !b->bad && b->at < b->bytes.size_bytes;
 }
-#define CLICKHOUSE_FIGURES 7u
-extern const char *const clickhouse_figures[CLICKHOUSE_FIGURES]; /* columns, as figures have them */
-struct figures binary_figures(struct binary *b);
+extern const char *const clickhouse_figures[STORE_FIGURES]; /* columns, as figures have them */
+struct store_figures binary_figures(struct binary *b);
 void binary_release(struct binary *b);
 /* -1 when the answer was cut. */
 int binary_end(struct clickhouse *c, const struct binary *b, struct error *err);
@@ -163,6 +163,11 @@ char *clickhouse_parts_sql(struct fleet_store *s, const struct fleet_selection *
                            const struct fleet_group *group);
 int clickhouse_prepare_frames(struct fleet_store *s, const uint64_t *sites, size_t count,
                               struct error *err);
+int clickhouse_slice(struct fleet_store *s, int64_t process, const struct store_slice *i,
+                     struct error *err);
+char *clickhouse_slices_sql(struct fleet_store *s, const struct fleet_selection *of,
+                            uint64_t width_ns);
+char *clickhouse_span_sql(struct fleet_store *s, const struct fleet_selection *of);
 int clickhouse_block(struct fleet_store *s, int64_t process, const struct store_block *b,
                      struct error *err);
 int clickhouse_find_watched(struct fleet_store *s, uint64_t key, bool *there, struct error *err);

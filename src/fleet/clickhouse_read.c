@@ -51,13 +51,13 @@ void clickhouse_processes(struct buffer *b, const char *what, const struct fleet
     buffer_append_text(b, " LIMIT 1 BY key");
 }
 
-const char *const clickhouse_figures[CLICKHOUSE_FIGURES] = {
+const char *const clickhouse_figures[STORE_FIGURES] = {
     "calls",     "allocated_bytes", "peak_bytes", "peak_blocks",
-    "end_bytes", "end_blocks",      "temporary"};
+    "end_bytes", "end_blocks",      "temporary",  "byte_seconds"};
 
-struct figures binary_figures(struct binary *b)
+struct store_figures binary_figures(struct binary *b)
 {
-    struct figures f = {0};
+    struct store_figures f = {0};
     f.calls = binary_number(b);
     f.allocated_bytes = binary_number(b);
     f.peak_bytes = binary_number(b);
@@ -65,6 +65,7 @@ struct figures binary_figures(struct binary *b)
     f.end_bytes = binary_number(b);
     f.end_blocks = binary_number(b);
     f.temporary = binary_number(b);
+    f.byte_seconds = binary_number(b);
     return f;
 }
 
@@ -90,7 +91,7 @@ int clickhouse_totals(struct fleet_store *s, const struct fleet_selection *of,
     buffer_append_text(&sql, "SELECT count(), countIf(complete = 0), uniqExact(host),"
                              " uniqExact(service), uniqExactIf(build_id, build_id != ''),"
                              " sum(events), sum(lost_events), sum(requested_bytes)");
-    for (size_t i = 0; i < CLICKHOUSE_FIGURES; i++)
+    for (size_t i = 0; i < STORE_FIGURES; i++)
         buffer_printf(&sql, ", sum(%s)", clickhouse_figures[i]);
     buffer_append_text(&sql, " FROM (");
     clickhouse_processes(&sql, "*", of);

@@ -15,7 +15,7 @@
 
 #define FIGURES                                                                                    \
     "calls UInt64, allocated_bytes UInt64, peak_bytes UInt64, peak_blocks UInt64, "                \
-    "end_bytes UInt64, end_blocks UInt64, temporary UInt64"
+    "end_bytes UInt64, end_blocks UInt64, temporary UInt64, byte_seconds UInt64"
 
 #define ESTIMATE                                                                                   \
     "bytes UInt64, low UInt64, high UInt64, blocks UInt64, samples UInt64, sampled_bytes UInt64"
@@ -32,6 +32,11 @@ const struct clickhouse_table clickhouse_tables[TABLES] = {
                  "ReplacingMergeTree(named) ORDER BY id", "id"},
     [T_FIGURE] = {"figure", "attempt UInt64, stack UInt64, process UInt64, host UInt64, " FIGURES,
                   "MergeTree ORDER BY (attempt, stack)", "process"},
+    [T_SLICE] = {"slice",
+                 "attempt UInt64, start_ns UInt64, process UInt64, host UInt64, width_ns UInt64,"
+                 " last UInt64, calls UInt64, allocated_bytes UInt64, live_bytes UInt64,"
+                 " peak_bytes UInt64",
+                 "MergeTree ORDER BY (attempt, start_ns)", "process"},
     [T_BLOCK] = {"block",
                  "attempt UInt64, number UInt64, stack UInt64, process UInt64, size_bytes UInt64,"
                  " address UInt64, thread UInt64, freed_by UInt64, allocated_ns UInt64, freed_ns"
@@ -47,15 +52,17 @@ const struct clickhouse_table clickhouse_tables[TABLES] = {
                    " time_ns UInt64, period UInt64, dropped UInt64, sites UInt64, " ESTIMATE
                    ", label_keys Array(String), label_values Array(String)",
                    "ReplacingMergeTree ORDER BY key", "key"},
-    [T_PROCESS] = {"process",
-                   "key UInt64, version UInt64, attempt UInt64, content UInt64, host String, "
-                   "service String, build_id String, exe String, allocator String, "
-                   "command String, pid UInt64, ppid UInt64, start_ns UInt64, end_ns UInt64, "
-                   "complete UInt64, events UInt64, lost_events UInt64, requested_bytes UInt64, "
-                   "peak_time_ns UInt64, stacks UInt64, " FIGURES
-                   ", label_keys Array(String), label_values Array(String), "
-                   "module_build_ids Array(String), module_paths Array(String)",
-                   "MergeTree ORDER BY (key, version)", "key"},
+    [T_PROCESS] =
+        {"process",
+         "key UInt64, version UInt64, attempt UInt64, content UInt64, host String, "
+         "service String, build_id String, exe String, allocator String, "
+         "command String, pid UInt64, ppid UInt64, start_ns UInt64, end_ns UInt64, "
+         "complete UInt64, events UInt64, lost_events UInt64, requested_bytes UInt64, "
+         "peak_time_ns UInt64, stacks UInt64, " FIGURES
+         ", slice_ns UInt64, memory_limit_bytes UInt64, address_space_limit_bytes UInt64,"
+         " data_limit_bytes UInt64, label_keys Array(String), label_values Array(String), "
+         "module_build_ids Array(String), module_paths Array(String)",
+         "MergeTree ORDER BY (key, version)", "key"},
 };
 
 void clickhouse_put_length(struct buffer *b, uint64_t v)

@@ -130,14 +130,14 @@ static char *sites_of(const char *attempts, enum metric by)
 {
     struct buffer sql = {0};
     buffer_append_text(&sql, "SELECT site");
-    for (size_t i = 0; i < CLICKHOUSE_FIGURES; i++)
+    for (size_t i = 0; i < STORE_FIGURES; i++)
         buffer_printf(&sql, ", total_%s", clickhouse_figures[i]);
     buffer_append_text(&sql, ", processes, hosts FROM (SELECT site");
-    for (size_t i = 0; i < CLICKHOUSE_FIGURES; i++)
+    for (size_t i = 0; i < STORE_FIGURES; i++)
         buffer_printf(&sql, ", sum(stack_%s) AS total_%s", clickhouse_figures[i],
                       clickhouse_figures[i]);
     buffer_append_text(&sql, " FROM (SELECT stack");
-    for (size_t i = 0; i < CLICKHOUSE_FIGURES; i++)
+    for (size_t i = 0; i < STORE_FIGURES; i++)
         buffer_printf(&sql, ", sum(%s) AS stack_%s", clickhouse_figures[i], clickhouse_figures[i]);
     buffer_printf(
         &sql,

@@ -98,7 +98,13 @@ static int by_growth(const void *a, const void *b)
     return x->site < y->site ? -1 : x->site > y->site;
 }
 
-static bool in_bytes(enum metric by) { return by != BY_TEMPORARY && by != BY_CALLS; }
+/* What the names of a figure's values end with in JSON. */
+static const char *unit_of(enum metric by)
+{
+    return by == BY_TEMPORARY || by == BY_CALLS ? ""
+           : by == FLEET_BYTE_SECONDS           ? "_byte_seconds"
+                                                : "_bytes";
+}
 
 static double mean(const struct changes *c, const struct change *k, int side)
 {
@@ -118,7 +124,7 @@ static void put_real(struct json *j, const char *key, const char *unit, double v
 static int write_change(struct json *j, struct fleet_store *store, const struct changes *c,
                         const struct change *k, struct error *err)
 {
-    const char *unit = in_bytes(c->question->by) ? "_bytes" : "";
+    const char *unit = unit_of(c->question->by);
     json_open_object(j, NULL);
     if (show_frames(j, store, k->site, err))
         return -1;
@@ -180,8 +186,7 @@ static const char *signed_text(char room[HUMAN_TEXT_BYTES + 1], double v, enum m
 {
     char text[HUMAN_TEXT_BYTES];
     const uint64_t whole = (uint64_t)(fabs(v) + 0.5);
-    snprintf(room, HUMAN_TEXT_BYTES + 1, "%s%s", v < 0 ? "-" : "+",
-             in_bytes(by) ? human_size(text, whole) : human_count(text, whole));
+    snprintf(room, HUMAN_TEXT_BYTES + 1, "%s%s", v < 0 ? "-" : "+", show_figure(text, whole, by));
     return room;
 }
 

@@ -24,8 +24,10 @@ struct store_engine {
     int (*stack)(struct fleet_store *s, const struct store_stack *k, struct error *err);
     int (*frame)(struct fleet_store *s, const struct store_frame *f, struct error *err);
     int (*site)(struct fleet_store *s, const struct store_site *i, struct error *err);
-    int (*figures)(struct fleet_store *s, int64_t process, uint64_t stack, const struct figures *f,
-                   struct error *err);
+    int (*figures)(struct fleet_store *s, int64_t process, uint64_t stack,
+                   const struct store_figures *f, struct error *err);
+    int (*slice)(struct fleet_store *s, int64_t process, const struct store_slice *i,
+                 struct error *err);
     int (*block)(struct fleet_store *s, int64_t process, const struct store_block *b,
                  struct error *err);
     int (*find_watched)(struct fleet_store *s, uint64_t key, bool *there, struct error *err);
@@ -60,6 +62,8 @@ struct store_engine {
                         uint64_t top);
     char *(*parts_sql)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
                        const struct fleet_group *group);
+    char *(*slices_sql)(struct fleet_store *s, const struct fleet_selection *of, uint64_t width_ns);
+    char *(*span_sql)(struct fleet_store *s, const struct fleet_selection *of);
     char *(*watched_sql)(struct fleet_store *s, const struct fleet_selection *of, const char *kind,
                          bool totals);
     /* NULL: frames() is fast for each site. */

@@ -93,6 +93,11 @@ bool fleet_broken(const struct fleet_store *store);
 
 /* ---- questions ---- */
 
+/* What a question goes by: an enum metric, or this, which a store alone has: byte-seconds, what a
+ * block has of bytes times how long it lives. */
+#define FLEET_BYTE_SECONDS METRICS
+#define FLEET_METRICS      (METRICS + 1)
+
 #define FLEET_LABELS 16u
 
 struct fleet_selection { /* NULL and 0: every process. Texts are the caller's */
@@ -131,6 +136,7 @@ struct fleet_question {
     bool growth;              /* diff: only what grew */
     struct fleet_group group; /* distribution, page */
     const char *kind;         /* watched: of reports */
+    uint64_t slice_ns; /* timeline: how long a slice is; 0: so that they are a hundred at most */
 };
 
 /* Which call sites hold most, over all processes selected. */
@@ -151,6 +157,12 @@ int fleet_distribution(FILE *out, struct fleet_store *store, const struct fleet_
                        const struct fleet_question *q, struct error *err);
 int fleet_distribution_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                            const struct fleet_question *q, struct error *err);
+
+/* What processes hold, allocate and call in each slice of time, added up. */
+int fleet_timeline(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                   const struct fleet_question *q, struct error *err);
+int fleet_timeline_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+                       const struct fleet_question *q, struct error *err);
 
 /* What sampled processes hold by the last report of each, of one kind, in the range of time
  * selected (of reports), with intervals. Refuses a build-id, which reports have not. */

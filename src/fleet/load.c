@@ -11,6 +11,7 @@
 #include "fleet/hash.h"
 #include "fleet/lives.h"
 #include "fleet/store.h"
+#include "fleet/times.h"
 #include "frames/names.h"
 #include "frames/same.h"
 #include "frames/select.h"
@@ -31,6 +32,7 @@ struct load {
     const struct trace_image *image;
     struct names *names;
     const struct model *model;
+    struct times times;
     struct sites sites;
     struct site_node *site; /* [sites.frame_count + 1] */
     uint64_t *frame;        /* [names_count] identities; 0: not in the store yet */
@@ -115,6 +117,8 @@ static int read_build_ids(struct load *l, struct error *err)
     return l->build_id ? 0 : error_memory(err);
 }
 
+static uint64_t limit_of(uint64_t bytes) { return bytes < STORE_NO_LIMIT ? bytes : STORE_NO_LIMIT; }
+
 static int put_process(struct load *l, struct error *err)
 {
     const struct trace_image *m = l->image;
@@ -149,13 +153,17 @@ static int put_process(struct load *l, struct error *err)
         .requested_bytes = t->requested_bytes,
         .peak_time_ns = t->peak_time_ns > m->start_ns ? t->peak_time_ns - m->start_ns : 0,
         .stacks = model_distinct_stacks(l->model),
+        .limits = {limit_of(l->info->limits.memory), limit_of(l->info->limits.address),
+                   limit_of(l->info->limits.data)},
+        .slice_ns = l->times.slices->width_ns,
         .figures = {.calls = t->allocations,
                     .allocated_bytes = t->requested_bytes,
                     .peak_bytes = t->peak_bytes,
                     .peak_blocks = t->peak_blocks,
                     .end_bytes = t->live_bytes,
                     .end_blocks = t->live_blocks,
-                    .temporary = t->temporary}};
+                    .temporary = t->temporary,
+                    .byte_seconds = times_byte_seconds(&l->times)}};
     int status =
         buffer_failed(&command) ? error_memory(err) : store_process(l->store, &p, &l->process, err);
     buffer_release(&command);
@@ -163,6 +171,8 @@ static int put_process(struct load *l, struct error *err)
         status = store_label(l->store, l->process, &l->options->labels[i], err);
     for (uint32_t i = 0; i < m->module_count && !status; i++)
         status = store_module(l->store, l->process, l->build_id[i], m->modules[i].path, err);
+    for (size_t i = 0; i < l->times.count && !status; i++)
+        status = store_slice(l->store, l->process, &l->times.slices[i], err);
     return status;
 }
 
@@ -342,11 +352,15 @@ static int put_figures(struct load *l, struct error *err)
     if (!l->stack || !l->path)
         return error_memory(err);
     for (uint32_t i = 0; i <= l->image->stacks; i++) {
-        struct figures f = {0};
-        if (!stacks[i].calls && !stacks[i].peak_blocks && !stacks[i].live_blocks &&
-            !stacks[i].temporary)
+        const struct model_stack *s = &stacks[i];
+        const uint64_t byte_seconds = (uint64_t)l->times.byte_ns[i];
+        if (!s->calls && !s->peak_blocks && !s->live_blocks && !s->temporary && !byte_seconds)
             continue;
-        figures_add(&f, &stacks[i]);
+        const struct store_figures f = {
+#define FIGURE(member, of, key) .member = s->of,
+            SITE_FIGURES(FIGURE)
+#undef FIGURE
+                .byte_seconds = byte_seconds};
         if (put_stack(l, i, err) || store_figures(l->store, l->process, l->stack[i], &f, err))
             return -1;
     }
@@ -391,6 +405,7 @@ static void release(struct load *l)
     free(l->frame);
     free(l->stack);
     free(l->path);
+    times_release(&l->times);
     strings_release(&l->locations);
     names_free(l->names);
 }
@@ -404,8 +419,12 @@ static int load_image(struct load *l, struct trace *t, uint32_t index, struct sy
     if (!l->names)
         return -1;
     names_set_look(l->names, &l->options->look);
-    int status = model_replay(t, index, &everything, &m, err);
+    int status = times_init(&l->times, l->image, l->info->start_realtime_ns, err);
+    if (!status)
+        status = model_replay_observed(t, index, &everything, &l->times.observer, &m, err);
     l->model = m;
+    if (!status)
+        times_finish(&l->times, m);
     if (!status)
         status = read_build_ids(l, err);
     if (!status)

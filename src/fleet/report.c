@@ -14,7 +14,7 @@ struct rows { /* those that are shown, and the sum of the rest */
     struct store_row *items;
     size_t count, room;
     uint64_t top, total;
-    struct figures left_out;
+    struct store_figures left_out;
 };
 
 static int keep(void *arg, const struct store_row *r, struct error *err)
@@ -22,7 +22,7 @@ static int keep(void *arg, const struct store_row *r, struct error *err)
     struct rows *rows = arg;
     rows->total++;
     if (rows->count >= rows->top) {
-        figures_join(&rows->left_out, &r->figures);
+        store_join(&rows->left_out, &r->figures);
         return 0;
     }
     struct store_row *const row = ARRAY_ADD(rows->items, rows->count, rows->room);
@@ -32,7 +32,7 @@ static int keep(void *arg, const struct store_row *r, struct error *err)
     return 0;
 }
 
-static void write_figures(struct json *j, const struct figures *f)
+static void write_figures(struct json *j, const struct store_figures *f)
 {
     json_number(j, "calls", f->calls);
     json_number(j, "allocated_bytes", f->allocated_bytes);
@@ -41,6 +41,7 @@ static void write_figures(struct json *j, const struct figures *f)
     json_number(j, "end_live_bytes", f->end_bytes);
     json_number(j, "end_live_blocks", f->end_blocks);
     json_number(j, "temporary", f->temporary);
+    json_number(j, "byte_seconds", f->byte_seconds);
 }
 
 static int write_site(struct json *j, struct fleet_store *store, const struct store_row *r,
@@ -80,6 +81,7 @@ static int report_as_json(FILE *out, struct fleet_store *store, const struct fle
     json_number(&j, "end_live_bytes", t->figures.end_bytes);
     json_number(&j, "end_live_blocks", t->figures.end_blocks);
     json_number(&j, "temporary_allocations", t->figures.temporary);
+    json_number(&j, "byte_seconds", t->figures.byte_seconds);
     json_open_array(&j, "sites");
     for (size_t i = 0; i < rows->count && !status; i++)
         status = write_site(&j, store, &rows->items[i], err);
@@ -102,7 +104,7 @@ static int print_site(FILE *out, struct fleet_store *store, const struct store_r
     const int status = show_call_site(store, r->site, &line, err);
     if (!status)
         text_printf(
-            out, "%12s  %9s  %7s  %s\n", show_figure(value, figures_metric(&r->figures, by), by),
+            out, "%12s  %9s  %7s  %s\n", show_figure(value, store_metric(&r->figures, by), by),
             human_count(processes, r->processes), human_count(hosts, r->hosts), buffer_text(&line));
     buffer_release(&line);
     return status;
@@ -111,8 +113,8 @@ static int print_site(FILE *out, struct fleet_store *store, const struct store_r
 static int report_as_text(FILE *out, struct fleet_store *store, const struct fleet_question *q,
                           const struct store_totals *t, const struct rows *rows, struct error *err)
 {
-    static const char *const headings[METRICS] = {"at the peak", "at the end", "allocated",
-                                                  "temporary", "calls"};
+    static const char *const headings[FLEET_METRICS] = {
+        "at the peak", "at the end", "allocated", "temporary", "calls", "byte-seconds"};
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES], c[HUMAN_TEXT_BYTES], d[HUMAN_TEXT_BYTES];
     int status = 0;
     text_printf(out, "%s: %s processes on %s hosts, %s services, %s builds\n", q->where,
@@ -121,14 +123,16 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
     text_printf(out, "sums: peaks %s, live at the end %s, allocated %s in %s calls\n",
                 human_size(a, t->figures.peak_bytes), human_size(b, t->figures.end_bytes),
                 human_size(c, t->requested_bytes), human_count(d, t->figures.calls));
+    text_printf(out, "byte-seconds: %s\n",
+                show_figure(a, t->figures.byte_seconds, FLEET_BYTE_SECONDS));
     if (t->lost_events || t->incomplete)
         text_printf(out, "%s processes have no end in their recordings; %s calls are missing\n",
                     human_count(a, t->incomplete), human_count(b, t->lost_events));
     text_printf(out, "\n%12s  %9s  %7s  call site\n", headings[q->by], "processes", "hosts");
     for (size_t i = 0; i < rows->count && !status; i++)
-        if (figures_metric(&rows->items[i].figures, q->by))
+        if (store_metric(&rows->items[i].figures, q->by))
             status = print_site(out, store, &rows->items[i], q->by, err);
-    const uint64_t rest = figures_metric(&rows->left_out, q->by);
+    const uint64_t rest = store_metric(&rows->left_out, q->by);
     if (!status && rest)
         text_printf(out, "%12s  in %s more call sites\n", show_figure(a, rest, q->by),
                     human_count(b, rows->total - rows->count));

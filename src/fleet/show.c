@@ -13,14 +13,19 @@
 #define END_FRAMES   64u
 #define BYTES_MOST   ((size_t)256 << 20) /* of the frames of one site */
 
-static const char *const metrics[METRICS] = {"peak", "end", "allocated", "temporary", "calls"};
+static const char *const metrics[FLEET_METRICS] = {"peak",      "end",   "allocated",
+                                                   "temporary", "calls", "byte-seconds"};
 
 const char *show_metric(enum metric by) { return metrics[by]; }
 
 const char *show_figure(char room[HUMAN_TEXT_BYTES], uint64_t value, enum metric by)
 {
-    return by == BY_TEMPORARY || by == BY_CALLS ? human_count(room, value)
-                                                : human_size(room, value);
+    if (by == BY_TEMPORARY || by == BY_CALLS)
+        return human_count(room, value);
+    human_size(room, value);
+    if (by == FLEET_BYTE_SECONDS)
+        strcat(room, " s");
+    return room;
 }
 
 int show_sql(FILE *out, char *sql, uint64_t top, struct error *err)

@@ -17,7 +17,7 @@
 #include "trust/place.h"
 
 #define APPLICATION 0x4d4c464c /* "MLFL" */
-#define VERSION     2
+#define VERSION     3
 #define PATIENCE_MS 600000 /* how long to wait for another loader */
 
 /* peak_bytes of a process is its peak; of a figure what its stack held at that moment. */
@@ -30,7 +30,9 @@ static const char schema[] =
     " requested_bytes INTEGER NOT NULL, peak_time_ns INTEGER NOT NULL, stacks INTEGER NOT NULL,"
     " calls INTEGER NOT NULL, allocated_bytes INTEGER NOT NULL, peak_bytes INTEGER NOT NULL,"
     " peak_blocks INTEGER NOT NULL, end_bytes INTEGER NOT NULL, end_blocks INTEGER NOT NULL,"
-    " temporary INTEGER NOT NULL);"
+    " temporary INTEGER NOT NULL, byte_seconds INTEGER NOT NULL, slice_ns INTEGER NOT NULL,"
+    " memory_limit_bytes INTEGER NOT NULL, address_space_limit_bytes INTEGER NOT NULL,"
+    " data_limit_bytes INTEGER NOT NULL);"
     "CREATE INDEX process_by_start ON process(start_ns);"
     "CREATE TABLE label(process INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
     " PRIMARY KEY(process, key)) WITHOUT ROWID;"
@@ -48,7 +50,11 @@ static const char schema[] =
     "CREATE TABLE figure(process INTEGER NOT NULL, stack INTEGER NOT NULL, calls INTEGER NOT NULL,"
     " allocated_bytes INTEGER NOT NULL, peak_bytes INTEGER NOT NULL, peak_blocks INTEGER NOT NULL,"
     " end_bytes INTEGER NOT NULL, end_blocks INTEGER NOT NULL, temporary INTEGER NOT NULL,"
-    " PRIMARY KEY(process, stack)) WITHOUT ROWID;"
+    " byte_seconds INTEGER NOT NULL, PRIMARY KEY(process, stack)) WITHOUT ROWID;"
+    "CREATE TABLE slice(process INTEGER NOT NULL, start_ns INTEGER NOT NULL,"
+    " width_ns INTEGER NOT NULL, last INTEGER NOT NULL, calls INTEGER NOT NULL,"
+    " allocated_bytes INTEGER NOT NULL, live_bytes INTEGER NOT NULL, peak_bytes INTEGER NOT NULL,"
+    " PRIMARY KEY(process, start_ns)) WITHOUT ROWID;"
     "CREATE TABLE block(process INTEGER NOT NULL, number INTEGER NOT NULL, stack INTEGER NOT NULL,"
     " size_bytes INTEGER NOT NULL, address INTEGER NOT NULL, thread INTEGER NOT NULL,"
     " freed_by INTEGER NOT NULL, allocated_ns INTEGER NOT NULL, freed_ns INTEGER NOT NULL,"
@@ -80,7 +86,7 @@ static const char *const texts[STATEMENTS] = {
     "SELECT content, events FROM process WHERE key = ?1",
     "INSERT INTO process "
     "VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,"
-    "?19,?20,?21,?22,?23,?24,?25)",
+    "?19,?20,?21,?22,?23,?24,?25,?26,?27,?28,?29,?30)",
     "INSERT INTO label VALUES(?1,?2,?3) ON CONFLICT DO UPDATE SET value = excluded.value",
     "INSERT OR IGNORE INTO module(build_id, path) VALUES(?1,?2)",
     "INSERT OR IGNORE INTO process_module SELECT ?3, id FROM module WHERE build_id = ?1 AND path = "
@@ -89,17 +95,19 @@ static const char *const texts[STATEMENTS] = {
     "INSERT INTO stack VALUES(?1,?2,?3,?4,?5)" STACK_IS_THERE,
     "INSERT OR IGNORE INTO frame VALUES(?1,?2)",
     "INSERT INTO site VALUES(?1,?2,?3,?4,?5)" SITE_IS_THERE,
-    "INSERT INTO figure VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9) ON CONFLICT DO UPDATE SET"
+    "INSERT INTO figure VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) ON CONFLICT DO UPDATE SET"
     " calls = calls + excluded.calls, allocated_bytes = allocated_bytes + excluded.allocated_bytes,"
     " peak_bytes = peak_bytes + excluded.peak_bytes,"
     " peak_blocks = peak_blocks + excluded.peak_blocks,"
     " end_bytes = end_bytes + excluded.end_bytes, end_blocks = end_blocks + excluded.end_blocks,"
-    " temporary = temporary + excluded.temporary",
+    " temporary = temporary + excluded.temporary,"
+    " byte_seconds = byte_seconds + excluded.byte_seconds",
+    "INSERT INTO slice VALUES(?1,?2,?3,?4,?5,?6,?7,?8)",
     "SELECT site.parent, site.call_site, frame.json FROM site JOIN frame ON frame.id = site.frame"
     " WHERE site.id = ?1",
     "SELECT site FROM stack WHERE id = ?1",
     "SELECT stack, calls, allocated_bytes, peak_bytes, peak_blocks, end_bytes, end_blocks,"
-    " temporary FROM figure WHERE process = ?1",
+    " temporary, byte_seconds FROM figure WHERE process = ?1",
     "INSERT INTO block VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)",
     "SELECT 1 FROM watched WHERE key = ?1",
     "INSERT INTO watched VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
@@ -234,7 +242,8 @@ static int check_store(struct fleet_store *s, struct error *err)
             "%s is no store of mallow fleet; 'mallow fleet init --store FILE' makes one", s->where);
     if (version != VERSION)
         return error_set(err, ERROR_FORMAT,
-                         "%s is a store of version %" PRId64 "; this mallow has version %d",
+                         "%s is a store of version %" PRId64 "; this mallow has version %d: make a "
+                         "new one, and load the recordings again",
                          s->where, version, VERSION);
     return check_schema(s, err);
 }
@@ -458,28 +467,31 @@ static int do_remove(struct fleet_store *s, uint64_t key, struct error *err)
 {
     char *sql = sqlite3_mprintf(
         "DELETE FROM figure WHERE process = (SELECT id FROM process WHERE key = %lld);"
+        "DELETE FROM slice WHERE process = (SELECT id FROM process WHERE key = %lld);"
         "DELETE FROM block WHERE process = (SELECT id FROM process WHERE key = %lld);"
         "DELETE FROM label WHERE process = (SELECT id FROM process WHERE key = %lld);"
         "DELETE FROM process_module WHERE process = (SELECT id FROM process WHERE key = %lld);"
         "DELETE FROM process WHERE key = %lld;",
-        (long long)key, (long long)key, (long long)key, (long long)key, (long long)key);
+        (long long)key, (long long)key, (long long)key, (long long)key, (long long)key,
+        (long long)key);
     const int status = sql ? run_sql(s, sql, "write to", err) : error_memory(err);
     sqlite3_free(sql);
     return status;
 }
 
 /* The largest number that an engine can hold is INT64_MAX. */
-static bool fits(const struct figures *f)
+static bool fits(const struct store_figures *f)
 {
     return !((f->calls | f->allocated_bytes | f->peak_bytes | f->peak_blocks | f->end_bytes |
-              f->end_blocks | f->temporary) >>
+              f->end_blocks | f->temporary | f->byte_seconds) >>
              63);
 }
 
-static void bind_figures(sqlite3_stmt *k, int column, const struct figures *f)
+static void bind_figures(sqlite3_stmt *k, int column, const struct store_figures *f)
 {
-    const uint64_t v[] = {f->calls,     f->allocated_bytes, f->peak_bytes, f->peak_blocks,
-                          f->end_bytes, f->end_blocks,      f->temporary};
+    const uint64_t v[STORE_FIGURES] = {f->calls,       f->allocated_bytes, f->peak_bytes,
+                                       f->peak_blocks, f->end_bytes,       f->end_blocks,
+                                       f->temporary,   f->byte_seconds};
     for (size_t i = 0; i < sizeof v / sizeof *v; i++)
         sqlite_number(k, column + (int)i, v[i]);
 }
@@ -509,6 +521,9 @@ static int do_process(struct fleet_store *s, const struct store_process *p, int6
     for (int i = 0; i < 10; i++)
         sqlite_number(k, 9 + i, numbers[i]);
     bind_figures(k, 19, &p->figures);
+    const uint64_t rest[] = {p->slice_ns, p->limits.memory, p->limits.address, p->limits.data};
+    for (int i = 0; i < 1 + (int)STORE_LIMITS; i++)
+        sqlite_number(k, 19 + (int)STORE_FIGURES + i, rest[i]);
     if (sqlite_done(s, k, err))
         return -1;
     *id = sqlite3_last_insert_rowid(sqlite_of(s)->db);
@@ -580,7 +595,7 @@ static int do_site(struct fleet_store *s, const struct store_site *i, struct err
 }
 
 static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
-                      const struct figures *f, struct error *err)
+                      const struct store_figures *f, struct error *err)
 {
     sqlite3_stmt *k = sqlite_prepared(s, PUT_FIGURES, err);
     if (!k)
@@ -608,11 +623,14 @@ static const struct store_engine engine = {
     .frame = do_frame,
     .site = do_site,
     .figures = do_figures,
+    .slice = sqlite_slice,
     .block = sqlite_block,
     .find_watched = sqlite_find_watched,
     .watched = sqlite_watched,
     .watched_label = sqlite_watched_label,
     .watched_site = sqlite_watched_site,
+    .slices_sql = sqlite_slices_sql,
+    .span_sql = sqlite_span_sql,
     .watched_sql = sqlite_watched_sql,
     .totals = sqlite_totals,
     .sites = sqlite_sites,

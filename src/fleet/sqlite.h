@@ -17,6 +17,7 @@ enum statement {
     PUT_FRAME,
     PUT_SITE,
     PUT_FIGURES,
+    PUT_SLICE,
     GET_FRAME,
     GET_SITE,
     GET_FIGURES,
@@ -64,13 +65,18 @@ static inline uint64_t sqlite_value(sqlite3_stmt *k, int column)
     return (uint64_t)sqlite3_column_int64(k, column);
 }
 
-/* Two columns of which sqlite_sum makes a sum: SQLite's own sum() ends the whole query when the sum
- * of two large figures does not fit. */
-#define SQLITE_SUM(value) "sum(" value " >> 31), sum(" value " & 2147483647)"
-static inline uint64_t sqlite_sum(sqlite3_stmt *k, int column)
-{
-    return (sqlite_value(k, column) << 31) + sqlite_value(k, column + 1);
-}
+/* Sums in SQL that are exact whatever the values are (SQLite's own sum() ends the whole query when
+ * they do not fit). SQLITE_SUM: as a column, modulo 2^64, so that it is negative from 2^63 on;
+ * sqlite_put_whole turns such a column of a subquery `t` into what people read, and
+ * sqlite_put_order orders by one, the largest first. */
+#define SQLITE_SUM(value)                                                                          \
+    "((sum(" value " >> 31) + (sum(" value " & 2147483647) >> 31)) << 31) | (sum(" value           \
+    " & 2147483647) & 2147483647)"
+void sqlite_put_sum(sqlite3_str *b, const char *value);
+void sqlite_put_whole(sqlite3_str *b, const char *column);
+void sqlite_put_order(sqlite3_str *b, const char *value);
+/* The text, to be given to free(); NULL without memory. */
+char *sqlite_finished(sqlite3_str *b);
 
 /* " WHERE ..." about the process p; NULL without memory. To be given to sqlite3_free. */
 char *sqlite_condition(const struct fleet_selection *of);
@@ -83,7 +89,7 @@ int sqlite_site_of(void *arg, uint64_t stack, uint64_t *site, struct error *err)
 struct sqlite_figure { /* of a stack in a process; numbers from 1 */
     uint64_t process, process_number, host_number, stack;
     const char *host; /* the same for all processes in a row that ran on it */
-    struct figures figures;
+    struct store_figures figures;
 };
 typedef int sqlite_figure_fn(void *arg, const struct sqlite_figure *f, struct error *err);
 /* Calls `visit` for each figure of the processes selected, process by process, in the order of
@@ -117,6 +123,10 @@ char *sqlite_spread_sql(struct fleet_store *s, const struct fleet_selection *of,
                         uint64_t top);
 char *sqlite_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
                        const struct fleet_group *group);
+char *sqlite_slices_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t width_ns);
+char *sqlite_span_sql(struct fleet_store *s, const struct fleet_selection *of);
+int sqlite_slice(struct fleet_store *s, int64_t process, const struct store_slice *i,
+                 struct error *err);
 int sqlite_block(struct fleet_store *s, int64_t process, const struct store_block *b,
                  struct error *err);
 int sqlite_find_watched(struct fleet_store *s, uint64_t key, bool *there, struct error *err);

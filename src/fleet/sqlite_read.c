@@ -39,45 +39,65 @@ char *sqlite_watched_condition(const struct fleet_selection *of)
     return condition_on(of, "time_ns", "watched_label WHERE report");
 }
 
-#define SUMS(t)                                                                                    \
-    "sum(" t ".calls) AS calls, sum(" t ".allocated_bytes) AS allocated_bytes,"                    \
-    " sum(" t ".peak_bytes) AS peak_bytes, sum(" t ".peak_blocks) AS peak_blocks,"                 \
-    " sum(" t ".end_bytes) AS end_bytes, sum(" t ".end_blocks) AS end_blocks,"                     \
-    " sum(" t ".temporary) AS temporary"
+static const char *const columns[STORE_FIGURES] = {"calls",       "allocated_bytes", "peak_bytes",
+                                                   "peak_blocks", "end_bytes",       "end_blocks",
+                                                   "temporary",   "byte_seconds"};
+
+static void put_sums(sqlite3_str *b)
+{
+    for (size_t i = 0; i < STORE_FIGURES; i++) {
+        char value[64];
+        snprintf(value, sizeof value, "f.%s", columns[i]);
+        sqlite3_str_appendall(b, ", ");
+        sqlite_put_sum(b, value);
+        sqlite3_str_appendf(b, " AS %s", columns[i]);
+    }
+}
 
 /* CROSS JOIN is SQLite's word for "in this order": from the processes selected to their figures. */
 char *sqlite_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by)
 {
-    (void)s;
+    const char *const order[] = {store_column(by), "peak_bytes", "allocated_bytes", "calls"};
     char *where = sqlite_condition(of);
-    char *sql = NULL;
-    const char *column = store_column(by);
-    if (where &&
-        asprintf(
-            &sql,
-            "SELECT s.site, " SUMS(
-                "f") ", count(DISTINCT CASE WHEN f.%s > 0 THEN p.id END)"
-                     " AS processes, count(DISTINCT CASE WHEN f.%s > 0 THEN p.host END) AS hosts"
-                     " FROM process AS p CROSS JOIN figure AS f ON f.process = p.id CROSS JOIN "
-                     "stack AS s ON "
-                     "s.id ="
-                     " f.stack%s GROUP BY s.site ORDER BY sum(f.%s) DESC, peak_bytes DESC,"
-                     " allocated_bytes DESC, calls DESC, s.site",
-            column, column, where, column) < 0)
-        sql = NULL;
+    sqlite3_str *b = sqlite3_str_new(NULL);
+    (void)s;
+    sqlite3_str_appendall(b, "SELECT site");
+    for (size_t i = 0; i < STORE_FIGURES; i++) {
+        sqlite3_str_appendall(b, ", ");
+        sqlite_put_whole(b, columns[i]);
+    }
+    sqlite3_str_appendall(b, ", processes, hosts FROM (SELECT s.site AS site");
+    put_sums(b);
+    sqlite3_str_appendf(
+        b,
+        ", count(DISTINCT CASE WHEN f.%s > 0 THEN p.id END) AS processes,"
+        " count(DISTINCT CASE WHEN f.%s > 0 THEN p.host END) AS hosts FROM process AS p CROSS JOIN"
+        " figure AS f ON f.process = p.id CROSS JOIN stack AS s ON s.id = f.stack%s"
+        " GROUP BY s.site) AS t ORDER BY ",
+        store_column(by), store_column(by), where ? where : "");
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        char value[64];
+        snprintf(value, sizeof value, "t.%s", order[i]);
+        sqlite_put_order(b, value);
+        sqlite3_str_appendall(b, ", ");
+    }
+    sqlite3_str_appendall(b, "t.site");
+    if (!where)
+        sqlite3_str_reset(b);
     sqlite3_free(where);
-    return sql;
+    return sqlite_finished(b);
 }
 
-static struct figures figures_at(sqlite3_stmt *k, int column)
+static struct store_figures figures_at(sqlite3_stmt *k, int column)
 {
-    return (struct figures){.calls = sqlite_value(k, column),
-                            .allocated_bytes = sqlite_value(k, column + 1),
-                            .peak_bytes = sqlite_value(k, column + 2),
-                            .peak_blocks = sqlite_value(k, column + 3),
-                            .end_bytes = sqlite_value(k, column + 4),
-                            .end_blocks = sqlite_value(k, column + 5),
-                            .temporary = sqlite_value(k, column + 6)};
+    return (struct store_figures){.calls = sqlite_value(k, column),
+                                  .allocated_bytes = sqlite_value(k, column + 1),
+                                  .peak_bytes = sqlite_value(k, column + 2),
+                                  .peak_blocks = sqlite_value(k, column + 3),
+                                  .end_bytes = sqlite_value(k, column + 4),
+                                  .end_blocks = sqlite_value(k, column + 5),
+                                  .temporary = sqlite_value(k, column + 6),
+                                  .byte_seconds = sqlite_value(k, column + 7)};
 }
 
 int sqlite_site_of(void *arg, uint64_t stack, uint64_t *site, struct error *err)
@@ -186,34 +206,28 @@ int sqlite_sites(struct fleet_store *s, const struct fleet_selection *of, enum m
     return status;
 }
 
-static char *held_sql(const struct fleet_selection *old, const struct fleet_selection *now,
-                      const char *value)
+/* What a process has of a figure fits by itself, since what all its stacks have does. */
+char *sqlite_held_sql(struct fleet_store *s, const struct fleet_selection *old,
+                      const struct fleet_selection *now, enum metric by)
 {
     char *where[2] = {sqlite_condition(old), sqlite_condition(now)};
     char *sql = NULL;
+    (void)s;
     if (where[0] && where[1] &&
-        asprintf(
-            &sql,
-            "SELECT i.path, max(s.site) AS site, c.newer, %s FROM"
-            " (SELECT p.id, 0 AS newer FROM process AS p%s UNION ALL"
-            " SELECT p.id, 1 FROM process AS p%s) AS c"
-            " CROSS JOIN figure AS f ON f.process = c.id CROSS JOIN stack AS s ON s.id = f.stack"
-            " CROSS JOIN site AS i ON i.id = s.site"
-            " GROUP BY i.path, c.newer, c.id ORDER BY i.path, c.newer, c.id",
-            value, where[0], where[1]) < 0)
+        asprintf(&sql,
+                 "SELECT i.path, max(s.site) AS site, c.newer, " SQLITE_SUM(
+                     "f.%s") " AS value FROM"
+                             " (SELECT p.id, 0 AS newer FROM process AS p%s UNION ALL"
+                             " SELECT p.id, 1 FROM process AS p%s) AS c"
+                             " CROSS JOIN figure AS f ON f.process = c.id CROSS JOIN stack AS s ON "
+                             "s.id = f.stack"
+                             " CROSS JOIN site AS i ON i.id = s.site"
+                             " GROUP BY i.path, c.newer, c.id ORDER BY i.path, c.newer, c.id",
+                 store_column(by), store_column(by), store_column(by), where[0], where[1]) < 0)
         sql = NULL;
     sqlite3_free(where[0]);
     sqlite3_free(where[1]);
     return sql;
-}
-
-char *sqlite_held_sql(struct fleet_store *s, const struct fleet_selection *old,
-                      const struct fleet_selection *now, enum metric by)
-{
-    char value[64];
-    (void)s;
-    snprintf(value, sizeof value, "sum(f.%s) AS value", store_column(by));
-    return held_sql(old, now, value);
 }
 
 struct holding {
@@ -224,7 +238,7 @@ struct holding {
 static int hand_held(void *arg, const uint64_t *numbers, const char *text, struct error *err)
 {
     const struct holding *h = arg;
-    const uint64_t value = (numbers[3] << 31) + numbers[4];
+    const uint64_t value = numbers[3];
     const struct store_held held = {.path = numbers[0],
                                     .site = numbers[1],
                                     .newer = numbers[2],
@@ -240,32 +254,34 @@ int sqlite_held(struct fleet_store *s, const struct fleet_selection *old,
                 struct error *err)
 {
     struct holding holding = {held, arg};
-    char value[128];
-    snprintf(value, sizeof value, SQLITE_SUM("f.%s"), store_column(by), store_column(by));
-    char *sql = held_sql(old, now, value);
-    const int status = sql ? sqlite_ask(s, sql, 5, hand_held, &holding, err) : error_memory(err);
+    char *sql = sqlite_held_sql(s, old, now, by);
+    const int status = sql ? sqlite_ask(s, sql, 4, hand_held, &holding, err) : error_memory(err);
     free(sql);
     return status;
 }
 
-/* clang-format off */
 #define TOTALS                                                                                     \
     "SELECT count(*), total(NOT p.complete), count(DISTINCT p.host), count(DISTINCT p.service),"   \
-    " count(DISTINCT nullif(p.build_id, '')), sum(p.events), sum(p.lost_events), "                 \
-    SQLITE_SUM("p.requested_bytes") ", " SQLITE_SUM("p.calls") ", "                                \
-    SQLITE_SUM("p.allocated_bytes") ", " SQLITE_SUM("p.peak_bytes") ", "                           \
-    SQLITE_SUM("p.peak_blocks") ", " SQLITE_SUM("p.end_bytes") ", "                                \
-    SQLITE_SUM("p.end_blocks") ", " SQLITE_SUM("p.temporary")
-/* clang-format on */
+    " count(DISTINCT nullif(p.build_id, '')), sum(p.events), sum(p.lost_events), " SQLITE_SUM(     \
+        "p.requested_bytes")
 
 int sqlite_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
                   struct error *err)
 {
     char *where = sqlite_condition(of);
-    char *sql = where ? sqlite3_mprintf(TOTALS " FROM process AS p%s", where) : NULL;
+    sqlite3_str *b = sqlite3_str_new(NULL);
+    sqlite3_str_appendall(b, TOTALS);
+    for (size_t i = 0; i < STORE_FIGURES; i++) {
+        char value[64];
+        snprintf(value, sizeof value, "p.%s", columns[i]);
+        sqlite3_str_appendall(b, ", ");
+        sqlite_put_sum(b, value);
+    }
+    sqlite3_str_appendf(b, " FROM process AS p%s", where ? where : "");
+    char *sql = sqlite_finished(b);
     sqlite3_stmt *k = NULL;
     int status = 0;
-    if (!sql)
+    if (!sql || !where)
         status = error_memory(err);
     else if (sqlite3_prepare_v2(sqlite_of(s)->db, sql, -1, &k, NULL) != SQLITE_OK ||
              sqlite3_step(k) != SQLITE_ROW)
@@ -278,16 +294,10 @@ int sqlite_totals(struct fleet_store *s, const struct fleet_selection *of, struc
                                    .builds = sqlite_value(k, 4),
                                    .events = sqlite_value(k, 5),
                                    .lost_events = sqlite_value(k, 6),
-                                   .requested_bytes = sqlite_sum(k, 7),
-                                   .figures = {.calls = sqlite_sum(k, 9),
-                                               .allocated_bytes = sqlite_sum(k, 11),
-                                               .peak_bytes = sqlite_sum(k, 13),
-                                               .peak_blocks = sqlite_sum(k, 15),
-                                               .end_bytes = sqlite_sum(k, 17),
-                                               .end_blocks = sqlite_sum(k, 19),
-                                               .temporary = sqlite_sum(k, 21)}};
+                                   .requested_bytes = sqlite_value(k, 7),
+                                   .figures = figures_at(k, 8)};
     sqlite3_finalize(k);
-    sqlite3_free(sql);
+    free(sql);
     sqlite3_free(where);
     return status;
 }

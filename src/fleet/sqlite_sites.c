@@ -65,7 +65,7 @@ struct ordering {
 static int order_row(void *arg, const struct store_row *r, struct error *err)
 {
     const struct ordering *o = arg;
-    return o->site(o->arg, r->site, figures_metric(&r->figures, o->by), r->figures.end_blocks, err);
+    return o->site(o->arg, r->site, store_metric(&r->figures, o->by), r->figures.end_blocks, err);
 }
 
 int sqlite_order(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
@@ -186,7 +186,7 @@ struct spreads {
 static int add_value(void *arg, const struct sqlite_figure *f, struct error *err)
 {
     struct spreads *k = arg;
-    const uint64_t value = figures_metric(&f->figures, k->by);
+    const uint64_t value = store_metric(&f->figures, k->by);
     uint64_t number;
     if (!value)
         return 0;

@@ -81,10 +81,26 @@ int store_site(struct fleet_store *s, const struct store_site *i, struct error *
     return s->engine->site(s, i, err);
 }
 
-int store_figures(struct fleet_store *s, int64_t process, uint64_t stack, const struct figures *f,
-                  struct error *err)
+int store_figures(struct fleet_store *s, int64_t process, uint64_t stack,
+                  const struct store_figures *f, struct error *err)
 {
     return s->engine->figures(s, process, stack, f, err);
+}
+
+int store_slice(struct fleet_store *s, int64_t process, const struct store_slice *i,
+                struct error *err)
+{
+    return s->engine->slice(s, process, i, err);
+}
+
+char *store_slices_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t width_ns)
+{
+    return s->engine->slices_sql(s, of, width_ns);
+}
+
+char *store_span_sql(struct fleet_store *s, const struct fleet_selection *of)
+{
+    return s->engine->span_sql(s, of);
 }
 
 int store_block(struct fleet_store *s, int64_t process, const struct store_block *b,

@@ -10,6 +10,29 @@
 
 #include "fleet/fleet.h"
 
+struct store_figures { /* of a stack in a process, or the sum of several */
+#define STORE_MEMBER(member, of, key) uint64_t member;
+    SITE_FIGURES(STORE_MEMBER)
+#undef STORE_MEMBER
+    uint64_t byte_seconds; /* whole ones; those of the stacks add up to those of the process */
+};
+#define STORE_FIGURES 8u
+
+static inline void store_join(struct store_figures *sum, const struct store_figures *f)
+{
+#define STORE_JOIN(member, of, key) sum->member += f->member;
+    SITE_FIGURES(STORE_JOIN)
+#undef STORE_JOIN
+    sum->byte_seconds += f->byte_seconds;
+}
+
+static inline uint64_t store_metric(const struct store_figures *f, enum metric by)
+{
+    const uint64_t of[FLEET_METRICS] = {f->peak_bytes, f->end_bytes, f->allocated_bytes,
+                                        f->temporary,  f->calls,     f->byte_seconds};
+    return of[by];
+}
+
 struct store_process {
     uint64_t key;     /* which process it is */
     uint64_t content; /* of its facts: the same after loading the same again */
@@ -19,7 +42,24 @@ struct store_process {
     uint32_t pid, ppid;
     bool complete;
     uint64_t events, lost_events, requested_bytes, peak_time_ns, stacks;
-    struct figures figures; /* totals; the peak is that of the process */
+    struct mlw_limits limits;     /* of the recording, see STORE_NO_LIMIT */
+    uint64_t slice_ns;            /* how long its slices of time are */
+    struct store_figures figures; /* totals; the peak is that of the process */
+};
+
+/* A limit of memory that is not there; 0 is not known. */
+#define STORE_NO_LIMIT ((uint64_t)INT64_MAX)
+#define STORE_LIMITS   3u /* memory, address space, data: columns in this order */
+
+/* What a process did in a slice of time. Slices begin at whole multiples of their width since 1970,
+ * so that those of all processes fit into each other; between the first and the last one of a
+ * process none is missing. */
+struct store_slice {
+    uint64_t start_ns, width_ns;
+    uint64_t calls, allocated_bytes;
+    uint64_t live_bytes; /* at its end; of the last slice, when the process ended */
+    uint64_t peak_bytes; /* the most in it */
+    bool last;           /* of the process */
 };
 
 struct store_location { /* what an address was, wherever it was loaded */
@@ -79,8 +119,8 @@ struct store_watched_site {
 /* The column of a figure, of processes and of figures. */
 static inline const char *store_column(enum metric by)
 {
-    static const char *const columns[METRICS] = {"peak_bytes", "end_bytes", "allocated_bytes",
-                                                 "temporary", "calls"};
+    static const char *const columns[FLEET_METRICS] = {"peak_bytes", "end_bytes", "allocated_bytes",
+                                                       "temporary",  "calls",     "byte_seconds"};
     return columns[by];
 }
 
@@ -110,8 +150,11 @@ int store_stack(struct fleet_store *s, const struct store_stack *k, struct error
 int store_frame(struct fleet_store *s, const struct store_frame *f, struct error *err);
 int store_site(struct fleet_store *s, const struct store_site *i, struct error *err);
 /* Adds to the figures of a stack in a process. */
-int store_figures(struct fleet_store *s, int64_t process, uint64_t stack, const struct figures *f,
-                  struct error *err);
+int store_figures(struct fleet_store *s, int64_t process, uint64_t stack,
+                  const struct store_figures *f, struct error *err);
+/* Slices of a process, in the order of time. */
+int store_slice(struct fleet_store *s, int64_t process, const struct store_slice *i,
+                struct error *err);
 
 /* Blocks of a process, in the order of their numbers. */
 int store_block(struct fleet_store *s, int64_t process, const struct store_block *b,
@@ -129,14 +172,14 @@ int store_watched_site(struct fleet_store *s, const struct store_watched_site *i
 struct store_totals {
     uint64_t processes, incomplete, hosts, services, builds;
     uint64_t events, lost_events, requested_bytes;
-    struct figures figures; /* sums */
+    struct store_figures figures; /* sums */
 };
 int store_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
                  struct error *err);
 
 struct store_row {
     uint64_t site;
-    struct figures figures;
+    struct store_figures figures;
     uint64_t processes, hosts; /* where the figure asked for is not 0 */
 };
 typedef int store_row_fn(void *arg, const struct store_row *r, struct error *err);
@@ -219,6 +262,24 @@ char *store_spread_sql(struct fleet_store *s, const struct fleet_selection *of, 
                        uint64_t top);
 char *store_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
                       const struct fleet_group *group);
+
+/* Timeline: start of a slice, processes and hosts that ran in it, what they held at its end (or
+ * their own, when it is before), the most that each held in it, bytes and calls allocated in it;
+ * and "". width_ns: a multiple of the widest slice of the processes. */
+enum {
+    SLICE_START,
+    SLICE_PROCESSES,
+    SLICE_HOSTS,
+    SLICE_LIVE,
+    SLICE_PEAK,
+    SLICE_ALLOCATED,
+    SLICE_CALLS,
+    SLICE_NUMBERS
+};
+char *store_slices_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t width_ns);
+/* The start of the first process, the end of the last one, the widest slice of any; and "". */
+enum { SPAN_START, SPAN_END, SPAN_WIDTH, SPAN_NUMBERS };
+char *store_span_sql(struct fleet_store *s, const struct fleet_selection *of);
 
 /* Watched: site (0 in the totals), estimated bytes, how far their interval reaches down and up,
  * blocks, samples, sampled bytes, processes, hosts, the oldest block's age; and "". */

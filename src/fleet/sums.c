@@ -22,14 +22,14 @@ static int number_of_site(struct sums *s, uint64_t site, uint64_t *number, struc
 }
 
 int sums_add(struct sums *s, uint64_t process, uint64_t host, uint64_t stack,
-             const struct figures *f, sums_site_of *site_of, void *arg, struct error *err)
+             const struct store_figures *f, sums_site_of *site_of, void *arg, struct error *err)
 {
     uint64_t *p = numbers_at(&s->stacks, stack, err), site;
     if (!p || (!*p && (site_of(arg, stack, &site, err) || number_of_site(s, site, p, err))))
         return -1;
     struct sums_site *to = &s->sites[*p - 1];
-    figures_join(&to->row.figures, f);
-    if (figures_metric(f, s->by)) {
+    store_join(&to->row.figures, f);
+    if (store_metric(f, s->by)) {
         to->row.processes += to->process != process;
         to->row.hosts += to->host != host;
         to->process = process;
@@ -44,7 +44,7 @@ int sums_join(struct sums *s, const struct store_row *r, struct error *err)
     if (number_of_site(s, r->site, &number, err))
         return -1;
     struct store_row *to = &s->sites[number - 1].row;
-    figures_join(&to->figures, &r->figures);
+    store_join(&to->figures, &r->figures);
     to->processes += r->processes;
     to->hosts += r->hosts;
     return 0;
@@ -57,7 +57,7 @@ static int in_order(const void *a, const void *b, void *arg)
     const enum metric by = *(const enum metric *)arg;
     const struct store_row *x = &((const struct sums_site *)a)->row;
     const struct store_row *y = &((const struct sums_site *)b)->row;
-    int order = descending(figures_metric(&x->figures, by), figures_metric(&y->figures, by));
+    int order = descending(store_metric(&x->figures, by), store_metric(&y->figures, by));
     order = order ? order : descending(x->figures.peak_bytes, y->figures.peak_bytes);
     order = order ? order : descending(x->figures.allocated_bytes, y->figures.allocated_bytes);
     order = order ? order : descending(x->figures.calls, y->figures.calls);

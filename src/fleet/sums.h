@@ -27,7 +27,7 @@ typedef int sums_site_of(void *arg, uint64_t stack, uint64_t *site, struct error
 
 /* Adds a row. process, host: numbers from 1. */
 int sums_add(struct sums *s, uint64_t process, uint64_t host, uint64_t stack,
-             const struct figures *f, sums_site_of *site_of, void *arg, struct error *err);
+             const struct store_figures *f, sums_site_of *site_of, void *arg, struct error *err);
 /* Adds a row of a site, none of whose processes and hosts are in other rows of it. */
 int sums_join(struct sums *s, const struct store_row *r, struct error *err);
 /* Calls `row` for each site, in the order of store_sites. */

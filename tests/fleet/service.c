@@ -1,6 +1,7 @@
 /* A service of which there are two builds: with LEAK, its cache keeps more, and its code has moved.
- * Usage: service BLOCKS */
+ * Usage: service BLOCKS [PAUSE_MS]: serves all blocks, waits, and fills its cache. */
 #include <stdlib.h>
+#include <time.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
 
@@ -28,6 +29,10 @@ int main(int argc, char **argv)
     const size_t blocks = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
     for (size_t i = 0; i < blocks; i++)
         serve(100);
+    if (argc > 2) {
+        const long ms = strtol(argv[2], NULL, 10);
+        nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+    }
     cache(1000);
     return 0;
 }

@@ -211,7 +211,7 @@ class Cluster(Both):
     def test_any_sharding(self):
         """Rows that lie on either server by chance give the same answers."""
         for n in range(2):
-            for table in ("location", "frame", "site", "stack", "figure", "block", "process", "watched", "watched_site"):
+            for table in ("location", "frame", "site", "stack", "figure", "slice", "block", "process", "watched", "watched_site"):
                 self.servers.ask(self.database, f"DROP TABLE {table}", n)
                 self.servers.ask(self.database, f"CREATE TABLE {table} AS {table}_local ENGINE = Distributed(two, {self.database},"
                                  f" {table}_local, rand())", n)
@@ -390,10 +390,10 @@ class FalseServer(fleet.Case):
         return ["report", "--store", self.url, *arguments]
 
     def test_answers(self):
-        opened = [(200, number(1)), (200, number(2))]
-        totals = (200, number(*[1] * 15))
+        opened = [(200, number(1)), (200, number(3))]
+        totals = (200, number(*[1] * 16))
         asked = opened + [totals, (200, number(1, 1, 1))]
-        site = (200, number(5, *[7] * 9))
+        site = (200, number(5, *[7] * 10))
         for answers, words, status in [
                 ([(500, b"\x1b[2Jbroken\nmore")], "?[2Jbroken", 1),
                 ([(302, b"")], "answers 302", 1),
@@ -414,7 +414,7 @@ class FalseServer(fleet.Case):
         """A server that never ends its answer."""
         body = bytes(1 << 20)
 
-        self.answers = [(200, number(2))]
+        self.answers = [(200, number(3))]
         handler = self.server.RequestHandlerClass
 
         def do_POST(request):
