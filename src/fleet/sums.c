@@ -21,13 +21,40 @@ static int number_of_site(struct sums *s, uint64_t site, uint64_t *number, struc
     return 0;
 }
 
+/* The place of a stack, which may be fresh; 0 with *err. */
+static size_t place_of(struct sums *s, uint64_t stack, sums_site_of *site_of, void *arg,
+                       struct error *err)
+{
+    uint64_t *p = numbers_at(&s->stacks, stack, err), site, number;
+    if (!p)
+        return 0;
+    if (!*p) {
+        if (site_of(arg, stack, &site, err) || number_of_site(s, site, &number, err))
+            return 0;
+        struct sums_stack *fresh = ARRAY_ADD(s->order, s->order_count, s->order_room);
+        if (!fresh) {
+            error_memory(err);
+            return 0;
+        }
+        *fresh = (struct sums_stack){.stack = stack, .site = number};
+        *p = s->order_count;
+    }
+    return (size_t)*p;
+}
+
 int sums_add(struct sums *s, uint64_t process, uint64_t host, uint64_t stack,
              const struct store_figures *f, sums_site_of *site_of, void *arg, struct error *err)
 {
-    uint64_t *p = numbers_at(&s->stacks, stack, err), site;
-    if (!p || (!*p && (site_of(arg, stack, &site, err) || number_of_site(s, site, p, err))))
-        return -1;
-    struct sums_site *to = &s->sites[*p - 1];
+    size_t place = s->last ? s->order[s->last - 1].next : 0;
+    if (!place || s->order[place - 1].stack != stack) {
+        place = place_of(s, stack, site_of, arg, err);
+        if (!place)
+            return -1;
+        if (s->last)
+            s->order[s->last - 1].next = place;
+    }
+    s->last = place;
+    struct sums_site *to = &s->sites[s->order[place - 1].site - 1];
     store_join(&to->row.figures, f);
     if (store_metric(f, s->by)) {
         to->row.processes += to->process != process;
@@ -78,6 +105,7 @@ int sums_rows(struct sums *s, store_row_fn *row, void *arg, struct error *err)
 void sums_release(struct sums *s)
 {
     free(s->sites);
+    free(s->order);
     numbers_release(&s->stacks);
     numbers_release(&s->site_numbers);
     *s = (struct sums){0};

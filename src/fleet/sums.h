@@ -15,11 +15,17 @@ struct sums_site {
     uint64_t process, host; /* the last ones that were counted; numbers from 1 */
 };
 
+struct sums_stack {
+    uint64_t stack, site; /* site: its place, from 1 */
+    size_t next;          /* the place of the stack that came behind it last, from 1; 0: none */
+};
+
 struct sums { /* all zero: empty */
     enum metric by;
     struct sums_site *sites;
-    size_t site_count, site_room;
-    struct numbers stacks, site_numbers; /* places in sites, from 1 */
+    struct sums_stack *order; /* processes have their stacks in one order: the next is guessed */
+    size_t site_count, site_room, order_count, order_room, last; /* last: place, from 1 */
+    struct numbers stacks, site_numbers; /* places in order and in sites, from 1 */
 };
 
 /* Which site a stack reads as. 0, or -1 with *err. */
