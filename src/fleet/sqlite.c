@@ -106,8 +106,8 @@ static const char *const texts[STATEMENTS] = {
     "SELECT site.parent, site.call_site, frame.json FROM site JOIN frame ON frame.id = site.frame"
     " WHERE site.id = ?1",
     "SELECT site FROM stack WHERE id = ?1",
-    "SELECT stack, calls, allocated_bytes, peak_bytes, peak_blocks, end_bytes, end_blocks,"
-    " temporary, byte_seconds FROM figure WHERE process = ?1",
+    "SELECT mallow_visit(stack, calls, allocated_bytes, peak_bytes, peak_blocks, end_bytes,"
+    " end_blocks, temporary, byte_seconds) FROM figure WHERE process = ?1",
     "INSERT INTO block VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)",
     "SELECT 1 FROM watched WHERE key = ?1",
     "INSERT INTO watched VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
@@ -272,7 +272,8 @@ static struct fleet_store *open_file(const char *where, struct error *err)
     sqlite3_db_config(sqlite_of(s)->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(sqlite_of(s)->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     sqlite3_busy_timeout(sqlite_of(s)->db, PATIENCE_MS);
-    if (run_sql(s, "PRAGMA cell_size_check = ON; PRAGMA cache_size = -65536;", "read", err)) {
+    if (sqlite_add_visitor(s, err) ||
+        run_sql(s, "PRAGMA cell_size_check = ON; PRAGMA cache_size = -65536;", "read", err)) {
         fleet_close(s);
         return NULL;
     }

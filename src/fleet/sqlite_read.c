@@ -129,22 +129,53 @@ static char *processes_sql(const struct fleet_selection *of)
     return sql;
 }
 
+struct sqlite_visit {
+    struct sqlite_figure *f;
+    sqlite_figure_fn *visit;
+    void *arg;
+    struct error *err;
+    bool failed;
+};
+
+static void visit_row(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    struct sqlite_visit *v = sqlite_of(sqlite3_user_data(context))->visit;
+    uint64_t n[1 + STORE_FIGURES];
+    for (int i = 0; i < count; i++)
+        n[i] = (uint64_t)sqlite3_value_int64(values[i]);
+    if (!v || v->failed)
+        return;
+    v->f->stack = n[0];
+    v->f->figures = (struct store_figures){n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]};
+    v->failed = v->visit(v->arg, v->f, v->err) != 0;
+    if (v->failed)
+        sqlite3_result_error(context, "a figure was refused", -1);
+}
+
+static void end_visit(sqlite3_context *context) { sqlite3_result_null(context); }
+
+int sqlite_add_visitor(struct fleet_store *s, struct error *err)
+{
+    return sqlite3_create_function(sqlite_of(s)->db, "mallow_visit", 1 + (int)STORE_FIGURES,
+                                   SQLITE_UTF8 | SQLITE_DIRECTONLY, s, NULL, visit_row,
+                                   end_visit) == SQLITE_OK
+               ? 0
+               : sqlite_complain(s, "use", err);
+}
+
 /* The figures of one process. */
 static int visit_process(struct fleet_store *s, struct sqlite_figure *f, sqlite_figure_fn *visit,
                          void *arg, struct error *err)
 {
+    struct sqlite_visit v = {f, visit, arg, err, false};
     sqlite3_stmt *k = sqlite_prepared(s, GET_FIGURES, err);
-    int status = k ? 0 : -1, step = SQLITE_DONE;
-    if (status)
+    if (!k)
         return -1;
     sqlite3_bind_int64(k, 1, (int64_t)f->process);
-    while (!status && (step = sqlite3_step(k)) == SQLITE_ROW) {
-        f->stack = sqlite_value(k, 0);
-        f->figures = figures_at(k, 1);
-        status = visit(arg, f, err);
-    }
-    if (!status && step != SQLITE_DONE)
-        status = sqlite_complain(s, "read", err);
+    sqlite_of(s)->visit = &v;
+    const int step = sqlite3_step(k);
+    sqlite_of(s)->visit = NULL;
+    const int status = v.failed ? -1 : step == SQLITE_ROW ? 0 : sqlite_complain(s, "read", err);
     sqlite3_reset(k);
     return status;
 }

@@ -224,6 +224,9 @@ class Cluster(Both):
             self.assertTrue(self.both("report", *ALL, "--by", by)["sites"])
             self.assertTrue(self.both("report", *ALL, "--distribution", "--by", by)["sites"])
         self.assertTrue(self.both("report", *ALL, "--leaks")["sites"])
+        self.assertTrue(self.both("report", *ALL, "--by", "byte-seconds")["sites"])
+        self.assertTrue(self.both("report", "--timeline")["slices"])
+        self.assertTrue(self.both("report", "--timeline", "--slice", "1h")["slices"])
         self.assertTrue(self.both("diff", "--old", "label.half=0", "--new", "label.half=1", "--by", "calls")["sites"])
 
     def test_blocks_and_reports(self):
@@ -326,10 +329,11 @@ class Newer(Both):
         fleet.write_reports(path, fleet.REPORTS)
         self.both("load", path)
         for arguments in ([], ["--host", "it's host 1"], ["--label", "half=1"], ["--service", "s1"], ["--since", "1970-01-02"]):
-            for by in ("peak", "end", "allocated", "temporary", "calls"):
+            for by in ("peak", "end", "allocated", "temporary", "calls", "byte-seconds"):
                 self.both("report", "--by", by, "-n", "3", *arguments)
                 self.both("report", "--distribution", "--by", by, *arguments)
             self.assertTrue(self.both("report", *ALL, "--leaks", *arguments)["sites"])
+            self.assertTrue(self.both("report", "--timeline", *arguments)["slices"])
         for by in ("host", "service", "build-id", "label.half"):
             self.assertTrue(self.both("report", "-n", "2", "--distribution", "--group-by", by)["groups"])
         self.assertTrue(self.both("diff", "--old", "label.half=0", "--new", "label.half=1")["sites"])
@@ -337,7 +341,7 @@ class Newer(Both):
             fleet.check_watched(self, self.both("report", "--watched", "all", *arguments),
                                 fleet.watched_truth(fleet.REPORTS, arguments))
         for question in (["report"], ["report", "--leaks"], ["report", "--distribution"], ["report", "--watched", "all"],
-                         ["diff", "--old", "label.half=0", "--new", "label.half=1"]):
+                         ["report", "--timeline"], ["report", "--by", "byte-seconds"], ["diff", "--old", "label.half=0", "--new", "label.half=1"]):
             for sql in run("fleet", *question, "--sql", "--store", self.store).stdout.split(";\n")[:-1]:
                 url = f"http://127.0.0.1:{self.port}/?database=fleet"
                 with urllib.request.urlopen(url, (sql + " FORMAT TSV").encode()) as answer:
