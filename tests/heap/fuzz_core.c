@@ -2,7 +2,8 @@
  *
  * Under libFuzzer: LLVMFuzzerTestOneInput. Without (-DFUZZ_MAIN): "fuzz_core CORE... ROUNDS SEED"
  * reads each core as it is, then ROUNDS copies of it with words overwritten, swapped, or cut off:
- * by pointers to elsewhere in it, sizes, zeros, garbage. Nothing may crash, hang or leak. */
+ * by pointers to elsewhere in it, sizes, zeros, garbage. "fuzz_core PID" looks at a process, which
+ * victim_hostile.c damages itself. Nothing may crash, hang or leak. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,16 +16,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+static void look(const char *target)
 {
-    char path[64];
     struct error err;
-    int fd = memfd_create("core", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, data, n) != (ssize_t)n)
-        abort();
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     const struct heap_options options = {.threads = 1};
-    struct heap *h = heap_read(path, &options, &err);
+    struct heap *h = heap_read(target, &options, &err);
     if (h) {
         size_t count;
         for (int by = HEAP_BY_TYPE; by <= HEAP_BY_SIZE; by++) {
@@ -49,6 +45,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     } else if (err.kind == ERROR_NONE || !*err.text) {
         abort();
     }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    char path[64];
+    int fd = memfd_create("core", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, data, n) != (ssize_t)n)
+        abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    look(path);
     close(fd);
     return 0;
 }
@@ -98,6 +104,10 @@ static void damage(uint8_t *data, size_t *n, const uint8_t *whole, size_t whole_
 
 int main(int argc, char **argv)
 {
+    if (argc == 2) {
+        look(argv[1]);
+        return 0;
+    }
     if (argc < 4)
         return 2;
     unsigned long rounds = strtoul(argv[argc - 2], NULL, 10);
