@@ -60,6 +60,11 @@ class Exact(Checked):
         p = self.victim(2, 1000000, "small")
         self.assertGreater(self.check(p.pid, os.path.join(self.folder, "truth"), 2), 900000)
 
+    @unittest.skipUnless(LONG, "MALLOW_LONG=1 compares 10 million blocks")
+    def test_ten_million(self):
+        p = self.victim(2, 10000000, "small")
+        self.assertGreater(self.check(p.pid, os.path.join(self.folder, "truth"), 2), 9900000)
+
     def test_static(self):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("LD_")}  # libc keeps those
         p = self.victim(3, 3000, program="victim_blocks_static", env=clean)
