@@ -75,6 +75,7 @@ void group_to_sites(const struct frame_source *source, struct group_cursor *curs
 }
 
 #define FEW_CURSORS 64u /* are compared */
+#define AHEAD       8u  /* stacks whose figures are asked for */
 
 static int by_frame(const void *a, const void *b)
 {
@@ -139,9 +140,10 @@ static int by_metric(const void *a, const void *b, void *arg)
     return x->first < y->first ? -1 : 1;
 }
 
-long group_frames(const struct model *m, const struct frame_source *source, enum metric by,
-                  struct group_cursor *cursors, size_t count, struct group **groups,
-                  struct error *err)
+/* Puts the cursors in groups, in the order of frames. -1 without memory. */
+static long gather(const struct model *m, const struct frame_source *source,
+                   struct group_cursor *cursors, size_t count, struct group **groups,
+                   struct error *err)
 {
     const struct model_stack *stacks = model_stacks(m);
     size_t n = 0;
@@ -157,11 +159,71 @@ long group_frames(const struct model *m, const struct frame_source *source, enum
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || cursors[i].frame != cursors[i - 1].frame)
             *++g = (struct group){.frame = cursors[i].frame, .first = i};
+        if (i + AHEAD < count)
+            __builtin_prefetch(&stacks[cursors[i + AHEAD].stack]);
         g->count++;
         figures_add(&g->figures, &stacks[cursors[i].stack]);
     }
-    qsort_r(*groups, n, sizeof **groups, by_metric, &by);
-    while (n && !figures_metric(&(*groups)[n - 1].figures, by))
-        n--;
     return (long)n;
+}
+
+/* Largest first, without those that have nothing of the metric. Returns how many there are. */
+static long order(struct group *groups, long n, enum metric by)
+{
+    if (n > 0)
+        qsort_r(groups, (size_t)n, sizeof *groups, by_metric, &by);
+    while (n > 0 && !figures_metric(&groups[n - 1].figures, by))
+        n--;
+    return n;
+}
+
+long group_frames(const struct model *m, const struct frame_source *source, enum metric by,
+                  struct group_cursor *cursors, size_t count, struct group **groups,
+                  struct error *err)
+{
+    const long n = gather(m, source, cursors, count, groups, err);
+    return n < 0 ? -1 : order(*groups, n, by);
+}
+
+/* ---- for every metric ---- */
+
+int group_sites_make(struct group_sites *s, const struct model *m,
+                     const struct frame_source *source, struct error *err)
+{
+    const struct model_stack *stacks = model_stacks(m);
+    if (s->made)
+        return 0;
+    const long n = group_start(m, &s->cursors, err);
+    if (n < 0)
+        return -1;
+    for (long i = 0; i < n; i++) {
+        struct figures f = {0};
+        figures_add(&f, &stacks[s->cursors[i].stack]);
+        figures_join(&s->whole, &f);
+        for (enum metric by = 0; by < METRICS; by++)
+            s->stacks[by] += figures_metric(&f, by) != 0;
+    }
+    group_to_sites(source, s->cursors, (size_t)n);
+    const long groups = gather(m, source, s->cursors, (size_t)n, &s->groups, err);
+    s->count = groups < 0 ? 0 : (size_t)groups;
+    s->made = groups >= 0;
+    return groups < 0 ? -1 : 0;
+}
+
+long group_sites_by(const struct group_sites *s, enum metric by, struct group **groups,
+                    struct error *err)
+{
+    *groups = calloc(s->count + 1, sizeof **groups);
+    if (!*groups)
+        return error_memory_for(err, "%zu groups of stacks", s->count);
+    if (s->count)
+        memcpy(*groups, s->groups, s->count * sizeof **groups);
+    return order(*groups, (long)s->count, by);
+}
+
+void group_sites_release(struct group_sites *s)
+{
+    free(s->cursors);
+    free(s->groups);
+    memset(s, 0, sizeof *s);
 }

@@ -36,6 +36,24 @@ long group_frames(const struct model *m, const struct frame_source *source, enum
                   struct group_cursor *cursors, size_t count, struct group **groups,
                   struct error *err);
 
+/* The call sites of all stacks, found once for every metric. Zeroed at first. */
+struct group_sites {
+    struct group_cursor *cursors; /* at the call sites, those of a group together */
+    struct group *groups;         /* [count] in no order that matters */
+    size_t count;
+    struct figures whole;
+    uint64_t stacks[METRICS]; /* with something of the metric */
+    bool made;
+};
+
+/* Finds them, unless they were. source: the same each time. */
+int group_sites_make(struct group_sites *s, const struct model *m,
+                     const struct frame_source *source, struct error *err);
+/* The groups as group_frames gives them. The number of groups, or -1. */
+long group_sites_by(const struct group_sites *s, enum metric by, struct group **groups,
+                    struct error *err);
+void group_sites_release(struct group_sites *s);
+
 /* Moves cursors to the caller. */
 void group_step(const struct model *m, const struct frame_source *source,
                 struct group_cursor *cursors, size_t count);

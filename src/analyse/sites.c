@@ -5,30 +5,66 @@
 
 #include "base/array.h"
 #include "base/index.h"
+#include "base/large.h"
+
+#define LISTED 8u /* callees of a frame that are found one by one */
 
 struct forest {
     struct sites *s;
-    struct index index; /* of (parent, frame) */
-    size_t parent_room, frame_room;
+    struct callee { /* of the same caller; by number, as parent[] and frame[] */
+        uint32_t frame, next;
+    } * callees;
+    uint32_t *first;    /* by number of the caller */
+    struct index index; /* of (parent, frame): those of a caller beyond LISTED */
+    size_t room;
 };
+
+/* Room for n frames, and the root. */
+static bool frame_room(struct forest *f, size_t n)
+{
+    struct sites *s = f->s;
+    size_t parent = f->room, frame = parent, callees = parent, first = parent;
+    if (n < f->room)
+        return true;
+    if (!LARGE_ROOM(s->parent, n + 1, parent) || !LARGE_ROOM(s->frame, n + 1, frame) ||
+        !LARGE_ROOM(f->callees, n + 1, callees) || !LARGE_ROOM(f->first, n + 1, first))
+        return false;
+    memset(f->first + f->room, 0, (first - f->room) * sizeof *f->first);
+    f->room = first;
+    return true;
+}
 
 /* The child `frame` of `parent`, made if it is new; 0 when memory ran out. */
 static uint32_t child(struct forest *f, uint32_t parent, uint32_t frame)
 {
     struct sites *s = f->s;
     const uint64_t hash = (uint64_t)parent << 32 | frame;
-    uint32_t n;
-    for (size_t at = INDEX_START; (n = index_next(&f->index, hash, &at)) != INDEX_NONE;)
-        if (s->parent[n] == parent && s->frame[n] == frame)
+    uint32_t n, listed = 0;
+    for (n = f->first[parent]; n; n = f->callees[n].next, listed++)
+        if (f->callees[n].frame == frame)
             return n;
-    n = (uint32_t)s->frame_count + 1;
-    if (!ARRAY_ROOM(s->parent, (size_t)n + 1, f->parent_room) ||
-        !ARRAY_ROOM(s->frame, (size_t)n + 1, f->frame_room) || !index_add(&f->index, hash, n))
+    if (listed == LISTED)
+        for (size_t at = INDEX_START; (n = index_next(&f->index, hash, &at)) != INDEX_NONE;)
+            if (s->parent[n] == parent && s->frame[n] == frame)
+                return n;
+    n = s->frame_count + 1;
+    if (!frame_room(f, n) || (listed == LISTED && !index_add(&f->index, hash, n)))
         return 0;
+    if (listed < LISTED) {
+        f->callees[n] = (struct callee){frame, f->first[parent]};
+        f->first[parent] = n;
+    }
     s->parent[n] = parent;
     s->frame[n] = frame;
     s->frame_count = n;
     return n;
+}
+
+static void forest_release(struct forest *f)
+{
+    free(f->callees);
+    free(f->first);
+    index_release(&f->index);
 }
 
 /* Tip of the frames of `node`; known[] remembers nodes that were done. */
@@ -76,19 +112,60 @@ static int by_order(const void *a, const void *b, void *arg)
     return u < v ? 1 : u > v ? -1 : 0;
 }
 
+static void exchange(struct site *a, struct site *b)
+{
+    const struct site was = *a;
+    *a = *b;
+    *b = was;
+}
+
+/* Lets the one at `at` sink to its place: in a heap, those below a site come before it. */
+static void sink(struct site *heap, size_t n, size_t at, enum metric by)
+{
+    for (size_t below; (below = 2 * at + 1) < n; at = below) {
+        below += below + 1 < n && by_order(&heap[below], &heap[below + 1], &by) < 0;
+        if (by_order(&heap[at], &heap[below], &by) >= 0)
+            return;
+        exchange(&heap[at], &heap[below]);
+    }
+}
+
+/* Puts the first `top` to the front and in order. A heap of them has the last on top. */
+static void put_in_order(struct sites *s, uint64_t top, enum metric by)
+{
+    size_t n = s->count;
+    if (top < n / 8) {
+        n = (size_t)top;
+        for (size_t i = n / 2; i-- > 0;)
+            sink(s->items, n, i, by);
+        for (size_t i = n; n && i < s->count; i++)
+            if (by_order(&s->items[i], &s->items[0], &by) < 0) {
+                exchange(&s->items[i], &s->items[0]);
+                sink(s->items, n, 0, by);
+            }
+    }
+    qsort_r(s->items, n, sizeof *s->items, by_order, &by);
+}
+
 int sites_build(struct sites *s, const struct model *m, const struct frame_source *source,
                 enum metric by, struct error *err)
+{
+    return sites_build_top(s, m, source, by, UINT64_MAX, err);
+}
+
+int sites_build_top(struct sites *s, const struct model *m, const struct frame_source *source,
+                    enum metric by, uint64_t top, struct error *err)
 {
     const struct trace_image *image = model_image(m);
     const struct model_stack *stacks = model_stacks(m);
     struct forest f = {.s = s};
     memset(s, 0, sizeof *s);
-    uint32_t *known = calloc((size_t)image->stacks + 1, sizeof *known);
+    uint32_t *known = large_zeroed(((size_t)image->stacks + 1) * sizeof *known);
     uint32_t *path = malloc(((size_t)image->stacks + 1) * sizeof *path);
     uint32_t *site_of = NULL; /* by tip */
     size_t site_of_room = 0;
-    s->items = malloc((model_distinct_stacks(m) + 1) * sizeof *s->items);
-    if (!known || !path || !s->items)
+    s->items = large_grow(NULL, 0, (model_distinct_stacks(m) + 1) * sizeof *s->items);
+    if (!known || !path || !s->items || !frame_room(&f, image->stacks))
         goto no_memory;
     for (uint32_t i = 0; i <= image->stacks; i++) {
         if (!stacks[i].calls && !stacks[i].peak_blocks && !stacks[i].live_blocks &&
@@ -98,7 +175,7 @@ int sites_build(struct sites *s, const struct model *m, const struct frame_sourc
         if (tip_of(&f, image, source, known, path, i, &tip))
             goto no_memory;
         const size_t had = site_of_room;
-        if (!ARRAY_ROOM(site_of, (size_t)tip + 1, site_of_room))
+        if (!LARGE_ROOM(site_of, (size_t)(tip > f.room ? tip : f.room) + 1, site_of_room))
             goto no_memory;
         memset(site_of + had, 0, (site_of_room - had) * sizeof *site_of);
         if (!site_of[tip]) {
@@ -110,14 +187,14 @@ int sites_build(struct sites *s, const struct model *m, const struct frame_sourc
     s->tip_of = known;
     free(path);
     free(site_of);
-    index_release(&f.index);
-    qsort_r(s->items, s->count, sizeof *s->items, by_order, &by);
+    forest_release(&f);
+    put_in_order(s, top, by);
     return 0;
 no_memory:
     free(known);
     free(path);
     free(site_of);
-    index_release(&f.index);
+    forest_release(&f);
     sites_release(s);
     return error_memory_for(err, "the call sites of process %u", image->pid);
 }

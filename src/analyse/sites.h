@@ -14,7 +14,7 @@ struct site {
 };
 
 struct sites {
-    struct site *items; /* by the metric asked for, largest first */
+    struct site *items; /* by the metric asked for, largest first; see sites_build_top */
     size_t count;
     /* A forest of frames, outermost at the roots. [1..frame_count] */
     uint32_t *parent; /* index; 0: outermost */
@@ -28,6 +28,9 @@ struct sites {
 /* All sites of a finished model that allocated or hold anything. */
 int sites_build(struct sites *s, const struct model *m, const struct frame_source *source,
                 enum metric by, struct error *err);
+/* The same, of which only the first `top` are in order, and the others behind them. */
+int sites_build_top(struct sites *s, const struct model *m, const struct frame_source *source,
+                    enum metric by, uint64_t top, struct error *err);
 void sites_release(struct sites *s);
 
 #endif

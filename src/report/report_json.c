@@ -165,7 +165,7 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     struct sites sites;
     struct frame_source source = names_source(names, true);
     source.hidden = NULL; /* suppressions know whole stacks */
-    if (sites_build(&sites, m, &source, o->by, err))
+    if (sites_build_top(&sites, m, &source, o->by, json_limit(o), err))
         return -1;
     struct known known = {.suppressions = suppressions, .names = names};
     struct buffer stack = {0};

@@ -296,16 +296,19 @@ static int print_trees(const struct run *r, struct suppressions *suppressions, s
     const struct report_options *o = r->o;
     const struct model *m = r->biggest;
     uint64_t top = o->top ? o->top : o->by_given ? 20 : 10;
+    struct group_sites sites = {0};
     struct known known = {.suppressions = suppressions, .names = r->names};
     struct known *hide = suppressions ? &known : NULL;
     int status = 0;
     if (o->by_given && o->by != BY_END) {
-        status = tree_print(r->page, m, r->names, o, o->by, top, NULL, titles[o->by], err);
+        status = tree_print(r->page, m, r->names, o, &sites, o->by, top, NULL, titles[o->by], err);
     } else {
         if (!o->by_given)
-            status = tree_print(r->page, m, r->names, o, BY_PEAK, top, NULL, titles[BY_PEAK], err);
+            status = tree_print(r->page, m, r->names, o, &sites, BY_PEAK, top, NULL,
+                                titles[BY_PEAK], err);
         if (!status)
-            status = tree_print(r->page, m, r->names, o, BY_END, top, hide, titles[BY_END], err);
+            status =
+                tree_print(r->page, m, r->names, o, &sites, BY_END, top, hide, titles[BY_END], err);
     }
     if (!status && suppressions && (!o->by_given || o->by == BY_END)) {
         char n[HUMAN_TEXT_BYTES];
@@ -321,8 +324,9 @@ static int print_trees(const struct run *r, struct suppressions *suppressions, s
     if (!status && !o->by_given) {
         uint64_t few = o->top ? o->top : 5;
         for (enum metric by = BY_ALLOCATED; by < METRICS && !status; by++)
-            status = tree_list(r->page, m, r->names, o, by, few, titles[by], err);
+            status = tree_list(r->page, m, r->names, o, &sites, by, few, titles[by], err);
     }
+    group_sites_release(&sites);
     if (!status && names_failed(r->names))
         status = error_memory_for(err, "the names of call sites");
     return status;

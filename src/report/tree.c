@@ -285,9 +285,10 @@ static void site_figures(const struct tree *t, const struct group *g, unsigned n
     buffer_release(&b);
 }
 
-/* Cursors at call sites, grouped; the whole of the metric. Returns the number of groups. */
-static long sites_of(struct tree *t, struct known *known, struct group_cursor **cursors,
-                     struct group **groups, uint64_t *all_stacks)
+/* The sites without those that are known: cursors at call sites, grouped; the whole of the metric.
+ * Returns the number of groups. */
+static long unknown_sites(struct tree *t, struct known *known, struct group_cursor **cursors,
+                          struct group **groups, uint64_t *all_stacks)
 {
     long n = group_start(t->model, cursors, t->err);
     if (n < 0)
@@ -295,7 +296,7 @@ static long sites_of(struct tree *t, struct known *known, struct group_cursor **
     long kept = 0;
     for (long i = 0; i < n; i++) {
         struct figures f = {0};
-        struct suppression *s = known ? known_stack(known, (*cursors)[i].stack) : NULL;
+        struct suppression *s = known_stack(known, (*cursors)[i].stack);
         figures_add(&f, &model_stacks(t->model)[(*cursors)[i].stack]);
         if (s) {
             known_count(known, s, f.end_blocks, f.end_bytes);
@@ -308,6 +309,17 @@ static long sites_of(struct tree *t, struct known *known, struct group_cursor **
 
     group_to_sites(&t->source, *cursors, (size_t)kept);
     return group_frames(t->model, &t->source, t->by, *cursors, (size_t)kept, groups, t->err);
+}
+
+/* The call sites by the metric, and its whole. Returns the number of groups. */
+static long sites_of(struct tree *t, struct group_sites *sites, struct group **groups,
+                     uint64_t *all_stacks)
+{
+    if (group_sites_make(sites, t->model, &t->source, t->err))
+        return -1;
+    t->whole = figures_metric(&sites->whole, t->by);
+    *all_stacks = sites->stacks[t->by];
+    return group_sites_by(sites, t->by, groups, t->err);
 }
 
 static struct tree plant(const struct page *p, const struct model *m, struct names *names,
@@ -343,50 +355,62 @@ static void heading(const struct tree *t, const char *title, long shown, long n,
     buffer_release(&whole);
 }
 
+/* A call site and its callers. cursors: of its stacks, which will be reordered. */
+static int print_site(const struct tree *t, const struct group *g, unsigned number,
+                      struct group_cursor *cursors)
+{
+    const struct page *p = t->page;
+    struct buffer line = {0};
+    site_figures(t, g, number);
+    buffer_append_text(&line, "   ");
+    if (g->frame == NO_FRAME)
+        buffer_append_text(&line, "(no stack recorded)");
+    else
+        page_frame(p, &line, names_frame(t->names, g->frame), p->columns > 3 ? p->columns - 3 : 0);
+    via(t, cursors, g->count, text_columns(buffer_text(&line)), &line);
+    page_line(p, &line);
+    buffer_release(&line);
+    return g->frame == NO_FRAME ? 0 : callers(t, "     ", cursors, g->count, 1);
+}
+
 int tree_print(const struct page *p, const struct model *m, struct names *names,
-               const struct report_options *o, enum metric by, uint64_t top, struct known *known,
-               const char *title, struct error *err)
+               const struct report_options *o, struct group_sites *sites, enum metric by,
+               uint64_t top, struct known *known, const char *title, struct error *err)
 {
     struct tree t = plant(p, m, names, o, by, err);
-    struct group_cursor *cursors = NULL;
+    struct group_cursor *own = NULL;
     struct group *groups = NULL;
     uint64_t stacks = 0;
-    long n = sites_of(&t, known, &cursors, &groups, &stacks);
+    long n = known ? unknown_sites(&t, known, &own, &groups, &stacks)
+                   : sites_of(&t, sites, &groups, &stacks);
+    const struct group_cursor *cursors = known ? own : sites->cursors;
     int status = n < 0 ? -1 : 0;
     if (n > 0) {
         long shown = (uint64_t)n < top ? n : (long)top;
         heading(&t, title, shown, n, stacks);
         for (long i = 0; i < shown && !status; i++) {
             const struct group *g = &groups[i];
-            struct buffer line = {0};
-            site_figures(&t, g, (unsigned)i + 1);
-            buffer_append_text(&line, "   ");
-            if (g->frame == NO_FRAME)
-                buffer_append_text(&line, "(no stack recorded)");
-            else
-                page_frame(p, &line, names_frame(names, g->frame),
-                           p->columns > 3 ? p->columns - 3 : 0);
-            via(&t, &cursors[g->first], g->count, text_columns(buffer_text(&line)), &line);
-            page_line(p, &line);
-            buffer_release(&line);
-            if (g->frame != NO_FRAME)
-                status = callers(&t, "     ", cursors + g->first, g->count, 1);
+            struct group_cursor *copy = malloc(g->count * sizeof *copy);
+            if (copy)
+                memcpy(copy, cursors + g->first, g->count * sizeof *copy);
+            status = copy ? print_site(&t, g, (unsigned)i + 1, copy)
+                          : error_memory_for(err, "the callers of a call site");
+            free(copy);
         }
     }
     free(groups);
-    free(cursors);
+    free(own);
     return status;
 }
 
 int tree_list(const struct page *p, const struct model *m, struct names *names,
-              const struct report_options *o, enum metric by, uint64_t top, const char *title,
-              struct error *err)
+              const struct report_options *o, struct group_sites *sites, enum metric by,
+              uint64_t top, const char *title, struct error *err)
 {
     struct tree t = plant(p, m, names, o, by, err);
-    struct group_cursor *cursors = NULL;
     struct group *groups = NULL;
     uint64_t stacks = 0;
-    long n = sites_of(&t, NULL, &cursors, &groups, &stacks);
+    long n = sites_of(&t, sites, &groups, &stacks);
     if (n > 0) {
         long shown = (uint64_t)n < top ? n : (long)top;
         heading(&t, title, shown, n, stacks);
@@ -409,6 +433,5 @@ int tree_list(const struct page *p, const struct model *m, struct names *names,
         }
     }
     free(groups);
-    free(cursors);
     return n < 0 ? -1 : 0;
 }
