@@ -14,7 +14,7 @@
 struct report_cli {
     struct view_options view;
     bool json, only_new, all_frames, heap, source_text;
-    int plots, frames;
+    int plots, frames, index;
     int by; /* enum metric; -1: not given */
     uint64_t top, depth, min_lifetime_ns;
     const char *suppressions;
@@ -23,6 +23,7 @@ struct report_cli {
 };
 
 enum { FRAMES_INLINE, FRAMES_TABLE };
+enum { INDEX_AUTO, INDEX_ALWAYS, INDEX_NEVER };
 enum { PLOTS_AUTO, PLOTS_ALWAYS, PLOTS_NEVER };
 
 #define TOP_NOT_GIVEN UINT64_MAX
@@ -66,6 +67,10 @@ static const struct option_spec specs[] = {
     {0, "fail-above", OPTION_TEXT, AT(fail_above), "FIGURE=SIZE,...",
      "exit 1 when a figure of a process is above its limit, 3 when one is not known: peak, end, "
      "allocated, temporary, calls, rss, gap"},
+    {0, "index", OPTION_CHOICE, AT(index), "auto|always|never",
+     "keep the figures in FILE, so that the next report of it is fast: of a large recording "
+     "of your own (auto, the default), of any of your own (always), or neither keep nor use it "
+     "(never)"},
     GATE_SPECS(struct report_cli, gate),
     VIEW_LOOK_SPECS(struct report_cli, view),
     VIEW_SPECS(struct report_cli, view),
@@ -179,8 +184,14 @@ static int run(const struct command *self, const void *options, char **operands,
         return command_fail(self, &err);
     o.gate = limits.count ? &read : NULL;
 
-    struct trace *t =
-        view_open(operands[0], report_columns(), o.select.to_ns, cli->view.threads, &err);
+    static const enum trace_index index[] = {[INDEX_AUTO] = TRACE_INDEX_WRITE,
+                                             [INDEX_ALWAYS] = TRACE_INDEX_ALWAYS,
+                                             [INDEX_NEVER] = TRACE_INDEX_NONE};
+    const struct trace_open_options open = {.columns = report_columns(),
+                                            .to_ns = o.select.to_ns,
+                                            .threads = (unsigned)cli->view.threads,
+                                            .index = index[cli->index]};
+    struct trace *t = view_open_as(operands[0], &open, &err);
     if (!t)
         return command_fail(self, &err);
     struct symbols *symbols = view_symbols(&cli->view, &err);

@@ -54,19 +54,25 @@ void view_looks(struct report_options *o)
     o->bold = terminal_color(STDOUT_FILENO);
 }
 
-struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, uint64_t threads,
-                        struct error *err)
+struct trace *view_open_as(const char *path, const struct trace_open_options *options,
+                           struct error *err)
 {
     struct progress progress;
     progress_begin(&progress, "sealing");
-    const struct trace_open_options open = {.columns = columns,
-                                            .to_ns = to_ns,
-                                            .threads = (unsigned)threads,
-                                            .progress = progress_update,
-                                            .progress_arg = &progress};
+    struct trace_open_options open = *options;
+    open.progress = progress_update;
+    open.progress_arg = &progress;
     struct trace *t = trace_open(path, &open, err);
     progress_end(&progress);
     return t;
+}
+
+struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, uint64_t threads,
+                        struct error *err)
+{
+    const struct trace_open_options open = {
+        .columns = columns, .to_ns = to_ns, .threads = (unsigned)threads};
+    return view_open_as(path, &open, err);
 }
 
 void view_tell_losses(const struct command *self, const char *path, const struct trace *t)

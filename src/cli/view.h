@@ -118,7 +118,10 @@ struct report_options view_filters(const struct view_options *v);
 void view_looks(struct report_options *o);
 /* Opens a recording whose `columns` (enum trace_column) will be read: recovers what a dead recorder
  * left, and shows progress while it is sealed. to_ns: end of the part wanted, 0 for all. threads:
- * to read with, 0 for as many as there are processors. NULL with *err set on failure. */
+ * to read with, 0 for as many as there are processors. The first takes options with these in them
+ * (progress is its own). NULL with *err set on failure. */
+struct trace *view_open_as(const char *path, const struct trace_open_options *options,
+                           struct error *err);
 struct trace *view_open(const char *path, unsigned columns, uint64_t to_ns, uint64_t threads,
                         struct error *err);
 /* Puts the range of --time into o when marks of the recording bound it. The first side is the first

@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/index.h"
 #include "base/json.h"
+#include "base/large.h"
 #include "base/path.h"
 #include "symbol/spelling.h"
 
@@ -29,6 +30,8 @@ struct names {
     struct span *spans;
     uint32_t span_count, span_room;
     struct index span_index; /* by (module, pc, exact) */
+    uint32_t *span_at;       /* [span_nodes] by node: its span + 1; 0: not looked for yet */
+    uint32_t span_nodes;
     uint32_t *ids;
     size_t id_count, id_room;
     struct name_frame *frames;
@@ -56,6 +59,14 @@ struct names *names_new(struct symbols *symbols, const struct trace_image *image
     return n;
 }
 
+struct names *names_again(const struct names *n, struct error *err)
+{
+    struct names *again = names_new(n->symbols, n->image, err);
+    if (again && n->looks)
+        names_set_look(again, &n->look);
+    return again;
+}
+
 void names_set_look(struct names *n, const struct names_look *look)
 {
     n->look = *look;
@@ -70,6 +81,7 @@ void names_free(struct names *n)
         free(n->texts[i]);
     free(n->texts);
     free(n->spans);
+    free(n->span_at);
     index_release(&n->span_index);
     free(n->site_of);
     free(n->ids);
@@ -316,7 +328,7 @@ static void look_up_cut(struct names *n, struct span *span)
 }
 
 /* Of this node's address; looked up when it is new. NULL without memory. */
-static const struct span *span_of(struct names *n, const struct trace_frame_node *node)
+static const struct span *find_span(struct names *n, const struct trace_frame_node *node)
 {
     const bool cut = node->flags & MLW_NODE_TRUNCATED;
     const struct span key = {.pc = cut ? 0 : node->pc,
@@ -339,6 +351,23 @@ static const struct span *span_of(struct names *n, const struct trace_frame_node
         look_up_cut(n, span);
     else
         look_up(n, node, span);
+    return span;
+}
+
+/* The same, remembered by node. */
+static inline const struct span *span_of(struct names *n, uint32_t node)
+{
+    if (node < n->span_nodes && n->span_at[node])
+        return &n->spans[n->span_at[node] - 1];
+    const struct span *span = find_span(n, &n->image->nodes[node]);
+    size_t room = n->span_nodes;
+    if (span && node >= n->span_nodes &&
+        ARRAY_ROOM_BY(large_room, n->span_at, (size_t)n->image->stacks + 1, room)) {
+        memset(n->span_at + n->span_nodes, 0, (room - n->span_nodes) * sizeof *n->span_at);
+        n->span_nodes = (uint32_t)room;
+    }
+    if (span && node < n->span_nodes)
+        n->span_at[node] = (uint32_t)(span - n->spans) + 1;
     return span;
 }
 
@@ -423,10 +452,9 @@ size_t names_of(struct names *n, uint32_t node, const uint32_t **ids)
     *ids = NULL;
     if (!node || node > n->image->stacks)
         return 0;
-    const struct trace_frame_node *frame = &n->image->nodes[node];
     if (n->looks && !n->root_known)
         find_root(n);
-    const struct span *span = span_of(n, frame);
+    const struct span *span = span_of(n, node);
     if (!span)
         return 0;
     *ids = n->ids + span->first;
@@ -462,6 +490,31 @@ static size_t source_frames(void *arg, uint32_t node, const uint32_t **ids)
 static bool source_site(void *arg, uint32_t stack, uint32_t *node, uint32_t *position)
 {
     return names_site(arg, stack, node, position) != NO_NAME;
+}
+
+static uint64_t digest_frame(const struct name_frame *f)
+{
+    const unsigned flags = (unsigned)(f->known | f->own << 1 | f->cut << 2 | f->hidden << 3);
+    return (hash_frame(f) ^ flags) * 0xbf58476d1ce4e5b9u;
+}
+
+uint64_t names_digest(struct names *n)
+{
+    const uint32_t *ids;
+    uint64_t sum =
+        hash_text(n->look.full_names | (uint64_t)n->look.start_frames << 1, names_source_root(n));
+    for (uint32_t node = 1; node <= n->image->stacks; node++)
+        names_of(n, node, &ids);
+    for (uint32_t i = 0; i < n->span_count; i++) {
+        const struct span *s = &n->spans[i];
+        uint64_t h =
+            (s->pc ^ (uint64_t)s->module << 40 ^ (uint64_t)s->exact << 62) * 0x94d049bb133111ebu;
+        for (uint32_t k = 0; k < s->count; k++)
+            h = (h ^ h >> 31 ^ digest_frame(&n->frames[n->ids[s->first + k]])) *
+                0x9e3779b97f4a7c15u;
+        sum += h ^ h >> 32;
+    }
+    return sum;
 }
 
 /* ---- call sites ---- */
@@ -606,8 +659,11 @@ size_t names_first(const struct names *n, const uint32_t *ids, size_t count)
 uint8_t *names_cut_stacks(const struct trace_image *image)
 {
     uint8_t *cut = calloc((size_t)image->stacks + 1, 1);
-    if (!cut)
-        return NULL;
+    uint32_t flags = 0;
+    for (uint32_t i = 1; i <= image->stacks; i++)
+        flags |= image->nodes[i].flags;
+    if (!cut || !(flags & MLW_NODE_TRUNCATED))
+        return cut;
     for (uint32_t i = 1; i <= image->stacks; i++) {
         uint32_t node = i, steps = 0;
         while (node && node <= image->stacks && !cut[node] && steps++ < image->stacks &&

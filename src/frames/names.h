@@ -42,6 +42,10 @@ struct names;
 struct names *names_new(struct symbols *symbols, const struct trace_image *image,
                         struct error *err);
 void names_free(struct names *n); /* NULL is fine */
+/* Another one of the same image, which looks as this does and has met no frame yet. */
+/* A sum of the names of all frames of the image, in whatever order they are met. */
+uint64_t names_digest(struct names *n);
+struct names *names_again(const struct names *n, struct error *err);
 /* How names are shown, before the first one is; without it as they are, with everything. */
 void names_set_look(struct names *n, const struct names_look *look);
 /* The root of the sources in use, without a slash at its end; "" when there is none. */

@@ -228,3 +228,17 @@ uint64_t mapped_live_bytes(const struct mapped *m) { return m ? m->live_bytes : 
 uint64_t mapped_peak_bytes(const struct mapped *m) { return m ? m->peak_bytes : 0; }
 uint64_t mapped_peak_time_ns(const struct mapped *m) { return m ? m->peak_time_ns : 0; }
 const struct mapped_stack *mapped_stacks(const struct mapped *m) { return m ? m->stacks : NULL; }
+
+struct mapped *mapped_restore(uint32_t stacks, uint64_t live_bytes, uint64_t peak_bytes,
+                              uint64_t peak_time_ns)
+{
+    struct mapped *m = make(stacks);
+    if (!m)
+        return NULL;
+    m->live_bytes = live_bytes;
+    m->peak_bytes = peak_bytes;
+    m->peak_time_ns = peak_time_ns;
+    return m;
+}
+
+struct mapped_stack *mapped_restored(struct mapped *m) { return m ? m->stacks : NULL; }

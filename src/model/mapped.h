@@ -36,4 +36,10 @@ uint64_t mapped_peak_time_ns(const struct mapped *m);
 const struct mapped_stack *mapped_stacks(const struct mapped *m);
 void mapped_free(struct mapped *m);
 
+/* One that was finished before, with these sums; its stacks are to be filled. NULL without memory.
+ */
+struct mapped *mapped_restore(uint32_t stacks, uint64_t live_bytes, uint64_t peak_bytes,
+                              uint64_t peak_time_ns);
+struct mapped_stack *mapped_restored(struct mapped *m); /* as mapped_stacks */
+
 #endif

@@ -45,6 +45,8 @@ static bool has_filter(const struct model_filter *f)
            f->thread_pass || f->stack_pass;
 }
 
+bool model_filters(const struct model_filter *filter) { return filter && has_filter(filter); }
+
 static void next_reset(struct model *m)
 {
     const struct trace_image *image = m->image;
@@ -499,9 +501,11 @@ int model_finish(struct model *m, struct error *err)
         thread->live_bytes += thread->allocated_bytes;
     }
     qsort(m->reallocs.longest, MODEL_CHAINS, sizeof m->reallocs.longest[0], by_resizes);
-    forget_blocks(m);
+    model_settled(m);
     return 0;
 }
+
+void model_settled(struct model *m) { forget_blocks(m); }
 
 const struct trace_image *model_image(const struct model *m) { return m->image; }
 const struct model_totals *model_totals(const struct model *m) { return &m->totals; }

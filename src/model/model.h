@@ -159,6 +159,8 @@ struct model_observer {
     void (*reset)(void *arg, uint64_t time_ns);
 };
 
+bool model_filters(const struct model_filter *filter); /* anything; NULL is fine */
+
 /* The columns that model_add needs; it takes TRACE_COL_BEGUN too. */
 unsigned model_columns(void);
 

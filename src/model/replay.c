@@ -1,5 +1,7 @@
 #include "model/replay.h"
 
+#include "model/keep.h"
+
 int model_replay_observed(struct trace *t, uint32_t image, const struct model_filter *filter,
                           const struct model_observer *observer, struct model **m,
                           struct error *err)
@@ -29,5 +31,11 @@ int model_replay_observed(struct trace *t, uint32_t image, const struct model_fi
 int model_replay(struct trace *t, uint32_t image, const struct model_filter *filter,
                  struct model **m, struct error *err)
 {
-    return model_replay_observed(t, image, filter, NULL, m, err);
+    if (!model_filters(filter) && (*m = model_kept(t, image)))
+        return 0;
+    if (model_replay_observed(t, image, filter, NULL, m, err))
+        return -1;
+    if (!model_filters(filter))
+        model_keep(*m, t, image);
+    return 0;
 }

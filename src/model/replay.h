@@ -8,8 +8,9 @@
 #include "model/model.h"
 #include "trace/trace.h"
 
-/* Reads the image (its index in trace_info) from its start to its end. filter NULL: everything. 0
- * with *m, which the caller frees (model_free), or -1 with *err and *m NULL. */
+/* Reads the image (its index in trace_info) from its start to its end. filter NULL: everything;
+ * which the index of the recording may have, and is given (keep.h). 0 with *m, which the caller
+ * frees (model_free), or -1 with *err and *m NULL. */
 int model_replay(struct trace *t, uint32_t image, const struct model_filter *filter,
                  struct model **m, struct error *err);
 /* The same, with an observer of every block's life; NULL: none. */

@@ -117,6 +117,9 @@ static inline struct model_stack *model_touch(struct model_stack *s, uint64_t ve
     return s;
 }
 
+/* The model is as model_finish leaves it. */
+void model_settled(struct model *m);
+
 /* Takes the notes that are due at time_ns: everything before it has been added. */
 void model_stop(struct model *m, uint64_t time_ns);
 

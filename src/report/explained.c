@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "report/explained_keep.h"
 #include "report/sections.h"
 
 #define MARK_PREFIX "mark:"
@@ -117,33 +118,41 @@ static size_t looks_of(const struct trace_image *image, const struct explained_l
 
 static uint32_t site_of(void *arg, uint32_t stack) { return section_site(arg, stack); }
 
-/* The pass, and what it finds at each of its moments. */
+/* The pass: what it looks at, what it finds, and which call sites it asked for. */
 struct pass {
-    const struct model *m;
-    struct names *names;
-    uint64_t times[2 * EXPLAIN_MOST];
+    struct explained_pass of;
+    struct explained_asked asked;
+    uint64_t times[2 * EXPLAIN_MOST], trims[2 * EXPLAIN_MOST];
     struct pinned results[2 * EXPLAIN_MOST];
     struct advice_found found[2 * EXPLAIN_MOST];
-    size_t count;
 };
+
+static uint32_t ask_site(void *arg, uint32_t stack)
+{
+    struct pass *x = arg;
+    explained_ask(&x->asked, stack);
+    return section_site(x->of.names, stack);
+}
 
 static int visit(void *arg, size_t moment, const struct pinned *p,
                  const struct pinned_block *blocks, size_t count, struct error *err)
 {
     struct pass *x = arg;
-    const struct advice_sites sites = {site_of, x->names};
+    const struct advice_sites sites = {ask_site, x};
     (void)err;
-    advice_sites_find(model_image(x->m), p, blocks, count, &sites,
-                      advice_trim_bytes(model_threshold(x->m), p->time_ns), &x->found[moment]);
+    advice_sites_find(&trace_info(x->of.t)->images[x->of.image], p, blocks, count, &sites,
+                      x->trims[moment], &x->found[moment]);
     return 0;
 }
 
-static int read_image(struct trace *t, uint32_t image, struct pass *x, struct error *err)
+static int read_image(struct pass *x, struct error *err)
 {
     struct trace_batch batch;
-    struct pinned_reader *r =
-        pinned_new(&trace_info(t)->images[image], x->times, x->results, x->count, true, err);
-    struct trace_cursor *c = r ? trace_cursor_open_columns(t, image, pinned_columns(), err) : NULL;
+    struct trace *t = x->of.t;
+    struct pinned_reader *r = pinned_new(&trace_info(t)->images[x->of.image], x->times, x->results,
+                                         x->of.count, true, err);
+    struct trace_cursor *c =
+        r ? trace_cursor_open_columns(t, x->of.image, pinned_columns(), err) : NULL;
     int more = c ? 1 : -1;
     if (r)
         pinned_watch(r, visit, x);
@@ -154,6 +163,20 @@ static int read_image(struct trace *t, uint32_t image, struct pass *x, struct er
         return pinned_finish(r, err);
     pinned_discard(r);
     return -1;
+}
+
+/* From the index, or by reading the image. */
+static int find_states(struct pass *x, struct error *err)
+{
+    if (explained_kept(&x->of))
+        return 0;
+    x->asked.bits = calloc(trace_info(x->of.t)->images[x->of.image].stacks / 8 + 1, 1);
+    const int status = read_image(x, err);
+    if (!status)
+        explained_keep(&x->of, &x->asked);
+    else
+        explained_forget(&x->asked);
+    return status;
 }
 
 /* Of a moment that was asked for, both states were found: the measurement's stands for it, or not.
@@ -178,7 +201,13 @@ int explained_find(struct trace *t, uint32_t image, const struct model *m,
     struct explain_moment moments[EXPLAIN_MOST];
     struct look looks[2 * EXPLAIN_MOST];
     struct pinned here[EXPLAIN_MOST];
-    struct pass x = {.m = m, .names = names};
+    struct pass x = {.of = {.t = t,
+                            .image = image,
+                            .names = names,
+                            .times_ns = x.times,
+                            .trim_bytes = x.trims,
+                            .results = x.results,
+                            .found = x.found}};
     memset(list, 0, sizeof *list);
     memset(here, 0, sizeof here);
     if (filters_blocks(o))
@@ -189,12 +218,14 @@ int explained_find(struct trace *t, uint32_t image, const struct model *m,
     for (size_t i = 0; i < list->count; i++)
         list->items[i].moment = moments[i];
     const size_t n = looks_of(of, list, looks);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         x.times[i] = looks[i].time_ns;
-    x.count = n;
+        x.trims[i] = advice_trim_bytes(model_threshold(m), looks[i].time_ns);
+    }
+    x.of.count = n;
     if (!n)
         return 0;
-    if (read_image(t, image, &x, err)) {
+    if (find_states(&x, err)) {
         for (size_t i = 0; i < n; i++)
             pinned_release(&x.results[i]);
         list->count = 0;

@@ -11,6 +11,7 @@
 #include "model/replay.h"
 #include "report/gate.h"
 #include "report/html_detail.h"
+#include "report/html_keep.h"
 #include "report/html_moments.h"
 #include "report/html_pack.h"
 #include "report/html_page.h"
@@ -101,21 +102,18 @@ static void write_block(struct page *p, const char *name, const struct html_bloc
     p->room -= block->page_bytes < p->room ? block->page_bytes : p->room;
 }
 
-/* Writes the blocks of a process within its share of the page; none when it would be wrong. */
-static int write_detail(struct page *p, uint32_t image, struct image_filter *filter,
-                        const struct model *m, struct names *names, struct error *err)
+/* Makes the blocks of a process within its share of the page. 1; 0 when they would be wrong; -1. */
+static int make_blocks(struct page *p, uint32_t image, struct image_filter *filter,
+                       const struct model *m, struct names *names, const struct html_room *room,
+                       struct html_block *block, struct html_block *moments, struct error *err)
 {
-    const double weight = weight_of(model_image(m));
-    const size_t share = (size_t)((double)p->room * weight / p->weight);
-    const size_t most = share > p->room / SHARES ? p->room : share * SHARES;
-    struct html_block block = {0}, moments = {0};
     const struct moments_plan why = {.t = p->t,
                                      .image = image,
                                      .m = m,
                                      .names = names,
                                      .options = p->options,
-                                     .share_bytes = share / MOMENTS_PART};
-    const int explains = html_moments(&why, &moments, err);
+                                     .share_bytes = room->share_bytes / MOMENTS_PART};
+    const int explains = html_moments(&why, moments, err);
     if (explains < 0)
         return -1;
     const struct detail_plan plan = {.t = p->t,
@@ -124,16 +122,33 @@ static int write_detail(struct page *p, uint32_t image, struct image_filter *fil
                                      .m = m,
                                      .names = names,
                                      .options = p->options,
-                                     .share_bytes = share - moments.page_bytes,
-                                     .most_bytes = most - moments.page_bytes,
+                                     .share_bytes = room->share_bytes - moments->page_bytes,
+                                     .most_bytes = room->most_bytes - moments->page_bytes,
                                      .progress = tell,
                                      .progress_arg = p,
-                                     .must_fit = !p->blocks};
+                                     .must_fit = room->must_fit};
+    const int fits = html_detail(&plan, block, err);
+    if (fits > 0)
+        html_keep(p->t, image, names, p->options, room, block, explains ? moments : NULL);
+    return fits;
+}
+
+/* Writes the blocks of a process; none when they would be wrong. */
+static int write_detail(struct page *p, uint32_t image, struct image_filter *filter,
+                        const struct model *m, struct names *names, struct error *err)
+{
+    const double weight = weight_of(model_image(m));
+    const size_t share = (size_t)((double)p->room * weight / p->weight);
+    const struct html_room room = {share, share > p->room / SHARES ? p->room : share * SHARES,
+                                   !p->blocks};
+    struct html_block block = {0}, moments = {0};
+    int fits = html_kept(p->t, image, names, p->options, &room, &block, &moments);
+    if (!fits)
+        fits = make_blocks(p, image, filter, m, names, &room, &block, &moments, err);
     p->weight -= weight;
-    const int fits = html_detail(&plan, &block, err);
     if (fits > 0) {
         write_block(p, "process", &block);
-        if (explains)
+        if (moments.data)
             write_block(p, "moments", &moments);
         p->of[image].block = ++p->blocks;
     }

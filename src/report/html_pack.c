@@ -1,9 +1,12 @@
 #include "report/html_pack.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <zlib.h>
 
 #define ELEMENT_BYTES 80 /* of the element around a block, about */
+
+static size_t packed_bytes(size_t data_bytes) { return (data_bytes + 2) / 3 * 4 + ELEMENT_BYTES; }
 
 int html_block_pack(struct html_block *block, const char *text, size_t text_bytes,
                     struct error *err)
@@ -16,8 +19,17 @@ int html_block_pack(struct html_block *block, const char *text, size_t text_byte
         return error_memory_for(err, "to compress %zu bytes of the page", text_bytes);
     }
     block->data_bytes = room;
-    block->page_bytes = (block->data_bytes + 2) / 3 * 4 + ELEMENT_BYTES;
+    block->page_bytes = packed_bytes(block->data_bytes);
     return 0;
+}
+
+bool html_block_copy(struct html_block *block, const void *data, size_t data_bytes)
+{
+    *block = (struct html_block){malloc(data_bytes + 1), data_bytes, packed_bytes(data_bytes)};
+    if (!block->data)
+        return false;
+    memcpy(block->data, data, data_bytes);
+    return true;
 }
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

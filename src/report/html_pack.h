@@ -2,6 +2,7 @@
 #ifndef MALLOW_REPORT_HTML_PACK_H
 #define MALLOW_REPORT_HTML_PACK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -15,6 +16,8 @@ struct html_block {
 
 int html_block_pack(struct html_block *block, const char *text, size_t text_bytes,
                     struct error *err);
+/* One that was packed before. False without memory. */
+bool html_block_copy(struct html_block *block, const void *data, size_t data_bytes);
 /* As a <script> element with this id that no browser runs. */
 void html_block_write(FILE *out, const char *id, const struct html_block *block);
 void html_block_release(struct html_block *block);

@@ -15,6 +15,7 @@
 #include "trace/seal/seal.h"
 #include "trace/sealed/cursor.h"
 #include "trace/sealed/decoder.h"
+#include "trace/sealed/kept.h"
 #include "trace/sealed/store.h"
 #include "trust/file.h"
 #include "trust/place.h"
@@ -23,8 +24,21 @@ struct trace {
     int fd;
     struct store store;
     struct trace_open_options options;
-    unsigned threads; /* as many may decode ahead */
+    unsigned threads;          /* as many may decode ahead */
+    bool in_place;             /* the file at the path is read */
+    struct trace_kept **keeps; /* [keep_count] parts of the index that are to be written */
+    size_t keep_count, keep_cap;
 };
+
+/* Of a part of the index: it is read, or made. */
+struct trace_kept {
+    struct kept_reading reading;
+    struct kept_making making;
+};
+
+/* Recordings, and images, of fewer events are read as fast as an index. */
+#define INDEX_EVENTS       (4u << 20)
+#define INDEX_IMAGE_EVENTS (64u << 10)
 
 /* So few events are decoded before a thread for them has begun. A caller that asks for threads gets
  * them. */
@@ -88,7 +102,7 @@ static int place_to_seal(struct trust_place *place, const char *path, int fd, co
 /* Seals the raw recording open at `fd`; returns a descriptor of the sealed one, which replaces the
  * file at `path` when that may be. -1 with *err. */
 static int seal_first(const char *path, int fd, const struct trace_open_options *o,
-                      struct trace_seal_result *result, struct error *err)
+                      struct trace_seal_result *result, bool *in_place, struct error *err)
 {
     struct raw r;
     if (raw_open(&r, fd, o->progress, o->progress_arg, err))
@@ -108,6 +122,7 @@ static int seal_first(const char *path, int fd, const struct trace_open_options 
         trust_place_close(&place);
         if (out >= 0) {
             recover_remove(&r);
+            *in_place = true;
             goto done;
         }
     }
@@ -156,8 +171,9 @@ struct trace *trace_open(const char *path, const struct trace_open_options *opti
     if (raw < 0)
         goto prefix;
     struct trace_seal_result result = {0};
+    t->in_place = !raw && !t->options.no_seal_in_place;
     if (raw) {
-        int sealed = seal_first(path, t->fd, &t->options, &result, err);
+        int sealed = seal_first(path, t->fd, &t->options, &result, &t->in_place, err);
         if (sealed < 0)
             goto prefix;
         close(t->fd);
@@ -183,10 +199,116 @@ bad:
     return NULL;
 }
 
+/* ---- the index ---- */
+
+struct trace_kept *trace_kept_find(struct trace *t, uint32_t image, enum trace_kept_kind kind,
+                                   uint64_t key)
+{
+    struct trace_kept *k = t->options.index == TRACE_INDEX_NONE ? NULL : calloc(1, sizeof *k);
+    if (k && kept_open(&k->reading, &t->store, image, kind, key))
+        return k;
+    free(k);
+    return NULL;
+}
+
+uint64_t trace_kept_count(const struct trace_kept *k, unsigned column)
+{
+    return kept_count(&k->reading, column);
+}
+
+bool trace_kept_numbers(struct trace_kept *k, unsigned column, uint64_t *to, size_t n)
+{
+    return kept_numbers(&k->reading, column, to, n);
+}
+
+bool trace_kept_table(struct trace_kept *k, unsigned first, unsigned columns, size_t n,
+                      trace_kept_take *take, void *arg)
+{
+    return kept_table(&k->reading, first, columns, n, take, arg);
+}
+
+const uint8_t *trace_kept_bytes(struct trace_kept *k, unsigned column)
+{
+    return kept_bytes(&k->reading, column);
+}
+
+void trace_kept_close(struct trace_kept *k)
+{
+    if (!k)
+        return;
+    kept_close(&k->reading);
+    free(k);
+}
+
+/* Whether findings may be kept in the recording. */
+static bool may_keep(const struct trace *t)
+{
+    const struct trace_info *info = &t->store.info;
+    uint64_t events = 0;
+    for (uint32_t i = 0; i < info->image_count; i++)
+        events += info->images[i].events;
+    return t->in_place && t->store.may_keep && !info->damaged_bytes && !info->damaged_runs &&
+           (t->options.index == TRACE_INDEX_ALWAYS ||
+            (t->options.index == TRACE_INDEX_WRITE && events >= INDEX_EVENTS));
+}
+
+struct trace_kept *trace_kept_new(struct trace *t, uint32_t image, enum trace_kept_kind kind,
+                                  uint64_t key)
+{
+    const bool large = t->options.index == TRACE_INDEX_ALWAYS ||
+                       t->store.images[image].events >= INDEX_IMAGE_EVENTS;
+    struct trace_kept *k = large && may_keep(t) ? calloc(1, sizeof *k) : NULL;
+    if (k && kept_begin(&k->making, &t->store, image, kind, key))
+        return k;
+    free(k);
+    return NULL;
+}
+
+void trace_kept_put_numbers(struct trace_kept *k, unsigned column, const uint64_t *v, size_t n)
+{
+    kept_put_numbers(&k->making, column, v, n);
+}
+
+void trace_kept_put_bytes(struct trace_kept *k, unsigned column, const void *data, size_t n)
+{
+    kept_put_bytes(&k->making, column, data, n);
+}
+
+void trace_kept_keep(struct trace *t, struct trace_kept *k)
+{
+    if (kept_end(&k->making) && ARRAY_ROOM(t->keeps, t->keep_count + 1, t->keep_cap))
+        t->keeps[t->keep_count++] = k;
+    else
+        trace_kept_drop(k);
+}
+
+void trace_kept_drop(struct trace_kept *k)
+{
+    if (!k)
+        return;
+    kept_drop(&k->making);
+    free(k);
+}
+
+/* Damage that was only found while reading: nothing is kept. */
+static void write_index(struct trace *t)
+{
+    struct kept_making **parts = t->keep_count ? calloc(t->keep_count, sizeof *parts) : NULL;
+    for (size_t i = 0; parts && i < t->keep_count; i++)
+        parts[i] = &t->keeps[i]->making;
+    if (parts && may_keep(t))
+        kept_write(&t->store, parts, t->keep_count);
+    free(parts);
+    for (size_t i = 0; i < t->keep_count; i++)
+        trace_kept_drop(t->keeps[i]);
+    free(t->keeps);
+}
+
 void trace_close(struct trace *t)
 {
     if (!t)
         return;
+    write_index(t);
     store_close(&t->store);
     close(t->fd);
     free(t);

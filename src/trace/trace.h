@@ -209,13 +209,21 @@ struct trace_info {
 
 struct trace;
 
+enum trace_index {
+    TRACE_INDEX_READ,   /* the one that is there answers */
+    TRACE_INDEX_WRITE,  /* and is put there when the recording is large, see trace_kept_new */
+    TRACE_INDEX_ALWAYS, /* however small it is */
+    TRACE_INDEX_NONE
+};
+
 struct trace_open_options {
     bool no_seal_in_place; /* leave the file as it is */
-    unsigned columns;      /* enum trace_column to be read; 0: all */
-    uint64_t to_ns;        /* blocks that begin later need not be read; 0: all. Batches still
-                              come whole: the caller filters exactly */
-    unsigned threads;      /* to use at once, the caller's among them; 0: as many as there are
-                              processors for this process. The batches do not depend on it */
+    enum trace_index index;
+    unsigned columns; /* enum trace_column to be read; 0: all */
+    uint64_t to_ns;   /* blocks that begin later need not be read; 0: all. Batches still
+                         come whole: the caller filters exactly */
+    unsigned threads; /* to use at once, the caller's among them; 0: as many as there are
+                         processors for this process. The batches do not depend on it */
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;
 };
@@ -235,6 +243,47 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
                                                struct error *err);
 int trace_cursor_next(struct trace_cursor *c, struct trace_batch *batch, struct error *err);
 void trace_cursor_close(struct trace_cursor *c);
+
+/* Findings of the events of an image may be kept in the file, behind the recording, for the next
+ * reader: the index. A part has columns of numbers and of bytes, numbered from 2 on; their meaning
+ * is for those who make it (docs/format.md). It is found by its image, kind and key,
+ * only when it was made of this very recording, by this version of mallow. Nothing in it is to be
+ * believed: its reader checks every number, and works out by itself what does not fit. */
+enum trace_kept_kind {
+    TRACE_KEPT_MODEL = 1,  /* model/keep.h */
+    TRACE_KEPT_PINNED = 2, /* report/explained_keep.h */
+    TRACE_KEPT_PAGE = 3    /* report/html_keep.h */
+};
+
+struct trace_kept;
+/* NULL: there is none. */
+struct trace_kept *trace_kept_find(struct trace *t, uint32_t image, enum trace_kept_kind kind,
+                                   uint64_t key);
+/* How many numbers or bytes the column has. */
+uint64_t trace_kept_count(const struct trace_kept *k, unsigned column);
+/* All n numbers. False when there are not n, they are damaged, or there is no memory. */
+bool trace_kept_numbers(struct trace_kept *k, unsigned column, uint64_t *to, size_t n);
+/* The same of as many columns as `columns` from `first` on, which have n numbers each, some rows at
+ * a time: values[c] is [rows] numbers of the column first + c, of the rows from `row` on. False as
+ * above, or from `take`. */
+#define TRACE_KEPT_COLUMNS 12u
+typedef bool trace_kept_take(void *arg, size_t row, size_t rows,
+                             uint64_t *const values[TRACE_KEPT_COLUMNS]);
+bool trace_kept_table(struct trace_kept *k, unsigned first, unsigned columns, size_t n,
+                      trace_kept_take *take, void *arg);
+/* All bytes, until the next call; NULL as above. */
+const uint8_t *trace_kept_bytes(struct trace_kept *k, unsigned column);
+void trace_kept_close(struct trace_kept *k); /* NULL is fine */
+
+/* A new part. NULL: it could not be written: the file or its size do not call for it, the recording
+ * is damaged, or there is no memory. */
+struct trace_kept *trace_kept_new(struct trace *t, uint32_t image, enum trace_kept_kind kind,
+                                  uint64_t key);
+void trace_kept_put_numbers(struct trace_kept *k, unsigned column, const uint64_t *v, size_t n);
+void trace_kept_put_bytes(struct trace_kept *k, unsigned column, const void *data, size_t n);
+/* The part is whole: trace_close writes it, with others. Frees it. */
+void trace_kept_keep(struct trace *t, struct trace_kept *k);
+void trace_kept_drop(struct trace_kept *k); /* NULL is fine */
 
 /* Turns the raw recording open at `raw` into a sealed one at `out` (may be the place of the same
  * file): a file beside it takes its place when it is complete. Streams; memory grows with live

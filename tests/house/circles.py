@@ -10,7 +10,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 ALLOWED = [
     ({"trace/trace", "trace/seal/block_fill", "trace/seal/block_pack", "trace/seal/block_write", "trace/seal/fold",
       "trace/seal/image", "trace/seal/seal", "trace/sealed/block", "trace/sealed/cursor", "trace/sealed/decoder",
-      "trace/sealed/facts", "trace/sealed/loaded", "trace/sealed/store"},
+      "trace/sealed/facts", "trace/sealed/kept", "trace/sealed/loaded", "trace/sealed/store"},
      "trace.h declares the facts of a recording, which the parts fill and trace.c hands out"),
     ({"model/model", "model/state"}, "state.h is the inside of a model, which its files share"),
     ({"watch/follow", "watch/maps"}, "maps.c asks who is followed already"),

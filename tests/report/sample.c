@@ -46,6 +46,60 @@ struct trace_cursor *trace_cursor_open(struct trace *t, uint32_t image, struct e
     return c;
 }
 
+/* It has no index. */
+struct trace_kept *trace_kept_find(struct trace *t, uint32_t image, enum trace_kept_kind kind,
+                                   uint64_t key)
+{
+    (void)t, (void)image, (void)kind, (void)key;
+    return NULL;
+}
+
+struct trace_kept *trace_kept_new(struct trace *t, uint32_t image, enum trace_kept_kind kind,
+                                  uint64_t key)
+{
+    (void)t, (void)image, (void)kind, (void)key;
+    return NULL;
+}
+
+uint64_t trace_kept_count(const struct trace_kept *k, unsigned column)
+{
+    (void)k, (void)column;
+    return 0;
+}
+
+bool trace_kept_numbers(struct trace_kept *k, unsigned column, uint64_t *to, size_t n)
+{
+    (void)k, (void)column, (void)to, (void)n;
+    return false;
+}
+
+bool trace_kept_table(struct trace_kept *k, unsigned first, unsigned columns, size_t n,
+                      trace_kept_take *take, void *arg)
+{
+    (void)k, (void)first, (void)columns, (void)n, (void)take, (void)arg;
+    return false;
+}
+
+const uint8_t *trace_kept_bytes(struct trace_kept *k, unsigned column)
+{
+    (void)k, (void)column;
+    return NULL;
+}
+
+void trace_kept_close(struct trace_kept *k) { (void)k; }
+void trace_kept_drop(struct trace_kept *k) { (void)k; }
+void trace_kept_keep(struct trace *t, struct trace_kept *k) { (void)t, (void)k; }
+
+void trace_kept_put_numbers(struct trace_kept *k, unsigned column, const uint64_t *v, size_t n)
+{
+    (void)k, (void)column, (void)v, (void)n;
+}
+
+void trace_kept_put_bytes(struct trace_kept *k, unsigned column, const void *data, size_t n)
+{
+    (void)k, (void)column, (void)data, (void)n;
+}
+
 struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, unsigned columns,
                                                struct error *err)
 {

@@ -8,6 +8,8 @@
   read_mallow.py parts FILE    the sections of a sealed recording, cut or not: where each ends, its type and
                                image, and the calls of a BLOCK; fails where a BLOCK uses a name (a
                                node, module or thread) that does not stand before it
+  read_mallow.py index FILE    the parts of its index: image, kind, and of kind 1 how many stacks have figures;
+                               fails where these are not those of the events
   read_mallow.py rows FILE     every call row of a raw recording, in the order of the clock
 
 Standard library only; streams of codec 1 go through the `zstd` program.
@@ -216,7 +218,9 @@ def sections(data):
                     streams[sid, part] = codec, raw, data[where:where + stored], check
                     where += stored
                 at += head + payload
-                yield {"type": kind, "image": image, "number": number, "end": at}, block, streams
+                made_of, made_by, key = struct.unpack_from("<3Q", h, 40)
+                yield {"type": kind, "image": image, "number": number, "end": at, "check": want, "made_of": made_of,
+                       "made_by": made_by, "key": key}, block, streams
                 continue
         at = data.find(b"MLS1", at + 1)
         if at < 0:
@@ -519,6 +523,64 @@ def read_sealed(data, parts=None):
     return images, facts, nodes, told
 
 
+def figures_of_events(lines, inherited):
+    """Allocations, bytes, and bytes and blocks live at the end, by stack."""
+    figures, live = {}, {}
+    for i, (kind, _, slot, _, size, stack, *_) in enumerate(lines):
+        f = figures.setdefault(live[slot][0] if kind in (1, 2, 4) else stack, [0, 0, 0, 0])
+        if kind == 0:
+            live[slot] = stack, size
+            change = [i >= inherited, size * (i >= inherited), size, 1]
+        elif kind in (1, 2, 4):
+            change = [0, 0, -live.pop(slot)[1], -1]
+        else:
+            continue
+        for k in range(4):
+            f[k] += change[k]
+    return {stack: f for stack, f in figures.items() if any(f)}
+
+
+def kept_columns(s):
+    """The columns of a part: numbers by id."""
+    r, out = Reader(column_bytes(s, 1)), {}
+    while r.left():
+        sid, n = r.varint(), r.varint()
+        out[sid] = column_numbers(s, sid, n)
+    return out
+
+
+def read_index(data):
+    images, facts, _, _ = read_sealed(data)
+    made_of, seen_end, out = 0, False, []
+    for h, _, s in sections(data):
+        if h["type"] != 7:
+            made_of = checksum(made_of, struct.pack("<Q", h["check"]))
+            seen_end = h["type"] == 5
+            continue
+        if not seen_end or h["made_of"] != made_of:
+            raise Bad("a part of the index was made of something else")
+        line = "%d %d" % (h["image"], h["number"])
+        if h["number"] == 1:
+            columns = kept_columns(s)
+            stacks, mapped, steps = columns[2]
+            if any(len(columns[4 + i]) != stacks for i in range(8)) or len(columns[17]) != steps or \
+                    len(columns[18]) != steps or len(columns.get(12, ())) != mapped:
+                raise Bad("columns of the index have other lengths than it says")
+            node, have = 0, {}
+            for i, more in enumerate(columns[4]):
+                node += more
+                have[node] = [columns[c][i] for c in (5, 6, 7, 8)]
+            image, reset = images.get(h["image"], Image()), any(m[2] == 6 for m in facts[h["image"]]["marks"])
+            want = figures_of_events(image.lines, facts[h["image"]]["inherited"])
+            if not reset and {k: f for k, f in have.items() if any(f)} != want:
+                raise Bad("the figures of the index are not those of the events")
+            if not reset and columns[3][64] != facts[h["image"]]["calls"]:
+                raise Bad("the calls of the index are not those of the events")
+            line += " %d" % stacks
+        out.append(line)
+    return out
+
+
 def main():
     what, path = sys.argv[1:]
     with open(path, "rb") as f:
@@ -530,6 +592,8 @@ def main():
         out = ["%d %d %d" % (raw_limits(data) if data[:4] == b"MLC1" else read_sealed(data)[3][1])]
     elif what == "parts":
         read_sealed(data, out)
+    elif what == "index":
+        out = read_index(data)
     else:
         images, facts, nodes, (kernel, _) = read_sealed(data)
         if what == "kernel":

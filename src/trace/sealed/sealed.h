@@ -29,7 +29,8 @@ enum seal_type {
     SEAL_NODES = 3, /* stack nodes of an image */
     SEAL_IMAGE = 4, /* facts of an image, before its last block */
     SEAL_END = 5,   /* last: says how many images there are */
-    SEAL_EARLY = 6  /* what IMAGE will say that names the events of the blocks from here on */
+    SEAL_EARLY = 6, /* what IMAGE will say that names the events of the blocks from here on */
+    SEAL_INDEX = 7  /* behind END: what a reader worked out of an image's events, see index.h */
 };
 
 struct seal_header {
@@ -40,8 +41,11 @@ struct seal_header {
     uint32_t image;         /* number of the image in the file, from 0 */
     uint64_t payload_bytes; /* of the streams, one behind the other, right after the header */
     uint64_t checksum;      /* mlw_checksum_part(0, header with this field 0, header_bytes) */
-    uint64_t number;        /* BLOCK, EARLY: from 0 in its image; NODES: first id; END: images */
-    uint64_t reserved[3];
+    uint64_t number;        /* BLOCK, EARLY: from 0 in its image; NODES: first id; END: images;
+                               INDEX: enum trace_kept_kind */
+    uint64_t made_of;       /* INDEX: see struct store; 0 else, as the next two */
+    uint64_t made_by;       /* INDEX: of the version of mallow */
+    uint64_t key;           /* INDEX: of what it answers, among those of its kind */
 };
 _Static_assert(sizeof(struct seal_header) == 64, "the section header is 64 bytes");
 

@@ -1,6 +1,8 @@
 #include "store.h"
 
+#include "format/chunk.h"
 #include "format/row.h"
+#include "trust/file.h"
 
 #include <sys/stat.h>
 
@@ -19,6 +21,7 @@ struct opening {
     size_t node_count, node_cap, early_count, early_cap;
     ZSTD_DCtx *z;
     bool has_file;
+    struct stat as_found;
 };
 
 /* The index of the image with this number in the file; SIZE_MAX without memory. */
@@ -424,39 +427,98 @@ static int order_images(struct opening *o, struct error *err)
     return 0;
 }
 
+/* Whether the bytes from `at` on, which are no sound section, can be one of the index whose writer
+ * did not come to its end; or another reader is writing an index. */
+static bool is_torn_index(const struct opening *o, uint64_t at, uint64_t end)
+{
+    const struct seal_header index = {.magic = SEAL_MAGIC, .type = SEAL_INDEX};
+    uint8_t begin[offsetof(struct seal_header, streams)];
+    const size_t n = end - at < sizeof begin ? (size_t)(end - at) : sizeof begin;
+    struct stat now;
+    if (trust_read(o->s->fd, begin, n, at) == n && !memcmp(begin, &index, n))
+        return true;
+    return !fstat(o->s->fd, &now) && (now.st_size != o->as_found.st_size ||
+                                      now.st_mtim.tv_sec != o->as_found.st_mtim.tv_sec ||
+                                      now.st_mtim.tv_nsec != o->as_found.st_mtim.tv_nsec);
+}
+
+/* A sound section of the index. False without memory. */
+static bool take_kept(struct store *s, const struct section_head *h)
+{
+    struct store_kept *k = ARRAY_ADD(s->kept, s->kept_count, s->kept_cap);
+    if (!k)
+        return false;
+    *k = (struct store_kept){.offset = h->offset,
+                             .bytes = h->header.header_bytes + h->header.payload_bytes,
+                             .image = h->header.image,
+                             .kind = h->header.number,
+                             .made_of = h->header.made_of,
+                             .made_by = h->header.made_by,
+                             .key = h->header.key};
+    return true;
+}
+
+/* All sections, one behind the other. Behind END stands the index: it is no part of the recording,
+ * so a part of it that is not whole is no damage. */
+static int take_sections(struct opening *o, struct error *err)
+{
+    struct store *s = o->s;
+    struct section_head h;
+    bool ended = false; /* by END: there is nothing behind it but an index */
+    for (uint64_t at = 0; at < s->file_bytes;) {
+        int k = section_head_read(s->fd, at, s->file_bytes, &h, err);
+        if (k < 0)
+            return -1;
+        if (!k) {
+            uint64_t next = section_find(s->fd, at + 1, s->file_bytes, &h);
+            const bool torn = ended && is_torn_index(o, at, next);
+            s->kept_torn |= torn;
+            s->info.damaged_bytes += torn ? 0 : next - at;
+            ended = torn;
+            at = next;
+            if (at >= s->file_bytes)
+                break;
+        }
+        const uint64_t end = at + h.header.header_bytes + h.header.payload_bytes;
+        if (ended && h.header.type == SEAL_INDEX) {
+            if (!take_kept(s, &h))
+                return no_memory(err);
+        } else {
+            if (take_section(o, &h, err))
+                return -1;
+            s->made_of =
+                mlw_checksum_part(s->made_of, &h.header.checksum, sizeof h.header.checksum);
+            s->recorded_bytes = end;
+            s->kept_count = 0;
+            ended = h.header.type == SEAL_END;
+        }
+        at = end;
+    }
+    if (!ended)
+        s->recorded_bytes = s->file_bytes;
+    s->info.file_bytes = s->recorded_bytes;
+    s->may_keep = ended;
+    return 0;
+}
+
 int store_open(struct store *s, int fd, struct error *err)
 {
-    struct stat st;
+    struct opening o = {.s = s};
     memset(s, 0, sizeof *s);
     s->fd = fd;
-    if (fstat(fd, &st))
+    if (fstat(fd, &o.as_found))
         return error_system(err, "cannot look at the recording");
-    s->file_bytes = (uint64_t)st.st_size;
+    s->file_bytes = (uint64_t)o.as_found.st_size;
     s->info.file_bytes = s->file_bytes;
     s->info.sealed = true;
     s->info.host = s->info.tool = "";
-    struct opening o = {.s = s};
     int status = -1;
     if (!(o.z = ZSTD_createDCtx())) {
         no_memory(err);
         goto out;
     }
-    struct section_head h;
-    for (uint64_t at = 0; at < s->file_bytes;) {
-        int k = section_head_read(fd, at, s->file_bytes, &h, err);
-        if (k < 0)
-            goto out;
-        if (!k) {
-            uint64_t next = section_find(fd, at + 1, s->file_bytes, &h);
-            s->info.damaged_bytes += next - at;
-            at = next;
-            if (at >= s->file_bytes)
-                break;
-        }
-        if (take_section(&o, &h, err))
-            goto out;
-        at += h.header.header_bytes + h.header.payload_bytes;
-    }
+    if (take_sections(&o, err))
+        goto out;
     if (!o.n && !o.has_file) {
         error_set(err, ERROR_FORMAT, "not a mallow recording: no sound section in %llu bytes",
                   (unsigned long long)s->file_bytes);
@@ -496,6 +558,7 @@ void store_close(struct store *s)
 {
     for (uint32_t i = 0; s->details && i < s->info.image_count; i++)
         free(s->details[i].blocks);
+    free(s->kept);
     free(s->details);
     free(s->images);
     arena_free(&s->arena);

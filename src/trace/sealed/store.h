@@ -24,9 +24,23 @@ struct store_image {
     uint64_t tick_ns;
 };
 
+/* A sound section of the index. */
+struct store_kept {
+    uint64_t offset, bytes;
+    uint32_t image; /* number in the file */
+    uint64_t kind, made_of, made_by, key;
+};
+
 struct store {
     int fd;
     uint64_t file_bytes;
+    uint64_t recorded_bytes; /* without the index behind END */
+    uint64_t made_of; /* a sum of the heads of all sections that are no index: with them of every
+                         byte that was recorded */
+    struct store_kept *kept; /* [kept_count] as they stand in the file */
+    size_t kept_count, kept_cap;
+    bool kept_torn; /* the index has a part that is not sound */
+    bool may_keep;  /* behind the recording, which is whole, there is nothing but an index */
     struct trace_info info;
     struct trace_image *images;  /* what info.images points to */
     struct store_image *details; /* of each */
