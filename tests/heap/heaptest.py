@@ -53,6 +53,19 @@ class HeapTest(unittest.TestCase):
         p.stdin.close()
         p.stdout.close()
 
+    @staticmethod
+    def anonymous(pid):
+        """Memory of the mappings in which arenas lie."""
+        total, counts = 0, False
+        with open(f"/proc/{pid}/smaps", encoding="ascii") as f:
+            for line in f:
+                words = line.split()
+                if "-" in words[0]:
+                    counts = len(words) == 5 or words[5] == "[heap]"
+                elif words[0] == "Anonymous:" and counts:
+                    total += int(words[1]) * 1024
+        return total
+
     def heap(self, *args, status=0):
         p = subprocess.run([MALLOW, "heap", *map(str, args)], capture_output=True, text=True, timeout=600, check=False)
         if status is not None:

@@ -352,31 +352,19 @@ sys.stdin.read()
 
 
 class Free(HeapTest):
-    def anonymous(self, p):
-        """Memory of the mappings in which arenas lie."""
-        total, counts = 0, False
-        with open(f"/proc/{p.pid}/smaps", encoding="ascii") as f:
-            for line in f:
-                words = line.split()
-                if "-" in words[0]:
-                    counts = len(words) == 5 or words[5] == "[heap]"
-                elif words[0] == "Anonymous:" and counts:
-                    total += int(words[1]) * 1024
-        return total
-
     def test_what_malloc_trim_returns(self):
         """To the page; and what it leaves is all on pages with blocks in use, or at an arena's end."""
         for threads in (0, 3):
             with self.subTest(threads=threads):
                 p = self.start(tool("victim_trim"), str(threads))
-                before, document = self.anonymous(p), self.heap_json(p.pid)
+                before, document = self.anonymous(p.pid), self.heap_json(p.pid)
                 self.assertEqual(document["source"], "snapshot", document.get("note"))
                 self.assertTrue(document["resident_known"])
                 self.assertGreater(document["trimmable_bytes"], 1 << 20)
                 p.stdin.write(b"t")
                 p.stdin.flush()
                 self.assertEqual(p.stdout.readline(), b"trimmed\n")
-                self.assertEqual(before - self.anonymous(p), document["trimmable_bytes"])
+                self.assertEqual(before - self.anonymous(p.pid), document["trimmable_bytes"])
                 after = self.heap_json(p.pid)
                 self.assertEqual(after["trimmable_bytes"], 0)
                 self.assertEqual(sum(r["blocks"] > 0 for r in after["pinning"]), len(after["pinning"]))

@@ -64,18 +64,6 @@ class Figures(HeapTest):
             time.sleep(0.05)
         self.fail(f"{command[0]} does not wait for its input: {p.poll()}")
 
-    def anonymous(self, pid):
-        """Memory of the mappings in which arenas lie."""
-        total, counts = 0, False
-        with open(f"/proc/{pid}/smaps", encoding="ascii") as f:
-            for line in f:
-                words = line.split()
-                if "-" in words[0]:
-                    counts = len(words) == 5 or words[5] == "[heap]"
-                elif words[0] == "Anonymous:" and counts:
-                    total += int(words[1]) * 1024
-        return total
-
     @staticmethod
     def arena(heap):
         """What malloc_info says of an arena: bytes of it, and free ones. Each free block but the top has its flag in its size."""
