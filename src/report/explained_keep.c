@@ -55,33 +55,35 @@ static void *items(const struct fields *f, void *array, size_t n, size_t bytes)
     return made;
 }
 
+static void numbers(const struct fields *f, uint64_t *const *of, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        number(f, of[i]);
+}
+
 static void heap(const struct fields *f, struct pinned_heap *h)
 {
     h->kind = (enum pinned_kind)at_most(f, h->kind, PINNED_KINDS - 1);
-    uint64_t *const numbers[] = {&h->address,       &h->live_blocks,  &h->live_bytes,
-                                 &h->header_bytes,  &h->span_bytes,   &h->pinned_bytes,
-                                 &h->between_bytes, &h->before_bytes, &h->cached_bytes};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        number(f, numbers[i]);
+    uint64_t *const of[] = {&h->address,       &h->live_blocks,  &h->live_bytes,
+                            &h->header_bytes,  &h->span_bytes,   &h->pinned_bytes,
+                            &h->between_bytes, &h->before_bytes, &h->cached_bytes};
+    numbers(f, of, sizeof of / sizeof *of);
 }
 
 static void arena(const struct fields *f, struct pinned_arena *a)
 {
-    uint64_t *const numbers[] = {&a->address,       &a->heaps,        &a->live_blocks,
-                                 &a->live_bytes,    &a->header_bytes, &a->pinned_bytes,
-                                 &a->between_bytes, &a->before_bytes, &a->span_bytes,
-                                 &a->cached_bytes,  &a->extent_bytes, &a->threads};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        number(f, numbers[i]);
+    uint64_t *const of[] = {&a->address,      &a->heaps,        &a->live_blocks,   &a->live_bytes,
+                            &a->header_bytes, &a->pinned_bytes, &a->between_bytes, &a->before_bytes,
+                            &a->span_bytes,   &a->cached_bytes, &a->extent_bytes,  &a->threads};
+    numbers(f, of, sizeof of / sizeof *of);
 }
 
 static void stack_figures(const struct fields *f, struct pinned_stack *s)
 {
-    uint64_t *const numbers[] = {&s->live_blocks,   &s->live_bytes,   &s->pinned_bytes,
-                                 &s->below_bytes,   &s->all_blocks,   &s->all_bytes,
-                                 &s->mapped_blocks, &s->mapped_bytes, &s->most_bytes};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        number(f, numbers[i]);
+    uint64_t *const of[] = {&s->live_blocks,   &s->live_bytes,   &s->pinned_bytes,
+                            &s->below_bytes,   &s->all_blocks,   &s->all_bytes,
+                            &s->mapped_blocks, &s->mapped_bytes, &s->most_bytes};
+    numbers(f, of, sizeof of / sizeof *of);
 }
 
 static void stacks(const struct fields *f, struct pinned_stacks *s, uint32_t most)
@@ -109,13 +111,12 @@ static void stacks(const struct fields *f, struct pinned_stacks *s, uint32_t mos
 static void state(const struct fields *f, struct pinned *p, const struct trace_image *image)
 {
     p->glibc = at_most(f, p->glibc, 1);
-    uint64_t *const numbers[] = {&p->time_ns,          &p->live_blocks,     &p->requested_bytes,
-                                 &p->usable_bytes[0],  &p->usable_bytes[1], &p->usable_bytes[2],
-                                 &p->usable_bytes[3],  &p->heap_most_bytes, &p->small_most_bytes,
-                                 &p->large_most_bytes, &p->large_bytes,     &p->fast_bytes};
+    uint64_t *const of[] = {&p->time_ns,          &p->live_blocks,     &p->requested_bytes,
+                            &p->usable_bytes[0],  &p->usable_bytes[1], &p->usable_bytes[2],
+                            &p->usable_bytes[3],  &p->heap_most_bytes, &p->small_most_bytes,
+                            &p->large_most_bytes, &p->large_bytes,     &p->fast_bytes};
     _Static_assert(PINNED_PLACES == 4, "places");
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        number(f, numbers[i]);
+    numbers(f, of, sizeof of / sizeof *of);
     p->arena_count = (size_t)at_most(f, p->arena_count, ITEMS_MOST);
     p->arenas = items(f, p->arenas, p->arena_count, sizeof *p->arenas);
     for (size_t i = 0; i < p->arena_count && !f->w->failed; i++)
@@ -144,11 +145,10 @@ static void state(const struct fields *f, struct pinned *p, const struct trace_i
 static void site(const struct fields *f, struct advice_site *s, const struct trace_image *image)
 {
     s->stack = (uint32_t)at_most(f, s->stack, image->stacks);
-    uint64_t *const numbers[] = {&s->bytes,       &s->blocks,     &s->live_bytes, &s->mapped_bytes,
-                                 &s->most_low,    &s->most_high,  &s->heap_bytes, &s->below_bytes,
-                                 &s->alone_bytes, &s->above_bytes};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        number(f, numbers[i]);
+    uint64_t *const of[] = {&s->bytes,       &s->blocks,     &s->live_bytes, &s->mapped_bytes,
+                            &s->most_low,    &s->most_high,  &s->heap_bytes, &s->below_bytes,
+                            &s->alone_bytes, &s->above_bytes};
+    numbers(f, of, sizeof of / sizeof *of);
 }
 
 static void advice(const struct fields *f, struct advice_found *a, const struct trace_image *image)
