@@ -494,6 +494,19 @@ void writer_donate(struct workload_writer *w, uint32_t slot)
     w->shared_count++;
 }
 
+/* The head of an operation on a block that there is, `local` or, where another thread touched it
+ * last, `handed`; its slot, and the generation that the other thread must have come to. The thread
+ * touched it last now. */
+static uint8_t *put_touched(struct stream *s, uint8_t *p, struct slot *b, uint32_t slot,
+                            uint32_t thread, unsigned local, unsigned handed)
+{
+    const bool other = b->toucher != thread;
+    *p++ = (uint8_t)(other ? handed : local);
+    p = put_slot(s, p, slot);
+    b->toucher = thread;
+    return other ? put_generation(s, p, b->generation) : p;
+}
+
 uint8_t *writer_put_release(struct workload_writer *w, struct stream *s, uint8_t *p,
                             uint32_t thread, unsigned code, uint32_t slot)
 {
@@ -502,14 +515,10 @@ uint8_t *writer_put_release(struct workload_writer *w, struct stream *s, uint8_t
     bool give = b->generation >= WORKLOAD_GENERATIONS - 1;
     if (w->active > 1)
         give |= handed || s->own_count > writer_own_most(w);
-    *p++ = (uint8_t)(code | (give ? WORKLOAD_DONATE << 5 : 0) |
-                     (handed ? WORKLOAD_FROM_OTHER << 5 : 0));
-    p = put_slot(s, p, slot);
-    if (handed)
-        p = put_generation(s, p, b->generation);
+    const unsigned head = code | (give ? WORKLOAD_DONATE << 5 : 0);
+    p = put_touched(s, p, b, slot, thread, head, head | WORKLOAD_FROM_OTHER << 5);
     w->live_bytes -= b->size_bytes;
     w->live_blocks--;
-    b->toucher = thread;
     if (give) {
         writer_donate(w, slot);
     } else {
@@ -540,15 +549,11 @@ uint32_t workload_writer_reallocate(struct workload_writer *w, uint32_t thread, 
         if (!p)
             return slot;
         struct stream *s = &w->streams[thread];
-        bool handed = w->slots[slot].toucher != thread;
-        *p++ = (uint8_t)(WORKLOAD_MOVE | (handed ? WORKLOAD_FROM_OTHER << 5 : 0));
-        p = put_slot(s, p, slot);
-        if (handed)
-            p = put_generation(s, p, w->slots[slot].generation);
+        p = put_touched(s, p, &w->slots[slot], slot, thread, WORKLOAD_MOVE,
+                        WORKLOAD_MOVE | WORKLOAD_FROM_OTHER << 5);
         p = put_slot(s, p, to);
         w->slots[to] = w->slots[slot];
         w->slots[to].generation = 1;
-        w->slots[to].toucher = thread;
         slot = to;
         end(w, thread, WORKLOAD_MOVE, p);
     }
@@ -557,15 +562,10 @@ uint32_t workload_writer_reallocate(struct workload_writer *w, uint32_t thread, 
         return slot;
     struct stream *s = &w->streams[thread];
     struct slot *b = &w->slots[slot];
-    bool handed = b->toucher != thread;
-    *p++ = (uint8_t)(code | (handed ? WORKLOAD_HANDED : WORKLOAD_LOCAL) << 5);
-    p = put_slot(s, p, slot);
-    if (handed)
-        p = put_generation(s, p, b->generation);
+    p = put_touched(s, p, b, slot, thread, code | WORKLOAD_LOCAL << 5, code | WORKLOAD_HANDED << 5);
     w->live_bytes -= b->size_bytes;
     w->live_blocks--;
     b->generation++;
-    b->toucher = thread;
     b->size_bytes = size_bytes;
     comes_alive(w, size_bytes);
     end(w, thread, code, workload_put(p, size_bytes));
@@ -580,14 +580,10 @@ void workload_writer_reallocate_zero(struct workload_writer *w, uint32_t thread,
         return;
     struct stream *s = &w->streams[thread];
     struct slot *b = &w->slots[slot];
-    bool handed = b->toucher != thread;
-    *p++ = (uint8_t)(code | (handed ? WORKLOAD_ZERO_HANDED : WORKLOAD_ZERO) << 5);
-    p = put_slot(s, p, slot);
-    if (handed)
-        p = put_generation(s, p, b->generation);
+    p = put_touched(s, p, b, slot, thread, code | WORKLOAD_ZERO << 5,
+                    code | WORKLOAD_ZERO_HANDED << 5);
     w->live_bytes -= b->size_bytes;
     w->live_blocks--;
-    b->toucher = thread;
     writer_donate(w, slot);
     end(w, thread, code, p);
 }
@@ -600,14 +596,10 @@ void workload_writer_early(struct workload_writer *w, uint32_t thread, uint32_t 
         return;
     struct stream *s = &w->streams[thread];
     struct slot *b = &w->slots[slot];
-    bool handed = b->toucher != thread;
-    *p++ = (uint8_t)(WORKLOAD_EARLY | (handed ? WORKLOAD_FROM_OTHER << 5 : 0));
-    p = put_slot(s, p, slot);
-    if (handed)
-        p = put_generation(s, p, b->generation);
+    p = put_touched(s, p, b, slot, thread, WORKLOAD_EARLY,
+                    WORKLOAD_EARLY | WORKLOAD_FROM_OTHER << 5);
     w->live_bytes -= b->size_bytes;
     b->size_bytes = 0;
-    b->toucher = thread;
     end(w, thread, WORKLOAD_EARLY, p);
 }
 
