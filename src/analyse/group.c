@@ -5,15 +5,15 @@
 
 long group_start(const struct model *m, struct group_cursor **cursors, struct error *err)
 {
-    const struct model_stack *stacks = model_stacks(m);
+    const struct model_stacks stacks = model_stacks(m);
     const struct trace_image *image = model_image(m);
     size_t n = 0;
     *cursors = malloc((model_distinct_stacks(m) + 1) * sizeof **cursors);
     if (!*cursors)
         return error_memory_for(err, "the call sites of process %u", image->pid);
     for (uint32_t i = 0; i <= image->stacks; i++) {
-        if (stacks[i].calls || stacks[i].peak_blocks || stacks[i].live_blocks ||
-            stacks[i].temporary)
+        const struct model_stack *s = model_stack_of(stacks, i);
+        if (s->calls || s->peak_blocks || s->live_blocks || s->temporary)
             (*cursors)[n++] = (struct group_cursor){.stack = i, .node = i, .frame = NO_FRAME};
     }
     return (long)n;
@@ -145,7 +145,7 @@ static long gather(const struct model *m, const struct frame_source *source,
                    struct group_cursor *cursors, size_t count, struct group **groups,
                    struct error *err)
 {
-    const struct model_stack *stacks = model_stacks(m);
+    const struct model_stacks stacks = model_stacks(m);
     size_t n = 0;
     for (size_t i = 0; i < count; i++)
         cursors[i].frame = frame_at(source, &cursors[i]);
@@ -160,9 +160,9 @@ static long gather(const struct model *m, const struct frame_source *source,
         if (i == 0 || cursors[i].frame != cursors[i - 1].frame)
             *++g = (struct group){.frame = cursors[i].frame, .first = i};
         if (i + AHEAD < count)
-            __builtin_prefetch(&stacks[cursors[i + AHEAD].stack]);
+            __builtin_prefetch(model_stack_of(stacks, cursors[i + AHEAD].stack));
         g->count++;
-        figures_add(&g->figures, &stacks[cursors[i].stack]);
+        figures_add(&g->figures, model_stack_of(stacks, cursors[i].stack));
     }
     return (long)n;
 }
@@ -190,7 +190,7 @@ long group_frames(const struct model *m, const struct frame_source *source, enum
 int group_sites_make(struct group_sites *s, const struct model *m,
                      const struct frame_source *source, struct error *err)
 {
-    const struct model_stack *stacks = model_stacks(m);
+    const struct model_stacks stacks = model_stacks(m);
     if (s->made)
         return 0;
     const long n = group_start(m, &s->cursors, err);
@@ -198,7 +198,7 @@ int group_sites_make(struct group_sites *s, const struct model *m,
         return -1;
     for (long i = 0; i < n; i++) {
         struct figures f = {0};
-        figures_add(&f, &stacks[s->cursors[i].stack]);
+        figures_add(&f, model_stack_of(stacks, s->cursors[i].stack));
         figures_join(&s->whole, &f);
         for (enum metric by = 0; by < METRICS; by++)
             s->stacks[by] += figures_metric(&f, by) != 0;

@@ -157,7 +157,7 @@ int sites_build_top(struct sites *s, const struct model *m, const struct frame_s
                     enum metric by, uint64_t top, struct error *err)
 {
     const struct trace_image *image = model_image(m);
-    const struct model_stack *stacks = model_stacks(m);
+    const struct model_stacks stacks = model_stacks(m);
     struct forest f = {.s = s};
     memset(s, 0, sizeof *s);
     uint32_t *known = large_zeroed(((size_t)image->stacks + 1) * sizeof *known);
@@ -168,8 +168,8 @@ int sites_build_top(struct sites *s, const struct model *m, const struct frame_s
     if (!known || !path || !s->items || !frame_room(&f, image->stacks))
         goto no_memory;
     for (uint32_t i = 0; i <= image->stacks; i++) {
-        if (!stacks[i].calls && !stacks[i].peak_blocks && !stacks[i].live_blocks &&
-            !stacks[i].temporary)
+        const struct model_stack *of = model_stack_of(stacks, i);
+        if (!of->calls && !of->peak_blocks && !of->live_blocks && !of->temporary)
             continue;
         uint32_t tip;
         if (tip_of(&f, image, source, known, path, i, &tip))
@@ -182,7 +182,7 @@ int sites_build_top(struct sites *s, const struct model *m, const struct frame_s
             s->items[s->count++] = (struct site){.tip = tip};
             site_of[tip] = (uint32_t)s->count;
         }
-        figures_add(&s->items[site_of[tip] - 1].figures, &stacks[i]);
+        figures_add(&s->items[site_of[tip] - 1].figures, of);
     }
     s->tip_of = known;
     free(path);

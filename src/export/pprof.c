@@ -15,7 +15,7 @@ static int process(void *arg, const struct model *m, struct names *names, struct
 {
     struct profile *p = arg;
     const struct trace_image *image = model_image(m);
-    const struct model_stack *stacks = model_stacks(m);
+    const struct model_stacks stacks = model_stacks(m);
     const struct pprof_label labels[] = {{.key = "pid", .number = image->pid},
                                          {.key = "process", .text = job_program(image)}};
     int status = 0;
@@ -23,7 +23,7 @@ static int process(void *arg, const struct model *m, struct names *names, struct
     if (pprof_stacks_begin(&written, p->out, image, err))
         return -1;
     for (uint32_t i = 0; i <= image->stacks && !status; i++) {
-        const struct model_stack *s = &stacks[i];
+        const struct model_stack *s = model_stack_of(stacks, i);
         const uint64_t *locations;
         size_t depth;
         if (!s->calls && !s->live_blocks && !s->peak_blocks)

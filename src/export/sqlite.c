@@ -449,12 +449,12 @@ static int put_stacks(void *arg, const struct model *m, struct names *names, str
 {
     struct database *d = arg;
     const struct trace_image *image = d->image;
-    const struct model_stack *stacks = model_stacks(m);
+    const struct model_stacks stacks = model_stacks(m);
     sqlite3_stmt *site = prepare(d, "INSERT INTO site VALUES(?,?,?,?,?,?,?,?,?,?,?)");
     struct site_names more = {.call_site = prepare(d, "INSERT OR IGNORE INTO call_site "
                                                       "VALUES(?,?,?,?,?,?)")};
     for (uint32_t i = 0; i <= image->stacks && !d->failed; i++) {
-        const struct model_stack *s = &stacks[i];
+        const struct model_stack *s = model_stack_of(stacks, i);
         if (i) {
             const uint32_t *ids;
             size_t n = names_of(names, i, &ids);

@@ -346,13 +346,13 @@ static int put_stack(struct load *l, uint32_t stack, struct error *err)
 
 static int put_figures(struct load *l, struct error *err)
 {
-    const struct model_stack *stacks = model_stacks(l->model);
+    const struct model_stacks stacks = model_stacks(l->model);
     l->stack = calloc((size_t)l->image->stacks + 1, sizeof *l->stack);
     l->path = malloc(((size_t)l->image->stacks + 1) * sizeof *l->path);
     if (!l->stack || !l->path)
         return error_memory(err);
     for (uint32_t i = 0; i <= l->image->stacks; i++) {
-        const struct model_stack *s = &stacks[i];
+        const struct model_stack *s = model_stack_of(stacks, i);
         const uint64_t byte_seconds = (uint64_t)l->times.byte_ns[i];
         if (!s->calls && !s->peak_blocks && !s->live_blocks && !s->temporary && !byte_seconds)
             continue;

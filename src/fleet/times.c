@@ -92,11 +92,11 @@ int times_init(struct times *t, const struct trace_image *image, uint64_t start_
 
 void times_finish(struct times *t, const struct model *m)
 {
-    const struct model_stack *stacks = model_stacks(m);
+    const struct model_stacks stacks = model_stacks(m);
     reach(t, t->end_ns);
     t->slices[t->at].live_bytes = t->live_bytes;
-    for (size_t i = 0; i <= t->image->stacks; i++)
-        t->byte_ns[i] += (unsigned __int128)stacks[i].live_bytes * t->end_ns;
+    for (uint32_t i = 0; i <= t->image->stacks; i++)
+        t->byte_ns[i] += (unsigned __int128)model_stack_of(stacks, i)->live_bytes * t->end_ns;
 }
 
 uint64_t times_byte_seconds(struct times *t)

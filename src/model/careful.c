@@ -44,7 +44,7 @@ static void begin(struct model *m, struct model_block *block, unsigned op, bool 
                   uint64_t time_ns)
 {
     struct model_totals *t = &m->totals;
-    struct model_stack *s = model_touch(&m->stacks[block->stack], m->version);
+    struct model_stack *s = model_touch(model_figures(m, block->stack), m->version);
     struct model_thread *owner = block->thread == NO_THREAD ? NULL : &m->threads[block->thread];
     uint64_t usable = block->size_bytes + block->usable_extra;
     block->state = BLOCK_COUNTED;
@@ -223,7 +223,7 @@ static void release(struct model *m, const struct trace_batch *b, size_t i)
     if (block->state == BLOCK_YOUNG)
         unlink_young(m, b->slot[i]);
     if (block->state == BLOCK_COUNTED) {
-        struct model_stack *s = model_touch(&m->stacks[block->stack], m->version);
+        struct model_stack *s = model_touch(model_figures(m, block->stack), m->version);
         struct model_thread *owner = block->thread == NO_THREAD ? NULL : &m->threads[block->thread];
         s->live_bytes -= block->size_bytes;
         s->live_blocks--;

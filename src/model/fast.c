@@ -18,7 +18,7 @@
 struct model_scratch {
     /* Blocks that were released, in order: time_ns is their age, state whether they were temporary.
      */
-    struct model_block freed[PART + STACKS_AHEAD];
+    struct model_block freed[PART + 2 * STACKS_AHEAD];
     /* of blocks that began, where the batch does not have them */
     uint64_t size[PART], usable[PART];
     uint32_t stack[PART];
@@ -306,19 +306,23 @@ static void add_stacks(struct model *m, const struct part *p, struct progress fr
 {
     const uint64_t version = m->version;
     struct model_stack *const stacks = m->stacks;
-    const uint32_t *const made = p->stack;
+    const uint32_t *const places = m->places, *const made = p->stack;
     const uint64_t *const sizes = p->size;
     for (size_t i = from.made; i < to.made; i++) {
+        if (i + 2 * STACKS_AHEAD < p->made)
+            __builtin_prefetch(&places[made[i + 2 * STACKS_AHEAD]], 1);
         if (i + STACKS_AHEAD < p->made)
-            __builtin_prefetch(&stacks[made[i + STACKS_AHEAD]], 1);
-        struct model_stack *const s = model_touch(&stacks[made[i]], version);
+            __builtin_prefetch(&stacks[places[made[i + STACKS_AHEAD]]], 1);
+        struct model_stack *const s = model_touch(model_figures(m, made[i]), version);
         s->calls++;
         s->allocated_bytes += sizes[i];
     }
     for (const struct model_block *l = p->freed + from.freed, *end = p->freed + to.freed; l < end;
          l++) {
-        __builtin_prefetch(&stacks[l[STACKS_AHEAD].stack], 1); /* of an earlier part, at the end */
-        struct model_stack *const s = model_touch(&stacks[l->stack], version);
+        /* of an earlier part, at the end */
+        __builtin_prefetch(&places[l[2 * STACKS_AHEAD].stack], 1);
+        __builtin_prefetch(&stacks[places[l[STACKS_AHEAD].stack]], 1);
+        struct model_stack *const s = model_touch(model_figures(m, l->stack), version);
         s->live_blocks--;
         s->live_bytes -= l->size_bytes;
         s->temporary += l->state;

@@ -52,11 +52,6 @@ static bool has_any(const struct model_stack *s)
            s->peak_blocks || s->temporary;
 }
 
-static bool mapped_any(const struct mapped_stack *s)
-{
-    return s->calls || s->bytes || s->live_bytes || s->peak_bytes;
-}
-
 /* ---- what both directions ask ---- */
 
 /* Whether the sums of the figures of stacks are those of the whole: reports rely on it. */
@@ -75,7 +70,7 @@ static bool adds_up(const struct model *m, const uint64_t sums[STACK_FIELDS])
 static bool is_whole(const struct model *m)
 {
     uint64_t sums[STACK_FIELDS] = {0}, distinct = 0;
-    for (uint32_t i = 0; i <= m->image->stacks; i++) {
+    for (uint32_t i = 1; i <= m->stack_count; i++) {
         for (size_t k = 0; k < STACK_FIELDS; k++)
             sums[k] += value(&m->stacks[i], stack_fields[k]);
         distinct += has_any(&m->stacks[i]);
@@ -85,9 +80,10 @@ static bool is_whole(const struct model *m)
 
 static bool mapped_adds_up(const struct model *m)
 {
-    const struct mapped_stack *of = mapped_stacks(m->mapped);
+    size_t n;
+    const struct mapped_stack *of = mapped_stacks(m->mapped, &n);
     uint64_t live = 0, peak = 0;
-    for (uint32_t i = 0; of && i <= m->image->stacks; i++) {
+    for (size_t i = 0; i < n; i++) {
         live += of[i].live_bytes;
         peak += of[i].peak_bytes;
     }
@@ -131,33 +127,53 @@ static void put_facts(struct words *w, const struct model *m)
     words_put_all(w, mapped, sizeof mapped / sizeof *mapped);
 }
 
-/* The figures of those of n items that have any: a column of differences of their numbers, and one
- * for each field. Returns how many. */
-static size_t put_table(struct trace_kept *k, unsigned column, const void *items, size_t bytes,
-                        uint32_t n, bool (*any)(const void *), const size_t *fields,
-                        unsigned field_count, struct words *w)
+/* What a table has a row of, in the order of stacks. The item of the row, and its stack; the first
+ * for *at 0. NULL behind the last. */
+typedef const void *next_row(const struct model *m, size_t *at, uint32_t *stack);
+
+static const void *next_stack(const struct model *m, size_t *at, uint32_t *stack)
 {
-    uint32_t last = 0;
+    while (*at <= m->image->stacks) {
+        *stack = (uint32_t)(*at)++;
+        const struct model_stack *s = &m->stacks[m->places[*stack]];
+        if (has_any(s))
+            return s;
+    }
+    return NULL;
+}
+
+static const void *next_mapped(const struct model *m, size_t *at, uint32_t *stack)
+{
+    size_t n;
+    const struct mapped_stack *of = mapped_stacks(m->mapped, &n);
+    if (*at == n)
+        return NULL;
+    *stack = of[*at].stack;
+    return &of[(*at)++];
+}
+
+/* A column of differences of the numbers of stacks, and one for each field. Returns how many rows
+ * there are. */
+static size_t put_table(struct trace_kept *k, unsigned column, const struct model *m,
+                        next_row *next, const size_t *fields, unsigned field_count, struct words *w)
+{
+    const void *item;
+    uint32_t stack, last = 0;
     w->n = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (any((const char *)items + i * bytes)) {
-            words_put(w, i - last);
-            last = i;
-        }
+    for (size_t at = 0; next(m, &at, &stack);) {
+        words_put(w, stack - last);
+        last = stack;
+    }
     const size_t count = w->n;
     trace_kept_put_numbers(k, column, w->v, count);
     for (unsigned f = 0; f < field_count; f++) {
         w->n = 0;
-        for (uint32_t i = 0; i < n; i++)
-            if (any((const char *)items + i * bytes))
-                words_put(w, value((const char *)items + i * bytes, fields[f]));
+        for (size_t at = 0; (item = next(m, &at, &stack));)
+            words_put(w, value(item, fields[f]));
         trace_kept_put_numbers(k, column + 1 + f, w->v, w->n);
     }
     return count;
 }
-
-static bool any_stack(const void *s) { return has_any(s); }
-static bool any_mapped(const void *s) { return mapped_any(s); }
 
 static void put_steps(struct trace_kept *k, const struct threshold *h, struct words *w)
 {
@@ -174,7 +190,6 @@ static void put_steps(struct trace_kept *k, const struct threshold *h, struct wo
 void model_keep(const struct model *m, struct trace *t, uint32_t image)
 {
     struct trace_kept *k = trace_kept_new(t, image, TRACE_KEPT_MODEL, 0);
-    const uint32_t ids = m->image->stacks + 1;
     struct words w = {0};
     if (!k || model_filtered(m) || m->observer || !is_whole(m) || !mapped_adds_up(m)) {
         trace_kept_drop(k);
@@ -183,12 +198,9 @@ void model_keep(const struct model *m, struct trace *t, uint32_t image)
     put_facts(&w, m);
     trace_kept_put_numbers(k, COLUMN_FACTS, w.v, w.n);
     uint64_t counts[COUNTS_OF] = {0, 0, m->threshold.count};
-    counts[0] = put_table(k, COLUMN_STACKS, m->stacks, sizeof *m->stacks, ids, any_stack,
-                          stack_fields, STACK_FIELDS, &w);
+    counts[0] = put_table(k, COLUMN_STACKS, m, next_stack, stack_fields, STACK_FIELDS, &w);
     if (m->mapped)
-        counts[1] =
-            put_table(k, COLUMN_MAPPED, mapped_stacks(m->mapped), sizeof(struct mapped_stack), ids,
-                      any_mapped, mapped_fields, MAPPED_FIELDS, &w);
+        counts[1] = put_table(k, COLUMN_MAPPED, m, next_mapped, mapped_fields, MAPPED_FIELDS, &w);
     put_steps(k, &m->threshold, &w);
     trace_kept_put_numbers(k, COLUMN_COUNTS, counts, COUNTS_OF);
     if (w.failed)
@@ -271,14 +283,19 @@ static bool take_facts(struct words *w, struct model *m)
 
 /* A table of figures into the items that it names; sums: of each field. */
 struct table {
-    void *items;
-    size_t bytes;
-    uint32_t count; /* of items */
+    struct model *m;
+    void *(*item)(struct model *m, uint32_t stack); /* NULL: it cannot be */
     const size_t *fields;
     unsigned field_count;
     uint64_t last;
     uint64_t sums[TRACE_KEPT_COLUMNS];
 };
+
+static void *stack_item(struct model *m, uint32_t stack) { return model_figures(m, stack); }
+static void *mapped_item(struct model *m, uint32_t stack)
+{
+    return mapped_restored(m->mapped, stack);
+}
 
 static bool take_rows(void *arg, size_t row, size_t rows,
                       uint64_t *const values[TRACE_KEPT_COLUMNS])
@@ -286,10 +303,12 @@ static bool take_rows(void *arg, size_t row, size_t rows,
     struct table *t = arg;
     for (size_t i = 0; i < rows; i++) {
         const uint64_t more = values[0][i];
-        if (more >= t->count - t->last || (row + i && !more))
+        if (more > t->m->image->stacks - t->last || (row + i && !more))
             return false;
         t->last += more;
-        char *const item = (char *)t->items + t->last * t->bytes;
+        void *const item = t->item(t->m, (uint32_t)t->last);
+        if (!item)
+            return false;
         for (unsigned f = 0; f < t->field_count; f++) {
             *field(item, t->fields[f]) = values[1 + f][i];
             t->sums[f] += values[1 + f][i];
@@ -316,19 +335,17 @@ static bool take_steps(struct trace_kept *k, struct threshold *h, size_t n)
 
 static bool take_stacks(struct trace_kept *k, struct model *m, size_t n, struct table *t)
 {
-    *t = (struct table){
-        m->stacks, sizeof *m->stacks, m->image->stacks + 1, stack_fields, STACK_FIELDS, 0, {0}};
+    *t = (struct table){m, stack_item, stack_fields, STACK_FIELDS, 0, {0}};
     m->distinct_stacks = n;
     return trace_kept_table(k, COLUMN_STACKS, 1 + STACK_FIELDS, n, take_rows, t);
 }
 
 static bool take_mappings(struct trace_kept *k, struct model *m, size_t n)
 {
-    struct mapped_stack *of = mapped_restored(m->mapped);
-    struct table t = {of, sizeof *of, m->image->stacks + 1, mapped_fields, MAPPED_FIELDS, 0, {0}};
-    return of ? trace_kept_table(k, COLUMN_MAPPED, 1 + MAPPED_FIELDS, n, take_rows, &t) &&
-                    mapped_adds_up(m)
-              : !n;
+    struct table t = {m, mapped_item, mapped_fields, MAPPED_FIELDS, 0, {0}};
+    return m->mapped ? trace_kept_table(k, COLUMN_MAPPED, 1 + MAPPED_FIELDS, n, take_rows, &t) &&
+                           mapped_adds_up(m)
+                     : !n;
 }
 
 static bool take(struct trace_kept *k, struct model *m)

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/index.h"
 
 /* A treap (Aragon and Seidel 1989): a search tree by address, a heap by random priority. */
 struct node {
     uint64_t start, end;
-    uint32_t left, right; /* 0: none */
-    uint32_t priority, stack;
+    uint32_t left, right;     /* 0: none */
+    uint32_t priority, owner; /* in stacks */
 };
 
 struct mapped {
@@ -16,10 +17,11 @@ struct mapped {
     uint32_t count, cap, root, spare;
     uint32_t seed;
     uint64_t live_bytes, peak_bytes, peak_time_ns;
-    uint64_t version; /* of the peak: raised whenever it rises */
-    struct mapped_stack *stacks;
-    uint64_t *versions; /* by stack: of the peak that its peak_bytes was saved for */
-    uint32_t stack_count;
+    uint64_t version;            /* of the peak: raised whenever it rises */
+    struct mapped_stack *stacks; /* [stack_count] that mapped something: few of all do */
+    size_t stack_count, stack_room;
+    struct index by_stack;
+    uint32_t most; /* the highest number of a stack */
 };
 
 static struct mapped *make(uint32_t stacks)
@@ -27,15 +29,10 @@ static struct mapped *make(uint32_t stacks)
     struct mapped *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
-    m->stacks = calloc((size_t)stacks + 1, sizeof *m->stacks);
-    m->versions = calloc((size_t)stacks + 1, sizeof *m->versions);
-    m->stack_count = stacks;
+    m->most = stacks;
     m->count = 1;
     m->seed = 2463534242u;
-    if (m->stacks && m->versions)
-        return m;
-    mapped_free(m);
-    return NULL;
+    return m;
 }
 
 void mapped_free(struct mapped *m)
@@ -44,28 +41,43 @@ void mapped_free(struct mapped *m)
         return;
     free(m->nodes);
     free(m->stacks);
-    free(m->versions);
+    index_release(&m->by_stack);
     free(m);
 }
 
-/* The stack's entry, with what it held at the peak saved before it changes. */
-static struct mapped_stack *touch(struct mapped *m, uint32_t stack)
+/* The number of the stack's entry, which may be new; INDEX_NONE without memory. */
+static uint32_t owner_of(struct mapped *m, uint32_t stack)
 {
-    struct mapped_stack *s = &m->stacks[stack];
-    if (m->versions[stack] != m->version) {
+    uint32_t i;
+    for (size_t at = INDEX_START; (i = index_next(&m->by_stack, stack, &at)) != INDEX_NONE;)
+        if (m->stacks[i].stack == stack)
+            return i;
+    i = (uint32_t)m->stack_count;
+    if (!ARRAY_ROOM(m->stacks, m->stack_count + 1, m->stack_room) ||
+        !index_add(&m->by_stack, stack, i))
+        return INDEX_NONE;
+    m->stacks[m->stack_count++] = (struct mapped_stack){.stack = stack, .version = m->version};
+    return i;
+}
+
+/* An entry, with what it held at the peak saved before it changes. */
+static struct mapped_stack *touch(struct mapped *m, uint32_t owner)
+{
+    struct mapped_stack *s = &m->stacks[owner];
+    if (s->version != m->version) {
         s->peak_bytes = s->live_bytes;
-        m->versions[stack] = m->version;
+        s->version = m->version;
     }
     return s;
 }
 
-static void lose(struct mapped *m, uint32_t stack, uint64_t bytes)
+static void lose(struct mapped *m, uint32_t owner, uint64_t bytes)
 {
-    touch(m, stack)->live_bytes -= bytes;
+    touch(m, owner)->live_bytes -= bytes;
     m->live_bytes -= bytes;
 }
 
-static uint32_t new_node(struct mapped *m, uint64_t start, uint64_t end, uint32_t stack)
+static uint32_t new_node(struct mapped *m, uint64_t start, uint64_t end, uint32_t owner)
 {
     uint32_t i = m->spare;
     if (i) {
@@ -78,7 +90,7 @@ static uint32_t new_node(struct mapped *m, uint64_t start, uint64_t end, uint32_
     m->seed ^= m->seed << 13;
     m->seed ^= m->seed >> 17;
     m->seed ^= m->seed << 5;
-    m->nodes[i] = (struct node){.start = start, .end = end, .priority = m->seed, .stack = stack};
+    m->nodes[i] = (struct node){.start = start, .end = end, .priority = m->seed, .owner = owner};
     return i;
 }
 
@@ -137,7 +149,7 @@ static uint64_t end_all(struct mapped *m, uint32_t tree)
         }
         uint32_t next = n->right;
         bytes += n->end - n->start;
-        lose(m, n->stack, n->end - n->start);
+        lose(m, n->owner, n->end - n->start);
         n->right = m->spare;
         m->spare = tree;
         tree = next;
@@ -164,18 +176,18 @@ uint64_t mapped_cut(struct mapped *m, uint64_t start, uint64_t bytes)
     uint32_t below = highest(m, low), within = highest(m, middle);
     uint32_t last = within ? within : below;
     uint64_t reach = last ? m->nodes[last].end : 0;
-    uint32_t stack = m->nodes[last].stack;
+    uint32_t owner = m->nodes[last].owner;
     if (within && reach > end)
         m->nodes[within].end = end;
     if (below && m->nodes[below].end > start) {
         uint64_t to = m->nodes[below].end < end ? m->nodes[below].end : end;
         m->nodes[below].end = start;
-        lose(m, m->nodes[below].stack, to - start);
+        lose(m, m->nodes[below].owner, to - start);
         cut = to - start;
     }
     cut += end_all(m, middle);
     if (reach > end) {
-        uint32_t rest = new_node(m, end, reach, stack);
+        uint32_t rest = new_node(m, end, reach, owner);
         if (!rest) {
             m->root = 0;
             return UINT64_MAX;
@@ -194,18 +206,19 @@ bool mapped_add(struct mapped **at, uint32_t stacks, uint64_t start, uint64_t by
     if (!*at && !(*at = make(stacks)))
         return false;
     struct mapped *m = *at;
-    if (stack > m->stack_count)
+    if (stack > m->most)
         stack = 0;
     if (mapped_cut(m, start, bytes) == UINT64_MAX)
         return false;
     if (file)
         return true;
-    uint32_t low, high, fresh = new_node(m, start, start + bytes, stack);
+    const uint32_t owner = owner_of(m, stack);
+    uint32_t low, high, fresh = owner == INDEX_NONE ? 0 : new_node(m, start, start + bytes, owner);
     if (!fresh)
         return false;
     part(m, m->root, start, &low, &high);
     m->root = join(m, join(m, low, fresh), high);
-    struct mapped_stack *s = touch(m, stack);
+    struct mapped_stack *s = touch(m, owner);
     s->calls++;
     s->bytes += bytes;
     s->live_bytes += bytes;
@@ -218,16 +231,30 @@ bool mapped_add(struct mapped **at, uint32_t stacks, uint64_t start, uint64_t by
     return true;
 }
 
+static int by_stack(const void *a, const void *b)
+{
+    const struct mapped_stack *x = a, *y = b;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
 void mapped_finish(struct mapped *m)
 {
-    for (uint32_t i = 0; m && i <= m->stack_count; i++)
+    if (!m)
+        return;
+    for (uint32_t i = 0; i < m->stack_count; i++)
         touch(m, i);
+    if (m->stack_count)
+        qsort(m->stacks, m->stack_count, sizeof *m->stacks, by_stack);
 }
 
 uint64_t mapped_live_bytes(const struct mapped *m) { return m ? m->live_bytes : 0; }
 uint64_t mapped_peak_bytes(const struct mapped *m) { return m ? m->peak_bytes : 0; }
 uint64_t mapped_peak_time_ns(const struct mapped *m) { return m ? m->peak_time_ns : 0; }
-const struct mapped_stack *mapped_stacks(const struct mapped *m) { return m ? m->stacks : NULL; }
+const struct mapped_stack *mapped_stacks(const struct mapped *m, size_t *count)
+{
+    *count = m ? m->stack_count : 0;
+    return m ? m->stacks : NULL;
+}
 
 struct mapped *mapped_restore(uint32_t stacks, uint64_t live_bytes, uint64_t peak_bytes,
                               uint64_t peak_time_ns)
@@ -241,4 +268,11 @@ struct mapped *mapped_restore(uint32_t stacks, uint64_t live_bytes, uint64_t pea
     return m;
 }
 
-struct mapped_stack *mapped_restored(struct mapped *m) { return m ? m->stacks : NULL; }
+struct mapped_stack *mapped_restored(struct mapped *m, uint32_t stack)
+{
+    const size_t n = m->stack_count;
+    if (stack > m->most || (n && stack <= m->stacks[n - 1].stack))
+        return NULL;
+    const uint32_t i = owner_of(m, stack);
+    return i == INDEX_NONE ? NULL : &m->stacks[i];
+}

@@ -96,13 +96,15 @@ struct model *model_new(const struct trace_image *image, const struct model_filt
     m->bin_width_ns = (end - start) / MODEL_BINS + 1;
     m->moment_count = image->split_count;
 
-    m->stacks = large_zeroed(((size_t)image->stacks + 1) * sizeof *m->stacks);
+    m->stacks = large_grow(NULL, 0, ((size_t)image->stacks + 2) * sizeof *m->stacks);
+    m->places = large_zeroed(((size_t)image->stacks + 1) * sizeof *m->places);
     m->threads = calloc((size_t)image->thread_count + 1, sizeof *m->threads);
     m->pendings = calloc((size_t)image->thread_count + 1, sizeof *m->pendings);
     m->bins = calloc(m->bin_count, sizeof *m->bins);
     m->moments = calloc(m->moment_count + 1, sizeof *m->moments);
-    if (!m->stacks || !m->threads || !m->pendings || !m->bins || !m->moments)
+    if (!m->stacks || !m->places || !m->threads || !m->pendings || !m->bins || !m->moments)
         goto no_memory;
+    m->stacks[0] = (struct model_stack){0};
     for (size_t i = 0; i < m->moment_count; i++)
         m->moments[i].time_ns = image->splits[i].clock;
     threshold_begin(&m->threshold, image);
@@ -137,7 +139,9 @@ void model_shrink(struct model *m)
 {
     forget_blocks(m);
     free(m->stacks);
+    free(m->places);
     m->stacks = NULL;
+    m->places = NULL;
 }
 
 void model_free(struct model *m)
@@ -244,7 +248,8 @@ static void reset(struct model *m)
     for (uint32_t i = 0; i < m->block_room; i++)
         m->blocks[i].state = BLOCK_NONE;
     m->young_first = m->young_last = TRACE_NO_SLOT;
-    memset(m->stacks, 0, ((size_t)m->image->stacks + 1) * sizeof *m->stacks);
+    memset(m->places, 0, ((size_t)m->image->stacks + 1) * sizeof *m->places);
+    m->stack_count = 0;
     memset(m->threads, 0, ((size_t)m->image->thread_count + 1) * sizeof *m->threads);
     memset(m->pendings, 0, ((size_t)m->image->thread_count + 1) * sizeof *m->pendings);
     memset(m->bins, 0, m->bin_count * sizeof *m->bins);
@@ -483,7 +488,7 @@ int model_finish(struct model *m, struct error *err)
         if (block->chain)
             model_chain_ended(m, block);
     }
-    for (uint32_t i = 0; i <= m->image->stacks; i++) {
+    for (uint32_t i = 1; i <= m->stack_count; i++) {
         struct model_stack *s = model_touch(&m->stacks[i], m->version);
         s->live_bytes += s->allocated_bytes;
         s->live_blocks += s->calls;
@@ -509,7 +514,10 @@ void model_settled(struct model *m) { forget_blocks(m); }
 
 const struct trace_image *model_image(const struct model *m) { return m->image; }
 const struct model_totals *model_totals(const struct model *m) { return &m->totals; }
-const struct model_stack *model_stacks(const struct model *m) { return m->stacks; }
+struct model_stacks model_stacks(const struct model *m)
+{
+    return (struct model_stacks){m->places, m->stacks};
+}
 uint64_t model_distinct_stacks(const struct model *m) { return m->distinct_stacks; }
 const struct model_thread *model_threads(const struct model *m) { return m->threads; }
 const struct model_count *model_sizes(const struct model *m) { return m->counts; }

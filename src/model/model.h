@@ -45,6 +45,18 @@ struct model_stack {
     uint64_t temporary;
 };
 
+/* The stacks of a model. Of those that a recording names, most have no figures: they are callers of
+ * others. So there is a small number for each, and figures stand together. */
+struct model_stacks {
+    const uint32_t *place;        /* [0..image->stacks]: in `of`; 0: all its figures are 0 */
+    const struct model_stack *of; /* [0]: all are 0 */
+};
+
+static inline const struct model_stack *model_stack_of(struct model_stacks s, uint32_t stack)
+{
+    return &s.of[s.place[stack]];
+}
+
 struct model_thread {
     uint64_t calls; /* API calls; a realloc is one */
     uint64_t allocations, allocated_bytes;
@@ -182,8 +194,8 @@ void model_shrink(struct model *m);
 
 const struct trace_image *model_image(const struct model *m);
 const struct model_totals *model_totals(const struct model *m);
-const struct model_stack *model_stacks(const struct model *m); /* [0..image->stacks] */
-uint64_t model_distinct_stacks(const struct model *m); /* stacks that allocated or hold blocks */
+struct model_stacks model_stacks(const struct model *m); /* of NULL after model_shrink */
+uint64_t model_distinct_stacks(const struct model *m);   /* stacks that allocated or hold blocks */
 const struct model_thread *model_threads(const struct model *m); /* [image->thread_count] */
 const struct model_count *model_sizes(const struct model *m);    /* [MODEL_SIZE_COUNTS] */
 /* [MODEL_LIFETIMES]: released blocks by age, then one more: blocks live at the end. */

@@ -57,7 +57,9 @@ struct model {
     /* Until model_finish adds them up, these lack parts: the live_bytes and live_blocks of a stack
      * what it allocated, the live_bytes of a thread what it allocated, the calls of a thread its
      * allocations and releases. Modulo 2^64, so they look huge. */
-    struct model_stack *stacks;
+    struct model_stack *stacks; /* [stack_count + 1]; [0] stays zero */
+    uint32_t *places;           /* by stack: in stacks; 0: it has no figures yet */
+    uint32_t stack_count;
     struct model_thread *threads;
     struct model_pending *pendings; /* by thread */
     struct model_scratch *scratch;  /* fast.c's; NULL at first */
@@ -103,6 +105,18 @@ static inline unsigned model_size_index(uint64_t size_bytes)
 static inline unsigned model_place_of(unsigned path)
 {
     return path >> 1 & 3; /* MLW_PATH_MMAPPED is 2, MLW_PATH_NON_MAIN is 4 */
+}
+
+/* The figures of a stack: all zero at first. There is room for those of all stacks, which is
+ * touched as it is used. */
+static inline struct model_stack *model_figures(struct model *m, uint32_t stack)
+{
+    uint32_t place = m->places[stack];
+    if (__builtin_expect(!place, 0)) {
+        place = m->places[stack] = ++m->stack_count;
+        m->stacks[place] = (struct model_stack){0};
+    }
+    return &m->stacks[place];
 }
 
 /* Saves what the stack held at the peak of this version, before it changes. While events are added,

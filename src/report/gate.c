@@ -114,14 +114,15 @@ static int find_places(struct gate_process *p, const struct model *m, struct nam
                        const uint8_t *hidden, struct error *err)
 {
     const uint32_t stacks = model_image(m)->stacks;
-    const struct model_stack *of = model_stacks(m);
+    const struct model_stacks of = model_stacks(m);
     struct figures *sums = NULL;
     size_t room = 0;
     uint64_t most[METRICS] = {0};
     uint32_t best[METRICS] = {0};
     for (uint32_t i = 1; i <= stacks; i++) {
         uint32_t node, position;
-        if (!of[i].calls && !of[i].live_blocks && !of[i].peak_blocks)
+        struct model_stack s = *model_stack_of(of, i);
+        if (!s.calls && !s.live_blocks && !s.peak_blocks)
             continue;
         const uint32_t id = names_site(names, i, &node, &position);
         if (id == NO_NAME)
@@ -137,7 +138,6 @@ static int find_places(struct gate_process *p, const struct model *m, struct nam
             sums = grown;
             room = more;
         }
-        struct model_stack s = of[i];
         if (hidden && hidden[i])
             s.live_bytes = s.live_blocks = 0;
         figures_add(&sums[id], &s);
@@ -173,7 +173,7 @@ static int suppress(struct gate_processes *g, struct gate_process *p, const stru
         return error_memory_for(err, "known leaks");
     struct known known = {.suppressions = &g->suppressions, .names = names};
     for (uint32_t i = 1; i <= stacks; i++) {
-        const struct model_stack *s = &model_stacks(m)[i];
+        const struct model_stack *s = model_stack_of(model_stacks(m), i);
         if (!s->live_blocks || !known_stack(&known, i))
             continue;
         (*hidden)[i] = 1;

@@ -195,7 +195,7 @@ static int make_room(struct page_sites *p)
 static int separate(struct page_sites *p, const struct model *m, struct names *names)
 {
     const struct sites *s = &p->all;
-    const struct model_stack *of = model_stacks(m);
+    const struct model_stacks of = model_stacks(m);
     const uint32_t none =
         (uint32_t)s->count; /* blocks from before that were gone when it counted */
     uint32_t *number = calloc((size_t)s->frame_count + 1, sizeof *number); /* by tip */
@@ -211,8 +211,8 @@ static int separate(struct page_sites *p, const struct model *m, struct names *n
     }
     p->groups[none].folded = true;
     for (uint32_t i = 0; i < p->stack_count; i++) {
-        const bool counts =
-            of[i].calls || of[i].peak_blocks || of[i].live_blocks || of[i].temporary;
+        const struct model_stack *f = model_stack_of(of, i);
+        const bool counts = f->calls || f->peak_blocks || f->live_blocks || f->temporary;
         struct page_group *g = &p->groups[counts ? number[s->tip_of[i]] : none];
         p->group_of[i] = (uint32_t)(g - p->groups);
         if (!counts || g->stacks)

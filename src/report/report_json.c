@@ -210,26 +210,25 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     return failed ? error_memory_for(err, "the names of call sites") : 0;
 }
 
-static int by_peak(const void *a, const void *b, void *arg)
+static int by_peak(const void *a, const void *b)
 {
-    const struct mapped_stack *stacks = arg;
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    if (stacks[x].peak_bytes != stacks[y].peak_bytes)
-        return stacks[x].peak_bytes < stacks[y].peak_bytes ? 1 : -1;
-    return x < y ? -1 : x > y;
+    const struct mapped_stack *x = *(const struct mapped_stack *const *)a,
+                              *y = *(const struct mapped_stack *const *)b;
+    if (x->peak_bytes != y->peak_bytes)
+        return x->peak_bytes < y->peak_bytes ? 1 : -1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-/* Numbers of the stacks that mapped anything, those with most at once first; freed by the caller.
- * NULL without memory. */
-static uint32_t *mapping_stacks(const struct mapped_stack *stacks, uint32_t count, size_t *n)
+/* The stacks that mapped anything, those with most at once first; freed by the caller. NULL without
+ * memory. */
+static const struct mapped_stack **mapping_stacks(const struct mapped *mapped, size_t *n)
 {
-    uint32_t *order = malloc(((size_t)count + 1) * sizeof *order);
-    *n = 0;
-    for (uint32_t i = 0; order && stacks && i <= count; i++)
-        if (stacks[i].calls)
-            order[(*n)++] = i;
-    if (order)
-        qsort_r(order, *n, sizeof *order, by_peak, (void *)(uintptr_t)stacks);
+    const struct mapped_stack *stacks = mapped_stacks(mapped, n);
+    const struct mapped_stack **order = malloc((*n + 1) * sizeof *order);
+    for (size_t i = 0; order && i < *n; i++)
+        order[i] = &stacks[i];
+    if (order && *n)
+        qsort(order, *n, sizeof *order, by_peak);
     return order;
 }
 
@@ -237,11 +236,10 @@ int json_mapped(struct json *j, const struct model *m, struct names *names, uint
                 struct error *err)
 {
     const struct mapped *mapped = model_mapped(m);
-    const struct mapped_stack *stacks = mapped_stacks(mapped);
     const uint64_t start = model_image(m)->start_ns, peak = mapped_peak_time_ns(mapped);
     struct frame_texts texts = {0};
     size_t sites;
-    uint32_t *order = mapping_stacks(stacks, model_image(m)->stacks, &sites);
+    const struct mapped_stack **order = mapping_stacks(mapped, &sites);
     bool failed = !order;
     json_open_object(j, "mapped");
     json_number(j, "peak_bytes", mapped_peak_bytes(mapped));
@@ -249,9 +247,9 @@ int json_mapped(struct json *j, const struct model *m, struct names *names, uint
     json_number(j, "end_bytes", mapped_live_bytes(mapped));
     json_open_array(j, "sites");
     for (size_t i = 0; i < sites && i < limit && !failed; i++) {
-        const struct mapped_stack *s = &stacks[order[i]];
+        const struct mapped_stack *s = order[i];
         json_open_object(j, NULL);
-        failed = !frame_texts_stack(j, order[i], &texts, names);
+        failed = !frame_texts_stack(j, s->stack, &texts, names);
         json_number(j, "calls", s->calls);
         json_number(j, "mapped_bytes", s->bytes);
         json_number(j, "peak_bytes", s->peak_bytes);

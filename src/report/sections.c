@@ -489,17 +489,12 @@ static int by_peak(const void *a, const void *b)
  * memory. */
 static struct mapping_site *mapping_sites(const struct model *m, struct names *names, size_t *count)
 {
-    const struct mapped_stack *stacks = mapped_stacks(model_mapped(m));
-    const uint32_t all = model_image(m)->stacks;
-    size_t n = 0;
-    for (uint32_t i = 0; i <= all; i++)
-        n += stacks[i].calls != 0;
-    struct mapping_site *sites = calloc(n + 1, sizeof *sites);
-    n = 0;
-    for (uint32_t i = 0; sites && i <= all; i++) {
-        if (!stacks[i].calls)
-            continue;
-        const uint32_t frame = i ? section_site(names, i) : NO_FRAME;
+    size_t all, n = 0;
+    const struct mapped_stack *stacks = mapped_stacks(model_mapped(m), &all);
+    struct mapping_site *sites = calloc(all + 1, sizeof *sites);
+    for (size_t i = 0; sites && i < all; i++) {
+        const uint32_t stack = stacks[i].stack;
+        const uint32_t frame = stack ? section_site(names, stack) : NO_FRAME;
         size_t k = 0;
         while (k < n && sites[k].frame != frame)
             k++;

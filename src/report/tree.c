@@ -219,7 +219,7 @@ static size_t called_by(const struct tree *t, const struct group_cursor *cursors
             continue;
         struct figures f = {0};
         const char *function = names_frame(t->names, frame)->function;
-        figures_add(&f, &model_stacks(t->model)[cursors[i].stack]);
+        figures_add(&f, model_stack_of(model_stacks(t->model), cursors[i].stack));
         while (k < n && strcmp(list[k].function, function) != 0)
             k++;
         if (k == n && n < room)
@@ -297,7 +297,7 @@ static long unknown_sites(struct tree *t, struct known *known, struct group_curs
     for (long i = 0; i < n; i++) {
         struct figures f = {0};
         struct suppression *s = known_stack(known, (*cursors)[i].stack);
-        figures_add(&f, &model_stacks(t->model)[(*cursors)[i].stack]);
+        figures_add(&f, model_stack_of(model_stacks(t->model), (*cursors)[i].stack));
         if (s) {
             known_count(known, s, f.end_blocks, f.end_bytes);
             continue;

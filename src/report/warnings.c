@@ -147,11 +147,11 @@ void warn_about_model(struct warnings *w, const struct model *m, const uint8_t *
 {
     char n[HUMAN_TEXT_BYTES];
     const struct model_totals *t = model_totals(m);
-    const struct model_stack *stacks = model_stacks(m);
+    const struct model_stacks stacks = model_stacks(m);
     const struct trace_image *image = model_image(m);
     uint64_t cut_calls = 0;
-    for (uint32_t i = 1; cut && stacks && i <= image->stacks; i++)
-        cut_calls += cut[i] ? stacks[i].calls : 0;
+    for (uint32_t i = 1; cut && stacks.of && i <= image->stacks; i++)
+        cut_calls += cut[i] ? model_stack_of(stacks, i)->calls : 0;
     if (cut_calls) {
         name(w, image, named);
         buffer_printf(&w->text, "the stack%s of %s allocation%s", cut_calls == 1 ? "" : "s",

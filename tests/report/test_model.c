@@ -356,13 +356,13 @@ static void compare(const struct program *p, const struct model_filter *f, size_
         assert_int_equal(t->cross_thread_frees, r->totals.cross_thread_frees);
     assert_int_equal(t->unknown_frees, r->totals.unknown_frees);
     assert_int_equal(t->inferred_frees, r->totals.inferred_frees);
-    const struct model_stack *s = model_stacks(m);
     for (unsigned i = 0; i <= STACKS; i++) {
-        assert_int_equal(s[i].peak_bytes, r->peak[i]);
-        assert_int_equal(s[i].live_bytes, r->end[i]);
-        assert_int_equal(s[i].calls, r->calls[i]);
-        assert_int_equal(s[i].allocated_bytes, r->allocated[i]);
-        assert_int_equal(s[i].temporary, r->temporary[i]);
+        const struct model_stack *s = model_stack_of(model_stacks(m), i);
+        assert_int_equal(s->peak_bytes, r->peak[i]);
+        assert_int_equal(s->live_bytes, r->end[i]);
+        assert_int_equal(s->calls, r->calls[i]);
+        assert_int_equal(s->allocated_bytes, r->allocated[i]);
+        assert_int_equal(s->temporary, r->temporary[i]);
     }
     const struct model_count *l = model_lifetimes(m);
     for (unsigned i = 0; i <= MODEL_LIFETIMES; i++)
