@@ -21,9 +21,10 @@ static void keep_apart(void)
 #endif
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 void *large_grow(void *old, size_t old_bytes, size_t new_bytes)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (new_bytes < 2 * LARGE_PAGE_BYTES)
         return realloc(old, new_bytes);
     if (new_bytes > SIZE_MAX / 2)
@@ -44,9 +45,12 @@ void *large_zeroed(size_t bytes)
 {
     if (bytes < 2 * LARGE_PAGE_BYTES)
         return calloc(1, bytes);
-    void *p = large_grow(NULL, 0, bytes);
-    if (p)
-        memset(p, 0, bytes);
+    pthread_once(&once, keep_apart);
+    char *const p = calloc(1, bytes); /* a mapping of its own is zero and was not touched */
+    if (p) {
+        const size_t before = -(uintptr_t)p & (LARGE_PAGE_BYTES - 1);
+        (void)madvise(p + before, (bytes - before) & ~(LARGE_PAGE_BYTES - 1), MADV_HUGEPAGE);
+    }
     return p;
 }
 

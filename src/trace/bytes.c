@@ -1,5 +1,7 @@
 #include "bytes.h"
 
+#include "base/large.h"
+
 bool bytes_reserve(struct bytes *b, size_t extra)
 {
     if (b->failed)
@@ -57,7 +59,7 @@ void *arena_alloc(struct arena *a, size_t n)
     n = (n + 15) & ~(size_t)15;
     if (!a->pieces || a->cap - a->used < n) {
         size_t cap = n > 65536 ? n : 65536;
-        struct arena_piece *p = calloc(1, sizeof *p + cap);
+        struct arena_piece *p = large_zeroed(sizeof *p + cap);
         if (!p)
             return NULL;
         p->next = a->pieces;

@@ -85,12 +85,14 @@ struct trace_batch {
     const uint32_t *begun_stack;
 };
 
-struct trace_frame_node { /* a frame and its caller; see MLW_META_NODE */
+struct trace_frame_node { /* a frame and its caller; see MLW_META_NODE. 16 bytes: millions of them
+                           */
     uint32_t parent;      /* 0: outermost */
-    uint32_t module;      /* 0: none; else index + 1 into the image's modules[] */
+    uint32_t module : 24; /* 0: none; else index + 1 into the image's modules[] */
+    uint32_t flags : 8;   /* enum mlw_node_flags */
     uint64_t pc;
-    uint32_t flags; /* enum mlw_node_flags */
 };
+#define TRACE_MODULES_MOST 0xffffffu /* that a node can name */
 
 struct trace_module {
     const char *path;

@@ -26,9 +26,14 @@ struct trace {
     struct trace_info info;
 };
 
+#define BATCH 100u
+
 struct trace_cursor {
     uint32_t image;
+    unsigned columns;
     size_t at, batches;
+    uint32_t begun_stack[BATCH];
+    uint64_t begun_size[BATCH], begun_usable[BATCH], begun_address[BATCH];
 };
 
 static size_t fail_after = SIZE_MAX;
@@ -103,14 +108,33 @@ void trace_kept_put_bytes(struct trace_kept *k, unsigned column, const void *dat
 struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, unsigned columns,
                                                struct error *err)
 {
-    (void)columns;
-    return trace_cursor_open(t, image, err);
+    struct trace_cursor *c = trace_cursor_open(t, image, err);
+    if (c)
+        c->columns = columns;
+    return c;
+}
+
+/* The columns of those that begin blocks. */
+static void gather(struct trace_cursor *c, struct trace_batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->kind[i] != TRACE_ALLOC)
+            continue;
+        c->begun_stack[b->begun] = b->stack[i];
+        c->begun_size[b->begun] = b->size[i];
+        c->begun_usable[b->begun] = b->usable[i];
+        c->begun_address[b->begun++] = b->address[i];
+    }
+    b->begun_stack = c->begun_stack;
+    b->begun_size = c->begun_size;
+    b->begun_usable = c->begun_usable;
+    b->begun_address = c->begun_address;
 }
 
 int trace_cursor_next(struct trace_cursor *c, struct trace_batch *b, struct error *err)
 {
     const struct events *e = events_of[c->image];
-    size_t n = e->n - c->at < 100 ? e->n - c->at : 100, at = c->at;
+    size_t n = e->n - c->at < BATCH ? e->n - c->at : BATCH, at = c->at;
     if (c->batches++ == fail_after)
         return error_set(err, ERROR_FORMAT, "the sample ends in the middle");
     c->at += n;
@@ -128,6 +152,8 @@ int trace_cursor_next(struct trace_cursor *c, struct trace_batch *b, struct erro
                               .usable = e->usable + at,
                               .path = e->path + at,
                               .argument = e->argument + at};
+    if (c->columns & TRACE_COL_BEGUN)
+        gather(c, b);
     return n != 0;
 }
 
@@ -214,22 +240,22 @@ static void put(struct events *e, unsigned kind, unsigned op, uint32_t slot, uin
     e->argument[i] = argument;
 }
 
-/* parent, module, pc, flags. Stacks end at main, at worker, or are cut. */
+/* parent, module, flags, pc. Stacks end at main, at worker, or are cut. */
 static const struct trace_frame_node nodes[] = {
     {0, 0, 0, 0},
-    {0, 1, 0x1010, 0},              /* 1 main */
-    {1, 1, 0x1020, 0},              /* 2 load_table < main */
-    {2, 1, 0x1030, 0},              /* 3 row_append < table_read < 2 */
-    {3, 1, 0x1080, 0},              /* 4 xmalloc < 3 */
-    {0, 1, 0x1050, 0},              /* 5 worker */
-    {5, 2, 0x1060, 0},              /* 6 cache_get < worker */
-    {5, 2, 0x1064, 0},              /* 7 cache_get < worker, from another address */
-    {1, 1, 0x1040, 0},              /* 8 push_back < main */
-    {0, 0, 0, MLW_NODE_TRUNCATED},  /* 9 cut */
-    {9, 0, 0x7f00deadbeef, 0},      /* 10 an address in no module < cut */
-    {8, 2, 0x1070, 0},              /* 11 operator new < push_back < main */
-    {1, 1, 0x1000, MLW_NODE_EXACT}, /* 12 the odd name < main */
-    {1, 3, 0x1ff0, 0},              /* 13 no name, in libgone < main */
+    {0, 1, 0, 0x1010},              /* 1 main */
+    {1, 1, 0, 0x1020},              /* 2 load_table < main */
+    {2, 1, 0, 0x1030},              /* 3 row_append < table_read < 2 */
+    {3, 1, 0, 0x1080},              /* 4 xmalloc < 3 */
+    {0, 1, 0, 0x1050},              /* 5 worker */
+    {5, 2, 0, 0x1060},              /* 6 cache_get < worker */
+    {5, 2, 0, 0x1064},              /* 7 cache_get < worker, from another address */
+    {1, 1, 0, 0x1040},              /* 8 push_back < main */
+    {0, 0, MLW_NODE_TRUNCATED, 0},  /* 9 cut */
+    {9, 0, 0, 0x7f00deadbeef},      /* 10 an address in no module < cut */
+    {8, 2, 0, 0x1070},              /* 11 operator new < push_back < main */
+    {1, 1, MLW_NODE_EXACT, 0x1000}, /* 12 the odd name < main */
+    {1, 3, 0, 0x1ff0},              /* 13 no name, in libgone < main */
 };
 static const uint32_t tips[] = {4, 6, 7, 11, 10, 12, 13, 4, 4};
 

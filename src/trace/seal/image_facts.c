@@ -56,7 +56,7 @@ static int describe_node(struct image_work *g, uint32_t dense, struct trace_fram
     t->pc = n->pc;
     t->flags = n->flags;
     uint32_t m = n->module ? pair_map_get(&g->module_map, n->module, 0) : UINT32_MAX;
-    t->module = m == UINT32_MAX ? 0 : m + 1;
+    t->module = m < TRACE_MODULES_MOST ? (m + 1) & TRACE_MODULES_MOST : 0;
     return !n->module || t->module;
 }
 

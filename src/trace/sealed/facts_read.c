@@ -486,7 +486,7 @@ int facts_read_nodes(int fd, const struct section_head *h, ZSTD_DCtx *z,
         numbers_take_u64(&c, v, n))
         goto out;
     for (size_t i = 0; i < n; i++)
-        to[i].module = (uint32_t)v[i];
+        to[i].module = v[i] <= TRACE_MODULES_MOST ? v[i] & TRACE_MODULES_MOST : 0;
     if (numbers_load(&c, fd, h, SEAL_FACT_PC, n, z, &scratch, err) || numbers_take_u64(&c, v, n))
         goto out;
     uint64_t pcs[256] = {0};

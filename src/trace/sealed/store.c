@@ -218,13 +218,17 @@ static int read_nodes(struct opening *o, struct error *err)
     for (size_t i = 0; i < o->n && !status; i++) {
         struct trace_image *m = &o->images[i];
         struct trace_frame_node *nodes = (struct trace_frame_node *)m->nodes;
+        bool behind = false;
         for (uint32_t k = 1; k <= m->stacks; k++) {
             if (nodes[k].parent > m->stacks)
                 nodes[k].parent = 0;
             if (nodes[k].module > m->module_count)
                 nodes[k].module = 0;
+            behind |= nodes[k].parent >= k;
         }
-        status = cut_rings(nodes, m->stacks) ? no_memory(err) : 0;
+        /* Where callers come first, as they are written, there are none. */
+        if (behind)
+            status = cut_rings(nodes, m->stacks) ? no_memory(err) : 0;
     }
     free(count);
     return status;
