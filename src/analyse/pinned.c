@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/fastbins.h"
 #include "analyse/tcache.h"
 #include "base/array.h"
 #include "base/index.h"
@@ -10,6 +11,8 @@
 #define HEAP_BYTES       ((uint64_t)1 << PINNED_HEAP_SHIFT)
 #define ARENA_HEAD_BYTES 4096u /* what glibc keeps at the start of an arena's heap, about */
 #define HEADER_BYTES     8u    /* of a chunk in use: the rest lies in its neighbors */
+#define BLOCKS_AHEAD     16u   /* events for which memory is asked early */
+#define STACKS_AHEAD     8u
 
 /* A heap of another arena that blocks were seen in. Heaps of one arena are linked: parent leads to
  * one of them. */
@@ -51,8 +54,7 @@ struct pinned_reader {
     struct highest *most;
     struct seen_heap *heaps; /* [heap_count] */
     uint32_t heap_count, heap_room;
-    uint64_t fast_bytes[2]; /* in the main arena, in others */
-    uint64_t fast_most;
+    struct fastbins fast;
     struct index by_number; /* of heaps */
     uint64_t main_bottom;   /* of the lowest block ever in the break's heap; 0: there was none */
     uint32_t
@@ -62,7 +64,7 @@ struct pinned_reader {
 unsigned pinned_columns(void)
 {
     return TRACE_COL_ADDRESS | TRACE_COL_SIZE | TRACE_COL_USABLE | TRACE_COL_PATH |
-           TRACE_COL_STACK | TRACE_COL_TIME | TRACE_COL_THREAD;
+           TRACE_COL_STACK | TRACE_COL_TIME | TRACE_COL_THREAD | TRACE_COL_BEGUN;
 }
 
 struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t *times_ns,
@@ -198,41 +200,6 @@ static bool note_heap(struct pinned_reader *r, uint64_t address, uint64_t usable
 
 static int take_moment(struct pinned_reader *r, struct error *err);
 
-/* ---- fastbins ----
- *
- * A freed chunk of up to 128 bytes that no thread's cache takes stays by itself, and keeps its free
- * neighbors apart, until a block of 1 KiB or more is asked for, or a large chunk is freed. Counted
- * is how much can be there; what malloc moves elsewhere meanwhile is not known. What joins later is
- * not given back either: so the most that ever was there counts. */
-#define FAST_CHUNK_MOST    128u
-#define CONSOLIDATES_FROM  1024u       /* of a chunk that is asked for */
-#define CONSOLIDATES_FREED (64u << 10) /* of a chunk that is freed */
-
-static uint64_t *fast_sum(struct pinned_reader *r, unsigned path)
-{
-    return &r->fast_bytes[(path & MLW_PATH_NON_MAIN) != 0];
-}
-
-static void fast_taken(struct pinned_reader *r, unsigned path, uint64_t chunk)
-{
-    uint64_t *const sum = fast_sum(r, path);
-    if (chunk <= FAST_CHUNK_MOST)
-        *sum = *sum > chunk ? *sum - chunk : 0;
-    else if (chunk >= CONSOLIDATES_FROM)
-        *sum = 0;
-}
-
-static void fast_freed(struct pinned_reader *r, unsigned path, uint64_t chunk)
-{
-    uint64_t *const sum = fast_sum(r, path);
-    if (chunk <= FAST_CHUNK_MOST) {
-        *sum += chunk;
-        if (r->fast_bytes[0] + r->fast_bytes[1] > r->fast_most)
-            r->fast_most = r->fast_bytes[0] + r->fast_bytes[1];
-    } else if (chunk >= CONSOLIDATES_FREED)
-        *sum = 0;
-}
-
 /* ---- events ---- */
 
 /* Whether a block of that path is a chunk in one of glibc's heaps. */
@@ -251,7 +218,7 @@ static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t
     if (!is_on_heap(r, l->path))
         return true;
     const uint64_t chunk = l->usable_bytes + HEADER_BYTES;
-    fast_freed(r, l->path, chunk);
+    fastbins_freed(&r->fast, l->path & MLW_PATH_NON_MAIN, chunk);
     highest_end(r->most, l->stack, chunk);
     if (!r->caches || b->kind[i] == TRACE_FREE_INFERRED ||
         mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD))
@@ -260,21 +227,25 @@ static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t
                         &(struct tcache_chunk){l->address, l->usable_bytes, l->stack, l->path});
 }
 
-/* A block begins. inherited: a fork handed it on. False without memory. */
-static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i, bool inherited)
+/* Block `made` of those that begin in the batch begins. inherited: a fork handed it on. False
+ * without memory. */
+static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i, size_t made,
+                  bool inherited)
 {
     struct pinned_block *const l = &r->live[b->slot[i]];
-    const uint64_t usable = b->usable[i] > b->size[i] ? b->usable[i] : b->size[i],
-                   address = b->address[i], chunk = usable + HEADER_BYTES,
+    const uint64_t size = b->begun_size[made],
+                   usable = b->begun_usable[made] > size ? b->begun_usable[made] : size,
+                   address = b->begun_address[made], chunk = usable + HEADER_BYTES,
                    bottom = address - HEADER_BYTES;
+    const uint32_t stack = b->begun_stack[made];
     const unsigned path = b->path[i];
     const bool late = highest_passed(r->most);
     if (l->there && is_on_heap(r, l->path)) /* its end was lost */
         highest_end(r->most, l->stack, l->usable_bytes + HEADER_BYTES);
     *l = (struct pinned_block){.address = address,
                                .usable_bytes = usable,
-                               .size_bytes = b->size[i],
-                               .stack = b->stack[i],
+                               .size_bytes = size,
+                               .stack = stack,
                                .path = (uint8_t)path,
                                .there = true,
                                .late = late};
@@ -286,9 +257,21 @@ static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i
         r->main_bottom = bottom;
     if (!is_on_heap(r, path))
         return true;
-    fast_taken(r, path, chunk);
-    highest_begin(r->most, b->stack[i], chunk);
+    fastbins_taken(&r->fast, path & MLW_PATH_NON_MAIN, chunk);
+    highest_begin(r->most, stack, chunk);
     return !(path & MLW_PATH_NON_MAIN) || note_heap(r, address, usable, b->thread[i], inherited);
+}
+
+/* What the events behind i will touch: their blocks, and the sums of the stacks of those nearer. */
+static inline void look_ahead(const struct pinned_reader *r, const struct trace_batch *b, size_t i,
+                              size_t made, uint32_t there)
+{
+    if (i + BLOCKS_AHEAD < b->n)
+        __builtin_prefetch(&r->live[b->slot[i + BLOCKS_AHEAD]], 1);
+    if (i + STACKS_AHEAD < b->n && b->slot[i + STACKS_AHEAD] < there)
+        __builtin_prefetch(&r->most->stacks[r->live[b->slot[i + STACKS_AHEAD]].stack], 1);
+    if (made + STACKS_AHEAD < b->begun && b->begun_stack[made + STACKS_AHEAD] <= r->image->stacks)
+        __builtin_prefetch(&r->most->stacks[b->begun_stack[made + STACKS_AHEAD]], 1);
 }
 
 /* How many slots have a place in r->live. */
@@ -308,8 +291,12 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
     if (b->n && r->next == r->count)
         return 0;
     uint64_t due_ns = r->next < r->count ? r->times_ns[r->next] : UINT64_MAX;
+    size_t made = 0; /* blocks that began in this batch */
     for (size_t i = 0; i < b->n; i++) {
         const uint32_t slot = b->slot[i];
+        const size_t begun = made;
+        made += b->kind[i] == TRACE_ALLOC;
+        look_ahead(r, b, i, made, there);
         const bool inherited = i < handed_on;
         if (b->time_ns[i] >= due_ns && !inherited) {
             while (r->next < r->count && b->time_ns[i] >= r->times_ns[r->next])
@@ -326,12 +313,12 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
                 return -1;
             there = slots_there(r, slots);
         }
-        if (slot >= slots || b->stack[i] > stacks)
+        if (slot >= slots || (begun < made && b->begun_stack[begun] > stacks))
             return error_set(err, ERROR_FORMAT, "an event of a block or stack that does not exist");
         if (b->kind[i] != TRACE_ALLOC) {
             if (!release(r, b, i))
                 return error_memory_for(err, "the caches of threads");
-        } else if (!begin(r, b, i, inherited))
+        } else if (!begin(r, b, i, begun, inherited))
             return error_memory_for(err, "%u heaps", r->heap_count);
     }
     return 1;
@@ -731,7 +718,7 @@ static int take_moment(struct pinned_reader *r, struct error *err)
     clear_moment(p);
     p->time_ns = r->times_ns[r->next++];
     p->glibc = r->glibc;
-    p->fast_bytes = r->fast_most;
+    p->fast_bytes = r->fast.most_bytes;
     bool done = pinned_stacks_clear(&p->stacks, r->image->stacks) && take_highest(r, p) &&
                 sort_blocks(r, p, &n);
     const struct pinned_block *list = r->list;
