@@ -95,7 +95,8 @@ void json_close_array(struct json *j)
     j->depth--;
 }
 
-void json_number(struct json *j, const char *key, uint64_t value)
+/* By hand: a page has millions of numbers. */
+static void number(struct json *j, const char *key, uint64_t value, bool negative)
 {
     char text[24], *p = text + sizeof text;
     begin(j, key, false);
@@ -103,14 +104,16 @@ void json_number(struct json *j, const char *key, uint64_t value)
         *--p = (char)('0' + value % 10);
         value /= 10;
     } while (value);
+    if (negative)
+        *--p = '-';
     put(j, p, (size_t)(text + sizeof text - p));
 }
 
+void json_number(struct json *j, const char *key, uint64_t value) { number(j, key, value, false); }
+
 void json_signed(struct json *j, const char *key, int64_t value)
 {
-    char text[24];
-    begin(j, key, false);
-    put(j, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)value));
+    number(j, key, value < 0 ? -(uint64_t)value : (uint64_t)value, value < 0);
 }
 
 void json_bool(struct json *j, const char *key, bool value)
