@@ -112,6 +112,13 @@ void pinned_watch(struct pinned_reader *r, pinned_visit *visit, void *arg)
     r->visit_arg = arg;
 }
 
+struct pinned pinned_take(struct pinned_reader *r)
+{
+    const struct pinned taken = r->now;
+    r->now = (struct pinned){0};
+    return taken;
+}
+
 void pinned_discard(struct pinned_reader *r)
 {
     if (!r)

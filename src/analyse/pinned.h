@@ -108,6 +108,8 @@ struct pinned_reader *pinned_visitor(const struct trace_image *image, const uint
                                      struct error *err);
 /* Shows each moment of pinned_new as well. */
 void pinned_watch(struct pinned_reader *r, pinned_visit *visit, void *arg);
+/* Within a visit of a reader without results: the state is the caller's, to be released. */
+struct pinned pinned_take(struct pinned_reader *r);
 /* The next batch of the image. 1: go on; 0: the last moment has come; -1 with *err set. */
 int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct error *err);
 /* Fills the rest, as of the end, and frees the reader. */

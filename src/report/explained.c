@@ -118,10 +118,14 @@ static size_t looks_of(const struct trace_image *image, const struct explained_l
 
 static uint32_t site_of(void *arg, uint32_t stack) { return section_site(arg, stack); }
 
-/* The pass: what it looks at, what it finds, and which call sites it asked for. */
-struct pass {
+/* The times that are looked at, the findings there, and the call sites that were asked for. */
+struct explained_search {
     struct explained_pass of;
     struct explained_asked asked;
+    struct explained_list *list;
+    const struct trace_image *image;
+    bool known; /* there is nothing to be read: it was in the index */
+    struct look looks[2 * EXPLAIN_MOST];
     uint64_t times[2 * EXPLAIN_MOST], trims[2 * EXPLAIN_MOST];
     struct pinned results[2 * EXPLAIN_MOST];
     struct advice_found found[2 * EXPLAIN_MOST];
@@ -129,7 +133,7 @@ struct pass {
 
 static uint32_t ask_site(void *arg, uint32_t stack)
 {
-    struct pass *x = arg;
+    struct explained_search *x = arg;
     explained_ask(&x->asked, stack);
     return section_site(x->of.names, stack);
 }
@@ -137,20 +141,18 @@ static uint32_t ask_site(void *arg, uint32_t stack)
 static int visit(void *arg, size_t moment, const struct pinned *p,
                  const struct pinned_block *blocks, size_t count, struct error *err)
 {
-    struct pass *x = arg;
+    struct explained_search *x = arg;
     const struct advice_sites sites = {ask_site, x};
     (void)err;
-    advice_sites_find(&trace_info(x->of.t)->images[x->of.image], p, blocks, count, &sites,
-                      x->trims[moment], &x->found[moment]);
+    advice_sites_find(x->image, p, blocks, count, &sites, x->trims[moment], &x->found[moment]);
     return 0;
 }
 
-static int read_image(struct pass *x, struct error *err)
+static int read_image(struct explained_search *x, struct error *err)
 {
     struct trace_batch batch;
     struct trace *t = x->of.t;
-    struct pinned_reader *r = pinned_new(&trace_info(t)->images[x->of.image], x->times, x->results,
-                                         x->of.count, true, err);
+    struct pinned_reader *r = pinned_new(x->image, x->times, x->results, x->of.count, true, err);
     struct trace_cursor *c =
         r ? trace_cursor_open_columns(t, x->of.image, pinned_columns(), err) : NULL;
     int more = c ? 1 : -1;
@@ -165,17 +167,18 @@ static int read_image(struct pass *x, struct error *err)
     return -1;
 }
 
-/* From the index, or by reading the image. */
-static int find_states(struct pass *x, struct error *err)
+size_t explained_looks(const struct explained_search *x, const uint64_t **times_ns)
 {
-    if (explained_kept(&x->of))
-        return 0;
-    x->asked.bits = calloc(trace_info(x->of.t)->images[x->of.image].stacks / 8 + 1, 1);
-    const int status = read_image(x, err);
-    if (!status)
-        explained_keep(&x->of, &x->asked);
-    else
-        explained_forget(&x->asked);
+    *times_ns = x->times;
+    return x->known ? 0 : x->of.count;
+}
+
+int explained_look(struct explained_search *x, size_t look, struct pinned_reader *r,
+                   const struct pinned *p, const struct pinned_block *blocks, size_t count,
+                   struct error *err)
+{
+    const int status = visit(x, look, p, blocks, count, err);
+    x->results[look] = pinned_take(r);
     return status;
 }
 
@@ -192,60 +195,96 @@ static void settle(const struct trace_image *image, struct explained *e, struct 
     e->pinned = *here;
 }
 
-int explained_find(struct trace *t, uint32_t image, const struct model *m,
-                   const struct report_options *o, struct names *names, struct explained_list *list,
-                   struct error *err)
+struct explained_search *explained_begin(struct trace *t, uint32_t image, const struct model *m,
+                                         const struct report_options *o, struct names *names,
+                                         struct explained_list *list, struct error *err)
 {
-    const struct trace_image *of = model_image(m);
     struct explain_wish wish;
     struct explain_moment moments[EXPLAIN_MOST];
-    struct look looks[2 * EXPLAIN_MOST];
-    struct pinned here[EXPLAIN_MOST];
-    struct pass x = {.of = {.t = t,
-                            .image = image,
-                            .names = names,
-                            .times_ns = x.times,
-                            .trim_bytes = x.trims,
-                            .results = x.results,
-                            .found = x.found}};
+    struct explained_search *x = calloc(1, sizeof *x);
     memset(list, 0, sizeof *list);
-    memset(here, 0, sizeof here);
+    if (!x) {
+        error_memory(err);
+        return NULL;
+    }
+    x->list = list;
+    x->image = model_image(m);
+    x->known = true;
+    x->of = (struct explained_pass){.t = t,
+                                    .image = image,
+                                    .names = names,
+                                    .times_ns = x->times,
+                                    .trim_bytes = x->trims,
+                                    .results = x->results,
+                                    .found = x->found};
     if (filters_blocks(o))
-        return 0;
-    if (explained_wish(o->at, trace_info(t), &wish, err))
-        return -1;
+        return x;
+    if (explained_wish(o->at, trace_info(t), &wish, err)) {
+        free(x);
+        return NULL;
+    }
     list->count = explain_choose(m, &wish, moments);
     for (size_t i = 0; i < list->count; i++)
         list->items[i].moment = moments[i];
-    const size_t n = looks_of(of, list, looks);
-    for (size_t i = 0; i < n; i++) {
-        x.times[i] = looks[i].time_ns;
-        x.trims[i] = advice_trim_bytes(model_threshold(m), looks[i].time_ns);
+    x->of.count = looks_of(x->image, list, x->looks);
+    for (size_t i = 0; i < x->of.count; i++) {
+        x->times[i] = x->looks[i].time_ns;
+        x->trims[i] = advice_trim_bytes(model_threshold(m), x->looks[i].time_ns);
     }
-    x.of.count = n;
-    if (!n)
-        return 0;
-    if (find_states(&x, err)) {
-        for (size_t i = 0; i < n; i++)
-            pinned_release(&x.results[i]);
-        list->count = 0;
-        return -1;
+    if (x->of.count && !explained_kept(&x->of)) {
+        x->known = false;
+        x->asked.bits = calloc(x->image->stacks / 8 + 1, 1);
     }
-    for (size_t i = 0; i < n; i++) {
-        struct explained *e = &list->items[looks[i].item];
-        *(looks[i].measurement || e->moment.split == EXPLAIN_NONE ? &e->pinned
-                                                                  : &here[looks[i].item]) =
-            x.results[i];
-        if (looks[i].measurement)
-            e->found = x.found[i];
+    return x;
+}
+
+/* Gives the findings to their moments. */
+static void distribute(struct explained_search *x)
+{
+    struct explained_list *list = x->list;
+    struct pinned here[EXPLAIN_MOST];
+    memset(here, 0, sizeof here);
+    for (size_t i = 0; i < x->of.count; i++) {
+        const struct look *look = &x->looks[i];
+        struct explained *e = &list->items[look->item];
+        const bool its = look->measurement || e->moment.split == EXPLAIN_NONE;
+        *(its ? &e->pinned : &here[look->item]) = x->results[i];
+        if (look->measurement)
+            e->found = x->found[i];
     }
     for (size_t i = 0; i < list->count; i++) {
         struct explained *e = &list->items[i];
         if (e->moment.at >= EXPLAIN_FOUR && e->moment.split != EXPLAIN_NONE)
-            settle(of, e, &here[i]);
-        explain_parts(of, e);
+            settle(x->image, e, &here[i]);
+        explain_parts(x->image, e);
     }
-    return 0;
+}
+
+void explained_end(struct explained_search *x, bool done)
+{
+    if (!x)
+        return;
+    if (!done) {
+        for (size_t i = 0; i < x->of.count; i++)
+            pinned_release(&x->results[i]);
+        x->list->count = 0;
+        explained_forget(&x->asked);
+    } else {
+        if (!x->known)
+            explained_keep(&x->of, &x->asked);
+        distribute(x);
+    }
+    free(x);
+}
+
+int explained_find(struct trace *t, uint32_t image, const struct model *m,
+                   const struct report_options *o, struct names *names, struct explained_list *list,
+                   struct error *err)
+{
+    struct explained_search *x = explained_begin(t, image, m, o, names, list, err);
+    const int status = !x ? -1 : x->known ? 0 : read_image(x, err);
+    explained_end(x, !status);
+    return status;
 }
 
 size_t explained_advice(const struct model *m, const struct explained *e, struct names *names,

@@ -27,6 +27,22 @@ int explained_find(struct trace *t, uint32_t image, const struct model *m,
                    struct error *err);
 void explained_release(struct explained_list *list);
 
+/* The same in parts, for who reads the image with a pinned_visitor anyway. NULL with *err set.
+ * list->items[].moment are filled; a moment that was asked for (--at) may still get another split.
+ */
+struct explained_search;
+struct explained_search *explained_begin(struct trace *t, uint32_t image, const struct model *m,
+                                         const struct report_options *o, struct names *names,
+                                         struct explained_list *list, struct error *err);
+/* The times at which explained_look is to be called, in order; none when the index knew. */
+size_t explained_looks(const struct explained_search *x, const uint64_t **times_ns);
+/* Within the visit of the time: takes p from the reader. */
+int explained_look(struct explained_search *x, size_t look, struct pinned_reader *r,
+                   const struct pinned *p, const struct pinned_block *blocks, size_t count,
+                   struct error *err);
+/* Fills the list; done: each look was made. NULL is fine. */
+void explained_end(struct explained_search *x, bool done);
+
 /* A field `explained`: an array. texts: of the frames, used again for others of this process. */
 int json_explained(struct json *j, const struct model *m, const struct explained_list *list,
                    struct frame_texts *texts, struct names *names, uint64_t limit,

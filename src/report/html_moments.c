@@ -25,13 +25,23 @@ struct moment {
     size_t split; /* the measurement that was made then, or EXPLAIN_NONE */
 };
 
+/* What the pass stops for: a moment of the page, or one that the report explains. */
+struct stop {
+    size_t item; /* in list; or the look of the search */
+    bool explains;
+};
+
 struct moments {
     const struct moments_plan *plan;
     const struct trace_image *image;
     struct explained_list explained;
-    struct moment *list; /* [count] by time */
-    uint64_t *times_ns;  /* [count] */
+    struct explained_search *search; /* NULL: explained is complete */
+    struct moment *list;             /* [count] by time */
     size_t count;
+    struct stop *stops; /* [stop_count] by time */
+    uint64_t *times_ns; /* [stop_count] */
+    size_t stop_count;
+    struct pinned_reader *reader;
     struct moment_sites sites;
     struct heapmap *map;
     struct frame_texts texts;
@@ -46,7 +56,9 @@ static void release(struct moments *x)
     moment_sites_release(&x->sites);
     heapmap_free(x->map);
     frame_texts_release(&x->texts);
+    explained_end(x->search, false);
     free(x->list);
+    free(x->stops);
     free(x->times_ns);
     free(x->text);
 }
@@ -107,16 +119,30 @@ static void sort_moments(struct moments *x)
         if (!kept || x->list[i].time_ns != x->list[kept - 1].time_ns)
             x->list[kept++] = x->list[i];
     x->count = kept;
-    for (size_t i = 0; i < kept; i++)
-        x->times_ns[i] = x->list[i].time_ns;
+}
+
+/* The moments, and the times to look at for those that the report explains; of equal times these
+ * come first. */
+static void plan_stops(struct moments *x)
+{
+    const uint64_t *looks = NULL;
+    const size_t n = x->search ? explained_looks(x->search, &looks) : 0;
+    size_t k = 0;
+    for (size_t i = 0; i < x->count || k < n; x->stop_count++) {
+        const bool explains = k < n && (i == x->count || looks[k] <= x->list[i].time_ns);
+        x->times_ns[x->stop_count] = explains ? looks[k] : x->list[i].time_ns;
+        x->stops[x->stop_count] = (struct stop){explains ? k++ : i++, explains};
+    }
 }
 
 static int choose(struct moments *x, struct error *err)
 {
-    const size_t n = affordable(x), room = 2 * MOMENTS_MOST + 2 * MARKS_MOST + 2 * EXPLAIN_MOST;
+    const size_t n = affordable(x), room = 2 * MOMENTS_MOST + 2 * MARKS_MOST + 2 * EXPLAIN_MOST,
+                 stops = room + 2 * EXPLAIN_MOST;
     x->list = calloc(room, sizeof *x->list);
-    x->times_ns = calloc(room, sizeof *x->times_ns);
-    if (!x->list || !x->times_ns)
+    x->stops = calloc(stops, sizeof *x->stops);
+    x->times_ns = calloc(stops, sizeof *x->times_ns);
+    if (!x->list || !x->stops || !x->times_ns)
         return error_memory_for(err, "the moments of the page");
     for (size_t i = 0; i < x->explained.count; i++) {
         const struct explain_moment *o = &x->explained.items[i].moment;
@@ -128,6 +154,7 @@ static int choose(struct moments *x, struct error *err)
     add_splits(x, n / 2);
     add_slices(x, n / 2 < SLICES_MOST ? n / 2 : SLICES_MOST);
     sort_moments(x);
+    plan_stops(x);
     return 0;
 }
 
@@ -257,10 +284,20 @@ static int visit(void *arg, size_t moment, const struct pinned *p,
     return 0;
 }
 
+static int stop(void *arg, size_t number, const struct pinned *p, const struct pinned_block *blocks,
+                size_t count, struct error *err)
+{
+    struct moments *x = arg;
+    const struct stop *s = &x->stops[number];
+    return s->explains ? explained_look(x->search, s->item, x->reader, p, blocks, count, err)
+                       : visit(x, s->item, p, blocks, count, err);
+}
+
 static int look(struct moments *x, struct error *err)
 {
     struct trace_batch batch;
-    struct pinned_reader *r = pinned_visitor(x->image, x->times_ns, x->count, visit, x, err);
+    struct pinned_reader *r = x->reader =
+        pinned_visitor(x->image, x->times_ns, x->stop_count, stop, x, err);
     struct trace_cursor *c =
         r ? trace_cursor_open_columns(x->plan->t, x->plan->image, pinned_columns(), err) : NULL;
     int more = c ? 1 : -1;
@@ -428,13 +465,27 @@ static int find(struct moments *x, struct error *err)
     return status;
 }
 
+/* What the report explains. In the pass of the moments: but of a time or a mark that was asked for,
+ * only a pass shows where its moment is. */
+static int explain(struct moments *x, struct error *err)
+{
+    const struct moments_plan *p = x->plan;
+    if (p->options->at)
+        return explained_find(p->t, p->image, p->m, p->options, p->names, &x->explained, err);
+    x->search = explained_begin(p->t, p->image, p->m, p->options, p->names, &x->explained, err);
+    return x->search ? 0 : -1;
+}
+
 int html_moments(const struct moments_plan *plan, struct html_block *block, struct error *err)
 {
     struct moments x = {.plan = plan, .image = model_image(plan->m), .texts = {.table = true}};
-    int status = explained_find(plan->t, plan->image, plan->m, plan->options, plan->names,
-                                &x.explained, err);
+    int status = explain(&x, err);
     if (!status && x.explained.count) {
         status = find(&x, err);
+        if (!status) {
+            explained_end(x.search, true);
+            x.search = NULL;
+        }
         if (!status)
             status = fit(&x, block, err);
     }

@@ -62,8 +62,8 @@ static int32_t number_of(struct moment_sites *s, uint32_t frame)
             return -1;
         s->room = sites;
     }
-    s->sites[s->count++] = (struct moment_site){.frame = frame};
-    s->by_frame[at] = (uint32_t)s->count;
+    s->sites[s->count] = (struct moment_site){.frame = frame, .number = (uint32_t)s->count};
+    s->by_frame[at] = (uint32_t)++s->count;
     return (int32_t)s->count - 1;
 }
 
@@ -103,12 +103,13 @@ static uint64_t kept(const struct moment_site *s)
     return s->sums.pinned_bytes + s->sums.below_bytes;
 }
 
+/* Of equals the one that was seen first: what else was named before does not matter. */
 static int by_kept(const void *a, const void *b)
 {
     const struct moment_site *x = a, *y = b;
     if (kept(x) != kept(y))
         return kept(x) < kept(y) ? 1 : -1;
-    return x->frame < y->frame ? -1 : x->frame > y->frame;
+    return x->number < y->number ? -1 : x->number > y->number;
 }
 
 void moment_sites_keepers(struct json *j, struct moment_sites *s, size_t most)
@@ -123,7 +124,7 @@ void moment_sites_keepers(struct json *j, struct moment_sites *s, size_t most)
     for (size_t i = 0; i < n && i < most; i++) {
         const struct moment_site *of = &s->order[i];
         json_open_array(j, NULL);
-        json_number(j, NULL, s->by_frame[of->frame == NO_NAME ? 0 : (size_t)of->frame + 1] - 1);
+        json_number(j, NULL, of->number);
         json_number(j, NULL, of->sums.pinned_bytes);
         json_number(j, NULL, of->sums.below_bytes);
         json_number(j, NULL, of->sums.live_bytes);

@@ -10,6 +10,7 @@
 
 struct moment_site { /* sums of its stacks */
     uint32_t frame;  /* id, or NO_NAME */
+    uint32_t number; /* in the order in which sites were seen */
     struct pinned_stack sums;
 };
 
