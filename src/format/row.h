@@ -109,22 +109,78 @@ MLW_INLINE uint64_t mlw_rol4(uint64_t v) { return v << 4 | v >> 60; }
 MLW_INLINE uint64_t mlw_zigzag(uint64_t d) { return d << 1 ^ (uint64_t)((int64_t)d >> 63); }
 MLW_INLINE uint64_t mlw_unzigzag(uint64_t z) { return z >> 1 ^ -(z & 1); }
 
-/* The bytes of a number, 1, 2, 4 or 8, in the low bits, and their logarithm above: one look at a
- * table instead of comparisons. */
-#define MLW_WIDTH_LOG2 7
-MLW_INLINE unsigned mlw_width(uint64_t v)
+/* What the encoder adds up: the header, and above it the bytes of the row so far. */
+#define MLW_ROW_BYTES_SHIFT 16
+#define MLW_ROW_FIELD(bytes, code, at)                                                             \
+    ((uint32_t)(bytes) << MLW_ROW_BYTES_SHIFT | (uint32_t)(code) << (at))
+enum mlw_row_field { MLW_ROW_TIME, MLW_ROW_ADDRESS, MLW_ROW_SIZE, MLW_ROW_STACK, MLW_ROW_FIELDS };
+
+/* That sum for the field of a number: one look at a table instead of comparisons. A stack of 0 has
+ * no field, and is not asked for. */
+MLW_INLINE uint32_t mlw_row_field(enum mlw_row_field field, uint64_t v)
 {
-#define MLW_WIDTH(log2) (1 << (log2) | (log2) << MLW_WIDTH_LOG2)
-    static const uint16_t by_highest_byte[8] = {MLW_WIDTH(0), MLW_WIDTH(1), MLW_WIDTH(2),
-                                                MLW_WIDTH(2), MLW_WIDTH(3), MLW_WIDTH(3),
-                                                MLW_WIDTH(3), MLW_WIDTH(3)};
-#undef MLW_WIDTH
-    return by_highest_byte[(63 ^ __builtin_clzll(v | 1)) >> 3];
+#define MLW_WIDTHS(at)                                                                             \
+    {                                                                                              \
+        MLW_ROW_FIELD(1, 0, at), MLW_ROW_FIELD(2, 1, at), MLW_ROW_FIELD(4, 2, at),                 \
+            MLW_ROW_FIELD(4, 2, at), MLW_ROW_FIELD(8, 3, at), MLW_ROW_FIELD(8, 3, at),             \
+            MLW_ROW_FIELD(8, 3, at), MLW_ROW_FIELD(8, 3, at)                                       \
+    }
+    static const uint32_t by_highest_byte[MLW_ROW_FIELDS][8] __attribute__((aligned(64))) = {
+        [MLW_ROW_TIME] = MLW_WIDTHS(5),
+        [MLW_ROW_ADDRESS] = MLW_WIDTHS(7),
+        [MLW_ROW_SIZE] = MLW_WIDTHS(9),
+        [MLW_ROW_STACK] = {MLW_ROW_FIELD(1, 1, 11), MLW_ROW_FIELD(2, 2, 11),
+                           MLW_ROW_FIELD(4, 3, 11), MLW_ROW_FIELD(4, 3, 11)},
+    };
+#undef MLW_WIDTHS
+    return by_highest_byte[field][(63u ^ (unsigned)__builtin_clzll(v)) >> 3];
 }
-#define MLW_WIDTH_BYTES 15u
-#define MLW_WIDTH_CODE  (3u << MLW_WIDTH_LOG2)
 
 MLW_INLINE void mlw_put(uint8_t *p, uint64_t v) { __builtin_memcpy(p, &v, 8); }
+
+/* A row whose header and time make up `sum` so far. */
+MLW_INLINE uint8_t *mlw_row_put(uint8_t *p, uint32_t sum, unsigned fields, uint64_t dt, uint64_t da,
+                                uint64_t size, uint32_t stack, int has_usable,
+                                uint32_t usable_extra, uint64_t argument, unsigned path)
+{
+    mlw_put(p + 2, dt);
+    mlw_put(p + (sum >> MLW_ROW_BYTES_SHIFT), da);
+    sum += mlw_row_field(MLW_ROW_ADDRESS, da | 1);
+    if (fields & MLW_F_SIZE) {
+        mlw_put(p + (sum >> MLW_ROW_BYTES_SHIFT), size);
+        sum += mlw_row_field(MLW_ROW_SIZE, size | 1);
+    }
+    if (fields & MLW_F_STACK && stack) { /* either all rows of a thread have one, or none */
+        __builtin_memcpy(p + (sum >> MLW_ROW_BYTES_SHIFT), &stack, 4);
+        sum += mlw_row_field(MLW_ROW_STACK, stack);
+    }
+    if (__builtin_expect(has_usable, 0)) {
+        __builtin_memcpy(p + (sum >> MLW_ROW_BYTES_SHIFT), &usable_extra, 4);
+        sum += MLW_ROW_FIELD(4, 1, 13);
+    }
+    if (__builtin_expect(argument != 0, 0)) {
+        mlw_put(p + (sum >> MLW_ROW_BYTES_SHIFT), argument);
+        sum += MLW_ROW_FIELD(8, 1, 14);
+    }
+    if (path) {
+        p[sum >> MLW_ROW_BYTES_SHIFT] = (uint8_t)path;
+        sum += MLW_ROW_FIELD(1, 1, 15);
+    }
+    const uint16_t header = (uint16_t)sum;
+    __builtin_memcpy(p, &header, 2);
+    return p + (sum >> MLW_ROW_BYTES_SHIFT);
+}
+
+/* One whose time takes another number of bytes than two: rare, and the same code for all calls. */
+static __attribute__((noinline, cold, unused)) uint8_t *
+mlw_row_put_late(uint8_t *p, unsigned op, unsigned fields, uint64_t dt, uint64_t da, uint64_t size,
+                 uint32_t stack, int has_usable, uint32_t usable_extra, uint64_t argument,
+                 unsigned path)
+{
+    const uint32_t sum = MLW_ROW_FIELD(2, op, 0) + mlw_row_field(MLW_ROW_TIME, dt);
+    return mlw_row_put(p, sum, fields, dt, da, size, stack, has_usable, usable_extra, argument,
+                       path);
+}
 
 /* Encodes one call row at p (MLW_ROW_MAX bytes must be free there) and returns its end.
  * fields: MLW_F_* of the operation, a constant at every call, so that unused parts vanish.
@@ -134,58 +190,16 @@ MLW_INLINE uint8_t *mlw_row_encode(uint8_t *p, struct mlw_row_state *st, unsigne
                                    uint32_t stack, int has_usable, uint32_t usable_extra,
                                    uint64_t argument, unsigned path)
 {
-    uint8_t *const start = p;
-    uint64_t dt = clock - st->clock;
-    uint64_t a = mlw_ror4(address);
-    uint64_t da = mlw_zigzag(a - st->address);
-    /* Two bytes of time nearly always: a branch that is predicted keeps the place of the next row
-     * from waiting for the clock. */
-    unsigned time_width = 2 | 1 << MLW_WIDTH_LOG2, address_width = mlw_width(da);
-    if (__builtin_expect(dt > 0xffff, 0))
-        time_width = mlw_width(dt);
-    unsigned header = op | (time_width & MLW_WIDTH_CODE) >> 2 | (address_width & MLW_WIDTH_CODE);
-    p += 2;
-    mlw_put(p, dt);
-    p += time_width & MLW_WIDTH_BYTES;
-    mlw_put(p, da);
-    p += address_width & MLW_WIDTH_BYTES;
-    if (fields & MLW_F_SIZE) {
-        mlw_put(p, size);
-        if (__builtin_expect(size <= 0xffff, 1)) { /* larger ones are rare */
-            unsigned two = size > 0xff;
-            header |= two << 9;
-            p += 1 + two;
-        } else {
-            unsigned size_width = mlw_width(size);
-            header |= (size_width & MLW_WIDTH_CODE) << 2;
-            p += size_width & MLW_WIDTH_BYTES;
-        }
-    }
-    if (fields & MLW_F_STACK && stack) { /* either all rows of a thread have one, or none */
-        unsigned kl = 1 + (unsigned)(stack > 0xff) + (unsigned)(stack > 0xffff);
-        header |= kl << 11;
-        __builtin_memcpy(p, &stack, 4);
-        p += (1u << kl) >> 1;
-    }
-    if (__builtin_expect(has_usable, 0)) {
-        header |= 1u << 13;
-        __builtin_memcpy(p, &usable_extra, 4);
-        p += 4;
-    }
-    if (__builtin_expect(argument != 0, 0)) {
-        header |= 1u << 14;
-        mlw_put(p, argument);
-        p += 8;
-    }
-    if (path) {
-        header |= 1u << 15;
-        *p++ = (uint8_t)path;
-    }
-    uint16_t h = (uint16_t)header;
-    __builtin_memcpy(start, &h, 2);
+    const uint64_t dt = clock - st->clock, a = mlw_ror4(address), da = mlw_zigzag(a - st->address);
     st->clock = clock;
     st->address = a;
-    return p;
+    /* Two bytes of time nearly always: a branch that is predicted keeps the place of the next row
+     * from waiting for the clock. */
+    if (__builtin_expect(dt > 0xffff, 0))
+        return mlw_row_put_late(p, op, fields, dt, da, size, stack, has_usable, usable_extra,
+                                argument, path);
+    return mlw_row_put(p, MLW_ROW_FIELD(4, 1, 5) + op, fields, dt, da, size, stack, has_usable,
+                       usable_extra, argument, path);
 }
 
 /* Decodes the row at p, which must lie before end. Returns the start of the next row, or NULL when
