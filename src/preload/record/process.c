@@ -13,7 +13,10 @@
 #include "arch/page.h"
 #include "recorder.h"
 
-struct recorder recorder = {.output = {-1, 0, 0}, .memory = {-1, 0, 0}, .terminal = {-1, 0, 0}};
+struct recorder recorder = {.output = {-1, 0, 0},
+                            .memory = {-1, 0, 0},
+                            .terminal = {-1, 0, 0},
+                            .break_at = &recorder.last_break};
 TLS uint64_t process_fork_clock;
 
 volatile uint32_t process_no_control; /* always 0: recording is off */
@@ -601,7 +604,9 @@ void process_join_first(void)
     if (recorder.stack_mode != MLW_STACKS_NONE &&
         unwind_init(next_facts.dl_find_object, next_facts.stack_end))
         recorder.stack_mode = MLW_STACKS_NONE;
-    recorder.last_break = next_facts.curbrk ? (uint64_t)*next_facts.curbrk : 0;
+    if (next_facts.curbrk)
+        recorder.break_at = (const uint64_t *)next_facts.curbrk;
+    recorder.last_break = *recorder.break_at;
     describe(recorder.session->options & MLW_OPT_ENVIRONMENT);
     if (!say_who(start)) {
         stay_unknown();

@@ -52,7 +52,7 @@ MLW_INLINE uint64_t held_bytes(void *p)
     if (unlikely(!next_facts.glibc))
         return next.malloc_usable_size(p);
     uint64_t word = ((const uint64_t *)p)[-1];
-    return (word & ~7ul) - 8 - (word & 2) * 4; /* a block with its own mapping has two words */
+    return (word & ~7ul) - (8 + (word & 2) * 4); /* a block with its own mapping has two words */
 }
 
 /* The live sums have changed: modulo 2^64. Only this thread writes to its buffer's head. */
@@ -81,8 +81,8 @@ MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t size, 
             if (unlikely((uint64_t)heap != t->heap || heap[2] != t->heap_bytes))
                 path |= other_heap(t, heap);
         }
-    } else if (next_facts.curbrk) {
-        uint64_t now = (uint64_t)*next_facts.curbrk;
+    } else {
+        const uint64_t now = *recorder.break_at;
         if (unlikely(now != recorder.last_break)) {
             recorder.last_break = now;
             path = MLW_PATH_SBRK;
@@ -102,6 +102,40 @@ MLW_INLINE uint32_t take_stack(struct thread *t, uint64_t sp, uint64_t bp)
 
 /* ---- the two shapes that nearly all rows have ---- */
 
+/* The same for all calls, so that each has only the code of what nearly all rows are: the time
+ * stamp counter may be read, no signal handler interrupted us, the call has a block. */
+static __attribute__((noinline)) void after_any(struct thread *t, unsigned op, void *p,
+                                                uint64_t size, uint64_t argument, bool failed,
+                                                uint64_t sp, uint64_t bp)
+{
+    uint64_t clock = clock_now(t->clock_kind);
+    uint64_t usable = mlw_usual_usable(size);
+    unsigned path = 0;
+    if (p)
+        path = block_facts(t, p, size, &usable);
+    if (failed)
+        path |= MLW_PATH_FAILED;
+    if (t->lane)
+        path |= MLW_PATH_NESTED;
+    uint32_t stack = take_stack(t, sp, bp);
+    bool unusual = usable != mlw_usual_usable(size);
+    stream_commit(t, mlw_row_encode(t->position, &t->row, op, MLW_F_ALLOC, clock, (uint64_t)p, size,
+                                    stack, unusual, (uint32_t)(usable - size), argument, path));
+    add_live(t, p ? usable : 0);
+    thread_leave(t);
+}
+
+static __attribute__((noinline)) void before_any(struct thread *t, unsigned op, void *p,
+                                                 uint64_t size, uint64_t argument, bool ends)
+{
+    stream_commit(t, mlw_row_encode(t->position, &t->row, op, mlw_op_fields(op),
+                                    clock_now(t->clock_kind), (uint64_t)p, size, 0, 0, 0, argument,
+                                    t->lane ? MLW_PATH_NESTED : 0));
+    if (ends && p)
+        add_live(t, -held_bytes(p));
+    thread_leave(t);
+}
+
 /* After a call that yields a block, or fails to (p NULL). released: usable bytes of the block that
  * it took the place of. */
 static inline __attribute__((always_inline)) void after(unsigned op, void *p, uint64_t size,
@@ -111,20 +145,20 @@ static inline __attribute__((always_inline)) void after(unsigned op, void *p, ui
     struct thread *t = thread_enter(sp);
     if (unlikely(!t))
         return;
-    uint64_t clock = clock_now(t->clock_kind);
-    uint64_t usable = mlw_usual_usable(size);
-    unsigned path = 0;
-    if (likely(p != 0))
-        path = block_facts(t, p, size, &usable);
-    if (unlikely(failed))
-        path |= MLW_PATH_FAILED;
-    if (unlikely(t->lane))
-        path |= MLW_PATH_NESTED;
-    uint32_t stack = take_stack(t, sp, bp);
-    bool unusual = usable != mlw_usual_usable(size);
-    stream_commit(t, mlw_row_encode(t->position, &t->row, op, MLW_F_ALLOC, clock, (uint64_t)p, size,
-                                    stack, unusual, (uint32_t)(usable - size), argument, path));
-    add_live(t, (p ? usable : 0) - (failed ? 0 : released));
+    if (!failed)
+        add_live(t, -released);
+    if (unlikely(!p || !thread_is_plain(t))) {
+        after_any(t, op, p, size, argument, failed, sp, bp);
+        return;
+    }
+    const uint64_t clock = arch_clock();
+    const uint32_t stack = take_stack(t, sp, bp); /* first: less has to be kept across the call */
+    uint64_t usable;
+    const unsigned path = block_facts(t, p, size, &usable);
+    const bool unusual = usable != mlw_usual_usable(size);
+    uint8_t *end = mlw_row_encode(t->position, &t->row, op, MLW_F_ALLOC, clock, (uint64_t)p, size,
+                                  stack, unusual, (uint32_t)(usable - size), argument, path);
+    stream_commit(t, end)->live_bytes += usable;
     thread_leave(t);
 }
 
@@ -136,12 +170,15 @@ static inline __attribute__((always_inline)) void before(unsigned op, unsigned f
     struct thread *t = thread_enter(sp);
     if (unlikely(!t))
         return;
-    uint64_t clock = clock_now(t->clock_kind);
-    unsigned path = unlikely(t->lane) ? MLW_PATH_NESTED : 0;
-    stream_commit(t, mlw_row_encode(t->position, &t->row, op, fields, clock, (uint64_t)p, size, 0,
-                                    0, 0, argument, path));
+    if (unlikely(!thread_is_plain(t))) {
+        before_any(t, op, p, size, argument, ends);
+        return;
+    }
+    struct mlw_chunk *chunk =
+        stream_commit(t, mlw_row_encode(t->position, &t->row, op, fields, arch_clock(), (uint64_t)p,
+                                        size, 0, 0, 0, argument, 0));
     if (ends && likely(p != 0))
-        add_live(t, -held_bytes(p));
+        chunk->live_bytes -= held_bytes(p);
     thread_leave(t);
 }
 

@@ -81,7 +81,8 @@ struct recorder {
     uint32_t description_bytes;
     struct thread *volatile threads; /* all there ever were; pushed at the front, never removed */
     volatile uint32_t thread_count;
-    uint64_t last_break; /* glibc: __curbrk when last looked at */
+    const uint64_t *break_at; /* glibc: __curbrk; else last_break, which then never changes */
+    uint64_t last_break;      /* *break_at when last looked at */
     char session_path[128];
     char given_session[128]; /* attached: in place of the environment's */
     char output_path[MLW_PATH_BYTES];
@@ -104,9 +105,14 @@ struct thread {
     struct mlw_row_state row;
     struct mlw_chunk *chunk; /* head of the buffer, in shared memory */
     uint32_t seen;           /* control word that was last acted on */
-    uint32_t clock_kind;
+    union {
+        struct {
+            uint32_t clock_kind;
+            uint32_t lane;
+        };
+        uint64_t clock_kind_and_lane; /* for thread_is_plain */
+    };
     uint32_t stack_mode;
-    uint32_t lane;
     struct unwind_thread *unwind; /* NULL: stacks cannot be taken */
     uint64_t heap, heap_bytes;    /* glibc: the non-main heap last seen, and its size */
     uint64_t lost;                /* calls of this stream not recorded */
@@ -125,11 +131,9 @@ extern HIDDEN TLS struct thread *thread_self;
  * when the call cannot be recorded; the loss is then counted. */
 HIDDEN struct thread *thread_enter_slow(uint64_t sp);
 
-/* Something changed: control word differs from t->seen. */
-HIDDEN void thread_notice(struct thread *t, uint32_t word);
-/* The same for one whose buffer went with an earlier recording of this process. False: it has none
- * now, and nothing may be recorded. */
-HIDDEN bool thread_again(struct thread *t);
+/* Something changed: control word differs from t->seen; the buffer may have gone with an earlier
+ * recording of this process. False: it has none now, and nothing may be recorded; t is not busy. */
+HIDDEN bool thread_notice(struct thread *t, uint32_t word);
 
 /* Writes the buffer out and starts a new chunk. Rows that cannot be written are counted as lost. */
 HIDDEN void stream_flush(struct thread *t);
@@ -261,6 +265,13 @@ MLW_INLINE uint64_t clock_now(uint32_t kind)
     return clock_monotonic_ns();
 }
 
+/* It reads the time stamp counter, and no signal handler's calls are recorded in it. */
+MLW_INLINE bool thread_is_plain(const struct thread *t)
+{
+    return t->clock_kind_and_lane == MLW_CLOCK_TSC; /* lane 0 */
+}
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "clock_kind is the low half");
+
 MLW_INLINE void barrier(void) { __asm__ volatile("" ::: "memory"); }
 
 /* Begins a recording call: the thread's state, marked busy, or NULL. */
@@ -275,13 +286,8 @@ MLW_INLINE struct thread *thread_enter(uint64_t sp)
     t->busy = sp;
     barrier();
     uint32_t word = *wiped.control;
-    if (unlikely(word != t->seen)) {
-        if (unlikely(t->round != recorder.round) && !thread_again(t)) {
-            t->busy = 0;
-            return 0;
-        }
-        thread_notice(t, word);
-    }
+    if (unlikely(word != t->seen) && !thread_notice(t, word))
+        return 0;
     if (unlikely(t->position >= t->limit))
         stream_make_room(t);
     return t;
@@ -293,8 +299,9 @@ MLW_INLINE void thread_leave(struct thread *t)
     t->busy = 0;
 }
 
-/* Publishes the row that ends at `end`: from here on it survives the process. */
-MLW_INLINE void stream_commit(struct thread *t, uint8_t *end)
+/* Publishes the row that ends at `end`: from here on it survives the process. Returns the head of
+ * the buffer. */
+MLW_INLINE struct mlw_chunk *stream_commit(struct thread *t, uint8_t *end)
 {
     struct mlw_chunk *const chunk = t->chunk;
     barrier();
@@ -304,6 +311,7 @@ MLW_INLINE void stream_commit(struct thread *t, uint8_t *end)
                      __ATOMIC_RELEASE);
     barrier(); /* a kill between the two must not leave a call without its row: that is a loss */
     chunk->calls++;
+    return chunk;
 }
 
 #endif

@@ -684,24 +684,8 @@ void stream_key_init(void)
         end_key_made = true;
 }
 
-void thread_notice(struct thread *t, uint32_t word)
-{
-    uint32_t before = t->seen;
-    t->seen = word;
-    if (word & MLW_CTL_RESET) {
-        uint32_t expected = word;
-        if (__atomic_compare_exchange_n(&recorder.process->control, &expected,
-                                        word & ~(uint32_t)MLW_CTL_RESET, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_RELAXED)) {
-            stream_control_row(t, MLW_CONTROL_RESET);
-            t->seen = word & ~(uint32_t)MLW_CTL_RESET;
-        }
-    }
-    if (before / MLW_CTL_EPOCH != word / MLW_CTL_EPOCH)
-        stream_flush(t);
-}
-
-bool thread_again(struct thread *t)
+/* A buffer for a thread whose last one went with an earlier recording. False: there is none. */
+static bool thread_again(struct thread *t)
 {
     if (recorder.off || !recorder.process)
         return false;
@@ -716,6 +700,28 @@ bool thread_again(struct thread *t)
     thread_begin(t, t->tid, t->lane,
                  t->lane ? t->number
                          : __atomic_fetch_add(&recorder.process->threads, 1, __ATOMIC_RELAXED));
+    return true;
+}
+
+bool thread_notice(struct thread *t, uint32_t word)
+{
+    if (unlikely(t->round != recorder.round) && !thread_again(t)) {
+        t->busy = 0;
+        return false;
+    }
+    uint32_t before = t->seen;
+    t->seen = word;
+    if (word & MLW_CTL_RESET) {
+        uint32_t expected = word;
+        if (__atomic_compare_exchange_n(&recorder.process->control, &expected,
+                                        word & ~(uint32_t)MLW_CTL_RESET, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
+            stream_control_row(t, MLW_CONTROL_RESET);
+            t->seen = word & ~(uint32_t)MLW_CTL_RESET;
+        }
+    }
+    if (before / MLW_CTL_EPOCH != word / MLW_CTL_EPOCH)
+        stream_flush(t);
     return true;
 }
 
