@@ -30,12 +30,12 @@ ARCH_COMPARE_INLINE bool arch_eight_words_same(uint64_t base, const int32_t *at,
     return _mm_movemask_epi8(_mm_cmpeq_epi32(d, _mm_setzero_si128())) == 0xffff;
 }
 
-/* A bit for each of key[0..3] that is the tag. */
+/* A bit for each of key[0..3] that is the tag; aligned to 16 bytes. */
 ARCH_COMPARE_INLINE unsigned arch_four_tags_same(const uint32_t *key, uint32_t tag)
 {
     const __m128i wanted = _mm_set1_epi32((int)tag);
     return (unsigned)_mm_movemask_ps(
-        _mm_castsi128_ps(_mm_cmpeq_epi32(wanted, _mm_loadu_si128((const __m128i *)key))));
+        _mm_castsi128_ps(_mm_cmpeq_epi32(wanted, _mm_load_si128((const __m128i *)key))));
 }
 
 #endif

@@ -369,11 +369,20 @@ UW_INLINE const struct entry *entry_at(const struct unwind_thread *t, const stru
     return UW_LIKELY(t->ring_head - at <= RING_BYTES) && whole_same(e, t->end, sp, bp) ? e : 0;
 }
 
-/* The first way with that tag has another stack. */
-static __attribute__((noinline)) uint32_t other_ways(struct unwind_thread *t, const struct set *set,
-                                                     unsigned ways, uint64_t sp, uint64_t bp,
-                                                     void *ctx)
+UW_INLINE unsigned ways_of(const struct unwind_thread *t, uint64_t sp, const struct set **set)
 {
+    const uint64_t h = whole_hash(*(const uint64_t *)sp, sp);
+    *set = &t->set[h >> (64 - SETS_BITS)];
+    return arch_four_tags_same((*set)->key, whole_key(h));
+}
+
+/* The first way with that tag has another stack. Looks all up again, so that unwind_stack need not
+ * keep it. */
+static __attribute__((noinline)) uint32_t other_ways(struct unwind_thread *t, uint64_t sp,
+                                                     uint64_t bp, void *ctx)
+{
+    const struct set *set;
+    unsigned ways = ways_of(t, sp, &set);
     while (ways &= ways - 1) {
         const struct entry *e = entry_at(t, set, (unsigned)__builtin_ctz(ways), sp, bp);
         if (e)
@@ -384,14 +393,13 @@ static __attribute__((noinline)) uint32_t other_ways(struct unwind_thread *t, co
 
 uint32_t unwind_stack(struct unwind_thread *t, uint64_t sp, uint64_t bp, void *ctx)
 {
-    const uint64_t h = whole_hash(*(const uint64_t *)sp, sp);
-    const struct set *set = &t->set[h >> (64 - SETS_BITS)];
-    const unsigned ways = arch_four_tags_same(set->key, whole_key(h));
+    const struct set *set;
+    const unsigned ways = ways_of(t, sp, &set);
     if (UW_UNLIKELY(!ways || t->generation != __atomic_load_n(&uw_generation, __ATOMIC_RELAXED)) ||
         WITHOUT(1))
         return stack_slow(t, sp, bp, ctx);
     const struct entry *e = entry_at(t, set, (unsigned)__builtin_ctz(ways), sp, bp);
-    return UW_LIKELY(e != 0) ? e->node : other_ways(t, set, ways, sp, bp, ctx);
+    return UW_LIKELY(e != 0) ? e->node : other_ways(t, sp, bp, ctx);
 }
 
 uint32_t unwind_caller(struct unwind_thread *t, uint64_t sp, void *ctx)

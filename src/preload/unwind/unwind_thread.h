@@ -59,8 +59,8 @@ struct entry {
 };
 struct set {
     uint32_t key[WAYS];
-    uint32_t at[WAYS]; /* all bytes ever put into the ring before the entry */
-};
+    uint32_t at[WAYS];          /* all bytes ever put into the ring before the entry */
+} __attribute__((aligned(32))); /* in one line of the cache */
 
 struct unwind_thread {
     uint32_t generation;
