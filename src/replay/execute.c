@@ -365,7 +365,7 @@ allocate(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned varian
     }
     if (__builtin_expect(workload_aligned(code), 0))
         alignment = workload_get(&p);
-    uint64_t size = workload_get(&p);
+    uint64_t size = workload_get_short(&p);
     bool call = code != WORKLOAD_PRESENT;
     void *block;
     if (__builtin_expect(s->engine->options.dry, 0)) {
