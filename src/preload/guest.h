@@ -1,6 +1,7 @@
 /* guest.h - what the preloaded libraries have in common: the allocator behind them, and calls of
  * the program that a guest must hear of.
  *
+ *   guest/functions.h  the functions that we stand before
  *   guest/next.c       the allocator behind us, and what must work before it is known
  *   guest/exec.c       exec, posix_spawn: what becomes another program
  *   guest/ending.c     the end of a process without destructors
@@ -25,6 +26,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "preload/guest/functions.h"
+
 #define HIDDEN      __attribute__((visibility("hidden")))
 #define EXPORT      __attribute__((visibility("default")))
 #define TLS         __thread __attribute__((tls_model("initial-exec")))
@@ -34,31 +37,9 @@
 /* ---- next.c ---- */
 
 struct next_functions {
-    void *(*malloc)(size_t);
-    void *(*calloc)(size_t, size_t);
-    void *(*realloc)(void *, size_t);
-    void *(*reallocarray)(void *, size_t, size_t);
-    void (*free)(void *);
-    int (*posix_memalign)(void **, size_t, size_t);
-    void *(*aligned_alloc)(size_t, size_t);
-    void *(*memalign)(size_t, size_t);
-    void *(*valloc)(size_t);
-    void *(*pvalloc)(size_t);
-    void (*free_sized)(void *, size_t);
-    void (*free_aligned_sized)(void *, size_t, size_t);
-    size_t (*malloc_usable_size)(void *);
-    void *(*mmap)(void *, size_t, int, int, int, off_t);
-    int (*munmap)(void *, size_t);
-    void *(*mremap)(void *, size_t, size_t, int, void *);
-    int (*brk)(void *);
-    void *(*sbrk)(intptr_t);
-    /* jemalloc's own: NULL unless the program has been made to call ours (redirect) */
-    void *(*mallocx)(size_t, int);
-    void *(*rallocx)(void *, size_t, int);
-    size_t (*xallocx)(void *, size_t, size_t, int);
-    size_t (*sallocx)(const void *, int);
-    void (*dallocx)(void *, int);
-    void (*sdallocx)(void *, size_t, int);
+#define NEXT_MEMBER(result, name, parameters, ...) result(*name) parameters;
+    NEXT_FUNCTIONS(NEXT_MEMBER)
+#undef NEXT_MEMBER
 };
 
 /* Before next_resolve has run these point to a small allocator of our own (never freed). */

@@ -242,9 +242,27 @@ def judge(root, path, area, bracket, name):
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+FUNCTIONS = os.path.join(HERE, "..", "..", "src", "preload", "guest", "functions.h")
+
+
+def table_of_functions(text, name):
+    """The functions of one list of functions.h; fails when it has none."""
+    lines = re.search(rf"^#define {name}\(X\)((?:.*\\\n)*.*)", text, re.M)
+    names = re.findall(r"\bX\([^,]+,\s*(\w+)", lines[1]) if lines else []
+    if not names:
+        raise ValueError(f"{FUNCTIONS}: {name} cannot be read")
+    return set(names)
+
+
 def read_list(path):
+    """The words of a list; @NAME stands for a list of functions.h."""
     with open(path, encoding="utf-8") as f:
-        return {word for line in f for word in line.split("#")[0].split()}
+        words = {word for line in f for word in line.split("#")[0].split()}
+    with open(FUNCTIONS, encoding="utf-8") as f:
+        text = f.read()
+    for name in [w for w in words if w.startswith("@")]:
+        words = words - {name} | table_of_functions(text, name[1:])
+    return words
 
 
 def nm(library, *options):

@@ -16,7 +16,6 @@ BY_HAND = re.compile(r"case MLW_OP_[A-Z_]+:\s*(?:/\*.*?\*/\s*)?case MLW_OP_"
                      rf"|{COMPARED}(?:\|\||&&)[^;{{}}]*?{COMPARED}(?:\|\||&&)[^;{{}}]*?[=!]=\s*MLW_OP_", re.S)
 NAMES_MAX = 2  # names of the table in one file
 EXCEPT = {
-    "src/preload/watch/entry.c": "exports the functions",
     "src/probe/kind_brk.c": "system calls",
     "src/probe/kind_purge.c": "system calls",
     "src/frames/role.c": "globs of functions that allocate for their callers",
@@ -31,6 +30,29 @@ def without_comments(text):
 def table_names(root):
     with open(os.path.join(root, TABLE), encoding="utf-8") as f:
         return set(re.findall(r'^\s*X\(\w+,\s*\d+,\s*"(\w+)"', f.read(), re.M))
+
+
+ROW = re.compile(r'^\s*X\(\w+,\s*(\d+),\s*"(\w+)[^"]*",\s*([\w| ]+),', re.M)
+CELL = re.compile(r"\| (\d+) \| (\w+)([^|]*)\| (SK|S|) ?(?=\|)")
+MARKS = {"MLW_F_ALLOC": "SK", "MLW_F_SIZED": "S", "MLW_F_ADDR": ""}
+
+
+def check_document(table, document):
+    """The table of operations in docs/format.md says what the table of op.h says: number, name, fields."""
+    said = {int(n): (name, marks, "alignment" in rest) for n, name, rest, marks in CELL.findall(document)}
+    bad = []
+    for number, name, fields in ROW.findall(table):
+        words = [w.strip() for w in fields.split("|")]
+        is_so = (name, MARKS[words[0]], "MLW_F_ALIGN" in words)
+        here = said.pop(int(number), None)
+        if here != is_so:
+            bad.append(f"docs/format.md: operation {number} is {is_so}, there {here}")
+    return bad + [f"docs/format.md: there is no operation {n}" for n in said]
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as f:
+        return f.read()
 
 
 def check(root, exceptions):
@@ -87,8 +109,19 @@ def self_test():
         assert complaints("", [os.path.join("src", "a.c")]) == 1
 
 
+def self_test_of_document():
+    table = '    X(MALLOC, 1, "malloc", MLW_F_ALLOC, ALLOC, MALLOC)\n    X(OLD, 2, "realloc(old)", MLW_F_ADDR, R, NONE)\n'
+    good = "| 1 | malloc | SK | 2 | realloc, old half (before) | |\n"
+    assert check_document(table, good) == []
+    for wrong in (good.replace("SK", "S"), good.replace("malloc", "calloc"), good.replace("| 2 |", "| 3 |"), "",
+                  good.replace("malloc", "malloc (arg: alignment)")):
+        assert check_document(table, wrong), wrong
+
+
 if __name__ == "__main__":
     self_test()
+    self_test_of_document()
     problems = check(sys.argv[1], EXCEPT)
+    problems += check_document(read(sys.argv[1], TABLE), read(sys.argv[1], os.path.join("docs", "format.md")))
     print("\n".join(problems + [f"operations: {len(problems)} complaints"]))
     sys.exit(1 if problems else 0)

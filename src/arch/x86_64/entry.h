@@ -22,6 +22,13 @@
 #define ARCH_SP_BEHIND_4 "r8"
 #define ARCH_FP_BEHIND_4 "r9"
 
+/* Where a function stands in `next`, for the assembler: the macro makes one list of all of them, in
+ * their order. */
+#define ARCH_ENTRY_OFFSET(name) ".Lnext_" #name
+#define ARCH_ENTRY_NEXT_OFFSET(name)                                                               \
+    ".set " ARCH_ENTRY_OFFSET(name) ", .Lnext\n.set .Lnext, .Lnext + 8\n"
+#define ARCH_ENTRY_OFFSETS(list) __asm__(".set .Lnext, 0\n" list)
+
 /* ---- libmallow-record.so ---- */
 
 /* A symbol of libmallow-record.so: `active` when the word that `wiped` points to has ARCH_ENTRY_BIT

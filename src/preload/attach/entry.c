@@ -7,50 +7,26 @@
 #include "attach.h"
 
 _Static_assert(offsetof(struct watch_thread, left) == 0, "the assembly subtracts there");
-#define AT(field, offset)                                                                          \
-    _Static_assert(offsetof(struct next_functions, field) == offset, "the assembly jumps there")
-AT(malloc, 0);
-AT(calloc, 8);
-AT(realloc, 16);
-AT(free, 32);
-AT(posix_memalign, 40);
-AT(aligned_alloc, 48);
-AT(memalign, 56);
-AT(valloc, 64);
-AT(pvalloc, 72);
-AT(free_sized, 80);
-AT(free_aligned_sized, 88);
+#define OFFSET(result, name, ...) ARCH_ENTRY_NEXT_OFFSET(name)
+ARCH_ENTRY_OFFSETS(NEXT_FUNCTIONS(OFFSET));
+_Static_assert(sizeof(void (*)(void)) == 8, "so far apart are the functions of `next`");
 
-ARCH_ENTRY_BOUND(malloc, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_1), "watch_malloc", "0", 1);
-ARCH_ENTRY_BOUND(calloc, ARCH_SPEND_PRODUCT_AHEAD, "watch_calloc", "8", 2);
-ARCH_ENTRY_BOUND(realloc, ARCH_HELD ARCH_SPEND_AHEAD(ARCH_ARGUMENT_2), "watch_realloc", "16", 2);
-ARCH_ENTRY_BOUND(free, ARCH_HELD, "watch_free", "32", 1);
-ARCH_ENTRY_BOUND(posix_memalign, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_3), "watch_posix_memalign", "40",
-                 3);
-ARCH_ENTRY_BOUND(aligned_alloc, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_2), "watch_aligned_alloc", "48", 2);
-ARCH_ENTRY_BOUND(memalign, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_2), "watch_memalign", "56", 2);
-ARCH_ENTRY_BOUND(valloc, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_1), "watch_valloc", "64", 1);
-ARCH_ENTRY_BOUND(pvalloc, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_1), "watch_pvalloc", "72", 1);
-ARCH_ENTRY_BOUND(free_sized, ARCH_HELD, "watch_free_sized", "80", 2);
-ARCH_ENTRY_BOUND(free_aligned_sized, ARCH_HELD, "watch_free_aligned_sized", "88", 3);
-/* Always in C. */
-ARCH_ENTRY_BOUND(reallocarray, ARCH_ALWAYS, "watch_reallocarray", "24", 3);
+#define ENTRY(name, work, arguments)                                                               \
+    ARCH_ENTRY_BOUND(name, work, "watch_" #name, ARCH_ENTRY_OFFSET(name), arguments);
+#define ENTRY_MAKES_1(name, arguments) ENTRY(name, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_1), arguments)
+#define ENTRY_MAKES_2(name, arguments) ENTRY(name, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_2), arguments)
+#define ENTRY_MAKES_3(name, arguments) ENTRY(name, ARCH_SPEND_AHEAD(ARCH_ARGUMENT_3), arguments)
+#define ENTRY_PRODUCT(name, arguments) ENTRY(name, ARCH_SPEND_PRODUCT_AHEAD, arguments)
+#define ENTRY_TAKES(name, arguments)   ENTRY(name, ARCH_HELD, arguments)
+#define ENTRY_RESIZES(name, arguments)                                                             \
+    ENTRY(name, ARCH_HELD ARCH_SPEND_AHEAD(ARCH_ARGUMENT_2), arguments)
+#define ENTRY_IN_C(name, arguments)                           ENTRY(name, ARCH_ALWAYS, arguments)
+#define BOUND(result, name, parameters, arguments, kind, ...) ENTRY_##kind(name, arguments)
+NEXT_BLOCKS(BOUND)
 
 const struct binding *entry_bindings(unsigned *count)
 {
-    static const struct binding list[] = {BINDING_NEEDED(free),
-                                          BINDING_NEEDED(realloc),
-                                          BINDING_NEEDED(calloc),
-                                          BINDING_NEEDED(malloc),
-                                          {"reallocarray", entry_reallocarray, 0, false},
-                                          BINDING_TAKEN(free_sized),
-                                          BINDING_TAKEN(free_aligned_sized),
-                                          BINDING_TAKEN(posix_memalign),
-                                          BINDING_TAKEN(aligned_alloc),
-                                          BINDING_TAKEN(memalign),
-                                          BINDING_TAKEN(valloc),
-                                          BINDING_TAKEN(pvalloc),
-                                          BINDINGS_OF_GUEST};
+    static const struct binding list[] = {NEXT_BLOCKS(BINDING_OF) BINDINGS_OF_GUEST};
     *count = sizeof list / sizeof *list;
     return list;
 }

@@ -31,14 +31,8 @@ struct binding {
 HIDDEN const struct binding *entry_bindings(unsigned *count);
 
 /* Elements of that list. */
-#define BINDING_NEEDED(f)                                                                          \
-    {                                                                                              \
-#f, entry_##f, (void **)&next.f, true                                                      \
-    }
-#define BINDING_TAKEN(f)                                                                           \
-    {                                                                                              \
-#f, entry_##f, (void **)&next.f, false                                                     \
-    }
+#define BINDING_OF(result, name, parameters, arguments, kind, found, boot, missing)                \
+    {#name, entry_##name, (found) == NEXT_NEVER ? 0 : (void **)&next.name, (found) == NEXT_FIRST},
 #define BINDING_OTHER(f)                                                                           \
     {                                                                                              \
 #f, (const void *)(uintptr_t)f, 0, false                                                   \

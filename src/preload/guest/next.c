@@ -105,33 +105,9 @@ static void *no_sbrk(intptr_t n)
     return (void *)-1;
 }
 
-struct next_functions next = {
-    boot_malloc,
-    boot_calloc,
-    boot_realloc,
-    boot_reallocarray,
-    boot_free,
-    boot_posix_memalign,
-    boot_aligned,
-    boot_aligned,
-    boot_valloc,
-    boot_valloc,
-    boot_free_sized,
-    boot_free_aligned,
-    boot_usable,
-    raw_mmap,
-    raw_munmap,
-    raw_mremap,
-    no_brk,
-    no_sbrk,
-    /* jemalloc's own: none */
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-};
+#define BOOT(result, name, parameters, arguments, kind, found, boot, missing) .name = (boot),
+struct next_functions next = {NEXT_EXPORTED(BOOT) NEXT_MAPPINGS(BOOT)}; /* jemalloc's own: none */
+#undef BOOT
 
 struct next_facts next_facts;
 
@@ -317,6 +293,26 @@ static void learn_facts(void)
             strcpy(next_facts.name, known[i]);
 }
 
+static void find(enum next_found when)
+{
+#define FIND(result, name, parameters, arguments, kind, found, boot, missing)                      \
+    if ((found) == when)                                                                           \
+        real.name = (__typeof__(real.name))(uintptr_t)dlsym(RTLD_NEXT, #name);
+    NEXT_EXPORTED(FIND)
+    NEXT_MAPPINGS(FIND)
+#undef FIND
+}
+
+static void find_stand_ins(void)
+{
+#define STAND_IN(result, name, parameters, arguments, kind, found, boot, missing)                  \
+    if (!real.name)                                                                                \
+        real.name = (missing);
+    NEXT_EXPORTED(STAND_IN)
+    NEXT_MAPPINGS(STAND_IN)
+#undef STAND_IN
+}
+
 bool next_resolve(void)
 {
     static volatile uint32_t stage; /* 0 not begun, 1 under way, 2 known */
@@ -325,12 +321,7 @@ bool next_resolve(void)
         return true;
     if (!__atomic_compare_exchange_n(&stage, &zero, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return stage == 2;
-#define FIND(field) real.field = (__typeof__(real.field))(uintptr_t)dlsym(RTLD_NEXT, #field)
-    /* the four that every allocator has come first: a missing one would make dlsym allocate */
-    FIND(malloc);
-    FIND(free);
-    FIND(calloc);
-    FIND(realloc);
+    find(NEXT_FIRST);
     if (!real.malloc || !real.free || !real.calloc || !real.realloc) {
         stage = 0;
         return false;
@@ -340,44 +331,15 @@ bool next_resolve(void)
     next.calloc = real.calloc;
     next.realloc = boot_used ? mixed_realloc : real.realloc;
     next.free = boot_used ? mixed_free : real.free;
-    FIND(posix_memalign);
-    FIND(aligned_alloc);
-    FIND(memalign);
-    FIND(valloc);
-    FIND(pvalloc);
-    FIND(malloc_usable_size);
-    FIND(mmap);
-    FIND(munmap);
-    FIND(mremap);
-    FIND(brk);
-    FIND(sbrk);
+    find(NEXT_LATER);
     learn_facts();
     /* a glibc that has none is not asked: what dlsym allocates for its answer would move the
      * program's heap by 128 bytes */
     if (!next_facts.glibc || next_facts.glibc_minor >= FREE_SIZED_SINCE) {
-        FIND(free_sized);
-        FIND(free_aligned_sized);
-        FIND(malloc); /* once more: frees that text, unrecorded as it was made */
+        find(NEXT_NEW);
+        find(NEXT_FIRST); /* once more: frees that text, unrecorded as it was made */
     }
-#undef FIND
-#define DEFAULT(field, function)                                                                   \
-    if (!real.field)                                                                               \
-    real.field = function
-    DEFAULT(posix_memalign, boot_posix_memalign);
-    DEFAULT(aligned_alloc, missing_aligned);
-    DEFAULT(memalign, missing_aligned);
-    DEFAULT(valloc, missing_valloc);
-    DEFAULT(pvalloc, missing_pvalloc);
-    DEFAULT(malloc_usable_size, missing_usable);
-    DEFAULT(reallocarray, missing_reallocarray);
-    DEFAULT(free_sized, missing_free_sized);
-    DEFAULT(free_aligned_sized, missing_free_aligned);
-    DEFAULT(mmap, raw_mmap);
-    DEFAULT(munmap, raw_munmap);
-    DEFAULT(mremap, raw_mremap);
-    DEFAULT(brk, no_brk);
-    DEFAULT(sbrk, no_sbrk);
-#undef DEFAULT
+    find_stand_ins();
     struct next_functions chosen = real;
     if (boot_used) {
         chosen.free = mixed_free;

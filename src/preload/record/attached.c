@@ -19,21 +19,9 @@
 #include "arch/page.h"
 #include "preload/attach/redirect.h"
 
-#define PREPARED(f) extern const char entry_##f[] HIDDEN
-PREPARED(malloc);
-PREPARED(calloc);
-PREPARED(realloc);
-PREPARED(reallocarray);
-PREPARED(free);
-PREPARED(posix_memalign);
-PREPARED(aligned_alloc);
-PREPARED(memalign);
-PREPARED(valloc);
-PREPARED(pvalloc);
-PREPARED(free_sized);
-PREPARED(free_aligned_sized);
-PREPARED(malloc_usable_size);
-PREPARED(cfree);
+#define PREPARED(result, name, ...) extern const char entry_##name[] HIDDEN;
+NEXT_EXPORTED(PREPARED)
+extern const char entry_cfree[] HIDDEN;
 
 pid_t fork(void);
 void *mmap64(void *, size_t, int, int, int, off_t);
@@ -42,19 +30,7 @@ void *sbrk(intptr_t);
 
 const struct binding *entry_bindings(unsigned *count)
 {
-    static const struct binding list[] = {BINDING_NEEDED(free),
-                                          BINDING_NEEDED(realloc),
-                                          BINDING_NEEDED(calloc),
-                                          BINDING_NEEDED(malloc),
-                                          {"reallocarray", entry_reallocarray, 0, false},
-                                          BINDING_TAKEN(free_sized),
-                                          BINDING_TAKEN(free_aligned_sized),
-                                          BINDING_TAKEN(posix_memalign),
-                                          BINDING_TAKEN(aligned_alloc),
-                                          BINDING_TAKEN(memalign),
-                                          BINDING_TAKEN(valloc),
-                                          BINDING_TAKEN(pvalloc),
-                                          BINDING_TAKEN(malloc_usable_size),
+    static const struct binding list[] = {NEXT_EXPORTED(BINDING_OF) /* a comma behind each */
                                           {"cfree", entry_cfree, 0, false},
                                           BINDING_OTHER(mmap),
                                           BINDING_OTHER(mmap64),

@@ -15,71 +15,35 @@ static uint8_t wiped_rest[ARCH_PAGE_BYTES - sizeof(struct wiped_state)] __attrib
 
 ARCH_ENTRY_WAKE(process_wake);
 _Static_assert(MLW_CTL_ACTIVE == ARCH_ENTRY_BIT, "the assembly tests this bit");
-#define AT(field, offset)                                                                          \
-    _Static_assert(offsetof(struct next_functions, field) == offset, "the assembly jumps there")
-
-AT(malloc, 0);
-AT(calloc, 8);
-AT(realloc, 16);
-AT(reallocarray, 24);
-AT(free, 32);
-AT(posix_memalign, 40);
-AT(aligned_alloc, 48);
-AT(memalign, 56);
-AT(valloc, 64);
-AT(pvalloc, 72);
-AT(free_sized, 80);
-AT(free_aligned_sized, 88);
-AT(malloc_usable_size, 96);
+#define OFFSET(result, name, ...) ARCH_ENTRY_NEXT_OFFSET(name)
+ARCH_ENTRY_OFFSETS(NEXT_FUNCTIONS(OFFSET));
+_Static_assert(sizeof(void (*)(void)) == 8, "so far apart are the functions of `next`");
 
 #ifdef MALLOW_ATTACHED
-#define ENTRY(name, offset, active, arguments)                                                     \
+#define ENTRY(name, real, arguments)                                                               \
     __asm__(".hidden entry_" #name);                                                               \
-    ARCH_ENTRY_RECORDED("entry_" #name, offset, active, arguments)
+    ARCH_ENTRY_RECORDED("entry_" #name, ARCH_ENTRY_OFFSET(real), "record_" #real, arguments);
 #else
-#define ENTRY(name, offset, active, arguments) ARCH_ENTRY_RECORDED(#name, offset, active, arguments)
+#define ENTRY(name, real, arguments)                                                               \
+    ARCH_ENTRY_RECORDED(#name, ARCH_ENTRY_OFFSET(real), "record_" #real, arguments);
 #endif
-ENTRY(malloc, "0", "record_malloc", 1);
-ENTRY(calloc, "8", "record_calloc", 2);
-ENTRY(realloc, "16", "record_realloc", 2);
-ENTRY(reallocarray, "24", "record_reallocarray", 3);
-ENTRY(free, "32", "record_free", 1);
-ENTRY(posix_memalign, "40", "record_posix_memalign", 3);
-ENTRY(aligned_alloc, "48", "record_aligned_alloc", 2);
-ENTRY(memalign, "56", "record_memalign", 2);
-ENTRY(valloc, "64", "record_valloc", 1);
-ENTRY(pvalloc, "72", "record_pvalloc", 1);
-ENTRY(free_sized, "80", "record_free_sized", 2);
-ENTRY(free_aligned_sized, "88", "record_free_aligned_sized", 3);
-ENTRY(malloc_usable_size, "96", "record_malloc_usable_size", 1);
+#define EXPORTED(result, name, parameters, arguments, ...) ENTRY(name, name, arguments)
+NEXT_EXPORTED(EXPORTED)
 /* glibc's old name for free, which a few old programs use */
-ENTRY(cfree, "32", "record_free", 1);
+ENTRY(cfree, free, 1)
 
 #ifndef MALLOW_ATTACHED
 /* jemalloc's own functions: not exported, see redirect.c. */
-AT(mallocx, 144);
-AT(rallocx, 152);
-AT(xallocx, 160);
-AT(dallocx, 176);
-AT(sdallocx, 184);
-#define JEMALLOC(name, offset, arguments)                                                          \
+#define REDIRECTED(result, name, parameters, arguments)                                            \
     extern const char entry_##name[] HIDDEN;                                                       \
     __asm__(".hidden entry_" #name);                                                               \
-    ARCH_ENTRY_RECORDED("entry_" #name, offset, "record_" #name, arguments)
-JEMALLOC(mallocx, "144", 2);
-JEMALLOC(rallocx, "152", 3);
-JEMALLOC(xallocx, "160", 4);
-JEMALLOC(dallocx, "176", 2);
-JEMALLOC(sdallocx, "184", 3);
+    ARCH_ENTRY_RECORDED("entry_" #name, ARCH_ENTRY_OFFSET(name), "record_" #name, arguments);
+NEXT_REDIRECTED(REDIRECTED)
 
 bool entry_jemalloc(void)
 {
-#define TO_OURS(name)                                                                              \
-    {                                                                                              \
-#name, entry_##name, (void **)&next.name                                                   \
-    }
-    static const struct redirection list[] = {TO_OURS(mallocx), TO_OURS(rallocx), TO_OURS(xallocx),
-                                              TO_OURS(dallocx), TO_OURS(sdallocx)};
+#define TO_OURS(result, name, ...) {#name, entry_##name, (void **)&next.name},
+    static const struct redirection list[] = {NEXT_REDIRECTED(TO_OURS)};
     return redirect(list, sizeof list / sizeof *list) != REDIRECT_REFUSED;
 }
 #endif

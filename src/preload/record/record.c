@@ -334,6 +334,12 @@ void record_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp)
     next.sdallocx(p, size, flags);
 }
 
+size_t record_sallocx(const void *p, int flags, uint64_t sp, uint64_t bp)
+{
+    (void)sp, (void)bp; /* it only asks */
+    return next.sallocx(p, flags);
+}
+
 /* ---- for cxx.c ---- */
 
 static bool active(void)

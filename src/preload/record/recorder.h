@@ -156,25 +156,10 @@ HIDDEN bool stream_is_busy(void);
 
 /* ---- record.c: reached while recording is on; sp and bp are the caller's ---- */
 
-HIDDEN void *record_malloc(size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *record_calloc(size_t n, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *record_realloc(void *old, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *record_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void record_free(void *p, uint64_t sp, uint64_t bp);
-HIDDEN int record_posix_memalign(void **to, size_t align, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *record_aligned_alloc(size_t align, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *record_memalign(size_t align, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *record_valloc(size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *record_pvalloc(size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *record_mallocx(size_t size, int flags, uint64_t sp, uint64_t bp);
-HIDDEN void *record_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp);
-HIDDEN size_t record_xallocx(void *p, size_t size, size_t extra, int flags, uint64_t sp,
-                             uint64_t bp);
-HIDDEN void record_dallocx(void *p, int flags, uint64_t sp, uint64_t bp);
-HIDDEN void record_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp);
-HIDDEN void record_free_sized(void *p, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void record_free_aligned_sized(void *p, size_t align, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN size_t record_malloc_usable_size(void *p, uint64_t sp, uint64_t bp);
+#define RECORDED(result, name, parameters, ...) NEXT_GOES_ON(result, record_, name, parameters);
+NEXT_EXPORTED(RECORDED)
+NEXT_REDIRECTED(RECORDED)
+#undef RECORDED
 
 /* Rows of the mmap family: p is no block of the allocator. */
 HIDDEN void record_mapping(unsigned op, void *p, uint64_t size, uint64_t argument, bool failed,

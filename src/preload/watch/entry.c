@@ -15,20 +15,9 @@
 _Static_assert(offsetof(struct watch_thread, left) == 0, "the assembly subtracts there");
 _Static_assert(offsetof(struct block_range, start) == 0 && offsetof(struct block_range, bytes) == 8,
                "the assembly compares with these");
-#define AT(field, offset)                                                                          \
-    _Static_assert(offsetof(struct next_functions, field) == offset, "the assembly jumps there")
-AT(malloc, 0);
-AT(calloc, 8);
-AT(realloc, 16);
-AT(free, 32);
-AT(posix_memalign, 40);
-AT(aligned_alloc, 48);
-AT(memalign, 56);
-AT(valloc, 64);
-AT(pvalloc, 72);
-AT(free_sized, 80);
-AT(free_aligned_sized, 88);
-AT(malloc_usable_size, 96);
+#define OFFSET(result, name, ...) ARCH_ENTRY_NEXT_OFFSET(name)
+ARCH_ENTRY_OFFSETS(NEXT_FUNCTIONS(OFFSET));
+_Static_assert(sizeof(void (*)(void)) == 8, "so far apart are the functions of `next`");
 
 /* The work of an entry, in two forms. The one that is assembled into it is a jump to the general
  * form, which finds everything through memory. The fast form has the thread-local offset, the range
@@ -36,54 +25,39 @@ AT(malloc_usable_size, 96);
 /* All of them in one page, which entry_direct makes writable. */
 ARCH_ENTRIES_BEGIN;
 
-#define MAKES(name, size, offset, slow, arguments)                                                 \
-    ARCH_ENTRY_SAMPLED(name, ARCH_SPEND(ARCH_ARGUMENT_##size),                                     \
-                       ARCH_SPEND_FAST(ARCH_ARGUMENT_##size) ARCH_NOT_LESS, offset, slow,          \
-                       arguments)
-#define TAKES(name, offset, slow, arguments)                                                       \
-    ARCH_ENTRY_SAMPLED(name, ARCH_RANGE, ARCH_RANGE_FAST ARCH_NOT_LESS, offset, slow, arguments)
-MAKES("malloc", 1, "0", "watch_malloc", 1);
-TAKES("free", "32", "watch_free", 1);
-ARCH_ENTRY_SAMPLED("calloc", ARCH_SPEND_PRODUCT, ARCH_SPEND_PRODUCT_FAST ARCH_NOT_LESS, "8",
-                   "watch_calloc", 2);
-ARCH_ENTRY_SAMPLED("realloc", ARCH_RANGE ARCH_SPEND(ARCH_ARGUMENT_2),
-                   ARCH_RANGE_FAST ARCH_INSIDE ARCH_SPEND_FAST(ARCH_ARGUMENT_2) ARCH_NOT_LESS, "16",
-                   "watch_realloc", 2);
-MAKES("posix_memalign", 3, "40", "watch_posix_memalign", 3);
-MAKES("aligned_alloc", 2, "48", "watch_aligned_alloc", 2);
-MAKES("memalign", 2, "56", "watch_memalign", 2);
-MAKES("valloc", 1, "64", "watch_valloc", 1);
-MAKES("pvalloc", 1, "72", "watch_pvalloc", 1);
-TAKES("free_sized", "80", "watch_free_sized", 2);
-TAKES("free_aligned_sized", "88", "watch_free_aligned_sized", 3);
-TAKES("malloc_usable_size", "96", "watch_malloc_usable_size", 1);
+#define ENTRY(name, real, general, fast, arguments)                                                \
+    ARCH_ENTRY_SAMPLED(#name, general, fast ARCH_NOT_LESS, ARCH_ENTRY_OFFSET(real),                \
+                       "watch_" #real, arguments);
+#define MAKES(name, size, arguments)                                                               \
+    ENTRY(name, name, ARCH_SPEND(size), ARCH_SPEND_FAST(size), arguments)
+#define ENTRY_MAKES_1(name, arguments) MAKES(name, ARCH_ARGUMENT_1, arguments)
+#define ENTRY_MAKES_2(name, arguments) MAKES(name, ARCH_ARGUMENT_2, arguments)
+#define ENTRY_MAKES_3(name, arguments) MAKES(name, ARCH_ARGUMENT_3, arguments)
+#define ENTRY_PRODUCT(name, arguments)                                                             \
+    ENTRY(name, name, ARCH_SPEND_PRODUCT, ARCH_SPEND_PRODUCT_FAST, arguments)
+#define ENTRY_TAKES(name, arguments) ENTRY(name, name, ARCH_RANGE, ARCH_RANGE_FAST, arguments)
+#define ENTRY_RESIZES(name, arguments)                                                             \
+    ENTRY(name, name, ARCH_RANGE ARCH_SPEND(ARCH_ARGUMENT_2),                                      \
+          ARCH_RANGE_FAST ARCH_INSIDE ARCH_SPEND_FAST(ARCH_ARGUMENT_2), arguments)
+#define ENTRY_IN_C(name, arguments) ARCH_ENTRY_IN_C(#name, "watch_" #name, arguments);
+
+#define EXPORTED(result, name, parameters, arguments, kind, ...) ENTRY_##kind(name, arguments)
+NEXT_EXPORTED(EXPORTED)
 /* glibc's old name for free, which a few old programs use */
-TAKES("cfree", "32", "watch_free", 1);
+ENTRY(cfree, free, ARCH_RANGE, ARCH_RANGE_FAST, 1)
 ARCH_ENTRIES_END;
-/* Always in C. */
-ARCH_ENTRY_IN_C("reallocarray", "watch_reallocarray", 3);
 
 /* jemalloc's own functions: not exported, see redirect.c. */
-#define JEMALLOC(name, arguments)                                                                  \
+#define REDIRECTED(result, name, parameters, arguments)                                            \
     extern const char entry_##name[] HIDDEN;                                                       \
     __asm__(".hidden entry_" #name);                                                               \
-    ARCH_ENTRY_IN_C("entry_" #name, "watch_" #name, arguments)
-JEMALLOC(mallocx, 2);
-JEMALLOC(rallocx, 3);
-JEMALLOC(xallocx, 4);
-JEMALLOC(sallocx, 2);
-JEMALLOC(dallocx, 2);
-JEMALLOC(sdallocx, 3);
+    ARCH_ENTRY_IN_C("entry_" #name, "watch_" #name, arguments);
+NEXT_REDIRECTED(REDIRECTED)
 
 bool entry_jemalloc(void)
 {
-#define TO_OURS(name)                                                                              \
-    {                                                                                              \
-#name, entry_##name, (void **)&next.name                                                   \
-    }
-    static const struct redirection list[] = {TO_OURS(mallocx), TO_OURS(rallocx),
-                                              TO_OURS(xallocx), TO_OURS(sallocx),
-                                              TO_OURS(dallocx), TO_OURS(sdallocx)};
+#define TO_OURS(result, name, ...) {#name, entry_##name, (void **)&next.name},
+    static const struct redirection list[] = {NEXT_REDIRECTED(TO_OURS)};
     return redirect(list, sizeof list / sizeof *list) != REDIRECT_REFUSED;
 }
 

@@ -340,26 +340,10 @@ static inline __attribute__((always_inline, unused)) void count(uint64_t *counte
 
 /* ---- sample.c: reached from entry.c and cxx.c; sp and bp are the caller's ---- */
 
-HIDDEN void *watch_malloc(size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *watch_calloc(size_t n, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *watch_realloc(void *old, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *watch_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void watch_free(void *p, uint64_t sp, uint64_t bp);
-HIDDEN int watch_posix_memalign(void **to, size_t align, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *watch_aligned_alloc(size_t align, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *watch_memalign(size_t align, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *watch_valloc(size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void *watch_pvalloc(size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void watch_free_sized(void *p, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN void watch_free_aligned_sized(void *p, size_t align, size_t size, uint64_t sp, uint64_t bp);
-HIDDEN size_t watch_malloc_usable_size(void *p, uint64_t sp, uint64_t bp);
-HIDDEN void *watch_mallocx(size_t size, int flags, uint64_t sp, uint64_t bp);
-HIDDEN void *watch_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp);
-HIDDEN size_t watch_xallocx(void *p, size_t size, size_t extra, int flags, uint64_t sp,
-                            uint64_t bp);
-HIDDEN size_t watch_sallocx(const void *p, int flags, uint64_t sp, uint64_t bp);
-HIDDEN void watch_dallocx(void *p, int flags, uint64_t sp, uint64_t bp);
-HIDDEN void watch_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp);
+#define SAMPLED(result, name, parameters, ...) NEXT_GOES_ON(result, watch_, name, parameters);
+NEXT_EXPORTED(SAMPLED)
+NEXT_REDIRECTED(SAMPLED)
+#undef SAMPLED
 /* A function of the allocator that resizes a block and may move it. */
 typedef void *watch_move(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 /* The call real(argument[0], ...), where argument[at] is a block, perhaps of ours: then of a copy,
