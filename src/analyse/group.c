@@ -46,6 +46,7 @@ static uint32_t frame_at(const struct frame_source *source, const struct group_c
     return c->position < n ? ids[c->position] : NO_FRAME;
 }
 
+/* Fills in the frame, too. */
 static void step(const struct trace_image *image, const struct frame_source *source,
                  struct group_cursor *c)
 {
@@ -54,13 +55,20 @@ static void step(const struct trace_image *image, const struct frame_source *sou
         step_one(image, source, c);
         frame = frame_at(source, c);
     } while (frame != NO_FRAME && source->hidden && source->hidden(source->arg, frame));
+    c->frame = frame;
 }
+
+#define NODES_AHEAD 16u /* cursors whose nodes are asked for: they lie all over a large table */
 
 void group_step(const struct model *m, const struct frame_source *source,
                 struct group_cursor *cursors, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        step(model_image(m), source, &cursors[i]);
+    const struct trace_image *const image = model_image(m);
+    for (size_t i = 0; i < count; i++) {
+        if (i + NODES_AHEAD < count)
+            __builtin_prefetch(&image->nodes[cursors[i + NODES_AHEAD].node]);
+        step(image, source, &cursors[i]);
+    }
 }
 
 void group_to_sites(const struct frame_source *source, struct group_cursor *cursors, size_t count)
@@ -140,15 +148,20 @@ static int by_metric(const void *a, const void *b, void *arg)
     return x->first < y->first ? -1 : 1;
 }
 
-/* Puts the cursors in groups, in the order of frames. -1 without memory. */
-static long gather(const struct model *m, const struct frame_source *source,
-                   struct group_cursor *cursors, size_t count, struct group **groups,
-                   struct error *err)
+static void find_frames(const struct frame_source *source, struct group_cursor *cursors,
+                        size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        cursors[i].frame = frame_at(source, &cursors[i]);
+}
+
+/* Puts the cursors, which know their frames, in groups, in the order of frames. -1 without memory.
+ */
+static long gather(const struct model *m, struct group_cursor *cursors, size_t count,
+                   struct group **groups, struct error *err)
 {
     const struct model_stacks stacks = model_stacks(m);
     size_t n = 0;
-    for (size_t i = 0; i < count; i++)
-        cursors[i].frame = frame_at(source, &cursors[i]);
     sort(cursors, count);
     for (size_t i = 0; i < count; i++)
         n += i == 0 || cursors[i].frame != cursors[i - 1].frame;
@@ -181,7 +194,17 @@ long group_frames(const struct model *m, const struct frame_source *source, enum
                   struct group_cursor *cursors, size_t count, struct group **groups,
                   struct error *err)
 {
-    const long n = gather(m, source, cursors, count, groups, err);
+    find_frames(source, cursors, count);
+    const long n = gather(m, cursors, count, groups, err);
+    return n < 0 ? -1 : order(*groups, n, by);
+}
+
+long group_callers(const struct model *m, const struct frame_source *source, enum metric by,
+                   struct group_cursor *cursors, size_t count, struct group **groups,
+                   struct error *err)
+{
+    group_step(m, source, cursors, count);
+    const long n = gather(m, cursors, count, groups, err);
     return n < 0 ? -1 : order(*groups, n, by);
 }
 
@@ -204,7 +227,8 @@ int group_sites_make(struct group_sites *s, const struct model *m,
             s->stacks[by] += figures_metric(&f, by) != 0;
     }
     group_to_sites(source, s->cursors, (size_t)n);
-    const long groups = gather(m, source, s->cursors, (size_t)n, &s->groups, err);
+    find_frames(source, s->cursors, (size_t)n);
+    const long groups = gather(m, s->cursors, (size_t)n, &s->groups, err);
     s->count = groups < 0 ? 0 : (size_t)groups;
     s->made = groups >= 0;
     return groups < 0 ? -1 : 0;

@@ -13,7 +13,7 @@ struct group_cursor { /* a stack, and how far along it we are */
     uint32_t stack;
     uint32_t node;     /* 0: past its outermost frame */
     uint32_t position; /* among the frames of the node */
-    uint32_t frame;    /* filled in by group_frames: id, or NO_FRAME */
+    uint32_t frame;    /* filled in by group_step and group_frames: id, or NO_FRAME */
 };
 
 struct group {
@@ -35,6 +35,11 @@ void group_to_sites(const struct frame_source *source, struct group_cursor *curs
 long group_frames(const struct model *m, const struct frame_source *source, enum metric by,
                   struct group_cursor *cursors, size_t count, struct group **groups,
                   struct error *err);
+
+/* group_step, and then group_frames. */
+long group_callers(const struct model *m, const struct frame_source *source, enum metric by,
+                   struct group_cursor *cursors, size_t count, struct group **groups,
+                   struct error *err);
 
 /* The call sites of all stacks, found once for every metric. Zeroed at first. */
 struct group_sites {

@@ -138,8 +138,7 @@ static int callers(const struct tree *t, const char *prefix, struct group_cursor
     struct held held = {NO_FRAME, 0};
     for (;;) {
         struct group *groups;
-        group_step(t->model, &t->source, cursors, count);
-        long n = group_frames(t->model, &t->source, t->by, cursors, count, &groups, t->err);
+        long n = group_callers(t->model, &t->source, t->by, cursors, count, &groups, t->err);
         uint64_t beside = 0; /* the first */
         for (long i = 1; i < n; i++)
             beside += figures_metric(&groups[i].figures, t->by);
