@@ -93,21 +93,13 @@ static int take_streams(struct raw *r, const struct carried_chunk *k, struct err
     uint8_t *payload = carried_read(r, k, err);
     if (!payload)
         return -1;
-    struct raw_image *im = raw_image_of(r, k->image_id);
-    bool ok = im != NULL;
-    const uint32_t image = ok ? (uint32_t)(im - r->images) : 0;
+    bool ok = true;
     struct span s = span_of(payload, k->payload_bytes);
-    while (ok && span_left(&s) >= STREAM_BYTES) {
+    while (span_left(&s) >= STREAM_BYTES) {
         const uint32_t thread = (uint32_t)span_number(&s, 4), lane = (uint32_t)span_number(&s, 4);
-        uint32_t *at = pair_map_at(&r->stream_map, k->image_id, (uint64_t)thread << 32 | lane);
-        if (at && !*at && ARRAY_ADD(r->streams, r->stream_count, r->stream_cap))
-            *at = (uint32_t)r->stream_count;
-        if (!(ok = at && *at))
+        struct raw_stream *st = raw_stream_of(r, k->image_id, thread, lane);
+        if (!(ok = st != NULL))
             break;
-        struct raw_stream *st = &r->streams[*at - 1];
-        st->image = image;
-        st->thread = thread;
-        st->lane = lane;
         st->tid = (uint32_t)span_number(&s, 4);
         st->skips = true;
         st->skip_sequence = (uint32_t)span_number(&s, 4);
@@ -147,15 +139,6 @@ int carried_choose(struct raw *r, struct error *err)
             return -1;
     }
     return 0;
-}
-
-void carried_sorted(struct raw *r, const uint32_t *place)
-{
-    for (size_t i = 0; i < r->carried.piece_count; i++) {
-        struct carried_piece *p = &r->carried.pieces[i];
-        if (p->stream < r->stream_count)
-            p->stream = place[p->stream];
-    }
 }
 
 void carried_free(struct carried *c)
@@ -206,9 +189,8 @@ uint64_t carried_latest(const struct raw *r)
     if (running && r->pair_count)
         latest = r->pairs[r->pair_count - 1].clock;
     for (size_t i = 0; i < r->stream_count; i++) {
-        const struct raw_stream *s = &r->streams[i];
-        const uint64_t clock =
-            s->chunks ? last_row(r, &r->chunks[s->first_chunk + s->chunks - 1]) : 0;
+        const struct raw_stream *s = r->met[i];
+        const uint64_t clock = s->chunks ? last_row(r, &s->chunk[s->chunks - 1]) : 0;
         latest = clock > latest ? clock : latest;
     }
     return latest;

@@ -14,8 +14,6 @@ bool carried_note(struct raw *r, const struct mlw_chunk *c, const uint8_t *paylo
                   uint64_t offset);
 /* After the last one: which count; streams that they name are made. 0, or -1 with *err. */
 int carried_choose(struct raw *r, struct error *err);
-/* raw.streams[] were sorted: number i is number place[i] now. */
-void carried_sorted(struct raw *r, const uint32_t *place);
 void carried_free(struct carried *c);
 
 /* Whether the rows of a chunk of the stream are all released. */

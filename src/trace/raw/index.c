@@ -17,3 +17,20 @@ struct raw_image *raw_image_of(struct raw *r, uint64_t id)
     }
     return &r->images[*at - 1];
 }
+
+struct raw_stream *raw_stream_of(struct raw *r, uint64_t image, uint32_t thread, uint32_t lane)
+{
+    const struct raw_image *im = raw_image_of(r, image);
+    uint32_t *at = im ? pair_map_at(&r->stream_map, image, (uint64_t)thread << 32 | lane) : NULL;
+    if (!at)
+        return NULL;
+    if (*at)
+        return r->met[*at - 1];
+    struct raw_stream *st = arena_alloc(&r->arena, sizeof *st);
+    if (!st || !ARRAY_ROOM(r->met, r->stream_count + 1, r->met_cap))
+        return NULL;
+    *st = (struct raw_stream){.image = (uint32_t)(im - r->images), .thread = thread, .lane = lane};
+    r->met[r->stream_count++] = st;
+    *at = (uint32_t)r->stream_count;
+    return st;
+}

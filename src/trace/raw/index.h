@@ -22,7 +22,7 @@ struct carried_piece {
     uint64_t offset, image_id;
     uint64_t clock; /* of EVENTS: when it was written, 0 unknown; of others: of its last record */
     uint32_t type;
-    uint32_t stream, sequence, payload_bytes; /* of EVENTS; stream as in raw.streams[] */
+    uint32_t stream, sequence, payload_bytes; /* of EVENTS; stream as in raw.met[] */
 };
 
 struct carried {
@@ -36,27 +36,28 @@ struct carried {
     size_t piece_count, piece_cap;
 };
 
-/* An event chunk. In the final order: by image, thread, lane, sequence. */
+/* A chunk of events. */
 struct raw_chunk {
     uint64_t offset; /* of the header; the top bit says: in the second file (recovered rows) */
-    uint32_t stream; /* index into streams[] */
+    uint64_t first_call, base_clock;
     uint32_t sequence;
     uint32_t payload_bytes;
     uint32_t calls;
     uint32_t interim; /* 1: a copy of a buffer still in use */
-    uint32_t reserved;
 };
 #define RAW_SECOND_FILE ((uint64_t)1 << 63)
 
-/* What one thread (or the signal handlers in it) wrote. */
+/* What one thread (or the signal handlers in it) wrote. Stays where it is. */
 struct raw_stream {
     uint32_t image; /* index into images[] */
     uint32_t thread, lane, tid;
-    uint32_t thread_index;        /* dense number of the thread in its image */
-    uint32_t first_chunk, chunks; /* range of the sorted chunks[] */
-    uint64_t first_clock;         /* base clock of its first chunk */
-    uint64_t lost_calls;          /* as the stream itself said, at most */
-    uint64_t gap_calls;           /* rows that are missing between its chunks */
+    uint32_t index;        /* into the sorted streams[] */
+    uint32_t thread_index; /* dense number of the thread in its image */
+    struct raw_chunk *chunk;
+    uint32_t chunks, chunk_room; /* after raw_finish: by sequence, one of each */
+    uint64_t first_clock;        /* base clock of its first chunk */
+    uint64_t lost_calls;         /* as the stream itself said, at most */
+    uint64_t gap_calls;          /* rows that are missing between its chunks */
     /* Of a flight recorder: rows up to here were released, or are to be taken as released. */
     bool skips;
     uint32_t skip_sequence, skip_bytes; /* a chunk, and how much of its payload */
@@ -125,15 +126,16 @@ struct raw {
     size_t image_count, image_cap;
     struct kernel_events kernel;
     struct carried carried;
-    struct raw_stream *streams;
-    size_t stream_count, stream_cap;
-    struct raw_chunk *chunks;
-    size_t chunk_count, chunk_cap;
+    struct raw_stream **met;     /* [stream_count] in the order of the file */
+    struct raw_stream **streams; /* after raw_finish: the same by image, thread, lane */
+    size_t stream_count, met_cap, streams_cap;
     struct arena arena;
     struct pair_map image_map, stream_map;
 };
 
 /* The image of that id, made when there is none yet; NULL without memory. */
 struct raw_image *raw_image_of(struct raw *r, uint64_t id);
+/* The same of a stream. */
+struct raw_stream *raw_stream_of(struct raw *r, uint64_t image, uint32_t thread, uint32_t lane);
 
 #endif

@@ -66,7 +66,7 @@ static int load(struct merge *m, struct merge_stream *s, struct payload *to, str
 {
     to->loaded = false;
     while (s->next_chunk < s->stream->chunks) {
-        const struct raw_chunk *k = &m->raw->chunks[s->stream->first_chunk + s->next_chunk];
+        const struct raw_chunk *k = &s->stream->chunk[s->next_chunk];
         int fd = k->offset & RAW_SECOND_FILE ? m->raw->second_fd : m->raw->fd;
         size_t n = sizeof(struct mlw_chunk) + k->payload_bytes;
         if (to->cap < n) {
@@ -259,7 +259,7 @@ struct merge *merge_open(const struct raw *r, uint32_t image, struct error *err)
     m->streams = im->streams;
     for (uint32_t i = 0; i < im->streams; i++) {
         o[i].stream = im->first_stream + i;
-        o[i].clock = r->streams[o[i].stream].first_clock;
+        o[i].clock = r->streams[o[i].stream]->first_clock;
     }
     if (im->streams > 1)
         qsort(o, im->streams, sizeof *o, by_first_clock);
@@ -280,7 +280,7 @@ static void stream_free(struct merge_stream *s)
 static int start_due(struct merge *m, struct error *err)
 {
     while (m->started < m->streams) {
-        const struct raw_stream *st = &m->raw->streams[m->order[m->started]];
+        const struct raw_stream *st = m->raw->streams[m->order[m->started]];
         if (m->open && (m->heap[0]->key >> 1) < st->first_clock)
             return 0;
         struct merge_stream *s = m->spare;
@@ -320,7 +320,7 @@ static int choose(struct merge *m, struct error *err)
         least = key < least ? key : least;
     }
     if (m->started < m->streams) {
-        const uint64_t clock = m->raw->streams[m->order[m->started]].first_clock;
+        const uint64_t clock = m->raw->streams[m->order[m->started]]->first_clock;
         if (clock <= INT64_MAX && clock << 1 < least)
             least = clock << 1;
     }

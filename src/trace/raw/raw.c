@@ -259,32 +259,21 @@ static bool read_events_chunk(struct raw *r, const struct mlw_chunk *c, uint64_t
         im->pid = c->pid;
     see_clock(im, c->base_clock);
     see_clock(im, c->pair_clock);
-    uint32_t image = (uint32_t)(im - r->images);
-    uint32_t *at =
-        pair_map_at(&r->stream_map, c->image, (uint64_t)c->thread << 32 | (c->lane & 0xffffffff));
-    if (!at)
+    struct raw_stream *st = raw_stream_of(r, c->image, c->thread, c->lane);
+    if (!st)
         return false;
-    if (!*at) {
-        struct raw_stream *st = ARRAY_ADD(r->streams, r->stream_count, r->stream_cap);
-        if (!st)
-            return false;
-        st->image = image;
-        st->thread = c->thread;
-        st->lane = c->lane;
+    if (!st->pieces++ && !st->tid)
         st->tid = c->tid;
-        *at = (uint32_t)r->stream_count;
-    }
-    uint32_t stream = *at - 1;
-    r->streams[stream].pieces++;
-    if (!(c->flags & MLW_CHUNK_INTERIM) && c->sequence >= r->streams[stream].whole)
-        r->streams[stream].whole = c->sequence + 1;
-    if (c->lost_calls > r->streams[stream].lost_calls)
-        r->streams[stream].lost_calls = c->lost_calls;
-    struct raw_chunk *k = ARRAY_ADD(r->chunks, r->chunk_count, r->chunk_cap);
+    if (!(c->flags & MLW_CHUNK_INTERIM) && c->sequence >= st->whole)
+        st->whole = c->sequence + 1;
+    if (c->lost_calls > st->lost_calls)
+        st->lost_calls = c->lost_calls;
+    struct raw_chunk *k = ARRAY_ADD(st->chunk, st->chunks, st->chunk_room);
     if (!k)
         return false;
     k->offset = offset;
-    k->stream = stream;
+    k->first_call = c->first_call;
+    k->base_clock = c->base_clock;
     k->sequence = c->sequence;
     k->payload_bytes = c->payload_bytes;
     k->calls = c->calls;
@@ -473,7 +462,8 @@ int raw_add(struct raw *r, int fd, struct error *err)
 
 static int by_stream(const void *a, const void *b)
 {
-    const struct raw_stream *x = a, *y = b;
+    const struct raw_stream *x = *(struct raw_stream *const *)a,
+                            *y = *(struct raw_stream *const *)b;
     if (x->image != y->image)
         return x->image < y->image ? -1 : 1;
     if (x->thread != y->thread)
@@ -485,8 +475,6 @@ static int by_stream(const void *a, const void *b)
 static int by_chunk(const void *a, const void *b)
 {
     const struct raw_chunk *x = a, *y = b;
-    if (x->stream != y->stream)
-        return x->stream < y->stream ? -1 : 1;
     if (x->sequence != y->sequence)
         return x->sequence < y->sequence ? -1 : 1;
     if (x->interim != y->interim)
@@ -539,73 +527,70 @@ static int assign_kernel(struct raw *r, struct error *err)
     return 0;
 }
 
-int raw_finish(struct raw *r, struct error *err)
+/* Orders the chunks of a stream, chooses among copies, and counts gaps. */
+static void finish_stream(const struct raw *r, struct raw_stream *st)
 {
-    if (carried_choose(r, err))
-        return -1;
-    size_t n = r->stream_count;
-    /* Streams by image, thread, lane; chunks refer to them by index, so keep a map. */
-    uint32_t *place = calloc(n ? n : 1, sizeof *place);
-    if (!place)
-        return error_memory_for(err, "indexing the recording");
-    for (size_t i = 0; i < n; i++)
-        r->streams[i].first_chunk = (uint32_t)i;
-    sort(r->streams, n, sizeof *r->streams, by_stream);
-    for (size_t i = 0; i < n; i++)
-        place[r->streams[i].first_chunk] = (uint32_t)i;
-    for (size_t i = 0; i < r->chunk_count; i++)
-        r->chunks[i].stream = place[r->chunks[i].stream];
-    carried_sorted(r, place);
-    free(place);
-    sort(r->chunks, r->chunk_count, sizeof *r->chunks, by_chunk);
-    size_t kept = 0;
-    for (size_t i = 0; i < r->chunk_count; i++) {
-        struct raw_chunk *c = &r->chunks[i];
-        if (kept && r->chunks[kept - 1].stream == c->stream &&
-            r->chunks[kept - 1].sequence == c->sequence)
+    bool sorted = true;
+    for (uint32_t i = 1; i < st->chunks && sorted; i++)
+        sorted = by_chunk(&st->chunk[i - 1], &st->chunk[i]) <= 0;
+    if (!sorted)
+        qsort(st->chunk, st->chunks, sizeof *st->chunk, by_chunk);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < st->chunks; i++) {
+        const struct raw_chunk *c = &st->chunk[i];
+        if (kept && st->chunk[kept - 1].sequence == c->sequence)
             continue; /* a lesser copy of the same buffer */
-        if (carried_is_released(&r->streams[c->stream], c->sequence, c->payload_bytes))
-            continue;
-        r->chunks[kept++] = *c;
+        if (!carried_is_released(st, c->sequence, c->payload_bytes))
+            st->chunk[kept++] = *c;
     }
-    r->chunk_count = kept;
-    for (size_t i = 0, c = 0; i < n; i++) {
-        struct raw_stream *st = &r->streams[i];
-        st->first_chunk = (uint32_t)c;
-        while (c < kept && r->chunks[c].stream == i)
-            c++;
-        st->chunks = (uint32_t)c - st->first_chunk;
-        uint64_t calls = st->skip_calls;
-        const bool late =
-            !st->skips && r->images[st->image].carried; /* its beginning is released */
-        for (uint32_t j = 0; j < st->chunks; j++) {
-            struct raw_chunk *k = &r->chunks[st->first_chunk + j];
-            struct mlw_chunk h;
-            int fd = k->offset & RAW_SECOND_FILE ? r->second_fd : r->fd;
-            if (read_at(fd, &h, sizeof h, k->offset & ~RAW_SECOND_FILE) != (ssize_t)sizeof h)
-                return error_set(err, ERROR_FORMAT, "the recording shrank while it was read");
-            if (!j)
-                st->first_clock = h.base_clock;
-            if (!j && late)
-                calls = h.first_call;
-            if (h.first_call > calls)
-                st->gap_calls += h.first_call - calls;
-            if (h.first_call + h.calls > calls || !st->skips)
-                calls = h.first_call + h.calls;
-        }
+    st->chunks = kept;
+    uint64_t calls = st->skip_calls;
+    if (kept) {
+        st->first_clock = st->chunk[0].base_clock;
+        if (!st->skips && r->images[st->image].carried) /* its beginning is released */
+            calls = st->chunk[0].first_call;
     }
+    for (uint32_t i = 0; i < kept; i++) {
+        const struct raw_chunk *k = &st->chunk[i];
+        if (k->first_call > calls)
+            st->gap_calls += k->first_call - calls;
+        if (k->first_call + k->calls > calls || !st->skips)
+            calls = k->first_call + k->calls;
+    }
+}
+
+/* The streams by image, thread, lane; images know theirs. 0 or -1. */
+static int sort_streams(struct raw *r, struct error *err)
+{
+    const size_t n = r->stream_count;
+    if (!ARRAY_ROOM(r->streams, n + 1, r->streams_cap))
+        return error_memory_for(err, "indexing the recording");
+    if (n)
+        memcpy(r->streams, r->met, n * sizeof *r->streams);
+    sort(r->streams, n, sizeof *r->streams, by_stream);
     for (size_t i = 0; i < n;) {
-        struct raw_image *im = &r->images[r->streams[i].image];
+        const uint32_t image = r->streams[i]->image;
+        struct raw_image *im = &r->images[image];
         im->first_stream = (uint32_t)i;
-        uint32_t image = r->streams[i].image;
-        for (; i < n && r->streams[i].image == image; i++) {
-            bool same = im->streams && r->streams[i].thread == r->streams[i - 1].thread;
-            if (!same)
-                im->threads++;
-            r->streams[i].thread_index = im->threads - 1;
+        im->streams = im->threads = 0;
+        for (; i < n && r->streams[i]->image == image; i++) {
+            struct raw_stream *st = r->streams[i];
+            const bool same = im->streams && st->thread == r->streams[i - 1]->thread;
+            im->threads += !same;
+            st->index = (uint32_t)i;
+            st->thread_index = im->threads - 1;
             im->streams++;
         }
     }
+    return 0;
+}
+
+int raw_finish(struct raw *r, struct error *err)
+{
+    if (carried_choose(r, err) || sort_streams(r, err))
+        return -1;
+    for (size_t i = 0; i < r->stream_count; i++)
+        finish_stream(r, r->streams[i]);
     for (size_t i = 0; i < r->image_count; i++) {
         struct raw_image *im = &r->images[i];
         sort(im->residents, im->resident_count, sizeof *im->residents, by_resident);
@@ -631,8 +616,10 @@ void raw_close(struct raw *r)
     kernel_free(&r->kernel);
     carried_free(&r->carried);
     free(r->images);
+    for (size_t i = 0; i < r->stream_count; i++)
+        free(r->met[i]->chunk);
+    free(r->met);
     free(r->streams);
-    free(r->chunks);
     free(r->pairs);
     free(r->marks);
     free(r->notes);

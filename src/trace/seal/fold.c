@@ -55,7 +55,7 @@ static bool is_past(struct raw *r, const struct carried_piece *p, uint64_t cut)
     switch (p->type) {
     case MLW_CHUNK_EVENTS:
         return over || (p->stream < r->stream_count &&
-                        carried_is_released(&r->streams[p->stream], p->sequence, p->payload_bytes));
+                        carried_is_released(r->met[p->stream], p->sequence, p->payload_bytes));
     case MLW_CHUNK_PROCESS: return over || (m && m->folded);
     case MLW_CHUNK_RESIDENT:
     case MLW_CHUNK_SPLIT: return over || (m && m->folded && p->clock < cut);

@@ -22,7 +22,7 @@ int carry_begin(struct image_work *g, enum image_fate fate, uint64_t cut, struct
     if (!c->where)
         return no_memory(err);
     for (uint32_t i = 0; i < g->raw->streams; i++) {
-        const struct raw_stream *s = &g->streams[g->raw->first_stream + i];
+        const struct raw_stream *s = g->streams[g->raw->first_stream + i];
         c->where[i] = s->skips
                           ? (struct merge_position){s->skip_sequence, s->skip_bytes, s->skip_calls}
                           : (struct merge_position){.sequence = UINT32_MAX};
@@ -80,7 +80,7 @@ void carry_taken(struct image_work *g, const struct merge_row *a)
 {
     struct carry *c = g->carry;
     if (c->where)
-        c->where[a->stream - (g->streams + g->raw->first_stream)] = *feed_where(g->feed, a);
+        c->where[a->stream->index - g->raw->first_stream] = *feed_where(g->feed, a);
 }
 
 bool carry_speaks(const struct image_work *g) { return g->carry->fate == IMAGE_WINDOW; }
@@ -165,7 +165,7 @@ static const char *describe(struct image_work *g, uint64_t blocks, uint64_t byte
 static int by_number(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a;
-    const struct raw_stream *s = b;
+    const struct raw_stream *s = *(struct raw_stream *const *)b;
     return x < s->thread ? -1 : x > s->thread;
 }
 
@@ -173,9 +173,9 @@ uint32_t carry_thread(const struct image_work *g, uint32_t number)
 {
     if (!g->raw->streams)
         return UINT32_MAX;
-    const struct raw_stream *s =
+    struct raw_stream *const *s =
         bsearch(&number, &g->streams[g->raw->first_stream], g->raw->streams, sizeof *s, by_number);
-    return s ? s->thread_index : UINT32_MAX;
+    return s ? (*s)->thread_index : UINT32_MAX;
 }
 
 int carry_speak(struct image_work *g, struct error *err)

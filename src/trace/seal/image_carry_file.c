@@ -70,7 +70,7 @@ static bool *keep_threads(const struct image_work *g)
         if (l->blocks[i].live && l->blocks[i].thread < g->raw->threads)
             keep[l->blocks[i].thread] = true;
     for (uint32_t i = 0; keep && i < g->raw->streams; i++) {
-        const struct raw_stream *s = &g->streams[g->raw->first_stream + i];
+        const struct raw_stream *s = g->streams[g->raw->first_stream + i];
         const struct merge_position *p = &g->carry->where[i];
         const bool over = g->threads[s->thread_index].ended && !s->pieces &&
                           p->sequence != UINT32_MAX && s->whole > p->sequence;
@@ -84,7 +84,7 @@ static void put_streams(struct writer *w, const bool *keep)
     const struct image_work *g = w->g;
     begin(w, MLW_CARRIED_STREAMS);
     for (uint32_t i = 0; i < g->raw->streams; i++) {
-        const struct raw_stream *s = &g->streams[g->raw->first_stream + i];
+        const struct raw_stream *s = g->streams[g->raw->first_stream + i];
         const struct merge_position *p = &g->carry->where[i];
         if (!keep[s->thread_index] || p->sequence == UINT32_MAX)
             continue;
@@ -106,9 +106,10 @@ static void put_threads(struct writer *w, const bool *keep)
     const struct image_work *g = w->g;
     begin(w, MLW_CARRIED_THREADS);
     for (uint32_t i = 0; i < g->raw->streams; i++) {
-        const struct raw_stream *s = &g->streams[g->raw->first_stream + i];
+        const struct raw_stream *s = g->streams[g->raw->first_stream + i];
         const struct image_thread *t = &g->threads[s->thread_index];
-        if (!keep[s->thread_index] || (i && s[-1].thread_index == s->thread_index))
+        if (!keep[s->thread_index] ||
+            (i && g->streams[s->index - 1]->thread_index == s->thread_index))
             continue;
         const size_t n = t->name ? strlen(t->name) : 0;
         put32(w, s->thread);
@@ -184,7 +185,7 @@ static int put_blocks(struct writer *w)
         return no_memory(w->err);
     }
     for (uint32_t i = 0; i < g->raw->streams; i++) {
-        const struct raw_stream *s = &g->streams[g->raw->first_stream + i];
+        const struct raw_stream *s = g->streams[g->raw->first_stream + i];
         number[s->thread_index] = s->thread;
     }
     begin(w, MLW_CARRIED_BLOCKS);
@@ -345,7 +346,7 @@ int image_carry(struct image_work *g, struct carry_out *out, struct error *err)
     }
     /* Where the rows go on, for what can be released. */
     for (uint32_t i = 0; i < g->raw->streams; i++) {
-        struct raw_stream *s = &g->recording->streams[g->raw->first_stream + i];
+        struct raw_stream *s = g->recording->streams[g->raw->first_stream + i];
         const struct merge_position *p = &g->carry->where[i];
         if (p->sequence == UINT32_MAX)
             continue;

@@ -162,7 +162,7 @@ static struct trace_thread *gather_threads(struct image_work *g, uint64_t *lost)
         t[i].calls = k->calls;
     }
     for (uint32_t i = 0; t && i < g->raw->streams; i++) {
-        const struct raw_stream *s = &g->streams[g->raw->first_stream + i];
+        const struct raw_stream *s = g->streams[g->raw->first_stream + i];
         t[s->thread_index].tid = s->tid;
         t[s->thread_index].lost_calls += s->lost_calls;
         *lost += s->gap_calls; /* missing chunks, whatever the recorder said */
@@ -174,7 +174,7 @@ static struct trace_thread *gather_threads(struct image_work *g, uint64_t *lost)
         *lost += t[i].lost_calls;
     }
     for (uint32_t i = 0; t && i < g->raw->streams; i++) {
-        const struct raw_stream *s = &g->streams[g->raw->first_stream + i];
+        const struct raw_stream *s = g->streams[g->raw->first_stream + i];
         t[s->thread_index].lost_calls += s->gap_calls;
     }
     return t;

@@ -82,7 +82,7 @@ struct carry_block {
 struct image_work {
     struct raw *recording;
     const struct raw_image *raw;
-    const struct raw_stream *streams;
+    struct raw_stream *const *streams;
     const struct timebase *time;
     struct image_work *parent;
     uint32_t number, parent_number;

@@ -106,9 +106,9 @@ static void read_beside(struct sealing *s, struct level *l)
     uint64_t calls = 0;
     l->beside = false;
     for (uint32_t i = 0; s->may_read && i < m->streams; i++) {
-        const struct raw_stream *stream = &s->raw->streams[m->first_stream + i];
+        const struct raw_stream *stream = s->raw->streams[m->first_stream + i];
         for (uint32_t k = 0; k < stream->chunks; k++)
-            calls += s->raw->chunks[stream->first_chunk + k].calls;
+            calls += stream->chunk[k].calls;
     }
     if (calls < ALONE_CALLS)
         return;
@@ -251,8 +251,11 @@ static void release(struct sealing *s)
 static int make_blocks(struct sealing *s, struct error *err)
 {
     uint64_t calls = 0;
-    for (size_t i = 0; i < s->raw->chunk_count; i++)
-        calls += s->raw->chunks[i].calls;
+    for (size_t i = 0; i < s->raw->stream_count; i++) {
+        const struct raw_stream *stream = s->raw->met[i];
+        for (uint32_t k = 0; k < stream->chunks; k++)
+            calls += stream->chunk[k].calls;
+    }
     const unsigned threads = calls < ALONE_CALLS ? 0 : s->how->threads;
     s->may_read = threads > 1;
     return (s->blocks = block_writer_new(&s->writer, calls, threads, err)) ? 0 : -1;
