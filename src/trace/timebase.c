@@ -46,7 +46,22 @@ static bool pair_now(const struct raw *r, struct mlw_clock_pair *p)
            p->monotonic_ns > last->monotonic_ns;
 }
 
-void timebase_of(const struct raw *r, struct timebase *t, bool *uncertain)
+/* From the recording's first pair to the first that stands in a CLOCK chunk a while later: both are
+ * the tightest of several readings. So what is sealed while the recording grows has the times that
+ * it will have. 0 when there is none, or when it contradicts `all`, the rate of all pairs: the
+ * kernel's clock was slewed. */
+static double early_rate(const struct raw *r, double all)
+{
+    const struct mlw_clock_pair two[2] = {{r->start_clock, r->start_monotonic_ns}, r->early_pair};
+    if (!r->early_pair.clock || !r->start_clock || !r->pair_count || all <= 0)
+        return 0;
+    const double k = rate(two, 2);
+    const double span = (double)(r->pairs[r->pair_count - 1].clock - r->start_clock) * all;
+    const double off = (k > all ? k - all : all - k) / all * span;
+    return off <= 50000 + span * 2e-5 ? k : 0;
+}
+
+void timebase_of(const struct raw *r, struct timebase *t, bool *uncertain, bool *settled)
 {
     uint64_t origin = r->start_clock ? r->start_clock : UINT64_MAX;
     if (!r->start_clock)
@@ -55,10 +70,12 @@ void timebase_of(const struct raw *r, struct timebase *t, bool *uncertain)
                 origin = r->images[i].first_clock;
     t->origin = origin == UINT64_MAX ? 0 : origin;
     *uncertain = false;
-    double ns = 1;
+    double ns = 1, early = 0;
     if (r->clock_kind == MLW_CLOCK_TSC) {
         size_t n = r->pair_count;
         double k = rate(r->pairs, n);
+        if ((early = early_rate(r, k)) > 0)
+            k = early;
         bool short_span =
             n < 2 || r->pairs[n - 1].monotonic_ns - r->pairs[0].monotonic_ns < 20000000;
         struct mlw_clock_pair two[2];
@@ -72,9 +89,13 @@ void timebase_of(const struct raw *r, struct timebase *t, bool *uncertain)
         else
             *uncertain = true;
         t->shift = 6;
+        t->near = 2048;
     } else {
         t->shift = 5;
+        t->near = 1000;
     }
+    if (settled)
+        *settled = early > 0 || r->clock_kind != MLW_CLOCK_TSC;
     t->tick_ns = (uint64_t)(ns * (double)((uint64_t)1 << t->shift) * 4294967296.0 + 0.5);
     if (!t->tick_ns)
         t->tick_ns = 1;

@@ -12,12 +12,14 @@ struct raw;
 struct timebase {
     uint64_t origin;  /* clock at time 0 */
     unsigned shift;   /* a sealed tick is 1 << shift ticks of the clock */
+    uint64_t near;    /* ticks of the clock: processors' clocks disagree by less; about 1 us */
     uint64_t tick_ns; /* nanoseconds of a sealed tick, in units of 2^-32 */
 };
 
 /* From the pairs of the recording (sorted). *uncertain is set when they do not suffice to know the
- * rate of a TSC: it is then taken as one tick a nanosecond. */
-void timebase_of(const struct raw *r, struct timebase *t, bool *uncertain);
+ * rate of a TSC: it is then taken as one tick a nanosecond. `settled` may be NULL: set when the
+ * rate is that of the recording's first half second, which more pairs do not change. */
+void timebase_of(const struct raw *r, struct timebase *t, bool *uncertain, bool *settled);
 
 static inline uint64_t timebase_tick(const struct timebase *t, uint64_t clock)
 {

@@ -66,6 +66,8 @@ struct raw_stream {
     uint32_t pieces; /* chunks of it in the file */
 };
 
+#define RAW_EARLY_NS 400000000u
+
 struct raw_mark {
     uint64_t clock;
     char *label;
@@ -91,8 +93,8 @@ struct raw_image {
     size_t command_bytes, environment_bytes; /* NUL-ended pieces */
     bool has_environment;
     const char **notes;
-    size_t note_count, note_cap;
-    struct bytes names; /* of MLW_TLV_NAMES, one behind the other */
+    size_t note_count, note_cap, early_notes; /* early: known when its PROCESS chunk was read */
+    struct bytes names;                       /* of MLW_TLV_NAMES, one behind the other */
     struct mlw_resident *residents;
     size_t resident_count, resident_cap;
     struct mlw_split *splits;
@@ -118,7 +120,9 @@ struct raw {
     struct mlw_limits limits;
     struct mlw_clock_pair *pairs;
     size_t pair_count, pair_cap;
-    struct raw_mark *marks; /* about the whole recording (image 0) */
+    struct mlw_clock_pair early_pair; /* the first of a CLOCK chunk that is RAW_EARLY_NS after the
+                                         start; clock 0: there is none */
+    struct raw_mark *marks;           /* about the whole recording (image 0) */
     size_t mark_count, mark_cap;
     const char **notes;
     size_t note_count, note_cap;

@@ -246,8 +246,10 @@ static void read_image_chunk(struct raw *r, struct raw_image *im, const struct m
     if (lost > im->lost_reported)
         im->lost_reported = lost;
     im->pid = c->pid;
-    if (c->type == MLW_CHUNK_PROCESS)
+    if (c->type == MLW_CHUNK_PROCESS && !im->described) {
         im->described = true;
+        im->early_notes = im->note_count;
+    }
 }
 
 static bool read_events_chunk(struct raw *r, const struct mlw_chunk *c, uint64_t offset)
@@ -328,8 +330,11 @@ static int read_chunk(struct raw *r, const struct mlw_chunk *c, const uint8_t *p
     }
     case MLW_CHUNK_CLOCK:
         while (ok && span_left(&s) >= 16) {
-            uint64_t clock = span_number(&s, 8);
-            ok = add_pair(r, clock, span_number(&s, 8));
+            const uint64_t clock = span_number(&s, 8), ns = span_number(&s, 8);
+            if (!r->early_pair.clock && r->start_clock &&
+                ns >= r->start_monotonic_ns + RAW_EARLY_NS && clock > r->start_clock)
+                r->early_pair = (struct mlw_clock_pair){clock, ns};
+            ok = add_pair(r, clock, ns);
         }
         break;
     case MLW_CHUNK_MARK: {

@@ -1,7 +1,6 @@
 #include "ahead.h"
 
-#define ROWS      FEED_KEPT /* so far is looked */
-#define WINDOW_NS 1000u     /* a few hundred have been seen */
+#define ROWS FEED_KEPT /* so far is looked */
 
 int ahead_fill(struct ahead *a, struct error *err)
 {
@@ -44,10 +43,10 @@ static uint32_t look(struct ahead *a)
 static uint32_t awaited(const struct merge_row *rows, uint32_t n, const struct timebase *t)
 {
     const bool release = releases(rows);
-    const uint64_t from_ns = timebase_ns(t, rows->row.clock);
+    const uint64_t until = rows->row.clock + t->near;
     for (uint32_t i = 1; i < n; i++) {
         const struct merge_row *x = &rows[i];
-        if (timebase_ns(t, x->row.clock) > from_ns + WINDOW_NS)
+        if (x->row.clock > until)
             return 0;
         if (x->row.address == rows->row.address && (releases(x) || allocates(x)))
             return (release ? allocates(x) : releases(x)) &&

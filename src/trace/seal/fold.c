@@ -83,7 +83,7 @@ int fold_recording(struct raw *r, const struct trace_fold_how *how,
     struct timebase t;
     bool uncertain;
     *result = (struct trace_fold_result){0};
-    timebase_of(r, &t, &uncertain);
+    timebase_of(r, &t, &uncertain, NULL);
     uint64_t cut = 0;
     if (how->keep_bytes)
         cut = r->file_bytes > how->keep_bytes ? clock_at(r, r->file_bytes - how->keep_bytes) : 0;

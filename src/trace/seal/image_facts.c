@@ -180,11 +180,14 @@ static struct trace_thread *gather_threads(struct image_work *g, uint64_t *lost)
     return t;
 }
 
-/* What the image says of its process, as far as it is known; `lost` calls. */
-static int describe(struct image_work *g, struct image_facts *f, uint64_t lost, struct error *err)
+/* What the image says of its process; `lost` calls. early: only what is known from its beginning
+ * on, so that it does not matter when the recording is sealed. */
+static int describe(struct image_work *g, struct image_facts *f, bool early, uint64_t lost,
+                    struct error *err)
 {
     const struct raw_image *raw = g->raw;
     const struct raw *r = g->recording;
+    const size_t notes = early ? raw->early_notes : raw->note_count;
     struct trace_image *m = &f->image;
     *f = (struct image_facts){.first_block = g->first_block, .tick_ns = g->time->tick_ns};
     m->id = raw->id;
@@ -198,15 +201,14 @@ static int describe(struct image_work *g, struct image_facts *f, uint64_t lost, 
     m->environment = raw->has_environment
                          ? arena_pieces(&g->arena, raw->environment, raw->environment_bytes)
                          : NULL;
-    const char **texts =
-        arena_alloc(&g->arena, (raw->note_count + r->note_count + 2) * sizeof *texts);
+    const char **texts = arena_alloc(&g->arena, (notes + r->note_count + 2) * sizeof *texts);
     if (!m->command || !texts || (raw->has_environment && !m->environment))
         return no_memory(err);
     if (r->note_count)
         memcpy(texts, r->notes, r->note_count * sizeof *texts);
-    if (raw->note_count)
-        memcpy(texts + r->note_count, raw->notes, raw->note_count * sizeof *texts);
-    texts[r->note_count + raw->note_count] = g->carry_note;
+    if (notes)
+        memcpy(texts + r->note_count, raw->notes, notes * sizeof *texts);
+    texts[r->note_count + notes] = g->carry_note;
     m->notes = texts;
     m->stack_mode = raw->stack_mode;
     m->start_ns = timebase_ns(g->time, g->start_clock);
@@ -218,7 +220,7 @@ static int describe(struct image_work *g, struct image_facts *f, uint64_t lost, 
     m->lost_calls = lost;
     m->max_slots = g->live.used;
     m->stacks = g->used_count ? (uint32_t)g->used_count - 1 : 0;
-    m->own_bytes = raw->own_bytes;
+    m->own_bytes = early ? 0 : raw->own_bytes;
     m->attached = raw->attached;
     m->before_blocks = raw->before_blocks;
     m->before_bytes = raw->before_bytes;
@@ -242,7 +244,7 @@ static int write_early(struct image_work *g, struct error *err)
     if (status || !due)
         goto out;
     uint32_t note_count = f.image.note_count;
-    if (!e->described && describe(g, &f, 0, err)) {
+    if (!e->described && describe(g, &f, true, 0, err)) {
         status = -1;
         goto out;
     }
@@ -343,7 +345,7 @@ int image_finish(struct image_work *g, struct image_totals *totals, struct error
     lost += feed_unreadable(g->feed);
     if (g->raw->lost_reported > lost)
         lost = g->raw->lost_reported;
-    if (describe(g, &f, lost, err))
+    if (describe(g, &f, false, lost, err))
         goto out;
     describe_end(g, m);
     m->module_count = (uint32_t)g->module_count;

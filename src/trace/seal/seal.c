@@ -275,7 +275,7 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
     struct sealing s = {.raw = r, .how = how};
     bool uncertain;
     int status = -1;
-    timebase_of(r, &s.time, &uncertain);
+    timebase_of(r, &s.time, &uncertain, NULL);
     struct file_facts file = {.version = SEAL_VERSION,
                               .minor = SEAL_MINOR,
                               .tick_ns = s.time.tick_ns,
