@@ -47,9 +47,9 @@ static bool pair_now(const struct raw *r, struct mlw_clock_pair *p)
 }
 
 /* From the recording's first pair to the first that stands in a CLOCK chunk a while later: both are
- * the tightest of several readings. So what is sealed while the recording grows has the times that
- * it will have. 0 when there is none, or when it contradicts `all`, the rate of all pairs: the
- * kernel's clock was slewed. */
+ * the tightest of several readings. So events that are sealed while the recording grows have the
+ * times that they will have. 0 when there is none, or when it contradicts `all`, the rate of all
+ * pairs: the kernel's clock was slewed. */
 static double early_rate(const struct raw *r, double all)
 {
     const struct mlw_clock_pair two[2] = {{r->start_clock, r->start_monotonic_ns}, r->early_pair};

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "trace/raw/raw.h"
 #include "trace/raw/recover.h"
+#include "trace/seal/draft.h"
 #include "trace/seal/fold.h"
 #include "trace/seal/seal.h"
 #include "trace/sealed/cursor.h"
@@ -403,6 +404,61 @@ int trace_seal(int raw, const struct trust_place *out, unsigned threads,
         return error_prefix(err, "%s", out->path);
     close(sealed);
     return 0;
+}
+
+struct trace_draft {
+    struct seal_draft *draft;
+};
+
+struct trace_draft *trace_draft_open(int raw, const struct trust_place *out, struct error *err)
+{
+    struct trace_draft *d = calloc(1, sizeof *d);
+    if (!d)
+        error_memory_for(err, "sealing");
+    else if ((d->draft = seal_draft_open(raw, out, 0, err)))
+        return d;
+    free(d);
+    return NULL;
+}
+
+uint64_t trace_draft_wants(const struct trace_draft *d) { return seal_draft_wants(d->draft); }
+
+int trace_draft_go(struct trace_draft *d, const struct trace_horizon *h, struct error *err)
+{
+    return seal_draft_go(d->draft, h, err);
+}
+
+int trace_draft_end(struct trace_draft *d, unsigned threads, struct trace_seal_result *result,
+                    void (*progress)(void *, uint64_t, uint64_t), void *progress_arg,
+                    struct error *err)
+{
+    struct raw *r = seal_draft_raw(d->draft);
+    const struct seal_how how = {
+        .threads = threads_sealing(threads), .progress = progress, .arg = progress_arg};
+    struct stat st;
+    int recovered = -1, sealed = -1;
+    if (fstat(r->fd, &st))
+        return error_system(err, "cannot look at the recording");
+    if (!raw_grow(r, (uint64_t)st.st_size, err)) {
+        r->odd |= r->file_bytes != (uint64_t)st.st_size;
+        if (!index_all(r, &recovered, err))
+            sealed = seal_draft_end(d->draft, &how, result, err);
+    }
+    if (sealed >= 0)
+        recover_remove(r);
+    if (recovered >= 0)
+        close(recovered);
+    if (sealed >= 0)
+        close(sealed);
+    return sealed < 0 ? -1 : 0;
+}
+
+void trace_draft_close(struct trace_draft *d)
+{
+    if (!d)
+        return;
+    seal_draft_close(d->draft);
+    free(d);
 }
 
 int trace_fold(int raw, const struct trace_fold_how *how, struct trace_fold_result *result,

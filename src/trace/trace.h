@@ -299,6 +299,28 @@ int trace_seal(int raw, const struct trust_place *out, unsigned threads,
                void (*progress)(void *, uint64_t done, uint64_t total), void *progress_arg,
                struct error *err);
 
+/* Seals the raw recording open at `raw` while it is still being written, into a file without a name
+ * that takes its place at `out` at the end: the file that trace_seal makes, byte for byte. One
+ * thread at a time. trace_draft_go takes the file up to a size, and the state of the
+ * image that trace_draft_wants names (0: of none yet), then works for some 10 ms: 2: there is more
+ * to do, 1: it must grow first, -1 with *err: there will be no result. trace_draft_end: nothing
+ * more is written; seals the rest. 0, or -1 with *err: trace_seal is to do it from the beginning.
+ * Drafts are not made of flight recorders, of damaged recordings, or with events of the kernel. */
+struct trace_draft;
+struct trace_horizon {
+    uint64_t file_bytes; /* the size of the file; found before the others were */
+    uint64_t image;      /* as of trace_draft_wants; 0: nothing is known of it */
+    uint64_t clock;      /* all its rows before are in the file by file_bytes */
+    bool over;           /* all that is ever written of it is in the file */
+};
+struct trace_draft *trace_draft_open(int raw, const struct trust_place *out, struct error *err);
+uint64_t trace_draft_wants(const struct trace_draft *d);
+int trace_draft_go(struct trace_draft *d, const struct trace_horizon *h, struct error *err);
+int trace_draft_end(struct trace_draft *d, unsigned threads, struct trace_seal_result *result,
+                    void (*progress)(void *, uint64_t done, uint64_t total), void *progress_arg,
+                    struct error *err);
+void trace_draft_close(struct trace_draft *d); /* NULL is fine */
+
 /* Of a flight recorder (`mallow record --last`) whose file is open at `raw` for reading and
  * appending: folds the rows of before a moment into what they led to (live blocks with their
  * stacks, sums by call site), and appends that. Buffers must have been written out since

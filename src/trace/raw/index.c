@@ -18,6 +18,15 @@ struct raw_image *raw_image_of(struct raw *r, uint64_t id)
     return &r->images[*at - 1];
 }
 
+void raw_find_parents(struct raw *r)
+{
+    for (size_t i = 0; i < r->image_count; i++) {
+        struct raw_image *im = &r->images[i];
+        if (im->forked_from && im->forked_from != im->id)
+            im->parent = pair_map_get(&r->image_map, im->forked_from, 0);
+    }
+}
+
 struct raw_stream *raw_stream_of(struct raw *r, uint64_t image, uint32_t thread, uint32_t lane)
 {
     const struct raw_image *im = raw_image_of(r, image);
@@ -33,4 +42,14 @@ struct raw_stream *raw_stream_of(struct raw *r, uint64_t image, uint32_t thread,
     r->met[r->stream_count++] = st;
     *at = (uint32_t)r->stream_count;
     return st;
+}
+
+void raw_see_clock(struct raw_image *im, uint64_t clock)
+{
+    if (!clock)
+        return;
+    if (clock < im->first_clock)
+        im->first_clock = clock;
+    if (clock > im->last_clock)
+        im->last_clock = clock;
 }

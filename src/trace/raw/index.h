@@ -51,13 +51,21 @@ struct raw_chunk {
 struct raw_stream {
     uint32_t image; /* index into images[] */
     uint32_t thread, lane, tid;
-    uint32_t index;        /* into the sorted streams[] */
-    uint32_t thread_index; /* dense number of the thread in its image */
-    struct raw_chunk *chunk;
-    uint32_t chunks, chunk_room; /* after raw_finish: by sequence, one of each */
-    uint64_t first_clock;        /* base clock of its first chunk */
-    uint64_t lost_calls;         /* as the stream itself said, at most */
-    uint64_t gap_calls;          /* rows that are missing between its chunks */
+    uint32_t index;          /* into the sorted streams[] */
+    uint32_t thread_index;   /* dense number of the thread in its image */
+    struct raw_chunk *chunk; /* [held] after raw_finish by sequence, one of each; before, those
+                                that are no copies stand in front, in the order of the file */
+    uint32_t chunks; /* that may be read: after raw_finish all; while it grows, as far as each goes
+                        on where the one before ended */
+    uint32_t held, chunk_room;
+    struct raw_chunk *copy; /* [copies] interim ones, while the recording grows */
+    uint32_t copies, copy_room;
+    uint64_t ready_calls; /* in chunks[]; while it grows */
+    bool hidden;          /* while it grows: a thread with a lower number is still to come */
+    bool merging;         /* for merge.c: it knows of this stream */
+    uint64_t first_clock; /* base clock of its first chunk */
+    uint64_t lost_calls;  /* as the stream itself said, at most */
+    uint64_t gap_calls;   /* rows that are missing between its chunks */
     /* Of a flight recorder: rows up to here were released, or are to be taken as released. */
     bool skips;
     uint32_t skip_sequence, skip_bytes; /* a chunk, and how much of its payload */
@@ -113,6 +121,9 @@ struct raw_image {
 struct raw {
     int fd, second_fd; /* second_fd: rows saved from a dead session, or -1 */
     uint64_t file_bytes, damaged_bytes;
+    bool growing; /* see raw_grow */
+    bool odd;     /* then: there is something in it that sealing while it grows does not know */
+    uint64_t ready_calls; /* then: call rows that may be read */
     uint32_t clock_kind;
     bool has_file; /* the FILE chunk was found */
     uint64_t start_clock, start_monotonic_ns, start_realtime_ns;
@@ -139,7 +150,14 @@ struct raw {
 
 /* The image of that id, made when there is none yet; NULL without memory. */
 struct raw_image *raw_image_of(struct raw *r, uint64_t id);
-/* The same of a stream. */
+/* Something of the image has this clock; 0: it is not known. */
+void raw_see_clock(struct raw_image *im, uint64_t clock);
+/* Sets `parent` of the images. */
+void raw_find_parents(struct raw *r);
+void raw_sort_pairs(struct raw *r);
+/* Makes streams[]: by image, thread, lane; images know theirs. 0 or -1. */
+int raw_sort_streams(struct raw *r, struct error *err);
+/* The same as raw_image_of, of a stream. */
 struct raw_stream *raw_stream_of(struct raw *r, uint64_t image, uint32_t thread, uint32_t lane);
 
 #endif

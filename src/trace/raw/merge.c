@@ -32,8 +32,12 @@ struct merge {
     const struct raw *raw;
     struct merge_stream **heap; /* by (key, number) */
     size_t open, heap_cap;
-    uint32_t *order; /* streams of the image by first clock */
-    uint32_t streams, started;
+    uint32_t image;
+    struct raw_stream **order; /* streams of the image by first clock */
+    uint32_t streams, started, order_room;
+    uint64_t limit;            /* clock: rows from it on do not come yet; UINT64_MAX: all come */
+    bool stalled;              /* see merge_is_stalled */
+    struct merge_stream *dry;  /* while it grows: without a next row */
     struct merge_stream *last; /* heap[0], when its head was given out */
     uint64_t least; /* then: rows of it with keys below come before those of all others */
     bool alone;     /* then: there are no others */
@@ -229,45 +233,62 @@ static int push(struct merge *m, struct merge_stream *s)
     return 0;
 }
 
-struct order {
-    uint64_t clock;
-    uint32_t stream;
-};
-
 static int by_first_clock(const void *a, const void *b)
 {
-    const struct order *x = a, *y = b;
-    if (x->clock != y->clock)
-        return x->clock < y->clock ? -1 : 1;
-    return x->stream < y->stream ? -1 : x->stream > y->stream;
+    const struct raw_stream *x = *(struct raw_stream *const *)a,
+                            *y = *(struct raw_stream *const *)b;
+    if (x->first_clock != y->first_clock)
+        return x->first_clock < y->first_clock ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Streams that were not known before. *late: one begins before the limit. 0, or -1 without memory.
+ */
+static int add_streams(struct merge *m, bool *late)
+{
+    const struct raw_image *im = &m->raw->images[m->image];
+    const uint32_t before = m->streams;
+    if (!ARRAY_ROOM(m->order, im->streams + 1, m->order_room))
+        return -1;
+    for (uint32_t i = 0; i < im->streams; i++) {
+        struct raw_stream *st = m->raw->streams[im->first_stream + i];
+        if (st->merging || st->hidden || !st->chunks)
+            continue;
+        st->merging = true;
+        *late |= st->first_clock < m->limit;
+        m->order[m->streams++] = st;
+    }
+    if (m->streams > before && m->streams - m->started > 1)
+        qsort(m->order + m->started, m->streams - m->started, sizeof(struct raw_stream *),
+              by_first_clock);
+    return 0;
 }
 
 struct merge *merge_open(const struct raw *r, uint32_t image, struct error *err)
 {
     const struct raw_image *im = &r->images[image];
     struct merge *m = calloc(1, sizeof *m);
-    struct order *o = calloc(im->streams + 1, sizeof *o);
-    if (m)
-        m->order = calloc(im->streams + 1, sizeof *m->order);
-    if (!m || !o || !m->order) {
-        free(o);
+    bool ignored = false;
+    for (uint32_t i = 0; i < im->streams; i++)
+        r->streams[im->first_stream + i]->merging = false;
+    if (m) {
+        m->raw = r;
+        m->image = image;
+        m->limit = UINT64_MAX;
+    }
+    if (!m || add_streams(m, &ignored)) {
         merge_close(m);
         error_memory_for(err, "merging threads");
         return NULL;
     }
-    m->raw = r;
-    m->streams = im->streams;
-    for (uint32_t i = 0; i < im->streams; i++) {
-        o[i].stream = im->first_stream + i;
-        o[i].clock = r->streams[o[i].stream]->first_clock;
-    }
-    if (im->streams > 1)
-        qsort(o, im->streams, sizeof *o, by_first_clock);
-    for (uint32_t i = 0; i < im->streams; i++)
-        m->order[i] = o[i].stream;
-    free(o);
     return m;
 }
+
+void merge_growing(struct merge *m) { m->limit = 0; }
+
+uint64_t merge_limit(const struct merge *m) { return m->limit; }
+
+bool merge_is_stalled(const struct merge *m) { return m->stalled; }
 
 static void stream_free(struct merge_stream *s)
 {
@@ -280,7 +301,7 @@ static void stream_free(struct merge_stream *s)
 static int start_due(struct merge *m, struct error *err)
 {
     while (m->started < m->streams) {
-        const struct raw_stream *st = m->raw->streams[m->order[m->started]];
+        const struct raw_stream *st = m->order[m->started];
         if (m->open && (m->heap[0]->key >> 1) < st->first_clock)
             return 0;
         struct merge_stream *s = m->spare;
@@ -291,11 +312,15 @@ static int start_due(struct merge *m, struct error *err)
             return error_memory_for(err, "merging threads");
         }
         s->stream = st;
-        s->number = m->order[m->started++];
+        s->number = st->index;
+        m->started++;
         s->next_chunk = 0;
         s->next_call = st->skip_calls;
         int k = first_row(m, s, err);
-        if (k <= 0 || push(m, s)) {
+        if (!k && m->limit != UINT64_MAX) {
+            s->next_free = m->dry;
+            m->dry = s;
+        } else if (k <= 0 || push(m, s)) {
             s->next_free = m->spare;
             m->spare = s;
             if (k)
@@ -310,17 +335,18 @@ static int choose(struct merge *m, struct error *err)
 {
     if (m->started < m->streams && start_due(m, err))
         return -1;
-    if (!m->open)
+    const bool growing = m->limit != UINT64_MAX;
+    uint64_t least = growing ? m->limit << 1 : UINT64_MAX;
+    if (!m->open || (growing && m->heap[0]->key >= least))
         return 0;
-    m->alone = m->open == 1 && m->started == m->streams;
-    uint64_t least = UINT64_MAX;
+    m->alone = m->open == 1 && m->started == m->streams && !growing;
     for (size_t i = 1; i < m->open && i < 3; i++) {
         const struct merge_stream *o = m->heap[i];
         const uint64_t key = o->key + (m->heap[0]->number < o->number && o->key != UINT64_MAX);
         least = key < least ? key : least;
     }
     if (m->started < m->streams) {
-        const uint64_t clock = m->raw->streams[m->order[m->started]]->first_clock;
+        const uint64_t clock = m->order[m->started]->first_clock;
         if (clock <= INT64_MAX && clock << 1 < least)
             least = clock << 1;
     }
@@ -408,6 +434,11 @@ static int leave_payload(struct merge *m, struct error *err)
     m->heap[0] = m->heap[--m->open];
     if (m->open > 1)
         sift_down(m, 0);
+    if (m->limit != UINT64_MAX) {
+        s->next_free = m->dry;
+        m->dry = s;
+        return 0;
+    }
     /* Keep one emptied stream for the next thread, not all that there ever were. */
     if (m->spare) {
         stream_free(s);
@@ -501,10 +532,19 @@ static void complete(struct merge *m, struct merge_row *r)
         r->failed = fails(m, &r->row, &r->open);
 }
 
+/* The row that was given out last becomes the next one again. */
+static void take_back(struct merge *m, const struct merge_row *r)
+{
+    m->last->head = r->row;
+    m->last->key = row_key(&r->row);
+    m->last = NULL;
+    m->stalled = true;
+}
+
 int merge_rows(struct merge *m, struct merge_row *rows, unsigned n, struct error *err)
 {
     unsigned k = 0;
-    while (k < n && !m->failed) {
+    while (k < n && !m->failed && !m->stalled) {
         const int status = m->last ? 1 : choose(m, &m->err);
         m->failed = status < 0;
         if (status <= 0)
@@ -521,12 +561,50 @@ int merge_rows(struct merge *m, struct merge_row *rows, unsigned n, struct error
             complete(m, &rows[k - 1]);
             if (rows[k - 1].row.op == MLW_OP_META)
                 break;
+            if (rows[k - 1].open && m->limit != UINT64_MAX)
+                take_back(m, &rows[--k]);
         }
     }
     if (k || !m->failed)
         return (int)k;
     *err = m->err;
     return -1;
+}
+
+int merge_grow(struct merge *m, uint64_t limit, bool *late, struct error *err)
+{
+    const struct raw_image *im = &m->raw->images[m->image];
+    *late = false;
+    for (uint32_t i = 0; i < im->streams && limit != UINT64_MAX; i++) {
+        const struct raw_stream *st = m->raw->streams[im->first_stream + i];
+        uint64_t bound = UINT64_MAX; /* rows from it on may not be there to be read */
+        if (st->hidden || !st->chunks)
+            bound = st->chunks ? st->first_clock : st->held ? 0 : UINT64_MAX;
+        else if (st->held > st->chunks)
+            bound = st->chunk[st->chunks - 1].base_clock;
+        limit = bound < limit ? bound : limit;
+    }
+    for (size_t i = 0; i < m->open; i++)
+        m->heap[i]->number = m->heap[i]->stream->index;
+    if (add_streams(m, late))
+        return error_memory_for(err, "merging threads");
+    for (struct merge_stream **at = &m->dry, *s; (s = *at);) {
+        s->number = s->stream->index;
+        const int k = s->next_chunk < s->stream->chunks ? first_row(m, s, err) : 0;
+        if (k < 0)
+            return -1;
+        if (!k) {
+            at = &s->next_free;
+            continue;
+        }
+        *at = s->next_free;
+        *late |= s->key < m->limit << 1;
+        if (push(m, s))
+            return error_memory_for(err, "merging threads");
+    }
+    m->limit = limit > m->limit ? limit : m->limit;
+    m->stalled = false;
+    return 0;
 }
 
 uint64_t merge_unreadable(const struct merge *m) { return m->unreadable; }
@@ -538,11 +616,12 @@ void merge_close(struct merge *m)
         return;
     for (size_t i = 0; i < m->open; i++)
         stream_free(m->heap[i]);
-    while (m->spare) {
-        struct merge_stream *s = m->spare;
-        m->spare = s->next_free;
-        stream_free(s);
-    }
+    for (struct merge_stream **list = &m->spare; list; list = list == &m->spare ? &m->dry : NULL)
+        while (*list) {
+            struct merge_stream *s = *list;
+            *list = s->next_free;
+            stream_free(s);
+        }
     free(m->track);
     free(m->heap);
     free(m->order);

@@ -39,6 +39,17 @@ const struct merge_position *merge_where(const struct merge *m, const struct mer
  * row.clock set to the clock that they stand at; what one points to is valid until the next call,
  * and none is followed by another row of the same call. */
 int merge_rows(struct merge *m, struct merge_row *rows, unsigned n, struct error *err);
+/* Of a recording that grows, before the first merge_rows: none come for now, and the end is not the
+ * end. */
+void merge_growing(struct merge *m);
+/* The recording has grown: rows of clocks below `limit` come now (UINT64_MAX: all, it is whole, and
+ * the end is the end). All rows below are there by then; *late: some were not when rows behind them
+ * were given. */
+int merge_grow(struct merge *m, uint64_t limit, bool *late, struct error *err);
+/* The limit that came of it: it may be lower. */
+uint64_t merge_limit(const struct merge *m);
+/* Whether rows below the limit were held back, since it is not known whether a call fails. */
+bool merge_is_stalled(const struct merge *m);
 /* Call rows that were announced by chunks' headers but could not be decoded, so far. */
 uint64_t merge_unreadable(const struct merge *m);
 uint64_t merge_bytes_done(const struct merge *m);

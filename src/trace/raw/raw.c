@@ -77,16 +77,6 @@ static bool add_pair(struct raw *r, uint64_t clock, uint64_t ns)
     return true;
 }
 
-static void see_clock(struct raw_image *im, uint64_t clock)
-{
-    if (!clock)
-        return;
-    if (clock < im->first_clock)
-        im->first_clock = clock;
-    if (clock > im->last_clock)
-        im->last_clock = clock;
-}
-
 struct tlv {
     unsigned tag;
     const uint8_t *data;
@@ -195,7 +185,7 @@ static void read_image_chunk(struct raw *r, struct raw_image *im, const struct m
             im->start_realtime_ns = tlv_number(&t, 16, 8);
             /* No pair: a forked image's clock was read before the fork, its nanoseconds after. */
 
-            see_clock(im, im->start_clock);
+            raw_see_clock(im, im->start_clock);
             break;
         case MLW_TLV_COMMAND:
             im->command = arena_text(&r->arena, t.data, t.n);
@@ -228,7 +218,7 @@ static void read_image_chunk(struct raw *r, struct raw_image *im, const struct m
                 im->end_status = (uint32_t)tlv_number(&t, 12, 4);
                 im->ended = true;
             }
-            see_clock(im, im->end_clock);
+            raw_see_clock(im, im->end_clock);
             break;
         }
         case MLW_TLV_LOST: lost += tlv_number(&t, 0, 8); break;
@@ -252,6 +242,20 @@ static void read_image_chunk(struct raw *r, struct raw_image *im, const struct m
     }
 }
 
+/* A chunk was added that is no copy. */
+static void stream_grown(struct raw *r, struct raw_stream *st)
+{
+    r->odd |= st->chunk[st->held - 1].sequence < st->chunks; /* another of those that were read */
+    while (st->chunks < st->held && st->chunk[st->chunks].sequence == st->chunks &&
+           st->chunk[st->chunks].first_call == st->ready_calls) {
+        const struct raw_chunk *k = &st->chunk[st->chunks];
+        if (!st->chunks++)
+            st->first_clock = k->base_clock;
+        st->ready_calls += k->calls;
+        r->ready_calls += k->calls;
+    }
+}
+
 static bool read_events_chunk(struct raw *r, const struct mlw_chunk *c, uint64_t offset)
 {
     struct raw_image *im = raw_image_of(r, c->image);
@@ -259,8 +263,8 @@ static bool read_events_chunk(struct raw *r, const struct mlw_chunk *c, uint64_t
         return false;
     if (!im->pid)
         im->pid = c->pid;
-    see_clock(im, c->base_clock);
-    see_clock(im, c->pair_clock);
+    raw_see_clock(im, c->base_clock);
+    raw_see_clock(im, c->pair_clock);
     struct raw_stream *st = raw_stream_of(r, c->image, c->thread, c->lane);
     if (!st)
         return false;
@@ -270,7 +274,9 @@ static bool read_events_chunk(struct raw *r, const struct mlw_chunk *c, uint64_t
         st->whole = c->sequence + 1;
     if (c->lost_calls > st->lost_calls)
         st->lost_calls = c->lost_calls;
-    struct raw_chunk *k = ARRAY_ADD(st->chunk, st->chunks, st->chunk_room);
+    const bool interim = c->flags & MLW_CHUNK_INTERIM;
+    struct raw_chunk *k = r->growing && interim ? ARRAY_ADD(st->copy, st->copies, st->copy_room)
+                                                : ARRAY_ADD(st->chunk, st->held, st->chunk_room);
     if (!k)
         return false;
     k->offset = offset;
@@ -279,7 +285,9 @@ static bool read_events_chunk(struct raw *r, const struct mlw_chunk *c, uint64_t
     k->sequence = c->sequence;
     k->payload_bytes = c->payload_bytes;
     k->calls = c->calls;
-    k->interim = c->flags & MLW_CHUNK_INTERIM ? 1 : 0;
+    k->interim = interim;
+    if (r->growing && !interim)
+        stream_grown(r, st);
     return add_pair(r, c->pair_clock, c->pair_monotonic_ns);
 }
 
@@ -381,6 +389,48 @@ static uint64_t past_hole(int fd, uint64_t off, uint64_t size)
     return (uint64_t)data;
 }
 
+/* Whether the bytes at p may become a chunk when those behind them are written. */
+static bool is_unfinished(const uint8_t *p, size_t have, uint64_t left)
+{
+    struct mlw_chunk c;
+    if (left < sizeof c)
+        return true;
+    memcpy(&c, p, have < sizeof c ? have : sizeof c);
+    return have >= sizeof c && c.magic == MLW_CHUNK_MAGIC && c.header_bytes == sizeof c &&
+           c.payload_bytes <= MLW_CHUNK_MAX && c.payload_bytes > left - sizeof c;
+}
+
+/* From r->file_bytes on, to `to`. */
+static int grow(struct raw *r, uint64_t to, struct error *err)
+{
+    struct window w = {.fd = r->fd, .size = to};
+    int status = 0;
+    while (!status && !r->odd && r->file_bytes < to) {
+        size_t have;
+        struct mlw_chunk c;
+        const uint64_t off = r->file_bytes;
+        const uint8_t *p = window_view(&w, off, sizeof c, &have);
+        if (!p || !have) {
+            status = error_set(err, ERROR_FORMAT, "the recording shrank while it was read");
+            break;
+        }
+        if (!chunk_plausible(p, have, to - off, &c)) {
+            r->odd = !is_unfinished(p, have, to - off);
+            break;
+        }
+        p = window_view(&w, off, sizeof c + c.payload_bytes, &have);
+        if (p && have >= sizeof c + c.payload_bytes &&
+            mlw_chunk_checksum(&c, p + sizeof c) == c.checksum) {
+            status = read_chunk(r, &c, p + sizeof c, off, err);
+            r->file_bytes += sizeof c + c.payload_bytes;
+        } else {
+            r->odd = true;
+        }
+    }
+    bytes_free(&w.b);
+    return status;
+}
+
 static int scan(struct raw *r, int fd, uint64_t flag, void (*progress)(void *, uint64_t, uint64_t),
                 void *arg, struct error *err)
 {
@@ -455,8 +505,18 @@ int raw_open(struct raw *r, int fd, void (*progress)(void *, uint64_t, uint64_t)
     return 0;
 }
 
+void raw_grow_begin(struct raw *r, int fd)
+{
+    memset(r, 0, sizeof *r);
+    r->fd = fd;
+    r->second_fd = -1;
+    r->clock_kind = MLW_CLOCK_TSC;
+    r->growing = true;
+}
+
 int raw_add(struct raw *r, int fd, struct error *err)
 {
+    r->growing = false;
     uint64_t bytes = r->file_bytes;
     if (scan(r, fd, RAW_SECOND_FILE, NULL, NULL, err))
         return -1;
@@ -465,148 +525,19 @@ int raw_add(struct raw *r, int fd, struct error *err)
     return 0;
 }
 
-static int by_stream(const void *a, const void *b)
+static void stream_free(struct raw_stream *st)
 {
-    const struct raw_stream *x = *(struct raw_stream *const *)a,
-                            *y = *(struct raw_stream *const *)b;
-    if (x->image != y->image)
-        return x->image < y->image ? -1 : 1;
-    if (x->thread != y->thread)
-        return x->thread < y->thread ? -1 : 1;
-    return x->lane < y->lane ? -1 : x->lane > y->lane;
+    free(st->chunk);
+    free(st->copy);
 }
 
-/* Finished copies before interim ones, then longer before shorter. */
-static int by_chunk(const void *a, const void *b)
+int raw_grow(struct raw *r, uint64_t to, struct error *err)
 {
-    const struct raw_chunk *x = a, *y = b;
-    if (x->sequence != y->sequence)
-        return x->sequence < y->sequence ? -1 : 1;
-    if (x->interim != y->interim)
-        return x->interim < y->interim ? -1 : 1;
-    if (x->payload_bytes != y->payload_bytes)
-        return x->payload_bytes > y->payload_bytes ? -1 : 1;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
-static int by_clock(const void *a, const void *b)
-{
-    const struct mlw_clock_pair *x = a, *y = b;
-    return x->clock < y->clock ? -1 : x->clock > y->clock;
-}
-
-static int by_resident(const void *a, const void *b)
-{
-    const struct mlw_resident *x = a, *y = b;
-    return x->clock < y->clock ? -1 : x->clock > y->clock;
-}
-
-static int by_split(const void *a, const void *b)
-{
-    const struct mlw_split *x = a, *y = b;
-    return x->clock < y->clock ? -1 : x->clock > y->clock;
-}
-
-static void sort(void *a, size_t n, size_t size, int (*f)(const void *, const void *))
-{
-    if (n > 1)
-        qsort(a, n, size, f);
-}
-
-/* Records of the kernel go to the images of that time. */
-static int assign_kernel(struct raw *r, struct error *err)
-{
-    struct kernel_image *at = calloc(r->image_count + 1, sizeof *at);
-    if (!at)
-        return error_memory_for(err, "indexing the recording");
-    for (size_t i = 0; i < r->image_count; i++) {
-        const struct raw_image *im = &r->images[i];
-        at[i] = (struct kernel_image){
-            .pid = im->pid,
-            .index = (uint32_t)i,
-            .start = im->start_clock ? im->start_clock : im->first_clock,
-            .end = im->end_how == MLW_END_EXEC && im->end_clock ? im->end_clock : UINT64_MAX};
-    }
-    kernel_assign(&r->kernel, at, r->image_count);
-    free(at);
-    return 0;
-}
-
-/* Orders the chunks of a stream, chooses among copies, and counts gaps. */
-static void finish_stream(const struct raw *r, struct raw_stream *st)
-{
-    bool sorted = true;
-    for (uint32_t i = 1; i < st->chunks && sorted; i++)
-        sorted = by_chunk(&st->chunk[i - 1], &st->chunk[i]) <= 0;
-    if (!sorted)
-        qsort(st->chunk, st->chunks, sizeof *st->chunk, by_chunk);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < st->chunks; i++) {
-        const struct raw_chunk *c = &st->chunk[i];
-        if (kept && st->chunk[kept - 1].sequence == c->sequence)
-            continue; /* a lesser copy of the same buffer */
-        if (!carried_is_released(st, c->sequence, c->payload_bytes))
-            st->chunk[kept++] = *c;
-    }
-    st->chunks = kept;
-    uint64_t calls = st->skip_calls;
-    if (kept) {
-        st->first_clock = st->chunk[0].base_clock;
-        if (!st->skips && r->images[st->image].carried) /* its beginning is released */
-            calls = st->chunk[0].first_call;
-    }
-    for (uint32_t i = 0; i < kept; i++) {
-        const struct raw_chunk *k = &st->chunk[i];
-        if (k->first_call > calls)
-            st->gap_calls += k->first_call - calls;
-        if (k->first_call + k->calls > calls || !st->skips)
-            calls = k->first_call + k->calls;
-    }
-}
-
-/* The streams by image, thread, lane; images know theirs. 0 or -1. */
-static int sort_streams(struct raw *r, struct error *err)
-{
-    const size_t n = r->stream_count;
-    if (!ARRAY_ROOM(r->streams, n + 1, r->streams_cap))
-        return error_memory_for(err, "indexing the recording");
-    if (n)
-        memcpy(r->streams, r->met, n * sizeof *r->streams);
-    sort(r->streams, n, sizeof *r->streams, by_stream);
-    for (size_t i = 0; i < n;) {
-        const uint32_t image = r->streams[i]->image;
-        struct raw_image *im = &r->images[image];
-        im->first_stream = (uint32_t)i;
-        im->streams = im->threads = 0;
-        for (; i < n && r->streams[i]->image == image; i++) {
-            struct raw_stream *st = r->streams[i];
-            const bool same = im->streams && st->thread == r->streams[i - 1]->thread;
-            im->threads += !same;
-            st->index = (uint32_t)i;
-            st->thread_index = im->threads - 1;
-            im->streams++;
-        }
-    }
-    return 0;
-}
-
-int raw_finish(struct raw *r, struct error *err)
-{
-    if (carried_choose(r, err) || sort_streams(r, err))
+    const size_t streams = r->stream_count;
+    if (grow(r, to, err))
         return -1;
-    for (size_t i = 0; i < r->stream_count; i++)
-        finish_stream(r, r->streams[i]);
-    for (size_t i = 0; i < r->image_count; i++) {
-        struct raw_image *im = &r->images[i];
-        sort(im->residents, im->resident_count, sizeof *im->residents, by_resident);
-        sort(im->splits, im->split_count, sizeof *im->splits, by_split);
-        if (im->resident_count)
-            see_clock(im, im->residents[im->resident_count - 1].clock);
-        if (im->forked_from && im->forked_from != im->id)
-            im->parent = pair_map_get(&r->image_map, im->forked_from, 0);
-    }
-    sort(r->pairs, r->pair_count, sizeof *r->pairs, by_clock);
-    return assign_kernel(r, err);
+    raw_find_parents(r);
+    return streams != r->stream_count ? raw_sort_streams(r, err) : 0;
 }
 
 void raw_close(struct raw *r)
@@ -622,7 +553,7 @@ void raw_close(struct raw *r)
     carried_free(&r->carried);
     free(r->images);
     for (size_t i = 0; i < r->stream_count; i++)
-        free(r->met[i]->chunk);
+        stream_free(r->met[i]);
     free(r->met);
     free(r->streams);
     free(r->pairs);

@@ -18,6 +18,16 @@ int raw_open(struct raw *r, int fd, void (*progress)(void *, uint64_t, uint64_t)
              struct error *err);
 /* Adds the chunks of another file (recovered rows), before raw_finish. */
 int raw_add(struct raw *r, int fd, struct error *err);
+/* Instead of raw_open: of a recording that is still being written. raw_grow takes the whole chunks
+ * up to `to`, a size that the file had; streams are sorted and may be read as far as `chunks` says.
+ * Facts of a stream or an image stay, and more come; else `odd` is set. At the end raw_finish
+ * follows, as after raw_open. */
+void raw_grow_begin(struct raw *r, int fd);
+int raw_grow(struct raw *r, uint64_t to, struct error *err);
+/* Of an image to which nothing more is written: whether all of it may be read. */
+bool raw_image_is_whole(const struct raw *r, uint32_t image);
+/* Sorts its samples, as raw_finish does. */
+void raw_finish_image(struct raw *r, uint32_t image);
 /* Sorts, chooses among copies, counts gaps. Call once, after raw_open and raw_add. */
 int raw_finish(struct raw *r, struct error *err);
 void raw_close(struct raw *r);

@@ -21,6 +21,8 @@ struct block_writer *block_writer_new(struct seal_writer *w, uint64_t calls, uns
     return b;
 }
 
+void block_writer_beside(struct block_writer *b) { b->may_start = !b->packer; }
+
 void block_writer_free(struct block_writer *b)
 {
     if (!b)

@@ -20,6 +20,8 @@ struct block_writer;
  * may use beside the caller's; the file does not depend on it. */
 struct block_writer *block_writer_new(struct seal_writer *w, uint64_t calls, unsigned threads,
                                       struct error *err);
+/* From now on it may use a thread. */
+void block_writer_beside(struct block_writer *b);
 void block_writer_free(struct block_writer *b);
 /* The file, for sections that are no blocks: valid until the next flush. NULL with *err. The caller
  * must not use it in any other way. */

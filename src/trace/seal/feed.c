@@ -147,6 +147,19 @@ int feed_rows(struct feed *f, unsigned kept, struct merge_row **rows, struct err
     return n ? (int)n : p->status;
 }
 
+void feed_growing(struct feed *f) { merge_growing(f->merge); }
+
+int feed_grow(struct feed *f, uint64_t limit, bool *late, struct error *err)
+{
+    if (f->part && !f->part->status)
+        f->part->status = 1; /* the end was that of what there was */
+    return merge_grow(f->merge, limit, late, err);
+}
+
+uint64_t feed_limit(const struct feed *f) { return merge_limit(f->merge); }
+
+bool feed_is_stalled(const struct feed *f) { return merge_is_stalled(f->merge); }
+
 uint64_t feed_bytes_done(const struct feed *f) { return f->part ? f->part->bytes_done : 0; }
 
 uint64_t feed_unreadable(const struct feed *f) { return f->part ? f->part->unreadable : 0; }

@@ -209,7 +209,7 @@ struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t
     }
     g->recording = r;
     g->raw = &r->images[index];
-    g->streams = r->streams;
+    g->index = index;
     g->time = t;
     g->parent = parent;
     g->number = number;
@@ -218,10 +218,8 @@ struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t
     g->start_clock = g->raw->start_clock ? g->raw->start_clock : g->raw->first_clock;
     if (g->start_clock == UINT64_MAX)
         g->start_clock = t->origin;
-    g->threads = calloc(g->raw->threads + 1, sizeof *g->threads);
-    if (!g->threads)
-        no_memory(err);
-    if (!g->threads || !(g->feed = feed_open(r, index, err))) {
+    const int moved = image_moved(g, err);
+    if (moved || !(g->feed = feed_open(r, index, err))) {
         image_free(g);
         return NULL;
     }
@@ -242,6 +240,32 @@ struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t
     }
     return g;
 }
+
+void image_growing(struct image_work *g) { feed_growing(g->feed); }
+
+int image_moved(struct image_work *g, struct error *err)
+{
+    g->raw = &g->recording->images[g->index];
+    g->streams = g->recording->streams;
+    const uint32_t was = g->thread_room, need = g->raw->threads + 1;
+    if (need <= was)
+        return 0;
+    if (!ARRAY_ROOM(g->threads, need, g->thread_room))
+        return no_memory(err);
+    memset(g->threads + was, 0, (g->thread_room - was) * sizeof *g->threads);
+    return 0;
+}
+
+int image_grow(struct image_work *g, uint64_t limit, bool *late, struct error *err)
+{
+    return image_moved(g, err) || feed_grow(g->feed, limit, late, err) ? -1 : 0;
+}
+
+uint64_t image_limit(const struct image_work *g) { return feed_limit(g->feed); }
+
+bool image_is_stalled(const struct image_work *g) { return feed_is_stalled(g->feed); }
+
+uint64_t image_last_clock(const struct image_work *g) { return g->last_clock; }
 
 int image_suspend(struct image_work *g, struct error *err)
 {

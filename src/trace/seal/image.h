@@ -29,6 +29,17 @@ struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t
 /* Before the first image_run: its rows may be read ahead by a thread of their own, until
  * image_free. */
 void image_beside(struct image_work *g);
+/* Of a recording that grows. After image_begin: no rows are there for now. image_grow: after
+ * raw_grow and raw_finish: as merge_grow; image_moved: the same of an image that gets no rows now.
+ */
+void image_growing(struct image_work *g);
+int image_grow(struct image_work *g, uint64_t limit, bool *late, struct error *err);
+int image_moved(struct image_work *g, struct error *err);
+uint64_t image_limit(const struct image_work *g);
+bool image_is_stalled(const struct image_work *g);
+/* The latest clock of a call so far, and how many marks from outside were written early. */
+uint64_t image_last_clock(const struct image_work *g);
+bool image_marks_hold(const struct image_work *g);
 /* Takes rows up to (not including) the clock `until` (UINT64_MAX: all), at most so many. 2: there
  * may be more of them, 1: there are more behind `until`, 0: the image is done. */
 int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error *err);

@@ -149,6 +149,25 @@ static struct trace_event_note *gather_notes(struct image_work *g, size_t first,
     return t;
 }
 
+size_t image_outside_marks(const struct image_work *g, uint64_t until)
+{
+    const struct raw *r = g->recording;
+    size_t n = 0;
+    for (int outside = 0; outside < 2; outside++) {
+        const struct raw_mark *m = outside ? r->marks : g->raw->marks;
+        const size_t count = outside ? r->mark_count : g->raw->mark_count;
+        for (size_t i = 0; i < count; i++)
+            n += m[i].clock <= until;
+    }
+    return n;
+}
+
+bool image_marks_hold(const struct image_work *g)
+{
+    return !g->early.marks_until ||
+           g->early.outside == image_outside_marks(g, g->early.marks_until);
+}
+
 static struct trace_thread *gather_threads(struct image_work *g, uint64_t *lost)
 {
     uint32_t n = g->raw->threads;
@@ -180,8 +199,8 @@ static struct trace_thread *gather_threads(struct image_work *g, uint64_t *lost)
     return t;
 }
 
-/* What the image says of its process; `lost` calls. early: only what is known from its beginning
- * on, so that it does not matter when the recording is sealed. */
+/* What the image says of its process; `lost` calls. early: only facts of its beginning, so that it
+ * does not matter when the recording is sealed. */
 static int describe(struct image_work *g, struct image_facts *f, bool early, uint64_t lost,
                     struct error *err)
 {
@@ -275,6 +294,7 @@ static int write_early(struct image_work *g, struct error *err)
     e->notes = g->note_count;
     if (g->last_clock > e->marks_until)
         e->marks_until = g->last_clock;
+    e->outside = image_outside_marks(g, e->marks_until);
 out:
     free(notes);
     free(threads);

@@ -39,6 +39,7 @@ struct image_early {
     size_t thread_count, thread_cap;
     size_t notes;         /* of notes[] */
     uint64_t marks_until; /* clock: marks from outside, up to here */
+    size_t outside;       /* marks from outside that are in it */
 };
 
 /* What a flight recorder keeps of the time before its window. While an image is `silent`, its rows
@@ -85,7 +86,9 @@ struct image_work {
     struct raw_stream *const *streams;
     const struct timebase *time;
     struct image_work *parent;
+    uint32_t index; /* of the recording's images */
     uint32_t number, parent_number;
+    uint32_t thread_room; /* of threads[] */
     struct block_writer *blocks;
     struct block_position saved;
     struct feed *feed;
@@ -130,6 +133,9 @@ int image_take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thre
                     struct error *err);
 /* The recorder's node `id` is this one. 0, or -1 without memory. */
 int image_node(struct image_work *g, uint32_t id, const struct node *node);
+
+/* How many marks from outside up to the clock: those that EARLY sections of up to there have. */
+size_t image_outside_marks(const struct image_work *g, uint64_t until);
 
 /* --- image_calls.c --- */
 

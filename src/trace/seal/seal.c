@@ -3,31 +3,12 @@
  * Images are sealed in the order of their starts, but one that was forked from another is sealed
  * at that moment of the other, whose live blocks, nodes and modules are then at hand: memory is
  * that of the live blocks along one line of descent. */
-#include "seal.h"
+#include "seal_impl.h"
 
 #include <sys/stat.h>
 
 #include "carry_out.h"
-#include "image.h"
 #include "trace/raw/carried.h"
-
-struct sealing {
-    struct raw *raw;
-    struct timebase time;
-    struct seal_writer writer;
-    struct block_writer *blocks;
-    uint32_t *children;    /* images in the order of their starts, by image forked from */
-    uint32_t *first_child; /* range of children by image */
-    uint32_t placed;       /* of children[] */
-    uint32_t images;
-    uint64_t bytes_done; /* of the images that are finished */
-    struct image_totals totals;
-    const struct seal_how *how;
-    enum image_fate *fates; /* by image */
-    uint64_t cut;           /* clock where the window of a flight recorder begins; 0: everything */
-    bool may_read;          /* a thread may read rows, and none does */
-    struct carry_out *fold; /* rows before `cut` are folded into it; nothing is sealed */
-};
 
 struct child {
     uint64_t start;
@@ -44,17 +25,10 @@ static int by_parent(const void *a, const void *b)
     return x->image < y->image ? -1 : x->image > y->image;
 }
 
-static uint64_t start_of(const struct raw_image *m)
+uint64_t seal_start_of(const struct raw_image *m)
 {
     return m->start_clock ? m->start_clock : m->first_clock;
 }
-
-/* An image and those forked from it are on this stack while they are worked on. */
-struct level {
-    struct image_work *work;
-    uint32_t image, next, end; /* children still to come */
-    bool beside;               /* its rows are read by a thread of their own */
-};
 
 /* Whether following parents from the image comes to an end (a damaged file may have a ring). */
 static bool has_root(const struct raw *r, uint32_t image)
@@ -75,11 +49,11 @@ static bool has_root(const struct raw *r, uint32_t image)
 #define ROWS_AT_ONCE (1u << 18) /* between two signs of progress */
 
 /* The images on the stack are done in part. */
-static void report_progress(const struct sealing *s, const struct level *levels, size_t depth)
+static void report_progress(const struct sealing *s)
 {
     uint64_t done = s->bytes_done;
-    for (size_t i = 0; i < depth; i++)
-        done += image_bytes_done(levels[i].work);
+    for (size_t i = 0; i < s->depth; i++)
+        done += image_bytes_done(s->levels[i].work);
     if (s->how->progress)
         s->how->progress(s->how->arg,
                          s->raw->file_bytes / RAW_SCAN_SHARE + done - done / RAW_SCAN_SHARE,
@@ -100,7 +74,7 @@ static int finish_image(struct sealing *s, struct level *l, struct error *err)
 #define ALONE_CALLS 65536u
 
 /* One image at a time, so that a line of forks does not have as many threads. */
-static void read_beside(struct sealing *s, struct level *l)
+void seal_read_beside(struct sealing *s, struct level *l)
 {
     const struct raw_image *m = &s->raw->images[l->image];
     uint64_t calls = 0;
@@ -117,71 +91,87 @@ static void read_beside(struct sealing *s, struct level *l)
     s->may_read = false;
 }
 
-static int seal_family(struct sealing *s, uint32_t root, struct error *err)
+static int enter(struct sealing *s, uint32_t image, struct error *err)
 {
-    struct level *levels = NULL;
-    size_t depth = 0, cap = 0;
-    int status = -1;
-    uint32_t enter = root;
-    for (;;) {
-        if (enter != UINT32_MAX) {
-            struct level *l = ARRAY_ADD(levels, depth, cap);
-            if (!l) {
-                error_memory_for(err, "sealing");
-                break;
-            }
-            l->image = enter;
-            l->next = s->first_child[enter];
-            l->end = s->first_child[enter + 1];
-            const enum image_fate fate = s->fates[enter];
-            const uint32_t number = fate == IMAGE_FORGOTTEN ? UINT32_MAX : s->images++;
-            l->work = image_begin(s->raw, &s->time, enter, number,
-                                  depth > 1 ? levels[depth - 2].work : NULL, fate, s->cut,
-                                  s->blocks, err);
-            if (!l->work)
-                break;
-            read_beside(s, l);
-            enter = UINT32_MAX;
-        }
-        struct level *l = &levels[depth - 1];
-        uint64_t until = UINT64_MAX;
-        if (l->next < l->end)
-            until = start_of(&s->raw->images[s->children[l->next]]);
-        int k = image_run(l->work, until, ROWS_AT_ONCE, err);
-        if (k < 0)
-            break;
-        report_progress(s, levels, depth);
-        if (k == 2)
-            continue;
-        /* What a child that begins behind it inherits is not known yet. */
-        const bool stopped = s->fold && image_stopped(l->work);
-        if (stopped)
-            l->next = l->end;
-        if (l->next < l->end) {
-            if (image_suspend(l->work, err))
-                break;
-            enter = s->children[l->next++];
-            continue;
-        }
-        if (finish_image(s, l, err))
-            break;
-        s->bytes_done += image_bytes_done(l->work);
-        image_free(l->work);
-        s->may_read |= l->beside;
-        if (!--depth) {
-            status = 0;
-            break;
-        }
-        image_resume(levels[depth - 1].work);
-    }
-    while (depth)
-        image_free(levels[--depth].work);
-    free(levels);
-    return status;
+    struct level *l = ARRAY_ADD(s->levels, s->depth, s->level_room);
+    if (!l)
+        return error_memory_for(err, "sealing");
+    const enum image_fate fate = s->fates[image];
+    const uint32_t number = fate == IMAGE_FORGOTTEN ? UINT32_MAX : s->images++;
+    struct image_work *parent = s->depth > 1 ? l[-1].work : NULL;
+    l->image = image;
+    l->next = s->first_child[image];
+    l->end = s->first_child[image + 1];
+    l->limit = s->growing ? 0 : UINT64_MAX;
+    l->work = image_begin(s->raw, &s->time, image, number, parent, fate, s->cut, s->blocks, err);
+    if (!l->work)
+        return -1;
+    if (s->met)
+        s->met[image].entered = true;
+    if (s->growing)
+        image_growing(l->work);
+    else
+        seal_read_beside(s, l);
+    return 0;
 }
 
-static int write_file_section(struct sealing *s, enum seal_type type, const struct file_facts *f,
-                              struct error *err)
+/* The image on top is done. */
+static int leave(struct sealing *s, struct error *err)
+{
+    struct level *l = &s->levels[s->depth - 1];
+    if (s->met)
+        seal_draft_finishing(s, l);
+    if (finish_image(s, l, err))
+        return -1;
+    s->bytes_done += image_bytes_done(l->work);
+    image_free(l->work);
+    s->may_read |= l->beside;
+    if (--s->depth)
+        image_resume(s->levels[s->depth - 1].work);
+    return 0;
+}
+
+int seal_step(struct sealing *s, struct error *err)
+{
+    if (!s->depth) {
+        const uint32_t root = s->first_child[s->raw->image_count] + s->roots_begun;
+        if (root >= s->placed)
+            return s->growing;
+        s->roots_begun++;
+        return enter(s, s->children[root], err) ? -1 : 2;
+    }
+    struct level *l = &s->levels[s->depth - 1];
+    uint64_t child = UINT64_MAX, until = l->limit;
+    if (l->next < l->end)
+        child = seal_start_of(&s->raw->images[s->children[l->next]]);
+    if (until != UINT64_MAX) /* what a row means is seen in those that are near */
+        until = until > s->time.near ? until - s->time.near : 0;
+    if (child < until)
+        until = child;
+    if (until > l->until)
+        l->until = until;
+    const int k = image_run(l->work, until, ROWS_AT_ONCE, err);
+    if (k < 0)
+        return -1;
+    report_progress(s);
+    if (k == 2)
+        return 2;
+    if (l->limit != UINT64_MAX && (until < child || image_is_stalled(l->work)))
+        return 1;
+    /* What a child that begins behind it inherits is not known yet. */
+    const bool stopped = s->fold && image_stopped(l->work);
+    if (stopped)
+        l->next = l->end;
+    if (l->next == l->end)
+        return leave(s, err) ? -1 : 2;
+    if (image_suspend(l->work, err))
+        return -1;
+    l->begun++;
+    return enter(s, s->children[l->next++], err) ? -1 : 2;
+}
+
+int seal_write_facts(struct sealing *s, enum seal_type type, const struct file_facts *f,
+                     struct error *err)
 {
     struct section c = {0};
     struct seal_writer *w = block_writer_lend(s->blocks, err);
@@ -200,12 +190,14 @@ static bool is_over(const struct sealing *s, const struct raw_image *m)
     return s->cut && m->ended && m->end_clock && m->end_clock < s->cut;
 }
 
-/* Orders the images, and decides what becomes of each. 0 or -1. */
-static int plan(struct sealing *s, struct error *err)
+int seal_plan(struct sealing *s, struct error *err)
 {
     const struct raw *r = s->raw;
     const uint32_t n = (uint32_t)r->image_count;
     struct child *order = calloc((size_t)n + 1, sizeof *order);
+    free(s->children);
+    free(s->first_child);
+    free(s->fates);
     s->children = calloc((size_t)n + 1, sizeof *s->children);
     s->first_child = calloc((size_t)n + 2, sizeof *s->first_child);
     s->fates = calloc((size_t)n + 1, sizeof *s->fates);
@@ -215,8 +207,8 @@ static int plan(struct sealing *s, struct error *err)
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct raw_image *m = &r->images[i];
-        bool child = m->parent != UINT32_MAX && has_root(r, i) && start_of(m) != UINT64_MAX;
-        order[i] = (struct child){start_of(m), child ? m->parent : n, i};
+        bool child = m->parent != UINT32_MAX && has_root(r, i) && seal_start_of(m) != UINT64_MAX;
+        order[i] = (struct child){seal_start_of(m), child ? m->parent : n, i};
         if (s->fold)
             s->fates[i] = is_over(s, m) ? IMAGE_FORGOTTEN : IMAGE_FOLDED;
         else if (s->cut || m->carried)
@@ -229,6 +221,9 @@ static int plan(struct sealing *s, struct error *err)
         /* What begins behind the cut is not folded. */
         if (s->fold && (order[i].start >= s->cut || order[i].start == UINT64_MAX))
             continue;
+        /* Where it belongs is not known yet. */
+        if (s->growing && !r->images[order[i].image].described)
+            continue;
         s->children[kept++] = order[i].image;
         s->first_child[order[i].parent + 1]++;
     }
@@ -239,13 +234,24 @@ static int plan(struct sealing *s, struct error *err)
     return 0;
 }
 
-static void release(struct sealing *s)
+void seal_release(struct sealing *s)
 {
+    while (s->depth)
+        image_free(s->levels[--s->depth].work);
+    free(s->levels);
+    free(s->met);
     block_writer_free(s->blocks);
     seal_writer_close(&s->writer);
     free(s->children);
     free(s->first_child);
     free(s->fates);
+}
+
+int seal_make_blocks(struct sealing *s, uint64_t calls, struct error *err)
+{
+    const unsigned threads = calls < ALONE_CALLS ? 0 : s->how->threads;
+    s->may_read = threads > 1;
+    return (s->blocks = block_writer_new(&s->writer, calls, threads, err)) ? 0 : -1;
 }
 
 static int make_blocks(struct sealing *s, struct error *err)
@@ -256,17 +262,29 @@ static int make_blocks(struct sealing *s, struct error *err)
         for (uint32_t k = 0; k < stream->chunks; k++)
             calls += stream->chunk[k].calls;
     }
-    const unsigned threads = calls < ALONE_CALLS ? 0 : s->how->threads;
-    s->may_read = threads > 1;
-    return (s->blocks = block_writer_new(&s->writer, calls, threads, err)) ? 0 : -1;
+    return seal_make_blocks(s, calls, err);
 }
 
-static int seal_roots(struct sealing *s, struct error *err)
+static int seal_all(struct sealing *s, struct error *err)
 {
-    for (uint32_t i = s->first_child[s->raw->image_count]; i < s->placed; i++)
-        if (seal_family(s, s->children[i], err))
-            return -1;
-    return 0;
+    int k;
+    while ((k = seal_step(s, err)) > 0)
+        ;
+    return k;
+}
+
+struct file_facts seal_facts_of(const struct raw *r, const struct timebase *t)
+{
+    return (struct file_facts){.version = SEAL_VERSION,
+                               .minor = SEAL_MINOR,
+                               .tick_ns = t->tick_ns,
+                               .start_realtime_ns = r->start_realtime_ns,
+                               .damaged_bytes = r->damaged_bytes,
+                               .host = r->host,
+                               .tool = r->tool,
+                               .kernel_kinds = r->kernel.kinds,
+                               .lost_kernel_events = r->kernel.lost + r->kernel.left_out,
+                               .limits = r->limits};
 }
 
 int seal_recording(struct raw *r, int out, const struct seal_how *how,
@@ -276,16 +294,7 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
     bool uncertain;
     int status = -1;
     timebase_of(r, &s.time, &uncertain, NULL);
-    struct file_facts file = {.version = SEAL_VERSION,
-                              .minor = SEAL_MINOR,
-                              .tick_ns = s.time.tick_ns,
-                              .start_realtime_ns = r->start_realtime_ns,
-                              .damaged_bytes = r->damaged_bytes,
-                              .host = r->host,
-                              .tool = r->tool,
-                              .kernel_kinds = r->kernel.kinds,
-                              .lost_kernel_events = r->kernel.lost + r->kernel.left_out,
-                              .limits = r->limits};
+    const struct file_facts file = seal_facts_of(r, &s.time);
     if (r->carried.last_ns) {
         const uint64_t latest_ns = timebase_ns(&s.time, carried_latest(r));
         if (latest_ns > r->carried.last_ns)
@@ -293,7 +302,7 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
     }
     if (seal_writer_open(&s.writer, out, err))
         return -1;
-    if (plan(&s, err))
+    if (seal_plan(&s, err))
         goto out;
     s.writer.stored = how->stored;
     if (make_blocks(&s, err))
@@ -304,8 +313,8 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
             *note = "the clock's rate is not known: times are in ticks of the processor's counter, "
                     "given as nanoseconds";
     }
-    if (write_file_section(&s, SEAL_FILE, &file, err) || seal_roots(&s, err) ||
-        write_file_section(&s, SEAL_END, &file, err))
+    if (seal_write_facts(&s, SEAL_FILE, &file, err) || seal_all(&s, err) ||
+        seal_write_facts(&s, SEAL_END, &file, err))
         goto out;
     if (result) {
         result->events = s.totals.events;
@@ -317,7 +326,7 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
     }
     status = 0;
 out:
-    release(&s);
+    seal_release(&s);
     return status;
 }
 
@@ -326,8 +335,8 @@ int seal_fold(struct raw *r, const struct timebase *t, uint64_t cut, struct carr
 {
     static const struct seal_how how;
     struct sealing s = {.raw = r, .how = &how, .time = *t, .cut = cut, .fold = out};
-    int status = plan(&s, err) || make_blocks(&s, err) || seal_roots(&s, err) ? -1 : 0;
-    release(&s);
+    int status = seal_plan(&s, err) || make_blocks(&s, err) || seal_all(&s, err) ? -1 : 0;
+    seal_release(&s);
     return status;
 }
 

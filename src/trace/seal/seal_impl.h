@@ -1,0 +1,68 @@
+/* seal_impl.h - what sealing a whole recording (seal.c) and one that grows (draft.c) share: the
+ * images under work. No other file includes it. One thread. */
+#ifndef MALLOW_TRACE_SEAL_SEAL_IMPL_H
+#define MALLOW_TRACE_SEAL_SEAL_IMPL_H
+
+#include "seal.h"
+
+#include "image.h"
+
+/* An image and those forked from it are on a stack while they are worked on. */
+struct level {
+    struct image_work *work;
+    uint32_t image, next, end; /* children still to come */
+    uint32_t begun;            /* children that came */
+    bool beside;               /* its rows are read by a thread of their own */
+    uint64_t limit;            /* clock: rows before it are there; UINT64_MAX: all are */
+    uint64_t until;            /* clock: rows before it were asked for */
+};
+
+/* Of an image of a recording that grows. */
+struct seal_met {
+    bool entered, finished;
+    uint32_t begun;       /* finished: how many children it had */
+    uint64_t facts;       /* finished: see draft.c */
+    uint64_t marks_until; /* finished: clock of its last call */
+};
+
+struct sealing {
+    struct raw *raw;
+    struct timebase time;
+    struct seal_writer writer;
+    struct block_writer *blocks;
+    uint32_t *children;    /* images in the order of their starts, by image forked from */
+    uint32_t *first_child; /* range of children by image */
+    uint32_t placed;       /* of children[] */
+    uint32_t roots_begun;  /* of those that were forked from none */
+    uint32_t images;
+    uint64_t bytes_done; /* of the images that are finished */
+    struct image_totals totals;
+    const struct seal_how *how;
+    enum image_fate *fates; /* by image */
+    uint64_t cut;           /* clock where the window of a flight recorder begins; 0: everything */
+    bool may_read;          /* a thread may read rows, and none does */
+    struct carry_out *fold; /* rows before `cut` are folded into it; nothing is sealed */
+    struct level *levels;
+    size_t depth, level_room;
+    bool growing;
+    struct seal_met *met; /* [met_room] by image; NULL: it does not grow */
+    size_t met_room;
+};
+
+/* Orders the images, and decides what becomes of each; again when there are more. 0 or -1. */
+int seal_plan(struct sealing *s, struct error *err);
+uint64_t seal_start_of(const struct raw_image *m);
+int seal_make_blocks(struct sealing *s, uint64_t calls, struct error *err);
+/* The rows of an image may be read by a thread, if that is worth it and none reads. */
+void seal_read_beside(struct sealing *s, struct level *l);
+/* Works for a while. 2: there is more to do, 1: it must grow first, 0: all is done, -1. */
+int seal_step(struct sealing *s, struct error *err);
+int seal_write_facts(struct sealing *s, enum seal_type type, const struct file_facts *f,
+                     struct error *err);
+struct file_facts seal_facts_of(const struct raw *r, const struct timebase *t);
+void seal_release(struct sealing *s);
+
+/* Before image_finish of an image of a recording that grows, and behind it. */
+void seal_draft_finishing(struct sealing *s, const struct level *l);
+
+#endif
