@@ -29,6 +29,7 @@ struct recording {
     struct sink sink;
     enum mlw_clock_kind clock_kind;
     uint64_t started_ns;         /* CLOCK_MONOTONIC */
+    struct mlw_clock_pair began; /* both clocks, as the file begins with them */
     uint64_t sample_interval_ns; /* 0: chosen by what the process does */
     uint64_t page_bytes;
     uint64_t split_spent_ns; /* by reading smaps, of all images; CPU time */

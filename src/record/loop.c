@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "draft.h"
 #include "flight.h"
 #include "kernel_source.h"
 #include "launch/launch.h"
@@ -114,7 +115,10 @@ static void end_image(struct watch *w, uint32_t index, bool still_running)
         epoll_ctl(w->epoll, EPOLL_CTL_DEL, m->pidfd, NULL);
     w->images[index] = NULL;
     w->watched--;
+    const uint64_t id = m->id;
     image_end(w->r, m, status, still_running);
+    if (!still_running)
+        draft_image_over(w->o->draft, id);
 }
 
 /* An image of the same process that is older than `fresh` is over. */
@@ -434,7 +438,7 @@ static void serve_all(struct watch *w)
     report_size(w);
     if (w->o->beside)
         w->o->beside(w->o->beside_arg);
-    if (w->now_ns >= w->clock_ns)
+    if (draft_look(w->o->draft, w->now_ns, w->images, w->reach) || w->now_ns >= w->clock_ns)
         append_clock(w);
 }
 

@@ -21,6 +21,8 @@ struct loop_result {
     int unwritten_errno;   /* the last reason for which a chunk could not be written; 0: none */
 };
 
+struct draft;
+
 struct loop_options {
     pid_t program;
     const char *session_path; /* value of MALLOW_SESSION that the processes were given */
@@ -37,6 +39,7 @@ struct loop_options {
     const char *output;        /* for it */
     void (*beside)(void *arg); /* called in every round; NULL: none */
     void *beside_arg;
+    struct draft *draft;  /* NULL: the recording is sealed at its end */
     uint64_t duration_ns; /* then: the end after so long; 0: none */
 };
 

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/path.h"
 #include "base/proc.h"
+#include "draft.h"
 #include "inject/inject.h"
 #include "kernel_source.h"
 #include "launch/launch.h"
@@ -132,7 +133,7 @@ static int write_file_chunk(struct recording *r, const struct record_options *o,
 {
     uint8_t bytes[4096];
     struct tlv t = {.bytes = bytes, .room = sizeof bytes};
-    struct mlw_clock_pair pair = clock_pair(r->clock_kind);
+    const struct mlw_clock_pair pair = r->began = clock_pair(r->clock_kind);
     uint64_t start[3] = {pair.clock, pair.monotonic_ns, 0};
     start[2] = clock_realtime_ns() - (clock_monotonic_ns() - pair.monotonic_ns);
     struct utsname u;
@@ -230,12 +231,15 @@ static void let_keys_through(void)
     sigprocmask(SIG_UNBLOCK, &keys, NULL);
 }
 
+/* Goes on where a draft is, or begins. */
 static int seal(const struct record_options *o, int fd, const struct trust_place *place,
-                struct record_result *result)
+                struct draft *draft, struct record_result *result)
 {
     struct trace_seal_result sealed = {0};
     let_keys_through();
-    if (trace_seal(fd, place, 0, &sealed, o->progress, o->arg, &result->seal_error))
+    struct error ignored;
+    if (draft_finish(draft, &sealed, o->progress, o->arg, &ignored) &&
+        trace_seal(fd, place, 0, &sealed, o->progress, o->arg, &result->seal_error))
         return -1;
     result->sealed = true;
     result->file_bytes = sealed.bytes_out;
@@ -246,7 +250,7 @@ static int seal(const struct record_options *o, int fd, const struct trust_place
 
 /* The recording is over: seals it, or what else becomes of it. */
 static void conclude(const struct record_options *o, int fd, const struct trust_place *place,
-                     struct record_result *result)
+                     struct draft *draft, struct record_result *result)
 {
     enum record_fate fate = o->keep_raw ? RECORD_RAW : RECORD_SEALED;
     if (o->keep_raw || o->beside)
@@ -261,7 +265,7 @@ static void conclude(const struct record_options *o, int fd, const struct trust_
         fate = wanted == RECORD_SEALED ? fate : wanted;
     }
     if (fate == RECORD_SEALED)
-        seal(o, fd, place, result);
+        seal(o, fd, place, draft, result);
     else if (fate == RECORD_REMOVED) {
         record_unmake(place, fd);
         result->removed = true;
@@ -366,6 +370,7 @@ struct held {
     struct recording *r;
     struct subject *who;
     struct trust_place place;
+    struct draft *draft; /* NULL: it is sealed at its end */
     char *preload, session_path[64];
     struct signals_before signals;
     struct limits_before limits;
@@ -431,6 +436,8 @@ static int begin_recording(struct held *h, struct error *err)
         return -1;
     }
     r->started_ns = clock_monotonic_ns();
+    if (o->argv && !o->keep_raw && !o->beside && !r->kernel && !r->flight)
+        h->draft = draft_open(r, &h->place);
     if (go(h->who, h->session_path, err)) {
         record_unmake(&h->place, r->sink.fd);
         return -1;
@@ -456,6 +463,7 @@ static void watch_until_over(struct held *h)
                                       .size = o->size,
                                       .size_arg = o->size_arg,
                                       .output = result->output,
+                                      .draft = h->draft,
                                       .beside = o->beside ? o->beside->look : NULL,
                                       .beside_arg = o->beside ? o->beside->arg : NULL,
                                       .duration_ns = o->duration_ns};
@@ -508,7 +516,8 @@ int record_run(const struct record_options *o, struct record_result *result, str
     if (failed)
         signals_restore(&h.signals);
     else
-        conclude(o, r->sink.fd, &h.place, result);
+        conclude(o, r->sink.fd, &h.place, h.draft, result);
+    draft_close(h.draft);
     release_held(&h);
     return failed ? -1 : 0;
 }

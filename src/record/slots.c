@@ -169,6 +169,21 @@ unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t 
     return n;
 }
 
+uint64_t slots_written_until(const struct slots *s, uint32_t buffers, uint64_t clock)
+{
+    for (uint32_t i = 0; i < buffers; i++) {
+        const uint32_t w = i / MLW_WINDOW_SLOTS;
+        if (w >= s->windows || !s->window[w])
+            return 0;
+        const struct mlw_chunk *slot = shm_slot(s->window[w], i % MLW_WINDOW_SLOTS);
+        /* A head that is being written may still have the clock of before, which is earlier. */
+        const uint64_t base = __atomic_load_n(&slot->base_clock, __ATOMIC_ACQUIRE);
+        if (state_of(slot) != MLW_SLOT_FREE && base < clock)
+            clock = base;
+    }
+    return clock;
+}
+
 uint64_t slots_live_bytes(const struct slots *s, uint32_t buffers)
 {
     uint64_t sum = 0;

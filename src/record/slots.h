@@ -50,6 +50,10 @@ void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uin
 unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t pid,
                                uint64_t *pointers, unsigned room);
 
+/* The clock before which all rows of the first `buffers` buffers have left, at most `clock`: they
+ * are in the file when its size is asked for afterwards. 0: it is not known. */
+uint64_t slots_written_until(const struct slots *s, uint32_t buffers, uint64_t clock);
+
 /* Usable bytes of the live blocks, as the first `buffers` buffers say: never below 0. */
 uint64_t slots_live_bytes(const struct slots *s, uint32_t buffers);
 

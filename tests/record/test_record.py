@@ -729,8 +729,8 @@ class Moments(Beside):
         self.assertEqual(p.wait(600), 0)
 
 
-class Sealed(Beside):
-    """Without --keep-raw: the file is sealed when the recording ends."""
+class Sealing(Beside):
+    """Without --keep-raw."""
 
     def seal(self, *argv, **kw):
         return run([MALLOW, "record", "-o", self.file, "--", *argv], **kw)
@@ -743,6 +743,10 @@ class Sealed(Beside):
     def is_sealed(self):
         with open(self.file, "rb") as f:
             return f.read(4) != b"MLC1"
+
+
+class Sealed(Sealing):
+    """The file is sealed when the recording ends."""
 
     def test_sealed(self):
         r = self.seal(victim("loop"), "1")
@@ -829,6 +833,67 @@ class Sealed(Beside):
         doc = self.report()
         self.assertEqual(doc["events"] + doc["lost_events"], 1_001_001)
         self.assertGreater(doc["events"], 1000)
+
+
+class Drafted(Sealing):
+    """The file is sealed while the program runs."""
+    RAW_BYTES, DRAFT_BYTES = 64 << 20, 2 << 20
+
+    def draft_of(self, pid):
+        """Its size; it has no name."""
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(self.dir + "/#"):
+                    return os.stat(f"/proc/{pid}/fd/{fd}").st_size
+            except OSError:
+                pass
+        return 0
+
+    def until_drafted(self):
+        """A program that is stopped for good after many calls, mallow beside it, which has sealed the first of them, and
+        the raw file."""
+        p = subprocess.Popen([MALLOW, "record", "-o", self.file, "--", victim("loop"), "1000000"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(lambda: (p.kill(), p.wait(), p.stdout.close(), p.stderr.close()))
+        child = self.child_of(p, "loop")
+        self.addCleanup(lambda: has_ended(child) or os.kill(child, signal.SIGKILL))
+        until(lambda: os.path.exists(self.file) and os.stat(self.file).st_size > self.RAW_BYTES)
+        os.kill(child, signal.SIGSTOP)
+        raw = open(self.file, "rb")
+        self.addCleanup(raw.close)
+        until(lambda: self.draft_of(p.pid) > self.DRAFT_BYTES)
+        return p, child, raw
+
+    def test_the_same_as_at_the_end(self):
+        p, child, raw = self.until_drafted()
+        os.kill(child, signal.SIGKILL)
+        self.assertEqual(p.wait(600), 137)
+        self.assertTrue(self.is_sealed())
+        self.assertEqual(os.listdir(self.dir), ["recording.mlw"])
+        again = os.path.join(self.dir, "again.mlw")
+        with open(again, "wb") as f:
+            shutil.copyfileobj(raw, f)
+        with open(again, "rb") as f:
+            self.assertEqual(f.read(4), b"MLC1")
+        self.report(again)
+        with open(self.file, "rb") as f, open(again, "rb") as g:
+            sealed = f.read()
+            self.assertTrue(sealed == g.read(len(sealed)), "byte for byte")
+
+    def test_killed_while_it_seals(self):
+        p, child, _ = self.until_drafted()
+        p.kill()
+        p.wait()
+        self.assertEqual(os.listdir(self.dir), ["recording.mlw"])
+        self.assertFalse(self.is_sealed())
+        before = sum(c.calls for c in self.recording().of(chunks.EVENTS) if not c.flags & chunks.INTERIM)
+        os.kill(child, signal.SIGKILL)
+        until(lambda: has_ended(child))
+        doc = self.report()
+        self.assertTrue(self.is_sealed())
+        self.assertEqual(doc["lost_events"], 0)
+        self.assertGreaterEqual(doc["events"], before)
+        self.assertGreater(before, 1_000_000)
 
 
 class Control(Beside):
