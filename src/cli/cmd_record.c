@@ -49,8 +49,8 @@ static const struct option_spec specs[] = {
      "with -p: end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
      31ull * 86400 * 1000000000},
     {0, "last", OPTION_TEXT, AT(last), "DURATION|SIZE",
-     "a flight recorder: keep the calls of the last DURATION (5m), or as many as fit SIZE (2G); of "
-     "before, the live blocks with their stacks, and sums"},
+     "a flight recorder: keep the calls of the last DURATION (5m), or as many as fit SIZE (2G, or "
+     "5m,2G); of before, the live blocks with their stacks, and sums"},
     {0, "dump-when", OPTION_TEXT, AT(when), "EXPR",
      "write the recording so far beside FILE (FILE.1.mlw) when rss>SIZE, rss>P% of the control "
      "group's limit, or psi>P%; several with commas"},

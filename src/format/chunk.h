@@ -43,6 +43,8 @@ enum mlw_carried {
 };
 
 enum mlw_chunk_flags {
+    MLW_CHUNK_CHANGING = 0x8000, /* of a buffer in use: just now its rows are put together anew;
+                                    never in a file */
     MLW_CHUNK_INTERIM = 1,  /* a copy of a buffer still in use; void once a chunk of the same image,
                                stream and sequence without this flag is found */
     MLW_CHUNK_RECOVERED = 2 /* saved from the buffer of a process that had died */

@@ -67,7 +67,8 @@ enum mlw_lost_reason {
     MLW_LOST_SINK = 1,   /* the file could not be written: full disk, limit, lost descriptor */
     MLW_LOST_BUFFER = 2, /* no buffer could be had for a thread */
     MLW_LOST_NESTED = 3, /* signal handler inside a signal handler inside the recorder */
-    MLW_LOST_CHUNK = 4   /* reader: a chunk is missing or damaged */
+    MLW_LOST_CHUNK = 4,  /* reader: a chunk is missing or damaged */
+    MLW_LOST_BOUND = 5   /* kept back: the file of a flight recorder was at its bound */
 };
 
 struct mlw_row {

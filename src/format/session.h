@@ -54,8 +54,30 @@ struct mlw_session {
     uint32_t program_pid;  /* the process that `mallow record` started; 0 when there is none */
     char output[MLW_PATH_BYTES];          /* where chunks are appended; NUL-terminated */
     uint64_t output_device, output_inode; /* which file that is, as of fstat; 0: not opened yet */
+    /* Of a flight recorder, all atomic, by the parent. How many bytes of the file behind
+     * `released_bytes` there may be before the processes keep calls back; 0: no bound. How large
+     * the file is, for those that cannot ask. When buffers in use were last copied, by the
+     * recording's clock; UINT64_MAX: just now they are. */
+    uint64_t bound_bytes, released_bytes, file_bytes, copied_clock;
 };
 _Static_assert(sizeof(struct mlw_session) <= 4096, "one page");
+
+/* What a process does when its buffer is full, by how much of the bound is used: in this order. */
+enum mlw_room {
+    MLW_ROOM_FREE = 0,
+    MLW_ROOM_TIGHT = 1, /* it leaves out blocks that came and went within the buffer */
+    MLW_ROOM_SHUT = 2,  /* also every other call that the buffer has no room for */
+    MLW_ROOM_NONE = 3   /* nothing at all is written */
+};
+static inline __attribute__((unused)) enum mlw_room mlw_room_of(uint64_t bound, uint64_t file_bytes,
+                                                                uint64_t released_bytes)
+{
+    const uint64_t held = file_bytes > released_bytes ? file_bytes - released_bytes : 0;
+    return !bound || held < bound / 8 * 7 ? MLW_ROOM_FREE
+           : held < bound / 16 * 15       ? MLW_ROOM_TIGHT
+           : held < bound                 ? MLW_ROOM_SHUT
+                                          : MLW_ROOM_NONE;
+}
 
 enum mlw_session_options {
     MLW_OPT_ENVIRONMENT = 1, /* store the environment */
@@ -84,7 +106,8 @@ struct mlw_process {  /* 1024 bytes */
     uint64_t forked_from;
     uint64_t start_clock;
     uint64_t lost_sink, lost_buffer, lost_nested; /* atomic counts of calls */
-    uint64_t reserved0[2];
+    uint64_t lost_bound; /* the same: kept back, so that the file stays within bound_bytes */
+    uint64_t reserved0;
     uint64_t private_bytes;    /* the recorder's own private memory, in use (for the split) */
     uint32_t windows;          /* atomic: how many of window[] are valid */
     uint32_t threads;          /* atomic: next thread number */

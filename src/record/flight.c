@@ -22,6 +22,7 @@
 #define WHEN_NS     (100 * MS_NS) /* between looks at thresholds */
 #define LEAST_ROWS  (256u << 10)  /* bytes; less is not worth a fold */
 #define AFTER_ERROR (5000 * MS_NS)
+#define TIME_BYTES  (1ull << 30) /* that much, or twice the window, without a size */
 
 enum job { JOB_NONE, JOB_FOLD, JOB_DUMP };
 
@@ -44,30 +45,44 @@ struct flight {
     uint64_t size_bytes;    /* of the file when the last fold began */
     uint64_t carried_bytes; /* written by the last fold */
     uint64_t from_ns;       /* where the rows that are there begin, about */
+    uint64_t next_from_ns;  /* the same, once the fold under way has ended; 0: not known */
     uint64_t next_ns, when_ns;
     enum job wanted, job;
     pid_t child;
     struct outcome *out;
     uint32_t dumps;
     char dump[MLW_PATH_BYTES + 16]; /* the one that is wanted or written */
-    bool said_error, said_room;
+    enum mlw_room room;
+    bool said_error, said_room, said_bound;
 };
+
+static int parse_one(struct flight_window *w, const char *text, struct error *err)
+{
+    struct flight_window one = {0};
+    if (human_parse_duration(text, &one.ns)) {
+        if (one.ns < FLIGHT_LEAST_NS)
+            return error_set(err, ERROR_USAGE, "'%s' is too short: 1ms at least", text);
+    } else if (!human_parse_size(text, &one.bytes))
+        return error_set(err, ERROR_USAGE,
+                         "'%s' is neither a duration (30s, 5m, 1h) nor a size (200M, 2G)", text);
+    else if (one.bytes < FLIGHT_LEAST_BYTES)
+        return error_set(err, ERROR_USAGE, "'%s' is too small: 1M at least", text);
+    if ((one.ns && w->ns) || (one.bytes && w->bytes))
+        return error_set(err, ERROR_USAGE, "say one duration and one size, as in 5m,2G");
+    w->ns += one.ns;
+    w->bytes += one.bytes;
+    return 0;
+}
 
 int flight_parse(struct flight_window *w, const char *text, struct error *err)
 {
     *w = (struct flight_window){0};
-    if (human_parse_duration(text, &w->ns)) {
-        if (w->ns >= FLIGHT_LEAST_NS)
-            return 0;
-        return error_set(err, ERROR_USAGE, "'%s' is too short: 1ms at least", text);
-    }
-    w->ns = 0;
-    if (!human_parse_size(text, &w->bytes))
-        return error_set(err, ERROR_USAGE,
-                         "'%s' is neither a duration (30s, 5m, 1h) nor a size (200M, 2G)", text);
-    if (w->bytes < FLIGHT_LEAST_BYTES)
-        return error_set(err, ERROR_USAGE, "'%s' is too small: 1M at least", text);
-    return 0;
+    const char *const comma = strchr(text, ',');
+    char first[64];
+    if (!comma)
+        return parse_one(w, text, err);
+    snprintf(first, sizeof first, "%.*s", (int)(comma - text), text);
+    return parse_one(w, first, err) || parse_one(w, comma + 1, err) ? -1 : 0;
 }
 
 static uint64_t size_of(const struct flight *f)
@@ -75,6 +90,50 @@ static uint64_t size_of(const struct flight *f)
     struct stat st;
     return fstat(f->r->sink.fd, &st) ? 0 : (uint64_t)st.st_size;
 }
+
+/* ---- the bound ---- */
+
+/* How many bytes there may be behind `released` before processes keep calls back. The next fold
+ * needs room for the live blocks besides. Without a size, two windows as the program fills them
+ * now: then folding does not keep up. */
+static uint64_t bound_of(const struct flight *f, uint64_t now_ns, uint64_t held)
+{
+    const uint64_t carried = f->carried_bytes, bytes = f->window.bytes;
+    if (bytes) {
+        const uint64_t next = carried / 4 * 5,
+                       room = next > bytes / 16 ? next : bytes / 16, /* for the next fold */
+            least = carried / 2 * 3 + bytes / 8;
+        return bytes > room + least ? bytes - room : least;
+    }
+    const uint64_t rows = held > carried ? held - carried : 0,
+                   span_ns = now_ns > f->from_ns ? now_ns - f->from_ns : 1;
+    const double windows = 2 * (double)rows / (double)span_ns * (double)f->window.ns;
+    return 2 * carried + (windows > (double)TIME_BYTES ? (uint64_t)windows : TIME_BYTES);
+}
+
+/* Written for the processes, which look before they write. */
+static void publish(struct flight *f, uint64_t now_ns)
+{
+    struct mlw_session *s = f->r->shm.session;
+    const uint64_t size = size_of(f), held = size > f->released ? size - f->released : 0,
+                   bound = f->window.ns || f->window.bytes ? bound_of(f, now_ns, held) : 0;
+    __atomic_store_n(&s->file_bytes, size, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->released_bytes, f->released, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->bound_bytes, bound, __ATOMIC_RELAXED);
+    f->room = mlw_room_of(bound, size, f->released);
+    if (f->room != MLW_ROOM_FREE && !f->said_bound) {
+        char a[HUMAN_TEXT_BYTES], line[200];
+        snprintf(
+            line, sizeof line,
+            "the program writes faster than old calls can be folded: at %s, short-lived blocks "
+            "are left out and counted",
+            human_size(a, held));
+        f->say(f->arg, true, line);
+        f->said_bound = true;
+    }
+}
+
+bool flight_has_room(const struct flight *f) { return !f || f->room == MLW_ROOM_FREE; }
 
 struct flight *flight_open(const struct flight_window *w, const struct pressure *when,
                            struct recording *r, const char *path,
@@ -103,6 +162,7 @@ struct flight *flight_open(const struct flight_window *w, const struct pressure 
         flight_close(f);
         return NULL;
     }
+    publish(f, f->from_ns); /* before the program runs */
     return f;
 }
 
@@ -137,7 +197,7 @@ void flight_start(struct flight *f, uint64_t now_ns, uint64_t clock)
         how.keep_bytes = f->window.bytes / 2 > f->carried_bytes
                              ? f->window.bytes / 2 - f->carried_bytes + 1
                              : f->window.bytes / 8;
-    else
+    if (f->window.ns)
         how.from_monotonic_ns = now_ns > f->window.ns ? now_ns - f->window.ns : 0;
     *f->out = (struct outcome){0};
     f->job = f->wanted;
@@ -153,8 +213,8 @@ void flight_start(struct flight *f, uint64_t now_ns, uint64_t clock)
         f->next_ns = now_ns + AFTER_ERROR;
         return;
     }
-    if (f->job == JOB_FOLD && how.from_monotonic_ns)
-        f->from_ns = how.from_monotonic_ns;
+    if (f->job == JOB_FOLD)
+        f->next_from_ns = how.from_monotonic_ns;
 }
 
 /* ---- the parent ---- */
@@ -171,6 +231,8 @@ static void release(struct flight *f)
 {
     const struct trace_fold_result *k = &f->out->fold;
     const uint64_t size = size_of(f);
+    if (f->next_from_ns)
+        f->from_ns = f->next_from_ns;
     if (!k->folded)
         return;
     f->carried_bytes = k->written_bytes;
@@ -201,7 +263,7 @@ static void finish(struct flight *f, uint64_t now_ns)
     } else if (failed) {
         f->next_ns = now_ns + AFTER_ERROR;
         if (!f->said_error)
-            complain(f, "the recording grows, since it cannot be folded");
+            complain(f, "old calls cannot be folded, so the recording grows up to its bound");
         f->said_error = true;
     } else
         release(f);
@@ -226,9 +288,9 @@ static bool fold_is_due(const struct flight *f, uint64_t now_ns)
                    rows = held > f->carried_bytes ? held - f->carried_bytes : 0;
     if (now_ns < f->next_ns || rows < LEAST_ROWS)
         return false;
-    if (f->window.bytes)
-        return held > f->window.bytes / 4 * 3 && rows > f->carried_bytes / 4 &&
-               size_of(f) - f->size_bytes > LEAST_ROWS / 4;
+    if (f->window.bytes && held > f->window.bytes / 8 * 5 && rows > f->carried_bytes / 4 &&
+        size_of(f) - f->size_bytes > LEAST_ROWS / 4)
+        return true;
     return f->window.ns && rows > f->carried_bytes / 2 &&
            now_ns - f->from_ns > f->window.ns + f->window.ns / 4;
 }
@@ -240,6 +302,7 @@ bool flight_look(struct flight *f, uint64_t now_ns, uint64_t rss_bytes, pid_t pi
         return false;
     if (f->job && waitpid(f->child, &status, WNOHANG) == f->child)
         finish(f, now_ns);
+    publish(f, now_ns);
     if (f->when.count && !f->wanted && f->job != JOB_DUMP && now_ns >= f->when_ns) {
         char line[160], text[sizeof line + 32];
         struct limit_groups groups;

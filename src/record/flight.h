@@ -18,12 +18,12 @@
 #define FLIGHT_LEAST_BYTES (1u << 20)
 #define FLIGHT_LEAST_NS    1000000ull
 
-/* How much is kept: one of both is not 0. */
+/* How much is kept: one of both is not 0; both: whichever is less. */
 struct flight_window {
     uint64_t ns, bytes;
 };
 
-/* "5m" or "2G"; a number with a unit of time is one. 0, or -1 with *err. */
+/* "5m", "2G" or both with a comma; a number with a unit of time is one. 0, or -1 with *err. */
 int flight_parse(struct flight_window *w, const char *text, struct error *err);
 
 struct flight;
@@ -34,6 +34,9 @@ struct flight *flight_open(const struct flight_window *w, const struct pressure 
                            struct recording *r, const char *path,
                            void (*say)(void *arg, bool wrong, const char *line), void *arg,
                            struct error *err);
+
+/* Whether the file is so far from its bound that nothing need be left out of it. */
+bool flight_has_room(const struct flight *f);
 
 /* One look, in every round. rss_bytes: of the processes, with pid: one of them. Whether buffers are
  * to be copied and flight_start to be called. */

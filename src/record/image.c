@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/human.h"
 #include "base/proc.h"
 #include "format/row.h"
 #include "trust/process.h"
@@ -242,6 +243,19 @@ static void say_unjoined(struct recording *r, const struct image *m, uint32_t ho
     }
 }
 
+/* Calls that the process left out of a flight recorder's file. */
+static void say_kept_back(struct tlv *t, uint64_t calls)
+{
+    char n[HUMAN_TEXT_BYTES], note[sizeof n + 200];
+    if (!calls)
+        return;
+    snprintf(note, sizeof note,
+             "flight recorder: old calls were not folded in time, so %s call%s %s left out to keep "
+             "the file within its bound, those of short-lived blocks first",
+             human_count(n, calls), calls == 1 ? "" : "s", calls == 1 ? "was" : "were");
+    tlv_put_text(t, MLW_TLV_NOTE, note);
+}
+
 static void write_end(struct recording *r, struct image *m, uint32_t how, int wait_status)
 {
     struct mlw_process *e = m->entry;
@@ -254,18 +268,21 @@ static void write_end(struct recording *r, struct image *m, uint32_t how, int wa
     uint64_t sink = __atomic_load_n(&e->lost_sink, __ATOMIC_RELAXED) + m->lost_calls;
     uint64_t buffer = __atomic_load_n(&e->lost_buffer, __ATOMIC_RELAXED);
     uint64_t nested = __atomic_load_n(&e->lost_nested, __ATOMIC_RELAXED);
+    uint64_t bound = __atomic_load_n(&e->lost_bound, __ATOMIC_RELAXED);
     tlv_put(&t, MLW_TLV_END, &end, sizeof end);
     put_lost(&t, sink, MLW_LOST_SINK);
     put_lost(&t, buffer, MLW_LOST_BUFFER);
     put_lost(&t, nested, MLW_LOST_NESTED);
+    put_lost(&t, bound, MLW_LOST_BOUND);
     say_unjoined(r, m, how, &t);
+    say_kept_back(&t, bound);
     uint64_t own = __atomic_load_n(&e->private_bytes, __ATOMIC_RELAXED);
     if (own)
         tlv_put(&t, MLW_TLV_OWN, &own, sizeof own);
     struct mlw_chunk c = image_head(r, m, MLW_CHUNK_END);
     c.base_clock = end.clock;
     sink_write_surely(&r->sink, &c, t.bytes, t.n);
-    r->lost_calls += sink + buffer + nested;
+    r->lost_calls += sink + buffer + nested + bound;
     if (e->unwritten)
         r->unwritten_errno = (int)e->unwritten;
 }

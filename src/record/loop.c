@@ -199,13 +199,29 @@ static void scan_table(struct watch *w, bool whole)
             end_older(w, w->images[i]);
 }
 
+/* Processes that keep calls back leave buffers alone that may have been copied. */
+static void begin_copies(struct watch *w)
+{
+    if (w->r->flight)
+        __atomic_store_n(&w->r->shm.session->copied_clock, UINT64_MAX, __ATOMIC_SEQ_CST);
+}
+
+static void end_copies(struct watch *w)
+{
+    if (w->r->flight)
+        __atomic_store_n(&w->r->shm.session->copied_clock, clock_read(w->r->clock_kind),
+                         __ATOMIC_SEQ_CST);
+}
+
 /* One round over the images that are watched. */
 static void serve_images(struct watch *w)
 {
-    bool interim = w->now_ns >= w->interim_ns;
+    bool interim = w->now_ns >= w->interim_ns && flight_has_room(w->r->flight);
     uint64_t interim_left = INTERIM_BYTES;
-    if (interim)
+    if (interim) {
         w->interim_ns = w->now_ns + SECOND_NS;
+        begin_copies(w);
+    }
     w->draining = false;
     for (uint32_t i = 0; i < w->reach; i++) {
         struct image *m = w->images[i];
@@ -239,10 +255,12 @@ static void serve_images(struct watch *w)
         }
         if (interim && interim_left) {
             slots_refresh(&m->slots, &w->r->shm, m->entry);
-            uint64_t bytes = slots_interim(&m->slots, &w->r->shm, &w->r->sink, w->now_ns, false);
+            uint64_t bytes = slots_interim(&m->slots, &w->r->shm, &w->r->sink, w->now_ns, NULL);
             interim_left -= bytes < interim_left ? bytes : interim_left;
         }
     }
+    if (interim)
+        end_copies(w);
 }
 
 static void append_clock(struct watch *w)
@@ -267,14 +285,16 @@ static void look_at_flight(struct watch *w)
         }
     if (!flight_look(w->r->flight, w->now_ns, rss_bytes, pid))
         return;
-    const uint64_t clock = clock_read(w->r->clock_kind);
+    uint64_t clock = clock_read(w->r->clock_kind);
     append_clock(w);
+    begin_copies(w);
     for (uint32_t i = 0; i < w->reach; i++)
         if (w->images[i]) {
             struct image *m = w->images[i];
             slots_refresh(&m->slots, &w->r->shm, m->entry);
-            slots_interim(&m->slots, &w->r->shm, &w->r->sink, w->now_ns, true);
+            slots_interim(&m->slots, &w->r->shm, &w->r->sink, w->now_ns, &clock);
         }
+    end_copies(w);
     flight_start(w->r->flight, w->now_ns, clock);
 }
 

@@ -1,6 +1,7 @@
 /* slots.c - see slots.h. Refuses to write a row that it could not decode. */
 #include "slots.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,11 @@ void slots_refresh(struct slots *s, const struct shm *shm, const struct mlw_proc
 static uint64_t state_of(const struct mlw_chunk *slot)
 {
     return __atomic_load_n(&slot->slot_state, __ATOMIC_ACQUIRE);
+}
+
+static bool is_changing(const struct mlw_chunk *slot)
+{
+    return __atomic_load_n(&slot->flags, __ATOMIC_SEQ_CST) & MLW_CHUNK_CHANGING;
 }
 
 /* A private copy of a slot. */
@@ -83,12 +89,67 @@ unsigned slots_drain(struct slots *s, const struct shm *shm, struct sink *sink)
 }
 
 #define SECOND_NS 1000000000u
+#define TRIES     20
 
-uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t now_ns,
-                       bool now_all)
+/* Copies a slot in use, and appends it; false when it changed meanwhile. *bytes: of its payload,
+ * as large as it is now; *written is added to. */
+static bool copy_in_use(const struct mlw_chunk *slot, uint32_t *bytes, struct sink *sink,
+                        uint64_t *written)
 {
     static struct copy c;
     bool torn;
+    /* Before anything else: at the bound of a flight recorder the process puts rows together anew,
+     * see bound.c of the recorder. */
+    const uint64_t lost = __atomic_load_n(&slot->lost_calls, __ATOMIC_SEQ_CST);
+    if (is_changing(slot))
+        return false;
+    *bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
+    /* The buffer may have left and begun anew meanwhile: then its rows are in the file, and the
+     * copy may be of both. Rows torn for another reason are counted at the end. */
+    if (!take(slot, &c, &torn) || torn)
+        return false;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (state_of(slot) != MLW_SLOT_USED || is_changing(slot) ||
+        __atomic_load_n(&slot->lost_calls, __ATOMIC_SEQ_CST) != lost ||
+        slot->sequence != c.head.sequence || slot->thread != c.head.thread ||
+        slot->lane != c.head.lane || slot->image != c.head.image ||
+        __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE) < c.head.payload_bytes)
+        return false;
+    c.head.flags = MLW_CHUNK_INTERIM;
+    if (!sink_write(sink, &c.head, c.payload, c.head.payload_bytes))
+        *written += sizeof c.head + c.head.payload_bytes;
+    return true;
+}
+
+/* The same, if it is due. False: it was, and could not be had. */
+static bool copy_if_due(const struct mlw_chunk *slot, struct slot_copied *was, struct sink *sink,
+                        uint64_t now_ns, bool now_all, uint64_t *written)
+{
+    uint32_t bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
+    if (state_of(slot) != MLW_SLOT_USED || (!bytes && !is_changing(slot)))
+        return true;
+    const bool same = was->seen && was->thread == slot->thread && was->lane == slot->lane &&
+                      was->sequence == slot->sequence;
+    if (!same)
+        *was = (struct slot_copied){.seen = true,
+                                    .thread = slot->thread,
+                                    .lane = slot->lane,
+                                    .sequence = slot->sequence,
+                                    .next_ns = now_ns + SECOND_NS / 2};
+    if (!is_changing(slot) && (bytes <= was->bytes || (!now_all && now_ns < was->next_ns)))
+        return true;
+    if (!copy_in_use(slot, &bytes, sink, written))
+        return false;
+    /* The next copy after a second when the buffer grows fast, after five when it does not: the
+     * copies of one buffer then stay within a few times its size. */
+    was->next_ns = now_ns + (bytes - was->bytes > was->bytes / 4 ? 1 : 5) * (uint64_t)SECOND_NS;
+    was->bytes = bytes;
+    return true;
+}
+
+uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t now_ns,
+                       uint64_t *whole_until)
+{
     uint64_t written = 0;
     for (uint32_t w = 0; w < s->windows; w++) {
         if (!s->window[w])
@@ -97,38 +158,14 @@ uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink
             continue;
         for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
             const struct mlw_chunk *slot = shm_slot(s->window[w], i);
-            struct slot_copied *was = &s->copied[w][i];
-            uint32_t bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
-            if (state_of(slot) != MLW_SLOT_USED || !bytes)
-                continue;
-            bool same = was->seen && was->thread == slot->thread && was->lane == slot->lane &&
-                        was->sequence == slot->sequence;
-            if (!same)
-                *was = (struct slot_copied){.seen = true,
-                                            .thread = slot->thread,
-                                            .lane = slot->lane,
-                                            .sequence = slot->sequence,
-                                            .next_ns = now_ns + SECOND_NS / 2};
-            if (bytes <= was->bytes || (!now_all && now_ns < was->next_ns))
-                continue;
-            /* The buffer may have left and begun anew meanwhile: then its rows are in the file, and
-             * the copy may be of both. Rows torn for another reason are counted at the end. */
-            if (!take(slot, &c, &torn) || torn)
-                continue;
-            __atomic_thread_fence(__ATOMIC_ACQUIRE);
-            if (state_of(slot) != MLW_SLOT_USED || slot->sequence != c.head.sequence ||
-                slot->thread != c.head.thread || slot->lane != c.head.lane ||
-                slot->image != c.head.image ||
-                __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE) < c.head.payload_bytes)
-                continue;
-            c.head.flags = MLW_CHUNK_INTERIM;
-            if (!sink_write(sink, &c.head, c.payload, c.head.payload_bytes))
-                written += sizeof c.head + c.head.payload_bytes;
-            /* The next copy after a second when the buffer grows fast, after five when it does
-             * not: the copies of one buffer then stay within a few times its size. */
-            was->next_ns =
-                now_ns + (bytes - was->bytes > was->bytes / 4 ? 1 : 5) * (uint64_t)SECOND_NS;
-            was->bytes = bytes;
+            unsigned tries = whole_until ? TRIES : 1;
+            bool done;
+            while (!(done = copy_if_due(slot, &s->copied[w][i], sink, now_ns, whole_until != NULL,
+                                        &written)) &&
+                   --tries)
+                sched_yield();
+            if (!done && whole_until && slot->base_clock < *whole_until)
+                *whole_until = slot->base_clock;
         }
     }
     return written;

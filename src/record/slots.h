@@ -37,10 +37,11 @@ void slots_refresh(struct slots *s, const struct shm *shm, const struct mlw_proc
 unsigned slots_drain(struct slots *s, const struct shm *shm, struct sink *sink);
 
 /* Copies of buffers in use are appended as INTERIM chunks, those that grew since the last copy and
- * have held rows for a second or more; with `now_all` every one that grew. Returns bytes written.
- */
+ * have held rows for a second or more; with `whole_until` every one that grew. It becomes less, by
+ * the recording's clock, when a buffer could not be copied: rows since then are missing. Returns
+ * bytes written. */
 uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t now_ns,
-                       bool now_all);
+                       uint64_t *whole_until);
 
 /* The process `image` is gone or replaced: appends the remaining content of its buffers. */
 void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t image);

@@ -328,7 +328,7 @@ void trace_draft_close(struct trace_draft *d); /* NULL is fine */
  * its own. */
 struct trace_fold_how {
     uint64_t from_monotonic_ns; /* the rows from then on stay */
-    uint64_t keep_bytes;        /* not 0: instead, about so many bytes at the end stay */
+    uint64_t keep_bytes;        /* not 0: about so many bytes at the end, and no more */
     uint64_t latest_clock;      /* nothing behind it is folded */
 };
 struct trace_fold_result {

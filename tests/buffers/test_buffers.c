@@ -216,7 +216,8 @@ static void *read_buffers(void *arg)
         slots_refresh(s, NULL, &process);
         slots_drain(s, NULL, NULL);
         now_ns += 600000000; /* copies are taken at most twice a second */
-        slots_interim(s, NULL, NULL, now_ns, now_ns / 600000000 % 3 == 0);
+        slots_interim(s, NULL, NULL, now_ns,
+                      now_ns / 600000000 % 3 == 0 ? &(uint64_t){UINT64_MAX} : NULL);
         usleep(200);
     }
     return NULL;

@@ -2,6 +2,7 @@
 recording of the last window, with all that is live; and the file stays as small as its window."""
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -171,8 +172,8 @@ class Ends(Case):
 class Bounds(Case):
     """The file stays small."""
 
-    def check(self, last, bound, rounds, times):
-        """Each time the program has written more than the bound, the file gets below it."""
+    def check(self, last, bound, rounds, times, least):
+        """Each time the program has written enough, the file gets below the bound."""
         p = self.start("--last", last, argv=[CHURN, 2, rounds, "end=wait"])
         self.assertEqual(p.stdout.readline(), b"ready\n")
         for _ in range(times):
@@ -180,7 +181,7 @@ class Bounds(Case):
             p.stdin.flush()
             self.assertEqual(p.stdout.readline(), b"ready\n")
             until(lambda: self.disk() < bound, f"the file is smaller than {bound}")
-        self.assertGreater(os.stat(self.file).st_size, times * bound)
+        self.assertGreater(os.stat(self.file).st_size, least)
         p.stdin.close()
         self.assertEqual(p.wait(), 0, p.stderr.read())
         r = report(self.file)
@@ -194,10 +195,10 @@ class Bounds(Case):
         return r
 
     def test_duration(self):
-        self.check("20ms", 2 << 20, 40000, 400 if LONG else 8)
+        self.check("20ms", 2 << 20, 40000, 400 if LONG else 8, 16 << 20)
 
     def test_size(self):
-        r = self.check("2M", 2 << 20, 40000, 400 if LONG else 8)
+        r = self.check("16M", 10 << 20, 20000, 400 if LONG else 16, 24 << 20)
         self.assertGreater(r["events"], 20000)
 
     def test_processes(self):
@@ -216,6 +217,107 @@ class Bounds(Case):
         self.assertLess(len(r["processes"]), 42)
         ended = [x for x in r["processes"] if x["command"][1:] != ["2", "150000", "rest=300"]]
         self.assertTrue(all(x["complete"] for x in ended), ended)
+
+
+class Starved(Case):
+    """Nobody folds, and the program goes on as fast as it can. 24 rounds write three times the bound."""
+    BOUND, ROUNDS, TIMES = 16 << 20, 20000, 24
+
+    def begin(self, last):
+        p = self.start("--last", last, argv=[CHURN, 2, self.ROUNDS, "end=wait"])
+        program = self.child_of(p)
+        self.rounds = 1
+        return p, program
+
+    def work(self, p):
+        """One more round. The program does not wait for anybody, and the file keeps its bound."""
+        p.stdin.write(b"x")
+        p.stdin.flush()
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        self.rounds += 1
+        self.assertLess(self.disk(), self.BOUND)
+
+    def lost(self, program):
+        """Of a dump, in which all that is live has its origin."""
+        out = os.path.join(self.dir, f"dump.{self.rounds}.mlw")
+        done = run([MALLOW, "control", program, "dump", out])
+        self.assertEqual((done.rc, done.err), (0, b""))
+        return self.check_live(out)["lost_events"]
+
+    def check_live(self, path):
+        r = report(path)
+        (process,) = r["processes"]
+        live = sites(process)
+        self.assertEqual((live["early"], live["late"], live["keep_one"], live.get("work", 0), process["unknown_frees"]),
+                         (100, 200 * self.rounds, 2 * -(-self.ROUNDS // 4096) * self.rounds, 0, 0))
+        return r
+
+    def recovers(self, p, program):
+        """Once somebody folds again, nothing more is lost."""
+        until(lambda: self.disk() < self.BOUND * 5 // 8, "the file is folded")
+        lost = self.lost(program)
+        self.assertGreater(lost, 1000000)
+        self.work(p)
+        self.assertEqual(self.lost(program), lost)
+        p.stdin.close()
+        self.assertEqual(p.wait(), 0)
+        r = self.check_live(self.file)
+        self.assertEqual(r["lost_events"], lost)
+        (process,) = r["processes"]
+        self.assertFalse(process["complete"])
+        said = p.stderr.read()
+        self.assertIn(b"faster than old calls can be folded", said)
+        self.assertIn(b"calls could not be recorded", said)
+        text = run([MALLOW, "report", self.file]).out
+        self.assertIn(b"left out to keep the file within its bound", text)
+
+    def test_recorder_sleeps(self):
+        p, program = self.begin("16M")
+        p.send_signal(signal.SIGSTOP)
+        for _ in range(self.TIMES):
+            self.work(p)
+        p.send_signal(signal.SIGCONT)
+        self.recovers(p, program)
+
+    def folding(self, p, program):
+        """The process that folds, stopped."""
+        with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+            for pid in map(int, f.read().split()):
+                if pid != program:
+                    os.kill(pid, signal.SIGSTOP)
+                    return pid
+        return None
+
+    def test_folder_sleeps(self):
+        """Also where the window is a duration."""
+        p, program = self.begin("1h,16M")
+        folder = None
+        while not folder:
+            p.stdin.write(b"x")
+            p.stdin.flush()
+            self.rounds += 1
+            while not folder and not select.select([p.stdout], [], [], 0)[0]:
+                folder = self.folding(p, program)
+            self.assertEqual(p.stdout.readline(), b"ready\n")
+        for _ in range(self.TIMES):
+            self.work(p)
+        os.kill(folder, signal.SIGCONT)
+        self.recovers(p, program)
+
+    def test_least(self):
+        """A bound that is too small even for what is live at last: calls of all kinds are lost, and the file
+        keeps it."""
+        self.BOUND = 1 << 20
+        p, _ = self.begin("1M")
+        p.send_signal(signal.SIGSTOP)
+        for _ in range(self.TIMES):
+            self.work(p)
+        p.send_signal(signal.SIGCONT)
+        p.stdin.close()
+        self.assertEqual(p.wait(), 0)
+        r = report(self.file)
+        self.assertGreater(r["lost_events"], 1000000)
+        self.assertEqual(sites(r["processes"][0])["early"], 100)
 
 
 class Dumps(Case):
@@ -324,6 +426,7 @@ class Dumps(Case):
 class Options(Case):
     def test_wrong(self):
         for option, text in (("--last", "0"), ("--last", "5 minutes"), ("--last", "100K"), ("--last", "x"),
+                             ("--last", "5m,1h"), ("--last", "2G,1M"), ("--last", "5m,"), ("--last", ",2G"), ("--last", "5m,2G,1h"),
                              ("--dump-when", "rss"), ("--dump-when", "rss>0%"), ("--dump-when", "rss>101%"),
                              ("--dump-when", "psi>1G"), ("--dump-when", "rss<1G"), ("--dump-when", "rss>1G,"),
                              ("--dump-when", "rss>")):

@@ -167,14 +167,15 @@ static void test_interim(void **state)
     const uint64_t second = 1000000000;
     struct mlw_chunk *k = begin(c, 0, 0, 4);
     fill(k, 10);
-    assert_int_equal(slots_interim(&c->slots, &c->shm, &c->sink, second, false), 0); /* too young */
-    assert_true(slots_interim(&c->slots, &c->shm, &c->sink, 2 * second, false) > 0);
-    assert_int_equal(slots_interim(&c->slots, &c->shm, &c->sink, 99 * second, false), 0);
+    assert_int_equal(slots_interim(&c->slots, &c->shm, &c->sink, second, NULL), 0); /* too young */
+    assert_true(slots_interim(&c->slots, &c->shm, &c->sink, 2 * second, NULL) > 0);
+    assert_int_equal(slots_interim(&c->slots, &c->shm, &c->sink, 99 * second, NULL), 0);
     fill(k, 1);
-    assert_true(slots_interim(&c->slots, &c->shm, &c->sink, 200 * second, false) > 0);
+    assert_true(slots_interim(&c->slots, &c->shm, &c->sink, 200 * second, NULL) > 0);
     fill(k, 1);
-    assert_int_equal(slots_interim(&c->slots, &c->shm, &c->sink, 201 * second, false), 0);
-    assert_true(slots_interim(&c->slots, &c->shm, &c->sink, 201 * second, true) > 0);
+    assert_int_equal(slots_interim(&c->slots, &c->shm, &c->sink, 201 * second, NULL), 0);
+    assert_true(slots_interim(&c->slots, &c->shm, &c->sink, 201 * second, &(uint64_t){UINT64_MAX}) >
+                0);
     assert_int_equal(chunks_of(c, heads, 16), 3);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(heads[i].flags, MLW_CHUNK_INTERIM);
@@ -184,8 +185,8 @@ static void test_interim(void **state)
     assert_int_equal(k->reserved[0], MLW_SLOT_USED);
     k = begin(c, 0, 0, 5); /* it left, and began anew with fewer rows */
     fill(k, 2);
-    slots_interim(&c->slots, &c->shm, &c->sink, 300 * second, false);
-    assert_true(slots_interim(&c->slots, &c->shm, &c->sink, 301 * second, false) > 0);
+    slots_interim(&c->slots, &c->shm, &c->sink, 300 * second, NULL);
+    assert_true(slots_interim(&c->slots, &c->shm, &c->sink, 301 * second, NULL) > 0);
     assert_int_equal(chunks_of(c, heads, 16), 4);
     assert_int_equal(heads[3].calls, 2);
 }
@@ -200,10 +201,10 @@ static void test_interim_torn(void **state)
     const uint32_t whole = k->payload_bytes;
     memset((uint8_t *)(k + 1) + whole, 0xff, 64);
     k->payload_bytes = whole + 64;
-    slots_interim(&c->slots, &c->shm, &c->sink, 1, true);
+    slots_interim(&c->slots, &c->shm, &c->sink, 1, &(uint64_t){UINT64_MAX});
     assert_int_equal(chunks_of(c, heads, 4), 0);
     k->payload_bytes = whole;
-    slots_interim(&c->slots, &c->shm, &c->sink, 2, true);
+    slots_interim(&c->slots, &c->shm, &c->sink, 2, &(uint64_t){UINT64_MAX});
     assert_int_equal(chunks_of(c, heads, 4), 1);
     assert_int_equal(heads[0].calls, 10);
     assert_int_equal(heads[0].lost_calls, 0);
@@ -279,7 +280,7 @@ static void test_windows_beyond_the_file(void **state)
     assert_null(c->slots.window[1]);
     assert_null(c->slots.window[2]);
     slots_drain(&c->slots, &c->shm, &c->sink);
-    slots_interim(&c->slots, &c->shm, &c->sink, 1, true);
+    slots_interim(&c->slots, &c->shm, &c->sink, 1, &(uint64_t){UINT64_MAX});
     slots_finish(&c->slots, &c->shm, &c->sink, IMAGE);
 }
 
@@ -290,7 +291,7 @@ static void test_memory(void **state)
     struct stat before, with, after;
     fstat(c->shm.fd, &before);
     slots_drain(&c->slots, &c->shm, &c->sink);
-    slots_interim(&c->slots, &c->shm, &c->sink, 1, true);
+    slots_interim(&c->slots, &c->shm, &c->sink, 1, &(uint64_t){UINT64_MAX});
     slots_finish(&c->slots, &c->shm, &c->sink, IMAGE);
     fstat(c->shm.fd, &with);
     assert_int_equal(with.st_blocks, before.st_blocks);

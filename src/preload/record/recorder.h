@@ -9,6 +9,7 @@
  *   entry.c     the interposed symbols: one load and one branch when recording is off
  *   record.c    one function per API call: the real call, the clock, the stack, the row
  *   stream.c    threads and their buffers; chunks leave with one write
+ *   bound.c     what leaves when the file of a flight recorder is at its bound
  *   process.c   joining the session, fork, the end of the process
  *   own.c       the files that stay open, and which may be opened
  *   joins.c     programs that will not load us
@@ -137,6 +138,8 @@ HIDDEN bool thread_notice(struct thread *t, uint32_t word);
 
 /* Writes the buffer out and starts a new chunk. Rows that cannot be written are counted as lost. */
 HIDDEN void stream_flush(struct thread *t);
+/* The head of the next chunk of t, in its buffer. */
+HIDDEN void stream_begin_chunk(struct thread *t, uint32_t sequence, uint64_t first_call);
 /* Makes room for one row. Rarely called: when position has reached limit. */
 HIDDEN void stream_make_room(struct thread *t);
 /* A META row; payload of n bytes in two parts. */
@@ -153,6 +156,14 @@ HIDDEN int stream_write_chunk(struct mlw_chunk *c, const void *payload);
 HIDDEN void stream_flush_own(bool keep);
 /* Whether a thread that lives is in the middle of a recording call. */
 HIDDEN bool stream_is_busy(void);
+
+/* ---- bound.c ---- */
+
+/* Before a buffer is written: whether it must not be, and has room again. goes_on: rows follow. */
+HIDDEN bool bound_keeps_back(struct thread *t, bool goes_on);
+/* Nothing takes the buffer: its calls are lost, but what later rows refer to (stack nodes, modules,
+ * marks) stays in it. When even that fills the buffer, recording ends for good. error: -errno. */
+HIDDEN void bound_unwritten(struct thread *t, int error);
 
 /* ---- record.c: reached while recording is on; sp and bp are the caller's ---- */
 

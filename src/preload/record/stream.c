@@ -127,8 +127,7 @@ static struct mlw_chunk *slot_take(void)
     return 0;
 }
 
-/* The head of the next chunk of t, in its buffer. */
-static void chunk_begin(struct thread *t, uint32_t sequence, uint64_t first_call)
+void stream_begin_chunk(struct thread *t, uint32_t sequence, uint64_t first_call)
 {
     struct mlw_chunk *c = t->chunk;
     __atomic_store_n(&c->payload_bytes, 0, __ATOMIC_RELEASE);
@@ -243,58 +242,19 @@ static bool hand_over(struct thread *t)
     uint32_t sequence = old->sequence;
     uint64_t first = old->first_call + old->calls;
     t->chunk = fresh;
-    chunk_begin(t, sequence + 1, first);
+    stream_begin_chunk(t, sequence + 1, first);
     barrier();
     __atomic_store_n(&old->slot_state, MLW_SLOT_FULL, __ATOMIC_RELEASE);
     return true;
 }
 
-/* Nothing takes the buffer: its calls are lost, but what later rows refer to (stack nodes, modules,
- * marks) stays in it. When even that fills the buffer, recording ends for good. */
-static void drop_calls(struct thread *t, int error)
-{
-    struct mlw_chunk *c = t->chunk;
-    uint8_t *payload = (uint8_t *)c + sizeof *c;
-    const uint8_t *p = payload, *end = payload + c->payload_bytes;
-    struct mlw_row_state state = {0, 0};
-    struct mlw_row row;
-    uint32_t calls = c->calls;
-    t->lost += calls;
-    __atomic_fetch_add(&recorder.process->lost_sink, calls, __ATOMIC_RELAXED);
-    recorder.process->unwritten = (uint32_t)-error;
-    chunk_begin(t, c->sequence, c->first_call);
-    uint8_t *to = payload;
-    while (p < end) {
-        const uint8_t *after = mlw_row_decode(p, end, &state, &row);
-        if (!after)
-            break;
-        if (row.op == MLW_OP_META) {
-            size_t n = (size_t)(after - p);
-            memmove(to, p, n);
-            to += n;
-        }
-        p = after;
-    }
-    barrier();
-    t->position = to;
-    c->payload_bytes = (uint32_t)(to - payload);
-    if (t->position >= t->limit - ARCH_PAGE_BYTES && !recorder.ending) {
-        chunk_begin(t, c->sequence, c->first_call);
-        __atomic_store_n(&recorder.process->control, MLW_CTL_DEAD, __ATOMIC_RELEASE);
-    }
-    if (recorder.lone) {
-        static volatile uint32_t said;
-        if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-            process_say(
-                "mallow: the recording cannot be written; the program runs on, what could not "
-                "be recorded is counted\n");
-    }
-}
-
-static void flush(struct thread *t, bool keep)
+/* goes_on: rows follow, so what need not leave may stay. */
+static void flush(struct thread *t, bool keep, bool goes_on)
 {
     struct mlw_chunk *c = t->chunk;
     if (!c->payload_bytes)
+        return;
+    if (!keep && bound_keeps_back(t, goes_on))
         return;
     int r = -1;
     uint64_t limit[2];
@@ -309,21 +269,21 @@ static void flush(struct thread *t, bool keep)
         __atomic_store_n(&recorder.process->control, MLW_CTL_DEAD, __ATOMIC_RELEASE);
     r = stream_write_chunk(c, (uint8_t *)c + sizeof *c);
     if (!r) {
-        chunk_begin(t, c->sequence + 1, c->first_call + c->calls);
+        stream_begin_chunk(t, c->sequence + 1, c->first_call + c->calls);
         return;
     }
     if ((r == -EBADF || r == -EFBIG || r == -EPERM || r == -EACCES) && hand_over(t))
         return;
     if (!keep)
-        drop_calls(t, r);
+        bound_unwritten(t, r);
 }
 
-void stream_flush(struct thread *t) { flush(t, false); }
+void stream_flush(struct thread *t) { flush(t, false, false); }
 
 void stream_make_room(struct thread *t)
 {
     if (t->position >= t->limit)
-        stream_flush(t);
+        flush(t, false, true);
 }
 
 void stream_meta(struct thread *t, unsigned kind, const void *a, size_t na, const void *b,
@@ -333,7 +293,7 @@ void stream_meta(struct thread *t, unsigned kind, const void *a, size_t na, cons
     if (n > 60000)
         return;
     if (t->position + 5 + n > t->limit)
-        stream_flush(t);
+        flush(t, false, n < 2 * ARCH_PAGE_BYTES);
     if (t->position + 5 + n > (uint8_t *)t->chunk + MLW_SLOT_BYTES - MLW_ROW_MAX)
         return;
     uint8_t *p = t->position;
@@ -442,7 +402,7 @@ static void thread_begin(struct thread *t, uint32_t tid, uint32_t lane, uint32_t
     t->nested = 0;
     t->round = recorder.round;
     t->seen = *wiped.control;
-    chunk_begin(t, 0, 0);
+    stream_begin_chunk(t, 0, 0);
     if (!lane)
         thread_start_row(t);
 }
@@ -470,7 +430,7 @@ static struct thread *thread_recycle(uint32_t tid)
         stream_flush(t);
         if (t->chunk
                 ->payload_bytes) /* could not leave: its calls are counted, its rows kept back */
-            chunk_begin(t, 0, 0);
+            stream_begin_chunk(t, 0, 0);
         if (t->unwind)
             unwind_thread_reset(t->unwind);
         __atomic_store_n(&t->owner, tid, __ATOMIC_RELEASE);
@@ -741,9 +701,9 @@ void stream_flush_own(bool keep)
         return;
     t->busy = (uint64_t)&t;
     barrier();
-    flush(t, keep);
+    flush(t, keep, false);
     if (t->nested && !t->nested->busy)
-        flush(t->nested, keep);
+        flush(t->nested, keep, false);
     barrier();
     t->busy = 0;
 }

@@ -137,7 +137,8 @@ static int recover_end(const struct mlw_process *p, const struct raw_image *m, i
              p->end_how == MLW_END_EXIT ? (p->end_status & 0xff) << 8 : 0};
     const uint64_t lost[][2] = {{p->lost_sink, MLW_LOST_SINK},
                                 {p->lost_buffer, MLW_LOST_BUFFER},
-                                {p->lost_nested, MLW_LOST_NESTED}};
+                                {p->lost_nested, MLW_LOST_NESTED},
+                                {p->lost_bound, MLW_LOST_BOUND}};
     uint8_t buffer[512] = {0};
     struct mlw_chunk c = {.magic = MLW_CHUNK_MAGIC,
                           .type = MLW_CHUNK_END,

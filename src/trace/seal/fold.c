@@ -87,8 +87,10 @@ int fold_recording(struct raw *r, const struct trace_fold_how *how,
     uint64_t cut = 0;
     if (how->keep_bytes)
         cut = r->file_bytes > how->keep_bytes ? clock_at(r, r->file_bytes - how->keep_bytes) : 0;
-    else if (how->from_monotonic_ns > r->start_monotonic_ns)
-        cut = timebase_clock(&t, how->from_monotonic_ns - r->start_monotonic_ns);
+    if (how->from_monotonic_ns > r->start_monotonic_ns) {
+        const uint64_t from = timebase_clock(&t, how->from_monotonic_ns - r->start_monotonic_ns);
+        cut = from > cut ? from : cut;
+    }
     if (cut > how->latest_clock)
         cut = how->latest_clock;
     if (cut <= r->carried.clock || cut <= r->start_clock)
