@@ -52,7 +52,7 @@ class Soaked:
                                           os.path.join(directory, "r.mlw"))
                 if LATER in err:
                     return False
-                assert status == 0 and "attached to process" in err, err
+                assert status == 0 and "attached to process" in err, f"{err}\n{v.last_words()}"
         else:
             try:
                 watch = Attached(v, "--period", random.choice(["4K", "64K", "512K"]))
@@ -65,7 +65,7 @@ class Soaked:
             else:
                 watch.kill()
                 status, out, err = mallow("watch", "--detach", str(v.pid))
-                assert status == 0 and "detached" in err, err
+                assert status == 0 and "detached" in err, f"{err}\n{v.last_words()}"
         self.check()
         return True
 

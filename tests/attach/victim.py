@@ -56,6 +56,17 @@ class Victim:
         assert answer and "WRONG" not in answer, answer or f"ended: {self.process.wait()}"
         return answer.strip()
 
+    def last_words(self):
+        """Whether it runs, and what it wrote that nobody has read: for a message."""
+        ended, fd = self.process.poll(), self.process.stdout.fileno()
+        os.set_blocking(fd, False)
+        try:
+            text = os.read(fd, 65536).decode(errors="replace")
+        except BlockingIOError:
+            text = ""
+        os.set_blocking(fd, True)
+        return f"the program {'runs' if ended is None else f'ended with {ended}'}; it wrote {text!r}"
+
     def counts(self):
         return {k: int(v) for k, v in (word.split("=") for word in self.ask("count").split())}
 
