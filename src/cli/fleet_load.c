@@ -9,6 +9,7 @@
 
 #include "base/human.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "base/text.h"
 
 #define DEEPEST 64u /* directories in each other */
@@ -134,12 +135,14 @@ static void say(const struct loading *l)
         json_end(&j);
         return;
     }
-    text_printf(stdout, "%s processes added, %s replaced, %s in the store already\n",
-                human_count(n, l->sum.added), human_count(m, l->sum.replaced),
-                human_count(k, l->sum.present));
+    text_printf(stdout, "%s %s added, %s replaced, %s in the store already\n",
+                human_count(n, l->sum.added), plural(l->sum.added, "process", "processes"),
+                human_count(m, l->sum.replaced), human_count(k, l->sum.present));
     if (l->sum.added_reports || l->sum.present_reports)
-        text_printf(stdout, "%s reports added, %s in the store already\n",
-                    human_count(n, l->sum.added_reports), human_count(m, l->sum.present_reports));
+        text_printf(stdout, "%s %s added, %s in the store already\n",
+                    human_count(n, l->sum.added_reports),
+                    plural(l->sum.added_reports, "report", "reports"),
+                    human_count(m, l->sum.present_reports));
 }
 
 int fleet_load_paths(const struct command *self, struct fleet_store *store,

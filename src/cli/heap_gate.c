@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 
 bool heap_gate_limit(const char *text, uint64_t *limit)
 {
@@ -25,7 +26,9 @@ int heap_gate_judge(const struct command *self, const struct gate_options *optio
                    "unreachable: not known whether it is more than %s: %s", may, f->reason);
     else
         gate_judge(&g, above ? GATE_ABOVE : GATE_BELOW, text, NULL, 0,
-                   "unreachable: %s in %s blocks, %s than %s", human_size(is, f->unreachable_bytes),
-                   human_count(count, f->unreachable_blocks), above ? "more" : "not more", may);
+                   "unreachable: %s in %s %s, %s than %s", human_size(is, f->unreachable_bytes),
+                   human_count(count, f->unreachable_blocks),
+                   plural(f->unreachable_blocks, "block", "blocks"), above ? "more" : "not more",
+                   may);
     return gate_finish(&g, target);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 #include "base/text.h"
 
 static void put_size(uint64_t bytes)
@@ -26,8 +27,9 @@ static void show_cold_facts(const struct heap_facts *f)
     if (!f->cold_source)
         return;
     put_size(f->cold_bytes);
-    text_printf(stdout, "  in memory in %s blocks on pages that were not %s",
-                human_count(a, f->cold_blocks), f->cold_reads ? "touched" : "written");
+    text_printf(stdout, "  in memory in %s %s on pages that were not %s",
+                human_count(a, f->cold_blocks), plural(f->cold_blocks, "block", "blocks"),
+                f->cold_reads ? "touched" : "written");
     text_printf(stdout, " for %s (seen by %s%s)\n", human_duration(a, f->cold_ns), f->cold_source,
                 f->cold_reads ? "" : "; reads are not seen");
     if (f->cold_swapped_bytes) {
@@ -79,8 +81,9 @@ static void show_known(const struct heap_facts *f, const struct heap_samples *sa
 {
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     if (f->recorded && !f->sampled)
-        text_printf(stdout, "the recording knows who allocated %s of %s blocks\n",
-                    human_count(a, f->known_blocks), human_count(b, f->blocks));
+        text_printf(stdout, "the recording knows who allocated %s of %s %s\n",
+                    human_count(a, f->known_blocks), human_count(b, f->blocks),
+                    plural(f->blocks, "block", "blocks"));
     if (samples) {
         const struct estimate_interval e = estimate_bytes_interval(&samples->all);
         char low[HUMAN_TEXT_BYTES], high[HUMAN_TEXT_BYTES];
@@ -100,12 +103,13 @@ static void show_sums(const struct heap_facts *f)
 {
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     put_size(f->used_bytes);
-    text_printf(stdout, "  in %s blocks of the program\n", human_count(a, f->blocks));
+    text_printf(stdout, "  in %s %s of the program\n", human_count(a, f->blocks),
+                plural(f->blocks, "block", "blocks"));
     if (f->pool_bytes) {
         put_size(f->pool_used_bytes);
-        text_printf(stdout,
-                    "    of these in %s blocks of Python's own allocator, whose pools are %s\n",
-                    human_count(a, f->pool_blocks), human_size(b, f->pool_bytes));
+        text_printf(stdout, "    of these in %s %s of Python's own allocator, whose pools are %s\n",
+                    human_count(a, f->pool_blocks), plural(f->pool_blocks, "block", "blocks"),
+                    human_size(b, f->pool_bytes));
     }
     put_size(f->free_bytes);
     text_printf(stdout, "  free in the arenas\n");
@@ -116,19 +120,21 @@ static void show_sums(const struct heap_facts *f)
     put_size(f->pinned_bytes);
     text_printf(stdout, "    of these share pages with blocks in use (--free)\n");
     put_size(f->cached_bytes);
-    text_printf(stdout, "  free in the caches of %s of %s threads\n", human_count(a, f->caches),
-                human_count(b, f->threads));
+    text_printf(stdout, "  free in the caches of %s of %s %s\n", human_count(a, f->caches),
+                human_count(b, f->threads), plural(f->threads, "thread", "threads"));
     put_size(f->own_bytes);
     text_printf(stdout, "  headers, and what glibc keeps for itself\n");
     if (f->garbage_blocks) {
         put_size(f->garbage_bytes);
-        text_printf(stdout, "  in %s blocks that only Python's collector can free (garbage)\n",
-                    human_count(a, f->garbage_blocks));
+        text_printf(stdout, "  in %s %s that only Python's collector can free (garbage)\n",
+                    human_count(a, f->garbage_blocks),
+                    plural(f->garbage_blocks, "block", "blocks"));
     }
     if (f->verified) {
         put_size(f->unreachable_bytes);
-        text_printf(stdout, "  in %s blocks that nothing refers to any more (leaked)\n",
-                    human_count(a, f->unreachable_blocks));
+        text_printf(stdout, "  in %s %s that nothing refers to any more (leaked)\n",
+                    human_count(a, f->unreachable_blocks),
+                    plural(f->unreachable_blocks, "block", "blocks"));
     }
 }
 

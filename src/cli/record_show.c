@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 
 /* The path as the user would type it here. */
 static const char *near_path(const char *path)
@@ -36,7 +37,8 @@ void record_say_losses(const struct command *self, const struct record_result *r
         command_warn(self, "%s call%s recorded without a stack: there was no room for more of them",
                      human_count(lost, r->lost_stacks), r->lost_stacks == 1 ? " is" : "s are");
     if (r->unrecorded)
-        command_warn(self, "%u processes could not be recorded", r->unrecorded);
+        command_warn(self, "%u %s could not be recorded", r->unrecorded,
+                     plural(r->unrecorded, "process", "processes"));
     if (r->unjoined)
         command_warn(
             self,
@@ -45,8 +47,9 @@ void record_say_losses(const struct command *self, const struct record_result *r
             r->unjoined, r->unjoined == 1 ? "" : "s", r->unjoined == 1 ? "is" : "are",
             r->unjoined_names);
     if (r->left_running)
-        command_warn(self, "%u processes are still running; they are no longer recorded",
-                     r->left_running);
+        command_warn(self, "%u %s no longer recorded", r->left_running,
+                     plural(r->left_running, "process is still running; it is",
+                            "processes are still running; they are"));
     if (!r->images)
         command_warn(self, "no process loaded the recording library: nothing was recorded");
     if (r->seal_error.kind)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 #include "base/text.h"
 
 /* The image to take: the only one with calls, or the one of --pid (its last, after its execs).
@@ -67,17 +68,21 @@ static void report_limits(const struct command *self, const struct workload_writ
                                  : "left out (mallow workload --unknown=synthesise keeps them)");
     if (w->facts[WORKLOAD_FACT_PRESENT] && !synthesised)
         command_warn(self,
-                     "%s blocks were there before it began (inherited at a fork); they are "
+                     "%s %s "
                      "made before the replay, uncounted",
-                     human_count(n, w->facts[WORKLOAD_FACT_PRESENT]));
+                     human_count(n, w->facts[WORKLOAD_FACT_PRESENT]),
+                     plural(w->facts[WORKLOAD_FACT_PRESENT],
+                            "block was there before it began (inherited at a fork); it is",
+                            "blocks were there before it began (inherited at a fork); they are"));
     if (w->facts[WORKLOAD_FACT_NOT_REPLAYED])
         command_warn(self,
                      "%s calls do not concern the allocator and are left out (mmap, munmap, "
                      "mremap, brk, sbrk, malloc_usable_size)",
                      human_count(n, w->facts[WORKLOAD_FACT_NOT_REPLAYED]));
     if (w->facts[WORKLOAD_FACT_LOST_CALLS])
-        command_warn(self, "%s calls are missing: the recording lost them",
-                     human_count(n, w->facts[WORKLOAD_FACT_LOST_CALLS]));
+        command_warn(self, "%s %s missing: the recording lost them",
+                     human_count(n, w->facts[WORKLOAD_FACT_LOST_CALLS]),
+                     plural(w->facts[WORKLOAD_FACT_LOST_CALLS], "call is", "calls are"));
     if (!image->complete)
         command_warn(self,
                      "process %u did not end by itself; the workload ends where the "

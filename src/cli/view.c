@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 #include "report/warnings.h"
 #include "trace/trace.h"
 
@@ -88,8 +89,8 @@ void view_tell_losses(const struct command *self, const char *path, const struct
     for (uint32_t i = 0; i < info->image_count; i++)
         lost += info->images[i].lost_calls;
     if (lost)
-        command_warn(self, "%s: %s calls are missing: the recording lost them", path,
-                     human_count(n, lost));
+        command_warn(self, "%s: %s %s missing: the recording lost them", path, human_count(n, lost),
+                     plural(lost, "call is", "calls are"));
     warnings_release(&w);
 }
 

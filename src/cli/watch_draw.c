@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "base/text.h"
 #include "cli/watch_screen_impl.h"
 #include "report/layout.h"
@@ -93,7 +94,8 @@ static void put_head(struct watch_screen *s, const struct watch_process *p)
                   human_duration(up, p->time_ns > p->start_ns ? p->time_ns - p->start_ns : 0),
                   human_size(period, watch_period(p, true)));
     if (dropped)
-        buffer_printf(&b, ", %s samples dropped", human_count(n, dropped));
+        buffer_printf(&b, ", %s %s dropped", human_count(n, dropped),
+                      plural(dropped, "sample", "samples"));
     put_line(s, &b, "1");
     buffer_release(&b);
     snprintf(peak, sizeof peak, ", peak %s  ", size_text(n, most));
@@ -296,8 +298,9 @@ static void put_figures(struct watch_screen *s, const struct watch_list *list,
                   size_text(high, bytes.high),
                   signed_size((char[HUMAN_TEXT_BYTES + 1]){0}, site->growth_bytes));
     put_line(s, &b, "");
-    buffer_printf(&b, "  about %s blocks (95%% between %s and %s), %s sampled",
+    buffer_printf(&b, "  about %s %s (95%% between %s and %s), %s sampled",
                   human_count(n, estimate_whole(site->chosen.blocks)),
+                  plural(estimate_whole(site->chosen.blocks), "block", "blocks"),
                   human_count(low, estimate_whole(blocks.low)),
                   human_count(high, estimate_whole(blocks.high)),
                   human_count((char[HUMAN_TEXT_BYTES]){0}, site->chosen.samples));

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 #include "cli/output.h"
 #include "export/watch_pprof.h"
 
@@ -333,8 +334,8 @@ int watch_session(struct watching *w, struct watch_options *options)
                                      : "no process loaded libmallow-watch.so: there is nothing to "
                                        "report");
     if (result.left_running && program)
-        command_warn(w->command,
-                     "%u processes are still running; 'mallow watch -p PID' goes on with one",
-                     result.left_running);
+        command_warn(w->command, "%u %s still running; 'mallow watch -p PID' goes on with one",
+                     result.left_running,
+                     plural(result.left_running, "process is", "processes are"));
     return w->failed && !program ? EXIT_FAILED : result.exit_status;
 }

@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/human.h"
+#include "base/plural.h"
 #include "base/text.h"
 #include "fleet/numbers.h"
 #include "fleet/page.h"
@@ -215,8 +216,9 @@ static int diff_as_text(FILE *out, struct fleet_store *store, const struct chang
     uint64_t unsure = 0, shown = 0;
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     int status = 0;
-    text_printf(out, "%s: %s processes against %s, by %s, mean of a process\n\n",
-                c->question->where, human_count(a, c->totals[NEW].processes),
+    text_printf(out, "%s: %s %s against %s, by %s, mean of a process\n\n", c->question->where,
+                human_count(a, c->totals[NEW].processes),
+                plural(c->totals[NEW].processes, "process", "processes"),
                 human_count(b, c->totals[OLD].processes), show_metric(c->question->by));
     text_printf(out, "%12s  %12s  %12s  call site\n", "growth", "at least", "at most");
     for (size_t i = 0; i < c->count; i++)

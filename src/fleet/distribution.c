@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 #include "base/text.h"
 #include "fleet/answers.h"
 #include "fleet/show.h"
@@ -64,8 +65,10 @@ static int as_text(FILE *out, struct fleet_store *store, const struct asked *a, 
 {
     char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES];
     int status = 0;
-    text_printf(out, "%s: %s processes on %s hosts, by %s, in one process\n", a->q->where,
-                human_count(n, a->totals.processes), human_count(m, a->totals.hosts),
+    text_printf(out, "%s: %s %s on %s %s, by %s, in one process\n", a->q->where,
+                human_count(n, a->totals.processes),
+                plural(a->totals.processes, "process", "processes"),
+                human_count(m, a->totals.hosts), plural(a->totals.hosts, "host", "hosts"),
                 show_metric(a->q->by));
     print_heading(out, a->q->group.column || a->q->group.label ? "group" : "");
     for (size_t i = 0; i < a->parts.count; i++)

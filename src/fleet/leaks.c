@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 #include "base/text.h"
 #include "fleet/answers.h"
 #include "fleet/show.h"
@@ -62,12 +63,14 @@ static int as_text(FILE *out, struct fleet_store *store, const struct fleet_ques
 {
     char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], k[HUMAN_TEXT_BYTES];
     int status = 0;
-    text_printf(out, "%s: %s processes on %s hosts, live at the end %s\n", q->where,
-                human_count(n, t->processes), human_count(m, t->hosts),
+    text_printf(out, "%s: %s %s on %s %s, live at the end %s\n", q->where,
+                human_count(n, t->processes), plural(t->processes, "process", "processes"),
+                human_count(m, t->hosts), plural(t->hosts, "host", "hosts"),
                 human_size(k, t->figures.end_bytes));
     if (t->incomplete)
-        text_printf(out, "%s processes have no end in their recordings; blocks live last count\n",
-                    human_count(n, t->incomplete));
+        text_printf(out, "%s %s; blocks live last count\n", human_count(n, t->incomplete),
+                    plural(t->incomplete, "process has no end in its recording",
+                           "processes have no end in their recordings"));
     text_printf(out, "\n%12s  %14s  %14s  %12s  %-16s  call site\n", "at the end", "in processes",
                 "on hosts", "most in one", "on");
     for (size_t i = 0; i < a->count && !status; i++)

@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/human.h"
+#include "base/plural.h"
 #include "base/text.h"
 #include "fleet/page.h"
 #include "fleet/show.h"
@@ -117,17 +118,22 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
         "at the peak", "at the end", "allocated", "temporary", "calls", "byte-seconds"};
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES], c[HUMAN_TEXT_BYTES], d[HUMAN_TEXT_BYTES];
     int status = 0;
-    text_printf(out, "%s: %s processes on %s hosts, %s services, %s builds\n", q->where,
-                human_count(a, t->processes), human_count(b, t->hosts), human_count(c, t->services),
-                human_count(d, t->builds));
-    text_printf(out, "sums: peaks %s, live at the end %s, allocated %s in %s calls\n",
+    text_printf(out, "%s: %s %s on %s %s, %s %s, %s %s\n", q->where, human_count(a, t->processes),
+                plural(t->processes, "process", "processes"), human_count(b, t->hosts),
+                plural(t->hosts, "host", "hosts"), human_count(c, t->services),
+                plural(t->services, "service", "services"), human_count(d, t->builds),
+                plural(t->builds, "build", "builds"));
+    text_printf(out, "sums: peaks %s, live at the end %s, allocated %s in %s %s\n",
                 human_size(a, t->figures.peak_bytes), human_size(b, t->figures.end_bytes),
-                human_size(c, t->requested_bytes), human_count(d, t->figures.calls));
+                human_size(c, t->requested_bytes), human_count(d, t->figures.calls),
+                plural(t->figures.calls, "call", "calls"));
     text_printf(out, "byte-seconds: %s\n",
                 show_figure(a, t->figures.byte_seconds, FLEET_BYTE_SECONDS));
     if (t->lost_events || t->incomplete)
-        text_printf(out, "%s processes have no end in their recordings; %s calls are missing\n",
-                    human_count(a, t->incomplete), human_count(b, t->lost_events));
+        text_printf(out, "%s %s; %s %s missing\n", human_count(a, t->incomplete),
+                    plural(t->incomplete, "process has no end in its recording",
+                           "processes have no end in their recordings"),
+                    human_count(b, t->lost_events), plural(t->lost_events, "call is", "calls are"));
     text_printf(out, "\n%12s  %9s  %7s  call site\n", headings[q->by], "processes", "hosts");
     for (size_t i = 0; i < rows->count && !status; i++)
         if (store_metric(&rows->items[i].figures, q->by))

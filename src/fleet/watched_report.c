@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 #include "base/text.h"
 #include "fleet/answers.h"
 #include "fleet/show.h"
@@ -80,11 +81,15 @@ static int as_text(FILE *out, struct fleet_store *store, const struct fleet_ques
     char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], k[HUMAN_TEXT_BYTES], h[HUMAN_TEXT_BYTES],
         g[HUMAN_TEXT_BYTES];
     int status = 0;
-    text_printf(out, "%s: the last report '%s' of %s processes on %s hosts\n", q->where, q->kind,
-                human_count(n, total[WATCHED_PROCESSES]), human_count(m, total[WATCHED_HOSTS]));
-    text_printf(out, "estimated: %s, between %s and %s, from %s samples\n",
+    text_printf(out, "%s: the last report '%s' of %s %s on %s %s\n", q->where, q->kind,
+                human_count(n, total[WATCHED_PROCESSES]),
+                plural(total[WATCHED_PROCESSES], "process", "processes"),
+                human_count(m, total[WATCHED_HOSTS]),
+                plural(total[WATCHED_HOSTS], "host", "hosts"));
+    text_printf(out, "estimated: %s, between %s and %s, from %s %s\n",
                 human_size(n, total[WATCHED_BYTES]), human_size(m, low(total)),
-                human_size(k, high(total)), human_count(h, total[WATCHED_SAMPLES]));
+                human_size(k, high(total)), human_count(h, total[WATCHED_SAMPLES]),
+                plural(total[WATCHED_SAMPLES], "sample", "samples"));
     text_printf(out, "\n%12s  %12s  %12s  %9s  %7s  call site\n", "estimated", "at least",
                 "at most", "processes", "hosts");
     for (size_t i = 0; i < a->count && !status; i++)

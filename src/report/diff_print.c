@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/plural.h"
 #include "layout.h"
 #include "report/diff.h"
 #include "report/sections.h"
@@ -51,10 +52,12 @@ static void side_line(const struct page *p, const char *what, const struct diff_
 {
     char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
-    buffer_printf(&b, "%s  %s: %u process%s, %s calls", what, s->path, s->processes,
-                  s->processes == 1 ? "" : "es", human_count(n, s->events));
+    buffer_printf(&b, "%s  %s: %u %s, %s %s", what, s->path, s->processes,
+                  plural(s->processes, "process", "processes"), human_count(n, s->events),
+                  plural(s->events, "call", "calls"));
     if (s->lost_events)
-        buffer_printf(&b, "; %s calls were lost", human_count(n, s->lost_events));
+        buffer_printf(&b, "; %s %s lost", human_count(n, s->lost_events),
+                      plural(s->lost_events, "call was", "calls were"));
     page_line(p, &b);
     buffer_release(&b);
 }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/plural.h"
 #include "frames/known.h"
 #include "frames/names.h"
 #include "frames/select.h"
@@ -71,7 +72,7 @@ static void print_top(const struct run *r, const char *path)
     uint64_t events = 0;
     for (size_t i = 0; i < r->count; i++)
         events += r->summaries[i].totals.events;
-    buffer_printf(&b, "%s: %s calls", path, human_count(n, events));
+    buffer_printf(&b, "%s: %s %s", path, human_count(n, events), plural(events, "call", "calls"));
     buffer_printf(&b, " in %zu process%s", r->count, r->count == 1 ? "" : "es");
     buffer_printf(&b, "; %s", human_size(n, info->file_bytes));
     if (events && !selection_filters(r->selection) && r->count == info->image_count)
@@ -281,8 +282,8 @@ static void print_totals(const struct run *r)
     buffer_clear(&b);
     if (t->carried_blocks) {
         buffer_printf(&b, "Inherited  %s", human_size(n, t->carried_bytes));
-        buffer_printf(&b, " in %s blocks were live at its start",
-                      human_count(n, t->carried_blocks));
+        buffer_printf(&b, " in %s %s live at its start", human_count(n, t->carried_blocks),
+                      plural(t->carried_blocks, "block was", "blocks were"));
         page_wrap(r->page, &b, 11);
     }
     buffer_release(&b);
@@ -315,7 +316,8 @@ static int print_trees(const struct run *r, struct suppressions *suppressions, s
         struct buffer b = {0};
         size_t unused = suppressions_unused(suppressions);
         buffer_printf(&b, "   suppressed: %s", human_size(n, known.bytes));
-        buffer_printf(&b, " in %s blocks", human_count(n, known.blocks));
+        buffer_printf(&b, " in %s %s", human_count(n, known.blocks),
+                      plural(known.blocks, "block", "blocks"));
         buffer_printf(&b, "; %zu of %zu suppressions matched nothing", unused, suppressions->count);
         page_wrap(r->page, &b, 11);
         buffer_release(&b);

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 
 typedef unsigned long long ull;
 
@@ -109,7 +110,8 @@ void warn_about_image(struct warnings *w, const struct trace_image *image, bool 
             buffer_printf(&w->text, ": %s of its allocator's memory were in use then",
                           human_size(n, image->before_bytes));
         if (image->before_blocks != UINT64_MAX)
-            buffer_printf(&w->text, ", in %s blocks", human_count(n, image->before_blocks));
+            buffer_printf(&w->text, ", in %s %s", human_count(n, image->before_blocks),
+                          plural(image->before_blocks, "block", "blocks"));
         buffer_append_text(&w->text, "; these blocks are not among those shown");
         finish(w);
     }

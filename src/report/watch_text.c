@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/plural.h"
 #include "base/text.h"
 #include "report/watch_impl.h"
 
@@ -186,12 +187,14 @@ static void print_dropped(const struct page *p, const struct watch_process *proc
                     human_size(now, period), human_size(size, asked));
     if (watch_dropped(process))
         text_printf(p->out,
-                    "  %s samples found no room: of %s allocated, whatever is still there is "
+                    "  %s %s found no room: of %s allocated, whatever is still there is "
                     "missing in the estimates\n",
-                    human_count(n, watch_dropped(process)), human_size(size, c->dropped_weight));
+                    human_count(n, watch_dropped(process)),
+                    plural(watch_dropped(process), "sample", "samples"),
+                    human_size(size, c->dropped_weight));
     if (c->crowded)
-        text_printf(p->out, "  %s samples have a stack that found no room: a site of no frames\n",
-                    human_count(n, c->crowded));
+        text_printf(p->out, "  %s %s a stack that found no room: a site of no frames\n",
+                    human_count(n, c->crowded), plural(c->crowded, "sample has", "samples have"));
     if (process->torn)
         text_printf(p->out, "  %s records were torn when the process died\n",
                     human_count(n, process->torn));
@@ -297,11 +300,13 @@ int watch_text_report(struct watch_view *v, const struct watch_report *r,
     else
         print_rows(v, &p, r, rows);
     if (r->sites.known_blocks)
-        text_printf(p.out, "  %s sampled blocks are marked as known and left out\n",
-                    human_count(count, r->sites.known_blocks));
+        text_printf(p.out, "  %s sampled %s marked as known and left out\n",
+                    human_count(count, r->sites.known_blocks),
+                    plural(r->sites.known_blocks, "block is", "blocks are"));
     if (rows->known_blocks)
-        text_printf(p.out, "  %s in %s sampled blocks is on the known list and left out\n",
-                    size_text(size, rows->known.bytes), human_count(count, rows->known_blocks));
+        text_printf(p.out, "  %s in %s sampled %s is on the known list and left out\n",
+                    size_text(size, rows->known.bytes), human_count(count, rows->known_blocks),
+                    plural(rows->known_blocks, "block", "blocks"));
     if (fflush(p.out))
         return error_system(err, "cannot write the report");
     return 0;
