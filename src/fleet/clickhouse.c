@@ -356,10 +356,7 @@ static void put_text(struct buffer *b, const char *text)
 
 static void put_figures(struct buffer *b, const struct store_figures *f)
 {
-    const uint64_t v[STORE_FIGURES] = {f->calls,       f->allocated_bytes, f->peak_bytes,
-                                       f->peak_blocks, f->end_bytes,       f->end_blocks,
-                                       f->temporary,   f->byte_seconds};
-    buffer_append(b, v, sizeof v);
+    buffer_append(b, f, sizeof *f);
 }
 
 /* 1: the server does not have a row of this identity from us, so send it; 0: it has; -1: error. */
@@ -569,10 +566,8 @@ static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
 {
     struct clickhouse *c = clickhouse_of(s);
     const struct clickhouse_pending *p = &c->pending[process];
-    const uint64_t v[] = {p->attempt,    stack,          p->key,
-                          p->host,       f->calls,       f->allocated_bytes,
-                          f->peak_bytes, f->peak_blocks, f->end_bytes,
-                          f->end_blocks, f->temporary,   f->byte_seconds};
+    uint64_t v[4 + STORE_FIGURES] = {p->attempt, stack, p->key, p->host};
+    store_figures_put(v + 4, f);
     return clickhouse_numbers(c, T_FIGURE, v, err);
 }
 

@@ -51,22 +51,14 @@ void clickhouse_processes(struct buffer *b, const char *what, const struct fleet
     buffer_append_text(b, " LIMIT 1 BY key");
 }
 
-const char *const clickhouse_figures[STORE_FIGURES] = {
-    "calls",     "allocated_bytes", "peak_bytes", "peak_blocks",
-    "end_bytes", "end_blocks",      "temporary",  "byte_seconds"};
+const char *const clickhouse_figures[STORE_FIGURES] = {STORE_FIGURES_OF(STORE_NAME)};
 
 struct store_figures binary_figures(struct binary *b)
 {
-    struct store_figures f = {0};
-    f.calls = binary_number(b);
-    f.allocated_bytes = binary_number(b);
-    f.peak_bytes = binary_number(b);
-    f.peak_blocks = binary_number(b);
-    f.end_bytes = binary_number(b);
-    f.end_blocks = binary_number(b);
-    f.temporary = binary_number(b);
-    f.byte_seconds = binary_number(b);
-    return f;
+    uint64_t v[STORE_FIGURES];
+    for (size_t i = 0; i < STORE_FIGURES; i++)
+        v[i] = binary_number(b);
+    return store_figures_get(v);
 }
 
 char *clickhouse_text(struct buffer *b)
@@ -208,9 +200,13 @@ int clickhouse_prepare_frames(struct fleet_store *s, const uint64_t *sites, size
 {
     struct clickhouse *c = clickhouse_of(s);
     uint64_t *now = malloc((count + 1) * sizeof *now), *next = malloc((count + 1) * sizeof *next);
-    int status = now && next ? 0 : error_memory(err);
-    if (!status)
-        memcpy(now, sites, count * sizeof *now);
+    int status = 0;
+    if (!now || !next) {
+        free(now);
+        free(next);
+        return error_memory(err);
+    }
+    memcpy(now, sites, count * sizeof *now);
     for (unsigned depth = 0; !status && depth < STORE_DEEPEST; depth++) {
         size_t found = 0;
         count = unknown(c, now, count);

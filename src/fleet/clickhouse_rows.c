@@ -13,9 +13,8 @@
 #define BLOCK_ROWS   65536u            /* of columns that are sent together */
 #define STRIDE       (BLOCK_ROWS + 24) /* between columns: not all in the same lines of the cache */
 
-#define FIGURES                                                                                    \
-    "calls UInt64, allocated_bytes UInt64, peak_bytes UInt64, peak_blocks UInt64, "                \
-    "end_bytes UInt64, end_blocks UInt64, temporary UInt64, byte_seconds UInt64"
+#define FIGURE(member, of, key) ", " #member " UInt64"
+#define FIGURES                 STORE_FIGURES_OF(FIGURE)
 
 #define ESTIMATE                                                                                   \
     "bytes UInt64, low UInt64, high UInt64, blocks UInt64, samples UInt64, sampled_bytes UInt64"
@@ -30,7 +29,7 @@ const struct clickhouse_table clickhouse_tables[TABLES] = {
                 "ReplacingMergeTree(called) ORDER BY id", "id"},
     [T_STACK] = {"stack", "id UInt64, parent UInt64, location UInt64, site UInt64, named UInt64",
                  "ReplacingMergeTree(named) ORDER BY id", "id"},
-    [T_FIGURE] = {"figure", "attempt UInt64, stack UInt64, process UInt64, host UInt64, " FIGURES,
+    [T_FIGURE] = {"figure", "attempt UInt64, stack UInt64, process UInt64, host UInt64" FIGURES,
                   "MergeTree ORDER BY (attempt, stack)", "process"},
     [T_SLICE] = {"slice",
                  "attempt UInt64, start_ns UInt64, process UInt64, host UInt64, width_ns UInt64,"
@@ -58,7 +57,7 @@ const struct clickhouse_table clickhouse_tables[TABLES] = {
          "service String, build_id String, exe String, allocator String, "
          "command String, pid UInt64, ppid UInt64, start_ns UInt64, end_ns UInt64, "
          "complete UInt64, events UInt64, lost_events UInt64, requested_bytes UInt64, "
-         "peak_time_ns UInt64, stacks UInt64, " FIGURES
+         "peak_time_ns UInt64, stacks UInt64" FIGURES
          ", slice_ns UInt64, memory_limit_bytes UInt64, address_space_limit_bytes UInt64,"
          " data_limit_bytes UInt64, label_keys Array(String), label_values Array(String), "
          "module_build_ids Array(String), module_paths Array(String)",

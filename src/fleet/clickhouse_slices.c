@@ -10,9 +10,8 @@ int clickhouse_slice(struct fleet_store *s, int64_t process, const struct store_
 {
     struct clickhouse *c = clickhouse_of(s);
     const struct clickhouse_pending *p = &c->pending[process];
-    const uint64_t v[] = {p->attempt,    i->start_ns,  p->key,   p->host,
-                          i->width_ns,   i->last,      i->calls, i->allocated_bytes,
-                          i->live_bytes, i->peak_bytes};
+    uint64_t v[3 + STORE_SLICE_NUMBERS] = {p->attempt, i->start_ns, p->key, p->host};
+    memcpy(v + 4, &i->width_ns, sizeof *i - sizeof i->start_ns);
     return clickhouse_numbers(c, T_SLICE, v, err);
 }
 

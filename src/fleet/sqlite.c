@@ -21,16 +21,19 @@
 #define PATIENCE_MS 600000 /* how long to wait for another loader */
 
 /* peak_bytes of a process is its peak; of a figure what its stack held at that moment. */
+#define NEW_FIGURE(member, of, key) " " #member " INTEGER NOT NULL,"
+#define NEW_FIGURES                 STORE_FIGURES_OF(NEW_FIGURE)
+#define AND_FIGURE(member, of, key) ", " #member
+#define AND_FIGURES                 STORE_FIGURES_OF(AND_FIGURE)
+
 static const char schema[] =
     "CREATE TABLE process(id INTEGER PRIMARY KEY, key INTEGER NOT NULL UNIQUE,"
     " content INTEGER NOT NULL, host TEXT NOT NULL, service TEXT NOT NULL, build_id TEXT NOT NULL,"
     " exe TEXT NOT NULL, allocator TEXT NOT NULL, command TEXT NOT NULL, pid INTEGER NOT NULL,"
     " ppid INTEGER NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL,"
     " complete INTEGER NOT NULL, events INTEGER NOT NULL, lost_events INTEGER NOT NULL,"
-    " requested_bytes INTEGER NOT NULL, peak_time_ns INTEGER NOT NULL, stacks INTEGER NOT NULL,"
-    " calls INTEGER NOT NULL, allocated_bytes INTEGER NOT NULL, peak_bytes INTEGER NOT NULL,"
-    " peak_blocks INTEGER NOT NULL, end_bytes INTEGER NOT NULL, end_blocks INTEGER NOT NULL,"
-    " temporary INTEGER NOT NULL, byte_seconds INTEGER NOT NULL, slice_ns INTEGER NOT NULL,"
+    " requested_bytes INTEGER NOT NULL, peak_time_ns INTEGER NOT NULL, stacks INTEGER NOT "
+    "NULL," NEW_FIGURES " slice_ns INTEGER NOT NULL,"
     " memory_limit_bytes INTEGER NOT NULL, address_space_limit_bytes INTEGER NOT NULL,"
     " data_limit_bytes INTEGER NOT NULL);"
     "CREATE INDEX process_by_start ON process(start_ns);"
@@ -47,10 +50,8 @@ static const char schema[] =
     "CREATE TABLE frame(id INTEGER PRIMARY KEY, json TEXT NOT NULL);"
     "CREATE TABLE site(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, frame INTEGER NOT NULL,"
     " path INTEGER NOT NULL, call_site INTEGER NOT NULL);"
-    "CREATE TABLE figure(process INTEGER NOT NULL, stack INTEGER NOT NULL, calls INTEGER NOT NULL,"
-    " allocated_bytes INTEGER NOT NULL, peak_bytes INTEGER NOT NULL, peak_blocks INTEGER NOT NULL,"
-    " end_bytes INTEGER NOT NULL, end_blocks INTEGER NOT NULL, temporary INTEGER NOT NULL,"
-    " byte_seconds INTEGER NOT NULL, PRIMARY KEY(process, stack)) WITHOUT ROWID;"
+    "CREATE TABLE figure(process INTEGER NOT NULL, stack INTEGER NOT NULL," NEW_FIGURES
+    " PRIMARY KEY(process, stack)) WITHOUT ROWID;"
     "CREATE TABLE slice(process INTEGER NOT NULL, start_ns INTEGER NOT NULL,"
     " width_ns INTEGER NOT NULL, last INTEGER NOT NULL, calls INTEGER NOT NULL,"
     " allocated_bytes INTEGER NOT NULL, live_bytes INTEGER NOT NULL, peak_bytes INTEGER NOT NULL,"
@@ -106,8 +107,7 @@ static const char *const texts[STATEMENTS] = {
     "SELECT site.parent, site.call_site, frame.json FROM site JOIN frame ON frame.id = site.frame"
     " WHERE site.id = ?1",
     "SELECT site FROM stack WHERE id = ?1",
-    "SELECT mallow_visit(stack, calls, allocated_bytes, peak_bytes, peak_blocks, end_bytes,"
-    " end_blocks, temporary, byte_seconds) FROM figure WHERE process = ?1",
+    "SELECT mallow_visit(stack" AND_FIGURES ") FROM figure WHERE process = ?1",
     "INSERT INTO block VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)",
     "SELECT 1 FROM watched WHERE key = ?1",
     "INSERT INTO watched VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
@@ -483,16 +483,15 @@ static int do_remove(struct fleet_store *s, uint64_t key, struct error *err)
 /* The largest number that an engine can hold is INT64_MAX. */
 static bool fits(const struct store_figures *f)
 {
-    return !((f->calls | f->allocated_bytes | f->peak_bytes | f->peak_blocks | f->end_bytes |
-              f->end_blocks | f->temporary | f->byte_seconds) >>
-             63);
+#define FIGURE(member, of, key) | f->member
+    return !((0 STORE_FIGURES_OF(FIGURE)) >> 63);
+#undef FIGURE
 }
 
 static void bind_figures(sqlite3_stmt *k, int column, const struct store_figures *f)
 {
-    const uint64_t v[STORE_FIGURES] = {f->calls,       f->allocated_bytes, f->peak_bytes,
-                                       f->peak_blocks, f->end_bytes,       f->end_blocks,
-                                       f->temporary,   f->byte_seconds};
+    uint64_t v[STORE_FIGURES];
+    store_figures_put(v, f);
     for (size_t i = 0; i < sizeof v / sizeof *v; i++)
         sqlite_number(k, column + (int)i, v[i]);
 }

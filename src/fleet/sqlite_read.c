@@ -90,14 +90,10 @@ char *sqlite_sites_sql(struct fleet_store *s, const struct fleet_selection *of, 
 
 static struct store_figures figures_at(sqlite3_stmt *k, int column)
 {
-    return (struct store_figures){.calls = sqlite_value(k, column),
-                                  .allocated_bytes = sqlite_value(k, column + 1),
-                                  .peak_bytes = sqlite_value(k, column + 2),
-                                  .peak_blocks = sqlite_value(k, column + 3),
-                                  .end_bytes = sqlite_value(k, column + 4),
-                                  .end_blocks = sqlite_value(k, column + 5),
-                                  .temporary = sqlite_value(k, column + 6),
-                                  .byte_seconds = sqlite_value(k, column + 7)};
+    uint64_t v[STORE_FIGURES];
+    for (size_t i = 0; i < STORE_FIGURES; i++)
+        v[i] = sqlite_value(k, column + (int)i);
+    return store_figures_get(v);
 }
 
 int sqlite_site_of(void *arg, uint64_t stack, uint64_t *site, struct error *err)
@@ -146,7 +142,7 @@ static void visit_row(sqlite3_context *context, int count, sqlite3_value **value
     if (!v || v->failed)
         return;
     v->f->stack = n[0];
-    v->f->figures = (struct store_figures){n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]};
+    v->f->figures = store_figures_get(n + 1);
     v->failed = v->visit(v->arg, v->f, v->err) != 0;
     if (v->failed)
         sqlite3_result_error(context, "a figure was refused", -1);

@@ -7,8 +7,8 @@ int sqlite_slice(struct fleet_store *s, int64_t process, const struct store_slic
     sqlite3_stmt *k = sqlite_prepared(s, PUT_SLICE, err);
     if (!k)
         return -1;
-    const uint64_t v[] = {(uint64_t)process, i->start_ns,        i->width_ns,   i->last,
-                          i->calls,          i->allocated_bytes, i->live_bytes, i->peak_bytes};
+    uint64_t v[1 + STORE_SLICE_NUMBERS] = {(uint64_t)process};
+    memcpy(v + 1, i, sizeof *i);
     for (size_t n = 0; n < sizeof v / sizeof *v; n++)
         sqlite_number(k, (int)n + 1, v[n]);
     return sqlite_done(s, k, err);

@@ -8,22 +8,38 @@
 #ifndef MALLOW_FLEET_STORE_H
 #define MALLOW_FLEET_STORE_H
 
+#include <string.h>
+
 #include "fleet/fleet.h"
 
-struct store_figures { /* of a stack in a process, or the sum of several */
+/* X(member, of, key): the figures, which are the columns of the same names in this order.
+ * byte_seconds: whole ones; those of the stacks add up to those of the process. */
+#define STORE_FIGURES_OF(X) SITE_FIGURES(X) X(byte_seconds, byte_seconds, "byte_seconds")
+
+struct store_figures { /* of a stack in a process, or the sum of several: numbers in a row */
 #define STORE_MEMBER(member, of, key) uint64_t member;
-    SITE_FIGURES(STORE_MEMBER)
+    STORE_FIGURES_OF(STORE_MEMBER)
 #undef STORE_MEMBER
-    uint64_t byte_seconds; /* whole ones; those of the stacks add up to those of the process */
 };
-#define STORE_FIGURES 8u
+#define STORE_FIGURES               (sizeof(struct store_figures) / sizeof(uint64_t))
+#define STORE_NAME(member, of, key) #member,
+
+static inline void store_figures_put(uint64_t *v, const struct store_figures *f)
+{
+    memcpy(v, f, sizeof *f);
+}
+static inline struct store_figures store_figures_get(const uint64_t *v)
+{
+    struct store_figures f;
+    memcpy(&f, v, sizeof f);
+    return f;
+}
 
 static inline void store_join(struct store_figures *sum, const struct store_figures *f)
 {
 #define STORE_JOIN(member, of, key) sum->member += f->member;
-    SITE_FIGURES(STORE_JOIN)
+    STORE_FIGURES_OF(STORE_JOIN)
 #undef STORE_JOIN
-    sum->byte_seconds += f->byte_seconds;
 }
 
 static inline uint64_t store_metric(const struct store_figures *f, enum metric by)
@@ -54,13 +70,14 @@ struct store_process {
 /* What a process did in a slice of time. Slices begin at whole multiples of their width since 1970,
  * so that those of all processes fit into each other; between the first and the last one of a
  * process none is missing. */
-struct store_slice {
+struct store_slice { /* numbers in a row, which are the columns of the same names, start_ns apart */
     uint64_t start_ns, width_ns;
+    uint64_t last; /* 1: of the process */
     uint64_t calls, allocated_bytes;
     uint64_t live_bytes; /* at its end; of the last slice, when the process ended */
     uint64_t peak_bytes; /* the most in it */
-    bool last;           /* of the process */
 };
+#define STORE_SLICE_NUMBERS (sizeof(struct store_slice) / sizeof(uint64_t))
 
 struct store_location { /* what an address was, wherever it was loaded */
     uint64_t id;
