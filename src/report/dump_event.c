@@ -149,8 +149,11 @@ static __attribute__((noinline)) char *put_other(char *p, const struct trace_bat
 {
     const unsigned op = b->op[i];
     const uint64_t size = b->size[i], argument = b->argument[i], address = b->address[i];
+    if (mlw_op_is(op, MLW_CLASS_OTHER) && !mlw_op_has(op, MLW_F_STACK)) { /* asks for a size */
+        p = put_hex(p, address);
+        return digits_put(PUT(argument ? put_argument(p, op, argument) : p, ") = "), size);
+    }
     switch (op) {
-    case MLW_OP_MALLOC_USABLE_SIZE: return digits_put(PUT(put_hex(p, address), ") = "), size);
     case MLW_OP_BRK: return PUT(put_hex(p, address), ")");
     case MLW_OP_SBRK:
         if ((int64_t)size < 0)
