@@ -39,7 +39,8 @@
     X(RALLOCX,            23, "rallocx",            MLW_F_ALLOC, RESIZE_NEW, REALLOC)    /* after the call; argument = flags */ \
     X(XALLOCX,            24, "xallocx",            MLW_F_ALLOC, RESIZE_NEW, REALLOC)    /* after the call, in place; argument = flags */ \
     X(DALLOCX,            25, "dallocx",            MLW_F_ADDR,  RELEASE,    FREE)       /* before the call; argument = flags */ \
-    X(SDALLOCX,           26, "sdallocx",           MLW_F_SIZED, RELEASE,    FREE_SIZED) /* before the call; argument = flags */
+    X(SDALLOCX,           26, "sdallocx",           MLW_F_SIZED, RELEASE,    FREE_SIZED) /* before the call; argument = flags */ \
+    X(SALLOCX,            27, "sallocx",            MLW_F_SIZED, OTHER,      NONE)       /* size = result; argument = flags */
 /* clang-format on */
 
 /* The flags of jemalloc's functions, which are the arguments of their rows. */

@@ -336,8 +336,10 @@ void record_sdallocx(void *p, size_t size, int flags, uint64_t sp, uint64_t bp)
 
 size_t record_sallocx(const void *p, int flags, uint64_t sp, uint64_t bp)
 {
-    (void)sp, (void)bp; /* it only asks */
-    return next.sallocx(p, flags);
+    (void)bp;
+    const size_t n = next.sallocx(p, flags);
+    before(MLW_OP_SALLOCX, MLW_F_SIZED, (void *)(uintptr_t)p, n, (unsigned)flags, false, sp);
+    return n;
 }
 
 /* ---- for cxx.c ---- */
