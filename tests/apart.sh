@@ -23,14 +23,20 @@ done
 # Signals are as a terminal has them: nohup, and a shell's `&`, have some ignored, and what is started then
 # ignores them as well.
 set -- env --default-signal=HUP,INT,QUIT,TERM "$@"
-if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+# Nothing that is mounted here may come to be elsewhere. In a chroot whose / is no mount point that is said of /dev alone.
+if [ "$(id -u)" = 0 ] && unshare -m --propagation unchanged true 2>/dev/null; then
     # Tests run programs of the build as other users. The source then stands alone in a directory that all may
     # enter, in the place of the closed one; where the source itself is closed, it stays so.
     # shellcheck disable=SC2016  # the inner shell expands it
-    exec unshare -m /bin/sh -c '
-        mount -t tmpfs -o mode=1777,size=1g none /dev/shm
+    exec unshare -m --propagation unchanged /bin/sh -c '
         closed=$1 source=$2
         shift 2
+        if mount --make-rprivate / 2>/dev/null; then
+            mount -t tmpfs -o mode=1777,size=1g none /dev/shm
+        else
+            closed=
+            mount --make-rprivate /dev 2>/dev/null && mount -t tmpfs -o mode=1777,size=1g none /dev/shm
+        fi
         if [ -n "$closed" ] && [ "$closed" != "$source" ]; then
             here=$PWD
             mkdir /dev/shm/source && mount --rbind "$source" /dev/shm/source &&
