@@ -130,7 +130,7 @@ class All(Case):
     @unittest.skipUnless(os.geteuid() == 0, "SKIPPED, LOUDLY: not root, who may look into containers")
     def test_own_shared_memory(self):
         """As in a container: a mount namespace with a /dev/shm that is not seen from here."""
-        inside = self.hold(ONE, before=["unshare", "-m", "/bin/sh", "-c", f'mount -t tmpfs none {SHARED} && exec "$@"', "sh"])
+        inside = self.hold(ONE, before=fakes.CONTAINED)
         self.assertEqual([n for n in os.listdir(SHARED) if n.startswith(f"{PREFIX}{inside.pid}-")], [])
         watch = self.watch("--how", "preloaded", "--comm", os.path.basename(ONE))
         self.next_of(watch, inside.pid)
