@@ -199,20 +199,6 @@ static void scan_table(struct watch *w, bool whole)
             end_older(w, w->images[i]);
 }
 
-/* Processes that keep calls back leave buffers alone that may have been copied. */
-static void begin_copies(struct watch *w)
-{
-    if (w->r->flight)
-        __atomic_store_n(&w->r->shm.session->copied_clock, UINT64_MAX, __ATOMIC_SEQ_CST);
-}
-
-static void end_copies(struct watch *w)
-{
-    if (w->r->flight)
-        __atomic_store_n(&w->r->shm.session->copied_clock, clock_read(w->r->clock_kind),
-                         __ATOMIC_SEQ_CST);
-}
-
 /* One round over the images that are watched. */
 static void serve_images(struct watch *w)
 {
@@ -220,7 +206,7 @@ static void serve_images(struct watch *w)
     uint64_t interim_left = INTERIM_BYTES;
     if (interim) {
         w->interim_ns = w->now_ns + SECOND_NS;
-        begin_copies(w);
+        shm_copies_begin(&w->r->shm);
     }
     w->draining = false;
     for (uint32_t i = 0; i < w->reach; i++) {
@@ -260,7 +246,7 @@ static void serve_images(struct watch *w)
         }
     }
     if (interim)
-        end_copies(w);
+        shm_copies_end(&w->r->shm);
 }
 
 static void append_clock(struct watch *w)
@@ -287,14 +273,14 @@ static void look_at_flight(struct watch *w)
         return;
     uint64_t clock = clock_read(w->r->clock_kind);
     append_clock(w);
-    begin_copies(w);
+    shm_copies_begin(&w->r->shm);
     for (uint32_t i = 0; i < w->reach; i++)
         if (w->images[i]) {
             struct image *m = w->images[i];
             slots_refresh(&m->slots, &w->r->shm, m->entry);
             slots_interim(&m->slots, &w->r->shm, &w->r->sink, w->now_ns, &clock);
         }
-    end_copies(w);
+    shm_copies_end(&w->r->shm);
     flight_start(w->r->flight, w->now_ns, clock);
 }
 
