@@ -6,6 +6,7 @@
 #include "analyse/fastbins.h"
 #include "analyse/tcache.h"
 #include "base/array.h"
+#include "base/fetch.h"
 #include "base/index.h"
 
 #define HEAP_BYTES       ((uint64_t)1 << PINNED_HEAP_SHIFT)
@@ -270,7 +271,7 @@ static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i
 }
 
 /* What the events behind i will touch: their blocks, and the sums of the stacks of those nearer. */
-static inline void look_ahead(const struct pinned_reader *r, const struct trace_batch *b, size_t i,
+FETCHES look_ahead(const struct pinned_reader *r, const struct trace_batch *b, size_t i,
                               size_t made, uint32_t there)
 {
     if (i + BLOCKS_AHEAD < b->n)

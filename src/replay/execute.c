@@ -10,6 +10,7 @@
 #include "arch/clock.h"
 #include "arch/page.h"
 #include "arch/rseq.h"
+#include "base/fetch.h"
 #include "replay/pool.h"
 
 #define POINTER_BITS 44
@@ -570,7 +571,7 @@ struct scout {
     uint32_t pushed[GROUP], depth;
 };
 
-static inline void look_at(struct scout *u, uint32_t slot)
+FETCHES look_at(struct scout *u, uint32_t slot)
 {
     u->last_slot = slot;
     __builtin_prefetch(&u->slots[slot], 1);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fetch.h"
 #include "base/large.h"
 
 #define NONE   UINT32_MAX
@@ -169,7 +170,7 @@ static void other(struct converter *c, const struct trace_batch *b, size_t i)
 #define FAR  24
 #define NEAR 12
 
-static inline void look_ahead(const struct converter *c, const struct trace_batch *b, size_t i)
+FETCHES look_ahead(const struct converter *c, const struct trace_batch *b, size_t i)
 {
     if (i + FAR >= b->n)
         return;

@@ -4,6 +4,7 @@
  * The state that each call would load and store again is kept in local variables. Whether a call is
  * an allocation or a release is the program's choice, which no processor can predict. So there is
  * no branch on it. */
+#include "base/fetch.h"
 #include "workload/writer_impl.h"
 
 struct hand {   /* of the writer and the stream, while the calls are taken */
@@ -144,7 +145,7 @@ static __attribute__((noinline)) size_t take_rare(struct hand *h, struct workloa
 #define FAR  24u
 #define NEAR 12u
 
-static inline void look_ahead(const struct hand *h, const struct workload_calls *c, size_t i)
+FETCHES look_ahead(const struct hand *h, const struct workload_calls *c, size_t i)
 {
     if (i + FAR >= c->n)
         return;

@@ -20,6 +20,8 @@ COMMAND_LINES_MAX = 250  # of src/cli/cmd_NAME.c: it parses options and calls on
 COMMAND = re.compile(r"^cmd_\w+\.c$")
 # The head of a JSON document is written here alone; corpus.c takes it out of documents in documents.
 SCHEMA = {"src/base/json.c", "src/compare/document.c", "src/compare/corpus.c"}
+# What only fetches must be FETCHES (src/base/fetch.h), or the compiler drops its calls.
+FETCHING = re.compile(r"^static inline void (\w+)\([^{};]*\)\n\{\n((?:(?!^\}).*\n)*?)\}", re.M)
 DRAWERS = re.compile(r"^(util|utils|misc|common|helpers?|stuff)\.[ch]$")
 
 
@@ -41,6 +43,9 @@ def check(root):
                     bad.append(f"{here}:{at}: a function of {length} lines; {FUNCTION_LINES_MAX} are the limit")
             if '"schema"' in text and here not in SCHEMA:
                 bad.append(f"{here}: writes the head of a document; json_begin() or document_new() does")
+            for of in FETCHING.finditer(text):
+                if "__builtin_prefetch(" in of[2] and not re.search(r"(?<![=!<>])=(?!=)", re.sub(r"\bconst [^;]*;", "", of[2])):
+                    bad.append(f"{here}: {of[1]} only fetches, and is not FETCHES")
             if DRAWERS.match(name):
                 bad.append(f"{here}: a utility drawer; name it after what it owns")
             # A part of a module may let the module's header speak for it.
@@ -76,6 +81,10 @@ def self_test():
                 body = "\n" * (FUNCTION_LINES_MAX - rest.count("\n") - 1)
                 assert complaints(name, "/* a */\n" + head + rest + body + "}\n") == 0
                 assert complaints(name, "/* a */\n" + head + rest + body + "\n}\n") == 1
+        fetching = " void f(int *p)\n{\n    const int i = 1;\n    if (p[i] == 2)\n        __builtin_prefetch(p);\n"
+        assert complaints("a.c", f"/* a */\nstatic inline{fetching}}}\n") == 1
+        assert complaints("a.c", f"/* a */\nstatic inline{fetching}    *p = 3;\n}}\n") == 0
+        assert complaints("a.c", fetching.replace(" void", "/* a */\nFETCHES") + "}\n") == 0
         assert complaints("utils.c", "/* a */\n") == 1
         assert complaints("a.h", "/* a */\n") == 1
 

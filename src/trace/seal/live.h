@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/fetch.h"
+
 #define LIVE_NONE UINT32_MAX
 #define LIVE_NEAR 0x7ffu /* a mask: its places, and as many blocks as there may be, are near */
 
@@ -73,11 +75,11 @@ static inline uint32_t live_find(const struct live *l, uint64_t address)
 /* Fetches what live_find of the address will look at, and then the block found. That pays when the
  * table is larger than the caches near the processor. */
 static inline bool live_is_far(const struct live *l) { return l->mask > LIVE_NEAR; }
-static inline void live_prefetch(const struct live *l, uint64_t address)
+FETCHES live_prefetch(const struct live *l, uint64_t address)
 {
     __builtin_prefetch(&l->places[live_hash(address) & l->mask]);
 }
-static inline void live_prefetch_block(const struct live *l, uint64_t address)
+FETCHES live_prefetch_block(const struct live *l, uint64_t address)
 {
     const uint32_t hash = live_hash(address);
     const uint64_t place = l->places[hash & l->mask];
