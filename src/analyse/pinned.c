@@ -272,7 +272,7 @@ static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i
 
 /* What the events behind i will touch: their blocks, and the sums of the stacks of those nearer. */
 FETCHES look_ahead(const struct pinned_reader *r, const struct trace_batch *b, size_t i,
-                              size_t made, uint32_t there)
+                   size_t made, uint32_t there)
 {
     if (i + BLOCKS_AHEAD < b->n)
         __builtin_prefetch(&r->live[b->slot[i + BLOCKS_AHEAD]], 1);

@@ -27,39 +27,10 @@ enum {
     CALL_STOP = SIGTRAP | 0x80,
     RSEQ_CS_OFFSET = 8,
     RESTARTNOHAND = -514,
-    STOP_LIMIT_MS = 3000 /* of a busy machine; one that waits in the kernel is not chosen */
+    STOP_LIMIT_MS = 1000 /* of a busy machine; then another thread is asked */
 };
 
 /* ---- stopping ---- */
-
-/* Each stop of the thread raises SIGCHLD here, which is blocked; if it does not, it is looked at
- * after LOOK_NS. */
-#define LOOK_NS 10000000
-/* No news comes of what the thread writes. */
-#define GLANCE_NS 100000
-
-static void await_news(uint64_t limit_ns)
-{
-    sigset_t news;
-    const struct timespec time = {.tv_nsec = limit_ns < LOOK_NS ? (long)limit_ns : LOOK_NS};
-    sigemptyset(&news);
-    sigaddset(&news, SIGCHLD);
-    sigtimedwait(&news, NULL, &time);
-}
-
-static pid_t wait_until(pid_t tid, int *status, uint64_t limit_ns)
-{
-    const uint64_t until = clock_monotonic_ns() + limit_ns;
-    for (;;) {
-        const pid_t got = waitpid(tid, status, __WALL | WNOHANG);
-        if (got == tid || (got < 0 && errno != EINTR))
-            return got;
-        const uint64_t now = clock_monotonic_ns();
-        if (now > until)
-            return 0;
-        await_news(until - now);
-    }
-}
 
 static bool is_stop_signal(int sig)
 {
@@ -77,6 +48,81 @@ static bool cures(long call)
     return call == 441; /* epoll_pwait2 */
 }
 
+static void cure(pid_t tid, struct user_regs_struct *r)
+{
+    if ((long)r->rax != -EINTR || !cures((long)r->orig_rax))
+        return;
+    r->rax = (unsigned long long)(long long)RESTARTNOHAND;
+    ptrace(PTRACE_SETREGS, tid, NULL, r);
+}
+
+/* Threads that have not stopped in time: they are let go when they do. Of this process, which is
+ * there for one injection. */
+static struct {
+    pid_t tid[16];
+    unsigned count;
+} late;
+
+static bool is_late(pid_t tid)
+{
+    for (unsigned i = 0; i < late.count; i++)
+        if (late.tid[i] == tid)
+            return true;
+    return false;
+}
+
+static void let_late_go(pid_t tid, int status)
+{
+    struct user_regs_struct r;
+    const int signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+    if (!signal && !ptrace(PTRACE_GETREGS, tid, NULL, &r))
+        cure(tid, &r);
+    ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal); // NOLINT
+}
+
+static void look_at_late(void)
+{
+    for (unsigned i = late.count; i-- > 0;) {
+        int status;
+        const pid_t got = waitpid(late.tid[i], &status, __WALL | WNOHANG);
+        if (got == 0 || (got < 0 && errno == EINTR))
+            continue;
+        if (got > 0 && WIFSTOPPED(status))
+            let_late_go(got, status);
+        late.tid[i] = late.tid[--late.count];
+    }
+}
+
+/* Each stop of the thread raises SIGCHLD here, which is blocked; if it does not, it is looked at
+ * after LOOK_NS. */
+#define LOOK_NS 10000000
+/* No news comes of what the thread writes. */
+#define GLANCE_NS 100000
+
+static void await_news(uint64_t limit_ns)
+{
+    sigset_t news;
+    const struct timespec time = {.tv_nsec = limit_ns < LOOK_NS ? (long)limit_ns : LOOK_NS};
+    sigemptyset(&news);
+    sigaddset(&news, SIGCHLD);
+    sigtimedwait(&news, NULL, &time);
+    look_at_late();
+}
+
+static pid_t wait_until(pid_t tid, int *status, uint64_t limit_ns)
+{
+    const uint64_t until = clock_monotonic_ns() + limit_ns;
+    for (;;) {
+        const pid_t got = waitpid(tid, status, __WALL | WNOHANG);
+        if (got == tid || (got < 0 && errno != EINTR))
+            return got;
+        const uint64_t now = clock_monotonic_ns();
+        if (now > until)
+            return 0;
+        await_news(until - now);
+    }
+}
+
 enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t tid, bool *waits)
 {
     int status;
@@ -84,13 +130,20 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
     b->tid = tid;
     b->signal = 0;
     b->held = b->prepared = b->called = b->stays = b->left = b->gone = false;
+    look_at_late();
+    if (is_late(tid))
+        return BORROW_LATE;
     if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD))
         return errno == ESRCH ? BORROW_GONE : BORROW_REFUSED;
     b->since_ns = clock_monotonic_ns();
     ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
     const pid_t got = wait_until(tid, &status, STOP_LIMIT_MS * 1000000ull);
-    if (got == 0)
-        return BORROW_BUSY; /* our end, or its next stop, frees it: see borrow_end */
+    if (got == 0) {
+        if (late.count == sizeof late.tid / sizeof *late.tid)
+            return BORROW_BUSY; /* our end frees it */
+        late.tid[late.count++] = tid;
+        return BORROW_LATE;
+    }
     if (got != tid || !WIFSTOPPED(status)) {
         b->gone = true;
         return BORROW_GONE;
@@ -106,10 +159,8 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
         ptrace(PTRACE_GETSIGMASK, tid, sizeof b->mask, &b->mask))
         return BORROW_GONE;
     struct user_regs_struct *r = &b->registers;
-    if ((long)r->rax == -EINTR && cures((long)r->orig_rax) && !b->signal) {
-        r->rax = (unsigned long long)(long long)RESTARTNOHAND;
-        ptrace(PTRACE_SETREGS, tid, NULL, r);
-    }
+    if (!b->signal)
+        cure(tid, r);
     const long result = (long)r->rax;
     *waits = (long)r->orig_rax >= 0 && result <= -512 && result >= -516;
     return BORROW_STOPPED;
@@ -411,4 +462,11 @@ void borrow_end(struct borrowed *b)
     ptrace(PTRACE_DETACH, b->tid, NULL, (void *)(intptr_t)b->signal); // NOLINT
     b->held = false;
     b->gone = true;
+}
+
+void borrow_leave(uint64_t limit_ns)
+{
+    const uint64_t until_ns = clock_monotonic_ns() + limit_ns;
+    for (look_at_late(); late.count && clock_monotonic_ns() < until_ns;)
+        await_news(LOOK_NS);
 }

@@ -34,8 +34,9 @@ struct borrowed {
 
 enum borrow_stop {
     BORROW_STOPPED,
-    BORROW_BUSY,    /* it did not stop in time */
-    BORROW_GONE,    /* there is no such thread */
+    BORROW_LATE, /* it did not stop in time: it is let go when it does, while this process waits */
+    BORROW_BUSY, /* so many did not that no more is asked */
+    BORROW_GONE, /* there is no such thread */
     BORROW_REFUSED, /* errno says why */
     BORROW_GROUP    /* the process is stopped by a signal */
 };
@@ -64,5 +65,9 @@ bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct bor
 
 /* Lets the thread go on where it was. */
 void borrow_end(struct borrowed *b);
+
+/* Waits for the threads that did not stop in time. One that is still in the kernel after that goes
+ * on when this process ends, and may see a call interrupted. */
+void borrow_leave(uint64_t limit_ns);
 
 #endif

@@ -28,6 +28,7 @@ enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2, S
 #define PATIENCE_NS 15000000000ull
 #define LEAVING_NS  60000000000ull /* to put back is worth more */
 #define CALL_NS     30000000000ull
+#define LATE_NS     10000000000ull
 
 struct work {
     pid_t pid;
@@ -92,7 +93,14 @@ static size_t list_threads(pid_t pid, struct candidate **out)
     return count;
 }
 
-enum attempt { ATTEMPT_HELD, ATTEMPT_UNSAFE, ATTEMPT_GONE, ATTEMPT_REFUSED, ATTEMPT_FAILED };
+enum attempt {
+    ATTEMPT_HELD,
+    ATTEMPT_UNSAFE,
+    ATTEMPT_LATE,
+    ATTEMPT_GONE,
+    ATTEMPT_REFUSED,
+    ATTEMPT_FAILED
+};
 
 /* Tries to borrow this thread. Held: it stands at a safe point, prepared. */
 static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
@@ -103,6 +111,7 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
     switch (borrow_stop(b, &w->target, tid, &waits)) {
     case BORROW_GONE: return ATTEMPT_GONE;
     case BORROW_REFUSED: w->refusal = errno; return ATTEMPT_REFUSED;
+    case BORROW_LATE: return ATTEMPT_LATE;
     case BORROW_BUSY: reasons_refuse(w->pid, INJECT_STUCK, NULL, err); return ATTEMPT_FAILED;
     case BORROW_GROUP:
         borrow_end(b);
@@ -128,10 +137,11 @@ static int borrow_any(struct work *w, struct error *err)
                               : w->o->patience_ns ? w->o->patience_ns
                                                   : PATIENCE_NS,
                    until = clock_monotonic_ns() + patience;
+    bool stuck = false; /* no thread stopped, the last time */
     for (unsigned round = 0; clock_monotonic_ns() < until; round++) {
         struct candidate *list;
         const size_t count = list_threads(w->pid, &list);
-        size_t refused = 0;
+        size_t refused = 0, late = 0;
         for (size_t i = 0; i < count; i++) {
             enum attempt a = attempt(w, list[i].tid, err);
             /* The tables of a file that its stack passes are read while it runs. */
@@ -140,12 +150,14 @@ static int borrow_any(struct work *w, struct error *err)
             if (a == ATTEMPT_HELD)
                 w->result.tid = list[i].tid;
             refused += a == ATTEMPT_REFUSED;
+            late += a == ATTEMPT_LATE;
             if (a == ATTEMPT_HELD || a == ATTEMPT_FAILED) {
                 free(list);
                 return a == ATTEMPT_HELD ? 0 : -1;
             }
         }
         free(list);
+        stuck = count && late == count;
         if (count && refused == count) /* not of one alone: it may just be ending */
             return refuse_process(w->pid, err) ? -1 : refuse_trace(w->pid, w->refusal, err);
         if (kill(w->pid, 0) && errno == ESRCH)
@@ -156,6 +168,8 @@ static int borrow_any(struct work *w, struct error *err)
         if (round % 64 == 63 && injected_refresh(&w->target, err))
             return -1;
     }
+    if (stuck)
+        return reasons_refuse(w->pid, INJECT_STUCK, NULL, err);
     return reasons_refuse(w->pid, INJECT_POINT, w->why ? w->why : "none could be stopped", err);
 }
 
@@ -332,6 +346,7 @@ static void child(struct work *w, int to)
     struct answered a = {.status = -1};
     signal(SIGCHLD, SIG_DFL); /* it is blocked, and waited for */
     a.status = run(w, &a.err);
+    borrow_leave(LATE_NS);
     a.result = w->result;
     const ssize_t n = write(to, &a, sizeof a);
     _exit(n == (ssize_t)sizeof a ? 0 : 1);

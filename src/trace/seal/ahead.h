@@ -21,8 +21,7 @@ int ahead_fill(struct ahead *a, struct error *err);
  * That does not pay when the caches hold all of it. */
 #define AHEAD_PLACES 32
 #define AHEAD_BLOCKS 12
-FETCHES ahead_prefetch(const struct ahead *a, const struct merge_row *r,
-                                  const struct live *live)
+FETCHES ahead_prefetch(const struct ahead *a, const struct merge_row *r, const struct live *live)
 {
     if (!live_is_far(live))
         return;
