@@ -27,6 +27,7 @@
 enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2, STAY_MS = 1000 };
 #define PATIENCE_NS 15000000000ull
 #define LEAVING_NS  60000000000ull /* to put back is worth more */
+#define STOPS_LEAST 1000u          /* a busy machine gets up to LEAVING_NS for so many */
 #define CALL_NS     30000000000ull
 #define LATE_NS     10000000000ull
 
@@ -131,14 +132,21 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
     return ATTEMPT_UNSAFE;
 }
 
+static bool has_patience(const struct work *w, uint64_t begun_ns, uint64_t patience_ns)
+{
+    const uint64_t passed_ns = clock_monotonic_ns() - begun_ns;
+    const bool few = w->result.stops < STOPS_LEAST && !(w->o && w->o->patience_ns);
+    return passed_ns < patience_ns || (few && passed_ns < LEAVING_NS);
+}
+
 static int borrow_any(struct work *w, struct error *err)
 {
     const uint64_t patience = !w->o               ? LEAVING_NS
                               : w->o->patience_ns ? w->o->patience_ns
                                                   : PATIENCE_NS,
-                   until = clock_monotonic_ns() + patience;
+                   begun = clock_monotonic_ns();
     bool stuck = false; /* no thread stopped, the last time */
-    for (unsigned round = 0; clock_monotonic_ns() < until; round++) {
+    for (unsigned round = 0; has_patience(w, begun, patience); round++) {
         struct candidate *list;
         const size_t count = list_threads(w->pid, &list);
         size_t refused = 0, late = 0;

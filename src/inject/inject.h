@@ -28,7 +28,8 @@ struct inject_options {
     const char *preload;  /* of the one for programs that it starts; NULL: not followed */
     uint64_t period;      /* of samples, bytes; 0: the default */
     const char *session;  /* of a recording: the path of its shared memory; else NULL */
-    uint64_t patience_ns; /* how long to look for a thread that can be borrowed; 0: 15 s */
+    uint64_t patience_ns; /* how long to look for a thread that can be borrowed; 0: 15 s, up to 60 s
+                             where so few could be looked at that it says nothing */
 };
 
 struct inject_result {
