@@ -145,11 +145,30 @@ static int open_ours(const struct trust_process *who, const char *directory, siz
     return session;
 }
 
+/* The directory as the process has it. Where a chroot lies between it and us, its maps name what
+ * stands around its root, or ours, as well: then by what begins with "/dev/shm". Whether it is the
+ * same file is judged by who opens it. */
+static int open_theirs(const struct trust_process *who, const char *directory, size_t length,
+                       struct error *err)
+{
+    static const struct trust_rule any = {.owners = TRUST_ANYBODY};
+    static const char shared[] = "/dev/shm";
+    const size_t n = sizeof shared - 1;
+    char path[PATH_MAX + 64];
+    int dir = -1;
+    for (size_t at = 0; dir < 0 && at + n <= length; at++)
+        if (!at || (!strncmp(directory + at, shared, n) &&
+                    (at + n == length || directory[at + n] == '/'))) {
+            snprintf(path, sizeof path, "/proc/%d/root%.*s", (int)who->pid, (int)(length - at),
+                     directory + at);
+            dir = trust_directory(AT_FDCWD, path, &any, err);
+        }
+    return dir;
+}
+
 int maps_open(const struct trust_process *who, const struct maps *m, struct segment *s,
               struct maps_place *place, struct error *err)
 {
-    static const struct trust_rule any = {.owners = TRUST_ANYBODY};
-    char path[PATH_MAX + 64];
     *place = (struct maps_place){.dir = -1};
     if (m->nameless)
         return open_nameless(who, m, s, err);
@@ -163,9 +182,8 @@ int maps_open(const struct trust_process *who, const struct maps *m, struct segm
         if (place->dir >= 0)
             close(place->dir);
         place->ours = false;
-        snprintf(path, sizeof path, "/proc/%d/root%.*s", (int)who->pid, (int)length, m->path);
-        place->dir = trust_directory(AT_FDCWD, path, &any, err);
-        /* A chroot lies between: then by the mapping itself. */
+        place->dir = open_theirs(who, m->path, length, err);
+        /* Named by nothing that we can open: by the mapping itself. */
         status = place->dir < 0 ? open_nameless(who, m, s, err)
                                 : open_same(s, place->dir, name, false, m, err);
     }

@@ -97,6 +97,11 @@ CONTAINED = ["unshare", "-m", "--propagation", "unchanged", "/bin/sh", "-c",
              '{ mount --make-rprivate / 2>/dev/null || mount --make-rprivate /dev; } && mount -t tmpfs none /dev/shm && '
              'exec "$@"', "sh"]
 
+# The same behind a chroot: PLACE/root becomes the root.
+CHROOTED = ["unshare", "-m", "--propagation", "unchanged", "/bin/sh", "-c",
+            '{ mount --make-rprivate / 2>/dev/null || mount --make-rprivate /dev; } && root=$1/root && shift && '
+            'mkdir "$root" && mount --rbind / "$root" && mount -t tmpfs none "$root/dev/shm" && exec chroot "$root" "$@"', "sh"]
+
 
 def functions(site):
     return [f["function"] for f in site["frames"]]

@@ -7,9 +7,10 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
-from fakes import CONTAINED, MALLOW, Watch, functions, until
+from fakes import CHROOTED, CONTAINED, MALLOW, Watch, functions, until
 
 PACKAGED, CONTAINERFILE = os.environ["PACKAGED"], os.environ["CONTAINERFILE"]
 OTHER_USER, LEAK, SHARED = 65534, "forgets_to_free", "/dev/shm"
@@ -90,20 +91,24 @@ class Command(unittest.TestCase):
 
     def test_with_what_it_may(self):
         other, contained = self.hold(user=OTHER_USER, group=OTHER_USER, extra_groups=[]), self.hold(before=CONTAINED)
+        chrooted = self.hold(before=[*CHROOTED, self.place])
+        watched = {other.pid, contained.pid, chrooted.pid}
         before, argv, state = self.command()
         argv = [a.replace("rss>90%", "rss>10M") for a in argv]
         comm = os.path.basename(self.server)
         with subprocess.Popen([*before, MALLOW, "watch", *argv, "--json", "--comm", comm, "--every", "500ms", "--old", "1ms",
                                "--period", "32K"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
             try:
-                waited = {other.pid, contained.pid}
+                waited = set(watched)
+                end = time.monotonic() + 600
                 while waited:
+                    self.assertLess(time.monotonic(), end, f"the watch does not see {waited}")
                     line = p.stdout.readline()
                     self.assertTrue(line, "the watch ended")
                     r = json.loads(line)
                     if any(LEAK in functions(s) for s in r["sites"]) and r["period_bytes"] == 32768:
                         waited.discard(r["pid"])
-                for pid in other.pid, contained.pid:
+                for pid in watched:
                     until(lambda n=f"{comm}.{pid}.1.pb.gz": n in os.listdir(state), "a dump of each")
                 (segment,) = [n for n in os.listdir(SHARED) if n.startswith(f"mallow-watch-{other.pid}-")]
                 other.kill()  # what it leaves is another user's, in a sticky directory
