@@ -21,6 +21,8 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
 BUILD = build
+# Tests that take a sample of their cases in `make check`, beside the suites host and watchlib.
+SAMPLED = attach-record cli-cut cli-mutants fleet-cluster heap-damage heap-saved-damage house-lint report-index web-page
 
 all: build
 
@@ -51,6 +53,7 @@ check-long: tests
 	@$(BUILD)/tests/trace/test_damage 10000 tests/trace/golden/*.raw tests/trace/golden/*.stored tests/trace/golden/*.sealed
 	@$(BUILD)/tests/record/fuzz-session 1 2000
 	@MALLOW_LONG=1 MALLOW_KILLS=200 meson test -C $(BUILD) --suite host --suite watchlib -t 80 --print-errorlogs
+	@MALLOW_LONG=1 meson test -C $(BUILD) -t 80 --print-errorlogs $(SAMPLED)
 	@$(MAKE) --no-print-directory deb
 	@tests/packaging/deb.sh $(BUILD)-deb/mallow_*.deb
 	@tests/packaging/reproducible.sh .
