@@ -12,8 +12,8 @@ import unittest
 from victim import MALLOW, Victim, mallow, text_of, until
 
 LONG = os.environ.get("MALLOW_LONG") == "1"
-ROUNDS = 300 if LONG else 5
-KILLS = 100 if LONG else 5
+ROUNDS = 300 if LONG else 3
+KILLS = 100 if LONG else 3
 
 
 class Recorded:
@@ -217,7 +217,7 @@ while True:
 class Killed(unittest.TestCase):
     def test_call_that_had_been_stopped_before(self):
         """The kernel goes on with it by restart_syscall. When mallow is killed in the middle, it begins again."""
-        for _ in range(KILLS):
+        for _ in range(KILLS if LONG else 2):  # each waits for three seconds to pass
             with subprocess.Popen([sys.executable, "-c", POLLING], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as p, \
                     tempfile.TemporaryDirectory() as folder:
                 self.assertEqual(p.stdout.readline(), "ready\n")
