@@ -1,6 +1,8 @@
 // The page in a browser: three recordings of real programs are opened from the disk in headless
 // Chromium; the test clicks, brushes, searches, and compares every number that it reads with
 // `mallow report --json`. Usage: test_page.mjs MALLOW BUILD_WEB [SCREENSHOT_FOLDER]
+// The first recording takes everything; of what is done by hand the others take half each, and all of it with
+// MALLOW_LONG=1.
 import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
@@ -11,6 +13,7 @@ import { browserOrSkip, contextOf, launch, number, onPath, other as open, press,
 
 const [mallow, build, shots] = process.argv.slice(2);
 const browserPath = browserOrSkip();
+const long = Boolean(process.env.MALLOW_LONG);
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), "mallow-web-"));
 const environment = { ...process.env, LC_ALL: "C", DEBUGINFOD_URLS: "", PYTHONMALLOC: "malloc" };
 const run = (...args) => execFileSync(mallow, args, { env: environment, maxBuffer: 1 << 30, encoding: "utf8" });
@@ -40,15 +43,22 @@ const add = (list, key) => list.reduce((sum, s) => sum + s[key], 0);
 const frameText = (f) => `${f.function} ${f.file ? (f.line ? `${f.file}:${f.line}` : f.file) : ""} ${f.module}`.toLowerCase();
 const holds = (site, text) => site.frames.some((f) => frameText(f).includes(text.toLowerCase()));
 
+let turn = 0;
+/** Two figures: others with each call. A press of each draws all of the page anew. */
+function figuresOfTurn() {
+  turn += 2;
+  return long ? FIGURES : [FIGURES[turn % FIGURES.length], FIGURES[(turn + 1) % FIGURES.length]];
+}
+
 /** The cards, the table by whole stacks and the flame graph, against a process of a report. */
-async function compare(page, process, what) {
+async function compare(page, process, what, figures = FIGURES) {
   assert.equal(await number(page, "#peak"), process.peak_live_bytes, `${what}: peak`);
   assert.equal(await number(page, "#end"), process.end_live_bytes, `${what}: end`);
   assert.equal(await number(page, "#allocated"), process.requested_bytes, `${what}: allocated`);
   assert.equal(await number(page, "#calls"), process.allocations, `${what}: calls`);
   assert.equal(await number(page, "#temporary"), process.temporary_allocations, `${what}: temporary`);
   const sites = process.sites.filter((s) => s.calls || s.peak_bytes || s.end_live_bytes || s.temporary);
-  for (const [id, key] of FIGURES) {
+  for (const [id, key] of figures) {
     await press(page, `#by-${id}`);
     const want = sites.map((s) => s[key]).sort((a, b) => b - a).slice(0, 25);
     const have = await column(page, id);
@@ -331,7 +341,8 @@ async function threads(page, process, what) {
   await settled(page);
 }
 
-async function look(browser, recording, name) {
+/** searches, draws: whether the table is searched and sorted, whether the flame graph and the plot are worked with. */
+async function look(browser, recording, name, { searches, draws }) {
   const context = await contextOf(browser, { viewport: { width: 1300, height: 900 } });
   const page = await context.newPage();
   const trouble = [];
@@ -355,33 +366,36 @@ async function look(browser, recording, name) {
       await press(page, "#table-stacks");
     }
     await compare(page, process, what);
-    if (process.sites.length > 3) {
+    if (process.sites.length > 3 && searches) {
       await searching(page, process, what);
       await sorting(page, process, what);
+      await details(page, process, what);
+    }
+    if (process.sites.length > 3 && draws) {
       await flame(page, process, url, what);
       await through(page, process, what);
-      await details(page, process, what);
     }
     await waterfall(page, process, what);
     await stream(page, process, what);
     await threads(page, process, what);
-    for (const [from, to] of [[0.31, 0.64], [0.0, 0.2]]) {
+    for (const [from, to] of searches && draws ? [[0.31, 0.64], [0.0, 0.2]] : searches ? [[0.31, 0.64]] : [[0.0, 0.2]]) {
       await brush(page, from, to);
       assert.notEqual(await page.$("#range-clear"), null, `${what}: a range was chosen`);
-      await compare(page, await reportOfRange(page, recording, process), `${what}, ${from} to ${to}`);
+      await compare(page, await reportOfRange(page, recording, process), `${what}, ${from} to ${to}`, figuresOfTurn());
       await press(page, "#range-clear");
     }
+    if (!draws) continue;
     await dragging(page, what);
     await page.focus("#timeline");
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press("Shift+ArrowRight");
     await settled(page);
-    await compare(page, await reportOfRange(page, recording, process), `${what}, a range by keys`);
+    await compare(page, await reportOfRange(page, recording, process), `${what}, a range by keys`, figuresOfTurn());
     await page.focus("#timeline");
     await page.keyboard.press("Escape");
     await settled(page);
-    await compare(page, process, `${what}, the whole again`);
+    await compare(page, process, `${what}, the whole again`, figuresOfTurn());
   }
   assert.deepEqual(trouble, []);
   await context.close();
@@ -586,8 +600,8 @@ async function heapDifference(browser, old) {
 }
 
 /** Light, dark and narrow: nothing sticks out sideways; pictures for people when a folder is given. */
-async function looks(browser, recording, title) {
-  for (const [theme, width] of [["light", 1280], ["dark", 1920], ["light", 390]]) {
+async function looks(browser, recording, title, ways = [["light", 1280], ["dark", 1920], ["light", 390]]) {
+  for (const [theme, width] of ways) {
     const context = await contextOf(browser, { viewport: { width, height: 900 }, colorScheme: theme });
     const page = await context.newPage();
     await page.goto(pathToFileURL(recording.page).href);
@@ -607,7 +621,7 @@ async function looks(browser, recording, title) {
 
 const PYTHON = `
 import json, threading
-text = json.dumps([{"k%d" % i: list(range(i % 50))} for i in range(4000)])
+text = json.dumps([{"k%d" % i: list(range(i % 50))} for i in range(1000)])
 threads = [threading.Thread(target=lambda: [json.loads(text) for _ in range(3)]) for _ in range(2)]
 for t in threads: t.start()
 for t in threads: t.join()
@@ -631,7 +645,7 @@ for my $file (map { glob "$_/*.pm $_/*/*.pm" } grep { -d } @INC) {
     last if keys %lines_of > 8000;
 }
 `;
-const C = Array.from({ length: 300 }, (_x, i) => `int f${i}(int x) { for (int k = 0; k < x; k++) x ^= k * ${i}; return x; }`).join("\n");
+const C = Array.from({ length: 100 }, (_x, i) => `int f${i}(int x) { for (int k = 0; k < x; k++) x ^= k * ${i}; return x; }`).join("\n");
 
 let status = 0;
 try {
@@ -649,14 +663,15 @@ try {
   const kernelTells = canTell && recordWith(["--with", "faults,swapin"], "faults", fs.existsSync("/usr/bin/python3") ? "/usr/bin/python3" : python, "-c", TOUCHING);
   const browser = await launch(build, browserPath);
   try {
-    for (const [name, recording] of Object.entries(recordings)) await look(browser, recording, name);
+    for (const [name, recording] of Object.entries(recordings))
+      await look(browser, recording, name, { searches: long || name !== "gcc", draws: long || name !== "perl" });
     if (kernelTells) await faults(browser, kernelTells);
     await difference(browser, recordings.perl, recordings.gcc);
     await comparison(browser, recordings.perl);
     await tuning(browser);
     await heap(browser);
     await looks(browser, recordings.gcc, "gcc");
-    await looks(browser, recordings.python, "python");
+    await looks(browser, recordings.python, "python", ...(long || shots ? [] : [[["light", 390]]]));
   } finally {
     await browser.close();
   }
