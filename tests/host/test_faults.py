@@ -2,7 +2,8 @@
 
 The recorder is built a second time with tests/host/fault.c, and `mallow` is copied beside it. For each
 victim, the N-th call fails, for N from 1 until no N is reached any more; then the same with everything
-failing from the N-th on."""
+failing from the N-th on. `make check` takes every third N: the victims take turns at which, so that some victim
+meets each."""
 import glob
 import os
 import shutil
@@ -12,16 +13,18 @@ import unittest
 from mallowtest import Case, MALLOW, VICTIMS, main, run, victim
 
 FAULTS = os.path.abspath(os.environ.get("FAULTS", "build/tests/host/libmallow-record-faults.so"))
-# Every combination, and no steps: `make check-long`. Else half of the combinations, and after so many
-# calls N grows in steps (the calls are then mostly the same ones, repeated).
+# Every combination, and no steps: `make check-long`. Else half of the combinations, and N grows in steps, which
+# become longer after so many calls (they are then mostly the same ones, repeated).
 LONG = bool(os.environ.get("MALLOW_LONG"))
-EACH = 1000 if LONG else 30
+EACH, STEP = (1000, 1) if LONG else (30, 3)
 SYS_MPROTECT = 10
 COMBINATIONS = ([(False, ""), (True, ""), (False, "+"), (True, "+")] if LONG else
                 [(False, ""), (True, "+")])
 
 
 class Faults(Case):
+    turn = 0  # whose it is to begin with which N
+
     def setUp(self):
         super().setUp()
         os.mkdir(os.path.join(self.dir, "lib"))
@@ -65,10 +68,11 @@ class Faults(Case):
         argv = [victim(argv[0]), *argv[1:]]
         plain = run(argv)
         for by_hand, later in COMBINATIONS:
-            n, reached = 1, 0
+            n, reached = 1 + Faults.turn % STEP, 0
+            Faults.turn += 1
             while self.once(argv, plain, f"{n}{later}", by_hand):
                 reached = n
-                n += 1 if n < EACH else 1 + n // 10
+                n += STEP if n < EACH else STEP + n // 10
             self.assertGreater(reached, 5, "the injection does not reach the library")
 
     def test_one_thread(self):
