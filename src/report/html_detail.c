@@ -16,6 +16,8 @@
 #define FRAMES_FEW  500u
 #define BINS_GOOD   60u
 #define BINS_LEAST  15u
+#define LITTLE_LESS 0.7 /* of what it takes: a few frames less will do */
+#define FAR_SHARE   0.6 /* with what a guess may be wrong by, surely less than LITTLE_LESS */
 
 struct detail {
     const struct detail_plan *plan;
@@ -80,11 +82,21 @@ static int observe(struct detail *d, struct error *err)
     return status ? -1 : series_finish(s, err);
 }
 
+/* Whether there is so much too much that the next thing to do is to join slices of time, which a
+ * guess of the size is enough for. */
+static bool is_far_too_long(const struct detail *d, const char *text, size_t text_bytes)
+{
+    return d->limit.frames <= FRAMES_GOOD && d->over.bins > BINS_GOOD && d->over.bins % 2 == 0 &&
+           (double)html_block_guess(text, text_bytes) * FAR_SHARE > (double)d->plan->share_bytes;
+}
+
+/* 1; 0 when it was not packed, since it is far too long; -1. */
 static int pack(const struct detail *d, struct html_block *block, struct error *err)
 {
     const struct detail_plan *p = d->plan;
     char *text = NULL;
     size_t text_bytes = 0;
+    bool far = false;
     struct json j = {.out = open_memstream(&text, &text_bytes)};
     if (!j.out)
         return error_system(err, "memory for the page");
@@ -92,10 +104,12 @@ static int pack(const struct detail *d, struct html_block *block, struct error *
                               trace_info(p->t)->kernel_kinds, p->options, err);
     if (fclose(j.out) && !status)
         status = error_system(err, "memory for the page");
-    if (!status)
-        status = html_block_pack(block, text, text_bytes, err);
+    if (!status) {
+        far = is_far_too_long(d, text, text_bytes);
+        status = far ? 0 : html_block_pack(block, text, text_bytes, err);
+    }
     free(text);
-    return status;
+    return status ? -1 : !far;
 }
 
 /* Says less, to take `share` of what it takes: first with fewer frames of the tree, then with
@@ -106,7 +120,7 @@ static int say_less(struct detail *d, double share, struct error *err)
     const bool divides = d->over.bins % 2 == 0;
     if (d->limit.frames > FRAMES_GOOD)
         return fold_to(d, groups, FRAMES_GOOD, err) ? -1 : 1;
-    if (d->limit.frames > FRAMES_FEW && share > 0.7) /* a little less will do */
+    if (d->limit.frames > FRAMES_FEW && share > LITTLE_LESS)
         return fold_to(d, groups, FRAMES_FEW, err) ? -1 : 1;
     if (d->over.bins > BINS_GOOD && divides)
         return fold(d, 2, err) ? -1 : 1;
@@ -125,8 +139,14 @@ static int fit(struct detail *d, struct html_block *block, struct error *err)
 {
     for (;;) {
         size_t share = d->plan->share_bytes;
-        if (pack(d, block, err))
+        const int packed = pack(d, block, err);
+        if (packed < 0)
             return -1;
+        if (!packed) {
+            if (fold(d, 2, err))
+                return -1;
+            continue;
+        }
         /* With nothing but the figures of call sites, it may take more than others. */
         if (d->limit.frames == 0 && d->over.bins <= BINS_GOOD)
             share = d->plan->most_bytes;
