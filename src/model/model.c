@@ -193,8 +193,7 @@ static uint32_t largest(const uint32_t *v, size_t n)
     return most;
 }
 
-/* Largest index in each column, so that the loops need no checks. */
-static int check_batch(struct model *m, const struct trace_batch *b, struct error *err)
+int model_check(struct model *m, const struct trace_batch *b, struct error *err)
 {
     const bool dense = b->begun_size != NULL;
     if (b->slots && b->slots <= m->image->max_slots)
@@ -226,7 +225,7 @@ static int check_batch(struct model *m, const struct trace_batch *b, struct erro
 
 int model_add(struct model *m, const struct trace_batch *b, struct error *err)
 {
-    if (check_batch(m, b, err))
+    if (model_check(m, b, err))
         return -1;
     m->first_event = b->first_event;
     size_t from = 0, begun = 0;

@@ -39,3 +39,28 @@ int model_replay(struct trace *t, uint32_t image, const struct model_filter *fil
         model_keep(*m, t, image);
     return 0;
 }
+
+int model_replay_series(struct trace *t, uint32_t image, const struct model_filter *filter,
+                        struct series *s, struct error *err)
+{
+    struct trace_batch batch;
+    struct model *m = model_new(&trace_info(t)->images[image], filter, err);
+    if (!m)
+        return -1;
+    if (!series_feeds(m)) {
+        model_free(m);
+        const int status = model_replay_observed(t, image, filter, series_observer(s), &m, err);
+        model_free(m);
+        return status;
+    }
+    int more = -1;
+    struct trace_cursor *c = trace_cursor_open_columns(t, image, series_columns(), err);
+    while (c && (more = trace_cursor_next(c, &batch, err)) > 0)
+        if (series_feed(s, m, &batch, err)) {
+            more = -1;
+            break;
+        }
+    trace_cursor_close(c);
+    model_free(m);
+    return more;
+}

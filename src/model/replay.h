@@ -5,7 +5,7 @@
 #define MALLOW_MODEL_REPLAY_H
 
 #include "base/error.h"
-#include "model/model.h"
+#include "model/series.h"
 #include "trace/trace.h"
 
 /* Reads the image (its index in trace_info) from its start to its end. filter NULL: everything;
@@ -17,5 +17,8 @@ int model_replay(struct trace *t, uint32_t image, const struct model_filter *fil
 int model_replay_observed(struct trace *t, uint32_t image, const struct model_filter *filter,
                           const struct model_observer *observer, struct model **m,
                           struct error *err);
+/* Fills a series, which is the caller's to finish. */
+int model_replay_series(struct trace *t, uint32_t image, const struct model_filter *filter,
+                        struct series *s, struct error *err);
 
 #endif

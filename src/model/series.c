@@ -27,28 +27,40 @@ static bool grow_rows(struct series *s)
     return true;
 }
 
-/* The row of a stack and a lane, ready to be changed; NULL when memory ran out. */
-static struct row_now *row_of(struct series *s, uint32_t stack, uint32_t thread)
+static inline size_t place_of(const struct series *s, uint32_t group, uint32_t thread)
 {
     const struct series_plan *p = s->plan;
-    uint32_t lane = thread == NO_THREAD ? p->lanes - 1 : p->lane_of[thread];
-    uint32_t *at = &s->row_of[(size_t)p->group_of[stack] * p->lanes + lane];
-    if (*at == NO_ROW) {
-        if (s->failed || (s->row_count == s->row_room && !grow_rows(s))) {
-            s->failed = true;
-            return NULL;
-        }
-        *at = (uint32_t)s->row_count++;
-        s->rows[*at] = (struct series_row){.group = p->group_of[stack], .lane = lane};
-        s->now[*at] = (struct row_now){0};
+    return (size_t)group * p->lanes + (thread == NO_THREAD ? p->lanes - 1 : p->lane_of[thread]);
+}
+
+/* A row that is new. NO_ROW without memory. */
+static __attribute__((noinline)) uint32_t new_row(struct series *s, uint32_t group, size_t place)
+{
+    if (s->failed || (s->row_count == s->row_room && !grow_rows(s))) {
+        s->failed = true;
+        return NO_ROW;
     }
-    struct row_now *r = &s->now[*at];
+    const uint32_t row = (uint32_t)s->row_count++;
+    s->row_of[place] = row;
+    s->rows[row] = (struct series_row){.group = group, .lane = (uint32_t)(place % s->plan->lanes)};
+    s->now[row] = (struct row_now){0};
+    return row;
+}
+
+/* The row of a group and a thread, ready to be changed; NULL when memory ran out. */
+static inline struct row_now *row_of(struct series *s, uint32_t group, uint32_t thread)
+{
+    const size_t place = place_of(s, group, thread);
+    uint32_t row = s->row_of[place];
+    if (row == NO_ROW && (row = new_row(s, group, place)) == NO_ROW)
+        return NULL;
+    struct row_now *r = &s->now[row];
     if (s->started && !r->touched) {
         r->touched = true;
         r->before_bytes = r->live_bytes;
         r->calls = r->allocated_bytes = r->temporary = 0;
         r->weighted = 0;
-        s->touched[s->touched_count++] = *at;
+        s->touched[s->touched_count++] = row;
     }
     if (r->version != s->version) {
         r->peak_bytes = r->live_bytes;
@@ -145,93 +157,156 @@ static double weight(const struct series *s, uint64_t bytes, uint64_t time_ns)
     return time_ns < s->bin_end_ns ? (double)bytes * (double)(s->bin_end_ns - time_ns) : 0;
 }
 
-static void began(void *arg, const struct model_life *life, uint64_t time_ns, bool carried)
+static inline void step_begun(struct series *s, const struct series_step *x)
 {
-    struct series *s = arg;
     /* Inherited blocks are live before the first bin begins. */
-    if (s->started || !carried || time_ns > s->plan->start_ns)
-        reach(s, time_ns);
-    struct row_now *r = row_of(s, life->stack, life->thread);
+    if (s->started || x->call || x->time_ns > s->plan->start_ns)
+        reach(s, x->time_ns);
+    struct row_now *r = row_of(s, x->group, x->maker);
     if (!r)
         return;
-    r->live_bytes += life->size_bytes;
+    r->live_bytes += x->size_bytes;
     r->live_blocks++;
-    s->live_bytes += life->size_bytes;
+    s->live_bytes += x->size_bytes;
     s->live_blocks++;
-    s->usable_bytes += life->usable_bytes;
+    s->usable_bytes += x->usable_bytes;
     if (!s->started)
         return;
     struct series_bin *b = &s->bins[s->bin];
-    r->weighted += weight(s, life->size_bytes, time_ns);
+    r->weighted += weight(s, x->size_bytes, x->time_ns);
     if (s->live_bytes > b->max_bytes) {
         b->max_bytes = s->live_bytes;
         b->max_blocks = s->live_blocks;
-        b->max_time_ns = time_ns;
+        b->max_time_ns = x->time_ns;
         s->version++;
     }
-    if (carried)
+    if (!x->call)
         return;
-    const unsigned index = series_size_index(life->size_bytes);
+    const unsigned index = series_size_index(x->size_bytes);
     struct model_count *count = &s->sizes[(size_t)s->bin * SERIES_SIZES + index];
-    struct series_shape *shape = &s->shapes[s->plan->group_of[life->stack]];
+    struct series_shape *shape = &s->shapes[x->group];
     r->calls++;
-    r->allocated_bytes += life->size_bytes;
+    r->allocated_bytes += x->size_bytes;
     count->count++;
-    count->bytes += life->size_bytes;
+    count->bytes += x->size_bytes;
     shape->sizes[index / 4]++;
-    if (life->size_bytes < shape->min_bytes)
-        shape->min_bytes = life->size_bytes;
-    if (life->size_bytes > shape->max_bytes)
-        shape->max_bytes = life->size_bytes;
-    if (life->place & MODEL_MMAPPED) {
-        if (life->size_bytes < b->mmapped_min_bytes)
-            b->mmapped_min_bytes = life->size_bytes;
-    } else if (life->size_bytes > b->heap_max_bytes) {
-        b->heap_max_bytes = life->size_bytes;
+    if (x->size_bytes < shape->min_bytes)
+        shape->min_bytes = x->size_bytes;
+    if (x->size_bytes > shape->max_bytes)
+        shape->max_bytes = x->size_bytes;
+    if (x->place & MODEL_MMAPPED) {
+        if (x->size_bytes < b->mmapped_min_bytes)
+            b->mmapped_min_bytes = x->size_bytes;
+    } else if (x->size_bytes > b->heap_max_bytes) {
+        b->heap_max_bytes = x->size_bytes;
     }
 }
 
-static void count_release(struct series *s, const struct model_life *life, uint64_t time_ns,
-                          uint32_t thread, struct row_now *r, bool temporary)
+static inline void count_release(struct series *s, const struct series_step *x, struct row_now *r)
 {
     const struct series_plan *p = s->plan;
     struct series_bin *b = &s->bins[s->bin];
-    const unsigned age = model_lifetime_class(time_ns - life->born_ns);
+    const unsigned age = model_lifetime_class(x->time_ns - x->born_ns);
     struct model_count *count = &s->lifetimes[(size_t)s->bin * MODEL_LIFETIMES + age];
-    uint32_t maker = life->thread == NO_THREAD ? p->lanes - 1 : p->lane_of[life->thread];
-    uint32_t freer = thread == NO_THREAD ? p->lanes - 1 : p->lane_of[thread];
+    uint32_t maker = x->maker == NO_THREAD ? p->lanes - 1 : p->lane_of[x->maker];
+    uint32_t freer = x->freer == NO_THREAD ? p->lanes - 1 : p->lane_of[x->freer];
     struct model_count *handover = &s->handovers[(size_t)maker * p->lanes + freer];
     struct model_count *lane = &s->lane_releases[(size_t)s->bin * p->lanes + freer];
-    r->temporary += temporary;
+    r->temporary += x->temporary;
     b->releases++;
-    b->foreign_releases += life->thread != NO_THREAD && life->thread != thread;
+    b->foreign_releases += x->maker != NO_THREAD && x->maker != x->freer;
     count->count++;
-    count->bytes += life->size_bytes;
+    count->bytes += x->size_bytes;
     handover->count++;
-    handover->bytes += life->size_bytes;
+    handover->bytes += x->size_bytes;
     lane->count++;
-    lane->bytes += life->size_bytes;
-    s->shapes[p->group_of[life->stack]].lifetimes[age]++;
+    lane->bytes += x->size_bytes;
+    s->shapes[x->group].lifetimes[age]++;
+}
+
+static inline void step_ended(struct series *s, const struct series_step *x)
+{
+    reach(s, x->time_ns);
+    struct row_now *r = row_of(s, x->group, x->maker);
+    if (!r)
+        return;
+    r->live_bytes -= x->size_bytes;
+    r->live_blocks--;
+    s->live_bytes -= x->size_bytes;
+    s->live_blocks--;
+    s->usable_bytes -= x->usable_bytes;
+    if (!s->started)
+        return;
+    r->weighted -= weight(s, x->size_bytes, x->time_ns);
+    if (x->call)
+        count_release(s, x, r);
+}
+
+#define ROWS_AHEAD  8u  /* steps for which memory is asked: their rows and groups, */
+#define PLACE_AHEAD 16u /* and where the numbers of their rows stand */
+
+static inline void look_ahead(const struct series *s, const struct series_step *list, size_t i,
+                              size_t n)
+{
+    if (i + PLACE_AHEAD < n) {
+        const struct series_step *x = &list[i + PLACE_AHEAD];
+        __builtin_prefetch(&s->row_of[place_of(s, x->group, x->maker)]);
+    }
+    if (i + ROWS_AHEAD < n) {
+        const struct series_step *x = &list[i + ROWS_AHEAD];
+        const struct series_shape *shape = &s->shapes[x->group];
+        const uint32_t row = s->row_of[place_of(s, x->group, x->maker)];
+        if (row != NO_ROW) {
+            __builtin_prefetch(&s->now[row], 1);
+            __builtin_prefetch(&s->now[row].touched, 1);
+        }
+        __builtin_prefetch(x->ends ? &shape->lifetimes[4]
+                                   : &shape->sizes[series_size_index(x->size_bytes) / 4],
+                           1);
+        __builtin_prefetch(&shape->min_bytes, 1);
+    }
+}
+
+void series_steps(struct series *s, const struct series_step *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        look_ahead(s, list, i, n);
+        if (list[i].ends)
+            step_ended(s, &list[i]);
+        else
+            step_begun(s, &list[i]);
+    }
+}
+
+static struct series_step step_of(const struct series *s, const struct model_life *life,
+                                  uint64_t time_ns)
+{
+    return (struct series_step){.size_bytes = life->size_bytes,
+                                .usable_bytes = life->usable_bytes,
+                                .time_ns = time_ns,
+                                .born_ns = life->born_ns,
+                                .group = s->plan->group_of[life->stack],
+                                .maker = life->thread,
+                                .place = life->place};
+}
+
+static void began(void *arg, const struct model_life *life, uint64_t time_ns, bool carried)
+{
+    struct series *s = arg;
+    struct series_step x = step_of(s, life, time_ns);
+    x.call = !carried;
+    step_begun(s, &x);
 }
 
 static void ended(void *arg, const struct model_life *life, uint64_t time_ns, uint32_t thread,
                   bool call, bool temporary)
 {
     struct series *s = arg;
-    reach(s, time_ns);
-    struct row_now *r = row_of(s, life->stack, life->thread);
-    if (!r)
-        return;
-    r->live_bytes -= life->size_bytes;
-    r->live_blocks--;
-    s->live_bytes -= life->size_bytes;
-    s->live_blocks--;
-    s->usable_bytes -= life->usable_bytes;
-    if (!s->started)
-        return;
-    r->weighted -= weight(s, life->size_bytes, time_ns);
-    if (call)
-        count_release(s, life, time_ns, thread, r, temporary);
+    struct series_step x = step_of(s, life, time_ns);
+    x.freer = thread;
+    x.call = call;
+    x.temporary = temporary;
+    step_ended(s, &x);
 }
 
 /* Forgets the past, as the model does. */

@@ -57,9 +57,16 @@ struct series;
 /* plan and what it points to must outlive it. */
 struct series *series_new(const struct series_plan *plan, struct error *err);
 void series_free(struct series *s); /* NULL is fine */
-/* To be given to model_observe. */
+/* Fills it from the events of an image, in order: with a model that is given nothing else, and the
+ * columns that series_columns says. It is for everything: series_feeds says of a new model whether
+ * it is. */
+unsigned series_columns(void);
+bool series_feeds(const struct model *m);
+int series_feed(struct series *s, struct model *m, const struct trace_batch *b, struct error *err);
+/* Otherwise to be given to model_observe: then the model counts as well. */
 const struct model_observer *series_observer(struct series *s);
-/* After model_finish; puts the cells in the order of rows. Getters are valid after it. */
+/* After the last batch, or model_finish; puts the cells in the order of rows. Getters are valid
+ * after it. */
 int series_finish(struct series *s, struct error *err);
 
 /* After series_finish: puts groups together and neighboring bins, `join` at a time, as if all had

@@ -15,6 +15,18 @@ struct row_now { /* a row in the bin that is being filled */
     bool touched;
 };
 
+/* A block begins to count, or ends. */
+struct series_step {
+    uint64_t size_bytes, usable_bytes, time_ns;
+    uint64_t born_ns; /* of one that ends */
+    uint32_t group;
+    uint32_t maker, freer; /* threads, or NO_THREAD; freer: of one that ends */
+    uint8_t place;         /* enum model_place */
+    bool ends;
+    bool call;      /* it is one: of one that begins, that it is not carried */
+    bool temporary; /* of one that ends */
+};
+
 struct series {
     const struct series_plan *plan;
     struct model_observer observer;
@@ -34,5 +46,8 @@ struct series {
     bool failed, started;
     uint32_t groups, bin_count; /* as in the plan, until merged */
 };
+
+/* Adds steps in their order. */
+void series_steps(struct series *s, const struct series_step *list, size_t n);
 
 #endif

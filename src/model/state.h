@@ -131,6 +131,10 @@ static inline struct model_stack *model_touch(struct model_stack *s, uint64_t ve
     return s;
 }
 
+/* Looks at the largest index in each column, so that the loops need no checks, and makes room for
+ * the blocks of the batch. */
+int model_check(struct model *m, const struct trace_batch *b, struct error *err);
+
 /* The model is as model_finish leaves it. */
 void model_settled(struct model *m);
 

@@ -67,7 +67,6 @@ static int fold_to(struct detail *d, uint32_t groups, uint32_t least, struct err
 static int observe(struct detail *d, struct error *err)
 {
     const struct detail_plan *p = d->plan;
-    struct model *again = NULL;
     size_t bins;
     d->over.lane_of = d->lanes.lane_of;
     d->over.lanes = d->lanes.count;
@@ -76,10 +75,10 @@ static int observe(struct detail *d, struct error *err)
     struct series *s = series_new(&d->over, err);
     if (!s)
         return -1;
-    int status = model_replay_observed(p->t, p->image, p->filter, series_observer(s), &again, err);
-    model_free(again);
     d->series = s;
-    return status ? -1 : series_finish(s, err);
+    if (model_replay_series(p->t, p->image, p->filter, s, err))
+        return -1;
+    return series_finish(s, err);
 }
 
 /* Whether there is so much too much that the next thing to do is to join slices of time, which a
