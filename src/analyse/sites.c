@@ -112,6 +112,11 @@ static int by_order(const void *a, const void *b, void *arg)
     return u < v ? 1 : u > v ? -1 : 0;
 }
 
+bool sites_before(const struct site *a, const struct site *b, enum metric by)
+{
+    return by_order(a, b, &by) < 0;
+}
+
 static void exchange(struct site *a, struct site *b)
 {
     const struct site was = *a;

@@ -178,6 +178,9 @@ int html_detail(const struct detail_plan *plan, struct html_block *block, struct
     }
     if (!status && d.sites.group_count > GROUPS_MAX)
         status = fold_to(&d, GROUPS_MANY, 0, err);
+    if (!status)
+        status = page_sites_order(&d.sites, err);
+    d.over.group_of = d.sites.group_of;
     tell(plan, 2);
     if (!status)
         status = observe(&d, err);

@@ -153,11 +153,13 @@ static uint32_t number_frames(const struct page_sites *p, uint32_t *number, uint
 {
     const struct sites *s = &p->all;
     uint32_t n = 0;
-    for (uint32_t i = 1; i <= s->frame_count; i++)
-        if (p->page_frame[i] && !number[s->frame[i] + 1]) {
-            ids[n++] = s->frame[i];
-            number[s->frame[i] + 1] = n;
+    for (uint32_t i = 0; i < p->kept; i++) {
+        const uint32_t frame = s->frame[p->kept_frames[i]];
+        if (!number[frame + 1]) {
+            ids[n++] = frame;
+            number[frame + 1] = n;
         }
+    }
     for (uint32_t i = 0; i < p->group_count; i++) {
         const uint32_t site = p->groups[i].site;
         if (site != PAGE_SITE_NONE && site != PAGE_SITE_OTHER && !number[site]) {
@@ -198,14 +200,14 @@ static int write_frames(struct json *j, const struct page_sites *p, const struct
     json_close_array(j);
     json_open_object(j, "nodes");
     json_open_array(j, "caller"); /* 0: outermost; else how far before this one */
-    for (uint32_t i = 1; i <= s->frame_count; i++)
-        if (p->page_frame[i])
-            json_number(j, NULL, s->parent[i] ? p->page_frame[i] - p->page_frame[s->parent[i]] : 0);
+    for (uint32_t i = 0; i < p->kept; i++) {
+        const uint32_t caller = s->parent[p->kept_frames[i]];
+        json_number(j, NULL, caller ? i + 1 - p->page_frame[caller] : 0);
+    }
     json_close_array(j);
     json_open_array(j, "frame");
-    for (uint32_t i = 1; i <= s->frame_count; i++)
-        if (p->page_frame[i])
-            json_number(j, NULL, number[s->frame[i] + 1] - 1);
+    for (uint32_t i = 0; i < p->kept; i++)
+        json_number(j, NULL, number[s->frame[p->kept_frames[i]] + 1] - 1);
     json_close_array(j);
     json_close_object(j);
     texts_release(&texts);
@@ -439,7 +441,7 @@ static void write_chains(struct json *j, const struct model *m, const struct pag
     json_open_array(j, "chains");
     for (unsigned i = 0; i < MODEL_CHAINS && r->longest[i].resizes; i++) {
         json_open_object(j, NULL);
-        json_number(j, "group", p->group_of[r->longest[i].stack]);
+        json_number(j, "group", page_sites_group(p, r->longest[i].stack));
         json_number(j, "resizes", r->longest[i].resizes);
         json_number(j, "last_bytes", r->longest[i].last_bytes);
         json_number(j, "chains", r->longest[i].chains);
@@ -462,7 +464,7 @@ static void write_failures(struct json *j, const struct model *m, const struct p
         json_text(j, "call", mlw_op_name(f[i].op));
         json_number(j, "size_bytes", f[i].size_bytes);
         json_signed(j, "time_ns", (int64_t)(f[i].time_ns - model_image(m)->start_ns));
-        json_number(j, "group", p->group_of[f[i].stack]);
+        json_number(j, "group", page_sites_group(p, f[i].stack));
         json_close_object(j);
     }
     json_close_array(j);

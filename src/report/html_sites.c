@@ -43,21 +43,35 @@ static uint32_t bits_of(float weight)
     return bits; /* in the order of the weights, since none is negative */
 }
 
+/* Those that weights are compared of: the numbers in `of`, or without it all from 1 on. */
+struct weighed {
+    const float *weight;
+    const uint32_t *of;
+    uint32_t count;
+};
+
+static inline uint32_t weighed_at(const struct weighed *w, uint32_t i)
+{
+    return w->of ? w->of[i] : i + 1;
+}
+
 /* The smallest of the `limit` largest weights, as bits, and how many of just that weight are among
- * them; [1..count]. */
-static uint32_t threshold(const float *weight, uint32_t count, uint32_t limit, uint32_t *equal)
+ * them. */
+static uint32_t threshold(const struct weighed *w, uint32_t limit, uint32_t *equal)
 {
     uint32_t above = 0, prefix = 0;
-    *equal = count;
+    *equal = w->count;
     if (limit == 0)
         return UINT32_MAX;
-    if (limit >= count)
+    if (limit >= w->count)
         return 0;
     for (unsigned shift = 24;; shift -= 8) {
         uint32_t histogram[256] = {0}, at = 255;
-        for (uint32_t i = 1; i <= count; i++)
-            if (shift == 24 || bits_of(weight[i]) >> (shift + 8) == prefix)
-                histogram[bits_of(weight[i]) >> shift & 255]++;
+        for (uint32_t i = 0; i < w->count; i++) {
+            const uint32_t bits = bits_of(w->weight[weighed_at(w, i)]);
+            if (shift == 24 || bits >> (shift + 8) == prefix)
+                histogram[bits >> shift & 255]++;
+        }
         for (; above + histogram[at] < limit; at--)
             above += histogram[at];
         prefix = prefix << 8 | at;
@@ -69,18 +83,18 @@ static uint32_t threshold(const float *weight, uint32_t count, uint32_t limit, u
 }
 
 /* Numbers the `limit` that weigh most from 1 on, in their order, of equal ones the first; the
- * others get 0. [1..count] Returns how many there are. Callers weigh no less than those whom they
- * call and stand before them: they stay. */
-static uint32_t keep(const float *weight, uint32_t count, uint32_t limit, uint32_t *number)
+ * others get 0. Returns how many there are. Callers weigh no less than those whom they call and
+ * stand before them: they stay. */
+static uint32_t keep(const struct weighed *w, uint32_t limit, uint32_t *number)
 {
     uint32_t equal, kept = 0;
-    const uint32_t least = threshold(weight, count, limit, &equal);
+    const uint32_t least = threshold(w, limit, &equal);
     number[0] = 0;
-    for (uint32_t i = 1; i <= count; i++) {
-        const uint32_t bits = bits_of(weight[i]);
+    for (uint32_t i = 0; i < w->count; i++) {
+        const uint32_t bits = bits_of(w->weight[weighed_at(w, i)]);
         const bool stays = bits > least || (bits == least && equal > 0);
         equal -= stays && bits == least;
-        number[i] = stays ? ++kept : 0;
+        number[weighed_at(w, i)] = stays ? ++kept : 0;
     }
     return kept;
 }
@@ -92,7 +106,9 @@ struct group_table { /* hash of what a group is, to its number + 1 */
     uint32_t count;
 };
 
-static uint32_t group_at(struct group_table *t, struct page_group g)
+/* The number of the group that `g` becomes part of. sites: NULL, or the groups have no order yet.
+ */
+static uint32_t group_at(struct group_table *t, const struct sites *sites, struct page_group g)
 {
     uint64_t h = ((uint64_t)g.tip << 32 | g.site) * 0x9e3779b97f4a7c15u;
     h = (h ^ h >> 29 ^ (unsigned)(g.folded << 1 | g.gap)) * 0xbf58476d1ce4e5b9u;
@@ -101,7 +117,10 @@ static uint32_t group_at(struct group_table *t, struct page_group g)
         struct page_group *of = &t->groups[t->number[i] - 1];
         if (of->tip == g.tip && of->site == g.site && of->folded == g.folded && of->gap == g.gap &&
             !of->stacks == !g.stacks) {
-            of->stacks += g.stacks;
+            const uint32_t stacks = of->stacks + g.stacks;
+            if (sites && sites_before(&sites->items[g.first], &sites->items[of->first], BY_PEAK))
+                *of = g;
+            of->stacks = stacks;
             return t->number[i] - 1;
         }
     }
@@ -125,36 +144,80 @@ static int no_memory(struct error *err)
     return error_memory_for(err, "the call sites of the page");
 }
 
+/* Keeps frames and call sites; anchor: [all.frame_count + 1] of each frame that was kept before,
+ * the innermost of its callers, or itself, that still is. False without memory. */
+static bool keep_most(struct page_sites *p, struct page_limit limit, uint32_t *anchor)
+{
+    const struct weighed frames = {p->weight, p->kept_frames,
+                                   p->kept_frames ? p->kept : p->all.frame_count},
+                         ids = {p->site_weight, NULL, p->frame_ids};
+    const uint32_t most = limit.frames < frames.count ? limit.frames : frames.count;
+    uint32_t *kept = malloc(((size_t)most + 1) * sizeof *kept), n = 0;
+    if (!kept)
+        return false;
+    keep(&frames, limit.frames, p->page_frame);
+    keep(&ids, limit.sites, p->site_number);
+    anchor[0] = 0;
+    for (uint32_t i = 0; i < frames.count; i++) {
+        const uint32_t at = weighed_at(&frames, i);
+        anchor[at] = p->page_frame[at] ? at : anchor[p->all.parent[at]];
+        if (p->page_frame[at])
+            kept[n++] = at;
+    }
+    free(p->kept_frames);
+    p->kept_frames = kept;
+    p->kept = n;
+    return true;
+}
+
+/* Stacks are many: after the first time, what becomes of groups is remembered instead. */
+static bool join(struct page_sites *p, const uint32_t *to, uint32_t groups, bool first)
+{
+    if (first) {
+        for (uint32_t i = 0; i < p->stack_count; i++)
+            p->group_of[i] = to[p->group_of[i]];
+        return true;
+    }
+    if (!p->joined) {
+        p->joined = malloc(((size_t)groups + 1) * sizeof *p->joined);
+        if (!p->joined)
+            return false;
+        memcpy(p->joined, to, groups * sizeof *p->joined);
+        p->joined_count = groups;
+        return true;
+    }
+    for (uint32_t i = 0; i < p->joined_count; i++)
+        p->joined[i] = to[p->joined[i]];
+    return true;
+}
+
 int page_sites_fold(struct page_sites *p, struct page_limit limit, uint32_t **to, struct error *err)
 {
     struct group_table table = {.size = 1024};
-    while (table.size < 2 * (size_t)p->group_count)
+    const bool first = !p->kept_frames;
+    const uint32_t before = p->group_count;
+    while (table.size < 2 * (size_t)before)
         table.size *= 2;
     table.number = calloc(table.size, sizeof *table.number);
-    table.groups = malloc(((size_t)p->group_count + 1) * sizeof *table.groups);
-    *to = malloc(((size_t)p->group_count + 1) * sizeof **to);
+    table.groups = malloc(((size_t)before + 1) * sizeof *table.groups);
+    *to = malloc(((size_t)before + 1) * sizeof **to);
     uint32_t *anchor = malloc(((size_t)p->all.frame_count + 1) * sizeof *anchor);
-    if (!table.number || !table.groups || !*to || !anchor) {
+    if (!table.number || !table.groups || !*to || !anchor || !keep_most(p, limit, anchor)) {
         free(table.number);
         free(table.groups);
         free(anchor);
         return no_memory(err);
     }
-    p->kept = keep(p->weight, p->all.frame_count, limit.frames, p->page_frame);
-    keep(p->site_weight, p->frame_ids, limit.sites, p->site_number);
-    anchor[0] = 0;
-    for (uint32_t i = 1; i <= p->all.frame_count; i++)
-        anchor[i] = p->page_frame[i] ? i : anchor[p->all.parent[i]];
-    for (uint32_t i = 0; i < p->group_count; i++) {
+    for (uint32_t i = 0; i < before; i++) {
         struct page_group g = p->groups[i];
         g.folded |= anchor[g.tip] != g.tip;
-        g.gap |= anchor[g.site_at] != g.site_at;
+        g.gap = g.gap || anchor[g.site_at] != g.site_at; /* behind a gap, it has been left out */
         g.tip = anchor[g.tip];
         if (g.site != PAGE_SITE_NONE && g.site != PAGE_SITE_OTHER && !p->site_number[g.site]) {
             g.site = PAGE_SITE_OTHER;
             g.folded = g.gap = true;
         }
-        (*to)[i] = group_at(&table, g);
+        (*to)[i] = group_at(&table, p->ordered ? NULL : &p->all, g);
     }
     free(anchor);
     free(table.number);
@@ -162,8 +225,48 @@ int page_sites_fold(struct page_sites *p, struct page_limit limit, uint32_t **to
     p->groups = table.groups;
     p->group_count = table.count;
     count_folded(p);
+    return join(p, *to, before, first) ? 0 : no_memory(err);
+}
+
+static int by_first(const void *a, const void *b, void *arg)
+{
+    const struct page_sites *p = arg;
+    const struct page_group *x = &p->groups[*(const uint32_t *)a],
+                            *y = &p->groups[*(const uint32_t *)b];
+    if (x == y)
+        return 0;
+    if (!x->stacks || !y->stacks)
+        return x->stacks ? -1 : 1; /* of no site: the last */
+    return sites_before(&p->all.items[x->first], &p->all.items[y->first], BY_PEAK) ? -1 : 1;
+}
+
+int page_sites_order(struct page_sites *p, struct error *err)
+{
+    const size_t n = p->group_count;
+    uint32_t *order = malloc((n + 1) * sizeof *order), *to = malloc((n + 1) * sizeof *to);
+    struct page_group *groups = malloc((n + 1) * sizeof *groups);
+    if (!order || !to || !groups) {
+        free(order);
+        free(to);
+        free(groups);
+        return no_memory(err);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        order[i] = i;
+    qsort_r(order, n, sizeof *order, by_first, p);
+    for (uint32_t i = 0; i < n; i++) {
+        groups[i] = p->groups[order[i]];
+        to[order[i]] = i;
+    }
     for (uint32_t i = 0; i < p->stack_count; i++)
-        p->group_of[i] = (*to)[p->group_of[i]];
+        p->group_of[i] = to[page_sites_group(p, i)];
+    free(p->groups);
+    free(p->joined);
+    free(order);
+    free(to);
+    p->groups = groups;
+    p->joined = NULL;
+    p->ordered = true;
     return 0;
 }
 
@@ -207,6 +310,7 @@ static int separate(struct page_sites *p, const struct model *m, struct names *n
     }
     for (uint32_t i = 0; i < none; i++) {
         p->groups[i].tip = s->items[i].tip;
+        p->groups[i].first = i;
         number[s->items[i].tip] = i;
     }
     p->groups[none].folded = true;
@@ -232,7 +336,7 @@ int page_sites_find(struct page_sites *p, const struct model *m, struct names *n
 {
     struct frame_source all = names_source(names, true);
     memset(p, 0, sizeof *p);
-    if (sites_build(&p->all, m, &all, BY_PEAK, err))
+    if (sites_build_top(&p->all, m, &all, BY_PEAK, 0, err))
         return -1;
     p->frame_ids = names_count(names);
     if (names_failed(names) || weigh(p) || separate(p, m, names)) {
@@ -247,6 +351,8 @@ void page_sites_release(struct page_sites *p)
     sites_release(&p->all);
     free(p->groups);
     free(p->group_of);
+    free(p->joined);
+    free(p->kept_frames);
     free(p->page_frame);
     free(p->weight);
     free(p->site_weight);
