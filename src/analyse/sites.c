@@ -67,6 +67,12 @@ static void forest_release(struct forest *f)
     index_release(&f->index);
 }
 
+static inline uint32_t caller_of(const struct trace_image *image, uint32_t node)
+{
+    const uint32_t parent = image->nodes[node].parent;
+    return parent <= image->stacks ? parent : 0;
+}
+
 /* Tip of the frames of `node`; known[] remembers nodes that were done. */
 static int tip_of(struct forest *f, const struct trace_image *image,
                   const struct frame_source *source, uint32_t *known, uint32_t *path, uint32_t node,
@@ -75,7 +81,7 @@ static int tip_of(struct forest *f, const struct trace_image *image,
     size_t depth = 0;
     while (node && !known[node] && depth < image->stacks) {
         path[depth++] = node;
-        node = image->nodes[node].parent <= image->stacks ? image->nodes[node].parent : 0;
+        node = caller_of(image, node);
     }
     uint32_t t = node ? known[node] : 0;
     while (depth) {
@@ -93,6 +99,21 @@ static int tip_of(struct forest *f, const struct trace_image *image,
     }
     *tip = t;
     return 0;
+}
+
+#define STACKS_AHEAD 8u /* for which memory is asked, in three steps */
+
+/* The memory of the stacks behind i: their figures, the sites of their callers, and the
+ * callees of these. */
+static inline void look_ahead(const struct forest *f, const struct trace_image *image,
+                              struct model_stacks stacks, const uint32_t *known, uint32_t i)
+{
+    if (image->stacks - i < 3 * STACKS_AHEAD)
+        return;
+    __builtin_prefetch(&known[caller_of(image, i + 3 * STACKS_AHEAD)]);
+    __builtin_prefetch(model_stack_of(stacks, i + 3 * STACKS_AHEAD));
+    __builtin_prefetch(&f->first[known[caller_of(image, i + 2 * STACKS_AHEAD)]]);
+    __builtin_prefetch(&f->callees[f->first[known[caller_of(image, i + STACKS_AHEAD)]]]);
 }
 
 static int by_order(const void *a, const void *b, void *arg)
@@ -174,6 +195,7 @@ int sites_build_top(struct sites *s, const struct model *m, const struct frame_s
         goto no_memory;
     for (uint32_t i = 0; i <= image->stacks; i++) {
         const struct model_stack *of = model_stack_of(stacks, i);
+        look_ahead(&f, image, stacks, known, i);
         if (!of->calls && !of->peak_blocks && !of->live_blocks && !of->temporary)
             continue;
         uint32_t tip;
