@@ -95,17 +95,22 @@ void json_close_array(struct json *j)
     j->depth--;
 }
 
-/* By hand: a page has millions of numbers. */
+/* By hand, and with the comma before it: a page has millions of numbers. */
 static void number(struct json *j, const char *key, uint64_t value, bool negative)
 {
     char text[24], *p = text + sizeof text;
-    begin(j, key, false);
+    const uint64_t bit = (uint64_t)1 << (j->depth & 63);
+    if (key)
+        begin(j, key, false);
     do {
         *--p = (char)('0' + value % 10);
         value /= 10;
     } while (value);
     if (negative)
         *--p = '-';
+    if (!key && j->depth && j->filled & bit)
+        *--p = ',';
+    j->filled |= bit;
     put(j, p, (size_t)(text + sizeof text - p));
 }
 
