@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/fetch.h"
 #include "base/index.h"
 #include "base/large.h"
 
@@ -105,8 +106,8 @@ static int tip_of(struct forest *f, const struct trace_image *image,
 
 /* The memory of the stacks behind i: their figures, the sites of their callers, and the
  * callees of these. */
-static inline void look_ahead(const struct forest *f, const struct trace_image *image,
-                              struct model_stacks stacks, const uint32_t *known, uint32_t i)
+FETCHES look_ahead(const struct forest *f, const struct trace_image *image,
+                   struct model_stacks stacks, const uint32_t *known, uint32_t i)
 {
     if (image->stacks - i < 3 * STACKS_AHEAD)
         return;

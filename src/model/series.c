@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/fetch.h"
 
 #define NO_ROW UINT32_MAX
 
@@ -245,8 +246,7 @@ static inline void step_ended(struct series *s, const struct series_step *x)
 #define ROWS_AHEAD  8u  /* steps for which memory is asked: their rows and groups, */
 #define PLACE_AHEAD 16u /* and where the numbers of their rows stand */
 
-static inline void look_ahead(const struct series *s, const struct series_step *list, size_t i,
-                              size_t n)
+FETCHES look_ahead(const struct series *s, const struct series_step *list, size_t i, size_t n)
 {
     if (i + PLACE_AHEAD < n) {
         const struct series_step *x = &list[i + PLACE_AHEAD];

@@ -3,6 +3,7 @@
  * Of a model it uses the table of live blocks only, and counts nothing else. Part by part, one loop
  * follows the blocks and lists what happened to them; series_steps adds up the list. So the memory
  * that each of them needs next is known before. */
+#include "base/fetch.h"
 #include "model/series_impl.h"
 
 #define PART         512u /* events */
@@ -60,7 +61,7 @@ static void follow_ended(struct feed *f, struct model_block *block, size_t i, un
                              .temporary = kind == TRACE_FREE_TEMP};
 }
 
-static void look_ahead(const struct feed *f, size_t i)
+FETCHES look_ahead(const struct feed *f, size_t i)
 {
     const struct trace_batch *const b = f->b;
     if (i + BLOCKS_AHEAD < b->n && b->slot[i + BLOCKS_AHEAD] != TRACE_NO_SLOT)
