@@ -73,7 +73,19 @@ class Victim:
     def goes_on(self):
         """Every mode has done something since this was called."""
         before = self.counts()
-        until(lambda: all(n > before[m] for m, n in self.counts().items() if m in self.modes))
+        def still():
+            return [m for m, n in self.counts().items() if m in self.modes and n <= before[m]]
+        try:
+            until(lambda: not still())
+        except AssertionError:
+            raise AssertionError(f"nothing more of {still()}; {self.threads()}") from None
+
+    def threads(self):
+        """What each thread does, for a message."""
+        def look(task):
+            facts = re.findall(r"(?:State|TracerPid|SigPnd|SigBlk):\t(\S+)", text_of(f"{task}/status"))
+            return f"{os.path.basename(task)}: {' '.join(facts)} in {text_of(f'{task}/syscall').strip()}"
+        return "; ".join(present(look, glob.glob(f"/proc/{self.pid}/task/*")))
 
     def text(self, name):
         with open(f"/proc/{self.pid}/{name}") as f:
