@@ -46,9 +46,6 @@ struct heap_live {
 
 void live_registers(const struct user_regs_struct *r, struct target_registers *to);
 
-/* Whether EINTR of this system call, seen at a stop, is to be undone. */
-bool live_cures(long call);
-
 /* /proc/PID/mem, or -1. */
 int live_open_memory(pid_t pid);
 

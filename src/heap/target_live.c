@@ -11,21 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "arch/stop.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "heap/live.h"
 #include "heap/target.h"
 
-/* Not in every <sys/ptrace.h>. */
-enum { HOLE_PAGES = 16, STOP_LIMIT_MS = 5000, ERESTARTNOHAND_RESULT = -514, KEPT_MOST = 256 << 20 };
+enum { HOLE_PAGES = 16, STOP_LIMIT_MS = 5000, KEPT_MOST = 256 << 20 };
 
 /* How many of the bytes are to be read at once. *zeros: they need not be read, because no page was
  * ever there. */
@@ -263,27 +262,6 @@ static int await_stops(struct heap_live *live, uint32_t pid, struct error *err)
     return 0;
 }
 
-/* A stop by ptrace makes some calls return EINTR that a plain stop and continue would not show.
- * What the kernel then does of ERESTARTNOHAND is what the program expects: a handler that runs
- * makes it EINTR, otherwise the call begins again. */
-bool live_cures(long call)
-{
-    static const short cured[] = {SYS_epoll_wait,      SYS_epoll_pwait,  SYS_semop,  SYS_semtimedop,
-                                  SYS_rt_sigtimedwait, SYS_io_getevents, SYS_msgrcv, SYS_msgsnd};
-    for (size_t i = 0; i < sizeof cured / sizeof *cured; i++)
-        if (cured[i] == call)
-            return true;
-    return call == 441; /* epoll_pwait2 */
-}
-
-static void cure(const struct tracee *tracee, struct user_regs_struct *r)
-{
-    if ((long)r->rax != -EINTR || !live_cures((long)r->orig_rax) || tracee->signal)
-        return;
-    r->rax = (unsigned long long)(long long)ERESTARTNOHAND_RESULT;
-    ptrace(PTRACE_SETREGS, tracee->tid, NULL, r);
-}
-
 static int read_threads(struct target *t, struct heap_live *live)
 {
     t->thread_count = 0;
@@ -292,7 +270,8 @@ static int read_threads(struct target *t, struct heap_live *live)
         struct tracee *tracee = &live->tracees[i];
         if (tracee->gone || ptrace(PTRACE_GETREGS, tracee->tid, NULL, &r))
             continue;
-        cure(tracee, &r);
+        if (!tracee->signal && arch_stop_undo(&r))
+            ptrace(PTRACE_SETREGS, tracee->tid, NULL, &r);
         tracee->registers = r;
         struct target_thread *thread = target_add_thread(t, (uint32_t)tracee->tid);
         if (!thread)

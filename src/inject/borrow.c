@@ -20,13 +20,13 @@
 
 #include "arch/code.h"
 #include "arch/sigframe.h"
+#include "arch/stop.h"
 #include "base/clock.h"
 
 enum {
     RED_ZONE = 128,
     CALL_STOP = SIGTRAP | 0x80,
     RSEQ_CS_OFFSET = 8,
-    RESTARTNOHAND = -514,
     STOP_LIMIT_MS = 1000 /* of a busy machine; then another thread is asked */
 };
 
@@ -35,25 +35,6 @@ enum {
 static bool is_stop_signal(int sig)
 {
     return sig == SIGSTOP || sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU;
-}
-
-/* A stop by ptrace makes some calls return EINTR that would have gone on. */
-static bool cures(long call)
-{
-    static const short cured[] = {SYS_epoll_wait,      SYS_epoll_pwait,  SYS_semop,  SYS_semtimedop,
-                                  SYS_rt_sigtimedwait, SYS_io_getevents, SYS_msgrcv, SYS_msgsnd};
-    for (size_t i = 0; i < sizeof cured / sizeof *cured; i++)
-        if (cured[i] == call)
-            return true;
-    return call == 441; /* epoll_pwait2 */
-}
-
-static void cure(pid_t tid, struct user_regs_struct *r)
-{
-    if ((long)r->rax != -EINTR || !cures((long)r->orig_rax))
-        return;
-    r->rax = (unsigned long long)(long long)RESTARTNOHAND;
-    ptrace(PTRACE_SETREGS, tid, NULL, r);
 }
 
 /* Threads that have not stopped in time: they are let go when they do. Of this process, which is
@@ -75,8 +56,8 @@ static void let_late_go(pid_t tid, int status)
 {
     struct user_regs_struct r;
     const int signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
-    if (!signal && !ptrace(PTRACE_GETREGS, tid, NULL, &r))
-        cure(tid, &r);
+    if (!signal && !ptrace(PTRACE_GETREGS, tid, NULL, &r) && arch_stop_undo(&r))
+        ptrace(PTRACE_SETREGS, tid, NULL, &r);
     ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal); // NOLINT
 }
 
@@ -129,7 +110,7 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
     b->target = t;
     b->tid = tid;
     b->signal = 0;
-    b->held = b->prepared = b->called = b->stays = b->left = b->gone = false;
+    b->prepared = b->called = b->stays = b->left = b->gone = false;
     look_at_late();
     if (is_late(tid))
         return BORROW_LATE;
@@ -148,7 +129,6 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
         b->gone = true;
         return BORROW_GONE;
     }
-    b->held = true;
     if (status >> 16 == PTRACE_EVENT_STOP) {
         if (is_stop_signal(WSTOPSIG(status)))
             return BORROW_GROUP;
@@ -159,8 +139,8 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
         ptrace(PTRACE_GETSIGMASK, tid, sizeof b->mask, &b->mask))
         return BORROW_GONE;
     struct user_regs_struct *r = &b->registers;
-    if (!b->signal)
-        cure(tid, r);
+    if (!b->signal && arch_stop_undo(r))
+        ptrace(PTRACE_SETREGS, tid, NULL, r);
     const long result = (long)r->rax;
     *waits = (long)r->orig_rax >= 0 && result <= -512 && result >= -516;
     return BORROW_STOPPED;
@@ -448,19 +428,11 @@ static void put_back(struct borrowed *b)
 
 void borrow_end(struct borrowed *b)
 {
-    int status;
     if (b->gone)
         return;
-    if (!b->held) { /* it must stop before it can be left */
-        if (wait_until(b->tid, &status, 10000000000ull) != b->tid || !WIFSTOPPED(status))
-            return;
-        if (status >> 16 != PTRACE_EVENT_STOP)
-            b->signal = WSTOPSIG(status);
-    }
     if (b->called)
         put_back(b);
     ptrace(PTRACE_DETACH, b->tid, NULL, (void *)(intptr_t)b->signal); // NOLINT
-    b->held = false;
     b->gone = true;
 }
 

@@ -22,7 +22,7 @@ struct borrowed {
     uint64_t room;      /* BORROW_ROOM bytes of its stack, for arguments of functions */
     uint64_t stack;     /* where functions begin: the return address lies there */
     int signal;         /* to be given when it goes on; 0: none */
-    bool held, prepared, called, gone;
+    bool prepared, called, gone;
     bool stays, left;  /* a function that it called has done its work: it stands in it; it is on its
                           way out, by itself */
     uint64_t errno_at; /* 0: not known */
