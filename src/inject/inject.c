@@ -132,21 +132,20 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
     return ATTEMPT_UNSAFE;
 }
 
-static bool has_patience(const struct work *w, uint64_t begun_ns, uint64_t patience_ns)
+static bool has_patience(const struct work *w, uint64_t begun_ns)
 {
-    const uint64_t passed_ns = clock_monotonic_ns() - begun_ns;
-    const bool few = w->result.stops < STOPS_LEAST && !(w->o && w->o->patience_ns);
-    return passed_ns < patience_ns || (few && passed_ns < LEAVING_NS);
+    const uint64_t passed_ns = clock_monotonic_ns() - begun_ns,
+                   asked_ns = w->o ? w->o->patience_ns : LEAVING_NS;
+    if (asked_ns)
+        return passed_ns < asked_ns;
+    return passed_ns < (w->result.stops < STOPS_LEAST ? LEAVING_NS : PATIENCE_NS);
 }
 
 static int borrow_any(struct work *w, struct error *err)
 {
-    const uint64_t patience = !w->o               ? LEAVING_NS
-                              : w->o->patience_ns ? w->o->patience_ns
-                                                  : PATIENCE_NS,
-                   begun = clock_monotonic_ns();
+    const uint64_t begun_ns = clock_monotonic_ns();
     bool stuck = false; /* no thread stopped, the last time */
-    for (unsigned round = 0; has_patience(w, begun, patience); round++) {
+    for (unsigned round = 0; has_patience(w, begun_ns); round++) {
         struct candidate *list;
         const size_t count = list_threads(w->pid, &list);
         size_t refused = 0, late = 0;
