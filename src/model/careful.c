@@ -161,14 +161,13 @@ static void allocate(struct model *m, const struct trace_batch *b, size_t i, siz
     struct model_block *block = &m->blocks[b->slot[i]];
     const bool dense = b->begun_size != NULL;
     const uint64_t size = dense ? b->begun_size[begun] : b->size[i],
-                   usable = dense ? b->begun_usable[begun] : b->usable[i],
-                   extra = usable > size ? usable - size : 0;
+                   usable = dense ? b->begun_usable[begun] : b->usable[i];
     unsigned op = b->op[i];
     uint32_t thread = b->thread[i];
     *block = (struct model_block){.size_bytes = size,
                                   .time_ns = b->time_ns[i],
                                   .stack = dense ? b->begun_stack[begun] : b->stack[i],
-                                  .usable_extra = extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX,
+                                  .usable_extra = model_usable_extra(size, usable),
                                   .thread = inherited ? NO_THREAD : thread,
                                   .place = (uint8_t)model_place_of(b->path[i])};
     if (!inherited && mlw_op_is(op, MLW_CLASS_RESIZE_NEW)) {

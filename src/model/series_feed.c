@@ -22,18 +22,16 @@ static void follow_begun(struct feed *f, struct model_block *block, size_t i, bo
 {
     const struct trace_batch *const b = f->b;
     const size_t made = f->begun++;
-    const uint64_t size = b->begun_size[made], usable = b->begun_usable[made],
-                   extra = usable > size ? usable - size : 0;
-    const uint32_t kept = extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX;
+    const uint64_t size = b->begun_size[made];
     *block = (struct model_block){.size_bytes = size,
                                   .time_ns = b->time_ns[i],
                                   .stack = f->plan->group_of[b->begun_stack[made]],
-                                  .usable_extra = kept,
+                                  .usable_extra = model_usable_extra(size, b->begun_usable[made]),
                                   .thread = inherited ? NO_THREAD : b->thread[i],
                                   .place = (uint8_t)model_place_of(b->path[i]),
                                   .state = BLOCK_COUNTED};
     f->list[f->steps++] = (struct series_step){.size_bytes = size,
-                                               .usable_bytes = size + kept,
+                                               .usable_bytes = size + block->usable_extra,
                                                .time_ns = b->time_ns[i],
                                                .group = block->stack,
                                                .maker = block->thread,

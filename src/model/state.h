@@ -28,6 +28,13 @@ struct model_block { /* 32 bytes; indexed by slot */
 };
 #define NO_THREAD UINT32_MAX
 
+/* Usable less than requested is of a damaged file. */
+static inline uint32_t model_usable_extra(uint64_t size_bytes, uint64_t usable_bytes)
+{
+    const uint64_t extra = usable_bytes > size_bytes ? usable_bytes - size_bytes : 0;
+    return extra < UINT32_MAX ? (uint32_t)extra : UINT32_MAX;
+}
+
 struct link { /* young blocks in order of their birth; indexed by slot */
     uint32_t before, after;
     uint8_t op;   /* of the call that made it */
