@@ -91,16 +91,18 @@ class Watch:
         self.process.stderr.close()
 
 
-# In front of a program: as in a container, with a /dev/shm that is not seen from here. In a chroot whose / is no mount
-# point, /dev alone can be kept apart.
-CONTAINED = ["unshare", "-m", "--propagation", "unchanged", "/bin/sh", "-c",
-             '{ mount --make-rprivate / 2>/dev/null || mount --make-rprivate /dev; } && mount -t tmpfs none /dev/shm && '
-             'exec "$@"', "sh"]
+def apart(script):
+    """In front of a program: with mounts of its own, which are not seen from here, as the script makes them. In a chroot whose
+    / is no mount point, /dev alone can be kept apart."""
+    return ["unshare", "-m", "--propagation", "unchanged", "/bin/sh", "-c",
+            "{ mount --make-rprivate / 2>/dev/null || mount --make-rprivate /dev; } && " + script, "sh"]
 
+
+# As in a container, with its own /dev/shm.
+CONTAINED = apart('mount -t tmpfs none /dev/shm && exec "$@"')
 # The same behind a chroot: PLACE/root becomes the root.
-CHROOTED = ["unshare", "-m", "--propagation", "unchanged", "/bin/sh", "-c",
-            '{ mount --make-rprivate / 2>/dev/null || mount --make-rprivate /dev; } && root=$1/root && shift && '
-            'mkdir "$root" && mount --rbind / "$root" && mount -t tmpfs none "$root/dev/shm" && exec chroot "$root" "$@"', "sh"]
+CHROOTED = apart('root=$1/root && shift && mkdir "$root" && mount --rbind / "$root" && '
+                 'mount -t tmpfs none "$root/dev/shm" && exec chroot "$root" "$@"')
 
 
 def functions(site):
