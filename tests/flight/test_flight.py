@@ -279,14 +279,26 @@ class Starved(Case):
         p.send_signal(signal.SIGCONT)
         self.recovers(p, program)
 
-    def folding(self, p, program):
-        """The process that folds, stopped."""
+    def folder(self, p, program):
+        """The process that folds."""
         with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
-            for pid in map(int, f.read().split()):
-                if pid != program:
-                    os.kill(pid, signal.SIGSTOP)
-                    return pid
-        return None
+            return next((pid for pid in map(int, f.read().split()) if pid != program), None)
+
+    def stop_folder(self, p, program):
+        pid = self.folder(p, program)
+        if pid:
+            os.kill(pid, signal.SIGSTOP)
+        return pid
+
+    def stop_between(self, p, program):
+        """The recorder, while nothing is folded: what a fold adds is released by the recorder, later."""
+        while True:
+            p.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, p.pid, os.WSTOPPED)
+            if not self.folder(p, program):
+                return
+            p.send_signal(signal.SIGCONT)
+            until(lambda: not self.folder(p, program), "the fold has ended")
 
     def test_folder_sleeps(self):
         """Also where the window is a duration."""
@@ -297,7 +309,7 @@ class Starved(Case):
             p.stdin.flush()
             self.rounds += 1
             while not folder and not select.select([p.stdout], [], [], 0)[0]:
-                folder = self.folding(p, program)
+                folder = self.stop_folder(p, program)
             self.assertEqual(p.stdout.readline(), b"ready\n")
         for _ in range(self.TIMES):
             self.work(p)
@@ -306,10 +318,10 @@ class Starved(Case):
 
     def test_least(self):
         """A bound that is too small even for what is live at last: calls of all kinds are lost, and the file
-        keeps it."""
-        self.BOUND = 1 << 20
-        p, _ = self.begin("1M")
-        p.send_signal(signal.SIGSTOP)
+        keeps it, to a buffer of each thread."""
+        self.BOUND = (1 << 20) + 3 * (64 << 10)
+        p, program = self.begin("1M")
+        self.stop_between(p, program)
         for _ in range(self.TIMES):
             self.work(p)
         p.send_signal(signal.SIGCONT)
