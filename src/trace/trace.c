@@ -25,7 +25,7 @@ struct trace {
     int fd;
     struct store store;
     struct trace_open_options options;
-    unsigned threads;          /* as many may decode ahead */
+    unsigned threads;          /* as many may work beside the caller's; atomic */
     bool in_place;             /* the file at the path is read */
     struct trace_kept **keeps; /* [keep_count] parts of the index that are to be written */
     size_t keep_count, keep_cap;
@@ -323,14 +323,28 @@ static unsigned threads_for(const struct trace *t, uint32_t image)
 {
     const uint64_t events = t->store.images[image].events;
     uint64_t all = 0;
-    if (!t->threads || (!t->options.threads && events <= ALONE_EVENTS))
+    if (!t->options.threads && events <= ALONE_EVENTS)
         return 0;
     for (uint32_t i = 0; i < t->store.info.image_count; i++)
         all += t->store.images[i].events;
     const unsigned beside = threads_beside(t->options.threads);
     unsigned part = (unsigned)((double)beside * ((double)events / ((double)all + 1))) + 1;
-    part = part < READERS_MOST ? part : READERS_MOST;
-    return part < t->threads ? part : t->threads;
+    return part < READERS_MOST ? part : READERS_MOST;
+}
+
+unsigned trace_take_threads(struct trace *t, unsigned most)
+{
+    unsigned left = __atomic_load_n(&t->threads, __ATOMIC_RELAXED), n;
+    do
+        n = most < left ? most : left;
+    while (n && !__atomic_compare_exchange_n(&t->threads, &left, left - n, false, __ATOMIC_RELAXED,
+                                             __ATOMIC_RELAXED));
+    return n;
+}
+
+void trace_give_threads(struct trace *t, unsigned n)
+{
+    __atomic_fetch_add(&t->threads, n, __ATOMIC_RELAXED);
 }
 
 struct trace_cursor *trace_cursor_open(struct trace *t, uint32_t image, struct error *err)
@@ -351,16 +365,15 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
         return NULL;
     }
     c->trace = t;
-    const unsigned threads = threads_for(t, image);
-    c->cursor = cursor_open(&t->store, image, columns, t->options.to_ns, threads + 1, err);
+    c->threads = trace_take_threads(t, threads_for(t, image));
+    c->cursor = cursor_open(&t->store, image, columns, t->options.to_ns, c->threads + 1, err);
     if (!c->cursor) {
+        trace_give_threads(t, c->threads);
         free(c);
         return NULL;
     }
-    if (threads && (c->decoder = decoder_open(c->cursor))) {
-        c->threads = threads;
-        t->threads -= threads;
-    }
+    if (c->threads)
+        c->decoder = decoder_open(c->cursor);
     return c;
 }
 
@@ -373,9 +386,9 @@ void trace_cursor_close(struct trace_cursor *c)
 {
     if (!c)
         return;
-    c->trace->threads += c->threads;
     decoder_close(c->decoder);
     cursor_close(c->cursor);
+    trace_give_threads(c->trace, c->threads);
     free(c);
 }
 

@@ -236,8 +236,10 @@ struct trace *trace_open(const char *path, const struct trace_open_options *opti
 void trace_close(struct trace *t);
 const struct trace_info *trace_info(const struct trace *t);
 
-/* A position in the events of one image, in time order. Any number may be open at once. next
- * returns 1 with *batch set, 0 at the end, -1 with *err set. */
+/* A position in the events of one image, in time order. Any number may be open at once, also of
+ * several threads: each is one thread's. What reading finds out (trace_image.lost_calls, .complete)
+ * may be read while no other thread reads events. next returns 1 with *batch set, 0 at the end, -1
+ * with *err set. */
 struct trace_cursor;
 struct trace_cursor *trace_cursor_open(struct trace *t, uint32_t image, struct error *err);
 /* The same with other columns (enum trace_column) than the trace was opened for. */
@@ -245,6 +247,11 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
                                                struct error *err);
 int trace_cursor_next(struct trace_cursor *c, struct trace_batch *batch, struct error *err);
 void trace_cursor_close(struct trace_cursor *c);
+
+/* Takes threads that may work beside the caller's, so that no cursor has them, until they are given
+ * back: as many as there are, `most` at most. Any thread. */
+unsigned trace_take_threads(struct trace *t, unsigned most);
+void trace_give_threads(struct trace *t, unsigned n);
 
 /* Findings of the events of an image may be kept in the file, behind the recording, for the next
  * reader: the index. A part has columns of numbers and of bytes, numbered from 2 on; their meaning

@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,16 @@ static uint64_t hash_batch(uint64_t h, const struct trace_batch *b)
     return h;
 }
 
+static uint64_t hash_findings(uint64_t h, const struct trace_info *info)
+{
+    h = hash(h, &info->damaged_runs, sizeof info->damaged_runs);
+    for (uint32_t i = 0; i < info->image_count; i++) {
+        h = hash(h, &info->images[i].lost_calls, sizeof info->images[i].lost_calls);
+        h = hash(h, &info->images[i].complete, sizeof info->images[i].complete);
+    }
+    return h;
+}
+
 /* How many there are; *sum is a hash of them and of what reading them found. */
 static uint64_t read_events(struct trace *t, uint64_t *sum, struct error *err)
 {
@@ -115,11 +126,7 @@ static uint64_t read_events(struct trace *t, uint64_t *sum, struct error *err)
     every_rewind(&all);
     free(live);
     REQUIRE(k == 0 || err->text[0]);
-    *sum = hash(*sum, &info->damaged_runs, sizeof info->damaged_runs);
-    for (uint32_t i = 0; i < info->image_count; i++) {
-        *sum = hash(*sum, &info->images[i].lost_calls, sizeof info->images[i].lost_calls);
-        *sum = hash(*sum, &info->images[i].complete, sizeof info->images[i].complete);
-    }
+    *sum = hash_findings(*sum, info);
     return events;
 }
 
@@ -184,6 +191,53 @@ static void compare_begun(struct trace *t)
     }
 }
 
+/* A thread that reads all events; sum: a hash of them. */
+struct reader {
+    struct trace *trace;
+    pthread_t thread;
+    uint64_t sum;
+};
+
+static void *read_all(void *arg)
+{
+    struct reader *r = arg;
+    struct every all = {.trace = r->trace};
+    struct trace_batch b;
+    struct error err = {.text = ""};
+    while (every_next(&all, &b, &err) > 0)
+        r->sum = hash_batch(r->sum, &b);
+    every_rewind(&all);
+    return NULL;
+}
+
+static void read_at_once(struct trace *t, struct reader r[2])
+{
+    for (int i = 0; i < 2; i++) {
+        r[i] = (struct reader){.trace = t};
+        REQUIRE(!pthread_create(&r[i].thread, NULL, read_all, &r[i]));
+    }
+    for (int i = 0; i < 2; i++)
+        REQUIRE(!pthread_join(r[i].thread, NULL));
+}
+
+/* Two threads that read at once find out what one does; from then on both read the same. */
+static void compare_at_once(const char *path, const struct trace_open_options *o)
+{
+    struct error err = {.text = ""};
+    struct reader one = {.trace = trace_open(path, o, &err)}, two[2];
+    struct trace *t = trace_open(path, o, &err);
+    REQUIRE(one.trace && t);
+    read_all(&one);
+    read_at_once(t, two);
+    REQUIRE(hash_findings(0, trace_info(t)) == hash_findings(0, trace_info(one.trace)));
+    read_at_once(t, two);
+    REQUIRE(two[0].sum == two[1].sum);
+    REQUIRE(trace_take_threads(t, 4) == 3 && trace_take_threads(t, 1) == 0);
+    trace_give_threads(t, 3);
+    trace_close(t);
+    trace_close(one.trace);
+}
+
 /* What one thread reads, several read, and find out the same about damage. */
 static void compare_threads(const char *path, bool sealed, uint64_t one, uint64_t again)
 {
@@ -199,6 +253,7 @@ static void compare_threads(const char *path, bool sealed, uint64_t one, uint64_
     REQUIRE(sum == again || !sealed);
     read_begins(t);
     trace_close(t);
+    compare_at_once(path, &o);
 }
 
 static void read_recording(const uint8_t *data, size_t n, bool threads)

@@ -144,6 +144,9 @@ static void count_damaged(struct cursor *c, struct store_block *b)
 void cursor_settle(struct cursor *c, struct cursor_found *found)
 {
     struct trace_image *m = &c->store->images[c->image_index];
+    if (!found->count)
+        return;
+    pthread_mutex_lock(&c->store->lock);
     for (size_t i = 0; i < found->count; i++) {
         const struct cursor_finding *f = &found->items[i];
         struct store_block *b = f->block;
@@ -157,6 +160,7 @@ void cursor_settle(struct cursor *c, struct cursor_found *found)
             m->lost_calls += f->lost_calls;
         b->counted |= f->read;
     }
+    pthread_mutex_unlock(&c->store->lock);
     found->count = 0;
 }
 

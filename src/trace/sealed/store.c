@@ -508,8 +508,7 @@ static int take_sections(struct opening *o, struct error *err)
 int store_open(struct store *s, int fd, struct error *err)
 {
     struct opening o = {.s = s};
-    memset(s, 0, sizeof *s);
-    s->fd = fd;
+    *s = (struct store){.fd = fd, .lock = PTHREAD_MUTEX_INITIALIZER};
     if (fstat(fd, &o.as_found))
         return error_system(err, "cannot look at the recording");
     s->file_bytes = (uint64_t)o.as_found.st_size;

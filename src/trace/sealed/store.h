@@ -5,6 +5,8 @@
 #ifndef MALLOW_TRACE_SEALED_STORE_H
 #define MALLOW_TRACE_SEALED_STORE_H
 
+#include <pthread.h>
+
 #include "block.h"
 #include "facts.h"
 
@@ -33,6 +35,7 @@ struct store_kept {
 
 struct store {
     int fd;
+    pthread_mutex_t lock; /* held while a cursor adds what reading found out (cursor_settle) */
     uint64_t file_bytes;
     uint64_t recorded_bytes; /* without the index behind END */
     uint64_t made_of; /* a sum of the heads of all sections that are no index: with them of every
