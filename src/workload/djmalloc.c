@@ -259,14 +259,13 @@ static int read_workload(const struct file *f, struct workload_writer *w,
     if (!bad) {
         r.slots = malloc((r.pointers + 1) * sizeof *r.slots);
         r.locks = calloc(r.lock_count + 1, 1);
-        if (!r.slots || !r.locks)
+        if (r.slots && r.locks) {
+            memset(r.slots, 0xff, (r.pointers + 1) * sizeof *r.slots);
+            for (uint64_t i = 0; i < threads; i++)
+                lines[i].thread = workload_writer_thread(w, i == 0, false, UINT64_MAX);
+            bad = run_lines(&r, lines, threads, w, result, err);
+        } else
             bad = error_memory_for(err, "the pointers");
-    }
-    if (!bad) {
-        memset(r.slots, 0xff, (r.pointers + 1) * sizeof *r.slots);
-        for (uint64_t i = 0; i < threads; i++)
-            lines[i].thread = workload_writer_thread(w, i == 0, false, UINT64_MAX);
-        bad = run_lines(&r, lines, threads, w, result, err);
     }
     free(lines);
     free(r.slots);
