@@ -11,7 +11,6 @@
 #include "model/replay.h"
 #include "report/gate.h"
 #include "report/html_detail.h"
-#include "report/html_keep.h"
 #include "report/html_moments.h"
 #include "report/html_pack.h"
 #include "report/html_page.h"
@@ -107,27 +106,26 @@ static int make_blocks(struct page *p, uint32_t image, struct image_filter *filt
                        const struct model *m, struct names *names, const struct html_room *room,
                        struct html_block *block, struct html_block *moments, struct error *err)
 {
-    const struct moments_plan why = {.t = p->t,
-                                     .image = image,
-                                     .m = m,
-                                     .names = names,
-                                     .options = p->options,
-                                     .share_bytes = room->share_bytes / MOMENTS_PART};
-    const int explains = html_moments(&why, moments, err);
-    if (explains < 0)
-        return -1;
     const struct detail_plan plan = {.t = p->t,
                                      .image = image,
                                      .filter = &filter->filter,
                                      .m = m,
                                      .names = names,
                                      .options = p->options,
-                                     .share_bytes = room->share_bytes - moments->page_bytes,
-                                     .most_bytes = room->most_bytes - moments->page_bytes,
                                      .progress = tell,
-                                     .progress_arg = p,
-                                     .must_fit = room->must_fit};
-    const int fits = html_detail(&plan, block, err);
+                                     .progress_arg = p};
+    const struct moments_plan why = {.t = p->t,
+                                     .image = image,
+                                     .m = m,
+                                     .names = names,
+                                     .options = p->options,
+                                     .share_bytes = room->share_bytes / MOMENTS_PART};
+    struct detail *d = html_detail_begin(&plan, err);
+    const int explains = d ? html_moments(&why, moments, err) : -1;
+    const struct html_room left = {room->share_bytes - moments->page_bytes,
+                                   room->most_bytes - moments->page_bytes, room->must_fit};
+    const int fits = explains < 0 ? -1 : html_detail_end(d, &left, block, err);
+    html_detail_free(d);
     if (fits > 0)
         html_keep(p->t, image, names, p->options, room, block, explains ? moments : NULL);
     return fits;
@@ -279,7 +277,7 @@ static int write_summary(struct page *p, const char *path, const char *processes
     json_close_object(&j);
     int status = fclose(j.out) ? error_system(err, "memory for the page") : 0;
     if (!status)
-        status = html_block_pack(&block, text, text_bytes, err);
+        status = html_block_pack(&block, text, text_bytes, 0, err);
     if (!status) {
         html_block_write(p->out, "summary", &block);
         html_block_release(&block);

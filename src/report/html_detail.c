@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/thread.h"
 #include "frames/select.h"
 #include "model/replay.h"
 #include "report/html_process.h"
@@ -17,7 +18,10 @@
 #define BINS_GOOD   60u
 #define BINS_LEAST  15u
 #define LITTLE_LESS 0.7 /* of what it takes: a few frames less will do */
-#define FAR_SHARE   0.6 /* with what a guess may be wrong by, surely less than LITTLE_LESS */
+/* What may be of what is expected: of a guess of the size, and of the share of the cells that are
+ * left when slices are joined, of which frames make up for a part. */
+#define GUESS_LEAST  0.9
+#define JOINED_LEAST 0.6
 
 struct detail {
     const struct detail_plan *plan;
@@ -26,14 +30,12 @@ struct detail {
     struct page_limit limit;
     struct series_plan over;
     struct series *series; /* NULL: not yet */
+    struct html_room room;
+    pthread_t thread; /* that observes */
+    bool beside;      /* it was started */
+    int observed;     /* 0 or -1 with `err` */
+    struct error err;
 };
-
-static void release(struct detail *d)
-{
-    series_free(d->series);
-    page_lanes_release(&d->lanes);
-    page_sites_release(&d->sites);
-}
 
 /* Folds to d->limit, and the figures over time with it, `join` slices at a time. */
 static int fold(struct detail *d, uint32_t join, struct error *err)
@@ -63,39 +65,70 @@ static int fold_to(struct detail *d, uint32_t groups, uint32_t least, struct err
     return 0;
 }
 
-/* What every group did in every slice of time. */
-static int observe(struct detail *d, struct error *err)
+/* ---- what every group did in every slice of time ---- */
+
+static void *observe(void *arg)
 {
+    struct detail *d = arg;
     const struct detail_plan *p = d->plan;
+    struct error *const err = &d->err;
+    d->observed = -1;
+    d->series = series_new(&d->over, err);
+    if (d->series && !model_replay_series(p->t, p->image, p->filter, d->series, err))
+        d->observed = series_finish(d->series, err);
+    return NULL;
+}
+
+static void begin_observing(struct detail *d)
+{
     size_t bins;
     d->over.lane_of = d->lanes.lane_of;
     d->over.lanes = d->lanes.count;
-    model_timeline(p->m, &d->over.start_ns, &d->over.width_ns, &bins);
+    model_timeline(d->plan->m, &d->over.start_ns, &d->over.width_ns, &bins);
     d->over.bins = (uint32_t)bins;
-    struct series *s = series_new(&d->over, err);
-    if (!s)
-        return -1;
-    d->series = s;
-    if (model_replay_series(p->t, p->image, p->filter, s, err))
-        return -1;
-    return series_finish(s, err);
+    if (!trace_take_threads(d->plan->t, 1))
+        return;
+    d->beside = !thread_start(&d->thread, observe, d);
+    if (!d->beside)
+        trace_give_threads(d->plan->t, 1);
 }
 
-/* Whether there is so much too much that the next thing to do is to join slices of time, which a
- * guess of the size is enough for. */
-static bool is_far_too_long(const struct detail *d, const char *text, size_t text_bytes)
+static void wait_for(struct detail *d)
 {
-    return d->limit.frames <= FRAMES_GOOD && d->over.bins > BINS_GOOD && d->over.bins % 2 == 0 &&
-           (double)html_block_guess(text, text_bytes) * FAR_SHARE > (double)d->plan->share_bytes;
+    if (!d->beside)
+        return;
+    pthread_join(d->thread, NULL);
+    trace_give_threads(d->plan->t, 1);
+    d->beside = false;
 }
 
-/* 1; 0 when it was not packed, since it is far too long; -1. */
-static int pack(const struct detail *d, struct html_block *block, struct error *err)
+static int end_observing(struct detail *d, struct error *err)
+{
+    if (d->beside)
+        wait_for(d);
+    else
+        observe(d);
+    if (d->observed)
+        *err = d->err;
+    return d->observed;
+}
+
+/* ---- what fits ---- */
+
+/* What it may take as it is: with nothing but the figures of call sites, more than others. */
+static size_t room_for(const struct detail *d)
+{
+    return d->limit.frames == 0 && d->over.bins <= BINS_GOOD ? d->room.most_bytes
+                                                             : d->room.share_bytes;
+}
+
+/* 1; 0 when it was not packed, since a guess says that it does not fit. *takes: of the page, or what
+ * was guessed. -1. */
+static int pack(const struct detail *d, struct html_block *block, size_t *takes, struct error *err)
 {
     const struct detail_plan *p = d->plan;
     char *text = NULL;
     size_t text_bytes = 0;
-    bool far = false;
     struct json j = {.out = open_memstream(&text, &text_bytes)};
     if (!j.out)
         return error_system(err, "memory for the page");
@@ -103,12 +136,35 @@ static int pack(const struct detail *d, struct html_block *block, struct error *
                               trace_info(p->t)->kernel_kinds, p->options, err);
     if (fclose(j.out) && !status)
         status = error_system(err, "memory for the page");
-    if (!status) {
-        far = is_far_too_long(d, text, text_bytes);
-        status = far ? 0 : html_block_pack(block, text, text_bytes, err);
+    *takes = status ? 0 : html_block_guess(text, text_bytes);
+    const bool fits = (double)*takes * GUESS_LEAST <= (double)room_for(d);
+    if (!status && fits) {
+        const unsigned helpers = trace_take_threads(p->t, HTML_PACK_HELPERS);
+        status = html_block_pack(block, text, text_bytes, helpers, err);
+        trace_give_threads(p->t, helpers);
+        *takes = block->page_bytes;
     }
     free(text);
-    return status ? -1 : !far;
+    return status ? -1 : fits;
+}
+
+static size_t cell_count(const struct detail *d)
+{
+    size_t n;
+    (void)series_cells(d->series, &n);
+    return n;
+}
+
+/* Joins slices of time, two and two, until with `share` of the cells it may fit. */
+static int join_slices(struct detail *d, double share, uint32_t least, struct error *err)
+{
+    const size_t before = cell_count(d);
+    do
+        if (fold(d, 2, err))
+            return -1;
+    while (d->over.bins > least && d->over.bins % 2 == 0 &&
+           (double)cell_count(d) * JOINED_LEAST > share * (double)before);
+    return 1;
 }
 
 /* Says less, to take `share` of what it takes: first with fewer frames of the tree, then with
@@ -122,12 +178,12 @@ static int say_less(struct detail *d, double share, struct error *err)
     if (d->limit.frames > FRAMES_FEW && share > LITTLE_LESS)
         return fold_to(d, groups, FRAMES_FEW, err) ? -1 : 1;
     if (d->over.bins > BINS_GOOD && divides)
-        return fold(d, 2, err) ? -1 : 1;
+        return join_slices(d, share, BINS_GOOD, err);
     if (d->limit.frames > 0)
         return fold_to(d, groups, 0, err) ? -1 : 1;
     if (d->over.bins > BINS_LEAST && divides)
-        return fold(d, 2, err) ? -1 : 1;
-    if (!d->plan->must_fit || !d->limit.sites)
+        return join_slices(d, share, BINS_LEAST, err);
+    if (!d->room.must_fit || !d->limit.sites)
         return 0;
     const uint32_t apart = d->sites.call_sites - d->sites.others;
     d->limit.sites = (uint32_t)((double)apart * (share < 0.9 ? share * 0.9 : 0.8));
@@ -137,24 +193,15 @@ static int say_less(struct detail *d, double share, struct error *err)
 static int fit(struct detail *d, struct html_block *block, struct error *err)
 {
     for (;;) {
-        size_t share = d->plan->share_bytes;
-        const int packed = pack(d, block, err);
-        if (packed < 0)
-            return -1;
-        if (!packed) {
-            if (fold(d, 2, err))
-                return -1;
-            continue;
-        }
-        /* With nothing but the figures of call sites, it may take more than others. */
-        if (d->limit.frames == 0 && d->over.bins <= BINS_GOOD)
-            share = d->plan->most_bytes;
-        if (block->page_bytes <= share)
-            return 1;
-        const int less = say_less(d, (double)share / (double)block->page_bytes, err);
+        size_t takes = 0;
+        const size_t room = room_for(d);
+        const int packed = pack(d, block, &takes, err);
+        if (packed < 0 || (packed && takes <= room))
+            return packed;
+        html_block_release(block);
+        const int less = say_less(d, (double)room / (double)takes, err);
         if (less <= 0)
             return less;
-        html_block_release(block);
     }
 }
 
@@ -164,29 +211,58 @@ static void tell(const struct detail_plan *plan, unsigned part)
         plan->progress(plan->progress_arg, part);
 }
 
-int html_detail(const struct detail_plan *plan, struct html_block *block, struct error *err)
+static int begin(struct detail *d, struct error *err)
 {
-    struct detail d = {.plan = plan, .limit = {FRAMES_MAX, UINT32_MAX}};
-    tell(plan, 1);
-    int status = page_sites_find(&d.sites, plan->m, plan->names, err);
-    if (!status)
-        status = page_lanes_find(&d.lanes, model_image(plan->m), err);
-    if (!status) {
-        if (d.limit.frames > d.sites.all.frame_count)
-            d.limit.frames = d.sites.all.frame_count;
-        status = fold(&d, 1, err);
+    const struct detail_plan *p = d->plan;
+    tell(p, 1);
+    if (page_sites_find(&d->sites, p->m, p->names, err) ||
+        page_lanes_find(&d->lanes, model_image(p->m), err))
+        return -1;
+    if (d->limit.frames > d->sites.all.frame_count)
+        d->limit.frames = d->sites.all.frame_count;
+    if (fold(d, 1, err) ||
+        (d->sites.group_count > GROUPS_MAX && fold_to(d, GROUPS_MANY, 0, err)) ||
+        page_sites_order(&d->sites, err))
+        return -1;
+    d->over.group_of = d->sites.group_of;
+    tell(p, 2);
+    begin_observing(d);
+    return 0;
+}
+
+struct detail *html_detail_begin(const struct detail_plan *plan, struct error *err)
+{
+    struct detail *d = calloc(1, sizeof *d);
+    if (!d) {
+        error_memory(err);
+        return NULL;
     }
-    if (!status && d.sites.group_count > GROUPS_MAX)
-        status = fold_to(&d, GROUPS_MANY, 0, err);
-    if (!status)
-        status = page_sites_order(&d.sites, err);
-    d.over.group_of = d.sites.group_of;
-    tell(plan, 2);
-    if (!status)
-        status = observe(&d, err);
-    tell(plan, 4);
-    if (!status)
-        status = fit(&d, block, err);
-    release(&d);
-    return status;
+    d->plan = plan;
+    d->limit = (struct page_limit){FRAMES_MAX, UINT32_MAX};
+    if (begin(d, err)) {
+        html_detail_free(d);
+        return NULL;
+    }
+    return d;
+}
+
+int html_detail_end(struct detail *d, const struct html_room *room, struct html_block *block,
+                    struct error *err)
+{
+    d->room = *room;
+    if (end_observing(d, err))
+        return -1;
+    tell(d->plan, 4);
+    return fit(d, block, err);
+}
+
+void html_detail_free(struct detail *d)
+{
+    if (!d)
+        return;
+    wait_for(d);
+    series_free(d->series);
+    page_lanes_release(&d->lanes);
+    page_sites_release(&d->sites);
+    free(d);
 }

@@ -20,7 +20,7 @@ static int pack(struct html_block *block, const struct diff *d, struct symbols *
     options.top = top;
     diff_json(f, d, symbols, &options);
     int status = fclose(f) ? error_system(err, "memory for the page")
-                           : html_block_pack(block, text, text_bytes, err);
+                           : html_block_pack(block, text, text_bytes, 0, err);
     free(text);
     return status;
 }

@@ -11,9 +11,10 @@
 #include "report/html_pack.h"
 #include "report/report.h"
 
-struct html_room { /* that a process may take, and whether something of it must be there */
-    size_t share_bytes, most_bytes;
-    bool must_fit;
+struct html_room { /* that a process may take */
+    size_t share_bytes; /* of the page */
+    size_t most_bytes;  /* at most, when otherwise its figures would be wrong */
+    bool must_fit;      /* something of it must be there */
 };
 
 /* The blocks; moments has none where there are none (data NULL). False: there are none that hold.

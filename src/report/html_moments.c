@@ -422,7 +422,7 @@ static int pack(struct moments *x, bool with_map, struct html_block *block, stru
     if (fclose(j.out) && !status)
         status = error_system(err, "memory for the page");
     if (!status)
-        status = html_block_pack(block, text, text_bytes, err);
+        status = html_block_pack(block, text, text_bytes, 0, err);
     free(text);
     return status;
 }

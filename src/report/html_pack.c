@@ -1,10 +1,17 @@
 #include "report/html_pack.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
+#include "base/buffer.h"
+#include "base/pieces.h"
+
 #define ELEMENT_BYTES 80 /* of the element around a block, about */
+
+#define PIECE_BYTES ((size_t)256 << 10) /* of a text: they grow by a thousandth */
+#define BACK_BYTES  ((size_t)32 << 10)  /* that deflate looks back */
 
 #define GUESSED_LEAST ((size_t)8 << 20)   /* bytes of a text: of a shorter one nothing is guessed */
 #define SAMPLE_BYTES  ((size_t)128 << 10) /* in a row; several times what deflate looks back */
@@ -12,20 +19,120 @@
 
 static size_t packed_bytes(size_t data_bytes) { return (data_bytes + 2) / 3 * 4 + ELEMENT_BYTES; }
 
-int html_block_pack(struct html_block *block, const char *text, size_t text_bytes,
+/* ---- packing ---- */
+
+/* A text is compressed in pieces, each with the end of the one before as its dictionary; they make
+ * up one stream (as pigz does it, M. Adler). So several threads may work, and a reader sees none of
+ * that. */
+struct place {
+    z_stream z;
+    bool made, bad;
+    unsigned char *out;
+    size_t out_bytes;
+    uLong sum; /* of the text of the piece */
+};
+
+struct packing {
+    const unsigned char *text;
+    size_t text_bytes;
+    uint64_t count; /* of pieces; 1 at least */
+    struct place *places;
+    unsigned place_count;
+};
+
+static size_t piece_bytes(const struct packing *p, uint64_t number)
+{
+    return number + 1 < p->count ? PIECE_BYTES : p->text_bytes - (size_t)number * PIECE_BYTES;
+}
+
+static void pack_piece(void *arg, uint64_t number, unsigned place)
+{
+    const struct packing *p = arg;
+    struct place *const at = &p->places[place];
+    const unsigned char *const from = p->text + (size_t)number * PIECE_BYTES;
+    const size_t n = piece_bytes(p, number), room = deflateBound(&at->z, PIECE_BYTES);
+    const bool last = number + 1 == p->count;
+    at->bad = deflateReset(&at->z) != Z_OK ||
+              (number && deflateSetDictionary(&at->z, from - BACK_BYTES, BACK_BYTES) != Z_OK);
+    if (at->bad)
+        return;
+    at->z.next_in = (unsigned char *)(uintptr_t)from; /* zlib only reads it */
+    at->z.avail_in = (uInt)n;
+    at->z.next_out = at->out;
+    at->z.avail_out = (uInt)room;
+    const int status = deflate(&at->z, last ? Z_FINISH : Z_SYNC_FLUSH);
+    at->bad = status != (last ? Z_STREAM_END : Z_OK) || at->z.avail_in || !at->z.avail_out;
+    at->out_bytes = room - at->z.avail_out;
+    at->sum = adler32_z(adler32_z(0, NULL, 0), from, n);
+}
+
+static bool make_places(struct packing *p, unsigned count)
+{
+    p->places = calloc(count, sizeof *p->places);
+    for (bool made = p->places; made && p->place_count < count; p->place_count++) {
+        struct place *const at = &p->places[p->place_count];
+        at->made = deflateInit2(&at->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
+                                Z_DEFAULT_STRATEGY) == Z_OK;
+        at->out = at->made ? malloc(deflateBound(&at->z, PIECE_BYTES)) : NULL;
+        made = at->out;
+    }
+    return p->places && p->place_count == count && p->places[count - 1].out;
+}
+
+static void free_places(struct packing *p)
+{
+    for (unsigned i = 0; i < p->place_count; i++) {
+        if (p->places[i].made)
+            (void)deflateEnd(&p->places[i].z);
+        free(p->places[i].out);
+    }
+    free(p->places);
+}
+
+/* The whole stream. False without memory. */
+static bool pack_all(struct packing *p, unsigned helpers, struct buffer *out)
+{
+    struct pieces *pieces = pieces_open(p->place_count, helpers, p->count, pack_piece, p);
+    uLong sum = adler32_z(0, NULL, 0);
+    bool bad = !pieces;
+    buffer_append(out, "\x78\x9c", 2); /* a window of 32 KiB, the default level */
+    for (uint64_t i = 0; !bad && i < p->count; i++) {
+        const struct place *const at = &p->places[pieces_next(pieces)];
+        bad = at->bad;
+        if (bad)
+            break;
+        buffer_append(out, at->out, at->out_bytes);
+        sum = adler32_combine(sum, at->sum, (z_off_t)piece_bytes(p, i));
+    }
+    pieces_close(pieces);
+    const unsigned char end[4] = {(unsigned char)(sum >> 24), (unsigned char)(sum >> 16),
+                                  (unsigned char)(sum >> 8), (unsigned char)sum};
+    buffer_append(out, end, sizeof end);
+    return !bad && !buffer_failed(out);
+}
+
+int html_block_pack(struct html_block *block, const char *text, size_t text_bytes, unsigned helpers,
                     struct error *err)
 {
-    uLongf room = compressBound(text_bytes);
-    *block = (struct html_block){malloc(room), 0, 0};
-    if (!block->data || compress2(block->data, &room, (const unsigned char *)text, text_bytes,
-                                  Z_DEFAULT_COMPRESSION) != Z_OK) {
-        html_block_release(block);
+    struct packing p = {.text = (const unsigned char *)text,
+                        .text_bytes = text_bytes,
+                        .count = text_bytes ? (text_bytes - 1) / PIECE_BYTES + 1 : 1};
+    struct buffer out = {0};
+    if (helpers >= p.count)
+        helpers = (unsigned)p.count - 1;
+    const bool packed = make_places(&p, 1 + 2 * helpers) && pack_all(&p, helpers, &out);
+    free_places(&p);
+    if (!packed) {
+        buffer_release(&out);
+        *block = (struct html_block){0};
         return error_memory_for(err, "to compress %zu bytes of the page", text_bytes);
     }
-    block->data_bytes = room;
-    block->page_bytes = packed_bytes(block->data_bytes);
+    *block = (struct html_block){(unsigned char *)out.data, out.size_bytes,
+                                 packed_bytes(out.size_bytes)};
     return 0;
 }
+
+/* ---- how much it will be ---- */
 
 /* The samples are one stream: each but the first finds text like its own before it. */
 size_t html_block_guess(const char *text, size_t text_bytes)
@@ -50,6 +157,8 @@ size_t html_block_guess(const char *text, size_t text_bytes)
     (void)deflateEnd(&z);
     return packed_bytes((size_t)(share * (double)text_bytes));
 }
+
+/* ---- on the page ---- */
 
 bool html_block_copy(struct html_block *block, const void *data, size_t data_bytes)
 {

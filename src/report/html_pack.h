@@ -14,7 +14,10 @@ struct html_block {
     size_t page_bytes; /* what it takes on the page */
 };
 
-int html_block_pack(struct html_block *block, const char *text, size_t text_bytes,
+/* Packs a text. helpers: threads that work at it beside the caller's, more than HTML_PACK_HELPERS
+ * find nothing to do; the block does not depend on them. 0, or -1 with *err set. */
+#define HTML_PACK_HELPERS 15u
+int html_block_pack(struct html_block *block, const char *text, size_t text_bytes, unsigned helpers,
                     struct error *err);
 /* What a text would take on the page, about, from an eighth of it; 0 for one that is too short to
  * guess, or without memory. */

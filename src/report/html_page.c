@@ -42,7 +42,7 @@ int report_html_document(FILE *out, const char *title, const char *kind, const c
                          size_t json_bytes, struct error *err)
 {
     struct html_block block;
-    if (html_block_pack(&block, json, json_bytes, err))
+    if (html_block_pack(&block, json, json_bytes, 0, err))
         return -1;
     int status = 0;
     if (block.page_bytes > html_page_room())
