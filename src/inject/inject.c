@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arch/stop.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
@@ -44,9 +45,13 @@ struct work {
 
 /* ---- which thread ---- */
 
+/* In what order threads are tried. A stop ends some calls, as epoll_wait; that is undone at once, but
+ * not if we are killed just before. So threads in other calls come first. */
+enum rank { RANK_WAITS, RANK_STOP_ENDS, RANK_RUNS };
+
 struct candidate {
     pid_t tid;
-    bool waits;
+    enum rank rank;
 };
 
 /* The system call that the thread waits in; -1: it runs; -2: not to be stopped now. */
@@ -68,12 +73,18 @@ static long call_of(pid_t pid, pid_t tid)
     return strtol(text, NULL, 10);
 }
 
-/* Threads that wait first. */
+static int by_rank(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+/* By rank. */
 static size_t list_threads(pid_t pid, struct candidate **out)
 {
     char path[64];
     struct candidate *list = NULL;
-    size_t count = 0, room = 0, waiting = 0;
+    size_t count = 0, room = 0;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -81,15 +92,14 @@ static size_t list_threads(pid_t pid, struct candidate **out)
         const long call = tid > 0 ? call_of(pid, tid) : -2;
         if (call == -2 || !ARRAY_ROOM(list, count + 1, room))
             continue;
-        const struct candidate c = {tid, call >= 0 && safe_call(call)};
-        list[count++] = c;
-        if (c.waits) { /* to the front */
-            list[count - 1] = list[waiting];
-            list[waiting++] = c;
-        }
+        list[count++] = (struct candidate){tid, call < 0 || !safe_call(call) ? RANK_RUNS
+                                                : arch_stop_ends(call)       ? RANK_STOP_ENDS
+                                                                             : RANK_WAITS};
     }
     if (d)
         closedir(d);
+    if (count)
+        qsort(list, count, sizeof *list, by_rank);
     *out = list;
     return count;
 }
