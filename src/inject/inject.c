@@ -45,8 +45,8 @@ struct work {
 
 /* ---- which thread ---- */
 
-/* In what order threads are tried. A stop ends some calls, as epoll_wait; that is undone at once, but
- * not if we are killed just before. So threads in other calls come first. */
+/* In what order threads are tried. A stop ends some calls, as epoll_wait; that is undone at once,
+ * but not if we are killed just before. So threads in other calls come first. */
 enum rank { RANK_WAITS, RANK_STOP_ENDS, RANK_RUNS };
 
 struct candidate {
@@ -76,7 +76,8 @@ static long call_of(pid_t pid, pid_t tid)
 static int by_rank(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
-    return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : (x->tid > y->tid) - (x->tid < y->tid);
+    return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1)
+                              : (x->tid > y->tid) - (x->tid < y->tid);
 }
 
 /* By rank. */

@@ -18,8 +18,8 @@
 #define BINS_GOOD   60u
 #define BINS_LEAST  15u
 #define LITTLE_LESS 0.7 /* of what it takes: a few frames less will do */
-/* What may be of what is expected: of a guess of the size, and of the share of the cells that are
- * left when slices are joined, of which frames make up for a part. */
+/* A guess of the size is at most a tenth too large. Where joining slices leaves somewhat too many
+ * cells, leaving out frames does the rest. */
 #define GUESS_LEAST  0.9
 #define JOINED_LEAST 0.6
 
@@ -122,8 +122,8 @@ static size_t room_for(const struct detail *d)
                                                              : d->room.share_bytes;
 }
 
-/* 1; 0 when it was not packed, since a guess says that it does not fit. *takes: of the page, or what
- * was guessed. -1. */
+/* 1; 0 when it was not packed, since a guess says that it does not fit; -1. *takes: bytes of the
+ * page, or the guess of them. */
 static int pack(const struct detail *d, struct html_block *block, size_t *takes, struct error *err)
 {
     const struct detail_plan *p = d->plan;
@@ -220,8 +220,7 @@ static int begin(struct detail *d, struct error *err)
         return -1;
     if (d->limit.frames > d->sites.all.frame_count)
         d->limit.frames = d->sites.all.frame_count;
-    if (fold(d, 1, err) ||
-        (d->sites.group_count > GROUPS_MAX && fold_to(d, GROUPS_MANY, 0, err)) ||
+    if (fold(d, 1, err) || (d->sites.group_count > GROUPS_MAX && fold_to(d, GROUPS_MANY, 0, err)) ||
         page_sites_order(&d->sites, err))
         return -1;
     d->over.group_of = d->sites.group_of;

@@ -1,7 +1,8 @@
 /* html_detail.h - one process on the page, in as much detail as there is room for.
  *
- * Reading the recording for it takes longest. Where a processor is free, a thread does that, and the
- * caller may do something else between begin and end; names stay the caller's. One thread calls. */
+ * Reading the recording for it takes longest. Where a processor is free, a thread does that, and
+ * the caller may do something else between begin and end; names stay the caller's. One thread
+ * calls. */
 #ifndef MALLOW_REPORT_HTML_DETAIL_H
 #define MALLOW_REPORT_HTML_DETAIL_H
 
@@ -29,8 +30,8 @@ struct detail_plan {
 struct detail;
 /* plan must outlive it. NULL with *err set. */
 struct detail *html_detail_begin(const struct detail_plan *plan, struct error *err);
-/* Returns 1 with the block, which is the caller's to release; 0: it does not fit; -1: an error. When
- * it must fit, the smallest call sites are put together rather than nothing shown. */
+/* Returns 1 with the block, which is the caller's to release; 0: it does not fit; -1: an error.
+ * When it must fit, the smallest call sites are put together rather than nothing shown. */
 int html_detail_end(struct detail *d, const struct html_room *room, struct html_block *block,
                     struct error *err);
 void html_detail_free(struct detail *d); /* NULL is fine; waits for its thread */
