@@ -12,6 +12,7 @@
 
 #define PIECE_BYTES ((size_t)256 << 10) /* of a text: they grow by a thousandth */
 #define BACK_BYTES  ((size_t)32 << 10)  /* that deflate looks back */
+#define FLUSH_BYTES 64u                 /* more than deflateBound: for the end of a piece */
 
 #define GUESSED_LEAST ((size_t)8 << 20)   /* bytes of a text: of a shorter one nothing is guessed */
 #define SAMPLE_BYTES  ((size_t)128 << 10) /* in a row; several times what deflate looks back */
@@ -27,8 +28,8 @@ static size_t packed_bytes(size_t data_bytes) { return (data_bytes + 2) / 3 * 4 
 struct place {
     z_stream z;
     bool made, bad;
-    unsigned char *out;
-    size_t out_bytes;
+    unsigned char *out; /* [room] */
+    size_t room, out_bytes;
     uLong sum; /* of the text of the piece */
 };
 
@@ -50,7 +51,7 @@ static void pack_piece(void *arg, uint64_t number, unsigned place)
     const struct packing *p = arg;
     struct place *const at = &p->places[place];
     const unsigned char *const from = p->text + (size_t)number * PIECE_BYTES;
-    const size_t n = piece_bytes(p, number), room = deflateBound(&at->z, PIECE_BYTES);
+    const size_t n = piece_bytes(p, number);
     const bool last = number + 1 == p->count;
     at->bad = deflateReset(&at->z) != Z_OK ||
               (number && deflateSetDictionary(&at->z, from - BACK_BYTES, BACK_BYTES) != Z_OK);
@@ -59,24 +60,33 @@ static void pack_piece(void *arg, uint64_t number, unsigned place)
     at->z.next_in = (unsigned char *)(uintptr_t)from; /* zlib only reads it */
     at->z.avail_in = (uInt)n;
     at->z.next_out = at->out;
-    at->z.avail_out = (uInt)room;
+    at->z.avail_out = (uInt)at->room;
     const int status = deflate(&at->z, last ? Z_FINISH : Z_SYNC_FLUSH);
     at->bad = status != (last ? Z_STREAM_END : Z_OK) || at->z.avail_in || !at->z.avail_out;
-    at->out_bytes = room - at->z.avail_out;
+    at->out_bytes = at->room - at->z.avail_out;
     at->sum = adler32_z(adler32_z(0, NULL, 0), from, n);
+}
+
+static bool make_place(struct place *at)
+{
+    at->made = deflateInit2(&at->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
+                            Z_DEFAULT_STRATEGY) == Z_OK;
+    if (!at->made)
+        return false;
+    at->room = deflateBound(&at->z, PIECE_BYTES) + FLUSH_BYTES;
+    at->out = malloc(at->room);
+    return at->out;
 }
 
 static bool make_places(struct packing *p, unsigned count)
 {
     p->places = calloc(count, sizeof *p->places);
-    for (bool made = p->places; made && p->place_count < count; p->place_count++) {
-        struct place *const at = &p->places[p->place_count];
-        at->made = deflateInit2(&at->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
-                                Z_DEFAULT_STRATEGY) == Z_OK;
-        at->out = at->made ? malloc(deflateBound(&at->z, PIECE_BYTES)) : NULL;
-        made = at->out;
-    }
-    return p->places && p->place_count == count && p->places[count - 1].out;
+    if (!p->places)
+        return false;
+    while (p->place_count < count)
+        if (!make_place(&p->places[p->place_count++]))
+            return false;
+    return true;
 }
 
 static void free_places(struct packing *p)

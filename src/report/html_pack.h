@@ -14,8 +14,8 @@ struct html_block {
     size_t page_bytes; /* what it takes on the page */
 };
 
-/* Packs a text. helpers: threads that work at it beside the caller's, more than HTML_PACK_HELPERS
- * find nothing to do; the block does not depend on them. 0, or -1 with *err set. */
+/* Packs a text. helpers: threads that work at it beside the caller's, HTML_PACK_HELPERS at most;
+ * the block does not depend on them. 0, or -1 with *err set. */
 #define HTML_PACK_HELPERS 15u
 int html_block_pack(struct html_block *block, const char *text, size_t text_bytes, unsigned helpers,
                     struct error *err);
