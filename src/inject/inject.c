@@ -73,6 +73,13 @@ static long call_of(pid_t pid, pid_t tid)
     return strtol(text, NULL, 10);
 }
 
+static enum rank rank_of(long call)
+{
+    if (call < 0 || !safe_call(call))
+        return RANK_RUNS;
+    return arch_stop_ends(call) ? RANK_STOP_ENDS : RANK_WAITS;
+}
+
 static int by_rank(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
@@ -93,9 +100,7 @@ static size_t list_threads(pid_t pid, struct candidate **out)
         const long call = tid > 0 ? call_of(pid, tid) : -2;
         if (call == -2 || !ARRAY_ROOM(list, count + 1, room))
             continue;
-        list[count++] = (struct candidate){tid, call < 0 || !safe_call(call) ? RANK_RUNS
-                                                : arch_stop_ends(call)       ? RANK_STOP_ENDS
-                                                                             : RANK_WAITS};
+        list[count++] = (struct candidate){tid, rank_of(call)};
     }
     if (d)
         closedir(d);
