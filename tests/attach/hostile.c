@@ -498,13 +498,15 @@ static void printing(struct mode *m)
 }
 
 __attribute__((noinline)) static void *leaks_here(void) { return malloc(2000); }
+/* Not more than 200 MB, which take 20 s: on a busy machine it is attached to and left meanwhile. */
 static void leaking(struct mode *m)
 {
-    static void *kept[20000];
+    enum { MOST = 100000 };
+    static void *kept[MOST];
     while (!stop) {
-        struct timespec t = {0, 500000};
+        struct timespec t = {0, 2000000};
         nanosleep(&t, 0);
-        for (int i = 0; i < 10 && m->count < 20000; i++)
+        for (int i = 0; i < 10 && m->count < MOST; i++)
             kept[m->count++] = leaks_here();
     }
     for (uint64_t i = 0; i < m->count; i++)
