@@ -1,5 +1,6 @@
 """`mallow watch -p` of programs that run without the library: attached to and left, again and again, at
 their worst moments; what is seen of them; an attacher that is killed. See victim.py."""
+import ctypes
 import glob
 import os
 import shutil
@@ -132,6 +133,66 @@ class Seen(unittest.TestCase):
             # the child of the fork is as it was, too
             self.assertEqual(glob.glob(f"/dev/shm/mallow-watch-{children[0]}-*"), [])
             v.goes_on()
+
+
+def rewritten(pid):
+    """Where in the library's code, as the process has it, bytes are not those of its file."""
+    places = []
+    for line in text_of(f"/proc/{pid}/maps").splitlines():
+        span, rights, offset, _, _, path = (line.split(None, 5) + [""])[:6]
+        if "libmallow-attach.so" not in path:
+            continue
+        assert "wx" not in rights, line
+        if "x" in rights:
+            start, end = (int(x, 16) for x in span.split("-"))
+            with open(f"/proc/{pid}/mem", "rb") as mem, open(path, "rb") as file:
+                mem.seek(start)
+                file.seek(int(offset, 16))
+                there, was = mem.read(end - start), file.read(end - start)
+            places += [i for i, (a, b) in enumerate(zip(there, was)) if a != b]
+    return places
+
+
+def refuse_new_code():
+    """What systemd's MemoryDenyWriteExecute asks of newer kernels: no page gets executable, or executable and
+    writable."""
+    set_mdwe, refuse_exec_gain = 65, 1
+    if ctypes.CDLL(None).prctl(set_mdwe, refuse_exec_gain, 0, 0, 0):
+        raise OSError("PR_SET_MDWE")
+
+
+def new_code_is_refused():
+    try:
+        return subprocess.run(["true"], preexec_fn=refuse_new_code, check=False).returncode == 0
+    except subprocess.SubprocessError:
+        return False
+
+
+class Entries(unittest.TestCase):
+    """The functions that bindings lead to are rewritten with the addresses of the process: in one piece,
+    once, and never while the code stays writable. Where that is refused, they do their work as they are."""
+
+    def sampled(self, v):
+        watch = Attached(v, "--period", "16K")
+        places = rewritten(v.pid)
+        v.goes_on()
+        reports = watch.end()
+        self.assertTrue(any(r["sites"] for r in reports), reports)
+        return places
+
+    def test_rewritten(self):
+        with Victim("churn", "computing") as v:
+            places = self.sampled(v)
+            self.assertTrue(places)
+            self.assertLess(max(places) // 1024 - min(places) // 1024, 1, places)
+            self.assertEqual(self.sampled(v), places)
+            v.end()
+
+    @unittest.skipUnless(new_code_is_refused(), "SKIPPED, LOUDLY: this kernel has no PR_SET_MDWE")
+    def test_refused(self):
+        with Victim("churn", "computing", preexec_fn=refuse_new_code) as v:
+            self.assertEqual(self.sampled(v), [])
+            v.end()
 
 
 def reader_of(pid):

@@ -96,7 +96,7 @@
             "  jmp " slow "\n"                                                                     \
             ".cfi_endproc\n.size entry_" #name ", .-entry_" #name "\n.popsection\n");
 
-/* An entry in two forms (watch/entry.c): the general one goes on at 2, finds everything through
+/* An entry in two forms (watch/direct.c): the general one goes on at 2, finds everything through
  * memory and leaves for the allocator at 3, for `slow` at 1; the fast one, a template with places
  * to fill in, is written over it. */
 enum arch_fix { /* how a place of four bytes is filled in */
@@ -104,7 +104,8 @@ enum arch_fix { /* how a place of four bytes is filled in */
                 ARCH_FIX_THREAD = 1, /* watch_thread, from the thread pointer */
                 ARCH_FIX_START = 2,  /* of the range, in units of 64 KiB */
                 ARCH_FIX_BYTES = 3,  /* the same */
-                ARCH_FIX_TARGET = 4  /* the allocator, from behind the place */
+                ARCH_FIX_TARGET = 4, /* the allocator, from behind the place */
+                ARCH_FIX_FILTER = 5  /* of addresses; the same */
 };
 #define ARCH_ENTRY_JUMP                                                                            \
     0xe9 /* the first byte of an entry, unless a debugger put a breakpoint there */
@@ -164,45 +165,30 @@ enum arch_fix { /* how a place of four bytes is filled in */
  * to; and around their table, entries_first to entries_end. */
 #define ARCH_ENTRIES_BEGIN                                                                         \
     __asm__(".pushsection .text\n.p2align 10\nentries_code:\n.popsection\n"                        \
-            ".pushsection .rodata.entries,\"a\"\n.p2align 2\nentries_first:\n.popsection\n")
+            ".pushsection .rodata.entries,\"a\"\n.p2align 2\n"                                     \
+            ".globl entries_first\n.hidden entries_first\nentries_first:\n.popsection\n")
 #define ARCH_ENTRIES_END                                                                           \
-    __asm__(".pushsection .rodata.entries,\"a\"\nentries_end:\n.popsection\n"                      \
+    __asm__(".pushsection .rodata.entries,\"a\"\n"                                                 \
+            ".globl entries_end\n.hidden entries_end\nentries_end:\n.popsection\n"                 \
             ".pushsection .text\n.org entries_code + 1024, 0xcc\n.popsection\n")
 
-/* ---- libmallow-attach.so: in front of the allocator, for bindings ---- */
+/* ---- libmallow-attach.so: entries in two forms, for bindings ---- */
 
-#define ARCH_ENTRY_BOUND(name, work, slow, offset, arguments)                                      \
-    extern const char entry_##name[] __attribute__((visibility("hidden")));                        \
-    __asm__(".pushsection .text\n.hidden entry_" #name "\n.globl entry_" #name                     \
-            "\n.type entry_" #name ", @function\n.p2align 5\nentry_" #name                         \
-            ":\n.cfi_startproc\n" work "3:jmp *next+" offset "(%rip)\n"                            \
-            "1:mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
-                                                       "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
-            "\n"                                                                                   \
-            "  jmp " slow "\n"                                                                     \
-            ".cfi_endproc\n.size entry_" #name ", .-entry_" #name "\n.popsection\n")
-
-/* Takes the register's value off; goes to 1 when that is more than there is. */
-#define ARCH_SPEND_AHEAD(size_register)                                                            \
-    "  mov watch_thread@gottpoff(%rip), %rax\n"                                                    \
-    "  sub %" size_register ", %fs:(%rax)\n"                                                       \
-    "  jb 1f\n"
-/* n * size in rax; what overflows goes on as it is, and fails. */
-#define ARCH_SPEND_PRODUCT_AHEAD                                                                   \
-    "  mov %rdi, %rax\n"                                                                           \
-    "  mul %rsi\n"                                                                                 \
-    "  jo 3f\n"                                                                                    \
-    "  mov watch_thread@gottpoff(%rip), %rcx\n"                                                    \
-    "  sub %rax, %fs:(%rcx)\n"                                                                     \
-    "  jb 1f\n"
 /* Goes to 1 when the address in rdi may be a sampled block's. */
-#define ARCH_HELD                                                                                  \
+#define ARCH_HELD_AT                                                                               \
     "  mov %rdi, %rax\n"                                                                           \
     "  shr $4, %rax\n"                                                                             \
-    "  movzwl %ax, %eax\n"                                                                         \
+    "  movzwl %ax, %eax\n"
+#define ARCH_HELD                                                                                  \
+    ARCH_HELD_AT                                                                                   \
     "  lea held_filter(%rip), %r11\n"                                                              \
     "  cmpb $0, (%r11,%rax)\n"                                                                     \
-    "  jne 1f\n"
-#define ARCH_ALWAYS "  jmp 1f\n"
+    "  jne 1b\n"
+#define ARCH_HELD_FAST                                                                             \
+    ARCH_HELD_AT                                                                                   \
+    "  .byte 0x4c, 0x8d, 0x1d\n  .long 0\n" ARCH_FIX("5", "4") /* lea */                           \
+        "  cmpb $0, (%r11,%rax)\n"
+#define ARCH_NOT_HELD "  .byte 0x0f, 0x84\n  .long 0\n" ARCH_FIX("4", "4") /* je */
+#define ARCH_IS_HELD  "  jne 8f\n"
 
 #endif

@@ -82,6 +82,7 @@ static enum mlw_attach_result first_time(void)
     if (!tables_init(watcher.plan.samples, watcher.plan.sites) ||
         !held_init(watcher.plan.samples) || !stack_init())
         return MLW_ATTACH_NO_MEMORY;
+    entries_direct(held_filter); /* no binding leads to them yet */
     attached.known = true;
     return MLW_ATTACH_DONE;
 }

@@ -288,7 +288,7 @@ __attribute__((constructor(101))) static void begin(void)
         return;
     next.free(next.malloc(1));
     if (may_write_code())
-        entry_direct();
+        entries_direct(0);
 }
 
 __attribute__((destructor)) static void end(void) { watch_ending(MLW_WATCH_EXITED, 0); }

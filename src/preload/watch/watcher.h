@@ -5,6 +5,7 @@
  * alone; whatever fails lets the program's own call through to the allocator behind us.
  *
  *   entry.c    the interposed symbols: one thread-local subtraction, or one address comparison
+ *   direct.c   the entries, rewritten with the addresses of this process
  *   sample.c   what happens to a call that hit a sampled byte, or touches a sampled block
  *   others.c   functions of tcmalloc and mimalloc that take a block
  *   draw.c     gaps between samples, and weights, in integers
@@ -147,11 +148,15 @@ static inline __attribute__((always_inline, unused)) void watch_disclaim(volatil
     __atomic_store_n(word, 0, __ATOMIC_RELEASE);
 }
 
-/* ---- entry.c ---- */
+/* ---- direct.c ---- */
 
 /* The entries jump to the allocator behind us directly from now on, where that can be had. While
- * there is one thread. */
-HIDDEN void entry_direct(void);
+ * no other thread can be in one. filter: what libmallow-attach.so asks for each address, else NULL.
+ */
+HIDDEN void entries_direct(const void *filter);
+
+/* ---- entry.c ---- */
+
 /* Makes the program call ours instead of jemalloc's own functions, where the allocator behind us
  * has them. False: some of its calls may get past us. Once, at the start. */
 HIDDEN bool entry_jemalloc(void);

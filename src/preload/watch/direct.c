@@ -1,0 +1,76 @@
+/* direct.c - the fast form of the entries.
+ *
+ * Jumps through memory are most of what a pair of malloc and free costs here; the loads of the
+ * general form are the most of the rest. Where the allocator is lies within 2 GB as a rule, but is
+ * known only now, as are the range and where a thread has its part of us. So the fast form is
+ * written over the entries, once, while no other thread can be in one: its first word last, by a
+ * single store, so that a signal handler finds the one or the other. Whatever speaks against it (a
+ * kernel that lets no code be written, a breakpoint, an allocator too far away) leaves the entry as
+ * it is. */
+#include <string.h>
+
+#include "arch/code.h"
+#include "arch/entry.h"
+#include "watcher.h"
+
+#define FAST_MAX 48u
+#define WORD     8u
+
+struct entry { /* of the table that the entries make; places are from the word itself */
+    int32_t at, template;
+    uint32_t bytes;
+    int32_t fixes;
+    uint32_t next; /* offset in `next` */
+};
+extern const struct entry entries_first[] HIDDEN, entries_end[] HIDDEN;
+
+#define PLACE(field) ((uint8_t *)(uintptr_t) & (field) + (field))
+
+static bool fits(int64_t v) { return v == (int32_t)v; }
+
+/* What a place is filled with; for one that is relative, what it leads to. */
+static uint64_t value_of(enum arch_fix kind, const struct entry *e, const void *filter)
+{
+    uint64_t target;
+    switch (kind) {
+    case ARCH_FIX_THREAD: return (uint64_t)&watch_thread - (uint64_t)__builtin_thread_pointer();
+    case ARCH_FIX_START: return block_range.start / BLOCK_RANGE_UNIT;
+    case ARCH_FIX_BYTES: return block_range.bytes / BLOCK_RANGE_UNIT;
+    case ARCH_FIX_FILTER: return (uint64_t)filter;
+    default: memcpy(&target, (const uint8_t *)&next + e->next, sizeof target); return target;
+    }
+}
+
+static void write_entry(const struct entry *e, const void *filter)
+{
+    uint64_t copy[FAST_MAX / WORD];
+    uint8_t *at = PLACE(e->at), *bytes = (uint8_t *)copy;
+    if (e->bytes > FAST_MAX || *at != ARCH_ENTRY_JUMP)
+        return;
+    memcpy(copy, at, sizeof copy);
+    memcpy(copy, PLACE(e->template), e->bytes);
+    for (const uint8_t *f = PLACE(e->fixes); f[1] != ARCH_FIX_END; f += 2) {
+        const enum arch_fix kind = f[1];
+        int64_t v = (int64_t)value_of(kind, e, filter);
+        if (kind == ARCH_FIX_TARGET || kind == ARCH_FIX_FILTER)
+            v -= (int64_t)(at + f[0] + sizeof(int32_t));
+        if (!fits(v))
+            return;
+        const int32_t word = (int32_t)v;
+        memcpy(bytes + f[0], &word, sizeof word);
+    }
+    for (unsigned i = (e->bytes + WORD - 1) / WORD; i-- > 0;)
+        arch_code_store((uint64_t *)(void *)at + i, copy[i]);
+}
+
+void entries_direct(const void *filter)
+{
+    const struct entry *first = entries_first, *end = entries_end;
+    void *page = (void *)((uint64_t)PLACE(first->at) & ~(PAGE - 1));
+    /* never without PROT_EXEC, which might not be had again */
+    if (sys_mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC))
+        return;
+    for (const struct entry *e = first; e < end; e++)
+        write_entry(e, filter);
+    sys_mprotect(page, PAGE, PROT_READ | PROT_EXEC);
+}
