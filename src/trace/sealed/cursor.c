@@ -150,15 +150,16 @@ void cursor_settle(struct cursor *c, struct cursor_found *found)
     for (size_t i = 0; i < found->count; i++) {
         const struct cursor_finding *f = &found->items[i];
         struct store_block *b = f->block;
-        if (f->damaged && !b->damaged) {
-            __atomic_store_n(&b->damaged, true, __ATOMIC_RELAXED);
+        if (f->damaged && !b->damaged && !b->read_damaged) {
+            b->read_damaged = true;
             c->store->info.damaged_runs++;
             m->lost_calls += b->calls;
             m->complete = false;
         }
-        if (!b->counted) /* once, however often the block is read */
+        if (!f->damaged && !b->read_whole) { /* once, however often the block is read */
+            b->read_whole = true;
             m->lost_calls += f->lost_calls;
-        b->counted |= f->read;
+        }
     }
     pthread_mutex_unlock(&c->store->lock);
     found->count = 0;
@@ -192,6 +193,7 @@ static int next_block(struct cursor *c, struct error *err)
         if (cursor_take_begin(c, err))
             return -1;
         c->block = b;
+        c->block_lost = 0;
         return 1;
     }
     return 0;
@@ -265,7 +267,7 @@ int cursor_decode(struct cursor *c, struct trace_batch *batch, struct error *err
         }
         c->at += n;
         if (c->at == c->block->events)
-            cursor_find(c, (struct cursor_finding){.block = c->block, .read = true});
+            cursor_find(c, (struct cursor_finding){.block = c->block, .lost_calls = c->block_lost});
         if (!given)
             continue;
         cursor_give(c, a, given, batch);

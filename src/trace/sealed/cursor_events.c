@@ -157,16 +157,6 @@ static bool take_slots(struct cursor *c, const uint8_t *code, const uint32_t *th
     return !bad && none == others && c->top <= used;
 }
 
-/* A call of this block that cannot be decoded. */
-static void lose(struct cursor *c, unsigned calls)
-{
-    struct cursor_found *f = &c->found;
-    if (f->count && f->items[f->count - 1].block == c->block && !f->items[f->count - 1].damaged)
-        f->items[f->count - 1].lost_calls += calls;
-    else if (calls)
-        cursor_find(c, (struct cursor_finding){.block = c->block, .lost_calls = calls});
-}
-
 /* The same after damage: events of blocks that the caller does not know are turned into unknown
  * releases, or dropped. Fills kind, slot and source (index of the event, or UINT32_MAX - slot's
  * release is inferred), and returns how many there are; -1 when the block cannot be. */
@@ -187,7 +177,7 @@ static int64_t take_slots_degraded(struct cursor *c, const uint8_t *code, const 
             c->recent[c->slot_allocs++ & c->recent_mask] = s;
             if (s == POISON) { /* a block whose slot is lost: so is the call */
                 c->dropped = true;
-                lose(c, 1);
+                c->block_lost++;
                 c->keep[i] = 0;
                 continue;
             }
@@ -216,7 +206,7 @@ static int64_t take_slots_degraded(struct cursor *c, const uint8_t *code, const 
                 if (c->dropped || s == POISON)
                     c->address_lost = true;
                 if (s == POISON || kind == TRACE_FREE_INFERRED) {
-                    lose(c, kind != TRACE_FREE_INFERRED);
+                    c->block_lost += kind != TRACE_FREE_INFERRED;
                     continue;
                 }
                 kind = TRACE_FREE_UNKNOWN;

@@ -34,8 +34,8 @@ struct arrays {
 /* What reading found out about blocks, for the store. */
 struct cursor_finding {
     struct store_block *block;
-    uint32_t lost_calls; /* that cannot be decoded */
-    bool damaged, read;  /* damaged; read to its end */
+    uint32_t lost_calls; /* it was read to its end, but for so many calls; or, */
+    bool damaged;        /* it is damaged */
 };
 struct cursor_found {
     struct cursor_finding *items;
@@ -67,6 +67,7 @@ struct cursor {
     struct loaded *in;
     struct store_block *block; /* NULL: none is */
     uint32_t at;               /* events given out */
+    uint32_t block_lost;       /* calls of it that cannot be decoded, so far */
     struct span far_rest, other_rest, argument_rest;
     uint32_t alloc_at;
     uint64_t tick, other_last;

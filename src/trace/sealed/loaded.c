@@ -208,7 +208,7 @@ void loaded_read(struct loaded *l, const struct store *s, const struct trace_ima
     l->block = b;
     l->has_head = false;
     l->state = LOADED_NOT_THERE;
-    if (__atomic_load_n(&b->damaged, __ATOMIC_RELAXED))
+    if (b->damaged)
         return;
     const int k = section_head_read(s->fd, b->offset, s->file_bytes, &l->head, &l->err);
     if (k < 0)

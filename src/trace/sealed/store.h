@@ -13,8 +13,11 @@
 struct store_block {
     uint64_t offset, number, first_event, first_tick, last_tick;
     uint32_t events, calls, used_slots, new_slots;
-    bool damaged; /* found so when read */
-    bool counted; /* its undecodable calls were added to lost_calls */
+    bool damaged; /* found so when the file was opened */
+    /* Under the lock; what a cursor gives out depends on neither. It was found damaged when it was
+     * read, and is counted as such; it was read to its end, and its undecodable calls are added to
+     * lost_calls. */
+    bool read_damaged, read_whole;
 };
 
 struct store_image {
