@@ -56,9 +56,8 @@ struct mlw_session {
     uint64_t output_device, output_inode; /* which file that is, as of fstat; 0: not opened yet */
     /* Of a flight recorder, all atomic, by the parent. How many bytes of the file behind
      * `released_bytes` there may be before the processes keep calls back; 0: no bound. How large
-     * the file is, for those that cannot ask. When buffers in use were last copied, by the
-     * recording's clock; UINT64_MAX: just now they are. */
-    uint64_t bound_bytes, released_bytes, file_bytes, copied_clock;
+     * the file is, for those that cannot ask. */
+    uint64_t bound_bytes, released_bytes, file_bytes;
 };
 _Static_assert(sizeof(struct mlw_session) <= 4096, "one page");
 
@@ -133,8 +132,9 @@ struct mlw_process {  /* 1024 bytes */
 /* mlw_chunk.slot_state. The parent recognizes thread stacks by mlw_chunk.thread_pointer. */
 enum mlw_slot_state {
     MLW_SLOT_FREE = 0,
-    MLW_SLOT_USED = 1, /* a thread writes into it (or died while it did) */
-    MLW_SLOT_FULL = 2  /* handed over: the parent writes it out and sets FREE */
+    MLW_SLOT_USED = 1,  /* a thread writes into it (or died while it did) */
+    MLW_SLOT_FULL = 2,  /* handed over: the parent writes it out and sets FREE */
+    MLW_SLOT_COPIED = 3 /* as USED, and its rows may be in the file: set before they are copied */
 };
 
 _Static_assert(sizeof(struct mlw_process) == 1024, "entries do not straddle pages");

@@ -142,9 +142,7 @@ static int sync_buffers(struct recording *r, struct mlw_process *e, struct error
     uint64_t failed = r->sink.failed;
     slots_refresh(&s, &r->shm, e);
     uint64_t clock = clock_read(r->shm.session->clock_kind);
-    shm_copies_begin(&r->shm);
     slots_interim(&s, &r->shm, &r->sink, clock_monotonic_ns(), &clock);
-    shm_copies_end(&r->shm);
     /* Buffers that were handed over meanwhile and wait for the parent: it has a second. */
     for (int i = 0; i < 1000 && __atomic_load_n(&e->drain, __ATOMIC_ACQUIRE); i++) {
         bool waiting = false;

@@ -204,10 +204,8 @@ static void serve_images(struct watch *w)
 {
     bool interim = w->now_ns >= w->interim_ns && flight_has_room(w->r->flight);
     uint64_t interim_left = INTERIM_BYTES;
-    if (interim) {
+    if (interim)
         w->interim_ns = w->now_ns + SECOND_NS;
-        shm_copies_begin(&w->r->shm);
-    }
     w->draining = false;
     for (uint32_t i = 0; i < w->reach; i++) {
         struct image *m = w->images[i];
@@ -245,8 +243,6 @@ static void serve_images(struct watch *w)
             interim_left -= bytes < interim_left ? bytes : interim_left;
         }
     }
-    if (interim)
-        shm_copies_end(&w->r->shm);
 }
 
 static void append_clock(struct watch *w)
@@ -273,14 +269,12 @@ static void look_at_flight(struct watch *w)
         return;
     uint64_t clock = clock_read(w->r->clock_kind);
     append_clock(w);
-    shm_copies_begin(&w->r->shm);
     for (uint32_t i = 0; i < w->reach; i++)
         if (w->images[i]) {
             struct image *m = w->images[i];
             slots_refresh(&m->slots, &w->r->shm, m->entry);
             slots_interim(&m->slots, &w->r->shm, &w->r->sink, w->now_ns, &clock);
         }
-    shm_copies_end(&w->r->shm);
     flight_start(w->r->flight, w->now_ns, clock);
 }
 

@@ -309,14 +309,3 @@ uint32_t shm_entries(const struct shm *s)
     uint32_t n = __atomic_load_n(&s->session->next_process, __ATOMIC_ACQUIRE);
     return n > MLW_PROCESSES ? MLW_PROCESSES : n;
 }
-
-void shm_copies_begin(const struct shm *shm)
-{
-    __atomic_store_n(&shm->session->copied_clock, UINT64_MAX, __ATOMIC_SEQ_CST);
-}
-
-void shm_copies_end(const struct shm *shm)
-{
-    __atomic_store_n(&shm->session->copied_clock, clock_read(shm->session->clock_kind),
-                     __ATOMIC_SEQ_CST);
-}

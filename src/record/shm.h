@@ -58,9 +58,4 @@ static inline struct mlw_chunk *shm_slot(struct mlw_chunk *window, uint32_t slot
     return (struct mlw_chunk *)(void *)((char *)window + (size_t)slot * MLW_SLOT_BYTES);
 }
 
-/* Before and after slots_interim of one process or of several: at the bound of a flight recorder,
- * processes leave buffers as they are that may have been copied (copied_clock). */
-void shm_copies_begin(const struct shm *shm);
-void shm_copies_end(const struct shm *shm);
-
 #endif

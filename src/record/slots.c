@@ -27,6 +27,19 @@ static uint64_t state_of(const struct mlw_chunk *slot)
     return __atomic_load_n(&slot->slot_state, __ATOMIC_ACQUIRE);
 }
 
+static bool is_used(uint64_t state) { return state == MLW_SLOT_USED || state == MLW_SLOT_COPIED; }
+
+/* What the process puts together anew it must not when it is copied, and not be copied when it
+ * does: each of the two says so first, and then looks what the other says (bound.c of the
+ * recorder). False: the buffer is not in use. */
+static bool mark_copied(struct mlw_chunk *slot)
+{
+    uint64_t used = MLW_SLOT_USED;
+    return __atomic_compare_exchange_n(&slot->slot_state, &used, MLW_SLOT_COPIED, false,
+                                       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
+           used == MLW_SLOT_COPIED;
+}
+
 static bool is_changing(const struct mlw_chunk *slot)
 {
     return __atomic_load_n(&slot->flags, __ATOMIC_SEQ_CST) & MLW_CHUNK_CHANGING;
@@ -93,11 +106,13 @@ unsigned slots_drain(struct slots *s, const struct shm *shm, struct sink *sink)
 
 /* Copies a slot in use, and appends it; false when it changed meanwhile. *bytes: of its payload,
  * as large as it is now; *written is added to. */
-static bool copy_in_use(const struct mlw_chunk *slot, uint32_t *bytes, struct sink *sink,
+static bool copy_in_use(struct mlw_chunk *slot, uint32_t *bytes, struct sink *sink,
                         uint64_t *written)
 {
     static struct copy c;
     bool torn;
+    if (!mark_copied(slot))
+        return false;
     /* Before anything else: at the bound of a flight recorder the process puts rows together anew,
      * see bound.c of the recorder. */
     const uint64_t lost = __atomic_load_n(&slot->lost_calls, __ATOMIC_SEQ_CST);
@@ -109,7 +124,7 @@ static bool copy_in_use(const struct mlw_chunk *slot, uint32_t *bytes, struct si
     if (!take(slot, &c, &torn) || torn)
         return false;
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (state_of(slot) != MLW_SLOT_USED || is_changing(slot) ||
+    if (state_of(slot) != MLW_SLOT_COPIED || is_changing(slot) ||
         __atomic_load_n(&slot->lost_calls, __ATOMIC_SEQ_CST) != lost ||
         slot->sequence != c.head.sequence || slot->thread != c.head.thread ||
         slot->lane != c.head.lane || slot->image != c.head.image ||
@@ -122,11 +137,11 @@ static bool copy_in_use(const struct mlw_chunk *slot, uint32_t *bytes, struct si
 }
 
 /* The same, if it is due. False: it was, and could not be had. */
-static bool copy_if_due(const struct mlw_chunk *slot, struct slot_copied *was, struct sink *sink,
+static bool copy_if_due(struct mlw_chunk *slot, struct slot_copied *was, struct sink *sink,
                         uint64_t now_ns, bool now_all, uint64_t *written)
 {
     uint32_t bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
-    if (state_of(slot) != MLW_SLOT_USED || (!bytes && !is_changing(slot)))
+    if (!is_used(state_of(slot)) || (!bytes && !is_changing(slot)))
         return true;
     const bool same = was->seen && was->thread == slot->thread && was->lane == slot->lane &&
                       was->sequence == slot->sequence;
@@ -157,7 +172,7 @@ uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink
         if (!s->copied[w] && !(s->copied[w] = calloc(MLW_WINDOW_SLOTS, sizeof *s->copied[w])))
             continue;
         for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
-            const struct mlw_chunk *slot = shm_slot(s->window[w], i);
+            struct mlw_chunk *slot = shm_slot(s->window[w], i);
             unsigned tries = whole_until ? TRIES : 1;
             bool done;
             while (!(done = copy_if_due(slot, &s->copied[w][i], sink, now_ns, whole_until != NULL,
@@ -231,7 +246,7 @@ uint64_t slots_live_bytes(const struct slots *s, uint32_t buffers)
             continue;
         }
         const struct mlw_chunk *slot = shm_slot(window, i % MLW_WINDOW_SLOTS);
-        if (state_of(slot) == MLW_SLOT_USED)
+        if (is_used(state_of(slot)))
             sum += __atomic_load_n(&slot->live_bytes, __ATOMIC_RELAXED);
     }
     return sum >> 63 ? 0 : sum;

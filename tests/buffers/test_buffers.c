@@ -223,6 +223,61 @@ static void *read_buffers(void *arg)
     return NULL;
 }
 
+/* ---- a full buffer at the bound of a flight recorder (bound.c) ---- */
+
+enum { PAIRS = 3000, LIVE = 10 };
+
+/* A buffer of pairs that came and went, and of a few blocks that stay; in that state. */
+static void fill_buffer(struct thread *t, uint64_t slot_state)
+{
+    static uint64_t buffer[MLW_SLOT_BYTES / 8];
+    *t = (struct thread){.chunk = (struct mlw_chunk *)(void *)buffer};
+    t->chunk->slot_state = MLW_SLOT_USED;
+    stream_begin_chunk(t, 5, 100);
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        const uint64_t address = 0x500000 + 64 * i;
+        t->position = mlw_row_encode(t->position, &t->row, MLW_OP_MALLOC, MLW_F_ALLOC, i + 1,
+                                     address, 64, 0, 0, 0, 0, 0);
+        t->chunk->calls++;
+        if (i < LIVE)
+            continue;
+        t->position = mlw_row_encode(t->position, &t->row, MLW_OP_FREE, MLW_F_ADDR, i + 1, address,
+                                     0, 0, 0, 0, 0, 0);
+        t->chunk->calls++;
+    }
+    t->chunk->payload_bytes = (uint32_t)(t->position - (uint8_t *)(t->chunk + 1));
+    t->chunk->slot_state = slot_state;
+}
+
+/* Has the file that much of its bound: whether the buffer stays, what is in it, and its number. */
+static void expect(uint64_t slot_state, uint64_t file_bytes, bool stays, uint32_t calls,
+                   uint32_t sequence)
+{
+    struct thread t;
+    fill_buffer(&t, slot_state);
+    const uint32_t all = t.chunk->calls;
+    session.bound_bytes = 1600;
+    session.file_bytes = file_bytes;
+    if (bound_keeps_back(&t, true) != stays)
+        fail("it should have stayed, or should not", slot_state, file_bytes);
+    if (t.chunk->calls != calls || t.chunk->lost_calls + calls != all)
+        fail("calls that are left", t.chunk->calls, calls);
+    if (t.chunk->sequence != sequence || t.chunk->flags)
+        fail("the number of the chunk", t.chunk->sequence, sequence);
+    session.bound_bytes = 0;
+}
+
+static void test_bound(void)
+{
+    const uint32_t all = 2 * PAIRS - LIVE;
+    recorder.output.fd = -1;
+    expect(MLW_SLOT_USED, 1300, false, all, 5);   /* there is room */
+    expect(MLW_SLOT_USED, 1450, true, LIVE, 5);   /* what came and went is left out, */
+    expect(MLW_SLOT_COPIED, 1450, false, all, 5); /* but not when copies may be in the file */
+    expect(MLW_SLOT_COPIED, 1550, true, 0, 6);    /* behind a copy another chunk begins */
+    process.lost_bound = 0;
+}
+
 static void make_windows(void)
 {
     const size_t bytes = (size_t)MLW_PROCESS_WINDOWS * MLW_WINDOW_BYTES;
@@ -258,6 +313,7 @@ int main(void)
     recorder.clock_kind = MLW_CLOCK_TSC;
     recorder.stack_mode = MLW_STACKS_NONE;
     wiped.control = &control_word;
+    test_bound();
     if (GOODBYE)
         stream_key_init();
 

@@ -182,13 +182,34 @@ static void test_interim(void **state)
         assert_int_equal(heads[i].sequence, 4);
         assert_int_equal(heads[i].calls, 10 + i);
     }
-    assert_int_equal(k->reserved[0], MLW_SLOT_USED);
+    assert_int_equal(k->reserved[0], MLW_SLOT_COPIED);
     k = begin(c, 0, 0, 5); /* it left, and began anew with fewer rows */
     fill(k, 2);
     slots_interim(&c->slots, &c->shm, &c->sink, 300 * second, NULL);
     assert_true(slots_interim(&c->slots, &c->shm, &c->sink, 301 * second, NULL) > 0);
     assert_int_equal(chunks_of(c, heads, 16), 4);
     assert_int_equal(heads[3].calls, 2);
+}
+
+/* A buffer is marked before it is looked at: the process, which marks it before it changes it, and
+ * then looks for this mark, leaves it as it is. */
+static void test_interim_marks(void **state)
+{
+    struct client *c = *state;
+    struct mlw_chunk heads[4];
+    struct mlw_chunk *k = begin(c, 0, 0, 1), *full = begin(c, 1, 1, 1);
+    fill(k, 10);
+    fill(full, 10);
+    full->reserved[0] = MLW_SLOT_FULL;
+    k->flags = MLW_CHUNK_CHANGING;
+    slots_interim(&c->slots, &c->shm, &c->sink, 1, &(uint64_t){UINT64_MAX});
+    assert_int_equal(chunks_of(c, heads, 4), 0);
+    assert_int_equal(k->reserved[0], MLW_SLOT_COPIED);
+    assert_int_equal(full->reserved[0], MLW_SLOT_FULL);
+    k->flags = 0;
+    slots_interim(&c->slots, &c->shm, &c->sink, 2, &(uint64_t){UINT64_MAX});
+    assert_int_equal(chunks_of(c, heads, 4), 1);
+    assert_int_equal(heads[0].calls, 10);
 }
 
 /* What is copied while the buffer begins anew may be rows of both: it is no loss. */
@@ -377,6 +398,7 @@ int main(void)
         WITH_CLIENT(test_drain),
         WITH_CLIENT(test_drain_that_cannot_write_counts),
         WITH_CLIENT(test_interim),
+        WITH_CLIENT(test_interim_marks),
         WITH_CLIENT(test_interim_torn),
         WITH_CLIENT(test_finish_at_every_byte),
         WITH_CLIENT(test_finish_takes_all_and_only_its_own),

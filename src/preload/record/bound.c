@@ -31,9 +31,13 @@ static enum mlw_room room_now(void)
 /* Whether copies of the buffer may be in the file. */
 static bool is_copied(const struct mlw_chunk *c)
 {
-    const uint64_t copied =
-        recorder.session ? __atomic_load_n(&recorder.session->copied_clock, __ATOMIC_SEQ_CST) : 0;
-    return copied && c->base_clock <= copied;
+    return __atomic_load_n(&c->slot_state, __ATOMIC_SEQ_CST) == MLW_SLOT_COPIED;
+}
+
+/* From here on it is not copied, or is_copied says that it was. */
+static void set_changing(struct mlw_chunk *c)
+{
+    __atomic_store_n(&c->flags, (uint16_t)MLW_CHUNK_CHANGING, __ATOMIC_SEQ_CST);
 }
 
 /* ---- which rows can be left out ---- */
@@ -179,7 +183,7 @@ static bool replace(struct thread *t, const struct scratch *s, uint32_t bytes,
                     struct mlw_row_state state)
 {
     struct mlw_chunk *const c = t->chunk;
-    __atomic_store_n(&c->flags, (uint16_t)MLW_CHUNK_CHANGING, __ATOMIC_SEQ_CST);
+    set_changing(c);
     if (is_copied(c)) {
         __atomic_store_n(&c->flags, (uint16_t)0, __ATOMIC_RELEASE);
         return false;
@@ -224,6 +228,7 @@ static void drop_calls(struct thread *t, int error)
     const uint8_t *p = payload, *end = payload + c->payload_bytes;
     struct mlw_row_state state = {0, 0};
     struct mlw_row row;
+    set_changing(c);
     const uint32_t calls = c->calls, sequence = c->sequence + is_copied(c);
     t->lost += calls;
     __atomic_fetch_add(error ? &recorder.process->lost_sink : &recorder.process->lost_bound, calls,
@@ -231,7 +236,7 @@ static void drop_calls(struct thread *t, int error)
     if (error)
         recorder.process->unwritten = (uint32_t)-error;
     stream_begin_chunk(t, sequence, c->first_call);
-    __atomic_store_n(&c->flags, (uint16_t)MLW_CHUNK_CHANGING, __ATOMIC_SEQ_CST);
+    set_changing(c);
     uint8_t *to = payload;
     while (p < end) {
         const uint8_t *after = mlw_row_decode(p, end, &state, &row);

@@ -153,6 +153,8 @@ void stream_begin_chunk(struct thread *t, uint32_t sequence, uint64_t first_call
     c->thread_pointer = arch_thread_pointer();
     t->position = (uint8_t *)c + sizeof *c;
     t->limit = (uint8_t *)c + MLW_SLOT_BYTES - MLW_ROW_MAX;
+    if (c->slot_state == MLW_SLOT_COPIED) /* nothing of these rows is */
+        __atomic_store_n(&c->slot_state, MLW_SLOT_USED, __ATOMIC_RELEASE);
     if (recorder.ending)
         t->limit = t->position + 1; /* rows after our destructor are not collected */
 }
@@ -192,20 +194,21 @@ static long write_both(int fd, const struct mlw_chunk *head, const void *payload
 /* Behind the closed door (confine.c): head and payload, which lie together, leave in one. */
 static int write_confined(struct mlw_chunk *c)
 {
-    uint64_t state = c->slot_state, fs = c->thread_pointer, live = c->live_bytes;
+    uint64_t state, fs = c->thread_pointer, live = c->live_bytes;
     struct stat st;
     long r = -EBADF;
     if (recorder.may_not_write || recorder.output.fd < 0 ||
         sys_decided(SYS_fstat, recorder.output.fd, (long)&st, 0, 0, 0, 0) ||
         st.st_dev != recorder.output.dev || st.st_ino != recorder.output.ino)
         return (int)r;
-    c->slot_state = c->thread_pointer = c->live_bytes = c->checksum = 0;
+    state = __atomic_exchange_n(&c->slot_state, 0, __ATOMIC_ACQ_REL);
+    c->thread_pointer = c->live_bytes = c->checksum = 0;
     c->checksum = mlw_chunk_checksum(c, c + 1);
     do
         r = sys_decided(SYS_write, recorder.output.fd, (long)c,
                         (long)(sizeof *c + c->payload_bytes), 0, 0, 0);
     while (r == -EINTR);
-    c->slot_state = state;
+    __atomic_store_n(&c->slot_state, state, __ATOMIC_RELEASE);
     c->thread_pointer = fs;
     c->live_bytes = live;
     return r < 0 ? (int)r : (size_t)r == sizeof *c + c->payload_bytes ? 0 : -ENOSPC;
