@@ -1,4 +1,5 @@
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,11 +192,13 @@ static void compare_begun(struct trace *t)
     }
 }
 
-/* A thread that reads all events; sum: a hash of them. */
+/* A thread that reads all events; sum: a hash of them. read: how many batches so far; UINT32_MAX at
+ * the end. */
 struct reader {
     struct trace *trace;
     pthread_t thread;
     uint64_t sum;
+    uint32_t read;
 };
 
 static void *read_all(void *arg)
@@ -204,16 +207,22 @@ static void *read_all(void *arg)
     struct every all = {.trace = r->trace};
     struct trace_batch b;
     struct error err = {.text = ""};
-    while (every_next(&all, &b, &err) > 0)
+    while (every_next(&all, &b, &err) > 0) {
         r->sum = hash_batch(r->sum, &b);
+        __atomic_fetch_add(&r->read, 1, __ATOMIC_RELAXED);
+    }
     every_rewind(&all);
+    __atomic_store_n(&r->read, UINT32_MAX, __ATOMIC_RELAXED);
     return NULL;
 }
 
-static void read_at_once(struct trace *t, struct reader r[2])
+/* The second begins when the first has read so many batches. */
+static void read_at_once(struct trace *t, struct reader r[2], uint32_t behind)
 {
     for (int i = 0; i < 2; i++) {
         r[i] = (struct reader){.trace = t};
+        while (i && __atomic_load_n(&r[0].read, __ATOMIC_RELAXED) < behind)
+            sched_yield();
         REQUIRE(!pthread_create(&r[i].thread, NULL, read_all, &r[i]));
     }
     for (int i = 0; i < 2; i++)
@@ -221,14 +230,14 @@ static void read_at_once(struct trace *t, struct reader r[2])
 }
 
 /* Two threads that read at once find out what one does, and both read the same. */
-static void compare_at_once(const char *path, const struct trace_open_options *o)
+static void compare_at_once(const char *path, const struct trace_open_options *o, uint32_t behind)
 {
     struct error err = {.text = ""};
     struct reader one = {.trace = trace_open(path, o, &err)}, two[2];
     struct trace *t = trace_open(path, o, &err);
     REQUIRE(one.trace && t);
     read_all(&one);
-    read_at_once(t, two);
+    read_at_once(t, two, behind);
     REQUIRE(hash_findings(0, trace_info(t)) == hash_findings(0, trace_info(one.trace)));
     REQUIRE(two[0].sum == two[1].sum);
     REQUIRE(trace_take_threads(t, 4) == 3 && trace_take_threads(t, 1) == 0);
@@ -252,7 +261,8 @@ static void compare_threads(const char *path, bool sealed, uint64_t one)
     REQUIRE(sum == one || !sealed);
     read_begins(t);
     trace_close(t);
-    compare_at_once(path, &o);
+    compare_at_once(path, &o, 0);
+    compare_at_once(path, &o, 3);
 }
 
 static void read_recording(const uint8_t *data, size_t n, bool threads)
