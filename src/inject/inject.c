@@ -47,9 +47,11 @@ struct work {
 
 /* In what order threads are tried. A stop ends some calls, as epoll_wait; that is undone at once,
  * but not if we are killed just before. So threads in these are the last, and where others wait
- * that can be borrowed at the next look, they are left alone for some rounds. */
+ * that can be borrowed at the next look, they are left alone for some rounds, or stops of others.
+ */
 enum rank { RANK_WAITS, RANK_RUNS, RANK_STOP_ENDS };
 #define SPARED_ROUNDS 16u
+#define SPARED_STOPS  100u
 
 struct candidate {
     pid_t tid;
@@ -169,7 +171,7 @@ static int borrow_any(struct work *w, struct error *err)
         size_t refused = 0, late = 0;
         for (size_t i = 0; i < count; i++) {
             if (list[i].rank == RANK_STOP_ENDS && list[0].rank == RANK_WAITS &&
-                round < SPARED_ROUNDS)
+                round < SPARED_ROUNDS && w->result.stops < SPARED_STOPS)
                 break; /* so are all that follow */
             enum attempt a = attempt(w, list[i].tid, err);
             /* The tables of a file that its stack passes are read while it runs. */
