@@ -141,6 +141,17 @@ static void count_damaged(struct cursor *c, struct store_block *b)
     cursor_find(c, (struct cursor_finding){.block = b, .damaged = true});
 }
 
+/* So many calls of a block are lost, those included that were lost before. */
+static void lose(struct trace_image *m, struct store_block *b, uint32_t calls)
+{
+    if (calls > b->calls)
+        calls = b->calls;
+    if (calls > b->lost_calls) {
+        m->lost_calls += calls - b->lost_calls;
+        b->lost_calls = calls;
+    }
+}
+
 void cursor_settle(struct cursor *c, struct cursor_found *found)
 {
     struct trace_image *m = &c->store->images[c->image_index];
@@ -153,12 +164,12 @@ void cursor_settle(struct cursor *c, struct cursor_found *found)
         if (f->damaged && !b->damaged && !b->read_damaged) {
             b->read_damaged = true;
             c->store->info.damaged_runs++;
-            m->lost_calls += b->calls;
+            lose(m, b, b->calls);
             m->complete = false;
         }
         if (!f->damaged && !b->read_whole) { /* once, however often the block is read */
             b->read_whole = true;
-            m->lost_calls += f->lost_calls;
+            lose(m, b, f->lost_calls);
         }
     }
     pthread_mutex_unlock(&c->store->lock);

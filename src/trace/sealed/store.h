@@ -13,10 +13,11 @@
 struct store_block {
     uint64_t offset, number, first_event, first_tick, last_tick;
     uint32_t events, calls, used_slots, new_slots;
+    /* Under the lock, as the flags behind it: its calls that were added to lost_calls. */
+    uint32_t lost_calls;
     bool damaged; /* found so when the file was opened */
-    /* Under the lock; what a cursor gives out depends on neither. It was found damaged when it was
-     * read, and is counted as such; it was read to its end, and its undecodable calls are added to
-     * lost_calls. */
+    /* It was found damaged when it was read, and is counted as such; it was read to its end. What a
+     * cursor gives out depends on neither. */
     bool read_damaged, read_whole;
 };
 
