@@ -73,7 +73,7 @@ struct mlw_chunk {
     uint64_t base_address; /* rotated right by 4, as in struct mlw_row_state */
     uint64_t pair_clock;   /* one reading of both clocks, for calibration; 0 when not taken */
     uint64_t pair_monotonic_ns;
-    /* In a file, reserved[] is 0. The others are for a buffer in a slot of the session: slot_state
+    /* Nothing of a file: readers take no notice. For a buffer in a slot of the session: slot_state
      * is atomic (enum mlw_slot_state). thread_pointer is the fs base of the thread that fills it, 0
      * when not known. live_bytes is what the threads of this buffer have allocated (usable bytes)
      * less what they have released, modulo 2^64: over all buffers in use, what the process has

@@ -132,9 +132,10 @@ struct mlw_process {  /* 1024 bytes */
 /* mlw_chunk.slot_state. The parent recognizes thread stacks by mlw_chunk.thread_pointer. */
 enum mlw_slot_state {
     MLW_SLOT_FREE = 0,
-    MLW_SLOT_USED = 1,  /* a thread writes into it (or died while it did) */
-    MLW_SLOT_FULL = 2,  /* handed over: the parent writes it out and sets FREE */
-    MLW_SLOT_COPIED = 3 /* as USED, and its rows may be in the file: set before they are copied */
+    MLW_SLOT_USED = 1,   /* a thread writes into it (or died while it did) */
+    MLW_SLOT_FULL = 2,   /* handed over: the parent writes it out and sets FREE */
+    MLW_SLOT_COPIED = 3, /* as USED, and its rows may be in the file: set before they are copied */
+    MLW_SLOT_LEAVING = 4 /* its thread writes it into the file as it stands, see write_confined */
 };
 
 _Static_assert(sizeof(struct mlw_process) == 1024, "entries do not straddle pages");

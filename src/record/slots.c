@@ -141,6 +141,8 @@ static bool copy_if_due(struct mlw_chunk *slot, struct slot_copied *was, struct 
                         uint64_t now_ns, bool now_all, uint64_t *written)
 {
     uint32_t bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
+    if (state_of(slot) == MLW_SLOT_LEAVING)
+        return false;
     if (!is_used(state_of(slot)) || (!bytes && !is_changing(slot)))
         return true;
     const bool same = was->seen && was->thread == slot->thread && was->lane == slot->lane &&

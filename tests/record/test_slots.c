@@ -210,6 +210,15 @@ static void test_interim_marks(void **state)
     slots_interim(&c->slots, &c->shm, &c->sink, 2, &(uint64_t){UINT64_MAX});
     assert_int_equal(chunks_of(c, heads, 4), 1);
     assert_int_equal(heads[0].calls, 10);
+    /* one that its thread is just writing into the file is left alone, and not taken for copied */
+    uint64_t until = UINT64_MAX;
+    fill(k, 1);
+    k->reserved[0] = MLW_SLOT_LEAVING;
+    k->base_clock = 7;
+    slots_interim(&c->slots, &c->shm, &c->sink, 3, &until);
+    assert_int_equal(until, 7);
+    assert_int_equal(k->reserved[0], MLW_SLOT_LEAVING);
+    assert_int_equal(chunks_of(c, heads, 4), 1);
 }
 
 /* What is copied while the buffer begins anew may be rows of both: it is no loss. */

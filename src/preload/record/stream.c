@@ -153,7 +153,7 @@ void stream_begin_chunk(struct thread *t, uint32_t sequence, uint64_t first_call
     c->thread_pointer = arch_thread_pointer();
     t->position = (uint8_t *)c + sizeof *c;
     t->limit = (uint8_t *)c + MLW_SLOT_BYTES - MLW_ROW_MAX;
-    if (c->slot_state == MLW_SLOT_COPIED) /* nothing of these rows is */
+    if (__atomic_load_n(&c->slot_state, __ATOMIC_RELAXED) == MLW_SLOT_COPIED) /* not these rows */
         __atomic_store_n(&c->slot_state, MLW_SLOT_USED, __ATOMIC_RELEASE);
     if (recorder.ending)
         t->limit = t->position + 1; /* rows after our destructor are not collected */
@@ -191,7 +191,8 @@ static long write_both(int fd, const struct mlw_chunk *head, const void *payload
     return (size_t)r == sizeof *head + head->payload_bytes ? 0 : -ENOSPC;
 }
 
-/* Behind the closed door (confine.c): head and payload, which lie together, leave in one. */
+/* Behind the closed door (confine.c): head and payload, which lie together, leave in one. So the
+ * state of the slot is in the file, too: one that no other thread or process changes. */
 static int write_confined(struct mlw_chunk *c)
 {
     uint64_t state, fs = c->thread_pointer, live = c->live_bytes;
@@ -201,7 +202,7 @@ static int write_confined(struct mlw_chunk *c)
         sys_decided(SYS_fstat, recorder.output.fd, (long)&st, 0, 0, 0, 0) ||
         st.st_dev != recorder.output.dev || st.st_ino != recorder.output.ino)
         return (int)r;
-    state = __atomic_exchange_n(&c->slot_state, 0, __ATOMIC_ACQ_REL);
+    state = __atomic_exchange_n(&c->slot_state, MLW_SLOT_LEAVING, __ATOMIC_ACQ_REL);
     c->thread_pointer = c->live_bytes = c->checksum = 0;
     c->checksum = mlw_chunk_checksum(c, c + 1);
     do
