@@ -337,8 +337,14 @@ int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err)
             break;
         b->n += (size_t)got;
     }
+    /* The kernel writes the text in pieces. When the process ends, or executes another program,
+     * between two of them, the text ends there; from then on there is none at all. */
+    char first;
+    const bool whole = pread(fd, &first, 1, 0) == 1;
     close(fd);
-    return 0;
+    return whole ? 0
+                 : error_set(err, ERROR_SYSTEM, "process %d ended while /proc/%d/smaps was read",
+                             (int)pid, (int)pid);
 }
 
 bool statm_read(int fd, uint64_t page_bytes, struct mlw_resident *now)

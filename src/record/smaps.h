@@ -29,7 +29,8 @@ struct smaps_hints {
 int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
                 struct mlw_split *split, uint64_t *rss, struct error *err);
 
-/* A file of /proc in one piece. The buffer grows as needed and may be used again. */
+/* /proc/PID/smaps. The buffer grows as needed and may be used again. -1 also when the process ends
+ * meanwhile: the text may be a part of it. */
 struct smaps_buffer {
     char *bytes;
     size_t n, room;

@@ -5,9 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "record/smaps.h"
@@ -206,13 +209,57 @@ static void test_any_text(void **state)
     free(b.bytes);
 }
 
+/* The process that ends when the first piece of its smaps has been read; 0: none does. */
+static pid_t ends;
+
+ssize_t __real_read(int fd, void *to, size_t n);
+ssize_t __wrap_read(int fd, void *to, size_t n);
+ssize_t __wrap_read(int fd, void *to, size_t n)
+{
+    const ssize_t got = __real_read(fd, to, n);
+    if (ends > 0 && got > 1000) {
+        kill(ends, SIGKILL); /* it stays a zombie: of one that is gone, reading says so */
+        waitid(P_PID, (id_t)ends, &(siginfo_t){0}, WEXITED | WNOWAIT);
+        ends = 0;
+    }
+    return got;
+}
+
+/* The kernel writes the text in pieces: what there was of it is no answer. */
+static void test_ends_meanwhile(void **state)
+{
+    (void)state;
+    struct smaps_buffer b = {0}, part = {0}; /* with room for one piece at first */
+    struct error err = {0};
+    enum { MAPPINGS = 64 }; /* more than a piece */
+    char *pages = mmap(NULL, MAPPINGS * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    for (size_t i = 0; i < MAPPINGS; i += 2)
+        assert_int_equal(mprotect(pages + i * 4096, 4096, PROT_NONE), 0);
+    const pid_t pid = fork();
+    if (!pid)
+        for (;;)
+            pause();
+    assert_true(pid > 0);
+    assert_int_equal(smaps_read(pid, &b, &err), 0);
+    ends = pid;
+    assert_int_equal(smaps_read(pid, &part, &err), -1);
+    assert_int_equal(ends, 0);
+    assert_true(part.n && part.n < b.n);
+    assert_non_null(strstr(err.text, "ended while"));
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    munmap(pages, MAPPINGS * 4096);
+    free(part.bytes);
+    free(b.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),         cmocka_unit_test(test_arenas),
         cmocka_unit_test(test_thread_stacks), cmocka_unit_test(test_own_memory),
         cmocka_unit_test(test_twice),         cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_any_text),
+        cmocka_unit_test(test_any_text),      cmocka_unit_test(test_ends_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
