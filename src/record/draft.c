@@ -15,7 +15,7 @@
 #include "base/thread.h"
 #include "limit/groups.h"
 
-#define BEGIN_NS     500000000u   /* a shorter program is sealed at once */
+#define BEGIN_NS     250000000u   /* a shorter program is sealed at once */
 #define BEGIN_BYTES  (4u << 20)   /* the same of a smaller recording */
 #define MARGIN_NS    50000000u    /* a thread or process that came since is in sight by then */
 #define ROOM_LOOK_NS 200000000u   /* between looks at disk and memory */

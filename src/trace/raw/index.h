@@ -74,7 +74,7 @@ struct raw_stream {
     uint32_t pieces; /* chunks of it in the file */
 };
 
-#define RAW_EARLY_NS 400000000u
+#define RAW_EARLY_NS 200000000u
 
 struct raw_mark {
     uint64_t clock;
