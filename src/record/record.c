@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -482,12 +483,32 @@ static void watch_until_over(struct held *h)
     result->unwritten_errno = watched.unwritten_errno;
 }
 
+#define LARGE_BYTES (64u << 20) /* a file that takes a while to be freed */
+
+/* Closes the recording as it was written. Where the sealed one has replaced it, the kernel frees it
+ * then, which takes up to seconds: a child closes it last, and mallow does not wait for that. The
+ * child has no other file open, so it keeps no pipe open, either. */
+static void close_written(int fd)
+{
+    struct stat st;
+    const bool large = !fstat(fd, &st) && !st.st_nlink && st.st_size >= (off_t)LARGE_BYTES;
+    const pid_t child = large ? fork() : -1;
+    if (child == 0) {
+        (void)setsid(); /* of no terminal, whose keys are for other processes */
+        if (fd)
+            (void)syscall(SYS_close_range, 0u, (unsigned)fd - 1, 0u);
+        (void)syscall(SYS_close_range, (unsigned)fd + 1, ~0u, 0u);
+        _exit(0);
+    }
+    close(fd);
+}
+
 /* Gives everything back. */
 static void release_held(struct held *h)
 {
     struct recording *r = h->r;
     if (r->sink.fd >= 0)
-        close(r->sink.fd); /* and with it the lock: until here no reader seals it instead */
+        close_written(r->sink.fd); /* and the lock: until here no reader seals it instead */
     trust_place_close(&h->place);
     free(h->preload);
     free(r->smaps.bytes);

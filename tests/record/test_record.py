@@ -880,6 +880,22 @@ class Drafted(Sealing):
             sealed = f.read()
             self.assertTrue(sealed == g.read(len(sealed)), "byte for byte")
 
+    def test_a_child_frees_the_written_file(self):
+        """It keeps none of mallow's pipes open, and ends."""
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+        self.addCleanup(prctl, PR_SET_CHILD_SUBREAPER, 0)
+        self.assertEqual(prctl(PR_SET_CHILD_SUBREAPER, 1), 0)
+        p, child, raw = self.until_drafted()
+        os.kill(child, signal.SIGKILL)
+        self.assertEqual(p.wait(600), 137)
+        p.stdout.read()
+        p.stderr.read()
+        self.assertEqual(os.fstat(raw.fileno()).st_nlink, 0)
+        self.assertGreater(os.fstat(raw.fileno()).st_size, self.RAW_BYTES)
+        pid, status = os.waitpid(-1, 0)
+        self.assertNotEqual(pid, p.pid)
+        self.assertEqual(status, 0)
+
     def test_killed_while_it_seals(self):
         p, child, _ = self.until_drafted()
         p.kill()
