@@ -3,47 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/keep.h"
+
 enum { COLUMN_FACTS = 2, COLUMN_PROCESS = 3, COLUMN_MOMENTS = 4 };
 enum { FACT_NAMES, FACT_MOMENTS, FACTS };
-
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-    h = (h ^ v) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 29;
-}
-
-/* Filters, and files beside the recording, are not kept. */
-static bool is_plain(const struct report_options *o)
-{
-    const struct selection_options *s = &o->select;
-    return !s->from_ns && !s->to_ns && !s->min_bytes && !s->below_bytes && !s->min_lifetime_ns &&
-           !s->only_new && !s->thread && !s->function && !s->module && !o->sources &&
-           !o->suppressions && !o->at;
-}
 
 /* All that the blocks depend on besides names and the recording. */
 static uint64_t key_of(const struct report_options *o, const struct html_room *room)
 {
-    uint64_t key = mix(1, o->by);
+    uint64_t key = keep_mix(1, o->by);
     const uint64_t others[] = {o->by_given,       o->top,           o->depth,
                                o->all_frames,     o->frame_table,   o->heap,
                                room->share_bytes, room->most_bytes, room->must_fit};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        key = mix(key, others[i]);
+        key = keep_mix(key, others[i]);
     return key;
-}
-
-/* Of the names of all frames. They are looked up apart: in which order frames were first met says
- * which come first among equals. */
-static bool digest_of(const struct names *names, uint64_t *digest)
-{
-    struct error ignored;
-    struct names *apart = names_again(names, &ignored);
-    if (apart)
-        *digest = names_digest(apart);
-    const bool known = apart && !names_failed(apart);
-    names_free(apart);
-    return known;
 }
 
 static bool take_block(struct trace_kept *k, unsigned column, size_t most, struct html_block *block)
@@ -58,12 +32,12 @@ bool html_kept(struct trace *t, uint32_t image, const struct names *names,
                struct html_block *process, struct html_block *moments)
 {
     struct trace_kept *k =
-        is_plain(o) ? trace_kept_find(t, image, TRACE_KEPT_PAGE, key_of(o, room)) : NULL;
+        keep_is_plain(o) ? trace_kept_find(t, image, TRACE_KEPT_PAGE, key_of(o, room)) : NULL;
     uint64_t facts[FACTS], digest;
     if (!k)
         return false;
     const bool fits =
-        trace_kept_numbers(k, COLUMN_FACTS, facts, FACTS) && digest_of(names, &digest) &&
+        trace_kept_numbers(k, COLUMN_FACTS, facts, FACTS) && keep_digest(names, &digest) &&
         digest == facts[FACT_NAMES] && take_block(k, COLUMN_PROCESS, room->most_bytes, process) &&
         (!facts[FACT_MOMENTS] || take_block(k, COLUMN_MOMENTS, room->share_bytes, moments));
     if (!fits) {
@@ -79,11 +53,11 @@ void html_keep(struct trace *t, uint32_t image, const struct names *names,
                const struct html_block *process, const struct html_block *moments)
 {
     struct trace_kept *k =
-        is_plain(o) ? trace_kept_new(t, image, TRACE_KEPT_PAGE, key_of(o, room)) : NULL;
+        keep_is_plain(o) ? trace_kept_new(t, image, TRACE_KEPT_PAGE, key_of(o, room)) : NULL;
     uint64_t facts[FACTS] = {[FACT_MOMENTS] = moments != NULL};
     if (!k)
         return;
-    if (!digest_of(names, &facts[FACT_NAMES])) {
+    if (!keep_digest(names, &facts[FACT_NAMES])) {
         trace_kept_drop(k);
         return;
     }

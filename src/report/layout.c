@@ -13,10 +13,10 @@ void page_heading(const struct page *p, const char *format, ...)
     va_start(ap, format);
     buffer_vprintf(&b, format, ap);
     va_end(ap);
-    fputs(p->bold ? "\n\033[1m" : "\n", p->out);
+    fputs(p->bold ? "\n" PAGE_BOLD : "\n", p->out);
     page_wrap(p, &b, 2);
     if (p->bold)
-        fputs("\033[0m", p->out);
+        fputs(PAGE_PLAIN, p->out);
     buffer_release(&b);
 }
 

@@ -18,6 +18,9 @@ struct page {
     bool numbers; /* no bars */
 };
 
+#define PAGE_BOLD  "\033[1m" /* what bold text begins and ends with */
+#define PAGE_PLAIN "\033[0m"
+
 /* A heading, with an empty line before it; the text is printed as given. */
 void page_heading(const struct page *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

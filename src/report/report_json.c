@@ -16,6 +16,7 @@
 #include "report/frame_texts.h"
 #include "report/gate.h"
 #include "report/json_process.h"
+#include "report/kept_document.h"
 #include "report/kernel.h"
 #include "report/warnings.h"
 
@@ -461,8 +462,8 @@ static void write_limits(struct json *j, const struct mlw_limits *l)
     json_close_object(j);
 }
 
-int report_json(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
-                const struct report_options *o, struct error *err)
+static int write_document(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
+                          const struct report_options *o, struct error *err)
 {
     const struct trace_info *info = trace_info(t);
     struct json j = {.out = out};
@@ -518,4 +519,11 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
     suppressions_release(&suppressions);
     selection_close(&whole.selection);
     return status;
+}
+
+int report_json(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
+                const struct report_options *o, struct error *err)
+{
+    const struct document d = {path, t, symbols, o, .json = true};
+    return kept_document_print(&d, out, write_document, err);
 }

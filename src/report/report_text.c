@@ -14,6 +14,7 @@
 #include "model/replay.h"
 #include "report/explained.h"
 #include "report/gate.h"
+#include "report/kept_document.h"
 #include "report/kernel.h"
 #include "report/sections.h"
 #include "report/tree.h"
@@ -401,8 +402,8 @@ static void put_file_first(struct run *r)
     r->warnings = w;
 }
 
-int report_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
-                const struct report_options *o, struct error *err)
+static int write_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
+                      const struct report_options *o, struct error *err)
 {
     const struct trace_info *info = trace_info(t);
     struct page page = {out, o->columns, o->unicode, o->bold, o->plots, o->numbers};
@@ -457,4 +458,11 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
     suppressions_release(&suppressions);
     selection_close(&selection);
     return status;
+}
+
+int report_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
+                const struct report_options *o, struct error *err)
+{
+    const struct document d = {path, t, symbols, o, .json = false};
+    return kept_document_print(&d, out, write_text, err);
 }

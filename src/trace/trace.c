@@ -241,8 +241,7 @@ void trace_kept_close(struct trace_kept *k)
     free(k);
 }
 
-/* Whether findings may be kept in the recording. */
-static bool may_keep(const struct trace *t)
+bool trace_keeps(const struct trace *t)
 {
     const struct trace_info *info = &t->store.info;
     uint64_t events = 0;
@@ -258,7 +257,7 @@ struct trace_kept *trace_kept_new(struct trace *t, uint32_t image, enum trace_ke
 {
     const bool large = t->options.index == TRACE_INDEX_ALWAYS ||
                        t->store.images[image].events >= INDEX_IMAGE_EVENTS;
-    struct trace_kept *k = large && may_keep(t) ? calloc(1, sizeof *k) : NULL;
+    struct trace_kept *k = large && trace_keeps(t) ? calloc(1, sizeof *k) : NULL;
     if (k && kept_begin(&k->making, &t->store, image, kind, key))
         return k;
     free(k);
@@ -297,7 +296,7 @@ static void write_index(struct trace *t)
     struct kept_making **parts = t->keep_count ? calloc(t->keep_count, sizeof *parts) : NULL;
     for (size_t i = 0; parts && i < t->keep_count; i++)
         parts[i] = &t->keeps[i]->making;
-    if (parts && may_keep(t))
+    if (parts && trace_keeps(t))
         kept_write(&t->store, parts, t->keep_count);
     free(parts);
     for (size_t i = 0; i < t->keep_count; i++)

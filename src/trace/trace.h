@@ -259,9 +259,10 @@ void trace_give_threads(struct trace *t, unsigned n);
  * only when it was made of this very recording, by this version of mallow. Nothing in it is to be
  * believed: its reader checks every number, and works out by itself what does not fit. */
 enum trace_kept_kind {
-    TRACE_KEPT_MODEL = 1,  /* model/keep.h */
-    TRACE_KEPT_PINNED = 2, /* report/explained_keep.h */
-    TRACE_KEPT_PAGE = 3    /* report/html_keep.h */
+    TRACE_KEPT_MODEL = 1,   /* model/keep.h */
+    TRACE_KEPT_PINNED = 2,  /* report/explained_keep.h */
+    TRACE_KEPT_PAGE = 3,    /* report/html_keep.h */
+    TRACE_KEPT_DOCUMENT = 4 /* report/kept_document.h */
 };
 
 struct trace_kept;
@@ -286,6 +287,8 @@ void trace_kept_close(struct trace_kept *k); /* NULL is fine */
 
 /* A new part. NULL: it could not be written: the file or its size do not call for it, the recording
  * is damaged, or there is no memory. */
+/* Whether something may be kept: the options want it, and the recording is whole and large. */
+bool trace_keeps(const struct trace *t);
 struct trace_kept *trace_kept_new(struct trace *t, uint32_t image, enum trace_kept_kind kind,
                                   uint64_t key);
 void trace_kept_put_numbers(struct trace_kept *k, unsigned column, const uint64_t *v, size_t n);

@@ -152,6 +152,66 @@ def seal(part):
     return bytes(part)
 
 
+def streams_of(part):
+    """(id, part) and the bytes of each stream, as they are stored."""
+    count, at = struct.unpack_from("<HI", part, 6)
+    for i in range(count):
+        sid, column, codec, _, raw, stored, _ = struct.unpack_from("<BBBBIII", part, 64 + 16 * i)
+        yield [sid, column, codec, raw, part[at:at + stored]]
+        at += stored
+
+
+def with_text(part, change):
+    """The part of a document with another text, as one who means harm would write it."""
+    entries, payload = b"", b""
+    for sid, column, codec, raw, stored in streams_of(part):
+        if sid == 3:
+            text = stored if codec == 0 else subprocess.run(["zstd", "-dcq"], input=stored, stdout=subprocess.PIPE,
+                                                            check=True).stdout
+            stored = change(text)
+            codec, raw = 0, len(stored)
+        if sid == 1:  # how many bytes each column has: (2, 2), (3, n)
+            continue
+        entries += struct.pack("<BBBBIII", sid, column, codec, 0, raw, len(stored), 0)
+        payload += stored
+    counts, n = bytearray([2, 2, 3]), len(change(text))
+    while n >= 0x80:
+        counts.append(n & 0x7F | 0x80)
+        n >>= 7
+    counts.append(n)
+    entries += struct.pack("<BBBBIII", 1, 32, 0, 0, len(counts), len(counts), 0)
+    payload += bytes(counts)
+    head = bytearray(part[:64])
+    struct.pack_into("<HI", head, 6, len(entries) // 16, 64 + len(entries))
+    struct.pack_into("<Q", head, 16, len(payload))
+    return seal(bytes(head) + entries + payload)
+
+
+def forged(path, data):
+    """A text that is kept is printed, whatever it says, but for what commands a terminal, and JSON that is none."""
+    put(path, data)
+    want = {option: report(path, "always", *option) for option in ((), ("--json",))}
+    with_index = content(path)
+    documents = [(begin, end) for begin, end, kind in parts(with_index) if kind == 4]
+    if len(documents) != 2:
+        fail("%s: %d documents are kept" % (path, len(documents)))
+    for (begin, end), option in zip(documents, want):
+        def answer(change):
+            put(path, with_index[:begin] + with_text(with_index[begin:end], change) + with_index[end:])
+            return report(path, "auto", *option)
+        if answer(lambda text: text.replace(b"mallow", b"mellow")) != want[option].replace(b"mallow", b"mellow"):
+            fail("%s: %s: the text that is kept is not printed" % (path, option))
+        bad = [lambda text: text[:9] + b"\x1b[2J" + text[9:], lambda text: text[:9] + b"\x1b[1m" + text[9:],
+               lambda text: text[:9] + b"\xc2\x9b" + text[9:], lambda text: text[:9] + b"\xff" + text[9:],
+               lambda text: text[:9] + b"\r" + text[9:], lambda text: text + b"\0\n", lambda text: text[:-1]]
+        if option:
+            bad += [lambda text: text + text, lambda text: text[:-3] + b"\n", lambda text: b"[" + text,
+                    lambda text: text.replace(b",", b",,", 1)]
+        for i, change in enumerate(bad):
+            if answer(change) != want[option]:
+                fail("%s: %s: text %d of another is printed" % (path, option, i))
+
+
 def lie(path, data, with_index, rounds):
     """Bytes of an index that are others, with sound checksums: any status but a signal, and no endless output."""
     dice = random.Random(2)
@@ -168,7 +228,8 @@ def lie(path, data, with_index, rounds):
                 part[64 + 16 * dice.randrange(streams) + dice.randrange(8)] = dice.choice([0, 1, 2, 8, 255])
         put(path, with_index[:begin] + seal(part) + with_index[end:])
         page = [["--html", path + ".html"]] if LONG or not i % 3 else []  # takes longest
-        for options in ([], ["--json"], *page):
+        fewer = ["-n", "11"] if i % 2 else []  # else a document answers, not the model
+        for options in (fewer, ["--json", *fewer], *page):
             out = run("report", *options, path)
             if out.returncode < 0 or out.returncode > 128 or b"Sanitizer" in out.stderr:
                 fail("%s: a lying index, round %d, %s: status %d: %s" %
@@ -177,9 +238,9 @@ def lie(path, data, with_index, rounds):
     for begin, end, _ in list_of:
         damaged[(begin + 2 * end) // 3] ^= 4
     put(path, data)
-    want = report(path, "never")
+    want, document = report(path, "never"), report(path, "never", "--json")
     put(path, damaged)
-    if report(path, "auto") != want:
+    if report(path, "auto") != want or report(path, "auto", "--json") != document:
         fail("%s: a damaged index is not as none" % path)
 
 
@@ -247,10 +308,12 @@ def main():
         for turn, (data, with_index) in enumerate(zip(recordings, indexed)):
             cut(path, data, with_index, turn)
         kinds = {kind for with_index in indexed for _, _, kind in parts(with_index)}
-        if not kinds >= {1, 2, 3}:
+        if not kinds >= {1, 2, 3, 4}:
             fail("only parts of the kinds %s were made" % kinds)
         for data, with_index in zip(recordings, indexed):
             lie(path, data, with_index, 12)
+        if shutil.which("zstd"):
+            forged(path, recordings[0])
         of_another(path, indexed[0], recordings[1])
         not_written(path, recordings[0])
         killed(path, recordings[-1])
