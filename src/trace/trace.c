@@ -202,10 +202,21 @@ bad:
 
 /* ---- the index ---- */
 
+/* Figures are checked by their reader; text that would be shown as it stands cannot be: it is read
+ * of the caller's own recordings alone. */
+static bool may_read(const struct trace *t, enum trace_kept_kind kind)
+{
+    const struct trust_rule own = {.owners = TRUST_CALLER};
+    struct error ignored;
+    return t->options.index != TRACE_INDEX_NONE &&
+           (kind == TRACE_KEPT_MODEL || kind == TRACE_KEPT_PINNED ||
+            !trust_check(t->store.fd, &own, &ignored));
+}
+
 struct trace_kept *trace_kept_find(struct trace *t, uint32_t image, enum trace_kept_kind kind,
                                    uint64_t key)
 {
-    struct trace_kept *k = t->options.index == TRACE_INDEX_NONE ? NULL : calloc(1, sizeof *k);
+    struct trace_kept *k = may_read(t, kind) ? calloc(1, sizeof *k) : NULL;
     if (k && kept_open(&k->reading, &t->store, image, kind, key))
         return k;
     free(k);

@@ -201,6 +201,11 @@ def forged(path, data):
             return report(path, "auto", *option)
         if answer(lambda text: text.replace(b"mallow", b"mellow")) != want[option].replace(b"mallow", b"mellow"):
             fail("%s: %s: the text that is kept is not printed" % (path, option))
+        if os.geteuid() == 0:
+            os.chown(path, 65534, 65534)
+            if report(path, "auto", *option) != want[option]:
+                fail("%s: %s: a text that another user kept is printed" % (path, option))
+            os.chown(path, 0, 0)
         bad = [lambda text: text[:9] + b"\x1b[2J" + text[9:], lambda text: text[:9] + b"\x1b[1m" + text[9:],
                lambda text: text[:9] + b"\xc2\x9b" + text[9:], lambda text: text[:9] + b"\xff" + text[9:],
                lambda text: text[:9] + b"\r" + text[9:], lambda text: text + b"\0\n", lambda text: text[:-1]]
