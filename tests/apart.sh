@@ -2,6 +2,8 @@
 # Runs a test so that it depends on nothing of where it is started: every test runs in it (see
 # tests/meson.build). For root, where a mount namespace can be had, /dev/shm is the test's own: what others
 # leave there, remove there, or have no room for, is none of its business.
+# With OWN_LIBC=1, libc is a copy, too: the kernel keeps uprobes by file, and those of other tools on the
+# machine's libc, or of another test, may exclude ours. The programs of the test have it mapped.
 # Usage: apart.sh PROGRAM [ARGUMENT...]
 umask 022
 unset CDPATH CLICOLOR CLICOLOR_FORCE COLUMNS DEBUGINFOD_URLS FORCE_COLOR LANG LANGUAGE LD_PRELOAD LINES \
@@ -32,6 +34,11 @@ if [ "$(id -u)" = 0 ] && unshare -m --propagation unchanged true 2>/dev/null; th
         closed=$1 source=$2
         shift 2
         if mount --make-rprivate / 2>/dev/null; then
+            libc=${OWN_LIBC:+$(sed -n "s,.* \(/.*/libc\.so\.6\)$,\1,p" /proc/self/maps | head -n 1)}
+            if [ -n "$libc" ] && mount -t tmpfs -o mode=755,size=64m none /dev/shm; then
+                cp -p "$libc" /dev/shm/libc.so.6 && mount --bind /dev/shm/libc.so.6 "$libc"
+                umount -l /dev/shm
+            fi
             mount -t tmpfs -o mode=1777,size=1g none /dev/shm
         else
             closed=

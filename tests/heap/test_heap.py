@@ -197,7 +197,8 @@ class Peak(HeapTest):
                               f"exec 3<&0; {tool('victim_cold')} <&3 & echo $!; wait"], stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder)
         self.addCleanup(self.stop, p)
-        saved = os.path.join(self.folder, f"it.{int(p.stdout.readline())}.mlh")
+        child = next(int(line) for line in iter(p.stdout.readline, b"") if line.strip().isdigit())  # beside "ready"
+        saved = os.path.join(self.folder, f"it.{child}.mlh")
         while self.roots_of(saved) < 200:
             self.assertIsNone(p.poll())
             time.sleep(0.02)
