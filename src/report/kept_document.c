@@ -17,7 +17,10 @@ enum { FACT_OPTIONS, FACT_NAMES, FACTS };
 #define IMAGES_MOST 16u        /* to look up the names of more takes longer than some reports */
 
 /* A limit needs the figures themselves, which a document does not give back. */
-static bool can_be_kept(const struct document *d) { return keep_is_plain(d->o) && !d->o->gate; }
+static bool can_be_kept(const struct document *d)
+{
+    return keep_is_plain(d->o) && !d->o->gate && trace_info(d->t)->image_count <= IMAGES_MOST;
+}
 
 static uint64_t key_of(const struct document *d) { return d->json; }
 
@@ -65,12 +68,11 @@ static bool sum_of_names(const struct document *d, uint64_t *sum)
     *sum = 1;
     for (uint32_t i = 0; i < info->image_count && known; i++) {
         struct error ignored;
-        uint64_t digest = 0;
         struct names *names = names_new(d->symbols, &info->images[i], &ignored);
         if ((known = names != NULL)) {
             names_set_look(names, &d->o->look);
-            known = keep_digest(names, &digest);
-            *sum = keep_mix(*sum, digest);
+            *sum = keep_mix(*sum, names_digest(names));
+            known = !names_failed(names);
         }
         names_free(names);
     }

@@ -217,6 +217,17 @@ def forged(path, data):
                 fail("%s: %s: text %d of another is printed" % (path, option, i))
 
 
+def of_many(path):
+    """Of more than 16 processes no document is kept, but figures are."""
+    subprocess.run([MALLOW, "record", "-q", "-o", path, "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; "
+                    "do \"$0\"; done", PROGRAM], check=True, stdout=subprocess.DEVNULL)
+    report(path, "always")
+    report(path, "always", "--json")
+    kinds = {kind for _, _, kind in parts(content(path))}
+    if 1 not in kinds or 4 in kinds:
+        fail("%s: of 17 processes and a shell the parts %s are kept" % (path, sorted(kinds)))
+
+
 def lie(path, data, with_index, rounds):
     """Bytes of an index that are others, with sound checksums: any status but a signal, and no endless output."""
     dice = random.Random(2)
@@ -319,6 +330,7 @@ def main():
             lie(path, data, with_index, 12)
         if shutil.which("zstd"):
             forged(path, recordings[0])
+        of_many(path)
         of_another(path, indexed[0], recordings[1])
         not_written(path, recordings[0])
         killed(path, recordings[-1])
