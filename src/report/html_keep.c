@@ -20,6 +20,19 @@ static uint64_t key_of(const struct report_options *o, const struct html_room *r
     return key;
 }
 
+/* Of the names of all frames. They are looked up apart: in which order frames were first met says
+ * which come first among equals. False without memory. */
+static bool digest_of(const struct names *names, uint64_t *digest)
+{
+    struct error ignored;
+    struct names *apart = names_again(names, &ignored);
+    if (apart)
+        *digest = names_digest(apart);
+    const bool known = apart && !names_failed(apart);
+    names_free(apart);
+    return known;
+}
+
 static bool take_block(struct trace_kept *k, unsigned column, size_t most, struct html_block *block)
 {
     const uint64_t n = trace_kept_count(k, column);
@@ -37,7 +50,7 @@ bool html_kept(struct trace *t, uint32_t image, const struct names *names,
     if (!k)
         return false;
     const bool fits =
-        trace_kept_numbers(k, COLUMN_FACTS, facts, FACTS) && keep_digest(names, &digest) &&
+        trace_kept_numbers(k, COLUMN_FACTS, facts, FACTS) && digest_of(names, &digest) &&
         digest == facts[FACT_NAMES] && take_block(k, COLUMN_PROCESS, room->most_bytes, process) &&
         (!facts[FACT_MOMENTS] || take_block(k, COLUMN_MOMENTS, room->share_bytes, moments));
     if (!fits) {
@@ -57,7 +70,7 @@ void html_keep(struct trace *t, uint32_t image, const struct names *names,
     uint64_t facts[FACTS] = {[FACT_MOMENTS] = moments != NULL};
     if (!k)
         return;
-    if (!keep_digest(names, &facts[FACT_NAMES])) {
+    if (!digest_of(names, &facts[FACT_NAMES])) {
         trace_kept_drop(k);
         return;
     }

@@ -1,7 +1,5 @@
 #include "report/keep.h"
 
-#include <string.h>
-
 bool keep_is_plain(const struct report_options *o)
 {
     const struct selection_options *s = &o->select;
@@ -21,15 +19,4 @@ uint64_t keep_mix_text(uint64_t h, const char *text)
     for (const char *s = text; s && *s; s++)
         h = keep_mix(h, (uint8_t)*s);
     return keep_mix(h, text ? 256 : 257);
-}
-
-bool keep_digest(const struct names *names, uint64_t *digest)
-{
-    struct error ignored;
-    struct names *apart = names_again(names, &ignored);
-    if (apart)
-        *digest = names_digest(apart);
-    const bool known = apart && !names_failed(apart);
-    names_free(apart);
-    return known;
 }

@@ -1,11 +1,10 @@
 /* keep.h - what a report that is kept in the index of its recording depends on.
  *
- * Owns: which options make a report that can be kept, and sums of the others and of names. One
+ * Owns: which options make a report that can be kept, and sums of the others. One
  * thread. */
 #ifndef MALLOW_REPORT_KEEP_H
 #define MALLOW_REPORT_KEEP_H
 
-#include "frames/names.h"
 #include "report/report.h"
 
 /* No filter is on, and no file but the recording is read. */
@@ -13,8 +12,5 @@ bool keep_is_plain(const struct report_options *o);
 /* The sum h with a number or a text (NULL: none) more. */
 uint64_t keep_mix(uint64_t h, uint64_t v);
 uint64_t keep_mix_text(uint64_t h, const char *text);
-/* Of the names of all frames. They are looked up apart: in which order frames were first met says
- * which come first among equals. False without memory. */
-bool keep_digest(const struct names *names, uint64_t *digest);
 
 #endif
