@@ -11,9 +11,9 @@ import unittest
 from victim import Attached, MALLOW, Victim, killed_at_any_moment, mallow, text_of, until
 
 LONG = os.environ.get("MALLOW_LONG") == "1"
-ROUNDS = 700 if LONG else 20
-HOT = ROUNDS if LONG else 6  # of programs that use all processors there are
-KILLS = 100 if LONG else 8
+ROUNDS = 700 if LONG else 12
+HOT = ROUNDS if LONG else 4  # of programs that use all processors there are
+KILLS = 100 if LONG else 5
 
 
 def functions(site):

@@ -276,7 +276,7 @@ class Cluster(Both):
         self.load("--host", "first", source)
         took = time.monotonic() - began
         dice = random.Random(15)
-        for i in range(20 if LONG else 5):
+        for i in range(20 if LONG else 3):
             p = subprocess.Popen([MALLOW, "fleet", "load", "--store", self.store, "--host", f"host-{i % 5}", source],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(dice.random() * took)

@@ -45,7 +45,7 @@ class Exact(Checked):
 
     def test_again_and_again(self):
         p = self.victim(6, 300)
-        for _ in range(100 if LONG else 20):
+        for _ in range(100 if LONG else 8):
             self.check(p.pid, os.path.join(self.folder, "truth"), 6)
 
     @unittest.skipUnless(LONG, "MALLOW_LONG=1 looks at each shape of the heap 100 times")

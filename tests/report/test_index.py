@@ -124,7 +124,7 @@ def cut(path, data, with_index, turn):
     dice = random.Random(1)
     anywhere = sorted({dice.randrange(len(data), len(with_index)) for _ in range(40)})
     ends = {end for _, end, _ in parts(with_index)}
-    turn, turns = (3 * turn, 12) if SANITIZED else (turn, 4)
+    turn, turns = (5 * turn, 30) if SANITIZED else (turn, 8)
     ends |= {*of_turn(range(len(data), len(data) + 80), turn, turns), *of_turn(anywhere, turn, turns)}
     for end in sorted(ends):
         put(path, with_index[:end])
