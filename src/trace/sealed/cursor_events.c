@@ -258,7 +258,7 @@ take_addresses(struct cursor *c, const uint8_t *code, uint32_t n, const bool eac
     struct slot_place *const slots = c->slots;
     const uint32_t *const slot = c->a.slot, used = c->used, epoch = c->epoch;
     const uint64_t *const usables = c->a.begun_usable;
-    const uint8_t *const codes = c->in->address.data + c->alloc_at;
+    const uint8_t *const codes = c->in->address.n ? c->in->address.data + c->alloc_at : NULL;
     uint64_t *const out = c->a.address, *const begun = c->a.begun_address;
     const uint64_t known = c->address_lost ? 0 : UINT64_MAX;
     uint32_t j = 0;
