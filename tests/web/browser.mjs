@@ -44,7 +44,10 @@ export function launch(build, executablePath) {
 }
 
 export const number = (page, selector) => page.$eval(selector, (e) => Number(e.dataset.exact));
-export const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+/** What was asked for is drawn. Effects run in a timer that a frame starts, and may ask for another frame; a busy machine shows frames before timers. */
+export const settled = (page) => page.evaluate(async () => {
+  for (let i = 0; i < 3; i++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+});
 export const press = async (page, selector) => {
   await page.click(selector);
   await settled(page);
@@ -70,6 +73,7 @@ export async function other(browser, file, read, shots) {
   page.on("request", (r) => asked.push(r.url()));
   await page.goto(pathToFileURL(file).href);
   await page.waitForFunction(() => document.documentElement.dataset.ready, null, WAIT);
+  await settled(page);
   await read(page);
   assert.deepEqual(trouble, []);
   assert.deepEqual(asked.filter((url) => !url.startsWith("data:")), [pathToFileURL(file).href]);
