@@ -2,7 +2,6 @@
 #include "heap/module.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +9,7 @@
 #include "arch/system.h"
 #include "arch/page.h"
 #include "base/array.h"
-#include "trust/file.h"
+#include "symbol/program.h"
 
 enum { HEADERS_MAX = 64, NOTE_BYTES_MAX = 4096 };
 
@@ -93,10 +92,8 @@ static bool read_module(struct target *t, int fd, struct module *m)
 /* For a core: opens the file it names; what it holds is proved afterwards. */
 static int open_named(const char *path)
 {
-    static const struct trust_rule rule = {
-        .what = "the mapped file", .owners = TRUST_ANYBODY, .follow = true};
-    struct error err;
-    return *path == '/' ? trust_open(AT_FDCWD, path, TRUST_READ, &rule, &err) : -1;
+    struct error ignored;
+    return *path == '/' ? program_open(path, &ignored) : -1;
 }
 
 /* Of a core: the same file is proved by its build-id, where the core holds the header; a file

@@ -1,7 +1,6 @@
 /* variables.c - see variables.h. */
 #include "heap/variables.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,11 +10,9 @@
 
 #include "symbol/functions.h"
 #include "symbol/intern.h"
+#include "symbol/program.h"
 #include "symbol/separate.h"
 #include "symbol/symbol.h"
-#include "trust/file.h"
-
-#define FILE_BYTES_MAX ((uint64_t)4 << 30)
 
 struct code { /* a function, in the target */
     uint64_t start, end;
@@ -88,14 +85,12 @@ static int by_start(const void *a, const void *b)
  * its mapping cannot be truncated meanwhile. */
 static int open_path(const struct module *m, const char *path)
 {
-    static const struct trust_rule rule = {
-        .what = "the mapped file", .owners = TRUST_ANYBODY, .follow = true};
-    struct error err;
+    struct error ignored;
     char opened[64];
     uint8_t id[MODULE_ID_BYTES_MAX];
-    int fd = trust_open(AT_FDCWD, path, TRUST_READ, &rule, &err);
+    int fd = program_open(path, &ignored);
     if (fd >= 0)
-        fd = trust_stable(fd, FILE_BYTES_MAX, &err);
+        fd = program_to_map(fd, &ignored);
     if (fd < 0)
         return -1;
     snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);

@@ -15,6 +15,7 @@
 #include "format/attach.h"
 #include "inject/reasons.h"
 #include "limit/groups.h"
+#include "symbol/program.h"
 #include "trust/process.h"
 
 #define NEEDED_BYTES (32ull << 20) /* the library, its tables and its segment, all of them used */
@@ -56,7 +57,8 @@ static int refuse_class(pid_t pid, struct error *err)
     Elf64_Ehdr head;
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct error ignored;
+    const int fd = program_open(path, &ignored);
     const bool read = fd >= 0 && pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
     if (fd >= 0)
         close(fd);

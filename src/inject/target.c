@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/proc.h"
 #include "inject/reasons.h"
+#include "symbol/program.h"
 #include "trust/file.h"
 
 #define PROGRAMS 64u
@@ -283,13 +284,11 @@ uint64_t injected_sigreturn(const struct injected *t)
 /* The very file that is mapped; -1: it is not to be had. */
 static int open_module(const struct injected *t, const struct module *m)
 {
-    static const struct trust_rule any = {
-        .what = "the mapped file", .owners = TRUST_ANYBODY, .follow = true};
     struct trust_identity id;
     struct error ignored;
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "/proc/%d/root%s", (int)t->pid, m->path);
-    int fd = trust_open(AT_FDCWD, path, TRUST_READ, &any, &ignored);
+    int fd = program_open(path, &ignored);
     if (fd >= 0 && trust_identify(fd, &id) && id.device == m->device && id.inode == m->inode)
         return fd;
     if (fd >= 0)
@@ -300,7 +299,7 @@ static int open_module(const struct injected *t, const struct module *m)
             continue;
         snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", (int)t->pid,
                  (unsigned long)r->start, (unsigned long)r->end);
-        return trust_open(AT_FDCWD, path, TRUST_READ, &any, &ignored);
+        return program_open(path, &ignored);
     }
     return -1;
 }

@@ -3,7 +3,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
 #include <stdio.h>
@@ -12,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#include "symbol/program.h"
 
 /* ---- finding the file ---- */
 
@@ -257,7 +258,7 @@ static void read_segments(Elf *elf, int fd, struct inspect *r)
 static void read_elf(int fd, struct inspect *r)
 {
     elf_version(EV_CURRENT);
-    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
     GElf_Ehdr header;
     if (!elf || elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header)) {
         elf_end(elf);
@@ -289,14 +290,9 @@ int inspect_program(const char *name, struct inspect *result, struct error *err)
                 error_prefix(err, "%s: its interpreter", result->script);
             return -1;
         }
-        int fd = open(result->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-        if (fd < 0) {
-            /* May be executed, not read: nothing more can be known. */
-            if (errno == EACCES)
-                return 0;
-            error_system(err, "%s", result->path);
-            return -1;
-        }
+        int fd = program_open(result->path, err);
+        if (fd < 0) /* may be executed, not read: nothing more can be known */
+            return err->kind == ERROR_SYSTEM && err->number == EACCES ? 0 : -1;
         bool script = script_interpreter(fd, next);
         if (!script) {
             result->is_secure = gains_privileges(fd);

@@ -2,11 +2,11 @@
 #include "probe/attach.h"
 
 #include "base/array.h"
+#include "symbol/program.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -137,7 +137,8 @@ static long attach_run(struct request *r, size_t first, size_t n)
 static void skip_refused(const char *path, struct place *places, size_t n)
 {
     static const uint8_t refused[] = {0x26, 0x2e, 0x36, 0x3e, 0xf0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct error ignored;
+    int fd = program_open(path, &ignored);
     uint8_t first;
     for (size_t i = 0; fd >= 0 && i < n; i++)
         if (pread(fd, &first, 1, (off_t)places[i].offset) == 1)

@@ -2,7 +2,6 @@
 #include "probe/cost.h"
 
 #include <bpf/libbpf.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "probe/attach.h"
+#include "symbol/program.h"
 
 enum { CALLS = 32, ROUNDS = 16 };
 
@@ -21,7 +21,8 @@ void cost_moves(void *);
 bool cost_is_aside(const char *path, uint64_t offset)
 {
     uint8_t code[3] = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct error ignored;
+    int fd = program_open(path, &ignored);
     const bool is_read =
         fd >= 0 && pread(fd, code, sizeof code, (off_t)offset) == (ssize_t)sizeof code;
     if (fd >= 0)

@@ -1,7 +1,6 @@
 /* kind_record.c - every call of an allocator of a process that runs already: `mallow record -p`.
  * Not a kind that `mallow probe` has. */
 #include <bpf/bpf.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "probe/kind.h"
 #include "probe/stacks.h"
 #include "symbol/functions.h"
+#include "symbol/program.h"
 
 /* Made from the program when it is built; wants the types above. */
 #include <probe/record.skel.h>
@@ -67,7 +67,8 @@ static size_t places_of(const char *path, const struct functions *f, bool releas
                         struct place *places)
 {
     size_t n = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct error ignored;
+    int fd = program_open(path, &ignored);
     for (size_t i = 0; i < FAMILY; i++) {
         const unsigned op = family[i].op;
         const char *name = family[i].other_name ? family[i].other_name : mlw_op_name(op);

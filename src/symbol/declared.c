@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "symbol/program.h"
 
 enum { DEPTH_MAX = 24, TYPE_DEPTH_MAX = 8, STEPS_MAX = 5000000, TYPE_ROOM = 256 };
 
@@ -140,10 +141,11 @@ int declarations_read(struct declarations *d, int fd)
     *d = (struct declarations){0};
     struct walking w = {.d = d};
     Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
+    const bool used = dwarf && !(program_is_of_another(fd) && program_leads_elsewhere(dwarf));
     Dwarf_CU *unit = NULL;
     Dwarf_Die die;
     uint8_t type;
-    while (dwarf && !w.failed && w.steps < STEPS_MAX &&
+    while (used && !w.failed && w.steps < STEPS_MAX &&
            !dwarf_get_units(dwarf, unit, &unit, NULL, &type, &die, NULL))
         if (type == DW_UT_compile)
             walk_unit(&w, &die);

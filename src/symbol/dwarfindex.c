@@ -52,6 +52,7 @@ struct unit {
 struct dwarf_index {
     Dwarf *dwarf;
     uint64_t bias;
+    bool split; /* split units are opened */
     struct unit *unit;
     size_t units, room;
     struct interval_map map;  /* value: index into unit */
@@ -134,7 +135,7 @@ static int read_units(struct dwarf_index *x)
         Dwarf_Die die, split;
         Dwarf_Half version;
         uint8_t type;
-        if (dwarf_get_units(x->dwarf, cu, &cu, &version, &type, &die, &split) != 0)
+        if (dwarf_get_units(x->dwarf, cu, &cu, &version, &type, &die, x->split ? &split : NULL))
             break; /* the end, or damage: what came before it stays good */
         if (type != DW_UT_compile && type != DW_UT_skeleton)
             continue;
@@ -157,13 +158,14 @@ static int read_units(struct dwarf_index *x)
     return interval_flatten(&x->map);
 }
 
-struct dwarf_index *dwarf_index_new(Dwarf *dwarf, uint64_t bias)
+struct dwarf_index *dwarf_index_new(Dwarf *dwarf, uint64_t bias, bool split)
 {
     struct dwarf_index *x = calloc(1, sizeof *x);
     if (!x)
         return NULL;
     x->dwarf = dwarf;
     x->bias = bias;
+    x->split = split;
     if (read_units(x) != 0) {
         dwarf_index_free(x);
         return NULL;
@@ -204,7 +206,8 @@ static bool unit_die(struct dwarf_index *x, const struct unit *u, Dwarf_Die *ske
         return false;
     *body = *skeleton;
     memset(&split, 0, sizeof split);
-    if (dwarf_cu_info(skeleton->cu, &version, &type, &die, &split, NULL, NULL, NULL) == 0 &&
+    if (x->split &&
+        dwarf_cu_info(skeleton->cu, &version, &type, &die, &split, NULL, NULL, NULL) == 0 &&
         type == DW_UT_skeleton && split.addr && dwarf_tag(&split) == DW_TAG_compile_unit)
         *body = split;
     return true;

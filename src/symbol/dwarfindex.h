@@ -35,9 +35,10 @@ struct dwarf_answer {
     size_t text_bytes;
 };
 
-/* The dwarf is borrowed. bias: what libdw's addresses lack to be those of the ELF file. Returns
- * NULL when out of memory. */
-struct dwarf_index *dwarf_index_new(Dwarf *dwarf, uint64_t bias);
+/* The dwarf is borrowed. bias: what libdw's addresses lack to be those of the ELF file. split:
+ * split units are looked for, in the files that the dwarf names. Returns NULL when out of memory.
+ */
+struct dwarf_index *dwarf_index_new(Dwarf *dwarf, uint64_t bias, bool split);
 void dwarf_index_free(struct dwarf_index *x);
 
 /* Returns whether anything (function, file or line) is known of the address. */

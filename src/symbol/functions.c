@@ -2,7 +2,6 @@
 #include "symbol/functions.h"
 
 #include <elfutils/libdwelf.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "arch/system.h"
 #include "base/array.h"
 #include "symbol/locate.h"
+#include "symbol/program.h"
 
 struct reading {
     struct functions *f;
@@ -142,13 +142,11 @@ static int by_offset(const void *a, const void *b)
 static Elf *open_elf(const char *path, int *fd, struct error *err)
 {
     elf_version(EV_CURRENT);
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*fd < 0) {
-        error_system(err, "cannot open %s", path);
+    *fd = program_open(path, err);
+    if (*fd < 0)
         return NULL;
-    }
     GElf_Ehdr header;
-    Elf *elf = elf_begin(*fd, ELF_C_READ_MMAP, NULL);
+    Elf *elf = elf_begin(*fd, ELF_C_READ, NULL);
     if (elf && gelf_getehdr(elf, &header) && header.e_machine == ARCH_ELF_MACHINE)
         return elf;
     elf_end(elf);

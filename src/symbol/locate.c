@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "symbol/program.h"
+
 static const char DEFAULT_DIR[] = "/usr/lib/debug";
 
 void locate_note(struct locate_notes *notes, const char *format, ...)
@@ -158,19 +160,27 @@ static void hex(char *out, size_t room, const uint8_t *id, size_t id_bytes)
     out[n] = '\0';
 }
 
-/* Opens a regular file. Returns -1 with errno. */
 static int open_file(const char *path)
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        close(fd);
-        errno = EINVAL;
+    struct error ignored;
+    return program_open(path, &ignored);
+}
+
+/* The file was found. Takes over fd. */
+static int take(int fd, const char *path, struct located *out, struct locate_notes *notes)
+{
+    struct error err;
+    fd = program_to_map(fd, &err);
+    if (fd < 0) {
+        locate_note(notes, "%s: %s", path, err.text);
         return -1;
     }
-    return fd;
+    if (!(out->path = strdup(path))) {
+        close(fd);
+        return -1;
+    }
+    out->fd = fd;
+    return 0;
 }
 
 enum verdict { SAME, DIFFERENT, UNKNOWN, NOT_ELF };
@@ -180,7 +190,7 @@ static enum verdict check_id(int fd, const uint8_t *id, size_t id_bytes, char fo
 {
     enum verdict verdict = NOT_ELF;
     const void *bits = NULL;
-    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
     found[0] = '\0';
     if (elf && elf_kind(elf) == ELF_K_ELF) {
         ssize_t n = dwelf_elf_gnu_build_id(elf, &bits);
@@ -205,14 +215,12 @@ static int take_by_id(const char *path, const uint8_t *id, size_t id_bytes, stru
     if (fd < 0)
         return -1;
     enum verdict verdict = check_id(fd, id, id_bytes, found);
-    if (verdict == SAME && (out->path = strdup(path))) {
-        out->fd = fd;
-        return 0;
-    }
+    if (verdict == SAME)
+        return take(fd, path, out, notes);
     hex(wanted, sizeof wanted, id, id_bytes);
     if (verdict == NOT_ELF)
         locate_note(notes, "%s is not an ELF file", path);
-    else if (verdict != SAME)
+    else
         locate_note(notes, "%s is another build (build-id %s, recorded %s)", path,
                     verdict == UNKNOWN ? "none" : found, wanted);
     close(fd);
@@ -255,13 +263,7 @@ static int take_module(const char *path, const struct symbol_module *m, struct l
         close(fd);
         return -1;
     }
-    out->path = strdup(path);
-    if (!out->path) {
-        close(fd);
-        return -1;
-    }
-    out->fd = fd;
-    return 0;
+    return take(fd, path, out, notes);
 }
 
 int locate_module(struct locate *l, const struct symbol_module *m, struct located *out,
@@ -406,11 +408,7 @@ static int take_by_link(const char *path, const char *not_path, const uint8_t *i
             goto no;
         }
     }
-    out->path = strdup(path);
-    if (!out->path)
-        goto no;
-    out->fd = fd;
-    return 0;
+    return take(fd, path, out, notes);
 no:
     close(fd);
     return -1;
@@ -486,7 +484,7 @@ static char *read_alternate_link(const char *path, uint8_t id[LOCATE_ID_BYTES_MA
     char *name = NULL;
     size_t names_index;
     int fd = open_file(path);
-    Elf *elf = fd >= 0 ? elf_begin(fd, ELF_C_READ_MMAP, NULL) : NULL;
+    Elf *elf = fd >= 0 ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
     Elf_Scn *section = NULL;
 
     if (!elf || elf_getshdrstrndx(elf, &names_index) != 0)

@@ -1,13 +1,13 @@
 /* notes.c - see notes.h. */
 #include "symbol/notes.h"
 
-#include <fcntl.h>
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "symbol/program.h"
 
 enum { NOTE_TYPE = 3, HEADER_BYTES = 12, ADDRESSES = 3 };
 
@@ -127,10 +127,10 @@ int static_probes_read(const char *path, struct static_probes *p, struct error *
 {
     *p = (struct static_probes){0};
     elf_version(EV_CURRENT);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = program_open(path, err);
     if (fd < 0)
-        return error_system(err, "cannot open %s", path);
-    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+        return -1;
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
     uint64_t ignored, base = 0, *bases = NULL;
     Elf_Scn *notes = elf ? section(elf, ".note.stapsdt", &ignored) : NULL;
     Elf_Scn *moved = elf ? section(elf, ".stapsdt.base", &base) : NULL;

@@ -8,11 +8,10 @@
 #include <unistd.h>
 
 #include "symbol/functions.h"
+#include "symbol/program.h"
 #include "trust/file.h"
 
 enum { ID_BYTES_MAX = 64 };
-
-#define FILE_BYTES_MAX ((uint64_t)4 << 30)
 
 struct search {
     struct trust_rule rule;
@@ -33,7 +32,7 @@ static int try_file(const struct search *s, const char *path)
         return -1;
     }
     if (fd >= 0)
-        fd = trust_stable(fd, FILE_BYTES_MAX, &ignored);
+        fd = program_to_map(fd, &ignored);
     if (fd < 0)
         return -1;
     snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);

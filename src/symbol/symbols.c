@@ -23,6 +23,7 @@
 #include "symbol/intern.h"
 #include "symbol/locate.h"
 #include "symbol/perfmap.h"
+#include "symbol/program.h"
 #include "symbol/script.h"
 
 /* How much of decoded DWARF all modules may hold at once; past it all are closed, to be opened
@@ -41,6 +42,7 @@ struct module {
     bool debug_tried;
     bool named; /* the index of symbols is there */
     bool dwarf_tried;
+    bool is_of_another;  /* the file or its debug information is (program.h) */
     struct located file; /* the descriptor is handed on to libdwfl */
     Dwfl *dwfl;
     Dwfl_Module *mod;
@@ -205,6 +207,7 @@ static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, D
         if (!elf || locate_debug(&m->owner->locate, elf, m->file.path, &at, &m->notes) != 0)
             return -1;
     }
+    m->is_of_another |= program_is_of_another(at.fd);
     *found = at.path;
     return at.fd;
 }
@@ -264,6 +267,7 @@ static bool open_module(struct symbols *s, struct module *m)
     } else if (locate_module(&s->locate, &given, &m->file, &m->notes) != 0) {
         return false;
     }
+    m->is_of_another = program_is_of_another(m->file.fd);
     m->dwfl = dwfl_begin(&callbacks);
     if (!m->dwfl) {
         close(m->file.fd);
@@ -291,8 +295,11 @@ static struct dwarf_index *dwarf_of(struct module *m)
         return m->dwarf;
     m->dwarf_tried = true;
     Dwarf *dwarf = dwfl_module_getdwarf(m->mod, &bias);
-    if (dwarf)
-        m->dwarf = dwarf_index_new(dwarf, bias);
+    if (dwarf && m->is_of_another && program_leads_elsewhere(dwarf))
+        locate_note(&m->notes, "its debug information is another user's and names a shared file "
+                               "(dwz), so it is not used");
+    else if (dwarf)
+        m->dwarf = dwarf_index_new(dwarf, bias, !m->is_of_another);
     else if (!is_vdso(m->path))
         locate_note(&m->notes,
                     "no debug information (%s), so no inlined functions and no lines; install its "

@@ -4,10 +4,10 @@
 
 #include "arch/system.h"
 #include "base/array.h"
+#include "symbol/program.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -270,12 +270,12 @@ int unwind_rows_read(const char *path, struct unwind_row **rows, size_t *count, 
     *rows = NULL;
     *count = 0;
     elf_version(EV_CURRENT);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = program_open(path, err);
     if (fd < 0)
-        return error_system(err, "cannot open %s", path);
+        return -1;
     GElf_Ehdr header;
     size_t programs = 0;
-    r.elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    r.elf = elf_begin(fd, ELF_C_READ, NULL);
     if (!r.elf || !gelf_getehdr(r.elf, &header) || header.e_machine != ARCH_ELF_MACHINE ||
         elf_getphdrnum(r.elf, &programs)) {
         elf_end(r.elf);

@@ -188,28 +188,38 @@ bool trust_may_map(int fd)
     return !fstat(fd, &st) && (st.st_uid == geteuid() || st.st_uid == 0);
 }
 
-/* Copies fd to a memory file and seals that. */
-static int sealed_copy(int fd, uint64_t most_bytes, struct error *err)
+/* Copies the data of the first `bytes` bytes to the same places; a hole stays a hole, and
+ * costs no memory. Ends early where the file does. 0, or -1 with errno. */
+static int copy_data(int copy, int fd, off_t bytes)
 {
-    struct stat st;
-    int copy = memfd_create("mallow-copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    off_t at = 0;
+    while (at < bytes && (at = lseek(fd, at, SEEK_DATA)) >= 0 && at < bytes) {
+        off_t end = lseek(fd, at, SEEK_HOLE);
+        if (end < 0 || end > bytes)
+            end = bytes;
+        if (lseek(copy, at, SEEK_SET) < 0)
+            return -1;
+        while (at < end) {
+            const off_t left = end - at;
+            const ssize_t n = sendfile(copy, fd, &at, left < 1 << 30 ? (size_t)left : 1 << 30);
+            if (n < 0)
+                return -1;
+            if (!n)
+                return 0; /* truncated meanwhile */
+        }
+    }
+    return at < 0 && errno != ENXIO ? -1 : 0;
+}
+
+/* Copies fd to a memory file of `bytes` bytes and seals that. */
+static int sealed_copy(int fd, off_t bytes, struct error *err)
+{
+    int copy = memfd_create("mallow-copy", MFD_CLOEXEC | MFD_ALLOW_SEALING), status = 0;
     if (copy < 0)
         return error_system(err, "cannot make a copy in memory (memfd_create)");
-    off_t at = 0;
-    ssize_t n = 1;
-    while (n > 0 && (uint64_t)at <= most_bytes) {
-        uint64_t left = most_bytes + 1 - (uint64_t)at;
-        n = sendfile(copy, fd, &at, left < 1 << 30 ? (size_t)left : 1 << 30);
-    }
-    int status = 0;
-    if (n < 0)
+    if (copy_data(copy, fd, bytes) || ftruncate(copy, bytes))
         status = error_system(err, "cannot copy the file to memory");
-    else if ((uint64_t)at > most_bytes)
-        status = error_set(err, ERROR_UNSUPPORTED,
-                           "another user's file is larger than the %llu MiB that are copied",
-                           (unsigned long long)(most_bytes >> 20));
-    else if (fcntl(copy, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) ||
-             fstat(copy, &st))
+    else if (fcntl(copy, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL))
         status = error_system(err, "cannot seal a copy in memory");
     if (!status)
         return copy;
@@ -223,13 +233,12 @@ int trust_stable(int fd, uint64_t most_bytes, struct error *err)
         return fd;
     struct stat st;
     int copy;
-    /* A sparse file of many gigabytes costs nothing to make: refused before anything is copied. */
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > most_bytes)
         copy = error_set(err, ERROR_UNSUPPORTED,
                          "another user's file is larger than the %llu MiB that are copied",
                          (unsigned long long)(most_bytes >> 20));
     else
-        copy = sealed_copy(fd, most_bytes, err);
+        copy = sealed_copy(fd, st.st_size, err);
     close(fd);
     return copy;
 }

@@ -87,7 +87,8 @@ bool trust_may_map(int fd);
 
 /* For a library that maps what it reads (libelf): takes over fd and returns a descriptor of the
  * same bytes whose mapping cannot fault: fd itself when trust_may_map, else a sealed copy in memory
- * of at most most_bytes. -1 with *err, and fd is closed. */
+ * of a file of at most most_bytes, which costs what the file has of data. -1 with *err, and fd is
+ * closed. */
 int trust_stable(int fd, uint64_t most_bytes, struct error *err);
 
 #endif
